@@ -61,7 +61,7 @@ pub static TABLE: &[Metric] = &[
     metric(
         "saturation",
         "1",
-        "Bytes that left the bottleneck in the window over what its rate allows: achieved over capacity; where plain paths hold for several links, as in racks, the bottleneck is the busiest of them",
+        "Bytes that left the bottleneck in the window, divided by the capacity of its rate; if parameters without an address apply to several links, as in racks, the bottleneck is the busiest of them",
         |c| utilisation(c, c.bottleneck()?),
     ),
     metric(
@@ -73,7 +73,7 @@ pub static TABLE: &[Metric] = &[
     metric(
         "throughput_cv_1s",
         "1",
-        "Coefficient of variation of the same: standard deviation over mean, in intervals of 1 s",
+        "Coefficient of variation of this throughput: standard deviation over mean, in intervals of 1 s",
         |c| c.spreads(SECOND).0?.variation(),
     ),
     metric(
@@ -85,7 +85,7 @@ pub static TABLE: &[Metric] = &[
     metric(
         "throughput_cv_10ms",
         "1",
-        "Coefficient of variation of the same: standard deviation over mean, in intervals of 10 ms",
+        "Coefficient of variation of this throughput: standard deviation over mean, in intervals of 10 ms",
         |c| c.spreads(TEN_MS).0?.variation(),
     ),
     metric(
@@ -97,19 +97,19 @@ pub static TABLE: &[Metric] = &[
     metric(
         "throughput_cv_1ms",
         "1",
-        "Coefficient of variation of the same: standard deviation over mean, in intervals of 1 ms",
+        "Coefficient of variation of this throughput: standard deviation over mean, in intervals of 1 ms",
         |c| c.spreads(MS).0?.variation(),
     ),
     metric(
         "throughput_sd_1us",
         "bit/s",
-        "Standard deviation of the throughput of all flows of the test together, in whole intervals of 1 us of the window; it needs the log of deliveries",
+        "Standard deviation of the throughput of all flows of the test together, in whole intervals of 1 us of the window; requires the log of deliveries",
         |c| Some(c.spreads(US).0?.deviation),
     ),
     metric(
         "throughput_cv_1us",
         "1",
-        "Coefficient of variation of the same: standard deviation over mean, in intervals of 1 us",
+        "Coefficient of variation of this throughput: standard deviation over mean, in intervals of 1 us",
         |c| c.spreads(US).0?.variation(),
     ),
     metric(
@@ -121,7 +121,7 @@ pub static TABLE: &[Metric] = &[
     metric(
         "flow_throughput_cv_1s",
         "1",
-        "Mean over the flows of the test that carried something of the coefficient of variation of each one's throughput, in intervals of 1 s",
+        "Mean over the flows of the test that carried data of the coefficient of variation of each one's throughput, in intervals of 1 s",
         |c| mean_variation(c, SECOND),
     ),
     metric(
@@ -133,7 +133,7 @@ pub static TABLE: &[Metric] = &[
     metric(
         "flow_throughput_cv_10ms",
         "1",
-        "Mean over the flows of the test that carried something of the coefficient of variation of each one's throughput, in intervals of 10 ms",
+        "Mean over the flows of the test that carried data of the coefficient of variation of each one's throughput, in intervals of 10 ms",
         |c| mean_variation(c, TEN_MS),
     ),
     metric(
@@ -145,73 +145,73 @@ pub static TABLE: &[Metric] = &[
     metric(
         "flow_throughput_cv_1ms",
         "1",
-        "Mean over the flows of the test that carried something of the coefficient of variation of each one's throughput, in intervals of 1 ms",
+        "Mean over the flows of the test that carried data of the coefficient of variation of each one's throughput, in intervals of 1 ms",
         |c| mean_variation(c, MS),
     ),
     metric(
         "flow_throughput_sd_1us",
         "bit/s",
-        "Mean over the flows of the test of the standard deviation of each one's throughput, in whole intervals of 1 us of the window in which it was open; it needs the log of deliveries",
+        "Mean over the flows of the test of the standard deviation of each one's throughput, in whole intervals of 1 us of the window in which it was open; requires the log of deliveries",
         |c| mean_deviation(c, US),
     ),
     metric(
         "flow_throughput_cv_1us",
         "1",
-        "Mean over the flows of the test that carried something of the coefficient of variation of each one's throughput, in intervals of 1 us",
+        "Mean over the flows of the test that carried data of the coefficient of variation of each one's throughput, in intervals of 1 us",
         |c| mean_variation(c, US),
     ),
     metric(
         "longest_silence",
         "s",
-        "Longest time in which none of the flows of the test received anything, in whole intervals of the finest series",
+        "Longest time in which all flows of the test received no data, in whole intervals of the finest series",
         longest_silence_of,
     ),
     metric(
         "oscillation_period",
         "s",
-        "Shortest period at which the throughput repeats itself; absent where its autocorrelation is not significant",
+        "Shortest period of the throughput; absent if its autocorrelation is not significant",
         |c| Some(oscillation(c)?.0),
     ),
     metric(
         "oscillation_strength",
         "1",
-        "Autocorrelation of the throughput at that period: 1 repeats exactly",
+        "Autocorrelation of the throughput at this period; 1 is an exact repetition",
         |c| Some(oscillation(c)?.1),
     ),
     metric(
         "one_way_mean",
         "s",
-        "Mean of a packet with payload of the test from the sender's stack to the receiving host, in the window",
+        "Mean of the one-way delay of packets with payload of the test, from the sender's stack to the receiving host, in the window",
         |c| c.latency(LatencyKind::OneWay)?.mean_ns().map(|ns| ns / 1e9),
     ),
     metric(
         "one_way_p50",
         "s",
-        "Median of a packet with payload of the test from the sender's stack to the receiving host, in the window",
+        "Median of the one-way delay of packets with payload of the test, from the sender's stack to the receiving host, in the window",
         |c| at(c, LatencyKind::OneWay, 0.5),
     ),
     metric(
         "one_way_p90",
         "s",
-        "90th percentile of a packet with payload of the test from the sender's stack to the receiving host, in the window",
+        "90th percentile of the one-way delay of packets with payload of the test, from the sender's stack to the receiving host, in the window",
         |c| at(c, LatencyKind::OneWay, 0.9),
     ),
     metric(
         "one_way_p99",
         "s",
-        "99th percentile of a packet with payload of the test from the sender's stack to the receiving host, in the window",
+        "99th percentile of the one-way delay of packets with payload of the test, from the sender's stack to the receiving host, in the window",
         |c| at(c, LatencyKind::OneWay, 0.99),
     ),
     metric(
         "one_way_p999",
         "s",
-        "99.9th percentile of a packet with payload of the test from the sender's stack to the receiving host, in the window",
+        "99.9th percentile of the one-way delay of packets with payload of the test, from the sender's stack to the receiving host, in the window",
         |c| at(c, LatencyKind::OneWay, 0.999),
     ),
     metric(
         "one_way_max",
         "s",
-        "Maximum of a packet with payload of the test from the sender's stack to the receiving host, in the window",
+        "Maximum of the one-way delay of packets with payload of the test, from the sender's stack to the receiving host, in the window",
         |c| c.latency(LatencyKind::OneWay)?.max().map(Dur::as_secs_f64),
     ),
     metric(
@@ -253,37 +253,37 @@ pub static TABLE: &[Metric] = &[
     metric(
         "queue_delay_mean",
         "s",
-        "Mean of the wait of a packet, also one of background traffic, in the bottleneck, without its own transmission, after the warm-up",
+        "Mean of the waiting time of packets in the bottleneck, including background traffic, without their transmission, after the warm-up",
         |c| c.latency(LatencyKind::QueueDelay)?.mean_ns().map(|ns| ns / 1e9),
     ),
     metric(
         "queue_delay_p50",
         "s",
-        "Median of the wait of a packet, also one of background traffic, in the bottleneck, without its own transmission, after the warm-up",
+        "Median of the waiting time of packets in the bottleneck, including background traffic, without their transmission, after the warm-up",
         |c| at(c, LatencyKind::QueueDelay, 0.5),
     ),
     metric(
         "queue_delay_p90",
         "s",
-        "90th percentile of the wait of a packet, also one of background traffic, in the bottleneck, without its own transmission, after the warm-up",
+        "90th percentile of the waiting time of packets in the bottleneck, including background traffic, without their transmission, after the warm-up",
         |c| at(c, LatencyKind::QueueDelay, 0.9),
     ),
     metric(
         "queue_delay_p99",
         "s",
-        "99th percentile of the wait of a packet, also one of background traffic, in the bottleneck, without its own transmission, after the warm-up",
+        "99th percentile of the waiting time of packets in the bottleneck, including background traffic, without their transmission, after the warm-up",
         |c| at(c, LatencyKind::QueueDelay, 0.99),
     ),
     metric(
         "queue_delay_p999",
         "s",
-        "99.9th percentile of the wait of a packet, also one of background traffic, in the bottleneck, without its own transmission, after the warm-up",
+        "99.9th percentile of the waiting time of packets in the bottleneck, including background traffic, without their transmission, after the warm-up",
         |c| at(c, LatencyKind::QueueDelay, 0.999),
     ),
     metric(
         "queue_delay_max",
         "s",
-        "Maximum of the wait of a packet, also one of background traffic, in the bottleneck, without its own transmission, after the warm-up",
+        "Maximum of the waiting time of packets in the bottleneck, including background traffic, without their transmission, after the warm-up",
         |c| c.latency(LatencyKind::QueueDelay)?.max().map(Dur::as_secs_f64),
     ),
     metric(
@@ -301,7 +301,7 @@ pub static TABLE: &[Metric] = &[
     metric(
         "failures",
         "completions",
-        "Flows and requests that began in the window and whose connection failed under them, without background",
+        "Flows and requests that began in the window and whose connection failed, without background",
         failures,
     ),
     metric(
@@ -310,11 +310,11 @@ pub static TABLE: &[Metric] = &[
         "Mean time from the arrival of a flow or request that began in the window to its end",
         |c| mean(&c.times),
     ),
-    metric("completion_p50", "s", "Median of the same", |c| quantile(&c.times, 0.5)),
-    metric("completion_p90", "s", "90th percentile of the same", |c| quantile(&c.times, 0.9)),
-    metric("completion_p99", "s", "99th percentile of the same", |c| quantile(&c.times, 0.99)),
-    metric("completion_p999", "s", "99.9th percentile of the same", |c| quantile(&c.times, 0.999)),
-    metric("completion_max", "s", "Maximum of the same", |c| c.times.last().copied()),
+    metric("completion_p50", "s", "Median of the completion time", |c| quantile(&c.times, 0.5)),
+    metric("completion_p90", "s", "90th percentile of the completion time", |c| quantile(&c.times, 0.9)),
+    metric("completion_p99", "s", "99th percentile of the completion time", |c| quantile(&c.times, 0.99)),
+    metric("completion_p999", "s", "99.9th percentile of the completion time", |c| quantile(&c.times, 0.999)),
+    metric("completion_max", "s", "Maximum of the completion time", |c| c.times.last().copied()),
     metric("completion_small_p50", "s", "Median of the time of flows and requests up to 100 KB", |c| {
         quantile(&c.times_of_size(0), 0.5)
     }),
@@ -364,20 +364,22 @@ pub static TABLE: &[Metric] = &[
         |c| quantile(&c.times_of_size(2), 0.999),
     ),
     metric("round_p50", "s", "Median time of a barrier round of incast", |c| quantile(&rounds_of(c), 0.5)),
-    metric("round_p99", "s", "99th percentile of the same", |c| quantile(&rounds_of(c), 0.99)),
+    metric("round_p99", "s", "99th percentile of the time of a barrier round of incast", |c| {
+        quantile(&rounds_of(c), 0.99)
+    }),
     metric(
         "slowdown_mean",
         "1",
         "Mean of the time of a flow or request that began in the window over its time on an idle path",
         |c| mean(&c.slowdowns),
     ),
-    metric("slowdown_p50", "1", "Median of the same", |c| quantile(&c.slowdowns, 0.5)),
-    metric("slowdown_p99", "1", "99th percentile of the same", |c| quantile(&c.slowdowns, 0.99)),
-    metric("slowdown_max", "1", "Maximum of the same", |c| c.slowdowns.last().copied()),
+    metric("slowdown_p50", "1", "Median of the slowdown", |c| quantile(&c.slowdowns, 0.5)),
+    metric("slowdown_p99", "1", "99th percentile of the slowdown", |c| quantile(&c.slowdowns, 0.99)),
+    metric("slowdown_max", "1", "Maximum of the slowdown", |c| c.slowdowns.last().copied()),
     metric(
         "jain_flows",
         "1",
-        "Jain's index of the goodput of the flows of the test in the window: 1 for equal shares, 1/n when one has all",
+        "Jain's index of the goodput of the flows of the test in the window: 1 for equal shares, 1/n if one flow has everything",
         |c| jain(&c.goodputs()),
     ),
     metric(
@@ -395,20 +397,22 @@ pub static TABLE: &[Metric] = &[
         "Largest share that one flow of the test has of the bytes read in the window; absent with one flow",
         |c| shares(c)?.last().copied(),
     ),
-    metric("share_min", "1", "Smallest share that one flow has of the same", |c| shares(c)?.first().copied()),
+    metric("share_min", "1", "Smallest share that one flow of the test has of these bytes", |c| {
+        shares(c)?.first().copied()
+    }),
     metric(
         "host_share_max",
         "1",
         "Largest share that one sending host has of the bytes read in the window of the flows of the test; absent with one host",
         |c| host_shares(c)?.last().copied(),
     ),
-    metric("host_share_min", "1", "Smallest share that one sending host has of the same", |c| {
+    metric("host_share_min", "1", "Smallest share that one sending host has of these bytes", |c| {
         host_shares(c)?.first().copied()
     }),
     metric(
         "lost",
         "packets",
-        "Packets that the network dropped, in the whole run: full queues, decisions of a queue's management, loss on links, policers, rings of NICs, damage that a checksum found; not ACKs that were thinned",
+        "Packets that the network dropped, in the whole run: full queues, active queue management, loss on links, policers, full NIC rings, checksum errors; thinned ACKs are excluded",
         lost,
     ),
     metric(
@@ -417,31 +421,34 @@ pub static TABLE: &[Metric] = &[
         "Packets that the network dropped, as in `lost`, over all packets that hosts sent: data, ACKs, background and datagrams, in the whole run",
         |c| ratio(lost(c), sent(c)),
     ),
-    metric("thinned", "packets", "Pure ACKs that the return path thinned out, in the whole run", |c| {
-        in_network(c, "drops.thinned", |_| 0)
-    }),
+    metric(
+        "thinned",
+        "packets",
+        "Pure ACKs dropped by ACK thinning on the return path, in the whole run",
+        |c| in_network(c, "drops.thinned", |_| 0),
+    ),
     metric(
         "drops_access",
         "packets",
-        "Packets dropped before access links in the direction of data, in the whole run",
+        "Packets dropped at access links in the direction of data, in the whole run",
         |c| tier_drops(c, "access"),
     ),
     metric(
         "drops_uplink",
         "packets",
-        "Packets dropped before uplinks of racks in the direction of data, in the whole run",
+        "Packets dropped at uplinks of racks in the direction of data, in the whole run",
         |c| tier_drops(c, "uplink"),
     ),
-    metric("retransmissions", "packets", "Packets sent again, in the whole run", |c| {
+    metric("retransmissions", "packets", "Retransmitted packets, in the whole run", |c| {
         c.counted(|f| f.counters.retransmitted_packets)
     }),
-    metric("retransmission_rate", "1", "Payload sent again over payload sent, in the whole run", |c| {
+    metric("retransmission_rate", "1", "Retransmitted payload over sent payload, in the whole run", |c| {
         ratio(c.counted(|f| f.counters.retransmitted_bytes), c.counted(|f| f.counters.sent_bytes))
     }),
     metric(
         "spurious_retransmissions",
         "packets",
-        "Retransmissions that were shown to have been unnecessary, in the whole run",
+        "Retransmissions that were proven unnecessary, in the whole run",
         |c| c.total(|f| f.tcp.spurious_retransmits),
     ),
     metric("timeouts", "timeouts", "Retransmission timeouts that fired, in the whole run", |c| {
@@ -456,17 +463,17 @@ pub static TABLE: &[Metric] = &[
     metric(
         "timeout_time",
         "s",
-        "Sum over the retransmission timeouts of the time since the sender last sent or an ACK last acknowledged something new, in the whole run; it needs the event log",
+        "Sum over the retransmission timeouts of the time since the sender last sent a segment or an ACK last acknowledged new data, in the whole run; requires the event log",
         |c| Some(timeout_lengths(c.recording, &c.flows)?.iter().fold(0.0, |sum, length| sum + length)),
     ),
-    metric("timeout_mean", "s", "Mean of the same over the timeouts, in the whole run", |c| {
+    metric("timeout_mean", "s", "Mean of this time over the timeouts, in the whole run", |c| {
         mean(&timeout_lengths(c.recording, &c.flows)?)
     }),
-    metric("timeout_p50", "s", "Median of the same, in the whole run", |c| timeout_quantile(c, 0.5)),
-    metric("timeout_p99", "s", "99th percentile of the same, in the whole run", |c| {
+    metric("timeout_p50", "s", "Median of this time, in the whole run", |c| timeout_quantile(c, 0.5)),
+    metric("timeout_p99", "s", "99th percentile of this time, in the whole run", |c| {
         timeout_quantile(c, 0.99)
     }),
-    metric("timeout_max", "s", "Longest of the same, in the whole run", |c| timeout_quantile(c, 1.0)),
+    metric("timeout_max", "s", "Maximum of this time, in the whole run", |c| timeout_quantile(c, 1.0)),
     metric("recoveries", "recoveries", "Entries into fast recovery, in the whole run", |c| {
         c.total(|f| f.tcp.recoveries)
     }),
@@ -474,7 +481,7 @@ pub static TABLE: &[Metric] = &[
         c.total(|f| f.tcp.undos)
     }),
     metric("probes", "probes", "Tail loss probes, in the whole run", |c| c.total(|f| f.tcp.probes)),
-    metric("clamps", "clamps", "Outputs of the controller that had to be clamped, in the whole run", |c| {
+    metric("clamps", "clamps", "Controller outputs that were clamped, in the whole run", |c| {
         c.total(|f| f.tcp.clamps)
     }),
     metric(
@@ -508,25 +515,25 @@ pub static TABLE: &[Metric] = &[
     metric(
         "delayed_ack_timeouts",
         "timeouts",
-        "Times a receiver of the test waited with an ACK until its timer fired, in the whole run",
+        "ACKs that the receivers of the test sent because the delayed-ACK timer fired, in the whole run",
         delayed_ack_timeouts,
     ),
     metric(
         "limited_cwnd",
         "1",
-        "Share of the time of all senders in which the congestion window held them back, in the whole run",
+        "Share of the time of all senders in which the congestion window limited them, in the whole run",
         |c| limited(c, |f| f.tcp.cwnd_limited_ns),
     ),
     metric(
         "limited_rwnd",
         "1",
-        "Share of the time of all senders in which the receive window held them back, in the whole run",
+        "Share of the time of all senders in which the receive window limited them, in the whole run",
         |c| limited(c, |f| f.tcp.rwnd_limited_ns),
     ),
     metric(
         "limited_app",
         "1",
-        "Share of the time of all senders in which the application held them back, in the whole run",
+        "Share of the time of all senders in which the application limited them, in the whole run",
         |c| limited(c, |f| f.tcp.app_limited_ns),
     ),
     metric("marks", "packets", "Packets that the network marked, CE or ECE, in the whole run", |c| {
@@ -535,16 +542,16 @@ pub static TABLE: &[Metric] = &[
     metric(
         "mark_share",
         "1",
-        "Share of the packets that left the bottleneck marked there, in the whole run",
+        "Share of marked packets among those that left the bottleneck, in the whole run",
         |c| ratio(Some(whole(c.bottleneck()?.counters.marks)), Some(whole(c.bottleneck()?.counters.packets))),
     ),
-    metric("queue_max", "B", "Largest backlog of the bottleneck that was seen, in the whole run", |c| {
+    metric("queue_max", "B", "Largest observed backlog of the bottleneck, in the whole run", |c| {
         Some(whole(c.bottleneck()?.counters.max_backlog_bytes)).filter(|n| *n > 0.0)
     }),
     metric(
         "queue_peak_mean",
         "B",
-        "Mean over the intervals of the series in the window of the largest backlog of the bottleneck in each; it depends on the interval. On kernels the backlog is looked at at the ends of intervals",
+        "Mean over the intervals of the series in the window of the largest backlog of the bottleneck in each; it depends on the interval. On kernels the backlog is sampled at the ends of intervals",
         queue_peak_mean,
     ),
     metric(
