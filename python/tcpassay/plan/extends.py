@@ -25,7 +25,7 @@ from tcpassay.plan import document, model
 from tcpassay.plan.document import Document, Step
 
 BY_ENTRY: Final = ("fixed", "axes", "negative", "groups", "collect", "limits", "keep")
-ADDED: Final = ("constraints", "check", "figure")
+ADDED: Final = ("constraints", "check", "reach", "figure")
 LONGEST: Final = 20
 """Maximum number of plans that extend one another."""
 _FILE: Final = re.compile(r"(^|=)((?:trace|file):)([^/\s]\S*)")

@@ -275,6 +275,17 @@ class Check(Strict):
         return float(meaning.amount / (10**9 if meaning.kind == TIME else 1))
 
 
+class Reach(Strict):
+    """A behaviour that the runs must reach, or the plan tests less than it says."""
+
+    behaviour: str = Field(
+        min_length=1,
+        description="Its name, as `reached` of `result.json` has it: `closed window`, `timer_fire Persist`",
+    )
+    runs: Annotated[StrictInt, Field(ge=1)] = Field(default=1, description="In how many runs at least")
+    why: str = Field(default="", description="What it is needed for; shown when it is not reached")
+
+
 class Panel(Strict):
     """What all figures have."""
 
@@ -386,4 +397,5 @@ class PlanFile(Strict):
     keep: Keep = Field(default=Keep(), description="Which recordings stay in the result folder")
     collect: Collect = Field(default=Collect(), description="What each run leaves behind")
     check: list[Check] = Field(default=[], description="What must hold")
+    reach: list[Reach] = Field(default=[], description="Behaviours that the runs must reach")
     figure: list[Figure] = Field(default=[], description="What is drawn")

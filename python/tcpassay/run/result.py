@@ -2,6 +2,7 @@
 
 import hashlib
 import shlex
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -42,6 +43,8 @@ class Run:
     """In the form of `Finding.as_json`, without case, seed and command."""
     unjudged: dict[str, str] = field(default_factory=dict)
     """Oracles that could not evaluate the run, with the reason."""
+    reached: dict[str, int] = field(default_factory=dict)
+    """Occurrences of each behaviour in the event log."""
 
     @property
     def done(self) -> bool:
@@ -62,6 +65,7 @@ class Run:
 _ANSWER: Final[dict[str, tuple[type, ...]]] = {
     "message": (str,), "trace": (str,), "digest": (str,), "metrics": (dict,), "cpu_s": (float, int),
     "simulation_s": (float, int), "kept": (bool,), "findings": (list,), "unjudged": (dict,),
+    "reached": (dict,),
 }  # fmt: skip
 
 
@@ -102,11 +106,22 @@ class Result:
         return sum(one["severity"] == "error" for run in self.runs for one in run.findings)
 
     @property
+    def unreached(self) -> list[str]:
+        """Behaviours that the plan requires and that too few runs reached."""
+        runs: Counter[str] = Counter(name for run in self.runs for name in run.reached)
+        return [
+            f"`{one.behaviour}` was reached in {runs[one.behaviour]} runs; the plan requires {one.runs}"
+            + (f": {one.why}" if one.why else "")
+            for one in self.plan.spec.reach
+            if runs[one.behaviour] < one.runs
+        ]
+
+    @property
     def ok(self) -> bool:
         """Whether every run has its expected outcome, all checks passed, and no finding violates a rule."""
         complete = self.status == "complete" and all(run.as_expected for run in self.runs)
         held = all(verdict.holds for verdict in self.verdicts)
-        return complete and held and not self.errors and not self.undetermined
+        return complete and held and not self.errors and not self.undetermined and not self.unreached
 
     def as_json(self) -> dict[str, Any]:
         """The form for JSON."""
@@ -123,6 +138,7 @@ class Result:
             "ok": self.ok,
             "environment": self.environment,
             "checks": [verdict.as_json() for verdict in self.verdicts],
+            "unreached": self.unreached,
             "figures": self.figures,
             "figure_problems": self.figure_problems,
             "findings": sum(len(run.findings) for run in self.runs) if self.judged else None,
@@ -149,6 +165,7 @@ class Result:
             "simulation_s": round(run.simulation_s, 4),
             "findings": len(run.findings),
             "unjudged": run.unjudged,
+            "reached": run.reached,
             "metrics": run.metrics,
         }
 

@@ -17,11 +17,13 @@ from tcpassay import levels, levels_show, terminal
 from tcpassay.plan import table
 from tcpassay.plan.expand import show
 from tcpassay.plan.model import Check, Scalar
+from tcpassay.recording import KINDS
 from tcpassay.run import found
 from tcpassay.run.checks import Verdict
 from tcpassay.run.result import Result, Run
 from tcpassay.terminal import number
 
+EVENTS = frozenset(KINDS)
 # Maximum number of listed runs per failed check.
 MOST_FAILING = 5
 # Maximum number of runs in the table of runs.
@@ -118,6 +120,8 @@ def summary(result: Result, console: Console) -> None:
         found.show(result, console)
         for line in _unjudged(result.runs):
             console.print(f"[yellow]not judged[/]: {line}", highlight=False)
+    for line in _reached(result):
+        console.print(line, highlight=False)
     if alike := _alike(result.runs):
         said = (
             f"each of the {alike} cases gave the same run with every seed, because it has no random events; one "
@@ -156,6 +160,15 @@ def _alike(runs: Iterable[Run]) -> int:
             traces.setdefault(run.case.id, []).append(run.trace)
     several = [of_case for of_case in traces.values() if len(of_case) > 1]
     return len(several) if all(len(set(of_case)) == 1 for of_case in several) else 0
+
+
+def _reached(result: Result) -> list[str]:
+    """How many runs reached each regime, and what the plan requires and did not reach."""
+    runs = Counter(name for run in result.runs for name in run.reached)
+    # Kinds of events with their reasons are many; `result.json` has them.
+    shown = [f"{escape(name)} ({runs[name]})" for name in sorted(runs) if name.split(" ")[0] not in EVENTS]
+    lines = [f"Reached, in runs: {', '.join(shown)}; {len(runs)} behaviours in all"] if runs else []
+    return lines + [f"[red]not reached[/]: {escape(one)}" for one in result.unreached]
 
 
 def _unjudged(runs: Iterable[Run]) -> list[str]:

@@ -88,7 +88,9 @@ def _done(request: dict[str, Any]) -> dict[str, Any]:
 
 def _judged(request: dict[str, Any], run: Left, metrics: dict[str, float | None]) -> dict[str, Any]:
     """Calls the oracles, on the log in memory if possible, and writes the recording if it is to be kept."""
-    found, silent = [], {}
+    found: list[dict[str, Any]] = []
+    silent: dict[str, dict[str, str]] = {}
+    reached: dict[str, int] = {}
     folder = Path(request["folder"])
     if request["oracles"] != [] and len(run):
         from tcpassay.judge import judge_recording, unjudged  # noqa: PLC0415 - numpy is most of the start-up time
@@ -98,10 +100,12 @@ def _judged(request: dict[str, Any], run: Left, metrics: dict[str, float | None]
         if isinstance(run, Folder):
             recording = Recording.open(folder)
             judged = judge_recording(recording, oracles=request["oracles"], log=Filed(recording))
+            reached = json.loads(_native.reached_in_folder(request["folder"]))
             silent = {"unjudged": unjudged(recording, request["oracles"])}
         else:
             recording = Recording.of(folder, json.loads(run.index()))
             judged = judge_recording(recording, oracles=request["oracles"], log=Held(run))
+            reached = json.loads(run.reached())
         found = [one.as_json() for one in judged]
     digest = run.digest()
     kept = request["keep"] or (request["keep_found"] and (bool(found) or _fails(request["checks"], metrics)))
@@ -109,7 +113,7 @@ def _judged(request: dict[str, Any], run: Left, metrics: dict[str, float | None]
         run.write(request["folder"], events=bool(found) or request["keep_events"])
     elif isinstance(run, Folder):
         shutil.rmtree(folder, ignore_errors=True)
-    return {"findings": found, "kept": kept, "digest": digest} | silent
+    return {"findings": found, "kept": kept, "digest": digest, "reached": reached} | silent
 
 
 def _fails(checks: list[tuple[str, str, float]], metrics: dict[str, float | None]) -> bool:

@@ -1,0 +1,133 @@
+"""Builds the native module with every planted fault in it, each behind a switch, in a copy of the package.
+
+    python tools/quality/plant.py --check          # every edit applies to the source as it is
+    python tools/quality/plant.py --out out/quality
+
+The repository is not touched: the edits are applied to a copy of the crates. `_native.plant(number)` switches a fault
+on, and 0 switches all off.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "tests" / "quality" / "model"
+SWITCH = """
+/// Which planted fault is on; 0: none.
+static PLANTED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+
+/// Switches a planted fault on.
+pub fn plant(fault: u32) {
+    PLANTED.store(fault, std::sync::atomic::Ordering::Relaxed);
+}
+
+/// Whether a planted fault is on.
+pub fn planted(fault: u32) -> bool {
+    PLANTED.load(std::sync::atomic::Ordering::Relaxed) == fault
+}
+"""
+FUNCTION = """
+/// Switches a planted fault on.
+#[pyfunction]
+pub fn plant(fault: u32) {
+    tcpassay_units::plant(fault);
+}
+"""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A planted fault: its number, the rule that it breaks, and its edits (file, old text, new text)."""
+
+    number: int
+    id: str
+    rule: str
+    edits: tuple[tuple[str, str, str], ...]
+
+
+def faults() -> list[Fault]:
+    """All faults, in the order of their files."""
+    rows = [row for file in sorted(DATA.glob("*.toml")) for row in tomllib.loads(file.read_text())["fault"]]
+    return [
+        Fault(number, row["id"], row["rule"], tuple(tuple(edit) for edit in row["edits"]))
+        for number, row in enumerate(rows, 1)
+    ]
+
+
+def applied(planted: list[Fault]) -> dict[str, str]:
+    """The text of each file that is edited, with all faults in it.
+
+    Raises `ValueError` for an edit that does not apply.
+    """
+    texts: dict[str, str] = {}
+    for fault in planted:
+        for file, old, new in fault.edits:
+            text = texts.get(file) or (ROOT / file).read_text()
+            if text.count(old) != 1:
+                raise ValueError(
+                    f"fault {fault.id}: {file} has the text {old!r} {text.count(old)} times, not once"
+                )
+            texts[file] = text.replace(old, new.replace("FAULT", f"tcpassay_units::planted({fault.number})"))
+    return texts
+
+
+def copy(folder: Path) -> None:
+    """A copy of the workspace with all faults, and of the package beside it."""
+    source = folder / "source"
+    shutil.rmtree(source, ignore_errors=True)
+    shutil.copytree(ROOT / "crates", source / "crates")
+    for name in ("Cargo.toml", "Cargo.lock"):
+        shutil.copy(ROOT / name, source / name)
+    for file, text in applied(faults()).items():
+        (source / file).write_text(text)
+    units, judge = source / "crates/units/src/lib.rs", source / "crates/python/src/judge.rs"
+    units.write_text(units.read_text() + SWITCH)
+    judge.write_text(judge.read_text() + FUNCTION)
+    module = source / "crates/python/src/lib.rs"
+    text = module.read_text().replace("use crate::judge::{", "use crate::judge::{plant, ", 1)
+    module.write_text(text)
+
+
+def build(folder: Path) -> Path:
+    """Builds the copy and gives the folder for PYTHONPATH."""
+    copy(folder)
+    environment = os.environ | {"CARGO_TARGET_DIR": str(folder / "target")}
+    command = ["cargo", "build", "--offline", "--profile", "quick", "-p", "tcpassay-python"]
+    subprocess.run(command, cwd=folder / "source", env=environment, check=True)  # noqa: S603
+    package = folder / "package" / "tcpassay"
+    shutil.rmtree(package, ignore_errors=True)
+    shutil.copytree(
+        ROOT / "python" / "tcpassay", package, ignore=shutil.ignore_patterns("_native*", "__pycache__")
+    )
+    shutil.copy(folder / "target" / "quick" / "lib_native.so", package / "_native.abi3.so")
+    with (package / "__init__.py").open("a") as file:
+        file.write(
+            '\nimport os\n\nfrom tcpassay import _native\n\n_native.plant(int(os.environ.get("TCPASSAY_FAULT", "0")))\n'
+        )
+    return package.parent
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true", help="only apply the edits in memory")
+    parser.add_argument("--out", type=Path, default=ROOT / "out" / "quality")
+    given = parser.parse_args()
+    try:
+        applied(faults())
+    except ValueError as error:
+        sys.exit(f"error: {error}")
+    if not given.check:
+        print(build(given.out.resolve()))
+
+
+if __name__ == "__main__":
+    main()
