@@ -184,7 +184,7 @@ class Session:
                 others.setdefault(effect, []).append(symptom)
         for effect, among in others.items():
             experiment, whole = self._experiment(min(among, key=lambda one: len(one.triples)), effect)
-            if search.depends(experiment, whole, cause.triples):
+            if search.depends(experiment, whole, sorted(cause.core, key=str)):
                 cause.consequences |= {effect}
 
     def _shrink(self, cause: Cause, experiment: Experiment) -> None:
