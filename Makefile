@@ -68,7 +68,7 @@ kernel: setup agent ## Linux 6.1 for the substrate `kernel`, once (about ten min
 demo: setup ## A sweep around the paper's rate limiter: oracles find the stalls, isolation their cause, and a sequence diagram explains one
 	@$(BIN)/tcpassay run plans/demo.toml --jobs $(JOBS) --out $(OUT)/demo --force || [ $$? -eq 1 ]
 	@echo; echo "Which of the settings cause it:"; echo
-	@$(BIN)/tcpassay isolate $(OUT)/demo --jobs $(JOBS) --budget 60s || [ $$? -eq 130 ]
+	@$(BIN)/tcpassay isolate $(OUT)/demo late-ack --jobs $(JOBS) --budget 60s || [ $$? -eq 130 ]
 	@echo; echo "What happens:"; echo
 	@$(BIN)/tcpassay explain $(OUT)/demo late-ack
 	@$(BIN)/tcpassay report $(OUT)/demo

@@ -118,7 +118,7 @@ def _finds_the_stalls(folder: Path) -> None:
     assert set(blamed["nic.gro"]) == {True}
     assert 1 not in set(blamed["app.flows"])
     done = subprocess.run(
-        [sys.executable, "-m", "tcpassay", "isolate", str(folder), "--json"],
+        [sys.executable, "-m", "tcpassay", "isolate", str(folder), "late-ack", "--json"],
         capture_output=True,
         text=True,
         check=False,
