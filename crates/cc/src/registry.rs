@@ -70,7 +70,7 @@ pub fn params(name: &str) -> &'static [ParamInfo] {
 mod tests {
     use super::*;
 
-    fn asking(name: &str, value: f64) -> Params {
+    fn with_value(name: &str, value: f64) -> Params {
         Params { values: [(name.to_owned(), value)].into(), ..Params::default() }
     }
 
@@ -91,7 +91,7 @@ mod tests {
         for name in names() {
             for info in params(name) {
                 for value in [info.default, info.range.0, info.range.1] {
-                    assert!(build(name, &asking(info.name, value)).is_ok(), "{name} {info:?}");
+                    assert!(build(name, &with_value(info.name, value)).is_ok(), "{name} {info:?}");
                 }
             }
         }
@@ -106,18 +106,18 @@ mod tests {
 
     #[test]
     fn an_unknown_parameter_is_refused_with_the_parameters_that_there_are() {
-        let error = build("reno", &asking("gain", 1.0)).unwrap_err().to_string();
+        let error = build("reno", &with_value("gain", 1.0)).unwrap_err().to_string();
         assert_eq!(error, "`reno` has no parameter `gain`; allowed are beta, beta_ecn");
     }
 
     #[test]
     fn a_value_out_of_range_is_refused_with_the_range() {
-        let error = build("reno", &asking("beta", 1.5)).unwrap_err().to_string();
+        let error = build("reno", &with_value("beta", 1.5)).unwrap_err().to_string();
         assert_eq!(error, "beta = 1.5 of `reno` is out of range; allowed is 0.1 to 0.95");
     }
 
     #[test]
     fn what_is_not_a_number_is_refused() {
-        assert!(build("reno", &asking("beta", f64::NAN)).is_err());
+        assert!(build("reno", &with_value("beta", f64::NAN)).is_err());
     }
 }

@@ -57,7 +57,7 @@ pub enum EventKind {
     Drop,
     /// A device marked a packet.
     Mark,
-    /// An application wrote or read (`why`); `value` is how many bytes the socket took or gave.
+    /// An application wrote or read (`why`); `value` is the number of bytes.
     App,
     /// A SACK block of the segment in the row before it (or of the one before its other blocks): `seq` up to `seq + len`.
     Sack,

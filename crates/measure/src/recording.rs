@@ -33,7 +33,7 @@ pub struct Recording {
     /// Time series (`series.parquet`).
     #[serde(skip)]
     pub series: Option<Series>,
-    /// Each packet's arrival at its receiver (`deliveries.parquet`), when it was asked for.
+    /// The arrival of each packet at its receiver (`deliveries.parquet`), when collected.
     #[serde(skip)]
     pub deliveries: Vec<Delivery>,
     /// Flows, requests and barrier rounds that ended (`completions.parquet`).
@@ -177,17 +177,17 @@ struct WrittenCounters {
 
 impl From<FlowCounters> for WrittenCounters {
     fn from(c: FlowCounters) -> WrittenCounters {
-        let told = |n: u64| (!c.unseen).then_some(n);
+        let counted = |n: u64| (!c.unseen).then_some(n);
         WrittenCounters {
-            sent_packets: told(c.sent_packets),
-            sent_bytes: told(c.sent_bytes),
-            retransmitted_packets: told(c.retransmitted_packets),
-            retransmitted_bytes: told(c.retransmitted_bytes),
-            acks_sent: told(c.acks_sent),
-            delivered_packets: told(c.delivered_packets),
-            delivered_bytes: told(c.delivered_bytes),
-            delivered_wire_bytes: told(c.delivered_wire_bytes),
-            ce_packets: told(c.ce_packets),
+            sent_packets: counted(c.sent_packets),
+            sent_bytes: counted(c.sent_bytes),
+            retransmitted_packets: counted(c.retransmitted_packets),
+            retransmitted_bytes: counted(c.retransmitted_bytes),
+            acks_sent: counted(c.acks_sent),
+            delivered_packets: counted(c.delivered_packets),
+            delivered_bytes: counted(c.delivered_bytes),
+            delivered_wire_bytes: counted(c.delivered_wire_bytes),
+            ce_packets: counted(c.ce_packets),
             read_bytes: c.read_bytes,
         }
     }

@@ -8,7 +8,7 @@ use tcpassay_units::{Dur, Time};
 pub struct Series {
     /// Length of each interval.
     pub interval: Dur,
-    /// Entities in the order of flows, then devices.
+    /// The flows in order, then the devices.
     pub entities: Vec<EntitySeries>,
 }
 

@@ -11,12 +11,12 @@ use std::ops::{Add, Sub};
 pub struct SeqNum(u32);
 
 impl SeqNum {
-    /// The number as it stands in a header.
+    /// Creates a sequence number from a header field.
     pub const fn new(n: u32) -> SeqNum {
         SeqNum(n)
     }
 
-    /// As it stands in a header.
+    /// The value of the header field.
     pub const fn get(self) -> u32 {
         self.0
     }

@@ -114,7 +114,7 @@ impl Apps {
         }
     }
 
-    /// The next bulk flow after one that ended, or the next request with a connection of its own.
+    /// Starts the next bulk flow after one that ended, or the next request with a separate connection.
     pub(crate) fn next_flow(
         &mut self,
         now: Time,

@@ -10,13 +10,13 @@ use tcpassay_units::{Bytes, Carry, Stream, Time};
 /// The read size of a slow reader when `app.read_size` is not set.
 const SLOW_READ: Bytes = Bytes::new(16_384);
 
-/// One end of a connection.
+/// One endpoint of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct AppEndpoint {
     pub key: ConnKey,
-    /// Index into the host's clients; `None` at the accepting end.
+    /// Index of the client at this host; `None` at the accepting endpoint.
     pub client: Option<u32>,
-    /// False once the slot is free.
+    /// False when the socket id is free.
     pub live: bool,
     /// Distinguishes successive connections with the same socket id.
     pub generation: u32,

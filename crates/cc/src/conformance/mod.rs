@@ -84,16 +84,16 @@ pub fn play(
     make: impl Fn() -> Box<dyn Controller>,
     history: &[HistoryStep],
 ) -> Result<Coverage, Violation> {
-    let mut bench = TestSender::new(contract, make());
+    let mut sender = TestSender::new(contract, make());
     let mut twin = TestSender::new(contract, make());
-    bench.disturbed = true;
+    sender.disturbed = true;
     for (at, step) in history.iter().enumerate() {
         let broken = |(clause, detail)| Violation { clause, detail, history: history[..=at].to_vec() };
-        bench.take(*step).map_err(broken)?;
+        sender.take(*step).map_err(broken)?;
         twin.take(*step).map_err(broken)?;
-        bench.same_as(&twin).map_err(broken)?;
+        sender.same_as(&twin).map_err(broken)?;
     }
-    Ok(bench.coverage)
+    Ok(sender.coverage)
 }
 
 /// Removes steps that are not needed for the violation: halves, then quarters, down to single steps.

@@ -87,7 +87,7 @@ type ClauseResult = Result<(), (Clause, String)>;
 impl TestSender {
     pub(super) fn new(contract: Contract, controller: Box<dyn Controller>) -> TestSender {
         let control = Control { cwnd: INITIAL_WINDOW, ssthresh: Bytes::MAX, pacing: None };
-        let mut bench = TestSender {
+        let mut sender = TestSender {
             contract,
             controller,
             disturbed: false,
@@ -109,8 +109,8 @@ impl TestSender {
             srtt: None,
             min_rtt: None,
         };
-        bench.tell(Event::Established).expect("no clause binds before the first event");
-        bench
+        sender.process(Event::Established).expect("no clause binds before the first event");
+        sender
     }
 
     pub(super) fn take(&mut self, step: HistoryStep) -> ClauseResult {
@@ -168,7 +168,7 @@ impl TestSender {
             } else {
                 self.lost = self.lost.saturating_sub(MSS);
             }
-            self.tell(Event::Sent { bytes: MSS })?;
+            self.process(Event::Sent { bytes: MSS })?;
         }
         Ok(())
     }
@@ -207,7 +207,7 @@ impl TestSender {
             _ => {}
         }
         let ce = if marked { delivered } else { Bytes::ZERO };
-        self.tell_ack(Ack { acked, delivered, marked: ce, rtt: Some(rtt), ..self.empty_ack() })?;
+        self.process_ack(Ack { acked, delivered, marked: ce, rtt: Some(rtt), ..self.empty_ack() })?;
         if marked && !input && self.recovery.is_none() {
             // This ACK ended a recovery: the reduction caused by its marks begins after it.
             self.enter(Cause::Ecn, acked + self.outstanding())?;
@@ -230,7 +230,7 @@ impl TestSender {
         if lost && self.recovery.is_none() {
             self.enter(Cause::Loss, flight)?;
         }
-        self.tell_ack(Ack { delivered, lost: newly, ..self.empty_ack() })
+        self.process_ack(Ack { delivered, lost: newly, ..self.empty_ack() })
     }
 
     fn undo(&mut self) -> ClauseResult {
@@ -244,7 +244,7 @@ impl TestSender {
         }
         self.lost = Bytes::ZERO;
         self.leave(true)?;
-        self.tell_ack(self.empty_ack())
+        self.process_ack(self.empty_ack())
     }
 
     fn timeout(&mut self) -> ClauseResult {
@@ -264,7 +264,7 @@ impl TestSender {
             // marks.
             _ => self.control,
         };
-        self.tell(Event::Timeout { flight, again })?;
+        self.process(Event::Timeout { flight, again })?;
         self.recovery = Some(RecoveryState {
             point: self.nxt,
             timeout: true,
@@ -283,7 +283,7 @@ impl TestSender {
         self.now += idle;
         self.coverage.resumes += 1;
         let restart = INITIAL_WINDOW.min(self.control.cwnd);
-        self.tell(Event::Resume { idle, rto: RTO, restart })?;
+        self.process(Event::Resume { idle, rto: RTO, restart })?;
         self.send(1, Limited::App)
     }
 
@@ -293,7 +293,7 @@ impl TestSender {
             Cause::Ecn => self.coverage.marks += 1,
         }
         let before = self.control;
-        self.tell(Event::Congestion { cause, flight })?;
+        self.process(Event::Congestion { cause, flight })?;
         let marks = cause == Cause::Ecn;
         self.recovery =
             Some(RecoveryState { point: self.nxt, timeout: false, marks, before, entered: self.control });
@@ -302,7 +302,7 @@ impl TestSender {
 
     fn leave(&mut self, spurious: bool) -> ClauseResult {
         self.coverage.undos += u64::from(spurious);
-        self.tell(Event::RecoveryExit { spurious, exit: self.exit })?;
+        self.process(Event::RecoveryExit { spurious, exit: self.exit })?;
         self.past = if spurious { None } else { self.recovery };
         self.recovery = None;
         self.timeouts = 0;
@@ -323,7 +323,7 @@ impl TestSender {
         }
     }
 
-    fn tell_ack(&mut self, ack: Ack) -> ClauseResult {
+    fn process_ack(&mut self, ack: Ack) -> ClauseResult {
         // The flight size before the ACK, including data that was wrongly marked lost.
         let flight = self.flight() + ack.delivered + ack.lost;
         self.peaks[0] = self.peaks[0].max(flight);
@@ -332,10 +332,10 @@ impl TestSender {
             *(if slow { &mut self.coverage.slow_start } else { &mut self.coverage.avoidance }) += 1;
             self.coverage.limited += u64::from(self.limited != Limited::Cwnd);
         }
-        self.tell(Event::Ack(ack))
+        self.process(Event::Ack(ack))
     }
 
-    fn tell(&mut self, event: Event) -> ClauseResult {
+    fn process(&mut self, event: Event) -> ClauseResult {
         let view = View {
             now: self.now,
             mss: MSS,
@@ -346,7 +346,7 @@ impl TestSender {
             limited: self.limited,
         };
         if self.disturbed {
-            lead_astray(self.controller.boxed_clone(), &view);
+            disturb(self.controller.boxed_clone(), &view);
             // From time to time the copy replaces the original.
             if self.now.as_nanos().is_multiple_of(3) {
                 self.controller = self.controller.boxed_clone();
@@ -375,7 +375,7 @@ impl TestSender {
 }
 
 /// Passes events to a copy of the controller that the original does not receive.
-fn lead_astray(mut copy: Box<dyn Controller>, view: &View) {
+fn disturb(mut copy: Box<dyn Controller>, view: &View) {
     let flight = view.control.cwnd;
     let _ = copy.on(view, &Event::Timeout { flight, again: false });
     let _ = copy.on(view, &Event::RecoveryExit { spurious: false, exit: Bytes::MAX });

@@ -87,7 +87,7 @@ impl Cubic {
             cwnd_prior: 0.0,
             stage: None,
             last: Seen { at: Time::ZERO, limited: Limited::App },
-            train: LinuxHystart::asked(params),
+            train: LinuxHystart::enabled(params),
         }
     }
 

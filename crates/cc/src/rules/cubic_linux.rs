@@ -86,7 +86,7 @@ impl LinuxCubic {
             epoch: None,
             credit: 0,
             idle_since: None,
-            train: LinuxHystart::asked(params).unwrap_or_default(),
+            train: LinuxHystart::enabled(params).unwrap_or_default(),
         }
     }
 

@@ -47,7 +47,7 @@ impl LinuxHystart {
     }
 
     /// The state, when the parameters enable HyStart.
-    pub fn asked(params: &Params) -> Option<LinuxHystart> {
+    pub fn enabled(params: &Params) -> Option<LinuxHystart> {
         if let HystartMode::Linux(detect) = params.hystart { Some(LinuxHystart::new(detect)) } else { None }
     }
 

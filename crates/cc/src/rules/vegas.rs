@@ -170,9 +170,9 @@ mod tests {
             assert_eq!(linux.ack(RTT, 4000, false), 40_000 + n * 1000);
             assert_eq!(rfc.ack(RTT, 4000, false), 40_000);
         }
-        // Four samples of one value: nothing is queued, so that slow start goes on with the end of the round, too.
+        // Four equal samples: nothing is queued, so that slow start continues also at the end of the round.
         assert_eq!(linux.ack(RTT, 4000, true), 45_000);
-        // One sample: that round's last ACK is Reno's, which asks whether the window was filled.
+        // One sample: the last ACK of the round is processed as in Reno, which requires that the window was filled.
         assert_eq!(linux.ack(RTT, 4000, true), 45_000);
     }
 

@@ -253,7 +253,7 @@ fn a_cubic_that_forgets_its_maximum_after_idle_is_caught() {
     caught(TRACES, || {
         windowed(Twisted {
             reset: |r: &mut Cubic, v, why| {
-                r.reset(v, if why == ResetReason::Idle { ResetReason::Timeout } else { why })
+                r.reset(v, if why == ResetReason::Idle { ResetReason::Timeout } else { why });
             },
             ..cubic()
         })

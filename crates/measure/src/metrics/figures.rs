@@ -87,7 +87,7 @@ pub(super) fn shares(c: &MetricContext<'_>) -> Option<Vec<f64>> {
     (read.len() > 1 && all > 0.0).then(|| sorted(read.iter().map(|bytes| bytes / all)))
 }
 
-/// The counter of all devices, and of whatever else counts under `name`.
+/// Sum of a counter over all devices, and of the counter `name` of all other entities.
 pub(super) fn in_network(
     c: &MetricContext<'_>,
     name: &str,

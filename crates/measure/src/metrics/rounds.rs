@@ -41,7 +41,7 @@ pub struct RttRound {
     pub cwnd_bytes: Option<u64>,
 }
 
-/// A flow while its rounds are counted.
+/// The state of a flow during counting.
 struct RoundCounter {
     round: RttRound,
     /// The sequence position whose acknowledgement ends the round trip.

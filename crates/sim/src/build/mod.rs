@@ -383,7 +383,7 @@ impl Builder<'_> {
         if let Node::Host(i) = ends.from {
             self.net.set_egress(self.ids[i], &[first]);
         }
-        self.lay_routes(port, first);
+        self.add_routes(port, first);
     }
 
     /// Index of the half of the input ports of switch `at` to which this port belongs. The first half in the order of
@@ -397,7 +397,7 @@ impl Builder<'_> {
         u8::from(2 * place >= ports.len())
     }
 
-    fn lay_routes(&mut self, port: Port, first: NodeId) {
+    fn add_routes(&mut self, port: Port, first: NodeId) {
         let Node::Switch(at) = self.ends(port).from else { return };
         for destination in 0..self.case.net.hosts.len() {
             if self.case.routes.next(Node::Switch(at), destination) == Some(port) {

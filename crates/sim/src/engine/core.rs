@@ -242,7 +242,7 @@ impl ElementContext {
         count(&mut self.packets_in, 1);
         count(&mut self.bytes_in, u64::from(handle.size));
         if self.watched {
-            self.see(core, handle.id, PacketEvent::Arrived);
+            self.report_packet_event(core, handle.id, PacketEvent::Arrived);
         }
     }
 
@@ -252,7 +252,7 @@ impl ElementContext {
         count(&mut self.packets_out, 1);
         count(&mut self.bytes_out, u64::from(handle.size));
         if self.watched {
-            self.see(core, handle.id, PacketEvent::Departed);
+            self.report_packet_event(core, handle.id, PacketEvent::Departed);
         }
     }
 
@@ -261,7 +261,7 @@ impl ElementContext {
     #[inline]
     pub fn passed(&mut self, core: &mut Core, handle: PacketHandle) {
         if self.watched {
-            self.see(core, handle.id, PacketEvent::Departed);
+            self.report_packet_event(core, handle.id, PacketEvent::Departed);
         }
     }
 
@@ -279,7 +279,7 @@ impl ElementContext {
     pub fn marked(&mut self, core: &mut Core, id: PacketId) {
         self.cold.counters.marked += 1;
         if self.watched {
-            self.see(core, id, PacketEvent::Marked);
+            self.report_packet_event(core, id, PacketEvent::Marked);
         }
     }
 
@@ -301,7 +301,7 @@ impl ElementContext {
         self.cold.counters.dropped[why] += 1;
         self.cold.counters.bytes_dropped += u64::from(core.packets[id].size_u32());
         if self.watched {
-            self.see(core, id, PacketEvent::Dropped(why));
+            self.report_packet_event(core, id, PacketEvent::Dropped(why));
         }
         let sent = core.take_tx_completion(id);
         core.host_events.extend(sent.map(HostEvent::TxCompleted));
@@ -352,7 +352,7 @@ impl ElementContext {
 
     /// Reports a packet event of a watched element. Out of line because few elements are watched.
     #[cold]
-    pub fn see(&self, core: &mut Core, id: PacketId, what: PacketEvent) {
+    pub fn report_packet_event(&self, core: &mut Core, id: PacketId, what: PacketEvent) {
         let packet = core.packets[id].clone();
         core.host_events.push(HostEvent::Packet { node: self.cold.node, what, packet });
     }

@@ -260,7 +260,7 @@ impl Network {
             if self.core.host_events.is_empty() {
                 return;
             }
-            self.tell(hosts);
+            self.deliver_host_events(hosts);
         }
     }
 
@@ -330,7 +330,7 @@ impl Network {
     }
 
     #[cold]
-    fn tell<H: Hosts>(&mut self, hosts: &mut H) {
+    fn deliver_host_events<H: Hosts>(&mut self, hosts: &mut H) {
         for notice in std::mem::take(&mut self.core.host_events) {
             match notice {
                 HostEvent::Packet { node, what, packet } => hosts.observe(self.core.now, node, what, &packet),

@@ -129,7 +129,7 @@ pub(super) fn serve(conn: &mut Endpoint, net: &mut Core, recorder: &mut HostReco
         }
     }
     if let Some(slot) = conn.slot
-        && conn.has_news()
+        && conn.has_pending_event()
     {
         return NextAction::Tell(conn.host, slot);
     }
@@ -186,7 +186,7 @@ fn send(conn: &mut Endpoint, net: &mut Core, recorder: &mut HostRecorder) {
 }
 
 /// Adds the counters since the last call to the recording; `at` lies in the same interval of its series.
-pub(super) fn tell_tally(collector: &mut Collector, conn: &mut Endpoint, at: Time) {
+pub(super) fn flush_tally(collector: &mut Collector, conn: &mut Endpoint, at: Time) {
     let t = std::mem::take(&mut conn.tally);
     if t.sent_packets + t.acks_sent > 0 {
         let (sent_packets, sent_bytes, acks_sent) = (t.sent_packets, t.sent_bytes, t.acks_sent);

@@ -39,10 +39,10 @@ pub(super) struct Endpoint {
     /// The application only reads; the host reads on its behalf.
     pub only_reads: bool,
     /// The application has received the event that the connection is established, or that the peer closed it.
-    pub told_open: bool,
-    pub told_closed: bool,
+    pub open_reported: bool,
+    pub close_reported: bool,
     /// The connection is on the list of connections that a socket call modified.
-    pub touched: bool,
+    pub modified: bool,
     /// Index of this host in the topology.
     pub host: usize,
     pub key: ConnKey,
@@ -55,19 +55,19 @@ impl Endpoint {
     /// Whether an event for the application is pending.
     #[expect(clippy::inline_always, reason = "once for each packet")]
     #[inline(always)]
-    pub fn has_news(&mut self) -> bool {
+    pub fn has_pending_event(&mut self) -> bool {
         let mut news = !self.tcp.readable().is_zero() || (self.blocked && self.tcp.check_space());
         let state = self.tcp.state();
-        if state == State::Established && self.told_open {
+        if state == State::Established && self.open_reported {
             // Neither side has closed.
             return news;
         }
-        if !self.told_open && !matches!(state, State::SynSent | State::SynReceived | State::Listen) {
-            self.told_open = true;
+        if !self.open_reported && !matches!(state, State::SynSent | State::SynReceived | State::Listen) {
+            self.open_reported = true;
             news = true;
         }
-        if !self.told_closed && self.tcp.peer_closed() {
-            self.told_closed = true;
+        if !self.close_reported && self.tcp.peer_closed() {
+            self.close_reported = true;
             news = true;
         }
         news || state == State::Closed

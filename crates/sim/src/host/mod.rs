@@ -86,7 +86,7 @@ impl SimHosts {
         match after {
             NextAction::Nothing => {}
             NextAction::Tell(host, slot) => {
-                self.tell(net, c, host, slot);
+                self.notify_application(net, c, host, slot);
                 if self.stacks.is_over(c) {
                     self.stacks.remove(net, c);
                 }
@@ -96,7 +96,7 @@ impl SimHosts {
     }
 
     /// Delivers an event to an application, and sends the data that it wrote.
-    fn tell(&mut self, net: &mut Core, c: u32, host: usize, slot: SocketId) {
+    fn notify_application(&mut self, net: &mut Core, c: u32, host: usize, slot: SocketId) {
         let now = net.now();
         let failed = self.stacks.has_failed(c);
         if failed {
@@ -109,13 +109,13 @@ impl SimHosts {
         } else {
             apps.ready(now, slot, &mut calls);
         }
-        self.stacks.touch(c);
+        self.stacks.mark_modified(c);
         self.after_apps(net, host);
     }
 
     /// Sends what socket calls made available, records completions, and sets the next timer of the applications.
     fn after_apps(&mut self, net: &mut Core, host: usize) {
-        while let Some(c) = self.stacks.next_touched() {
+        while let Some(c) = self.stacks.next_modified() {
             self.stacks.transmit(net, c);
             self.stacks.arm(net, c);
             if self.stacks.is_over(c) {
@@ -169,7 +169,7 @@ impl Hosts for SimHosts {
             {
                 self.accept(net, flow, id);
             }
-            Err(_) => self.stacks.stray(net, host, id),
+            Err(_) => self.stacks.reset_unknown(net, host, id),
         }
     }
 

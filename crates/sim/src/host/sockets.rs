@@ -17,7 +17,7 @@ impl Sockets for HostSockets<'_> {
     fn connect(&mut self, slot: SocketId, key: ConnKey) {
         let c = self.stacks.connect(self.net, key);
         self.stacks.attach(c, slot);
-        self.stacks.touch(c);
+        self.stacks.mark_modified(c);
     }
 
     fn write(&mut self, slot: SocketId, n: Bytes) -> Bytes {
@@ -34,7 +34,7 @@ impl Sockets for HostSockets<'_> {
             let (step, last) =
                 (tcp.write_step(now, most - taken, taken.is_zero(), false), !tcp.writes_in_steps());
             taken += step;
-            self.stacks.tell_application(c, now, "write", step);
+            self.stacks.log_application(c, now, "write", step);
             // As in a system call, segments that may be sent are sent before the next step of the application and
             // before its next write.
             self.stacks.transmit(self.net, c);
@@ -44,7 +44,7 @@ impl Sockets for HostSockets<'_> {
         }
         self.stacks.conn(c).blocked = taken < n;
         if !taken.is_zero() {
-            self.stacks.touch(c);
+            self.stacks.mark_modified(c);
         }
         taken
     }
@@ -59,8 +59,8 @@ impl Sockets for HostSockets<'_> {
         let taken = self.stacks.conn(c).tcp.read(now, n);
         if !taken.is_zero() {
             self.stacks.has_read(c, taken);
-            self.stacks.tell_application(c, now, "read", taken);
-            self.stacks.touch(c);
+            self.stacks.log_application(c, now, "read", taken);
+            self.stacks.mark_modified(c);
         }
         taken
     }
@@ -73,7 +73,7 @@ impl Sockets for HostSockets<'_> {
         let c = self.stacks.socket(self.host, slot);
         let now = self.net.now();
         self.stacks.conn(c).tcp.shutdown(now);
-        self.stacks.touch(c);
+        self.stacks.mark_modified(c);
     }
 
     fn close(&mut self, slot: SocketId) {
@@ -81,6 +81,6 @@ impl Sockets for HostSockets<'_> {
         let now = self.net.now();
         self.stacks.close(c, now);
         self.stacks.detach(c);
-        self.stacks.touch(c);
+        self.stacks.mark_modified(c);
     }
 }

@@ -1,6 +1,6 @@
 //! The stacks of all hosts: connections, their timers, sending and receiving.
 
-use super::data_path::{HostRecorder, NextAction, serve, tell_tally, transmit};
+use super::data_path::{HostRecorder, NextAction, flush_tally, serve, transmit};
 use super::endpoint::{Endpoint, FlowEntry, NONE};
 use crate::engine::{Core, FlowKey, HostId, Packet, PacketId, Route, TimerId};
 use std::collections::BTreeSet;
@@ -41,7 +41,7 @@ pub(crate) struct Stacks {
     pub(super) conns: Vec<Option<Box<Endpoint>>>,
     free: Vec<u32>,
     free_flows: Vec<usize>,
-    touched: Vec<u32>,
+    modified: Vec<u32>,
     owners: Vec<TimerOwner>,
     pub(super) plan: Arc<TrafficSchedule>,
     seed: Seed,
@@ -95,7 +95,7 @@ impl Stacks {
             conns: Vec::new(),
             free: Vec::new(),
             free_flows: Vec::new(),
-            touched: Vec::new(),
+            modified: Vec::new(),
             owners: Vec::new(),
             plan: spec.plan,
             seed: spec.seed,
@@ -149,7 +149,7 @@ impl Stacks {
     #[inline]
     pub fn input(&mut self, net: &mut Core, c: u32, id: PacketId) -> NextAction {
         if self.fast_open && net.packet(id).segment.flags.has(Flags::SYN) {
-            self.hear_fast_open(c);
+            self.process_fast_open(c);
         }
         let conn = self.conns[c as usize].as_deref_mut().expect("a connection that lives");
         let recorder = &mut self.recorder;
@@ -177,7 +177,7 @@ impl Stacks {
     /// A SYN or SYN-ACK is about to arrive. The Fast Open option is not part of the segment; the last option that the
     /// peer sent is used for this segment.
     #[cold]
-    fn hear_fast_open(&mut self, c: u32) {
+    fn process_fast_open(&mut self, c: u32) {
         let conn = self.conn_ref(c);
         let (key, flow) = (conn.key, self.recorder.flows[FlowEntry::place(conn.route.flow).0]);
         let server = conn.route.src == flow.server;
@@ -303,19 +303,19 @@ impl Stacks {
         }
     }
 
-    pub fn touch(&mut self, c: u32) {
+    pub fn mark_modified(&mut self, c: u32) {
         if let Some(conn) = &mut self.conns[c as usize]
-            && !conn.touched
+            && !conn.modified
         {
-            conn.touched = true;
-            self.touched.push(c);
+            conn.modified = true;
+            self.modified.push(c);
         }
     }
 
-    pub fn next_touched(&mut self) -> Option<u32> {
-        while let Some(c) = self.touched.pop() {
+    pub fn next_modified(&mut self) -> Option<u32> {
+        while let Some(c) = self.modified.pop() {
             if let Some(conn) = &mut self.conns[c as usize] {
-                conn.touched = false;
+                conn.modified = false;
                 return Some(c);
             }
         }
@@ -323,7 +323,7 @@ impl Stacks {
     }
 
     /// An application wrote or read `bytes`: for the event log.
-    pub fn tell_application(&mut self, c: u32, now: Time, why: &'static str, bytes: Bytes) {
+    pub fn log_application(&mut self, c: u32, now: Time, why: &'static str, bytes: Bytes) {
         let conn = self.conns[c as usize].as_deref().expect("a connection that lives");
         self.recorder.application(conn, now, why, bytes);
     }
@@ -408,9 +408,9 @@ impl Stacks {
             small_queues,
             blocked: false,
             only_reads: false,
-            told_open: false,
-            told_closed: false,
-            touched: false,
+            open_reported: false,
+            close_reported: false,
+            modified: false,
             host,
             key,
             out: flow.out[usize::from(server)],
@@ -442,7 +442,7 @@ impl Stacks {
     /// Removes a connection and writes its final statistics to the recording.
     pub fn remove(&mut self, net: &mut Core, c: u32) {
         let mut conn = self.conns[c as usize].take().expect("a connection that lives");
-        tell_tally(&mut self.recorder.collector, &mut conn, net.now());
+        flush_tally(&mut self.recorder.collector, &mut conn, net.now());
         self.summarise(&conn, Some(net.now()));
         net.remove_timer(conn.timer);
         self.owners[conn.timer.index()] = TimerOwner::Unused;
@@ -460,7 +460,7 @@ impl Stacks {
     }
 
     /// Answers a segment for which the host has no connection with a reset (RFC 9293 section 3.10.7.1).
-    pub fn stray(&mut self, net: &mut Core, host: HostId, id: PacketId) {
+    pub fn reset_unknown(&mut self, net: &mut Core, host: HostId, id: PacketId) {
         let packet = net.packet(id).clone();
         let settings = &self.hosts[usize::from(host.0)].settings;
         let cc = tcpassay_cc::build("reno", &tcpassay_cc::Params::default()).expect("reno is always there");

@@ -1,6 +1,6 @@
 //! Statistics of connections for the recording, beside the counters of the data path.
 
-use super::data_path::{HostRecorder, tell_tally};
+use super::data_path::{HostRecorder, flush_tally};
 use super::endpoint::Endpoint;
 use super::stacks::Stacks;
 use crate::engine::{NodeId, Packet, PacketEvent, Protocol};
@@ -50,7 +50,7 @@ impl Stacks {
     /// Adds all counters up to `at` to the series; called before an interval ends.
     pub fn tally(&mut self, at: Time) {
         for conn in self.conns.iter_mut().flatten() {
-            tell_tally(&mut self.recorder.collector, conn, at);
+            flush_tally(&mut self.recorder.collector, conn, at);
         }
     }
 
