@@ -1,9 +1,9 @@
 """Delta debugging: from a set of items that has an effect to a subset of it that has the effect and no item to spare.
 
 The algorithm is ddmin (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", IEEE TSE 28(2),
-2002, figure 5), with two additions. Items may need each other: `close` removes from a subset what cannot stand without
-the items that are missing, so that a subset is tested that can exist. And subsets are handed over in batches, of which
-the first that has the effect counts, so that whoever tests may test several at a time without changing the answer.
+2002, figure 5) with complements only and two additions. Items may need each other: `close` removes from a subset what
+cannot stand without the items that are missing, so that a subset is tested that can exist. Subsets are handed over in
+batches, of which the first that has the effect counts: several may be tested at a time without changing the answer.
 
 This module knows nothing of TCP, of runs or of files.
 """
@@ -32,33 +32,37 @@ def ddmin(items: Sequence[T], first: First[T], close: Close[T] = as_it_is) -> tu
     tried that lack the first items first: what is rather not wanted in the answer should come first.
     """
     current = tuple(items)
-    parts = 2
+    parts, start = 2, 0
     while current:
         parts = min(parts, len(current))
-        candidates = list(_candidates(current, parts, close))
+        candidates = list(_candidates(current, parts, start, close))
         place = first([kept for kept, _ in candidates]) if candidates else None
         if place is not None:
-            kept, parts = candidates[place]
+            kept, removed = candidates[place]
             current = tuple(item for item in current if item in kept)
+            # The parts before the removed one were needed a moment ago, and are tried again last.
+            parts, start = max(parts - 1, 2), removed
         elif parts < len(current):
-            parts = min(2 * parts, len(current))
+            parts, start = min(2 * parts, len(current)), 0
         else:
             break
     return current
 
 
-def _candidates(current: tuple[T, ...], parts: int, close: Close[T]) -> Iterator[tuple[frozenset[T], int]]:
-    """Subsets to try, and the number of parts to go on with: each part alone, then all but each part."""
+def _candidates(
+    current: tuple[T, ...], parts: int, start: int, close: Close[T]
+) -> Iterator[tuple[frozenset[T], int]]:
+    """All items but those of one part, for each part from the part `start` on, with the number of that part.
+
+    Parts alone are not tried: of two parts they are the same, and of more one is hardly ever enough.
+    """
     whole, seen = frozenset(current), set[frozenset[T]]()
-    chunks = [frozenset(chunk) for chunk in split(current, parts)]
-    alone = [(chunk, 2) for chunk in reversed(chunks)]
-    without = [(whole - chunk, max(parts - 1, 2)) for chunk in chunks]
-    # At the finest granularity a part is one item; each alone is hardly ever enough, and 1-minimality does not need it.
-    for subset, following in [*(alone if parts < len(current) else []), *without]:
-        closed = close(subset)
+    chunks = list(enumerate(split(current, parts)))
+    for number, chunk in [*chunks[start:], *chunks[:start]]:
+        closed = close(whole - frozenset(chunk))
         if closed is not None and closed != whole and closed not in seen:
             seen.add(closed)
-            yield closed, following
+            yield closed, number
 
 
 def split(items: Sequence[T], parts: int) -> list[Sequence[T]]:
