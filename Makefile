@@ -133,8 +133,8 @@ quick: setup ## Before each commit: formats, lints, types, import cycles, unit t
 	cargo test --locked --quiet --lib $(QUICK_CRATES:%=-p tcpassay-%)
 	$(BIN)/python -m pytest --quiet $(QUICK_TESTS)
 
-# Crates and packages without import cycles between their modules: all but crates/tcp.
-LAYERED := crates/units crates/wire crates/cc crates/workload crates/measure crates/case crates/linux crates/sim crates/script crates/agent crates/bpf crates/bridge crates/python python/tcpassay
+# Crates and packages without import cycles between their modules.
+LAYERED := crates/units crates/wire crates/cc crates/tcp crates/workload crates/measure crates/case crates/linux crates/sim crates/script crates/agent crates/bpf crates/bridge crates/python python/tcpassay
 
 lint: setup
 	cargo fmt --all --check

@@ -30,10 +30,10 @@ pub enum ControlEcn {
     All,
 }
 
-/// Whose rules accurate ECN follows where RFC 9768 leaves a choice (`stack.ecn_form`).
+/// Which choices of RFC 9768 accurate ECN makes (`stack.ecn_form`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum EcnForm {
-    /// What the RFC recommends: the option where a counter has moved, ACKs that are not ECN-capable.
+    /// The recommendations of the RFC: the option if a counter changed, ACKs that are not ECN-capable.
     #[default]
     Rfc,
     /// Linux: the option on every segment, beginning with the counter of ECT(1), and every packet ECN-capable.
@@ -41,20 +41,20 @@ pub enum EcnForm {
 }
 
 impl EcnForm {
-    /// Whether it is Linux's.
+    /// Whether this is the form of Linux.
     pub fn is_linux(self) -> bool {
         self == EcnForm::Linux
     }
 }
 
-/// How Linux uses the option of accurate ECN: sysctls that scripts set, and no parameter of a case.
+/// How Linux uses the option of accurate ECN. Scripts set these sysctls; no parameter of a case does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AccurateUse {
-    /// Only where there is something to tell (`tcp_ecn_option` = 1).
+    /// Only if a counter changed (`tcp_ecn_option` = 1).
     pub on_demand: bool,
-    /// Also where it seems to be dropped (`tcp_ecn_option` = 3).
+    /// Also if the path seems to drop it (`tcp_ecn_option` = 3).
     pub persist: bool,
-    /// On demand: so often at least in a round trip (`tcp_ecn_option_beacon`); 0 for never.
+    /// On demand: at least this many times in a round trip (`tcp_ecn_option_beacon`); 0 for never.
     pub beacon: u32,
     /// Nothing is sent ECN-capable when the field of a SYN or SYN-ACK was changed on its way (`tcp_ecn_fallback`).
     pub fallback: bool,
@@ -80,14 +80,14 @@ pub enum DctcpReceiver {
     Immediate,
 }
 
-/// When an arriving segment asks whether an ACK is due (`stack.ack_check`).
+/// For which arriving segments the stack checks whether an ACK is due (`stack.ack_check`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AckCheck {
     /// After every segment with data.
     #[default]
     Always,
-    /// As Linux: a segment that passes header prediction is always asked; one that does not (CWR, ECE, URG or FIN set,
-    /// out of order, window changed) is asked only if an ACK is still scheduled, which a cleared timer is not.
+    /// As Linux: always for a segment that passes header prediction. For one that does not (CWR, ECE, URG or FIN set,
+    /// out of order, window changed) only if an ACK is still scheduled; clearing the delayed ACK clears the schedule.
     IfScheduledOnSlowPath,
 }
 
@@ -107,12 +107,11 @@ pub struct DelayedAck {
 /// Loss detection (`stack.loss_detection`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LossDetection {
-    /// Duplicate ACKs or SACKed segments above (RFC 5681, RFC 6675); `adaptive` raises the threshold when reordering
-    /// is seen, as Linux's `tcp_reordering` (to 300) or not at all.
+    /// Duplicate ACKs, or SACKed segments above the missing one (RFC 5681, RFC 6675).
     DupThresh {
         /// 3 by RFC 5681.
         threshold: u32,
-        /// Raise it by the reordering seen.
+        /// Reordering raises the threshold, up to 300 (Linux `tcp_reordering`).
         adaptive: bool,
     },
     /// RFC 8985, reorder window min RTT / 4, growing with DSACKs when `dsack_adaptation`.
@@ -136,7 +135,7 @@ pub enum Recovery {
     /// above the highest SACKed position and what was retransmitted; with `pipe` everything that is not SACKed and what
     /// was retransmitted (`rfc6675_pipe`).
     FreeBsd {
-        /// The second way to count.
+        /// The flight is counted as in `rfc6675_pipe`.
         pipe: bool,
     },
 }
@@ -147,8 +146,8 @@ pub enum PrrBound {
     /// RFC 9937: what recovery owes, and one segment more on an ACK that advances and shows no further loss.
     #[default]
     SafeAck,
-    /// Linux 4.3 to 5.x: what the ACK delivered, and as RFC 9937 says only on an ACK of a retransmission. After a mark
-    /// nothing is retransmitted: the flight stays where it fell to until the reduction ends.
+    /// Linux 4.3 to 5.x: what the ACK delivered; the bound of RFC 9937 only on an ACK of a retransmission. After a mark
+    /// nothing is retransmitted, so that the flight does not grow again before the reduction ends.
     Repair,
 }
 
@@ -164,13 +163,13 @@ pub enum RecoveryExit {
     Rfc6582,
 }
 
-/// Which proofs undo a false recovery (`stack.undo`, a set).
+/// Which proofs undo a spurious recovery (`stack.undo`, a set).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "a set")]
 pub struct Undo {
     /// By timestamps: the first ACK after the retransmission echoes the original (RFC 3522, RFC 4015).
     pub eifel: bool,
-    /// The same for timeouts alone (BSD's bad retransmit recovery).
+    /// By timestamps, after timeouts only (BSD's bad retransmit recovery).
     pub eifel_timeout: bool,
     /// By DSACK: every retransmission was reported as a duplicate (RFC 3708).
     pub dsack: bool,
@@ -218,59 +217,61 @@ pub enum Pacing {
     },
 }
 
-/// How long a super-segment may be, besides the NIC's limit and the windows (`stack.tso_autosize`; Linux `tcp_tso_autosize`).
+/// The length of a super-segment, below the limits of the NIC and the windows (`stack.tso_autosize`; Linux
+/// `tcp_tso_autosize`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TsoAutosize {
-    /// No such rule; where a rate is paced, what passes in a millisecond.
+    /// No limit; with pacing, what passes in a millisecond at the pacing rate.
     #[default]
     Off,
-    /// Linux 3.12 to 5.17: what passes in 1/1024 s at the pacing rate, which is kept whether anything is paced or not; at
-    /// least two segments.
+    /// Linux 3.12 to 5.17: what passes in 1/1024 s at the pacing rate, which Linux computes also without pacing; at least two
+    /// segments.
     Rate,
-    /// Linux since 5.18: the same, and as much again as the NIC takes, halved for each 512 us of the smallest round trip.
+    /// Linux since 5.18: the same, plus the limit of the NIC, halved for each 512 us of the minimum round-trip time.
     RateAndRtt,
 }
 
 /// Packetization layer path MTU discovery (RFC 4821) as Linux has it. Sizes are those of segments without options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MtuProbing {
-    /// From the start (`tcp_mtu_probing` = 2), not only when timeouts hint at a black hole (1).
+    /// From the start (`tcp_mtu_probing` = 2), not only after timeouts that indicate a black hole (1).
     pub always: bool,
-    /// What it starts from (`tcp_base_mss`).
+    /// The size that the search starts from (`tcp_base_mss`).
     pub base: Bytes,
-    /// How low it may fall (`tcp_mtu_probe_floor`).
+    /// The smallest size (`tcp_mtu_probe_floor`).
     pub floor: Bytes,
-    /// It ends when so little is between what works and what may (`tcp_probe_threshold`).
+    /// The search ends if the bounds differ by less (`tcp_probe_threshold`).
     pub threshold: Bytes,
-    /// It begins again after so long (`tcp_probe_interval`).
+    /// The search begins again after this time (`tcp_probe_interval`).
     pub interval: Dur,
     /// The IP and TCP headers.
     pub headers: Bytes,
 }
 
-/// Linux's send queue (`tcp_sendmsg_locked`): a write fills buffers of a super-segment each, which share no transmission and
-/// cost more than their bytes; what is written is pushed each half window, and sent as it is written.
+/// Linux's send queue (`tcp_sendmsg_locked`). A write fills buffers of one super-segment each. A transmission contains data of one
+/// buffer only, and a buffer costs more than its bytes. A write pushes its data after each half window, and data are sent while
+/// it goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Skbs {
-    /// What a buffer costs besides its bytes (`SKB_TRUESIZE` of an empty one).
+    /// The cost of a buffer besides its bytes (`SKB_TRUESIZE` of an empty one).
     pub overhead: Bytes,
-    /// What is reserved for headers in each buffer, when the send buffer is sized (`MAX_TCP_HEADER`, which depends on the kernel's
+    /// Bytes for headers in each buffer, when the send buffer is sized (`MAX_TCP_HEADER`, which depends on the kernel's
     /// configuration).
     pub headers: Bytes,
     /// The send buffer to start with, where the application sets none (`tcp_wmem[1]`).
     pub initial: Bytes,
 }
 
-/// How segments outside the usual course are answered: resets and SYNs within a connection, what comes in LISTEN and
-/// TIME-WAIT. Where the RFCs say what to do all three do that; where they leave room, each follows its stack.
+/// The stack whose rules apply where no other switch decides (`stack.flavor`): how resets, SYNs and segments in LISTEN and
+/// TIME-WAIT are answered, and details of the sender. `flavor/` lists the differences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum StackFlavor {
     /// RFC 9293 with RFC 5961.
     #[default]
     Rfc,
-    /// `tcp_validate_incoming` and `tcp_timewait_state_process` of Linux.
+    /// Linux.
     Linux,
-    /// `tcp_do_segment`, `syncache_*` and `tcp_twcheck` of FreeBSD.
+    /// FreeBSD.
     FreeBsd,
 }
 
@@ -281,17 +282,19 @@ pub struct RtoBounds {
     pub initial: Dur,
     /// `stack.min_rto` (RFC: 1 s; Linux: 200 ms; FreeBSD: 30 ms, and the slop).
     pub min: Dur,
-    /// `stack.rto_slop`: added to what the minimum bounds, for the peer's delayed ACK (FreeBSD `rexmit_slop`, 200 ms).
+    /// `stack.rto_slop`: added to the timeout after the minimum was applied, for the peer's delayed ACK (FreeBSD
+    /// `rexmit_slop`, 200 ms).
     pub slop: Dur,
     /// `stack.max_rto` (at least 60 s).
     pub max: Dur,
-    /// How the minimum enters: RFC 6298 rounds srtt + 4 rttvar up to it; Linux puts it under the variance
+    /// How the minimum is applied: RFC 6298 rounds srtt + 4 rttvar up to it; Linux applies it to the variance
     /// (rto = srtt + max(4 rttvar, min)), so that its RTO is never less than srtt + 200 ms.
     pub min_on_variance: bool,
 }
 
-/// Every switch of one stack. `Config::profile` gives the named sets; each field is a row of the parameter table.
-#[expect(clippy::struct_excessive_bools, reason = "independent switches, each a row of the parameter table")]
+/// Every switch of one stack. `Config::profile` returns the named sets. Most fields are set by a parameter of the table, which
+/// the documentation of the field names.
+#[expect(clippy::struct_excessive_bools, reason = "independent switches")]
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
     /// MSS to announce, and largest segment to send without options: MTU minus 40 (IPv4).
@@ -312,7 +315,7 @@ pub struct Config {
     pub ecn: EcnMode,
     /// `stack.ecn_option`: accurate ECN with its TCP option.
     pub ecn_option: bool,
-    /// Which packets without new data are ECN-capable; DCTCP's are in any case.
+    /// Which packets without new data are ECN-capable. With DCTCP all of them are.
     pub control_ecn: ControlEcn,
     /// `stack.ecn_form`.
     pub ecn_form: EcnForm,
@@ -322,7 +325,7 @@ pub struct Config {
     pub dctcp_receiver: DctcpReceiver,
     /// `stack.ack_check`.
     pub ack_check: AckCheck,
-    /// Duplicate ACKs that are left out (Linux since 4.18); `None`: each packet out of order is acknowledged.
+    /// Compression of duplicate ACKs (Linux since 4.18); `None`: each packet out of order is acknowledged.
     pub ack_compression: Option<AckCompression>,
     /// `stack.delayed_ack`.
     pub delayed_ack: DelayedAck,
@@ -338,7 +341,7 @@ pub struct Config {
     pub cwr_by_prr: bool,
     /// `stack.undo`.
     pub undo: Undo,
-    /// What the timers of probes and of reordering take longer than computed (Linux `TCP_TIMEOUT_MIN`: two ticks).
+    /// Added to the computed timeouts of probes and of reordering (Linux `TCP_TIMEOUT_MIN`: two ticks).
     pub timer_floor: Dur,
     /// `stack.tlp`.
     pub tlp: Tlp,
@@ -348,7 +351,7 @@ pub struct Config {
     pub limited_transmit: bool,
     /// `stack.early_retransmit` (RFC 5827).
     pub early_retransmit: bool,
-    /// `stack.hystart`: what ends the first slow start before a loss.
+    /// `stack.hystart`: the rule that ends the first slow start before a loss.
     pub hystart: HystartMode,
     /// `stack.cc_arithmetic`: whose arithmetic the controllers use.
     pub cc_arithmetic: Arithmetic,
@@ -363,40 +366,39 @@ pub struct Config {
     pub tso: Option<Bytes>,
     /// Least segments of a super-segment that is sized by rate (Linux `tcp_min_tso_segs`).
     pub min_tso_segs: u32,
-    /// A super-segment smaller than could be is worth sending when it is this part of the window (Linux
-    /// `tcp_tso_win_divisor`).
+    /// Deferral ends when a super-segment of one over this part of the window could be sent (Linux `tcp_tso_win_divisor`).
     pub tso_win_divisor: u32,
-    /// Wait for more window before sending a super-segment smaller than could be (Linux `tcp_tso_should_defer`).
+    /// A super-segment that could be longer waits for more window (Linux `tcp_tso_should_defer`).
     pub tso_defer: bool,
-    /// `tso_defer` as since Linux 4.20: only within a millisecond of the last transmission, and when the next ACK is as near. Before
-    /// that: from half a round trip after the oldest transmission that is unacknowledged.
+    /// `tso_defer` as since Linux 4.20: only within a millisecond of the last transmission, and if the next ACK is expected
+    /// within a millisecond. Before 4.20: from half a round trip after the oldest unacknowledged transmission on.
     pub tso_defer_recent: bool,
     /// `stack.tso_autosize`.
     pub tso_autosize: TsoAutosize,
     /// Send buffer (`app.sndbuf`): the application may be this far ahead of the acknowledgements; `None` grows with cwnd, up
     /// to `max_send_buffer`.
     pub send_buffer: Option<Bytes>,
-    /// `stack.max_sndbuf`: where a send buffer that follows cwnd stops growing.
+    /// `stack.max_sndbuf`: the largest size of a send buffer that grows with cwnd.
     pub max_send_buffer: Bytes,
     /// The largest segment without options that the path carries: the MTU less 40 (IPv4); `None`: as large as [`Config::mss`].
     pub path_mss: Option<Bytes>,
-    /// The search for the longest segment that the path carries; `None`: it believes the route.
+    /// The search for the longest segment that the path carries; `None`: the route says it.
     pub mtu_probing: Option<MtuProbing>,
-    /// With TSO: the send queue is made of buffers as Linux's; `None`: it is a stream, and nothing but its bytes counts.
+    /// With TSO: the send queue consists of buffers, as in Linux; `None`: it is a stream, and only its bytes count.
     pub skbs: Option<Skbs>,
     /// Receive buffer (`app.rcvbuf`): fixed, or autotuned between the two (`stack.rcv_autotune`, `stack.max_rwnd`).
     pub recv_buffer: RecvBuffer,
-    /// Linux's account of receive memory, which then decides what is announced; `None`: only bytes of the stream count.
+    /// Linux's accounting of receive memory, which then determines the window; `None`: only bytes of the stream count.
     pub recv_memory: Option<RecvMemory>,
-    /// Whose rules for it.
+    /// How the receive buffer is sized.
     pub recv_tuning: RecvTuning,
-    /// PSH on every super-segment (Linux since 5.4), not only where the send queue ends.
+    /// PSH on every super-segment (Linux since 5.4), not only at the end of the send queue.
     pub push_super: bool,
-    /// What a reduction starts from is cwnd (Linux, `tcp_reno_ssthresh`), not the flight size (RFC 5681 equation 4).
+    /// A reduction is computed from cwnd (Linux, `tcp_reno_ssthresh`), not from the flight size (RFC 5681 equation 4).
     pub reduce_from_cwnd: bool,
     /// Closing with unread data resets the connection (RFC 2525 section 2.17; not FreeBSD).
     pub reset_unread: bool,
-    /// CWR goes on whatever segment comes next, also a retransmission (FreeBSD), not only on new data (RFC 3168 section
+    /// The next segment carries CWR, also if it is a retransmission (FreeBSD), not only the next new data (RFC 3168 section
     /// 6.1.2).
     pub cwr_on_retransmission: bool,
     /// A mark that finds the window at one segment stops the sender for a retransmission timeout (RFC 3168 section 6.1.2; neither
@@ -404,19 +406,19 @@ pub struct Config {
     pub mark_stops_one_segment: bool,
     /// A reset that answers a segment echoes its timestamp (RFC 7323 section 5.2 recommends it; neither Linux nor FreeBSD).
     pub stamp_resets: bool,
-    /// Segments without timestamps are taken although both ends agreed on them (Linux); otherwise they are dropped (RFC 7323
+    /// Segments without timestamps are accepted although both ends agreed on timestamps (Linux); otherwise they are dropped (RFC 7323
     /// section 3.2).
     pub tolerate_missing_timestamps: bool,
     /// Every second segment of any size is acknowledged (FreeBSD's `DELAY_ACK`), not every second full one.
     pub count_small_segments: bool,
-    /// A partial ACK in recovery is answered by an ACK where nothing can be sent (FreeBSD, `tcp_sack_partialack`).
+    /// A partial ACK in recovery is answered by an ACK if nothing can be sent (FreeBSD, `tcp_sack_partialack`).
     pub ack_partial: bool,
-    /// While our FIN is out every ACK carries it again (FreeBSD, `tcp_outflags`).
+    /// While our FIN is unacknowledged every ACK carries it again (FreeBSD, `tcp_outflags`).
     pub fin_on_acks: bool,
-    /// FreeBSD's window: the buffer is a multiple of the MSS (`tcp_mss`), and all that is free is announced with every ACK
-    /// (`tcp_output`), not only what is worth a segment.
+    /// FreeBSD's window: the buffer is a multiple of the MSS (`tcp_mss`), and every ACK announces all free space
+    /// (`tcp_output`), also if it grew by less than a segment.
     pub bsd_window: bool,
-    /// `stack.nagle`: what a segment smaller than the MSS waits for.
+    /// `stack.nagle`: until when a segment smaller than the MSS waits.
     pub nagle: Nagle,
     /// `app.nodelay`: Nagle's algorithm off (RFC 1122 section 4.2.3.4).
     pub nodelay: bool,
@@ -428,37 +430,38 @@ pub struct Config {
     pub notsent_lowat: Option<Bytes>,
     /// `app.keepalive` (RFC 9293 section 3.8.4).
     pub keepalive: Option<Keepalive>,
-    /// `app.user_timeout` (RFC 5482; abort when data stay unacknowledged so long); `None` leaves it to the retries.
+    /// `app.user_timeout` (RFC 5482): abort when data stay unacknowledged for this time; `None`: only the retries limit it.
     pub user_timeout: Option<Dur>,
     /// Retransmissions of a SYN before giving up.
     pub syn_retries: u32,
-    /// Of them, those that come at the same interval before it doubles (Linux `tcp_syn_linear_timeouts`); they are allowed
-    /// in addition to `syn_retries`.
+    /// Retransmissions of a SYN at a constant interval before the interval doubles (Linux `tcp_syn_linear_timeouts`), in addition to
+    /// `syn_retries`.
     pub syn_linear: u32,
     /// Retransmissions of a SYN-ACK before giving up.
     pub synack_retries: u32,
-    /// SYNs that ask for ECN before one does not, in case that somebody drops those that do (RFC 3168 section 6.1.1.1).
+    /// SYNs that offer ECN before one does not, because a middlebox may drop those that do (RFC 3168 section 6.1.1.1).
     pub ecn_syns: u32,
     /// The fourth SYN and those after it offer nothing but the MSS (FreeBSD `net.inet.tcp.rexmit_drop_options`).
     pub plain_syns: bool,
-    /// Retransmissions of a SYN-ACK that come at the same interval before it doubles (FreeBSD before 13, `tcp_syn_backoff`).
+    /// Retransmissions of a SYN-ACK at a constant interval before the interval doubles (FreeBSD before 13, `tcp_syn_backoff`).
     pub synack_linear: u32,
-    /// Whoever says SYN and FIN at once is not answered (FreeBSD `net.inet.tcp.drop_synfin`).
+    /// Segments with SYN and FIN are not answered (FreeBSD `net.inet.tcp.drop_synfin`).
     pub drop_synfin: bool,
-    /// An ACK for what was never sent is answered (RFC 5961 section 5), as Linux does since 7.1 and in its stable series since; before,
-    /// it is dropped in silence. Only of [`StackFlavor::Linux`].
+    /// An ACK of data that were never sent is answered (RFC 5961 section 5; Linux since 7.1 and in stable series since then);
+    /// otherwise it is dropped silently. Only for [`StackFlavor::Linux`].
     pub challenge_unsent: bool,
-    /// An ACK that acknowledges nothing new may shut the window (Linux since 6.6, `tcp_may_update_window`). Only of [`StackFlavor::Linux`].
+    /// An ACK that acknowledges nothing new may shut the window (Linux since 6.6, `tcp_may_update_window`). Only for
+    /// [`StackFlavor::Linux`].
     pub shut_by_duplicate: bool,
-    /// How long an active open may take (FreeBSD `net.inet.tcp.keepinit`), whatever the retries.
+    /// How long an active open may take (FreeBSD `net.inet.tcp.keepinit`), independently of the retries.
     pub connect_timeout: Option<Dur>,
-    /// How segments outside the usual course are answered.
+    /// The stack whose rules apply where no other switch decides.
     pub flavor: StackFlavor,
-    /// A reset anywhere in the window counts (RFC 793; FreeBSD `insecure_rst`), not only at its left edge.
+    /// A reset anywhere in the window ends the connection (RFC 793; FreeBSD `insecure_rst`), not only one at its left edge.
     pub weak_resets: bool,
     /// A SYN in the window resets the connection (RFC 793; FreeBSD `insecure_syn`).
     pub weak_syns: bool,
-    /// FreeBSD's timer for a shut window; `None`: the retransmission timeout, and probes without data.
+    /// FreeBSD's probes of a shut window; `None`: probes without data after the retransmission timeout.
     pub persist: Option<Persist>,
     /// Retransmissions of data before giving up (Linux `tcp_retries2`).
     pub retries: u32,
@@ -468,17 +471,17 @@ pub struct Config {
     pub fin_wait2: Dur,
 }
 
-/// What a segment smaller than the MSS waits for (`stack.nagle`; off with `app.nodelay`).
+/// Until when a segment smaller than the MSS waits (`stack.nagle`; it does not with `app.nodelay`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Nagle {
     /// Everything sent before is acknowledged (RFC 896, RFC 1122 section 4.2.3.4).
     #[default]
     All,
-    /// Everything was acknowledged when the present burst began (BSD): the odd end of a write into an idle connection
-    /// leaves with the rest of it.
+    /// Everything was acknowledged when the present burst began (BSD): the last, partial segment of a write into an idle
+    /// connection is sent with the rest.
     Idle,
-    /// The small segment sent before is acknowledged (draft-minshall-nagle; Linux): the odd end of a large write does
-    /// not wait for an ACK that the receiver delays.
+    /// The last segment smaller than the MSS is acknowledged (draft-minshall-nagle; Linux): the partial segment at the end of a
+    /// large write does not wait for an ACK that the receiver delays.
     Small,
 }
 
@@ -496,28 +499,29 @@ pub enum RecvBuffer {
     },
 }
 
-/// How a receive buffer begins and grows.
+/// How a receive buffer is sized at the start and later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RecvTuning {
-    /// All of it is announced; it grows to twice what was read in a round trip, and more where that itself grows.
+    /// The window is the whole buffer. It grows to twice the bytes read in a round trip, and more if that number grows.
     #[default]
     Plain,
-    /// Linux before 4.16: the same growth, from four times the first window, behind a threshold that opens with arrivals
-    /// (`tcp_fixup_rcvbuf`, `tcp_rcv_space_adjust`, `tcp_grow_window`).
+    /// Linux before 4.16: the same growth, from four times the first window. The window is limited by a threshold that rises with
+    /// arriving data (`tcp_fixup_rcvbuf`, `tcp_rcv_space_adjust`, `tcp_grow_window`).
     Linux46,
-    /// Linux since 4.20: from the first window, in proportion to the growth of what is read, behind the threshold.
+    /// Linux since 4.20: from the first window, in proportion to the growth of the bytes read; with the threshold.
     Linux,
 }
 
-/// Linux leaves out duplicate ACKs beyond the third for a position, and sends one for them a little later
-/// (`__tcp_ack_snd_check`, with SACK).
+/// Linux sends three duplicate ACKs for a position, and a little later one for all that follow (`__tcp_ack_snd_check`, with
+/// SACK).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckCompression {
-    /// At most so many are left out in a row (`tcp_comp_sack_nr`).
+    /// How many ACKs are replaced by one at most (`tcp_comp_sack_nr`).
     pub most: u32,
-    /// The one for them leaves after a twentieth of the round-trip time, and at most after this (`tcp_comp_sack_delay_ns`).
+    /// The one ACK leaves after a twentieth of the round-trip time, and at the latest after this time
+    /// (`tcp_comp_sack_delay_ns`).
     pub delay: Dur,
-    /// The timer may be as much later (`tcp_comp_sack_slack_ns`), and is where nothing else wakes the kernel.
+    /// The timer fires this much later, as it does in a kernel that nothing else wakes (`tcp_comp_sack_slack_ns`).
     pub slack: Dur,
 }
 
@@ -533,35 +537,35 @@ pub enum MemoryRules {
 /// Linux's receive buffer, overhead included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecvMemory {
-    /// At first (`SO_RCVBUF` doubled, or `tcp_rmem[1]`).
+    /// Initial size (`SO_RCVBUF` doubled, or `tcp_rmem[1]`).
     pub size: Bytes,
-    /// At most, by its own growth (`tcp_rmem[2]`).
+    /// Largest size that autotuning reaches (`tcp_rmem[2]`).
     pub max: Bytes,
     /// The application has set it: it does not grow.
     pub locked: bool,
-    /// A window may be taken back (`tcp_shrink_window`).
+    /// The right edge may move left (`tcp_shrink_window`).
     pub shrink: bool,
     /// A server's socket: it does not grow before `accept`.
     pub passive: bool,
     /// Bytes of the IP header.
     pub ip: Bytes,
-    /// What a packet says of the length of its segments (`gso_size`).
+    /// The segment length that a packet reports (`gso_size`).
     pub gso: Option<Bytes>,
     /// The release.
     pub rules: MemoryRules,
-    /// What a packet costs besides its bytes, where it came from a network interface (`SKB_TRUESIZE` of an empty buffer, from 768 B to
-    /// 1280 B); `None`: it came through `tun`, whose buffers are copied into pages.
+    /// The cost of a packet besides its bytes, if it came from a network interface (`SKB_TRUESIZE` of an empty buffer, from 768 B
+    /// to 1280 B); `None`: it came through `tun`, whose buffers are copied into pages.
     pub buffer: Option<Bytes>,
 }
 
-/// A copy, for who shares it with nobody.
+/// Returns an owned copy of the configuration.
 impl From<&Config> for Arc<Config> {
     fn from(config: &Config) -> Arc<Config> {
         Arc::new(config.clone())
     }
 }
 
-/// FreeBSD's probes of a shut window: a byte of data each, and so long apart (`net.inet.tcp.persmin`, `persmax`).
+/// The interval of FreeBSD's probes of a shut window, which have a byte of data each (`net.inet.tcp.persmin`, `persmax`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Persist {
     /// At least.
@@ -584,7 +588,7 @@ pub struct Keepalive {
 /// Named sets of switches (`stack.profile`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Profile {
-    /// What the RFCs say where they say something, in their simplest form.
+    /// The RFCs, in their simplest form where they allow several.
     Rfc,
     /// Linux 6.x.
     Linux,

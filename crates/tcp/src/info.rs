@@ -1,4 +1,4 @@
-//! A snapshot of a connection, in the manner of `TCP_INFO`.
+//! A snapshot of a connection, like `TCP_INFO`.
 
 use crate::{CongestionState, State};
 use tcpassay_units::{Bytes, Dur, Rate};
@@ -131,7 +131,7 @@ pub struct Info {
     pub busy: Dur,
     /// Pacing rate in force.
     pub pacing_rate: Option<Rate>,
-    /// Times that the controller asked for a window outside its bounds.
+    /// How often the controller returned a window outside its bounds.
     pub clamps: u64,
     /// Name of the controller.
     pub controller: &'static str,
@@ -172,7 +172,7 @@ pub struct AccurateInfo {
     pub received_ce: u64,
     /// Payload bytes that arrived.
     pub received_bytes: [u64; 3],
-    /// Of the peer's options: none was seen (0), an empty one (1), counters (2), what is not to be believed (3).
+    /// Of the peer's options: none was seen (0), an empty one (1), counters (2), invalid ones (3).
     pub option_seen: u8,
     /// What does not pass, as bits: our marks (2), our option (4), the peer's option (8).
     pub fail_mode: u8,

@@ -1,8 +1,8 @@
 //! The model TCP: sender, receiver, loss recovery, timers; sans I/O.
 //!
 //! A [`Connection`] is one end of one connection. Segments, virtual time and the application's calls go in; segments, a
-//! deadline and log entries come out. It holds no clock, no socket and no randomness: a run is a function of what went in.
-//! It must not know the network, the host's offloads or the workload. It decides nothing about congestion itself: that is the
+//! deadline and log entries come out. It holds no clock, no socket and no randomness: a run is a function of its inputs.
+//! It must not know the network, the host's offloads or the workload. Congestion is decided about by the
 //! [`Controller`](tcpassay_cc::Controller) that it was given.
 //!
 //! | folder | what |
@@ -12,9 +12,10 @@
 //! | `send` | the outgoing stream: scoreboard, round-trip time, recovery, probes, pacing, the controller |
 //! | `messages` | what these three pass to each other, all in 64-bit stream positions |
 //! | [`Config`], [`Profile`] | every switch, and the named stacks made of them |
-//! | [`LogEvent`], [`Info`] | why it did what it did, and where it stands |
+//! | `flavor` | what each stack does differently, as data |
+//! | [`LogEvent`], [`Info`] | its decisions with their reasons, and its present state |
 //!
-//! What a profile does otherwise than its model is in `docs/deviations.md`.
+//! `docs/deviations.md` lists how a profile differs from its stack.
 //!
 //! # The order of calls
 //!

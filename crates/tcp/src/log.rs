@@ -1,4 +1,4 @@
-//! The stack's event log: why it did what it did, in the manner of FreeBSD's black box log.
+//! The stack's event log: each decision with its reason, like FreeBSD's black box log.
 //!
 //! The log observes and never decides: with it on or off the stack behaves the same. Positions are 64-bit stream
 //! positions (0 is the SYN, 1 the first byte), so that they read well and never wrap.
@@ -136,9 +136,9 @@ pub enum LogEvent {
         /// The position that waits to be, or was, acknowledged.
         rcv_nxt: u64,
     },
-    /// The controller asked for a window outside [1 MSS, maximum].
+    /// The controller returned a window outside [1 MSS, maximum].
     Clamped {
-        /// What it asked for.
+        /// The window that it returned.
         asked: Bytes,
         /// What it got.
         given: Bytes,
@@ -267,7 +267,7 @@ pub enum AckDecision {
     Now,
     /// Delayed until this time.
     Delayed(Time),
-    /// Neither sent nor timed: it is forgotten until something else asks (the DCTCP bug).
+    /// Neither sent nor delayed by a timer: no ACK until another event causes one (the DCTCP bug).
     Forgotten,
 }
 

@@ -1,7 +1,7 @@
 //! What passes between the connection and its two halves.
 //!
 //! The connection owns the handshake, the states and the wire; [`send`](crate::send) owns the outgoing stream and
-//! [`recv`](crate::recv) the incoming one. All three speak of 64-bit stream positions: 0 is the SYN, 1 the first byte
+//! [`recv`](crate::recv) the incoming one. All three use 64-bit stream positions: 0 is the SYN, 1 the first byte
 //! of data, and the FIN stands after the last byte.
 
 use crate::config::EcnMode;
@@ -28,7 +28,7 @@ pub(crate) struct Agreed {
     pub sack: bool,
     /// Timestamps on every segment.
     pub timestamps: bool,
-    /// The mode of ECN that both agreed on, which need not be the one that was asked for.
+    /// The mode of ECN that both agreed on, which need not be the one that was offered.
     pub ecn: EcnMode,
     /// Data may be ECN-capable.
     pub ect: bool,
@@ -38,9 +38,9 @@ pub(crate) struct Agreed {
     pub rtt: Option<Dur>,
     /// Bytes that went with our SYN and are acknowledged with it (RFC 7413).
     pub syn_data: u64,
-    /// Bytes that went with our SYN and were not acknowledged with it, where that counts as a loss.
+    /// Bytes that went with our SYN and were not acknowledged with it, if they count as lost.
     pub syn_data_lost: u64,
-    /// What Linux takes for the window when it derives the first pacing rate, where that is not the initial window.
+    /// The window from which Linux computes the first pacing rate, if that is not the initial window.
     pub rate_window: Option<Bytes>,
     /// The SYN or SYN-ACK was retransmitted: the initial window falls to one segment (RFC 5681 section 3.1).
     pub handshake_lost: bool,
@@ -80,7 +80,7 @@ pub(crate) struct AckOut {
     pub fin_acked: bool,
 }
 
-/// What the sender wants on the wire next.
+/// The next segment of the sender.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Chunk {

@@ -17,7 +17,7 @@ impl Profile {
     pub const ALL: [Profile; 5] =
         [Profile::Rfc, Profile::Linux, Profile::Linux46, Profile::FreeBsd, Profile::FreeBsdRack];
 
-    /// The name under which the parameter table knows it.
+    /// Its name in the parameter table.
     pub const fn name(self) -> &'static str {
         match self {
             Profile::Rfc => "rfc",
@@ -183,7 +183,7 @@ fn linux() -> Config {
         push_super: true,                  // __tcp_transmit_skb
         mark_stops_one_segment: false,     // dctcp_ssthresh, tcp_reno_ssthresh: two segments
         stamp_resets: false,               // tcp_v4_send_reset
-        tolerate_missing_timestamps: true, // tcp_validate_incoming asks only `saw_tstamp`
+        tolerate_missing_timestamps: true, // tcp_validate_incoming checks only `saw_tstamp`
         // tcp_rmem 131072 and 6291456, half of which is window with tcp_adv_win_scale = 1.
         recv_buffer: RecvBuffer::Auto { initial: Bytes::new(65_536), max: Bytes::new(3 << 20) },
         recv_tuning: RecvTuning::Linux, // tcp_rcv_space_adjust
@@ -203,7 +203,7 @@ fn linux_4_6() -> Config {
     Config {
         ack_compression: None,                     // since 4.18
         dctcp_receiver: DctcpReceiver::ClearTimer, // dctcp_ce_state_0_to_1 before 4.17
-        // RACK came in 4.4 and marked losses beside FACK's and the adaptive threshold.
+        // RACK was added in 4.4 and marked losses beside FACK and the adaptive threshold.
         loss_detection: LossDetection::DupThresh { threshold: 3, adaptive: true },
         early_retransmit: true,          // tcp_early_retrans = 3
         prr_bound: PrrBound::Repair,     // tcp_cwnd_reduction

@@ -1,13 +1,6 @@
-//! Segments outside the usual course, in the manner of each stack: resets and SYNs within a connection, TIME-WAIT.
-//!
-//! Sources: RFC 9293 section 3.10.7, RFC 5961, RFC 6191; `tcp_validate_incoming`, `tcp_send_challenge_ack` and
-//! `tcp_timewait_state_process` of Linux; `tcp_do_segment`, `syncache_chkrst` and `tcp_twcheck` of FreeBSD.
+//! The throttle of challenge ACKs (RFC 5961 section 7).
 
-use super::{ConnError, Connection};
-use crate::config::EcnMode;
-use crate::log::State;
 use tcpassay_units::{Dur, Time};
-use tcpassay_wire::{Ecn, Flags, Segment};
 
 /// The throttle of challenge ACKs (RFC 5961 section 7).
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,11 +9,11 @@ pub(super) struct Challenge {
     sent: u32,
     /// The ACK that is due is one: FreeBSD sends it apart from the stream (`tcp_respond`), without the FIN that its other ACKs
     /// repeat.
-    pub due: bool,
+    due: bool,
 }
 
 impl Challenge {
-    /// Whether one more may be sent, of at most so many in this time.
+    /// Whether one more may be sent: at most `most` in `period`.
     pub fn allowed(&mut self, now: Time, (most, period): (u32, Dur)) -> bool {
         if self.sent == 0 || now.since(self.since) >= period {
             *self = Challenge { since: now, sent: 0, due: self.due };
@@ -28,202 +21,39 @@ impl Challenge {
         self.sent += 1;
         self.sent <= most
     }
+
+    /// The ACK that is due is a challenge.
+    pub fn set_due(&mut self) {
+        self.due = true;
+    }
+
+    /// Whether the ACK that leaves now is a challenge.
+    pub fn take_due(&mut self) -> bool {
+        std::mem::take(&mut self.due)
+    }
 }
 
-impl Connection {
-    /// Whether `segment` begins a new connection: a SYN in TIME-WAIT above everything that this one received (RFC 9293
-    /// section 3.6.1, RFC 6191), or one for a connection that is over. The host then hands it to its listening socket.
-    pub fn yields_to(&self, segment: &Segment) -> bool {
-        let flags = segment.flags;
-        if !flags.has(Flags::SYN) || flags.any(Flags::ACK | Flags::RST) || self.drops_synfin(flags) {
-            return false;
-        }
-        match self.state {
-            State::Closed => true,
-            State::TimeWait => {
-                let later = segment.seq.distance(self.irs.at(self.recv.nxt())) > 0;
-                let stamped = segment.options.timestamps.filter(|_| self.ts.on);
-                let newer = stamped.map(|t| t.val.wrapping_sub(self.ts.recent).cast_signed());
-                match newer {
-                    Some(newer) if !self.rules.reuse_by_sequence_only => newer > 0 || (later && newer >= 0),
-                    _ => later,
-                }
-            }
-            _ => false,
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_pass_in_a_period_as_the_rule_allows() {
+        let mut challenge = Challenge::default();
+        let at = |ms| Time::ZERO + Dur::from_millis(ms);
+        let rule = (2, Dur::from_millis(500));
+        assert!(challenge.allowed(at(100), rule));
+        assert!(challenge.allowed(at(599), rule));
+        assert!(!challenge.allowed(at(599), rule));
+        assert!(challenge.allowed(at(600), rule), "a new period");
     }
 
-    /// FreeBSD ignores what says SYN and FIN, where it is told to, in LISTEN and in TIME-WAIT.
-    pub(super) fn drops_synfin(&self, flags: Flags) -> bool {
-        self.cfg.drop_synfin && flags.has(Flags::SYN) && flags.has(Flags::FIN)
-    }
-
-    /// A request of a peer is forgotten: nobody is told.
-    pub fn forget_request(&mut self, now: Time) {
-        if self.state == State::SynReceived && self.open.passive && !self.streams {
-            self.back_to_listen(now);
-        }
-    }
-
-    /// A challenge ACK (RFC 5961), unless there were too many.
-    pub(super) fn challenge(&mut self, now: Time) -> bool {
-        let allowed = self.challenge.allowed(now, self.rules.challenge_acks);
-        if !allowed {
-            return false;
-        }
-        if self.synchronised() {
-            self.challenge.due = true;
-            self.recv.answer(0..0);
-        } else {
-            self.open.challenge = self.state == State::SynReceived;
-        }
-        true
-    }
-
-    /// A SYN in a synchronised state, or again while we wait for the ACK of ours.
-    pub(super) fn input_syn(&mut self, now: Time, segment: &Segment, seq: u64, ecn: Ecn) {
-        if self.state == State::SynReceived && (seq == 0 || self.rules.any_syn_is_retransmission) {
-            if segment.flags.has(Flags::ACK) && self.acks_syn(segment) {
-                // Simultaneous open: the peer's SYN-ACK acknowledges our SYN. Linux since 6.12 answers it only with what it has
-                // to send; before it did, without data in the SYN.
-                let plain = segment.ack == self.iss.at(1);
-                self.syn_acked(now, segment);
-                if plain {
-                    // To Linux the SYN is a position that arrived again.
-                    self.recv.answer(0..u64::from(self.rules.challenges_crossed_syn));
-                }
-            } else if !self.open.passive && self.rules.challenges_crossed_syn {
-                // After crossing SYNs the socket is a whole one, which challenges them (`tcp_validate_incoming`).
-                self.refuse(now, "syn in connection");
-                self.challenge(now);
-            } else {
-                self.streams = false;
-                self.syn_again(now, segment.flags, ecn);
-            }
-            return;
-        }
-        let returns = self.rules.syn_returns_to_listen;
-        if returns && self.state == State::SynReceived && self.open.passive && self.in_reset_window(seq) {
-            // RFC 9293 section 3.10.7.4, fourth.
-            self.back_to_listen(now);
-            return;
-        }
-        if self.cfg.weak_syns && self.in_reset_window(seq) {
-            // RFC 793: an error of the peer.
-            self.reset = Some(self.own_reset(now));
-            self.end(now, Some(ConnError::Reset), "syn in window");
-            return;
-        }
-        // RFC 5961 section 4.
-        self.refuse(now, "syn in connection");
-        if self.challenge(now) && self.ecn == EcnMode::Accurate {
-            self.accurate_syn_again(segment, ecn);
-        }
-    }
-
-    /// Whether a reset at `seq` is in the window: from the last ACK on (FreeBSD) or RCV.NXT, up to its right edge.
-    fn in_reset_window(&self, seq: u64) -> bool {
-        if self.rules.resets_count_from_last_ack {
-            let from = self.recv.last_acked().max(1);
-            return seq >= from && seq - from < self.bsd_window();
-        }
-        (self.recv.nxt()..self.recv.edge()).contains(&seq)
-    }
-
-    /// RCV.WND of FreeBSD: what a SYN-ACK offered while the connection is in the SYN cache; after crossing SYNs the buffer in whole
-    /// segments.
-    fn bsd_window(&self) -> u64 {
-        match (self.state == State::SynReceived && !self.streams, self.open.passive) {
-            (true, true) => u64::from(self.recv.first_window().0),
-            (true, false) => self.recv.free().next_multiple_of(self.segment_size().get().max(1)),
-            // A FIN takes no room.
-            (false, _) => self.recv.free() + u64::from(self.recv.finished()),
-        }
-    }
-
-    /// A reset (RFC 5961 section 3): the exact next position counts, where resets are not weak, and all else in the window is
-    /// challenged.
-    pub(super) fn input_reset(&mut self, now: Time, seq: u64) {
-        // Outside the window nothing is answered. What its timestamp says is not used (RFC 7323 section 5.2).
-        let from_last_ack = self.rules.resets_count_from_last_ack;
-        let exact = seq == if from_last_ack { self.recv.last_acked().max(1) } else { self.recv.nxt() };
-        if !(exact || self.cfg.weak_resets && self.in_reset_window(seq)) {
-            self.refuse(now, "inexact reset");
-            if self.in_reset_window(seq) {
-                self.challenge(now);
-            }
-            return;
-        }
-        match self.state {
-            State::SynReceived if self.open.passive && !self.streams => self.back_to_listen(now),
-            State::SynReceived if !self.streams => self.end(now, Some(ConnError::Refused), "refused by peer"),
-            // Both sides are done: nothing is lost. FreeBSD reports it all the same.
-            State::Closing | State::LastAck if self.rules.reset_while_closing_is_error => {
-                self.end(now, Some(ConnError::Reset), "reset by peer");
-            }
-            State::Closing | State::LastAck | State::TimeWait => self.end(now, None, "reset by peer"),
-            _ => self.end(now, Some(ConnError::Reset), "reset by peer"),
-        }
-    }
-
-    /// What began a passive open was none.
-    fn back_to_listen(&mut self, now: Time) {
-        let fast = self.open.fast.take();
-        self.open = super::handshake::Opening::new(&self.cfg);
-        self.open.fast = fast;
-        self.set_state(now, State::Listen);
-    }
-
-    /// TIME-WAIT as Linux has it (`tcp_timewait_state_process`), apart from the SYN of a new connection: all but a bare ACK and a
-    /// reset at the expected position is acknowledged, without blocks; what has no data as often as challenges.
-    pub(super) fn input_linux_time_wait(&mut self, now: Time, segment: &Segment) {
-        let flags = segment.flags;
-        let reset = flags.has(Flags::RST);
-        let stamp = segment.options.timestamps.filter(|_| self.ts.on);
-        let old = stamp.is_some_and(|t| t.val.wrapping_sub(self.ts.recent).cast_signed() < 0)
-            && !(reset && now.since(self.ts.recent_at) > Dur::from_secs(60));
-        let bare = segment.seq_len() == 0;
-        if !old && segment.seq == self.irs.at(self.recv.nxt()) && (bare || reset) {
-            if reset {
-                self.end(now, None, "reset by peer");
-                return;
-            }
-            self.linger = now.saturating_add(self.cfg.time_wait);
-            if let Some(t) = stamp {
-                (self.ts.recent, self.ts.recent_at) = (t.val, now);
-            }
-            return;
-        }
-        self.refuse(now, "time-wait");
-        if reset {
-            return;
-        }
-        if old || flags.has(Flags::ACK) {
-            self.linger = now.saturating_add(self.cfg.time_wait);
-        }
-        let throttled = bare || flags.has(Flags::SYN);
-        if !throttled || self.challenge.allowed(now, self.rules.challenge_acks) {
-            self.recv.answer(0..0);
-        }
-    }
-
-    /// TIME-WAIT as FreeBSD has it (`tcp_twcheck`): resets and what has no ACK are dropped; what occupies sequence space or
-    /// is not the expected duplicate is acknowledged.
-    pub(super) fn input_time_wait(&mut self, now: Time, segment: &Segment) {
-        let flags = segment.flags;
-        if flags.has(Flags::RST) || !flags.has(Flags::ACK) || self.drops_synfin(flags) {
-            self.refuse(now, "time-wait");
-            return;
-        }
-        let nxt = self.irs.at(self.recv.nxt());
-        if flags.has(Flags::FIN) && segment.end() == nxt {
-            self.linger = now.saturating_add(self.cfg.time_wait);
-        }
-        let expected = segment.seq == nxt && segment.ack == self.iss.at(self.send.snd_nxt());
-        // Not by marks: both ends in TIME-WAIT would answer each other's for ever.
-        let bare = flags.without(Flags::ECE | Flags::CWR | Flags::AE) == Flags::ACK;
-        if !bare || segment.len > 0 || !expected {
-            self.recv.answer(0..0);
-        }
+    #[test]
+    fn a_due_challenge_outlives_a_new_period_and_is_taken_once() {
+        let mut challenge = Challenge::default();
+        challenge.set_due();
+        assert!(challenge.allowed(Time::ZERO + Dur::from_secs(9), (1, Dur::from_secs(5))));
+        assert!(challenge.take_due());
+        assert!(!challenge.take_due());
     }
 }

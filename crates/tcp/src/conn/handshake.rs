@@ -1,144 +1,17 @@
 //! The handshake: who offers what, what both agree on, and its retransmission.
 //!
-//! Known differences: data on a SYN is not kept without Fast Open (it is not acknowledged, so it comes again); no SYN cookies.
+//! Known differences: data on a SYN is not kept without Fast Open (it is not acknowledged and will be retransmitted); no SYN cookies.
 
-use super::fastopen::Fast;
+use super::opening::{CLASSIC, Offer, handshake_ace};
+use super::syn_timer::doubled_for;
 use super::{ConnError, Connection};
-use crate::config::{Config, ControlEcn, EcnMode};
+use crate::config::{ControlEcn, EcnMode};
 use crate::flavor::SynData;
 use crate::log::{LogEvent, State, Timer, TimerChange};
 use crate::messages::Agreed;
 use crate::recv::{Echo, ace_of};
 use tcpassay_units::{Bytes, Dur, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Options, Segment, Timestamps};
-
-/// State of the handshake.
-#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
-#[derive(Clone, Debug)]
-pub(super) struct Opening {
-    /// A SYN or SYN-ACK is to go out.
-    pub due: bool,
-    /// How often it went out, and whether any of that was a repetition.
-    pub sent: u32,
-    repeated: bool,
-    /// A passive open, which a reset brings back to LISTEN (RFC 9293 section 3.10.7.4).
-    pub passive: bool,
-    first_at: Time,
-    /// Retransmission; [`Time::MAX`] when it does not run.
-    pub timer: Time,
-    rto: Dur,
-    /// What the peer's SYN offered, once it arrived.
-    peer: Option<Offer>,
-    /// What our SYN-ACK grants, or what our SYN-ACK's flags say about ECN.
-    pub ecn_flags: Flags,
-    /// Accurate ECN: the client's first ACK tells how the SYN-ACK arrived instead of a count.
-    pub tell_handshake: Option<Flags>,
-    /// Accurate ECN: the client may not have agreed, so that nothing is sent ECN-capable (RFC 9768 section 3.1.5).
-    pub no_ect: bool,
-    /// Accurate ECN: the mark of a SYN-ACK counts.
-    pub mark_counts: bool,
-    /// Accurate ECN: the client has not agreed, so that its ACE field means nothing (RFC 9768 table 4).
-    pub deaf: bool,
-    /// FIN asked for before the handshake finished.
-    pub finish: bool,
-    /// Fast Open, where the host has it.
-    pub fast: Option<Box<Fast>>,
-    /// How often its timer fired.
-    timeouts: u32,
-    /// The third segment of the handshake waits, because data are about to be written (Linux `sk_write_pending`).
-    pub hold_ack: bool,
-    /// A challenge ACK is to go out before the handshake is done.
-    pub challenge: bool,
-    /// Bytes of data that came with a crossing SYN, which FreeBSD keeps until the handshake is done.
-    early: u32,
-}
-
-/// What a SYN or SYN-ACK offers.
-#[derive(Clone, Copy, Debug)]
-struct Offer {
-    mss: u16,
-    shift: Option<u8>,
-    sack: bool,
-    timestamps: Option<Timestamps>,
-    window: u16,
-}
-
-/// The three ECN flags of a SYN that offers accurate ECN (RFC 9768 section 3.1.1).
-const ACCURATE: Flags = Flags::from_bits(Flags::AE.bits() | Flags::CWR.bits() | Flags::ECE.bits());
-/// Of a SYN that offers classic ECN.
-const CLASSIC: Flags = Flags::from_bits(Flags::CWR.bits() | Flags::ECE.bits());
-
-impl Opening {
-    pub(super) fn new(cfg: &Config) -> Opening {
-        Opening {
-            due: false,
-            sent: 0,
-            repeated: false,
-            passive: false,
-            first_at: Time::ZERO,
-            timer: Time::MAX,
-            rto: cfg.rto.initial,
-            peer: None,
-            ecn_flags: match cfg.ecn {
-                EcnMode::Off => Flags::NONE,
-                EcnMode::Classic | EcnMode::Dctcp => CLASSIC,
-                EcnMode::Accurate => ACCURATE,
-            },
-            tell_handshake: None,
-            no_ect: false,
-            mark_counts: true,
-            deaf: false,
-            finish: false,
-            fast: None,
-            timeouts: 0,
-            hold_ack: false,
-            challenge: false,
-            early: 0,
-        }
-    }
-
-    /// Any SYN or SYN-ACK was a repetition.
-    pub(super) fn repeats(&self) -> bool {
-        self.repeated
-    }
-
-    pub(super) fn send_syn(&mut self, now: Time) {
-        self.due = true;
-        self.first_at = now;
-    }
-
-    /// The SYN-ACK is asked for again.
-    pub(super) fn repeat(&mut self) {
-        self.due = true;
-        self.repeated = true;
-    }
-
-    /// The MSS that the peer announced.
-    pub(super) fn peer_mss(&self) -> Option<Bytes> {
-        self.peer.map(|p| Bytes::new(u64::from(p.mss)))
-    }
-
-    /// Whether the peer offered a window scale.
-    pub(super) fn peer_scales(&self) -> bool {
-        self.peer.is_some_and(|p| p.shift.is_some())
-    }
-
-    pub(super) fn stop(&mut self) {
-        self.challenge = false;
-        self.due = false;
-        self.timer = Time::MAX;
-    }
-}
-
-/// How a packet's field is told in the ACE field during the handshake (RFC 9768 table 2 and 3).
-pub(super) fn handshake_ace(field: Ecn) -> Flags {
-    match field {
-        Ecn::NotEct => Flags::CWR,
-        Ecn::Ect1 => Flags::CWR | Flags::ECE,
-        Ecn::Ect0 => Flags::AE,
-        Ecn::Ce => Flags::AE | Flags::CWR,
-    }
-}
 
 impl Connection {
     /// LISTEN (RFC 9293 section 3.10.7.2).
@@ -168,7 +41,7 @@ impl Connection {
             // Once the SYN-ACK has left.
             self.streams = false;
         }
-        self.open.send_syn(now);
+        self.open.syn.begin(now);
     }
 
     /// The mode that the flags of a SYN lead to (RFC 3168 section 6.1.1; RFC 9768 table 2 and, for the rest, section 3.1.3).
@@ -219,7 +92,7 @@ impl Connection {
         }
     }
 
-    /// The SYN came again, perhaps with other flags: what was agreed on stays or ends, it never changes (RFC 3168 section 6.1.1
+    /// The SYN arrived again, perhaps with other flags: the mode of ECN stays or ends, but does not change to another one (RFC 3168 section 6.1.1
     /// and 6.1.1.1, RFC 9768 section 3.1.5).
     pub(super) fn syn_again(&mut self, now: Time, syn: Flags, ecn: Ecn) {
         let offered = self.offered_ecn(syn);
@@ -242,7 +115,7 @@ impl Connection {
             }
             (EcnMode::Off | EcnMode::Classic | EcnMode::Dctcp, _) => {}
         }
-        self.open.repeat();
+        self.open.syn.repeat();
     }
 
     /// Whether `segment` acknowledges our SYN, which crossed the peer's, and perhaps the data that it carried.
@@ -257,11 +130,11 @@ impl Connection {
         let acked = flags.has(Flags::ACK);
         let carried = self.open.fast.as_ref().map_or(0, |fast| fast.carried);
         let data = segment.ack.unwrap_near(self.iss, 1).and_then(|ack| ack.checked_sub(1));
-        if acked && (data.is_none_or(|n| n > carried) || self.open.sent == 0) {
+        if acked && (data.is_none_or(|n| n > carried) || self.open.syn.sent() == 0) {
             self.refuse(now, "bad ack");
-            if self.rules.bad_ack_repeats_syn && self.open.timeouts == 0 && self.open.timer != Time::MAX {
-                // Perhaps the end of a connection before this one: the SYN goes again at once (`TCP_TIMEOUT_MIN`).
-                self.open.timer = self.open.timer.min(now.saturating_add(self.cfg.timer_floor));
+            if self.rules.bad_ack_repeats_syn && self.open.syn.timeouts() == 0 && self.open.syn.is_running() {
+                // Perhaps the segment is of an earlier connection: the SYN is sent again at once (`TCP_TIMEOUT_MIN`).
+                self.open.syn.hasten(now.saturating_add(self.cfg.timer_floor));
             }
             if !flags.has(Flags::RST) {
                 self.reset = Some(self.reset_for(segment));
@@ -288,7 +161,7 @@ impl Connection {
             // Simultaneous open: both SYNs crossed. The answer repeats our SYN with an ACK.
             self.answer_ecn(if offered == Flags::NONE { Flags::NONE } else { flags }, ecn);
             self.set_state(now, State::SynReceived);
-            self.open.due = true;
+            self.open.syn.send();
             if self.rules.keeps_data_of_crossing_syn {
                 self.open.early = segment.len;
             }
@@ -299,7 +172,7 @@ impl Connection {
             mode @ (EcnMode::Classic | EcnMode::Dctcp) if granted && offered != Flags::NONE => mode,
             EcnMode::Off | EcnMode::Classic | EcnMode::Dctcp => EcnMode::Off,
             // RFC 9768 section 3.1.2: 000 and the reflection of all three are no ECN; 001 is a classic server. Section 3.1.3: 101
-            // is reserved and taken for accurate ECN. The answer may be to a SYN before the one that did not ask.
+            // is reserved and treated as accurate ECN. The answer may be to an earlier SYN that offered ECN.
             EcnMode::Accurate => match ace_of(flags) {
                 0b000 | 0b111 => EcnMode::Off,
                 0b101 if self.rules.reserved_ace_is_no_ecn => EcnMode::Off,
@@ -329,11 +202,11 @@ impl Connection {
         let Some(t) = segment.options.timestamps.filter(|t| self.cfg.timestamps && t.ecr != 0) else {
             return false;
         };
-        let (first, last) = (self.ts.now(self.open.first_at), self.ts.now(now));
+        let (first, last) = (self.ts.now(self.open.syn.first_at()), self.ts.now(now));
         self.rules.checks_echo_of_syn_ack && t.ecr.wrapping_sub(first) > last.wrapping_sub(first)
     }
 
-    /// Data and FIN of a SYN-ACK: FreeBSD takes them, and Linux where Fast Open was asked for (`tcp_fastopen_add_skb`).
+    /// Data and FIN of a SYN-ACK.
     fn syn_ack_data(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
         let takes = match self.rules.syn_data {
             SynData::AsOthers => true,
@@ -356,7 +229,7 @@ impl Connection {
             self.accurate_third_ack(segment);
         }
         if self.is_fast_open_child() {
-            let rtt = (!self.open.repeated).then(|| now.since(self.open.first_at));
+            let rtt = self.open.syn.rtt(now);
             self.open.stop();
             self.touched = true;
             self.set_state(now, State::Established);
@@ -374,7 +247,7 @@ impl Connection {
         }
     }
 
-    /// Remembers what the peer's SYN says.
+    /// Stores what the peer's SYN offers.
     fn peer_syn(&mut self, now: Time, segment: &Segment) {
         self.irs = segment.seq;
         let o = &segment.options;
@@ -394,7 +267,7 @@ impl Connection {
 
     /// Both SYNs are acknowledged, and `syn_data` bytes of ours with them.
     fn established(&mut self, now: Time, ecn_of_syn_ack: Ecn, syn_data: u64) {
-        let rtt = (!self.open.repeated).then(|| now.since(self.open.first_at));
+        let rtt = self.open.syn.rtt(now);
         self.open.stop();
         let handshake = Timer::Handshake;
         self.log.put(now, || LogEvent::Timer { timer: handshake, change: TimerChange::Cancelled });
@@ -406,7 +279,7 @@ impl Connection {
         }
     }
 
-    /// Both halves learn what was agreed, and may stream.
+    /// Sender and receiver get the result of the handshake, and may stream.
     pub(super) fn agree(&mut self, now: Time, ecn_of_syn_ack: Ecn, rtt: Option<Dur>, syn_data: u64) {
         let peer = self.open.peer.expect("established without a SYN of the peer");
         let scaled = self.cfg.window_scale && peer.shift.is_some();
@@ -443,7 +316,7 @@ impl Connection {
         self.snd_wnd = u64::from(peer.window);
         self.max_snd_wnd = self.snd_wnd;
         self.window_field = peer.window;
-        let lost = self.open.repeated;
+        let lost = self.open.syn.is_repeated();
         let carried =
             self.open.fast.as_ref().filter(|fast| fast.ask.is_some()).map_or(0, |fast| fast.carried);
         // A client computes its first rate while it takes the SYN-ACK (`tcp_ack` from `tcp_rcv_synsent_state_process`), when its
@@ -477,13 +350,8 @@ impl Connection {
 
     /// The SYN or SYN-ACK that is due.
     pub(super) fn make_syn(&mut self, now: Time) -> (Segment, Ecn) {
-        self.open.due = false;
-        self.open.sent += 1;
-        if self.open.sent == 1 {
-            self.open.first_at = now;
-        }
-        self.open.timer = self.next_syn(now);
-        let at = self.open.timer;
+        self.open.syn.on_sent(now);
+        let at = self.start_syn_timer(now);
         self.log.put(now, || LogEvent::Timer { timer: Timer::Handshake, change: TimerChange::Set(at) });
         let answer = self.state == State::SynReceived;
         let peer = self.open.peer;
@@ -493,7 +361,7 @@ impl Connection {
         let (window, shift) = self.recv.first_window();
         let stamps = Timestamps { val: self.ts.now(now), ecr: if answer { self.ts.recent } else { 0 } };
         let len = self.fast_open_of_syn(answer);
-        let rich = !(self.cfg.plain_syns && self.open.sent > 3);
+        let rich = !(self.cfg.plain_syns && self.open.syn.sent() > 3);
         let mut options = Options {
             mss: Some(u16::try_from(self.cfg.mss.get()).expect("an MSS fits 16 bits")),
             window_scale: (rich && self.cfg.window_scale && offered(|p| p.shift.is_some())).then_some(shift),
@@ -502,19 +370,19 @@ impl Connection {
                 .then_some(stamps),
             ..Options::default()
         };
-        // RFC 3168 section 6.1.1.1: perhaps somebody drops SYNs that ask for ECN. Accurate ECN is asked for once more (RFC 9768
+        // RFC 3168 section 6.1.1.1: a middlebox may drop SYNs that offer ECN. Accurate ECN is offered once more (RFC 9768
         // section 3.1.4.1).
         let asked = self.cfg.ecn_syns.max(if self.cfg.ecn == EcnMode::Accurate { 2 } else { 1 });
-        if self.open.repeated && self.open.sent > asked && !answer {
+        if self.open.syn.is_repeated() && self.open.syn.sent() > asked && !answer {
             self.open.ecn_flags = Flags::NONE;
         }
         let mut ecn_flags = self.open.ecn_flags;
         if answer && self.ecn == EcnMode::Accurate {
             // RFC 9768 section 3.2.3.2: the option on the first, and after two timeouts no flags either.
-            if self.open.sent == 1 && self.cfg.ecn_option {
+            if self.open.syn.sent() == 1 && self.cfg.ecn_option {
                 self.put_first_accecn(&mut options);
             }
-            if self.open.timeouts >= 2 {
+            if self.open.syn.timeouts() >= 2 {
                 ecn_flags = Flags::NONE;
                 self.open.no_ect = true;
             }
@@ -529,12 +397,11 @@ impl Connection {
     /// The handshake's timer is due.
     pub(super) fn on_handshake_timer(&mut self, now: Time) {
         self.log.put(now, || LogEvent::Timer { timer: Timer::Handshake, change: TimerChange::Fired });
-        self.open.timer = Time::MAX;
-        self.open.timeouts += 1;
+        self.open.syn.on_timer();
         let limit = if self.open.passive { None } else { self.cfg.connect_timeout };
-        let spent = now.since(self.open.first_at);
+        let spent = now.since(self.open.syn.first_at());
         let over = |limit: Option<Dur>| limit.is_some_and(|t| spent >= t);
-        // Linux gives a Fast Open server one more (`tcp_fastopen_synack_timer`).
+        // A Fast Open server of Linux has one retry more (`tcp_fastopen_synack_timer`).
         let most = match (self.open.passive, self.is_fast_open_child()) {
             (true, child) => self.cfg.synack_retries + u32::from(child),
             (false, _) => self.cfg.syn_retries + self.cfg.syn_linear,
@@ -542,41 +409,26 @@ impl Connection {
         // `retransmits_timed_out` of Linux: as long as the timeouts that double would take, whatever others there are.
         let bound =
             (!self.open.passive && self.rules.bounds_syn_timeouts_by_time && self.cfg.user_timeout.is_none())
-                .then(|| self.doubled_for(self.cfg.syn_retries))
-                .filter(|_| self.open.sent > 1);
-        if self.open.sent > most || over(self.cfg.user_timeout) || over(limit) || over(bound) {
+                .then(|| doubled_for(self.cfg.rto.initial, self.cfg.syn_retries, self.cfg.rto.max))
+                .filter(|_| self.open.syn.sent() > 1);
+        if self.open.syn.sent() > most || over(self.cfg.user_timeout) || over(limit) || over(bound) {
             self.end(now, Some(ConnError::TimedOut), "handshake");
             return;
         }
         let linear = if self.open.passive { self.cfg.synack_linear } else { self.cfg.syn_linear };
-        if self.open.sent > linear {
-            self.open.rto = (self.open.rto * 2).min(self.cfg.rto.max);
-        }
+        self.open.syn.back_off(linear, self.cfg.rto.max);
         self.streams = false;
-        self.open.repeat();
+        self.open.syn.repeat();
     }
 
-    /// How long a SYN and `retries` of it last when every timeout doubles the one before (`tcp_model_timeout`).
-    fn doubled_for(&self, retries: u32) -> Dur {
-        let (mut all, mut next) = (Dur::ZERO, self.cfg.rto.initial);
-        for _ in 0..=retries {
-            all += next;
-            next = (next * 2).min(self.cfg.rto.max);
-        }
-        all
-    }
-
-    /// When the next SYN or SYN-ACK is due, if nothing comes.
-    fn next_syn(&self, now: Time) -> Time {
+    /// The timer of the SYN or SYN-ACK that leaves now starts. Returns when it fires.
+    fn start_syn_timer(&mut self, now: Time) -> Time {
+        let first = self.open.syn.sent() == 1;
         // FreeBSD's slop is in every timeout but the first, and not in the SYN cache's.
-        let slop = if self.open.passive || self.open.sent == 1 { Dur::ZERO } else { self.cfg.rto.slop };
-        let at = now.saturating_add((self.open.rto + slop).min(self.cfg.rto.max));
-        // `tcp_clamp_rto_to_user_timeout` of Linux, which looks at every timeout but the first.
-        let clamps = self.rules.clamps_syn_timer && self.open.sent > 1;
+        let slop = if self.open.passive || first { Dur::ZERO } else { self.cfg.rto.slop };
+        // Linux clamps every timeout but the first.
+        let clamps = self.rules.clamps_syn_timer && !first;
         let limit = self.cfg.connect_timeout.or(self.cfg.user_timeout.filter(|_| clamps));
-        match limit.filter(|_| !self.open.passive) {
-            Some(limit) => at.min(self.open.first_at.saturating_add(limit)).max(now),
-            None => at,
-        }
+        self.open.syn.start(now, slop, self.cfg.rto.max, limit.filter(|_| !self.open.passive))
     }
 }

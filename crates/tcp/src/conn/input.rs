@@ -5,9 +5,9 @@
 //! (`tcp_rcv_established`), where which way it took decides how it is acknowledged.
 //!
 //! Known differences: a segment with data is looked at when it ends at or after the last ACK that we sent (as Linux), so
-//! that the ACK it carries counts although its data came before.
+//! that its ACK field is processed although its data are old.
 
-use super::accecn_linux::Newly;
+use super::accecn_counters::Newly;
 use super::challenge::Challenge;
 use super::{ConnError, Connection, Reset};
 use crate::config::EcnMode;
@@ -65,8 +65,8 @@ impl Connection {
     }
 
     /// Header prediction: the next segment in order, with nothing but ACK and PSH, no change of window, nothing out of
-    /// order here; or an ACK without data that also says ECE or moves the window, where that needs no thought. Gives whether
-    /// the segment was such and is done.
+    /// order here; or an ACK without data that also has ECE or changes the window. Returns true if the segment was processed
+    /// completely.
     #[inline]
     fn predicted(&mut self, now: Time, segment: &Segment, ecn: Ecn) -> bool {
         let nxt = self.recv.nxt();
@@ -131,7 +131,7 @@ impl Connection {
         true
     }
 
-    /// ECE tells of marks, and of no more.
+    /// ECE reports marks; in accurate ECN it is a part of the counter.
     #[inline]
     fn hears_ece(&self) -> bool {
         matches!(self.ecn, EcnMode::Classic | EcnMode::Dctcp)
@@ -139,7 +139,7 @@ impl Connection {
 
     /// CLOSED: everything but a reset is answered with a reset (RFC 9293 section 3.10.7.1).
     fn input_closed(&mut self, segment: &Segment) {
-        // Whoever listens on the port of a connection that was accepted ignores what has no ACK (RFC 9293 section 3.10.7.2).
+        // After a passive open the port is in LISTEN, which ignores segments without ACK (RFC 9293 section 3.10.7.2).
         if segment.flags.has(Flags::RST) || self.open.passive && !segment.flags.has(Flags::ACK) {
             return;
         }
@@ -209,7 +209,7 @@ impl Connection {
             if self.may_note_stamp(segment) {
                 self.note_stamp(now, seq, t);
             }
-            self.reported.newer = self.ts.recent != before;
+            self.reported.set_newer(self.ts.recent != before);
         }
         if !flags.has(Flags::ACK) {
             return;
@@ -225,7 +225,7 @@ impl Connection {
                 return;
             }
             self.syn_acked(now, segment);
-        } else if self.open.timer != Time::MAX {
+        } else if self.open.syn.is_running() {
             // A Fast Open server that closed before its SYN-ACK was acknowledged.
             self.open.stop();
         }
@@ -256,7 +256,7 @@ impl Connection {
                 && self.challenge.allowed(now, self.rules.challenge_acks)
     }
 
-    /// An ACK that tells nothing new and was overtaken by a later one: its timestamp is no fault (`tcp_disordered_ack` of Linux).
+    /// An ACK without news that a later one overtook: its old timestamp is accepted (`tcp_disordered_ack` of Linux).
     fn is_disordered_ack(&self, segment: &Segment, span: &Span, t: Timestamps) -> bool {
         let window = u64::from(segment.window) << self.peer_shift;
         let replay = self.ts.recent.wrapping_sub(t.val);
@@ -271,7 +271,7 @@ impl Connection {
             && u64::from(replay) <= self.send.rto().as_millis()
     }
 
-    /// PAWS (RFC 7323 section 5). Gives whether the segment may go on.
+    /// PAWS (RFC 7323 section 5). Returns whether the segment is acceptable.
     fn in_time(&mut self, now: Time, segment: &Segment, span: &Span) -> bool {
         if !self.ts.on || segment.flags.has(Flags::RST) {
             return true;
@@ -352,7 +352,7 @@ impl Connection {
         self.max_snd_wnd.min(acked)
     }
 
-    /// The ACK field. Gives whether the segment's data are to be looked at.
+    /// The ACK field. Returns whether the segment's data are to be processed.
     fn input_ack(&mut self, now: Time, segment: &Segment, seq: u64, opening: bool) -> bool {
         let una = self.send.snd_una();
         let ack = segment.ack.unwrap_near(self.iss, self.send.snd_max());
@@ -386,7 +386,7 @@ impl Connection {
         match self.ecn {
             EcnMode::Off => {}
             EcnMode::Accurate => {
-                let newer = std::mem::take(&mut self.reported.newer) && ack >= una;
+                let newer = self.reported.take_newer() && ack >= una;
                 if !opening && (newer || self.send.is_news(ack, &input.sacks)) {
                     let (bytes, packets) = self.send.newly(ack, &input.sacks);
                     input.accurate_ce = self.read_accurate(segment, Newly { bytes, packets });
@@ -499,7 +499,7 @@ impl Connection {
         }
         if segment.seq_len() == 0 {
             if self.rules.reads_ecn_of_pure_acks && self.ecn == EcnMode::Classic {
-                // FreeBSD hears both without data, too, and answers CWR (`tcp_ecn_input_segment`).
+                // FreeBSD processes both also without data, and answers CWR (`tcp_ecn_input_segment`).
                 if flags.has(Flags::CWR) {
                     self.recv.heard_cwr();
                 }
@@ -514,7 +514,7 @@ impl Connection {
             self.linger = now.saturating_add(self.cfg.time_wait);
         }
         if self.orphan && span.end > self.recv.nxt() && !self.recv.finished() {
-            // RFC 9293 section 3.10.4: nobody is left to read; RFC 2525 section 2.17.
+            // RFC 9293 section 3.10.4, RFC 2525 section 2.17: no application will read them.
             self.reset = Some(self.reset_for(segment));
             self.end(now, None, "data after close");
             return;
@@ -558,7 +558,7 @@ impl Connection {
     /// Our reset of an open connection. It carries timestamps where they were agreed on (RFC 7323 section 5.2).
     pub(super) fn own_reset(&mut self, now: Time) -> Reset {
         let stamps = self.ts.on.then(|| Timestamps { val: self.ts.now(now), ecr: self.ts.recent });
-        // Linux's goes the way of every packet of the connection (`tcp_send_active_reset`).
+        // Linux sends it like every packet of the connection (`tcp_send_active_reset`).
         let window = if self.rules.reset_has_window_and_sack { self.recv.announce() } else { 0 };
         let ack = Some(self.irs.at(self.recv.nxt()));
         let mut options = Options::default();

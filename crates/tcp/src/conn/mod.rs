@@ -2,27 +2,33 @@
 //!
 //! | file | what | source |
 //! | --- | --- | --- |
-//! | `fastopen` | data with the SYN | RFC 7413 |
-//! | `accecn`, `accecn_linux` | what accurate ECN tells and is told | RFC 9768 |
-//! | `open` | SYN, SYN-ACK, what they negotiate | RFC 9293 section 3.5, RFC 7323, RFC 3168, RFC 9768 |
+//! | `handshake`, `opening`, `syn_timer` | SYN, SYN-ACK, what they negotiate, their retransmission | RFC 9293 section 3.5, RFC 7323, RFC 3168, RFC 9768 |
+//! | `fastopen`, `fastopen_exchange` | data with the SYN | RFC 7413 |
+//! | `accecn`, `accecn_counters` | counters of accurate ECN | RFC 9768 |
+//! | `accecn_linux`, `accecn_linux_counters` | the same in the form of Linux | RFC 9768; Linux |
 //! | `input` | arriving segments in the synchronised states | RFC 9293 section 3.10.7, RFC 5961, RFC 7323 |
-//! | `unusual` | resets and SYNs in a connection, TIME-WAIT, in each stack's manner | RFC 5961, RFC 6191 |
-//! | `output` | what goes out next, and its header | RFC 9293 section 3.1 |
+//! | `reset`, `challenge` | resets and SYNs in a connection, TIME-WAIT, challenge ACKs | RFC 5961, RFC 6191 |
+//! | `output` | the next segment to send, and its header | RFC 9293 section 3.1 |
 //! | `timer` | handshake, keepalive, TIME-WAIT; delayed ACK and the sender's | RFC 9293 section 3.8 |
-//! | `socket` | what an application calls | RFC 9293 section 3.9.1 |
+//! | `socket` | the calls of an application | RFC 9293 section 3.9.1 |
 
 mod accecn;
+mod accecn_counters;
 mod accecn_linux;
+mod accecn_linux_counters;
 mod challenge;
 mod fastopen;
+mod fastopen_exchange;
 mod handshake;
 mod input;
+mod opening;
 mod output;
+mod reset;
 mod socket;
+mod syn_timer;
 mod timer;
 
 pub use fastopen::{FastOpen, FastOpenAnswer, FastOpenAsk, FastOpenServe, is_cookie};
-pub use socket::AgreedOptions;
 
 use crate::LogEntry;
 use crate::config::{Config, EcnMode};
@@ -31,10 +37,10 @@ use crate::info::{Gauges, Info};
 use crate::log::{Log, LogEvent, State};
 use crate::recv::Receiver;
 use crate::send::Sender;
-use accecn::Reported;
-use accecn_linux::LinuxEcn;
+use accecn_counters::Reported;
+use accecn_linux_counters::LinuxEcn;
 use challenge::Challenge;
-use handshake::Opening;
+use opening::Opening;
 use std::sync::Arc;
 use tcpassay_cc::Controller;
 use tcpassay_units::{Bytes, SeqNum, Time};
@@ -51,7 +57,7 @@ pub struct Outgoing {
     pub mss: u32,
 }
 
-/// What goes with a segment that is written where the host wants it ([`Connection::transmit_into`]): the rest of [`Outgoing`].
+/// The rest of [`Outgoing`] for a segment that is written into the host's memory ([`Connection::transmit_into`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sending {
     /// As [`Outgoing::ecn`].
@@ -60,6 +66,28 @@ pub struct Sending {
     pub mss: u32,
     /// Bytes of its TCP header, options included.
     pub header: u32,
+}
+
+/// What the handshake agreed on, and what was offered.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AgreedOptions {
+    /// Timestamps on every segment.
+    pub timestamps: bool,
+    /// SACK permitted by both.
+    pub sack: bool,
+    /// Windows are scaled.
+    pub scaled: bool,
+    /// ECN, in any mode.
+    pub ecn: bool,
+    /// ECN is accurate.
+    pub accurate: bool,
+    /// The peer's window scale.
+    pub peer_shift: u8,
+    /// Ours.
+    pub our_shift: u8,
+    /// The MSS that we announced.
+    pub announced_mss: Bytes,
 }
 
 /// Why a connection ended without both sides closing it.
@@ -79,13 +107,13 @@ pub enum ConnError {
 /// One end of one TCP connection, sans I/O.
 ///
 /// After every call that may change something (`on_segment`, `on_timer`, `write`, `read`, `shutdown`, ...) the host calls
-/// [`poll_transmit`](Connection::poll_transmit) until it gives `None`, and then looks at
-/// [`next_timer`](Connection::next_timer). A decision about an acknowledgement is made only when nothing is left that
-/// could carry it, so a host that hands in two segments without polling between them loses one of two duplicate ACKs.
+/// [`poll_transmit`](Connection::poll_transmit) until it returns `None`, and then reads
+/// [`next_timer`](Connection::next_timer). An acknowledgement is decided about only when nothing is left that
+/// could carry it, so a host that passes in two segments without polling between them loses one of two duplicate ACKs.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, Debug)]
 pub struct Connection {
-    /// Shared by all connections of a host that nobody configured otherwise, so that what every packet asks of it is in the cache.
+    /// Shared by all connections of a host with the same configuration, so that it stays in the processor's cache.
     cfg: Arc<Config>,
     rules: &'static ConnRules,
     state: State,
@@ -115,8 +143,8 @@ pub struct Connection {
     reported: Reported,
     /// The same in Linux's form.
     linux_ecn: Option<Box<LinuxEcn>>,
-    /// The sender has been told something since it last had nothing to send; otherwise it need not be asked again, and
-    /// its deadline is this.
+    /// The sender's state has changed since it last had nothing to send. Otherwise it need not be polled, and its deadline is
+    /// `send_timer`.
     touched: bool,
     send_timer: Time,
     /// When anything last happened.
@@ -129,7 +157,7 @@ pub struct Connection {
     streams: bool,
     /// End of TIME-WAIT, or of an orphan's FIN-WAIT-2; [`Time::MAX`] when neither runs.
     linger: Time,
-    /// The application has closed: nobody reads.
+    /// The application has closed the socket and will not read.
     orphan: bool,
     /// A reset to send.
     reset: Option<Reset>,
@@ -235,7 +263,7 @@ impl Connection {
     ) -> Connection {
         let mut c = Connection::new(cfg.into(), cc, iss, ts_offset, State::SynSent);
         c.last_in = now;
-        c.open.send_syn(now);
+        c.open.syn.begin(now);
         c
     }
 

@@ -1,4 +1,4 @@
-//! What goes out next, and its header.
+//! The next segment to send, and its header.
 
 use super::{Connection, Outgoing, Sending};
 use crate::config::EcnMode;
@@ -11,10 +11,10 @@ use tcpassay_units::{Bytes, SeqNum, Time, count};
 use tcpassay_wire::{Ecn, Flags, Options, SackBlock, SackBlocks, Segment, Timestamps};
 
 impl Connection {
-    /// The next segment for the network. Call it until it gives `None`, after every input.
+    /// The next segment for the network. Call it until it returns `None`, after every input.
     ///
-    /// In this order: a reset; in the handshake the SYN or SYN-ACK; an ACK for what came before a change of CE; what the
-    /// sender wants; a keepalive probe; and last the ACK that nothing else carried.
+    /// In this order: a reset; in the handshake the SYN or SYN-ACK; an ACK of the data before a change of CE; the
+    /// sender's data; a keepalive probe; and last the ACK that nothing else carried.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Outgoing> {
         let mut segment = Segment::default();
         let Sending { ecn, mss, .. } = self.transmit_into(now, &mut segment)?;
@@ -54,7 +54,7 @@ impl Connection {
         if self.recv.may_ack() || self.probe_due { self.poll_last(now, out) } else { None }
     }
 
-    /// What goes out besides the stream: for a host whose queue has no room for more data of this connection (Linux's
+    /// The next segment without data, for a host whose queue has no room for more data of this connection (Linux's
     /// TCP small queues hold back data, never ACKs). Like [`poll_transmit`](Connection::poll_transmit) to be called until
     /// it gives `None`; the data wait for the next call of that.
     pub fn poll_control(&mut self, now: Time) -> Option<Outgoing> {
@@ -68,7 +68,7 @@ impl Connection {
         if self.is_unusual() { self.poll_unusual(now, out) } else { self.poll_last(now, out) }
     }
 
-    /// Something goes before data, or there is no stream.
+    /// Something is sent before data, or no data may be sent.
     #[inline]
     fn is_unusual(&self) -> bool {
         self.reset.is_some() || !self.synchronised() || self.recv.has_old_ack()
@@ -80,7 +80,7 @@ impl Connection {
             return self.make_reset(now, out);
         }
         if !self.synchronised() {
-            if !self.open.due {
+            if !self.open.syn.is_due() {
                 let challenge = std::mem::take(&mut self.open.challenge);
                 return challenge.then(|| self.make_challenge(now, out));
             }
@@ -92,7 +92,7 @@ impl Connection {
             }
             *out = segment;
             let header = out.header_len();
-            let sending = self.sending(now, out, 0, ecn, header, self.open.sent > 1);
+            let sending = self.sending(now, out, 0, ecn, header, self.open.syn.sent() > 1);
             // Data on a SYN are one packet.
             return Some(Sending { mss: out.len.max(1), ..sending });
         }
@@ -111,7 +111,7 @@ impl Connection {
         if edge >= nxt || nxt - edge < unit { nxt } else { edge }
     }
 
-    /// What goes when nothing else does.
+    /// What is sent if nothing else is: a keepalive probe or an ACK.
     #[inline(never)]
     fn poll_last(&mut self, now: Time, out: &mut Segment) -> Option<Sending> {
         if std::mem::take(&mut self.probe_due) {
@@ -120,7 +120,7 @@ impl Connection {
         }
         if self.recv.ack_due(now, self.send.srtt(), &mut self.log) {
             let seq = self.acceptable_seq();
-            let challenge = std::mem::take(&mut self.challenge.due);
+            let challenge = self.challenge.take_due();
             let fin_again = self.cfg.fin_on_acks && self.send.fin_out() && !challenge;
             let sending = self.make_ack(now, seq - u64::from(fin_again), out);
             if fin_again {
@@ -132,7 +132,7 @@ impl Connection {
         None
     }
 
-    /// Whether [`poll_transmit`](Connection::poll_transmit) could give anything or has to decide about an ACK: when not, it
+    /// Whether [`poll_transmit`](Connection::poll_transmit) could return a segment or has to decide about an ACK. If not, it
     /// need not be called.
     #[inline]
     pub fn may_transmit(&self) -> bool {
@@ -140,7 +140,7 @@ impl Connection {
             || self.recv.may_ack()
             || self.probe_due
             || self.reset.is_some()
-            || ((self.open.due || self.open.challenge) && !self.synchronised())
+            || ((self.open.syn.is_due() || self.open.challenge) && !self.synchronised())
     }
 
     /// [`Connection::make_data`] of a whole new segment ([`Flow::Whole`]).
@@ -263,7 +263,7 @@ impl Connection {
         self.sending(now, out, seq, self.control_ecn(), header, false)
     }
 
-    /// An ACK in SYN-RECEIVED: the first window, as a segment after the handshake says it.
+    /// A challenge ACK in SYN-RECEIVED, with the first window scaled as after the handshake.
     fn make_challenge(&mut self, now: Time, out: &mut Segment) -> Sending {
         *out = Segment {
             seq: self.iss.at(1),

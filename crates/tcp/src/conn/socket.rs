@@ -1,35 +1,13 @@
-//! What an application calls (RFC 9293 section 3.9.1).
+//! The calls of an application (RFC 9293 section 3.9.1).
 
-use super::Connection;
+use super::{AgreedOptions, Connection};
 use crate::config::{EcnMode, Keepalive};
 use crate::log::State;
 use std::sync::Arc;
 use tcpassay_units::{Bytes, Dur, SeqNum, Time};
 
-/// What the handshake agreed on, and what was offered.
-#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AgreedOptions {
-    /// Timestamps on every segment.
-    pub timestamps: bool,
-    /// SACK permitted by both.
-    pub sack: bool,
-    /// Windows are scaled.
-    pub scaled: bool,
-    /// ECN, in any mode.
-    pub ecn: bool,
-    /// ECN is accurate.
-    pub accurate: bool,
-    /// The peer's window scale.
-    pub peer_shift: u8,
-    /// Ours.
-    pub our_shift: u8,
-    /// The MSS that we announced.
-    pub announced_mss: Bytes,
-}
-
 impl Connection {
-    /// Queues up to `n` bytes to be sent; gives how many were accepted (send buffer, `notsent_lowat`), zero when the call
+    /// Queues up to `n` bytes to be sent. Returns how many were accepted (send buffer, `notsent_lowat`), zero if the call
     /// would block or nothing may be sent any more.
     pub fn write(&mut self, now: Time, n: Bytes) -> Bytes {
         if !self.may_send() {
@@ -71,20 +49,20 @@ impl Connection {
         self.recv.urgent_ahead().map(|(n, there)| (Bytes::new(n), there))
     }
 
-    /// The path carries segments of `size` from now on, without options: its MTU less the headers. `too_long`: somebody
-    /// refused one that was longer (RFC 1191), and what is goes again.
+    /// The path carries segments of `size` from now on, without options: its MTU less the headers. `too_long`: a
+    /// router reported a longer segment as too long (RFC 1191), so that longer segments are retransmitted.
     pub fn set_path(&mut self, now: Time, size: Bytes, too_long: bool) {
         self.touched = true;
         self.send.set_path(now, size.get(), too_long, &mut self.log);
     }
 
-    /// The path carries no SYN that offers segments longer than `size`: those to come offer less. Where data went with the SYN
-    /// they are not tried again, and it goes at once (`tcp_simple_retransmit` of Linux).
+    /// The path carries no SYN that offers segments longer than `size`: later SYNs offer less. A SYN with data is sent again
+    /// at once, without the data (`tcp_simple_retransmit` of Linux).
     pub fn set_syn_path(&mut self, _now: Time, size: Bytes) {
         if self.state == State::SynSent && size < self.cfg.mss {
             Arc::make_mut(&mut self.cfg).mss = size;
             if self.open.fast.as_ref().is_some_and(|fast| fast.carried > 0) {
-                self.open.repeat();
+                self.open.syn.repeat();
             }
         }
     }
@@ -106,14 +84,14 @@ impl Connection {
         self.send.writes_in_steps()
     }
 
-    /// [`has_room`](Connection::has_room), asked after something happened by who was refused room: the send buffer may grow
+    /// [`has_room`](Connection::has_room) for an application that found no room before: the send buffer may grow
     /// (`tcp_check_space` of Linux).
     pub fn check_space(&mut self) -> bool {
         self.may_send() && self.send.check_space()
     }
 
     /// A segment arrived and what it let go has left: the send buffer may grow for a writer that did not wait
-    /// (`tcp_check_space` of Linux). Says whether that writer is woken.
+    /// (`tcp_check_space` of Linux). Returns whether that writer is woken.
     pub fn make_space(&mut self, now: Time) -> bool {
         self.may_send() && self.send.on_ack_space(now)
     }
@@ -143,12 +121,12 @@ impl Connection {
             && !self.open.finish
     }
 
-    /// Reads up to `n` bytes in order; gives how many there were. May open the window enough for an ACK.
+    /// Reads up to `n` bytes in order. Returns how many were read. May open the window enough for an ACK.
     pub fn read(&mut self, now: Time, n: Bytes) -> Bytes {
         Bytes::new(self.recv.read(now, n.get()))
     }
 
-    /// How much [`read`](Connection::read) would give.
+    /// How much [`read`](Connection::read) would return.
     pub fn readable(&self) -> Bytes {
         Bytes::new(self.recv.readable())
     }
@@ -189,7 +167,7 @@ impl Connection {
         }
     }
 
-    /// The third segment of the handshake may wait for data that are about to be written (Linux: somebody writes, or
+    /// The third segment of the handshake may wait for data that are about to be written (Linux: an application writes, or
     /// `TCP_DEFER_ACCEPT` is set).
     pub fn hold_handshake_ack(&mut self, hold: bool) {
         self.open.hold_ack = hold && self.rules.may_hold_handshake_ack;
@@ -200,7 +178,7 @@ impl Connection {
         (self.iss.at(self.send.snd_nxt()), self.irs.at(self.recv.nxt()))
     }
 
-    /// Payload of a segment without options: the smaller of both MSS, once the peer told its.
+    /// Payload of a segment without options: the smaller of both MSS, once the peer's is known.
     pub fn segment_size(&self) -> Bytes {
         self.cfg.mss.min(self.open.peer_mss().unwrap_or(self.cfg.mss))
     }
@@ -229,7 +207,7 @@ impl Connection {
         }
     }
 
-    /// Neither writes nor reads any more. Unread data are lost to the peer's application, so it is told by a reset
+    /// Neither writes nor reads any more. If data are unread, a reset informs the peer that they are lost
     /// (RFC 2525 section 2.17); otherwise the connection closes in order.
     pub fn close(&mut self, now: Time) {
         if self.orphan {
@@ -291,7 +269,7 @@ impl Connection {
         }
     }
 
-    /// The interface refuses everything from now on, or nothing any more. The host drops what is no data.
+    /// The local interface drops everything from now on, or nothing any more. The host drops segments without data.
     pub fn set_local_drop(&mut self, on: bool) {
         self.send.set_local_drop(on);
     }

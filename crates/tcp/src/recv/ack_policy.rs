@@ -4,7 +4,7 @@
 //! for what is unusual), and Linux's (`DelayedAck::adaptive`), whose parts are named after `inet_connection_sock`:
 //! `scheduled`, `pushed`, `ato`, `quick`, `pingpong`. Sources: `tcp_event_data_recv`, `tcp_measure_rcv_mss`,
 //! `__tcp_ack_snd_check`, `tcp_send_delayed_ack`, `tcp_delack_timer_handler`, `tcp_cleanup_rbuf`,
-//! `tcp_event_ack_sent`, `tcp_event_data_sent` of Linux 4.6; what came later is told by `Acks::today`.
+//! `tcp_event_ack_sent`, `tcp_event_data_sent` of Linux 4.6; `AckPolicy::today` selects later behaviour.
 //!
 //! Known differences: time is nanoseconds, not jiffies; a closed gap is acknowledged at once also in the 4.6 profile,
 //! where the kernel relied on quick-ack mode; the kernel's memory-pressure rules are absent.
@@ -27,13 +27,13 @@ pub(crate) enum Verdict {
     Now(AckReason),
     /// Wait until this time.
     Delay(Time),
-    /// Nobody asked, although a segment waits: forgotten.
+    /// The check was not made although a segment waits: its ACK is forgotten.
     Forgotten,
 }
 
 /// What is known where the check is made.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct AckInput {
     /// In-order bytes not acknowledged yet.
     pub unacked: u64,
     /// Out-of-order data are waiting.
@@ -51,7 +51,7 @@ pub(crate) struct Ask {
 /// State of the acknowledgement policy.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, named as in the kernel")]
 #[derive(Clone, Debug)]
-pub(crate) struct Acks {
+pub(crate) struct AckPolicy {
     rule: DelayedAck,
     receiver: DctcpReceiver,
     check: AckCheck,
@@ -59,13 +59,13 @@ pub(crate) struct Acks {
     /// Linux since 4.18.
     today: bool,
     /// `app.quickack`.
-    pub always_quick: bool,
+    always_quick: bool,
     /// `ICSK_ACK_SCHED`: something waits to be acknowledged.
-    pub scheduled: bool,
+    scheduled: bool,
     /// `ICSK_ACK_NOW` and its like: the next check acknowledges, for this reason.
     due: Option<AckReason>,
     /// The delayed-ACK timer; [`Time::MAX`] when it does not run.
-    pub timer: Time,
+    timer: Time,
     /// `delayed_ack_reserved` of `tcp_dctcp.c`: the last decision was to delay, and no pure ACK left since.
     reserved: bool,
     /// A data segment arrived and the check has not been made. Its value: header prediction passed.
@@ -89,9 +89,9 @@ pub(crate) struct Acks {
     duplicates: (u64, u32),
 }
 
-impl Acks {
-    pub(crate) fn new(cfg: &Config) -> Acks {
-        Acks {
+impl AckPolicy {
+    pub(crate) fn new(cfg: &Config) -> AckPolicy {
+        AckPolicy {
             rule: cfg.delayed_ack,
             receiver: cfg.dctcp_receiver,
             check: cfg.ack_check,
@@ -118,6 +118,12 @@ impl Acks {
             compressed_until: Time::MAX,
             duplicates: (0, 0),
         }
+    }
+
+    /// Something waits to be acknowledged.
+    #[inline]
+    pub(crate) fn is_scheduled(&self) -> bool {
+        self.scheduled
     }
 
     /// The largest payload that the peer may send is known.
@@ -207,7 +213,7 @@ impl Acks {
         }
     }
 
-    /// Data arrived out of order, whose length tells of the peer's segments, too (since 6.17).
+    /// Data arrived out of order. Their length counts for the estimate of the peer's segment size, too (since 6.17).
     pub(crate) fn measured(&mut self, len: u64, push: bool) {
         self.measure(len, push);
     }
@@ -217,7 +223,7 @@ impl Acks {
         self.quick = 0;
     }
 
-    /// The window can be opened further: Linux tells so with one more quick ACK (`tcp_grow_window`).
+    /// The window can be opened further: Linux sends one more quick ACK (`tcp_grow_window`).
     #[inline]
     pub(crate) fn window_grew(&mut self) {
         if self.rule.quick_ack > 0 {
@@ -234,7 +240,7 @@ impl Acks {
         }
     }
 
-    /// A FIN arrived. Linux hopes that the application's answer will carry the ACK (`tcp_fin`).
+    /// A FIN arrived. Linux delays its ACK, because the application's answer may carry it (`tcp_fin`).
     pub(crate) fn fin(&mut self) {
         self.scheduled = true;
         if self.rule.adaptive {
@@ -258,7 +264,7 @@ impl Acks {
         }
     }
 
-    /// The CE mark changed, and `sent` says whether an ACK for what came before goes out first.
+    /// The CE mark changed. `sent`: an ACK of the data before the change is sent first.
     pub(crate) fn ce_changed(&mut self, sent: bool) {
         match self.receiver {
             DctcpReceiver::Immediate => self.demand(AckReason::CeChange),
@@ -282,7 +288,7 @@ impl Acks {
         }
     }
 
-    /// Whether [`Acks::decide`] has something to decide.
+    /// Whether [`AckPolicy::decide`] has something to decide.
     #[inline]
     pub(crate) fn undecided(&self) -> bool {
         self.pending.is_some() || self.due.is_some()
@@ -294,7 +300,7 @@ impl Acks {
     pub(crate) fn decide(
         &mut self,
         now: Time,
-        ask: Ask,
+        ask: AckInput,
         window_kept: impl FnOnce() -> bool,
     ) -> Option<Verdict> {
         let fast = self.pending.take();
@@ -335,8 +341,8 @@ impl Acks {
     }
 
     /// A duplicate ACK is due: the first three for a position are sent, then one for many (`__tcp_ack_snd_check`). Blocks beyond the
-    /// second are told at once (`tcp_sack_new_ofo_skb`).
-    fn compress(&mut self, now: Time, ask: &Ask) -> Option<Verdict> {
+    /// second are reported at once (`tcp_sack_new_ofo_skb`).
+    fn compress(&mut self, now: Time, ask: &AckInput) -> Option<Verdict> {
         let send = Some(Verdict::Now(AckReason::OutOfOrder));
         let Some(rule) = self.compression.filter(|rule| self.compressed < rule.most) else { return send };
         if self.compressed > 0 && ask.blocks > 2 {
@@ -377,8 +383,8 @@ impl Acks {
         self.timer.min(self.compressed_until)
     }
 
-    /// The time for duplicate ACKs that were left out is over: gives whether one is sent for them now.
-    pub(crate) fn tell_compressed(&mut self, now: Time) -> bool {
+    /// Returns whether the timer of compressed duplicate ACKs is due, so that one is sent for them now.
+    pub(crate) fn compressed_due(&mut self, now: Time) -> bool {
         let due = self.compressed_until <= now;
         if due {
             self.compressed_until = Time::MAX;
@@ -427,7 +433,7 @@ impl Acks {
         self.timer = now.saturating_add(self.rule.timeout);
     }
 
-    /// The delayed-ACK timer is due. Gives whether an ACK is to be sent.
+    /// The delayed-ACK timer is due. Returns whether an ACK is to be sent.
     pub(crate) fn fire(&mut self, rto: Dur) -> bool {
         self.timer = Time::MAX;
         if !self.scheduled {
@@ -480,7 +486,7 @@ impl Acks {
     #[inline]
     pub(crate) fn read(&mut self, unacked: u64, empty: bool) {
         if self.always_quick && self.rule.adaptive {
-            // An application that says `TCP_QUICKACK` after each read (`__tcp_sock_set_quickack`).
+            // An application that sets `TCP_QUICKACK` after each read (`__tcp_sock_set_quickack`).
             self.pingpong = false;
             self.pushed |= self.scheduled;
         }

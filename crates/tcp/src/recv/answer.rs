@@ -1,6 +1,6 @@
-//! What is told to the sender: whether an ACK is due, its window, its SACK blocks and its echo of marks.
+//! The content of ACKs: whether one is due, its window, its SACK blocks and its echo of marks.
 
-use super::ack_policy::{Ask, Verdict};
+use super::ack_policy::{AckInput, Verdict};
 use super::{OldAck, Receiver};
 use crate::log::{AckDecision, AckReason, Log, LogEvent};
 use crate::messages::Span;
@@ -26,13 +26,13 @@ impl Receiver {
         self.acks.undecided() || self.old_ack.is_some()
     }
 
-    /// Whether a pure ACK is due now. To be asked when nothing was left that could carry it; sending is then certain.
+    /// Whether a pure ACK is due now. The caller must send it, and calls this only if nothing else can carry the ACK.
     #[inline]
     pub(crate) fn ack_due(&mut self, now: Time, srtt: Option<Dur>, log: &mut Log) -> bool {
         if !self.acks.undecided() {
             return false;
         }
-        let ask = Ask {
+        let ask = AckInput {
             unacked: self.nxt - self.acked.min(self.nxt),
             gaps: !self.assembly.is_empty(),
             srtt,
@@ -56,7 +56,7 @@ impl Receiver {
                 let offer = offered.unwrap_or_else(|| memory.offer_again(at).0);
                 return offer.edge - self.nxt >= self.edge.saturating_sub(self.acked);
             }
-            // Up to what the scale cannot say.
+            // Up to the rounding of the window scale.
             let offer = self.window.offer(self.read, self.nxt, self.edge);
             self.offer = (self.read, self.nxt, offer);
             offer.edge - self.nxt + self.window.unit() > self.edge.saturating_sub(self.acked)
@@ -86,7 +86,7 @@ impl Receiver {
     pub(crate) fn announce(&mut self) -> u16 {
         let (read, nxt, field) = self.announced;
         if read == self.read && nxt == self.nxt {
-            debug_assert!(self.announces_still(field), "memory changed unnoticed");
+            debug_assert!(self.is_announced(field), "memory changed unnoticed");
             return field;
         }
         if self.memory.is_some() {
@@ -112,7 +112,7 @@ impl Receiver {
         self.echo.flags()
     }
 
-    /// The accurate ECN option of a segment that leaves now, where there is something to say.
+    /// The accurate ECN option of a segment that leaves now, if a counter changed.
     pub(crate) fn accecn(&self, handshake: bool) -> Option<AccEcn> {
         self.echo.option(handshake)
     }
@@ -141,7 +141,7 @@ impl Receiver {
     /// A segment that acknowledges everything left; `data`: with payload or FIN, in `packets` packets.
     #[inline]
     pub(crate) fn ack_sent(&mut self, now: Time, data: bool, packets: u32, log: &mut Log) {
-        if data && self.acks.scheduled {
+        if data && self.acks.is_scheduled() {
             let nxt = self.nxt;
             log.put(now, || ack_event(AckDecision::Now, AckReason::Piggyback, nxt));
         }
@@ -149,7 +149,7 @@ impl Receiver {
         if let Some(memory) = self.memory.as_deref_mut() {
             memory.acked();
         }
-        self.echo.told();
+        self.echo.on_ack_sent();
         self.acks.sent(!data, packets);
     }
 }

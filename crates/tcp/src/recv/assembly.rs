@@ -1,4 +1,4 @@
-//! What arrived out of order, as ranges of stream positions, and what of it the next SACK option says.
+//! Data out of order, as ranges of stream positions, and the blocks that the next SACK option reports.
 //!
 //! RFC 2018 section 4: the first block holds the segment that arrived last, the others repeat the most recently reported
 //! ones. RFC 2883: a duplicate is reported once, as the first block of the next ACK.
@@ -43,7 +43,7 @@ impl Assembly {
         &self.recent
     }
 
-    /// Adds a range; gives the first part of it that was there already (RFC 2883), if any.
+    /// Adds a range. Returns the first part of it that was received before (RFC 2883), if any.
     pub(crate) fn insert(&mut self, span: Span) -> Option<Span> {
         debug_assert!(span.start < span.end, "an empty range");
         // Ranges in [first, last) overlap or touch the new one.
@@ -116,7 +116,7 @@ impl Assembly {
         Some(first.start..first.end.min(end))
     }
 
-    /// The next expected position rose to `nxt`: takes out what is now in order and gives the position after it.
+    /// The next expected position rose to `nxt`: removes what is now in order and returns the position after it.
     pub(crate) fn advance(&mut self, mut nxt: u64) -> u64 {
         if self.ranges.is_empty() {
             return nxt;

@@ -1,4 +1,4 @@
-//! What the receiver tells the sender about marks.
+//! The echo of ECN marks: what the receiver reports to the sender.
 //!
 //! Sources: RFC 3168 section 6.1.3 (classic), RFC 8257 section 3.2 (DCTCP), RFC 9768 section 3.2 (accurate);
 //! `__tcp_ecn_check_ce` and `tcp_dctcp.c` of Linux 4.6 for the state machine as it was built.
@@ -16,7 +16,7 @@ pub(crate) enum Echo {
         /// Latched.
         ece: bool,
     },
-    /// ECE tells the mark of what is acknowledged.
+    /// ECE is the mark of the acknowledged segments.
     Dctcp {
         /// The last segment carried CE.
         ce: bool,
@@ -26,7 +26,7 @@ pub(crate) enum Echo {
         /// r.cep: packets with CE, from 5 on.
         packets: u64,
         /// r.cep when the last ACK left.
-        told: u64,
+        reported: u64,
         /// The last segment carried CE.
         ce: bool,
         /// Bytes with each field.
@@ -37,7 +37,7 @@ pub(crate) enum Echo {
         /// Packets with CE.
         packets: u64,
         /// When the last ACK left.
-        told: u64,
+        reported: u64,
     },
 }
 
@@ -56,7 +56,7 @@ impl ByteCounts {
     /// What both ends start from.
     pub(crate) const START: [u32; 3] = [1, 0, 1];
 
-    /// The option of a SYN-ACK, with so many fields.
+    /// The option of a SYN-ACK, with this number of fields.
     pub(crate) fn first(e1b_first: bool, fields: u8) -> AccEcn {
         AccEcn::of(e1b_first, fields, ByteCounts::START)
     }
@@ -89,20 +89,20 @@ impl ByteCounts {
     }
 }
 
-/// What a data segment's mark asks for.
+/// How the mark of a data segment is acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Asks {
+pub(crate) enum Response {
     /// Nothing.
     Nothing,
     /// The sender's window may be small: acknowledge quickly (Linux enters quick-ack mode).
     Quick,
     /// DCTCP: the mark changed; the state before was this.
     Changed {
-        /// ECE for what came before.
+        /// ECE of the ACK of the segments before.
         was: bool,
     },
-    /// Accurate ECN: a mark after none, or enough new marks, to tell at once (RFC 9768 section 3.2.2.5.1).
-    Tell,
+    /// Accurate ECN: the first mark, or enough new marks, are reported at once (RFC 9768 section 3.2.2.5.1).
+    ReportNow,
 }
 
 impl Echo {
@@ -117,14 +117,14 @@ impl Echo {
         }
     }
 
-    /// A segment with CWR arrived: the sender has heard (RFC 3168 section 6.1.3). With DCTCP the next mark decides.
+    /// A segment with CWR arrived: the sender has reduced its window (RFC 3168 section 6.1.3). With DCTCP the next mark decides.
     pub(crate) fn cwr(&mut self) {
         if let Echo::Classic { ece } = self {
             *ece = false;
         }
     }
 
-    /// A mark is echoed until CWR comes (classic ECN).
+    /// A mark is echoed until CWR arrives (classic ECN).
     pub(crate) fn latch(&mut self) {
         if let Echo::Classic { ece } = self {
             *ece = true;
@@ -134,7 +134,7 @@ impl Echo {
     /// Accurate ECN, with `marked` packets in the handshake.
     pub(crate) fn accurate(marked: u64) -> Echo {
         let bytes = ByteCounts { counts: ByteCounts::START, moved: [false; 3], news: false };
-        Echo::Accurate { packets: 5 + marked, told: 5 + marked, ce: false, bytes }
+        Echo::Accurate { packets: 5 + marked, reported: 5 + marked, ce: false, bytes }
     }
 
     /// The option that an ACK which leaves now should carry.
@@ -147,60 +147,60 @@ impl Echo {
 
     /// A data segment of `packets` wire packets, with `len` bytes, arrived with this field.
     #[inline]
-    pub(crate) fn data(&mut self, field: Ecn, packets: u64, len: u64) -> Asks {
+    pub(crate) fn data(&mut self, field: Ecn, packets: u64, len: u64) -> Response {
         match self {
             Echo::Classic { ece } => match field {
                 Ecn::Ce if !*ece => {
                     *ece = true;
-                    Asks::Quick
+                    Response::Quick
                 }
                 // Probably a retransmission: its sender waits.
-                Ecn::NotEct => Asks::Quick,
-                _ => Asks::Nothing,
+                Ecn::NotEct => Response::Quick,
+                _ => Response::Nothing,
             },
             Echo::Dctcp { ce } => {
                 // Not-ECT (a retransmission) does not move the machine in Linux.
                 if field == Ecn::NotEct {
-                    return Asks::Quick;
+                    return Response::Quick;
                 }
                 let was = *ce;
                 *ce = field == Ecn::Ce;
-                if was == *ce { Asks::Nothing } else { Asks::Changed { was } }
+                if was == *ce { Response::Nothing } else { Response::Changed { was } }
             }
             // Probably a retransmission, as in classic ECN.
-            Echo::Counted { .. } if field == Ecn::NotEct => Asks::Quick,
-            Echo::Off | Echo::Counted { .. } => Asks::Nothing,
-            Echo::Accurate { packets: n, told, ce, bytes } => {
+            Echo::Counted { .. } if field == Ecn::NotEct => Response::Quick,
+            Echo::Off | Echo::Counted { .. } => Response::Nothing,
+            Echo::Accurate { packets: n, reported, ce, bytes } => {
                 bytes.add(field, u32::try_from(len).expect("a segment is below 4 GB"));
                 let changed = std::mem::replace(ce, field == Ecn::Ce) != *ce;
                 if field != Ecn::Ce {
-                    return Asks::Nothing;
+                    return Response::Nothing;
                 }
                 *n += packets;
                 // "Change-Triggered ACKs" and "Increment-Triggered ACKs", with n = 2.
-                if changed || *n - *told >= 2 { Asks::Tell } else { Asks::Nothing }
+                if changed || *n - *reported >= 2 { Response::ReportNow } else { Response::Nothing }
             }
         }
     }
 
-    /// A packet without payload arrived. Gives whether it has to be answered: the third with CE that nothing has told
+    /// A packet without payload arrived. Returns whether it has to be answered: the third with CE that no ACK has reported
     /// (RFC 9768 section 3.2.2.5.1).
     pub(crate) fn control(&mut self, field: Ecn) -> bool {
-        let Echo::Accurate { packets, told, ce, .. } = self else { return false };
+        let Echo::Accurate { packets, reported, ce, .. } = self else { return false };
         *ce = field == Ecn::Ce;
         *packets += u64::from(*ce);
-        *ce && *packets - *told >= 3
+        *ce && *packets - *reported >= 3
     }
 
     /// An ACK left.
     #[inline]
-    pub(crate) fn told(&mut self) {
+    pub(crate) fn on_ack_sent(&mut self) {
         match self {
-            Echo::Accurate { packets, told, bytes, .. } => {
-                *told = *packets;
+            Echo::Accurate { packets, reported, bytes, .. } => {
+                *reported = *packets;
                 bytes.news = false;
             }
-            Echo::Counted { packets, told } => *told = *packets,
+            Echo::Counted { packets, reported } => *reported = *packets,
             _ => {}
         }
     }
@@ -231,8 +231,8 @@ mod tests {
     #[test]
     fn classic_ece_stays_until_cwr_however_many_unmarked_segments_come() {
         let mut echo = Echo::Classic { ece: false };
-        assert_eq!(echo.data(Ecn::Ce, 1, 1000), Asks::Quick);
-        assert_eq!(echo.data(Ecn::Ect0, 1, 1000), Asks::Nothing);
+        assert_eq!(echo.data(Ecn::Ce, 1, 1000), Response::Quick);
+        assert_eq!(echo.data(Ecn::Ect0, 1, 1000), Response::Nothing);
         assert_eq!(echo.flags(), Flags::ECE);
         echo.cwr();
         assert_eq!(echo.flags(), Flags::NONE);
@@ -241,10 +241,10 @@ mod tests {
     #[test]
     fn dctcp_ece_is_the_mark_of_the_last_segment() {
         let mut echo = Echo::Dctcp { ce: false };
-        assert_eq!(echo.data(Ecn::Ce, 1, 1000), Asks::Changed { was: false });
-        assert_eq!(echo.data(Ecn::Ce, 1, 1000), Asks::Nothing);
+        assert_eq!(echo.data(Ecn::Ce, 1, 1000), Response::Changed { was: false });
+        assert_eq!(echo.data(Ecn::Ce, 1, 1000), Response::Nothing);
         assert_eq!(echo.flags(), Flags::ECE);
-        assert_eq!(echo.data(Ecn::Ect0, 1, 1000), Asks::Changed { was: true });
+        assert_eq!(echo.data(Ecn::Ect0, 1, 1000), Response::Changed { was: true });
         assert_eq!(echo.flags(), Flags::NONE);
     }
 
@@ -263,14 +263,20 @@ mod tests {
     fn accurate_ecn_tells_a_mark_after_none_at_once_and_then_every_second_one() {
         // RFC 9768 section 3.2.2.5.1.
         let mut echo = Echo::accurate(0);
-        for asks in [Asks::Tell, Asks::Nothing, Asks::Tell, Asks::Nothing, Asks::Tell] {
-            assert_eq!(echo.data(Ecn::Ce, 1, 1000), asks);
-            if asks == Asks::Tell {
-                echo.told();
+        for response in [
+            Response::ReportNow,
+            Response::Nothing,
+            Response::ReportNow,
+            Response::Nothing,
+            Response::ReportNow,
+        ] {
+            assert_eq!(echo.data(Ecn::Ce, 1, 1000), response);
+            if response == Response::ReportNow {
+                echo.on_ack_sent();
             }
         }
-        assert_eq!(echo.data(Ecn::Ect0, 1, 1000), Asks::Nothing, "the change back is not told");
-        assert_eq!(echo.data(Ecn::Ce, 1, 1000), Asks::Tell);
+        assert_eq!(echo.data(Ecn::Ect0, 1, 1000), Response::Nothing, "the change back is not told");
+        assert_eq!(echo.data(Ecn::Ce, 1, 1000), Response::ReportNow);
     }
 
     #[test]
@@ -303,7 +309,7 @@ mod tests {
         );
         echo.data(Ecn::Ect0, 1, 1000);
         assert!(echo.option(false).is_some());
-        echo.told();
+        echo.on_ack_sent();
         assert_eq!(echo.option(false), None);
     }
 }

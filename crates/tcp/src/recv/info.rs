@@ -19,7 +19,7 @@ impl Receiver {
         info.forgotten_acks = s.forgotten;
         info.rcv_wnd = Bytes::new(self.edge.saturating_sub(self.nxt));
         info.rcv_mss = Bytes::new(self.acks.rcv_mss());
-        info.rcv_buf = Bytes::new(self.window.buf);
+        info.rcv_buf = Bytes::new(self.window.size());
         info.rcv_memory = self.memory.as_deref().map(|memory| {
             let (used, size) = memory.account();
             (Bytes::new(used), Bytes::new(size))

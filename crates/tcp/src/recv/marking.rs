@@ -1,11 +1,11 @@
 //! The marks of data segments: what is counted of them, and which have something acknowledged at once.
 //!
-//! `ecn` knows what the echo asks for; here it meets the receiver's acknowledgements.
+//! `ce_echo` decides about the echo; this file applies its decisions to the receiver's acknowledgements.
 //!
 //! Sources: RFC 8257 section 3.2; `__tcp_ecn_check_ce` and `dctcp_ece_ack_update` of Linux.
 
 use super::answer::ack_event;
-use super::ce_echo::Asks;
+use super::ce_echo::Response;
 use super::{Echo, OldAck, Receiver};
 use crate::log::{AckDecision, AckReason, Log};
 use tcpassay_units::{Time, count};
@@ -26,14 +26,14 @@ impl Receiver {
         // RFC 8257 section 3.2 looks at CE alone; in Linux what is not ECN-capable does not move DCTCP's machine.
         let not_ce = field == Ecn::NotEct && !self.adaptive && matches!(self.echo, Echo::Dctcp { .. });
         match self.echo.data(if not_ce { Ecn::Ect0 } else { field }, packets, len) {
-            Asks::Nothing => {}
-            Asks::Quick => {
+            Response::Nothing => {}
+            Response::Quick => {
                 if field == Ecn::Ce || self.ect_seen {
                     self.acks.quick_mode_for_mark(self.edge.saturating_sub(self.nxt));
                 }
             }
-            Asks::Tell => self.acks.demand(AckReason::CeChange),
-            Asks::Changed { was } => self.ce_changed(now, was, log),
+            Response::ReportNow => self.acks.demand(AckReason::CeChange),
+            Response::Changed { was } => self.ce_changed(now, was, log),
         }
         if field.is_capable() {
             self.ect_seen = true;
@@ -71,8 +71,8 @@ impl Receiver {
     /// Those so far, and those since the last ACK left.
     pub(crate) fn marked(&self) -> (u64, u64) {
         match self.echo {
-            Echo::Counted { packets, told } => (packets, packets - told),
-            Echo::Accurate { packets, told, .. } => (packets - 5, packets - told),
+            Echo::Counted { packets, reported } => (packets, packets - reported),
+            Echo::Accurate { packets, reported, .. } => (packets - 5, packets - reported),
             _ => (0, 0),
         }
     }
@@ -85,7 +85,7 @@ impl Receiver {
         }
     }
 
-    /// Packets of `len` bytes of payload, as far as can be told.
+    /// The estimated number of packets of `len` bytes of payload.
     pub(crate) fn packets_of(&self, len: u64) -> u64 {
         if len <= self.acks.most() { 1 } else { len.div_ceil(self.acks.rcv_mss()) }
     }
@@ -97,11 +97,11 @@ impl Receiver {
 
     /// Something waits to be acknowledged.
     pub(crate) fn is_scheduled(&self) -> bool {
-        self.acks.scheduled
+        self.acks.is_scheduled()
     }
 
-    /// Marks are to be told at once.
-    pub(crate) fn tell_marks(&mut self) {
+    /// Marks are to be reported at once.
+    pub(crate) fn report_marks(&mut self) {
         self.acks.demand(AckReason::CeChange);
     }
 

@@ -1,4 +1,4 @@
-//! The receiver: the incoming stream from segments to the application's reads, and what to tell the sender about it.
+//! The receiver: the incoming stream from segments to the application's reads, and its acknowledgements.
 //!
 //! Sans I/O. The connection hands it what passed the acceptability test, unwrapped to stream positions; it decides about
 //! acknowledgements, window, SACK and the echo of marks. It must not know headers, states or the outgoing stream.
@@ -8,12 +8,14 @@
 //! | `assembly` | out-of-order data, SACK blocks, DSACK | RFC 2018, RFC 2883 |
 //! | `window` | receive window and buffer | RFC 9293 section 3.8.6, RFC 7323 |
 //! | `memory` | Linux's account of receive memory | `tcp_input.c`, `tcp_output.c` |
-//! | `answer` | what an ACK says | RFC 9293, RFC 2018 |
-//! | `acks` | when to acknowledge | RFC 1122, RFC 5681; Linux |
-//! | `ecn` | echo of marks | RFC 3168, RFC 8257, RFC 9768 |
-//! | `marks` | what a mark has acknowledged at once | RFC 8257; Linux |
+//! | `admission` | whether a packet is kept, by the account of memory | `tcp_data_queue` |
+//! | `answer` | the content of an ACK | RFC 9293, RFC 2018 |
+//! | `ack_policy` | when to acknowledge | RFC 1122, RFC 5681; Linux |
+//! | `ce_echo` | echo of marks | RFC 3168, RFC 8257, RFC 9768 |
+//! | `marking` | which marks are acknowledged at once | RFC 8257; Linux |
 
 mod ack_policy;
+mod admission;
 mod answer;
 mod assembly;
 mod ce_echo;
@@ -26,7 +28,7 @@ use crate::Config;
 use crate::flavor::RecvRules;
 use crate::log::{AckReason, Log};
 use crate::messages::Span;
-use ack_policy::Acks;
+use ack_policy::AckPolicy;
 use arrayvec::ArrayVec;
 use assembly::Assembly;
 pub(crate) use ce_echo::{ByteCounts, Echo, ace_of};
@@ -56,7 +58,7 @@ pub(crate) struct Arrival {
     pub header: u32,
 }
 
-/// An ACK for what came before a change of CE (RFC 8257 section 3.2), with the state of then.
+/// An ACK of the data before a change of CE (RFC 8257 section 3.2), with the state before the change.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct OldAck {
     /// Position acknowledged.
@@ -101,10 +103,10 @@ pub(crate) struct Receiver {
     /// The window as last announced, and for which positions of `read` and `nxt`: the answer while neither moves. No position is
     /// zero, so that zeros stand for none.
     announced: (u64, u64, u16),
-    /// The window that an ACK would announce, as last asked for, in the same way. The buffer and the threshold behind it move only
+    /// The window that an ACK would announce, as last computed, in the same way. The buffer and the threshold that limits it change only
     /// when one of those positions does, the right edge only when it is announced.
     offer: (u64, u64, Offer),
-    acks: Acks,
+    acks: AckPolicy,
     echo: Echo,
     /// An ECT mark was seen: from then on a Not-ECT segment is a retransmission.
     ect_seen: bool,
@@ -136,7 +138,7 @@ impl Receiver {
             window,
             announced: (0, 0, 0),
             offer: (0, 0, Offer { field: 0, edge: 0 }),
-            acks: Acks::new(cfg),
+            acks: AckPolicy::new(cfg),
             echo: Echo::Off,
             ect_seen: false,
             nxt_at_mark: 1,
@@ -153,7 +155,7 @@ impl Receiver {
         (self.window.first(), self.window.wanted_shift())
     }
 
-    /// Every segment will have so many bytes of options, and our SYN-ACK has not been sent.
+    /// Every segment will have this many bytes of options. Our SYN-ACK has not been sent.
     pub(crate) fn reserve_options(&mut self, options: u64) {
         self.window.reserve(options);
         self.edge = 1 + u64::from(self.window.first());
@@ -161,7 +163,7 @@ impl Receiver {
 
     /// The handshake agreed: our window scale, the payload of the peer's full segments, DSACK, and ECN.
     pub(crate) fn agreed(&mut self, shift: u8, mss: u64, dsack: bool, echo: Echo) {
-        self.window.shift = shift;
+        self.window.set_shift(shift);
         self.window.set_mss(mss);
         self.acks.set_mss(mss);
         self.report_duplicates = dsack;
@@ -203,13 +205,13 @@ impl Receiver {
         self.window.free_edge(self.read, self.nxt).max(self.edge).saturating_sub(self.nxt)
     }
 
-    /// CWR came without data: nothing is echoed any more, and an ACK says so.
+    /// CWR arrived without data: marks are not echoed any more, and an ACK is sent.
     pub(crate) fn heard_cwr(&mut self) {
         self.echo.cwr();
         self.answer(0..0);
     }
 
-    /// A mark came without data: it is echoed as one that came with them.
+    /// A mark arrived without data: it is echoed like one with data.
     pub(crate) fn latch_mark(&mut self) {
         self.echo.latch();
     }
@@ -239,7 +241,7 @@ impl Receiver {
             && self.memory.as_deref().is_none_or(Memory::is_plain)
     }
 
-    /// Takes in data that passed the acceptability test. Gives whether the FIN is now reached in order.
+    /// Processes data that passed the acceptability test. Returns whether everything up to the FIN has now arrived.
     pub(crate) fn data(&mut self, now: Time, a: &Arrival, log: &mut Log) -> bool {
         count(&mut self.stats.data_segments, 1);
         if a.cwr {
@@ -249,10 +251,10 @@ impl Receiver {
             }
         }
         if self.adaptive {
-            // `tcp_data_queue`: what an ACK has not yet told of an earlier duplicate is forgotten.
+            // `tcp_data_queue`: an earlier duplicate that no ACK has reported is not reported any more.
             self.dsack = None;
         }
-        // Never beyond what was promised or a FIN that came; a FIN needs no memory, so that it may stand at the edge. Linux takes
+        // Never beyond the announced window or a received FIN; a FIN needs no memory, so that it may stand at the edge. Linux takes
         // a segment whole or not at all: with nothing unread it may be longer than the window (`tcp_sequence`,
         // `sk_forced_mem_schedule`).
         let counted = self.memory.is_some() && !self.finished();
@@ -295,7 +297,7 @@ impl Receiver {
                 self.acks.demand(AckReason::OutOfOrder);
             }
         }
-        // `tcp_fin` forgets what is out of order, and what SACK would say.
+        // `tcp_fin` drops data out of order and SACK blocks.
         let ends = fin && self.adaptive;
         let gaps = !self.assembly.is_empty() && !ends;
         self.nxt = end;
@@ -304,7 +306,7 @@ impl Receiver {
         }
         if gaps {
             if let Some(again) = self.assembly.first_before(end) {
-                // RFC 2883 section 4: the first block names the first range that came twice, which is the part that was delivered.
+                // RFC 2883 section 4: the first block is the first range that arrived twice, which is the part that was delivered.
                 if partly_old {
                     self.count_duplicate(&again);
                 } else {
@@ -354,7 +356,7 @@ impl Receiver {
     }
 
     /// [`Receiver::data`] for what header prediction lets through: the next `len` bytes, all inside the window, with
-    /// nothing out of order here and nothing else to be told. `acks`: the segment acknowledges something, too.
+    /// nothing out of order and nothing else to be reported. `acks`: the segment acknowledges something, too.
     #[expect(clippy::inline_always, reason = "once for each packet, from one place")]
     #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "the parts of an Arrival that count")]
@@ -393,7 +395,7 @@ impl Receiver {
         }
         let span = span.start..span.end + u64::from(fin && self.adaptive);
         if !span.is_empty() {
-            // Memory is promised by the window; what lies inside is kept.
+            // The window guarantees memory: data inside it are kept.
             if let Some(again) = self.assembly.insert(span) {
                 self.duplicate(again);
             }
@@ -407,7 +409,7 @@ impl Receiver {
         self.stats.duplicate_bytes += span.end - span.start;
     }
 
-    /// Something that had arrived came again: the next ACK tells it.
+    /// Data arrived that were received before: the next ACK reports them.
     fn duplicate(&mut self, span: Span) {
         self.count_duplicate(&span);
         if self.report_duplicates && !span.is_empty() {
@@ -435,7 +437,7 @@ impl Receiver {
         Some((ahead, self.nxt >= self.urgent))
     }
 
-    /// Urgent data are to come or to be read.
+    /// Urgent data have not arrived or have not been read.
     pub(crate) fn is_urgent(&self) -> bool {
         self.urgent > self.read
     }
@@ -454,7 +456,7 @@ impl Receiver {
 
     /// A timer of ACKs is due.
     pub(crate) fn on_timer(&mut self, now: Time, rto: Dur) {
-        if !self.acks.tell_compressed(now) && self.acks.fire(rto) {
+        if !self.acks.compressed_due(now) && self.acks.fire(rto) {
             self.stats.delay_timeouts += 1;
         }
     }
@@ -496,7 +498,7 @@ impl Receiver {
             None => self.window.consumed(now, self.read),
         }
         self.acks.read(self.nxt - self.acked.min(self.nxt), n == readable);
-        if !self.finished() && self.worth_telling() {
+        if !self.finished() && self.is_worth_an_ack() {
             self.acks.demand(AckReason::WindowUpdate);
         }
         n
@@ -505,12 +507,12 @@ impl Receiver {
     /// Whether the window has opened enough for an ACK of its own: Linux's rule (twice the window in force), or BSD's (two
     /// segments and a quarter of the buffer, or an eighth left, or half the buffer).
     #[inline]
-    fn worth_telling(&self) -> bool {
+    fn is_worth_an_ack(&self) -> bool {
         if let Some(memory) = self.memory.as_deref() {
-            return self.reading_tells(memory);
+            return memory.has_doubled(self.at());
         }
         let current = self.edge.saturating_sub(self.nxt);
-        let buf = self.window.buf;
+        let buf = self.window.size();
         if self.adaptive && 2 * current > buf {
             return false;
         }
@@ -531,7 +533,7 @@ impl Receiver {
         self.window.tunes()
     }
 
-    /// A segment of this length says as much as the longest (`tcp_rcv_rtt_measure_ts`).
+    /// A segment of this length is as long as the longest (`tcp_rcv_rtt_measure_ts`).
     #[inline]
     pub(crate) fn is_full(&self, len: u64) -> bool {
         len >= self.acks.rcv_mss()

@@ -19,13 +19,13 @@ use tcpassay_units::{Dur, Time};
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     /// Bytes that may stand unread.
-    pub buf: u64,
+    buf: u64,
     max: u64,
     tuning: RecvTuning,
     /// `rcv_ssthresh`; without Linux's rule larger than any buffer.
     threshold: u64,
     /// Our window scale, 0 unless both ends offered one.
-    pub shift: u8,
+    shift: u8,
     /// All that is free is announced, however little.
     exact: bool,
     /// Full segment of the peer, as far as known.
@@ -40,7 +40,7 @@ pub(crate) struct Window {
     read_at: Time,
 }
 
-/// A window as it goes into a header.
+/// A window for a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Offer {
     pub field: u16,
@@ -86,6 +86,21 @@ impl Window {
         (0..14).find(|s| self.max >> s <= 0xffff).unwrap_or(14)
     }
 
+    /// Bytes that may stand unread.
+    pub(crate) fn size(&self) -> u64 {
+        self.buf
+    }
+
+    /// Our window scale, 0 unless both ends offered one.
+    pub(crate) fn shift(&self) -> u8 {
+        self.shift
+    }
+
+    /// The handshake agreed on our window scale.
+    pub(crate) fn set_shift(&mut self, shift: u8) {
+        self.shift = shift;
+    }
+
     /// Bytes of one unit of the window field.
     pub(crate) fn unit(&self) -> u64 {
         1 << self.shift
@@ -109,7 +124,7 @@ impl Window {
     #[inline]
     pub(crate) fn offer(&self, read: u64, nxt: u64, edge: u64) -> Offer {
         let free = self.free_edge(read, nxt);
-        // What was promised stays promised, also where the scale cannot say it exactly (Linux rounds up, too).
+        // The announced window is never taken back; if the scale cannot express it, it is rounded up (as in Linux).
         let mut units = (edge.saturating_sub(nxt) + self.unit() - 1) >> self.shift;
         if self.exact || self.worthwhile(free, edge) {
             units = units.max(free.saturating_sub(nxt) >> self.shift);
@@ -130,7 +145,7 @@ impl Window {
         free >= edge + (self.buf / 2).min(self.mss).max(1)
     }
 
-    /// The round trip as the receiver knows it; zero before it does.
+    /// The round-trip time measured by the receiver; zero before the first sample.
     pub(crate) fn rtt(&self) -> Dur {
         self.rtt
     }
@@ -142,7 +157,7 @@ impl Window {
         self.buf != self.max || self.tuning == RecvTuning::Linux
     }
 
-    /// `len` bytes arrived in order; `unread` wait for the application. Gives whether Linux's threshold grew.
+    /// `len` bytes arrived in order; `unread` wait for the application. Returns whether Linux's threshold grew.
     #[inline]
     pub(crate) fn grow(&mut self, len: u64, unread: u64) -> bool {
         if self.threshold >= self.buf || len < 128 || self.threshold >= self.buf.saturating_sub(unread) {

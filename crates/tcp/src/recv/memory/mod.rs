@@ -1,6 +1,6 @@
 //! Linux's receive buffer with the overhead of its buffers: what a packet costs, what window that leaves, what is dropped.
 //!
-//! A packet that came through `tun` costs its pages and structures (`tun_get_user`, `SKB_TRUESIZE`). A packet from a network
+//! A packet from `tun` costs its pages and structures (`tun_get_user`, `SKB_TRUESIZE`). A packet from a network
 //! interface costs its bytes and one buffer; what follows it in order is attached to that buffer without another one, until the
 //! buffer has 17 fragments (`tcp_try_coalesce`, `MAX_SKB_FRAGS`).
 //!
@@ -9,11 +9,11 @@
 //!
 //! Sources: `tcp_select_window`, `__tcp_select_window`, `tcp_grow_window`, `tcp_try_rmem_schedule`, `tcp_prune_queue`,
 //! `tcp_rcv_space_adjust`, `tcp_rcvbuf_grow`, `tcp_init_buffer_space`, as of 6.1 and of 7.0. In 7.0 a packet is taken while the
-//! buffer is not overdrawn (6.17 and 6.18 ask whether it fits) and the largest window that was ever announced counts.
+//! buffer is not overdrawn (6.17 and 6.18 require that it fits) and the largest window that was ever announced counts.
 //!
 //! Known differences: nothing is collapsed (`tcp_collapse`), and there is no pressure from other sockets.
 
-mod admit;
+pub(super) mod admit;
 mod cost;
 mod queue;
 
@@ -78,7 +78,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// A server's socket is nobody's before `accept`. `scaled`: both use window scaling.
+    /// `scaled`: both ends use window scaling. A server's socket has no owner before `accept`.
     pub(super) fn new(cfg: RecvMemory, first: u64, advmss: u64, scaled: bool) -> Memory {
         let size = cfg.size.get();
         let mut made = Memory {
@@ -144,7 +144,7 @@ impl Memory {
         self.cfg.buffer.is_some() && self.later.is_empty() && self.used <= self.size
     }
 
-    /// The next `len` bytes, from `start`, while [`Memory::is_plain`]; gives whether the threshold rose.
+    /// The next `len` bytes, from `start`, while [`Memory::is_plain`]. Returns whether the threshold rose.
     #[expect(clippy::inline_always, reason = "once for each packet, from one place")]
     #[inline(always)]
     pub(super) fn take_next(&mut self, start: u64, len: u64, rcv_mss: u64) -> bool {
@@ -243,7 +243,7 @@ impl Memory {
         }
     }
 
-    /// `tcp_grow_window`; gives whether the threshold rose.
+    /// `tcp_grow_window`. Returns whether the threshold rose.
     #[inline]
     fn grow(&mut self, len: u64, cost: u64, rcv_mss: u64) -> bool {
         len >= 128 && self.clamp.min(self.free()) > self.threshold && self.open(len, cost, rcv_mss)
@@ -355,6 +355,37 @@ impl Memory {
         (self.used, self.size)
     }
 
+    /// What the window depends on may have changed.
+    pub(super) fn invalidate(&mut self) {
+        self.known = None;
+    }
+
+    /// The window of a segment that leaves now.
+    pub(super) fn announce(&mut self, at: At) -> Announced {
+        let (offer, tight) = self.offer_again(at);
+        self.limit = self.limit.max(offer.edge);
+        self.known = None;
+        // With the new edge and everything acknowledged the result is the same.
+        let stays = !tight && !self.refused && at.acked == at.nxt && at.edge == offer.edge;
+        Announced { offer, tight, stays }
+    }
+
+    /// The window would be `field`, with the edge in force.
+    pub(super) fn leads_to(&self, at: At, field: u16) -> bool {
+        let (offer, tight) = self.offer_anew(at);
+        (offer.field, offer.edge, tight) == (field, at.edge, false)
+    }
+
+    /// `__tcp_cleanup_rbuf`: the window has at least doubled by reading.
+    pub(super) fn has_doubled(&self, at: At) -> bool {
+        let current = at.edge.saturating_sub(at.nxt);
+        if 2 * current > self.clamp {
+            return false;
+        }
+        let (window, _) = self.select(at.shift, at.rcv_mss, at.edge.saturating_sub(at.acked));
+        window > 0 && window >= 2 * current
+    }
+
     /// Everything that has arrived is acknowledged.
     #[inline]
     pub(super) fn acked(&mut self) {
@@ -371,7 +402,7 @@ impl Memory {
         made
     }
 
-    /// [`Memory::offer`], as it was if nothing has changed since it was asked for.
+    /// [`Memory::offer`], without computing it again if nothing has changed since.
     #[inline]
     pub(super) fn offer_again(&mut self, at: At) -> (Offer, bool) {
         if let Some(known) = self.known {
@@ -399,7 +430,7 @@ impl Memory {
             window = round_up(current, shift);
         }
         // Linux remembers the window as it was before the field bounds it (`tcp_select_window`). Without window scaling an autotuned
-        // buffer may hold more than 64 KiB, and ACKs wait when the window shrinks that nobody was told of.
+        // buffer may hold more than 64 KiB; when that internal window shrinks, ACKs wait although the announced window does not.
         let field = u16::try_from(window >> shift).unwrap_or(u16::MAX);
         (Offer { field, edge: nxt + (window >> shift << shift) }, tight)
     }
@@ -426,11 +457,22 @@ pub(super) struct At {
     pub shift: u8,
 }
 
-/// What is to become of a packet.
+/// What is done with a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
-    /// It is kept, or was there already.
-    Goes,
+    /// It is kept, or was received before.
+    Kept,
     Dropped,
+}
+
+/// A window that leaves with a segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Announced {
+    pub offer: Offer,
+    /// Less than half of the buffer is free.
+    pub tight: bool,
+    /// The window stays the same until something arrives or is read.
+    pub stays: bool,
 }
 
 #[cfg(test)]

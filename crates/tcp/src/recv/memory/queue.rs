@@ -1,17 +1,17 @@
-//! What is kept: in order and unread, and out of order; what goes when there is no room.
+//! The queues: data in order and unread, and data out of order; what is dropped if there is no room.
 
 use super::cost::cost;
 use super::{Held, Memory};
 use crate::MemoryRules;
 
 impl Memory {
-    /// `tcp_can_ingest`; what was out of order and is in order by now moves over first.
+    /// `tcp_can_ingest`, after data that are in order by now have been moved from the out-of-order queue.
     pub(super) fn has_place(&mut self, nxt: u64) -> bool {
         self.settle(nxt);
         self.used <= self.size
     }
 
-    /// What of the queue of the future has come in order.
+    /// Moves data of the out-of-order queue that are in order now.
     fn settle(&mut self, nxt: u64) {
         let ready = self.later.partition_point(|h| h.start < nxt);
         for i in 0..ready {
@@ -44,7 +44,7 @@ impl Memory {
         from
     }
 
-    /// The same until 6.12, where what is out of order goes by an eighth of the buffer at least.
+    /// The same until 6.12, where at least an eighth of the buffer is dropped from the out-of-order queue.
     pub(super) fn prune_hard(&mut self) -> u64 {
         self.clamp_window();
         let mut from = u64::MAX;
@@ -58,8 +58,8 @@ impl Memory {
         from
     }
 
-    /// Appends `held` to `last` where that has room: copied into it at no cost, or its fragments attached. Gives what `last` costs
-    /// more then.
+    /// Appends `held` to `last` if that has room: copied into it at no cost, or its fragments attached. Returns by how much the
+    /// cost of `last` rises.
     fn join(&self, last: &mut Held, held: &Held, len: u64) -> Option<u64> {
         if last.end != held.start {
             return None;
@@ -108,7 +108,7 @@ impl Memory {
         self.last.end > 0
     }
 
-    /// What has been read up to `read` goes, in whole buffers.
+    /// Frees the buffers that have been read completely, up to `read`.
     #[inline]
     pub(super) fn release(&mut self, read: u64) {
         if !self.queue.is_empty() {
@@ -134,7 +134,7 @@ impl Memory {
         self.queue.front().or(last).or(self.later.first()).map(|held| held.end)
     }
 
-    /// What came with a SYN is kept, whatever the buffer (`sk_forced_mem_schedule`).
+    /// Data of a SYN are kept, whatever the size of the buffer (`sk_forced_mem_schedule`).
     pub(in crate::recv) fn hold(&mut self, start: u64, len: u64, headers: u64) {
         self.known = None;
         let (cost, room) = cost(self.cfg.ip.get() + headers + len);

@@ -1,4 +1,4 @@
-//! Proportional rate reduction (RFC 9937): how much may be sent on each ACK while the window comes down.
+//! Proportional rate reduction (RFC 9937): how much may be sent on each ACK while the window decreases.
 //!
 //! Pure arithmetic in bytes. Used in fast recovery and, as Linux does, for the reduction after a mark. The other bound is
 //! that of Linux 4.3 to 5.x (`tcp_cwnd_reduction`).

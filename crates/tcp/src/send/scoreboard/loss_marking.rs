@@ -1,4 +1,4 @@
-//! Loss marks: what is lost, what is to be sent again, and in what order to ask.
+//! Loss marks: which records are lost, which are to be retransmitted, and in which order.
 //!
 //! Sources: RFC 6675 section 4 (`IsLost`, `NextSeg`), RFC 8985 section 6.2 step 5.
 
@@ -46,8 +46,8 @@ impl Scoreboard {
         self.una
     }
 
-    /// Whether at least `count` segments are SACKed (RFC 8985 `RACK.segs_sacked`), however small they are. Looks at the records
-    /// only while the bytes alone do not say so.
+    /// Whether at least `count` segments are SACKed (RFC 8985 `RACK.segs_sacked`), however small they are. The records are counted only
+    /// if the number of bytes does not decide it.
     pub fn holds_sacked_segments(&self, count: u64, mss: u64) -> bool {
         if self.sacked >= count * mss || self.sacked < count {
             return self.sacked >= count * mss;
@@ -64,7 +64,7 @@ impl Scoreboard {
         segments >= count
     }
 
-    /// Marks everything unSACKed below `pos` lost, once; gives the bytes newly marked.
+    /// Marks everything unSACKed below `pos` lost, once. Returns the bytes newly marked.
     pub fn mark_below(&mut self, pos: u64) -> u64 {
         let mut marked = 0;
         let mut i = self.find(self.mark_hint);
@@ -78,7 +78,7 @@ impl Scoreboard {
         marked
     }
 
-    /// Marks the first `mss` bytes lost unless they are; gives the bytes newly marked.
+    /// Marks the first `mss` bytes lost unless they are. Returns the bytes newly marked.
     pub fn mark_front(&mut self, mss: u64) -> u64 {
         let Some(front) = self.q.front() else { return 0 };
         if front.flags & (SACKED | LOST) != 0 {
@@ -90,7 +90,7 @@ impl Scoreboard {
         self.mark(0)
     }
 
-    /// Marks the last `mss` bytes lost, and a FIN that goes with them; a FIN alone is passed over. Gives the positions newly
+    /// Marks the last `mss` bytes lost, and a FIN in the same record; a FIN alone is skipped. Returns the positions newly
     /// marked.
     pub fn mark_tail(&mut self, mss: u64) -> u64 {
         let alone = |s: &Sent| s.is(FIN) && s.len == 1;
@@ -120,7 +120,7 @@ impl Scoreboard {
         n
     }
 
-    /// Marks every unSACKed record for which `is_lost` holds (a retransmission timeout); gives the bytes newly marked.
+    /// Marks every unSACKed record for which `is_lost` holds (a retransmission timeout). Returns the bytes newly marked.
     pub fn mark_where(&mut self, is_lost: impl Fn(&Sent) -> bool) -> u64 {
         let mut marked = 0;
         for i in 0..self.q.len() {
@@ -132,7 +132,7 @@ impl Scoreboard {
         marked
     }
 
-    /// Takes all loss marks back: the recovery was false.
+    /// Removes all loss marks: the recovery was spurious.
     pub fn unmark(&mut self) {
         self.q.each(|s| s.flags &= !LOST);
         self.lost = 0;
@@ -182,8 +182,8 @@ impl Scoreboard {
         (0..self.q.len()).rev().find(|&i| !self.q[i].is(SACKED))
     }
 
-    /// RFC 8985 section 6.2 step 5: marks what was sent before (`xmit`, `end`) and is older than `expired` says; gives
-    /// what it marked and, over the rest of what was sent before, the latest time at which `deadline` passes.
+    /// RFC 8985 section 6.2 step 5: marks what was sent before (`xmit`, `end`) if its `deadline` has passed. Returns
+    /// what it marked and, over the rest of what was sent before, the latest deadline.
     pub fn rack_scan(
         &mut self,
         xmit: Time,
@@ -240,7 +240,7 @@ impl Scoreboard {
         scan
     }
 
-    /// Marks record `i` when its deadline passed; otherwise notes the deadline. Says whether it was marked.
+    /// Marks record `i` when its deadline passed; otherwise notes the deadline. Returns whether it was marked.
     fn rack_judge(
         &mut self,
         i: usize,

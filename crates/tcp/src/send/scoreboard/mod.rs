@@ -223,8 +223,8 @@ impl Scoreboard {
         run
     }
 
-    /// Moves the cumulative point to `ack` where that needs no thought: nothing is SACKed, lost or in flight again, and
-    /// `ack` stands at the end of a record that, like all before it, was sent once. Whatever was sent before (`xmit`, `end`)
+    /// Moves the cumulative point to `ack` in the simple case: nothing is SACKed, lost or retransmitted, and
+    /// `ack` is the end of a record that, like all before it, was sent once. Whatever was sent before (`xmit`, `end`)
     /// must be covered, too: RACK would look at it. Otherwise nothing changes.
     #[inline]
     pub fn ack_run(&mut self, ack: u64, mss: u64, (xmit, end): (Time, u64)) -> Option<Run> {
@@ -356,7 +356,7 @@ impl Scoreboard {
         }
     }
 
-    /// Cuts record `index` so that it holds at most `max` positions up to its end; gives the index of that part.
+    /// Cuts record `index` so that it holds at most `max` positions up to its end. Returns the index of that part.
     pub fn trim_to_tail(&mut self, index: usize, max: u64) -> usize {
         let s = &self.q[index];
         if u64::from(s.len) <= max {
@@ -367,7 +367,7 @@ impl Scoreboard {
         index + 1
     }
 
-    /// Cuts the last segment of `mss` bytes off a record, as the interface cuts a super-segment; gives its index.
+    /// Cuts the last segment of `mss` bytes off a record, as the interface cuts a super-segment. Returns its index.
     pub fn last_segment(&mut self, index: usize, mss: u64) -> usize {
         let s = &self.q[index];
         let payload = u64::from(s.len) - u64::from(s.is(FIN));

@@ -1,13 +1,13 @@
 //! A queue of records in a ring whose size is a power of two.
 //!
-//! What `VecDeque` does, but that a whole run leaves at the front in one step, and a place is found without a comparison.
+//! As `VecDeque`, but several entries are removed at the front in one step, and a place is found without a comparison.
 
 use std::ops::{Index, IndexMut};
 
 /// The queue. `T` is small and plain: places that hold nothing hold defaults.
 #[derive(Clone, Debug)]
 pub(super) struct Ring<T> {
-    /// As many places as a power of two says.
+    /// The number of places is a power of two.
     places: Vec<T>,
     /// Place of the first entry.
     head: usize,
@@ -65,7 +65,7 @@ impl<T: Copy + Default> Ring<T> {
         self.places.resize(2 * self.places.len(), T::default());
     }
 
-    /// Drops the first `n` entries, of which there are so many.
+    /// Drops the first `n` entries; there are at least `n`.
     #[inline]
     pub fn drop_front(&mut self, n: usize) {
         self.head = self.place(n);

@@ -1,0 +1,125 @@
+//! The connection's part of TCP Fast Open: what a SYN and a SYN-ACK carry, and what follows.
+//!
+//! Sources: RFC 7413; `tcp_send_syn_data`, `tcp_rcv_fastopen_synack` and `tcp_try_fastopen` of Linux; `tcp_fastopen.c` of FreeBSD.
+
+use super::Connection;
+use super::fastopen::{Decision, FastOpen, FastOpenAnswer, FastOpenAsk, FastOpenServe};
+use crate::flavor::SynData;
+use crate::recv::Arrival;
+use tcpassay_units::{Bytes, Time};
+use tcpassay_wire::{Ecn, Flags, Segment};
+
+impl Connection {
+    /// The SYN, which has not left yet, requests a cookie or uses one.
+    pub fn ask_fast_open(&mut self, ask: FastOpenAsk) {
+        self.open.fast.get_or_insert_default().ask = Some(ask);
+    }
+
+    /// A listening connection takes Fast Open.
+    pub fn serve_fast_open(&mut self, serve: FastOpenServe) {
+        self.open.fast.get_or_insert_default().serve = Some(serve);
+    }
+
+    /// The answer of the peer's SYN-ACK to a client that used Fast Open, once it arrived.
+    pub fn fast_open_answer(&self) -> Option<&FastOpenAnswer> {
+        self.open.fast.as_ref()?.answer.as_ref()
+    }
+
+    /// Data went with a SYN and were acknowledged or taken (`TCPI_OPT_SYN_DATA`).
+    pub fn used_syn_data(&self) -> bool {
+        self.open.fast.as_ref().is_some_and(|f| {
+            f.taken && f.carried > 0 || f.answer.as_ref().is_some_and(|a| a.sent > 0 && a.acked == a.sent)
+        })
+    }
+
+    /// A server that streams although the handshake is not done: the application may accept it.
+    pub fn is_fast_open_child(&self) -> bool {
+        self.open.fast.as_ref().is_some_and(|f| f.taken)
+    }
+
+    /// How many bytes more may be written to go with the SYN, before it has left.
+    pub fn fast_open_room(&self) -> Bytes {
+        let most = self.open.fast.as_ref().and_then(|f| f.ask.as_ref()).map_or(0, |ask| ask.payload.get());
+        Bytes::new(if self.open.syn.sent() == 0 { most.saturating_sub(self.send.unsent()) } else { 0 })
+    }
+
+    /// The option that the SYN or SYN-ACK carries which left last.
+    pub fn sent_fast_open(&self) -> Option<&FastOpen> {
+        self.open.fast.as_ref()?.told.as_ref()
+    }
+
+    /// The peer's SYN or SYN-ACK, which is handed in next, carries this option.
+    pub fn hear_fast_open(&mut self, option: FastOpen) {
+        if let Some(fast) = &mut self.open.fast {
+            fast.heard = Some(option);
+        }
+    }
+
+    /// Bytes of payload of a SYN or SYN-ACK that leaves now. [`Connection::sent_fast_open`] then returns its option.
+    pub(super) fn fast_open_of_syn(&mut self, answer: bool) -> u64 {
+        let first = self.open.syn.sent() == 1;
+        let unsent = self.send.unsent();
+        let Some(fast) = &mut self.open.fast else { return 0 };
+        if answer {
+            fast.told.clone_from(&fast.grant);
+            return 0;
+        }
+        fast.told = None;
+        let Some(ask) = fast.ask.as_ref().filter(|_| first) else { return 0 };
+        fast.carried = unsent.min(ask.payload.get());
+        fast.told.clone_from(&ask.option);
+        fast.carried
+    }
+
+    /// The peer's SYN-ACK to our SYN, or a plain SYN: `acked` bytes of data are acknowledged.
+    pub(super) fn fast_open_answered(&mut self, acked: u64) {
+        let repeated = self.open.syn.is_repeated();
+        let Some(fast) = &mut self.open.fast else { return };
+        if fast.ask.is_some() {
+            fast.answer = Some(FastOpenAnswer {
+                asked: fast.ask.as_ref().and_then(|ask| ask.option.as_ref()).map(|o| o.experimental),
+                option: fast.heard.take(),
+                sent: fast.carried,
+                acked: acked.min(fast.carried),
+                repeated,
+            });
+        }
+    }
+
+    /// A SYN arrived at a server. Returns whether the connection streams from now on.
+    pub(super) fn fast_open_syn(&mut self, now: Time, segment: &Segment, ecn: Ecn) -> bool {
+        let Some(fast) = &mut self.open.fast else { return false };
+        let heard = fast.heard.take();
+        let Some(serve) = &fast.serve else { return false };
+        let taken = match serve.decide(heard.as_ref(), segment.len > 0) {
+            Decision::Ignore => return false,
+            Decision::Grant(option) => {
+                fast.grant = Some(option);
+                return false;
+            }
+            Decision::Take(option) => option,
+        };
+        fast.grant = taken;
+        fast.taken = true;
+        fast.carried = u64::from(segment.len);
+        let fast_len = fast.carried;
+        self.agree(now, Ecn::NotEct, None, 0);
+        let fin = segment.flags.has(Flags::FIN) && self.rules.takes_fin_of_syn;
+        if self.rules.syn_data == SynData::FastOpenOnly {
+            self.recv.data_of_syn(fast_len, u64::from(segment.header_len()));
+        } else if segment.len > 0 || fin {
+            let arrival = Arrival {
+                span: 1..1 + u64::from(segment.len),
+                fin,
+                push: segment.flags.has(Flags::PSH),
+                cwr: false,
+                ecn,
+                rtt: None,
+                rto: self.send.rto(),
+                header: segment.header_len(),
+            };
+            self.recv.data(now, &arrival, &mut self.log);
+        }
+        true
+    }
+}

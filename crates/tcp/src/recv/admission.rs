@@ -1,0 +1,90 @@
+//! The receiver and its account of memory: whether a packet is kept, and what window is announced.
+
+use super::Receiver;
+use super::memory::admit::Packet;
+use super::memory::{At, Fate, Memory};
+use crate::RecvMemory;
+use crate::log::AckReason;
+use crate::messages::Span;
+
+impl Receiver {
+    /// From now on Linux's account of memory decides; we have announced segments of `advmss`.
+    pub(crate) fn count_memory(&mut self, memory: RecvMemory, advmss: u64, scaled: bool) {
+        if let Some(gso) = memory.gso {
+            self.acks.set_mss(advmss.min(gso.get()));
+        }
+        self.memory = Some(Box::new(Memory::new(memory, self.edge - 1, advmss, scaled)));
+        self.announced = (0, 0, 0);
+    }
+
+    /// That account, which the caller may change.
+    pub(crate) fn memory(&mut self) -> Option<&mut Memory> {
+        let memory = self.memory.as_deref_mut()?;
+        self.announced = (0, 0, 0);
+        memory.invalidate();
+        Some(memory)
+    }
+
+    /// Whether there is room for `span`, with `headers` bytes before its data.
+    pub(super) fn admit(&mut self, span: &Span, fin: bool, push: bool, headers: u64) -> Fate {
+        let packet = Packet {
+            span: span.clone(),
+            fin,
+            headers,
+            nxt: self.nxt,
+            edge: self.edge,
+            read: self.read,
+            rcv_mss: self.acks.rcv_mss(),
+            dsack: self.report_duplicates,
+        };
+        let Some(memory) = self.memory.as_deref_mut() else { return Fate::Kept };
+        self.announced = (0, 0, 0);
+        let done = memory.admit(&packet);
+        if let Some(known) = done.duplicate {
+            self.answer(known);
+            self.acks.quick_mode(self.edge.saturating_sub(self.nxt));
+        }
+        if done.ends_quick {
+            self.acks.stop_quick();
+        }
+        self.assembly.cut(done.cut);
+        if done.acks {
+            self.acks.demand(AckReason::Answer);
+        }
+        if done.measured {
+            self.acks.measured(span.end.saturating_sub(span.start), push);
+        }
+        if done.grew {
+            self.acks.window_grew();
+        }
+        done.fate
+    }
+
+    /// What the window depends on besides memory.
+    #[inline]
+    pub(super) fn at(&self) -> At {
+        let Receiver { nxt, edge, acked, .. } = *self;
+        At { nxt, edge, acked, rcv_mss: self.acks.rcv_mss(), shift: self.window.shift() }
+    }
+
+    /// [`Receiver::announce`].
+    #[inline(never)]
+    pub(super) fn announce_by_memory(&mut self) -> u16 {
+        let at = self.at();
+        let memory = self.memory.as_deref_mut().expect("called only with an account of memory");
+        let announced = memory.announce(at);
+        if announced.stays {
+            self.announced = (self.read, self.nxt, announced.offer.field);
+        }
+        self.edge = announced.offer.edge;
+        if announced.tight {
+            self.acks.stop_quick();
+        }
+        announced.offer.field
+    }
+
+    /// The account of memory, if there is one, leads to the window `field` and leaves its edge where it is.
+    pub(super) fn is_announced(&self, field: u16) -> bool {
+        self.memory.as_deref().is_none_or(|memory| memory.leads_to(self.at(), field))
+    }
+}
