@@ -1,4 +1,4 @@
-"""What an isolation comes to: a cause, its proof, and the smallest run that shows it."""
+"""The result for one finding: its cause, the proof, and the smallest run that shows it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""How findings are isolated, and what comes of it."""
+"""The options and the result of an isolation."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,7 @@ class Options:
 
 @dataclass
 class Isolation:
-    """What came of it."""
+    """The result of an isolation."""
 
     folder: Path
     causes: list[Cause] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What came of one run of an isolation, and the file that remembers it, so that no case runs twice."""
+"""The result of one run of an isolation, and the file that stores such results, so that no case runs twice."""
 
 import contextlib
 import json
@@ -37,7 +37,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What came of a run."""
+    """The result of a run."""
 
     outcome: str
     message: str

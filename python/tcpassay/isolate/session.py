@@ -72,7 +72,7 @@ def _spec(results: Results) -> PlanFile:
 
 
 def _symptoms(results: Results) -> list[Symptom]:
-    """What was found; damage that hides findings is an error."""
+    """The runs with findings. Raises `UserError` when damage hides the findings, or when no run ended."""
     there = symptoms(results)
     if not there and results.noted:
         said = "; ".join(str(one) for one in results.noted)
@@ -86,7 +86,7 @@ def _symptoms(results: Results) -> list[Symptom]:
 
 
 class Session:
-    """An isolation that goes on."""
+    """Isolates findings one after the other and collects their causes."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - what it works on
         self,
@@ -121,7 +121,7 @@ class Session:
         self.made.cpu_s, self.made.seconds = self.runner.cpu_s, self.runner.seconds
 
     def _all(self) -> Iterator[tuple[Symptom, Effect]]:
-        """What is not explained yet: for each effect the run that sets least."""
+        """Findings that no cause explains yet: for each effect the run with the fewest triples."""
         for effect, among in by_effect(self.there).items():
             before = len(self.made.unreproduced)
             while mine := [one for one in among if (one.case, one.seed, effect) in self.left]:
@@ -188,7 +188,7 @@ class Session:
                 cause.consequences |= {effect}
 
     def _shrink(self, cause: Cause, experiment: Experiment) -> None:
-        """Makes the run small, and the values of the cause simple."""
+        """Reduces the run, and simplifies the values of the cause."""
         small = replace(experiment, always=frozenset())
 
         def shows(triples: Triples) -> bool:
@@ -223,7 +223,7 @@ class Session:
         files.write_cause(self.results.folder, twin or cause, self.base)
 
     def _experiment(self, symptom: Symptom, effect: Effect) -> tuple[Experiment, Triples]:
-        """What tries sets of triples of a run, and all that the run sets beyond the defaults."""
+        """The experiment for a finding, and the triples of its run that are not at their defaults."""
         place = self.results.folder / "plan.toml"
         constraints = tuple(constraint_parser.parse(text, Place(place)) for text in self.spec.constraints)
         setting = Setting(symptom.substrate, str(self.base), constraints, self.spec.groups)
