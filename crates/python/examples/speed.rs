@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use tcpassay_case::{Case, params::Value};
-use tcpassay_sim::{CollectOptions, RunOptions, run};
+use tcpassay_sim::{CollectOptions, SimOptions, run};
 use tcpassay_units::{Dur, Seed};
 
 struct Scenario {
@@ -198,7 +198,7 @@ fn main() {
                 CollectOptions::default()
             };
             let begin = cpu_ns();
-            let outcome = run(&case, Seed(1), &RunOptions { collect, ..RunOptions::default() });
+            let outcome = run(&case, Seed(1), &SimOptions { collect, ..SimOptions::default() });
             let spent = (cpu_ns() - begin) as f64 / 1e9;
             let packets: u64 = outcome.recording.flows.iter().map(|f| f.counters.delivered_packets).sum();
             let rate = packets as f64 / spent;

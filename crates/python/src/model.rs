@@ -10,7 +10,7 @@ use tcpassay_case::params::{self, Value};
 use tcpassay_case::{Case, CaseError as Wrong, read_file};
 use tcpassay_measure::metrics::{Metrics, metrics};
 use tcpassay_measure::{CollectOptions, ColumnData, Recording};
-use tcpassay_sim::{EndReason, RunOptions, run};
+use tcpassay_sim::{EndReason, SimOptions, run};
 use tcpassay_units::{Seed, UnitError};
 
 create_exception!(
@@ -172,7 +172,7 @@ pub fn run_held(
 ) -> PyResult<Ran> {
     let case = case(triples, &base)?;
     let (collect, measured) = collect.read()?;
-    let options = RunOptions { collect, ..RunOptions::default() };
+    let options = SimOptions { collect, ..SimOptions::default() };
     py.detach(|| {
         let outcome = run(&case, Seed(seed), &options);
         let ended = match outcome.ended {

@@ -6,7 +6,7 @@ use tcpassay_sim::element::{
     CoDelSpec, DisciplineSpec, FifoSpec, FqCoDelSpec, HtbSpec, IntoElement, LinkSpec, LossProcess, LossSpec,
     Pace, PacketFilter, PieSpec, PortSpec, QueueSpec, RxSpec,
 };
-use tcpassay_sim::engine::{Core, FlowKey, HostId, Hosts, Network, Packet, PacketId, Scheduler, TimerId};
+use tcpassay_sim::engine::{Core, FlowLabel, HostId, Hosts, Network, Packet, PacketId, Scheduler, TimerId};
 use tcpassay_units::{Bytes, Dur, Rate, Seed, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
 
@@ -45,7 +45,7 @@ fn element(c: &mut Criterion, name: &str, spec: impl IntoElement) {
     let node = net.add("element", spec);
     net.set_egress(a, &[node, to_b]);
     let segment = Segment { len: 1460, flags: Flags::ACK, ..Segment::default() };
-    let packet = Packet::tcp(a, b, FlowKey(0), segment, Ecn::Ect0, 1460);
+    let packet = Packet::tcp(a, b, FlowLabel(0), segment, Ecn::Ect0, 1460);
     let mut now = Time::ZERO;
     let mut group = c.benchmark_group("element");
     group.throughput(Throughput::Elements(1));

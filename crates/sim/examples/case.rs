@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use tcpassay_case::{Case, params::Value};
 use tcpassay_measure::LatencyKind;
-use tcpassay_sim::{CollectOptions, RunOptions, run};
+use tcpassay_sim::{CollectOptions, SimOptions, run};
 use tcpassay_units::Seed;
 
 fn main() -> ExitCode {
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let outcome = run(&case, seed, &RunOptions { collect, ..RunOptions::default() });
+    let outcome = run(&case, seed, &SimOptions { collect, ..SimOptions::default() });
     let r = &outcome.recording;
     let seconds = r.header.duration.as_secs_f64();
     println!(

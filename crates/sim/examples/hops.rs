@@ -6,7 +6,7 @@
 //! `valgrind --tool=callgrind` and divide the differences.
 
 use tcpassay_sim::element::{LinkSpec, QueueLimit, SwitchSpec};
-use tcpassay_sim::engine::{Core, FlowKey, HostId, Hosts, Network, Packet, PacketId, TimerId};
+use tcpassay_sim::engine::{Core, FlowLabel, HostId, Hosts, Network, Packet, PacketId, TimerId};
 use tcpassay_units::{Bytes, Dur, Rate, Seed, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
 
@@ -26,7 +26,7 @@ impl Windows {
             let segment =
                 Segment { seq: SeqNum::new(self.next), len: 1460, flags: Flags::ACK, ..Segment::default() };
             let to = HostId(from + self.pairs);
-            net.send(Packet::tcp(HostId(from), to, FlowKey(u32::from(from)), segment, Ecn::Ect0, 1460));
+            net.send(Packet::tcp(HostId(from), to, FlowLabel(u32::from(from)), segment, Ecn::Ect0, 1460));
         }
     }
 }

@@ -9,14 +9,14 @@
 //! ```
 //! use std::collections::BTreeMap;
 //! use tcpassay_case::{Case, params::Value};
-//! use tcpassay_sim::{RunOptions, run};
+//! use tcpassay_sim::{SimOptions, run};
 //! use tcpassay_units::Seed;
 //!
 //! let triples = [("link.rate", "100Mbit"), ("link.delay", "5ms"), ("app.flow_size", "1MB")];
 //! let triples: BTreeMap<_, _> =
 //!     triples.into_iter().map(|(path, value)| (path.to_owned(), Value::from(value))).collect();
 //! let case = Case::from_triples(&triples).unwrap();
-//! let outcome = run(&case, Seed(1), &RunOptions::default());
+//! let outcome = run(&case, Seed(1), &SimOptions::default());
 //! assert_eq!(outcome.recording.completions.len(), 1);
 //! assert_eq!(outcome.recording.flows[0].counters.read_bytes, 1_000_000);
 //! ```
@@ -32,5 +32,5 @@ pub mod engine;
 mod host;
 mod run;
 
-pub use run::{EndReason, RunOptions, RunOutcome, run};
+pub use run::{EndReason, RunOutcome, SimOptions, run};
 pub use tcpassay_measure::CollectOptions;

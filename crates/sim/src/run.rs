@@ -21,15 +21,15 @@ pub enum EndReason {
     Duration,
     /// All applications have finished.
     Finished,
-    /// [`RunOptions::stop`] was set.
+    /// [`SimOptions::stop`] was set.
     Interrupted,
-    /// [`RunOptions::max_events`] was reached.
+    /// [`SimOptions::max_events`] was reached.
     EventLimit,
 }
 
 /// Options of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct RunOptions<'a> {
+pub struct SimOptions<'a> {
     /// The data to collect. It never influences the run.
     pub collect: CollectOptions,
     /// The run ends after this number of events.
@@ -38,10 +38,10 @@ pub struct RunOptions<'a> {
     pub stop: Option<&'a AtomicBool>,
 }
 
-impl Default for RunOptions<'_> {
+impl Default for SimOptions<'_> {
     /// Counters only, at most 10^11 events, no stop flag.
     fn default() -> Self {
-        RunOptions { collect: CollectOptions::default(), max_events: 100_000_000_000, stop: None }
+        SimOptions { collect: CollectOptions::default(), max_events: 100_000_000_000, stop: None }
     }
 }
 
@@ -58,13 +58,13 @@ pub struct RunOutcome {
     pub hops: u64,
 }
 
-/// Number of events between two checks of [`RunOptions::stop`].
+/// Number of events between two checks of [`SimOptions::stop`].
 const STOP_CHECK_EVENTS: u64 = 1 << 16;
 /// Interval at which device rates are sampled when no series are collected.
 const SAMPLE_INTERVAL: Dur = Dur::from_millis(10);
 
 /// Runs `case`. The outcome is a function of the case, the seed and this version.
-pub fn run(case: &Case, seed: Seed, options: &RunOptions) -> RunOutcome {
+pub fn run(case: &Case, seed: Seed, options: &SimOptions) -> RunOutcome {
     let mut built = build(case, seed);
     let mut sim_hosts = create_hosts(case, seed, &mut built, options.collect);
     let mut sampler = DeviceSampler::new(&mut built, options.collect);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use tcpassay_case::{Case, params::Value};
-use tcpassay_sim::{CollectOptions, RunOptions, run};
+use tcpassay_sim::{CollectOptions, SimOptions, run};
 use tcpassay_units::{Dur, Seed};
 
 /// The most resident memory so far, in kilobytes.
@@ -18,7 +18,7 @@ fn dumbbell(rows: &[(&str, &str)], collect: CollectOptions) -> u64 {
     let triples: BTreeMap<String, Value> =
         common.iter().chain(rows).map(|(path, value)| ((*path).to_owned(), Value::from(*value))).collect();
     let case = Case::from_triples(&triples).expect("a good case");
-    let outcome = run(&case, Seed(1), &RunOptions { collect, ..RunOptions::default() });
+    let outcome = run(&case, Seed(1), &SimOptions { collect, ..SimOptions::default() });
     outcome.recording.flows.iter().map(|f| f.counters.delivered_packets).sum()
 }
 

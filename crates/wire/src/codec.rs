@@ -46,7 +46,7 @@ pub enum Content {
 
 /// A decoded packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Packet {
+pub struct DecodedPacket {
     /// Addresses, ports, ECN.
     pub envelope: Envelope,
     /// What it carries.
@@ -241,7 +241,7 @@ fn udp_header(envelope: &Envelope, length: u16, sum: Sum16BitWords) -> UdpHeader
 ///
 /// # Errors
 /// Bytes that end inside a header, inconsistent headers, other protocols and fragments.
-pub fn decode(bytes: &[u8]) -> Result<Packet, DecodeError> {
+pub fn decode(bytes: &[u8]) -> Result<DecodedPacket, DecodeError> {
     let ip = read_ip(bytes)?;
     let (from_port, to_port, content, cut) = match ip.protocol {
         IpNumber::TCP => read_tcp(&ip)?,
@@ -262,7 +262,7 @@ pub fn decode(bytes: &[u8]) -> Result<Packet, DecodeError> {
         // A sum that includes its own complement has all bits set.
         sum.add_slice(covered).ones_complement() == 0
     });
-    Ok(Packet { envelope, content, checksum_ok })
+    Ok(DecodedPacket { envelope, content, checksum_ok })
 }
 
 /// An IP header and its payload.

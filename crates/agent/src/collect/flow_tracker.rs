@@ -239,7 +239,7 @@ mod tests {
     use tcpassay_measure::{CollectOptions, Flow, TcpSummary};
     use tcpassay_units::Dur;
     use tcpassay_wire::Options;
-    use tcpassay_wire::codec::Packet;
+    use tcpassay_wire::codec::DecodedPacket;
 
     const START: u64 = 1_000_000;
     const CLIENT: End = (0, 40_000);
@@ -307,7 +307,7 @@ mod tests {
             let end = |(host, port): End| SocketAddr::new(host_address(host).into(), port);
             let envelope = Envelope { from: end(from), to: end(to), ecn: Ecn::NotEct, id, ttl: 64 };
             let len = segment.len + 40;
-            let packet = Packet { envelope, content: Content::Tcp(segment), checksum_ok: None };
+            let packet = DecodedPacket { envelope, content: Content::Tcp(segment), checksum_ok: None };
             let seen = CapturedPacket { at: START + us * 1000, tap: 0, len, packet };
             self.tracker.packet(&seen, host, out, &mut self.collector);
         }

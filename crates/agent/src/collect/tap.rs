@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::AsFd;
 use tcpassay_linux::ring::{Ring, packet_ring};
 use tcpassay_linux::sys;
-use tcpassay_wire::codec::{Packet, decode};
+use tcpassay_wire::codec::{DecodedPacket, decode};
 
 /// Bytes of a frame of the ring: one packet.
 const FRAME: u32 = 256;
@@ -37,7 +37,7 @@ pub struct CapturedPacket {
     /// The length in bytes from the IP header on.
     pub len: u32,
     /// The headers.
-    pub packet: Packet,
+    pub packet: DecodedPacket,
 }
 
 struct Tap {

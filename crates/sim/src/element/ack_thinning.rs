@@ -1,6 +1,6 @@
 //! ACK thinning: a return path that forwards only the newest of each group of pure ACKs.
 
-use crate::engine::{Core, DropReason, ElementContext, FlowKey, HostId, Packet, PacketId, Protocol};
+use crate::engine::{Core, DropReason, ElementContext, FlowLabel, HostId, Packet, PacketId, Protocol};
 use std::collections::{BTreeMap, VecDeque};
 use tcpassay_units::{Dur, Seed, SeqNum, Time};
 use tcpassay_wire::Flags;
@@ -27,9 +27,9 @@ pub struct AckThinningSpec {
 #[derive(Clone, Debug)]
 pub(crate) struct AckThinning {
     spec: AckThinningSpec,
-    flows: BTreeMap<(FlowKey, HostId), Flow>,
+    flows: BTreeMap<(FlowLabel, HostId), Flow>,
     /// The end times of the groups in order. An entry that does not match the current group of its flow is ignored.
-    ends: VecDeque<(Time, (FlowKey, HostId))>,
+    ends: VecDeque<(Time, (FlowLabel, HostId))>,
     held: u64,
 }
 
@@ -118,7 +118,7 @@ impl AckThinning {
     }
 
     fn arm(&mut self, ctx: &ElementContext, core: &mut Core) {
-        let is_over = |&(at, key): &(Time, (FlowKey, HostId))| {
+        let is_over = |&(at, key): &(Time, (FlowLabel, HostId))| {
             self.flows.get(&key).and_then(|flow| flow.group).is_none_or(|(.., ends)| ends != at)
         };
         while self.ends.front().is_some_and(is_over) {
@@ -149,7 +149,7 @@ mod tests {
     fn ack(flow: u32, ack: u32) -> Packet {
         let mut p = numbered(ack, 0);
         p.segment.ack = SeqNum::new(ack);
-        p.flow = FlowKey(flow);
+        p.flow = FlowLabel(flow);
         p
     }
 

@@ -4,7 +4,7 @@ use super::test_net::{TestPath, numbered};
 use super::*;
 use crate::element::DisciplineSpec;
 use crate::element::QueueSpec;
-use crate::engine::{FlowKey, Packet};
+use crate::engine::{FlowLabel, Packet};
 use proptest::prelude::*;
 use tcpassay_units::{Bytes, Dur, Rate};
 use tcpassay_wire::{Ecn, Flags};
@@ -32,7 +32,7 @@ fn packet(a: &Arrival, seq: &mut [u32; 4]) -> Packet {
     let next = &mut seq[a.flow as usize];
     let mut p = numbered(*next, a.len);
     *next += a.len;
-    p.flow = FlowKey(a.flow);
+    p.flow = FlowLabel(a.flow);
     p.ecn = Ecn::from_bits(a.ecn);
     p.band = a.band;
     // Acknowledges everything of this flow, so that some ACKs are new and some are duplicates.
@@ -59,7 +59,7 @@ fn conserves(element: impl IntoElement, arrivals: &[Arrival], copies: bool) -> R
         host_events += usize::from(p.notify);
         line.send(p);
         prop_assert_eq!(line.counters().balance(), line.net.held(line.node), "held after {:?}", a);
-        let waits = line.net.backlog(line.node, FlowKey(0)).packets;
+        let waits = line.net.backlog(line.node, FlowLabel(0)).packets;
         prop_assert!(u64::from(waits) <= line.net.held(line.node));
     }
     line.finish();

@@ -13,7 +13,7 @@ use super::reorder::{Reorder, ReorderSpec};
 use super::rx::{Rx, RxSpec};
 use super::split::{self, SplitSpec};
 use super::switch::{IngressTag, IngressTagSpec, Switch, SwitchSpec};
-use crate::engine::{Core, ElementContext, FlowKey, HostId, PacketId};
+use crate::engine::{Core, ElementContext, FlowLabel, HostId, PacketId};
 use tcpassay_units::Seed;
 
 /// A specification from which an element is created.
@@ -128,7 +128,7 @@ impl Element {
     }
 
     /// The backlog in front of a packet of `flow`.
-    pub(crate) fn backlog(&mut self, core: &Core, flow: FlowKey) -> Backlog {
+    pub(crate) fn backlog(&mut self, core: &Core, flow: FlowLabel) -> Backlog {
         match self {
             Element::Link(e) => e.backlog(core),
             Element::Port(e) => e.backlog(flow),

@@ -3,7 +3,9 @@
 use super::*;
 use crate::element::DisciplineSpec;
 use crate::element::QueueSpec;
-use crate::engine::{Core, FlowKey, HostId, Hosts, Network, NodeId, Packet, PacketEvent, PacketId, TimerId};
+use crate::engine::{
+    Core, FlowLabel, HostId, Hosts, Network, NodeId, Packet, PacketEvent, PacketId, TimerId,
+};
 use tcpassay_units::{Bytes, Dur, Rate, Seed, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
 
@@ -28,7 +30,7 @@ impl Hosts for Log {
 
 fn packet(from: u16, to: u16, flow: u32, len: u32, flags: Flags) -> Packet {
     let segment = Segment { seq: SeqNum::new(flow), len, flags, ..Segment::default() };
-    Packet::tcp(HostId(from), HostId(to), FlowKey(flow), segment, Ecn::Ect0, 1460)
+    Packet::tcp(HostId(from), HostId(to), FlowLabel(flow), segment, Ecn::Ect0, 1460)
 }
 
 fn us(n: u64) -> Time {

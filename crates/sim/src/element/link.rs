@@ -15,7 +15,7 @@
 
 use super::backlog::Backlog;
 use super::ring_buffer::RingBuffer;
-use crate::engine::{Core, DropReason, ElementContext, FlowKey, PacketHandle};
+use crate::engine::{Core, DropReason, ElementContext, FlowLabel, PacketHandle};
 use tcpassay_units::{Bytes, Carry, Dur, Rate, Seed, Time};
 
 /// Limit of a backlog.
@@ -214,7 +214,7 @@ impl Link {
     /// Delivers the packets that arrive now. When there is one, which is the usual case, the caller forwards it; the
     /// result contains it and the flow of the packet behind it (or its own).
     #[inline(always)]
-    pub fn wake(&mut self, ctx: &mut ElementContext, core: &mut Core) -> Option<(PacketHandle, FlowKey)> {
+    pub fn wake(&mut self, ctx: &mut ElementContext, core: &mut Core) -> Option<(PacketHandle, FlowLabel)> {
         let first = self.pop(ctx, core);
         match self.flight.front() {
             None => Some((first, first.flow)),

@@ -1,6 +1,6 @@
 use super::*;
 use crate::element::test_net::{TestPath, data, ect0};
-use crate::engine::FlowKey;
+use crate::engine::FlowLabel;
 use tcpassay_wire::Ecn;
 
 #[test]
@@ -102,7 +102,7 @@ fn the_backlog_is_exact_between_two_events() {
     }
     let mut at = |ns| {
         line.run_until(ns);
-        let b = line.net.backlog(line.node, FlowKey(0));
+        let b = line.net.backlog(line.node, FlowLabel(0));
         (b.packets, b.bytes)
     };
     assert_eq!([at(0), at(11_999), at(12_000), at(24_000)], [(2, 3000), (2, 3000), (1, 1500), (0, 0)]);

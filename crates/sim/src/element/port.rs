@@ -10,7 +10,8 @@ use super::queue::{DequeueResult, Queue};
 use super::split::split;
 use super::transmitter::Transmitter;
 use crate::engine::{
-    Core, DropReason, ElementContext, FlowKey, HostEvent, PacketId, PacketList, SharedBufferId, TxCompletion,
+    Core, DropReason, ElementContext, FlowLabel, HostEvent, PacketId, PacketList, SharedBufferId,
+    TxCompletion,
 };
 use std::collections::VecDeque;
 use tcpassay_case::pace::Pace;
@@ -149,7 +150,7 @@ impl Port {
         self.queue.total()
     }
 
-    pub fn backlog(&mut self, flow: FlowKey) -> Backlog {
+    pub fn backlog(&mut self, flow: FlowLabel) -> Backlog {
         self.queue.backlog(flow)
     }
 

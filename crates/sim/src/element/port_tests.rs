@@ -2,7 +2,7 @@ use super::*;
 use crate::element::DisciplineSpec;
 use crate::element::test_net::{TestPath, data, numbered};
 use crate::element::{FifoSpec, LinkSpec, QueueLimit};
-use crate::engine::{FlowKey, HostId, Hosts, Network, Packet, TimerId};
+use crate::engine::{FlowLabel, HostId, Hosts, Network, Packet, TimerId};
 use tcpassay_units::{Bytes, Rate};
 use tcpassay_wire::{Ecn, Segment};
 
@@ -122,7 +122,7 @@ fn shared(alpha: Option<f64>) -> [u64; 2] {
     net.set_egress(b, &[two, to_c]);
     let packet = |src| {
         let segment = Segment { len: 1460, ..Segment::default() };
-        Packet::tcp(src, c, FlowKey(0), segment, Ecn::NotEct, 1460)
+        Packet::tcp(src, c, FlowLabel(0), segment, Ecn::NotEct, 1460)
     };
     for src in [a, a, a, a, a, a, a, a, a, a, b, b] {
         net.core().send(packet(src));

@@ -1,6 +1,6 @@
 use super::*;
 use crate::element::test_net::{TestPath, numbered};
-use crate::engine::{FlowKey, Packet};
+use crate::engine::{FlowLabel, Packet};
 use tcpassay_units::SeqNum;
 use tcpassay_wire::{Ecn, Flags, Timestamps};
 
@@ -121,7 +121,7 @@ fn pure_acks_go_up_at_once_behind_the_merge_of_their_flow() {
 
 #[test]
 fn flows_merge_apart() {
-    let other = |n| with(full(n), |p| p.flow = FlowKey(1));
+    let other = |n| with(full(n), |p| p.flow = FlowLabel(1));
     let got = up([full(0), other(0), full(1), other(1)]);
     assert_eq!(got, [(0, 2000), (0, 2000)]);
 }
@@ -158,7 +158,7 @@ fn a_damaged_segment_is_never_merged() {
 #[test]
 fn datagrams_pass_unmerged() {
     let datagram =
-        |_| Packet::udp(crate::engine::HostId(0), crate::engine::HostId(1), FlowKey(3), 500, Ecn::NotEct);
+        |_| Packet::udp(crate::engine::HostId(0), crate::engine::HostId(1), FlowLabel(3), 500, Ecn::NotEct);
     assert_eq!(all(gro(), (0..3).map(datagram)).arrived.len(), 3);
 }
 

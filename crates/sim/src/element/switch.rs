@@ -3,7 +3,7 @@
 //! Among ports of equal cost, a hash of the flow and of the switch's own salt selects the port: all packets of a flow
 //! take the same path, and consecutive switches select independently.
 
-use crate::engine::{Core, ElementContext, FlowKey, HostId, NodeId, PacketHandle, PacketId};
+use crate::engine::{Core, ElementContext, FlowLabel, HostId, NodeId, PacketHandle, PacketId};
 use tcpassay_units::Seed;
 
 /// An output-queued switch without routes; see [`Network::route`](crate::engine::Network::route).
@@ -97,7 +97,7 @@ impl Switch {
 }
 
 /// Selects one of `n` ports by flow. The finalizer of `MurmurHash3` mixes all bits.
-pub(crate) fn choose(flow: FlowKey, salt: u32, n: usize) -> usize {
+pub(crate) fn choose(flow: FlowLabel, salt: u32, n: usize) -> usize {
     let mut h = flow.0 ^ salt;
     h = (h ^ h >> 16).wrapping_mul(0x85eb_ca6b);
     h = (h ^ h >> 13).wrapping_mul(0xc2b2_ae35);

@@ -1,14 +1,14 @@
 //! One element between two hosts, for tests.
 
 use super::IntoElement;
-use crate::engine::{Core, Counters, FlowKey, HostId, Hosts, Network, NodeId, Packet, PacketId, TimerId};
+use crate::engine::{Core, Counters, FlowLabel, HostId, Hosts, Network, NodeId, Packet, PacketId, TimerId};
 use tcpassay_units::{Seed, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
 
 /// A TCP segment of `len` bytes, of flow 0, from host 0 to host 1, MSS 1460.
 pub(crate) fn data(len: u32) -> Packet {
     let segment = Segment { len, flags: Flags::ACK, ..Segment::default() };
-    Packet::tcp(HostId(0), HostId(1), FlowKey(0), segment, Ecn::NotEct, 1460)
+    Packet::tcp(HostId(0), HostId(1), FlowLabel(0), segment, Ecn::NotEct, 1460)
 }
 
 /// As [`data`], ECN-capable.
@@ -21,7 +21,7 @@ pub(crate) fn ect0(len: u32) -> Packet {
 /// As [`data`], with a sequence number that identifies the packet.
 pub(crate) fn numbered(seq: u32, len: u32) -> Packet {
     let segment = Segment { seq: SeqNum::new(seq), len, flags: Flags::ACK, ..Segment::default() };
-    Packet::tcp(HostId(0), HostId(1), FlowKey(0), segment, Ecn::NotEct, 1460)
+    Packet::tcp(HostId(0), HostId(1), FlowLabel(0), segment, Ecn::NotEct, 1460)
 }
 
 /// Host 0, one element, host 1.
@@ -42,7 +42,7 @@ impl Hosts for Sink<'_> {
     fn timer(&mut self, _: &mut Core, _: TimerId) {
         unreachable!("nobody set one")
     }
-    fn sent(&mut self, net: &mut Core, _: HostId, _: FlowKey, bytes: tcpassay_units::Bytes) {
+    fn sent(&mut self, net: &mut Core, _: HostId, _: FlowLabel, bytes: tcpassay_units::Bytes) {
         self.1.push((net.now().as_nanos(), bytes.get()));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::counters::{Counters, DropReason};
 use super::ids::{HostId, NodeId, TimerId};
-use super::packet::{Arena, FlowKey, Packet, PacketHandle, PacketId, Route};
+use super::packet::{Arena, FlowLabel, Packet, PacketHandle, PacketId, Route};
 use super::scheduler::{Scheduler, SourceId};
 use super::stats::QueueStats;
 use tcpassay_units::{Bytes, Time, count};
@@ -39,7 +39,7 @@ pub(crate) enum HostEvent {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TxCompletion {
     pub host: HostId,
-    pub flow: FlowKey,
+    pub flow: FlowLabel,
     pub bytes: Bytes,
 }
 

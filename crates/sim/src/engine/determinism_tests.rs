@@ -25,7 +25,7 @@ impl Hosts for Chatter {
         self.arrivals.push((net.now().as_nanos(), host.0, seq));
         if host == HostId(1) {
             let segment = Segment { seq: SeqNum::new(seq), flags: Flags::ACK, ..Segment::default() };
-            net.send(Packet::tcp(HostId(1), HostId(0), FlowKey(0), segment, Ecn::NotEct, 1460));
+            net.send(Packet::tcp(HostId(1), HostId(0), FlowLabel(0), segment, Ecn::NotEct, 1460));
         }
     }
 
@@ -36,7 +36,7 @@ impl Hosts for Chatter {
             let len = 1 + u32::try_from(self.rng.below(1460)).unwrap();
             let segment =
                 Segment { seq: SeqNum::new(self.sent), len, flags: Flags::ACK, ..Segment::default() };
-            net.send(Packet::tcp(HostId(0), HostId(1), FlowKey(self.sent % 5), segment, Ecn::Ect0, 1460));
+            net.send(Packet::tcp(HostId(0), HostId(1), FlowLabel(self.sent % 5), segment, Ecn::Ect0, 1460));
         }
         if self.sent < 5_000 {
             net.set_timer(timer, net.now() + Dur::from_nanos(1 + self.rng.below(200_000)));

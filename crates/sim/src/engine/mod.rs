@@ -4,7 +4,7 @@
 //!
 //! ```
 //! use tcpassay_sim::element::{LinkSpec, QueueLimit};
-//! use tcpassay_sim::engine::{Core, FlowKey, HostId, Hosts, Network, Packet, PacketId, TimerId};
+//! use tcpassay_sim::engine::{Core, FlowLabel, HostId, Hosts, Network, Packet, PacketId, TimerId};
 //! use tcpassay_units::{Bytes, Dur, Rate, Seed, Time};
 //! use tcpassay_wire::{Ecn, Flags, Segment};
 //!
@@ -35,7 +35,7 @@
 //! net.set_egress(b, &[backward, to_a]);
 //!
 //! let segment = Segment { len: 1460, flags: Flags::ACK, ..Segment::default() };
-//! net.core().send(Packet::tcp(a, b, FlowKey(0), segment, Ecn::NotEct, 1460));
+//! net.core().send(Packet::tcp(a, b, FlowLabel(0), segment, Ecn::NotEct, 1460));
 //! let mut hosts = Echo::default();
 //! net.run_until(&mut hosts, Time::ZERO + Dur::from_millis(20));
 //! assert_eq!(hosts.0, 1);
@@ -77,7 +77,7 @@ pub use self::core::{Core, PacketEvent};
 pub use counters::{Counters, DropCounters, DropReason};
 pub use ids::{HostId, NodeId, SharedBufferId, TimerId};
 pub use network::{Hosts, Network};
-pub use packet::{Arena, FlowKey, MTU, Packet, PacketId, PacketList, Protocol};
+pub use packet::{Arena, FlowLabel, MTU, Packet, PacketId, PacketList, Protocol};
 pub use scheduler::{Scheduler, SourceId};
 pub use stats::{LogLinearHistogram, QueueSample, QueueStats};
 

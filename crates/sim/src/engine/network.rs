@@ -5,7 +5,7 @@
 use super::core::{Core, ElementContext, EventTarget, HostEvent, PacketEvent, SharedBuffer};
 use super::counters::{Counters, DropReason};
 use super::ids::{HostId, NodeId, SharedBufferId, TimerId};
-use super::packet::{FlowKey, Packet, PacketHandle, PacketId};
+use super::packet::{FlowLabel, Packet, PacketHandle, PacketId};
 use super::scheduler::SourceId;
 use super::stats::QueueStats;
 use crate::element::{Backlog, Element, IntoElement};
@@ -23,7 +23,7 @@ pub trait Hosts {
     /// belongs to another flow. The implementation may prefetch the state of the flow ([`fetch`](super::prefetch)).
     /// The call must not change any state.
     #[inline]
-    fn expect(&self, host: HostId, flow: FlowKey) {
+    fn expect(&self, host: HostId, flow: FlowLabel) {
         let _ = (host, flow);
     }
 
@@ -32,7 +32,7 @@ pub trait Hosts {
 
     /// A packet with [`Packet::notify`] left the queues of its host, or was dropped there. At this point Linux lets
     /// the socket of the flow queue more data (TCP small queues).
-    fn sent(&mut self, net: &mut Core, host: HostId, flow: FlowKey, bytes: Bytes) {
+    fn sent(&mut self, net: &mut Core, host: HostId, flow: FlowLabel, bytes: Bytes) {
         let _ = (net, host, flow, bytes);
     }
 
@@ -168,7 +168,7 @@ impl Network {
     }
 
     /// The backlog of `node` in front of a packet of `flow`.
-    pub fn backlog(&mut self, node: NodeId, flow: FlowKey) -> Backlog {
+    pub fn backlog(&mut self, node: NodeId, flow: FlowLabel) -> Backlog {
         self.nodes[node.0 as usize].element.backlog(&self.core, flow)
     }
 
@@ -267,7 +267,7 @@ impl Network {
     /// Moves the only packet in transit until an element holds it. `behind` is the flow of the next packet from the
     /// same source.
     #[inline(always)]
-    fn pass<H: Hosts>(&mut self, hosts: &mut H, mut to: NodeId, handle: PacketHandle, behind: FlowKey) {
+    fn pass<H: Hosts>(&mut self, hosts: &mut H, mut to: NodeId, handle: PacketHandle, behind: FlowLabel) {
         loop {
             let Node { ctx, element } = &mut self.nodes[to.0 as usize];
             match element {

@@ -10,7 +10,7 @@ use tcpassay_wire::{Ecn, Flags, Segment};
 /// The flow of a packet: the same number in both directions of a connection. Classifiers, fair queues and equal-cost
 /// routing use only this number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct FlowKey(pub u32);
+pub struct FlowLabel(pub u32);
 
 /// Index of a packet in the arena.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct PacketHandle {
     pub id: PacketId,
     /// [`Packet::size`].
     pub size: u32,
-    pub flow: FlowKey,
+    pub flow: FlowLabel,
     pub dst: HostId,
     pub segs: u16,
 }
@@ -55,7 +55,7 @@ pub struct Packet {
     /// Bytes of all IP packets that this packet represents: headers and payload.
     size: u32,
     /// The flow it belongs to.
-    pub flow: FlowKey,
+    pub flow: FlowLabel,
     /// The next packet of the list that contains this packet.
     next: PacketId,
     /// The host that sent it.
@@ -104,7 +104,7 @@ impl Default for Packet {
             created: Time::ZERO,
             next: PacketId::NONE,
             size: 40,
-            flow: FlowKey(0),
+            flow: FlowLabel(0),
             src: HostId(0),
             dst: HostId(0),
             mss: 0,
@@ -126,7 +126,7 @@ impl Default for Packet {
 pub(crate) struct Route {
     pub src: HostId,
     pub dst: HostId,
-    pub flow: FlowKey,
+    pub flow: FlowLabel,
     /// See [`Packet::notify`] and [`Packet::accecn`].
     pub notify: bool,
     pub accecn: bool,
@@ -140,7 +140,7 @@ impl Packet {
     ///
     /// Panics when a segment longer than `mss` carries SYN or RST, or when `mss` is zero: no stack sends such a
     /// segment.
-    pub fn tcp(src: HostId, dst: HostId, flow: FlowKey, segment: Segment, ecn: Ecn, mss: u32) -> Packet {
+    pub fn tcp(src: HostId, dst: HostId, flow: FlowLabel, segment: Segment, ecn: Ecn, mss: u32) -> Packet {
         let mut p = Packet { flow, src, dst, ..Packet::default() };
         p.segment = segment;
         p.set_tcp(ecn, mss);
@@ -186,7 +186,7 @@ impl Packet {
     }
 
     /// A UDP datagram of `payload` bytes.
-    pub fn udp(src: HostId, dst: HostId, flow: FlowKey, payload: u32, ecn: Ecn) -> Packet {
+    pub fn udp(src: HostId, dst: HostId, flow: FlowLabel, payload: u32, ecn: Ecn) -> Packet {
         let segment = Segment { len: payload, ..Segment::default() };
         let mut p = Packet::tcp(src, dst, flow, segment, ecn, payload.max(1));
         p.kind = Protocol::Udp;
@@ -429,7 +429,7 @@ mod tests {
 
     fn packet(payload: u32, mss: u32) -> Packet {
         let segment = Segment { len: payload, flags: Flags::ACK, ..Segment::default() };
-        Packet::tcp(HostId(0), HostId(1), FlowKey(0), segment, Ecn::NotEct, mss)
+        Packet::tcp(HostId(0), HostId(1), FlowLabel(0), segment, Ecn::NotEct, mss)
     }
 
     #[test]
@@ -446,7 +446,10 @@ mod tests {
 
     #[test]
     fn a_datagram_has_28_bytes_of_headers() {
-        assert_eq!(Packet::udp(HostId(0), HostId(1), FlowKey(0), 1000, Ecn::NotEct).size(), Bytes::new(1028));
+        assert_eq!(
+            Packet::udp(HostId(0), HostId(1), FlowLabel(0), 1000, Ecn::NotEct).size(),
+            Bytes::new(1028)
+        );
     }
 
     #[test]

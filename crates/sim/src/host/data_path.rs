@@ -1,6 +1,6 @@
 //! The data path of a connection in its host: arriving segments, departing segments, and their recording.
 
-use super::endpoint::{Endpoint, FlowEntry};
+use super::endpoint::{FlowEntry, HostEndpoint};
 use super::log::event;
 use super::recording::RecordingState;
 use crate::engine::{Core, HostId, Packet};
@@ -57,7 +57,7 @@ impl HostRecorder {
     }
 
     /// Records a segment before the stack processes it.
-    pub(super) fn before(&mut self, conn: &Endpoint, packet: &Packet, now: Time) {
+    pub(super) fn before(&mut self, conn: &HostEndpoint, packet: &Packet, now: Time) {
         if (self.latency || self.deliveries) && packet.segment.len > 0 {
             self.delivered(conn, packet, now);
         }
@@ -67,7 +67,7 @@ impl HostRecorder {
     }
 
     /// Records the effects after the stack processed a segment.
-    pub(super) fn after(&mut self, conn: &mut Endpoint, now: Time) {
+    pub(super) fn after(&mut self, conn: &mut HostEndpoint, now: Time) {
         if self.latency
             && let Some(rtt) = conn.tcp.take_rtt()
         {
@@ -76,7 +76,7 @@ impl HostRecorder {
     }
 
     #[inline]
-    fn delivered(&mut self, conn: &Endpoint, packet: &Packet, now: Time) {
+    fn delivered(&mut self, conn: &HostEndpoint, packet: &Packet, now: Time) {
         let delivery = Delivery {
             at: now,
             flow: conn.into.0,
@@ -90,13 +90,13 @@ impl HostRecorder {
 
     /// Captures a segment between stack and NIC; `src` sent it.
     #[cold]
-    fn capture(&mut self, conn: &Endpoint, src: HostId, now: Time, segment: &Segment, ecn: Ecn) {
+    fn capture(&mut self, conn: &HostEndpoint, src: HostId, now: Time, segment: &Segment, ecn: Ecn) {
         let way = (conn.route.flow, src);
         self.state.capture(&mut self.collector, &self.flows, now, conn.host, way, segment, ecn);
     }
 
     /// An application wrote or read `bytes`.
-    pub(super) fn application(&mut self, conn: &Endpoint, now: Time, why: &'static str, bytes: Bytes) {
+    pub(super) fn application(&mut self, conn: &HostEndpoint, now: Time, why: &'static str, bytes: Bytes) {
         if self.logs && !bytes.is_zero() {
             let host = u32::try_from(conn.host).expect("few hosts");
             let event = EventRow::new(now, host, Some(conn.out.0), EventKind::App);
@@ -105,7 +105,7 @@ impl HostRecorder {
     }
 
     #[cold]
-    fn log(&mut self, conn: &mut Endpoint) {
+    fn log(&mut self, conn: &mut HostEndpoint) {
         let (host, out) = (u32::try_from(conn.host).expect("few hosts"), conn.out.0);
         for entry in conn.tcp.drain_log() {
             self.collector.event(event(&entry, host, out));
@@ -117,7 +117,7 @@ impl HostRecorder {
 /// unless an application event is pending.
 #[expect(clippy::inline_always, reason = "once for each packet")]
 #[inline(always)]
-pub(super) fn serve(conn: &mut Endpoint, net: &mut Core, recorder: &mut HostRecorder) -> NextAction {
+pub(super) fn serve(conn: &mut HostEndpoint, net: &mut Core, recorder: &mut HostRecorder) -> NextAction {
     transmit(conn, net, recorder);
     if conn.only_reads {
         let n = conn.tcp.readable();
@@ -140,7 +140,7 @@ pub(super) fn serve(conn: &mut Endpoint, net: &mut Core, recorder: &mut HostReco
 /// Sends the pending segments of the connection.
 #[expect(clippy::inline_always, reason = "once for each packet")]
 #[inline(always)]
-pub(super) fn transmit(conn: &mut Endpoint, net: &mut Core, recorder: &mut HostRecorder) {
+pub(super) fn transmit(conn: &mut HostEndpoint, net: &mut Core, recorder: &mut HostRecorder) {
     if conn.tcp.may_transmit() {
         send(conn, net, recorder);
     }
@@ -149,7 +149,7 @@ pub(super) fn transmit(conn: &mut Endpoint, net: &mut Core, recorder: &mut HostR
     }
 }
 
-fn send(conn: &mut Endpoint, net: &mut Core, recorder: &mut HostRecorder) {
+fn send(conn: &mut HostEndpoint, net: &mut Core, recorder: &mut HostRecorder) {
     let now = net.now();
     let limit = match conn.small_queues {
         SmallQueues::Off => u64::MAX,
@@ -186,7 +186,7 @@ fn send(conn: &mut Endpoint, net: &mut Core, recorder: &mut HostRecorder) {
 }
 
 /// Adds the counters since the last call to the recording; `at` lies in the same interval of its series.
-pub(super) fn flush_tally(collector: &mut Collector, conn: &mut Endpoint, at: Time) {
+pub(super) fn flush_tally(collector: &mut Collector, conn: &mut HostEndpoint, at: Time) {
     let t = std::mem::take(&mut conn.tally);
     if t.sent_packets + t.acks_sent > 0 {
         let (sent_packets, sent_bytes, acks_sent) = (t.sent_packets, t.sent_bytes, t.acks_sent);

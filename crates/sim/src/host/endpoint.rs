@@ -1,6 +1,6 @@
 //! One endpoint of a connection in its host, and the table of connections.
 
-use crate::engine::{Core, FlowKey, HostId, Route, TimerId};
+use crate::engine::{Core, FlowLabel, HostId, Route, TimerId};
 use tcpassay_case::SmallQueues;
 use tcpassay_measure as measure;
 use tcpassay_tcp::{Connection, State};
@@ -13,7 +13,7 @@ pub(super) const NONE: u32 = u32::MAX;
 /// One endpoint of a connection.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about one connection")]
-pub(super) struct Endpoint {
+pub(super) struct HostEndpoint {
     pub tcp: Connection,
     /// The fields that all its segments have in common.
     pub route: Route,
@@ -51,7 +51,7 @@ pub(super) struct Endpoint {
     pub into: measure::FlowId,
 }
 
-impl Endpoint {
+impl HostEndpoint {
     /// Whether an event for the application is pending.
     #[expect(clippy::inline_always, reason = "once for each packet")]
     #[inline(always)]
@@ -103,23 +103,23 @@ pub(super) struct FlowEntry {
     pub accepted: bool,
     /// The flow that each endpoint sends, in the recording.
     pub out: [measure::FlowId; 2],
-    /// Table entries are reused; the generation is stored in the upper bits of a [`FlowKey`].
+    /// Table entries are reused; the generation is stored in the upper bits of a [`FlowLabel`].
     pub generation: u32,
     /// Number of connections that used this entry so far, for ports and names of random streams.
     pub count: u32,
 }
 
-/// Number of bits of a [`FlowKey`] for the index in the table.
+/// Number of bits of a [`FlowLabel`] for the index in the table.
 const PLACE: u32 = 22;
 
 impl FlowEntry {
-    pub fn id(place: usize, generation: u32) -> FlowKey {
+    pub fn id(place: usize, generation: u32) -> FlowLabel {
         let place = u32::try_from(place).expect("fewer than 2^22 connections at once");
         assert!(place < 1 << PLACE, "fewer than 2^22 connections at once");
-        FlowKey(place | generation << PLACE)
+        FlowLabel(place | generation << PLACE)
     }
 
-    pub fn place(id: FlowKey) -> (usize, u32) {
+    pub fn place(id: FlowLabel) -> (usize, u32) {
         ((id.0 & ((1 << PLACE) - 1)) as usize, id.0 >> PLACE)
     }
 

@@ -23,7 +23,7 @@ mod summary;
 pub(crate) use stacks::{Stacks, StacksConfig, TimerOwner};
 
 use crate::engine::{
-    Core, FlowKey, HostId, Hosts, NodeId, Packet, PacketEvent, PacketId, Protocol, TimerId, prefetch,
+    Core, FlowLabel, HostId, Hosts, NodeId, Packet, PacketEvent, PacketId, Protocol, TimerId, prefetch,
 };
 use data_path::NextAction;
 use sockets::HostSockets;
@@ -174,9 +174,9 @@ impl Hosts for SimHosts {
     }
 
     #[inline]
-    fn expect(&self, host: HostId, flow: FlowKey) {
+    fn expect(&self, host: HostId, flow: FlowLabel) {
         if let Ok(c) = self.stacks.find(host, flow) {
-            prefetch(self.stacks.conn_ref(c), 0..size_of::<endpoint::Endpoint>());
+            prefetch(self.stacks.conn_ref(c), 0..size_of::<endpoint::HostEndpoint>());
         }
     }
 
@@ -202,7 +202,7 @@ impl Hosts for SimHosts {
         }
     }
 
-    fn sent(&mut self, net: &mut Core, host: HostId, flow: FlowKey, bytes: Bytes) {
+    fn sent(&mut self, net: &mut Core, host: HostId, flow: FlowLabel, bytes: Bytes) {
         if let Ok(c) = self.stacks.find(host, flow) {
             self.stacks.left_host(c, bytes);
             self.serve(net, c);

@@ -1,7 +1,7 @@
 //! The state of the recording: flow numbers, datagram counters and capture points.
 
 use super::endpoint::FlowEntry;
-use crate::engine::{FlowKey, HostId, NodeId};
+use crate::engine::{FlowLabel, HostId, NodeId};
 use std::collections::BTreeMap;
 use tcpassay_case::IdlePath;
 use tcpassay_measure::{Collector, InterfaceIndex, PacketRecord};
@@ -32,7 +32,7 @@ impl RecordingState {
         flows: &[FlowEntry],
         at: Time,
         host: usize,
-        (flow, from): (FlowKey, HostId),
+        (flow, from): (FlowLabel, HostId),
         segment: &Segment,
         ecn: Ecn,
     ) {
@@ -47,7 +47,7 @@ impl RecordingState {
         flows: &[FlowEntry],
         at: Time,
         interface: u32,
-        (flow, from): (FlowKey, HostId),
+        (flow, from): (FlowLabel, HostId),
         segment: Option<&Segment>,
         ecn: Ecn,
         note: Option<&'static str>,

@@ -1,8 +1,8 @@
 //! The stacks of all hosts: connections, their timers, sending and receiving.
 
 use super::data_path::{HostRecorder, NextAction, flush_tally, serve, transmit};
-use super::endpoint::{Endpoint, FlowEntry, NONE};
-use crate::engine::{Core, FlowKey, HostId, Packet, PacketId, Route, TimerId};
+use super::endpoint::{FlowEntry, HostEndpoint, NONE};
+use crate::engine::{Core, FlowLabel, HostId, Packet, PacketId, Route, TimerId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tcpassay_case::{HostSettings, SmallQueues};
@@ -38,7 +38,7 @@ pub(crate) struct StacksConfig {
 #[derive(Debug)]
 pub(crate) struct Stacks {
     pub(super) hosts: Vec<HostStack>,
-    pub(super) conns: Vec<Option<Box<Endpoint>>>,
+    pub(super) conns: Vec<Option<Box<HostEndpoint>>>,
     free: Vec<u32>,
     free_flows: Vec<usize>,
     modified: Vec<u32>,
@@ -122,18 +122,18 @@ impl Stacks {
     }
 
     #[inline]
-    pub(super) fn conn(&mut self, c: u32) -> &mut Endpoint {
+    pub(super) fn conn(&mut self, c: u32) -> &mut HostEndpoint {
         self.conns[c as usize].as_mut().expect("a connection that lives")
     }
 
     #[inline]
-    pub(super) fn conn_ref(&self, c: u32) -> &Endpoint {
+    pub(super) fn conn_ref(&self, c: u32) -> &HostEndpoint {
         self.conns[c as usize].as_ref().expect("a connection that lives")
     }
 
     /// The connection of `flow` at `host`; otherwise the index of the flow when `host` can still accept it.
     #[inline]
-    pub fn find(&self, host: HostId, flow: FlowKey) -> Result<u32, Option<usize>> {
+    pub fn find(&self, host: HostId, flow: FlowLabel) -> Result<u32, Option<usize>> {
         let (place, generation) = FlowEntry::place(flow);
         let Some(f) = self.recorder.flows.get(place).filter(|f| f.generation == generation) else {
             return Err(None);
@@ -394,7 +394,7 @@ impl Stacks {
             // Used until the handshake has determined the value.
             accecn: false,
         };
-        self.conns[c as usize] = Some(Box::new(Endpoint {
+        self.conns[c as usize] = Some(Box::new(HostEndpoint {
             tcp,
             route,
             tally: measure::FlowCounters::default(),
@@ -488,7 +488,7 @@ impl Stacks {
     pub fn send_datagram(&mut self, net: &mut Core) {
         let d = self.datagrams.as_mut().expect("a timer of datagrams");
         let payload = u32::try_from(UdpSource::PAYLOAD.get()).expect("1000");
-        net.send(Packet::udp(d.from, d.to, FlowKey(u32::MAX), payload, Ecn::NotEct));
+        net.send(Packet::udp(d.from, d.to, FlowLabel(u32::MAX), payload, Ecn::NotEct));
         self.recorder.state.datagrams_sent += 1;
         d.source.advance();
         net.set_timer(d.timer.expect("started"), d.source.next());

@@ -1,7 +1,7 @@
 //! Statistics of connections for the recording, beside the counters of the data path.
 
 use super::data_path::{HostRecorder, flush_tally};
-use super::endpoint::Endpoint;
+use super::endpoint::HostEndpoint;
 use super::stacks::Stacks;
 use crate::engine::{NodeId, Packet, PacketEvent, Protocol};
 use tcpassay_case::{IdlePath, completion};
@@ -65,7 +65,7 @@ impl Stacks {
     }
 
     /// Records the final statistics of a connection.
-    pub(super) fn summarise(&mut self, conn: &Endpoint, end: Option<Time>) {
+    pub(super) fn summarise(&mut self, conn: &HostEndpoint, end: Option<Time>) {
         let info = conn.tcp.info();
         let flow = self.recorder.collector.flow_mut(conn.out);
         flow.end = conn.closed.or(end);

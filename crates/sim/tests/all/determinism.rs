@@ -4,7 +4,7 @@ use crate::{Rows, case, go_with};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::process::Command;
 use tcpassay_measure::EventKind;
-use tcpassay_sim::{CollectOptions, EndReason, RunOptions, run};
+use tcpassay_sim::{CollectOptions, EndReason, SimOptions, run};
 use tcpassay_units::{Dur, Seed};
 
 const BUSY: Rows = &[
@@ -72,7 +72,7 @@ fn losses_that_rack_finds_out_of_order_are_logged_as_one_span() {
 
 #[test]
 fn another_seed_is_another_run_and_the_same_seed_is_the_same() {
-    let go = |seed| run(&case(BUSY), Seed(seed), &RunOptions::default()).trace;
+    let go = |seed| run(&case(BUSY), Seed(seed), &SimOptions::default()).trace;
     assert_eq!(go(1), go(1));
     assert_ne!(go(1), go(2));
 }
@@ -103,7 +103,7 @@ fn two_processes_leave_the_same_recording() {
 fn a_run_that_is_told_to_stop_leaves_what_it_has() {
     let stop = std::sync::atomic::AtomicBool::new(true);
     let case = case(&[("app.duration", "1000s")]);
-    let outcome = run(&case, Seed(1), &RunOptions { stop: Some(&stop), ..RunOptions::default() });
+    let outcome = run(&case, Seed(1), &SimOptions { stop: Some(&stop), ..SimOptions::default() });
     assert_eq!(outcome.ended, EndReason::Interrupted);
     assert!(!outcome.recording.header.complete);
     assert!(outcome.recording.flows[0].counters.delivered_packets > 100);
@@ -111,7 +111,7 @@ fn a_run_that_is_told_to_stop_leaves_what_it_has() {
 
 #[test]
 fn a_run_that_needs_too_many_events_is_given_up_and_says_so() {
-    let outcome = run(&case(&[]), Seed(1), &RunOptions { max_events: 70_000, ..RunOptions::default() });
+    let outcome = run(&case(&[]), Seed(1), &SimOptions { max_events: 70_000, ..SimOptions::default() });
     assert_eq!(outcome.ended, EndReason::EventLimit);
     assert!(!outcome.recording.header.complete);
 }

@@ -2,7 +2,7 @@
 
 use crate::case;
 use tcpassay_measure::PacketRecord;
-use tcpassay_sim::{CollectOptions, RunOptions, run};
+use tcpassay_sim::{CollectOptions, SimOptions, run};
 use tcpassay_tcp::EcnMode;
 use tcpassay_units::Seed;
 use tcpassay_wire::Flags;
@@ -22,7 +22,7 @@ fn after_a_fallback_to_classic_ecn_segmentation_puts_cwr_on_the_first_segment_al
     ]);
     case.hosts[1].stack.ecn = EcnMode::Classic;
     let collect = CollectOptions { packets: true, ..CollectOptions::default() };
-    let outcome = run(&case, Seed(1), &RunOptions { collect, ..RunOptions::default() });
+    let outcome = run(&case, Seed(1), &SimOptions { collect, ..SimOptions::default() });
     let recording = &outcome.recording;
     let at_receiver =
         |p: &&PacketRecord| recording.interfaces[p.interface as usize].name.starts_with("receiver");

@@ -13,7 +13,7 @@ mod transfer;
 use std::collections::BTreeMap;
 use tcpassay_case::{Case, params::Value};
 use tcpassay_measure::{Flow, Recording};
-use tcpassay_sim::{CollectOptions, RunOptions, RunOutcome, run};
+use tcpassay_sim::{CollectOptions, RunOutcome, SimOptions, run};
 use tcpassay_units::{Dur, Seed};
 
 type Rows<'a> = &'a [(&'a str, &'a str)];
@@ -31,7 +31,7 @@ fn go(rows: Rows) -> RunOutcome {
 }
 
 fn go_with(rows: Rows, collect: CollectOptions) -> RunOutcome {
-    run(&case(rows), Seed(1), &RunOptions { collect, ..RunOptions::default() })
+    run(&case(rows), Seed(1), &SimOptions { collect, ..SimOptions::default() })
 }
 
 /// Flows that carried payload.

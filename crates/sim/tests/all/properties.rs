@@ -4,7 +4,7 @@
 
 use crate::{Rows, case};
 use proptest::prelude::*;
-use tcpassay_sim::{EndReason, RunOptions, run};
+use tcpassay_sim::{EndReason, SimOptions, run};
 use tcpassay_units::Seed;
 
 fn pick(values: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
@@ -58,7 +58,7 @@ prop_compose! {
 
 fn check(rows: Rows, seed: u64) {
     let case = case(rows);
-    let outcome = run(&case, Seed(seed), &RunOptions { max_events: 20_000_000, ..RunOptions::default() });
+    let outcome = run(&case, Seed(seed), &SimOptions { max_events: 20_000_000, ..SimOptions::default() });
     let r = &outcome.recording;
     assert_ne!(outcome.ended, EndReason::EventLimit, "a connection that goes round in circles");
     for done in &r.completions {

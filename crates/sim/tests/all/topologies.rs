@@ -2,7 +2,7 @@
 
 use crate::{data, float, go, goodput};
 use tcpassay_case::Case;
-use tcpassay_sim::{RunOptions, run};
+use tcpassay_sim::{SimOptions, run};
 use tcpassay_units::Seed;
 
 #[test]
@@ -72,7 +72,7 @@ flows = [{ from = "a", to = "c" }, { from = "c", to = "b" }]
         ("app.duration", "10s"),
     ]);
     let case = Case::with_files(&rows, &|_| Ok(file.to_owned())).expect("a topology");
-    let outcome = run(&case, Seed(1), &RunOptions::default());
+    let outcome = run(&case, Seed(1), &SimOptions::default());
     // One flow each way over the middle link, each with all of it but the other's ACKs.
     for flow in data(&outcome.recording) {
         let rate = float(flow.counters.read_bytes) * 8.0 / 10.0;

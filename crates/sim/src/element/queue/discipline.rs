@@ -8,7 +8,7 @@ use super::fq_codel::{FqCoDel, FqCoDelSpec};
 use super::pie::{Pie, PieSpec};
 use super::red::{Red, RedSpec};
 use crate::element::backlog::Backlog;
-use crate::engine::{Core, ElementContext, FlowKey, PacketId};
+use crate::engine::{Core, ElementContext, FlowLabel, PacketId};
 use tcpassay_units::Seed;
 
 /// A queueing discipline that is not a shaper.
@@ -102,7 +102,7 @@ impl Discipline {
     }
 
     /// The backlog in front of a packet of `flow`.
-    pub fn backlog(&self, flow: FlowKey) -> Backlog {
+    pub fn backlog(&self, flow: FlowLabel) -> Backlog {
         match self {
             Discipline::FqCoDel(q) => q.backlog(flow),
             Discipline::Fq(q) => q.backlog(flow),

@@ -5,7 +5,7 @@
 //! were idle (with a full quantum after 40 ms), and limits per flow and in total.
 
 use crate::element::{Backlog, QueueLimit};
-use crate::engine::{Core, DropReason, ElementContext, FlowKey, PacketId, PacketList};
+use crate::engine::{Core, DropReason, ElementContext, FlowLabel, PacketId, PacketList};
 use std::collections::{BTreeMap, VecDeque};
 use tcpassay_units::{Bytes, Dur, Time};
 
@@ -128,7 +128,7 @@ impl Fq {
         self.total
     }
 
-    pub fn backlog(&self, flow: FlowKey) -> Backlog {
+    pub fn backlog(&self, flow: FlowLabel) -> Backlog {
         let list = self.places.get(&flow.0).map(|&at| &self.flows[at].list);
         list.map_or(Backlog::default(), |l| Backlog { packets: l.len(), bytes: l.bytes() })
     }
@@ -205,7 +205,7 @@ mod tests {
 
     fn of_flow(flow: u32, seq: u32, band: u8) -> Packet {
         let mut p = numbered(seq, 1460);
-        (p.flow, p.band) = (FlowKey(flow), band);
+        (p.flow, p.band) = (FlowLabel(flow), band);
         p
     }
 
@@ -264,7 +264,7 @@ mod tests {
             line.send(of_flow(3, n, 1));
         }
         line.run_until(100_500_000);
-        let share = |flow| line.arrived.iter().filter(|(_, p)| p.flow == FlowKey(flow)).count();
+        let share = |flow| line.arrived.iter().filter(|(_, p)| p.flow == FlowLabel(flow)).count();
         assert_eq!((share(1), share(2), share(3)), (25, 25, 50));
     }
 

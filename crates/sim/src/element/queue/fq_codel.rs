@@ -8,7 +8,7 @@
 use super::codel::{CoDelSpec, CoDelState};
 use crate::element::Backlog;
 use crate::element::switch::choose;
-use crate::engine::{Core, DropReason, ElementContext, FlowKey, PacketId, PacketList};
+use crate::engine::{Core, DropReason, ElementContext, FlowLabel, PacketId, PacketList};
 use std::collections::VecDeque;
 use tcpassay_units::{Bytes, Seed};
 
@@ -73,7 +73,7 @@ impl FqCoDel {
         }
     }
 
-    fn bucket(&self, flow: FlowKey) -> usize {
+    fn bucket(&self, flow: FlowLabel) -> usize {
         choose(flow, self.salt, self.flows.len())
     }
 
@@ -165,7 +165,7 @@ impl FqCoDel {
         self.total
     }
 
-    pub fn backlog(&self, flow: FlowKey) -> Backlog {
+    pub fn backlog(&self, flow: FlowLabel) -> Backlog {
         let list = &self.flows[self.bucket(flow)].list;
         Backlog { packets: list.len(), bytes: list.bytes() }
     }
@@ -190,7 +190,7 @@ mod tests {
 
     fn of_flow(flow: u32, seq: u32, len: u32) -> Packet {
         let mut p = numbered(seq, len);
-        p.flow = FlowKey(flow);
+        p.flow = FlowLabel(flow);
         p
     }
 
@@ -205,7 +205,7 @@ mod tests {
         }
         line.run_until(30_000_000);
         let bytes = |flow| -> u64 {
-            line.arrived.iter().filter(|(_, p)| p.flow == FlowKey(flow)).map(|(_, p)| p.size().get()).sum()
+            line.arrived.iter().filter(|(_, p)| p.flow == FlowLabel(flow)).map(|(_, p)| p.size().get()).sum()
         };
         let (a, b) = (bytes(1), bytes(2));
         assert!(a.abs_diff(b) <= 2 * 1514 && a + b >= 40_000, "{a} {b}");
@@ -252,7 +252,7 @@ mod tests {
             line.send(of_flow(2, 1000, 100));
         }
         line.finish();
-        let sparse = line.arrived.iter().filter(|(_, p)| p.flow == FlowKey(2)).count();
+        let sparse = line.arrived.iter().filter(|(_, p)| p.flow == FlowLabel(2)).count();
         assert!(line.counters().dropped[DropReason::Early] > 3, "the queue never stood");
         assert_eq!(sparse, 50);
     }

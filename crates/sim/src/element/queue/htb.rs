@@ -12,7 +12,7 @@
 
 use super::discipline::{Discipline, DisciplineSpec};
 use crate::element::Backlog;
-use crate::engine::{Core, ElementContext, FlowKey, PacketId};
+use crate::engine::{Core, ElementContext, FlowLabel, PacketId};
 use tcpassay_units::{Bytes, Carry, Dur, Rate, Seed, Time};
 
 /// A hierarchy of token buckets.
@@ -223,11 +223,11 @@ impl Htb {
         self.total
     }
 
-    pub fn backlog(&self, flow: FlowKey) -> Backlog {
+    pub fn backlog(&self, flow: FlowLabel) -> Backlog {
         self.leaves[self.leaf_of(flow)].queue.total()
     }
 
-    fn leaf_of(&self, flow: FlowKey) -> usize {
+    fn leaf_of(&self, flow: FlowLabel) -> usize {
         flow.0 as usize % self.leaves.len()
     }
 

@@ -13,13 +13,13 @@ fn port(spec: HtbSpec) -> TestPath {
 
 fn of_flow(flow: u32, len: u32) -> crate::engine::Packet {
     let mut p = data(len);
-    p.flow = FlowKey(flow);
+    p.flow = FlowLabel(flow);
     p
 }
 
 /// Packets of each flow that had left by `ns`.
 fn left(line: &TestPath, ns: u64, flow: u32) -> usize {
-    line.arrived.iter().filter(|(at, p)| *at <= ns && p.flow == FlowKey(flow)).count()
+    line.arrived.iter().filter(|(at, p)| *at <= ns && p.flow == FlowLabel(flow)).count()
 }
 
 #[test]
@@ -167,6 +167,6 @@ fn the_backlog_of_a_flow_is_that_of_its_class() {
     for _ in 0..10 {
         line.send(of_flow(0, 1460));
     }
-    assert_eq!(line.net.backlog(line.node, FlowKey(1)).bytes, 0);
-    assert!(line.net.backlog(line.node, FlowKey(2)).bytes >= 9_000);
+    assert_eq!(line.net.backlog(line.node, FlowLabel(1)).bytes, 0);
+    assert!(line.net.backlog(line.node, FlowLabel(2)).bytes >= 9_000);
 }

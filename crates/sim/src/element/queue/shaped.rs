@@ -4,7 +4,7 @@ use super::discipline::{Discipline, DisciplineSpec};
 use super::htb::{Htb, HtbSpec};
 use super::tbf::{Tbf, TbfSpec};
 use crate::element::backlog::Backlog;
-use crate::engine::{Core, ElementContext, FlowKey, PacketId};
+use crate::engine::{Core, ElementContext, FlowLabel, PacketId};
 use tcpassay_units::{Seed, Time};
 
 /// A queueing discipline.
@@ -85,7 +85,7 @@ impl Queue {
     }
 
     /// The backlog in front of a packet of `flow`.
-    pub fn backlog(&self, flow: FlowKey) -> Backlog {
+    pub fn backlog(&self, flow: FlowLabel) -> Backlog {
         match self {
             Queue::Plain(q) => q.backlog(flow),
             Queue::Htb(q) => q.backlog(flow),
