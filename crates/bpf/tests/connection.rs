@@ -1,4 +1,4 @@
-//! What a connection tells its controller, by records as the kernel writes them.
+//! The events that a controller receives, and the decisions of a connection, by records of the kernel.
 
 use std::sync::{Arc, Mutex};
 use tcpassay_bpf::{Connection, Decision, INFINITE, Kind, Limit, Record, State};
@@ -8,50 +8,53 @@ use tcpassay_units::{Bytes, Dur, Rate};
 const MSS: u32 = 1000;
 const TICK: Dur = Dur::from_millis(4);
 
-/// Writes down what it is told, and asks for what the test wants.
+/// A controller that records its events, and answers with a function of the test.
 #[derive(Clone, Debug)]
-struct Witness {
-    told: Arc<Mutex<Vec<(View, Event)>>>,
-    asks: fn(&View, &Event) -> Control,
-    heeds: bool,
+struct RecordingController {
+    events: Arc<Mutex<Vec<(View, Event)>>>,
+    answer: fn(&View, &Event) -> Control,
+    wants_sent: bool,
 }
 
-impl Controller for Witness {
+impl Controller for RecordingController {
     fn name(&self) -> &'static str {
-        "witness"
+        "recording"
     }
 
     fn on(&mut self, view: &View, event: &Event) -> Control {
-        self.told.lock().unwrap().push((*view, *event));
-        (self.asks)(view, event)
+        self.events.lock().unwrap().push((*view, *event));
+        (self.answer)(view, event)
     }
 
     fn wants_sent_events(&self) -> bool {
-        self.heeds
+        self.wants_sent
     }
 
     fn boxed_clone(&self) -> Box<dyn Controller> {
-        Box::new(Witness { told: Arc::default(), ..self.clone() })
+        Box::new(RecordingController { events: Arc::default(), ..self.clone() })
     }
 }
 
-struct Bench {
-    told: Arc<Mutex<Vec<(View, Event)>>>,
+struct Fixture {
+    events: Arc<Mutex<Vec<(View, Event)>>>,
     connection: Connection,
     number: u64,
 }
 
-impl Bench {
-    fn asking(asks: fn(&View, &Event) -> Control) -> Bench {
-        Bench::of(asks, false)
+impl Fixture {
+    fn answering(answer: fn(&View, &Event) -> Control) -> Fixture {
+        Fixture::of(answer, false)
     }
 
-    fn of(asks: fn(&View, &Event) -> Control, heeds: bool) -> Bench {
-        let told: Arc<Mutex<Vec<(View, Event)>>> = Arc::default();
-        let connection = Connection::new(Box::new(Witness { told: told.clone(), asks, heeds }), TICK);
-        let mut bench = Bench { told, connection, number: 0 };
-        bench.on(Kind::Established, State::Open);
-        bench
+    fn of(answer: fn(&View, &Event) -> Control, wants_sent: bool) -> Fixture {
+        let events: Arc<Mutex<Vec<(View, Event)>>> = Arc::default();
+        let connection = Connection::new(
+            Box::new(RecordingController { events: events.clone(), answer, wants_sent }),
+            TICK,
+        );
+        let mut fixture = Fixture { events, connection, number: 0 };
+        fixture.on(Kind::Established, State::Open);
+        fixture
     }
 
     fn on(&mut self, kind: Kind, state: State) -> Option<Decision> {
@@ -91,10 +94,11 @@ impl Bench {
         self.connection.on(&record)
     }
 
-    /// The names of the events told, in order, since the last time.
-    fn told(&self) -> Vec<String> {
-        let mut told = self.told.lock().unwrap();
-        told.drain(..)
+    /// The names of the events since the last call, in order.
+    fn events(&self) -> Vec<String> {
+        let mut events = self.events.lock().unwrap();
+        events
+            .drain(..)
             .map(|(_, event)| match event {
                 Event::Ack(_) => "ack".to_owned(),
                 Event::Congestion { cause: Cause::Loss, .. } => "enter by loss".to_owned(),
@@ -121,9 +125,9 @@ fn keep(view: &View, _: &Event) -> Control {
 }
 
 #[test]
-fn the_first_window_is_the_kernels_and_an_infinite_threshold_is_none() {
-    let bench = Bench::asking(keep);
-    let (view, event) = bench.told.lock().unwrap()[0];
+fn the_initial_window_is_the_kernels_and_an_infinite_threshold_is_absent() {
+    let fixture = Fixture::answering(keep);
+    let (view, event) = fixture.events.lock().unwrap()[0];
     assert_eq!(event, Event::Established);
     assert_eq!(view.control, Control { cwnd: Bytes::new(10_000), ssthresh: Bytes::MAX, pacing: None });
     assert_eq!(view.now.as_nanos(), 0);
@@ -131,14 +135,14 @@ fn the_first_window_is_the_kernels_and_an_infinite_threshold_is_none() {
 
 #[test]
 fn an_acks_packets_become_bytes_and_its_microseconds_times() {
-    let mut bench = Bench::asking(keep);
-    bench.with(ACK, State::Open, |r| {
+    let mut fixture = Fixture::answering(keep);
+    fixture.with(ACK, State::Open, |r| {
         (r.acked, r.delivered, r.lost, r.marked) = (2500, 3, 1, 2);
         r.rtt = Some(700);
         r.rate = Some((10, 8000));
         r.min_rtt = Some(600);
     });
-    let (view, event) = *bench.told.lock().unwrap().last().unwrap();
+    let (view, event) = *fixture.events.lock().unwrap().last().unwrap();
     let Event::Ack(ack) = event else { panic!("{event:?}") };
     assert_eq!((ack.acked, ack.delivered), (Bytes::new(2500), Bytes::new(3000)));
     assert_eq!((ack.lost, ack.marked), (Bytes::new(1000), Bytes::new(2000)));
@@ -150,140 +154,141 @@ fn an_acks_packets_become_bytes_and_its_microseconds_times() {
 }
 
 #[test]
-fn two_acks_told_before_the_kernel_follows_grow_the_window_twice() {
-    let mut bench =
-        Bench::asking(|view, _| Control { cwnd: view.control.cwnd + Bytes::new(1000), ..view.control });
-    assert_eq!(bench.on(ACK, State::Open).unwrap().cwnd, 12);
-    assert_eq!(bench.on(ACK, State::Open).unwrap().cwnd, 13);
+fn two_acks_before_the_kernel_applies_a_decision_increase_the_window_twice() {
+    let mut fixture =
+        Fixture::answering(|view, _| Control { cwnd: view.control.cwnd + Bytes::new(1000), ..view.control });
+    assert_eq!(fixture.on(ACK, State::Open).unwrap().cwnd, 12);
+    assert_eq!(fixture.on(ACK, State::Open).unwrap().cwnd, 13);
 }
 
 #[test]
-fn a_reduction_that_begins_with_the_ack_that_ended_another_is_told_after_that_ack_and_answered_with_it() {
-    let mut bench = Bench::asking(keep);
-    bench.on(MARK, State::Cwr);
-    bench.on(ACK, State::Cwr);
-    bench.on(LEAVE, State::Open);
-    assert_eq!(bench.on(MARK, State::Cwr), None);
-    let decision = bench.on(ACK, State::Cwr).unwrap();
-    assert_eq!(bench.told(), ["established", "enter by mark", "ack", "leave", "ack", "enter by mark"]);
+fn a_reduction_that_begins_with_the_ack_that_ended_another_is_reported_after_that_ack() {
+    let mut fixture = Fixture::answering(keep);
+    fixture.on(MARK, State::Cwr);
+    fixture.on(ACK, State::Cwr);
+    fixture.on(LEAVE, State::Open);
+    assert_eq!(fixture.on(MARK, State::Cwr), None);
+    let decision = fixture.on(ACK, State::Cwr).unwrap();
+    assert_eq!(fixture.events(), ["established", "enter by mark", "ack", "leave", "ack", "enter by mark"]);
     assert_eq!(decision.answers, 6);
 }
 
 #[test]
-fn a_recovery_straight_out_of_a_timeouts_ends_that_first() {
-    let mut bench = Bench::asking(keep);
-    bench.on(Kind::Timeout { again: false }, State::Loss);
-    bench.on(Kind::Timeout { again: true }, State::Loss);
-    bench.on(LOSS, State::Recovery);
-    bench.on(ACK, State::Recovery);
+fn a_fast_recovery_in_the_state_loss_first_ends_the_recovery_from_the_timeout() {
+    let mut fixture = Fixture::answering(keep);
+    fixture.on(Kind::Timeout { again: false }, State::Loss);
+    fixture.on(Kind::Timeout { again: true }, State::Loss);
+    fixture.on(LOSS, State::Recovery);
+    fixture.on(ACK, State::Recovery);
     let order = ["established", "timeout", "timeout again", "leave", "ack", "enter by loss"];
-    assert_eq!(bench.told(), order);
+    assert_eq!(fixture.events(), order);
 }
 
 #[test]
-fn a_timeout_in_the_middle_of_a_recovery_is_ended_with_it_by_one_leave() {
-    let mut bench = Bench::asking(keep);
-    bench.on(LOSS, State::Recovery);
-    bench.on(Kind::Timeout { again: false }, State::Loss);
-    bench.on(ACK, State::Loss);
-    bench.on(LEAVE, State::Open);
-    bench.on(ACK, State::Open);
-    assert_eq!(bench.told(), ["established", "enter by loss", "timeout", "ack", "leave", "ack"]);
+fn a_timeout_during_a_recovery_ends_with_one_exit() {
+    let mut fixture = Fixture::answering(keep);
+    fixture.on(LOSS, State::Recovery);
+    fixture.on(Kind::Timeout { again: false }, State::Loss);
+    fixture.on(ACK, State::Loss);
+    fixture.on(LEAVE, State::Open);
+    fixture.on(ACK, State::Open);
+    assert_eq!(fixture.events(), ["established", "enter by loss", "timeout", "ack", "leave", "ack"]);
 }
 
 #[test]
-fn a_recovery_proven_false_when_it_is_over_is_told_as_a_second_leave() {
-    let mut bench = Bench::asking(keep);
-    bench.on(LOSS, State::Recovery);
-    bench.on(LEAVE, State::Open);
-    bench.on(ACK, State::Open);
-    bench.on(Kind::RecoveryExit { spurious: true }, State::Disorder);
-    assert_eq!(bench.told(), ["established", "enter by loss", "leave", "ack", "leave, spurious"]);
+fn a_recovery_that_is_spurious_after_its_end_has_a_second_exit() {
+    let mut fixture = Fixture::answering(keep);
+    fixture.on(LOSS, State::Recovery);
+    fixture.on(LEAVE, State::Open);
+    fixture.on(ACK, State::Open);
+    fixture.on(Kind::RecoveryExit { spurious: true }, State::Disorder);
+    assert_eq!(fixture.events(), ["established", "enter by loss", "leave", "ack", "leave, spurious"]);
 }
 
 #[test]
-fn a_beginning_that_the_ring_had_no_room_for_is_counted_and_told_when_its_state_is_seen() {
-    let mut bench = Bench::asking(keep);
-    bench.number += 1;
-    bench.on(ACK, State::Recovery);
-    assert_eq!(bench.told(), ["established", "enter by loss", "ack"]);
-    bench.number += 2;
-    bench.on(ACK, State::Open);
-    assert_eq!(bench.told(), ["leave", "ack"]);
-    bench.number += 1;
-    bench.on(ACK, State::Loss);
-    assert_eq!(bench.told(), ["timeout", "ack"]);
-    assert_eq!(bench.connection.lost(), 4);
+fn a_lost_begin_of_a_reduction_is_counted_and_reported_when_a_later_record_shows_its_state() {
+    let mut fixture = Fixture::answering(keep);
+    fixture.number += 1;
+    fixture.on(ACK, State::Recovery);
+    assert_eq!(fixture.events(), ["established", "enter by loss", "ack"]);
+    fixture.number += 2;
+    fixture.on(ACK, State::Open);
+    assert_eq!(fixture.events(), ["leave", "ack"]);
+    fixture.number += 1;
+    fixture.on(ACK, State::Loss);
+    assert_eq!(fixture.events(), ["timeout", "ack"]);
+    assert_eq!(fixture.connection.lost(), 4);
 }
 
 #[test]
 fn the_flight_of_a_reduction_is_the_window_as_in_linux() {
-    let mut bench = Bench::asking(keep);
-    bench.on(LOSS, State::Recovery);
-    let (_, event) = *bench.told.lock().unwrap().last().unwrap();
+    let mut fixture = Fixture::answering(keep);
+    fixture.on(LOSS, State::Recovery);
+    let (_, event) = *fixture.events.lock().unwrap().last().unwrap();
     assert_eq!(event, Event::Congestion { cause: Cause::Loss, flight: Bytes::new(10_000) });
 }
 
 #[test]
-fn while_a_reduction_is_under_way_the_threshold_is_its_target() {
-    let mut bench = Bench::asking(|view, event| match event {
+fn during_a_reduction_the_threshold_is_its_target() {
+    let mut fixture = Fixture::answering(|view, event| match event {
         Event::Congestion { .. } => {
             Control { cwnd: Bytes::new(1500), ssthresh: Bytes::new(2000), pacing: None }
         }
         _ => view.control,
     });
-    let decision = bench.on(MARK, State::Cwr).unwrap();
+    let decision = fixture.on(MARK, State::Cwr).unwrap();
     assert_eq!((decision.cwnd, decision.ssthresh), (1, 1));
-    assert_eq!(bench.on(LEAVE, State::Open).unwrap().ssthresh, 2);
+    assert_eq!(fixture.on(LEAVE, State::Open).unwrap().ssthresh, 2);
 }
 
 #[test]
 fn a_window_below_one_segment_is_raised_to_one_and_counted() {
-    let mut bench = Bench::asking(|view, _| Control { cwnd: Bytes::new(10), ..view.control });
-    assert_eq!(bench.on(ACK, State::Open).unwrap().cwnd, 1);
-    assert_eq!(bench.connection.clamps(), 2);
+    let mut fixture = Fixture::answering(|view, _| Control { cwnd: Bytes::new(10), ..view.control });
+    assert_eq!(fixture.on(ACK, State::Open).unwrap().cwnd, 1);
+    assert_eq!(fixture.connection.clamps(), 2);
 }
 
 #[test]
-fn idle_times_come_in_ticks_and_the_restart_window_is_not_above_the_present_one() {
-    let mut bench = Bench::asking(|view, _| Control { cwnd: Bytes::new(4000), ..view.control });
-    bench.with(Kind::Resume, State::Open, |r| (r.idle, r.rto) = (100, 50));
-    let (_, event) = *bench.told.lock().unwrap().last().unwrap();
+fn idle_times_are_in_ticks_and_the_restart_window_is_at_most_the_present_one() {
+    let mut fixture = Fixture::answering(|view, _| Control { cwnd: Bytes::new(4000), ..view.control });
+    fixture.with(Kind::Resume, State::Open, |r| (r.idle, r.rto) = (100, 50));
+    let (_, event) = *fixture.events.lock().unwrap().last().unwrap();
     let (idle, rto) = (Dur::from_millis(400), Dur::from_millis(200));
     assert_eq!(event, Event::Resume { idle, rto, restart: Bytes::new(4000) });
 }
 
 #[test]
-fn what_was_sent_since_the_record_before_is_told_to_a_controller_that_heeds_it() {
-    let mut bench = Bench::of(keep, true);
-    bench.with(ACK, State::Open, |r| r.sent = 14_000);
-    bench.with(ACK, State::Open, |r| r.sent = 14_000);
-    bench.with(ACK, State::Open, |r| r.sent = 15_000);
-    assert_eq!(bench.told(), ["established", "sent 14000", "ack", "ack", "sent 1000", "ack"]);
+fn bytes_sent_since_the_previous_record_are_reported_to_a_controller_that_wants_them() {
+    let mut fixture = Fixture::of(keep, true);
+    fixture.with(ACK, State::Open, |r| r.sent = 14_000);
+    fixture.with(ACK, State::Open, |r| r.sent = 14_000);
+    fixture.with(ACK, State::Open, |r| r.sent = 15_000);
+    assert_eq!(fixture.events(), ["established", "sent 14000", "ack", "ack", "sent 1000", "ack"]);
 }
 
 #[test]
-fn a_pacing_rate_goes_down_in_bytes_a_second() {
-    let mut bench = Bench::asking(|view, _| Control { pacing: Some(Rate::from_mbit(80)), ..view.control });
-    assert_eq!(bench.on(ACK, State::Open).unwrap().pacing, Some(10_000_000));
+fn a_pacing_rate_is_in_bytes_per_second() {
+    let mut fixture =
+        Fixture::answering(|view, _| Control { pacing: Some(Rate::from_mbit(80)), ..view.control });
+    assert_eq!(fixture.on(ACK, State::Open).unwrap().pacing, Some(10_000_000));
 }
 
 #[test]
-fn the_reserve_is_what_a_copy_of_the_controller_would_reduce_to_and_the_controller_is_told_nothing() {
-    let bench = Bench::asking(|view, event| match event {
+fn the_reserve_is_the_reduction_of_a_copy_of_the_controller_which_receives_no_event() {
+    let fixture = Fixture::answering(|view, event| match event {
         Event::Congestion { cause: Cause::Loss, flight } => Control { cwnd: *flight / 2, ..view.control },
         Event::Congestion { cause: Cause::Ecn, flight } => {
             Control { cwnd: *flight - *flight / 4, ..view.control }
         }
         _ => view.control,
     });
-    let reserve = bench.connection.reserve();
+    let reserve = fixture.connection.reserve();
     assert_eq!((reserve.on_loss, reserve.on_mark), (5, 7));
-    assert_eq!(bench.told(), ["established"]);
+    assert_eq!(fixture.events(), ["established"]);
 }
 
 #[test]
-fn bytes_that_are_no_record_are_refused() {
+fn bytes_that_are_no_record_are_rejected() {
     assert_eq!(Record::read(&[0; 127]), None);
     assert_eq!(Record::read(&[0; 128]), None);
 }

@@ -1,5 +1,5 @@
-//! Loads the shared object and drives it as packetdrill does: packets as bytes, calls by pointer, a second thread for calls that
-//! block.
+//! Loads the shared object and uses it like packetdrill: packets as bytes, calls by function pointers, and a second thread for blocking
+//! calls.
 
 #![expect(
     unsafe_code,
@@ -18,7 +18,7 @@ use tcpassay_units::SeqNum;
 use tcpassay_wire::codec::{Content, Envelope, decode, encode};
 use tcpassay_wire::{Ecn, Flags, Options, Segment};
 
-/// `struct packetdrill_interface`: the user's data, then 32 pointers to functions in the order of packetdrill.h.
+/// `struct packetdrill_interface`: the user data, then 32 function pointers in the order of packetdrill.h.
 #[derive(Clone, Copy)]
 struct Stack(&'static [*mut c_void; 35]);
 
@@ -87,7 +87,7 @@ impl Stack {
         self.0[NAMES.iter().position(|n| *n == name).expect("a name of the interface")]
     }
 
-    fn us(self) -> *mut c_void {
+    fn userdata(self) -> *mut c_void {
         self.0[0]
     }
 
@@ -95,7 +95,7 @@ impl Stack {
         // SAFETY: the type of this entry.
         let call: extern "C" fn(*mut c_void, c_int, c_int, c_int) -> c_int =
             unsafe { transmute(self.at("socket")) };
-        call(self.us(), libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_TCP)
+        call(self.userdata(), libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_TCP)
     }
 
     fn with_address(self, name: &str, fd: c_int, at: SocketAddr) -> c_int {
@@ -108,14 +108,14 @@ impl Stack {
             raw.sin_family = u16::try_from(libc::AF_INET).expect("2");
             raw.sin_port = v4.port().to_be();
             raw.sin_addr.s_addr = u32::from(*v4.ip()).to_be();
-            call(self.us(), fd, (&raw const raw).cast(), 16)
+            call(self.userdata(), fd, (&raw const raw).cast(), 16)
         }
     }
 
     fn two(self, name: &str, fd: c_int, number: c_int) -> c_int {
         // SAFETY: the type of the entries that this is used for.
         let call: extern "C" fn(*mut c_void, c_int, c_int) -> c_int = unsafe { transmute(self.at(name)) };
-        call(self.us(), fd, number)
+        call(self.userdata(), fd, number)
     }
 
     fn accept(self, fd: c_int) -> c_int {
@@ -123,7 +123,7 @@ impl Stack {
         unsafe {
             let call: extern "C" fn(*mut c_void, c_int, *mut c_void, *mut c_void) -> c_int =
                 transmute(self.at("accept"));
-            call(self.us(), fd, std::ptr::null_mut(), std::ptr::null_mut())
+            call(self.userdata(), fd, std::ptr::null_mut(), std::ptr::null_mut())
         }
     }
 
@@ -132,7 +132,7 @@ impl Stack {
         // SAFETY: the type of read and write; the buffer has `n` bytes.
         let call: extern "C" fn(*mut c_void, c_int, *mut c_void, size_t) -> ssize_t =
             unsafe { transmute(self.at(name)) };
-        call(self.us(), fd, room.as_mut_ptr().cast(), n)
+        call(self.userdata(), fd, room.as_mut_ptr().cast(), n)
     }
 
     fn info(self, fd: c_int) -> Vec<u8> {
@@ -143,7 +143,7 @@ impl Stack {
             let call: extern "C" fn(*mut c_void, c_int, c_int, c_int, *mut c_void, *mut socklen_t) -> c_int =
                 transmute(self.at("getsockopt"));
             let given = call(
-                self.us(),
+                self.userdata(),
                 fd,
                 libc::IPPROTO_TCP,
                 libc::TCP_INFO,
@@ -163,10 +163,10 @@ impl Stack {
         // SAFETY: the type of this entry; the bytes outlive the call.
         let call: extern "C" fn(*mut c_void, *const c_void, size_t) -> c_int =
             unsafe { transmute(self.at("netdev_send")) };
-        assert_eq!(call(self.us(), bytes.as_ptr().cast(), bytes.len()), 0);
+        assert_eq!(call(self.userdata(), bytes.as_ptr().cast(), bytes.len()), 0);
     }
 
-    /// The next packet, and when it left; `None` when there will be none.
+    /// The next packet and its time; `None` if the stack sends no more packets.
     fn next(self) -> Option<(Segment, c_longlong)> {
         let mut room = vec![0_u8; 65_536];
         let (mut n, mut at) = (room.len(), 0);
@@ -174,7 +174,7 @@ impl Stack {
         unsafe {
             let call: extern "C" fn(*mut c_void, *mut c_void, *mut size_t, *mut c_longlong) -> c_int =
                 transmute(self.at("netdev_receive"));
-            assert_eq!(call(self.us(), room.as_mut_ptr().cast(), &raw mut n, &raw mut at), 0);
+            assert_eq!(call(self.userdata(), room.as_mut_ptr().cast(), &raw mut n, &raw mut at), 0);
         }
         if n == 0 {
             return None;
@@ -189,7 +189,7 @@ impl Stack {
     fn sleep(self, micros: u32) {
         // SAFETY: the type of this entry.
         let call: extern "C" fn(*mut c_void, u32) -> c_int = unsafe { transmute(self.at("usleep")) };
-        call(self.us(), micros);
+        call(self.userdata(), micros);
     }
 
     fn now(self) -> c_longlong {
@@ -198,7 +198,7 @@ impl Stack {
             let call: extern "C" fn(*mut c_void, *mut timeval, *mut c_void) -> c_int =
                 transmute(self.at("gettimeofday"));
             let mut at: timeval = zeroed();
-            call(self.us(), &raw mut at, std::ptr::null_mut());
+            call(self.userdata(), &raw mut at, std::ptr::null_mut());
             at.tv_sec * 1_000_000 + at.tv_usec
         }
     }
@@ -216,7 +216,7 @@ fn segment(flags: Flags, seq: u32, ack: u32, len: u32) -> Segment {
     Segment { seq: SeqNum::new(seq), ack: SeqNum::new(ack), flags, window: 32_792, len, ..Segment::default() }
 }
 
-/// An accepted connection, whose round trip took 100 ms: its socket, and our initial sequence number.
+/// An accepted connection with a round-trip time of 100 ms: its socket and the initial sequence number of the stack.
 fn accepted(stack: Stack) -> (c_int, u32) {
     let listener = stack.socket();
     assert_eq!(stack.with_address("bind", listener, here()), 0);
@@ -232,14 +232,14 @@ fn accepted(stack: Stack) -> (c_int, u32) {
 }
 
 #[test]
-fn what_is_written_leaves_as_packets_and_a_loss_ends_in_a_timeout_at_its_exact_time() {
+fn written_data_leave_as_packets_and_are_retransmitted_exactly_after_the_timeout() {
     let stack = Stack::load("rfc");
     let (fd, iss) = accepted(stack);
     let began = stack.now();
     assert_eq!(stack.bytes("write", fd, 1000), 1000);
     let (data, at) = stack.next().expect("data");
     assert_eq!((data.seq.get(), data.len, at - began), (iss.wrapping_add(1), 1000, 0));
-    // RFC 6298: one second at least.
+    // RFC 6298 section 2: the RTO is at least one second.
     let (again, at) = stack.next().expect("a retransmission");
     assert_eq!((again.seq, again.len, at - began), (data.seq, 1000, 1_000_000));
     // struct tcp_info: tcpi_snd_cwnd, in segments; tcpi_total_retrans.
@@ -248,7 +248,7 @@ fn what_is_written_leaves_as_packets_and_a_loss_ends_in_a_timeout_at_its_exact_t
 }
 
 #[test]
-fn a_read_that_blocks_on_another_thread_returns_at_the_instant_at_which_data_arrive() {
+fn a_blocking_read_on_another_thread_returns_at_the_virtual_time_of_the_data() {
     let stack = Stack::load("");
     let (fd, iss) = accepted(stack);
     let began = stack.now();
@@ -266,11 +266,11 @@ fn a_read_that_blocks_on_another_thread_returns_at_the_instant_at_which_data_arr
     stack.sleep(250_000);
     let before = now();
     stack.inject(segment(Flags::ACK | Flags::PSH, 778, iss.wrapping_add(1), 500));
-    // Time stands still until the thread has asked what it is; of one that does not come to it on a busy machine, only for a while.
+    // Virtual time does not advance until the reader has asked for it, but the wait is bounded: on a busy machine the reader may be late.
     if asked.load(Ordering::SeqCst) {
         stack.sleep(250_000);
     } else {
-        assert!(before.elapsed() >= Duration::from_millis(200), "it was not waited for");
+        assert!(before.elapsed() >= Duration::from_millis(200), "the stack waited for the reader");
     }
     let (n, at) = reader.join().expect("the thread");
     assert_eq!((n, at - began), (500, 250_000));
@@ -278,7 +278,7 @@ fn a_read_that_blocks_on_another_thread_returns_at_the_instant_at_which_data_arr
     assert_eq!(ack.ack, SeqNum::new(778 + 500));
 }
 
-/// As packetdrill, which waits until the thread sleeps: then its call blocks.
+/// Waits until the thread sleeps, like packetdrill: its call blocks then.
 fn until_asleep(thread: &Path) {
     let stat = Path::new("/proc").join(thread).join("stat");
     let asleep = || {
@@ -300,7 +300,7 @@ fn now() -> Instant {
 }
 
 #[test]
-fn who_spins_on_the_clock_sees_it_move() {
+fn repeated_requests_for_the_time_advance_it() {
     let stack = Stack::load("freebsd");
     let began = stack.now();
     let spins = (1..1000).find(|_| stack.now() - began >= 20);
@@ -308,7 +308,7 @@ fn who_spins_on_the_clock_sees_it_move() {
 }
 
 #[test]
-fn a_stack_that_will_send_nothing_says_so() {
+fn a_stack_without_further_packets_returns_an_empty_packet() {
     assert_eq!(Stack::load("linux").next(), None);
 }
 
@@ -320,7 +320,7 @@ fn an_error_is_minus_one_and_errno() {
     assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::ENOTCONN));
     assert_eq!(stack.two("shutdown", 99, libc::SHUT_WR), -1);
     assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EBADF));
-    // The interface that the original asks for with epoll_create.
+    // epoll is not supported.
     assert_eq!(stack.two("epoll_create", 1, 0), -1);
     assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::ENOSYS));
 }

@@ -1,14 +1,14 @@
 //! Typed access to the Linux kernel.
 //!
-//! * [`sys`] - system calls of the agent that `std` does not have.
-//! * [`syscall`] - system calls exactly as a packetdrill script makes them, with the `errno` that the kernel gave.
-//! * [`ring`] - memory that the kernel shares with a process: rings of packet sockets and of perf events.
+//! * [`sys`] - system calls that `std` does not have, with safe arguments.
+//! * [`syscall`] - the system calls of packetdrill scripts, which return the `errno` of the kernel.
+//! * [`ring`] - ring buffers that the kernel shares with a process, of packet sockets and of perf events.
 //! * [`netlink`] - queueing disciplines and the TCP sockets of a network namespace.
 //! * [`perf`], [`tracefs`] - trace events of the kernel.
 //! * [`tcp_info`] - the layout of `struct tcp_info`.
 //!
-//! All unsafe code outside of `bpf` and `bridge` is in this crate: in `sys`, `syscall` and `ring`. Each block says why it is
-//! sound. The crate knows nothing of cases, plans and recordings.
+//! `sys`, `syscall` and `ring` contain unsafe code; each block says why it is sound. The agent contains none. This crate does not
+//! depend on cases, plans or recordings.
 
 #![expect(
     clippy::missing_errors_doc,

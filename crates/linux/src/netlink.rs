@@ -1,35 +1,35 @@
-//! What the kernel tells of the namespace that the process is in: its qdiscs (rtnetlink, `RTM_GETQDISC`), its TCP sockets (`sock_diag`).
+//! Netlink: the qdiscs (rtnetlink, `RTM_GETQDISC`) and TCP sockets (`sock_diag`) of the network namespace of the process.
 
 use crate::sys;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// A qdisc and its counters.
+/// A queue discipline and its counters.
 #[derive(Clone, Debug, Default)]
 pub struct Qdisc {
-    /// Interface.
+    /// The index of its interface.
     pub interface: i32,
-    /// Major number of its handle.
+    /// The major number of its handle.
     pub handle: u16,
-    /// It is its interface's root.
+    /// The qdisc is the root of its interface.
     pub is_root: bool,
-    /// `tbf`, `netem`, ...
+    /// The kind, for example `tbf` or `netem`.
     pub kind: String,
-    /// Bytes that left it.
+    /// Bytes that have left the qdisc.
     pub bytes: u64,
-    /// Packets that left it.
+    /// Packets that have left the qdisc.
     pub packets: u64,
-    /// Packets that it dropped.
+    /// Packets that the qdisc has dropped.
     pub drops: u64,
-    /// Bytes in it.
+    /// The backlog in bytes.
     pub backlog: u64,
-    /// Packets that it marked.
+    /// Packets that the qdisc has marked with CE.
     pub marks: u64,
-    /// What it holds, for a FIFO.
+    /// The capacity of a FIFO; 0 for other kinds.
     pub limit: u64,
 }
 
-/// A netlink socket of one namespace.
+/// A netlink socket. It belongs to the namespace in which it was opened.
 pub struct Netlink(OwnedFd);
 
 /// The 16-bit number at an offset, in the byte order of the machine.
@@ -57,18 +57,18 @@ pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
 }
 
 impl Netlink {
-    /// For the namespace that the process is in.
+    /// A socket for qdiscs.
     pub fn open() -> io::Result<Netlink> {
         sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE).map(Netlink)
     }
 
-    /// For sockets of the namespace that the process is in.
+    /// A socket for the statistics of TCP sockets.
     pub fn for_sockets() -> io::Result<Netlink> {
         sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_SOCK_DIAG).map(Netlink)
     }
 
-    /// Every TCP socket over IPv4 that has a peer: `struct inet_diag_msg` and its attributes (`include/uapi/linux/inet_diag.h`), with
-    /// memory (`INET_DIAG_SKMEMINFO`) and what the congestion control has to say (`INET_DIAG_VEGASINFO`).
+    /// Calls `each` for every IPv4 TCP socket that has a peer, with `struct inet_diag_msg` and its attributes (`include/uapi/linux/inet_diag.h`):
+    /// memory (`INET_DIAG_SKMEMINFO`) and the estimates of the congestion controller (`INET_DIAG_VEGASINFO`).
     pub fn tcp_sockets(&self, each: impl FnMut(&[u8])) -> io::Result<()> {
         const BY_FAMILY: u16 = 20;
         // ESTABLISHED, SYN_SENT, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING.
@@ -77,11 +77,11 @@ impl Netlink {
         let mut request = header(72, BY_FAMILY);
         request.extend([2, 6, MEMORY_AND_CONTROL, 0]); // AF_INET, IPPROTO_TCP
         request.extend(STATES.to_ne_bytes());
-        request.extend([0; 48]); // struct inet_diag_sockid, which a dump does not look at
-        self.ask(&request, BY_FAMILY, each)
+        request.extend([0; 48]); // struct inet_diag_sockid, which a dump ignores
+        self.request(&request, BY_FAMILY, each)
     }
 
-    /// Every qdisc of the namespace.
+    /// All qdiscs of the namespace.
     pub fn qdiscs(&self) -> io::Result<Vec<Qdisc>> {
         const NEW_QDISC: u16 = 36;
         let mut all = Vec::new();
@@ -89,7 +89,7 @@ impl Netlink {
         Ok(all)
     }
 
-    /// Makes a RED of an interface look at the backlog and not at an average: a weight of 1 (`Wlog` = 0), which `tc` cannot say.
+    /// Lets a RED qdisc use the backlog instead of an average: a weight of 1 (`Wlog` = 0), which `tc` cannot express.
     pub fn red_without_average(&self, interface: i32, handle: u16) -> io::Result<()> {
         const NEW_QDISC: u16 = 36;
         const ERROR: usize = 2;
@@ -100,12 +100,13 @@ impl Netlink {
                 request = red_by_backlog(message);
             }
         })?;
-        let request = request.ok_or_else(|| io::Error::other("there is no such RED"))?;
+        let request =
+            request.ok_or_else(|| io::Error::other("the interface has no RED qdisc with this handle"))?;
         sys::send(self.0.as_fd(), &request)?;
         let mut answer = [0; 1024];
         let n = sys::receive(self.0.as_fd(), &mut answer)?;
         if n < 20 || u16_at(&answer, 4) != ERROR {
-            return Err(io::Error::other("no acknowledgement"));
+            return Err(io::Error::other("the kernel did not acknowledge the change"));
         }
         match u32_at(&answer, 16).cast_signed() {
             0 => Ok(()),
@@ -113,7 +114,7 @@ impl Netlink {
         }
     }
 
-    /// The rate in bits a second of the first class of a HTB, when there is one.
+    /// The rate of the first class of an HTB in bits/s; `None` without one.
     pub fn class_rate(&self, interface: i32, handle: u16) -> io::Result<Option<u64>> {
         const NEW_CLASS: u16 = 40;
         let mut rate = None;
@@ -125,24 +126,24 @@ impl Netlink {
         Ok(rate)
     }
 
-    /// Asks for all objects that the kernel answers with messages of `kind`, of an interface or of all (0).
+    /// Requests all objects of a kind: of an interface, or of all interfaces (0). The kernel answers with messages of the type `kind`.
     fn dump(&self, kind: u16, interface: i32, each: impl FnMut(&[u8])) -> io::Result<()> {
         let mut request = header(36, kind + 2); // RTM_GET... follows RTM_NEW... and RTM_DEL...
         request.extend([0; 4]); // struct tcmsg: family,
         request.extend(interface.to_ne_bytes());
         request.extend([0; 12]); // handle, parent, info
-        self.ask(&request, kind, each)
+        self.request(&request, kind, each)
     }
 
-    /// Asks, and hands over the messages of `kind` that come back.
-    fn ask(&self, request: &[u8], kind: u16, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+    /// Sends a request, and calls `each` for the messages of the type `kind` in the answer.
+    fn request(&self, request: &[u8], kind: u16, mut each: impl FnMut(&[u8])) -> io::Result<()> {
         const DONE: usize = 3;
-        // What the kernel puts into one message at most (net/netlink/af_netlink.c, netlink_recvmsg).
+        // The maximum length of a message from the kernel (net/netlink/af_netlink.c, netlink_recvmsg).
         const LONGEST: usize = 32_768;
         sys::send(self.0.as_fd(), request)?;
         let mut buffer = vec![0; 2 * LONGEST];
         loop {
-            // The end is a message of its own, which is there as soon as the one before it has been taken.
+            // NLMSG_DONE is a datagram of its own. The kernel creates it when the previous datagram is received.
             let (one, two) = buffer.split_at_mut(LONGEST);
             let [first, second] = sys::receive_two(self.0.as_fd(), [one, two])?;
             for mut rest in [&buffer[..first], &buffer[LONGEST..LONGEST + second]] {
@@ -151,7 +152,7 @@ impl Netlink {
                     match u16_at(rest, 4) {
                         DONE => return Ok(()),
                         got if got == usize::from(kind) => each(&rest[16..len.min(rest.len())]),
-                        _ => return Err(io::Error::other("the kernel refused to list them")),
+                        _ => return Err(io::Error::other("the kernel answered with an error")),
                     }
                     rest = &rest[len.next_multiple_of(4).min(rest.len())..];
                 }
@@ -160,7 +161,7 @@ impl Netlink {
     }
 }
 
-/// A `struct nlmsghdr` that asks for everything of a kind; number and port are the kernel's to choose.
+/// A `struct nlmsghdr` of a dump request. Sequence number and port are 0.
 fn header(len: u32, kind: u16) -> Vec<u8> {
     const REQUEST_DUMP: u16 = 0x301;
     let mut bytes = len.to_ne_bytes().to_vec();
@@ -179,14 +180,14 @@ fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The request that changes a RED as a dump has it to a weight of 1; `None` when it is no RED.
+/// The request that changes the weight of a RED to 1, from the message of a dump; `None` if the message is about another qdisc.
 fn red_by_backlog(message: &[u8]) -> Option<Vec<u8>> {
     const NEW_QDISC: u16 = 36;
     const REQUEST_ACK: u16 = 5;
     const KIND: u16 = 1;
     const OPTIONS: u16 = 2;
-    // `TCA_RED_*`; behind three words of `struct tc_red_qopt` are `Wlog`, `Plog`, `Scell_log` and `flags` (linux/pkt_sched.h). The flags are an
-    // attribute of their own, too, and the kernel takes them from one place only.
+    // `TCA_RED_*`. In `struct tc_red_qopt` three words precede `Wlog`, `Plog`, `Scell_log` and `flags` (linux/pkt_sched.h). The kernel also sends
+    // the flags as an attribute, and accepts them in one place only.
     const PARMS: u16 = 1;
     const STAB: u16 = 2;
     const WLOG: usize = 12;
@@ -197,7 +198,7 @@ fn red_by_backlog(message: &[u8]) -> Option<Vec<u8>> {
     if of(KIND)? != b"red\0" {
         return None;
     }
-    // A dump leaves out the table of decay by idle time, of which nothing is left without an average.
+    // A dump does not contain the table of the decay by idle time. Without an average the table has no effect.
     let mut options = attribute(STAB, &[0; 256]);
     for (kind, payload) in attributes(of(OPTIONS)?) {
         let mut payload = payload.to_vec();
@@ -219,7 +220,8 @@ fn red_by_backlog(message: &[u8]) -> Option<Vec<u8>> {
     Some(request)
 }
 
-/// `TCA_HTB_PARMS` begins with a `struct tc_ratespec`, whose last 32 bits are bytes a second; `TCA_HTB_RATE64` has what they cannot.
+/// The rate of an HTB class in bits/s. `TCA_HTB_PARMS` begins with a `struct tc_ratespec`, whose last 32 bits are bytes/s; `TCA_HTB_RATE64` has
+/// larger rates.
 fn htb_rate(message: &[u8]) -> Option<u64> {
     let (_, options) = attributes(message.get(20..)?).find(|(kind, _)| *kind == 2)?;
     let of = |wanted: u16| attributes(options).find(|(kind, _)| *kind == wanted).map(|(_, payload)| payload);
@@ -260,7 +262,7 @@ fn qdisc(message: &[u8]) -> Qdisc {
             _ => {}
         }
     }
-    // Where each keeps its marks (linux/pkt_sched.h: tc_red_xstats, tc_codel_xstats, tc_fq_codel_xstats, tc_pie_xstats).
+    // The offsets of the marks in the statistics of each kind (linux/pkt_sched.h: tc_red_xstats, tc_codel_xstats, tc_fq_codel_xstats, tc_pie_xstats).
     let marks: &[usize] = match q.kind.as_str() {
         "red" => &[12],
         "codel" => &[24, 32],

@@ -1,4 +1,4 @@
-//! Rings that the kernel fills: of a packet socket, and of trace events.
+//! Ring buffers that the kernel fills: of packet sockets and of perf events.
 
 #![expect(
     unsafe_code,
@@ -10,7 +10,7 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// A mapping of a packet socket's or an event's ring, shared with the kernel.
+/// A ring buffer that is shared with the kernel, of a packet socket or of a perf event.
 pub struct Ring {
     start: *mut u8,
     len: usize,
@@ -18,11 +18,11 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Maps the `len` bytes of the ring that was set up on `socket`.
+    /// Maps the ring of `len` bytes that belongs to `socket`.
     pub fn map(socket: OwnedFd, len: usize) -> io::Result<Ring> {
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping wherever the kernel likes; it aliases nothing of ours.
+        // SAFETY: a new mapping at an address that the kernel chooses; it does not alias other memory.
         let start =
             unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, socket.as_raw_fd(), 0) };
         if start == libc::MAP_FAILED {
@@ -31,12 +31,12 @@ impl Ring {
         Ok(Ring { start: start.cast(), len, socket })
     }
 
-    /// The packet socket, or the event.
+    /// The descriptor of the packet socket or the perf event.
     pub fn socket(&self) -> &OwnedFd {
         &self.socket
     }
 
-    /// A number of the mapping.
+    /// The address of a number in the ring.
     fn place<T>(&self, offset: usize) -> *mut T {
         let size = size_of::<T>();
         assert!(offset.is_multiple_of(size) && offset + size <= self.len, "a number outside the ring");
@@ -44,7 +44,7 @@ impl Ring {
         unsafe { self.start.add(offset).cast() }
     }
 
-    /// A 32-bit word that the kernel may be writing.
+    /// Reads a 32-bit word that the kernel may write at the same time, with acquire ordering.
     pub fn read(&self, offset: usize) -> u32 {
         // SAFETY: inside the mapping and aligned; the kernel writes the status last, behind a barrier.
         let value = unsafe { self.place::<u32>(offset).read_volatile() };
@@ -52,14 +52,14 @@ impl Ring {
         value
     }
 
-    /// Hands a frame back.
+    /// Writes a 32-bit word with release ordering, for example the status of a frame that is returned to the kernel.
     pub fn write(&self, offset: usize, value: u32) {
         std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
-        // SAFETY: inside the mapping and aligned; the kernel reads it when it wants the frame.
+        // SAFETY: inside the mapping and aligned; the kernel may read it at any time.
         unsafe { self.place::<u32>(offset).write_volatile(value) };
     }
 
-    /// A 64-bit number that the kernel may be writing.
+    /// Reads a 64-bit number that the kernel may write at the same time, with acquire ordering.
     pub fn read_wide(&self, offset: usize) -> u64 {
         // SAFETY: inside the mapping and aligned; the kernel writes it last, behind a barrier.
         let value = unsafe { self.place::<u64>(offset).read_volatile() };
@@ -67,30 +67,30 @@ impl Ring {
         value
     }
 
-    /// Tells the kernel a 64-bit number.
+    /// Writes a 64-bit number with release ordering.
     pub fn write_wide(&self, offset: usize, value: u64) {
         std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
-        // SAFETY: inside the mapping and aligned; the kernel reads it when it looks for room.
+        // SAFETY: inside the mapping and aligned; the kernel may read it at any time.
         unsafe { self.place::<u64>(offset).write_volatile(value) };
     }
 
-    /// Bytes of a frame that the kernel has handed over.
+    /// Bytes of the ring that belong to the process until it returns them to the kernel.
     pub fn bytes(&self, offset: usize, len: usize) -> &[u8] {
         assert!(offset + len <= self.len, "bytes outside the ring");
-        // SAFETY: inside the mapping; the kernel does not write a frame that it has handed over, and `&self` keeps it
-        // from being handed back while the slice lives only by the caller's order: see `Tap::drain`.
+        // SAFETY: inside the mapping. The kernel does not write a frame that belongs to the process. The callers return a frame to the kernel
+        // only after the last use of the slice (the agent's `Tap::drain`, `PerfEvents::drain`).
         unsafe { std::slice::from_raw_parts(self.start.add(offset), len) }
     }
 }
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: the mapping made in `map`, which nothing uses any more.
+        // SAFETY: the mapping of `map`; the borrow checker ends all slices of it before.
         unsafe { libc::munmap(self.start.cast(), self.len) };
     }
 }
 
-/// Sets up a ring of a packet socket (`TPACKET_V2`) and maps it.
+/// Creates the receive ring of a packet socket (`TPACKET_V2`): `blocks` blocks of `block` bytes with frames of `frame` bytes.
 pub fn packet_ring(socket: OwnedFd, block: u32, blocks: u32, frame: u32) -> io::Result<Ring> {
     set(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_VERSION, 1)?;
     let words = [block, blocks, frame, block / frame * blocks];
@@ -99,7 +99,7 @@ pub fn packet_ring(socket: OwnedFd, block: u32, blocks: u32, frame: u32) -> io::
     Ring::map(socket, block as usize * blocks as usize)
 }
 
-/// A descriptor that collects a trace event on a processor, each with the instant of `CLOCK_MONOTONIC`'s clock and its record.
+/// Subscribes to a trace event on a processor, for all processes. A record has a time of `CLOCK_MONOTONIC` and the data of the event.
 pub fn trace_event(id: u64, processor: i32) -> io::Result<OwnedFd> {
     // struct perf_event_attr up to `sample_max_stack` (include/uapi/linux/perf_event.h).
     #[repr(C)]
@@ -135,9 +135,9 @@ pub fn trace_event(id: u64, processor: i32) -> io::Result<OwnedFd> {
         period: 1,
         sample: TIME_AND_RAW,
         flags: USE_CLOCK,
-        // The kernel takes no clock here that an interrupt could find half set, as the real one.
+        // The kernel accepts only clocks that can be read in an NMI, which `CLOCK_REALTIME` cannot.
         clock: libc::CLOCK_MONOTONIC,
-        // Nobody waits for a ring: it is looked at now and then.
+        // No wake-ups: the ring is read at intervals.
         wakeup: u32::MAX,
         ..Attr::default()
     };
@@ -150,7 +150,7 @@ pub fn trace_event(id: u64, processor: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Has the events of `from` written into the ring of `into`.
+/// Lets the kernel write the events of `from` to the ring of `into`.
 pub fn write_events_to(from: BorrowedFd, into: BorrowedFd) -> io::Result<()> {
     // PERF_EVENT_IOC_SET_OUTPUT = _IO('$', 5).
     // SAFETY: takes two descriptors.

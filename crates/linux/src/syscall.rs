@@ -1,6 +1,6 @@
-//! System calls exactly as a packetdrill script makes them, a TUN device, the scheduler.
+//! The system calls of packetdrill scripts, a TUN device, and scheduling.
 //!
-//! A call may block. It returns what the kernel returned: a number or an `errno`.
+//! A call may block. It returns the number or the `errno` of the kernel.
 
 #![expect(unsafe_code, reason = "system calls that std does not have; each block says why it is sound")]
 
@@ -9,15 +9,17 @@ use std::mem::{size_of, zeroed};
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
-/// What a call gave: a number, or an `errno`.
-pub type Given = Result<i64, i32>;
+/// The result of a system call: a number, or an `errno`.
+pub type SyscallReturn = Result<i64, i32>;
 
-fn given(code: libc::ssize_t) -> Given {
+/// The result of a call that returns -1 on failure.
+fn returned(code: libc::ssize_t) -> SyscallReturn {
     if code < 0 { Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)) } else { Ok(code as i64) }
 }
 
-fn small(code: libc::c_int) -> Given {
-    given(code as libc::ssize_t)
+/// The same for calls that return an int.
+fn returned_int(code: libc::c_int) -> SyscallReturn {
+    returned(code as libc::ssize_t)
 }
 
 /// A socket address in the kernel's form.
@@ -48,7 +50,7 @@ impl Address {
         Address { bytes, len: libc::socklen_t::try_from(len).expect("28 at most") }
     }
 
-    /// `AF_UNSPEC`
+    /// An address of the family `AF_UNSPEC`.
     pub fn unspecified() -> Address {
         Address { bytes: [0; 28], len: 16 }
     }
@@ -70,34 +72,34 @@ impl Address {
     }
 }
 
-/// A call whose pointers are all null, for scripts that test just that.
-pub fn with_null(call: Null) -> Given {
+/// Makes a call whose pointers are all null.
+pub fn with_null(call: NullCall) -> SyscallReturn {
     let null = std::ptr::null_mut::<libc::c_void>();
-    // SAFETY: no call here looks at memory of this process, as each pointer is null; that of `Send` to the address is an
-    // address of the length that it says.
-    given(unsafe {
+    // SAFETY: the pointers are null, so that the kernel reads and writes no memory of this process. Only `Send` passes a pointer, to an
+    // address of the given length.
+    returned(unsafe {
         match call {
-            Null::Read(fd, n) => libc::read(fd, null, n),
-            Null::Receive(fd, n, flags) => libc::recv(fd, null, n, flags),
-            Null::Write(fd, n) => libc::write(fd, null, n),
-            Null::Send(fd, n, flags, None) => libc::send(fd, null, n, flags),
-            Null::Send(fd, n, flags, Some(to)) => {
+            NullCall::Read(fd, n) => libc::read(fd, null, n),
+            NullCall::Receive(fd, n, flags) => libc::recv(fd, null, n, flags),
+            NullCall::Write(fd, n) => libc::write(fd, null, n),
+            NullCall::Send(fd, n, flags, None) => libc::send(fd, null, n, flags),
+            NullCall::Send(fd, n, flags, Some(to)) => {
                 libc::sendto(fd, null, n, flags, to.bytes.as_ptr().cast(), to.len)
             }
-            Null::Bind(fd) => libc::bind(fd, null.cast(), 16) as libc::ssize_t,
-            Null::Connect(fd) => libc::connect(fd, null.cast(), 16) as libc::ssize_t,
-            Null::Set(fd, level, option) => libc::setsockopt(fd, level, option, null, 4) as libc::ssize_t,
-            Null::Get(fd, level, option) => {
+            NullCall::Bind(fd) => libc::bind(fd, null.cast(), 16) as libc::ssize_t,
+            NullCall::Connect(fd) => libc::connect(fd, null.cast(), 16) as libc::ssize_t,
+            NullCall::Set(fd, level, option) => libc::setsockopt(fd, level, option, null, 4) as libc::ssize_t,
+            NullCall::Get(fd, level, option) => {
                 libc::getsockopt(fd, level, option, null, null.cast()) as libc::ssize_t
             }
-            Null::Name(fd, false) => libc::getsockname(fd, null.cast(), null.cast()) as libc::ssize_t,
-            Null::Name(fd, true) => libc::getpeername(fd, null.cast(), null.cast()) as libc::ssize_t,
+            NullCall::Name(fd, false) => libc::getsockname(fd, null.cast(), null.cast()) as libc::ssize_t,
+            NullCall::Name(fd, true) => libc::getpeername(fd, null.cast(), null.cast()) as libc::ssize_t,
         }
     })
 }
 
-/// What [`with_null`] calls: descriptors, lengths, flags.
-pub enum Null {
+/// The calls of [`with_null`] with their descriptors, lengths and flags.
+pub enum NullCall {
     /// read(2) of so many bytes.
     Read(RawFd, usize),
     /// recv(2): bytes, flags.
@@ -118,7 +120,7 @@ pub enum Null {
     Name(RawFd, bool),
 }
 
-/// pipe(2): the end to read from, the end to write to.
+/// pipe(2). Returns the end to read from and the end to write to.
 pub fn pipe() -> Result<(OwnedFd, OwnedFd), i32> {
     let mut ends = [0; 2];
     // SAFETY: the kernel writes two descriptors.
@@ -127,25 +129,25 @@ pub fn pipe() -> Result<(OwnedFd, OwnedFd), i32> {
 }
 
 /// splice(2) without offsets.
-pub fn splice(from: RawFd, to: RawFd, n: usize, flags: u32) -> Given {
+pub fn splice(from: RawFd, to: RawFd, n: usize, flags: u32) -> SyscallReturn {
     let null = std::ptr::null_mut();
     // SAFETY: null says that there are no offsets.
-    given(unsafe { libc::splice(from, null, to, null, n, flags) })
+    returned(unsafe { libc::splice(from, null, to, null, n, flags) })
 }
 
 /// sendfile(2) from an offset.
-pub fn send_file(to: RawFd, from: RawFd, offset: i64, n: usize) -> Given {
+pub fn send_file(to: RawFd, from: RawFd, offset: i64, n: usize) -> SyscallReturn {
     let mut offset: libc::off_t = offset;
     // SAFETY: the kernel reads and writes one offset.
-    given(unsafe { libc::sendfile(to, from, &raw mut offset, n) })
+    returned(unsafe { libc::sendfile(to, from, &raw mut offset, n) })
 }
 
-/// A file of zeros, so many bytes long, that lies nowhere.
-pub fn zeros(len: i64) -> Result<OwnedFd, i32> {
+/// An anonymous file of `len` zero bytes (`memfd_create(2)`).
+pub fn file_of_zeros(len: i64) -> Result<OwnedFd, i32> {
     // SAFETY: the kernel reads the name, which ends with a zero; the descriptor is ours.
     unsafe {
         let made = descriptor(libc::memfd_create(c"script".as_ptr(), 0))?;
-        small(libc::ftruncate(made.as_raw_fd(), len))?;
+        returned_int(libc::ftruncate(made.as_raw_fd(), len))?;
         Ok(made)
     }
 }
@@ -158,9 +160,9 @@ pub fn real_time() -> u64 {
     at.tv_sec.cast_unsigned() * 1_000_000_000 + at.tv_nsec.cast_unsigned()
 }
 
-/// A new descriptor; 0 when it is made.
+/// The descriptor that a call returned.
 fn descriptor(code: libc::c_int) -> Result<OwnedFd, i32> {
-    let fd = small(code)?;
+    let fd = returned_int(code)?;
     // SAFETY: the descriptor was just made and belongs to nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(RawFd::try_from(fd).expect("a descriptor")) })
 }
@@ -171,7 +173,7 @@ pub fn socket(domain: i32, kind: i32, protocol: i32) -> Result<OwnedFd, i32> {
     descriptor(unsafe { libc::socket(domain, kind, protocol) })
 }
 
-/// accept4(2) that does not ask who it is.
+/// accept4(2) without the address of the peer.
 pub fn accept(fd: RawFd, flags: i32) -> Result<OwnedFd, i32> {
     // SAFETY: null says that no address is wanted.
     descriptor(unsafe { libc::accept4(fd, std::ptr::null_mut(), std::ptr::null_mut(), flags) })
@@ -184,99 +186,99 @@ pub fn epoll() -> Result<OwnedFd, i32> {
 }
 
 /// bind(2).
-pub fn bind(fd: RawFd, at: &Address) -> Given {
+pub fn bind(fd: RawFd, at: &Address) -> SyscallReturn {
     // SAFETY: the kernel reads `len` bytes, which the address has.
-    small(unsafe { libc::bind(fd, at.bytes.as_ptr().cast(), at.len) })
+    returned_int(unsafe { libc::bind(fd, at.bytes.as_ptr().cast(), at.len) })
 }
 
 /// connect(2).
-pub fn connect(fd: RawFd, to: &Address) -> Given {
+pub fn connect(fd: RawFd, to: &Address) -> SyscallReturn {
     // SAFETY: the kernel reads `len` bytes, which the address has.
-    small(unsafe { libc::connect(fd, to.bytes.as_ptr().cast(), to.len) })
+    returned_int(unsafe { libc::connect(fd, to.bytes.as_ptr().cast(), to.len) })
 }
 
 /// getsockname(2) or getpeername(2).
-pub fn name(fd: RawFd, peer: bool) -> Result<Option<SocketAddr>, i32> {
+pub fn socket_address(fd: RawFd, peer: bool) -> Result<Option<SocketAddr>, i32> {
     let mut bytes = [0; 28];
     let mut len: libc::socklen_t = 28;
     let at = bytes.as_mut_ptr().cast();
     // SAFETY: the kernel writes at most `len` bytes of the array.
-    small(unsafe {
+    returned_int(unsafe {
         if peer { libc::getpeername(fd, at, &raw mut len) } else { libc::getsockname(fd, at, &raw mut len) }
     })?;
     Ok(Address::from_bytes(&bytes))
 }
 
 /// listen(2).
-pub fn listen(fd: RawFd, backlog: i32) -> Given {
+pub fn listen(fd: RawFd, backlog: i32) -> SyscallReturn {
     // SAFETY: takes numbers.
-    small(unsafe { libc::listen(fd, backlog) })
+    returned_int(unsafe { libc::listen(fd, backlog) })
 }
 
 /// shutdown(2).
-pub fn shutdown(fd: RawFd, how: i32) -> Given {
+pub fn shutdown(fd: RawFd, how: i32) -> SyscallReturn {
     // SAFETY: takes numbers.
-    small(unsafe { libc::shutdown(fd, how) })
+    returned_int(unsafe { libc::shutdown(fd, how) })
 }
 
 /// close(2).
-pub fn close(fd: OwnedFd) -> Given {
+pub fn close(fd: OwnedFd) -> SyscallReturn {
     // SAFETY: the descriptor is given up to this call.
-    small(unsafe { libc::close(fd.into_raw_fd()) })
+    returned_int(unsafe { libc::close(fd.into_raw_fd()) })
 }
 
 /// fcntl(2) with a number.
-pub fn fcntl(fd: RawFd, command: i32, argument: i32) -> Given {
+pub fn fcntl(fd: RawFd, command: i32, argument: i32) -> SyscallReturn {
     // SAFETY: F_GETFL and F_SETFL, the only commands that callers use, take numbers.
-    small(unsafe { libc::fcntl(fd, command, argument) })
+    returned_int(unsafe { libc::fcntl(fd, command, argument) })
 }
 
 /// ioctl(2) of a request that writes one int.
-pub fn ask(fd: RawFd, request: libc::c_ulong) -> Result<i64, i32> {
+pub fn ioctl_read_int(fd: RawFd, request: libc::c_ulong) -> Result<i64, i32> {
     let mut n: libc::c_int = 0;
     // SAFETY: the requests that callers use write one int.
-    small(unsafe { libc::ioctl(fd, request, &raw mut n) })?;
+    returned_int(unsafe { libc::ioctl(fd, request, &raw mut n) })?;
     Ok(n.into())
 }
 
 /// setsockopt(2).
-pub fn set(fd: RawFd, level: i32, option: i32, value: &[u8]) -> Given {
+pub fn set(fd: RawFd, level: i32, option: i32, value: &[u8]) -> SyscallReturn {
     let len = libc::socklen_t::try_from(value.len()).expect("short options");
     // SAFETY: the kernel reads `len` bytes of the slice.
-    small(unsafe { libc::setsockopt(fd, level, option, value.as_ptr().cast(), len) })
+    returned_int(unsafe { libc::setsockopt(fd, level, option, value.as_ptr().cast(), len) })
 }
 
-/// getsockopt(2) into `buffer`; how much the kernel had to say.
+/// getsockopt(2) into `buffer`. Returns the length of the value.
 pub fn get(fd: RawFd, level: i32, option: i32, buffer: &mut [u8]) -> Result<usize, i32> {
     let mut len = libc::socklen_t::try_from(buffer.len()).expect("short options");
     // SAFETY: the kernel writes at most `len` bytes into the slice.
-    small(unsafe { libc::getsockopt(fd, level, option, buffer.as_mut_ptr().cast(), &raw mut len) })?;
+    returned_int(unsafe { libc::getsockopt(fd, level, option, buffer.as_mut_ptr().cast(), &raw mut len) })?;
     Ok(len as usize)
 }
 
 /// read(2).
-pub fn read(fd: RawFd, into: &mut [u8]) -> Given {
+pub fn read(fd: RawFd, into: &mut [u8]) -> SyscallReturn {
     // SAFETY: the kernel writes at most the length of the slice.
-    given(unsafe { libc::read(fd, into.as_mut_ptr().cast(), into.len()) })
+    returned(unsafe { libc::read(fd, into.as_mut_ptr().cast(), into.len()) })
 }
 
 /// recv(2).
-pub fn receive(fd: RawFd, into: &mut [u8], flags: i32) -> Given {
+pub fn receive(fd: RawFd, into: &mut [u8], flags: i32) -> SyscallReturn {
     // SAFETY: the kernel writes at most the length of the slice.
-    given(unsafe { libc::recv(fd, into.as_mut_ptr().cast(), into.len(), flags) })
+    returned(unsafe { libc::recv(fd, into.as_mut_ptr().cast(), into.len(), flags) })
 }
 
 /// write(2).
-pub fn write(fd: RawFd, from: &[u8]) -> Given {
+pub fn write(fd: RawFd, from: &[u8]) -> SyscallReturn {
     // SAFETY: the kernel reads the slice.
-    given(unsafe { libc::write(fd, from.as_ptr().cast(), from.len()) })
+    returned(unsafe { libc::write(fd, from.as_ptr().cast(), from.len()) })
 }
 
-/// sendto(2), to nobody in particular when `to` is `None`.
-pub fn send(fd: RawFd, from: &[u8], flags: i32, to: Option<&Address>) -> Given {
+/// sendto(2), without an address if `to` is `None`.
+pub fn send(fd: RawFd, from: &[u8], flags: i32, to: Option<&Address>) -> SyscallReturn {
     let (at, len) = to.map_or((std::ptr::null(), 0), |to| (to.bytes.as_ptr().cast(), to.len));
     // SAFETY: the kernel reads the slice, and `len` bytes of the address, which is null when there is none.
-    given(unsafe { libc::sendto(fd, from.as_ptr().cast(), from.len(), flags, at, len) })
+    returned(unsafe { libc::sendto(fd, from.as_ptr().cast(), from.len(), flags, at, len) })
 }
 
 fn vector(parts: &mut [Vec<u8>]) -> Vec<libc::iovec> {
@@ -284,25 +286,25 @@ fn vector(parts: &mut [Vec<u8>]) -> Vec<libc::iovec> {
 }
 
 /// readv(2).
-pub fn read_vector(fd: RawFd, parts: &mut [Vec<u8>]) -> Given {
+pub fn read_vector(fd: RawFd, parts: &mut [Vec<u8>]) -> SyscallReturn {
     let made = vector(parts);
     let count = libc::c_int::try_from(made.len()).expect("few parts");
     // SAFETY: each part is a buffer of its length, and lives through the call.
-    given(unsafe { libc::readv(fd, made.as_ptr(), count) })
+    returned(unsafe { libc::readv(fd, made.as_ptr(), count) })
 }
 
 /// writev(2).
-pub fn write_vector(fd: RawFd, parts: &mut [Vec<u8>]) -> Given {
+pub fn write_vector(fd: RawFd, parts: &mut [Vec<u8>]) -> SyscallReturn {
     let made = vector(parts);
     let count = libc::c_int::try_from(made.len()).expect("few parts");
     // SAFETY: each part is a buffer of its length, and lives through the call.
-    given(unsafe { libc::writev(fd, made.as_ptr(), count) })
+    returned(unsafe { libc::writev(fd, made.as_ptr(), count) })
 }
 
 /// A control message: level, type, payload.
 pub type Control = (i32, i32, Vec<u8>);
 
-/// recvmsg(2) into `parts`; what it gave, its flags, and its control messages.
+/// recvmsg(2) into `parts`. Returns its result, the flags of the message, and its control messages.
 pub fn receive_message(
     fd: RawFd,
     parts: &mut [Vec<u8>],
@@ -317,7 +319,7 @@ pub fn receive_message(
     message.msg_control = space.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&space) as _;
     // SAFETY: the header points to buffers of the lengths that it says; all live through the call.
-    let n = given(unsafe { libc::recvmsg(fd, &raw mut message, flags) })?;
+    let n = returned(unsafe { libc::recvmsg(fd, &raw mut message, flags) })?;
     let mut found = Vec::new();
     // SAFETY: the kernel filled the space with whole control messages and said how much of it; the macros walk it.
     unsafe {
@@ -333,8 +335,8 @@ pub fn receive_message(
     Ok((n, message.msg_flags, found))
 }
 
-/// sendmsg(2) of `parts` without control messages, to nobody in particular when `to` is `None`.
-pub fn send_message(fd: RawFd, parts: &mut [Vec<u8>], flags: i32, to: Option<&Address>) -> Given {
+/// sendmsg(2) of `parts` without control messages, and without an address if `to` is `None`.
+pub fn send_message(fd: RawFd, parts: &mut [Vec<u8>], flags: i32, to: Option<&Address>) -> SyscallReturn {
     let mut made = vector(parts);
     // SAFETY: all zeroes are a valid msghdr.
     let mut message: libc::msghdr = unsafe { zeroed() };
@@ -346,50 +348,50 @@ pub fn send_message(fd: RawFd, parts: &mut [Vec<u8>], flags: i32, to: Option<&Ad
         message.msg_namelen = to.len;
     }
     // SAFETY: the header points to buffers of the lengths that it says; all live through the call.
-    given(unsafe { libc::sendmsg(fd, &raw const message, flags) })
+    returned(unsafe { libc::sendmsg(fd, &raw const message, flags) })
 }
 
-/// poll(2): descriptors and events; gives the number and fills in what happened.
-pub fn poll(of: &[(RawFd, i16)], timeout_ms: i32, happened: &mut Vec<i16>) -> Given {
+/// poll(2) of pairs of descriptor and events. Writes the events that have happened to `happened`.
+pub fn poll(of: &[(RawFd, i16)], timeout_ms: i32, happened: &mut Vec<i16>) -> SyscallReturn {
     let mut made: Vec<libc::pollfd> =
         of.iter().map(|&(fd, events)| libc::pollfd { fd, events, revents: 0 }).collect();
     // SAFETY: the kernel reads and writes as many entries as there are.
-    let n = small(unsafe { libc::poll(made.as_mut_ptr(), made.len() as libc::nfds_t, timeout_ms) })?;
+    let n = returned_int(unsafe { libc::poll(made.as_mut_ptr(), made.len() as libc::nfds_t, timeout_ms) })?;
     *happened = made.iter().map(|p| p.revents).collect();
     Ok(n)
 }
 
-/// `epoll_ctl(2)`; `data` comes back with events.
-pub fn epoll_ctl(epoll: RawFd, operation: i32, fd: RawFd, events: u32, data: u64) -> Given {
+/// `epoll_ctl(2)`. `data` is returned with the events.
+pub fn epoll_ctl(epoll: RawFd, operation: i32, fd: RawFd, events: u32, data: u64) -> SyscallReturn {
     let mut event = libc::epoll_event { events, u64: data };
     // SAFETY: the kernel reads one event.
-    small(unsafe { libc::epoll_ctl(epoll, operation, fd, &raw mut event) })
+    returned_int(unsafe { libc::epoll_ctl(epoll, operation, fd, &raw mut event) })
 }
 
-/// More descriptors than a script has.
+/// The maximum number of events of one call. A script has fewer descriptors.
 const MOST_EVENTS: i32 = 4096;
 
 /// `epoll_wait(2)` for at most `most` events.
-pub fn epoll_wait(epoll: RawFd, most: i32, timeout_ms: i32, events: &mut Vec<u32>) -> Given {
-    // The kernel refuses zero and less, so that nothing is written then.
+pub fn epoll_wait(epoll: RawFd, most: i32, timeout_ms: i32, events: &mut Vec<u32>) -> SyscallReturn {
+    // For 0 and negative numbers the kernel returns EINVAL and writes nothing.
     let most = most.min(MOST_EVENTS);
     let mut made = vec![libc::epoll_event { events: 0, u64: 0 }; usize::try_from(most).unwrap_or(0)];
     // SAFETY: the kernel writes at most `most` events, for which there is room.
-    let n = small(unsafe { libc::epoll_wait(epoll, made.as_mut_ptr(), most, timeout_ms) })?;
+    let n = returned_int(unsafe { libc::epoll_wait(epoll, made.as_mut_ptr(), most, timeout_ms) })?;
     events.extend(made.iter().take(usize::try_from(n).unwrap_or(0)).map(|e| e.events));
     Ok(n)
 }
 
 /// `CLOCK_MONOTONIC`, in nanoseconds.
-pub fn now() -> u64 {
+pub fn monotonic() -> u64 {
     let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one timespec.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut at) };
     at.tv_sec.cast_unsigned() * 1_000_000_000 + at.tv_nsec.cast_unsigned()
 }
 
-/// Waits until one of two descriptors is readable, at most so many nanoseconds.
-pub fn wait(a: BorrowedFd, b: BorrowedFd, ns: u64) {
+/// Waits until one of two descriptors is readable, for at most `ns` nanoseconds.
+pub fn wait_readable(a: BorrowedFd, b: BorrowedFd, ns: u64) {
     let watch = |fd: BorrowedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let mut both = [watch(a), watch(b)];
     let most = libc::timespec {
@@ -400,27 +402,30 @@ pub fn wait(a: BorrowedFd, b: BorrowedFd, ns: u64) {
     unsafe { libc::ppoll(both.as_mut_ptr(), 2, &raw const most, std::ptr::null()) };
 }
 
-/// Lets other threads run.
-pub fn step_aside() {
+/// `sched_yield(2)`.
+pub fn yield_processor() {
     // SAFETY: takes nothing.
     unsafe { libc::sched_yield() };
 }
 
-/// The calling thread's number.
-pub fn thread() -> i32 {
+/// The id of the calling thread (gettid(2)).
+pub fn thread_id() -> i32 {
     // SAFETY: takes nothing.
     unsafe { libc::gettid() }
 }
 
-/// Bounds what memory this process and its threads may take; beyond, an allocation ends the process.
+/// Limits the address space of this process (`RLIMIT_AS`). A larger allocation fails, which ends the process.
 pub fn limit_memory(bytes: u64) {
     let most = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
     // SAFETY: the kernel reads one rlimit.
     unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const most) };
 }
 
-/// Timers of this thread without slack, and, where that is allowed, before every ordinary process.
-pub fn urgent() -> io::Result<()> {
+/// Sets the timer slack of this thread to 1 ns and gives it real-time priority (`SCHED_FIFO`).
+///
+/// # Errors
+/// The process has no permission for real-time priority.
+pub fn use_real_time_priority() -> io::Result<()> {
     let priority = libc::sched_param { sched_priority: 20 };
     // SAFETY: prctl takes numbers here; sched_setscheduler reads one sched_param of the calling thread.
     let code = unsafe {
@@ -430,9 +435,9 @@ pub fn urgent() -> io::Result<()> {
     if code < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// A TUN device of this name, whose packets come and go with a `virtio_net_hdr` of 10 bytes before them; it takes
-/// super-segments, like an Ethernet card, unless `whole` is false.
-pub fn tun(name: &str, whole: bool) -> io::Result<OwnedFd> {
+/// Creates a TUN device. Each packet has a `virtio_net_hdr` of 10 bytes before it. With `super_segments` the device accepts
+/// super-segments, like an Ethernet card with TSO.
+pub fn tun(name: &str, super_segments: bool) -> io::Result<OwnedFd> {
     // include/uapi/linux/if_tun.h
     const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
     const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
@@ -448,10 +453,10 @@ pub fn tun(name: &str, whole: bool) -> io::Result<OwnedFd> {
     request.ifr_ifru.ifru_flags = u16::try_from(flags).expect("16 bits").cast_signed();
     // SAFETY: the first request reads and writes the ifreq; the second takes a number.
     unsafe {
-        small(libc::ioctl(device.as_raw_fd(), TUNSETIFF, &raw mut request))
+        returned_int(libc::ioctl(device.as_raw_fd(), TUNSETIFF, &raw mut request))
             .and_then(|_| {
-                let offload = if whole { CSUM | TSO4_TSO6_ECN } else { CSUM };
-                small(libc::ioctl(device.as_raw_fd(), TUNSETOFFLOAD, offload))
+                let offload = if super_segments { CSUM | TSO4_TSO6_ECN } else { CSUM };
+                returned_int(libc::ioctl(device.as_raw_fd(), TUNSETOFFLOAD, offload))
             })
             .map_err(io::Error::from_raw_os_error)?;
     }
@@ -459,4 +464,62 @@ pub fn tun(name: &str, whole: bool) -> io::Result<OwnedFd> {
     let flags = i32::try_from(flags).expect("flags") | libc::O_NONBLOCK;
     fcntl(device.as_raw_fd(), libc::F_SETFL, flags).map_err(io::Error::from_raw_os_error)?;
     Ok(device.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn addresses_have_the_layout_of_the_kernel() {
+        // struct sockaddr_in: family (AF_INET 2, byte order of the machine), port and address in network byte order.
+        let v4 = Address::of("192.0.2.1:8080".parse().unwrap());
+        assert_eq!((v4.len, &v4.bytes[2..8]), (16, &[0x1f, 0x90, 192, 0, 2, 1][..]));
+        assert_eq!(v4.bytes[..2], 2_u16.to_ne_bytes());
+        // struct sockaddr_in6: family (AF_INET6 10), port, flow information (32 bits), address, scope.
+        let v6 = Address::of("[2001:db8::1]:80".parse().unwrap());
+        assert_eq!((v6.len, &v6.bytes[2..12]), (28, &[0, 80, 0, 0, 0, 0, 0x20, 0x01, 0x0d, 0xb8][..]));
+        assert_eq!(v6.bytes[..2], 10_u16.to_ne_bytes());
+        assert_eq!(Address::from_bytes(&v6.bytes), Some("[2001:db8::1]:80".parse().unwrap()));
+        assert_eq!(Address::from_bytes(&v4.bytes), Some("192.0.2.1:8080".parse().unwrap()));
+        assert_eq!(Address::from_bytes(&Address::unspecified().bytes), None);
+    }
+
+    #[test]
+    fn a_call_returns_a_number_or_the_errno() {
+        let (ours, peer) = UnixStream::pair().unwrap();
+        assert_eq!(write(ours.as_raw_fd(), &[0; 5]), Ok(5));
+        assert_eq!(ioctl_read_int(peer.as_raw_fd(), libc::FIONREAD), Ok(5));
+        assert_eq!(read(peer.as_raw_fd(), &mut [0; 10]), Ok(5));
+        // EBADF is 9, EFAULT 14 (asm-generic/errno-base.h).
+        assert_eq!(read(-1, &mut [0; 10]), Err(9));
+        assert_eq!(with_null(NullCall::Write(ours.as_raw_fd(), 10)), Err(14));
+        assert_eq!(close(ours.into()), Ok(0));
+    }
+
+    #[test]
+    fn vectors_are_gathered_and_scattered() {
+        let (ours, peer) = UnixStream::pair().unwrap();
+        assert_eq!(write_vector(ours.as_raw_fd(), &mut [vec![1, 2], vec![3]]), Ok(3));
+        let mut parts = [vec![0; 1], vec![0; 5]];
+        assert_eq!(read_vector(peer.as_raw_fd(), &mut parts), Ok(3));
+        assert_eq!(parts, [vec![1], vec![2, 3, 0, 0, 0]]);
+        assert_eq!(send_message(ours.as_raw_fd(), &mut [vec![7; 4]], 0, None), Ok(4));
+        let (n, flags, control) = receive_message(peer.as_raw_fd(), &mut [vec![0; 9]], 0).unwrap();
+        assert_eq!((n, flags, control.len()), (4, 0, 0));
+    }
+
+    #[test]
+    fn a_file_of_zeros_has_its_length_and_poll_reports_what_is_ready() {
+        let file = file_of_zeros(3).unwrap();
+        let mut bytes = [9; 5];
+        assert_eq!(read(file.as_raw_fd(), &mut bytes), Ok(3));
+        assert_eq!(bytes, [0, 0, 0, 9, 9]);
+        let (ours, _peer) = UnixStream::pair().unwrap();
+        let mut happened = Vec::new();
+        // POLLIN is 1, POLLOUT 4.
+        assert_eq!(poll(&[(ours.as_raw_fd(), 1 | 4)], 0, &mut happened), Ok(1));
+        assert_eq!(happened, [4]);
+    }
 }

@@ -1,6 +1,6 @@
-//! `struct tcp_info` of include/uapi/linux/tcp.h, which only grows: the place of each field.
+//! The layout of `struct tcp_info` (include/uapi/linux/tcp.h). New kernels only append fields.
 
-/// Name, offset, bytes.
+/// Name, offset and size in bytes of each field.
 const FIELDS: &[(&str, usize, usize)] = &[
     ("tcpi_state", 0, 1),
     ("tcpi_ca_state", 1, 1),
@@ -61,7 +61,7 @@ const FIELDS: &[(&str, usize, usize)] = &[
     ("tcpi_total_rto_time", 244, 4),
 ];
 
-/// A field of whole bytes.
+/// A field that consists of whole bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Field {
     at: usize,
@@ -69,7 +69,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// The field called `name` (`tcpi_rtt`), for constants: a name that is not in the table does not compile there.
+    /// The field `name`, for example `tcpi_rtt`. In a constant an unknown name is a compile-time error.
     pub const fn named(name: &str) -> Field {
         let mut row = 0;
         while row < FIELDS.len() {
@@ -81,7 +81,7 @@ impl Field {
         panic!("struct tcp_info has no such field")
     }
 
-    /// Its value in an answer of the kernel; `None` when the answer is too short to have it.
+    /// The value of the field in an answer of the kernel; `None` if the answer is too short.
     pub fn of(self, info: &[u8]) -> Option<u64> {
         let mut wide = [0; 8];
         wide[..self.len].copy_from_slice(info.get(self.at..self.at + self.len)?);
@@ -103,10 +103,10 @@ const fn same(a: &[u8], b: &[u8]) -> bool {
     true
 }
 
-/// Bytes of the structure.
-const WHOLE: usize = 248;
+/// The size of the structure in bytes.
+const SIZE: usize = 248;
 
-/// The value of a name in an answer of the kernel; `None` when the answer is too short to have it.
+/// The value of the field `name` in an answer of the kernel; `None` if the answer is too short or the name is unknown.
 pub fn field(info: &[u8], name: &str) -> Option<i64> {
     match name {
         "tcpi_snd_wscale" => return Some((*info.get(6)? & 0xf).into()),
@@ -119,14 +119,14 @@ pub fn field(info: &[u8], name: &str) -> Option<i64> {
     Field { at, len }.of(info).map(u64::cast_signed)
 }
 
-/// The structure with what `look` knows; the rest is zero.
-pub fn tcp_info(look: impl Fn(&str) -> Option<i64>) -> Vec<u8> {
-    let mut bytes = vec![0; WHOLE];
+/// The bytes of a structure with the values of `value_of`; unknown fields are 0.
+pub fn tcp_info(value_of: impl Fn(&str) -> Option<i64>) -> Vec<u8> {
+    let mut bytes = vec![0; SIZE];
     for &(name, at, len) in FIELDS {
-        let value = look(name).unwrap_or(0).to_le_bytes();
+        let value = value_of(name).unwrap_or(0).to_le_bytes();
         bytes[at..at + len].copy_from_slice(&value[..len]);
     }
-    let nibble = |name| u8::try_from(look(name).unwrap_or(0) & 0xf).expect("four bits");
+    let nibble = |name| u8::try_from(value_of(name).unwrap_or(0) & 0xf).expect("four bits");
     bytes[6] = nibble("tcpi_snd_wscale") | nibble("tcpi_rcv_wscale") << 4;
     bytes
 }

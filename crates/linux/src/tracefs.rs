@@ -1,7 +1,7 @@
-//! Records of the kernel's trace, read as they lie in the pages of its ring buffer: nothing is formatted, and instants are exact.
+//! Binary records of trace events from the pages of the kernel's trace buffer, with exact times.
 //!
-//! Where a field of an event stands is read from the event's own `format`, so that any kernel's record is understood. Pages and
-//! record headers are those of `include/linux/ring_buffer.h` and `kernel/trace/ring_buffer.c`, of a 64-bit kernel.
+//! The positions of the fields come from the `format` file of each event, so that records of any kernel can be read. The layout of pages
+//! and record headers is that of a 64-bit kernel (`include/linux/ring_buffer.h`, `kernel/trace/ring_buffer.c`).
 
 use std::fs;
 use std::io::{self, Read};
@@ -10,13 +10,14 @@ use std::path::Path;
 
 const HERE: &str = "/sys/kernel/tracing";
 const PAGE: usize = 4096;
-/// A page begins with its instant and how much of it is used (64 bits each).
+/// Bytes of the header of a page: the time of its first record and the used length (64 bits each).
 const HEADER: usize = 16;
-/// Of the second: the length; and that something before this page was lost (`RB_MISSED_EVENTS`).
+/// The bits of the length.
 const LENGTH: u64 = (1 << 20) - 1;
+/// The bit that is set if events before this page were lost (`RB_MISSED_EVENTS`).
 const MISSED: u64 = 1 << 31;
 
-/// A number in an event's record.
+/// A numeric field of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Field {
     at: usize,
@@ -29,7 +30,7 @@ impl Field {
         Field { at: offset, size }
     }
 
-    /// Its value in a record, as the machine has it; 0 where the record ends before it.
+    /// The value of the field in a record; 0 if the record is too short.
     pub fn of(self, record: &[u8]) -> u64 {
         let mut wide = [0; 8];
         if let Some(bytes) = record.get(self.at..self.at + self.size) {
@@ -38,30 +39,32 @@ impl Field {
         u64::from_ne_bytes(wide)
     }
 
-    /// The IPv4 address in it: four bytes, or those of a socket address, which begins with family and port.
+    /// The IPv4 address in the field: four bytes, or a socket address, which begins with family and port.
     pub fn address(self, record: &[u8]) -> [u8; 4] {
         let at = self.at + if self.size > 4 { 4 } else { 0 };
         record.get(at..at + 4).map_or([0; 4], |b| b.try_into().expect("4 bytes"))
     }
 }
 
-/// An event of the kernel, and where its fields stand.
+/// The format of the records of an event.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Format {
-    /// What its records begin with (16 bits).
+    /// The number of the event, with which its records begin (16 bits).
     pub id: u64,
     fields: Vec<(String, Field)>,
 }
 
 impl Format {
-    /// Of an event (`tcp/tcp_probe`); `None` when this kernel does not have it.
+    /// The format of an event such as `tcp/tcp_probe`; `None` if this kernel does not have the event.
     pub fn of(event: &str) -> io::Result<Option<Format>> {
         let path = format!("{HERE}/events/{event}/format");
         if !fs::exists(&path)? {
             return Ok(None);
         }
         let text = fs::read_to_string(path)?;
-        Format::parse(&text).map(Some).ok_or_else(|| io::Error::other(format!("the format of {event}")))
+        Format::parse(&text)
+            .map(Some)
+            .ok_or_else(|| io::Error::other(format!("the format of {event} cannot be parsed")))
     }
 
     fn parse(text: &str) -> Option<Format> {
@@ -80,7 +83,7 @@ impl Format {
         Some(Format { id, fields: text.lines().filter_map(field).collect() })
     }
 
-    /// A field by its name.
+    /// The field with this name.
     pub fn field(&self, name: &str) -> Option<Field> {
         self.fields.iter().find(|(known, _)| known == name).map(|(_, field)| *field)
     }
@@ -94,21 +97,21 @@ pub fn mount() -> io::Result<()> {
     crate::sys::mount("tracefs", HERE, "tracefs", 0)
 }
 
-/// Switches an event on.
+/// Enables an event.
 pub fn enable(event: &str) -> io::Result<()> {
     fs::write(format!("{HERE}/events/{event}/enable"), "1")
 }
 
-/// The ring buffer of the one processor that a guest has.
+/// The trace buffer of the first processor; a guest has only one.
 pub struct Pages {
     pipe: fs::File,
     page: Vec<u8>,
-    /// Something was lost, because nobody had read for too long.
+    /// Events were lost because the buffer was full.
     pub missed: bool,
 }
 
 impl Pages {
-    /// Opens it with room for so many kilobytes; instants are those of `CLOCK_MONOTONIC`.
+    /// Opens the buffer, with a size in kilobytes. The times of records are those of `CLOCK_MONOTONIC`.
     pub fn open(kilobytes: u32) -> io::Result<Pages> {
         fs::write(format!("{HERE}/trace_clock"), "mono")?;
         fs::write(format!("{HERE}/buffer_size_kb"), kilobytes.to_string())?;
@@ -117,7 +120,7 @@ impl Pages {
         Ok(Pages { pipe, page: vec![0; PAGE], missed: false })
     }
 
-    /// Hands over what was traced since the last time: instant and record.
+    /// Calls `each` with the time and the record of the events since the last call.
     pub fn drain(&mut self, mut each: impl FnMut(u64, &[u8])) {
         while let Ok(n @ HEADER..) = self.pipe.read(&mut self.page) {
             self.missed |= records(&self.page[..n], &mut each);
@@ -129,23 +132,23 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().expect("4 bytes")))
 }
 
-/// The records of a page; says whether something before them was lost.
+/// Calls `each` for the records of a page. Returns true if events before the page were lost.
 fn records(page: &[u8], each: &mut impl FnMut(u64, &[u8])) -> bool {
     let wide = |at: usize| u64::from_ne_bytes(page[at..at + 8].try_into().expect("8 bytes"));
     let (mut now, used) = (wide(0), wide(8));
     let end = page.len().min(HEADER + usize::try_from(used & LENGTH).expect("20 bits"));
     let data = &page[..end];
     let mut at = HEADER;
-    // A header: 5 bits of kind or length, 27 of nanoseconds since the record before.
+    // The header of a record: 5 bits of type or length, 27 bits of nanoseconds since the previous record.
     while let Some(header) = word(data, at) {
         let (kind, delta) = (header & 31, u64::from(header >> 5));
         let more = word(data, at + 4).unwrap_or(0);
         now += delta;
         match kind {
-            // Padding: to the end of the page, or as long as it says.
+            // Padding: to the end of the page, or of the given length.
             29 if delta == 0 => break,
             29 => at += 4 + more as usize,
-            // The upper bits of a long time, and a time as such.
+            // The upper bits of a long difference, and an absolute time.
             30 => {
                 now += u64::from(more) << 27;
                 at += 8;
@@ -193,7 +196,7 @@ mod tests {
             u64::from(u16::from_ne_bytes([16, 17]))
         );
         assert_eq!(format.field("saddr").expect("it is there").address(&record), [22, 23, 24, 25]);
-        // Behind family and port of a socket address.
+        // After the family and the port of a socket address.
         assert_eq!(format.field("daddr").expect("it is there").address(&record), [30, 31, 32, 33]);
         assert_eq!(format.field("nobody"), None);
         assert_eq!(format.field("sport").expect("it is there").of(&record[..17]), 0);
@@ -237,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_before_a_page_is_told_and_a_page_that_is_cut_short_ends() {
+    fn lost_events_before_a_page_are_reported_and_a_truncated_page_ends() {
         let mut seen = 0;
         assert!(records(&page(8 | MISSED, &[1, 5]), &mut |_, _: &[u8]| seen += 1));
         assert!(!records(&page(400, &[28, 5]), &mut |_, _: &[u8]| seen += 1));

@@ -116,3 +116,6 @@ pub fn apply(case: &Case, topology: &NetnsTopology, place: usize) -> Result<(), 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

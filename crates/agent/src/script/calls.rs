@@ -6,15 +6,15 @@ use super::arguments::{
 };
 use super::names::{error, number, word};
 use std::os::fd::{OwnedFd, RawFd};
-use tcpassay_linux::syscall::{self, Address, Given};
+use tcpassay_linux::syscall::{self, Address, SyscallReturn};
 use tcpassay_script::ast::{Expr, Syscall};
 use tcpassay_script::run::{ScriptError, SyscallResult};
 
-pub(super) fn answered(given: Given) -> SyscallResult {
-    given.map_or_else(|errno| SyscallResult::Error(error(errno)), SyscallResult::Done)
+pub(super) fn answered(result: SyscallReturn) -> SyscallResult {
+    result.map_or_else(|errno| SyscallResult::Error(error(errno)), SyscallResult::Done)
 }
 
-fn job(make: impl FnOnce() -> Given + Send + 'static) -> Job {
+fn job(make: impl FnOnce() -> SyscallReturn + Send + 'static) -> Job {
     Box::new(|| Returned { answer: Ok(answered(make())), made: None })
 }
 
@@ -34,19 +34,19 @@ fn null(e: Option<&Expr>) -> bool {
 fn with_null(call: &Syscall, fd: RawFd, at: &SocketEnvironment) -> Result<Job, ScriptError> {
     let args = &call.args;
     let made = match call.name.as_str() {
-        "read" => syscall::Null::Read(fd, length(args, 2)?),
-        "recv" | "recvfrom" => syscall::Null::Receive(fd, length(args, 2)?, flags(args, 3)?),
-        "write" => syscall::Null::Write(fd, length(args, 2)?),
+        "read" => syscall::NullCall::Read(fd, length(args, 2)?),
+        "recv" | "recvfrom" => syscall::NullCall::Receive(fd, length(args, 2)?, flags(args, 3)?),
+        "write" => syscall::NullCall::Write(fd, length(args, 2)?),
         "send" | "sendto" => {
             let flags = flags(args, 3)?;
             let to = (flags & libc::MSG_FASTOPEN != 0).then(|| Address::of(at.remote));
-            syscall::Null::Send(fd, length(args, 2)?, flags | libc::MSG_NOSIGNAL, to)
+            syscall::NullCall::Send(fd, length(args, 2)?, flags | libc::MSG_NOSIGNAL, to)
         }
-        "bind" => syscall::Null::Bind(fd),
-        "connect" => syscall::Null::Connect(fd),
-        "setsockopt" => syscall::Null::Set(fd, short(args, 1)?, short(args, 2)?),
-        "getsockopt" => syscall::Null::Get(fd, short(args, 1)?, short(args, 2)?),
-        "getsockname" | "getpeername" => syscall::Null::Name(fd, call.name == "getpeername"),
+        "bind" => syscall::NullCall::Bind(fd),
+        "connect" => syscall::NullCall::Connect(fd),
+        "setsockopt" => syscall::NullCall::Set(fd, short(args, 1)?, short(args, 2)?),
+        "getsockopt" => syscall::NullCall::Get(fd, short(args, 1)?, short(args, 2)?),
+        "getsockname" | "getpeername" => syscall::NullCall::Name(fd, call.name == "getpeername"),
         other => return Err(ScriptError::Unsupported(format!("{other} with NULL"))),
     };
     Ok(job(move || syscall::with_null(made)))
@@ -110,7 +110,7 @@ pub fn prepare(
         }
         "recvmsg" => super::message::receive(fd()?, args, at)?,
         "splice" | "sendfile" => between(call, fd()?, live)?,
-        "open" => making(|| syscall::zeros(MAX_BUFFER)),
+        "open" => making(|| syscall::file_of_zeros(MAX_BUFFER)),
         "write" => {
             let (fd, from) = (fd()?, room(int(args, 2)?)?);
             job(move || syscall::write(fd, &from))
@@ -153,7 +153,7 @@ pub fn prepare(
         "epoll_wait" => epoll_wait(fd()?, args)?,
         "getsockname" | "getpeername" => {
             let (fd, peer) = (fd()?, call.name == "getpeername");
-            job(move || syscall::name(fd, peer).map(|_| 0))
+            job(move || syscall::socket_address(fd, peer).map(|_| 0))
         }
         other => return Err(ScriptError::Unsupported(format!("the system call `{other}`"))),
     })
@@ -278,7 +278,7 @@ fn ask(fd: RawFd, args: &[Expr]) -> Result<Job, ScriptError> {
     }
     let request = libc::c_ulong::try_from(request).or_else(|_| invalid("a negative request"))?;
     let want = word(args.get(2))?;
-    Ok(compared(move || match syscall::ask(fd, request) {
+    Ok(compared(move || match syscall::ioctl_read_int(fd, request) {
         Ok(n) => compare(want, n),
         Err(errno) => Ok(SyscallResult::Error(error(errno))),
     }))

@@ -95,7 +95,7 @@ impl Kernel {
             packet_timeout: if virtual_time { Dur::from_secs(130) } else { Dur::from_secs(5) },
             tun: None,
             worker: Worker::start()?,
-            started: syscall::now(),
+            started: syscall::monotonic(),
             host: HostSettings::default(),
             environment: SocketEnvironment {
                 domain: libc::AF_INET,
@@ -303,17 +303,19 @@ impl Kernel {
         match call.name.as_str() {
             "socket" => (self.socket_under_test, self.subject) = (SocketUnderTest::None, None),
             "listen" => {
-                let at =
-                    syscall::name(self.live(fd()?)?, false).ok().flatten().unwrap_or(self.environment.local);
+                let at = syscall::socket_address(self.live(fd()?)?, false)
+                    .ok()
+                    .flatten()
+                    .unwrap_or(self.environment.local);
                 self.socket_under_test =
                     SocketUnderTest::Listener(SocketAddr::new(self.environment.local.ip(), at.port()));
             }
             "connect" | "sendto" | "send" | "sendmsg" => {
                 let fast = calls::uses_fast_open(call);
                 if call.name == "connect" || fast {
-                    let fresh = syscall::name(self.live(fd()?)?, true).is_err();
+                    let fresh = syscall::socket_address(self.live(fd()?)?, true).is_err();
                     if fresh && self.subject != Some(fd()?) {
-                        let local = syscall::name(self.live(fd()?)?, false).ok().flatten();
+                        let local = syscall::socket_address(self.live(fd()?)?, false).ok().flatten();
                         let local = local.filter(|at| at.port() != 0 && !at.ip().is_unspecified());
                         let conn = self.connect_to(local, self.environment.remote);
                         self.socket_under_test = SocketUnderTest::Connection(conn);
@@ -369,7 +371,7 @@ impl Target for Kernel {
             // A previous script may have set it.
             let _ = std::fs::write("/sys/module/tcp_dctcp/parameters/dctcp_receiver", "0");
             // One microsecond before a tick, so that a timer of n ticks runs one microsecond late.
-            let now = syscall::now();
+            let now = syscall::monotonic();
             let start = (now / TICK + 3) * TICK - 1000;
             self.started = now;
             self.advance_to(Time::from_nanos(start - now));
@@ -377,15 +379,15 @@ impl Target for Kernel {
             // The packets that the kernel sends when the device comes up do not belong to the script.
             self.drain();
         } else {
-            self.started = syscall::now();
+            self.started = syscall::monotonic();
         }
         self.environment.began =
-            syscall::real_time().saturating_sub(syscall::now().saturating_sub(self.started));
+            syscall::real_time().saturating_sub(syscall::monotonic().saturating_sub(self.started));
         Ok(())
     }
 
     fn now(&self) -> Time {
-        Time::from_nanos(syscall::now().saturating_sub(self.started))
+        Time::from_nanos(syscall::monotonic().saturating_sub(self.started))
     }
 
     fn step(&mut self, until: Time) -> Step {
@@ -407,14 +409,14 @@ impl Target for Kernel {
                 return Step::Quiet;
             }
             let Some(tun) = &self.tun else { return Step::Quiet };
-            syscall::wait(tun.as_fd(), self.worker.bell(), (until - now).as_nanos());
+            syscall::wait_readable(tun.as_fd(), self.worker.bell(), (until - now).as_nanos());
         }
     }
 
     fn advance_to(&mut self, until: Time) {
         while self.now() < until {
             let left = (until - self.now()).as_nanos();
-            syscall::wait(self.worker.bell(), self.worker.bell(), left);
+            syscall::wait_readable(self.worker.bell(), self.worker.bell(), left);
         }
     }
 

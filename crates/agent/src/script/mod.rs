@@ -62,7 +62,7 @@ pub fn main(virtual_time: bool) -> Result<(), String> {
     }
     tcpassay_linux::sys::unshare_net().map_err(|e| format!("a network namespace: {e}"))?;
     // New threads inherit the priority.
-    let urgent = syscall::urgent();
+    let urgent = syscall::use_real_time_priority();
     if let (Err(e), false) = (&urgent, virtual_time) {
         return Err(format!("real-time priority: {e}"));
     }

@@ -29,7 +29,7 @@ impl Worker {
         let number = Arc::new(AtomicI32::new(0));
         let (flag, place) = (running.clone(), number.clone());
         std::thread::spawn(move || {
-            place.store(syscall::thread(), Ordering::SeqCst);
+            place.store(syscall::thread_id(), Ordering::SeqCst);
             for job in todo {
                 flag.store(true, Ordering::SeqCst);
                 let returned = job();
@@ -41,7 +41,7 @@ impl Worker {
             }
         });
         while number.load(Ordering::SeqCst) == 0 {
-            syscall::step_aside();
+            syscall::yield_processor();
         }
         Ok(Worker { jobs, results, bell, running, thread: number.load(Ordering::SeqCst) })
     }
@@ -61,7 +61,7 @@ impl Worker {
                     return Ok(self.returned());
                 }
             }
-            syscall::step_aside();
+            syscall::yield_processor();
         }
     }
 

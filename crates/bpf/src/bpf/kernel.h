@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What of the kernel's structures the programs here read: their own fields only, in any order. Each access is relocated
- * (CO-RE) to where the running kernel, which describes its types itself (BTF), has the field.
+ * The fields of kernel structures that the programs read. Their order does not matter: each access is relocated (CO-RE) to the offset
+ * in the running kernel, by the kernel's type information (BTF).
  */
 #ifndef TCPASSAY_KERNEL_H
 #define TCPASSAY_KERNEL_H

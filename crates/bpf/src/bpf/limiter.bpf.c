@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The step of a rate limiter: while more than a threshold waits in the queue of a device, what is to be sent is marked CE, or
- * the ACKs that come back are marked ECE ("Rethinking TCP test", Figures 2 and 3).
+ * The marking of a rate limiter: while the backlog of a device is above a threshold, outgoing packets get the CE mark, or
+ * incoming ACKs get the ECE flag ("Rethinking TCP test", Figures 2 and 3).
  *
- * Both programs read the backlog of the device's root queue discipline as it is: HTB and TBF add up what their leaves hold. A
- * packet finds it without itself, because clsact runs before the queue. A super-segment is one packet and is marked as a whole.
+ * Both programs read the present backlog of the device's root queue discipline; HTB and TBF include the backlog of their leaves. The
+ * backlog does not include the packet itself, because clsact runs before the queue. A super-segment is marked as a whole.
  */
 #include "kernel.h"
 #include <linux/pkt_cls.h>
@@ -29,13 +29,13 @@ struct sk_buff {
 
 void *bpf_cast_to_kern_ctx(void *) __ksym;
 
-/* What the program is told, and what it tells: one element. */
+/* The settings and the counters of the program; the map has one element. */
 struct limiter {
-	__u64 packets;   /* that it could have marked */
+	__u64 packets;   /* inspected */
 	__u64 marks;
 	__u32 threshold; /* bytes; above it packets are marked */
 	__u32 header;    /* bytes before the IP header */
-	__u32 flags;     /* the agent's own */
+	__u32 flags;     /* used by the agent only */
 	__u32 spare;
 };
 
@@ -73,13 +73,13 @@ int mark_data(struct __sk_buff *skb)
 	if (!limiter)
 		return TC_ACT_UNSPEC;
 	__sync_fetch_and_add(&limiter->packets, 1);
-	/* It leaves alone what is not IP, or not ECN-capable (RFC 3168). */
+	/* The helper does not change packets that are not IP or not ECN-capable (RFC 3168). */
 	if (above && bpf_skb_ecn_set_ce(skb))
 		__sync_fetch_and_add(&limiter->marks, 1);
 	return TC_ACT_UNSPEC;
 }
 
-/* Where the TCP header begins; 0 where there is none. */
+/* The offset of the TCP header; 0 if there is none. */
 static __always_inline __u32 tcp_at(struct __sk_buff *skb, __u32 header)
 {
 	__u8 first, protocol;
@@ -89,7 +89,7 @@ static __always_inline __u32 tcp_at(struct __sk_buff *skb, __u32 header)
 		if (bpf_skb_load_bytes(skb, header, &first, 1) || bpf_skb_load_bytes(skb, header + 9, &protocol, 1) ||
 		    bpf_skb_load_bytes(skb, header + 6, &fragment, 2))
 			return 0;
-		/* Only the first fragment has the header, and its checksum is of all of them. */
+		/* Only the first fragment has the header, whose checksum covers all fragments. */
 		if (protocol != TCP || (fragment & bpf_htons(0x3fff)))
 			return 0;
 		return header + (first & 0xf) * 4;
@@ -117,7 +117,7 @@ int mark_acks(struct __sk_buff *skb)
 	/* Data offset and flags: bytes 12 and 13 of the TCP header. */
 	if (!tcp || bpf_skb_load_bytes(skb, tcp + 12, before, 2))
 		return TC_ACT_UNSPEC;
-	/* On a SYN the bit is an offer of ECN. */
+	/* On a SYN the flag negotiates ECN. */
 	if ((before[1] & (FLAG_ACK | FLAG_SYN)) != FLAG_ACK)
 		return TC_ACT_UNSPEC;
 	__sync_fetch_and_add(&limiter->packets, 1);

@@ -1,40 +1,41 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A congestion controller without an opinion: it tells user space what happens to each connection, and does what user
- * space says.
+ * The data path of a congestion controller in user space: the program reports the events of each connection, and applies the
+ * decisions of user space.
  *
- * Up, by ring buffer: a record for each event of the interface of `cc` (src/record.rs mirrors the structure). Down, by map: the
- * newest Control of each connection, applied at the next ACK. What the kernel needs sooner than user space can answer is decided
- * here by fixed rules, each marked RULE, and holds until a Control arrives that knows of the event.
+ * Reports go through a ring buffer: a record for each event of the interface of `cc` (src/record.rs has the same structure). Decisions
+ * come through a map: the newest control of each connection, which is applied at the next ACK. If the kernel needs a value before
+ * user space can answer, a fixed rule determines it. Each such rule is marked RULE and holds until a control arrives that takes the
+ * event into account.
  *
- * Sources: the callbacks and their order, Linux net/ipv4/tcp_input.c (tcp_ack); recovery's window, RFC 9937 (PRR), since
- * a controller with cong_control gets none from the kernel; the pacing rate, tcp_update_pacing_rate of the same
- * file, for the same reason; the receiver's answer to marks, RFC 8257 section 3.2 and Linux net/ipv4/tcp_dctcp.h.
+ * Sources: the callbacks and their order, Linux net/ipv4/tcp_input.c (tcp_ack); the window in recovery, RFC 9937 (PRR), which
+ * the kernel does not compute for a controller with cong_control; the pacing rate, tcp_update_pacing_rate in the same
+ * file, for the same reason; the ACKs of the receiver to CE marks, RFC 8257 section 3.2 and Linux net/ipv4/tcp_dctcp.h.
  *
- * This file is GPL-2.0, other than the project: it calls functions that the kernel gives to GPL programs alone.
+ * Unlike the project, this file is GPL-2.0: it calls functions that the kernel offers to GPL programs only.
  */
 #include "tcp.h"
 
 char _license[] SEC("license") = "GPL";
 
-/* Whether the receiver answers each change of the CE mark at once, as DCTCP's does. The loader sets it. */
+/* The receiver acknowledges each change of the CE mark at once, as DCTCP does. The loader sets this value. */
 const volatile __u8 dctcp_echo = 0;
 
 enum kind { ESTABLISHED = 1, ACK, ENTER, LEAVE, TIMEOUT, RESUME, CLOSED };
 enum limited { BY_CWND, BY_APP, BY_RWND };
 enum {
-	F_MARKED = 1, /* ENTER: by a mark */
-	F_SPURIOUS = 2, /* LEAVE: it should never have begun */
-	F_AGAIN = 4, /* TIMEOUT: of the same data */
-	F_APP_LIMITED = 8, /* ACK: the rate sample */
+	F_MARKED = 1, /* ENTER: caused by a CE mark */
+	F_SPURIOUS = 2, /* LEAVE: the reduction was spurious */
+	F_AGAIN = 4, /* TIMEOUT: the same data timed out before */
+	F_APP_LIMITED = 8, /* ACK: the rate sample is application-limited */
 	F_LOCAL = 16, /* ENTER: the sender's own queue dropped */
 };
 
-/* One event. Windows and counts are in packets where not said otherwise, as the kernel counts. */
+/* An event. Windows and counts are in packets unless another unit is given. */
 struct record {
 	__u64 at; /* ns, CLOCK_MONOTONIC */
-	__u64 number; /* of the connection's events, from 1: a gap is what the ring had no room for */
-	__u64 answered; /* number of the event that the Control in force answers; 0 when none is */
+	__u64 number; /* of the event in its connection, from 1; numbers are missing if the ring was full */
+	__u64 answered; /* number of the event that the control in force answers; 0 without one */
 	__u64 sent; /* payload bytes sent so far, with retransmissions */
 	__u32 connection;
 	__u8 kind;
@@ -47,18 +48,18 @@ struct record {
 	__u32 flight; /* pipe of RFC 6675 */
 	__u32 outstanding; /* bytes: sent and not cumulatively acknowledged */
 	__u32 srtt; /* us */
-	__u32 min_rtt; /* us; all ones when none */
+	__u32 min_rtt; /* us; all ones without a sample */
 	__u32 round;
 	__u32 acked; /* bytes */
 	__u32 delivered;
 	__u32 lost;
 	__u32 marked;
-	__s32 rtt; /* us; negative when none */
+	__s32 rtt; /* us; negative without a sample */
 	__u32 rate_delivered; /* over rate_interval */
-	__s32 rate_interval; /* us; not positive when there is no sample */
+	__s32 rate_interval; /* us; not positive without a sample */
 	__u32 idle; /* ticks */
 	__u32 rto; /* ticks */
-	__u32 initial; /* window at the start */
+	__u32 initial; /* initial window */
 	__u32 ports; /* local, then remote */
 	__u32 local; /* IPv4 addresses, network order */
 	__u32 remote;
@@ -66,12 +67,12 @@ struct record {
 };
 
 struct control {
-	__u64 answers; /* the newest event that it knows of */
-	__u64 pacing; /* bytes/s; 0 leaves it to the kernel's rule */
+	__u64 answers; /* number of the newest event that it takes into account */
+	__u64 pacing; /* bytes/s; 0 for the kernel's rule */
 	__u32 cwnd;
 	__u32 ssthresh;
-	__u32 on_loss; /* ssthresh, should a loss be found now */
-	__u32 on_mark; /* ssthresh, should a mark arrive now */
+	__u32 on_loss; /* ssthresh if a loss is detected now */
+	__u32 on_mark; /* ssthresh if a CE mark is reported now */
 };
 
 struct {
@@ -86,25 +87,25 @@ struct {
 	__type(value, struct control);
 } controls SEC(".maps");
 
-/* For the loader to read. */
+/* Counters, which the loader reads. */
 struct {
-	__u64 missed; /* records for which the ring had no room */
+	__u64 missed; /* records that were lost because the ring was full */
 	__u64 connections; /* so far */
 } counts;
 
-/* What is kept in the socket (icsk_ca_priv, 104 bytes). */
+/* The state in the socket (icsk_ca_priv, 104 bytes). */
 struct connection {
-	__u64 number; /* of events told */
-	__u64 barrier; /* a Control that does not know of this event is out of date */
+	__u64 number; /* of the last event */
+	__u64 barrier; /* a control that does not take this event into account is outdated */
 	__u64 answered;
-	__u32 id; /* from 1; 0 before the handshake is over, when the kernel calls already */
+	__u32 id; /* from 1; 0 during the handshake, when the kernel already calls the program */
 	__u32 initial;
-	__u32 una, delivered, delivered_ce, lost; /* as the last ACK left them */
+	__u32 una, delivered, delivered_ce, lost; /* after the last ACK */
 	__u32 round, round_edge;
 	__u32 prr_delivered;
-	__u32 rcv_nxt; /* before the segment at hand */
-	__u8 ece; /* the ACK at hand has ECE */
-	__u8 undone; /* the recovery at hand is taken back */
+	__u32 rcv_nxt; /* before the present segment */
+	__u8 ece; /* the present ACK has the ECE flag */
+	__u8 undone; /* the present recovery is undone */
 	__u8 ce; /* the last segment received had CE */
 };
 
@@ -113,7 +114,7 @@ static __always_inline struct connection *connection(struct sock *sk)
 	return (void *)((struct inet_connection_sock *)sk)->icsk_ca_priv;
 }
 
-/* The newest that user space said of the connection. */
+/* The newest control of the connection. */
 static __always_inline struct control *control_of(const struct connection *c)
 {
 	__u32 id = c->id;
@@ -136,8 +137,8 @@ static __always_inline bool reducing(__u8 state)
 	return state == TCP_CA_CWR || state == TCP_CA_Recovery;
 }
 
-/* A record with all that every event has; nothing before the connection is up, and when the ring is full (counted). Events that the kernel has answered by a
- * RULE are a barrier for Controls that do not know of them. */
+/* A record with the fields that all events have; NULL before the connection is established, or if the ring is full (which is counted).
+ * An event that the program has handled by a RULE is a barrier for controls that do not take it into account. */
 static __always_inline struct record *begin(struct sock *sk, enum kind kind, __u8 state, bool barrier)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
@@ -239,7 +240,7 @@ __u32 BPF_PROG(ta_ssthresh, struct sock *sk)
 	struct control *control = control_of(c);
 	__u32 half = tp->snd_cwnd >> 1;
 
-	/* RULE: what the controller said that it would reduce to; half the window when it has not spoken. */
+	/* RULE: the reduced window that the controller has announced; half of the window without a control. */
 	if (!control)
 		return half > 2 ? half : 2;
 	return c->ece && !tp->lost_out ? control->on_mark : control->on_loss;
@@ -252,7 +253,7 @@ __u32 BPF_PROG(ta_undo_cwnd, struct sock *sk)
 	struct connection *c = connection(sk);
 
 	if (state(sk) > TCP_CA_Disorder) {
-		/* The kernel leaves the recovery next. */
+		/* The kernel then leaves the recovery. */
 		c->undone = 1;
 	} else {
 		struct record *r = begin(sk, LEAVE, state(sk), true);
@@ -274,7 +275,7 @@ void BPF_PROG(ta_set_state, struct sock *sk, __u8 new_state)
 	struct record *r;
 
 	if (new_state == TCP_CA_Loss) {
-		/* RULE: one packet, as the kernel has set it (RFC 5681). */
+		/* RULE: one packet, which the kernel has already set (RFC 5681). */
 		c->undone = 0;
 		r = begin(sk, TIMEOUT, new_state, true);
 		if (r && ((struct inet_connection_sock *)sk)->icsk_retransmits)
@@ -291,7 +292,7 @@ void BPF_PROG(ta_set_state, struct sock *sk, __u8 new_state)
 			r->flags = c->ece ? F_MARKED : F_LOCAL;
 		end(r);
 	} else if (old > TCP_CA_Disorder) {
-		/* RULE: recovery ends with ssthresh, unless it was taken back (tcp_end_cwnd_reduction). */
+		/* RULE: at the end of a recovery the window is ssthresh, unless the recovery was undone (tcp_end_cwnd_reduction). */
 		if (reducing(old) && !c->undone)
 			tp->snd_cwnd = tp->snd_ssthresh;
 		r = begin(sk, LEAVE, new_state, true);
@@ -302,7 +303,7 @@ void BPF_PROG(ta_set_state, struct sock *sk, __u8 new_state)
 	}
 }
 
-/* After more than an RTO without sending. */
+/* Sending resumes after an idle time of more than an RTO. */
 static __always_inline void resume(struct sock *sk)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
@@ -319,7 +320,7 @@ static __always_inline void resume(struct sock *sk)
 		r->rto = rto;
 	}
 	end(r);
-	/* RULE: the restart window, and three quarters of the old one kept in ssthresh (RFC 5681 section 4.1, RFC 2861). */
+	/* RULE: the restart window; ssthresh is at least three quarters of the old window (RFC 5681 section 4.1, RFC 2861). */
 	if (tp->snd_cwnd > c->initial) {
 		kept = tp->snd_cwnd - (tp->snd_cwnd >> 2);
 		if (tp->snd_ssthresh < kept)
@@ -328,7 +329,7 @@ static __always_inline void resume(struct sock *sk)
 	}
 }
 
-/* The echo of the last segments' mark, in ACKs from now on. */
+/* Sets the ECE flag of the following ACKs by the CE mark of the last segments. */
 static __always_inline void echo(struct tcp_sock *tp, __u8 ce)
 {
 	if (ce)
@@ -350,7 +351,7 @@ void BPF_PROG(ta_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	if (!dctcp_echo || !(ce || event == CA_EVENT_ECN_NO_CE))
 		return;
 	if (c->ce != ce) {
-		/* What was received before has the other mark: acknowledged first, and this at once. */
+		/* The segments before have the other mark: the receiver first acknowledges them, and then this segment at once. */
 		if (icsk->icsk_ack.pending & ICSK_ACK_TIMER) {
 			echo(tp, c->ce);
 			bpf_tcp_send_ack(tp, c->rcv_nxt);
@@ -368,7 +369,7 @@ void BPF_PROG(ta_in_ack_event, struct sock *sk, __u32 flags)
 	connection(sk)->ece = flags & CA_ACK_ECE ? 1 : 0;
 }
 
-/* RFC 9937: the window of the recovery at hand. `delivered` and `lost` are this ACK's. */
+/* RFC 9937: the window in the present recovery. `delivered` and `lost` are the counts of this ACK. */
 static __always_inline void reduce(struct tcp_sock *tp, struct connection *c, __u32 delivered, __u32 lost, bool advanced)
 {
 	__u32 pipe = flight(tp), prior = tp->prior_cwnd;
@@ -383,20 +384,20 @@ static __always_inline void reduce(struct tcp_sock *tp, struct connection *c, __
 		send = c->prr_delivered - tp->prr_out;
 		if (send < (__s32)delivered)
 			send = delivered;
-		/* The cumulative point moved and nothing more is lost: slow start up to ssthresh. */
+		/* The ACK advances snd_una and no packet is newly lost: slow start up to ssthresh. */
 		if (advanced && !lost)
 			send++;
 		if (send > (__s32)(tp->snd_ssthresh - pipe))
 			send = tp->snd_ssthresh - pipe;
 	}
-	/* The first retransmission goes out in any case. */
+	/* The window always permits the first retransmission. */
 	if (send < (tp->prr_out ? 0 : 1))
 		send = tp->prr_out ? 0 : 1;
 	tp->snd_cwnd = pipe + send > 0 ? pipe + send : 1;
 }
 
-/* The sender's own pacing rule: so many per cent of a window a round trip. It also sizes super-segments and the share
- * of the queue below (TSQ), which is why it is kept when nothing is paced. */
+/* The pacing rule of Linux: a percentage of the window per round trip. The rate also determines the size of super-segments and the limit
+ * of TCP small queues; therefore it is computed even without pacing. */
 static __always_inline void pace(struct sock *sk, struct tcp_sock *tp, __u64 asked)
 {
 	struct netns_ipv4 *ipv4 = &sk->__sk_common.skc_net.net->ipv4;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the shim reads of a TCP sender (Linux include/linux/tcp.h, include/net/tcp.h, include/net/inet_connection_sock.h): field
- * names are the kernel's, offsets come from the running one.
+ * The fields of a TCP sender that the shim reads (Linux include/linux/tcp.h, include/net/tcp.h, include/net/inet_connection_sock.h). The
+ * names are those of Linux; the offsets are those of the running kernel.
  */
 #ifndef TCPASSAY_TCP_H
 #define TCPASSAY_TCP_H
@@ -99,8 +99,8 @@ enum tcp_ca_event {
 	CA_EVENT_ECN_IS_CE,
 };
 
-/* Only what this shim fills in: libbpf finds the members by name, and what the kernel has besides stays empty. The loader writes the
- * first two, and so relies on their places here. */
+/* The members that the shim sets. libbpf finds them by name; other members of the kernel's structure stay empty. The loader writes the
+ * first two members and depends on their positions here. */
 struct tcp_congestion_ops {
 	char name[16];
 	__u32 flags;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The smallest controller that is all BPF: twenty packets, whatever happens. */
+/* A minimal controller in BPF: the window is always twenty packets. */
 #include "tcp.h"
 
 char _license[] SEC("license") = "GPL";
@@ -22,7 +22,7 @@ __u32 BPF_PROG(fixed_undo_cwnd, struct sock *sk)
 	return 20;
 }
 
-/* The old kind of section: it is given a link all the same. */
+/* The section `.struct_ops` (not `.struct_ops.link`): the loader sets the link flag itself. */
 SEC(".struct_ops")
 struct tcp_congestion_ops variable = {
 	.cong_control = (void *)fixed_cong_control,
