@@ -37,8 +37,10 @@ def why_not(results: Results, symptom: Symptom, experiment: Experiment, whole: T
     if experiment.trials.real_time:
         parts.append(f"time is real there, and the finding showed in none of {trials} repetitions")
     elif ran is not None and symptom.trace and ran.trace == symptom.trace:
+        now = sorted({one.severity for one in ran.effects if one.oracle == experiment.effect.oracle})
+        finds = f"reports it otherwise ({', '.join(now)})" if now else "finds nothing"
         parts.append(
-            f"with seed {symptom.seed} the run takes the same steps as the first time, but the oracle finds nothing"
+            f"with seed {symptom.seed} the run takes the same steps as the first time, but the oracle {finds}"
         )
     elif ran is not None and symptom.trace:
         parts.append(f"with seed {symptom.seed} the run takes other steps than the first time")

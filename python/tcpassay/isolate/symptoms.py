@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from tcpassay.common import common
 from tcpassay.errors import Place, UserError
@@ -14,6 +15,7 @@ from tcpassay.results import Results
 
 _SHOWN = 20
 """Findings that are listed where the user named one that there is not."""
+_RANK: Final = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def chosen(symptoms_: Sequence[Symptom], text: str, results: Results) -> tuple[S
 
 
 def by_effect(symptoms_: Iterable[Symptom]) -> dict[Effect, list[Symptom]]:
-    """The runs that show each effect: errors first, then what shows in the most runs, then what shows first."""
+    """The runs that show each effect: errors first, notes last; of these the most frequent first, then the earliest."""
     made: dict[Effect, list[Symptom]] = {}
     for symptom in symptoms_:
         for effect in sorted(symptom.effects):
@@ -105,7 +107,7 @@ def by_effect(symptoms_: Iterable[Symptom]) -> dict[Effect, list[Symptom]]:
         for effect, among in made.items()
     }
     ordered = sorted(
-        made.items(), key=lambda item: (item[0].severity != Severity.ERROR, -len(item[1]), first[item[0]])
+        made.items(), key=lambda item: (_RANK.index(item[0].severity), -len(item[1]), first[item[0]])
     )
     return dict(ordered)
 
