@@ -48,7 +48,6 @@ mod error;
 mod event;
 mod hystart_plus_plus;
 mod param_values;
-mod registry;
 mod rule;
 mod rules;
 mod windowed;
@@ -58,7 +57,6 @@ pub use controller::{Arithmetic, ByteCounting, Controller, HystartDetect, Hystar
 pub use error::BuildError;
 pub use event::{Ack, Cause, Control, Event, Limited, View};
 pub use param_values::ParamValues;
-pub use registry::{build, names, params};
 pub use rule::{ResetReason, WindowRule};
-pub use rules::{Cubic, Dctcp, LinuxCubic, ModifiedVegas, Reno, Vegas};
+pub use rules::{Cubic, Dctcp, LinuxCubic, ModifiedVegas, NAMES, Reno, Vegas, build, names, params};
 pub use windowed::Windowed;

@@ -18,16 +18,8 @@ const MKH: Substrates = Substrates::MKH;
 const MK: Substrates = Substrates::MK;
 const M: Substrates = Substrates::M;
 
-/// The controllers that [`tcpassay_cc::build`] makes.
-pub(crate) const CONTROLLERS: &[&str] = &["reno", "cubic", "dctcp", "vegas", "mvegas"];
-
-/// Those, and the controllers of Linux (`net/ipv4/tcp_*.c`), for the substrates that have them.
-const KNOWN: &[&str] = &[
-    "reno",
-    "cubic",
-    "dctcp",
-    "vegas",
-    "mvegas",
+/// The controllers that only Linux has (`net/ipv4/tcp_*.c`).
+const OF_LINUX: [&str; 13] = [
     "bbr",
     "bic",
     "cdg",
@@ -42,6 +34,17 @@ const KNOWN: &[&str] = &[
     "westwood",
     "yeah",
 ];
+
+/// The controllers of the model, and those of Linux.
+const CONTROLLERS: [&str; tcpassay_cc::NAMES.len() + OF_LINUX.len()] = {
+    let (own, mut all) = (tcpassay_cc::NAMES, [""; tcpassay_cc::NAMES.len() + OF_LINUX.len()]);
+    let mut i = 0;
+    while i < all.len() {
+        all[i] = if i < own.len() { own[i] } else { OF_LINUX[i - own.len()] };
+        i += 1;
+    }
+    all
+};
 
 const PROFILE: &[&str] = &["profile"];
 const TIME: Kind = Kind::Dur { min: Dur::from_micros(1), max: Dur::from_secs(3600) };
@@ -182,7 +185,7 @@ pub(super) const ROWS: &[P] = &[
 // The other rows change the settings of the profile, so that they are made from it first (`settings::host`).
         |_, _| (),
 ),
-    P::new("stack.cc", Kind::Choice(KNOWN), "reno", CONTROLLERS, MKH, "Congestion controller",
+    P::new("stack.cc", Kind::Choice(&CONTROLLERS), "reno", &tcpassay_cc::NAMES, MKH, "Congestion controller",
         |h, v| put(&mut h.cc, v.word().map(str::to_owned)),
 )
         .needs("dctcp needs stack.ecn = dctcp at both ends; the model has the first five, a kernel all but mvegas"),

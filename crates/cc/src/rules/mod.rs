@@ -1,4 +1,4 @@
-//! The window rules, each with its source and its differences from the source.
+//! The window rules, each with its source and its differences from the source, and the table of controllers by name.
 
 mod cubic;
 mod cubic_linux;
@@ -15,3 +15,137 @@ pub use dctcp::Dctcp;
 pub use mvegas::ModifiedVegas;
 pub use reno::Reno;
 pub use vegas::Vegas;
+
+use crate::controller::{Arithmetic, Controller, ParamInfo, Params};
+use crate::error::BuildError;
+use crate::param_values::ParamValues;
+use crate::rule::WindowRule;
+use crate::windowed::Windowed;
+
+struct Entry {
+    name: &'static str,
+    params: &'static [ParamInfo],
+    make: fn(&ParamValues, &Params) -> Box<dyn Controller>,
+}
+
+/// A table entry: a [`Windowed`] controller with the rule `R`, created by `new`.
+macro_rules! windowed {
+    ($rule:ty) => {
+        Entry {
+            name: <$rule>::NAME,
+            params: <$rule>::PARAMS,
+            make: |values, params| Box::new(Windowed::new(<$rule>::new(values, params), params)),
+        }
+    };
+}
+
+/// Every controller, the simplest first.
+const TABLE: &[Entry] = &[
+    Entry {
+        name: Cubic::NAME,
+        params: Cubic::PARAMS,
+        make: |values, params| match params.arithmetic {
+            Arithmetic::Rfc | Arithmetic::FreeBsd => {
+                Box::new(Windowed::new(Cubic::new(values, params), params))
+            }
+            Arithmetic::Linux => Box::new(Windowed::new(LinuxCubic::new(values, params), params)),
+        },
+    },
+    windowed!(Dctcp),
+    windowed!(ModifiedVegas),
+    windowed!(Reno),
+    windowed!(Vegas),
+];
+
+/// The controllers that [`build`] can create, the simplest first.
+pub const NAMES: [&str; TABLE.len()] = {
+    let mut names = [""; TABLE.len()];
+    let mut i = 0;
+    while i < TABLE.len() {
+        names[i] = TABLE[i].name;
+        i += 1;
+    }
+    names
+};
+
+/// Creates the controller `name`.
+///
+/// # Errors
+///
+/// An unknown controller, an unknown parameter, or a value that is out of range or not a number.
+pub fn build(name: &str, params: &Params) -> Result<Box<dyn Controller>, BuildError> {
+    let entry = TABLE
+        .iter()
+        .find(|entry| entry.name == name)
+        .ok_or_else(|| BuildError::UnknownController { name: name.to_owned(), allowed: names() })?;
+    let values = ParamValues::resolve(entry.name, entry.params, params)?;
+    Ok((entry.make)(&values, params))
+}
+
+/// The names that [`build`] accepts, in alphabetical order.
+pub fn names() -> Vec<&'static str> {
+    let mut names = NAMES.to_vec();
+    names.sort_unstable();
+    names
+}
+
+/// The parameters of the controller `name`; empty when it has none or does not exist.
+pub fn params(name: &str) -> &'static [ParamInfo] {
+    TABLE.iter().find(|entry| entry.name == name).map_or(&[], |entry| entry.params)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_value(name: &str, value: f64) -> Params {
+        Params { values: [(name.to_owned(), value)].into(), ..Params::default() }
+    }
+
+    #[test]
+    fn every_controller_is_built_by_its_name_and_says_it() {
+        for name in names() {
+            assert_eq!(build(name, &Params::default()).unwrap().name(), name);
+        }
+    }
+
+    #[test]
+    fn the_names_are_sorted() {
+        assert!(names().is_sorted());
+    }
+
+    #[test]
+    fn every_default_lies_in_its_range_and_every_bound_builds() {
+        for name in names() {
+            for info in params(name) {
+                for value in [info.default, info.range.0, info.range.1] {
+                    assert!(build(name, &with_value(info.name, value)).is_ok(), "{name} {info:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_controller_is_refused_with_the_names_that_there_are() {
+        let error = build("rneo", &Params::default()).unwrap_err().to_string();
+        assert!(error.starts_with("`rneo` is not a congestion controller; allowed are "), "{error}");
+        assert!(error.contains("reno"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_parameter_is_refused_with_the_parameters_that_there_are() {
+        let error = build("reno", &with_value("gain", 1.0)).unwrap_err().to_string();
+        assert_eq!(error, "`reno` has no parameter `gain`; allowed are beta, beta_ecn");
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_refused_with_the_range() {
+        let error = build("reno", &with_value("beta", 1.5)).unwrap_err().to_string();
+        assert_eq!(error, "beta = 1.5 of `reno` is out of range; allowed is 0.1 to 0.95");
+    }
+
+    #[test]
+    fn what_is_not_a_number_is_refused() {
+        assert!(build("reno", &with_value("beta", f64::NAN)).is_err());
+    }
+}

@@ -18,16 +18,15 @@
 //! super-segments are segmented in the host and queues contain wire packets.
 
 mod impairments;
-mod queues;
 
 use crate::element::DisciplineSpec;
-use queues::{limit, spec};
 
 use crate::element::{
     AckEceMarker, AckThinningSpec, BufferShare, Coalesce, DualBufferSpec, FifoSpec, IngressTagSpec, LinkSpec,
     Pace, PolicerSpec, PortSpec, QueueLimit, ReorderSpec, RxOrder, RxSpec, SlottedMediumSpec, SplitSpec,
     SwitchSpec,
 };
+use crate::element::{limit, queue_spec};
 use crate::engine::{HostId, Network, NodeId, SharedBufferId};
 use tcpassay_case::params::grammar::{Buffers, LinkRate, Reorder};
 use tcpassay_case::topology::{Net, Node, Port, Shape};
@@ -235,7 +234,11 @@ impl Builder<'_> {
             let host = host.expect("a sender");
             let port_spec = PortSpec {
                 tx_coalesce: host.nic.tx_delay,
-                ..PortSpec::new(spec(queue, host.mtu, case.link_rate(port.link)), Pace::Unlimited, Dur::ZERO)
+                ..PortSpec::new(
+                    queue_spec(queue, host.mtu, case.link_rate(port.link)),
+                    Pace::Unlimited,
+                    Dur::ZERO,
+                )
             };
             let node = self.net.add(&format!("queue.{name}"), port_spec);
             path.push(node);
@@ -330,7 +333,7 @@ impl Builder<'_> {
             }
             (_, _, pace) => {
                 let mtu = case.hosts.iter().map(|h| h.mtu).max().expect("hosts");
-                let spec = spec(queue, mtu, case.link_rate(port.link));
+                let spec = queue_spec(queue, mtu, case.link_rate(port.link));
                 self.net.add(name, PortSpec::new(spec, pace, delay))
             }
         }

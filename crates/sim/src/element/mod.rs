@@ -58,6 +58,7 @@ pub use queue::{
     CoDelSpec, DisciplineSpec, DualBufferSpec, DualPi2Spec, FifoSpec, FqCoDelSpec, FqSpec, HtbClass, HtbSpec,
     PieSpec, QueueSpec, RedSpec, TbfSpec,
 };
+pub(crate) use queue::{limit, queue_spec};
 pub use reorder::ReorderSpec;
 pub use rx::{Coalesce, RxOrder, RxSpec};
 pub use split::SplitSpec;

@@ -4,28 +4,17 @@
 //! A discipline has access to packets and time. It does not depend on the rate of the port; shapers have their own
 //! rates.
 
-mod codel;
 mod discipline;
-mod dualpi2;
-mod fair;
-mod fifo;
-mod fq_codel;
 mod htb;
-mod pie;
-mod red;
 mod shaped;
 mod tbf;
 
-pub use codel::CoDelSpec;
-pub use discipline::DisciplineSpec;
-pub use dualpi2::DualPi2Spec;
-pub use fair::{DualBufferSpec, FqSpec};
-pub use fifo::FifoSpec;
-pub use fq_codel::FqCoDelSpec;
+pub(crate) use discipline::limit;
+pub use discipline::{
+    CoDelSpec, DisciplineSpec, DualBufferSpec, DualPi2Spec, FifoSpec, FqCoDelSpec, FqSpec, PieSpec, RedSpec,
+};
 pub use htb::{HtbClass, HtbSpec};
-pub use pie::PieSpec;
-pub use red::RedSpec;
 pub use shaped::QueueSpec;
 pub use tbf::TbfSpec;
 
-pub(crate) use shaped::{DequeueResult, Queue};
+pub(crate) use shaped::{DequeueResult, Queue, queue_spec};

@@ -1,10 +1,12 @@
 //! The queue of a port: a discipline, optionally below a shaper.
 
-use super::discipline::{Discipline, DisciplineSpec};
+use super::discipline::{Discipline, DisciplineSpec, plain};
 use super::htb::{Htb, HtbSpec};
 use super::tbf::{Tbf, TbfSpec};
 use crate::element::backlog::Backlog;
 use crate::engine::{Core, ElementContext, FlowLabel, PacketId};
+use tcpassay_case::{QueueKind, QueueSettings};
+use tcpassay_units::{Bytes, Dur, Rate};
 use tcpassay_units::{Seed, Time};
 
 /// A queueing discipline.
@@ -91,5 +93,27 @@ impl Queue {
             Queue::Htb(q) => q.backlog(flow),
             Queue::Tbf(q) => q.total(),
         }
+    }
+}
+
+/// The queue of a port that sends at `rate`, as `queue.*` describes it.
+pub(crate) fn queue_spec(queue: &QueueSettings, mtu: Bytes, rate: Rate) -> QueueSpec {
+    let inner = plain(queue, mtu, rate);
+    let shaped = || queue.rate.expect("checked: a shaper has a rate");
+    match queue.kind {
+        QueueKind::Htb => {
+            // The default of tc: the bytes that pass in a tick of a nanosecond, and 1600 bytes.
+            let burst = queue.burst.unwrap_or(mtu.max(Bytes::new(1600)));
+            if queue.classes == 1 {
+                QueueSpec::Htb(HtbSpec::single(shaped(), burst, inner))
+            } else {
+                QueueSpec::Htb(HtbSpec::equal(shaped(), queue.classes, burst, inner))
+            }
+        }
+        QueueKind::Tbf => {
+            let burst = queue.burst.unwrap_or_else(|| shaped().bytes_in(Dur::from_millis(1)).max(mtu * 10));
+            QueueSpec::Tbf(TbfSpec { rate: shaped(), burst, inner })
+        }
+        _ => QueueSpec::Plain(inner),
     }
 }
