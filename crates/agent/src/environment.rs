@@ -2,23 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
-use tcpassay_case::QueueKind;
 use tcpassay_case::params::Substrate;
+use tcpassay_case::{LinuxQdisc, QueueKind};
 use tcpassay_linux::sys;
 
-/// Queue disciplines that a case may need, each with the shortest command that creates one.
-const QDISCS: [(&str, &str); 10] = [
-    ("netem", "netem"),
-    ("htb", "htb"),
-    ("tbf", "tbf rate 1mbit burst 10kb limit 10kb"),
-    ("bfifo", "bfifo limit 10000"),
-    ("red", "red limit 100000 min 10000 max 30000 avpkt 1000 burst 20 bandwidth 1mbit"),
-    ("codel", "codel"),
-    ("fq_codel", "fq_codel"),
-    ("pie", "pie"),
-    ("fq", "fq"),
-    ("dualpi2", "dualpi2"),
-];
+/// The qdiscs that a case may need, each with the shortest arguments with which `tc` makes one.
+fn qdiscs() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let disciplines = QueueKind::all().filter_map(|kind| match kind.linux() {
+        LinuxQdisc::Own { trial, .. } | LinuxQdisc::Composed { trial } => Some((kind.qdisc(), trial)),
+        LinuxQdisc::Absent(_) => None,
+    });
+    std::iter::once(("netem", "netem")).chain(disciplines)
+}
 
 /// The guest's clock at boot in nanoseconds: the kernel parameter `time-travel-start`, which the runner sets to the same value.
 pub const BOOT: u64 = 1_000_000_000_000_000_000;
@@ -50,7 +45,7 @@ impl Environment {
         let mut absent = BTreeSet::new();
         if sys::is_root() {
             sys::unshare_net()?;
-            for (number, (kind, words)) in (1..).zip(QDISCS) {
+            for (number, (kind, words)) in (1..).zip(qdiscs()) {
                 if !accepts_qdisc(number, words)? {
                     absent.insert(kind);
                 }

@@ -158,7 +158,7 @@ impl Scope<'_> {
     }
 
     /// The setting of a row, and the full path at which it was given (or the plain path of a default).
-    fn of(&self, row: &ParamSpec) -> (Setting, String) {
+    pub fn of(&self, row: &ParamSpec) -> (Setting, String) {
         let plain = if self.plain { Some("") } else { None };
         for address in self.addresses.iter().copied().chain(plain) {
             let full = join(address, row.path);

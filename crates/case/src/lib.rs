@@ -15,6 +15,7 @@ mod error;
 mod files;
 mod given;
 mod idle;
+mod linux;
 pub mod pace;
 pub mod params;
 mod read;
@@ -29,7 +30,8 @@ pub use case::Case;
 pub use error::CaseError;
 pub use files::{ReadFile, read_file};
 pub use idle::{IdlePath, completion};
+pub use linux::{Asked, Change, Unsupported};
 pub use params::{
-    Adaptive, CcEngine, DrawnBy, HostSettings, Jitter, LinkSettings, Mark, NetworkSettings, NicSettings,
-    QueueKind, QueuePlace, QueueSettings, ServedBy, SmallQueues, SocketBuffers,
+    Adaptive, CcEngine, DrawnBy, HostSettings, Jitter, LinkSettings, LinuxQdisc, Mark, NetworkSettings,
+    NicSettings, QueueKind, QueuePlace, QueueSettings, ServedBy, SmallQueues, SocketBuffers,
 };

@@ -12,7 +12,7 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use tcpassay_bpf::limiter;
-use tcpassay_case::{Case, QueueKind, ServedBy};
+use tcpassay_case::{Case, Change, QueueKind, ServedBy};
 use tcpassay_linux::netlink::{Netlink, Qdisc};
 use tcpassay_linux::sys;
 use tcpassay_measure::pcapng::host_address;
@@ -64,7 +64,6 @@ pub fn build(case: &Case, topology: &NetnsTopology, environment: &Environment) -
     }
     if !environment.is_host() {
         set_link_service(case, topology)?;
-        module_parameters::set_dctcp_receiver(case)?;
         module_parameters::set(case)?;
     }
     Ok(namespaces)
@@ -168,13 +167,10 @@ fn links_and_routes(case: &Case, topology: &NetnsTopology, place: usize) -> Vec<
     let mut lines = Vec::new();
     for dev in topology.devices.iter().filter(|d| d.netns == place) {
         let mut line = format!("link set dev {} arp off", dev.name);
-        if let Some(host) = netns.host {
-            let nic = &case.hosts[host].nic;
-            match case.hosts[host].stack.tso {
-                Some(max) => line = format!("{line} gso_max_size {}", max.get().min(65_536)),
-                None => line.push_str(" gso_max_segs 1"),
+        for asked in netns.host.map(|host| case.changes(host)).unwrap_or_default() {
+            if let Change::Device(attribute, value) = asked.change {
+                line = format!("{line} {attribute} {value}");
             }
-            line = format!("{line} gro_max_size {}", nic.gro_max.get().min(65_536));
         }
         line.push_str(" up");
         lines.push(line);

@@ -1,41 +1,23 @@
-//! Parameters of Linux's controllers: `stack.cc.<name>` and `stack.hystart` as parameters of modules, which a kernel has once.
+//! Parameters of Linux's controllers: `stack.cc.<name>` as parameters of modules, which a kernel has once.
 //!
 //! They are a guest's own; those of this machine's kernel belong to the machine. Beta of CUBIC does not reach the slope of its
 //! Reno-friendly region, which Linux computes from it when it starts (`cubictcp_register`).
 
 use crate::system::{Failure, write_and_check};
 use std::fs;
-use tcpassay_case::params::Setting;
-use tcpassay_case::{Case, HostSettings};
-use tcpassay_cc::HystartMode;
-use tcpassay_tcp::{DctcpReceiver, EcnMode};
+use tcpassay_case::{Case, Change, HostSettings};
 
 /// A parameter of a module: its path below `/sys/module`, and a value.
 type Parameter = (&'static str, String);
 
 /// What of a host's controller Linux can be told, or the value that it cannot and why.
-pub fn parameters(host: &HostSettings, hystart: Option<HystartMode>) -> Result<Vec<Parameter>, String> {
+pub fn parameters(host: &HostSettings) -> Result<Vec<Parameter>, String> {
     let mut all = Vec::new();
     for (name, value) in &host.cc_values {
         all.extend(
             parameter(&host.cc, name, *value)
                 .map_err(|why| format!("stack.cc.{name} = {value}: {why}; the model has this value"))?,
         );
-    }
-    match hystart {
-        Some(HystartMode::PlusPlus) => {
-            return Err("stack.hystart = hystart++: Linux has a HyStart of its own".to_owned());
-        }
-        Some(HystartMode::Off) if host.cc == "cubic" => {
-            all.push(("tcp_cubic/parameters/hystart", "0".to_owned()));
-        }
-        Some(HystartMode::Linux(detect)) if host.cc == "cubic" => {
-            let bits = u8::from(detect.train) + 2 * u8::from(detect.delay);
-            all.push(("tcp_cubic/parameters/hystart", "1".to_owned()));
-            all.push(("tcp_cubic/parameters/hystart_detect", bits.to_string()));
-        }
-        Some(HystartMode::Linux(_)) => return Err("stack.hystart: Linux has it in cubic".to_owned()),
-        None | Some(HystartMode::Off) => {}
     }
     Ok(all)
 }
@@ -74,46 +56,27 @@ fn scaled(value: f64) -> i64 {
     value.round() as i64
 }
 
-/// `stack.hystart` of a host, where it is said.
-pub fn hystart(case: &Case, host: usize) -> Option<HystartMode> {
-    match case.host_setting(host, "stack.hystart").0 {
-        Setting::Word("profile") => None,
-        _ => Some(case.hosts[host].stack.hystart),
-    }
-}
-
 /// A host before this one that has the same controller and other parameters: a kernel has them once.
 pub fn conflict(case: &Case, host: usize) -> Option<usize> {
-    let of = |i: usize| (&case.hosts[i].cc, &case.hosts[i].cc_values, hystart(case, i));
+    let of = |i: usize| (&case.hosts[i].cc, &case.hosts[i].cc_values);
     (0..host).find(|i| of(*i).0 == of(host).0 && of(*i) != of(host))
 }
 
-/// Sets the parameters of every host's controller, and reads them back.
+/// Sets the parameters of modules that the hosts ask for, and reads them back.
 pub fn set(case: &Case) -> Result<(), Failure> {
     for (i, host) in case.hosts.iter().enumerate() {
-        for (path, value) in parameters(host, hystart(case, i))? {
+        for (path, value) in parameters(host)? {
             write_and_check(&format!("/sys/module/{path}"), &value)?;
+        }
+        for asked in case.changes(i) {
+            let Change::Module { file, value, absent } = asked.change else { continue };
+            let path = format!("/sys/module/{file}");
+            if value != absent || fs::exists(&path).unwrap_or(false) {
+                write_and_check(&path, &value)?;
+            }
         }
     }
     Ok(())
-}
-
-/// Sets how the DCTCP receiver treats a delayed ACK when the CE mark changes (a parameter of the project's kernel patch).
-pub fn set_dctcp_receiver(case: &Case) -> Result<(), Failure> {
-    let host = &case.hosts[0].stack;
-    if host.ecn != EcnMode::Dctcp {
-        return Ok(());
-    }
-    let receiver = match host.dctcp_receiver {
-        DctcpReceiver::Immediate => "0",
-        DctcpReceiver::ClearTimer => "1",
-        DctcpReceiver::Rearm => "2",
-    };
-    let path = "/sys/module/tcp_dctcp/parameters/dctcp_receiver";
-    if receiver == "0" && !fs::exists(path).unwrap_or(false) {
-        return Ok(()); // a kernel without our patch does just that
-    }
-    write_and_check(path, receiver)
 }
 
 #[cfg(test)]

@@ -11,10 +11,9 @@
 //! * RED, CoDel, FQ-CoDel, PIE and FQ are served as a link serves them (`queue.served_by`, docs/kernel.md).
 //! * RED's weight is the model's 0.002 by choice of `burst`, the only way in which `tc` lets it be said.
 
-use tcpassay_case::draws::Distribution;
-use tcpassay_case::params::DISTRIBUTIONS;
-use tcpassay_case::params::grammar::{Limit, LossModel};
-use tcpassay_case::{LinkSettings, Mark, QueueKind, QueueSettings};
+use tcpassay_case::params::grammar::Limit;
+use tcpassay_case::params::linux::Direction;
+use tcpassay_case::{LinkSettings, LinuxQdisc, Mark, QueueKind, QueueSettings};
 use tcpassay_units::{Bytes, Dur, Rate};
 
 /// More packets than a case has.
@@ -36,24 +35,11 @@ pub fn is_step(line: &str) -> bool {
 
 /// Whether it matters to a discipline that it is asked for a packet only when the one before it has left.
 pub fn decides(kind: QueueKind) -> bool {
-    matches!(kind, QueueKind::Red | QueueKind::CoDel | QueueKind::FqCoDel | QueueKind::Pie | QueueKind::Fq)
+    matches!(kind.linux(), LinuxQdisc::Own { .. })
 }
 
 fn bits(rate: Rate) -> String {
     format!("{}bit", rate.bits_per_sec())
-}
-
-fn percent(p: f64) -> String {
-    format!("{}%", p * 100.0)
-}
-
-fn micros(d: Dur) -> String {
-    format!("{}us", d.as_micros().max(1))
-}
-
-/// A length of time to the nanosecond: `tc` reads decimals of a microsecond, and no `ns` everywhere.
-fn exact(d: Dur) -> String {
-    format!("{}.{:03}us", d.as_micros(), d.as_nanos() % 1000)
 }
 
 /// What a queue has to be made for.
@@ -77,55 +63,11 @@ fn bucket(rate: Rate, mtu: Bytes) -> u64 {
     mtu.get() + rate.bytes_in(Dur::from_nanos(128)).get().max(u64::from(ETHERNET))
 }
 
-/// What a link does to packets behind its queue: serialises, delays, loses.
-pub fn wire(dev: &str, rate: Rate, link: &LinkSettings, forward: bool) -> String {
+/// What a direction of a link does to packets behind its queue: serialises, delays, loses.
+pub fn wire(dev: &str, rate: Rate, link: &LinkSettings, way: Direction) -> String {
     let mut command = format!("qdisc add dev {dev} {ROOT} netem limit {ENDLESS} rate {}", bits(rate));
-    let mut say = |words: String| {
-        command.push(' ');
-        command.push_str(&words);
-    };
-    let jitter = &link.jitter;
-    if forward && !jitter.size.is_zero() {
-        say(format!("delay {} {}", exact(link.delay), exact(jitter.size)));
-        if jitter.correlation > 0.0 {
-            say(percent(jitter.correlation));
-        }
-        if jitter.distribution != Distribution::Uniform {
-            say(format!("distribution {}", DISTRIBUTIONS.name_of(jitter.distribution)));
-        }
-    } else if !link.delay.is_zero() {
-        say(format!("delay {}", exact(link.delay)));
-    }
-    if !forward {
-        if link.ack_loss > 0.0 {
-            say(format!("loss {}", percent(link.ack_loss)));
-        }
-        return command;
-    }
-    match &link.loss_model {
-        LossModel::Bernoulli if link.loss > 0.0 => {
-            say(format!("loss {}", percent(link.loss)));
-            if link.loss_correlation > 0.0 {
-                say(percent(link.loss_correlation));
-            }
-        }
-        LossModel::GilbertElliott { p, r, bad, good } => {
-            let [p, r, bad, good] = [*p, *r, *bad, *good].map(percent);
-            say(format!("loss gemodel {p} {r} {bad} {good}"));
-        }
-        LossModel::Bernoulli | LossModel::List(_) => {}
-    }
-    if link.duplicate > 0.0 {
-        say(format!("duplicate {}", percent(link.duplicate)));
-    }
-    if link.corrupt > 0.0 {
-        say(format!("corrupt {}", percent(link.corrupt)));
-    }
-    if let Some((shortest, longest, packets)) = link.slot {
-        say(format!("slot {} {}", exact(shortest), exact(longest)));
-        if packets < u32::MAX {
-            say(format!("packets {packets}"));
-        }
+    for (_, words) in link.netem(way) {
+        command = format!("{command} {words}");
     }
     command
 }
@@ -208,48 +150,11 @@ fn real_htb(dev: &str, rate: Rate, mtu: Bytes, burst: Option<Bytes>) -> Vec<Stri
     htb(dev, rate, burst.get()).to_vec()
 }
 
+/// The queue proper, below its shaper.
 fn inner(queue: &QueueSettings, rate: Rate, mtu: Bytes, shaping: Shaping) -> String {
-    let packets = |auto: u32| match queue.limit {
-        None => auto,
-        Some(Limit::Packets(n)) => n,
-        Some(Limit::Bytes(b)) => u32::try_from((b.get() / mtu.get()).max(1)).unwrap_or(u32::MAX),
-    };
-    let bytes = match queue.limit {
-        Some(Limit::Bytes(b)) => b.get(),
-        _ => u64::from(packets(1000)) * mtu.get(),
-    };
-    let ecn = if queue.ecn { "ecn" } else { "noecn" };
-    let times = |target: &str, interval: &str| {
-        let mut words = String::new();
-        for (name, value) in [(target, queue.target), (interval, queue.interval)] {
-            if let Some(value) = value {
-                words = format!("{words} {name} {}", micros(value));
-            }
-        }
-        words
-    };
-    match queue.kind {
-        QueueKind::Red => {
-            let (min, max, p) = (queue.red_min, queue.red_max, queue.red_probability);
-            let burst = red_burst(min.get(), mtu.get());
-            let ecn = if queue.ecn { " ecn" } else { "" };
-            format!(
-                "red limit {bytes} min {} max {} avpkt {} burst {burst} probability {p} bandwidth {}{ecn}",
-                min.get(),
-                max.get(),
-                mtu.get(),
-                bits(rate)
-            )
-        }
-        QueueKind::CoDel => format!("codel limit {}{} {ecn}", packets(1000), times("target", "interval")),
-        QueueKind::FqCoDel => format!(
-            "fq_codel limit {} quantum {}{} {ecn}",
-            packets(10_240),
-            mtu.get() + 14,
-            times("target", "interval")
-        ),
-        QueueKind::Pie => format!("pie limit {}{} {ecn}", packets(1000), times("target", "tupdate")),
-        QueueKind::Fq => format!("fq limit {}", packets(10_000)),
+    let bytes = queue.bytes(mtu);
+    match queue.kind.linux() {
+        LinuxQdisc::Own { words, .. } => words(queue, mtu, rate),
         _ if queue.mark == Mark::Data && !shaping.program => {
             let step = queue.threshold.get();
             format!(
@@ -262,23 +167,9 @@ fn inner(queue: &QueueSettings, rate: Rate, mtu: Bytes, shaping: Shaping) -> Str
             Some(Limit::Bytes(b)) => format!("bfifo limit {}", b.get()),
             // A super-segment is one packet: a queue of packets would hold forty times what it says.
             _ if shaping.real => format!("bfifo limit {bytes}"),
-            _ => format!("pfifo limit {}", packets(1000)),
+            _ => format!("pfifo limit {}", queue.packets(1000, mtu)),
         },
     }
-}
-
-/// The burst for which `tc` computes a weight of 1/512 (its `tc_red_eval_ewma`), or the least that it takes.
-fn red_burst(min: u64, avpkt: u64) -> u32 {
-    let mean = Bytes::new(min).as_f64() / Bytes::new(avpkt).as_f64();
-    let weight_log = |burst: u32| {
-        let a = f64::from(burst) + 1.0 - mean;
-        (1..32).find(|log| {
-            let w = 0.5_f64.powi(*log);
-            a <= (1.0 - (1.0 - w).powi(burst.cast_signed())) / w
-        })
-    };
-    let least = (1..100_000).find(|burst| f64::from(*burst) + 1.0 - mean >= 1.0).unwrap_or(1);
-    (least..100_000).find(|burst| weight_log(*burst) == Some(9)).unwrap_or(least)
 }
 
 #[cfg(test)]
@@ -332,15 +223,6 @@ mod tests {
             lines.iter().filter(|line| is_step(line)).count()
         };
         assert_eq!((steps(&step), steps(&red), steps(&QueueSettings::plain())), (1, 0, 0));
-    }
-
-    #[test]
-    fn red_s_burst_gives_the_weight_of_the_model() {
-        // By tc_red_eval_ewma: 1/512 fits and 1/256 does not.
-        let burst = red_burst(30_000, 1500);
-        let a = f64::from(burst) + 1.0 - 20.0;
-        let fits = |w: f64| a <= (1.0 - (1.0 - w).powi(i32::try_from(burst).unwrap())) / w;
-        assert!(fits(1.0 / 512.0) && !fits(1.0 / 256.0), "{burst}");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::netns::impairments;
 use crate::netns::qdiscs::{self, ETHERNET, Shaping};
 use tcpassay_bpf::limiter;
 use tcpassay_case::params::grammar::{LinkRate, LossModel};
+use tcpassay_case::params::linux::Direction;
 use tcpassay_case::topology::{Node, Port, Shape};
 use tcpassay_case::{Case, HostSettings, LinkSettings, Mark, QueueKind, QueueSettings, ServedBy};
 use tcpassay_units::{Bytes, Rate};
@@ -107,13 +108,7 @@ fn wire_rate(link: &LinkSettings) -> Rate {
 
 /// Returns true if a link does more than serialise packets.
 fn needs_wire(link: &LinkSettings) -> bool {
-    !link.delay.is_zero()
-        || !link.jitter.size.is_zero()
-        || link.loss > 0.0
-        || link.ack_loss > 0.0
-        || link.duplicate > 0.0
-        || link.corrupt > 0.0
-        || link.slot.is_some()
+    [Direction::Forward, Direction::Backward].into_iter().any(|way| link.netem(way).next().is_some())
         || link.loss_model != LossModel::Bernoulli
 }
 
@@ -255,10 +250,12 @@ impl NetnsTopology {
             let here = impairments::drawn_here(case, index, environment);
             let left = if here { impairments::left_to_netem(settings) } else { settings.clone() };
             let out = veth_pairs[wire];
-            self.devices[out].queues = vec![qdiscs::wire(&self.devices[out].name, rate, &left, true)];
+            self.devices[out].queues =
+                vec![qdiscs::wire(&self.devices[out].name, rate, &left, Direction::Forward)];
             let back = veth_pairs[wire - 1] + 1;
             let left = LinkSettings { delay: settings.delay, ..left };
-            self.devices[back].queues = vec![qdiscs::wire(&self.devices[back].name, rate, &left, false)];
+            self.devices[back].queues =
+                vec![qdiscs::wire(&self.devices[back].name, rate, &left, Direction::Backward)];
             // Packets wait for an access link in the host, where TCP small queues limits them.
             let own = (!link.main).then_some(rate);
             self.host_rate(case, link.from, first, own, mtu);

@@ -1,7 +1,8 @@
 //! Parameters of the application.
 
 use super::host::HostSettings;
-use super::kind::Kind;
+use super::kind::{Kind, Setting};
+use super::linux::{Knob, SocketOption, SocketValue, Wanted, enabled};
 use super::network::NetworkSettings;
 use super::row::{Row, put};
 use super::spec::{ParamSpec, Substrates};
@@ -189,6 +190,27 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
     ),
 ];
 
+/// Half of a buffer: the kernel doubles what it is told, and the row is what it reports.
+#[expect(clippy::unnecessary_wraps, reason = "all knobs have functions of one type")]
+fn buffer(setting: &Setting, _: &HostSettings) -> Wanted<SocketValue> {
+    let small = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
+    Ok(setting.bytes().map(|bytes| {
+        let half = bytes.get() / 2;
+        SocketValue::Number { set: small(half), back: small(half * 2) }
+    }))
+}
+
+/// Whole seconds, rounded up.
+fn seconds(d: Dur) -> u64 {
+    d.as_millis().div_ceil(1000)
+}
+
+/// `struct linger`: on, and seconds.
+fn linger(d: Dur) -> SocketValue {
+    let seconds = i32::try_from(seconds(d)).unwrap_or(i32::MAX);
+    SocketValue::Bytes([1_i32.to_ne_bytes(), seconds.to_ne_bytes()].concat())
+}
+
 /// The options of the sockets of a host.
 pub(super) const SOCKETS: &[Host] = &[
     Host::new(
@@ -199,7 +221,8 @@ pub(super) const SOCKETS: &[Host] = &[
         MKH,
         "Send buffer (SO_SNDBUF, as effective bytes)",
         |h, v| h.buffers.send = v.bytes(),
-    ),
+    )
+    .linux(&[Knob::Socket(SocketOption::socket(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF), buffer)]),
     Host::new(
         "app.rcvbuf",
         BUFFER,
@@ -208,7 +231,8 @@ pub(super) const SOCKETS: &[Host] = &[
         MKH,
         "Receive buffer (SO_RCVBUF, as effective bytes)",
         |h, v| h.buffers.receive = v.bytes(),
-    ),
+    )
+    .linux(&[Knob::Socket(SocketOption::socket(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), buffer)]),
     Host::new(
         "app.nodelay",
         Kind::Bool,
@@ -217,7 +241,8 @@ pub(super) const SOCKETS: &[Host] = &[
         MKH,
         "TCP_NODELAY: Nagle's algorithm off",
         |h, v| put(&mut h.stack.nodelay, v.switch()),
-    ),
+    )
+    .linux(&[Knob::Socket(SocketOption::tcp(libc::TCP_NODELAY), enabled)]),
     Host::new(
         "app.cork",
         Kind::Bool,
@@ -226,7 +251,8 @@ pub(super) const SOCKETS: &[Host] = &[
         MKH,
         "TCP_CORK: hold partial segments, at most 200 ms",
         |h, v| put(&mut h.stack.cork, v.switch()),
-    ),
+    )
+    .linux(&[Knob::Socket(SocketOption::tcp(libc::TCP_CORK), enabled)]),
     Host::new(
         "app.notsent_lowat",
         Kind::Or(&["off"], &Kind::Bytes { min: Bytes::new(1), max: Bytes::new(4_000_000_000) }),
@@ -235,7 +261,10 @@ pub(super) const SOCKETS: &[Host] = &[
         MKH,
         "TCP_NOTSENT_LOWAT: writable only while less than this is unsent",
         |h, v| h.stack.notsent_lowat = v.bytes(),
-    ),
+    )
+    .linux(&[Knob::Socket(SocketOption::tcp(libc::TCP_NOTSENT_LOWAT), |v, _| {
+        Ok(v.bytes().map(|low| SocketValue::same(low.get())))
+    })]),
     Host::new(
         "app.quickack",
         Kind::Bool,
@@ -244,7 +273,13 @@ pub(super) const SOCKETS: &[Host] = &[
         MKH,
         "TCP_QUICKACK, kept on: no delayed ACKs",
         |h, v| put(&mut h.stack.quickack, v.switch()),
-    ),
+    )
+    .linux(&[
+        // The kernel clears it by itself.
+        Knob::Socket(SocketOption::tcp(libc::TCP_QUICKACK), |v, _| {
+            Ok((v.switch() == Some(true)).then_some(SocketValue::Transient(1)))
+        }),
+    ]),
     Host::new(
         "app.blocking",
         Kind::Bool,
@@ -262,7 +297,21 @@ pub(super) const SOCKETS: &[Host] = &[
         MKH,
         "Idle time before the first keepalive probe; probes follow at a tenth of it, nine at most",
         |h, v| h.stack.keepalive = v.dur().map(|idle| Keepalive { idle, interval: idle / 10, count: 9 }),
-    ),
+    )
+    .linux(&[
+        Knob::Socket(SocketOption::socket(libc::SO_KEEPALIVE, libc::SO_KEEPALIVE), |_, h| {
+            Ok(h.stack.keepalive.map(|_| SocketValue::same(1)))
+        }),
+        Knob::Socket(SocketOption::tcp(libc::TCP_KEEPIDLE), |_, h| {
+            Ok(h.stack.keepalive.map(|alive| SocketValue::same(seconds(alive.idle).max(1))))
+        }),
+        Knob::Socket(SocketOption::tcp(libc::TCP_KEEPINTVL), |_, h| {
+            Ok(h.stack.keepalive.map(|alive| SocketValue::same(seconds(alive.interval).max(1))))
+        }),
+        Knob::Socket(SocketOption::tcp(libc::TCP_KEEPCNT), |_, h| {
+            Ok(h.stack.keepalive.map(|alive| SocketValue::same(alive.count.into())))
+        }),
+    ]),
     Host::new(
         "app.user_timeout",
         Kind::Or(&["off"], &Kind::Dur { min: Dur::from_millis(1), max: Dur::from_secs(86_400) }),
@@ -271,7 +320,10 @@ pub(super) const SOCKETS: &[Host] = &[
         MKH,
         "TCP_USER_TIMEOUT: abort when data stay unacknowledged so long (RFC 5482)",
         |h, v| put(&mut h.stack.user_timeout, v.dur().map(Some)),
-    ),
+    )
+    .linux(&[Knob::Socket(SocketOption::tcp(libc::TCP_USER_TIMEOUT), |v, _| {
+        Ok(v.dur().map(|d| SocketValue::same(d.as_millis())))
+    })]),
     Host::new(
         "app.linger",
         Kind::Or(&["off"], &Kind::DUR),
@@ -280,7 +332,10 @@ pub(super) const SOCKETS: &[Host] = &[
         MKH,
         "SO_LINGER: close waits so long for the data, then resets; 0s resets at once",
         |h, v| h.linger = v.dur(),
-    ),
+    )
+    .linux(&[Knob::Socket(SocketOption::socket(libc::SO_LINGER, libc::SO_LINGER), |v, _| {
+        Ok(v.dur().map(linger))
+    })]),
 ];
 
 /// Traffic beside that of the test.

@@ -2,9 +2,10 @@
 
 use super::grammar::{LinkRate, LossModel, Policer, Reorder, Slot, check};
 use super::kind::Kind;
+use super::linux::{Direction, Knob};
 use super::queue::QueueSettings;
 use super::row::{Row, put};
-use super::spec::Substrates;
+use super::spec::{ParamSpec, Substrates};
 use super::words::Words;
 use crate::draws::Distribution;
 use tcpassay_units::{Bytes, Dur, Rate};
@@ -94,6 +95,37 @@ impl LinkSettings {
     }
 }
 
+impl LinkSettings {
+    /// Whether the delay of this direction varies.
+    fn jitters(&self, way: Direction) -> bool {
+        way == Direction::Forward && !self.jitter.size.is_zero()
+    }
+
+    /// Whether packets of this direction are lost independently of each other or correlated.
+    fn loses(&self, way: Direction) -> bool {
+        way == Direction::Forward && self.loss > 0.0 && self.loss_model == LossModel::Bernoulli
+    }
+
+    /// What netem does to the packets of a direction: the parameters that ask for it, each with its words of `tc`.
+    pub fn netem(&self, way: Direction) -> impl Iterator<Item = (&'static ParamSpec, String)> {
+        ROWS.iter().flat_map(move |row| {
+            row.linux.iter().filter_map(move |knob| match knob {
+                Knob::Netem(words) => words(self, way).map(|words| (&row.spec, words)),
+                _ => None,
+            })
+        })
+    }
+}
+
+/// A length of time to the nanosecond: `tc` reads decimals of a microsecond, and not every version reads `ns`.
+fn time(d: Dur) -> String {
+    format!("{}.{:03}us", d.as_micros(), d.as_nanos() % 1000)
+}
+
+fn percent(p: f64) -> String {
+    format!("{}%", p * 100.0)
+}
+
 /// The distributions of jitter, with the words of `tc`.
 pub static DISTRIBUTIONS: Words<Distribution, 4> = Words::new([
     ("uniform", Distribution::Uniform),
@@ -115,7 +147,11 @@ pub(super) const ROWS: &[P] = &[
         MKH,
         "Capacity, both ways",
         |l, v| put(&mut l.rate, v.parsed()),
-    ),
+    )
+    .linux(&[Knob::Builtin(|_, l| match l.rate {
+        LinkRate::Fixed(_) => Ok(()),
+        LinkRate::Trace(_) => Err("netem has one rate; the model follows traces"),
+    })]),
     P::new(
         "link.delay",
         Kind::DUR,
@@ -124,7 +160,10 @@ pub(super) const ROWS: &[P] = &[
         MKH,
         "One-way delay of the path",
         |l, v| put(&mut l.delay, v.dur()),
-    ),
+    )
+    .linux(&[Knob::Netem(|l, way| {
+        (!l.delay.is_zero() || l.jitters(way)).then(|| format!("delay {}", time(l.delay)))
+    })]),
     P::new(
         "link.jitter",
         Kind::DUR,
@@ -133,7 +172,8 @@ pub(super) const ROWS: &[P] = &[
         MKH,
         "Random delay added, as netem's (plus or minus). A packet overtakes the one before it when its delay is shorter by more than the time between them, so that nothing is reordered only where twice the jitter is less than what the shortest packet takes on the wire",
         |l, v| put(&mut l.jitter.size, v.dur()),
-    ),
+    )
+    .linux(&[Knob::Netem(|l, way| l.jitters(way).then(|| time(l.jitter.size)))]),
     P::new(
         "link.jitter_correlation",
         Kind::Probability,
@@ -142,7 +182,10 @@ pub(super) const ROWS: &[P] = &[
         MKH,
         "Correlation of one packet's jitter with the next",
         |l, v| put(&mut l.jitter.correlation, v.probability()),
-    ),
+    )
+    .linux(&[Knob::Netem(|l, way| {
+        (l.jitters(way) && l.jitter.correlation > 0.0).then(|| percent(l.jitter.correlation))
+    })]),
     P::new(
         "link.jitter_distribution",
         Kind::Choice(DISTRIBUTIONS.names()),
@@ -151,7 +194,11 @@ pub(super) const ROWS: &[P] = &[
         MKH,
         "Distribution of the jitter, as netem's",
         |l, v| l.jitter.distribution = DISTRIBUTIONS.of(v),
-    ),
+    )
+    .linux(&[Knob::Netem(|l, way| {
+        let drawn = l.jitters(way) && l.jitter.distribution != Distribution::Uniform;
+        drawn.then(|| format!("distribution {}", DISTRIBUTIONS.name_of(l.jitter.distribution)))
+    })]),
     P::new(
         "link.loss",
         Kind::Probability,
@@ -160,7 +207,8 @@ pub(super) const ROWS: &[P] = &[
         MKH,
         "Loss probability of a packet",
         |l, v| put(&mut l.loss, v.probability()),
-    ),
+    )
+    .linux(&[Knob::Netem(|l, way| l.loses(way).then(|| format!("loss {}", percent(l.loss))))]),
     P::new(
         "link.loss_correlation",
         Kind::Probability,
@@ -169,7 +217,8 @@ pub(super) const ROWS: &[P] = &[
         MKH,
         "Correlation of one loss with the next",
         |l, v| put(&mut l.loss_correlation, v.probability()),
-    ),
+    )
+    .linux(&[Knob::Netem(|l, way| (l.loses(way) && l.loss_correlation > 0.0).then(|| percent(l.loss_correlation)))]),
     P::new(
         "link.loss_model",
         Kind::Text {
@@ -181,7 +230,14 @@ pub(super) const ROWS: &[P] = &[
         MKH,
         "How losses are chosen; `list` drops exactly these data packets, counted from 1 (not on `host`)",
         |l, v| put(&mut l.loss_model, v.parsed()),
-    ),
+    )
+    .linux(&[Knob::Netem(|l, way| match &l.loss_model {
+        LossModel::GilbertElliott { p, r, bad, good } if way == Direction::Forward => {
+            let [p, r, bad, good] = [*p, *r, *bad, *good].map(percent);
+            Some(format!("loss gemodel {p} {r} {bad} {good}"))
+        }
+        _ => None,
+    })]),
     P::new(
         "link.ack_loss",
         Kind::Probability,
@@ -190,7 +246,10 @@ pub(super) const ROWS: &[P] = &[
         MKH,
         "Loss probability of pure ACKs on the return path",
         |l, v| put(&mut l.ack_loss, v.probability()),
-    ),
+    )
+    .linux(&[Knob::Netem(|l, way| {
+        (way == Direction::Backward && l.ack_loss > 0.0).then(|| format!("loss {}", percent(l.ack_loss)))
+    })]),
     P::new(
         "link.ack_thinning",
         Kind::Int { min: 1, max: 1000 },
@@ -235,7 +294,10 @@ pub(super) const ROWS: &[P] = &[
         MKH,
         "Probability that a packet arrives twice",
         |l, v| put(&mut l.duplicate, v.probability()),
-    ),
+    )
+    .linux(&[Knob::Netem(|l, way| {
+        (way == Direction::Forward && l.duplicate > 0.0).then(|| format!("duplicate {}", percent(l.duplicate)))
+    })]),
     P::new(
         "link.corrupt",
         Kind::Probability,
@@ -244,7 +306,10 @@ pub(super) const ROWS: &[P] = &[
         MKH,
         "Probability that a packet arrives damaged (the checksum drops it)",
         |l, v| put(&mut l.corrupt, v.probability()),
-    ),
+    )
+    .linux(&[Knob::Netem(|l, way| {
+        (way == Direction::Forward && l.corrupt > 0.0).then(|| format!("corrupt {}", percent(l.corrupt)))
+    })]),
     P::new(
         "link.policer",
         Kind::Text { form: "`off` or `<rate>,<burst>`", check: check::<Policer> },
@@ -262,5 +327,10 @@ pub(super) const ROWS: &[P] = &[
         MKH,
         "Bursty scheduling as of a shared radio: packets leave only in slots (netem's slot)",
         |l, v| put(&mut l.slot, v.parsed::<Slot>().map(|text| text.0)),
-    ),
+    )
+    .linux(&[Knob::Netem(|l, way| {
+        let (shortest, longest, packets) = l.slot.filter(|_| way == Direction::Forward)?;
+        let most = if packets < u32::MAX { format!(" packets {packets}") } else { String::new() };
+        Some(format!("slot {} {}{most}", time(shortest), time(longest)))
+    })]),
 ];

@@ -2,6 +2,7 @@
 
 use super::grammar::{Buffers, check};
 use super::kind::Kind;
+use super::linux::Knob;
 use super::row::{Row, put};
 use super::spec::Substrates;
 use crate::topology::Shape;
@@ -59,7 +60,11 @@ pub(super) const ROWS: &[P] = &[
         Substrates::MKH,
         "Who is joined to whom",
         |n, v| put(&mut n.shape, v.parsed()),
-    ),
+    )
+    .linux(&[Knob::Builtin(|_, n| match n.shape {
+        Shape::Pair | Shape::Dumbbell(_) | Shape::Star(_) => Ok(()),
+        _ => Err("it has pair, dumbbell and star; the model has this one"),
+    })]),
     P::new(
         "rack.hosts",
         Kind::Int { min: 1, max: 256 },

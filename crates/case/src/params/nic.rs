@@ -1,6 +1,7 @@
 //! Network interfaces: the settings of a NIC, and the parameters that set them.
 
 use super::kind::Kind;
+use super::linux::{GRO, Knob};
 use super::row::{Row, put};
 use super::spec::Substrates;
 use super::words::Words;
@@ -83,6 +84,11 @@ impl NicSettings {
     }
 }
 
+/// The largest size that devices of Linux take without IPv6 jumbograms.
+fn device_size(bytes: Bytes) -> String {
+    bytes.get().min(65_536).to_string()
+}
+
 static LRO_ORDER: Words<bool, 2> = Words::new([("arrival", false), ("stale-hash", true)]);
 static ADAPTIVE: Words<Adaptive, 3> =
     Words::new([("off", Adaptive::Off), ("on", Adaptive::On), ("hidden", Adaptive::Hidden)]);
@@ -91,18 +97,22 @@ pub(super) const ROWS: &[P] = &[
     P::new("nic.tso", Kind::Bool, "off", &["off", "on"], MKH, "TCP segmentation offload",
         |n, v| put(&mut n.tso, v.switch()),
 )
+    .linux(&[Knob::Device("gso_max_segs", |_, n| Ok((!n.tso).then(|| "1".to_owned())))])
         .needs("with it, nic.gso_max > MSS"),
     P::new("nic.gso_max", SUPER, "65536B", &["65536B", "16KB"], MKH, "Largest super-segment handed to the NIC",
         |n, v| put(&mut n.gso_max, v.bytes()),
 )
+    .linux(&[Knob::Device("gso_max_size", |_, n| Ok(n.tso.then(|| device_size(n.gso_max))))])
         .needs("nic.gso_max > MSS when nic.tso is on"),
     P::new("nic.gro", Kind::Bool, "off", &["off", "on"], MKH, "Generic receive offload: merges segments in order",
         |n, v| put(&mut n.gro, v.switch()),
 )
+    .linux(&[Knob::Offload(GRO, |_, n| Ok(Some(n.gro)))])
         .needs("packets with different ECN marks or flags never merge"),
     P::new("nic.gro_max", SUPER, "65536B", &["65536B", "16KB"], MKH, "Largest merged segment",
         |n, v| put(&mut n.gro_max, v.bytes()),
-),
+)
+    .linux(&[Knob::Device("gro_max_size", |_, n| Ok(Some(device_size(n.gro_max))))]),
     P::new(
         "nic.gro_timeout",
         COALESCE,
@@ -111,7 +121,10 @@ pub(super) const ROWS: &[P] = &[
         MKH,
         "How long a merge may wait for its next segment (gro_flush_timeout); 0s ends it with its interrupt",
         |n, v| put(&mut n.gro_timeout, v.dur()),
-),
+)
+    .linux(&[Knob::DeviceFile("gro_flush_timeout", |_, n| {
+            Ok((n.gro && !n.gro_timeout.is_zero()).then(|| n.gro_timeout.as_nanos().to_string()))
+        })]),
     P::new(
         "nic.lro_order",
         Kind::Choice(LRO_ORDER.names()),

@@ -2,6 +2,7 @@
 
 use super::grammar::{Limit, check};
 use super::kind::Kind;
+use super::linux::Knob;
 use super::row::{Row, put};
 use super::spec::Substrates;
 use super::words::Words;
@@ -80,6 +81,74 @@ impl QueueKind {
     pub fn is_shaper(self) -> bool {
         matches!(self, QueueKind::Htb | QueueKind::Tbf)
     }
+
+    /// How Linux has the discipline.
+    pub fn linux(self) -> LinuxQdisc {
+        use LinuxQdisc::{Absent, Composed, Own};
+        match self {
+            QueueKind::Fifo => Composed { trial: "bfifo limit 10000" },
+            QueueKind::Htb => Composed { trial: "htb" },
+            QueueKind::Tbf => Composed { trial: "tbf rate 1mbit burst 10kb limit 10kb" },
+            QueueKind::Red => {
+                let trial = "red limit 100000 min 10000 max 30000 avpkt 1000 burst 20 bandwidth 1mbit";
+                Own { trial, words: red }
+            }
+            QueueKind::CoDel => Own {
+                trial: "codel",
+                words: |q, mtu, _| {
+                    format!("codel limit {}{}", q.packets(1000, mtu), q.codel_words("interval"))
+                },
+            },
+            QueueKind::FqCoDel => Own {
+                trial: "fq_codel",
+                words: |q, mtu, _| {
+                    let (limit, quantum) = (q.packets(10_240, mtu), mtu.get() + 14);
+                    format!("fq_codel limit {limit} quantum {quantum}{}", q.codel_words("interval"))
+                },
+            },
+            QueueKind::Pie => Own {
+                trial: "pie",
+                words: |q, mtu, _| format!("pie limit {}{}", q.packets(1000, mtu), q.codel_words("tupdate")),
+            },
+            QueueKind::Fq => {
+                Own { trial: "fq", words: |q, mtu, _| format!("fq limit {}", q.packets(10_000, mtu)) }
+            }
+            QueueKind::DualPi2 => Absent("Linux has it from 6.17 on; the model has it"),
+        }
+    }
+
+    /// The name of the qdisc of Linux whose absence means that a kernel does not have the discipline.
+    pub fn qdisc(self) -> &'static str {
+        match self {
+            QueueKind::Fifo => "bfifo",
+            other => other.name(),
+        }
+    }
+
+    /// Every discipline, in the order of the documentation.
+    pub fn all() -> impl Iterator<Item = QueueKind> {
+        KINDS.values().iter().copied()
+    }
+}
+
+/// How Linux has a queue discipline.
+#[derive(Clone, Copy, Debug)]
+pub enum LinuxQdisc {
+    /// As a qdisc below a shaper of the rate of the link. It decides about packets, so that it matters that a packet is
+    /// taken from it only when the one before has left.
+    Own {
+        /// The shortest arguments with which `tc` makes one, to try whether a kernel has it.
+        trial: &'static str,
+        /// The arguments of `tc` for a queue of packets of at most an MTU, before a link of a rate.
+        words: fn(&QueueSettings, Bytes, Rate) -> String,
+    },
+    /// As several qdiscs that the agent joins.
+    Composed {
+        /// As above.
+        trial: &'static str,
+    },
+    /// Not at all, with the reason.
+    Absent(&'static str),
 }
 
 /// `queue.place`: where a queue is.
@@ -138,6 +207,65 @@ impl QueueSettings {
     }
 }
 
+impl QueueSettings {
+    /// The limit in packets, for qdiscs that count packets: bytes are as many packets of the MTU.
+    pub fn packets(&self, auto: u32, mtu: Bytes) -> u32 {
+        match self.limit {
+            None => auto,
+            Some(Limit::Packets(n)) => n,
+            Some(Limit::Bytes(bytes)) => u32::try_from((bytes.get() / mtu.get()).max(1)).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// The limit in bytes, for qdiscs that count bytes: packets are as many MTUs, and automatic is 1000 packets.
+    pub fn bytes(&self, mtu: Bytes) -> u64 {
+        match self.limit {
+            Some(Limit::Bytes(bytes)) => bytes.get(),
+            _ => u64::from(self.packets(1000, mtu)) * mtu.get(),
+        }
+    }
+
+    /// Target, interval under the name that the qdisc has for it, and marking, with a space before each.
+    fn codel_words(&self, interval: &str) -> String {
+        let mut words = String::new();
+        for (name, value) in [("target", self.target), (interval, self.interval)] {
+            if let Some(value) = value {
+                words = format!("{words} {name} {}us", value.as_micros().max(1));
+            }
+        }
+        format!("{words} {}", if self.ecn { "ecn" } else { "noecn" })
+    }
+}
+
+/// RED with the weight of the model, 1/512.
+fn red(q: &QueueSettings, mtu: Bytes, rate: Rate) -> String {
+    format!(
+        "red limit {} min {} max {} avpkt {} burst {} probability {} bandwidth {}bit{}",
+        q.bytes(mtu),
+        q.red_min.get(),
+        q.red_max.get(),
+        mtu.get(),
+        red_burst(q.red_min.get(), mtu.get()),
+        q.red_probability,
+        rate.bits_per_sec(),
+        if q.ecn { " ecn" } else { "" }
+    )
+}
+
+/// The burst for which `tc` computes a weight of 1/512 (its `tc_red_eval_ewma`), or the least that it takes.
+fn red_burst(min: u64, avpkt: u64) -> u32 {
+    let mean = Bytes::new(min).as_f64() / Bytes::new(avpkt).as_f64();
+    let weight_log = |burst: u32| {
+        let a = f64::from(burst) + 1.0 - mean;
+        (1..32).find(|log| {
+            let w = 0.5_f64.powi(*log);
+            a <= (1.0 - (1.0 - w).powi(burst.cast_signed())) / w
+        })
+    };
+    let least = (1..100_000).find(|burst| f64::from(*burst) + 1.0 - mean >= 1.0).unwrap_or(1);
+    (least..100_000).find(|burst| weight_log(*burst) == Some(9)).unwrap_or(least)
+}
+
 static KINDS: Words<QueueKind, 9> = Words::new([
     ("fifo", QueueKind::Fifo),
     ("htb", QueueKind::Htb),
@@ -165,6 +293,10 @@ pub(super) const ROWS: &[P] = &[
         "Discipline of the bottleneck's queue (host: those that its kernel has)",
         |q, v| q.kind = KINDS.of(v),
     )
+    .linux(&[Knob::Builtin(|_, q| match q.kind.linux() {
+        LinuxQdisc::Absent(why) => Err(why),
+        LinuxQdisc::Own { .. } | LinuxQdisc::Composed { .. } => Ok(()),
+    })])
     .needs("htb and tbf need queue.rate"),
     P::new(
         "queue.limit",
@@ -298,3 +430,45 @@ pub(super) const ROWS: &[P] = &[
         |q, v| put(&mut q.ecn, v.switch()),
     ),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn red_s_burst_gives_the_weight_of_the_model() {
+        // By tc_red_eval_ewma: 1/512 fits and 1/256 does not.
+        let burst = red_burst(30_000, 1500);
+        let a = f64::from(burst) + 1.0 - 20.0;
+        let fits = |w: f64| a <= (1.0 - (1.0 - w).powi(i32::try_from(burst).unwrap())) / w;
+        assert!(fits(1.0 / 512.0) && !fits(1.0 / 256.0), "{burst}");
+    }
+
+    #[test]
+    fn a_qdisc_is_told_what_the_queue_says() {
+        let words = |queue: &QueueSettings| match queue.kind.linux() {
+            LinuxQdisc::Own { words, .. } => words(queue, Bytes::new(1500), Rate::from_mbit(20)),
+            other => panic!("{other:?}"),
+        };
+        let queue = |kind| QueueSettings { kind, ecn: true, ..QueueSettings::plain() };
+        let timed = QueueSettings {
+            target: Some(Dur::from_millis(3)),
+            interval: Some(Dur::from_millis(30)),
+            limit: Some(Limit::Bytes(Bytes::new(70_000))),
+            ..queue(QueueKind::Pie)
+        };
+        assert_eq!(words(&timed), "pie limit 46 target 3000us tupdate 30000us ecn");
+        assert_eq!(words(&queue(QueueKind::CoDel)), "codel limit 1000 ecn");
+        assert_eq!(words(&queue(QueueKind::FqCoDel)), "fq_codel limit 10240 quantum 1514 ecn");
+        assert_eq!(words(&queue(QueueKind::Fq)), "fq limit 10000");
+        let red = QueueSettings {
+            red_min: Bytes::new(30_000),
+            red_max: Bytes::new(90_000),
+            red_probability: 0.1,
+            ..queue(QueueKind::Red)
+        };
+        let words = words(&red);
+        assert!(words.starts_with("red limit 1500000 min 30000 max 90000 avpkt 1500 burst "), "{words}");
+        assert!(words.ends_with(" probability 0.1 bandwidth 20000000bit ecn"), "{words}");
+    }
+}

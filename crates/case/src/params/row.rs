@@ -1,6 +1,7 @@
 //! A row of the table: the declaration of a parameter together with what it changes.
 
 use super::kind::{Kind, Setting};
+use super::linux::Knob;
 use super::spec::{ParamSpec, Substrates};
 
 /// A parameter that changes the settings `S`.
@@ -10,6 +11,8 @@ pub struct Row<S: 'static> {
     pub spec: ParamSpec,
     /// Changes the settings. A word such as `profile` may leave them as they are.
     pub set: fn(&mut S, &Setting),
+    /// What Linux offers for it. Empty if the agent does it by itself, or if the row is not for kernels.
+    pub linux: &'static [Knob<S>],
 }
 
 impl<S> Row<S> {
@@ -23,7 +26,17 @@ impl<S> Row<S> {
         doc: &'static str,
         set: fn(&mut S, &Setting),
     ) -> Row<S> {
-        Row { spec: ParamSpec { path, kind, default, levels, substrates, constraints: "", doc }, set }
+        Row {
+            spec: ParamSpec { path, kind, default, levels, substrates, constraints: "", doc },
+            set,
+            linux: &[],
+        }
+    }
+
+    /// Adds what Linux offers.
+    pub(super) const fn linux(mut self, knobs: &'static [Knob<S>]) -> Row<S> {
+        self.linux = knobs;
+        self
     }
 
     /// Adds what must hold together with other parameters.

@@ -3,13 +3,14 @@
 use super::grammar::{Abc, DelayedAck, LossDetection, Pacing, Undo, check};
 use super::host::{CcEngine, HEADERS, HostSettings, SmallQueues};
 use super::kind::{Kind, Setting};
+use super::linux::{Derive, Knob, SocketOption, SocketValue, Wanted, flag, number};
 use super::row::{Row, put};
 use super::spec::Substrates;
 use super::words::Words;
 use tcpassay_cc::{Arithmetic, HystartDetect, HystartMode};
 use tcpassay_tcp::{
-    AckCheck, AfterIdle, DctcpReceiver, EcnForm, EcnMode, Nagle, Profile, PrrBound, Recovery, RecoveryExit,
-    StackFlavor, Tlp, TsoAutosize,
+    AckCheck, AfterIdle, DctcpReceiver, EcnForm, EcnMode, LossDetection as Detection, Nagle, Profile,
+    PrrBound, Recovery, RecoveryExit, StackFlavor, Tlp, TsoAutosize,
 };
 use tcpassay_units::{Bytes, Dur};
 
@@ -73,6 +74,34 @@ fn small_queues(setting: &Setting) -> SmallQueues {
         Setting::Bytes(bytes) => SmallQueues::Bytes(*bytes),
         Setting::Word("auto") => SmallQueues::Auto,
         _ => SmallQueues::Off,
+    }
+}
+
+/// How losses are detected, unless the profile decides.
+fn detection(setting: &Setting) -> Option<Detection> {
+    setting.parsed::<LossDetection>().map(|text| text.0)
+}
+
+/// The ratios of pacing in slow start and in congestion avoidance, in percent of the window over the round trip.
+fn pacing(setting: &Setting, host: &HostSettings) -> Wanted<(u32, u32)> {
+    match setting.parsed::<Pacing>().map(|text| text.0) {
+        Some(tcpassay_tcp::Pacing::Off) if host.cc == "bbr" => Err("Linux's bbr always paces"),
+        Some(tcpassay_tcp::Pacing::Percent { slow_start, avoidance }) if slow_start.max(avoidance) > 1000 => {
+            Err("Linux goes up to 1000 % (tcp_pacing_ss_ratio); the model further")
+        }
+        Some(tcpassay_tcp::Pacing::Percent { slow_start, avoidance }) => Ok(Some((slow_start, avoidance))),
+        Some(tcpassay_tcp::Pacing::Off) | None => Ok(None),
+    }
+}
+
+/// A parameter of Linux's CUBIC, which all hosts with this controller share.
+const fn cubic_module(file: &'static str, value: Derive<HostSettings, String>) -> Knob<HostSettings> {
+    Knob::Module {
+        file,
+        value,
+        absent: "",
+        shared: |a, b| a.cc == b.cc,
+        once: "one kernel has one set of parameters of a controller; the model one for each host",
     }
 }
 
@@ -182,9 +211,13 @@ pub(super) const ROWS: &[P] = &[
         &["rfc", "linux", "linux-4.6", "freebsd", "freebsd-rack"],
         MKH,
         "A named set of the rows below (docs/deviations.md says where each leaves the RFCs)",
-// The other rows change the settings of the profile, so that they are made from it first (`settings::host`).
+        // The other rows change the settings of the profile, so that they are made from it first (`settings::host`).
         |_, _| (),
-),
+)
+    .linux(&[Knob::Builtin(|v, _| match v {
+        Setting::Word("rfc" | "linux") => Ok(()),
+        _ => Err("a kernel is what it is: linux, or nothing said"),
+    })]),
     P::new("stack.cc", Kind::Choice(&CONTROLLERS), "reno", &tcpassay_cc::NAMES, MKH, "Congestion controller",
         |h, v| put(&mut h.cc, v.word().map(str::to_owned)),
 )
@@ -208,6 +241,14 @@ pub(super) const ROWS: &[P] = &[
         "Explicit congestion notification: RFC 3168, RFC 8257's per-packet echo, RFC 9768's counters",
         |h, v| h.stack.ecn = ECN.of(v),
 )
+    .linux(&[Knob::Sysctl("tcp_ecn", |_, h| match h.stack.ecn {
+        EcnMode::Accurate => Err("Linux before 6.18 has no accurate ECN; the model has"),
+        EcnMode::Dctcp if h.cc != "dctcp" && h.engine != CcEngine::Shim => {
+            Err("Linux echoes each mark only with stack.cc = dctcp; the model with any")
+        }
+        EcnMode::Off | EcnMode::Dctcp => Ok(Some("0".to_owned())),
+        EcnMode::Classic => Ok(Some("1".to_owned())),
+    })])
     .needs("the same at both ends of a connection"),
     P::new(
         "stack.ecn_option",
@@ -243,7 +284,14 @@ pub(super) const ROWS: &[P] = &[
         MKH,
         "Acknowledge every n segments or after the timeout; the first k at once (a kernel: `off`)",
         |h, v| put(&mut h.stack.delayed_ack, v.parsed::<DelayedAck>().map(|text| text.0)),
-),
+)
+    .linux(&[Knob::Route("quickack", |v, _| match v {
+        Setting::Text(how) if how == "off" => Ok(Some("1".to_owned())),
+        Setting::Text(_) => {
+            Err("Linux has its own rule, 40 to 200 ms by the arrivals, or none at all (`off`); the model has this one")
+        }
+        _ => Ok(None),
+    })]),
     P::new(
         "stack.dctcp_receiver",
         Kind::Choice(DCTCP_RECEIVER.names()),
@@ -253,6 +301,18 @@ pub(super) const ROWS: &[P] = &[
         "On a change of CE with an ACK delayed: clear its timer (the bug), arm it again, acknowledge at once",
         |h, v| put(&mut h.stack.dctcp_receiver, DCTCP_RECEIVER.of(v)),
 )
+    .linux(&[Knob::Module {
+        file: "tcp_dctcp/parameters/dctcp_receiver",
+        value: |_, h| Ok((h.stack.ecn == EcnMode::Dctcp).then(|| match h.stack.dctcp_receiver {
+            DctcpReceiver::Immediate => "0".to_owned(),
+            DctcpReceiver::ClearTimer => "1".to_owned(),
+            DctcpReceiver::Rearm => "2".to_owned(),
+        })),
+        // A kernel without our patch acknowledges at once.
+        absent: "0",
+        shared: |_, _| true,
+        once: "one kernel has one receiver; the model one for each host",
+    }])
     .needs("stack.ecn = dctcp"),
     P::new(
         "stack.ack_check",
@@ -265,17 +325,21 @@ pub(super) const ROWS: &[P] = &[
 ),
     P::new("stack.sack", Kind::SWITCH, "profile", ON_OFF, MKH, "Selective acknowledgements (RFC 2018)",
         |h, v| put(&mut h.stack.sack, v.switch()),
-),
+)
+    .linux(&[Knob::Sysctl("tcp_sack", flag)]),
     P::new("stack.dsack", Kind::SWITCH, "profile", ON_OFF, MKH, "Duplicate SACK (RFC 2883)",
         |h, v| { put(&mut h.stack.dsack, v.switch()); h.stack.dsack &= h.stack.sack; },
 )
+    .linux(&[Knob::Sysctl("tcp_dsack", flag)])
         .needs("on needs stack.sack"),
     P::new("stack.timestamps", Kind::SWITCH, "profile", ON_OFF, MKH, "Timestamps and PAWS (RFC 7323)",
         |h, v| put(&mut h.stack.timestamps, v.switch()),
-),
+)
+    .linux(&[Knob::Sysctl("tcp_timestamps", flag)]),
     P::new("stack.window_scale", Kind::SWITCH, "profile", ON_OFF, MKH, "Window scaling (RFC 7323)",
         |h, v| put(&mut h.stack.window_scale, v.switch()),
-),
+)
+    .linux(&[Knob::Sysctl("tcp_window_scaling", flag)]),
     P::new(
         "stack.initial_window",
         Kind::Or(PROFILE, &Kind::Int { min: 1, max: 1000 }),
@@ -284,7 +348,8 @@ pub(super) const ROWS: &[P] = &[
         MKH,
         "Initial window in segments (RFC 6928: 10)",
         |h, v| put(&mut h.stack.initial_window, v.int()),
-),
+)
+    .linux(&[Knob::Route("initcwnd", number)]),
     P::new(
         "stack.initial_rto",
         RTO,
@@ -304,6 +369,10 @@ pub(super) const ROWS: &[P] = &[
         "Smallest retransmission timeout",
         |h, v| put(&mut h.stack.rto.min, v.dur()),
 )
+    .linux(&[Knob::Route("rto_min", |v, _| match v.dur() {
+        Some(min) if min < Dur::from_millis(1) => Err("a tick is 1 ms; the model can go below"),
+        min => Ok(min.map(|min| format!("{}ms", min.as_millis()))),
+    })])
     .needs("stack.min_rto <= stack.max_rto"),
     P::new(
         "stack.rto_slop",
@@ -341,6 +410,20 @@ pub(super) const ROWS: &[P] = &[
         "How loss is detected: duplicate ACKs (RFC 5681, 6675) or RACK (RFC 8985)",
         |h, v| put(&mut h.stack.loss_detection, v.parsed::<LossDetection>().map(|text| text.0)),
 )
+    .linux(&[// TCP_RACK_LOSS_DETECTION 1, TCP_RACK_STATIC_REO_WND 2 (include/net/tcp.h).
+        Knob::Sysctl("tcp_recovery", |v, _| Ok(detection(v).map(|how| match how {
+            Detection::Rack { dsack_adaptation: true } => "1".to_owned(),
+            Detection::Rack { dsack_adaptation: false } => "3".to_owned(),
+            Detection::DupThresh { .. } => "0".to_owned(),
+        }))),
+        Knob::Sysctl("tcp_reordering", |v, _| Ok(match detection(v) {
+            Some(Detection::DupThresh { threshold, .. }) => Some(threshold.to_string()),
+            _ => None,
+        })),
+        Knob::Sysctl("tcp_max_reordering", |v, _| Ok(match detection(v) {
+            Some(Detection::DupThresh { threshold, adaptive: false }) => Some(threshold.to_string()),
+            _ => None,
+        })),])
     .needs("rack needs stack.sack"),
     P::new(
         "stack.recovery",
@@ -403,10 +486,17 @@ pub(super) const ROWS: &[P] = &[
         "Tail loss probe (RFC 8985 section 7); open-only: not after ECE (Linux before 4.15)",
         |h, v| put(&mut h.stack.tlp, TLP.of(v)),
 )
+    .linux(&[Knob::Sysctl("tcp_early_retrans", |v, _| match TLP.of(v) {
+        None => Ok(None),
+        Some(Tlp::Off) => Ok(Some("0".to_owned())),
+        Some(Tlp::On) => Ok(Some("3".to_owned())),
+        Some(Tlp::OpenOnly) => Err("that was Linux before 4.15; the model has it"),
+    })])
     .needs("on and open-only need stack.sack"),
     P::new("stack.frto", Kind::SWITCH, "profile", ON_OFF, MKH, "Detects spurious timeouts (RFC 5682)",
         |h, v| put(&mut h.stack.frto, v.switch()),
-),
+)
+    .linux(&[Knob::Sysctl("tcp_frto", |v, _| Ok(v.switch().map(|on| if on { "2" } else { "0" }.to_owned())))]),
     P::new(
         "stack.hystart",
         Kind::Choice(HYSTART.names()),
@@ -415,7 +505,20 @@ pub(super) const ROWS: &[P] = &[
         MK,
         "What ends slow start early: HyStart++ (RFC 9406; model), or in CUBIC Linux's HyStart, by ACK trains, delay or both",
         |h, v| put(&mut h.stack.hystart, HYSTART.of(v)),
-),
+)
+    .linux(&[cubic_module("tcp_cubic/parameters/hystart", |v, h| match HYSTART.of(v) {
+        None => Ok(None),
+        Some(HystartMode::PlusPlus) => Err("Linux has a HyStart of its own"),
+        Some(HystartMode::Linux(_)) if h.cc != "cubic" => Err("Linux has it in cubic"),
+        Some(HystartMode::Linux(_)) => Ok(Some("1".to_owned())),
+        Some(HystartMode::Off) => Ok((h.cc == "cubic").then(|| "0".to_owned())),
+    }),
+    cubic_module("tcp_cubic/parameters/hystart_detect", |v, h| Ok(match HYSTART.of(v) {
+        Some(HystartMode::Linux(detect)) if h.cc == "cubic" => {
+            Some((u8::from(detect.train) + 2 * u8::from(detect.delay)).to_string())
+        }
+        _ => None,
+    }))]),
     P::new(
         "stack.flavor",
         Kind::Choice(FLAVOR.names()),
@@ -445,7 +548,14 @@ pub(super) const ROWS: &[P] = &[
         MKH,
         "Spread a window over its round trip (on: 200%,120%, as Linux)",
         |h, v| put(&mut h.stack.pacing, v.parsed::<Pacing>().map(|text| text.0)),
-),
+)
+    .linux(&[Knob::Sysctl("tcp_pacing_ss_ratio", |v, h| pacing(v, h).map(|ratios| ratios.map(|(start, _)| start.to_string()))),
+        Knob::Sysctl("tcp_pacing_ca_ratio", |v, h| pacing(v, h).map(|ratios| ratios.map(|(_, later)| later.to_string()))),
+        // No bound at all would be all ones, which leaves pacing as it is (`sock_setsockopt`).
+        Knob::Socket(
+            SocketOption::socket(libc::SO_MAX_PACING_RATE, libc::SO_MAX_PACING_RATE),
+            |v, h| pacing(v, h).map(|ratios| ratios.map(|_| SocketValue::Bytes((u64::MAX - 1).to_ne_bytes().to_vec()))),
+        ),]),
     P::new(
         "stack.slow_start_after_idle",
         Kind::Choice(AFTER_IDLE.names()),
@@ -454,7 +564,13 @@ pub(super) const ROWS: &[P] = &[
         MKH,
         "After idle: keep the window, restart (RFC 5681), or halve it once an RTO (RFC 2861, Linux)",
         |h, v| put(&mut h.stack.after_idle, AFTER_IDLE.of(v)),
-),
+)
+    .linux(&[Knob::Sysctl("tcp_slow_start_after_idle", |v, _| match AFTER_IDLE.of(v) {
+        None => Ok(None),
+        Some(AfterIdle::Keep) => Ok(Some("0".to_owned())),
+        Some(AfterIdle::Decay) => Ok(Some("1".to_owned())),
+        Some(AfterIdle::Restart) => Err("Linux has `off` and `decay`; the model all three"),
+    })]),
     P::new(
         "stack.abc",
         Kind::Or(
@@ -517,6 +633,7 @@ pub(super) const ROWS: &[P] = &[
         "Largest segment announced; auto: MTU less 40 bytes of headers",
         |h, v| h.stack.mss = v.bytes().unwrap_or(Bytes::new(h.mtu.get() - HEADERS)),
 )
+    .linux(&[Knob::Route("advmss", |v, _| Ok(v.bytes().map(|mss| mss.get().to_string())))])
     .needs("stack.mss + 40 <= stack.mtu"),
     P::new(
         "stack.rcv_autotune",
@@ -526,7 +643,8 @@ pub(super) const ROWS: &[P] = &[
         MKH,
         "The receive buffer follows the rate (dynamic right-sizing)",
         |h, v| h.buffers.autotune = v.switch(),
-),
+)
+    .linux(&[Knob::Sysctl("tcp_moderate_rcvbuf", flag)]),
     P::new(
         "stack.max_rwnd",
         Kind::Or(PROFILE, &Kind::Bytes { min: Bytes::new(2_048), max: Bytes::new(1_000_000_000) }),
@@ -535,7 +653,12 @@ pub(super) const ROWS: &[P] = &[
         MKH,
         "Largest receive window that autotuning reaches",
         |h, v| h.buffers.max_window = v.bytes(),
-),
+)
+    .linux(&[// The buffers of a machine with memory enough. `tcp_adv_win_scale` is 1: half of a buffer is window.
+        Knob::Sysctl("tcp_rmem", |v, _| {
+            let max = v.bytes().map_or(6_291_456, |window| window.get() * 2);
+            Ok(Some(format!("4096 {} {max}", 131_072.min(max))))
+        })]),
     P::new(
         "stack.max_sndbuf",
         Kind::Or(PROFILE, &Kind::Bytes { min: Bytes::new(2_048), max: Bytes::new(4_000_000_000) }),
@@ -544,7 +667,11 @@ pub(super) const ROWS: &[P] = &[
         MKH,
         "Largest send buffer that following the window reaches",
         |h, v| h.buffers.max_send = v.bytes(),
-),
+)
+    .linux(&[Knob::Sysctl("tcp_wmem", |v, _| {
+            let max = v.bytes().map_or(4_194_304, Bytes::get);
+            Ok(Some(format!("4096 {} {max}", 16_384.min(max))))
+        })]),
     P::new(
         "stack.fastopen",
         Kind::Bool,
@@ -581,7 +708,13 @@ pub(super) const ROWS: &[P] = &[
         MKH,
         "Length of super-segments: a millisecond of the rate (Linux), and more for short round trips (since 5.18)",
         |h, v| put(&mut h.stack.tso_autosize, TSO_AUTOSIZE.of(v)),
-),
+)
+    .linux(&[Knob::Sysctl("tcp_tso_rtt_log", |v, _| match TSO_AUTOSIZE.of(v) {
+        None => Ok(None),
+        Some(TsoAutosize::Rate) => Ok(Some("0".to_owned())),
+        Some(TsoAutosize::RateAndRtt) => Ok(Some("9".to_owned())),
+        Some(TsoAutosize::Off) => Err("Linux always goes by the rate; the model can leave it"),
+    })]),
     P::new(
         "stack.syn_retries",
         COUNT,
@@ -591,7 +724,8 @@ pub(super) const ROWS: &[P] = &[
         "Retransmissions of a SYN before giving up",
 // With a row of its own all retransmissions count, those with the same interval included.
         |h, v| if let Some(n) = v.int() { (h.stack.syn_retries, h.stack.syn_linear) = (n, 0); },
-),
+)
+    .linux(&[Knob::Sysctl("tcp_syn_retries", number)]),
     P::new(
         "stack.retries",
         COUNT,
@@ -600,11 +734,18 @@ pub(super) const ROWS: &[P] = &[
         MKH,
         "Retransmissions of data before giving up",
         |h, v| put(&mut h.stack.retries, v.int()),
-),
+)
+    .linux(&[Knob::Sysctl("tcp_retries2", number)]),
     P::new("stack.time_wait", RTO, "profile", &["profile", "60s"], M, "Length of TIME-WAIT",
         |h, v| put(&mut h.stack.time_wait, v.dur()),
 ),
     P::new("stack.fin_wait2", RTO, "profile", &["profile", "60s"], MKH, "Length of FIN-WAIT-2 of an orphan",
         |h, v| put(&mut h.stack.fin_wait2, v.dur()),
-),
+)
+    .linux(&[Knob::Sysctl("tcp_fin_timeout", |v, _| match v.dur() {
+        Some(d) if d < Dur::from_secs(1) || d.as_nanos() % 1_000_000_000 > 0 => {
+            Err("Linux counts whole seconds; the model any time")
+        }
+        d => Ok(d.map(|d| (d.as_millis() / 1000).to_string())),
+    })]),
 ];

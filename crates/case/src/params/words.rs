@@ -28,6 +28,11 @@ impl<T: Copy, const N: usize> Words<T, N> {
         &self.names
     }
 
+    /// The values, in the order of the words.
+    pub const fn values(&self) -> &[T] {
+        &self.values
+    }
+
     /// The value of a setting that is one of the words. Panics on any other setting: the parser accepts nothing else.
     pub fn of(&self, setting: &Setting) -> T {
         let at = match setting {
