@@ -121,7 +121,7 @@ check: lint test torture gate ## What CI runs: lints, every test, a short tortur
 QUICK_CRATES := units wire cc tcp workload measure case
 QUICK_TESTS := tests/plan/test_quantity.py tests/plan/test_axis.py tests/plan/test_constraints.py tests/plan/test_extends.py tests/plan/test_refusals.py \
 	tests/cover/test_space.py tests/cover/test_verify.py tests/cover/test_contradiction.py tests/compare/test_signedrank.py \
-	tests/test_arrows.py tests/test_layers.py tests/test_levels.py tests/test_listing.py tests/test_native.py tests/test_output.py tests/test_plan.py
+	tests/test_arrows.py tests/test_interface.py tests/test_layers.py tests/test_levels.py tests/test_listing.py tests/test_native.py tests/test_output.py tests/test_plan.py
 
 quick: setup ## Before each commit: formats, lints, types, import cycles, unit tests of the core, a part of pytest
 	cargo fmt --all --check
@@ -148,8 +148,9 @@ lint: setup
 	@sh tools/js.sh
 	@sh tools/audit.sh $(BIN)/python
 
-format: setup ## Format Rust and Python
+format: setup ## Format Rust and Python; write what is generated from Rust declarations
 	cargo fmt --all
+	$(BIN)/python tools/interface.py
 	$(BIN)/ruff check --fix --quiet || true
 	$(BIN)/ruff format
 

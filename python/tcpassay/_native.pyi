@@ -23,6 +23,19 @@ def params_json() -> str:
 def metrics_json() -> str:
     """The metrics, a JSON list."""
 
+def interface_json() -> str:
+    """What Rust declares and Python uses, a JSON object; `tools/interface.py` writes `interface.py` from it."""
+
+def state_change(why: str) -> tuple[str | None, str | None, str | None] | None:
+    """The reason of an event `state`: `(before, after, None)`, or `(None, None, cause)` of an abort; else `None`."""
+
+def congestion_change(why: str) -> tuple[str, str, str, bool, bool] | None:
+    """The reason of an event `congestion`; `None` for other text.
+
+    The states before and after, the cause, whether a reduction was undone, and whether the window after the change is
+    known.
+    """
+
 def check_case(triples: Mapping[str, bool | float | str], base: str) -> dict[str, str]:
     """Checks a case; files that values name are relative to `base`. What is not at its default, as text."""
 

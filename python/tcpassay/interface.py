@@ -14,15 +14,15 @@ class EventKind(StrEnum):
     """What a row of the event log reports; the order is that of the numbers in `Ran.numbers`."""
 
     IN = "in"
-    """A segment arrived."""
+    """A segment arrived; `value` is its timestamp (TSval)."""
     OUT = "out"
-    """A segment left."""
+    """A segment left; `window` is what it announces, `value` the timestamp that it echoes (TSecr), `why` is [`ECT`] when it is ECN-capable."""
     RETRANSMIT = "retransmit"
-    """A segment left that had left before."""
+    """A segment left that had been sent before."""
     REFUSED = "refused"
-    """An arriving segment was refused."""
+    """An arriving segment was rejected."""
     TIMER_SET = "timer_set"
-    """A timer was set; `value` is when it fires, `why` which timer."""
+    """A timer was set; `value` is the time at which it fires, `why` is the timer."""
     TIMER_CANCEL = "timer_cancel"
     """A timer was cancelled."""
     TIMER_FIRE = "timer_fire"
@@ -40,19 +40,21 @@ class EventKind(StrEnum):
     SPURIOUS = "spurious"
     """A retransmission was shown to have been unnecessary."""
     ACK_NOW = "ack_now"
-    """The receiver sends an ACK at once."""
+    """The receiver sends an ACK immediately."""
     ACK_DELAY = "ack_delay"
-    """The receiver waits with an ACK; `value` is until when."""
+    """The receiver delays an ACK; `value` is the time until which it waits."""
     ACK_FORGET = "ack_forget"
-    """The receiver neither sends nor times an ACK."""
+    """The receiver neither sends an ACK nor sets a timer for it."""
     CLAMP = "clamp"
-    """The controller's output was clamped."""
+    """The controller asked for a window outside of its bounds: `asked`; `cwnd` is what it got."""
     DROP = "drop"
     """A device dropped a packet."""
     MARK = "mark"
     """A device marked a packet."""
     APP = "app"
-    """What an application did."""
+    """An application wrote or read (`why`); `value` is the number of bytes."""
+    SACK = "sack"
+    """A SACK block of the segment in the row before it (or of the one before its other blocks): `seq` up to `seq + len`."""
 
 
 class TcpState(StrEnum):
@@ -151,15 +153,32 @@ class AckReason(StrEnum):
     """Nothing demands an ACK at once."""
 
 
+class RunEnd(StrEnum):
+    """Why a run ended, on every substrate."""
+
+    DURATION = "duration"
+    """The duration that the case asks for was over."""
+    FINISHED = "finished"
+    """Nothing was left to do."""
+    EVENT_LIMIT = "event limit"
+    """As many events as a run may have were used up."""
+    PATH = "path"
+    """The path was not what the case asks for, so that nothing was sent over it."""
+    FAILED = "failed"
+    """The run broke off with an error of its own."""
+    REFUSED = "refused"
+    """The case asks for what this substrate cannot do."""
+
+
 class LatencyKind(StrEnum):
     """What a row of the table `latency` measures."""
 
     ONE_WAY = "one_way"
-    """A packet with payload, from the sender's stack to the receiving host's."""
+    """One-way latency of a packet with payload, from the sender's stack to the receiving host's."""
     RTT = "rtt"
     """The sender's round-trip time samples."""
     QUEUE_DELAY = "queue_delay"
-    """A packet's wait in a device, without its own transmission."""
+    """Waiting time of a packet in a device, without its transmission."""
 
 
 class CompletionKind(StrEnum):
@@ -214,6 +233,7 @@ class EventsColumn(StrEnum):
     RTO_NS = "rto_ns"
     VALUE_NS = "value_ns"
     CE = "ce"
+    ASKED_BYTES = "asked_bytes"
 
 
 class SeriesColumn(StrEnum):
@@ -284,7 +304,7 @@ TABLES: Final[Mapping[Table, Mapping[str, str]]] = MappingProxyType(
         Table.COMPLETIONS: MappingProxyType({"kind": "String", "class": "String", "client": "Int64", "server": "Int64", "connection": "Int64", "request_bytes": "Int64", "response_bytes": "Int64", "start_ns": "Int64", "end_ns": "Int64", "ideal_ns": "Int64", "ok": "Boolean"}),
     }
 )
-"""The columns that a table always has, and the polars type of each; `series` has one more for each metric."""
+"""The columns that a table always has, each with its polars type. It may have the others of its enum."""
 # fmt: on
 
 

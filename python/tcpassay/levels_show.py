@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from tcpassay import levels, terminal
+from tcpassay.interface import METRICS
 from tcpassay.levels import Grid, Mean, Measured
-from tcpassay.plan import table
 
 CONTROLLER: Final = "stack.cc"
 """The parameter of the columns if it varies, because most plans compare controllers."""
@@ -28,7 +28,7 @@ def choose(runs: Sequence[Measured], metric: str) -> tuple[str, str | None] | No
 
 def grid(one: Grid, console: Console) -> None:
     """One row per level of one parameter, one column per level of the other; each cell with its interval."""
-    unit = table.metrics()[one.metric].unit if one.metric in table.metrics() else ""
+    unit = METRICS[one.metric].unit if one.metric in METRICS else ""
     beside = f" and {one.across}" if one.across else ""
     console.print(
         f"[bold]{escape(one.metric)}[/] by {escape(one.down)}{escape(beside)}: mean and 95 % confidence interval",
@@ -53,7 +53,7 @@ def cell(value: Mean, unit: str) -> str:
 
 def cases(runs: Sequence[Measured], metrics: Sequence[str], console: Console) -> None:
     """One row per case: the varied parameters, and each metric averaged over its seeds."""
-    known = table.metrics()
+    known = METRICS
     names = levels.factors(runs)
     drawn = terminal.grid()
     for name in ("case", *names):

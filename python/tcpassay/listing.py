@@ -10,6 +10,7 @@ from rich.padding import Padding
 
 from tcpassay import terminal
 from tcpassay.errors import UserError
+from tcpassay.interface import Metric
 from tcpassay.plan import table
 from tcpassay.plan.document import suggest
 
@@ -64,7 +65,7 @@ def parameters(rows: Sequence[table.Parameter], console: Console, *, full: bool)
                 _indented(console, f"{name}: {', '.join(map(str, own))}")
 
 
-def metrics(rows: Sequence[table.Metric], console: Console) -> None:
+def metrics(rows: Sequence[Metric], console: Console) -> None:
     """A table whose last column is wrapped."""
     grid = terminal.grid("name", "unit", "meaning")
     for row in rows:

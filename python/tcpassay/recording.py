@@ -7,50 +7,26 @@
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tcpassay import regular, seal
 from tcpassay.errors import Place, UserError
+from tcpassay.interface import TABLES, Table
 
 if TYPE_CHECKING:  # polars is most of the start-up time, and who judges a run in memory needs none of it
     import polars as pl
 
 FORMAT: Final = 2
 
-KINDS: Final = (
-    "in", "out", "retransmit", "refused", "timer_set", "timer_cancel", "timer_fire", "state", "congestion", "window",
-    "rtt", "lost", "spurious", "ack_now", "ack_delay", "ack_forget", "clamp", "drop", "mark", "app", "sack",
-)  # fmt: skip
-"""Kinds of events, as `events.parquet` names them."""
-
-_I64, _TEXT, _FLAG = "Int64", "String", "Boolean"
-TABLES: Final[Mapping[str, Mapping[str, str]]] = {
-    "events": {
-        "time_ns": _I64, "host": _I64, "flow": _I64, "kind": _TEXT, "why": _TEXT, "seq": _I64, "ack": _I64,
-        "len": _I64, "flags": _I64, "window_bytes": _I64, "cwnd_bytes": _I64, "ssthresh_bytes": _I64,
-        "flight_bytes": _I64, "srtt_ns": _I64, "rto_ns": _I64, "value_ns": _I64, "ce": _FLAG,
-    },
-    "series": {"time_ns": _I64, "entity": _TEXT},
-    "deliveries": {
-        "time_ns": _I64, "flow": _I64, "wire_bytes": _I64, "bytes": _I64, "one_way_ns": _I64, "ce": _FLAG,
-    },
-    "latency": {"kind": _TEXT, "entity": _TEXT, "value_ns": _I64, "count": _I64},
-    "completions": {
-        "kind": _TEXT, "class": _TEXT, "client": _I64, "server": _I64, "connection": _I64, "request_bytes": _I64,
-        "response_bytes": _I64, "start_ns": _I64, "end_ns": _I64, "ideal_ns": _I64, "ok": _FLAG,
-    },
-}  # fmt: skip
-"""The tables of a recording, their columns, and the polars type of each; `series` has one more for each metric."""
-
 
 def schema(table: str, columns: Iterable[str] | None = None) -> "dict[str, pl.DataType]":
     """The polars types of a table, or of some of its columns."""
     import polars as pl  # noqa: PLC0415 - start-up time
 
-    known = TABLES[table]
+    known = TABLES[Table(table)]
     return {name: getattr(pl, known.get(name, "Float64"))() for name in columns or known}
 
 
@@ -121,14 +97,14 @@ def understood(file: Path) -> Iterator[None]:
 
 
 def read_table(
-    file: Path, columns: list[str] | None = None, needed: Iterable[str] = (), checksum: str | None = None
+    file: Path, columns: Sequence[str] | None = None, needed: Iterable[str] = (), checksum: str | None = None
 ) -> "pl.DataFrame":
     """Reads a Parquet file. Raises `DamagedError`, also for missing columns or a wrong checksum."""
     import polars as pl  # noqa: PLC0415 - start-up time
 
     raw = read_bytes(file, checksum)
     try:
-        frame = pl.read_parquet(raw, columns=columns)
+        frame = pl.read_parquet(raw, columns=None if columns is None else list(columns))
     except OSError as error:
         raise DamagedError(file, _reason(error)) from error
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
@@ -237,7 +213,7 @@ class Recording:
         """The content of a file. Raises `DamagedError` for a wrong checksum."""
         return read_bytes(self.folder / name, self.index["files"][name]["xxh3"])
 
-    def table(self, table: str, columns: list[str] | None = None) -> "pl.DataFrame":
+    def table(self, table: str, columns: Sequence[str] | None = None) -> "pl.DataFrame":
         """A table, or some of its columns; without rows if the run did not collect it. Raises `DamagedError`."""
         if not self.has(table):
             import polars as pl  # noqa: PLC0415 - start-up time
@@ -245,7 +221,7 @@ class Recording:
             return pl.DataFrame(schema=schema(table, columns))
         file = self.file(table)
         entry = self.index["files"][file.name]
-        frame = read_table(file, columns, columns or TABLES[table], entry["xxh3"])
+        frame = read_table(file, columns, columns or TABLES[Table(table)], entry["xxh3"])
         rows = entry["rows"]
         if len(frame) != rows:
             raise DamagedError(file, f"it has {len(frame)} rows; recording.json says {rows}")
@@ -254,24 +230,24 @@ class Recording:
     @cached_property
     def events(self) -> "pl.DataFrame":
         """The event log, one row per event."""
-        return self.table("events")
+        return self.table(Table.EVENTS)
 
     @cached_property
     def series(self) -> "pl.DataFrame":
         """Time series: one row per interval and entity."""
-        return self.table("series")
+        return self.table(Table.SERIES)
 
     @cached_property
     def deliveries(self) -> "pl.DataFrame":
         """The arrival of each packet at its receiver."""
-        return self.table("deliveries")
+        return self.table(Table.DELIVERIES)
 
     @cached_property
     def latency(self) -> "pl.DataFrame":
         """Distributions of latency."""
-        return self.table("latency")
+        return self.table(Table.LATENCY)
 
     @cached_property
     def completions(self) -> "pl.DataFrame":
         """Flows, requests and barrier rounds that ended."""
-        return self.table("completions")
+        return self.table(Table.COMPLETIONS)

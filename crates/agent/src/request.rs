@@ -6,11 +6,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tcpassay_case::params::Value;
 use tcpassay_case::{Case, CaseError, read_file};
+use tcpassay_measure::reason::RunEnd;
 use tcpassay_measure::{CollectOptions, metrics};
 use tcpassay_units::{Dur, UnitError};
 
 /// A case to run: the fields of the model's `run_case`.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Request {
     /// The case.
     pub triples: BTreeMap<String, Value>,
@@ -38,7 +40,7 @@ pub struct Request {
 
 /// Settings for the measurement of the traffic generators.
 #[derive(Deserialize, Clone, Copy, Default)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct GeneratorBenchmark {
     /// Bulk receivers copy the data that they read, instead of discarding them in the kernel.
     pub copy: bool,
@@ -46,7 +48,7 @@ pub struct GeneratorBenchmark {
 
 /// What to collect. Durations are texts, as in a plan.
 #[derive(Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches, each a key of a plan")]
 pub struct CollectRequest {
     series: Option<String>,
@@ -93,9 +95,8 @@ pub enum CheckResult {
 /// How a case ended.
 #[derive(Serialize, Default)]
 pub struct CaseAnswer {
-    /// `duration`: the run lasted until the end of the case; `finished`: all applications finished before; `path`: the measured path differs
-    /// from the case; `failed`: an error; `refused`: the case has problems.
-    pub ended: String,
+    /// Why the run ended.
+    pub ended: RunEnd,
     /// The error.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
@@ -111,7 +112,7 @@ pub struct CaseAnswer {
 impl CaseAnswer {
     /// The answer for an error.
     pub fn failed(message: impl Into<String>) -> CaseAnswer {
-        CaseAnswer { ended: "failed".to_owned(), message: message.into(), ..CaseAnswer::default() }
+        CaseAnswer { ended: RunEnd::Failed, message: message.into(), ..CaseAnswer::default() }
     }
 }
 

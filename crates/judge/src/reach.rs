@@ -77,7 +77,7 @@ pub fn reached(recording: &Recording) -> BTreeMap<String, u64> {
             saw("limited by the congestion window");
         }
     }
-    for (kind, counts) in EventKind::ALL.into_iter().zip(words) {
+    for (kind, counts) in EventKind::ALL.iter().zip(words) {
         for (word, count) in counts {
             let name =
                 if word.is_empty() { kind.name().to_owned() } else { format!("{} {word}", kind.name()) };

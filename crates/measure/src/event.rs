@@ -1,22 +1,32 @@
 //! The event log: one row per event of a stack, with its reason.
 
-use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 use tcpassay_units::{Bytes, Dur, Time};
 use tcpassay_wire::Flags;
 
 /// The reason of an event (`dupthresh`, `rto`, `ce changed`): a constant of the code, or text from a file.
 pub type Reason = Cow<'static, str>;
 
-/// The retransmission timer in [`EventRow::why`], on every substrate.
-pub const RTO: &str = "Rto";
-
 /// In [`EventRow::why`] of a segment that leaves: its packets are ECN-capable.
 pub const ECT: &str = "ECT";
 
 /// The kind of an event.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Debug,
+    EnumMessage,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+)]
+#[strum(serialize_all = "snake_case")]
 pub enum EventKind {
     /// A segment arrived; `value` is its timestamp (TSval).
     In,
@@ -51,7 +61,7 @@ pub enum EventKind {
     AckDelay,
     /// The receiver neither sends an ACK nor sets a timer for it.
     AckForget,
-    /// The controller's output was clamped.
+    /// The controller asked for a window outside of its bounds: `asked`; `cwnd` is what it got.
     Clamp,
     /// A device dropped a packet.
     Drop,
@@ -65,55 +75,11 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind, in the order of their numbers in files.
-    pub const ALL: [EventKind; 21] = [
-        EventKind::In,
-        EventKind::Out,
-        EventKind::Retransmit,
-        EventKind::Refused,
-        EventKind::TimerSet,
-        EventKind::TimerCancel,
-        EventKind::TimerFire,
-        EventKind::State,
-        EventKind::Congestion,
-        EventKind::Window,
-        EventKind::Rtt,
-        EventKind::Lost,
-        EventKind::Spurious,
-        EventKind::AckNow,
-        EventKind::AckDelay,
-        EventKind::AckForget,
-        EventKind::Clamp,
-        EventKind::Drop,
-        EventKind::Mark,
-        EventKind::App,
-        EventKind::Sack,
-    ];
+    pub const ALL: &[EventKind] = EventKind::VARIANTS;
 
     /// The name in `events.parquet`.
     pub fn name(self) -> &'static str {
-        match self {
-            EventKind::In => "in",
-            EventKind::Out => "out",
-            EventKind::Retransmit => "retransmit",
-            EventKind::Refused => "refused",
-            EventKind::TimerSet => "timer_set",
-            EventKind::TimerCancel => "timer_cancel",
-            EventKind::TimerFire => "timer_fire",
-            EventKind::State => "state",
-            EventKind::Congestion => "congestion",
-            EventKind::Window => "window",
-            EventKind::Rtt => "rtt",
-            EventKind::Lost => "lost",
-            EventKind::Spurious => "spurious",
-            EventKind::AckNow => "ack_now",
-            EventKind::AckDelay => "ack_delay",
-            EventKind::AckForget => "ack_forget",
-            EventKind::Clamp => "clamp",
-            EventKind::Drop => "drop",
-            EventKind::Mark => "mark",
-            EventKind::App => "app",
-            EventKind::Sack => "sack",
-        }
+        self.into()
     }
 }
 
@@ -153,7 +119,9 @@ pub struct EventRow {
     pub rto: Option<Dur>,
     /// The value of this kind of event: a time or a duration in nanoseconds.
     pub value: Option<u64>,
-    /// The segment carried CE.
+    /// The congestion window that a controller asked for and did not get.
+    pub asked: Option<Bytes>,
+    /// Whether the segment carried CE.
     pub ce: bool,
 }
 
@@ -177,6 +145,7 @@ impl EventRow {
             srtt: None,
             rto: None,
             value: None,
+            asked: None,
             ce: false,
         }
     }

@@ -24,6 +24,7 @@ mod log;
 pub mod metrics;
 mod numbers;
 pub mod pcapng;
+pub mod reason;
 mod recording;
 mod rows;
 mod seal;
@@ -36,7 +37,7 @@ mod tables;
 mod text;
 
 pub use collect::{CollectOptions, Collector, DeviceIndex, FlowId, InterfaceIndex, SenderSample};
-pub use event::{ECT, EventKind, EventRow, RTO, Reason};
+pub use event::{ECT, EventKind, EventRow, Reason};
 pub use histogram::Histogram;
 pub use log::EventLog;
 pub use numbers::EventNumbers;
@@ -44,7 +45,9 @@ pub use recording::{
     CapturePoint, Completion, CompletionKind, Delivery, Device, DeviceCounters, EnvironmentProperty, Flow,
     FlowCounters, Header, Latency, LatencyKind, PacketRecord, Recording, TcpSummary, Triple,
 };
+pub use rows::series_columns;
 pub use seal::{checksum, seal};
 pub use series::{EntitySeries, Series, SeriesColumn};
 pub use store::StoreError;
 pub use table::{ColumnData, parquet};
+pub use tables::{ASKED, ColumnType, table_columns};

@@ -20,6 +20,8 @@ pub struct EventLog {
     places: BTreeMap<Reason, u32>,
     /// The last reason by kind and length of text, because consecutive reasons are usually equal.
     recent: [u32; 512],
+    /// Whether any row has [`Field::Asked`].
+    asked: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -51,6 +53,7 @@ pub(crate) enum EventField {
     Srtt,
     Rto,
     Value,
+    Asked,
 }
 
 const HAS_FLOW: u16 = 1 << 14;
@@ -64,6 +67,7 @@ impl Default for EventLog {
             words: vec![Reason::Borrowed("")],
             places: BTreeMap::from([(Reason::Borrowed(""), 0)]),
             recent: [0; 512],
+            asked: false,
         }
     }
 }
@@ -95,7 +99,9 @@ impl EventLog {
             event.srtt.map(Dur::as_nanos),
             event.rto.map(Dur::as_nanos),
             event.value,
+            event.asked.map(Bytes::get),
         ];
+        self.asked |= event.asked.is_some();
         let mut has = 0;
         for (bit, field) in fields.into_iter().enumerate() {
             if let Some(number) = field {
@@ -130,6 +136,11 @@ impl EventLog {
     /// Row `row`.
     pub fn get(&self, row: usize) -> Option<EventRow> {
         self.rows.get(row).map(|row| self.event(*row))
+    }
+
+    /// Whether any row says what a controller asked for and did not get.
+    pub(crate) fn has_asked(&self) -> bool {
+        self.asked
     }
 
     /// Every row.
@@ -189,6 +200,7 @@ impl EventLog {
             srtt: next(EventField::Srtt).map(Dur::from_nanos),
             rto: next(EventField::Rto).map(Dur::from_nanos),
             value: next(EventField::Value),
+            asked: next(EventField::Asked).map(Bytes::new),
             ce: row.has & CE != 0,
         }
     }

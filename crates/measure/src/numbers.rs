@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_code_of_a_kind_is_its_place_among_all() {
-        for (place, kind) in EventKind::ALL.into_iter().enumerate() {
+        for (place, kind) in EventKind::ALL.iter().copied().enumerate() {
             assert_eq!(kind as usize, place, "{}", kind.name());
         }
     }

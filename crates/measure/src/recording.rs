@@ -7,6 +7,7 @@ use crate::serial::{bytes, dur, optional_rate, optional_time, time};
 use crate::series::Series;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 use tcpassay_units::{Bytes, Dur, Rate, Time};
 use tcpassay_wire::{Ecn, Segment};
 
@@ -333,8 +334,23 @@ pub struct Latency {
 }
 
 /// The kind of a latency.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Debug,
+    Serialize,
+    Deserialize,
+    EnumMessage,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum LatencyKind {
     /// One-way latency of a packet with payload, from the sender's stack to the receiving host's.
     OneWay,
@@ -362,8 +378,23 @@ pub struct Delivery {
 }
 
 /// The kind of a completion; `tcpassay-workload` defines the exact times.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Debug,
+    Serialize,
+    Deserialize,
+    EnumMessage,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum CompletionKind {
     /// A bulk flow.
     Flow,

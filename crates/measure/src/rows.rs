@@ -12,6 +12,12 @@ pub(crate) const OF_PACKETS: [&str; 3] = ["wire_bytes", "payload_bytes", "ce_pac
 pub(crate) const GAUGES: [&str; 7] =
     ["cwnd_bytes", "ssthresh_bytes", "flight_bytes", "srtt_ns", "rto_ns", "alpha", "pacing_bps"];
 const DEVICE_SUMS: [&str; 3] = ["out_bytes", "drops", "marks"];
+const MAX_BACKLOG: &str = "max_backlog_bytes";
+
+/// The metrics that `series.parquet` may have: those of flows, then those of devices. Those to which nothing happened have no column.
+pub fn series_columns() -> Vec<&'static str> {
+    [&FLOW_SUMS[..], &GAUGES, &DEVICE_SUMS, &[MAX_BACKLOG]].concat()
+}
 
 /// Values summed within each interval. Times must be in ascending order.
 #[derive(Clone, Debug)]
@@ -198,7 +204,7 @@ pub(crate) fn device_series(
                 values[place] = exact(peak);
             }
         }
-        columns.push(SeriesColumn { name: "max_backlog_bytes".to_owned(), values });
+        columns.push(SeriesColumn { name: MAX_BACKLOG.to_owned(), values });
     }
     Some(EntitySeries { entity: name.to_owned(), first, columns })
 }

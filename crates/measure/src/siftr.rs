@@ -10,6 +10,7 @@
 
 use crate::event::{EventKind, EventRow};
 use crate::pcapng::host_address;
+use crate::reason::{CongestionChange, CongestionState, StateChange, TcpState};
 use crate::recording::{Flow, Recording};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -123,11 +124,15 @@ impl State {
         self.srtt = event.srtt.map_or(self.srtt, Dur::as_nanos);
         self.rto = event.rto.map_or(self.rto, Dur::as_nanos);
         match event.kind {
-            EventKind::State => self.fsm = target(&event.why).map_or(self.fsm, fsm),
+            EventKind::State => {
+                if let Some(StateChange::Moved { to, .. }) = StateChange::read(&event.why) {
+                    self.fsm = fsm(to);
+                }
+            }
             EventKind::Congestion => {
-                let bits = match target(&event.why) {
-                    Some("Recovery") => FAST_RECOVERY | CONG_RECOVERY,
-                    Some("CWR") => CONG_RECOVERY,
+                let bits = match CongestionChange::read(&event.why).map(|change| change.to) {
+                    Some(CongestionState::Recovery) => FAST_RECOVERY | CONG_RECOVERY,
+                    Some(CongestionState::Cwr) => CONG_RECOVERY,
                     _ => 0,
                 };
                 self.flags = self.flags & !(FAST_RECOVERY | CONG_RECOVERY) | bits;
@@ -184,25 +189,19 @@ impl State {
     }
 }
 
-/// The new state in `from->to: cause`.
-fn target(why: &str) -> Option<&str> {
-    let (_, after) = why.split_once("->")?;
-    after.split(':').next().map(str::trim)
-}
-
 /// The number of a state in `netinet/tcp_fsm.h`.
-fn fsm(state: &str) -> u8 {
+fn fsm(state: TcpState) -> u8 {
     match state {
-        "Listen" => 1,
-        "SynSent" => 2,
-        "SynReceived" => 3,
-        "Established" => 4,
-        "CloseWait" => 5,
-        "FinWait1" => 6,
-        "Closing" => 7,
-        "LastAck" => 8,
-        "FinWait2" => 9,
-        "TimeWait" => 10,
-        _ => 0,
+        TcpState::Unknown | TcpState::Closed => 0,
+        TcpState::Listen => 1,
+        TcpState::SynSent => 2,
+        TcpState::SynReceived => 3,
+        TcpState::Established => 4,
+        TcpState::CloseWait => 5,
+        TcpState::FinWait1 => 6,
+        TcpState::Closing => 7,
+        TcpState::LastAck => 8,
+        TcpState::FinWait2 => 9,
+        TcpState::TimeWait => 10,
     }
 }

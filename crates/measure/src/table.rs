@@ -253,6 +253,11 @@ impl ParquetTable {
         }
     }
 
+    /// Whether there is a column of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.find(name).is_ok()
+    }
+
     fn find(&self, name: &str) -> Result<&ColumnData> {
         let found = self.0.iter().find(|(have, _)| have == name);
         found.map(|(_, values)| values).ok_or_else(|| bad(format!("there is no column {name}")))

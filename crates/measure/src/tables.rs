@@ -50,23 +50,55 @@ fn unknown(column: &str, value: &str) -> ParquetError {
 impl CompletionKind {
     /// The name in `completions.parquet`.
     pub fn name(self) -> &'static str {
-        match self {
-            CompletionKind::Flow => "flow",
-            CompletionKind::Rpc => "rpc",
-            CompletionKind::Round => "round",
-        }
+        self.into()
     }
 }
 
 impl LatencyKind {
     /// The name in `latency.parquet`.
     pub fn name(self) -> &'static str {
-        match self {
-            LatencyKind::OneWay => "one_way",
-            LatencyKind::Rtt => "rtt",
-            LatencyKind::QueueDelay => "queue_delay",
-        }
+        self.into()
     }
+}
+
+/// The column of `events.parquet` that is there only if a row has a value.
+pub const ASKED: &str = "asked_bytes";
+
+/// The type of a column of Parquet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ColumnType {
+    /// A 64-bit whole number.
+    Whole,
+    /// A 64-bit floating-point number.
+    Real,
+    /// UTF-8 text.
+    Text,
+    /// A truth value.
+    Flag,
+}
+
+/// The tables of a recording and the columns that they always have, in the order in which they are written. The table `series` has one more column for each
+/// metric of [`series_columns`](crate::series_columns).
+pub fn table_columns() -> Vec<(&'static str, Vec<(String, ColumnType)>)> {
+    let columns = |table: ParquetTable| {
+        let column = |(name, values)| {
+            let kind = match values {
+                ColumnData::Whole(_) => ColumnType::Whole,
+                ColumnData::Real(_) => ColumnType::Real,
+                ColumnData::Text(_) | ColumnData::Maybe(_) => ColumnType::Text,
+                ColumnData::Flag(_) => ColumnType::Flag,
+            };
+            (name, kind)
+        };
+        table.0.into_iter().map(column).collect()
+    };
+    vec![
+        ("events", columns(from_events(&EventLog::default(), 0..0))),
+        ("series", columns(from_series(Dur::ZERO, &BTreeSet::new(), &[]))),
+        ("deliveries", columns(from_deliveries(&[]))),
+        ("latency", columns(from_latencies(&[]))),
+        ("completions", columns(from_completions(&[]))),
+    ]
 }
 
 /// One interval of one entity.
@@ -176,11 +208,9 @@ pub(crate) fn to_completions(table: &ParquetTable) -> Result<Vec<Completion>> {
     let (client, server, connection) = (ids("client")?, ids("server")?, ids("connection")?);
     let (request, response) = (numbers("request_bytes")?, numbers("response_bytes")?);
     let (start, end, ideal) = (numbers("start_ns")?, numbers("end_ns")?, table.whole("ideal_ns")?);
-    let kinds = [CompletionKind::Flow, CompletionKind::Rpc, CompletionKind::Round];
     let row = |i: usize| {
-        let found = kinds.into_iter().find(|k| k.name() == kind[i]);
         Ok(Completion {
-            kind: found.ok_or_else(|| unknown("kind", kind[i]))?,
+            kind: kind[i].parse().map_err(|_| unknown("kind", kind[i]))?,
             class: class[i].to_owned(),
             client: client[i],
             server: server[i],
@@ -218,9 +248,7 @@ pub(crate) fn to_latencies(table: &ParquetTable) -> Result<Vec<Latency>> {
     let mut latencies: Vec<Latency> = Vec::new();
     let mut places: BTreeMap<(LatencyKind, &str), usize> = BTreeMap::new();
     for i in 0..values.len() {
-        let known = [LatencyKind::OneWay, LatencyKind::Rtt, LatencyKind::QueueDelay];
-        let found = known.into_iter().find(|k| k.name() == kinds[i]);
-        let kind = found.ok_or_else(|| unknown("kind", kinds[i]))?;
+        let kind: LatencyKind = kinds[i].parse().map_err(|_| unknown("kind", kinds[i]))?;
         let place = match places.entry((kind, entities[i])) {
             Entry::Occupied(place) => *place.get(),
             Entry::Vacant(place) => {
@@ -238,7 +266,7 @@ pub(crate) fn from_events(log: &EventLog, rows: Range<usize>) -> ParquetTable {
     let heads: Vec<EventHeader> = rows.clone().map(|row| log.head(row)).collect();
     let whys: Vec<&str> = rows.clone().map(|row| log.why(row).expect("a row of the log")).collect();
     let number = |field| ColumnData::Whole(rows.clone().map(|row| log.number(row, field)).collect());
-    table(vec![
+    let mut columns = vec![
         ("time_ns", whole(&heads, |e| e.at.as_nanos())),
         ("host", whole(&heads, |e| e.host.into())),
         ("flow", maybe(&heads, |e| e.flow.map(u64::from))),
@@ -256,7 +284,12 @@ pub(crate) fn from_events(log: &EventLog, rows: Range<usize>) -> ParquetTable {
         ("rto_ns", number(EventField::Rto)),
         ("value_ns", number(EventField::Value)),
         ("ce", flag(&heads, |e| e.ce)),
-    ])
+    ];
+    // Few controllers ask for what they cannot get; the logs of the others do without the column.
+    if log.has_asked() {
+        columns.push((ASKED, number(EventField::Asked)));
+    }
+    table(columns)
 }
 
 /// One row of the event log as in `events.parquet`; absent values are null.
@@ -284,18 +317,21 @@ pub(crate) fn to_events(table: &ParquetTable) -> Result<EventLog> {
     let (window, cwnd, ssthresh) = (whole("window_bytes")?, whole("cwnd_bytes")?, whole("ssthresh_bytes")?);
     let flight = whole("flight_bytes")?;
     let (srtt, rto, value) = (whole("srtt_ns")?, whole("rto_ns")?, whole("value_ns")?);
+    let asked = if table.has(ASKED) { Some(whole(ASKED)?) } else { None };
     let small = |name: &str, x: Option<u64>| {
         let fits = x.map(u32::try_from).transpose();
         fits.map_err(|_| ParquetError::General(format!("column {name} has a value that is too large")))
     };
     let row = |i: usize| {
-        let found = EventKind::ALL.into_iter().find(|k| k.name() == kind[i]);
         let bits = flags[i].and_then(|bits| u16::try_from(bits).ok());
+        let kind: EventKind = kind[i].parse().map_err(|_| unknown("kind", kind[i]))?;
+        // Before there was the column `asked_bytes`, the bytes stood in `value_ns`.
+        let old = kind == EventKind::Clamp && asked.is_none();
         Ok(EventRow {
             at: Time::from_nanos(at[i]),
             host: host[i],
             flow: small("flow", flow[i])?,
-            kind: found.ok_or_else(|| unknown("kind", kind[i]))?,
+            kind,
             why: Reason::Owned(why[i].to_owned()),
             seq: seq[i],
             ack: ack[i],
@@ -307,9 +343,62 @@ pub(crate) fn to_events(table: &ParquetTable) -> Result<EventLog> {
             flight: flight[i].map(Bytes::new),
             srtt: srtt[i].map(Dur::from_nanos),
             rto: rto[i].map(Dur::from_nanos),
-            value: value[i],
+            value: value[i].filter(|_| !old),
+            asked: asked.map_or(value[i].filter(|_| old), |column| column[i]).map(Bytes::new),
             ce: ce[i],
         })
     };
     (0..at.len()).map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clamp() -> EventRow {
+        let clamp = EventRow::new(Time::from_nanos(5), 0, Some(0), EventKind::Clamp);
+        EventRow { cwnd: Some(Bytes::new(1000)), asked: Some(Bytes::new(400)), ..clamp }
+    }
+
+    fn names(table: &ParquetTable) -> Vec<&str> {
+        table.0.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    #[test]
+    fn what_a_controller_asked_for_has_a_column_of_bytes_if_it_was_clamped() {
+        let timer = EventRow { value: Some(7), ..EventRow::new(Time::ZERO, 0, Some(0), EventKind::TimerSet) };
+        let without = from_events(&EventLog::from(vec![timer.clone()]), 0..1);
+        assert_eq!(names(&without).last(), Some(&"ce"));
+        let log = EventLog::from(vec![timer, clamp()]);
+        let with = from_events(&log, 0..2);
+        assert_eq!(names(&with).last(), Some(&"asked_bytes"));
+        assert_eq!(with.whole("asked_bytes").expect("numbers"), [None, Some(400)]);
+        assert_eq!(with.whole("value_ns").expect("numbers"), [Some(7), None]);
+        assert_eq!(to_events(&with).expect("a log"), log);
+    }
+
+    #[test]
+    fn an_older_log_has_the_bytes_in_the_column_of_times() {
+        let mut table = from_events(&EventLog::from(vec![clamp()]), 0..1);
+        table.0.pop();
+        for (name, values) in &mut table.0 {
+            if name == "value_ns" {
+                *values = ColumnData::Whole(vec![Some(400)]);
+            }
+        }
+        let read = to_events(&table).expect("a log").get(0).expect("a row");
+        assert_eq!((read.asked, read.value), (Some(Bytes::new(400)), None));
+    }
+
+    #[test]
+    fn the_columns_that_a_table_always_has_are_those_of_an_empty_one() {
+        let tables = table_columns();
+        let all: Vec<_> = tables.iter().map(|(name, _)| *name).collect();
+        assert_eq!(all, ["events", "series", "deliveries", "latency", "completions"]);
+        assert_eq!(tables[0].1.len(), 17);
+        assert_eq!(
+            tables[1].1,
+            [("time_ns".to_owned(), ColumnType::Whole), ("entity".to_owned(), ColumnType::Text)]
+        );
+    }
 }

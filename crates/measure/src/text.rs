@@ -68,9 +68,11 @@ impl Recording {
                     put(format_args!("at {}", Time::from_nanos(value)));
                 }
                 EventKind::Rtt => put(format_args!("sample {}", Dur::from_nanos(value))),
-                EventKind::Clamp => put(format_args!("asked {value}")),
                 _ => put(format_args!("value {value}")),
             }
+        }
+        if let Some(asked) = event.asked {
+            put(format_args!("asked {}", asked.get()));
         }
         line
     }

@@ -4,6 +4,7 @@
 //! they can be tested. The type declarations of this module are in `python/tcpassay/_native.pyi`;
 //! `tests/test_native.py` compares the two.
 
+mod interface;
 mod judge;
 mod model;
 mod script;
@@ -13,6 +14,8 @@ mod toml;
 /// The data plane of tcpassay.
 #[pyo3::pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::interface::{congestion_change, interface_json, state_change};
     #[pymodule_export]
     use crate::judge::{judge_folder, oracles_json, reached_in_folder};
     #[pymodule_export]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use tcpassay_case::params::{self, Value};
 use tcpassay_case::{Case, CaseError as Wrong, read_file};
 use tcpassay_measure::metrics::{Metrics, metrics};
+use tcpassay_measure::reason::RunEnd;
 use tcpassay_measure::{CollectOptions, ColumnData, Recording};
 use tcpassay_sim::{EndReason, SimOptions, run};
 use tcpassay_units::{Seed, UnitError};
@@ -152,7 +153,7 @@ pub struct Ran {
     metrics: Metrics,
     events: u64,
     hops: u64,
-    /// `duration`, `finished` or `event limit`.
+    /// The name of a [`RunEnd`].
     #[pyo3(get)]
     ended: &'static str,
     /// Equal for runs that processed the same events.
@@ -176,9 +177,9 @@ pub fn run_held(
     py.detach(|| {
         let outcome = run(&case, Seed(seed), &options);
         let ended = match outcome.ended {
-            EndReason::Duration => "duration",
-            EndReason::Finished => "finished",
-            EndReason::EventLimit => "event limit",
+            EndReason::Duration => RunEnd::Duration.name(),
+            EndReason::Finished => RunEnd::Finished.name(),
+            EndReason::EventLimit => RunEnd::EventLimit.name(),
             EndReason::Interrupted => unreachable!("nothing asks it to stop"),
         };
         let (events, trace) = outcome.trace;

@@ -28,6 +28,7 @@ from tcpassay.cli import (
 )
 from tcpassay.cli.options import JsonOption
 from tcpassay.errors import UserError
+from tcpassay.interface import METRICS
 from tcpassay.plan import schema
 from tcpassay.plan import table as tables
 
@@ -92,7 +93,7 @@ def metrics(
     json_: JsonOption = False,
 ) -> None:
     """List the metrics: name, unit, meaning."""
-    rows = listing.chosen(tables.metrics(), names, "metric")
+    rows = listing.chosen(METRICS, names, "metric")
     if json_:
         terminal.print_json([asdict(row) for row in rows])
     else:

@@ -8,6 +8,7 @@ import typer
 from tcpassay import terminal
 from tcpassay.cli.options import JsonOption
 from tcpassay.errors import UserError
+from tcpassay.interface import METRICS
 
 FAILED = 1
 USER = 2
@@ -105,7 +106,6 @@ def compare(
     an unknown metric, runs without a counterpart (see --allow-unpaired).
     """
     from tcpassay import compare as comparing  # noqa: PLC0415 - start-up time
-    from tcpassay.plan import table  # noqa: PLC0415 - start-up time
     from tcpassay.results import load  # noqa: PLC0415 - start-up time
 
     options = comparing.Options(
@@ -122,7 +122,7 @@ def compare(
     if json_:
         terminal.print_json(comparison.as_json())
     else:
-        units = {name: metric.unit for name, metric in table.metrics().items()}
+        units = {name: metric.unit for name, metric in METRICS.items()}
         comparing.show(comparison, terminal.console(), units, everything=everything)
     if comparison.problems or (comparison.incomplete and not unpaired):
         raise typer.Exit(USER)

@@ -8,7 +8,7 @@ import typer
 from tcpassay import levels, levels_show, listing, terminal
 from tcpassay.cli.options import JsonOption
 from tcpassay.errors import Place, UserError
-from tcpassay.plan import table as tables
+from tcpassay.interface import METRICS
 from tcpassay.plan.document import suggest
 
 MOST = 2
@@ -49,7 +49,7 @@ def table(
     ]
     if not runs:
         raise UserError("no run in this folder has metrics", Place(folder))
-    wanted = [row.name for name in metric or () for row in listing.chosen(tables.metrics(), [name], "metric")]
+    wanted = [str(row.name) for name in metric or () for row in listing.chosen(METRICS, [name], "metric")]
     shown = wanted or [name for name in DEFAULT if any(run.metrics.get(name) is not None for run in runs)]
     varies = levels.factors(runs)
     chosen = [_parameter(name, varies) for name in by or ()]

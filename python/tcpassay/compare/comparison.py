@@ -19,14 +19,15 @@ from typing import Any, Final, Literal
 import numpy as np
 import polars as pl
 
+from tcpassay import interface
 from tcpassay.compare.correction import Method, adjust
 from tcpassay.compare.definitions import Skipped, skipped, versions
-from tcpassay.compare.direction import Direction, direction
+from tcpassay.compare.direction import direction
 from tcpassay.compare.exact import Exact, exact
 from tcpassay.compare.pairing import Pair, Pairing, Sides, pair
 from tcpassay.compare.signedrank import Reals, fewest, shift
 from tcpassay.errors import Place, Problem, UserError
-from tcpassay.plan import table
+from tcpassay.interface import Direction
 from tcpassay.plan.document import suggest
 from tcpassay.results import METRICS, RESULT, Results
 
@@ -301,7 +302,7 @@ def _names(a: Results, b: Results, options: Options) -> tuple[list[Skipped], lis
     both = [name for name in _columns(a) if name in _columns(b)]
     if options.metrics is not None:
         for name in sorted(options.metrics - set(both)):
-            known = table.metrics()
+            known = interface.METRICS
             why = (
                 "the results do not both have it"
                 if name in known
@@ -409,14 +410,14 @@ def _units(moved: Reals, pairs: list[Pair], enough: int) -> tuple[Literal["case"
 
 
 def _one_regressed(good: Direction, a: Reals, b: Reals, options: Options) -> bool:
-    if options.each is None or good == "neither" or len(a) == 0:
+    if options.each is None or good is Direction.NEITHER or len(a) == 0:
         return False
     return any(_worse(good, float(x), float(y)) >= options.each for x, y in zip(a, b, strict=True))
 
 
 def _worse(good: Direction, a: float, b: float) -> float:
     """The share by which `b` is worse than `a`; negative if it is better, infinite from or to zero."""
-    if good == "higher":
+    if good is Direction.HIGHER:
         a, b = b, a
     if a == b:
         return 0.0
@@ -427,7 +428,7 @@ def _largest(
     moved: Reals, values: tuple[Reals, Reals], pairs: list[Pair], good: Direction, *, positive: bool
 ) -> tuple[Moved, ...]:
     a, b = values
-    sizes = {"higher": -moved, "lower": moved, "neither": np.abs(moved)}[good]
+    sizes = {Direction.HIGHER: -moved, Direction.LOWER: moved, Direction.NEITHER: np.abs(moved)}[good]
     order = [int(i) for i in np.argsort(-sizes, kind="stable")[:_LARGEST] if moved[i] != 0]
     return tuple(
         Moved(
@@ -454,10 +455,10 @@ def _judged(effect: Effect, p: float | None, options: Options) -> Effect:
     said = asdict(effect) | {"largest": effect.largest, "p_adjusted": p}
     if p is not None and p <= 1 - options.confidence and effect.estimate is not None:
         higher = effect.estimate > (1 if effect.scale == "ratio" else 0)
-        if effect.good == "neither":
+        if effect.good is Direction.NEITHER:
             said["verdict"] = Verdict.HIGHER if higher else Verdict.LOWER
         else:
-            worse = higher == (effect.good == "lower")
+            worse = higher == (effect.good is Direction.LOWER)
             said["verdict"] = Verdict.WORSE if worse else Verdict.BETTER
             said["regressed"] = effect.regressed or (worse and _beyond(effect, options.threshold))
     return Effect(**said)

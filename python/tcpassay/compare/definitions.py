@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tcpassay.errors import UserError
-from tcpassay.plan import table
+from tcpassay.interface import METRICS
 from tcpassay.plan.quantity import quantity
 from tcpassay.results import Results
 
@@ -63,7 +63,7 @@ def _by_series(name: str) -> bool:
 
 
 def _by_warmup(name: str) -> bool:
-    row = table.metrics().get(name)
+    row = METRICS.get(name)
     return row is None or WHOLE not in row.doc
 
 

@@ -71,16 +71,14 @@ def _by_rest(one: Log, other: Log, first: int) -> int:
 def _event(recording: Recording, log: Log, row: int, count: int) -> Event | None:
     if row >= count:
         return None
-    (values,) = log.rows([row])
-    time, host, flow = int(values.pop("time_ns")), values.pop("host"), values.pop("flow")
-    kind, why = str(values.pop("kind")), str(values.pop("why"))
-    said = {name: value for name, value in values.items() if value is not None and value is not False}
+    (one,) = log.rows([row])
+    time, kind, why, said = one.time_ns, one.kind, one.why, one.values
     text = inner_text(Moment(row, time, End.SENDER, kind, why, said), 1)
     if kind == EventKind.ACK_NOW:
         text = f"ACK {said.get('ack')} is sent at once ({ACK_REASONS.get(why, why)})"
     if not text:
         shown = (f"{label} {said[name]}".strip() for name, label in _SHOWN.items() if name in said)
         text = " ".join(part for part in (kind, why, *shown, "CE" if "ce" in said else "") if part)
-    where = "the network" if host is None else recording.hosts[host]
-    of = "" if flow is None else f" ({recording.flows[flow]['name']})"
+    where = recording.hosts[one.host]
+    of = "" if one.flow is None else f" ({recording.flows[one.flow]['name']})"
     return Event(row, time, f"{ms(time)}, {where}{of}: {text}")

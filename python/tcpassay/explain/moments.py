@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
 
-from tcpassay.interface import AckReason, EventKind, Timer
+from tcpassay.interface import AckReason, EventKind, EventsColumn, Timer
 from tcpassay.judge.log import Log
 from tcpassay.recording import Recording
 
@@ -136,15 +136,12 @@ def connection(recording: Recording, log: Log, flow: str, *, timers_known: bool 
     data = names.index(flow)
     number = recording.flows[data]["connection"]
     pair = [place for place, one in enumerate(recording.flows) if one["connection"] == number]
-    flows = log.numbers("flow")
+    flows = log.numbers(EventsColumn.FLOW)
     wanted = [int(row) for row in _rows(flows, pair)]
     moments = []
-    for row, values in zip(wanted, log.rows(wanted), strict=True):
-        end = End.SENDER if values.pop("flow") == data else End.RECEIVER
-        values.pop("host")
-        time, kind, why = values.pop("time_ns"), values.pop("kind"), values.pop("why")
-        said = {name: value for name, value in values.items() if value is not None and value is not False}
-        moments.append(Moment(row, int(time), end, str(kind), str(why), said))
+    for row, one in zip(wanted, log.rows(wanted), strict=True):
+        end = End.SENDER if one.flow == data else End.RECEIVER
+        moments.append(Moment(row, one.time_ns, end, one.kind, one.why, one.values))
     moments.sort(key=lambda one: (one.time_ns, one.row))
     hosts = recording.hosts
     return Connection(

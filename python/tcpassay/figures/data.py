@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tcpassay import recording
+from tcpassay.interface import EventKind, EventsColumn, LatencyColumn, LatencyKind, SeriesColumn, Timer
 from tcpassay.recording import carried
 
 Array = npt.NDArray[np.float64]
@@ -86,7 +87,7 @@ class Recording:
             raise NoDataError("no time series")
         return pl.read_parquet(self._opened.content("series.parquet"))
 
-    def _entity(self, name: str, column: str) -> tuple[Array, Array]:
+    def _entity(self, name: str, column: SeriesColumn) -> tuple[Array, Array]:
         if column not in self._series.columns:
             raise NoDataError("not in the time series")
         rows = self._series.filter(pl.col("entity") == name, pl.col(column).is_not_null())
@@ -106,25 +107,25 @@ class Recording:
         """Start of each interval, and the delivered rate of all flows in it in bit/s, including headers."""
         names = [self._name(flow) for flow in self.flows]
         rows = self._series.filter(pl.col("entity").is_in(names))
-        summed = rows.group_by("time_ns").agg(pl.col("wire_bytes").sum()).sort("time_ns")
-        return _array(summed["time_ns"]) * 1e-9, _array(summed["wire_bytes"]) * 8 / self.interval
+        summed = rows.group_by("time_ns").agg(pl.col(SeriesColumn.WIRE_BYTES).sum()).sort("time_ns")
+        return _array(summed["time_ns"]) * 1e-9, _array(summed[SeriesColumn.WIRE_BYTES]) * 8 / self.interval
 
     def flow_throughput(self, flow: int) -> tuple[Array, Array]:
         """Start of each interval, and the delivered rate of this flow in it in bit/s, including headers."""
-        time, octets = self._entity(self._name(flow), "wire_bytes")
+        time, octets = self._entity(self._name(flow), SeriesColumn.WIRE_BYTES)
         return time, octets * 8 / self.interval
 
     def cwnd(self) -> tuple[Array, Array]:
         """Congestion window in bytes of the flow with most timeouts, otherwise of the first flow."""
-        return self._entity(self._name(self._watched), "cwnd_bytes")
+        return self._entity(self._name(self._watched), SeriesColumn.CWND_BYTES)
 
     def backlog(self) -> tuple[Array, Array]:
         """Largest backlog of the bottleneck in each interval, in bytes."""
-        return self._entity(self._bottleneck_name(), "max_backlog_bytes")
+        return self._entity(self._bottleneck_name(), SeriesColumn.MAX_BACKLOG_BYTES)
 
     def marks(self) -> tuple[Array, Array]:
         """Packets that the bottleneck marked in each interval."""
-        return self._entity(self._bottleneck_name(), "marks")
+        return self._entity(self._bottleneck_name(), SeriesColumn.MARKS)
 
     @property
     def logged(self) -> bool:
@@ -136,18 +137,20 @@ class Recording:
         if not self.flows:
             raise NoDataError("no flow carried data")
         if not self.logged:
-            each = [self._entity(self._name(flow), "srtt_ns") for flow in self.flows]
+            each = [self._entity(self._name(flow), SeriesColumn.SRTT_NS) for flow in self.flows]
             return np.concatenate([time for time, _ in each]), np.concatenate(
                 [value for _, value in each]
             ) * 1e-9
-        rows = self._events("rtt").filter(pl.col("flow").is_in(self.flows))
+        rows = self._events(EventKind.RTT).filter(pl.col(EventsColumn.FLOW).is_in(self.flows))
         return _array(rows["time_ns"]) * 1e-9, _array(rows["value_ns"]) * 1e-9
 
     def rtt_distribution(self) -> tuple[Array, Array]:
         """Round-trip times in ascending order, and the share of samples up to each."""
         if "latency.parquet" not in self.index["files"]:
             raise NoDataError("no distribution of latency")
-        rows = pl.read_parquet(self._opened.content("latency.parquet")).filter(pl.col("kind") == "rtt")
+        rows = pl.read_parquet(self._opened.content("latency.parquet")).filter(
+            pl.col(LatencyColumn.KIND) == LatencyKind.RTT
+        )
         if rows.is_empty():
             raise NoDataError("no RTT was sampled")
         counts = rows.group_by("value_ns").agg(pl.col("count").sum()).sort("value_ns")
@@ -158,7 +161,9 @@ class Recording:
         """Times at which retransmission timers fired."""
         if not self.logged:
             return np.empty(0)
-        rows = self._events("timer_fire").filter(pl.col("why") == "Rto", pl.col("flow").is_in(self.flows))
+        rows = self._events(EventKind.TIMER_FIRE).filter(
+            pl.col(EventsColumn.WHY) == Timer.RTO, pl.col(EventsColumn.FLOW).is_in(self.flows)
+        )
         return _array(rows["time_ns"]) * 1e-9
 
     def sent(self) -> tuple[Array, Array, Mask]:
@@ -170,13 +175,17 @@ class Recording:
         """
         if not self.logged:
             raise NoDataError("no event log")
-        rows = self._events("out", "retransmit").filter(pl.col("flow") == self._watched, pl.col("len") > 0)
-        position = _array(rows["seq"]) + _array(rows["len"])
-        again = (rows["kind"] == "retransmit").to_numpy()
+        rows = self._events(EventKind.OUT, EventKind.RETRANSMIT).filter(
+            pl.col(EventsColumn.FLOW) == self._watched, pl.col(EventsColumn.LEN) > 0
+        )
+        position = _array(rows[EventsColumn.SEQ]) + _array(rows[EventsColumn.LEN])
+        again = (rows[EventsColumn.KIND] == EventKind.RETRANSMIT).to_numpy()
         return _array(rows["time_ns"]) * 1e-9, position, again
 
-    def _events(self, *kinds: str) -> pl.DataFrame:
-        events = pl.scan_parquet(self._opened.content("events.parquet")).filter(pl.col("kind").is_in(kinds))
+    def _events(self, *kinds: EventKind) -> pl.DataFrame:
+        events = pl.scan_parquet(self._opened.content("events.parquet")).filter(
+            pl.col(EventsColumn.KIND).is_in(kinds)
+        )
         return events.collect()
 
 

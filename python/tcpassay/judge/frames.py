@@ -11,11 +11,12 @@ from typing import Final
 
 import numpy as np
 
+from tcpassay.interface import EventKind, EventsColumn
 from tcpassay.judge.finding import Row
 from tcpassay.judge.log import Log
-from tcpassay.recording import KINDS, Recording
+from tcpassay.recording import Recording
 
-SEGMENTS: Final = ("in", "out", "retransmit")
+SEGMENTS: Final = (EventKind.IN, EventKind.OUT, EventKind.RETRANSMIT)
 _SHORTEST: Final = 12
 _PACKET: Final = 6
 """Type of an enhanced packet block (draft-ietf-opsawg-pcapng section 4.3)."""
@@ -44,12 +45,12 @@ def frames(recording: Recording, log: Log, rows: Mapping[int, Row]) -> dict[int,
 
 def _instants(log: Log, times: set[int]) -> dict[tuple[int, int], list[int]]:
     """The segments of each host at each instant."""
-    segments = [KINDS.index(kind) for kind in SEGMENTS]
-    near = np.isin(log.numbers("time_ns"), sorted(times)) & np.isin(log.kinds, segments)
+    segments = [code for code, kind in enumerate(EventKind) if kind in SEGMENTS]
+    near = np.isin(log.numbers(EventsColumn.TIME_NS), sorted(times)) & np.isin(log.kinds, segments)
     indices = np.flatnonzero(near).tolist()
     instants: dict[tuple[int, int], list[int]] = defaultdict(list)
     for index, row in zip(indices, log.rows(indices), strict=True):
-        instants[row["host"], row["time_ns"]].append(index)
+        instants[row.host, row.time_ns].append(index)
     return instants
 
 

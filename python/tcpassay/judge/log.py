@@ -5,14 +5,17 @@ what the run does.
 """
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from tcpassay import _native
-from tcpassay.recording import KINDS, DamagedError, Recording
+from tcpassay.interface import EventKind, EventsColumn, Table
+from tcpassay.recording import DamagedError, Recording
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,8 +25,46 @@ if TYPE_CHECKING:
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.uint8]
 
-NUMBERS: Final = ["time_ns", "flow", "seq", "ack", "len", "flags", "value_ns", "cwnd_bytes"]
+NUMBERS: Final = [
+    EventsColumn.TIME_NS, EventsColumn.FLOW, EventsColumn.SEQ, EventsColumn.ACK, EventsColumn.LEN, EventsColumn.FLAGS,
+    EventsColumn.VALUE_NS, EventsColumn.CWND_BYTES,
+]  # fmt: skip
+"""The columns that oracles read of all rows."""
 _CAPTURE: Final = "packets.pcapng"
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """A row of `events.parquet`."""
+
+    time_ns: int
+    host: int
+    """Its place in the recording."""
+    flow: int | None
+    """Its place in the recording; `None` where the event belongs to no connection."""
+    kind: str
+    """One of `EventKind`."""
+    why: str
+    values: dict[str, int | bool]
+    """The other columns that have a value here, by name."""
+
+    @classmethod
+    def of(cls, columns: Mapping[str, int | str | bool | None]) -> "EventRow":
+        """From the columns by name. Raises `KeyError` or `TypeError` for what is no row."""
+        rest = dict(columns)
+        time, host = (_whole(rest.pop(name)) for name in (EventsColumn.TIME_NS, EventsColumn.HOST))
+        flow = rest.pop(EventsColumn.FLOW)
+        kind, why = (str(rest.pop(name)) for name in (EventsColumn.KIND, EventsColumn.WHY))
+        values = {
+            name: _whole(value) for name, value in rest.items() if value is not None and value is not False
+        }
+        return cls(time, host, None if flow is None else _whole(flow), kind, why, values)
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"{value!r} is not a number of the event log")
+    return value
 
 
 class Log(Protocol):
@@ -31,16 +72,16 @@ class Log(Protocol):
 
     @property
     def kinds(self) -> Codes:
-        """Of each row: the place of its kind in `KINDS`."""
+        """Of each row: the place of its kind in `EventKind`."""
 
-    def numbers(self, name: str) -> Ints:
+    def numbers(self, name: EventsColumn) -> Ints:
         """A column, one of `NUMBERS`; -1 where there is none."""
 
     def whys(self, rows: Ints) -> list[str]:
         """The reasons of some rows."""
 
-    def rows(self, rows: list[int]) -> list[dict[str, Any]]:
-        """Some rows in full, by the names of their columns; None where there is nothing."""
+    def rows(self, rows: list[int]) -> list[EventRow]:
+        """Some rows in full."""
 
     def found(self, oracles: list[str]) -> str:
         """What the oracles of the data plane that are named find, a JSON list."""
@@ -54,33 +95,36 @@ class Filed:
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._frame: pl.DataFrame = recording.table("events", [*NUMBERS, "kind", "why"])
+        self._frame: pl.DataFrame = recording.table(
+            Table.EVENTS, [*NUMBERS, EventsColumn.KIND, EventsColumn.WHY]
+        )
 
     @cached_property
     def kinds(self) -> Codes:
         """See `Log`."""
         import polars as pl  # noqa: PLC0415 - start-up time
 
-        codes = self._frame["kind"].cast(pl.Enum(KINDS), strict=False).to_physical()
+        codes = self._frame[EventsColumn.KIND].cast(pl.Enum(EventKind), strict=False).to_physical()
         made: Codes = codes.fill_null(255).to_numpy()
         return made
 
-    def numbers(self, name: str) -> Ints:
+    def numbers(self, name: EventsColumn) -> Ints:
         """See `Log`."""
         made: Ints = self._frame[name].fill_null(-1).to_numpy()
         return made
 
     def whys(self, rows: Ints) -> list[str]:
         """See `Log`."""
-        return [str(why) for why in self._frame["why"].gather(rows)]
+        return [str(why) for why in self._frame[EventsColumn.WHY].gather(rows)]
 
-    def rows(self, rows: list[int]) -> list[dict[str, Any]]:
+    def rows(self, rows: list[int]) -> list[EventRow]:
         """See `Log`."""
         import polars as pl  # noqa: PLC0415 - start-up time
 
         raw = self._recording.content("events.parquet")
         lazy = pl.scan_parquet(raw).with_row_index("index")
-        return lazy.filter(pl.col("index").is_in(rows)).drop("index").collect().to_dicts()
+        found = lazy.filter(pl.col("index").is_in(rows)).drop("index").collect()
+        return [EventRow.of(row) for row in found.iter_rows(named=True)]
 
     def found(self, oracles: list[str]) -> str:
         """See `Log`."""
@@ -104,9 +148,9 @@ class Held:
     @property
     def kinds(self) -> Codes:
         """See `Log`."""
-        return np.frombuffer(self._columns["kind"], np.uint8)
+        return np.frombuffer(self._columns[EventsColumn.KIND], np.uint8)
 
-    def numbers(self, name: str) -> Ints:
+    def numbers(self, name: EventsColumn) -> Ints:
         """See `Log`."""
         return np.frombuffer(self._columns[name], "<i8")
 
@@ -114,10 +158,9 @@ class Held:
         """See `Log`."""
         return self._ran.whys(rows.tolist())
 
-    def rows(self, rows: list[int]) -> list[dict[str, Any]]:
+    def rows(self, rows: list[int]) -> list[EventRow]:
         """See `Log`."""
-        made: list[dict[str, Any]] = json.loads(self._ran.rows(rows))
-        return made
+        return [EventRow.of(row) for row in json.loads(self._ran.rows(rows))]
 
     def found(self, oracles: list[str]) -> str:
         """See `Log`."""

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tcpassay import _native
 from tcpassay.errors import UserError
+from tcpassay.interface import EventKind
 from tcpassay.judge.finding import Found
 from tcpassay.judge.oracles import (
     delivery,
@@ -24,7 +25,7 @@ from tcpassay.judge.oracles import (
     timeout_without_loss,
 )
 from tcpassay.judge.trace import Trace
-from tcpassay.recording import KINDS, Recording
+from tcpassay.recording import Recording
 
 _PARTS: Final = ("Asserts", "Why", "Evidence", "Wrong when")
 
@@ -42,7 +43,7 @@ class Oracle:
     evidence: str
     wrong_when: str
     """How it can be wrong."""
-    needs: tuple[str, ...]
+    needs: tuple[EventKind, ...]
     """Kinds of events, beside segments, without which it cannot judge."""
     look: Callable[[Trace], Iterator[Found]] | None
     """None for an oracle of the data plane (`crates/judge`)."""
@@ -57,31 +58,31 @@ class Oracle:
     def lacks(self, recording: Recording) -> str:
         """What the log of a recording lacks for it to judge; empty when it can."""
         there = logged(recording)
-        if "in" not in there:
+        if EventKind.IN not in there:
             return "without taps (`collect.taps`) a log has no segments"
         missing = [f"`{kind}`" for kind in self.needs if kind not in there]
         return f"a kernel's log has no {' and '.join(missing)}" if missing else ""
 
 
 # What the log of a real kernel holds: segments at the hosts' devices, and what its trace events tell.
-_OF_A_KERNEL: Final = frozenset({"in", "out", "retransmit"})
+_OF_A_KERNEL: Final = frozenset({EventKind.IN, EventKind.OUT, EventKind.RETRANSMIT})
 _TRACED: Final = MappingProxyType(
     {
-        "traced_congestion": frozenset({"timer_fire", "congestion"}),
-        "traced_windows": frozenset({"window"}),
-        "traced_states": frozenset({"state"}),
+        "traced_congestion": frozenset({EventKind.TIMER_FIRE, EventKind.CONGESTION}),
+        "traced_windows": frozenset({EventKind.WINDOW}),
+        "traced_states": frozenset({EventKind.STATE}),
     }
 )
 
 
-def logged(recording: Recording) -> frozenset[str]:
+def logged(recording: Recording) -> frozenset[EventKind]:
     """The kinds of events that the stacks of a recording log when they happen."""
     if recording.header.get("substrate", "model") == "model":
-        return frozenset(KINDS)
+        return frozenset(EventKind)
     counters = recording.index.get("counters", {}).get("run", {})
     told = (kinds for counter, kinds in _TRACED.items() if counters.get(counter))
     # A kernel that looks at packets says how many it missed.
-    seen = _OF_A_KERNEL if "tap_lost" in counters else frozenset[str]()
+    seen = _OF_A_KERNEL if "tap_lost" in counters else frozenset[EventKind]()
     return seen.union(*told)
 
 

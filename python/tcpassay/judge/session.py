@@ -91,11 +91,8 @@ def _of_the_data_plane(log: Log, oracles: list[Oracle]) -> list[tuple[Oracle, Fo
 def _rows(recording: Recording, log: Log, wanted: list[int]) -> dict[int, Row]:
     """Rows of the event log in full."""
     made = {}
-    for index, values in zip(wanted, log.rows(wanted), strict=True):
-        time, host = values.pop("time_ns"), values.pop("host")
-        flow, kind, why = values.pop("flow"), values.pop("kind"), values.pop("why")
-        said = {name: value for name, value in values.items() if value is not None and value is not False}
-        made[index] = Row(
-            index, time, recording.hosts[host], str(recording.flows[flow]["name"]), kind, why, said
-        )
+    for index, row in zip(wanted, log.rows(wanted), strict=True):
+        host = recording.hosts[row.host]
+        flow = "" if row.flow is None else str(recording.flows[row.flow]["name"])
+        made[index] = Row(index, row.time_ns, host, flow, row.kind, row.why, row.values)
     return made

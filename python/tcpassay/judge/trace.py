@@ -16,8 +16,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from tcpassay.interface import EventKind, EventsColumn, Timer
 from tcpassay.judge.log import Ints, Log
-from tcpassay.recording import KINDS, Recording
+from tcpassay.reasons import CongestionChange, StateChange, congestion_change, state_change
+from tcpassay.recording import Recording
 
 Bools = npt.NDArray[np.bool_]
 
@@ -25,10 +27,8 @@ BITS: Final = 41
 NEVER: Final = 1 << 44
 """Later than any run ends: almost five hours."""
 FIN, SYN, RST, ACK = 1, 2, 4, 16
-RTO: Final = "Rto"
-"""The retransmission timer, as the data plane logs it for every substrate."""
 
-_CODE: Final = {name: code for code, name in enumerate(KINDS)}
+_CODE: Final = {kind: code for code, kind in enumerate(EventKind)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +109,7 @@ class Trace:
     def __init__(self, recording: Recording, log: Log) -> None:
         self.recording = recording
         self._log = log
+        self._timers: dict[tuple[EventKind, Timer], Ints] = {}
         self.end_ns = recording.duration_ns
         flows = recording.flows
         self.host: list[int] = [flow["from"] for flow in flows]
@@ -117,7 +118,7 @@ class Trace:
         self.connection = np.array([flow["connection"] for flow in flows], np.int64)
         self.peer = _peers(self.connection)
         """Of each flow: the other direction."""
-        time, flow = log.numbers("time_ns"), log.numbers("flow")
+        time, flow = log.numbers(EventsColumn.TIME_NS), log.numbers(EventsColumn.FLOW)
         # Rows are written in the order of time; the flow numbers are small, so this sort is one pass.
         narrow = flow.astype(np.int16) if len(flows) < 1 << 15 else flow
         order = np.argsort(narrow, kind="stable").astype(np.int64)
@@ -129,7 +130,7 @@ class Trace:
         self.flow = flow[order]
         self.time = time[order]
         self.kind = log.kinds[order]
-        """Code of each row's kind: its place in `KINDS`."""
+        """Code of each row's kind: its place in `EventKind`."""
 
     @property
     def hosts(self) -> list[str]:
@@ -140,7 +141,7 @@ class Trace:
         """A flow's name."""
         return str(self.recording.flows[flow]["name"])
 
-    def places(self, kind: str) -> Ints:
+    def places(self, kind: EventKind) -> Ints:
         """Places of the rows of a kind, in the order of halves."""
         return np.flatnonzero(self.kind == _CODE[kind])
 
@@ -148,7 +149,18 @@ class Trace:
         """The reasons of some rows."""
         return self._log.whys(self.row[places])
 
-    def column(self, name: str, places: Ints) -> Ints:
+    def congestion_changes(self, places: Ints) -> list[CongestionChange]:
+        """The reasons of some rows of the kind `CONGESTION`."""
+        return [congestion_change(why) for why in self.why(places)]
+
+    def timer_events(self, kind: EventKind, timer: Timer) -> Ints:
+        """Places of the rows of a kind (`TIMER_SET`, `TIMER_CANCEL` or `TIMER_FIRE`) that are about one timer."""
+        if (kind, timer) not in self._timers:
+            places = self.places(kind)
+            self._timers[kind, timer] = places[np.array([why == timer for why in self.why(places)], np.bool_)]
+        return self._timers[kind, timer]
+
+    def column(self, name: EventsColumn, places: Ints) -> Ints:
         """A column of numbers at some places; -1 where there is none."""
         made: Ints = self._log.numbers(name)[self.row[places]]
         return made
@@ -168,26 +180,24 @@ class Trace:
     @cached_property
     def aborted(self) -> frozenset[int]:
         """Halves that ended without a proper close."""
-        return frozenset(flow for flow, _, why in self._ends if why.startswith("aborted"))
+        return frozenset(flow for flow, _, change in self._ends if change.aborted is not None)
 
     @cached_property
-    def _ends(self) -> list[tuple[int, int, str]]:
-        places = self.places("state")
-        ends = zip(self.flow[places], self.time[places], self.why(places), strict=True)
-        over = ("->Closed", "->TimeWait")
-        return [
-            (int(f), int(t), why) for f, t, why in ends if why.endswith(over) or why.startswith("aborted")
-        ]
+    def _ends(self) -> list[tuple[int, int, StateChange]]:
+        places = self.places(EventKind.STATE)
+        changes = zip(self.flow[places], self.time[places], map(state_change, self.why(places)), strict=True)
+        return [(int(flow), int(time), change) for flow, time, change in changes if change.ends]
 
     @cached_property
     def segments(self) -> Segments:
         """All segments."""
-        place = np.flatnonzero(self.kind <= _CODE["retransmit"])
+        place = np.flatnonzero(self.kind <= _CODE[EventKind.RETRANSMIT])
         row, flow = self.row[place], self.flow[place]
         code = self.kind[place]
-        sent = code != _CODE["in"]
+        sent = code != _CODE[EventKind.IN]
         flags, seq, length, said = (
-            np.maximum(self._log.numbers(name)[row], 0) for name in ("flags", "seq", "len", "ack")
+            np.maximum(self._log.numbers(name)[row], 0)
+            for name in (EventsColumn.FLAGS, EventsColumn.SEQ, EventsColumn.LEN, EventsColumn.ACK)
         )
         # Before the SYN nobody knows where the peer's positions begin.
         seq = np.where(flags & SYN != 0, 1, seq)
@@ -205,7 +215,7 @@ class Trace:
             self.time[place],
             flow,
             sent,
-            code == _CODE["retransmit"],
+            code == _CODE[EventKind.RETRANSMIT],
             self._refused(place),
             flags,
             start,
@@ -218,9 +228,9 @@ class Trace:
     def _refused(self, segments: Ints) -> Bools:
         """Which segments arrived and were refused: the refusal is logged right after the arrival."""
         refused = np.zeros(len(segments), np.bool_)
-        places = self.places("refused")
+        places = self.places(EventKind.REFUSED)
         refused[np.searchsorted(segments, places, "left") - 1] = True
-        made: Bools = refused & (self.kind[segments] == _CODE["in"])
+        made: Bools = refused & (self.kind[segments] == _CODE[EventKind.IN])
         return made
 
     def half(self, flow: int) -> slice:
@@ -310,8 +320,8 @@ class Trace:
     @cached_property
     def ack_waits(self) -> dict[int, tuple[int, int]]:
         """Of each half that delays ACKs: the shortest and the longest that its own timer is set to, in nanoseconds."""
-        places = self.places("ack_delay")
-        waits = self.column("value_ns", places) - self.time[places]
+        places = self.places(EventKind.ACK_DELAY)
+        waits = self.column(EventsColumn.VALUE_NS, places) - self.time[places]
         flows = self.flow[places]
         starts = np.flatnonzero(np.diff(flows, prepend=-1))
         if len(starts) == 0:

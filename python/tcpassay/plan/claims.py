@@ -9,6 +9,7 @@ from typing import Final
 
 from tcpassay import _native
 from tcpassay.errors import Place, Problem, UserError
+from tcpassay.interface import METRICS
 from tcpassay.plan import axis, constraint_parser, constraints, document, expand, model, table
 from tcpassay.plan.document import Document, Step
 from tcpassay.plan.expand import show
@@ -50,7 +51,7 @@ def _substrates(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
 
 def _names(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
     """Unknown metrics, oracles and groups."""
-    known = table.metrics()
+    known = METRICS
     for index, metric in enumerate(spec.metrics):
         if metric not in known:
             hint = document.suggest(metric, known) or "; `tcpassay metrics` lists them"

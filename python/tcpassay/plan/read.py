@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from tcpassay.cover.generate import Suite
 from tcpassay.errors import Place, Problem, UserError
+from tcpassay.interface import METRICS
 from tcpassay.plan import claims, combine, document, expand, extends, load, model, table, words, write
 from tcpassay.plan.document import Document, Step
 from tcpassay.plan.expand import Case, same, show
@@ -128,7 +129,7 @@ def _fail_if(problems: Iterable[Problem]) -> None:
 
 def _references(plan: Plan, doc: Document) -> Iterator[Problem]:
     """Unknown metrics, selectors without a case, and missing partner cases."""
-    known = table.metrics()
+    known = METRICS
     for index, check in enumerate(plan.spec.check):
         here: tuple[Step, ...] = ("check", index)
         if check.metric not in known:
@@ -172,7 +173,7 @@ def _value_problems(check: model.Check, place: Place) -> Iterator[Problem]:
     """A threshold whose unit differs from that of its metric."""
     if not isinstance(check.value, str):
         return
-    kind, unit = quantity(check.value).kind, table.metrics()[check.metric].unit
+    kind, unit = quantity(check.value).kind, METRICS[check.metric].unit
     allowed = "a number" if check.times is not None else _KINDS.get(unit, "a number")
     if kind not in {allowed, "a number"}:
         why = "it multiplies the metric of another case" if check.times is not None else f"its unit is {unit}"

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tcpassay.interface import METRICS
 from tcpassay.plan import table
 from tcpassay.plan.model import AXES, PlanFile
 
@@ -37,7 +38,7 @@ def schema() -> dict[str, Any]:
         "patternProperties": {"^[a-z0-9]+/": _list(_scalar())},
         "additionalProperties": _nested(),
     }
-    names = [row.name for row in table.metrics().values()]
+    names = [row.name for row in METRICS.values()]
     made["$defs"]["Check"]["properties"]["metric"]["enum"] = names
     return made
 

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, Final
 
 from tcpassay import _native
+from tcpassay.interface import METRICS
 from tcpassay.plan.quantity import quantity
 
 # Types of values by kind of parameter.
@@ -47,27 +48,11 @@ class Parameter:
         return self.path.split(".")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """A metric of a recording."""
-
-    name: str
-    unit: str
-    doc: str
-
-
 @cache
 def parameters() -> dict[str, Parameter]:
     """All parameters by path, in the order of the table."""
     rows = (Parameter(**row) for row in json.loads(_native.params_json()))
     return {row.path: row for row in rows}
-
-
-@cache
-def metrics() -> dict[str, Metric]:
-    """All metrics by name, in the order of the table."""
-    rows = (Metric(**row) for row in json.loads(_native.metrics_json()))
-    return {row.name: row for row in rows}
 
 
 def markdown() -> str:
@@ -104,5 +89,5 @@ def markdown() -> str:
         ]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     lines += ["", "# Metrics", "", "| name | unit | meaning |", "| --- | --- | --- |"]
-    lines += [f"| `{row.name}` | {row.unit} | {row.doc} |" for row in metrics().values()]
+    lines += [f"| `{row.name}` | {row.unit} | {row.doc} |" for row in METRICS.values()]
     return "\n".join(lines) + "\n"

@@ -4,13 +4,23 @@ All data comes from the recording. Throughput counts bytes with headers that arr
 time consists of the sender's samples if there is an event log, and of its smoothed value otherwise.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
+from tcpassay.interface import (
+    CongestionState,
+    EventKind,
+    EventsColumn,
+    LatencyKind,
+    SeriesColumn,
+    Table,
+    Timer,
+)
+from tcpassay.reasons import congestion_change
 from tcpassay.recording import DamagedError, Recording, carried
 from tcpassay.report import thin
 from tcpassay.report.pack import Pack
@@ -30,17 +40,42 @@ COUNTS: Final = 400
 EXACT: Final = 6_000
 """Maximum number of points of each curve that are kept unreduced around findings."""
 
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """Events that are drawn on one line of the timeline."""
+
+    key: str
+    title: str
+    kind: EventKind
+    reason: Callable[[str], bool] = lambda why: True  # noqa: ARG005 - every reason
+
+    def of(self, events: pl.DataFrame) -> pl.DataFrame:
+        """Its events."""
+        same = events.filter(pl.col(EventsColumn.KIND) == self.kind)
+        reasons = [why for why in same[EventsColumn.WHY].unique() if self.reason(why)]
+        return same.filter(pl.col(EventsColumn.WHY).is_in(reasons))
+
+
+def _enters(state: CongestionState) -> Callable[[str], bool]:
+    return lambda why: congestion_change(why).after is state
+
+
 _LANES: Final = (
-    ("timeout", "RTO fires", (pl.col("kind") == "timer_fire") & (pl.col("why") == "Rto")),
-    ("recovery", "recovery", (pl.col("kind") == "congestion") & pl.col("why").str.contains("->Recovery")),
-    ("cwr", "reduction", (pl.col("kind") == "congestion") & pl.col("why").str.contains("->CWR")),
-    ("probe", "tail loss probe", (pl.col("kind") == "timer_fire") & (pl.col("why") == "Tlp")),
-    ("retransmit", "sent again", pl.col("kind") == "retransmit"),
-    ("spurious", "spurious", pl.col("kind") == "spurious"),
-    ("delayed", "delayed ACK", (pl.col("kind") == "timer_fire") & (pl.col("why") == "DelayedAck")),
-    ("forgotten", "ACK forgotten", pl.col("kind") == "ack_forget"),
-    ("clamp", "clamp", pl.col("kind") == "clamp"),
-)  # fmt: skip
+    _Lane("timeout", "RTO fires", EventKind.TIMER_FIRE, Timer.RTO.__eq__),
+    _Lane("recovery", "recovery", EventKind.CONGESTION, _enters(CongestionState.RECOVERY)),
+    _Lane("cwr", "reduction", EventKind.CONGESTION, _enters(CongestionState.CWR)),
+    _Lane("probe", "tail loss probe", EventKind.TIMER_FIRE, Timer.TLP.__eq__),
+    _Lane("retransmit", "sent again", EventKind.RETRANSMIT),
+    _Lane("spurious", "spurious", EventKind.SPURIOUS),
+    _Lane("delayed", "delayed ACK", EventKind.TIMER_FIRE, Timer.DELAYED_ACK.__eq__),
+    _Lane("forgotten", "ACK forgotten", EventKind.ACK_FORGET),
+    _Lane("clamp", "clamp", EventKind.CLAMP),
+)
+_COLUMNS: Final = [
+    EventsColumn.TIME_NS, EventsColumn.FLOW, EventsColumn.KIND, EventsColumn.WHY, EventsColumn.SEQ, EventsColumn.ACK,
+    EventsColumn.LEN, EventsColumn.VALUE_NS,
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +103,9 @@ class _Curves:
         names = {one.flow for one in watched}
         self.packed = Pack()
         self.series = recording.series
-        wanted = pl.col("kind").is_in(["in", "out", "retransmit", "timer_fire", "congestion", "spurious", "rtt",
-                                       "ack_forget", "clamp"])  # fmt: skip
-        columns = ["time_ns", "flow", "kind", "why", "seq", "ack", "len", "value_ns"]
-        self.events = recording.table("events", columns).filter(wanted)
+        kinds = [*{lane.kind for lane in _LANES}, EventKind.IN, EventKind.OUT, EventKind.RTT]
+        wanted = pl.col(EventsColumn.KIND).is_in(kinds)
+        self.events = recording.table(Table.EVENTS, _COLUMNS).filter(wanted)
         flows = recording.flows
         senders = [n for n, flow in enumerate(flows) if carried(flow)]
 
@@ -91,7 +125,7 @@ class _Curves:
             self._throughput(),
             self._windows(),
             self._rtt(),
-            self._of_flows("alpha", "DCTCP's alpha", "1", "alpha"),
+            self._of_flows("alpha", "DCTCP's alpha", "1", SeriesColumn.ALPHA),
             self._queue(),
             self._counts(),
         ]
@@ -193,11 +227,11 @@ class _Curves:
 
     def _windows(self) -> dict[str, Any]:
         """Congestion windows, and slow-start thresholds if there are few flows."""
-        panel = self._of_flows("cwnd", "Congestion window", "B", "cwnd_bytes")
+        panel = self._of_flows("cwnd", "Congestion window", "B", SeriesColumn.CWND_BYTES)
         for place in self.shown:
             name = self._name(place)
             more = self._curve(
-                f"{name} ssthresh", *self._column(name, "ssthresh_bytes"), flow=place, owner=name
+                f"{name} ssthresh", *self._column(name, SeriesColumn.SSTHRESH_BYTES), flow=place, owner=name
             )
             panel["curves"] += more
         return panel
@@ -206,12 +240,14 @@ class _Curves:
         curves = []
         for place in self.shown:
             rows = self.events.filter(
-                pl.col("kind") == "rtt", pl.col("flow") == place, pl.col("value_ns").is_not_null()
+                pl.col(EventsColumn.KIND) == EventKind.RTT,
+                pl.col(EventsColumn.FLOW) == place,
+                pl.col(EventsColumn.VALUE_NS).is_not_null(),
             )
             time, values = _floats(rows["time_ns"]), _floats(rows["value_ns"])
             smoothed = not len(time)
             if smoothed:
-                time, values = self._column(self._name(place), "srtt_ns")
+                time, values = self._column(self._name(place), SeriesColumn.SRTT_NS)
             curves += self._curve(
                 self._name(place), time, values * 1e-9, flow=place, owner=self._name(place), smoothed=smoothed
             )
@@ -221,7 +257,7 @@ class _Curves:
         if self._bottleneck is None:
             return None
         name = str(self._bottleneck["name"])
-        curves = self._curve("bottleneck", *self._column(name, "max_backlog_bytes"))
+        curves = self._curve("bottleneck", *self._column(name, SeriesColumn.MAX_BACKLOG_BYTES))
         return {"key": "queue", "title": "Queue", "unit": "B", "curves": curves}
 
     def _counts(self) -> dict[str, Any] | None:
@@ -231,7 +267,7 @@ class _Curves:
             return None
         bars = max(interval, -(-self.recording.duration_ns // COUNTS // interval) * interval)
         curves = []
-        for column, label in (("marks", "marks"), ("drops", "drops")):
+        for column, label in ((SeriesColumn.MARKS, "marks"), (SeriesColumn.DROPS, "drops")):
             if column not in self.series.columns:
                 continue
             rows = self.series.filter(pl.col(column) > 0)
@@ -259,9 +295,9 @@ class _Curves:
         senders = [self._name(place) for place in self.senders]
         queue = [str(self._bottleneck["name"])] if self._bottleneck else []
         parts = (
-            ("one_way", "one way", senders),
-            ("rtt", "round trip", senders),
-            ("queue_delay", "bottleneck's queue", queue),
+            (LatencyKind.ONE_WAY, "one way", senders),
+            (LatencyKind.RTT, "round trip", senders),
+            (LatencyKind.QUEUE_DELAY, "bottleneck's queue", queue),
         )
         for key, title, entities in parts:
             rows = latency.filter(pl.col("kind") == key, pl.col("entity").is_in(entities))
@@ -292,8 +328,8 @@ class _Curves:
     def _lanes(self) -> Iterable[dict[str, Any]]:
         if self.events.is_empty():
             return
-        for key, title, which in _LANES:
-            rows = self.events.filter(which)
+        for lane in _LANES:
+            rows = lane.of(self.events)
             if rows.is_empty():
                 continue
             every = -(-len(rows) // TICKS)
@@ -302,24 +338,27 @@ class _Curves:
                 self.packed.add(_floats(some["time_ns"])),
                 self.packed.add(some["flow"].to_numpy(), "u2"),
             )
-            yield {"key": key, "title": title, "x": time, "flow": flow, "of": len(rows)}
+            yield {"key": lane.key, "title": lane.title, "x": time, "flow": flow, "of": len(rows)}
 
     def _sequence(self) -> Iterable[dict[str, Any]]:
         for place in self.ranked[:SEQUENCES]:
-            own = self.events.filter(pl.col("flow") == place)
+            own = self.events.filter(pl.col(EventsColumn.FLOW) == place)
             made = {"name": self._name(place), "flow": place}
-            sent = own.filter(pl.col("kind").is_in(["out", "retransmit"]), pl.col("len") > 0)
+            sent = own.filter(
+                pl.col(EventsColumn.KIND).is_in([EventKind.OUT, EventKind.RETRANSMIT]),
+                pl.col(EventsColumn.LEN) > 0,
+            )
             if sent.is_empty():
                 continue
-            for key, kind in (("sent", "out"), ("again", "retransmit")):
-                rows = sent.filter(pl.col("kind") == kind)
-                low, length = _floats(rows["seq"]), _floats(rows["len"])
+            for key, kind in (("sent", EventKind.OUT), ("again", EventKind.RETRANSMIT)):
+                rows = sent.filter(pl.col(EventsColumn.KIND) == kind)
+                low, length = _floats(rows[EventsColumn.SEQ]), _floats(rows[EventsColumn.LEN])
                 time = _floats(rows["time_ns"])
                 made[key] = [self.packed.add(array) for array in self._bars(time, low, low + length)]
                 made[f"{key}_of"] = len(rows)
-            acks = own.filter(pl.col("kind") == "in", pl.col("ack") > 0)
+            acks = own.filter(pl.col(EventsColumn.KIND) == EventKind.IN, pl.col(EventsColumn.ACK) > 0)
             # The acknowledged position never decreases; a reordered ACK is ignored.
-            time, ack = _floats(acks["time_ns"]), np.maximum.accumulate(_floats(acks["ack"]))
+            time, ack = _floats(acks["time_ns"]), np.maximum.accumulate(_floats(acks[EventsColumn.ACK]))
             kept = self._kept(time, ack)
             made["acked"] = [self.packed.add(time[kept]), self.packed.add(ack[kept])]
             yield made

@@ -17,6 +17,7 @@ from tcpassay import _native
 from tcpassay._native import __version__
 from tcpassay.compare.direction import direction
 from tcpassay.explain import files as explained
+from tcpassay.interface import METRICS
 from tcpassay.judge.finding import Finding, Severity
 from tcpassay.judge.registry import ORACLES
 from tcpassay.plan import table
@@ -158,7 +159,7 @@ def _runs(results: Results, factors: list[Factor], members: list[Factor]) -> str
 
 def _metrics(results: Results, pack: Pack) -> list[dict[str, Any]]:
     """The metrics that at least one run has, in the order of the table, then unknown ones."""
-    known = table.metrics()
+    known = METRICS
     wanted = results.cases.select("case", "seed")
     frame = wanted.join(
         results.metrics.unique(["case", "seed"], keep="first"),

@@ -14,16 +14,15 @@ from rich.table import Table
 from rich.text import Text
 
 from tcpassay import levels, levels_show, terminal
-from tcpassay.plan import table
+from tcpassay.interface import METRICS, EventKind
 from tcpassay.plan.expand import show
 from tcpassay.plan.model import Check, Scalar
-from tcpassay.recording import KINDS
 from tcpassay.run import found
 from tcpassay.run.checks import Verdict
 from tcpassay.run.result import Result, Run
 from tcpassay.terminal import number
 
-EVENTS = frozenset(KINDS)
+EVENTS = frozenset(EventKind)
 # Maximum number of listed runs per failed check.
 MOST_FAILING = 5
 # Maximum number of runs in the table of runs.
@@ -252,7 +251,7 @@ def _failing(result: Result, console: Console) -> None:
 
 def _distributions(result: Result) -> Table:
     """A table with one row per metric, for many runs."""
-    known = table.metrics()
+    known = METRICS
     done = [run for run in result.runs if run.done]
     grid = terminal.grid()
     for name in ("metric", "runs", "min", "25 %", "median", "75 %", "max"):
@@ -288,7 +287,7 @@ def _runs(result: Result, width: int) -> Table:
 
 def _rows(result: Result, factors: list[str]) -> tuple[list[str], list[list[str]]]:
     """Headings and cells of the table of runs: varied parameters, seed, metrics, findings."""
-    plan, known = result.plan, table.metrics()
+    plan, known = result.plan, METRICS
     # Scripts have no metrics.
     wanted = _shown(result) if any(run.metrics for run in result.runs) else []
     seeds = len(plan.spec.seeds) > 1 or not factors
@@ -355,7 +354,7 @@ def _partner(check: Check) -> str:
 
 def _range(values: list[float | None], metric: str) -> str:
     """The smallest and the largest value, or one if their texts are equal."""
-    unit = table.metrics()[metric].unit
+    unit = METRICS[metric].unit
     known = [value for value in values if value is not None]
     ends = [number(value, unit) for value in (min(known), max(known))] if known else ["-"]
     return " to ".join(dict.fromkeys(ends))

@@ -17,8 +17,8 @@ use std::io;
 use tcpassay_linux::perf::PerfEvents;
 use tcpassay_linux::tracefs::{self, Field, Format, Pages};
 use tcpassay_measure::pcapng::host_of;
-use tcpassay_measure::{Collector, EventKind, EventLog, EventRow, FlowId, RTO};
-use tcpassay_tcp::CongestionState;
+use tcpassay_measure::reason::{CongestionChange, CongestionState, StateChange, TcpState, Timer};
+use tcpassay_measure::{Collector, EventKind, EventLog, EventRow, FlowId};
 use tcpassay_units::{Bytes, Dur, Time};
 
 /// `enum tcp_ca_state` (include/uapi/linux/tcp.h).
@@ -31,21 +31,21 @@ const CONGESTION: [CongestionState; 5] = [
 ];
 const RECOVERY: usize = 3;
 const LOSS: usize = 4;
-/// The states of `include/net/tcp_states.h` by their numbers, with the names of the model.
-const STATES: [&str; 13] = [
-    "?",
-    "Established",
-    "SynSent",
-    "SynReceived",
-    "FinWait1",
-    "FinWait2",
-    "TimeWait",
-    "Closed",
-    "CloseWait",
-    "LastAck",
-    "Listen",
-    "Closing",
-    "SynReceived",
+/// The states of `include/net/tcp_states.h` by their numbers; 12 is `TCP_NEW_SYN_RECV`.
+const STATES: [TcpState; 13] = [
+    TcpState::Unknown,
+    TcpState::Established,
+    TcpState::SynSent,
+    TcpState::SynReceived,
+    TcpState::FinWait1,
+    TcpState::FinWait2,
+    TcpState::TimeWait,
+    TcpState::Closed,
+    TcpState::CloseWait,
+    TcpState::LastAck,
+    TcpState::Listen,
+    TcpState::Closing,
+    TcpState::SynReceived,
 ];
 /// The value of ssthresh before the first reduction (`TCP_INFINITE_SSTHRESH`).
 const INFINITE: u64 = 0x7fff_ffff;
@@ -232,7 +232,7 @@ impl KernelTrace {
                     return;
                 }
                 if state == LOSS {
-                    collector.event(EventRow { why: RTO.into(), ..new(EventKind::TimerFire) });
+                    collector.event(EventRow { why: Timer::Rto.name().into(), ..new(EventKind::TimerFire) });
                 }
                 collector
                     .event(EventRow { why: moved(before, state, "kernel"), ..new(EventKind::Congestion) });
@@ -272,8 +272,12 @@ impl KernelTrace {
                 }
             }
             (TraceEventKind::State, &[before, after]) => {
-                let word = |n: u64| STATES.get(usize::try_from(n).unwrap_or(0)).copied().unwrap_or("?");
-                let why = format!("{}->{}", word(before), word(after)).into();
+                let state = |n: u64| {
+                    let place = usize::try_from(n).unwrap_or(0);
+                    STATES.get(place).copied().unwrap_or(TcpState::Unknown)
+                };
+                let change = StateChange::Moved { from: state(before), to: state(after) };
+                let why = change.to_string().into();
                 collector.event(EventRow { why, ..new(EventKind::State) });
             }
             _ => unreachable!("each event has the fields of its row in EVENTS"),
@@ -333,15 +337,15 @@ impl KernelTrace {
 
 /// The reason of a change of state.
 fn moved(before: usize, after: usize, how: &str) -> tcpassay_measure::Reason {
-    let word = |n: usize| CONGESTION.get(n).map_or("?", |state| state.name());
-    format!("{}->{}: {how}", word(before), word(after)).into()
+    let state = |n: usize| CONGESTION.get(n).copied().unwrap_or(CongestionState::Unknown);
+    CongestionChange { from: state(before), to: state(after), cause: how }.to_string().into()
 }
 
 impl Sender {
     /// Writes the end of a recovery for which no later segment told the window.
     fn flush(&mut self, flow: FlowId, host: u32, collector: &mut Collector) {
         if let Some((at, state)) = self.left_recovery.take() {
-            let why = moved(RECOVERY, state, "window unknown");
+            let why = moved(RECOVERY, state, CongestionChange::WINDOW_UNKNOWN);
             collector.event(EventRow { why, ..EventRow::new(at, host, Some(flow.0), EventKind::Congestion) });
         }
     }
@@ -350,30 +354,30 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tcpassay_tcp::State;
 
     #[test]
-    fn states_have_the_names_that_the_model_logs() {
+    fn states_have_the_numbers_of_the_kernel_and_the_names_of_the_log() {
         assert_eq!(moved(0, 2, "kernel"), "Open->CWR: kernel");
-        assert_eq!(tcpassay_tcp::Timer::Rto.name(), RTO);
-        // The places of include/net/tcp_states.h; 12 is TCP_NEW_SYN_RECV.
-        let states = [
-            (1, State::Established),
-            (2, State::SynSent),
-            (3, State::SynReceived),
-            (4, State::FinWait1),
-            (5, State::FinWait2),
-            (6, State::TimeWait),
-            (7, State::Closed),
-            (8, State::CloseWait),
-            (9, State::LastAck),
-            (10, State::Listen),
-            (11, State::Closing),
-            (12, State::SynReceived),
-        ];
-        for (place, state) in states {
-            assert_eq!(STATES[place], format!("{state:?}"));
-        }
+        assert_eq!(moved(3, 9, "kernel"), "Recovery->?: kernel");
+        let names: Vec<_> = STATES.iter().map(|state| state.name()).collect();
+        assert_eq!(
+            names,
+            [
+                "?",
+                "Established",
+                "SynSent",
+                "SynReceived",
+                "FinWait1",
+                "FinWait2",
+                "TimeWait",
+                "Closed",
+                "CloseWait",
+                "LastAck",
+                "Listen",
+                "Closing",
+                "SynReceived",
+            ]
+        );
     }
 
     #[test]

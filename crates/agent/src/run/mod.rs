@@ -33,6 +33,7 @@ use setup::Setup;
 use std::sync::Arc;
 use tcpassay_case::Case;
 use tcpassay_linux::sys;
+use tcpassay_measure::reason::RunEnd;
 use tcpassay_measure::{CapturePoint, CollectOptions, Collector, Recording, metrics};
 use tcpassay_units::Seed;
 
@@ -45,7 +46,7 @@ const HOST_LEAD: u64 = 20_000_000;
 pub fn run(request: &Request, environment: &Environment) -> CaseAnswer {
     match request.case(environment) {
         Ok(case) => run_case(request, &case, environment).unwrap_or_else(CaseAnswer::failed),
-        Err(errors) => CaseAnswer { ended: "refused".to_owned(), errors, ..CaseAnswer::default() },
+        Err(errors) => CaseAnswer { ended: RunEnd::Refused, errors, ..CaseAnswer::default() },
     }
 }
 
@@ -133,16 +134,16 @@ fn answer(
     metrics: metrics::Metrics,
 ) -> CaseAnswer {
     if let Some(message) = mismatch {
-        return CaseAnswer { ended: "path".to_owned(), message, ..CaseAnswer::default() };
+        return CaseAnswer { ended: RunEnd::Path, message, ..CaseAnswer::default() };
     }
     let finished = recording.counters.get("run").and_then(|run| run.get("finished")) == Some(&1);
     let ended = match (recording.header.complete, finished) {
-        (false, _) if recording.completions.is_empty() => "failed",
-        (_, true) => "finished",
-        (_, false) => "duration",
+        (false, _) if recording.completions.is_empty() => RunEnd::Failed,
+        (_, true) => RunEnd::Finished,
+        (_, false) => RunEnd::Duration,
     };
     CaseAnswer {
-        ended: ended.to_owned(),
+        ended,
         trace: if without_taps { String::new() } else { format!("{digest:016x}") },
         metrics: Some(metrics),
         ..CaseAnswer::default()
@@ -168,15 +169,15 @@ mod tests {
 
     #[test]
     fn the_answer_says_how_the_run_ended() {
-        assert_eq!(told(&recording(true, 0), false, None).ended, "duration");
-        assert_eq!(told(&recording(true, 1), false, None).ended, "finished");
-        assert_eq!(told(&recording(false, 0), false, None).ended, "failed");
+        assert_eq!(told(&recording(true, 0), false, None).ended, RunEnd::Duration);
+        assert_eq!(told(&recording(true, 1), false, None).ended, RunEnd::Finished);
+        assert_eq!(told(&recording(false, 0), false, None).ended, RunEnd::Failed);
     }
 
     #[test]
     fn a_path_that_differs_from_the_case_is_the_message_and_there_are_no_metrics() {
         let answer = told(&recording(true, 0), false, Some("the rate is half"));
-        assert_eq!((answer.ended.as_str(), answer.message.as_str()), ("path", "the rate is half"));
+        assert_eq!((answer.ended, answer.message.as_str()), (RunEnd::Path, "the rate is half"));
         assert!(answer.metrics.is_none() && answer.trace.is_empty());
     }
 

@@ -2,7 +2,8 @@
 
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
-use tcpassay_measure::{EventKind, RTO};
+use tcpassay_measure::EventKind;
+use tcpassay_measure::reason::Timer;
 use tcpassay_tcp::{CongestionState, Recovery, StackFlavor};
 use tcpassay_units::{Dur, Time};
 
@@ -75,9 +76,9 @@ impl Rule for RetransmissionTimer {
             }
             EventKind::Out if step.before.una == step.before.nxt => half.progress = step.at(),
             EventKind::Rtt => sample(half, context, step, found),
-            EventKind::TimerSet if step.event.why == RTO => set(half, context, step, found),
-            EventKind::TimerFire if step.event.why == RTO => fire(half, context, step, found),
-            EventKind::TimerCancel if step.event.why == RTO => half.due = None,
+            EventKind::TimerSet if step.event.why == Timer::Rto.name() => set(half, context, step, found),
+            EventKind::TimerFire if step.event.why == Timer::Rto.name() => fire(half, context, step, found),
+            EventKind::TimerCancel if step.event.why == Timer::Rto.name() => half.due = None,
             _ => {}
         }
         running(half, context, step, found);
@@ -239,7 +240,7 @@ fn fire(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
 /// RFC 6298 section 5, rule 5.1: while something is outstanding the timer runs.
 fn running(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let event = step.event;
-    if event.kind == EventKind::TimerSet && event.why != RTO && event.why != "DelayedAck" {
+    if event.kind == EventKind::TimerSet && event.why != Timer::Rto.name() && event.why != "DelayedAck" {
         half.other_timer = event.value.map(Time::from_nanos);
     }
     // Judged when the next thing happens at a later time: by then all of the last instant is logged.

@@ -12,6 +12,7 @@
 mod context;
 mod figures;
 mod groups;
+mod metric;
 mod rates;
 mod rounds;
 mod stats;
@@ -21,10 +22,11 @@ mod timeouts;
 pub(crate) use context::BACKGROUND;
 pub use context::{MetricContext, MetricOptions};
 pub use groups::{HostMetrics, TierMetrics};
+pub use metric::{Direction, Metric};
 pub use rates::{ByteKind, TimeWindow, finest, rates};
 pub use rounds::{RttRound, rounds};
 pub use stats::{Period, deviation, jain, longest_silence, mean, period, quantile, variation};
-pub use table::{Metric, TABLE, table_json};
+pub use table::TABLE;
 
 use crate::recording::{Completion, CompletionKind, Device, LatencyKind, Recording};
 use crate::serial;
@@ -152,6 +154,12 @@ pub struct DeviceMetrics {
     pub delay_p99: Option<f64>,
 }
 
+/// The table as JSON: a list of `{name, unit, doc}`.
+pub fn table_json() -> String {
+    let row = |m: &Metric| serde_json::json!({ "name": m.name, "unit": m.unit, "doc": m.doc });
+    serde_json::Value::Array(TABLE.iter().map(row).collect()).to_string()
+}
+
 /// Computes all metrics of a recording.
 pub fn metrics(recording: &Recording, options: MetricOptions) -> Metrics {
     let context = MetricContext::new(recording, options);
@@ -228,5 +236,18 @@ fn device_metrics(context: &MetricContext<'_>, device: &Device) -> DeviceMetrics
         marks: device.counters.marks,
         delay_p50: quantile_of(recording, LatencyKind::QueueDelay, &device.name, 0.5),
         delay_p99: quantile_of(recording, LatencyKind::QueueDelay, &device.name, 0.99),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_as_json_has_a_row_a_metric() {
+        let rows: Vec<serde_json::Value> = serde_json::from_str(&table_json()).expect("its own text");
+        assert_eq!(rows.len(), TABLE.len());
+        assert_eq!(rows[0]["name"], "throughput");
+        assert_eq!(rows[0]["unit"], "bit/s");
     }
 }

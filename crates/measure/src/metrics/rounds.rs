@@ -1,6 +1,7 @@
 //! Statistics per round trip of each flow.
 
-use crate::event::{EventKind, RTO};
+use crate::event::EventKind;
+use crate::reason::Timer;
 use crate::recording::Recording;
 use crate::serial;
 use serde::Serialize;
@@ -75,7 +76,7 @@ pub fn rounds(recording: &Recording) -> Vec<RttRound> {
             }
             EventKind::Retransmit => round.retransmitted_bytes += len,
             EventKind::Lost => round.lost_bytes += len,
-            EventKind::TimerFire if event.why == RTO => {
+            EventKind::TimerFire if event.why == Timer::Rto.name() => {
                 round.timeouts += 1;
             }
             EventKind::Window => round.cwnd_bytes = event.cwnd.map(Bytes::get).or(round.cwnd_bytes),

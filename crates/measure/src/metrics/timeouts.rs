@@ -1,7 +1,8 @@
 //! Durations that senders waited for their retransmission timeouts.
 
 use super::stats::sorted;
-use crate::event::{EventKind, RTO};
+use crate::event::EventKind;
+use crate::reason::Timer;
 use crate::recording::Recording;
 use std::collections::BTreeSet;
 use tcpassay_units::Time;
@@ -31,7 +32,7 @@ pub(super) fn timeout_lengths(recording: &Recording, flows: &BTreeSet<u32>) -> O
                     (*since, *acked) = (event.at, ack);
                 }
             }
-            EventKind::TimerFire if event.why == RTO && flows.contains(&flow) => {
+            EventKind::TimerFire if event.why == Timer::Rto.name() && flows.contains(&flow) => {
                 lengths.push(event.at.since(*since).as_secs_f64());
             }
             _ => {}

@@ -536,7 +536,7 @@ fn tiers_have_mean_and_largest_utilisation_and_all_drops_by_direction() {
 fn a_timeout_lasts_from_the_last_transmission_or_the_last_new_ack() {
     let ack = Flags::ACK;
     let fires = |at| EventRow {
-        why: tcpassay_measure::RTO.into(),
+        why: tcpassay_measure::reason::Timer::Rto.name().into(),
         ..EventRow::new(ms(at), 0, Some(0), EventKind::TimerFire)
     };
     let mut recording = run(Dur::from_secs(3), vec![carried(0, 1_446_000)]);

@@ -214,7 +214,8 @@ fn any_event() -> impl Strategy<Value = EventRow> {
             flight: n[5].map(Bytes::new),
             srtt: n[6].map(Dur::from_nanos),
             rto: n[7].map(Dur::from_nanos),
-            value: n[8],
+            value: n[8].filter(|_| kind != EventKind::Clamp),
+            asked: n[9].filter(|_| kind == EventKind::Clamp).map(Bytes::new),
             ce,
             ..EventRow::new(Time::from_nanos(at >> 1), host, None, kind)
         },

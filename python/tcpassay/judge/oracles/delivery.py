@@ -18,13 +18,14 @@ from typing import Final
 
 import numpy as np
 
+from tcpassay.interface import EventKind
 from tcpassay.judge.finding import Found, Severity
 from tcpassay.judge.trace import BITS, FIN, NEVER, RST, SYN, Trace
 from tcpassay.judge.words import ms, several
 
 NAME: Final = "delivery"
 TITLE: Final = "bytes not delivered once and in order"
-NEEDS: Final[tuple[str, ...]] = ()
+NEEDS: Final[tuple[EventKind, ...]] = ()
 
 
 def look(trace: Trace) -> Iterator[Found]:

@@ -21,6 +21,7 @@ from typing import Final
 
 import numpy as np
 
+from tcpassay.interface import EventKind, EventsColumn
 from tcpassay.judge.finding import Found, Severity
 from tcpassay.judge.log import Ints
 from tcpassay.judge.trace import BITS, Trace
@@ -28,7 +29,7 @@ from tcpassay.judge.words import ms, several
 
 NAME: Final = "late-ack"
 TITLE: Final = "ACK later than its limit"
-NEEDS: Final[tuple[str, ...]] = ()
+NEEDS: Final[tuple[EventKind, ...]] = ()
 ALLOWED: Final = 500_000_000
 """RFC 9293 section 3.8.6.3: less than 0.5 s."""
 SLACK: Final = 1_000_000
@@ -61,7 +62,7 @@ def look(trace: Trace) -> Iterator[Found]:
     # Several arrivals that waited for one ACK are one case: the first waited longest.
     late = late[np.unique(half[late] * (count + 1) + reply[late], return_index=True)[1]]
     arrivals = np.flatnonzero(data)
-    timed, forgotten = trace.places("ack_delay"), trace.places("ack_forget")
+    timed, forgotten = trace.places(EventKind.ACK_DELAY), trace.places(EventKind.ACK_FORGET)
     found: dict[int, list[Found]] = {}
     for i in np.sort(late):
         owed = _Owed(int(arrivals[i]), None if open_[i] else int(reply[i]), int(until[i]))
@@ -96,7 +97,7 @@ def _judge(trace: Trace, owed: _Owed, timed: Ints, forgotten: Ints) -> Found | N
     half, time = int(s.flow[owed.first]), int(s.time[owed.first])
     waited = owed.until - time
     timed, forgotten = owed.among(trace, timed), owed.among(trace, forgotten)
-    due = int(trace.column("value_ns", timed[-1:])[0]) if len(timed) else None
+    due = int(trace.column(EventsColumn.VALUE_NS, timed[-1:])[0]) if len(timed) else None
     if due is not None and owed.until <= due + SLACK and waited < ALLOWED:
         return None
     rows = [int(s.row[owed.first])] + [int(trace.row[place]) for place in (*timed[-1:], *forgotten[:1])]

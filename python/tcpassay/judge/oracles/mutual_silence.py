@@ -20,15 +20,16 @@ from typing import Final
 
 import numpy as np
 
+from tcpassay.interface import EventKind, EventsColumn, Timer
 from tcpassay.judge.finding import Found, Severity
 from tcpassay.judge.log import Ints
 from tcpassay.judge.oracles.late_ack import ALLOWED, SLACK
-from tcpassay.judge.trace import RTO, Trace
+from tcpassay.judge.trace import Trace
 from tcpassay.judge.words import ms, several
 
 NAME: Final = "mutual-silence"
 TITLE: Final = "both sides silent with data outstanding"
-NEEDS: Final[tuple[str, ...]] = ("timer_set", "timer_fire")
+NEEDS: Final = (EventKind.TIMER_SET, EventKind.TIMER_FIRE)
 INITIAL: Final = 1_000_000_000
 """RFC 6298 section 2: the RTO before the first measurement; a timer that was not logged is not waited for longer."""
 
@@ -112,7 +113,7 @@ def _timer(trace: Trace, flow: int, gap: _Gap, at: int, silence: str) -> Found |
         why = "no retransmission timer was running"
         title = f"{TITLE}: no retransmission timer"
     else:
-        due = int(trace.column("value_ns", np.array([armed]))[0])
+        due = int(trace.column(EventsColumn.VALUE_NS, np.array([armed]))[0])
         why = f"the retransmission timer that was to fire at {ms(due)} did not"
         title = f"{TITLE}: the retransmission timer did not fire"
         rows = (*rows, int(trace.row[armed]))
@@ -127,10 +128,9 @@ def _rows(trace: Trace, gap: _Gap) -> tuple[int, ...]:
     return tuple(int(trace.segments.row[i]) for i in ends)
 
 
-def _rto(trace: Trace, kind: str, flow: int) -> Ints:
-    places = trace.places(kind)
-    places = places[trace.flow[places] == flow]
-    kept: Ints = places[[why == RTO for why in trace.why(places)]] if len(places) else places
+def _rto(trace: Trace, kind: EventKind, flow: int) -> Ints:
+    places = trace.timer_events(kind, Timer.RTO)
+    kept: Ints = places[trace.flow[places] == flow]
     return kept
 
 
@@ -139,8 +139,12 @@ def _armed(trace: Trace, flow: int, start: int) -> int | None:
     set_, stopped = (
         places[trace.time[places] <= start]
         for places in (
-            _rto(trace, "timer_set", flow),
-            np.sort(np.concatenate([_rto(trace, "timer_cancel", flow), _rto(trace, "timer_fire", flow)])),
+            _rto(trace, EventKind.TIMER_SET, flow),
+            np.sort(
+                np.concatenate(
+                    [_rto(trace, kind, flow) for kind in (EventKind.TIMER_CANCEL, EventKind.TIMER_FIRE)]
+                )
+            ),
         )
     )
     if len(set_) == 0 or (len(stopped) and stopped[-1] > set_[-1]):
@@ -149,7 +153,7 @@ def _armed(trace: Trace, flow: int, start: int) -> int | None:
 
 
 def _fired(trace: Trace, flow: int, place: int, end: int) -> bool:
-    fires = trace.places("timer_fire")
+    fires = trace.places(EventKind.TIMER_FIRE)
     return bool(((trace.flow[fires] == flow) & (fires > place) & (trace.time[fires] < end)).any())
 
 

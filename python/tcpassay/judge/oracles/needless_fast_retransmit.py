@@ -21,6 +21,7 @@ from typing import Final
 
 import numpy as np
 
+from tcpassay.interface import EventKind, EventsColumn
 from tcpassay.judge.finding import Found, Severity
 from tcpassay.judge.log import Ints
 from tcpassay.judge.trace import BITS, Bools, Trace
@@ -29,19 +30,19 @@ from tcpassay.recording import Recording
 
 NAME: Final = "needless-fast-retransmit"
 TITLE: Final = "fast retransmit of what was only reordered"
-NEEDS: Final[tuple[str, ...]] = ("congestion",)
+NEEDS: Final = (EventKind.CONGESTION,)
 
 
 def look(trace: Trace) -> Iterator[Found]:
     """Judge every fast recovery by what it retransmitted."""
     s = trace.segments
     again = np.flatnonzero(s.again & (s.end > s.start))
-    moves = trace.places("congestion")
+    moves = trace.places(EventKind.CONGESTION)
     if len(again) == 0 or len(moves) == 0:
         return
-    reasons = trace.why(moves)
+    changes = trace.congestion_changes(moves)
     episode = np.searchsorted(moves, s.place[again], "left") - 1
-    fast = np.array([why.partition(":")[0].endswith("->Recovery") for why in reasons], np.bool_)
+    fast = np.array([change.enters_recovery for change in changes], np.bool_)
     kept = (episode >= 0) & fast[np.maximum(episode, 0)]
     kept &= trace.flow[moves[np.maximum(episode, 0)]] == s.flow[again]
     again, episode = again[kept], episode[kept]
@@ -56,7 +57,9 @@ def look(trace: Trace) -> Iterator[Found]:
         own = np.flatnonzero(false & (flows == flow))
         begun = trace.time[moves[episode[starts[own]]]]
         first = slice(starts[own[0]], ends[own[0]])
-        one = _found(trace, again[first], int(moves[episode[first.start]]), reasons[episode[first.start]])
+        one = _found(
+            trace, again[first], int(moves[episode[first.start]]), changes[episode[first.start]].cause
+        )
         last = int(s.time[again[ends[own[-1]] - 1]])
         yield repeated(one, len(own), int(begun[-1]), max(one.end_ns, last))
 
@@ -74,7 +77,7 @@ def _needless(trace: Trace, again: Ints) -> Bools:
     return made
 
 
-def _found(trace: Trace, again: Ints, move: int, why: str) -> Found:
+def _found(trace: Trace, again: Ints, move: int, cause: str) -> Found:
     s = trace.segments
     first = int(again[0])
     flow, time = int(s.flow[first]), int(s.time[first])
@@ -92,7 +95,7 @@ def _found(trace: Trace, again: Ints, move: int, why: str) -> Found:
     number = "The retransmission" if len(again) == 1 else f"All {len(again)} retransmissions"
     text = (
         f"{trace.hosts[host].capitalize()} entered fast recovery of {trace.name(flow)} at {ms(int(trace.time[move]))} "
-        f"({why.partition(': ')[2]}) and retransmitted position {trace.position(start)} at {ms(time)}, but nothing had "
+        f"({cause}) and retransmitted position {trace.position(start)} at {ms(time)}, but nothing had "
         f"been lost: {when}. {number} of this recovery did nothing{_cost(trace, move)}."
     )
     begun, ended = int(trace.time[move]), max(int(s.time[again[-1]]), arrived)
@@ -112,20 +115,20 @@ def _random(recording: Recording) -> bool:
 
 def _cost(trace: Trace, move: int) -> str:
     """What became of the window that the recovery reduced."""
-    flow, moves = int(trace.flow[move]), trace.places("congestion")
+    flow, moves = int(trace.flow[move]), trace.places(EventKind.CONGESTION)
     after = moves[(moves > move) & (trace.flow[moves] == flow)]
     if len(after) == 0:
         return " but reduce the window"
     left = int(after[0])
     when = int(trace.time[left])
-    windows = trace.places("window")
+    windows = trace.places(EventKind.WINDOW)
     windows = windows[trace.flow[windows] == flow]
     before = windows[trace.time[windows] < trace.time[move]]
     leaving = windows[trace.time[windows] == when]
-    had, has = trace.column("cwnd_bytes", before), trace.column("cwnd_bytes", leaving)
+    had, has = (trace.column(EventsColumn.CWND_BYTES, some) for some in (before, leaving))
     # A kernel gives no reason, but its window is what it was before.
     restored = len(had) > 0 and len(has) > 0 and int(has.max()) >= int(had[-1])
-    if ": undo" in trace.why(np.array([left]))[0] or restored:
+    if trace.congestion_changes(np.array([left]))[0].undone or restored:
         return f"; the reduction of the window was undone at {ms(when)}"
     return " but reduce the window"
 

@@ -21,36 +21,34 @@ from typing import Final
 
 import numpy as np
 
+from tcpassay.interface import CongestionState, EventKind, EventsColumn
 from tcpassay.judge.finding import Found, Severity
 from tcpassay.judge.trace import Trace
 from tcpassay.judge.words import ms, several
 
 NAME: Final = "small-window-after-recovery"
 TITLE: Final = "cwnd below two segments on leaving recovery"
-NEEDS: Final[tuple[str, ...]] = ("congestion", "window")
+NEEDS: Final = (EventKind.CONGESTION, EventKind.WINDOW)
 SEGMENTS: Final = 2
-# So the agent says of a kernel that left recovery without showing its window.
-_UNKNOWN: Final = ": window unknown"
 
 
 def look(trace: Trace) -> Iterator[Found]:
     """Judge the end of every recovery."""
-    moves = trace.places("congestion")
+    moves = trace.places(EventKind.CONGESTION)
     if len(moves) == 0:
         return
-    reasons = trace.why(moves)
-    windows = trace.places("window")
-    cwnd = trace.column("cwnd_bytes", windows)
+    windows = trace.places(EventKind.WINDOW)
+    cwnd = trace.column(EventsColumn.CWND_BYTES, windows)
     found: dict[int, list[Found]] = {}
     by_marks = False
-    for place, why in zip(moves, reasons, strict=True):
-        if "->Recovery" in why:
-            by_marks = why.startswith("CWR->")
+    for place, change in zip(moves, trace.congestion_changes(moves), strict=True):
+        if change.enters_recovery:
+            by_marks = change.before is CongestionState.CWR
         if (
             by_marks
-            or not why.startswith("Recovery->")
-            or why.startswith("Recovery->Loss")
-            or why.endswith(_UNKNOWN)
+            or change.before is not CongestionState.RECOVERY
+            or change.after is CongestionState.LOSS
+            or not change.window_known
         ):
             continue
         flow = int(trace.flow[place])
@@ -59,12 +57,12 @@ def look(trace: Trace) -> Iterator[Found]:
             continue
         bytes_ = int(cwnd[np.searchsorted(windows, window)])
         if bytes_ < SEGMENTS * trace.mss[flow]:
-            found.setdefault(flow, []).append(_found(trace, int(place), window, bytes_, why))
+            found.setdefault(flow, []).append(_found(trace, int(place), window, bytes_, change.cause))
     for same in found.values():
         yield several(same)
 
 
-def _found(trace: Trace, place: int, window: int, cwnd: int, why: str) -> Found:
+def _found(trace: Trace, place: int, window: int, cwnd: int, cause: str) -> Found:
     flow, time = int(trace.flow[place]), int(trace.time[place])
     mss = trace.mss[flow]
     s = trace.segments
@@ -77,7 +75,7 @@ def _found(trace: Trace, place: int, window: int, cwnd: int, why: str) -> Found:
     nxt = None if at is None else s.nxt[at] - s.una[at]
     text = (
         f"{trace.hosts[host].capitalize()} left fast recovery of {trace.name(flow)} at {ms(time)} "
-        f"({why.partition(': ')[2]}) with cwnd = {cwnd} bytes, {cwnd / mss:.2f} segments of {mss}"
+        f"({cause}) with cwnd = {cwnd} bytes, {cwnd / mss:.2f} segments of {mss}"
         f"{'' if nxt is None else f', and {int(nxt)} bytes outstanding'}. With a single segment in flight the receiver "
         "may wait for its delayed-ACK timer before it acknowledges."
     )

@@ -21,24 +21,21 @@ from typing import Final
 
 import numpy as np
 
+from tcpassay.interface import EventKind, EventsColumn, Timer
 from tcpassay.judge.finding import Found, Severity
 from tcpassay.judge.oracles.late_ack import ALLOWED
-from tcpassay.judge.trace import BITS, RTO, Trace
+from tcpassay.judge.trace import BITS, Trace
 from tcpassay.judge.words import ms, several
 
 NAME: Final = "timeout-without-loss"
 TITLE: Final = "timeout although nothing was lost"
-NEEDS: Final[tuple[str, ...]] = ("timer_fire",)
+NEEDS: Final = (EventKind.TIMER_FIRE,)
 
 
 def look(trace: Trace) -> Iterator[Found]:
     """Judge every timeout."""
-    fires = trace.places("timer_fire")
-    if len(fires) == 0:
-        return
-    fires = fires[[why == RTO for why in trace.why(fires)]]
     found: dict[tuple[int, Severity], list[Found]] = {}
-    for place in fires:
+    for place in trace.timer_events(EventKind.TIMER_FIRE, Timer.RTO):
         one = _judge(trace, int(place))
         if one:
             found.setdefault((one.flow, one.severity), []).append(one)
@@ -102,13 +99,13 @@ def _delayed(fire: _Fire, last: int) -> Found | None:
     """The receiver's own timer is to fire later than the sender's did, but no later than it may."""
     trace = fire.trace
     receiver = int(trace.peer[fire.flow])
-    places = trace.places("ack_delay")
+    places = trace.places(EventKind.ACK_DELAY)
     own = places[
         (trace.flow[places] == receiver) & (trace.time[places] >= last) & (trace.time[places] < fire.time)
     ]
     if len(own) == 0:
         return None
-    due = int(trace.column("value_ns", own[-1:])[0])
+    due = int(trace.column(EventsColumn.VALUE_NS, own[-1:])[0])
     if due <= fire.time or due - last >= ALLOWED:
         return None
     rows = [
@@ -132,7 +129,7 @@ def _silent(fire: _Fire, last: int) -> Found:
     receiver = int(trace.peer[fire.flow])
     host = trace.host[receiver]
     rows = [int(trace.row[fire.place]), *_arrival(fire, receiver, last), *_last_ack(fire, receiver)]
-    places = trace.places("ack_forget")
+    places = trace.places(EventKind.ACK_FORGET)
     times = trace.time[places]
     forgotten = places[(trace.flow[places] == receiver) & (times >= last) & (times < fire.time)]
     rows += [int(trace.row[place]) for place in forgotten[:1]]

@@ -1,0 +1,94 @@
+//! What Rust declares and Python uses, as data from which `tools/interface.py` writes `tcpassay/interface.py`.
+
+use pyo3::prelude::*;
+use serde_json::{Value, json};
+use std::fmt::Debug;
+use strum::{EnumMessage, VariantArray};
+use tcpassay_measure::metrics::{Direction, TABLE};
+use tcpassay_measure::reason::{
+    AckReason, CongestionChange, CongestionState, RunEnd, StateChange, TcpState, Timer,
+};
+use tcpassay_measure::{
+    ASKED, ColumnType, CompletionKind, EventKind, LatencyKind, series_columns, table_columns,
+};
+
+/// The declarations, a JSON object: `enums`, `tables`, `more` (columns that a table may have) and `metrics`.
+#[pyfunction]
+pub fn interface_json() -> String {
+    let enums = [
+        enumeration::<EventKind>(
+            "EventKind",
+            "What a row of the event log reports; the order is that of the numbers in `Ran.numbers`.",
+        ),
+        enumeration::<TcpState>(
+            "TcpState",
+            "A state of a connection (RFC 9293 section 3.3.2) in the event log.",
+        ),
+        enumeration::<CongestionState>(
+            "CongestionState",
+            "The congestion state of a sender (Linux: `enum tcp_ca_state`) in the event log.",
+        ),
+        enumeration::<Timer>(
+            "Timer",
+            "A timer of a connection: the reason of the events `timer_set`, `timer_cancel` and `timer_fire`.",
+        ),
+        enumeration::<AckReason>(
+            "AckReason",
+            "The reason of the events `ack_now`, `ack_delay` and `ack_forget`.",
+        ),
+        enumeration::<RunEnd>("RunEnd", "Why a run ended, on every substrate."),
+        enumeration::<LatencyKind>("LatencyKind", "What a row of the table `latency` measures."),
+        enumeration::<CompletionKind>("CompletionKind", "What a row of the table `completions` reports."),
+        enumeration::<Direction>("Direction", "Which way of a metric is good."),
+    ];
+    let tables: Vec<Value> = table_columns()
+        .into_iter()
+        .map(|(table, columns)| {
+            let columns: Vec<_> = columns.into_iter().map(|(name, kind)| (name, column_type(kind))).collect();
+            json!([table, columns])
+        })
+        .collect();
+    let metrics: Vec<Value> = TABLE
+        .iter()
+        .map(|m| json!({ "name": m.name, "unit": m.unit, "direction": <&str>::from(m.direction), "doc": m.doc }))
+        .collect();
+    json!({ "enums": enums, "tables": tables, "more": { "events": [ASKED], "series": series_columns() }, "metrics": metrics }).to_string()
+}
+
+fn enumeration<E>(name: &str, doc: &str) -> Value
+where
+    E: VariantArray + EnumMessage + Debug + Copy + Into<&'static str> + 'static,
+{
+    let member = |member: &E| {
+        let value: &str = (*member).into();
+        json!({ "name": format!("{member:?}"), "value": value, "doc": member.get_documentation().unwrap_or_default() })
+    };
+    json!({ "name": name, "doc": doc, "members": E::VARIANTS.iter().map(member).collect::<Vec<_>>() })
+}
+
+/// The name of the type in polars.
+fn column_type(kind: ColumnType) -> &'static str {
+    match kind {
+        ColumnType::Whole => "Int64",
+        ColumnType::Real => "Float64",
+        ColumnType::Text => "String",
+        ColumnType::Flag => "Boolean",
+    }
+}
+
+/// The reason of an event `state`: `(before, after, None)`, or `(None, None, cause)` of an abort; `None` for other text.
+#[pyfunction]
+pub fn state_change(why: &str) -> Option<(Option<&'static str>, Option<&'static str>, Option<&str>)> {
+    Some(match StateChange::read(why)? {
+        StateChange::Moved { from, to } => (Some(from.name()), Some(to.name()), None),
+        StateChange::Aborted { cause } => (None, None, Some(cause)),
+    })
+}
+
+/// The reason of an event `congestion`: the states before and after, the cause, whether a reduction was undone, and whether the window
+/// after the change is known; `None` for other text.
+#[pyfunction]
+pub fn congestion_change(why: &str) -> Option<(&'static str, &'static str, &str, bool, bool)> {
+    let change = CongestionChange::read(why)?;
+    Some((change.from.name(), change.to.name(), change.cause, change.is_undo(), change.window_known()))
+}
