@@ -2,12 +2,13 @@
 
     python tools/quality/plant.py --out out/quality && python tools/quality/run.py --build out/quality
 
-A fault is found by a case when an oracle reports an error or a warning in it that it does not report without the fault, or
-when the run fails. The table of docs/quality.md says in how many cases, in the order of each strategy.
+A fault is found by a case when an oracle reports an error or a warning in it that it does not report without the fault,
+or when the run fails. The table says how many cases that takes, in the order of each strategy.
 """
 
 import argparse
 import json
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -24,9 +25,9 @@ STRATEGIES = {
 
 def triples(plan: Path) -> list[dict[str, Any]]:
     """The settings of each case of a plan that is to run."""
-    from tcpassay.plan import expand, read  # noqa: PLC0415 - of the package that was built with the faults
-
-    return [case.triples for case in expand.cases(read.read(plan)) if case.expect == "done"]
+    command = [sys.executable, "-m", "tcpassay", "plan", str(plan), "--json"]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603
+    return [case["triples"] for case in json.loads(told)["cases"] if case["expect"] == "done"]
 
 
 def found(settings: dict[str, Any], seed: int, base: str) -> set[tuple[str, str]]:
@@ -62,6 +63,8 @@ def main() -> None:
 
     from tcpassay import _native  # noqa: PLC0415 - the build with the faults
 
+    if not hasattr(_native, "plant"):
+        sys.exit(f"error: {given.build} holds no build with the faults; run tools/quality/plant.py first")
     planted = [fault for fault in faults() if not given.only or fault.id in given.only]
     rows: dict[str, dict[str, Any]] = {fault.id: {"rule": fault.rule} for fault in planted}
     for strategy in given.strategies:
@@ -80,10 +83,9 @@ def main() -> None:
                     row |= {"cases": number + 1, "by": sorted(f"{oracle}: {title}" for oracle, title in new)}
                     break
             rows[fault.id][strategy] = row
-            print(
-                f"{strategy} {fault.id}: {row['cases']} of {row['of']} {row['by'][:3]} ({time.process_time() - started:.0f} s)",
-                flush=True,
-            )
+            took = time.process_time() - started
+            said = f"{row['cases']} of {row['of']} cases ({took:.0f} s)"
+            print(f"{strategy} {fault.id}: {said} {'; '.join(row['by'][:3])}", flush=True)
     if given.out:
         given.out.write_text(json.dumps(rows, indent=1) + "\n")
     for strategy in given.strategies:

@@ -3,6 +3,7 @@
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
+use tcpassay_tcp::EcnMode;
 use tcpassay_units::Time;
 use tcpassay_wire::Flags;
 
@@ -159,7 +160,9 @@ fn blocks(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
         );
     }
     let first = step.sacks.get(usize::from(dsack.is_some()));
-    if half.newest.is_some() && !end.above.is_empty() && first.is_none() {
+    // DCTCP's ACK for what came before a change of CE speaks of then.
+    let then = stack.ecn == EcnMode::Dctcp;
+    if half.newest.is_some() && !end.above.is_empty() && first.is_none() && !then {
         found.add(step.of_receiver(context, NAME, "an ACK without SACK blocks above a gap"), || {
             format!("{} holds data above position {ack} and sent an ACK without a SACK block (RFC 2018 section 4).", context.who(step.flow))
         });
@@ -183,7 +186,8 @@ fn blocks(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
 /// RFC 7323 section 4.3.
 fn stamp(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let (Some(recent), Some(echo)) = (half.recent, step.event.value) else { return };
-    if echo != u64::from(recent) && context.exact() && step.end.open {
+    let closing = step.end.fin_in.is_some() || step.end.fin_out.is_some();
+    if echo != u64::from(recent) && context.exact() && step.end.open && !closing {
         found.add(step.of_receiver(context, NAME, "a timestamp echo that is not TS.Recent"), || {
             format!(
                 "{} echoed the timestamp {echo}; TS.Recent is {recent} (RFC 7323 section 4.3).",

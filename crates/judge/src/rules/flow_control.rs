@@ -37,8 +37,6 @@ struct Half {
     owes: Option<(Time, usize)>,
     /// Waits between probes of a shut window.
     probed: Option<(Time, Dur)>,
-    /// Position after the last small segment.
-    small: u64,
 }
 
 /// See the module.
@@ -58,7 +56,7 @@ impl Rule for FlowControl {
         if step.is_sent() && step.is_stream() {
             within_window(context, step, found);
             edge_stays(half, context, step, found);
-            small_segment(half, context, step, found);
+            small_segment(context, step, found);
         }
         update_follows(half, context, step, found);
         probes(half, context, step, found);
@@ -79,6 +77,10 @@ fn within_window(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
 
 fn edge_stays(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let (Some(ack), Some(window)) = (step.event.ack, step.event.window) else { return };
+    // FreeBSD announces what its buffer holds when the handshake is over (profile `freebsd`, `bsd_window`).
+    if context.stack(step.flow).is_some_and(|stack| stack.bsd_window) {
+        return;
+    }
     let edge = ack + window.get();
     let (before, row) = half.offered;
     // What the scale cannot say (RFC 7323 section 2.4): windows are multiples of a power of two.
@@ -102,15 +104,13 @@ fn edge_stays(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &m
 }
 
 /// RFC 9293 sections 3.7.4 and 3.8.6.2.1.
-fn small_segment(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+fn small_segment(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(stack) = context.stack(step.flow).filter(|_| context.exact()) else { return };
     let mss = context.recording.flows[step.flow].mss.get();
     let (len, end) = (step.len(), step.seq_end());
     if step.event.kind != EventKind::Out || len == 0 || len >= mss || !step.end.logs_writes {
         return;
     }
-    let before = half.small;
-    half.small = end;
     // What ends at a window's edge, or with the data, is as long as it can be. Options may take a few bytes.
     let waits = step.end.written.saturating_sub(end);
     let room = step.before.edge.saturating_sub(end);
@@ -125,8 +125,8 @@ fn small_segment(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found:
     }
     let held = match stack.nagle {
         Nagle::All => step.before.nxt > step.before.una,
-        Nagle::Small => before > step.before.una,
-        Nagle::Idle => false,
+        // What these look at is not in the log.
+        Nagle::Small | Nagle::Idle => false,
     };
     let plain = !stack.nodelay && !stack.cork && !step.flags().any(Flags::FIN | Flags::URG) && room >= mss;
     if held && plain && waits == 0 && len + 40 < mss {

@@ -48,6 +48,8 @@ struct Half {
     /// After idle: bytes that may leave before the next ACK, and the row.
     burst: Option<(u64, u64)>,
     marked: bool,
+    /// Both ends have SACK.
+    sack: bool,
 }
 
 /// See the module.
@@ -64,13 +66,18 @@ impl Growth {
 impl Rule for Growth {
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let half = &mut self.halves[step.flow];
+        let sack = |flow| context.stack(flow).is_some_and(|stack| stack.sack);
+        half.sack = sack(step.flow) && sack(step.peer);
         match step.event.kind {
             EventKind::In => arrival(half, context, step, found),
             EventKind::Out => first_flight(half, context, step, found),
             EventKind::Window => window(half, context, step, found),
             EventKind::Congestion => forget(half),
             // A tail loss probe sends new data whatever the window (RFC 8985 section 7.3).
-            EventKind::TimerFire => half.acked |= half.first.is_some(),
+            EventKind::TimerFire => {
+                half.acked |= half.first.is_some();
+                half.burst = None;
+            }
             EventKind::Rtt => {
                 half.srtt = step.event.srtt;
                 half.rto = step.event.rto;
@@ -115,14 +122,13 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
         half.delivered = (step.at(), taken.delivered);
     }
     half.acked |= half.first.is_some();
-    if taken.acked > 0 {
-        half.burst = None;
-    }
+    // A duplicate lets a segment go, too (RFC 3042).
+    half.burst = None;
     let mss = context.recording.flows[step.flow].mss.get();
     let calm = step.before.state == CongestionState::Open && step.end.sacked == 0 && !half.marked;
     let cwnd = step.before.cwnd;
     let peer = step.end.wnd >= cwnd + 2 * mss;
-    let full = calm && peer && cwnd > 0 && flight + 2 * mss > cwnd && taken.acked > 0;
+    let full = calm && peer && cwnd >= 4 * mss && flight + 2 * mss > cwnd && taken.acked > 0;
     if !full || step.before.cwnd < step.before.ssthresh {
         half.full = 0;
         half.full_from = None;
@@ -166,14 +172,14 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     if !matches!(name, "reno" | "dctcp" | "cubic") {
         return;
     }
+    // Without SACK duplicates stand for segments that left the network, which the log does not count.
+    if !half.sack || stack.recovery == Recovery::NewReno {
+        return;
+    }
     let grew = after - before;
     let (at, delivered) = half.delivered;
     let delivered = if at == step.at() { delivered } else { 0 };
     if before < step.before.ssthresh {
-        // Without SACK duplicates stand for segments that left the network, which the log does not count.
-        if !stack.sack || stack.recovery == Recovery::NewReno {
-            return;
-        }
         let limit = match stack.byte_counting {
             ByteCounting::PerAck => mss,
             ByteCounting::Limit(n) => u64::from(n) * mss,
@@ -232,6 +238,7 @@ fn unused(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findi
         && stack.flavor != StackFlavor::FreeBsd
         && covered
         && half.peaks.len() > 2
+        && stack.flavor == StackFlavor::Rfc
         && most + 2 * mss < before / 8 * 3
         && stack.cc_arithmetic != Arithmetic::FreeBsd
         && step.before.state == CongestionState::Open
@@ -281,9 +288,9 @@ fn first_flight(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: 
     let idle = step.at().since(half.last_sent);
     if step.before.nxt == step.before.una && half.rto.is_some_and(|rto| idle > rto + Dur::from_millis(1)) {
         let bound = match stack.after_idle {
-            AfterIdle::Keep => None,
+            // RFC 2861 halves the window once an RTO, of which the log does not tell the one in force.
+            AfterIdle::Keep | AfterIdle::Decay => None,
             AfterIdle::Restart => Some(initial),
-            AfterIdle::Decay => Some(initial.max(step.before.cwnd / 2)),
         };
         half.burst = bound.filter(|_| stack.pacing == Pacing::Off).map(|bytes| (step.seq(), bytes));
     }

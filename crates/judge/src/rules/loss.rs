@@ -140,7 +140,7 @@ fn again(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
         .filter(|s| s.sacked && s.start >= start && s.end <= end)
         .map(|s| s.end - s.start)
         .sum();
-    if sacked > 0 && start >= half.forgiven {
+    if sacked > 0 && start >= half.forgiven && step.end.fin_out.is_none() {
         found.add(step.of_sender(context, NAME, "SACKed data are sent again"), || {
             format!(
                 "{} retransmitted positions {start} to {end}, of which {sacked} bytes were SACKed (RFC 2018 section 5.1).",

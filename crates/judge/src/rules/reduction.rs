@@ -53,6 +53,17 @@ struct Entered {
     flight: u64,
 }
 
+impl Entered {
+    /// ssthresh of before, where the reduction kept or lowered it.
+    fn threshold_if_below(&self) -> u64 {
+        if self.threshold >= self.ssthresh && self.threshold != u64::MAX && self.threshold > self.window {
+            self.threshold
+        } else {
+            0
+        }
+    }
+}
+
 /// See the module.
 pub(super) struct Reduction {
     halves: Vec<Half>,
@@ -211,7 +222,7 @@ fn judge(
         );
     }
     half.reduced = Some((step.end.now.nxt, entered.row));
-    let Some((loss, mark)) = factors(context, step).filter(|_| !again) else { return };
+    let Some((loss, mark)) = factors(context, step).filter(|_| !again && entered.window > 0) else { return };
     let (least, most) = if marks { mark } else { loss };
     let floor = 2 * mss;
     let (small, large) = (entered.flight.min(entered.window), entered.flight.max(entered.window));
@@ -221,7 +232,8 @@ fn judge(
         _ => "a loss",
     };
     // Whole segments, and a flight from which limited transmit or SACKed segments are taken off.
-    let high = scale(large, most).max(floor) + 2 * mss;
+    // Where ssthresh was not above the window before, it need not fall.
+    let high = (scale(large, most).max(floor) + 2 * mss).max(entered.threshold_if_below());
     let low = scale(small, least).saturating_sub(4 * mss);
     // A timeout within a reduction counts from a window that is no longer known exactly.
     let within = entered.timeout && half.within;
@@ -233,7 +245,7 @@ fn judge(
             )
         });
     }
-    if entered.ssthresh < low {
+    if entered.ssthresh < low && !within {
         found.add(step.of_sender(context, NAME, "ssthresh below the controller's factor"), || {
             format!(
                 "After {name} ssthresh of {} is {} bytes, with {} bytes in flight and a window of {}; the factor of {} leaves {low} \

@@ -148,7 +148,10 @@ fn sample(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     }
     half.srtt = Some(srtt);
     half.rto = Some(rto);
+    // A sample ends the back-off (RFC 6298 section 5), also one from a SACK block.
     half.doublings = 0;
+    half.waited = None;
+    half.fired = None;
 }
 
 /// RFC 6298 section 5: the wait is the RTO in force.

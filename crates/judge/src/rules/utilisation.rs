@@ -70,11 +70,14 @@ impl Rule for Utilisation {
         let (end, now) = (step.end, &step.end.now);
         let plain = stack.pacing == Pacing::Off
             && settings.small_queues == SmallQueues::Off
+            // Linux may wait for the next ACK to send a larger super-segment (`tcp_tso_should_defer`).
+            && !(stack.tso_defer && stack.tso.is_some())
             && !stack.cork
             && stack.mtu_probing.is_none();
         let calm = now.state == CongestionState::Open && end.sacked == 0;
         let waits = end.logs_writes && end.written >= now.nxt + mss && end.fin_out.is_none();
-        let room = now.cwnd >= end.outstanding() + end.again + mss && now.una + end.wnd >= now.nxt + mss;
+        let room =
+            now.cwnd >= end.outstanding() + end.again + 2 * mss && now.una + end.wnd >= now.nxt + 2 * mss;
         // The initial window is not in the log before it changes.
         if plain && calm && waits && room && end.open && !end.over && now.cwnd > 2 * mss {
             half.since.get_or_insert((step.at(), step.row));
