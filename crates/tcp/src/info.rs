@@ -117,7 +117,7 @@ pub struct Info {
     pub rcv_wnd: Bytes,
     /// Receive buffer: the most that the window may become at present.
     pub rcv_buf: Bytes,
-    /// Of Linux's account of receive memory what is in use, and the bound; `None` without one.
+    /// Linux's accounting of receive memory: bytes in use, and the limit; `None` without one.
     pub rcv_memory: Option<(Bytes, Bytes)>,
     /// Time with data to send during which cwnd was the limit.
     pub limited_cwnd: Dur,
@@ -140,7 +140,7 @@ pub struct Info {
 }
 
 /// What of [`Info`] is read again and again while a connection lives. Taking it allocates nothing and costs some ten
-/// nanoseconds; fields mean what they mean in [`Info`].
+/// nanoseconds; the fields have the meaning that they have in [`Info`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Gauges {
     /// Congestion window in force.

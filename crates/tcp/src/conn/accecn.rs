@@ -9,7 +9,7 @@
 
 use super::Connection;
 use super::accecn_counters::{Newly, SPACE};
-use super::opening::handshake_ace;
+use super::ecn_negotiation::handshake_ace;
 use crate::AccurateInfo;
 use crate::config::EcnMode;
 use crate::messages::Chunk;
@@ -63,8 +63,8 @@ impl Connection {
         }
         // Whether our SYN-ACK was marked: the count starts at 6 instead of 5.
         self.reported.start(ace == 0b110);
-        self.open.deaf = ace == 0;
-        self.open.no_ect |= self.open.deaf || self.is_mangled(ace);
+        self.open.ignores_ace = ace == 0;
+        self.open.no_ect |= self.open.ignores_ace || self.is_mangled(ace);
     }
 
     /// The handshake's encoding reports our SYN or SYN-ACK with an ECN field that the network must not have set (section 3.2.2.3):
@@ -99,7 +99,7 @@ impl Connection {
     pub(super) fn accurate_syn_again(&mut self, segment: &Segment, ecn: Ecn) {
         let confirms = segment.flags.has(Flags::ACK) && !matches!(ace_of(segment.flags), 0 | 1 | 7);
         if self.cfg.ecn_form.is_linux() || confirms && !self.open.passive {
-            self.open.tell_handshake = Some(handshake_ace(ecn));
+            self.open.handshake_ace = Some(handshake_ace(ecn));
         }
         if let Some(option) = segment.options.accecn() {
             self.linux_late_option(&option);
@@ -124,10 +124,10 @@ impl Connection {
         let trusts = self.rules.trusts_ace;
         if self.reported.take_first() && ace == 0 && !trusts {
             // Section 3.2.2.4: no counter starts at zero.
-            self.open.deaf = true;
+            self.open.ignores_ace = true;
             self.stop_ect();
         }
-        if self.open.deaf {
+        if self.open.ignores_ace {
             return None;
         }
         let mss = u64::from(self.send.mss32()).max(1);

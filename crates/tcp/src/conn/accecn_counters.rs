@@ -48,7 +48,7 @@ pub(super) struct Reported {
     /// The timestamp of the segment that is being read is newer than any before.
     newer: bool,
     /// An option of the peer's was seen.
-    heard: bool,
+    option_seen: bool,
     /// Bytes by which the segment that is being made is shorter than a full one, for the option.
     narrow: u32,
 }
@@ -62,7 +62,7 @@ impl Reported {
         tests: 0,
         first: true,
         newer: false,
-        heard: false,
+        option_seen: false,
         narrow: 0,
     };
 
@@ -128,18 +128,18 @@ impl Reported {
 
     /// An option of the peer was seen.
     pub fn has_seen_option(&self) -> bool {
-        self.heard
+        self.option_seen
     }
 
     /// The first option of the peer.
     pub fn hear_first(&mut self, option: &AccEcn) {
-        self.heard = true;
+        self.option_seen = true;
         self.zeroed = option.order().any(|field| field != 1 && option.counts[field] == 0);
     }
 
     /// Bytes newly reported as CE, if the option is valid. A counter that it omits has never changed.
     pub fn read_option(&mut self, option: &AccEcn) -> Option<u64> {
-        self.heard = true;
+        self.option_seen = true;
         if self.zeroed || option.fields == 0 {
             return None;
         }

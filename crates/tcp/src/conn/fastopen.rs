@@ -34,7 +34,7 @@ pub struct FastOpenAsk {
 /// What a server takes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FastOpenServe {
-    /// The cookies that this client may present; the first is what it is given.
+    /// The cookies that this client may present; the server grants the first of them.
     pub cookies: Vec<Vec<u8>>,
     /// Data are taken without a cookie, too.
     pub without_cookie: bool,
@@ -60,9 +60,9 @@ pub fn is_cookie(cookie: &[u8]) -> bool {
     (4..=16).contains(&cookie.len()) && cookie.len().is_multiple_of(2)
 }
 
-/// The state of a connection that has to do with Fast Open.
+/// The state of Fast Open in a connection.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Fast {
+pub(super) struct FastOpenState {
     pub ask: Option<FastOpenAsk>,
     pub serve: Option<FastOpenServe>,
     /// A client's outcome.
@@ -72,9 +72,9 @@ pub(super) struct Fast {
     /// A server's option for its SYN-ACK.
     pub grant: Option<FastOpen>,
     /// The option of the peer's SYN that is about to arrive.
-    pub heard: Option<FastOpen>,
+    pub peer_option: Option<FastOpen>,
     /// The option of our SYN that left last.
-    pub told: Option<FastOpen>,
+    pub sent_option: Option<FastOpen>,
     /// The server took the data, or the cookie alone, before the handshake was done.
     pub taken: bool,
 }

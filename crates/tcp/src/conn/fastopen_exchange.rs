@@ -45,13 +45,13 @@ impl Connection {
 
     /// The option that the SYN or SYN-ACK carries which left last.
     pub fn sent_fast_open(&self) -> Option<&FastOpen> {
-        self.open.fast.as_ref()?.told.as_ref()
+        self.open.fast.as_ref()?.sent_option.as_ref()
     }
 
-    /// The peer's SYN or SYN-ACK, which is handed in next, carries this option.
+    /// The option of the peer's SYN or SYN-ACK that is passed to [`Connection::on_segment`] next.
     pub fn hear_fast_open(&mut self, option: FastOpen) {
         if let Some(fast) = &mut self.open.fast {
-            fast.heard = Some(option);
+            fast.peer_option = Some(option);
         }
     }
 
@@ -61,13 +61,13 @@ impl Connection {
         let unsent = self.send.unsent();
         let Some(fast) = &mut self.open.fast else { return 0 };
         if answer {
-            fast.told.clone_from(&fast.grant);
+            fast.sent_option.clone_from(&fast.grant);
             return 0;
         }
-        fast.told = None;
+        fast.sent_option = None;
         let Some(ask) = fast.ask.as_ref().filter(|_| first) else { return 0 };
         fast.carried = unsent.min(ask.payload.get());
-        fast.told.clone_from(&ask.option);
+        fast.sent_option.clone_from(&ask.option);
         fast.carried
     }
 
@@ -78,7 +78,7 @@ impl Connection {
         if fast.ask.is_some() {
             fast.answer = Some(FastOpenAnswer {
                 asked: fast.ask.as_ref().and_then(|ask| ask.option.as_ref()).map(|o| o.experimental),
-                option: fast.heard.take(),
+                option: fast.peer_option.take(),
                 sent: fast.carried,
                 acked: acked.min(fast.carried),
                 repeated,
@@ -89,9 +89,9 @@ impl Connection {
     /// A SYN arrived at a server. Returns whether the connection streams from now on.
     pub(super) fn fast_open_syn(&mut self, now: Time, segment: &Segment, ecn: Ecn) -> bool {
         let Some(fast) = &mut self.open.fast else { return false };
-        let heard = fast.heard.take();
+        let peer_option = fast.peer_option.take();
         let Some(serve) = &fast.serve else { return false };
-        let taken = match serve.decide(heard.as_ref(), segment.len > 0) {
+        let taken = match serve.decide(peer_option.as_ref(), segment.len > 0) {
             Decision::Ignore => return false,
             Decision::Grant(option) => {
                 fast.grant = Some(option);

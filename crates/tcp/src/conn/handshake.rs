@@ -2,14 +2,15 @@
 //!
 //! Known differences: data on a SYN is not kept without Fast Open (it is not acknowledged and will be retransmitted); no SYN cookies.
 
-use super::opening::{CLASSIC, Offer, handshake_ace};
+use super::ecn_negotiation::{self, handshake_ace};
+use super::opening::Offer;
 use super::syn_timer::doubled_for;
 use super::{ConnError, Connection};
 use crate::config::{ControlEcn, EcnMode};
 use crate::flavor::SynData;
 use crate::log::{LogEvent, State, Timer, TimerChange};
 use crate::messages::Agreed;
-use crate::recv::{Echo, ace_of};
+use crate::recv::Echo;
 use tcpassay_units::{Bytes, Dur, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Options, Segment, Timestamps};
 
@@ -31,7 +32,7 @@ impl Connection {
             return;
         }
         self.peer_syn(now, segment);
-        if self.ts.on && self.rules.server_window_without_options {
+        if self.ts.is_on() && self.rules.server_window_without_options {
             self.recv.reserve_options(12);
         }
         self.answer_ecn(flags, ecn);
@@ -44,26 +45,11 @@ impl Connection {
         self.open.syn.begin(now);
     }
 
-    /// The mode that the flags of a SYN lead to (RFC 3168 section 6.1.1; RFC 9768 table 2 and, for the rest, section 3.1.3).
-    fn offered_ecn(&self, syn: Flags) -> EcnMode {
-        let bits = ace_of(syn);
-        match self.cfg.ecn {
-            EcnMode::Accurate if bits == 0 => EcnMode::Off,
-            EcnMode::Accurate if bits == ace_of(CLASSIC) => EcnMode::Classic,
-            mode if mode == EcnMode::Accurate || syn.has(CLASSIC) => mode,
-            _ => EcnMode::Off,
-        }
-    }
-
     /// The mode that a SYN leads to, and the flags of its answer. `ecn` is the SYN's field.
     fn answer_ecn(&mut self, syn: Flags, ecn: Ecn) {
-        self.ecn = self.offered_ecn(syn);
+        self.ecn = ecn_negotiation::accept(self.cfg.ecn, syn);
         self.start_linux_ecn(ecn);
-        self.open.ecn_flags = match self.ecn {
-            EcnMode::Off => Flags::NONE,
-            EcnMode::Accurate => handshake_ace(ecn),
-            EcnMode::Classic | EcnMode::Dctcp => Flags::ECE,
-        };
+        self.open.ecn_flags = ecn_negotiation::answer(self.ecn, ecn);
         self.mark_control();
     }
 
@@ -95,7 +81,7 @@ impl Connection {
     /// The SYN arrived again, perhaps with other flags: the mode of ECN stays or ends, but does not change to another one (RFC 3168 section 6.1.1
     /// and 6.1.1.1, RFC 9768 section 3.1.5).
     pub(super) fn syn_again(&mut self, now: Time, syn: Flags, ecn: Ecn) {
-        let offered = self.offered_ecn(syn);
+        let offered = ecn_negotiation::accept(self.cfg.ecn, syn);
         match (self.ecn, offered) {
             (EcnMode::Accurate, EcnMode::Classic) | (EcnMode::Classic, EcnMode::Accurate)
                 if !self.cfg.ecn_form.is_linux() =>
@@ -167,21 +153,10 @@ impl Connection {
             }
             return;
         }
-        let granted = flags.has(Flags::ECE) && !flags.has(Flags::CWR);
-        self.ecn = match self.cfg.ecn {
-            mode @ (EcnMode::Classic | EcnMode::Dctcp) if granted && offered != Flags::NONE => mode,
-            EcnMode::Off | EcnMode::Classic | EcnMode::Dctcp => EcnMode::Off,
-            // RFC 9768 section 3.1.2: 000 and the reflection of all three are no ECN; 001 is a classic server. Section 3.1.3: 101
-            // is reserved and treated as accurate ECN. The answer may be to an earlier SYN that offered ECN.
-            EcnMode::Accurate => match ace_of(flags) {
-                0b000 | 0b111 => EcnMode::Off,
-                0b101 if self.rules.reserved_ace_is_no_ecn => EcnMode::Off,
-                0b001 => EcnMode::Classic,
-                _ => EcnMode::Accurate,
-            },
-        };
+        let reserved_is_none = self.rules.reserved_ace_is_no_ecn;
+        self.ecn = ecn_negotiation::grant(self.cfg.ecn, offered != Flags::NONE, flags, reserved_is_none);
         if self.ecn == EcnMode::Accurate {
-            self.open.tell_handshake = Some(handshake_ace(ecn));
+            self.open.handshake_ace = Some(handshake_ace(ecn));
             self.start_linux_ecn(Ecn::NotEct);
             self.accurate_syn_ack(segment, ecn);
         }
@@ -202,7 +177,7 @@ impl Connection {
         let Some(t) = segment.options.timestamps.filter(|t| self.cfg.timestamps && t.ecr != 0) else {
             return false;
         };
-        let (first, last) = (self.ts.now(self.open.syn.first_at()), self.ts.now(now));
+        let (first, last) = (self.ts.clock(self.open.syn.first_at()), self.ts.clock(now));
         self.rules.checks_echo_of_syn_ack && t.ecr.wrapping_sub(first) > last.wrapping_sub(first)
     }
 
@@ -258,11 +233,7 @@ impl Connection {
             timestamps: o.timestamps,
             window: segment.window,
         });
-        self.ts.on = self.cfg.timestamps && o.timestamps.is_some();
-        if let Some(ts) = o.timestamps {
-            self.ts.recent = ts.val;
-            self.ts.recent_at = now;
-        }
+        self.ts.start(now, self.cfg.timestamps, o.timestamps);
     }
 
     /// Both SYNs are acknowledged, and `syn_data` bytes of ours with them.
@@ -284,7 +255,7 @@ impl Connection {
         let peer = self.open.peer.expect("established without a SYN of the peer");
         let scaled = self.cfg.window_scale && peer.shift.is_some();
         // RFC 7323 section 2.3: a shift above 14 is read as 14.
-        self.peer_shift = if scaled { peer.shift.unwrap_or(0).min(14) } else { 0 };
+        let peer_shift = if scaled { peer.shift.unwrap_or(0).min(14) } else { 0 };
         let our_shift = if scaled { self.recv.first_window().1 } else { 0 };
         self.sack = self.cfg.sack && peer.sack;
         let options = u64::from(self.option_bytes());
@@ -313,9 +284,7 @@ impl Connection {
         if self.cfg.bsd_window {
             self.recv.announce_all(ours.min(u64::from(peer.mss)));
         }
-        self.snd_wnd = u64::from(peer.window);
-        self.max_snd_wnd = self.snd_wnd;
-        self.window_field = peer.window;
+        self.window.start(peer_shift, peer.window);
         let lost = self.open.syn.is_repeated();
         let carried =
             self.open.fast.as_ref().filter(|fast| fast.ask.is_some()).map_or(0, |fast| fast.carried);
@@ -330,10 +299,10 @@ impl Connection {
             path: Bytes::new(path),
             clamp: Bytes::new(clamp),
             sack: self.sack,
-            timestamps: self.ts.on,
+            timestamps: self.ts.is_on(),
             ecn: self.ecn,
             ect: !self.open.no_ect,
-            window: self.snd_wnd,
+            window: self.window.size(),
             rtt,
             syn_data,
             syn_data_lost: if self.rules.refused_syn_data_is_lost { carried - syn_data } else { 0 },
@@ -359,7 +328,7 @@ impl Connection {
         let repeats = !self.open.passive && self.rules.repeats_own_syn_options;
         let offered = |by_peer: fn(&Offer) -> bool| !answer || repeats || peer.as_ref().is_some_and(by_peer);
         let (window, shift) = self.recv.first_window();
-        let stamps = Timestamps { val: self.ts.now(now), ecr: if answer { self.ts.recent } else { 0 } };
+        let stamps = Timestamps { val: self.ts.clock(now), ecr: if answer { self.ts.recent() } else { 0 } };
         let len = self.fast_open_of_syn(answer);
         let rich = !(self.cfg.plain_syns && self.open.syn.sent() > 3);
         let mut options = Options {

@@ -9,18 +9,16 @@
 
 use super::accecn_counters::Newly;
 use super::challenge::Challenge;
+use super::send_window::{UpdateRule, WindowField};
 use super::{ConnError, Connection, Reset};
 use crate::config::EcnMode;
-use crate::flavor::{TimeWaitRules, WindowUpdate};
+use crate::flavor::TimeWaitRules;
 use crate::log::{LogEvent, State};
 use crate::messages::{AckIn, Span};
 use crate::recv::Arrival;
 use arrayvec::ArrayVec;
 use tcpassay_units::{Dur, Time, count};
 use tcpassay_wire::{Ecn, Flags, Options, SackBlocks, Segment, Timestamps};
-
-/// RFC 7323 section 5.5: TS.Recent is not to be trusted after 24 days without an update.
-const STAMP_LIFE: Dur = Dur::from_secs(24 * 86_400);
 
 impl Connection {
     /// A segment arrived from the network, with the ECN field of its IP header.
@@ -49,7 +47,7 @@ impl Connection {
     }
 
     fn log_in(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
-        let shift = if segment.flags.has(Flags::SYN) { 0 } else { self.peer_shift };
+        let shift = if segment.flags.has(Flags::SYN) { 0 } else { self.window.shift() };
         let ack = segment.ack.unwrap_near(self.iss, self.send.snd_nxt()).unwrap_or(0);
         let event = LogEvent::SegmentIn {
             seq: segment.seq.unwrap_near(self.irs, self.recv.nxt()).unwrap_or(0),
@@ -72,7 +70,7 @@ impl Connection {
         let nxt = self.recv.nxt();
         let pure = segment.len == 0;
         let ece = segment.flags == Flags::ACK | Flags::ECE;
-        let moved = segment.window != self.window_field;
+        let moved = self.window.differs(segment.window);
         if !(segment.flags.without(Flags::PSH) == Flags::ACK || ece && pure && self.hears_ece())
             || moved && !pure
             || segment.seq != self.irs.at(nxt)
@@ -89,30 +87,22 @@ impl Connection {
         if ahead < 0 || una.saturating_add_signed(ahead) > self.send.snd_nxt() {
             return false;
         }
-        if self.ts.on {
+        if self.ts.is_on() {
             match segment.options.timestamps {
-                Some(t) if t.val.wrapping_sub(self.ts.recent).cast_signed() >= 0 => {
-                    self.note_stamp(now, nxt, t);
+                Some(t) if self.ts.newer_by(t.val) >= 0 => {
+                    self.ts.note(now, nxt, self.recv.last_acked(), t.val);
                 }
                 _ => return false,
             }
         }
         let ack = una.saturating_add_signed(ahead);
-        if moved {
-            // What acknowledges something new may move the window in every stack.
-            if ahead == 0 || self.wl1 > nxt {
-                return false;
-            }
-            self.read_window(segment.window);
-        }
-        let newer = self.wl1 < nxt;
-        self.wl1 = nxt;
-        self.wl2 = ack;
+        // An ACK of something new may change the window in every stack.
+        let Some(newer) = self.window.predict(segment.window, nxt, ack, ahead > 0) else { return false };
         if ahead > 0 || pure {
             self.touched = true;
-            if !self.send.on_plain_ack(now, ack, self.snd_wnd, ece, &mut self.log) {
+            if !self.send.on_plain_ack(now, ack, self.window.size(), ece, &mut self.log) {
                 if ece || moved || self.cfg.ack_partial && self.send.in_recovery_state() {
-                    // The long way does again what was done here, and the rest.
+                    // The full processing repeats the steps above and does the rest.
                     return false;
                 }
                 let mut input = self.ack_in(now, segment, ack);
@@ -203,13 +193,13 @@ impl Connection {
             }
         }
         if let Some(t) = segment.options.timestamps
-            && self.ts.on
+            && self.ts.is_on()
         {
-            let before = self.ts.recent;
+            let before = self.ts.recent();
             if self.may_note_stamp(segment) {
-                self.note_stamp(now, seq, t);
+                self.ts.note(now, seq, self.recv.last_acked(), t.val);
             }
-            self.reported.set_newer(self.ts.recent != before);
+            self.reported.set_newer(self.ts.recent() != before);
         }
         if !flags.has(Flags::ACK) {
             return;
@@ -258,22 +248,19 @@ impl Connection {
 
     /// An ACK without news that a later one overtook: its old timestamp is accepted (`tcp_disordered_ack` of Linux).
     fn is_disordered_ack(&self, segment: &Segment, span: &Span, t: Timestamps) -> bool {
-        let window = u64::from(segment.window) << self.peer_shift;
-        let replay = self.ts.recent.wrapping_sub(t.val);
+        let replay = self.ts.recent().wrapping_sub(t.val);
         self.rules.accepts_disordered_acks
             && segment.seq_len() == 0
             && segment.flags.has(Flags::ACK)
             && span.start == self.recv.nxt()
             && segment.ack == self.iss.at(self.send.snd_una())
-            && !(self.wl1 < span.start
-                || self.wl1 == span.start
-                    && (window > self.snd_wnd || window == 0 && self.cfg.shut_by_duplicate))
+            && !self.window.may_update(segment.window, span.start, self.cfg.shut_by_duplicate)
             && u64::from(replay) <= self.send.rto().as_millis()
     }
 
     /// PAWS (RFC 7323 section 5). Returns whether the segment is acceptable.
     fn in_time(&mut self, now: Time, segment: &Segment, span: &Span) -> bool {
-        if !self.ts.on || segment.flags.has(Flags::RST) {
+        if !self.ts.is_on() || segment.flags.has(Flags::RST) {
             return true;
         }
         let Some(t) = segment.options.timestamps else {
@@ -284,11 +271,7 @@ impl Connection {
             self.refuse(now, "no timestamp");
             return false;
         };
-        let old = t.val.wrapping_sub(self.ts.recent).cast_signed() < 0;
-        if !old || now.since(self.ts.recent_at) > STAMP_LIFE {
-            return true;
-        }
-        if self.is_disordered_ack(segment, span, t) {
+        if !self.ts.fails_paws(now, t.val) || self.is_disordered_ack(segment, span, t) {
             return true;
         }
         self.refuse(now, "paws");
@@ -317,15 +300,6 @@ impl Connection {
         false
     }
 
-    /// RFC 7323 section 4.3: what a later segment's timestamp is compared with and echoed.
-    #[inline]
-    fn note_stamp(&mut self, now: Time, seq: u64, t: Timestamps) {
-        if seq <= self.recv.last_acked() && t.val.wrapping_sub(self.ts.recent).cast_signed() >= 0 {
-            self.ts.recent = t.val;
-            self.ts.recent_at = now;
-        }
-    }
-
     /// Linux looks at the ACK first: one of the unsent brings no timestamp, whatever the state (`tcp_ack`).
     fn may_note_stamp(&self, segment: &Segment) -> bool {
         !self.rules.checks_ack_before_timestamp
@@ -334,50 +308,30 @@ impl Connection {
             || segment.ack.distance(self.iss.at(self.send.snd_max())) <= 0
     }
 
-    /// The peer's window, from the field of a header.
-    #[inline]
-    fn read_window(&mut self, field: u16) {
-        self.snd_wnd = u64::from(field) << self.peer_shift;
-        self.max_snd_wnd = self.max_snd_wnd.max(self.snd_wnd);
-        self.window_field = field;
-    }
-
-    /// How far below what is acknowledged an ACK may be: the largest window of the peer (RFC 5961 section 5), and in Linux no more than
+    /// How far below the acknowledged position an ACK may be: the largest window of the peer (RFC 5961 section 5), and in Linux no more than
     /// it has acknowledged, of a client the SYN as well (`bytes_acked`).
     fn oldest_ack(&self) -> u64 {
         if !self.rules.bounds_old_acks_by_acked {
-            return self.max_snd_wnd;
+            return self.window.largest();
         }
         let acked = self.send.snd_una() - u64::from(self.open.passive);
-        self.max_snd_wnd.min(acked)
+        self.window.largest().min(acked)
     }
 
     /// The ACK field. Returns whether the segment's data are to be processed.
     fn input_ack(&mut self, now: Time, segment: &Segment, seq: u64, opening: bool) -> bool {
         let una = self.send.snd_una();
         let ack = segment.ack.unwrap_near(self.iss, self.send.snd_max());
-        // RFC 5961 section 5: neither beyond what was sent nor older than a window.
+        // RFC 5961 section 5: an ACK neither of unsent data nor older than a window.
         let Some(ack) = ack.filter(|&a| a <= self.send.snd_max() && a + self.oldest_ack() >= una) else {
             self.refuse(now, "bad ack");
             self.challenge(now);
             return false;
         };
-        // Neither Linux (`tcp_may_update_window`) nor FreeBSD lets an ACK that acknowledges nothing new shrink the window, but
-        // Linux that it shuts it.
-        let window = u64::from(segment.window) << self.peer_shift;
-        let same = match self.rules.window_update {
-            WindowUpdate::NotOlder => self.wl2 <= ack,
-            WindowUpdate::NewOrLarger => {
-                ack > una || window > self.snd_wnd || window == 0 && self.cfg.shut_by_duplicate
-            }
-            WindowUpdate::NewerOrLarger => self.wl2 < ack || self.wl2 == ack && window > self.snd_wnd,
-        };
-        let updates = ack >= una && (self.wl1 < seq || self.wl1 == seq && same);
-        if updates {
-            self.read_window(segment.window);
-            self.wl1 = seq;
-            self.wl2 = ack;
-        }
+        let update = WindowField { field: segment.window, seq, ack, una };
+        let rule =
+            UpdateRule { rule: self.rules.window_update, shut_by_duplicate: self.cfg.shut_by_duplicate };
+        let updates = self.window.update(&update, rule);
         let mut input = self.ack_in(now, segment, ack);
         input.may_update = updates && self.rules.window_update_is_no_duplicate;
         if self.sack && !segment.options.sack.is_empty() {
@@ -406,16 +360,16 @@ impl Connection {
         self.state != State::Closed
     }
 
-    /// The ACK without what is rare.
+    /// The ACK without SACK blocks and ECN.
     #[inline]
     fn ack_in(&self, now: Time, segment: &Segment, ack: u64) -> AckIn {
         AckIn {
             ack,
-            window: self.snd_wnd,
+            window: self.window.size(),
             sacks: ArrayVec::new(),
             dsack: None,
-            ts_ecr: if self.ts.on { segment.options.timestamps.map(|t| t.ecr) } else { None },
-            ts_now: self.ts.now(now),
+            ts_ecr: if self.ts.is_on() { segment.options.timestamps.map(|t| t.ecr) } else { None },
+            ts_now: self.ts.clock(now),
             ece: false,
             accurate_ce: None,
             carries_data: segment.seq_len() > 0,
@@ -453,17 +407,17 @@ impl Connection {
     #[expect(clippy::inline_always, reason = "once for each packet")]
     #[inline(always)]
     fn stamp_rtt(&mut self, now: Time, segment: &Segment) -> Option<Dur> {
-        if !self.ts.on || !self.recv.wants_rtt() {
+        if !self.ts.is_on() || !self.recv.wants_rtt() {
             return None;
         }
         let ecr = segment.options.timestamps?.ecr;
         if self.rules.rtt_of_first_full_segment {
-            let known = std::mem::replace(&mut self.ts.measured, ecr) == ecr;
+            let known = self.ts.was_measured(ecr);
             if known || !self.recv.is_full(u64::from(segment.len)) {
                 return None;
             }
         }
-        let ms = self.ts.now(now).wrapping_sub(ecr);
+        let ms = self.ts.clock(now).wrapping_sub(ecr);
         (ecr != 0 && ms < 1 << 20).then(|| Dur::from_millis(u64::from(ms)))
     }
 
@@ -557,7 +511,7 @@ impl Connection {
 
     /// Our reset of an open connection. It carries timestamps where they were agreed on (RFC 7323 section 5.2).
     pub(super) fn own_reset(&mut self, now: Time) -> Reset {
-        let stamps = self.ts.on.then(|| Timestamps { val: self.ts.now(now), ecr: self.ts.recent });
+        let stamps = self.ts.option(now);
         // Linux sends it like every packet of the connection (`tcp_send_active_reset`).
         let window = if self.rules.reset_has_window_and_sack { self.recv.announce() } else { 0 };
         let ack = Some(self.irs.at(self.recv.nxt()));

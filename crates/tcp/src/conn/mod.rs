@@ -3,6 +3,8 @@
 //! | file | what | source |
 //! | --- | --- | --- |
 //! | `handshake`, `opening`, `syn_timer` | SYN, SYN-ACK, what they negotiate, their retransmission | RFC 9293 section 3.5, RFC 7323, RFC 3168, RFC 9768 |
+//! | `ecn_negotiation` | ECN by the flags of SYN and SYN-ACK | RFC 3168, RFC 9768 |
+//! | `timestamps`, `send_window` | TS.Recent and PAWS; SND.WND, SND.WL1, SND.WL2 | RFC 7323, RFC 9293 |
 //! | `fastopen`, `fastopen_exchange` | data with the SYN | RFC 7413 |
 //! | `accecn`, `accecn_counters` | counters of accurate ECN | RFC 9768 |
 //! | `accecn_linux`, `accecn_linux_counters` | the same in the form of Linux | RFC 9768; Linux |
@@ -17,6 +19,7 @@ mod accecn_counters;
 mod accecn_linux;
 mod accecn_linux_counters;
 mod challenge;
+mod ecn_negotiation;
 mod fastopen;
 mod fastopen_exchange;
 mod handshake;
@@ -24,9 +27,11 @@ mod input;
 mod opening;
 mod output;
 mod reset;
+mod send_window;
 mod socket;
 mod syn_timer;
 mod timer;
+mod timestamps;
 
 pub use fastopen::{FastOpen, FastOpenAnswer, FastOpenAsk, FastOpenServe, is_cookie};
 
@@ -41,10 +46,12 @@ use accecn_counters::Reported;
 use accecn_linux_counters::LinuxEcn;
 use challenge::Challenge;
 use opening::Opening;
+use send_window::SendWindow;
 use std::sync::Arc;
 use tcpassay_cc::Controller;
 use tcpassay_units::{Bytes, SeqNum, Time};
 use tcpassay_wire::{Ecn, SackBlocks, Segment, Timestamps};
+use timestamps::TimestampState;
 
 /// A segment for the network.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -68,7 +75,7 @@ pub struct Sending {
     pub header: u32,
 }
 
-/// What the handshake agreed on, and what was offered.
+/// The result of the handshake.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AgreedOptions {
@@ -124,21 +131,14 @@ pub struct Connection {
     iss: SeqNum,
     irs: SeqNum,
     open: Opening,
-    ts: Stamps,
+    ts: TimestampState,
     /// The mode of ECN that was agreed on.
     ecn: EcnMode,
     /// The field of packets without new data.
     control: Ecn,
     sack: bool,
-    /// The peer's window scale.
-    peer_shift: u8,
-    /// The peer's window as last announced, where it stood in a header (`pred_flags` of Linux), and in bytes.
-    window_field: u16,
-    snd_wnd: u64,
-    max_snd_wnd: u64,
-    /// SND.WL1 and SND.WL2.
-    wl1: u64,
-    wl2: u64,
+    /// The peer's window.
+    window: SendWindow,
     /// Of accurate ECN.
     reported: Reported,
     /// The same in Linux's form.
@@ -164,26 +164,6 @@ pub struct Connection {
     challenge: Challenge,
     error: Option<ConnError>,
     stats: Stats,
-}
-
-/// Timestamps of RFC 7323.
-#[derive(Clone, Copy, Debug, Default)]
-struct Stamps {
-    on: bool,
-    offset: u32,
-    /// TS.Recent, and when it was set.
-    recent: u32,
-    recent_at: Time,
-    /// The echo that was last looked at for a round-trip time of the receiver (`rcv_rtt_last_tsecr`).
-    measured: u32,
-}
-
-impl Stamps {
-    /// Our clock: milliseconds, as Linux and FreeBSD.
-    #[expect(clippy::cast_possible_truncation, reason = "the option's clock wraps")]
-    fn now(&self, now: Time) -> u32 {
-        self.offset.wrapping_add((now.as_nanos() / 1_000_000) as u32)
-    }
 }
 
 /// A reset to send.
@@ -223,16 +203,11 @@ impl Connection {
             iss,
             irs: SeqNum::new(0),
             open: Opening::new(&cfg),
-            ts: Stamps { offset: ts_offset, ..Stamps::default() },
+            ts: TimestampState::new(ts_offset),
             ecn: EcnMode::Off,
             control: Ecn::NotEct,
             sack: false,
-            peer_shift: 0,
-            window_field: 0,
-            snd_wnd: 0,
-            max_snd_wnd: 0,
-            wl1: 0,
-            wl2: 0,
+            window: SendWindow::default(),
             reported: Reported::START,
             linux_ecn: None,
             touched: true,
@@ -312,7 +287,7 @@ impl Connection {
         info.segments_out = self.stats.segments_out;
         info.acks_out = self.stats.acks_out;
         info.refused = self.stats.refused;
-        info.snd_wnd = Bytes::new(self.snd_wnd);
+        info.snd_wnd = Bytes::new(self.window.size());
         info.probes += self.probes;
         info.accurate = self.accurate_info();
         info
@@ -323,14 +298,14 @@ impl Connection {
         self.log.set(on);
     }
 
-    /// Takes what was logged, oldest first.
+    /// Removes the entries of the log, oldest first.
     pub fn drain_log(&mut self) -> impl Iterator<Item = LogEntry> + '_ {
         self.log.drain()
     }
 
     /// Bytes of the options that every segment has.
     fn option_bytes(&self) -> u32 {
-        if self.ts.on { 12 } else { 0 }
+        if self.ts.is_on() { 12 } else { 0 }
     }
 
     fn set_state(&mut self, now: Time, to: State) {

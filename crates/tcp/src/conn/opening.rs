@@ -1,10 +1,11 @@
 //! The state of the handshake.
 
-use super::fastopen::Fast;
+use super::ecn_negotiation;
+use super::fastopen::FastOpenState;
 use super::syn_timer::SynTimer;
-use crate::config::{Config, EcnMode};
+use crate::config::Config;
 use tcpassay_units::Bytes;
-use tcpassay_wire::{Ecn, Flags, Timestamps};
+use tcpassay_wire::{Flags, Timestamps};
 
 /// State of the handshake.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
@@ -19,17 +20,17 @@ pub(super) struct Opening {
     /// The ECN flags of our SYN or SYN-ACK.
     pub ecn_flags: Flags,
     /// Accurate ECN: the ACE field of the client's first ACK, which reports the ECN field of the SYN-ACK.
-    pub tell_handshake: Option<Flags>,
+    pub handshake_ace: Option<Flags>,
     /// Accurate ECN: the client may not have agreed, so that nothing is sent ECN-capable (RFC 9768 section 3.1.5).
     pub no_ect: bool,
     /// Accurate ECN: the mark of a SYN-ACK counts.
     pub mark_counts: bool,
     /// Accurate ECN: the client has not agreed, so that its ACE field means nothing (RFC 9768 table 4).
-    pub deaf: bool,
+    pub ignores_ace: bool,
     /// The application closed before the handshake finished: a FIN follows.
     pub finish: bool,
-    /// Fast Open, where the host has it.
-    pub fast: Option<Box<Fast>>,
+    /// Fast Open, if the host uses it.
+    pub fast: Option<Box<FastOpenState>>,
     /// The third segment of the handshake waits, because data are about to be written (Linux `sk_write_pending`).
     pub hold_ack: bool,
     /// A challenge ACK is to go out before the handshake is done.
@@ -48,26 +49,17 @@ pub(super) struct Offer {
     pub window: u16,
 }
 
-/// The three ECN flags of a SYN that offers accurate ECN (RFC 9768 section 3.1.1).
-const ACCURATE: Flags = Flags::from_bits(Flags::AE.bits() | Flags::CWR.bits() | Flags::ECE.bits());
-/// Of a SYN that offers classic ECN.
-pub(super) const CLASSIC: Flags = Flags::from_bits(Flags::CWR.bits() | Flags::ECE.bits());
-
 impl Opening {
     pub(super) fn new(cfg: &Config) -> Opening {
         Opening {
             syn: SynTimer::new(cfg.rto.initial),
             passive: false,
             peer: None,
-            ecn_flags: match cfg.ecn {
-                EcnMode::Off => Flags::NONE,
-                EcnMode::Classic | EcnMode::Dctcp => CLASSIC,
-                EcnMode::Accurate => ACCURATE,
-            },
-            tell_handshake: None,
+            ecn_flags: ecn_negotiation::offer(cfg.ecn),
+            handshake_ace: None,
             no_ect: false,
             mark_counts: true,
-            deaf: false,
+            ignores_ace: false,
             finish: false,
             fast: None,
             hold_ack: false,
@@ -90,15 +82,5 @@ impl Opening {
     pub(super) fn stop(&mut self) {
         self.challenge = false;
         self.syn.stop();
-    }
-}
-
-/// How the ACE field reports the ECN field of a packet of the handshake (RFC 9768 table 2 and 3).
-pub(super) fn handshake_ace(field: Ecn) -> Flags {
-    match field {
-        Ecn::NotEct => Flags::CWR,
-        Ecn::Ect1 => Flags::CWR | Flags::ECE,
-        Ecn::Ect0 => Flags::AE,
-        Ecn::Ce => Flags::AE | Flags::CWR,
     }
 }

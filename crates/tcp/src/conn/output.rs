@@ -106,7 +106,7 @@ impl Connection {
         if !self.rules.acks_stay_in_window || self.state == State::TimeWait {
             return nxt;
         }
-        let edge = self.send.snd_una() + self.snd_wnd;
+        let edge = self.send.snd_una() + self.window.size();
         let unit = if self.open.peer_scales() { 1 << self.agreed_options().our_shift } else { 0 };
         if edge >= nxt || nxt - edge < unit { nxt } else { edge }
     }
@@ -183,7 +183,7 @@ impl Connection {
     /// Bytes of the TCP header of a segment that has no options but timestamps.
     #[inline]
     fn plain_header(&self) -> u32 {
-        if self.ts.on { 20 + 12 } else { 20 }
+        if self.ts.is_on() { 20 + 12 } else { 20 }
     }
 
     fn make_data(&mut self, now: Time, chunk: &Chunk, out: &mut Segment) -> Sending {
@@ -319,7 +319,7 @@ impl Connection {
     /// ECE or ACE.
     #[inline]
     fn ecn_flags(&mut self) -> Flags {
-        if let Some(handshake) = self.open.tell_handshake.take() {
+        if let Some(handshake) = self.open.handshake_ace.take() {
             return handshake;
         }
         self.recv.echo_flags()
@@ -327,7 +327,7 @@ impl Connection {
 
     #[inline]
     fn stamps(&self, now: Time) -> Option<Timestamps> {
-        self.ts.on.then(|| Timestamps { val: self.ts.now(now), ecr: self.ts.recent })
+        self.ts.option(now)
     }
 
     #[inline]
@@ -337,7 +337,7 @@ impl Connection {
 
     pub(super) fn put_sacks(&mut self, options: &mut Options) {
         if self.sack {
-            let room = if self.ts.on { 3 } else { 4 };
+            let room = if self.ts.is_on() { 3 } else { 4 };
             if self.linux_ecn.is_some() {
                 self.linux_reports(self.recv.duplicate_start());
             }
@@ -347,7 +347,7 @@ impl Connection {
     }
 
     fn blocks(&self, spans: &ArrayVec<Span, 4>) -> SackBlocks {
-        let room = if self.ts.on { 3 } else { 4 };
+        let room = if self.ts.is_on() { 3 } else { 4 };
         let on_wire = |s: &Span| SackBlock { start: self.irs.at(s.start), end: self.irs.at(s.end) };
         spans.iter().take(room).map(on_wire).collect()
     }

@@ -21,8 +21,8 @@ impl Connection {
             State::Closed => true,
             State::TimeWait => {
                 let later = segment.seq.distance(self.irs.at(self.recv.nxt())) > 0;
-                let stamped = segment.options.timestamps.filter(|_| self.ts.on);
-                let newer = stamped.map(|t| t.val.wrapping_sub(self.ts.recent).cast_signed());
+                let stamped = segment.options.timestamps.filter(|_| self.ts.is_on());
+                let newer = stamped.map(|t| self.ts.newer_by(t.val));
                 match newer {
                     Some(newer) if !self.rules.reuse_by_sequence_only => newer > 0 || (later && newer >= 0),
                     _ => later,
@@ -158,9 +158,9 @@ impl Connection {
     pub(super) fn input_linux_time_wait(&mut self, now: Time, segment: &Segment) {
         let flags = segment.flags;
         let reset = flags.has(Flags::RST);
-        let stamp = segment.options.timestamps.filter(|_| self.ts.on);
-        let old = stamp.is_some_and(|t| t.val.wrapping_sub(self.ts.recent).cast_signed() < 0)
-            && !(reset && now.since(self.ts.recent_at) > Dur::from_secs(60));
+        let stamp = segment.options.timestamps.filter(|_| self.ts.is_on());
+        let old = stamp.is_some_and(|t| self.ts.newer_by(t.val) < 0)
+            && !(reset && self.ts.is_older_than(now, Dur::from_secs(60)));
         let bare = segment.seq_len() == 0;
         if !old && segment.seq == self.irs.at(self.recv.nxt()) && (bare || reset) {
             if reset {
@@ -169,7 +169,7 @@ impl Connection {
             }
             self.linger = now.saturating_add(self.cfg.time_wait);
             if let Some(t) = stamp {
-                (self.ts.recent, self.ts.recent_at) = (t.val, now);
+                self.ts.set_recent(now, t.val);
             }
             return;
         }

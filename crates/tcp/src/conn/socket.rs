@@ -67,7 +67,7 @@ impl Connection {
         }
     }
 
-    /// One step of a write of which `n` bytes are left and which is the first (or not) of its call: what one buffer takes where
+    /// One step of a write of which `n` bytes are left and which is the first (or not) of its call: as much as one buffer takes if
     /// the send queue is made of buffers ([`Config::skbs`](crate::Config)), otherwise everything that there is room for.
     /// Between the steps comes [`poll_transmit`](Connection::poll_transmit). Zero when the call would block.
     pub fn write_step(&mut self, now: Time, n: Bytes, first: bool, more: bool) -> Bytes {
@@ -90,7 +90,7 @@ impl Connection {
         self.may_send() && self.send.check_space()
     }
 
-    /// A segment arrived and what it let go has left: the send buffer may grow for a writer that did not wait
+    /// A segment arrived, and the data that it released have left: the send buffer may grow for a writer that did not wait
     /// (`tcp_check_space` of Linux). Returns whether that writer is woken.
     pub fn make_space(&mut self, now: Time) -> bool {
         self.may_send() && self.send.on_ack_space(now)
@@ -101,7 +101,7 @@ impl Connection {
         Bytes::new(self.send.buffer_size())
     }
 
-    /// What was written so far shares no segment with what is written later (`MSG_EOR`).
+    /// No segment contains data written before this call and data written later (`MSG_EOR`).
     pub fn end_record(&mut self) {
         self.send.end_record();
     }
@@ -152,16 +152,16 @@ impl Connection {
         self.ecn == EcnMode::Accurate
     }
 
-    /// What the handshake agreed on, and what was offered.
+    /// The result of the handshake.
     pub fn agreed_options(&self) -> AgreedOptions {
         let scaled = self.cfg.window_scale && self.open.peer_scales();
         AgreedOptions {
-            timestamps: self.ts.on,
+            timestamps: self.ts.is_on(),
             sack: self.sack,
             scaled,
             ecn: self.ecn != EcnMode::Off,
             accurate: self.ecn == EcnMode::Accurate,
-            peer_shift: self.peer_shift,
+            peer_shift: self.window.shift(),
             our_shift: if scaled { self.recv.first_window().1 } else { 0 },
             announced_mss: self.cfg.mss,
         }

@@ -1,7 +1,7 @@
 //! When to acknowledge.
 //!
 //! Two engines behind one interface: the plain one of RFC 1122 and RFC 5681 (every n full segments, a fixed timer, at once
-//! for what is unusual), and Linux's (`DelayedAck::adaptive`), whose parts are named after `inet_connection_sock`:
+//! for unusual segments), and Linux's (`DelayedAck::adaptive`), whose parts are named after `inet_connection_sock`:
 //! `scheduled`, `pushed`, `ato`, `quick`, `pingpong`. Sources: `tcp_event_data_recv`, `tcp_measure_rcv_mss`,
 //! `__tcp_ack_snd_check`, `tcp_send_delayed_ack`, `tcp_delack_timer_handler`, `tcp_cleanup_rbuf`,
 //! `tcp_event_ack_sent`, `tcp_event_data_sent` of Linux 4.6; `AckPolicy::today` selects later behaviour.

@@ -275,7 +275,7 @@ mod tests {
                 echo.on_ack_sent();
             }
         }
-        assert_eq!(echo.data(Ecn::Ect0, 1, 1000), Response::Nothing, "the change back is not told");
+        assert_eq!(echo.data(Ecn::Ect0, 1, 1000), Response::Nothing, "the change back is not reported");
         assert_eq!(echo.data(Ecn::Ce, 1, 1000), Response::ReportNow);
     }
 

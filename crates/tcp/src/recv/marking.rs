@@ -1,4 +1,4 @@
-//! The marks of data segments: what is counted of them, and which have something acknowledged at once.
+//! The ECN marks of data segments: their counters, and which of them cause an ACK at once.
 //!
 //! `ce_echo` decides about the echo; this file applies its decisions to the receiver's acknowledgements.
 //!
@@ -23,7 +23,7 @@ impl Receiver {
             return;
         }
         let packets = self.packets_of(len);
-        // RFC 8257 section 3.2 looks at CE alone; in Linux what is not ECN-capable does not move DCTCP's machine.
+        // In RFC 8257 section 3.2 any segment without CE changes the state; in Linux one that is not ECN-capable does not.
         let not_ce = field == Ecn::NotEct && !self.adaptive && matches!(self.echo, Echo::Dctcp { .. });
         match self.echo.data(if not_ce { Ecn::Ect0 } else { field }, packets, len) {
             Response::Nothing => {}

@@ -27,8 +27,8 @@ pub(super) struct Run {
 pub(super) struct Delivered {
     /// When the ACK arrived.
     pub now: Time,
-    /// The millisecond in which the echoed timestamp was made, when there is one. Only what is acknowledged cumulatively can be
-    /// judged by it: beside SACK blocks the receiver echoes the segment that arrived last in order (RFC 7323 section 4.3).
+    /// The millisecond in which the echoed timestamp was made, if there is one. It tells an original from a retransmission only for
+    /// data that are acknowledged cumulatively: beside SACK blocks the receiver echoes the segment that arrived last in order (RFC 7323 section 4.3).
     pub echo_ms: Option<u64>,
     /// Retransmissions acknowledged faster than this are taken for the original (RFC 8985 section 6.2 step 2).
     pub min_rtt: Option<Dur>,

@@ -55,7 +55,7 @@ impl Rtt {
         self.settle();
     }
 
-    /// RFC 6298 section 2; a sample ends the backoff (section 5). `una` and `nxt` tell Linux's filter when a round trip
+    /// RFC 6298 section 2; a sample ends the backoff (section 5). `una` and `nxt` show Linux's filter when a round trip
     /// has passed.
     #[inline]
     pub fn sample(&mut self, r: Dur, una: u64, nxt: u64) {

@@ -1,6 +1,6 @@
 //! RACK: a segment is lost if one sent later was delivered and the reordering window has passed.
 //!
-//! Source: RFC 8985 section 6.2, step by step. An ACK of the original is told from an ACK of the retransmission by a
+//! Source: RFC 8985 section 6.2, step by step. An ACK of the original is distinguished from an ACK of the retransmission by a
 //! timestamp clock of one millisecond.
 
 use crate::flavor::RackWindow;

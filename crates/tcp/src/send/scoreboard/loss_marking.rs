@@ -212,7 +212,7 @@ impl Scoreboard {
         // Retransmissions have an order of their own.
         let mut k = 0;
         while let Some(&(at, start, stop)) = self.resent.get(k) {
-            // Nothing that arrives now was sent after what is sent again now.
+            // A retransmission of this very moment is newer than anything delivered.
             if at > xmit || at == now {
                 break;
             }
@@ -254,7 +254,7 @@ impl Scoreboard {
             scan.wait = Some(scan.wait.map_or(at, |w| w.max(at)));
             return false;
         }
-        // Retransmissions are judged in the order in which they left, which need not be that of their positions.
+        // Retransmissions are visited in the order of their transmission, which need not be that of their positions.
         let first = scan.lost == 0;
         scan.first = if first { s.start } else { scan.first.min(s.start) };
         scan.last = scan.last.max(s.end());

@@ -1,4 +1,4 @@
-//! The scoreboard: what was sent and not yet cumulatively acknowledged, in order of the stream.
+//! The scoreboard: the records of data that were sent and not yet cumulatively acknowledged, in order of the stream.
 //!
 //! It knows positions, marks and byte counts. It must not know congestion state, timers or the controller: those read it
 //! ([`Scoreboard::pipe`], [`Scoreboard::next_lost`]) and decide what is marked.
@@ -388,7 +388,7 @@ impl Scoreboard {
         }
     }
 
-    /// When what is at `pos` was sent, if it is outstanding.
+    /// When the record with `pos` was sent, if it is outstanding.
     pub fn sent_at(&self, pos: u64) -> Option<Time> {
         (self.una <= pos && pos < self.nxt).then(|| self.q[self.find(pos)].sent_at)
     }
