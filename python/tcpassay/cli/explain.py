@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tcpassay import output, terminal
+from tcpassay import drawings, output, terminal
 from tcpassay.cli.options import JsonOption
 
 
@@ -30,7 +30,6 @@ def explain(
     first event in which the two differ is marked.
     """
     from tcpassay.explain import explain as explained  # noqa: PLC0415 - start-up time
-    from tcpassay.explain import files  # noqa: PLC0415 - start-up time
     from tcpassay.explain.show import show  # noqa: PLC0415 - start-up time
     from tcpassay.explain.svg import drawn  # noqa: PLC0415 - start-up time
 
@@ -43,7 +42,7 @@ def explain(
     if svg is not None:
         output.write(svg, drawing)
         typer.echo(str(svg), err=json_)
-    if problem := files.keep(folder, done.of, drawing):
+    if problem := drawings.keep(folder, done.of, drawing):
         typer.echo(problem, err=True)
 
 

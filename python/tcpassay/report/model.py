@@ -13,10 +13,9 @@ from typing import Any, Final
 
 import polars as pl
 
-from tcpassay import _native
+from tcpassay import _native, drawings
 from tcpassay._native import __version__
 from tcpassay.compare.direction import direction
-from tcpassay.explain import files as explained
 from tcpassay.interface import METRICS
 from tcpassay.judge.finding import Finding, Severity
 from tcpassay.judge.registry import ORACLES
@@ -119,7 +118,7 @@ def _findings(found: Iterable[Finding], folder: Path) -> list[dict[str, Any]]:
         value["events"] = value["events"][:ROWS] if place < EVIDENCE else []
         value["rows"] = len(one.events)
         value["first_end_ns"] = first_end(one)
-        drawing = explained.kept(folder, one)
+        drawing = drawings.kept(folder, one)
         value["drawing"] = "" if drawing is None else base64.b64encode(drawing).decode("ascii")
         made.append(value)
     return made
