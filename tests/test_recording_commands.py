@@ -114,11 +114,11 @@ def test_plots_are_drawn_of_a_recording_and_of_cases_side_by_side(
         (["log", "{folder}", "zz"], "there is no case `zz`"),
         (
             ["log", "{recording}", "--flow", "flow.9"],
-            "`flow.9`: there is no such flow; there are flow.0, flow.1",
+            "`flow.9`: there is no such flow; existing: flow.0, flow.1",
         ),
         (
             ["log", "{recording}", "--siftr", "router"],
-            "`router`: there is no such host; there are sender, receiver",
+            "`router`: there is no such host; existing: sender, receiver",
         ),
         (["log", "{folder}/nowhere"], "there are no results"),
         (["packets", "{recording}", "--point", "x"], "`x`: there is no such capture point"),
@@ -126,7 +126,7 @@ def test_plots_are_drawn_of_a_recording_and_of_cases_side_by_side(
         (["plot", "{recording}", "--kind", "pie"], "`--kind` = `pie`"),
         (["plot", "{recording}", "--series", "rttt"], "`--series` = "),
         (["plot", "{recording}", "--start", "soon"], "`--start` = `soon`"),
-        (["plot", "{recording}", "--out", "x.gif"], "written as .svg or .png"),
+        (["plot", "{recording}", "--out", "x.gif"], "the allowed formats are .svg and .png"),
         (["plot", "{recording}", "--seed", "7"], "it is of seed 1, not 7"),
         (["plot", "{folder}", "--seed", "7"], "no run with seed 7"),
     ],
