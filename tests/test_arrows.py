@@ -28,6 +28,9 @@ ARROWS = {
     "python": {"case", "sim", "script", "tcp", "judge", "measure", "units"},
 }
 
+# What the Rust crates declare, generated for Python: every module may use it.
+DECLARED = {"interface", "reasons"}
+
 # Libraries that bring in a clock, threads, the network or unordered maps have no place below the run.
 PURE = {"arrayvec", "libm", "rand_core", "rand_distr", "rand_xoshiro", "thiserror", "etherparse"}
 
@@ -38,6 +41,11 @@ def packages() -> dict[str, list[dict[str, str]]]:
     out = subprocess.run(command, cwd=plans.REPOSITORY, check=True, capture_output=True, text=True).stdout
     made = json.loads(out)["packages"]
     return {package["name"].removeprefix("tcpassay-"): package["dependencies"] for package in made}
+
+
+def test_what_rust_declares_needs_nothing_of_the_package() -> None:
+    assert imports("interface") == set()
+    assert imports("reasons") == {"_native"}
 
 
 def test_the_workspace_has_these_crates_and_a_new_one_must_say_what_it_may_know() -> None:
@@ -74,7 +82,7 @@ def imports(part: str) -> set[str]:
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tcpassay"):
                 parts = (node.module or "").split(".")
                 found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
-    return found - {part, "__version__"}
+    return found - {part, "__version__"} - DECLARED
 
 
 def test_plans_know_nothing_of_running_and_drawing() -> None:
@@ -107,8 +115,10 @@ def test_judging_and_comparing_read_results_and_know_nothing_of_plans_and_runnin
 
 def test_a_report_reads_results_and_knows_nothing_of_running() -> None:
     tables = {"plan", "judge", "compare", "cover"}
-    # A report is written into a folder, which has one owner at a time.
-    assert imports("report") <= {"results", "recording", "errors", "_native", "output", "owner"} | tables
+    # A report is written into a folder, which has one owner at a time, and shows the drawings of findings that are there.
+    base = {"results", "recording", "errors", "_native", "output", "owner", "drawings"}
+    assert imports("report") <= base | tables
+    assert imports("drawings") <= {"regular", "judge", "output"}
 
 
 def test_nothing_but_the_command_line_and_main_knows_the_command_line() -> None:
