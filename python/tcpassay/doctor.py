@@ -65,7 +65,7 @@ class Diagnosis:
         """Whether a plan can run on the substrate now."""
         return self.built and self.able
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The diagnosis as a JSON object."""
         return asdict(self) | {"able": self.able, "usable": self.usable}
 

@@ -185,7 +185,7 @@ class Comparison:
         quiet = not changed and not self.broken and not exact and not self.incomplete
         return quiet and all(effect.verdict in calm for effect in self.effects)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The comparison as a JSON object."""
         options = asdict(self.options)
         options["metrics"] = None if self.options.metrics is None else sorted(self.options.metrics)

@@ -73,7 +73,7 @@ class Explanation:
         """The lines that are shown."""
         return [one for one in self.shown if isinstance(one, Line)]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """For machines."""
         return {
             "finding": self.name,

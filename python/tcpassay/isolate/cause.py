@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from tcpassay.isolate.experiment import Rate
 from tcpassay.isolate.ran import Effect
@@ -28,7 +27,7 @@ class Reset:
         """Whether the effect is gone."""
         return self.rate.absent
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """For files and machines."""
         return {
             "path": self.triple.path,
@@ -54,7 +53,7 @@ class Smallest:
     case: str
     rate: Rate
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """For files and machines."""
         return {
             "case": self.case,
@@ -125,7 +124,7 @@ class Cause:
         rows = [row for row in self.proof if row.triple.path == path and row.gone]
         return dict(rows[0].triples) if rows else None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """For files and machines."""
         return {
             "oracle": self.effect.oracle,

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tcpassay.isolate.cause import Cause
 from tcpassay.isolate.ran import Effect
@@ -42,7 +41,7 @@ class Isolation:
     cpu_s: float = 0.0
     seconds: float = 0.0
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """For machines."""
         return {
             "folder": str(self.folder),

@@ -1,7 +1,6 @@
 """Why a finding is not there when its run is made again."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from tcpassay._native import __version__
 from tcpassay.isolate.experiment import Experiment, Rate
@@ -22,7 +21,7 @@ class Unreproduced:
     seed: int
     why: str
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """For machines."""
         return {"oracle": self.effect.oracle, "case": self.case, "seed": self.seed, "why": self.why}
 

@@ -83,7 +83,7 @@ class Finding:
         """The same finding, said of a run of a plan."""
         return replace(self, case=case, seed=seed, replay=replay or self.replay)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """For files; `from_json` is its inverse."""
         return asdict(self)
 

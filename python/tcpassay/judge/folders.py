@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from tcpassay.errors import Place, UserError
 from tcpassay.judge.finding import Finding
@@ -33,7 +32,7 @@ class Judged:
     notes: list[str] = field(default_factory=list)
     """Why the findings were not written."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """For machines."""
         return {
             "judged": self.judged,

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType, ModuleType
-from typing import Any, Final
+from typing import Final
 
 from tcpassay import _native
 from tcpassay.errors import UserError
@@ -48,7 +48,7 @@ class Oracle:
     look: Callable[[Trace], Iterator[Found]] | None
     """None for an oracle of the data plane (`crates/judge`)."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """What it says of itself."""
         return {
             name: getattr(self, name)

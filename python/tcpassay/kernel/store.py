@@ -10,7 +10,7 @@ import re
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tcpassay.errors import UserError
 
@@ -46,7 +46,7 @@ class Kernel:
         """The executable."""
         return self.folder / "linux"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The form for `--json`."""
         return asdict(self) | {"image": str(self.image)}
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from tcpassay import _native
 from tcpassay.cover.space import Space
@@ -35,7 +35,7 @@ class Script:
     options: tuple[tuple[str, str], ...] = ()
     """Command-line options of packetdrill without dashes."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The form for workers and `result.json`."""
         return asdict(self)
 

@@ -110,12 +110,11 @@ def first_end(finding: Finding) -> int:
     return max((row.time_ns for row in finding.events), default=finding.start_ns)
 
 
-def _findings(found: Iterable[Finding], folder: Path) -> list[dict[str, Any]]:
+def _findings(found: Iterable[Finding], folder: Path) -> list[dict[str, object]]:
     ordered = sorted(found, key=lambda one: (one.severity is not Severity.ERROR, one.oracle, one.title))
     made = []
     for place, one in enumerate(ordered):
-        value = one.as_json()
-        value["events"] = value["events"][:ROWS] if place < EVIDENCE else []
+        value = replace(one, events=one.events[:ROWS] if place < EVIDENCE else ()).as_json()
         value["rows"] = len(one.events)
         value["first_end_ns"] = first_end(one)
         drawing = drawings.kept(folder, one)

@@ -63,7 +63,7 @@ class Replayed:
         told = self.recorded_trace == self.trace and self.outcome == self.recorded_outcome
         return [name for name, same in self.files.items() if not same] if told else []
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The form for JSON."""
         return {
             "case": self.case,

@@ -123,7 +123,7 @@ class Result:
         held = all(verdict.holds for verdict in self.verdicts)
         return complete and held and not self.errors and not self.undetermined and not self.unreached
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The form for JSON."""
         return {
             "format": FORMAT,

@@ -34,7 +34,7 @@ class Result:
         """`file:line:column`, or the file if no position in it is involved."""
         return f"{self.file}:{self.line}:{self.column}" if self.line else str(self.file)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """For `--json`."""
         return {
             "file": str(self.file),
