@@ -115,7 +115,7 @@ def test_judging_and_comparing_read_results_and_know_nothing_of_plans_and_runnin
 
 def test_a_report_reads_results_and_knows_nothing_of_running() -> None:
     tables = {"plan", "judge", "compare", "cover"}
-    # A report is written into a folder, which has one owner at a time, and shows the drawings of findings that are there.
+    # A report is written into a folder, which has one owner at a time. It shows the drawings of findings.
     base = {"results", "recording", "errors", "_native", "output", "owner", "drawings"}
     assert imports("report") <= base | tables
     assert imports("drawings") <= {"regular", "judge", "output"}
