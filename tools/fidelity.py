@@ -53,8 +53,8 @@ Absolute values over all cases that have the metric on both sides.
 
 """
 HELD: Final = """\
-The same factors, drawn as a second array with another seed. {all} of its cases ran, in random order. The model was
-corrected by the cases above, and by one case of these (growth of Vegas), so that they are no longer independent of it.
+The same factors, drawn as a second array with another seed (`strategy.seed = 2`), {all} cases with one
+seed each. The model was corrected by cases above and not by these.
 
 | within | cases of the second array |
 | --- | --: |

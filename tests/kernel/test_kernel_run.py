@@ -213,8 +213,9 @@ def test_access_links_take_the_time_of_a_packet_on_the_wire(tmp_path: Path, case
         {"topology": "dumbbell:2", "queue.kind": "tbf", "queue.rate": "500Mbit", "queue.limit": "100KB"},
         {"link.rate": "100Mbit", "nic.rate": "20Mbit"},
         {"link.rate": "100Mbit", "link.policer": "50Mbit,10KB"},
+        {"link.rate": "10Gbit", "link.delay": "50us", "link.jitter": "20us", "stack.mtu": "576B"},
     ],
-    ids=["marks-star-2", "marks-star-8", "slots", "bucket", "slow-nic", "policer"],
+    ids=["marks-star-2", "marks-star-8", "slots", "bucket", "slow-nic", "policer", "jitter-of-many-packets"],
 )
 def test_a_path_that_is_what_was_asked_is_not_refused(tmp_path: Path, case: dict[str, Any]) -> None:
     answer = go(tmp_path / "a", case | {"app.duration": "20ms"})

@@ -1,4 +1,4 @@
-//! Ring buffers that the kernel fills: of packet sockets and of perf events.
+//! Ring buffers shared with the kernel: of packet sockets, for packets that are received or sent, and of perf events.
 
 #![expect(
     unsafe_code,
@@ -16,6 +16,9 @@ pub struct Ring {
     len: usize,
     socket: OwnedFd,
 }
+
+// SAFETY: the mapping belongs to this value alone, and is not bound to a thread.
+unsafe impl Send for Ring {}
 
 impl Ring {
     /// Maps the ring of `len` bytes that belongs to `socket`.
@@ -74,6 +77,13 @@ impl Ring {
         unsafe { self.place::<u64>(offset).write_volatile(value) };
     }
 
+    /// Writes into a frame that the kernel has handed back.
+    pub fn fill(&mut self, offset: usize, bytes: &[u8]) {
+        assert!(offset + bytes.len() <= self.len, "bytes outside the ring");
+        // SAFETY: inside the mapping; `&mut self` excludes slices of it, and the kernel does not write what is to be sent.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(offset), bytes.len()) };
+    }
+
     /// Bytes of the ring that belong to the process until it returns them to the kernel.
     pub fn bytes(&self, offset: usize, len: usize) -> &[u8] {
         assert!(offset + len <= self.len, "bytes outside the ring");
@@ -92,10 +102,19 @@ impl Drop for Ring {
 
 /// Creates the receive ring of a packet socket (`TPACKET_V2`): `blocks` blocks of `block` bytes with frames of `frame` bytes.
 pub fn packet_ring(socket: OwnedFd, block: u32, blocks: u32, frame: u32) -> io::Result<Ring> {
+    ring_of(socket, libc::PACKET_RX_RING, [block, blocks, frame])
+}
+
+/// Creates the send ring of a packet socket, with the same arguments.
+pub fn packet_send_ring(socket: OwnedFd, block: u32, blocks: u32, frame: u32) -> io::Result<Ring> {
+    ring_of(socket, libc::PACKET_TX_RING, [block, blocks, frame])
+}
+
+fn ring_of(socket: OwnedFd, option: libc::c_int, [block, blocks, frame]: [u32; 3]) -> io::Result<Ring> {
     set(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_VERSION, 1)?;
     let words = [block, blocks, frame, block / frame * blocks];
     let request: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
-    set_bytes(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+    set_bytes(socket.as_fd(), libc::SOL_PACKET, option, &request)?;
     Ring::map(socket, block as usize * blocks as usize)
 }
 

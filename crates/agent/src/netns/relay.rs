@@ -4,6 +4,10 @@
 //! A thread applies the impairments and sends the remaining packets from the other device by a second packet socket. No virtual time
 //! passes meanwhile. Frames have the header of `PACKET_VNET_HDR`, so that the kernel can still complete their checksums.
 //!
+//! Frames are sent from a ring, with only their headers in the linear part of the packet (`tpacket_fill_skb`). Such a packet uses as much
+//! memory at its receiver as a packet that TCP sent, and can be merged with others. A packet that send(2) makes is linear: it uses up
+//! to twice as much memory, and is never merged.
+//!
 //! The probes of the path are impaired too, by random numbers of a seed of their own. The run begins with new impairments.
 
 use crate::netns::build::{self, NetnsSet};
@@ -15,6 +19,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::thread::Builder;
 use tcpassay_case::Case;
+use tcpassay_linux::ring::{Ring, packet_send_ring};
 use tcpassay_linux::sys;
 use tcpassay_units::Seed;
 
@@ -26,6 +31,22 @@ const VNET: usize = 10;
 const LINK: usize = 14;
 /// Bytes of a frame of the largest MTU with its headers.
 const LONGEST: usize = 66_000;
+/// Slots of a ring. A slot is free again when its packet has reached the next namespace.
+const SLOTS: u32 = 256;
+/// Bytes of a page.
+const PAGE: u32 = 4096;
+/// Offset of the status in a slot (`struct tpacket2_hdr`).
+const STATUS: usize = 0;
+/// Offset of the length in a slot.
+const LENGTH: usize = 4;
+/// Offset of the frame in a slot.
+const BYTES: usize = 32;
+/// `TP_STATUS_AVAILABLE`
+const AVAILABLE: u32 = 0;
+/// `TP_STATUS_SEND_REQUEST`
+const SEND: u32 = 1;
+/// The bits of the status that say that the slot is used or that its frame was refused.
+const USED: u32 = 7;
 /// The stack of a thread in bytes.
 const STACK: usize = 64 << 10;
 /// The send and receive buffers of a packet socket in bytes.
@@ -47,6 +68,52 @@ impl Corruptible for Frame {
             *last ^= 1;
         }
     }
+}
+
+/// Sends frames from the ring of a packet socket.
+struct SendRing {
+    ring: Ring,
+    /// Bytes of a slot.
+    slot: usize,
+    next: usize,
+}
+
+impl SendRing {
+    /// A ring for packets of up to `mtu` bytes.
+    fn new(socket: OwnedFd, mtu: u64) -> io::Result<SendRing> {
+        let longest = BYTES + VNET + LINK + usize::try_from(mtu).expect("the MTU of a device");
+        let slot = u32::try_from(longest).expect("the MTU of a device").next_multiple_of(PAGE);
+        let ring = packet_send_ring(socket, slot, SLOTS, slot)?;
+        Ok(SendRing { ring, slot: slot as usize, next: 0 })
+    }
+
+    fn send(&mut self, frame: &mut Frame) -> io::Result<()> {
+        let at = self.next * self.slot;
+        if self.ring.read(at + STATUS) & USED != AVAILABLE {
+            return Err(io::Error::other("no slot of the ring is free"));
+        }
+        let headers = header_bytes(&frame.0[VNET..]).to_ne_bytes();
+        // `hdr_len` of `struct virtio_net_hdr`
+        frame.0[2..4].copy_from_slice(&headers);
+        self.ring.fill(at + BYTES, &frame.0);
+        self.ring.write(at + LENGTH, u32::try_from(frame.0.len()).expect("the length of a frame"));
+        self.ring.write(at + STATUS, SEND);
+        sys::send(self.ring.socket().as_fd(), &[])?;
+        self.next = (self.next + 1) % SLOTS as usize;
+        Ok(())
+    }
+}
+
+/// Bytes of the headers of a frame, up to the payload of TCP or UDP.
+fn header_bytes(frame: &[u8]) -> u16 {
+    let ip = frame.get(LINK..).unwrap_or_default();
+    let network = 4 * usize::from(ip.first().copied().unwrap_or_default() & 15);
+    let transport = match ip.get(9) {
+        Some(6) => 4 * usize::from(ip.get(network + 12).copied().unwrap_or_default() >> 4),
+        Some(17) => 8,
+        _ => 0,
+    };
+    u16::try_from((LINK + network + transport).min(frame.len())).expect("headers are short")
 }
 
 /// The relay of one direction of a link.
@@ -75,7 +142,11 @@ impl RelaySet {
             namespaces.enter(from.netns)?;
             let wrong = |e: io::Error| format!("a relay from {} to {}: {e}", from.name, to.name);
             let input = socket().and_then(|s| listen(&s, &from.name).map(|()| s)).map_err(wrong)?;
-            let output = socket().and_then(|s| speak(&s, &to.name).map(|()| s)).map_err(wrong)?;
+            let mtu = case.hosts.iter().map(|h| h.mtu.get()).max().expect("hosts");
+            let output = socket()
+                .and_then(|s| speak(&s, &to.name).map(|()| s))
+                .and_then(|s| SendRing::new(s, mtu))
+                .map_err(wrong)?;
             let lines = [
                 format!("qdisc add dev {} clsact", from.name),
                 format!("filter add dev {} ingress matchall action drop", from.name),
@@ -84,7 +155,7 @@ impl RelaySet {
             let faults = Arc::new(Mutex::new(faults));
             all.0.push(Relay { link: *link, forward: *forward, faults: Arc::clone(&faults) });
             let carrying = move || {
-                if let Err(e) = carry(&input, &output, &faults) {
+                if let Err(e) = carry(&input, output, &faults) {
                     eprintln!("a relay ended: {e}");
                 }
             };
@@ -145,7 +216,7 @@ fn speak(socket: &OwnedFd, device: &str) -> io::Result<()> {
 }
 
 /// Relays packets until a socket fails.
-fn carry(input: &OwnedFd, output: &OwnedFd, faults: &Mutex<Impairments<Frame>>) -> io::Result<()> {
+fn carry(input: &OwnedFd, mut output: SendRing, faults: &Mutex<Impairments<Frame>>) -> io::Result<()> {
     let (poll, timer) = (sys::epoll()?, sys::timer()?);
     sys::watch(poll.as_fd(), input.as_fd(), libc::EPOLLIN, 0)?;
     sys::watch(poll.as_fd(), timer.as_fd(), libc::EPOLLIN | libc::EPOLLET, 1)?;
@@ -163,8 +234,8 @@ fn carry(input: &OwnedFd, output: &OwnedFd, faults: &Mutex<Impairments<Frame>>) 
             let summary = PacketSummary::of(frame.get(VNET + LINK..).unwrap_or_default());
             faults.take(now, summary, Frame(frame.to_vec()), &mut out);
         }
-        for frame in out.drain(..) {
-            sys::send(output.as_fd(), &frame.0)?;
+        for mut frame in out.drain(..) {
+            output.send(&mut frame)?;
         }
         if faults.due() != armed {
             armed = faults.due();
@@ -184,5 +255,19 @@ mod tests {
         let mut frame = Frame([vec![1], vec![0; 9], vec![0xaa, 0xbb, 0xcc]].concat());
         frame.damage();
         assert_eq!(frame.0, [vec![0], vec![0; 9], vec![0xaa, 0xbb, 0xcd]].concat());
+    }
+
+    #[test]
+    fn the_headers_of_a_frame_end_where_the_payload_of_tcp_or_udp_begins() {
+        let frame = |protocol: u8, offset: u8, payload: usize| {
+            let mut frame = vec![0; LINK + 20 + 32 + payload];
+            (frame[LINK], frame[LINK + 9], frame[LINK + 20 + 12]) = (0x45, protocol, offset << 4);
+            frame
+        };
+        assert_eq!(header_bytes(&frame(6, 8, 1448)), 14 + 20 + 32);
+        assert_eq!(header_bytes(&frame(6, 5, 1460)), 14 + 20 + 20);
+        assert_eq!(header_bytes(&frame(17, 0, 100)), 14 + 20 + 8);
+        assert_eq!(header_bytes(&frame(6, 15, 0)), 14 + 20 + 32, "no more than the frame has");
+        assert_eq!(header_bytes(&[0; 10]), 10);
     }
 }

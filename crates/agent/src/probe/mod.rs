@@ -161,8 +161,10 @@ fn back_to_back(
         if monitored.kind == QueueKind::Tbf { monitored.rate.bytes_in(Dur::from_millis(1)).get() } else { 0 };
     let burst = refilled(queue.burst.map_or(bucket, Bytes::get), monitored.rate, &case.links[link].rate);
     let step = if queue.mark == Mark::Data { queue.threshold.get() } else { 0 };
-    let n = ((burst + 2 * step + monitored.rate.bytes_in(prober.pace.train).get()) / mtu + 64)
-        .min(if prober.segment == 0 { 900 } else { 20_000 });
+    // The first and the last packet are late by different times, which must be short beside the train.
+    let shaken = case.links[link].jitter.size * 10;
+    let train = monitored.rate.bytes_in(prober.pace.train.max(shaken)).get();
+    let n = ((burst + 2 * step + train) / mtu + 64).min(if prober.segment == 0 { 900 } else { 20_000 });
     let narrowest = narrowest(case, monitored.rate, (s, r));
     let asked = float(narrowest.bits_per_sec());
     // If a train is longer than the burst of a policer, packets arrive at a rate between that of the policer and that of the path.
