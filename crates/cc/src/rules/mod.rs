@@ -41,6 +41,7 @@ macro_rules! windowed {
 
 /// Every controller, the simplest first.
 const TABLE: &[Entry] = &[
+    windowed!(Reno),
     Entry {
         name: Cubic::NAME,
         params: Cubic::PARAMS,
@@ -52,9 +53,8 @@ const TABLE: &[Entry] = &[
         },
     },
     windowed!(Dctcp),
-    windowed!(ModifiedVegas),
-    windowed!(Reno),
     windowed!(Vegas),
+    windowed!(ModifiedVegas),
 ];
 
 /// The controllers that [`build`] can create, the simplest first.
@@ -123,6 +123,11 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn reno_comes_first_because_levels_begin_with_the_simplest() {
+        assert_eq!(NAMES, ["reno", "cubic", "dctcp", "vegas", "mvegas"]);
     }
 
     #[test]
