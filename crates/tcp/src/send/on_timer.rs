@@ -261,10 +261,11 @@ impl Sender {
                 single: self.scoreboard.len() == 1 && outstanding <= self.mss,
                 rto_timer: self.timers.rto(),
                 srtt: self.rtt.srtt(),
-                can_send: self.cwnd >= self.pipe() + self.mss && self.has_new(),
-                head_timeout: (self.last_sent == now)
-                    .then(|| self.scoreboard.front().map(|s| s.sent_at.saturating_add(self.rtt.rto())))
-                    .flatten(),
+                can_send: || self.cwnd >= self.pipe() + self.mss && self.has_new(),
+                head_timeout: || {
+                    let head = self.scoreboard.front().filter(|_| self.last_sent == now)?;
+                    Some(head.sent_at.saturating_add(self.rtt.rto()))
+                },
             }
         })
     }

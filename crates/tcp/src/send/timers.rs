@@ -107,6 +107,7 @@ impl Timers {
     }
 
     /// The timer of the tail loss probe fires at `at`; [`Time::MAX`] stops it.
+    #[inline]
     pub fn set_tlp(&mut self, now: Time, at: Time, log: &mut Log) {
         if self.tlp == at {
             return;

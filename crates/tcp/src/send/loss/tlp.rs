@@ -37,7 +37,7 @@ pub(in crate::send) struct LossProbe {
 
 /// What the time of a probe depends on.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::send) struct ProbeInput {
+pub(in crate::send) struct ProbeInput<C, H> {
     pub now: Time,
     pub state: Ca,
     pub sack: bool,
@@ -49,9 +49,9 @@ pub(in crate::send) struct ProbeInput {
     pub rto_timer: Time,
     pub srtt: Option<Dur>,
     /// New data wait and the congestion window would allow them.
-    pub can_send: bool,
-    /// The last data left now, and the first segment's retransmission timeout, counted from its transmission, is over then.
-    pub head_timeout: Option<Time>,
+    pub can_send: C,
+    /// If the last data left now: when the first segment's retransmission timeout, counted from its transmission, is over.
+    pub head_timeout: H,
 }
 
 /// What an ACK says about a probe.
@@ -142,16 +142,22 @@ impl LossProbe {
     /// possible at all.
     #[expect(clippy::inline_always, reason = "once for each packet")]
     #[inline(always)]
-    pub fn time(&self, input: impl FnOnce() -> ProbeInput) -> Option<Time> {
+    pub fn time<C: FnOnce() -> bool, H: FnOnce() -> Option<Time>>(
+        &self,
+        input: impl FnOnce() -> ProbeInput<C, H>,
+    ) -> Option<Time> {
         if self.rule == Tlp::Off || self.end.is_some() && !self.shares_timer {
             return None;
         }
-        self.time_of(&input())
+        self.time_of(input())
     }
 
     #[expect(clippy::inline_always, reason = "once for each packet")]
     #[inline(always)]
-    fn time_of(&self, input: &ProbeInput) -> Option<Time> {
+    fn time_of<C: FnOnce() -> bool, H: FnOnce() -> Option<Time>>(
+        &self,
+        input: ProbeInput<C, H>,
+    ) -> Option<Time> {
         let state_allows = match self.rule {
             Tlp::Off => false,
             Tlp::OpenOnly => input.state == Ca::Open,
@@ -167,7 +173,7 @@ impl LossProbe {
         }
         let timeout = if self.rule == Tlp::OpenOnly {
             // Only if the window or the application stops the sender.
-            if input.can_send {
+            if (input.can_send)() {
                 return None;
             }
             let srtt = input.srtt?;
@@ -182,7 +188,7 @@ impl LossProbe {
         };
         let mut at = input.now.saturating_add(timeout).min(input.rto_timer);
         if self.shares_timer
-            && let Some(over) = input.head_timeout.filter(|&over| over > input.now)
+            && let Some(over) = (input.head_timeout)().filter(|&over| over > input.now)
         {
             // Linux counts the RTO from the first segment's transmission, unless it is over already (`tcp_rto_delta_us`).
             at = at.min(over);
@@ -241,7 +247,9 @@ mod tests {
         Time::ZERO + ms(n)
     }
 
-    const INPUT: ProbeInput = ProbeInput {
+    type Input = ProbeInput<fn() -> bool, fn() -> Option<Time>>;
+
+    const INPUT: Input = Input {
         now: Time::ZERO,
         state: Ca::Open,
         sack: true,
@@ -250,8 +258,8 @@ mod tests {
         single: false,
         rto_timer: Time::from_nanos(1_000_000_000),
         srtt: Some(Dur::from_millis(100)),
-        can_send: false,
-        head_timeout: None,
+        can_send: || false,
+        head_timeout: || None,
     };
 
     fn probe(rule: Tlp) -> LossProbe {
@@ -262,39 +270,39 @@ mod tests {
     fn it_fires_after_two_round_trips_and_no_later_than_the_rto() {
         let probe = probe(Tlp::On);
         assert_eq!(probe.time(|| INPUT), Some(at(202)));
-        let near = ProbeInput { rto_timer: at(150), ..INPUT };
+        let near = Input { rto_timer: at(150), ..INPUT };
         assert_eq!(probe.time(|| near), Some(at(150)));
-        assert_eq!(probe.time(|| ProbeInput { srtt: None, ..INPUT }), Some(at(1000)));
+        assert_eq!(probe.time(|| Input { srtt: None, ..INPUT }), Some(at(1000)));
     }
 
     #[test]
     fn a_single_segment_waits_for_the_receivers_delayed_ack() {
-        assert_eq!(probe(Tlp::On).time(|| ProbeInput { single: true, ..INPUT }), Some(at(400)));
-        assert_eq!(probe(Tlp::OpenOnly).time(|| ProbeInput { single: true, ..INPUT }), Some(at(350)));
+        assert_eq!(probe(Tlp::On).time(|| Input { single: true, ..INPUT }), Some(at(400)));
+        assert_eq!(probe(Tlp::OpenOnly).time(|| Input { single: true, ..INPUT }), Some(at(350)));
     }
 
     #[test]
     fn there_is_none_without_sack_with_sacked_data_or_during_recovery() {
         let probe = probe(Tlp::On);
         for input in [
-            ProbeInput { sack: false, ..INPUT },
-            ProbeInput { sacked: 1000, ..INPUT },
-            ProbeInput { state: Ca::Recovery, ..INPUT },
-            ProbeInput { state: Ca::Disorder, ..INPUT },
-            ProbeInput { outstanding: 0, ..INPUT },
-            ProbeInput { rto_timer: Time::MAX, ..INPUT },
+            Input { sack: false, ..INPUT },
+            Input { sacked: 1000, ..INPUT },
+            Input { state: Ca::Recovery, ..INPUT },
+            Input { state: Ca::Disorder, ..INPUT },
+            Input { outstanding: 0, ..INPUT },
+            Input { rto_timer: Time::MAX, ..INPUT },
         ] {
             assert_eq!(probe.time(|| input), None, "{input:?}");
         }
-        assert!(probe.time(|| ProbeInput { state: Ca::Cwr, ..INPUT }).is_some());
+        assert!(probe.time(|| Input { state: Ca::Cwr, ..INPUT }).is_some());
     }
 
     #[test]
     fn linux_before_4_15_has_no_probe_in_cwr_or_while_it_can_send() {
         let probe = probe(Tlp::OpenOnly);
         assert_eq!(probe.time(|| INPUT), Some(at(200)));
-        assert_eq!(probe.time(|| ProbeInput { state: Ca::Cwr, ..INPUT }), None);
-        assert_eq!(probe.time(|| ProbeInput { can_send: true, ..INPUT }), None);
+        assert_eq!(probe.time(|| Input { state: Ca::Cwr, ..INPUT }), None);
+        assert_eq!(probe.time(|| Input { can_send: || true, ..INPUT }), None);
     }
 
     #[test]
@@ -313,7 +321,7 @@ mod tests {
     #[test]
     fn a_shared_timer_sends_one_probe_at_a_time_and_counts_the_rto_from_the_first_segment() {
         let mut probe = LossProbe::new(Tlp::On, true, true, ms(2));
-        let head = ProbeInput { head_timeout: Some(at(120)), ..INPUT };
+        let head = Input { head_timeout: || Some(at(120)), ..INPUT };
         assert_eq!(probe.time(|| head), Some(at(120)));
         probe.on_sent(Some(1..1001), 5001);
         assert!(!probe.on_timer());
