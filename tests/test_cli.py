@@ -88,6 +88,7 @@ RESULT = {
         "figure_problems": {"type": "array", "items": {"type": "string"}},
         "findings": {"type": ["integer", "null"]},
         "undetermined": {"type": "array"},
+        "unreached": {"type": "array", "items": {"type": "string"}},
     },
 }
 
