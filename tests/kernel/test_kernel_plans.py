@@ -89,7 +89,11 @@ def test_what_ran_is_part_of_the_result(ran: Path) -> None:
 def test_an_oracle_that_cannot_judge_a_kernel_is_named_with_the_reason(ran: Path) -> None:
     model, kernel = runs(ran / "out")[:2]
     assert model["unjudged"] == {}
-    assert kernel["unjudged"] == {"mutual-silence": "a kernel's log has no `timer_set`"}
+    assert kernel["unjudged"] == {
+        "mutual-silence": "a kernel's log has no `timer_set`",
+        "retransmission-timer": "a kernel's log has no `timer_set`",
+        "loss-detection": "a kernel's log has no `lost`",
+    }
 
 
 def test_a_run_on_a_kernel_is_repeated_byte_for_byte(ran: Path) -> None:

@@ -86,8 +86,9 @@ fn edge_stays(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &m
     // What the scale cannot say (RFC 7323 section 2.4): windows are multiples of a power of two.
     half.scale = window.get().trailing_zeros().min(half.scale.unwrap_or(14)).into();
     let unit = 1 << half.scale.unwrap_or(0);
-    // Of an ACK for an older position the peer takes no window.
-    if edge + unit <= before && ack >= step.before.acked_out {
+    // An ACK of less than what arrived in order announces the window that belongs to the later position: so does the ACK that
+    // Linux's DCTCP sends for the state before a change of CE (`dctcp_ece_ack_update`).
+    if edge + unit <= before && ack >= step.before.frontier {
         found.add(
             step.of_receiver(context, NAME, "the right edge of the window moved left").since(row, step.at()),
             || {
