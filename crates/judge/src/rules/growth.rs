@@ -44,6 +44,8 @@ struct Half {
     first: Option<(usize, u64)>,
     last_sent: Time,
     srtt: Option<Dur>,
+    /// The longest smoothed round trip so far: data of a burst are acknowledged long after they filled the window.
+    longest: Dur,
     rto: Option<Dur>,
     /// After idle: bytes that may leave before the next ACK, and the row.
     burst: Option<(u64, u64)>,
@@ -80,6 +82,7 @@ impl Rule for Growth {
             }
             EventKind::Rtt => {
                 half.srtt = step.event.srtt;
+                half.longest = half.longest.max(step.event.srtt.unwrap_or(Dur::ZERO));
                 half.rto = step.event.rto;
             }
             _ => {}
@@ -112,7 +115,8 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
     }
     let flight = step.before.nxt - step.before.una;
     half.peaks.push_back((step.at(), flight));
-    let window = half.srtt.unwrap_or(Dur::from_secs(1)) * 2 + Dur::from_millis(1);
+    let longest = if half.longest == Dur::ZERO { Dur::from_secs(1) } else { half.longest };
+    let window = longest * 2 + Dur::from_millis(1);
     while half.peaks.len() > 64 && half.peaks.front().is_some_and(|(at, _)| step.at().since(*at) > window) {
         half.peaks.pop_front();
     }
@@ -137,6 +141,10 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
         half.full += taken.acked;
     }
     half.earned += share(taken.delivered, cwnd);
+    // One MSS for each ACK, however much it acknowledges: where ACKs are lost or thinned, growth has no lower bound.
+    if context.stack(step.flow).is_none_or(|stack| stack.byte_counting == ByteCounting::PerAck) {
+        return;
+    }
     let windows = match controller(context, step) {
         "reno" | "dctcp" => 4,
         "cubic" => 200,
