@@ -146,6 +146,12 @@ impl Occurrence {
         self.start = at;
         self
     }
+
+    /// As a warning: what a standard recommends but does not demand, or what random cases without a fault have shown too.
+    pub fn warning(mut self) -> Occurrence {
+        self.level = Level::Warning;
+        self
+    }
 }
 
 /// A rule that sees every row of every connection end.

@@ -134,7 +134,7 @@ fn blocks(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     if let Some(&(start, stop)) = dsack
         && !half.duplicates.iter().any(|range| range.0 < stop && start < range.1)
     {
-        found.add(step.of_receiver(context, NAME, "a DSACK of data that came once"), || {
+        found.add(step.of_receiver(context, NAME, "a DSACK of data that came once").warning(), || {
             format!(
                 "{} reported positions {start} to {stop} as duplicates, but none of them came twice since its last segment (RFC 2883 \
                  section 4).", context.who(step.flow)

@@ -189,7 +189,7 @@ fn echo(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
             // The handshake's own codes stand on the first ACKs (RFC 9768 section 3.2.2.1).
             let more = (said + 8 - counted) % 8;
             if more > half.slack && half.slack < 4 && step.before.acked_out > 1 && step.end.now.frontier > 1 {
-                found.add(step.of_receiver(context, NAME, "the ACE field is not the count of marks"), || {
+                found.add(step.of_receiver(context, NAME, "the ACE field is not the count of marks").warning(), || {
                     format!(
                         "{} sent an ACE field of {said}; {marked} packets with CE have arrived, which makes it {counted} (RFC 9768 \
                          section 3.2.2).", context.who(step.flow)

@@ -220,7 +220,7 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
         let most = half.earned.mul_add(1.0, 2.0);
         if share(after - from, mss) > most * 1.02 + 0.5 {
             found.add(
-                step.of_sender(context, NAME, "congestion avoidance adds more than a segment a window").since(row, step.at()),
+                step.of_sender(context, NAME, "congestion avoidance adds more than a segment a window").since(row, step.at()).warning(),
                 || {
                     format!(
                         "In congestion avoidance the window of {} grew from {from} to {after} bytes while {:.1} windows were \
@@ -251,7 +251,7 @@ fn unused(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findi
         && stack.cc_arithmetic != Arithmetic::FreeBsd
         && step.before.state == CongestionState::Open
     {
-        found.add(step.of_sender(context, NAME, "an unused window grows"), || {
+        found.add(step.of_sender(context, NAME, "an unused window grows").warning(), || {
             format!(
                 "The window of {} grew from {before} to {} bytes, but in the last two round trips no more than {most} bytes were in \
                  flight (RFC 7661 section 1).", context.who(step.flow), step.end.now.cwnd

@@ -246,7 +246,7 @@ fn judge(
         });
     }
     if entered.ssthresh < low && !within {
-        found.add(step.of_sender(context, NAME, "ssthresh below the controller's factor"), || {
+        found.add(step.of_sender(context, NAME, "ssthresh below the controller's factor").warning(), || {
             format!(
                 "After {name} ssthresh of {} is {} bytes, with {} bytes in flight and a window of {}; the factor of {} leaves {low} \
                  at least.", context.who(step.flow), entered.ssthresh, entered.flight, entered.window,
