@@ -331,7 +331,8 @@ def test_on_a_terminal_the_progress_is_shown_and_taken_away(tmp_path: Path) -> N
     assert b"/2" in shown
     assert json.loads(out)["ok"] is True
     reported, out = on_a_terminal("report", str(tmp_path / "out"))
-    assert b"Reading the results" in reported
+    # Each update is drawn at once; what is there before it only after a while.
+    assert b"Drawing recording 2 of 2" in reported
     assert "report.html" in out
     # What erases and colours reaches the terminal as itself.
     for seen in (shown, reported):
