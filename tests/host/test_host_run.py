@@ -163,8 +163,8 @@ def test_the_log_holds_what_the_kernel_traces_and_the_machines_own_tracing_is_le
             "this kernel has no trace event tcp_cong_state_set (Linux 5.19), or perf_event_open(2) is not allowed"
         )
     before = tracing()
-    # Slow start overflows a queue of 8 ms.
-    case = SLOW | {"stack.cc": "reno", "nic.gso_max": "3KB", "queue.limit": "50KB"}
+    # Slow start overflows a queue of 8 ms, and avoidance does so again several times in two seconds.
+    case = SLOW | {"stack.cc": "reno", "nic.gso_max": "3KB", "queue.limit": "50KB", "app.duration": "2s"}
 
     def always(folder: Path, _: dict[str, Any]) -> None:
         assert recording(folder)["counters"]["run"]["traced_congestion"] == 1
