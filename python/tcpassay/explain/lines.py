@@ -102,7 +102,7 @@ def lines(
 
 
 def _together(connection: Connection, lost: set[int], difference: int | None) -> Iterator[tuple[int, ...]]:
-    """The moments; segments with data that leave at one instant, one after the other, come together."""
+    """The places of the moments, in groups: contiguous data segments that leave at one instant are one group."""
     burst: list[int] = []
     for place, one in enumerate(connection.moments):
         last = connection.moments[burst[-1]] if burst else None

@@ -1,13 +1,10 @@
 """What each end waits for at an instant, from its event log."""
 
 from dataclasses import dataclass, field
-from typing import Final
 
 from tcpassay.explain.moments import ACK, TIMERS, Connection, End, Moment
 from tcpassay.interface import EventKind
 from tcpassay.judge.words import ms
-
-_SENT_LAST: Final = "nothing is outstanding"
 
 
 @dataclass(slots=True)
@@ -90,7 +87,7 @@ def sender_waits(state: State, base: int = 1, *, timers_known: bool) -> str:
     """What the sender of data waits for."""
     flight = state.nxt - state.una
     if flight <= 0:
-        return f"{_SENT_LAST}: it waits for data from its application" + _running(
+        return "nothing is outstanding: it waits for data from its application" + _running(
             state, timers_known=timers_known
         )
     said = f"waits for an ACK of {flight} bytes from position {state.una - base + 1}"
