@@ -56,6 +56,22 @@ def test_a_failed_check_stands_above_those_that_hold(view: Open, report: Path) -
     ]
 
 
+def test_reached_behaviours_are_listed_and_a_missing_one_is_named(view: Open, tmp_path: Path) -> None:
+    made = pages.folder(tmp_path / "made")
+    index = json.loads((made / "result.json").read_text(encoding="utf-8"))
+    index["runs"][0]["reached"] = {"timer_fire Rto": 3, "persist": 1}
+    (made / "result.json").write_text(json.dumps(index), encoding="utf-8")
+    required = '[[reach]]\nbehaviour = "persist"\n[[reach]]\nbehaviour = "undo"\n'
+    (made / "plan.toml").write_text(f'name = "made"\n{required}', encoding="utf-8")
+    page = view(write_report(made).file).open()
+    assert "1 behaviour that the plan requires was not reached: undo." in page.text("#reach .lead")
+    rows = page.page.locator("#reach > :not(details) tbody tr").all_inner_texts()
+    assert [row.split("\t") for row in rows] == [
+        ["persist", "1", "1", "reached"],
+        ["undo", "0", "0", "needs 1 run"],
+    ]
+
+
 def test_boxes_are_tukeys_of_the_runs(view: Open, report: Path) -> None:
     page = view(report).open("#metric=goodput&by=stack.cc&view=box")
     assert boxes(page) == [[10, 20, 30, 40, 50], [60, 67.5, 75, 82.5, 90]]

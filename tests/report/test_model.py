@@ -46,6 +46,27 @@ def test_what_all_cases_share_is_said_once(folder: Path) -> None:
     assert model.build(tcpassay.load(folder)).data["fixed"] == {"link.rate": "100Mbit"}
 
 
+def with_reached(folder: Path) -> Path:
+    """Two runs with counts of behaviours, and a plan that requires two of them."""
+    index = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    index["runs"][0]["reached"] = {"timer_fire Rto": 3, "persist": 1}
+    index["runs"][1]["reached"] = {"timer_fire Rto": 4}
+    (folder / "result.json").write_text(json.dumps(index), encoding="utf-8")
+    required = '[[reach]]\nbehaviour = "persist"\nruns = 2\n[[reach]]\nbehaviour = "undo"\n'
+    (folder / "plan.toml").write_text(f'name = "made"\n{required}', encoding="utf-8")
+    return folder
+
+
+def test_reached_behaviours_have_their_runs_their_times_and_what_the_plan_requires(folder: Path) -> None:
+    said = model.build(tcpassay.load(with_reached(folder))).data["reached"]
+    rows = [(one["name"], one["runs"], one["times"], one["required"], one["regime"]) for one in said]
+    assert rows == [
+        ("persist", 1, 1, 2, True),
+        ("timer_fire Rto", 2, 7, 0, False),
+        ("undo", 0, 0, 1, True),
+    ]
+
+
 def test_a_case_that_crashed_covers_nothing(folder: Path) -> None:
     said = model.build(tcpassay.load(folder)).data["coverage"]
     assert said["cases"] == 9

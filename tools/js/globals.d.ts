@@ -85,6 +85,7 @@ interface Tcpassay {
   findings: { draw(selected: number[]): any; card(finding: any, options?: { alone?: boolean; selected?: boolean }): HTMLElement; span(finding: any): number[] };
   checks: { draw(): any };
   coverage: { draw(): any };
+  reach: { draw(): any };
   levels: { draw(shown: number[]): any; mean(values: number[]): any };
   distributions: { draw(shown: number[]): any; first(names: string[]): string };
   tradeoff: { draw(shown: number[]): any };

@@ -6,6 +6,7 @@ page filters, sorts and computes its statistics from them, so that one copy of t
 
 import base64
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ import polars as pl
 from tcpassay import _native, drawings
 from tcpassay._native import __version__
 from tcpassay.compare.direction import direction
-from tcpassay.interface import METRICS
+from tcpassay.interface import METRICS, EventKind
 from tcpassay.judge.finding import Finding, Severity
 from tcpassay.judge.registry import ORACLES
 from tcpassay.plan import table
@@ -62,6 +63,7 @@ def build(results: Results) -> Report:
         "findings": _findings(results.found, results.folder),
         "oracles": {name: oracle.as_json() for name, oracle in ORACLES.items()},
         "coverage": _coverage(runs, factors, planned),
+        "reached": _reached(results),
     }
     packed = _runs(results, factors, members)
     # Last, because damage is detected while reading.
@@ -101,6 +103,40 @@ def _plan(results: Results) -> dict[str, str]:
     except ValueError:
         pass
     return {"name": str(name), "doc": " ".join(str(doc).split()), "text": text}
+
+
+def _reached(results: Results) -> list[dict[str, Any]]:
+    """Each behaviour that a run reached or the plan requires: in how many runs, how often, and how many are due."""
+    runs: Counter[str] = Counter()
+    times: Counter[str] = Counter()
+    for run in results.runs:
+        reached = run.get("reached")
+        for name, count in reached.items() if isinstance(reached, dict) else ():
+            if isinstance(count, int):
+                runs[str(name)] += 1
+                times[str(name)] += count
+    required = _required(results.plan)
+    kinds = {kind.value for kind in EventKind}
+    return [
+        {
+            "name": name,
+            "runs": runs[name],
+            "times": times[name],
+            "required": required.get(name, 0),
+            "regime": name.partition(" ")[0] not in kinds,
+        }
+        for name in sorted(runs.keys() | required.keys())
+    ]
+
+
+def _required(plan: str) -> dict[str, int]:
+    """In how many runs the plan requires a behaviour."""
+    try:
+        read, _ = _native.read_toml(plan)
+    except ValueError:
+        return {}
+    wanted = [one for one in read.get("reach") or [] if isinstance(one, dict) and "behaviour" in one]
+    return {str(one["behaviour"]): int(one.get("runs", 1)) for one in wanted}
 
 
 def first_end(finding: Finding) -> int:
