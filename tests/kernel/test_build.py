@@ -1,5 +1,6 @@
 """Building kernels, on a tree that has Linux's files and targets but compiles one line."""
 
+import errno
 import json
 import subprocess
 from pathlib import Path
@@ -7,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tcpassay.errors import UserError
+from tcpassay.kernel import boots, kbuild, series, shadow, source, store
 from tcpassay.kernel import build as building
-from tcpassay.kernel import shadow, source, store
-from tcpassay.kernel.source import Tree
+from tcpassay.kernel.revision import Revision
+from tcpassay.kernel.source import Source, Tree
 
 # `linux` is made of the sources that a patch touches and of one more; what is compiled is printed as Linux does.
 MAKEFILE = """
@@ -55,15 +57,20 @@ def linux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text(text)
     monkeypatch.setenv("TCPASSAY_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(shadow, "patches", lambda: [shadow.Patch("first", PATCH)])
+    monkeypatch.setattr(shadow, "patches", lambda: [series.Patch("first", PATCH)])
     monkeypatch.setattr(building, "missing_tools", list)
+    # What is compiled here is no kernel; tests of its own below have guests that end in several ways.
+    monkeypatch.setattr(boots, "require", lambda *_: None)
     return tree
 
 
-def build(tree: Path, name: str = "mine") -> tuple[store.Kernel, bool, list[str]]:
+def build(tree: Path | Source, name: str = "mine", *patches: Path) -> tuple[store.Kernel, bool, list[str]]:
     """The kernel, whether it was built, and what was compiled."""
     steps: list[str] = []
-    kernel, new = building.build(Tree(tree), name, jobs=2, say=no_one_listens, stepped=steps.append)
+    built_from = Tree(tree) if isinstance(tree, Path) else tree
+    kernel, new = building.build(
+        built_from, name, users=series.read(list(patches)), jobs=2, say=no_one_listens, stepped=steps.append
+    )
     return kernel, new, sorted(steps)
 
 
@@ -109,14 +116,17 @@ def test_a_file_that_only_git_ignores_is_not_copied(linux: Path) -> None:
     (linux / ".gitignore").write_text("*.o\n")
     (linux / "net/ipv4/old.o").write_text("built in the tree\n")
     build(linux)
-    copied = store.folder("mine") / "source"
+    copied = store.tree(Tree(linux).identity) / "source"
     assert (copied / "net/ipv4/tcp.c").exists()
     assert not (copied / "net/ipv4/old.o").exists()
 
 
 def test_a_patch_that_does_not_apply_is_named(linux: Path) -> None:
     (linux / "arch/um/os-Linux/util.c").write_text("int other;\n")
-    with pytest.raises(UserError, match="patch `first` does not apply to this kernel: "):
+    with pytest.raises(
+        UserError,
+        match=r"cannot run in virtual time: patch `first` .* `arch/um/os-Linux/util\.c`, hunk 1 of 1",
+    ):
         build(linux)
     assert store.kernels() == []
 
@@ -207,10 +217,10 @@ def test_every_patch_of_the_package_says_what_it_is_for_and_touches_something() 
 
 def test_the_configuration_has_what_is_needed_and_no_symbol_twice() -> None:
     symbols = [
-        line.partition("=")[0] for line in building.CONFIG.read_text().splitlines() if line[:7] == "CONFIG_"
+        line.partition("=")[0] for line in kbuild.CONFIG.read_text().splitlines() if line[:7] == "CONFIG_"
     ]
     assert len(symbols) == len(set(symbols))
-    assert {f"CONFIG_{name}" for name in building.NEEDED} <= set(symbols)
+    assert {f"CONFIG_{name}" for name in kbuild.NEEDED} <= set(symbols)
 
 
 def test_a_source_that_is_not_linux_is_refused_with_the_file_that_lacks(tmp_path: Path) -> None:
@@ -230,4 +240,172 @@ def test_a_description_that_is_damaged_is_no_kernel(linux: Path) -> None:
     (kernel.folder / "kernel.json").write_text(json.dumps({"name": "mine"}))
     assert store.read("mine") is None
     kernel.image.unlink()
+    assert store.kernels() == []
+
+
+ONE = "--- a/net/ipv4/tcp.c\n+++ b/net/ipv4/tcp.c\n@@ -1 +1,2 @@\n int tcp;\n+int one;\n"
+NEW = "--- /dev/null\n+++ b/net/ipv4/new.h\n@@ -0,0 +1 @@\n+int new;\n"
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    (folder / name).write_text(text)
+    return folder / name
+
+
+def test_kernels_with_and_without_a_patch_compile_only_what_differs(linux: Path, tmp_path: Path) -> None:
+    base, _, _ = build(linux, "base")
+    head, new, steps = build(linux, "head", write(tmp_path, "one.patch", ONE))
+    assert new
+    assert steps == ["linux", "net/ipv4/tcp.o"]
+    assert head.series == ["one"]
+    assert head.key != base.key
+    assert b"one" in head.image.read_bytes()
+    assert b"one" not in base.image.read_bytes()
+    assert (linux / "net/ipv4/tcp.c").read_text() == "int tcp;\n"
+    _, new, steps = build(linux, "again")
+    assert new
+    assert steps == ["linux", "net/ipv4/tcp.o"]
+
+
+def test_a_patch_that_does_not_apply_leaves_the_kernel_that_was_there(linux: Path, tmp_path: Path) -> None:
+    before, _, _ = build(linux, "head", write(tmp_path, "one.patch", ONE))
+    with pytest.raises(UserError, match=r"`net/ipv4/tcp\.c`, hunk 1 of 1"):
+        build(linux, "head", write(tmp_path, "bad.patch", ONE.replace("tcp;", "udp;")))
+    assert store.read("head") == before
+    _, new, steps = build(linux, "head", tmp_path / "one.patch")
+    assert not new
+    assert steps == []
+
+
+def test_a_file_that_a_patch_creates_is_gone_without_the_patch(linux: Path, tmp_path: Path) -> None:
+    made = store.tree(Tree(linux).identity) / "source/net/ipv4/new.h"
+    build(linux, "head", write(tmp_path, "new.patch", NEW))
+    assert made.read_text() == "int new;\n"
+    build(linux, "head", tmp_path / "new.patch", write(tmp_path, "one.patch", ONE))
+    assert made.read_text() == "int new;\n"
+    build(linux, "base")
+    assert not made.exists()
+
+
+def test_a_patch_of_ours_that_the_users_patch_breaks_is_named(linux: Path, tmp_path: Path) -> None:
+    own = "--- a/arch/um/os-Linux/util.c\n+++ b/arch/um/os-Linux/util.c\n@@ -1,3 +1,1 @@\n+int other;\n"
+    own += "".join(f"-{line}\n" for line in UTIL.splitlines())
+    with pytest.raises(UserError, match="this kernel cannot run in virtual time: patch `first`"):
+        build(linux, "head", write(tmp_path, "own.patch", own))
+
+
+def test_a_full_disk_removes_the_tree_and_the_next_build_succeeds(linux: Path) -> None:
+    build(linux)
+    (linux / "net/ipv4/tcp.c").write_text("int tcp2;\n")
+    full = 'echo "as: net/ipv4/tcp.o: No space left on device"; exit 1'
+    (linux / "Makefile").write_text(MAKEFILE.replace("linux: $(PARTS", f"linux:\n\t@{full}\nother: $(PARTS"))
+    with pytest.raises(UserError, match="the disk became full while kernel `mine` was built"):
+        build(linux)
+    assert store.kernels() == []
+    assert not store.tree(Tree(linux).identity).exists()
+    (linux / "Makefile").write_text(MAKEFILE)
+    _, new, _ = build(linux)
+    assert new
+
+
+def test_a_full_disk_while_the_image_is_stored_leaves_no_kernel(
+    linux: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(building.shutil, "copy2", full)
+    with pytest.raises(UserError, match="the disk became full"):
+        build(linux)
+    assert store.kernels() == []
+
+
+def test_the_tree_of_a_source_is_removed_with_the_last_of_its_kernels(linux: Path, tmp_path: Path) -> None:
+    tree = store.tree(Tree(linux).identity)
+    build(linux, "base")
+    build(linux, "head", write(tmp_path, "one.patch", ONE))
+    store.remove("base")
+    assert tree.is_dir()
+    store.remove("head")
+    assert not tree.exists()
+
+
+def git(tree: Path, *arguments: str) -> str:
+    who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    done = subprocess.run(
+        ["git", "-C", str(tree), *who, *arguments],  # noqa: S607
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
+def test_revisions_of_a_repository_are_built_without_its_working_tree(linux: Path) -> None:
+    git(linux, "init", "-q")
+    git(linux, "add", ".")
+    git(linux, "commit", "-q", "-m", "first")
+    git(linux, "tag", "v1")
+    (linux / "net/ipv4/tcp.c").write_text("int second;\n")
+    git(linux, "commit", "-q", "-a", "-m", "second")
+    (linux / "net/ipv4/tcp.c").write_text("not compiled;;;\n")
+    head, _, steps = build(Revision(linux, "HEAD"), "head")
+    assert steps == ["arch/um/os-Linux/util.o", "linux", "net/ipv4/tcp.o"]
+    assert b"second" in head.image.read_bytes()
+    first, _, steps = build(Revision(linux, "v1"), "first")
+    assert steps == ["linux", "net/ipv4/tcp.o"]
+    assert b"second" not in first.image.read_bytes()
+    assert "at v1 (" in first.source
+    assert (linux / "net/ipv4/tcp.c").read_text() == "not compiled;;;\n"
+
+
+def test_a_revision_that_is_not_there_is_refused(linux: Path, tmp_path: Path) -> None:
+    git(linux, "init", "-q")
+    git(linux, "add", "Kconfig")
+    git(linux, "commit", "-q", "-m", "not Linux")
+    with pytest.raises(UserError, match=r"--revision v9`: the repository has no such revision"):
+        Revision(linux, "v9")
+    with pytest.raises(UserError, match="it is not a Linux tree, `arch/um/Makefile` is not there"):
+        Revision(linux, "HEAD")
+    with pytest.raises(UserError, match="not a git repository"):
+        Revision(tmp_path, "HEAD")
+
+
+GUESTS = {
+    "boots": ("echo 'Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000000'; exit 1", ""),
+    "panics": (
+        "echo booting; echo 'Kernel panic - not syncing: no memory'; exit 6",
+        r"does not boot \(exit code 6\); its console is in .*boot.log:\n    booting\n    Kernel panic",
+    ),
+    "has no init": (
+        "echo 'Attempted to kill init! exitcode=0x00000100'; exit 1",
+        r"does not boot \(exit code 1\)",
+    ),
+    "says nothing": ("exit 3", r"does not boot \(exit code 3\).*\n    \(nothing\)"),
+}
+
+
+@pytest.mark.parametrize("kind", GUESTS)
+def test_a_kernel_that_does_not_reach_init_is_refused_with_its_last_lines(tmp_path: Path, kind: str) -> None:
+    script, message = GUESTS[kind]
+    image = write(tmp_path, "linux", f"#!/bin/sh\n{script}\n")
+    image.chmod(0o755)
+    if not message:
+        boots.require(image, tmp_path / "boot.log")
+        assert "Attempted" in (tmp_path / "boot.log").read_text()
+        return
+    with pytest.raises(UserError, match=message):
+        boots.require(image, tmp_path / "boot.log")
+
+
+def test_a_kernel_that_does_not_boot_is_not_in_the_store(
+    linux: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(image: Path, log: Path) -> None:
+        assert image.name == "linux.new"
+        raise UserError(f"does not boot, see {log.name}")
+
+    build(linux)
+    (linux / "net/ipv4/tcp.c").write_text("int tcp2;\n")
+    monkeypatch.setattr(boots, "require", refuse)
+    with pytest.raises(UserError, match=r"does not boot, see boot.log"):
+        build(linux)
     assert store.kernels() == []

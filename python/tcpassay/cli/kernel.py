@@ -2,13 +2,16 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tcpassay import terminal
 from tcpassay.cli.options import JsonOption
 from tcpassay.errors import UserError
+
+if TYPE_CHECKING:
+    from tcpassay.kernel.source import Source
 
 app = typer.Typer(
     name="kernel",
@@ -27,9 +30,27 @@ def build(
         str | None,
         typer.Option(help="The linux-source package of Debian with this version.", metavar="6.1|6.12"),
     ] = None,
+    revision: Annotated[
+        str | None,
+        typer.Option(
+            help="A commit, tag or branch of the git repository `--source`, instead of its working tree.",
+            metavar="REV",
+        ),
+    ] = None,
+    patch: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A patch that is applied to the source before it is built, or a folder of patches; may be given "
+            "several times.",
+            metavar="FILE",
+        ),
+    ] = None,
     name: Annotated[
         str | None,
-        typer.Option(help="The name of the kernel; by default the version, or the name of the tree."),
+        typer.Option(
+            help="The name of the kernel; by default the version, or the name of the tree, and the name of the first "
+            "patch."
+        ),
     ] = None,
     jobs: Annotated[
         int | None,
@@ -37,20 +58,20 @@ def build(
     ] = None,
     json_: JsonOption = False,
 ) -> None:
-    """Build a kernel unless it exists: Debian's 6.1, or the given source."""
+    """Build a kernel unless it exists: Debian's 6.1, or the given source, with the given patches.
+
+    The kernels of one source share their object files: after a change of a patch or a file only what depends on it is
+    compiled again.
+    """
     from rich.console import Console  # noqa: PLC0415 - what follows, the other commands do not need
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - start-up time
 
     from tcpassay.kernel import build as building  # noqa: PLC0415 - start-up time
-    from tcpassay.kernel import shadow, store  # noqa: PLC0415 - start-up time
-    from tcpassay.kernel.source import Debian, Source, Tree  # noqa: PLC0415 - start-up time
+    from tcpassay.kernel import series, shadow  # noqa: PLC0415 - start-up time
 
-    if source and debian:
-        raise UserError("`--source` and `--debian` exclude each other")
-    chosen: Source = (
-        Tree(source) if source else Debian(_version(debian or "6.1"), store.cache() / "downloads")
-    )
-    called = name or chosen.name
+    chosen = _source(source, debian, revision)
+    patches = series.read(patch or [])
+    called = name or series.kernel_name(chosen.name, patches)
     progress = Progress(
         SpinnerColumn(),
         TextColumn("[bold]{task.description}"),
@@ -71,6 +92,7 @@ def build(
         kernel, new = building.build(
             chosen,
             called,
+            users=patches,
             jobs=jobs or os.cpu_count() or 1,
             say=lambda text: progress.update(task, made=text),
             stepped=stepped,
@@ -80,6 +102,8 @@ def build(
         return
     done = f"built in {kernel.seconds:.0f} s" if new else "built before"
     typer.echo(f"kernel `{kernel.name}`: Linux {kernel.release}, {done}, {kernel.image}")
+    if kernel.series:
+        typer.echo(f"  with the patches: {', '.join(kernel.series)}")
     if kernel.absent:
         typer.echo(f"  features that this version lacks: {', '.join(kernel.absent)}")
     if left := {patch.name for patch in shadow.patches()} - set(kernel.patches):
@@ -113,6 +137,21 @@ def remove(
 
     for name in names:
         store.remove(name)
+
+
+def _source(tree: Path | None, debian: str | None, revision: str | None) -> "Source":
+    """The source that the options name."""
+    from tcpassay.kernel import store  # noqa: PLC0415 - start-up time
+    from tcpassay.kernel.revision import Revision  # noqa: PLC0415 - start-up time
+    from tcpassay.kernel.source import Debian, Tree  # noqa: PLC0415 - start-up time
+
+    if tree and debian:
+        raise UserError("`--source` and `--debian` exclude each other")
+    if revision and not tree:
+        raise UserError("`--revision` needs `--source`, the git repository")
+    if tree:
+        return Revision(tree, revision) if revision else Tree(tree)
+    return Debian(_version(debian or "6.1"), store.cache() / "downloads")
 
 
 def _version(text: str) -> str:

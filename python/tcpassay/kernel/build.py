@@ -1,44 +1,30 @@
-"""Builds a kernel: a patched copy of the source, the configuration of tcpassay, make, and the image in the store."""
+"""Builds a kernel: a patched copy of the source, the configuration of tcpassay, make, and a boot of the image."""
 
+import errno
 import fcntl
 import hashlib
-import os
 import re
 import shutil
-import subprocess
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from tcpassay.errors import UserError
-from tcpassay.kernel import shadow, store
+from tcpassay.kernel import boots, kbuild, shadow, store
+from tcpassay.kernel.kbuild import CONFIG
+from tcpassay.kernel.series import Patch
 from tcpassay.kernel.source import Debian, Say, Source, run
 from tcpassay.kernel.store import Kernel
 
-CONFIG: Final = Path(__file__).with_name("linux.config")
 TOOLS: Final = {
     "make": "make", "gcc": "gcc", "flex": "flex", "bison": "bison", "bc": "bc", "patch": "patch", "tar": "tar",
     "xz": "xz-utils",
 }  # fmt: skip
 """The programs that a build needs, with Debian's packages."""
-# Options that must take effect; others depend on the version.
-NEEDED: Final = {
-    "UML_TIME_TRAVEL_SUPPORT",
-    "STATIC_LINK",
-    "HOSTFS",
-    "NET_NS",
-    "INET",
-    "VETH",
-    "NET_SCHED",
-    "HIGH_RES_TIMERS",
-}
-_ERROR: Final = re.compile(r": (fatal )?error: |^make.*\*\*\*|^(.*/)?ld: |undefined reference")
-_STEP: Final = re.compile(r"^  ([A-Z]\w*) +(?:\[M\] +)?(\S+)")
-_MOST_WORDS: Final = 12
+_NO_SPACE: Final = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)
 
 Stepped = Callable[[str], None]
 """Called with the name of each file that make has built."""
@@ -49,56 +35,95 @@ def missing_tools() -> list[str]:
     return [package for tool, package in TOOLS.items() if shutil.which(tool) is None]
 
 
-def build(source: Source, name: str, *, jobs: int, say: Say, stepped: Stepped) -> tuple[Kernel, bool]:
-    """The kernel of this source, and whether it was built now. Raises `UserError` with the compiler's messages."""
+def build(  # noqa: PLR0913 - what is built, and who is told
+    source: Source, name: str, *, users: Sequence[Patch] = (), jobs: int, say: Say, stepped: Stepped
+) -> tuple[Kernel, bool]:
+    """The kernel of this source with the patches of the user, and whether it was built now.
+
+    Raises `UserError` with the hunk that does not apply, the compiler's messages, or the end of the console of a kernel
+    that does not boot; there is no such kernel in the store then.
+    """
     if missing := missing_tools():
         raise UserError(
             f"to build a kernel here lack: {', '.join(missing)} (Debian: apt-get install {' '.join(missing)})"
         )
-    place = store.folder(name)
+    place, tree = store.folder(name), store.tree(source.identity)
     place.mkdir(parents=True, exist_ok=True)
     with alone(place):
         before = store.read(name)
-        started = time.monotonic()
-        if before and isinstance(source, Debian) and before.key == _key(source, before.patches):
+        patches = list(users)
+        if before and isinstance(source, Debian) and before.key == _key(source, before.patches, patches):
             return before, False
-        copy = shadow.refresh(source, place, shadow.patches(), say)
-        key = _key(source, copy.patches, copy.digest)
-        if before and before.key == key:
-            return before, False
-        (place / "kernel.json").unlink(missing_ok=True)
-        absent = _configure(copy.tree, place, say)
-        _make(copy.tree, place, jobs, say, stepped)
-        shutil.copy2(place / "build" / "linux", place / "linux.new")
-        (place / "linux.new").replace(place / "linux")
-        release = (place / "build/include/config/kernel.release").read_text(encoding="utf-8").strip()
-        kernel = Kernel(
-            name=name,
-            release=release,
-            source=source.words,
-            key=key,
-            built=datetime.now(UTC).isoformat(timespec="seconds"),
-            seconds=round(time.monotonic() - started, 1),
-            patches=copy.patches,
-            absent=absent,
-        )
-        store.write(kernel)
-        if isinstance(source, Debian):
-            # A package changes only as a whole; a tree changes by file and is recompiled incrementally.
-            for part in ("source", "pristine", "build", "manifest.json"):
-                _drop(place / part)
+        # What an earlier version of tcpassay left in the folder of a kernel.
+        for part in ("source", "pristine", "build", "manifest.json", "linux.new"):
+            store.drop(place / part)
+        kept = tree.is_dir() or bool(patches) or not isinstance(source, Debian)
+        tree.mkdir(parents=True, exist_ok=True)
+        store.uses(name, source.identity)
+        with _ours(tree, say):
+            try:
+                made = _built(source, name, patches, jobs, say, stepped)
+            except (OSError, UserError) as error:
+                if not _disk_is_full(error):
+                    raise
+                # Any file of the tree may be cut off; without the tree there is also space to report and to retry.
+                (place / "kernel.json").unlink(missing_ok=True)
+                store.drop(place / "linux.new")
+                store.drop(tree)
+                raise UserError(
+                    f"the disk became full while kernel `{name}` was built; the tree `{tree}` was removed; "
+                    "make space (2 GB), and build again"
+                ) from None
+            if not kept:
+                # A package changes only as a whole, and without patches it is not built again.
+                store.drop(tree)
+    return made
+
+
+def _built(  # noqa: PLR0913, PLR0917 - as `build`
+    source: Source, name: str, users: list[Patch], jobs: int, say: Say, stepped: Stepped
+) -> tuple[Kernel, bool]:
+    place, tree = store.folder(name), store.tree(source.identity)
+    before = store.read(name)
+    started = time.monotonic()
+    copy = shadow.refresh(source, tree, users, shadow.patches(), say)
+    key = _key(source, copy.patches, users, copy.digest)
+    if before and before.key == key:
+        return before, False
+    (place / "kernel.json").unlink(missing_ok=True)
+    log = place / "build.log"
+    absent = kbuild.configure(copy.tree, tree / "build", log, say)
+    kbuild.make(copy.tree, tree / "build", log, jobs, say, stepped)
+    shutil.copy2(tree / "build" / "linux", place / "linux.new")
+    say("booting")
+    boots.require(place / "linux.new", place / "boot.log")
+    (place / "linux.new").replace(place / "linux")
+    release = (tree / "build/include/config/kernel.release").read_text(encoding="utf-8").strip()
+    kernel = Kernel(
+        name=name,
+        release=release,
+        source=source.words,
+        key=key,
+        built=datetime.now(UTC).isoformat(timespec="seconds"),
+        seconds=round(time.monotonic() - started, 1),
+        patches=copy.patches,
+        absent=absent,
+        series=[patch.name for patch in users],
+    )
+    store.write(kernel)
     return kernel, True
 
 
-def _key(source: Source, applied: list[str], digest: str | None = None) -> str:
+def _key(source: Source, applied: list[str], users: list[Patch], digest: str | None = None) -> str:
     parts = [
         source.words if isinstance(source, Debian) else str(digest),
         CONFIG.read_text(encoding="utf-8"),
         *(f"{patch.name}\n{patch.text}" for patch in shadow.patches()),
         *applied,
         run(["gcc", "--version"]).stdout.partition("\n")[0],
+        *(f"user's\n{patch.name}\n{patch.text}" for patch in users),
     ]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()
 
 
 @contextmanager
@@ -112,95 +137,19 @@ def alone(place: Path) -> Iterator[None]:
         yield
 
 
-def _make_command(tree: Path, place: Path, *arguments: str) -> list[str]:
-    return ["make", "--no-print-directory", "-C", str(tree), "ARCH=um", f"O={place / 'build'}", *arguments]
-
-
-def _environment() -> dict[str, str]:
-    # The same source gives the same image.
-    fixed = {
-        "KBUILD_BUILD_TIMESTAMP": "1970-01-01",
-        "KBUILD_BUILD_USER": "tcpassay",
-        "KBUILD_BUILD_HOST": "tcpassay",
-    }
-    kept = {
-        key: value
-        for key, value in os.environ.items()
-        if not key.startswith(("MAKE", "MFLAGS", "KBUILD", "KCONFIG"))
-    }
-    return kept | fixed | {"LC_ALL": "C", "ARCH": "um"}
-
-
-def _configure(tree: Path, place: Path, say: Say) -> list[str]:
-    say("configuring")
-    (place / "build").mkdir(exist_ok=True)
-    command = _make_command(tree, place, f"KCONFIG_ALLCONFIG={CONFIG}", "allnoconfig")
-    made = subprocess.run(  # noqa: S603
-        command,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        env=_environment(),
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
-    if made.returncode != 0:
-        raise UserError(
-            "the kernel cannot be configured:\n"
-            + _indented((made.stdout + made.stderr).splitlines()[-_MOST_WORDS:])
-        )
-    took = set((place / "build" / ".config").read_text(encoding="utf-8").splitlines())
-    absent = []
-    for line in CONFIG.read_text(encoding="utf-8").splitlines():
-        symbol, equals, value = line.removeprefix("CONFIG_").partition("=")
-        if equals and value != "n" and line not in took:
-            absent.append(symbol)
-    if lacking := NEEDED.intersection(absent):
-        raise UserError(f"this kernel cannot serve: {', '.join(sorted(lacking))} cannot be switched on in it")
-    return absent
-
-
-def _make(tree: Path, place: Path, jobs: int, say: Say, stepped: Stepped) -> None:
-    say("compiling")
-    words: deque[str] = deque(maxlen=400)
-    with (
-        (place / "build.log").open("w", encoding="utf-8") as log,
-        subprocess.Popen(  # noqa: S603
-            _make_command(tree, place, f"-j{jobs}", "linux"),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            errors="replace",
-            env=_environment(),
-            start_new_session=True,
-        ) as process,
-    ):
+@contextmanager
+def _ours(tree: Path, say: Say) -> Iterator[None]:
+    """Locks a tree; waits while another process builds another kernel of the same source."""
+    with tree.with_name(f"{tree.name}.lock").open("w") as lock:
         try:
-            for line in process.stdout or ():
-                log.write(line)
-                words.append(line.rstrip())
-                if step := _STEP.match(line):
-                    stepped(step[2])
-        except BaseException:
-            os.killpg(process.pid, 15)
-            raise
-    if process.returncode != 0:
-        first = next(
-            (at for at, line in enumerate(words) if _ERROR.search(line)), max(0, len(words) - _MOST_WORDS)
-        )
-        said = _indented(list(words)[first : first + _MOST_WORDS])
-        raise UserError(
-            f"the kernel does not compile; all that was said is in {place / 'build.log'}:\n{said}"
-        )
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("waiting for the build of another kernel of this source")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        tree.mkdir(parents=True, exist_ok=True)
+        yield
 
 
-def _indented(lines: list[str]) -> str:
-    return "\n".join(f"    {line}" for line in lines)
-
-
-def _drop(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+def _disk_is_full(error: OSError | UserError) -> bool:
+    full = isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
+    return full or _NO_SPACE.search(str(error)) is not None

@@ -1,6 +1,7 @@
 """The patched copy of a kernel source, updated so that a build recompiles only changed files.
 
-The original of each patched file is kept beside the copy. The patched file is written only if its content changes.
+The original of each patched file is kept beside the copy. The patched file is written only if its content changes. The
+user's patches are applied first, to the source that they were made for; the patches of this package follow.
 """
 
 import hashlib
@@ -12,7 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from tcpassay.errors import UserError
-from tcpassay.kernel.source import Say, Source, Stat, last_line, run
+from tcpassay.kernel import series
+from tcpassay.kernel.series import Patch
+from tcpassay.kernel.source import Say, Source, Stat
+
+WHOLE: Final = ""
+"""The name of the single pseudo file of a source that changes only as a whole."""
 
 # Without the first patch a kernel lacks the older DCTCP receivers, without the last one RED that is served by a link;
 # the other patches only improve speed.
@@ -25,17 +31,8 @@ OPTIONAL: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
-    """One patch file."""
-
-    name: str
-    text: str
-
-    @property
-    def touches(self) -> list[str]:
-        """Paths of the files that the patch changes."""
-        return [line[6:].split("\t")[0] for line in self.text.splitlines() if line.startswith("+++ b/")]
+# Context around the changes of this package differs between versions of Linux.
+_FUZZ: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +52,17 @@ def patches() -> list[Patch]:
     return [Patch(file.stem, file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.patch"))]
 
 
-def refresh(source: Source, folder: Path, wanted: list[Patch], say: Say) -> Copy:
-    """Updates `folder/source` to the patched source. Raises `UserError` if a required patch does not apply."""
+def refresh(source: Source, folder: Path, users: list[Patch], ours: list[Patch], say: Say) -> Copy:
+    """Updates `folder/source` to the source with the patches of the user and of this package.
+
+    Raises `UserError` if a patch of the user or a required patch of this package does not apply. The next update
+    continues from whatever state the copy has then.
+    """
     tree, pristine, manifest = folder / "source", folder / "pristine", folder / "manifest.json"
     before = _read(manifest)
     now = source.files(say)
     changed = [name for name, stat in now.items() if before.get(name) != stat]
+    made = _Created(folder / "created.json")
     if changed:
         # If this process dies now, the next one copies all files again.
         _write(manifest, {name: stat for name, stat in before.items() if name in now and name not in changed})
@@ -68,65 +70,111 @@ def refresh(source: Source, folder: Path, wanted: list[Patch], say: Say) -> Copy
         (tree / name).unlink(missing_ok=True)
         (pristine / name).unlink(missing_ok=True)
     source.copy(changed, tree, say)
-    touched = sorted({name for patch in wanted for name in patch.touches})
-    _keep_pristine(tree, pristine, touched, fresh=set(changed))
-    applied = _patch(tree, pristine, touched, wanted)
+    made.forget(tree if WHOLE in changed else None, now)
+    touched = sorted({name for patch in (*users, *ours) for name in patch.touches})
+    _keep_pristine(tree, pristine, touched, fresh=set(changed), made=made.names)
+    # The copy is complete; whether the patches are applied is decided by comparing contents.
     _write(manifest, now)
-    state = json.dumps([now, [[patch.name, patch.text] for patch in wanted]], sort_keys=True)
-    return Copy(tree, hashlib.sha256(state.encode()).hexdigest(), applied)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        applied = _patch(Path(scratch), pristine, touched, users, ours)
+        _take(
+            Path(scratch), tree, touched, {name for name in touched if not (pristine / name).exists()}, made
+        )
+    state = json.dumps([now, [[patch.name, patch.text] for patch in (*users, *ours)]], sort_keys=True)
+    return Copy(tree, hashlib.sha256(state.encode(errors="surrogateescape")).hexdigest(), applied)
 
 
-def _keep_pristine(tree: Path, pristine: Path, touched: list[str], fresh: set[str]) -> None:
+class _Created:
+    """The files of the copy that patches created, on disk: the source does not have them."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        try:
+            self.names = set(json.loads(file.read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            self.names = set()
+
+    def forget(self, unpacked: Path | None, now: dict[str, Stat]) -> None:
+        """Removes the names that the source has by now; all if the source was `unpacked` anew."""
+        self.put(set() if unpacked else self.names - now.keys())
+
+    def put(self, names: set[str]) -> None:
+        """Stores the names."""
+        self.names = names
+        draft = self._file.with_suffix(".new")
+        draft.write_text(json.dumps(sorted(names)), encoding="utf-8")
+        draft.replace(self._file)
+
+
+def _keep_pristine(tree: Path, pristine: Path, touched: list[str], fresh: set[str], made: set[str]) -> None:
     for name in touched:
         kept = pristine / name
-        # The key "" denotes a source that changes only as a whole.
-        if (name in fresh or "" in fresh or not kept.exists()) and (tree / name).exists():
+        if (
+            (name in fresh or WHOLE in fresh or not kept.exists())
+            and name not in made
+            and (tree / name).exists()
+        ):
             kept.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(tree / name, kept)
+            draft = kept.with_name(f"{kept.name}.new-original")
+            shutil.copy2(tree / name, draft)
+            draft.replace(kept)
+        elif WHOLE in fresh:
+            kept.unlink(missing_ok=True)
     for kept in [file for file in pristine.rglob("*") if file.is_file()]:
         name = str(kept.relative_to(pristine))
         if name not in touched:
-            shutil.copyfile(kept, tree / name)
+            if WHOLE not in fresh:
+                (tree / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(kept, tree / name)
             kept.unlink()
 
 
-def _patch(tree: Path, pristine: Path, touched: list[str], wanted: list[Patch]) -> list[str]:
-    applied = []
-    with tempfile.TemporaryDirectory(dir=tree.parent) as made:
-        scratch = Path(made)
-        for name in touched:
-            (scratch / name).parent.mkdir(parents=True, exist_ok=True)
-            if (pristine / name).exists():
-                shutil.copyfile(pristine / name, scratch / name)
-        for patch in wanted:
-            given = tree.parent / "patch"
-            given.write_text(patch.text, encoding="utf-8")
-            command = [
-                "patch",
-                "-p1",
-                "-f",
-                "-s",
-                "-N",
-                "-r",
-                "-",
-                "--no-backup-if-mismatch",
-                "-d",
-                str(scratch),
-                "-i",
-                str(given),
-            ]
-            tried = run([*command, "--dry-run"])
-            if tried.returncode == 0 and run(command).returncode == 0:
-                applied.append(patch.name)
-            elif patch.name not in OPTIONAL:
-                said = last_line(tried.stdout or tried.stderr)
-                raise UserError(f"patch `{patch.name}` does not apply to this kernel: {said}")
-            given.unlink()
-        for name in touched:
-            new = scratch / name
-            if new.exists() and new.read_bytes() != (tree / name).read_bytes():
-                shutil.copyfile(new, tree / name)
-    return applied
+def _patch(
+    scratch: Path, pristine: Path, touched: list[str], users: list[Patch], ours: list[Patch]
+) -> list[str]:
+    """Applies the patches to copies of the originals in `scratch`; returns the applied ones of this package."""
+    for name in touched:
+        (scratch / name).parent.mkdir(parents=True, exist_ok=True)
+        if (pristine / name).exists():
+            shutil.copy(pristine / name, scratch / name)
+    for patch in users:
+        series.apply(patch, scratch)
+    return [patch.name for patch in ours if _applied(patch, scratch)]
+
+
+def _take(scratch: Path, tree: Path, touched: list[str], absent: set[str], made: _Created) -> None:
+    """Replaces the files of the tree that differ from the patched ones; `absent` are not in the source."""
+    made.put(made.names | absent)
+    for name in touched:
+        new, old = scratch / name, tree / name
+        if not new.exists():
+            old.unlink(missing_ok=True)
+        elif not old.exists() or new.read_bytes() != old.read_bytes():
+            old.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(new, old)
+    for name in made.names - absent:
+        (tree / name).unlink(missing_ok=True)
+    made.put(absent)
+
+
+def _applied(patch: Patch, scratch: Path) -> bool:
+    """Applies a patch of this package. Raises `UserError` if it is required and does not apply."""
+    with tempfile.TemporaryDirectory(dir=scratch.parent) as folder:
+        trial = Path(folder)
+        for name in patch.touches:
+            if (scratch / name).exists():
+                (trial / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(scratch / name, trial / name)
+        try:
+            series.apply(patch, trial, fuzz=_FUZZ)
+        except UserError as error:
+            if patch.name in OPTIONAL:
+                return False
+            raise UserError(f"this kernel cannot run in virtual time: {error}") from None
+        for name in patch.touches:
+            if (trial / name).exists():
+                shutil.copyfile(trial / name, scratch / name)
+    return True
 
 
 def _read(manifest: Path) -> dict[str, Stat]:

@@ -24,11 +24,19 @@ Say = Callable[[str], None]
 UNREAD: Final = ("Documentation/", "drivers/gpu/drm/amd/include/", "tools/testing/")
 
 
+REQUIRED: Final = ("Kconfig", "arch/um/Makefile", "net/ipv4/tcp.c")
+"""Files by which a Linux tree is recognized."""
+
+
 class Source(Protocol):
     """A kernel's source."""
 
     name: str
     """The default name of the kernel."""
+
+    @property
+    def identity(self) -> str:
+        """The name of the folder with the copy of this source, which all kernels of the source share."""
 
     @property
     def words(self) -> str:
@@ -38,7 +46,7 @@ class Source(Protocol):
         """All files that a build may read, by path."""
 
     def copy(self, names: list[str], into: Path, say: Say) -> None:
-        """Copies these files of `files` to a folder, with modes and modification times."""
+        """Copies these files of `files` to a folder, with their modes; they are newer than anything built before."""
 
 
 def read_by_a_build(name: str) -> bool:
@@ -55,6 +63,11 @@ class Debian:
 
     def __post_init__(self) -> None:
         self.name = self.version
+
+    @property
+    def identity(self) -> str:
+        """See `Source`."""
+        return f"debian-{self.version}"
 
     @property
     def words(self) -> str:
@@ -133,17 +146,16 @@ class Tree:
     path: Path
 
     def __post_init__(self) -> None:
-        missing = [
-            name
-            for name in ("Kconfig", "arch/um/Makefile", "net/ipv4/tcp.c")
-            if not (self.path / name).is_file()
-        ]
+        missing = [name for name in REQUIRED if not (self.path / name).is_file()]
         if missing:
             raise UserError(f"`--source {self.path}`: it is not a Linux tree, `{missing[0]}` is not there")
         self.path = self.path.resolve()
-        self.name = (
-            "".join(c if c.isalnum() or c in "._+-" else "-" for c in self.path.name).strip("._+-") or "tree"
-        )
+        self.name = name_of(self.path)
+
+    @property
+    def identity(self) -> str:
+        """See `Source`."""
+        return f"{self.name[:40]}-{hashlib.sha256(str(self.path).encode()).hexdigest()[:12]}"
 
     @property
     def words(self) -> str:
@@ -203,7 +215,13 @@ class Tree:
             target = into / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.unlink(missing_ok=True)
-            shutil.copy2(self.path / name, target, follow_symlinks=False)
+            # Not with the time of the original: make compares it with the time at which the older file was compiled.
+            shutil.copy(self.path / name, target, follow_symlinks=False)
+
+
+def name_of(path: Path) -> str:
+    """The name of a folder as the name of a kernel."""
+    return "".join(c if c.isalnum() or c in "._+-" else "-" for c in path.name).strip("._+-") or "tree"
 
 
 def run(command: list[str], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -216,6 +234,7 @@ def run(command: list[str], cwd: Path | None = None) -> subprocess.CompletedProc
         errors="replace",
         check=False,
         stdin=subprocess.DEVNULL,
+        env=os.environ | {"LC_ALL": "C"},
     )
 
 

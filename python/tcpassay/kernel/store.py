@@ -2,13 +2,17 @@
 
 A kernel is complete if `kernel.json` exists, which is written last. A folder without it is an interrupted build, which
 continues when the same kernel is built again.
+
+The patched copy of a source with its object files is in a folder of its own (`tree`), which all kernels of the same
+source share: building another series of patches recompiles only what differs.
 """
 
+import contextlib
 import json
 import os
 import re
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +39,8 @@ class Kernel:
     patches: list[str]
     absent: list[str]
     """Configuration symbols that this version does not have."""
+    series: list[str] = field(default_factory=list)
+    """Names of the user's patches, in their order."""
 
     @property
     def folder(self) -> Path:
@@ -66,6 +72,18 @@ def folder(name: str) -> Path:
             "and begins with a letter or digit"
         )
     return cache() / "kernels" / name
+
+
+def tree(identity: str) -> Path:
+    """The folder with the copy and the object files of a source, existing or not."""
+    return cache() / "trees" / identity
+
+
+def uses(name: str, identity: str) -> None:
+    """Records that a kernel is built from a tree, so that the tree is removed with the last of its kernels."""
+    link = folder(name) / "tree"
+    link.unlink(missing_ok=True)
+    link.symlink_to(tree(identity))
 
 
 def kernels() -> list[Kernel]:
@@ -105,9 +123,30 @@ def write(kernel: Kernel) -> None:
 
 
 def remove(name: str) -> None:
-    """Removes a kernel, complete or not. Raises `UserError` if there is none."""
+    """Removes a kernel, complete or not, and its tree if no other kernel uses it.
+
+    Raises `UserError` if there is no kernel with this name.
+    """
     place = folder(name)
     if not place.is_dir():
         find(name)
     (place / "kernel.json").unlink(missing_ok=True)
+    built_from = _tree_of(place)
     shutil.rmtree(place)
+    others = {_tree_of(other) for other in place.parent.iterdir() if other.is_dir()}
+    if built_from is not None and built_from not in others:
+        drop(built_from)
+
+
+def drop(path: Path) -> None:
+    """Removes a file or a folder, if it exists."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _tree_of(place: Path) -> Path | None:
+    with contextlib.suppress(OSError):
+        return (place / "tree").readlink()
+    return None

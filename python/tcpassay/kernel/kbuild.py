@@ -1,0 +1,121 @@
+"""Configures and compiles a kernel with its own makefiles, and turns their output into messages."""
+
+import os
+import re
+import signal
+import subprocess
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from tcpassay.errors import UserError
+from tcpassay.kernel.source import Say
+
+CONFIG: Final = Path(__file__).with_name("linux.config")
+# Options that must take effect; others depend on the version.
+NEEDED: Final = {
+    "UML_TIME_TRAVEL_SUPPORT",
+    "STATIC_LINK",
+    "HOSTFS",
+    "NET_NS",
+    "INET",
+    "VETH",
+    "NET_SCHED",
+    "HIGH_RES_TIMERS",
+}
+_ERROR: Final = re.compile(
+    r": (fatal )?error: |^make.*\*\*\*|^(.*/)?ld: |undefined reference|No space left on device"
+)
+_STEP: Final = re.compile(r"^  ([A-Z]\w*) +(?:\[M\] +)?(\S+)")
+_MOST_WORDS: Final = 12
+
+
+def configure(tree: Path, build: Path, log: Path, say: Say) -> list[str]:
+    """Writes `.config`, and returns the symbols that this version does not have.
+
+    Raises `UserError` if the tree cannot be configured, or lacks what the substrate needs.
+    """
+    say("configuring")
+    build.mkdir(exist_ok=True)
+    made = subprocess.run(  # noqa: S603
+        _command(tree, build, f"KCONFIG_ALLCONFIG={CONFIG}", "allnoconfig"),
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env=_environment(),
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    log.write_text(made.stdout + made.stderr, encoding="utf-8")
+    if made.returncode != 0:
+        said = _indented((made.stdout + made.stderr).splitlines()[-_MOST_WORDS:])
+        raise UserError(f"the kernel cannot be configured; the full output is in {log}:\n{said}")
+    took = set((build / ".config").read_text(encoding="utf-8").splitlines())
+    absent = []
+    for line in CONFIG.read_text(encoding="utf-8").splitlines():
+        symbol, equals, value = line.removeprefix("CONFIG_").partition("=")
+        if equals and value != "n" and line not in took:
+            absent.append(symbol)
+    if lacking := NEEDED.intersection(absent):
+        raise UserError(f"this kernel cannot serve: {', '.join(sorted(lacking))} cannot be switched on in it")
+    return absent
+
+
+def make(  # noqa: PLR0913, PLR0917 - where it is built, and who is told
+    tree: Path, build: Path, log: Path, jobs: int, say: Say, stepped: Callable[[str], None]
+) -> None:
+    """Compiles what is not up to date. Raises `UserError` with the first error of the compiler."""
+    say("compiling")
+    words: deque[str] = deque(maxlen=400)
+    with (
+        log.open("w", encoding="utf-8") as written,
+        subprocess.Popen(  # noqa: S603
+            _command(tree, build, f"-j{jobs}", "linux"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            errors="replace",
+            env=_environment(),
+            start_new_session=True,
+        ) as process,
+    ):
+        try:
+            for line in process.stdout or ():
+                written.write(line)
+                words.append(line.rstrip())
+                if step := _STEP.match(line):
+                    stepped(step[2])
+        except BaseException:
+            os.killpg(process.pid, signal.SIGTERM)
+            raise
+    if process.returncode != 0:
+        first = next(
+            (at for at, line in enumerate(words) if _ERROR.search(line)), max(0, len(words) - _MOST_WORDS)
+        )
+        said = _indented(list(words)[first : first + _MOST_WORDS])
+        raise UserError(f"the kernel does not compile; the full output is in {log}:\n{said}")
+
+
+def _command(tree: Path, build: Path, *arguments: str) -> list[str]:
+    return ["make", "--no-print-directory", "-C", str(tree), "ARCH=um", f"O={build}", *arguments]
+
+
+def _environment() -> dict[str, str]:
+    # The same source gives the same image.
+    fixed = {
+        "KBUILD_BUILD_TIMESTAMP": "1970-01-01",
+        "KBUILD_BUILD_USER": "tcpassay",
+        "KBUILD_BUILD_HOST": "tcpassay",
+    }
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("MAKE", "MFLAGS", "KBUILD", "KCONFIG"))
+    }
+    return kept | fixed | {"LC_ALL": "C", "ARCH": "um"}
+
+
+def _indented(lines: list[str]) -> str:
+    return "\n".join(f"    {line}" for line in lines)
