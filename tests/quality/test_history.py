@@ -1,0 +1,79 @@
+"""The real bugs of Linux in tests/quality/history: complete headers, and patches that fit the source of 6.1."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import plans
+from tcpassay.kernel import shadow, store
+from tcpassay.kernel.source import run
+
+sys.path.insert(0, str(plans.REPOSITORY / "tools" / "quality"))
+
+import bugs
+
+ALL = sorted(bugs.DATA.glob("*.patch"))
+STACK = ("net/ipv4/", "net/core/", "net/sched/", "include/net/")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of Debian's 6.1 that a patch touches, with the patches of the project."""
+    name = f"linux-source-{bugs.VERSION}.tar.xz"
+    places = [Path("/usr/src") / name, store.cache() / "downloads" / name]
+    if not (found := [place for place in places if place.is_file()]):
+        pytest.skip(f"the source of Linux {bugs.VERSION} is in neither of {', '.join(map(str, places))}")
+    tree = tmp_path_factory.mktemp("linux")
+    ours = shadow.patches()
+    touched = {name for patch in [*ours, *(bugs.read(file).patch for file in ALL)] for name in patch.touches}
+    members = [f"linux-source-{bugs.VERSION}/{name}" for name in sorted(touched)]
+    unpacked = run(["tar", "-xf", str(found[0]), "-C", str(tree), "--strip-components=1", *members])
+    assert unpacked.returncode == 0, unpacked.stderr
+    for patch in ours:
+        assert applied(tree, patch.text).returncode == 0, patch.name
+    return tree
+
+
+def applied(tree: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    command = ["patch", "-p1", "-f", "-s", "-N", "-r", "-", "--no-backup-if-mismatch", *options]
+    return subprocess.run(command, cwd=tree, input=text, capture_output=True, text=True, check=False)
+
+
+def test_there_are_at_least_twenty_bugs_each_with_another_fixing_commit() -> None:
+    assert len(ALL) >= 20
+    assert len({bugs.read(file).fixed_by for file in ALL}) == len(ALL)
+
+
+@pytest.mark.parametrize("file", ALL, ids=lambda file: file.stem)
+def test_a_header_names_the_fix_its_cause_the_years_the_symptom_and_what_was_verified(file: Path) -> None:
+    bug = bugs.read(file)
+    assert bug.title
+    assert len(bug.symptom) > 40
+
+
+@pytest.mark.parametrize("file", ALL, ids=lambda file: file.stem)
+def test_a_patch_changes_a_few_lines_of_the_stack_only(file: Path) -> None:
+    patch = bugs.read(file).patch
+    changed = [
+        line for line in patch.text.splitlines() if line[:1] in "+-" and line[:3] not in {"+++", "---"}
+    ]
+    assert 1 <= len(changed) <= 45
+    assert all(name.startswith(STACK) for name in patch.touches)
+
+
+@pytest.mark.parametrize("missing", bugs.FIELDS)
+def test_a_header_without_a_field_is_refused_with_the_name_of_the_field(missing: str, tmp_path: Path) -> None:
+    text = ALL[0].read_text(encoding="utf-8")
+    copy = tmp_path / "bug.patch"
+    copy.write_text(text.replace(f"{missing}: ", "Other: ", 1), encoding="utf-8")
+    with pytest.raises(ValueError, match=missing):
+        bugs.read(copy)
+
+
+def test_every_patch_applies_to_the_source_with_the_patches_of_the_project(source: Path) -> None:
+    for file in ALL:
+        ended = applied(source, bugs.read(file).patch.text, "--dry-run", "--fuzz=0")
+        assert ended.returncode == 0, f"{file.name}: {ended.stdout}"
+        assert "offset" not in ended.stdout
