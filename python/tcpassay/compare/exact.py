@@ -5,8 +5,8 @@ On the model and on `kernel` a run is a function of case, seed and version. Any 
 
 from dataclasses import dataclass
 
-from tcpassay.common import words
 from tcpassay.compare.pairing import SUBSTRATE, Pair, Pairing, Run
+from tcpassay.compare.separate import Separation, separate
 
 _REAL_TIME = ("host", "remote")
 
@@ -19,7 +19,9 @@ class Exact:
     different: tuple[tuple[str, int], ...]
     """Case and seed of the second side."""
     common: str
-    """The values that the pairs that differ have in common; empty if none differs."""
+    """The smallest settings that separate them from the identical pairs, in words; empty if none differs."""
+    separation: Separation | None
+    """The same as data; `None` if no pair differs."""
     expected: bool
     """Whether differences are expected, because a parameter distinguishes the two sides."""
 
@@ -39,15 +41,14 @@ def exact(pairing: Pairing, equal: dict[tuple[str, int], bool]) -> Exact | None:
     same = [_identical(two, equal) for two in pairing.pairs]
     different = [two.b for two, alike in zip(pairing.pairs, same, strict=True) if not alike]
     names = set(pairing.compared)
-    values = {id(run): _varied(run, names) for two in pairing.pairs for run in (two.b,)}
-    everything = [values[id(two.b)] for two in pairing.pairs]
-    common = words([values[id(run)] for run in different], everything) if different else ""
-    if different and len(different) == len(everything):
-        common = "all pairs differ"
+    apart = [_varied(run, names) for run in different]
+    others = [_varied(two.b, names) for two, alike in zip(pairing.pairs, same, strict=True) if alike]
+    separation = separate(apart, others) if different else None
     return Exact(
         len(same) - len(different),
         tuple((str(run["case"]), int(run["seed"])) for run in different),
-        common,
+        separation.text if separation else "",
+        separation,
         any(not _kernels(name, values) for name, values in pairing.compared.items()),
     )
 

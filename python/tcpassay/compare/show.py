@@ -72,7 +72,7 @@ def _exact(exact: Exact, console: Console) -> None:
     console.print(f"   {exact.identical} identical, {len(exact.different)} different", highlight=False)
     if not exact.different:
         return
-    console.print(f"   what the different ones share: {escape(exact.common)}", highlight=False)
+    console.print(f"   the different ones: {escape(exact.common)}", highlight=False)
     listed = [f"{case} (seed {seed})" for case, seed in exact.different[:_MOST]]
     more = f" and {len(exact.different) - _MOST} more" if len(exact.different) > _MOST else ""
     console.print(f"   different: {escape(', '.join(listed))}{more}", highlight=False)
