@@ -18,6 +18,7 @@ from tcpassay.cli import (
     isolate,
     kernel,
     limiter,
+    pairs,
     plan,
     recording,
     report,
@@ -122,6 +123,7 @@ plan.add(app)
 run.add(app)
 results.add(app)
 isolate.add(app)
+pairs.add(app)
 explain.add(app)
 script.add(app)
 app.add_typer(kernel.app)

@@ -1,0 +1,54 @@
+"""The command `pairs`. As in `cli/__init__.py`, it contains no rules."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tcpassay import terminal
+from tcpassay.cli.options import JsonOption
+
+FAILED = 1
+
+
+def pairs(
+    folder: Annotated[Path, typer.Argument(help="Results of a plan.", metavar="DIR")],
+    make: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Run partners of so many cases on the model: half the delay, no loss, four times the buffer.",
+            metavar="N",
+        ),
+    ] = 0,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=100, help="Seeds of each partner that is made.", metavar="N")
+    ] = 3,
+    json_: JsonOption = False,
+) -> None:
+    """Compare runs that differ in one setting of which the effect is known: delay, loss, buffer, substrate.
+
+    A shorter delay, no loss or a larger buffer must not lower goodput by a quarter unless a counter of the run explains
+    it, and a case must come to about the same on the model and on a kernel.
+
+    Exit code 1: a pair has no explanation.
+    """
+    from tcpassay.pairs import among, made  # noqa: PLC0415 - polars is most of the start-up time
+    from tcpassay.pairs.show import show  # noqa: PLC0415 - likewise
+    from tcpassay.results import load  # noqa: PLC0415 - likewise
+
+    results = load(folder)
+    verdicts = among(results)
+    with terminal.console(stderr=True).status("Running partners"):
+        verdicts += list(made(results, make, seeds))
+    if json_:
+        terminal.print_json([one.as_json() for one in verdicts])
+    else:
+        show(verdicts, terminal.console())
+    if any(one.unexplained for one in verdicts):
+        raise typer.Exit(FAILED)
+
+
+def add(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(pairs)

@@ -1,0 +1,147 @@
+"""Finds pairs among the runs of a result folder, and makes partners of runs on the model."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from tcpassay import _native
+from tcpassay.errors import Place, UserError
+from tcpassay.judge.finding import Finding, Severity
+from tcpassay.pairs.relation import RELATIONS, Relation
+from tcpassay.pairs.verdict import Pair, Verdict, judged
+from tcpassay.results import Results
+
+_COLLECT: Final = {"series": None, "warmup": "0s", "deliveries": False, "events": False, "packets": False}
+Run = Mapping[str, Any]
+
+
+def _done(results: Results) -> list[Run]:
+    runs: list[Run] = [
+        run
+        for run in results.runs
+        if run.get("outcome") == "done"
+        and run.get("metrics")
+        and run.get("triples")
+        and not run.get("script")
+    ]
+    if not runs:
+        raise UserError("no run in this folder has settings and metrics to compare", Place(results.folder))
+    return runs
+
+
+def _key(triples: Mapping[str, Any], without: str) -> str:
+    return json.dumps({path: value for path, value in triples.items() if path != without}, sort_keys=True)
+
+
+def among(results: Results) -> list[Verdict]:
+    """Pairs of runs in the folder that differ in one setting of `RELATIONS`, or in their substrate alone."""
+    runs = _done(results)
+    found = list(_findings(results.found))
+    pairs: list[Pair] = []
+    for relation in RELATIONS:
+        pairs += _related(runs, relation)
+    pairs += _substrates(runs, found)
+    return [verdict for pair in pairs if (verdict := judged(pair)) is not None]
+
+
+def _related(runs: list[Run], relation: Relation) -> Iterator[Pair]:
+    groups: dict[str, dict[str, dict[int, Run]]] = defaultdict(lambda: defaultdict(dict))
+    for run in runs:
+        key = _key(run["triples"], relation.path) + str(run.get("substrate"))
+        groups[key][str(run["case"])][int(run["seed"])] = run
+    for group in groups.values():
+        for case, own in group.items():
+            value = next(iter(own.values()))["triples"].get(relation.path, relation.default)
+            for partner, others in group.items():
+                other = next(iter(others.values()))["triples"].get(relation.path, relation.default)
+                seeds = tuple(sorted(own.keys() & others.keys()))
+                if seeds and relation.easier(value, other):
+                    first, second = (tuple(some[seed]["metrics"] for seed in seeds) for some in (own, others))
+                    yield Pair(
+                        relation.path,
+                        str(value),
+                        str(other),
+                        relation.why,
+                        case,
+                        partner,
+                        seeds,
+                        first,
+                        second,
+                    )
+
+
+def _findings(found: Iterable[Finding]) -> Iterator[tuple[str, int, str]]:
+    for one in found:
+        if one.severity is not Severity.NOTE and one.seed is not None:
+            yield one.case, one.seed, one.oracle
+
+
+def _substrates(runs: list[Run], found: list[tuple[str, int, str]]) -> Iterator[Pair]:
+    groups: dict[tuple[str, int], list[Run]] = defaultdict(list)
+    for run in runs:
+        groups[_key(run["triples"], ""), int(run["seed"])].append(run)
+    for (_, seed), group in groups.items():
+        model = [run for run in group if run.get("substrate", "model") == "model"]
+        for run in group if model else []:
+            if run is model[0] or run.get("substrate", "model") == "model":
+                continue
+            oracles = tuple(
+                tuple(
+                    sorted({oracle for case, one, oracle in found if (case, one) == (str(of["case"]), seed)})
+                )
+                for of in (model[0], run)
+            )
+            yield Pair(
+                "substrate",
+                "model",
+                str(run["substrate"]),
+                "the same case comes to about the same on the model and on a kernel",
+                str(model[0]["case"]),
+                str(run["case"]),
+                (seed,),
+                (model[0]["metrics"],),
+                (run["metrics"],),
+                (oracles[0], oracles[1]),
+            )
+
+
+def made(results: Results, most: int, seeds: int) -> Iterator[Verdict]:
+    """Verdicts over partners that are made: for each run of the model, each relation that has an easier value.
+
+    At most `most` cases, in the order of the folder, with `seeds` seeds each where a run draws random numbers.
+    """
+    base = str(results.folder)
+    seen: set[str] = set()
+    for run in _done(results):
+        if run.get("substrate", "model") != "model" or run["case"] in seen:
+            continue
+        if len(seen) == most:
+            return
+        seen.add(str(run["case"]))
+        for relation in RELATIONS:
+            pair = _made(run, relation, base, seeds)
+            if pair and (verdict := judged(pair)):
+                yield verdict
+
+
+def _made(run: Run, relation: Relation, base: str, seeds: int) -> Pair | None:
+    """The run with an easier value; `None` where there is none, or the data plane refuses it."""
+    triples = dict(run["triples"])
+    value = triples.get(relation.path, relation.default)
+    amount = relation.amount(value)
+    if amount is None or amount <= 0:
+        return None
+    other = triples | {relation.path: relation.partner(amount)}
+    numbers = tuple(range(int(run["seed"]), int(run["seed"]) + seeds))
+    try:
+        both = [
+            tuple(_native.run_held(one, seed, base, _COLLECT).metrics for seed in numbers)
+            for one in (triples, other)
+        ]
+    except _native.CaseError:
+        return None
+    after = str(other[relation.path])
+    return Pair(
+        relation.path, str(value), after, relation.why, str(run["case"]), "", numbers, both[0], both[1]
+    )
