@@ -19,7 +19,7 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.to
 PROFILED := sh tools/pgo.sh use
 IF_POSSIBLE := @! sh tools/pgo.sh possible || $(MAKE) --no-print-directory pgo
 
-.PHONY: help quick setup pgo agent wheel kernel demo fidelity figures test test-rust test-python torture check lint format bench bench-host gate quality fuzz clean
+.PHONY: help quick setup pgo agent wheel kernel demo fidelity figures test test-rust test-python torture check lint format bench bench-host gate quality history fuzz clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -94,6 +94,9 @@ test: test-rust test-python ## Every test, Rust and Python
 quality: setup ## Planted faults: a build with all of them, and which of them the shipped plan finds (tests/quality/model)
 	$(BIN)/python tools/quality/plant.py --out $(OUT)/quality
 	$(BIN)/python tools/quality/run.py --build $(OUT)/quality
+
+history: setup agent ## Old bugs of Linux put back into 6.1: which of them the shipped plan finds (an hour of CPU; needs flex, bison, bc)
+	$(BIN)/python tools/quality/history.py --out $(abspath $(OUT))/history --jobs $(JOBS)
 
 gate: ## Instructions per packet-hop against bench/instructions.json (needs valgrind; says so without it)
 	python3 tools/instr_gate.py

@@ -37,6 +37,7 @@ def ready(name: str) -> Path:
 LONG = {
     "fidelity": "its result is a table that `make fidelity` renews (docs/fidelity.md)",
     "find-dctcp-bug": "minutes of CPU on a kernel; tests/isolate and tests/kernel run parts of it",
+    "kernel-coverage": "a minute of CPU on a kernel; `make history` runs it (docs/quality-history.md)",
     "demo-kernel": "over three minutes of CPU; docs/kernel.md has its result, and rate-limiter-kernel its core",
 }
 

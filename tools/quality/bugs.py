@@ -1,26 +1,24 @@
 """The real bugs of Linux's TCP in tests/quality/history: their headers, and kernels into which they are put back.
 
-The kernels are built in a folder of their own: one source tree and one object tree, in which a bug changes one or two
-files, and a store with one image for each bug.
+The patches apply to the source of Debian's 6.1, before those of tcpassay.
 """
 
-import json
 import os
 import re
-import shutil
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tcpassay.kernel import build as kernel_build
-from tcpassay.kernel import shadow, store
-from tcpassay.kernel.shadow import Patch
-from tcpassay.kernel.source import Debian
+from tcpassay.kernel import store
+from tcpassay.kernel.series import Patch
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "quality" / "history"
 VERSION = "6.1"
 PLAIN = "plain"
 """The name of the kernel without a bug."""
+TCPASSAY = [sys.executable, "-m", "tcpassay"]
 FIELDS = ("Fixed-by", "Introduced-by", "Lived", "Verified", "Symptom")
 _HASH = re.compile(r"[0-9a-f]{12} \S")
 _YEARS = re.compile(r"(before )?(19|20)\d\d(-20\d\d)?")
@@ -68,22 +66,26 @@ def read(file: Path) -> Bug:
 
 
 def bugs(only: list[str] | None = None) -> list[Bug]:
-    """All bugs by name, or those with these names."""
-    found = [read(file) for file in sorted(DATA.glob("*.patch"))]
-    if unknown := set(only or []) - {bug.id for bug in found}:
-        raise ValueError(f"there is no bug `{min(unknown)}` in {DATA}")
-    return [bug for bug in found if not only or bug.id in only]
+    """All bugs by name, or those with these names, in their order. Raises `ValueError` for an unknown name."""
+    known = {file.stem: file for file in sorted(DATA.glob("*.patch"))}
+    if unknown := [name for name in only or [] if name not in known]:
+        raise ValueError(f"there is no bug `{unknown[0]}` in {DATA}")
+    return [read(known[name]) for name in only or known]
 
 
 class Kernels:
-    """The kernels of a folder: `tree` is built incrementally, `cache` is the store of images."""
+    """Kernels in a store of their own, built in one object tree: a bug changes one or two files."""
 
     def __init__(self, folder: Path, jobs: int) -> None:
-        self.tree = folder / "tree"
         self.cache = folder / "cache"
         self.jobs = jobs
-        self.source = Debian(VERSION, store.cache() / "downloads")
-        self.tree.mkdir(parents=True, exist_ok=True)
+        self.cache.mkdir(parents=True, exist_ok=True)
+        downloads = store.cache() / "downloads"
+        downloads.mkdir(parents=True, exist_ok=True)
+        if not (self.cache / "downloads").exists():
+            (self.cache / "downloads").symlink_to(downloads)
+        # The tree of a package is kept between builds if it is there before.
+        (self.cache / "trees" / f"debian-{VERSION}").mkdir(parents=True, exist_ok=True)
 
     def environment(self) -> dict[str, str]:
         """The environment of commands that use these kernels."""
@@ -92,31 +94,15 @@ class Kernels:
     def image(self, bug: Bug | None) -> str:
         """Builds the kernel with a bug, or the plain one, unless it is there. Returns its name in the store."""
         name = bug.id if bug else PLAIN
-        place = self.cache / "kernels" / name
-        state = place / "patch"
-        text = bug.patch.text if bug else ""
-        if (place / "kernel.json").is_file() and state.read_text(encoding="utf-8") == text:
-            return name
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir(parents=True)
-        wanted = shadow.patches() + ([bug.patch] if bug else [])
-        with kernel_build.alone(self.tree):
-            copy = shadow.refresh(self.source, self.tree, wanted, say=lambda _: None)
-            if not (self.tree / "build" / ".config").is_file():
-                kernel_build._configure(copy.tree, self.tree, lambda _: None)  # noqa: SLF001 - see `make`
-            kernel_build._make(copy.tree, self.tree, self.jobs, lambda _: None, lambda _: None)
-            shutil.copy2(self.tree / "build" / "linux", place / "linux")
-        state.write_text(text, encoding="utf-8")
-        release = (self.tree / "build/include/config/kernel.release").read_text(encoding="utf-8").strip()
-        described = {
-            "name": name,
-            "release": release,
-            "source": self.source.words,
-            "key": copy.digest,
-            "built": "",
-            "seconds": 0.0,
-            "patches": copy.patches,
-            "absent": [],
-        }
-        (place / "kernel.json").write_text(json.dumps(described), encoding="utf-8")
+        patch = ["--patch", str(DATA / f"{bug.id}.patch")] if bug else []
+        command = [*TCPASSAY, "kernel", "build", "--debian", VERSION, "--name", name, *patch]
+        ended = subprocess.run(  # noqa: S603
+            [*command, "--jobs", str(self.jobs)],
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if ended.returncode:
+            sys.exit(f"error: {' '.join(command)}\n{ended.stdout}{ended.stderr}")
         return name

@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from findings import known_as
+
 ROOT = Path(__file__).resolve().parents[2]
 COLLECT = {"series": None, "warmup": "0s", "deliveries": False, "events": True, "packets": False}
 STRATEGIES = {
@@ -43,7 +45,7 @@ def found(settings: dict[str, Any], seed: int, base: str) -> set[tuple[str, str]
         return {("failed run", "panic")}
     recording = Recording.of(Path(base), json.loads(run.index()))
     findings = judge_recording(recording, log=Held(run))
-    return {(one.oracle, one.title.rpartition(": ")[2]) for one in findings if one.severity != "note"}
+    return {known_as(one.oracle, one.title) for one in findings if one.severity != "note"}
 
 
 def table(rows: dict[str, dict[str, Any]], strategies: list[str]) -> str:

@@ -1,0 +1,216 @@
+"""Puts old bugs of Linux's TCP back into a kernel, and tells which of them a shipped plan finds: `make history`.
+
+    python tools/quality/history.py                    # every bug: build, run, isolate; then docs/quality-history.md
+    python tools/quality/history.py --only cwnd-of-zero --no-isolation
+
+A case finds a bug when an oracle reports an error or a warning in it that it does not report on the same kernel
+without the bug, or when only the run with the bug fails. A case whose recording has the same bytes on both kernels did
+not reach the bug. What is finished is kept in the folder `--out`, so that an interrupted run goes on.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from bugs import DATA, ROOT, TCPASSAY, Bug, Kernels, bugs
+from findings import known_as
+
+from tcpassay.results import Results, load
+
+PLAN = ROOT / "plans" / "kernel-coverage.toml"
+DOCS = ROOT / "docs" / "quality-history.md"
+NOTES = DATA / "notes.toml"
+"""Of bugs that are not found: what would be needed."""
+Found = Counter[tuple[str, str]]
+"""How many flows of a case have a finding, by oracle and title."""
+
+
+def run(kernels: Kernels, kernel: str, plan: Path, out: Path) -> Path:
+    """Runs the plan on a kernel of the store, or goes on with it, and returns the folder of results."""
+    folder = out / "results" / kernel
+    own = out / f"{kernel}.toml"
+    text = f'name = "{kernel}"\nextends = "{plan.resolve()}"\nsubstrates = ["kernel:{kernel}"]\n'
+    own.write_text(text + 'keep.recordings = "all"\n')
+    resumed = (
+        ["--resume", str(folder)]
+        if (folder / "journal.sqlite").exists()
+        else [str(own), "--out", str(folder)]
+    )
+    command = [*TCPASSAY, "run", *resumed, "--jobs", str(kernels.jobs)]
+    ended = subprocess.run(  # noqa: S603
+        command, env=kernels.environment(), capture_output=True, text=True, check=False
+    )
+    if ended.returncode not in (0, 1):
+        sys.exit(f"error: {' '.join(command)}\n{ended.stdout[-2000:]}{ended.stderr[-2000:]}")
+    return folder
+
+
+def cases(results: Results) -> dict[str, dict[str, Any]]:
+    """Each run by what its case varies: outcome, checksum of its recording, findings by oracle and title, CPU time."""
+    found: dict[str, Found] = {}
+    for case, oracle, severity, title in results.findings.select(
+        "case", "oracle", "severity", "title"
+    ).iter_rows():
+        if severity != "note":
+            found.setdefault(case, Counter())[known_as(oracle, title)] += 1
+    return {
+        json.dumps(run["varied"], sort_keys=True): {
+            "case": run["case"],
+            "outcome": run["outcome"],
+            "digest": run.get("digest"),
+            "cpu_s": run.get("cpu_s") or 0.0,
+            "found": found.get(run["case"], Counter()),
+        }
+        for run in results.runs
+    }
+
+
+def compared(plain: dict[str, dict[str, Any]], faulty: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """What the faulty kernel shows that the plain one does not: by oracle, in how many cases, and in which first."""
+    by: Counter[str] = Counter()
+    first: dict[str, str] = {}
+    differ = 0
+    for key, one in faulty.items():
+        other = plain[key]
+        differ += one["digest"] != other["digest"] or one["outcome"] != other["outcome"]
+        new = {oracle: title for oracle, title in one["found"] if (oracle, title) not in other["found"]}
+        if one["outcome"] != "done" and other["outcome"] == "done":
+            new["outcome"] = one["outcome"]
+        for oracle, title in new.items():
+            by[f"{oracle}: {title}"] += 1
+            first.setdefault(f"{oracle}: {title}", f"{one['case']}-1/{oracle}")
+    cases_found = sum(
+        any(key not in plain[name]["found"] for key in one["found"])
+        or (one["outcome"] != "done" and plain[name]["outcome"] == "done")
+        for name, one in faulty.items()
+    )
+    return {
+        "cases": len(faulty),
+        "differ": differ,
+        "found": cases_found,
+        "by": dict(by.most_common()),
+        "first": first,
+    }
+
+
+def isolated(kernels: Kernels, folder: Path, row: dict[str, Any], budget: str) -> dict[str, Any]:
+    """The cause of what the commonest oracle found in the first case, as `tcpassay isolate` tells it."""
+    chosen = next((row["first"][one] for one in row["by"] if not one.startswith("outcome: ")), None)
+    if chosen is None:
+        return {}
+    command = [*TCPASSAY, "isolate", str(folder), chosen, "--seeds", "1", "--budget", budget, "--json"]
+    ended = subprocess.run(  # noqa: S603
+        command, env=kernels.environment(), capture_output=True, text=True, check=False
+    )
+    try:
+        told = json.loads(ended.stdout)
+    except ValueError:
+        told = {}
+    return {"finding": chosen, "exit": ended.returncode, "told": told, "error": ended.stderr[-300:]}
+
+
+def looked_at(
+    kernels: Kernels, bug: Bug, plain: dict[str, dict[str, Any]], given: argparse.Namespace
+) -> dict[str, Any]:
+    """Builds, runs, compares and isolates one bug, or reads what was done before."""
+    file: Path = given.out / f"{bug.id}.json"
+    row: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    if row.get("patch") != bug.patch.text:
+        row = {"patch": bug.patch.text}
+    if "cases" not in row:
+        started = time.monotonic()
+        name = kernels.image(bug)
+        row["build_s"] = round(time.monotonic() - started, 1)
+        faulty = cases(load(run(kernels, name, given.plan, given.out)))
+        row |= compared(plain, faulty) | {"cpu_s": round(sum(one["cpu_s"] for one in faulty.values()), 1)}
+        file.write_text(json.dumps(row, indent=1))
+    if row["found"] and "isolation" not in row and not given.no_isolation:
+        row["isolation"] = isolated(kernels, given.out / "results" / bug.id, row, given.budget)
+        file.write_text(json.dumps(row, indent=1))
+    return row
+
+
+def cause(row: dict[str, Any]) -> str:
+    """What the isolation says of the first finding, in a cell of the table."""
+    isolation = row.get("isolation") or {}
+    told = next(iter(isolation.get("told", {}).get("causes", [])), None)
+    if not told:
+        return "-"
+    whole = "" if told["complete"] else "at most: "
+    return whole + ", ".join(f"`{one['entity']}/{one['parameter']}={one['value']}`" for one in told["cause"])
+
+
+def table(rows: dict[str, dict[str, Any]], plain: dict[str, dict[str, Any]]) -> str:
+    """`docs/quality-history.md`."""
+    needed = tomllib.loads(NOTES.read_text(encoding="utf-8"))
+    caught = [name for name, row in rows.items() if row["found"]]
+    reached = sum(row["differ"] > 0 for row in rows.values())
+    seconds = sum(row["cpu_s"] for row in rows.values())
+    clean = Counter(f"{oracle}: {title}" for one in plain.values() for oracle, title in one["found"])
+    lines = [
+        "# Old bugs of Linux",
+        "",
+        "Generated by `tools/quality/history.py` (`make history`). Each row is a bug of Linux's TCP that was put",
+        "back into 6.1 (tests/quality/history has the patches and their fixing commits). The same cases of",
+        "`plans/kernel-coverage.toml` ran on the kernel with the bug and on 6.1 without it. A bug is found in a case",
+        "if an oracle reports an error or a warning that it does not report without the bug, or if only the run with",
+        "the bug fails. *Differ* counts cases whose recording has other bytes than without the bug; where none",
+        "differs, the plan did not reach the bug. No oracle and no case was written for one of the bugs.",
+        "",
+        f"* Found: {len(caught)} of {len(rows)}. Reached: {reached}.",
+        f"* {len(plain)} cases a kernel; {seconds / max(len(rows), 1):.0f} CPU s a kernel for the runs.",
+        "* On 6.1 without a bug the same cases have: "
+        + (", ".join(f"{text} ({count})" for text, count in clean.most_common()) or "no findings")
+        + ".",
+        "",
+        "| bug | fixed by | lived | found | differ | by (cases) | cause | what would be needed |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for bug in bugs():
+        if bug.id not in rows:
+            lines.append(f"| `{bug.id}` | {bug.fixed_by} | {bug.lived} | not run | | | | |")
+            continue
+        row = rows[bug.id]
+        by = "; ".join(f"{text} ({count})" for text, count in list(row["by"].items())[:2]) or "-"
+        what = "" if row["found"] else needed.get(bug.id, "")
+        cells = [
+            f"`{bug.id}`", bug.fixed_by, bug.lived, f"{row['found']} of {row['cases']}" if row["found"] else "no",
+            str(row["differ"]), by, cause(row), what,
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--plan", type=Path, default=PLAN)
+    parser.add_argument("--only", nargs="+", help="names of bugs")
+    parser.add_argument("--out", type=Path, default=ROOT / "out" / "history")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--budget", default="60", help="runs of each isolation, or its time")
+    parser.add_argument("--no-isolation", action="store_true")
+    given = parser.parse_args()
+    given.out = given.out.resolve()
+    kernels = Kernels(given.out, given.jobs)
+    plain = cases(load(run(kernels, kernels.image(None), given.plan, given.out)))
+    print(f"plain: {len(plain)} cases, {sum(one['cpu_s'] for one in plain.values()):.0f} CPU s", flush=True)
+    rows: dict[str, dict[str, Any]] = {}
+    for bug in bugs(given.only):
+        row = rows[bug.id] = looked_at(kernels, bug, plain, given)
+        print(
+            f"{bug.id}: {row['found']} of {row['cases']} cases, {row['differ']} differ, {row['by']}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
