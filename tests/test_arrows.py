@@ -28,8 +28,8 @@ ARROWS = {
     "python": {"case", "sim", "script", "tcp", "judge", "measure", "units"},
 }
 
-# What the Rust crates declare, generated for Python: every module may use it.
-DECLARED = {"interface", "reasons"}
+# What the Rust crates declare, generated for Python, and the forms of messages and results: every module may use them.
+DECLARED = {"interface", "reasons", "messages", "finding", "result_format", "recording_format"}
 
 # Libraries that bring in a clock, threads, the network or unordered maps have no place below the run.
 PURE = {"arrayvec", "libm", "rand_core", "rand_distr", "rand_xoshiro", "thiserror", "etherparse"}

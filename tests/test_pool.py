@@ -1,6 +1,7 @@
 """The pool of worker processes."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -8,20 +9,23 @@ import sys
 import time
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tcpassay.messages import Answer, CaseRequest
 from tcpassay.run import pool
 from tcpassay.run.pool import Limits, Pool
 
 LIMITS = Limits()
 
-# A worker that runs no case: what it does is in the request's name.
+# A worker that runs no case: what it does is the substrate of the request, what it says the message of the answer.
 FAKE = """
-import os, signal, sys, time
+import json, os, signal, sys, time
 from tcpassay.run import message
+from tcpassay.messages import Answer
 for request in message.receive(sys.stdin.buffer):
-    do = request["do"]
+    do = request.substrate
     if do == "die":
         print("last words", file=sys.stderr, flush=True)
         os.kill(os.getpid(), signal.SIGSEGV)
@@ -29,12 +33,13 @@ for request in message.receive(sys.stdin.buffer):
         sys.exit(3)
     if do == "wait":
         time.sleep(3600)
-    answer = {"did": do, "pid": os.getpid(), "tunables": os.environ.get("GLIBC_TUNABLES")}
+    said = {"did": do, "pid": os.getpid(), "tunables": os.environ.get("GLIBC_TUNABLES")}
     if do == "fill":
         kept = [bytes(100_000) for _ in range(200)]
         _, *maps = open("/proc/self/smaps").read().split("[heap]")
-        answer["flags"] = [flag for one in maps for flag in one.partition("VmFlags:")[2].splitlines()[0].split()]
-    sys.stdout.buffer.write(message.pack(answer))
+        said["flags"] = [flag for one in maps for flag in one.partition("VmFlags:")[2].splitlines()[0].split()]
+    answer = Answer("done", json.dumps(said))
+    sys.stdout.buffer.write(message.pack(message.Reply(answer, os.fstat(2).st_size)))
     sys.stdout.flush()
 """
 # A worker that ends at once, and says what those that it starts would see.
@@ -71,33 +76,42 @@ def fake_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "WORKER", ["-c", FAKE])
 
 
-def run(*what: str, jobs: int = 2) -> list[dict[str, object]]:
-    answers = dict(chain.from_iterable(Pool(jobs, LIMITS).run([{"do": do} for do in what])))
+def request(do: str) -> CaseRequest:
+    return CaseRequest(substrate=do, collect={})
+
+
+def said(answer: Answer) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(answer.message) if answer.outcome == "done" else {}
+    return made
+
+
+def run(*what: str, jobs: int = 2) -> list[Answer]:
+    answers = dict(chain.from_iterable(Pool(jobs, LIMITS).run(map(request, what))))
     assert sorted(answers) == list(range(len(what)))
     return [answers[index] for index in range(len(what))]
 
 
 def test_every_request_is_answered_once_by_no_more_processes_than_jobs() -> None:
-    answers = run(*(f"case {n}" for n in range(50)), jobs=3)
+    answers = [said(answer) for answer in run(*(f"case {n}" for n in range(50)), jobs=3)]
     assert [answer["did"] for answer in answers] == [f"case {n}" for n in range(50)]
     assert len({answer["pid"] for answer in answers}) <= 3
 
 
 def test_a_worker_that_dies_costs_its_own_case_and_no_other() -> None:
     answers = run("a", "die", "b", "die", "c", "d")
-    assert [answer.get("did") for answer in answers] == ["a", None, "b", None, "c", "d"]
-    assert answers[1]["outcome"] == "crashed"
-    assert "signal SIGSEGV" in str(answers[1]["message"])
-    assert "last words" in str(answers[1]["message"])
+    assert [said(answer).get("did") for answer in answers] == ["a", None, "b", None, "c", "d"]
+    assert answers[1].outcome == "crashed"
+    assert "signal SIGSEGV" in answers[1].message
+    assert "last words" in answers[1].message
 
 
 def test_a_worker_has_huge_pages_unless_the_user_sets_glibc_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
-    assert run("a", jobs=1)[0]["tunables"] == HUGE
+    assert said(run("a", jobs=1)[0])["tunables"] == HUGE
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0")
-    assert run("a", jobs=1)[0]["tunables"] == "glibc.malloc.tcache_count=0"
+    assert said(run("a", jobs=1)[0])["tunables"] == "glibc.malloc.tcache_count=0"
 
 
 def test_the_memory_of_a_worker_is_advised_to_be_of_huge_pages(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +122,7 @@ def test_the_memory_of_a_worker_is_advised_to_be_of_huge_pages(monkeypatch: pyte
     enabled = Path("/sys/kernel/mm/transparent_hugepage/enabled")
     if not enabled.exists() or "[madvise]" not in enabled.read_text(encoding="ascii"):
         pytest.skip("this kernel gives huge pages to everybody or to nobody")
-    flags = run("fill", jobs=1)[0]["flags"]
+    flags = said(run("fill", jobs=1)[0])["flags"]
     assert isinstance(flags, list)
     assert "hg" in flags
 
@@ -124,7 +138,7 @@ def test_a_run_has_the_same_recording_with_huge_pages_and_without() -> None:
 
 def test_a_worker_that_leaves_early_is_told_with_its_exit_code() -> None:
     (answer,) = run("leave", jobs=1)
-    assert (answer["outcome"], answer["message"]) == (
+    assert (answer.outcome, answer.message) == (
         "crashed",
         "the process running it ended with exit code 3",
     )
@@ -136,8 +150,8 @@ def test_no_request_is_no_process() -> None:
 
 def test_closing_the_run_ends_the_processes_at_once() -> None:
     started = time.monotonic()
-    with contextlib.closing(Pool(2, LIMITS).run([{"do": "a"}, {"do": "wait"}])) as answers:
+    with contextlib.closing(Pool(2, LIMITS).run([request("a"), request("wait")])) as answers:
         ((_, answer),) = next(answers)
     assert time.monotonic() - started < 600
     with pytest.raises(ProcessLookupError):
-        os.kill(int(answer["pid"]), signal.SIGCONT)
+        os.kill(int(said(answer)["pid"]), signal.SIGCONT)

@@ -58,9 +58,9 @@ def ours(folder: str, triples: dict[str, object], metric: str, *, taps: bool, co
         triples=triples, seed=1, base=folder, collect=collect, folder=f"{folder}/run", quiet_s=0, bare=bare
     )
     shutil.rmtree(f"{folder}/run", ignore_errors=True)
-    if answer["outcome"] != "done":
-        sys.exit(f"{answer['outcome']}: {answer['message']}")
-    return float(answer["metrics"][metric])
+    if answer.outcome != "done":
+        sys.exit(f"{answer.outcome}: {answer.message}")
+    return float(answer.metrics[metric] or 0)
 
 
 def iperf3() -> float:

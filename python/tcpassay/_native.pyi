@@ -81,7 +81,7 @@ def run_held(
     triples: Mapping[str, bool | float | str],
     seed: int,
     base: str,
-    collect: Mapping[str, str | bool | None],
+    collect: Mapping[str, object],
 ) -> Ran:
     """Runs a case and keeps its recording in memory."""
 
@@ -89,7 +89,7 @@ def run_case(
     triples: Mapping[str, bool | float | str],
     seed: int,
     base: str,
-    collect: Mapping[str, str | bool | None],
+    collect: Mapping[str, object],
     folder: str,
 ) -> str:
     """Runs a case and writes its recording to `folder`, whole or not at all.

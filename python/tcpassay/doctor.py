@@ -12,12 +12,13 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from tcpassay import _native
 from tcpassay._native import __version__
 from tcpassay.errors import UserError
 from tcpassay.kernel import build, store
+from tcpassay.messages import Collect, Triples
 from tcpassay.substrate import kernel as guest
 from tcpassay.substrate.agent import agent_program, check_case, how_to_get_agent
 
@@ -84,7 +85,13 @@ def diagnose() -> list[Diagnosis]:
 def model() -> list[Check]:
     """Runs a case of a few milliseconds; the model needs only the native module."""
     triples = {"app.duration": "5ms", "link.rate": "10Mbit"}
-    collect = {"series": None, "warmup": "0s", "deliveries": False, "events": False, "packets": False}
+    collect: Collect = {
+        "series": None,
+        "warmup": "0s",
+        "deliveries": False,
+        "events": False,
+        "packets": False,
+    }
     with tempfile.TemporaryDirectory(prefix="tcpassay-doctor-") as folder:
         try:
             _native.run_case(triples, 1, folder, collect, f"{folder}/run")
@@ -143,7 +150,13 @@ def kernel() -> list[Check]:
 def _boots(name: str) -> Check:
     """Runs a case of a few milliseconds: a guest boots, builds a path and verifies it."""
     triples = {"app.duration": "5ms", "link.rate": "10Mbit"}
-    collect = {"series": None, "warmup": "0s", "deliveries": False, "events": False, "packets": False}
+    collect: Collect = {
+        "series": None,
+        "warmup": "0s",
+        "deliveries": False,
+        "events": False,
+        "packets": False,
+    }
     with tempfile.TemporaryDirectory(prefix="tcpassay-doctor-") as folder:
         answer = guest.run_case(
             triples=triples,
@@ -154,10 +167,10 @@ def _boots(name: str) -> Check:
             kernel=name,
             patience_s=_BOOT_SECONDS,
         )
-    if answer["outcome"] == "done":
-        return Check("a run", "ok", f"{name} ran a case in {answer['cpu_s']:.1f} s of CPU")
-    said = " ".join(answer["message"].split())
-    return Check("a run", "missing", f"{answer['outcome']}: {said[:200]}", "tcpassay kernel build")
+    if answer.outcome == "done":
+        return Check("a run", "ok", f"{name} ran a case in {answer.cpu_s:.1f} s of CPU")
+    said = " ".join(answer.message.split())
+    return Check("a run", "missing", f"{answer.outcome}: {said[:200]}", "tcpassay kernel build")
 
 
 def _package(tool: str, package: str) -> Check:
@@ -225,7 +238,7 @@ def _queues() -> Iterator[Check]:
         yield Check("queues", "missing", str(error), how_to_get_agent())
 
 
-def _refused(triples: dict[str, Any]) -> str:
+def _refused(triples: Triples) -> str:
     """The reason why the agent refuses a case on this kernel; empty if it accepts the case."""
     try:
         check_case(triples, "/", "host")

@@ -45,7 +45,7 @@ class DamagedError(UserError):
         self.file = file
 
 
-def read_json(file: Path) -> dict[str, Any]:
+def read_json(file: Path) -> dict[str, object]:
     """Reads a JSON object. Raises `DamagedError`, also for a wrong checksum.
 
     Only files of this format must have a checksum; the caller decides whether another format is accepted.

@@ -10,20 +10,21 @@ Everything is read when it is asked for. A damaged file becomes a line of `probl
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal, cast
 
 import polars as pl
 
 from tcpassay import regular
 from tcpassay.errors import Place, Problem, UserError
-from tcpassay.judge.finding import Finding
+from tcpassay.finding import Finding
 from tcpassay.judge.store import NAME as FINDINGS
 from tcpassay.judge.store import read_findings
+from tcpassay.messages import Answer
 from tcpassay.plan.quantity import quantity
 from tcpassay.recording import (
     FORMAT,
@@ -35,10 +36,11 @@ from tcpassay.recording import (
     schema,
     understood,
 )
+from tcpassay.result_format import ResultIndex, RunKey, RunRow, WorkDone
+from tcpassay.run.answers import answer_of, row_of
 from tcpassay.run.folder import is_run
 from tcpassay.run.journal import NAME as JOURNAL
 from tcpassay.run.journal import Journal
-from tcpassay.run.result import is_answer
 
 RESULT: Final = "result.json"
 METRICS: Final = "metrics.parquet"
@@ -110,15 +112,15 @@ class Results:
     def _note(self, error: DamagedError) -> None:
         self._problems.setdefault(error.file, error.problems[0])
 
-    def place_of(self, run: dict[str, Any]) -> Path:
+    def place_of(self, run: RunRow) -> Path:
         """The folder of a run's recording. Raises `DamagedError` if its path contains a link."""
-        folder: Path = self.folder / run["recording"]
+        folder = self.folder / str(run["recording"])
         for part in (folder.parent, folder):
             if part.is_symlink():
                 raise DamagedError(part, "it is a symbolic link, which is not followed here")
         return folder
 
-    def _open(self, run: dict[str, Any]) -> Recording | None:
+    def _open(self, run: RunRow) -> Recording | None:
         try:
             return Recording.open(self.place_of(run))
         except DamagedError as error:
@@ -126,7 +128,7 @@ class Results:
             return None
 
     @cached_property
-    def index(self) -> dict[str, Any]:
+    def index(self) -> ResultIndex:
         """`result.json`; empty if it is missing or damaged."""
         try:
             index = read_json(self.folder / RESULT)
@@ -141,7 +143,7 @@ class Results:
             if not isinstance(index.get(name, kind()), kind):
                 self._note(DamagedError(self.folder / RESULT, f"`{name}` is not what it should be"))
                 return {}
-        return index
+        return cast("ResultIndex", index)
 
     @property
     def _sums(self) -> dict[str, str]:
@@ -153,10 +155,9 @@ class Results:
         }
 
     @property
-    def environment(self) -> dict[str, Any]:
+    def environment(self) -> WorkDone:
         """The environment in which the plan was run."""
-        made: dict[str, Any] = self.index.get("environment", {})
-        return made
+        return self.index.get("environment", {})
 
     @cached_property
     def plan(self) -> str:
@@ -175,7 +176,7 @@ class Results:
         return text
 
     @cached_property
-    def runs(self) -> list[dict[str, Any]]:
+    def runs(self) -> list[RunRow]:
         """Each case with each seed.
 
         `case`, `seed`, `triples`, `varied`, `outcome`, `message`, `recording`, `metrics`.
@@ -203,7 +204,7 @@ class Results:
         return self.index.get("status") != "complete" and (self.folder / JOURNAL).exists()
 
     @cached_property
-    def _ended(self) -> dict[tuple[str, int], dict[str, Any]]:
+    def _ended(self) -> dict[tuple[str, int], Answer]:
         """The ended runs according to the journal."""
         try:
             with Journal.peek(self.folder) as journal:
@@ -213,34 +214,35 @@ class Results:
                         why = f"what came of its case {entry.number} is damaged"
                         self._note(DamagedError(self.folder / JOURNAL, why))
                     elif entry.outcome is not None and entry.payload and entry.case.get("repetition") == 1:
-                        case, seed = entry.case.get("case"), entry.case.get("seed")
-                        if not is_run(case, seed) or not is_answer(entry.payload):
+                        answer = answer_of(entry.outcome, entry.payload)
+                        if answer is None or not is_run(entry.case.get("case"), entry.case.get("seed")):
                             why = f"its case {entry.number} says what cannot be"
                             self._note(DamagedError(self.folder / JOURNAL, why))
                             continue
-                        ended[str(case), int(seed or 0)] = {"outcome": str(entry.outcome)} | entry.payload
+                        key = RunKey.of(entry.case)
+                        ended[key.case, key.seed] = answer
                 return ended
         except UserError as error:
             self._note(DamagedError(self.folder / JOURNAL, error.problems[0].message))
             return {}
 
-    def _so_far(self, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _so_far(self, runs: list[RunRow]) -> list[RunRow]:
         """The runs, updated from the journal."""
         made = []
         for run in runs:
-            said = dict(self._ended.get((run["case"], run["seed"]), {}))
-            place = f"{RECORDINGS}/{run['case']}-{run['seed']}" if said.pop("kept", False) else None
-            findings = len(said.pop("findings", ()))
-            made.append(run | said | {"recording": place, "findings": findings} if said else run)
+            answer = self._ended.get((run["case"], run["seed"]))
+            place = f"{RECORDINGS}/{run['case']}-{run['seed']}"
+            made.append({**run, **row_of(answer, place)} if answer else run)
         return made
 
-    def _found(self, folder: Path) -> list[dict[str, Any]]:
+    def _found(self, folder: Path) -> list[RunRow]:
         """A run of which only the recording is known."""
         case, _, text = folder.name.rpartition("-")
         seed = int(text) if text.isascii() and text.isdigit() else None
         if seed is None or not is_run(case, seed) or f"{case}-{seed}" != folder.name:
             return []
-        run = {"case": case, "seed": seed, "outcome": "done", "recording": f"{RECORDINGS}/{folder.name}"}
+        run: RunRow = {"case": case, "seed": seed, "outcome": "done"}
+        run["recording"] = f"{RECORDINGS}/{folder.name}"
         recording = self._open(run)
         if recording is None:
             return []
@@ -250,7 +252,8 @@ class Results:
         except DamagedError as error:
             self._note(error)
             return []
-        return [run | {"triples": said, "varied": said}]
+        run["triples"] = run["varied"] = {**said}
+        return [run]
 
     @cached_property
     def cases(self) -> pl.DataFrame:
@@ -319,9 +322,7 @@ class Results:
         """The findings with all their evidence."""
         if self._goes_on:
             return [
-                Finding.from_json(one).of(case, seed)
-                for (case, seed), said in self._ended.items()
-                for one in said.get("findings", ())
+                one.of(case, seed) for (case, seed), answer in self._ended.items() for one in answer.findings
             ]
         if not (self.folder / FINDINGS).exists():
             return []
@@ -364,7 +365,7 @@ class Results:
             raise UserError(f"`{text}` is the beginning of {len(meant)} cases: {some}", Place(self.folder))
         return meant[0]
 
-    def _run(self, case: str, seed: int | None) -> dict[str, Any]:
+    def _run(self, case: str, seed: int | None) -> RunRow:
         case = self.case(case)
         of_case = [run for run in self.runs if run["case"] == case]
         wanted = [run for run in of_case if seed in {None, run["seed"]}]
@@ -415,7 +416,7 @@ def _check_keys(file: Path, frame: pl.DataFrame) -> None:
         raise DamagedError(file, "its columns `case` and `seed` are not what they should be")
 
 
-def _is_good(run: Any) -> bool:
+def _is_good(run: object) -> bool:
     """Whether a run in `result.json` has valid fields; its recording must have the path that follows from its name."""
     if not isinstance(run, dict) or not is_run(run.get("case"), run.get("seed")):
         return False
@@ -429,7 +430,7 @@ def _is_number(value: object) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
-def _why_not(run: Mapping[str, Any]) -> str:
+def _why_not(run: RunRow) -> str:
     """The reason why a run has no recording."""
     outcome = run.get("outcome")
     if outcome == "done":
@@ -441,7 +442,7 @@ _SI: Final = {"a length of time": Fraction(1, 10**9)}
 """The displayed unit of a kind of value, in the unit of `quantity`; 1 for the others."""
 
 
-def typed(name: str, values: list[Any]) -> pl.Series:
+def typed(name: str, values: Sequence[object]) -> pl.Series:
     """The column of a parameter: numbers if all values are of one kind, Booleans if all are switches."""
     said = [as_text(value) for value in values]
     known = [quantity(text) for text in said if text is not None]
@@ -457,7 +458,7 @@ def typed(name: str, values: list[Any]) -> pl.Series:
     return pl.Series(name, [None if number is None else float(number) for number in numbers], pl.Float64)
 
 
-def as_text(value: Any) -> str | None:
+def as_text(value: object) -> str | None:
     """A value in the format of the data plane."""
     if value is None:
         return None

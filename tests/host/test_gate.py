@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -56,15 +55,14 @@ def load() -> Iterator[list[int]]:
             one.communicate()
 
 
-def go(folder: Path, quiet_s: float, ours: list[int]) -> dict[str, Any]:
+def go(folder: Path, quiet_s: float, ours: list[int]) -> None:
     with control(ours) as seen:
         made = host.run_case(
             triples=CASE, seed=1, base="/", collect=COLLECT, folder=str(folder), quiet_s=quiet_s
         )
-    if made["outcome"] == "path":
-        seen.skip_if_disturbed(made["message"])
-    assert made["outcome"] == "done", made["message"]
-    return made
+    if made.outcome == "path":
+        seen.skip_if_disturbed(made.message)
+    assert made.outcome == "done", made.message
 
 
 def test_a_run_waits_for_a_quiet_machine_and_runs_all_the_same_when_it_does_not_become_so(
@@ -93,8 +91,8 @@ def test_the_gate_opens_when_the_load_goes_away(tmp_path: Path) -> None:
             sys.executable,
             "-c",
             (
-                "import sys, json; from tcpassay.substrate import host; r = json.loads(sys.argv[1]); "
-                "json.dump(host.run_case(**r), open(sys.argv[2], 'w'))"
+                "import sys, json; from dataclasses import asdict; from tcpassay.substrate import host; "
+                "r = json.loads(sys.argv[1]); json.dump(asdict(host.run_case(**r)), open(sys.argv[2], 'w'))"
             ),
             json.dumps(
                 {"triples": CASE, "seed": 1, "base": "/", "collect": COLLECT}

@@ -7,6 +7,7 @@ import struct
 import subprocess
 import threading
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ SHAPED = SLOW | {
 
 def go(folder: Path, triples: dict[str, Any], **collect: Any) -> dict[str, Any]:
     asked = {"series": "10ms", "warmup": "0s", "deliveries": False, "events": False, "packets": False}
-    return host.run_case(
+    answer = host.run_case(
         triples=triples,
         seed=1,
         base=str(folder.parent),
@@ -47,6 +48,7 @@ def go(folder: Path, triples: dict[str, Any], **collect: Any) -> dict[str, Any]:
         folder=str(folder),
         quiet_s=5.0,
     )
+    return asdict(answer)
 
 
 def test_a_flow_fills_the_link_and_the_path_and_the_machine_are_in_the_recording(tmp_path: Path) -> None:

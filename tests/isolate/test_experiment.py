@@ -14,6 +14,7 @@ from tcpassay.isolate.ran import Effect, Ran
 from tcpassay.isolate.runner import Budget, ExhaustedError, Job
 from tcpassay.isolate.symptoms import Suspicion
 from tcpassay.isolate.triples import Setting, Triple, Triples, triples_of
+from tcpassay.messages import CaseRequest
 from tcpassay.plan.constraint_parser import parse
 
 EFFECT = Effect("late-ack", "error", "ACK later than its limit")
@@ -43,13 +44,15 @@ class Pretended:
             if job.key not in self.made:
                 if self.most is not None and len(self.made) >= self.most:
                     raise ExhaustedError
-                self.made[job.key] = self.answer(dict(job.request["triples"]), job.request["seed"])
+                self.made[job.key] = self.answer(dict(job.request.triples), job.request.seed)
         return [self.made[job.key] for job in jobs]
 
 
 def experiment(runner: Pretended, trials: Trials, setting: Setting | None = None) -> Experiment:
     made: Any = runner
-    return Experiment(made, setting or Setting("model", "."), trials, EFFECT, {})
+    return Experiment(
+        made, setting or Setting("model", "."), trials, EFFECT, CaseRequest(substrate="model", collect={})
+    )
 
 
 LOSS = triples_of({"link.loss": "1%"})

@@ -20,7 +20,7 @@ MSS = 1448
 
 def on_kernel(folder: Path, triples: dict[str, Any], seed: int = 1) -> Path:
     answer = guest.run_case(triples=triples, seed=seed, base=".", collect=COLLECT, folder=str(folder))
-    assert answer["outcome"] == "done", answer["message"]
+    assert answer.outcome == "done", answer.message
     return folder
 
 

@@ -30,8 +30,8 @@ def go(folder: Path, triples: dict[str, Any], **collect: Any) -> tuple[dict[str,
         collect=nothing | collect,
         folder=str(folder),
     )
-    assert answer["outcome"] == "done", answer["message"]
-    return answer["metrics"], json.loads((folder / "recording.json").read_text(encoding="utf-8"))
+    assert answer.outcome == "done", answer.message
+    return answer.metrics, json.loads((folder / "recording.json").read_text(encoding="utf-8"))
 
 
 def test_a_controllers_parameter_reaches_its_module(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("kernel")
 
 def go(folder: Path, triples: dict[str, Any], *, seed: int = 1, **options: Any) -> dict[str, Any]:
     collect = {"series": None, "warmup": "0s", "deliveries": False, "events": False, "packets": True}
-    return guest.run_case(
+    answer = guest.run_case(
         triples=triples,
         seed=seed,
         base=str(folder.parent),
@@ -39,6 +40,7 @@ def go(folder: Path, triples: dict[str, Any], *, seed: int = 1, **options: Any) 
         folder=str(folder),
         **options,
     )
+    return asdict(answer)
 
 
 def environment(folder: Path) -> dict[tuple[str, str], dict[str, float]]:

@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 from tests import patience
@@ -17,6 +17,9 @@ from tcpassay.errors import UserError
 from tcpassay.kernel import store
 from tcpassay.script import linux
 from tcpassay.substrate import kernel as guest
+
+if TYPE_CHECKING:
+    from tcpassay.messages import Answer
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
@@ -50,7 +53,7 @@ def test_a_guest_that_is_killed_is_an_outcome_from_outside_and_leaves_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, which: int
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    answers: list[dict[str, Any]] = []
+    answers: list[Answer] = []
 
     def case() -> None:
         nothing = {"series": None, "warmup": "0s", "deliveries": False, "events": False, "packets": False}
@@ -71,9 +74,9 @@ def test_a_guest_that_is_killed_is_an_outcome_from_outside_and_leaves_no_folder(
     os.kill(guests(tmp_path)[which], number)
     runner.join()
     (answer,) = answers
-    assert answer["outcome"] == "crashed"
-    assert answer["outside"]
-    assert answer["message"].startswith("somebody killed the guest or a process of it (exit code ")
+    assert answer.outcome == "crashed"
+    assert answer.outside
+    assert answer.message.startswith("somebody killed the guest or a process of it (exit code ")
     assert guests(tmp_path) == []
     home = tmp_path / f"tcpassay-{os.getuid()}"
     assert [entry.name for entry in home.iterdir()] == [".lock"]
@@ -136,8 +139,8 @@ def test_an_answer_of_a_guest_with_a_killed_process_is_not_believed(tmp_path: Pa
     line = "userspace - ptrace continue failed, op = 31, errno = 3"
     ended = a_guest_that_says(tmp_path, line, f"echo {shlex.quote(json.dumps(answer))} >answer.json")
     outcome = guest.outcome_of(tmp_path, ended, 600, starved=False)
-    assert outcome["outcome"] == "crashed"
-    assert outcome["outside"]
+    assert outcome.outcome == "crashed"
+    assert outcome.outside
 
 
 def test_scripts_of_a_guest_that_somebody_kills_are_run_again(monkeypatch: pytest.MonkeyPatch) -> None:

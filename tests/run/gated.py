@@ -35,8 +35,8 @@ def be_a_worker(folder: Path) -> None:
 
     real = worker.work
 
-    def work(request: dict[str, Any]) -> dict[str, Any]:
-        number = int(Path(request["folder"]).name.split("-")[0])
+    def work(request: Any) -> Any:
+        number = int(Path(request.folder).name.split("-")[0])
         _wait(folder, "let-in", number, listed=False)
         answer = real(request)
         _wait(folder, "held", number, listed=True)

@@ -7,7 +7,7 @@ from tcpassay.run.result import Run
 
 def run(cc: str, mtu: str, outcome: str = "done") -> Run:
     values = {"stack.cc": cc, "stack.mtu": mtu}
-    return Run(Case(f"{cc}{mtu}", values, values), 1, outcome)  # type: ignore[arg-type]
+    return Run(outcome, case=Case(f"{cc}{mtu}", values, values), seed=1)  # type: ignore[arg-type]
 
 
 def test_values_that_all_runs_with_a_finding_have_and_not_all_others_are_named() -> None:

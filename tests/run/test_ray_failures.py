@@ -9,12 +9,13 @@ import pytest
 
 from tcpassay import __version__
 from tcpassay.errors import UserError
+from tcpassay.messages import Answer, CaseRequest
 from tcpassay.run import on_ray
 from tcpassay.run.environment import table_version
 from tcpassay.run.pool import Limits
 
 VERSION = (__version__, table_version())
-REQUEST = {"base": "/nowhere/inputs", "folder": "/nowhere/recording"}
+REQUEST = CaseRequest(substrate="model", collect={}, base="/nowhere/inputs", folder="/nowhere/recording")
 
 
 class RayError(Exception):
@@ -101,9 +102,7 @@ def test_when_the_last_node_is_lost_in_the_middle_the_command_stops_to_be_resume
     with pytest.raises(UserError, match="the Ray cluster has no CPU left to run on"):
         answers.extend(one for some in running for one in some)
     # What was under way is nobody's fault, and is made again.
-    assert [(index, answer["outcome"], answer["outside"]) for index, answer in answers] == [
-        (0, "crashed", True)
-    ]
+    assert [(index, answer.outcome, answer.outside) for index, answer in answers] == [(0, "crashed", True)]
 
 
 def test_nodes_on_which_nothing_can_be_started_are_given_up_with_the_reason(cluster: Any) -> None:
@@ -140,7 +139,7 @@ def test_a_cluster_that_is_gone_is_told_as_such(cluster: Any) -> None:
 
 
 def test_every_request_is_answered_once_by_as_many_actors_as_there_are_cpus(cluster: Any) -> None:
-    done = ({"outcome": "done"}, b"")
+    done = (Answer("done"), b"")
     ray = cluster([2], lambda name: done if name == "ask" else VERSION)
     answers = [one for some in run(5) for one in some]
     assert sorted(index for index, _ in answers) == [0, 1, 2, 3, 4]

@@ -5,9 +5,12 @@ import signal
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trial import Fault, Skip, Trial
+
+if TYPE_CHECKING:
+    from tcpassay.messages import Answer
 
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM)
 CASE = {"app.duration": "50ms", "link.loss": "1%"}
@@ -28,20 +31,20 @@ def trial(trial: Trial) -> None:
     except UserError as error:
         raise Skip(str(error)) from None
     if not _TRACES:
-        _TRACES["calm"] = _run(trial)["trace"]
+        _TRACES["calm"] = _run(trial).trace
     nth, delay = trial.dice.randint(0, 12), trial.dice.uniform(0, 0.02)
     killer = threading.Thread(target=_kill, args=(nth, delay, trial.dice.choice(SIGNALS)))
     killer.start()
     answer = _run(trial)
     killer.join()
-    if answer.get("outside") or (answer["outcome"], answer.get("trace")) == ("done", _TRACES["calm"]):
+    if answer.outside or (answer.outcome, answer.trace) == ("done", _TRACES["calm"]):
         return
     raise Fault(
-        f"process {nth} after {delay:.3f} s: {answer['outcome']}, {answer.get('trace')}: {answer['message'][-400:]}"
+        f"process {nth} after {delay:.3f} s: {answer.outcome}, {answer.trace}: {answer.message[-400:]}"
     )
 
 
-def _run(trial: Trial) -> dict[str, Any]:
+def _run(trial: Trial) -> "Answer":
     from tcpassay.substrate import kernel as guest  # noqa: PLC0415
 
     folder = str(trial.folder / "recording")

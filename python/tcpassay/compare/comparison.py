@@ -14,7 +14,7 @@ otherwise the effect is a difference. Swapping the sides inverts every effect an
 import math
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 import polars as pl
@@ -29,6 +29,7 @@ from tcpassay.compare.signedrank import Reals, fewest, shift
 from tcpassay.errors import Place, Problem, UserError
 from tcpassay.interface import Direction
 from tcpassay.plan.document import suggest
+from tcpassay.result_format import RunRow
 from tcpassay.results import METRICS, RESULT, Results
 
 _ROUNDING: Final = 1e-12
@@ -344,7 +345,7 @@ def _effects(a: Results, b: Results, pairs: list[Pair], options: Options, names:
     return [_effect(name, left[name], right[name], pairs, options) for name in names]
 
 
-def _values(results: Results, runs: list[dict[str, Any]]) -> dict[str, Reals]:
+def _values(results: Results, runs: list[RunRow]) -> dict[str, Reals]:
     """Each metric of the runs, in their order; NaN if it is absent."""
     frame = results.metrics.unique(["case", "seed"], keep="first", maintain_order=True)
     asked = pl.DataFrame(

@@ -6,7 +6,7 @@ interval, and a warm-up changes the excluded time. Such a difference is not caus
 
 import tomllib
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tcpassay.errors import UserError
 from tcpassay.interface import METRICS
@@ -70,7 +70,7 @@ def _by_warmup(name: str) -> bool:
 def _collect(results: Results) -> dict[str, str | None]:
     """The settings of [collect] that change metrics; `None` if the plan cannot be read."""
     try:
-        said: Any = tomllib.loads(results.plan).get("collect", {})
+        said: object = tomllib.loads(results.plan).get("collect", {})
     except (ValueError, RecursionError):
         said = None
     if not isinstance(said, dict) or not results.plan:
@@ -109,5 +109,5 @@ def versions(a: Results, b: Results) -> list[str]:
     return said
 
 
-def _dict(value: Any) -> dict[str, Any]:
+def _dict(value: object) -> dict[str, object]:
     return value if isinstance(value, dict) else {}

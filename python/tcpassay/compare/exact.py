@@ -5,8 +5,9 @@ On the model and on `kernel` a run is a function of case, seed and version. Any 
 
 from dataclasses import dataclass
 
-from tcpassay.compare.pairing import SUBSTRATE, Pair, Pairing, Run
+from tcpassay.compare.pairing import SUBSTRATE, Pair, Pairing
 from tcpassay.compare.separate import Separation, separate
+from tcpassay.result_format import RunRow
 
 _REAL_TIME = ("host", "remote")
 
@@ -58,7 +59,7 @@ def _kernels(name: str, values: tuple[str | None, str | None]) -> bool:
     return name == SUBSTRATE and all((value or "").partition(":")[0] == "kernel" for value in values)
 
 
-def _real_time(run: Run) -> bool:
+def _real_time(run: RunRow) -> bool:
     return str(run.get("substrate", "model")).partition(":")[0] in _REAL_TIME
 
 
@@ -70,5 +71,5 @@ def _identical(two: Pair, equal: dict[tuple[str, int], bool]) -> bool:
     return alike and equal.get((str(two.b["case"]), int(two.b["seed"])), True)
 
 
-def _varied(run: Run, apart: set[str]) -> dict[str, str]:
+def _varied(run: RunRow, apart: set[str]) -> dict[str, str]:
     return {name: str(value) for name, value in (run.get("varied") or {}).items() if name not in apart}

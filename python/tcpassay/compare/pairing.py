@@ -7,9 +7,10 @@ is ignored for pairing.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from tcpassay.errors import Place, UserError
+from tcpassay.result_format import RunRow
 from tcpassay.results import Results, as_text
 
 SUBSTRATE: Final = "substrate"
@@ -19,7 +20,6 @@ Pairs consist of runs on the same substrate, or on two substrates that distingui
 """
 
 Where = Mapping[str, str]
-Run = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Sides:
 class Pair:
     """Two runs that differ only in the compared parameters."""
 
-    a: Run
-    b: Run
+    a: RunRow
+    b: RunRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class Pairing:
     """The runs of two results."""
 
     pairs: list[Pair]
-    only_a: list[Run]
-    only_b: list[Run]
+    only_a: list[RunRow]
+    only_b: list[RunRow]
     compared: dict[str, tuple[str | None, str | None]]
     """Parameters that distinguish the sides, with the value of each side; `None` is the default."""
 
@@ -74,12 +74,12 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
 
 
-def _triples(run: Run) -> dict[str, str]:
+def _triples(run: RunRow) -> dict[str, str]:
     said = {name: str(as_text(value)) for name, value in (run.get("triples") or {}).items()}
     return {SUBSTRATE: str(run.get("substrate") or "model")} | said
 
 
-def _select(results: Results, where: Where) -> list[tuple[Run, dict[str, str]]]:
+def _select(results: Results, where: Where) -> list[tuple[RunRow, dict[str, str]]]:
     runs = [(run, _triples(run)) for run in results.runs]
     chosen = [
         (run, triples)
@@ -92,12 +92,12 @@ def _select(results: Results, where: Where) -> list[tuple[Run, dict[str, str]]]:
     return chosen
 
 
-def _varied(run: Run) -> dict[str, str]:
+def _varied(run: RunRow) -> dict[str, str]:
     return {name: str(as_text(value)) for name, value in (run.get("varied") or {}).items()}
 
 
 def _compared(
-    left: list[tuple[Run, dict[str, str]]], right: list[tuple[Run, dict[str, str]]]
+    left: list[tuple[RunRow, dict[str, str]]], right: list[tuple[RunRow, dict[str, str]]]
 ) -> dict[str, tuple[str | None, str | None]]:
     names = dict.fromkeys(name for _, triples in (*left, *right) for name in triples)
     found = {}
@@ -112,8 +112,8 @@ def _compared(
 Key = tuple[frozenset[tuple[str, str]], int]
 
 
-def _keyed(results: Results, runs: list[tuple[Run, dict[str, str]]], apart: set[str]) -> dict[Key, Run]:
-    keyed: dict[Key, Run] = {}
+def _keyed(results: Results, runs: list[tuple[RunRow, dict[str, str]]], apart: set[str]) -> dict[Key, RunRow]:
+    keyed: dict[Key, RunRow] = {}
     for run, triples in runs:
         key = (frozenset(item for item in triples.items() if item[0] not in apart), int(run["seed"]))
         if key in keyed:

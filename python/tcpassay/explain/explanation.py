@@ -1,10 +1,10 @@
 """A finding explained: its run with the event log, beside the same run with one triple of its cause reset."""
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tcpassay import isolate, scratch
 from tcpassay.errors import Place, UserError
@@ -13,12 +13,15 @@ from tcpassay.explain.difference import Difference, first_difference
 from tcpassay.explain.lines import Line, Shown, lines, shortened, with_gaps
 from tcpassay.explain.moments import RST, SYN, Connection, End, connection
 from tcpassay.interface import EventKind
+from tcpassay.isolate.cause import CauseRow, ResetRow, TripleRow
 from tcpassay.isolate.ran import Effect
 from tcpassay.isolate.symptoms import chosen, effect_of, symptoms
 from tcpassay.judge import Finding
 from tcpassay.judge.log import Filed, Log
 from tcpassay.judge.registry import logged
+from tcpassay.messages import Triples
 from tcpassay.recording import Recording
+from tcpassay.result_format import RunRow
 from tcpassay.results import Results, load
 from tcpassay.run.replay import again, spec_of
 
@@ -63,7 +66,7 @@ class Explanation:
     base: int
     """Position of the data that is said as 1."""
     shown: tuple[Shown, ...]
-    cause: tuple[Mapping[str, Any], ...]
+    cause: tuple[TripleRow, ...]
     """Triples of the isolated cause; empty when the finding was not isolated."""
     neighbour: Neighbour | None
     notes: tuple[str, ...] = ()
@@ -132,7 +135,7 @@ def explain(folder: Path, finding: str, *, most: int = MOST) -> Explanation:
 class _Work:
     """The runs that an explanation makes."""
 
-    def __init__(self, results: Results, run: Mapping[str, Any], cause: Mapping[str, Any] | None) -> None:
+    def __init__(self, results: Results, run: RunRow, cause: CauseRow | None) -> None:
         self._results = results
         self._run = run
         self._cause = cause
@@ -150,10 +153,9 @@ class _Work:
             shutil.rmtree(place / "here", ignore_errors=True)
         return self._make(place / "here", None, effect)
 
-    def _make(self, place: Path, triples: Mapping[str, Any] | None, effect: Effect) -> Finding | None:
+    def _make(self, place: Path, triples: Triples | None, effect: Effect) -> Finding | None:
         answer = again(self._results.folder, self._run, self._spec, place, triples=triples)
-        found = (Finding.from_json(one) for one in answer.get("findings", ()))
-        return next((one for one in found if effect_of(one) == effect), None)
+        return next((one for one in answer.findings if effect_of(one) == effect), None)
 
     def neighbour(self, here: tuple[Recording, Log], told: Finding, folder: Path) -> Neighbour | None:
         """Of the runs with one triple of the cause reset, that which tells most."""
@@ -161,14 +163,14 @@ class _Work:
         for number, (path, value, triples) in enumerate(self._resets()):
             place = folder / f"there-{number}"
             answer = again(self._results.folder, self._run, self._spec, place, triples=triples)
-            if answer["outcome"] == "done":
+            if answer.outcome == "done":
                 there = Recording.open(place)
-                finds = any(found["oracle"] == told.oracle for found in answer.get("findings", ()))
+                finds = any(found.oracle == told.oracle for found in answer.findings)
                 made.append(Neighbour(path, value, first_difference(here, (there, Filed(there))), finds))
             shutil.rmtree(place, ignore_errors=True)
         return max(made, key=lambda one: one.rank, default=None)
 
-    def _resets(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    def _resets(self) -> Iterator[tuple[str, str, Triples]]:
         """Path, value and the whole case of each reset."""
         if self._cause is None:
             return
@@ -180,7 +182,7 @@ class _Work:
             else:
                 yield from self._of_the_plan(row)
 
-    def _of_the_plan(self, row: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    def _of_the_plan(self, row: ResetRow) -> Iterator[tuple[str, str, Triples]]:
         """Resets of the plan's run: to what the proof used, and to the values that other runs of the plan have."""
         path, ours = row["path"], self._run["triples"]
         if path not in ours:
@@ -237,7 +239,7 @@ def _base(here: Connection, start_ns: int, end_ns: int) -> int:
     return max(min(said, default=1), 1)
 
 
-def _cause(folder: Path, case: str, seed: int, oracle: str) -> Mapping[str, Any] | None:
+def _cause(folder: Path, case: str, seed: int, oracle: str) -> CauseRow | None:
     for cause in isolate.causes(folder):
         if (case, seed, oracle) in ((one["case"], one["seed"], one["oracle"]) for one in cause["explains"]):
             return cause

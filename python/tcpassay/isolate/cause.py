@@ -2,11 +2,95 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 from tcpassay.isolate.experiment import Rate
 from tcpassay.isolate.ran import Effect
 from tcpassay.isolate.triples import Triple, Triples, mapping_of
 from tcpassay.plan.model import Scalar
+
+
+class TripleRow(TypedDict):
+    """A triple of a cause in its file."""
+
+    entity: str
+    parameter: str
+    path: str
+    value: Scalar
+    default: str
+
+
+class EffectRow(TypedDict):
+    """An effect in the file of a cause."""
+
+    oracle: str
+    severity: str
+    title: str
+
+
+class RunOf(TypedDict):
+    """A run of the plan."""
+
+    case: str
+    seed: int
+
+
+class ExplainedRow(RunOf):
+    """A finding of the plan that a cause explains."""
+
+    oracle: str
+
+
+class ResetRow(TypedDict):
+    """A row of the proof in the file of a cause; see `Reset`."""
+
+    path: str
+    value: Scalar
+    reset_to: str
+    also_reset: list[str]
+    shown: int
+    runs: int
+    problem: str
+    gone: bool
+    triples: dict[str, Scalar]
+
+
+class SmallestRow(TypedDict):
+    """The smallest run in the file of a cause; see `Smallest`."""
+
+    case: str
+    triples: dict[str, Scalar]
+    changed: dict[str, Scalar]
+    shown: int
+    runs: int
+
+
+class CauseRow(TypedDict):
+    """The file of a cause; see `Cause`."""
+
+    oracle: str
+    severity: str
+    title: str
+    substrate: str
+    isolated_from: RunOf
+    cause: list[TripleRow]
+    required: list[str]
+    run: dict[str, Scalar]
+    shown: int
+    runs: int
+    seeds: list[int]
+    complete: bool
+    why_not: str
+    proven: bool
+    miss_probability: float
+    consequences: list[str]
+    produces: list[EffectRow]
+    proof: list[ResetRow]
+    smallest_run: SmallestRow | None
+    explains: list[ExplainedRow]
+    runs_made: int
+    cpu_s: float
+    plan: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +111,7 @@ class Reset:
         """Whether the effect is gone."""
         return self.rate.absent
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> ResetRow:
         """For files and machines."""
         return {
             "path": self.triple.path,
@@ -53,7 +137,7 @@ class Smallest:
     case: str
     rate: Rate
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> SmallestRow:
         """For files and machines."""
         return {
             "case": self.case,
@@ -124,7 +208,7 @@ class Cause:
         rows = [row for row in self.proof if row.triple.path == path and row.gone]
         return dict(rows[0].triples) if rows else None
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> CauseRow:
         """For files and machines."""
         return {
             "oracle": self.effect.oracle,

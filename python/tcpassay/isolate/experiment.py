@@ -1,13 +1,14 @@
 """Whether a set of triples produces an effect: a run of the case with each of several seeds, judged by the oracles."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from tcpassay.isolate.ran import Effect, Ran
 from tcpassay.isolate.runner import Job, Runner
 from tcpassay.isolate.triples import Setting, Triples, mapping_of
+from tcpassay.messages import CaseRequest
 from tcpassay.plan.model import PlanFile
 from tcpassay.run.settings import limits_of, wanted_of
 
@@ -94,22 +95,17 @@ class Trials:
         return f"{self.seeds[number]}-r{number + 1}" if self.real_time else str(self.seeds[number])
 
 
-def request_of(spec: PlanFile, substrate: str, base: str, oracles: list[str]) -> dict[str, Any]:
+def request_of(spec: PlanFile, substrate: str, base: str, oracles: list[str]) -> CaseRequest:
     """What a worker is asked, without the case and its seed: what the plan collects, and nothing kept."""
     limits = limits_of(spec)
-    return {
-        "substrate": substrate,
-        "base": base,
-        "collect": wanted_of(spec) | {"events": True, "packets": False, "deliveries": False},
-        "expect": "done",
-        "oracles": oracles,
-        "keep": False,
-        "keep_found": False,
-        "keep_events": False,
-        "checks": [],
-        "memory": limits.memory,
-        "seconds": None if substrate == "model" else limits.seconds,
-    }
+    return CaseRequest(
+        substrate=substrate,
+        base=base,
+        collect=wanted_of(spec) | {"events": True, "packets": False, "deliveries": False},
+        oracles=oracles,
+        memory=limits.memory,
+        seconds=None if substrate == "model" else limits.seconds,
+    )
 
 
 @dataclass
@@ -120,7 +116,7 @@ class Experiment:
     setting: Setting
     trials: Trials
     effect: Effect
-    request: Mapping[str, Any]
+    request: CaseRequest
     """What a worker is asked, without the case and its seed."""
     always: Triples = frozenset()
     """Triples that every case has: those of the run, which are no part of the cause."""
@@ -158,7 +154,7 @@ class Experiment:
         whole = candidate | self.always
         seed = self.trials.seeds[number]
         key = f"{self.setting.name(whole)}-{self.trials.name(number)}"
-        return Job(key, {**self.request, "triples": mapping_of(whole), "seed": seed})
+        return Job(key, replace(self.request, triples=mapping_of(whole), seed=seed))
 
     def refusal(self, candidate: Triples) -> str:
         """Why a set cannot be run; empty when it can."""

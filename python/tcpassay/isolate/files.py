@@ -1,14 +1,14 @@
 """What an isolation leaves in `isolate/` of a result folder: its runs, a file for each cause, a plan that shows it."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, cast
 
 from tcpassay import _native
 from tcpassay._native import __version__
 from tcpassay.errors import Place, UserError
-from tcpassay.isolate.cause import Cause
+from tcpassay.isolate.cause import Cause, CauseRow
 from tcpassay.output import write_whole
 from tcpassay.plan import write
 from tcpassay.plan.model import PlanFile, Scalar
@@ -23,11 +23,11 @@ FORMAT: Final = 2
 _OBJECT: Final = ".o"
 
 
-def meaning(substrates: Iterable[str], oracles: Iterable[str]) -> dict[str, Any]:
+def meaning(substrates: Iterable[str], oracles: Iterable[str]) -> dict[str, str | None]:
     """What the answers of runs depend on beside the case: programs, kernels and the oracles that are asked."""
     judge = Path(__file__).parent.parent / "judge"
     sources = b"".join(file.read_bytes() for file in sorted(judge.rglob("*.py")))
-    made: dict[str, Any] = {
+    made: dict[str, str | None] = {
         "tcpassay": __version__,
         "tables": table_version(),
         "data plane": _of_file(Path(str(_native.__file__))),
@@ -86,14 +86,15 @@ def _absolute(value: Scalar, base: Path) -> Scalar:
     return f"{kind}{colon}{(base / name).resolve()}" if there else value
 
 
-def causes(folder: Path) -> list[Mapping[str, Any]]:
+def causes(folder: Path) -> list[CauseRow]:
     """The causes that were isolated in a result folder. Raises `DamagedError` for a file that is damaged."""
-    return [read_json(file) for file in sorted((folder / FOLDER).glob("*.json"))]
+    # The checksum at the end of a file vouches for its form.
+    return [cast("CauseRow", read_json(file)) for file in sorted((folder / FOLDER).glob("*.json"))]
 
 
 def neighbour(
     folder: Path, case: str, seed: int, oracle: str
-) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+) -> tuple[dict[str, Scalar], dict[str, Scalar]] | None:
     """A run that shows a finding, and the same run with one triple of its cause reset, in which the finding is gone.
 
     Both as what the case sets; `None` when the finding was not isolated.

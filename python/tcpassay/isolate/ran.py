@@ -7,9 +7,10 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from tcpassay.errors import Place, UserError
+from tcpassay.messages import Answer
 from tcpassay.seal import checksum
 
 NAME: Final = "runs.sqlite"
@@ -52,18 +53,10 @@ class Ran:
         return self.outcome == "done"
 
     @classmethod
-    def of(cls, answer: Mapping[str, Any]) -> Self:
+    def of(cls, answer: Answer) -> Self:
         """From a worker's answer."""
-        found = (
-            Effect.of(one["oracle"], str(one["severity"]), one["title"]) for one in answer.get("findings", ())
-        )
-        return cls(
-            answer["outcome"],
-            answer["message"],
-            answer.get("trace", ""),
-            frozenset(found),
-            float(answer["cpu_s"]),
-        )
+        found = frozenset(Effect.of(one.oracle, str(one.severity), one.title) for one in answer.findings)
+        return cls(answer.outcome, answer.message, answer.trace, found, answer.cpu_s)
 
     def as_text(self) -> str:
         """For the file."""
@@ -84,7 +77,7 @@ class Ran:
 class Runs:
     """The runs that were made, on disk: a run that ended is never made again, whatever ends the isolation."""
 
-    def __init__(self, folder: Path, meaning: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, meaning: Mapping[str, object]) -> None:
         """`meaning`: what the answers depend on beside the case; runs that were made under another are forgotten.
 
         Raises `UserError` when the file cannot be had.

@@ -3,13 +3,14 @@
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from tcpassay.errors import Place, UserError
 from tcpassay.isolate.ran import Ran, Runs
+from tcpassay.messages import CaseRequest
 from tcpassay.plan.quantity import quantity
 from tcpassay.run.pool import Limits, Pool
 
@@ -48,7 +49,7 @@ class Job:
 
     key: str
     """Equal for runs that are the same: the case, the seed, and the repetition where time is real."""
-    request: Mapping[str, Any]
+    request: CaseRequest
     """What a worker is asked, without where to write."""
 
 
@@ -96,12 +97,12 @@ class Runner:
             for index, answer in some:
                 job = jobs[index]
                 shutil.rmtree(self._work / job.key, ignore_errors=True)
-                if answer.pop("outside", False) and attempt < MOST_ATTEMPTS:
+                if answer.outside and attempt < MOST_ATTEMPTS:
                     again.append(job)
                     continue
-                if answer["outcome"] == "unwritable":
-                    raise UserError(f"a run cannot be written: {answer['message']}", Place(self._work))
-                ran = Ran.of({"cpu_s": 0.0} | answer)
+                if answer.outcome == "unwritable":
+                    raise UserError(f"a run cannot be written: {answer.message}", Place(self._work))
+                ran = Ran.of(answer)
                 self._runs.put(job.key, ran)
                 self._know(job.key, ran)
                 self.made += 1
@@ -120,8 +121,8 @@ class Runner:
                 return
             yield job
 
-    def _placed(self, job: Job) -> dict[str, Any]:
-        return {**job.request, "folder": str(self._work / job.key)}
+    def _placed(self, job: Job) -> CaseRequest:
+        return replace(job.request, folder=str(self._work / job.key))
 
     def _know(self, key: str, ran: Ran) -> None:
         self._known[key] = ran

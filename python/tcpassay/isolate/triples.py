@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 from tcpassay._native import CaseError
 from tcpassay.plan.constraints import Constraint
@@ -12,6 +12,7 @@ from tcpassay.plan.model import Scalar
 from tcpassay.plan.quantity import quantity
 from tcpassay.plan.table import parameters
 from tcpassay.substrate import substrate_of
+from tcpassay.substrate.base import Substrate
 
 DURATION: Final = "app.duration"
 """How long is looked is no cause of what is seen: it is kept while triples are removed, and made short afterwards."""
@@ -85,13 +86,12 @@ class Setting:
     """The plan's groups, which its constraints may mention: what each level of each sets."""
 
     @cached_property
-    def _substrate(self) -> Any:
+    def _substrate(self) -> Substrate:
         return substrate_of(self.substrate)
 
     def said(self, triples: Triples) -> dict[str, str]:
         """What a set says beyond the defaults. Raises `CaseError` when it cannot be run."""
-        said: dict[str, str] = self._substrate.check(mapping_of(triples), self.base)
-        return said
+        return self._substrate.check(mapping_of(triples), self.base)
 
     def name(self, triples: Triples) -> str:
         """The id of the case, as plans name it. Raises `CaseError`."""

@@ -9,7 +9,7 @@ recording without an event log has no findings, which says nothing; `can_judge` 
 recording and `folders.py` all of a plan, `store.py` is the file in which their findings stand, `show.py` prints.
 """
 
-from tcpassay.judge.finding import Finding, Found, Row, Severity
+from tcpassay.finding import Finding, Found, Row, Severity
 from tcpassay.judge.registry import ORACLES, Oracle
 from tcpassay.judge.session import can_judge, judge, judge_recording, unjudged
 from tcpassay.judge.store import read_findings, write_findings

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tcpassay.errors import Place, UserError
-from tcpassay.judge.finding import Finding
+from tcpassay.finding import Finding
 from tcpassay.judge.registry import chosen
 from tcpassay.judge.session import can_judge, judge_recording, unjudged
 from tcpassay.judge.store import NAME as FINDINGS

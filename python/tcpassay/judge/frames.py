@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
+from tcpassay.finding import Row
 from tcpassay.interface import EventKind, EventsColumn
-from tcpassay.judge.finding import Row
 from tcpassay.judge.log import Log
 from tcpassay.recording import Recording
 

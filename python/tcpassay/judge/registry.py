@@ -14,8 +14,8 @@ from typing import Final
 
 from tcpassay import _native
 from tcpassay.errors import UserError
+from tcpassay.finding import Found
 from tcpassay.interface import EventKind
-from tcpassay.judge.finding import Found
 from tcpassay.judge.oracles import (
     delivery,
     late_ack,

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from tcpassay.judge.finding import Finding, Found, Row, Severity
+from tcpassay.finding import Finding, Found, Row, Severity
 from tcpassay.judge.frames import frames
 from tcpassay.judge.log import Filed, Log
 from tcpassay.judge.registry import Oracle, chosen

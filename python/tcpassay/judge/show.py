@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from tcpassay.judge.finding import Finding, Severity
+from tcpassay.finding import Finding, Severity
 from tcpassay.judge.folders import Judged
 from tcpassay.judge.registry import ORACLES
 from tcpassay.judge.words import ms

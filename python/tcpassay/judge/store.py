@@ -3,9 +3,9 @@
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from tcpassay.judge.finding import Finding
+from tcpassay.finding import Finding
 from tcpassay.output import write_whole
 from tcpassay.recording import DamagedError, read_json
 from tcpassay.seal import seal
@@ -34,6 +34,7 @@ def read_findings(folder: Path) -> list[Finding]:
     if value.get("format") not in {1, FORMAT}:
         raise DamagedError(file, f"its format is {value.get('format')}; this version reads {FORMAT}")
     try:
-        return [Finding.from_json(one) for one in value["findings"]]
+        found: Any = value["findings"]
+        return [Finding.from_json(one) for one in found]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DamagedError(file, f"a finding is not what it should be: {error}") from error

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tcpassay.judge.finding import Found
+from tcpassay.finding import Found
 
 
 def ms(ns: int) -> str:

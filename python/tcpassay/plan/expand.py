@@ -8,12 +8,13 @@ checks it with the data plane, and computes its name.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Final, Literal
+from dataclasses import dataclass
+from typing import Final
 
 from tcpassay import _native
 from tcpassay.cover.space import Space
 from tcpassay.errors import Place, Problem
+from tcpassay.messages import Expected, Script
 from tcpassay.plan import axis, model, table
 from tcpassay.plan.document import Document, Step
 from tcpassay.substrate import substrate_of
@@ -21,23 +22,6 @@ from tcpassay.substrate import substrate_of
 CONTROLLER: Final = "stack.cc"
 SUBSTRATE: Final = "substrate"
 """The factor of a plan with several substrates; no parameter has this name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    """A packetdrill script as a case, with its options."""
-
-    file: str
-    """Relative to the plan."""
-    profile: str
-    loose: bool
-    """Whether window, PSH and SYN options are ignored."""
-    options: tuple[tuple[str, str], ...] = ()
-    """Command-line options of packetdrill without dashes."""
-
-    def as_json(self) -> dict[str, object]:
-        """The form for workers and `result.json`."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +34,7 @@ class Case:
     """Parameters and values as in the plan."""
     varied: dict[str, model.Scalar]
     """The value of each factor, in the order of the plan."""
-    expect: Literal["done", "refused"] = "done"
+    expect: Expected = "done"
     """The expected outcome of its runs: a case with a value from `negative` must be refused."""
     negative: str = ""
     """The parameter whose value must be refused."""
@@ -152,7 +136,7 @@ class Expander:
         made = []
         for name in self.spec.substrates:
             where: dict[str, model.Scalar] = {SUBSTRATE: name} if len(self.spec.substrates) > 1 else {}
-            expect: Literal["done", "refused"] = "refused" if negative else "done"
+            expect: Expected = "refused" if negative else "done"
             case = self._named(triples, negative, name)
             made.append(Case(case, triples, where | varied, expect, negative, name))
         return made

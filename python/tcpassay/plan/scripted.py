@@ -12,9 +12,10 @@ from typing import Final
 
 from tcpassay import _native, regular
 from tcpassay.errors import Place, Problem, UserError
+from tcpassay.messages import Script
 from tcpassay.plan import document, model, table
 from tcpassay.plan.document import Document
-from tcpassay.plan.expand import SUBSTRATE, Case, Script, name_of
+from tcpassay.plan.expand import SUBSTRATE, Case, name_of
 from tcpassay.script.files import REAL, profile_of
 
 SCRIPT: Final = "script"

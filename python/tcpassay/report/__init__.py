@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from tcpassay import output
 from tcpassay.errors import Place, UserError
-from tcpassay.judge.finding import Finding
+from tcpassay.finding import Finding
 from tcpassay.owner import BusyError, Owner
 from tcpassay.recording import DamagedError
 from tcpassay.report import curves, model

@@ -20,6 +20,7 @@ from tcpassay.cover.tables import Matrix
 from tcpassay.errors import UserError
 from tcpassay.plan import combine
 from tcpassay.report.factors import Codes, Factor, Planned, constant, text_of
+from tcpassay.result_format import RunRow
 
 COUNTED: Final = 300_000
 """Maximum number of combinations at strengths that the plan does not require."""
@@ -98,7 +99,7 @@ def _impossible(space: Space) -> dict[tuple[int, int], npt.NDArray[np.bool_]]:
     return made
 
 
-def report(runs: list[dict[str, Any]], factors: list[Factor], planned: Planned | None) -> dict[str, Any]:
+def report(runs: list[RunRow], factors: list[Factor], planned: Planned | None) -> dict[str, Any]:
     """The coverage of the completed cases, each counted once for all seeds.
 
     Cases that were refused as expected count only for the invalid values.

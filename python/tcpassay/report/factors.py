@@ -1,7 +1,7 @@
 """The factors of the runs: parameters, their levels, and the corresponding data of the plan."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from tcpassay.errors import UserError
 from tcpassay.plan import combine, extends
 from tcpassay.plan.model import PlanFile
 from tcpassay.plan.quantity import quantity
+from tcpassay.result_format import RunRow
 from tcpassay.results import Results, as_text
 
 Codes = npt.NDArray[np.int64]
@@ -90,7 +91,7 @@ def varied(results: Results, planned: Planned | None) -> list[Factor]:
     return made
 
 
-def text_of(value: Any) -> str:
+def text_of(value: object) -> str:
     """The text of a level on the page."""
     return as_text(value) or ""
 
@@ -108,7 +109,7 @@ def _factor(name: str, values: list[str | None], known: list[str]) -> Factor:
     return Factor(name, tuple(levels), np.array([place[text] for text in texts], dtype=np.int64), ordered)
 
 
-def settings(runs: list[dict[str, Any]], taken: set[str]) -> tuple[list[Factor], dict[str, str]]:
+def settings(runs: list[RunRow], taken: set[str]) -> tuple[list[Factor], dict[str, str]]:
     """The settings of the cases besides the factors: members of groups, and settings that all cases have in common."""
     names = dict.fromkeys(name for run in runs for name in run.get("triples") or {} if name not in taken)
     members, fixed = [], {}

@@ -17,13 +17,14 @@ import polars as pl
 from tcpassay import _native, drawings
 from tcpassay._native import __version__
 from tcpassay.compare.direction import direction
+from tcpassay.finding import Finding, Severity
 from tcpassay.interface import METRICS, EventKind
-from tcpassay.judge.finding import Finding, Severity
 from tcpassay.judge.registry import ORACLES
 from tcpassay.plan import table
 from tcpassay.report import coverage
 from tcpassay.report.factors import Factor, Planned, settings, varied
 from tcpassay.report.pack import Pack
+from tcpassay.result_format import RunRow
 from tcpassay.results import Results, as_text
 
 EVIDENCE: Final = 2_000
@@ -71,7 +72,7 @@ def build(results: Results) -> Report:
     return Report(data, packed)
 
 
-def _coverage(runs: list[dict[str, Any]], factors: list[Factor], planned: Planned | None) -> dict[str, Any]:
+def _coverage(runs: list[RunRow], factors: list[Factor], planned: Planned | None) -> dict[str, Any]:
     """The coverage of the cases made of parameters; scripts are included only if there are no other cases."""
     ours = [n for n, run in enumerate(runs) if not run.get("script")] or list(range(len(runs)))
     shown = [

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from tcpassay import _native
 from tcpassay._native import __version__
+from tcpassay.result_format import Environment
 from tcpassay.substrate import release
 
 _LIBRARIES = ("numpy", "polars")
@@ -23,7 +23,7 @@ def table_version() -> str:
     return hashlib.sha256(tables.encode()).hexdigest()[:12]
 
 
-def environment(substrates: Iterable[str]) -> dict[str, Any]:
+def environment(substrates: Iterable[str]) -> Environment:
     """The machine, the versions, and the systems of the substrates."""
     return {
         "tcpassay": __version__,

@@ -6,17 +6,20 @@ import shutil
 import time
 from collections import Counter, deque
 from collections.abc import Generator, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from tcpassay import figures
 from tcpassay.errors import Place, UserError
 from tcpassay.guard import Stop
+from tcpassay.messages import Answer, CaseRequest
+from tcpassay.result_format import RunKey
 from tcpassay.run import checks
 from tcpassay.run.environment import load
 from tcpassay.run.folder import Folder, UnwritableError
 from tcpassay.run.journal import Claim, NoSpaceError
-from tcpassay.run.pool import Answer, Limits, Pool, Request
+from tcpassay.run.pool import Limits, Pool
 from tcpassay.run.result import Result, Run, Status
 from tcpassay.run.session import Session
 from tcpassay.run.settings import Settings
@@ -34,7 +37,7 @@ class Executor(Protocol):
     name: str
     jobs: int
 
-    def run(self, requests: Iterable[Request], limits: Limits) -> Generator[list[tuple[int, Answer]]]:
+    def run(self, requests: Iterable[CaseRequest], limits: Limits) -> Generator[list[tuple[int, Answer]]]:
         """Runs all requests; a request is taken when a process is available for it."""
 
 
@@ -46,7 +49,7 @@ class Local:
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
 
-    def run(self, requests: Iterable[Request], limits: Limits) -> Generator[list[tuple[int, Answer]]]:
+    def run(self, requests: Iterable[CaseRequest], limits: Limits) -> Generator[list[tuple[int, Answer]]]:
         """Runs all requests."""
         return Pool(self.jobs, limits).run(requests)
 
@@ -160,7 +163,7 @@ def _run_some(  # noqa: PLR0913, PLR0917 - what `_run_all` has
     ahead: deque[Claim] = deque()
     base, work = str(session.base), str(session.folder.work)
 
-    def requests() -> Iterator[Request]:
+    def requests() -> Iterator[CaseRequest]:
         while ends is None or time.monotonic() <= ends:
             claim = ahead.popleft() if ahead else session.journal.claim()
             if claim is None:
@@ -168,7 +171,7 @@ def _run_some(  # noqa: PLR0913, PLR0917 - what `_run_all` has
             # The path is built directly, because this code is executed for tens of thousands of runs.
             place = f"{work}/{claim.number}-{claim.attempt}"
             claims[next(numbers)] = claim, place
-            yield _request(session, settings, claim) | {"base": base, "folder": place}
+            yield replace(_request(session, settings, claim), base=base, folder=place)
 
     with contextlib.closing(executor.run(requests(), settings.limits)) as answers:
         for some in answers:
@@ -181,7 +184,7 @@ def _run_some(  # noqa: PLR0913, PLR0917 - what `_run_all` has
             ]
             runs = session.finish(ended, ahead)
             for (claim, _), run in zip(ended, runs, strict=True):
-                if watch and claim.case["repetition"] == 1:
+                if watch and RunKey.of(claim.case).repetition == 1:
                     watch.finished(run)
     for claim in ahead:  # claimed shortly before the time limit of the plan
         session.journal.release(claim)
@@ -189,9 +192,9 @@ def _run_some(  # noqa: PLR0913, PLR0917 - what `_run_all` has
 
 def _ended(session: Session, claim: Claim, answer: Answer, place: str, killed: Counter[int]) -> bool:
     """Whether an answer is final for the run; its recording is then moved to its place."""
-    if answer["outcome"] == "unwritable":
-        raise Full(answer["message"])
-    if answer.pop("outside", False):
+    if answer.outcome == "unwritable":
+        raise Full(answer.message)
+    if answer.outside:
         # The process was killed from outside; its answer is not valid for the run.
         killed[claim.number] += 1
         if killed[claim.number] < MOST_ATTEMPTS:
@@ -201,24 +204,23 @@ def _ended(session: Session, claim: Claim, answer: Answer, place: str, killed: C
     return True
 
 
-def _request(session: Session, settings: Settings, claim: Claim) -> dict[str, Any]:
-    case, seed = session.cases[str(claim.case["case"])], int(claim.case["seed"])
-    request = settings.request(session.plan, case, seed)
-    if claim.case["repetition"] > 1:
-        request |= {"keep": False, "keep_found": False}
-    return request
+def _request(session: Session, settings: Settings, claim: Claim) -> CaseRequest:
+    key = RunKey.of(claim.case)
+    request = settings.request(session.plan, session.cases[key.case], key.seed)
+    return replace(request, keep=False, keep_found=False) if key.repetition > 1 else request
 
 
 def _take(folder: Folder, claim: Claim, answer: Answer, workplace: str) -> None:
     """Moves the recording to its place, or removes the files of an incomplete run."""
     folder.owner.check()
     try:
-        if answer.get("kept"):
-            place = folder.recording(claim.case["case"], claim.case["seed"])
+        if answer.kept:
+            key = RunKey.of(claim.case)
+            place = folder.recording(key.case, key.seed)
             if place.exists():  # the run was made before, but its end was not recorded
                 shutil.rmtree(place)
             Path(workplace).rename(place)
-        elif answer["outcome"] not in {"done", "refused"}:
+        elif answer.outcome not in {"done", "refused"}:
             made = Path(workplace)
             for left in (made, made.with_name(f".{made.name}.partial")):
                 shutil.rmtree(left, ignore_errors=True)

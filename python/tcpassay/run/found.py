@@ -1,14 +1,18 @@
 """Summary of the findings of a plan by oracle, with common values of the runs and a command that repeats one."""
 
 from collections import defaultdict
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Console
 from rich.markup import escape
 
 from tcpassay import common, terminal
+from tcpassay.finding import Finding, Severity
 from tcpassay.plan.expand import show as value_text
 from tcpassay.run.result import Result, Run
+
+Found = list[tuple[Run, list[Finding]]]
+"""The runs with findings of an oracle, and these findings."""
 
 MOST: Final = 10
 """Maximum number of commands per oracle; `findings.json` contains all."""
@@ -29,7 +33,7 @@ def show(result: Result, console: Console) -> None:
             oracle,
             f"[{'bold red' if severity == 'error' else 'yellow'}]{severity}[/]",
             f"{len(runs)} of {sum(run.done for run in result.runs)}",
-            str(sum(one["count"] for _, own in found for one in own)),
+            str(sum(one.count for _, own in found for one in own)),
             escape(shared(runs, result.runs)),
         )
     console.print(grid)
@@ -41,18 +45,18 @@ def show(result: Result, console: Console) -> None:
         console.print(f"  {escape(command)}", highlight=False, soft_wrap=True)
 
 
-def group(runs: list[Run]) -> dict[str, list[tuple[Run, list[dict[str, Any]]]]]:
+def group(runs: list[Run]) -> dict[str, Found]:
     """The runs with findings by oracle: errors first, then by number of runs."""
-    made: dict[str, list[tuple[Run, list[dict[str, Any]]]]] = defaultdict(list)
+    made: dict[str, Found] = defaultdict(list)
     for run in runs:
-        for oracle in dict.fromkeys(one["oracle"] for one in run.findings):
-            made[oracle].append((run, [one for one in run.findings if one["oracle"] == oracle]))
+        for oracle in dict.fromkeys(one.oracle for one in run.findings):
+            made[oracle].append((run, [one for one in run.findings if one.oracle == oracle]))
     return dict(sorted(made.items(), key=lambda item: (not _breaks(item[1]), -len(item[1]))))
 
 
-def _breaks(found: list[tuple[Run, list[dict[str, Any]]]]) -> bool:
+def _breaks(found: Found) -> bool:
     """Whether one of the findings is an error."""
-    return any(one["severity"] == "error" for _, own in found for one in own)
+    return any(one.severity is Severity.ERROR for _, own in found for one in own)
 
 
 def shared(having: list[Run], runs: list[Run]) -> str:

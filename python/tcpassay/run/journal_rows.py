@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from pydantic_core import to_json
 
@@ -13,7 +13,7 @@ from tcpassay.seal import checksum
 
 CASES: Final = "cases"
 """The key of the number of cases."""
-Json = Mapping[str, Any]
+Json = Mapping[str, object]
 
 
 class Outcome(StrEnum):
@@ -71,7 +71,7 @@ class Claim:
     """A case that this process has claimed."""
 
     number: int
-    case: dict[str, Any]
+    case: Json
     attempt: int
     """From 1; greater if a process with the case died."""
 
@@ -82,10 +82,10 @@ class Entry:
 
     number: int
     """From 0, in the order of the plan."""
-    case: dict[str, Any]
+    case: Json
     outcome: Outcome | None
     """`None` for a pending or running case."""
-    payload: dict[str, Any] | None
+    payload: Json | None
     running: bool
     attempts: int
     """Number of claims."""

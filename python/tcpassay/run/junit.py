@@ -4,6 +4,7 @@ import re
 from typing import Final
 from xml.etree import ElementTree as ET
 
+from tcpassay.finding import Severity
 from tcpassay.run.checks import Verdict
 from tcpassay.run.result import Result, Run
 
@@ -55,9 +56,9 @@ def _run(case: ET.Element, run: Run, replay: str) -> None:
         said = f"{run.outcome}: {first}" if first else run.outcome
         ET.SubElement(case, "error", message=_clean(said)).text = _clean(f"{run.message}\n{replay}")
         return
-    if broken := [one for one in run.findings if one["severity"] == "error"]:
-        titles = ", ".join(dict.fromkeys(str(one["title"]) for one in broken))
-        texts = [f"{one['title']}: {one['text']}" for one in broken]
+    if broken := [one for one in run.findings if one.severity is Severity.ERROR]:
+        titles = ", ".join(dict.fromkeys(one.title for one in broken))
+        texts = [f"{one.title}: {one.text}" for one in broken]
         ET.SubElement(case, "failure", message=_clean(titles)).text = _clean("\n".join([*texts, replay]))
 
 

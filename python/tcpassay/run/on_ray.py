@@ -15,16 +15,17 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from typing import Any, Final
 
 from tcpassay._native import __version__
 from tcpassay.errors import UserError
+from tcpassay.messages import Answer, CaseRequest
 from tcpassay.run import inputs
 from tcpassay.run.environment import table_version
-from tcpassay.run.pool import Answer, Limits, Request, Single
+from tcpassay.run.pool import Limits, Single
 
 SCHEME: Final = "ray"
 _ATTEMPTS: Final = 3
@@ -53,14 +54,14 @@ class Remote:
         """The version of tcpassay and its tables on this node."""
         return __version__, table_version()
 
-    def ask(self, request: Request, base: str) -> tuple[Answer, bytes]:
+    def ask(self, request: CaseRequest, base: str) -> tuple[Answer, bytes]:
         """The answer, and the recording as an archive if it is kept; `base` is relative to the folder of the copies."""
         there = self._home / base
         there.mkdir(parents=True, exist_ok=True)
         place = self._home / "recording"
         try:
-            answer = self._single.ask(request | {"base": str(there), "folder": str(place)})
-            return answer, _pack(place) if answer.get("kept") else b""
+            answer = self._single.ask(replace(request, base=str(there), folder=str(place)))
+            return answer, _pack(place) if answer.kept else b""
         finally:
             for left in (place, place.with_name(f".{place.name}.partial")):
                 shutil.rmtree(left, ignore_errors=True)
@@ -113,7 +114,7 @@ class OnRay:
             else:
                 return
 
-    def run(self, requests: Iterable[Request], limits: Limits) -> Generator[list[tuple[int, Answer]]]:
+    def run(self, requests: Iterable[CaseRequest], limits: Limits) -> Generator[list[tuple[int, Answer]]]:
         """Runs all requests; the request of an actor whose node is lost is repeated.
 
         If fewer CPUs are left than before, they process the remaining requests. Raises `UserError` if none are left, or
@@ -128,7 +129,7 @@ class OnRay:
                     fleet.ask(idle[0], *following)
                     following = next(waiting, None)
                 if following is not None and len(fleet.actors) < self.jobs:
-                    fleet.start(_files(Path(following[1]["base"])))
+                    fleet.start(_files(Path(following[1].base)))
                     continue
                 if some := list(fleet.answers()):
                     yield some
@@ -149,7 +150,7 @@ class _Task:
 
     actor: Any
     index: int = -1
-    request: Request | None = None
+    request: CaseRequest | None = None
 
 
 class _Fleet:
@@ -181,9 +182,9 @@ class _Fleet:
         self.actors.append(actor)
         self._tasks[actor.version.remote()] = _Task(actor)
 
-    def ask(self, actor: Any, index: int, request: Request) -> None:
+    def ask(self, actor: Any, index: int, request: CaseRequest) -> None:
         """Passes a request to an idle actor."""
-        self._tasks[actor.ask.remote(request, _relative(request["base"]))] = _Task(actor, index, request)
+        self._tasks[actor.ask.remote(request, _relative(request.base))] = _Task(actor, index, request)
 
     def answers(self) -> Iterator[tuple[int, Answer]]:
         """Waits for answers with a timeout."""
@@ -198,14 +199,14 @@ class _Fleet:
                     self._unstarted(error)
                     continue
                 message = f"its node was lost: {error}"
-                yield task.index, {"outcome": "crashed", "message": message, "outside": True}
+                yield task.index, Answer("crashed", message, outside=True)
                 continue
             if task.request is None:
                 _same_version(said)
                 self._failures = 0
             else:
                 answer, archive = said
-                yield task.index, _unpacked(answer, archive, Path(task.request["folder"]))
+                yield task.index, _unpacked(answer, archive, Path(task.request.folder))
 
     def _unstarted(self, error: Exception) -> None:
         """Handles an actor that did not start, because its node was lost or because it cannot start."""
@@ -240,7 +241,7 @@ def _unpacked(answer: Answer, archive: bytes, folder: Path) -> Answer:
         if archive:
             _unpack(archive, folder)
     except OSError as error:
-        return {"outcome": "unwritable", "message": str(error)}
+        return Answer("unwritable", str(error))
     return answer
 
 

@@ -21,13 +21,12 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 
+from tcpassay.messages import Answer, CaseRequest
 from tcpassay.run import message
+from tcpassay.run.message import Request
 from tcpassay.run.worker import MEMORY
-
-Request = dict[str, Any]
-Answer = dict[str, Any]
 
 # Limits on the evaluated output of a dead worker, and on the parts of its beginning and end that are stored.
 MOST_WORDS = 1 << 20
@@ -116,7 +115,8 @@ class Worker:
     @property
     def grace(self) -> float:
         """Seconds beyond the limit in which the process may end its child processes."""
-        return GRACE if self.queue and self.queue[0][1].get("seconds") else 0.0
+        first = self.queue[0][1] if self.queue else None
+        return GRACE if isinstance(first, CaseRequest) and first.seconds else 0.0
 
     def _write(self, packed: bytes) -> None:
         if self.process.stdin is None:
@@ -163,13 +163,13 @@ class Worker:
                 yield self._popped(), self._death()
             return
         self.received += chunk
-        answers = list(message.take(self.received))
-        if answers:
-            self.pace = (time.monotonic() - self.since) / len(answers)
-        for answer in answers:
+        replies = list(message.take(self.received))
+        if replies:
+            self.pace = (time.monotonic() - self.since) / len(replies)
+        for reply in replies:
             key = self._popped()
-            self._first(answer.pop("said", self.said))
-            yield key, answer
+            self._first(reply.said)
+            yield key, reply.answer
 
     def _death(self) -> Answer:
         """The answer for a request whose process ended; `outside` if an unrelated process ended it."""
@@ -181,7 +181,7 @@ class Worker:
         if code == -signal.SIGKILL and _oom_kills() > self.killed:
             starved, said = True, "the system killed the process running it, for want of memory"
         outside = not starved and -code in {signal.SIGKILL, signal.SIGTERM}
-        return {"outcome": "memory" if starved else "crashed", "message": said, "outside": outside}
+        return Answer("memory" if starved else "crashed", said, outside=outside)
 
     def over(self, limits: Limits, *, weigh: bool) -> Iterator[tuple[int, Answer]]:
         """The answer for a request that exceeded a limit, after its process has been killed."""
@@ -189,10 +189,10 @@ class Worker:
             return
         answer = None
         if limits.seconds is not None and time.monotonic() - self.since > limits.seconds + self.grace:
-            answer = {"outcome": "timeout", "message": f"it ran longer than {limits.seconds:g} s"}
+            answer = Answer("timeout", f"it ran longer than {limits.seconds:g} s")
         elif weigh and limits.memory is not None and (used := self._resident()) > limits.memory:
             said = f"it took {used / 2**20:.0f} MiB; allowed are {limits.memory / 2**20:.0f} MiB"
-            answer = {"outcome": "memory", "message": said}
+            answer = Answer("memory", said)
         if answer:
             self.process.kill()
             self.process.wait()

@@ -4,22 +4,25 @@ import os
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from tcpassay import load, regular
 from tcpassay._native import __version__
 from tcpassay.errors import Place, UserError
-from tcpassay.judge import Finding
+from tcpassay.finding import Finding
+from tcpassay.messages import Answer, CaseRequest, Script, Triples, Value
 from tcpassay.plan.model import PlanFile
+from tcpassay.result_format import RunRow
 from tcpassay.results import Results
 from tcpassay.run import inputs
 from tcpassay.run.environment import table_version
 from tcpassay.run.journal import Journal
-from tcpassay.run.pool import Answer, Pool
+from tcpassay.run.pool import Pool
 from tcpassay.run.settings import limits_of, oracles_of, wanted_of
 from tcpassay.substrate import release, substrate_of
 from tcpassay.substrate.base import without_events
@@ -35,7 +38,7 @@ class Replayed:
 
     case: str
     seed: int
-    varied: dict[str, Any]
+    varied: dict[str, Value]
     outcome: str
     message: str
     trace: str
@@ -102,33 +105,33 @@ def replay(path: Path, case: str, seed: int | None, out: Path | None, *, packets
     with _place(out) as place:
         answer = again(path, run, spec, place, packets=packets)
         kept = None if run.get("recording") is None else results.place_of(run)
-        files = {} if kept is None or answer["outcome"] != "done" else _compared(kept, place, more=more)
-    before, now = run.get("digest"), answer.get("digest")
+        files = {} if kept is None or answer.outcome != "done" else _compared(kept, place, more=more)
+    before, now = run.get("digest"), answer.digest
     return Replayed(
         run["case"],
         run["seed"],
         run.get("varied") or {},
-        answer["outcome"],
-        answer["message"],
-        answer.get("trace", ""),
+        answer.outcome,
+        answer.message,
+        answer.trace,
         run["outcome"],
         run.get("trace"),
         files,
         None if more or not before or not now else before == now,
-        [Finding.from_json(one).of(run["case"], run["seed"]) for one in answer.get("findings", ())],
-        out if answer.get("kept") else None,
+        [one.of(run["case"], run["seed"]) for one in answer.findings],
+        out if answer.kept else None,
         notes,
     )
 
 
 def again(  # noqa: PLR0913 - what identifies a run, and two switches
     path: Path,
-    run: Mapping[str, Any],
+    run: RunRow,
     spec: PlanFile,
     place: Path,
     *,
     packets: bool = False,
-    triples: Mapping[str, Any] | None = None,
+    triples: Triples | None = None,
 ) -> Answer:
     """Repeats a run of the results in `path` with the event log; its recording is written to `place`.
 
@@ -138,27 +141,40 @@ def again(  # noqa: PLR0913 - what identifies a run, and two switches
     collect = wanted_of(spec)
     substrate = run.get("substrate", "model")
     substrate_of(substrate).ready()
-    request = {
-        **({"script": run["script"]} if run.get("script") else {}),
-        "triples": run["triples"] if triples is None else dict(triples),
-        "substrate": substrate,
-        "seed": run["seed"],
-        "base": str(base_of(path)),
-        "collect": collect | {"events": True, "packets": packets or collect["packets"]},
-        "expect": run.get("expect", "done"),
-        "oracles": oracles_of(spec),
-        "keep": True,
-        "keep_found": True,
-        "keep_events": True,
-        "checks": [],
-        "memory": limits_of(spec).memory,
-        "seconds": None if substrate == "model" else limits_of(spec).seconds,
-        "folder": str(place),
-    }
+    request = CaseRequest(
+        script=_script(run, path),
+        triples=run["triples"] if triples is None else dict(triples),
+        substrate=substrate,
+        seed=run["seed"],
+        base=str(base_of(path)),
+        collect=collect | {"events": True, "packets": packets or collect["packets"]},
+        expect=run.get("expect", "done"),
+        oracles=oracles_of(spec),
+        keep=True,
+        keep_found=True,
+        keep_events=True,
+        memory=limits_of(spec).memory,
+        seconds=None if substrate == "model" else limits_of(spec).seconds,
+        folder=str(place),
+    )
     return _ask(request, spec)
 
 
-def _run(results: Results, case: str, seed: int | None) -> dict[str, Any]:
+def _script(run: RunRow, path: Path) -> Script | None:
+    """The script of a run. Raises `UserError` for a damaged one."""
+    if not run.get("script"):
+        return None
+    try:
+        return TypeAdapter(Script).validate_python(run["script"])
+    except ValidationError as error:
+        said = error.errors()[0]
+        message = (
+            f"case {run['case']}: its script is damaged: {'.'.join(map(str, said['loc']))}: {said['msg']}"
+        )
+        raise UserError(message, Place(path / "result.json")) from None
+
+
+def _run(results: Results, case: str, seed: int | None) -> RunRow:
     place = Place(results.folder)
     ids = sorted({str(run["case"]) for run in results.runs if str(run["case"]).startswith(case)})
     if len(ids) != 1:
@@ -188,7 +204,7 @@ def spec_of(results: Results) -> tuple[PlanFile, list[str]]:
         return PlanFile(name="unknown"), [note]
 
 
-def _versions(results: Results, run: dict[str, Any], notes: list[str]) -> None:
+def _versions(results: Results, run: RunRow, notes: list[str]) -> None:
     for name, here in (("tcpassay", __version__), ("tables", table_version())):
         there = results.environment.get(name, here)
         if there != here:
@@ -210,7 +226,7 @@ def base_of(path: Path) -> Path:
         return path / inputs.FOLDER
 
 
-def _within(run: dict[str, Any], results: Results) -> None:
+def _within(run: RunRow, results: Results) -> None:
     """Raises `UserError` if the run needs a damaged or missing file of the folder, or a file outside of it."""
     sums = results.index.get("files", {})
     copied = {name: said for name, said in sums.items() if name.startswith(f"{inputs.FOLDER}/")}
@@ -240,13 +256,11 @@ def _place(out: Path | None) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _ask(request: dict[str, Any], spec: PlanFile) -> Answer:
+def _ask(request: CaseRequest, spec: PlanFile) -> Answer:
     ((answered,),) = Pool(1, limits_of(spec)).run([request])
     answer = answered[1]
-    if answer["outcome"] == "unwritable":
-        raise UserError(
-            f"the recording cannot be written: {answer['message']}", Place(Path(request["folder"]))
-        )
+    if answer.outcome == "unwritable":
+        raise UserError(f"the recording cannot be written: {answer.message}", Place(Path(request.folder)))
     return answer
 
 

@@ -3,48 +3,44 @@
 import hashlib
 import shlex
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Final, Literal, Self
 
 from pydantic_core import to_json
 
 from tcpassay import _native
 from tcpassay._native import __version__
+from tcpassay.finding import Finding, Severity
+from tcpassay.messages import Answer, Metrics
 from tcpassay.plan.expand import Case
 from tcpassay.plan.read import Plan
+from tcpassay.result_format import DifferenceRow, RunRow, WorkDone
 from tcpassay.run import checks
+from tcpassay.run.answers import row_of
 from tcpassay.run.folder import Folder
 from tcpassay.seal import checksum, seal
 
 FORMAT: Final = 2
 RESULT: Final = "result.json"
 METRICS: Final = "metrics.parquet"
+NOT_RUN: Final = "not run"
 Status = Literal["running", "complete", "interrupted", "budget", "no space"]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """A case with a seed, and its result."""
+class Run(Answer):
+    """A case with a seed, and what came of it."""
 
-    case: Case
-    seed: int
-    outcome: str = "not run"
-    message: str = ""
-    trace: str = ""
-    digest: str = ""
-    """Checksum of all recorded data except the event log."""
-    metrics: dict[str, float | None] = field(default_factory=dict)
-    cpu_s: float = 0.0
-    simulation_s: float = 0.0
-    """The part of `cpu_s` for simulation and metrics in the data plane."""
-    kept: bool = False
-    findings: list[dict[str, Any]] = field(default_factory=list)
-    """In the form of `Finding.as_json`, without case, seed and command."""
-    unjudged: dict[str, str] = field(default_factory=dict)
-    """Oracles that could not evaluate the run, with the reason."""
-    reached: dict[str, int] = field(default_factory=dict)
-    """Occurrences of each behaviour in the event log."""
+    outcome: str = NOT_RUN
+    case: Case = field(kw_only=True)
+    seed: int = field(kw_only=True)
+
+    @classmethod
+    def of(cls, case: Case, seed: int, answer: Answer) -> Self:
+        """A run that ended."""
+        said = {one.name: getattr(answer, one.name) for one in fields(Answer)}
+        return cls(**said, case=case, seed=seed)
 
     @property
     def done(self) -> bool:
@@ -54,27 +50,12 @@ class Run:
     @property
     def begun(self) -> bool:
         """Whether the run has started."""
-        return self.outcome != "not run"
+        return self.outcome != NOT_RUN
 
     @property
     def as_expected(self) -> bool:
         """Whether it has the outcome that its case expects."""
         return self.outcome == self.case.expect
-
-
-_ANSWER: Final[dict[str, tuple[type, ...]]] = {
-    "message": (str,), "trace": (str,), "digest": (str,), "metrics": (dict,), "cpu_s": (float, int),
-    "simulation_s": (float, int), "kept": (bool,), "findings": (list,), "unjudged": (dict,),
-    "reached": (dict,),
-}  # fmt: skip
-
-
-def is_answer(value: object) -> bool:
-    """Whether an ended run in a journal has the form of a worker's answer."""
-    return isinstance(value, dict) and all(
-        name in Run.__dataclass_fields__ and isinstance(part, _ANSWER.get(name, (object,)))
-        for name, part in value.items()
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +69,12 @@ class Result:
     status: Status
     runs: list[Run]
     judged: bool
-    environment: dict[str, Any]
+    environment: WorkDone
     verdicts: list[checks.Verdict] = field(default_factory=list)
     figures: list[str] = field(default_factory=list)
     figure_problems: list[str] = field(default_factory=list)
     """Figures that were not drawn, or not completely; independent of the runs."""
-    undetermined: list[dict[str, Any]] = field(default_factory=list)
+    undetermined: list[DifferenceRow] = field(default_factory=list)
     """Repetitions that differ from the first run of the same case and seed."""
     inputs: dict[str, str] = field(default_factory=dict)
     """Checksums of copied files."""
@@ -103,7 +84,7 @@ class Result:
     @property
     def errors(self) -> int:
         """Findings that violate a rule."""
-        return sum(one["severity"] == "error" for run in self.runs for one in run.findings)
+        return sum(one.severity is Severity.ERROR for run in self.runs for one in run.findings)
 
     @property
     def unreached(self) -> list[str]:
@@ -147,27 +128,18 @@ class Result:
             "runs": [self._run_json(run) for run in self.runs],
         }
 
-    def _run_json(self, run: Run) -> dict[str, Any]:
-        return {
+    def _run_json(self, run: Run) -> RunRow:
+        row: RunRow = {
             "case": run.case.id,
             "seed": run.seed,
             "substrate": run.case.substrate,
             "varied": run.case.varied,
             "triples": run.case.triples,
-            **({"script": run.case.script.as_json()} if run.case.script else {}),
-            "expect": run.case.expect,
-            "outcome": run.outcome,
-            "message": run.message,
-            "recording": self.folder.name(run.case.id, run.seed) if run.kept else None,
-            "trace": run.trace,
-            "digest": run.digest,
-            "cpu_s": round(run.cpu_s, 4),
-            "simulation_s": round(run.simulation_s, 4),
-            "findings": len(run.findings),
-            "unjudged": run.unjudged,
-            "reached": run.reached,
-            "metrics": run.metrics,
         }
+        if run.case.script:
+            row["script"] = run.case.script.as_json()
+        row["expect"] = run.case.expect
+        return {**row, **row_of(run, self.folder.name(run.case.id, run.seed))}
 
     def replay(self, run: Run) -> str:
         """The shortest command that repeats a run."""
@@ -175,13 +147,11 @@ class Result:
         seed = f" --seed {run.seed}" if len(seeds) > 1 else ""
         return f"tcpassay replay {shlex.quote(str(self.folder.path))} {run.case.id}{seed}"
 
-    def findings(self) -> Iterable[Any]:
+    def findings(self) -> Iterable[Finding]:
         """All findings, in the order of the plan."""
-        from tcpassay.judge import Finding  # noqa: PLC0415 - polars is most of the start-up time
-
         for run in self.runs:
             for one in run.findings:
-                yield Finding.from_json(one).of(run.case.id, run.seed, self.replay(run))
+                yield one.of(run.case.id, run.seed, self.replay(run))
 
     def write(self) -> None:
         """Writes the files, each completely or not at all; the one that lists the others is the last."""
@@ -197,13 +167,13 @@ class Result:
         done = [run for run in self.runs if run.done]
         if done:
             varied = list(dict.fromkeys(path for run in done for path in run.case.varied))
-            metrics: dict[str, Any] = {}
+            metrics: Metrics = {}
             for run in done:
                 metrics.update(run.metrics)
             # About ninety metrics per run, so that the speed of this loop matters.
             of_metric = [run.metrics.get for run in done]
             texts = [{path: str(value) for path, value in run.case.varied.items()} for run in done]
-            columns: list[tuple[str, list[Any]]] = [
+            columns: list[tuple[str, list[int] | list[float | None] | list[str] | list[str | None]]] = [
                 ("case", [run.case.id for run in done]),
                 ("seed", [run.seed for run in done]),
                 *((path, [text.get(path) for text in texts]) for path in varied),
@@ -215,7 +185,7 @@ class Result:
             self.sums[METRICS] = checksum(content)
 
 
-def as_text(value: dict[str, Any]) -> str:
+def as_text(value: Mapping[str, object]) -> str:
     """Readable JSON that is fast to write, with one line per list element."""
     lines = []
     for name, part in value.items():
@@ -226,5 +196,5 @@ def as_text(value: dict[str, Any]) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return to_json(value).decode()

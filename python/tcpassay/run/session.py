@@ -15,17 +15,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from tcpassay._native import __version__
 from tcpassay.errors import Place, UserError
+from tcpassay.messages import Answer
 from tcpassay.plan.read import Plan, read
+from tcpassay.result_format import DifferenceRow, RunKey, Work, WorkDone
 from tcpassay.run import inputs
+from tcpassay.run.answers import answer_of, payload_of
 from tcpassay.run.environment import environment, table_version
 from tcpassay.run.folder import Folder, is_run
 from tcpassay.run.journal import NAME as JOURNAL
 from tcpassay.run.journal import Claim, Entry, Journal, Outcome
-from tcpassay.run.result import RESULT, Result, Run, Status, is_answer
+from tcpassay.run.journal_rows import Json
+from tcpassay.run.result import NOT_RUN, RESULT, Result, Run, Status
 from tcpassay.substrate import substrate_of
 
 _MOST_SHOWN: Final = 3
@@ -70,7 +74,7 @@ class Session:
                 ) from None
             folder.write("plan.toml", plan.text)
             notes = _notes(plan, base, copied)
-            Journal.create(folder.made, _digest(plan), _runs(plan), _order(plan, how), notes)
+            Journal.create(folder.made, _digest(plan), _cases(plan), _order(plan, how), notes)
             folder.publish()
         except BaseException:
             folder.abandon()
@@ -100,8 +104,8 @@ class Session:
                 _same_version(notes, path)
             plan = read(notes["plan"], path / notes["base"] / "plan.toml")
             wanted = _planned(journal, path)
-            plan = plan.with_seeds(list(dict.fromkeys(int(run["seed"]) for run in wanted)))
-            plan = _with_cases(plan, {str(run["case"]) for run in wanted}, path)
+            plan = plan.with_seeds(list(dict.fromkeys(run.seed for run in wanted)))
+            plan = _with_cases(plan, {run.case for run in wanted}, path)
             damaged = _forget_damaged(journal)
             journal.reopen(retry)
             session = cls(plan, folder, journal, damaged)
@@ -128,15 +132,16 @@ class Session:
             if not force:
                 _same_version(journal.notes, path)
                 _same_manner(journal.notes, plan, path)
-            new = {_key(run) for run in _runs(plan)}
-            lost = [e.case for e in journal.entries() if e.outcome is not None and _key(e.case) not in new]
+            new = set(_runs(plan))
+            ended = [RunKey.of(entry.case) for entry in journal.entries() if entry.outcome is not None]
+            lost = [run for run in ended if run not in new]
             if not force:
                 _none_lost(lost, path)
             base, copied = inputs.copy(plan, plan.file.parent, path)
-            journal.replan(_digest(plan), _runs(plan), _order(plan, how), _notes(plan, base, copied))
+            journal.replan(_digest(plan), _cases(plan), _order(plan, how), _notes(plan, base, copied))
             journal.reopen(how.retry)
             for run in lost:
-                shutil.rmtree(folder.recording(run["case"], run["seed"]), ignore_errors=True)
+                shutil.rmtree(folder.recording(run.case, run.seed), ignore_errors=True)
             session = cls(plan, folder, journal, damaged)
             session._describe()
             on_error.pop_all()
@@ -150,18 +155,20 @@ class Session:
     def begin_work(self, jobs: int, executor: str, load: list[float] | None) -> None:
         """Records the start of work and the environment in the journal."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        begun = {"started": now, "jobs": jobs, "executor": executor, "load": load}
-        sessions = [
-            *json.loads(self.notes.get("sessions", "[]")),
-            begun | environment(self.plan.spec.substrates),
-        ]
-        self._note(sessions=json.dumps(sessions))
+        begun: Work = {"started": now, "jobs": jobs, "executor": executor, "load": load}
+        self._note(sessions=json.dumps([*self._work, begun | environment(self.plan.spec.substrates)]))
 
     def end_work(self, load: list[float] | None) -> None:
         """Records the end of work."""
-        *earlier, last = json.loads(self.notes["sessions"])
+        *earlier, last = self._work
         last |= {"ended": datetime.now(UTC).isoformat(timespec="seconds"), "load_at_end": load}
         self._note(sessions=json.dumps([*earlier, last]))
+
+    @property
+    def _work(self) -> list[Work]:
+        """The commands that worked on the runs."""
+        sessions: list[Work] = json.loads(self.notes.get("sessions", "[]"))
+        return sessions
 
     def _note(self, **notes: str) -> None:
         self.journal.note(**notes)
@@ -174,10 +181,9 @@ class Session:
 
     def entry_run(self, entry: Entry) -> Run:
         """The journal's entry of a run."""
-        case, seed = self.cases[str(entry.case["case"])], int(entry.case["seed"])
-        if entry.outcome is None:
-            return Run(case, seed)
-        return Run(case, seed, str(entry.outcome), **(entry.payload or {}))
+        key = RunKey.of(entry.case)
+        answer = None if entry.outcome is None else answer_of(str(entry.outcome), entry.payload)
+        return Run.of(self.cases[key.case], key.seed, answer or Answer(NOT_RUN))
 
     def result(self, status: Status, judged: bool = False) -> Result:  # noqa: FBT001, FBT002 - a fact
         """The result according to the journal."""
@@ -193,13 +199,10 @@ class Session:
             elif run.begun and first.begun and (run.outcome, run.digest) != (first.outcome, first.digest):
                 different.append(_difference(entry, first, run))
         runs |= {key: _median(repeated) for key, repeated in again.items()}
-        sessions = json.loads(self.notes.get("sessions", "[]"))
-        here = (
-            sessions[-1]
-            if sessions
-            else {"started": None, "jobs": None} | environment(self.plan.spec.substrates)
-        )
-        about = here | {"started": (sessions or [here])[0]["started"], "sessions": sessions}
+        sessions = self._work
+        here: Work = {"started": None, "jobs": None}
+        here = sessions[-1] if sessions else {**here, **environment(self.plan.spec.substrates)}
+        about: WorkDone = {**here, "started": (sessions or [here])[0]["started"], "sessions": sessions}
         return Result(
             self.plan,
             self.folder,
@@ -212,15 +215,13 @@ class Session:
             inputs=json.loads(self.notes["inputs"]),
         )
 
-    def finish(self, answered: Iterable[tuple[Claim, dict[str, Any]]], ahead: deque[Claim]) -> list[Run]:
+    def finish(self, answered: Iterable[tuple[Claim, Answer]], ahead: deque[Claim]) -> list[Run]:
         """Records the results of runs, and claims as many new ones, which are added to those that are `ahead`."""
         ended, runs = [], []
         for claim, answer in answered:
-            said = {name: value for name, value in answer.items() if name != "outcome"}
-            outcome = Outcome(answer["outcome"])
-            ended.append((claim, outcome, said))
-            case = self.cases[str(claim.case["case"])]
-            runs.append(Run(case, int(claim.case["seed"]), str(outcome), **said))
+            ended.append((claim, Outcome(answer.outcome), payload_of(answer)))
+            key = RunKey.of(claim.case)
+            runs.append(Run.of(self.cases[key.case], key.seed, answer))
         ahead.extend(self.journal.exchange(ended))
         return runs
 
@@ -242,16 +243,17 @@ def _chosen(plan: Plan, how: Beginning) -> Plan:
     return replace(plan, cases=[case for case in plan.cases if case.id in how.chosen])
 
 
-def _runs(plan: Plan) -> Iterator[dict[str, Any]]:
+def _runs(plan: Plan) -> Iterator[RunKey]:
     """The runs, in the order in which results are listed."""
     for case in plan.cases:
         for seed in plan.spec.seeds:
             for repetition in range(1, plan.spec.repetitions + 1):
-                yield {"case": case.id, "seed": seed, "repetition": repetition}
+                yield RunKey(case.id, seed, repetition)
 
 
-def _key(run: dict[str, Any]) -> tuple[Any, ...]:
-    return run["case"], run["seed"], run["repetition"]
+def _cases(plan: Plan) -> Iterator[Json]:
+    """The runs as the cases of a journal."""
+    return (run.as_json() for run in _runs(plan))
 
 
 def _order(plan: Plan, how: Beginning) -> list[int] | None:
@@ -299,14 +301,16 @@ def _is_session(value: object) -> bool:
     return isinstance(value, dict) and isinstance(value.get("started"), str)
 
 
-def _planned(journal: Journal, path: Path) -> list[dict[str, Any]]:
+def _planned(journal: Journal, path: Path) -> list[RunKey]:
     """The runs of the journal, after checking their form."""
-    runs = [entry.case for entry in journal.entries()]
-    for run in runs:
+    runs = []
+    for run in (entry.case for entry in journal.entries()):
         known = isinstance(run, dict) and is_run(run.get("case"), run.get("seed"))
-        if not known or not isinstance(run.get("repetition"), int) or run["repetition"] < 1:
+        repetition = run.get("repetition") if known else None
+        if not isinstance(repetition, int) or repetition < 1:
             message = f"the journal is damaged: it names a run that there cannot be, {json.dumps(run)[:100]}"
             raise UserError(message, Place(path / JOURNAL))
+        runs.append(RunKey.of(run))
     return runs
 
 
@@ -322,7 +326,7 @@ def _forget_damaged(journal: Journal) -> int:
     damaged = [
         entry.number
         for entry in journal.entries()
-        if entry.damaged or (entry.outcome is not None and not is_answer(entry.payload))
+        if entry.damaged or (entry.outcome is not None and answer_of(entry.outcome, entry.payload) is None)
     ]
     if damaged:
         journal.forget(damaged)
@@ -350,9 +354,9 @@ def _with_cases(plan: Plan, ids: set[str], path: Path) -> Plan:
     return replace(plan, cases=[case for case in plan.cases if case.id in ids])
 
 
-def _none_lost(lost: list[dict[str, Any]], path: Path) -> None:
+def _none_lost(lost: list[RunKey], path: Path) -> None:
     if lost:
-        some = _some([f"case {run['case']} seed {run['seed']}" for run in lost])
+        some = _some([f"case {run.case} seed {run.seed}" for run in lost])
         message = (
             f"{len(lost)} runs that ended are not in the plan any more ({some}); --force drops them, or choose another "
             "folder with --out"
@@ -401,12 +405,12 @@ def _median(runs: list[Run]) -> Run:
     return replace(runs[0], metrics=metrics)
 
 
-def _difference(entry: Entry, first: Run, run: Run) -> dict[str, Any]:
+def _difference(entry: Entry, first: Run, run: Run) -> DifferenceRow:
     """Two runs of the same case and seed that differ on a deterministic substrate."""
     return {
         "case": run.case.id,
         "seed": run.seed,
-        "repetition": entry.case["repetition"],
+        "repetition": RunKey.of(entry.case).repetition,
         "outcomes": [first.outcome, run.outcome],
         "traces": [first.trace, run.trace],
         "digests": [first.digest, run.digest],

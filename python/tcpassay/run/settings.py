@@ -3,8 +3,9 @@
 import hashlib
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, Self
+from typing import Final, Self
 
+from tcpassay.messages import CaseRequest, Collect
 from tcpassay.plan import table
 from tcpassay.plan.expand import Case
 from tcpassay.plan.model import PlanFile
@@ -34,8 +35,7 @@ class Settings:
     keep: str
     sample: float
     """Share of the recordings without findings that are kept."""
-    collect: dict[str, Any]
-    """In the form of the data plane."""
+    collect: Collect
     drawn: frozenset[str]
     """Cases shown in figures, with the plan's first seed."""
 
@@ -58,27 +58,27 @@ class Settings:
         """Whether oracles evaluate the runs."""
         return self.oracles != []
 
-    def request(self, plan: Plan, case: Case, seed: int) -> dict[str, Any]:
+    def request(self, plan: Plan, case: Case, seed: int) -> CaseRequest:
         """The request to a worker, without the paths."""
-        return {
-            **({"script": case.script.as_json()} if case.script else {}),
-            "triples": case.triples,
-            "substrate": case.substrate,
-            "seed": seed,
-            "collect": self.collect | {"events": self.collect["events"] or self.judges},
-            "expect": case.expect,
-            "oracles": self.oracles,
-            "keep": self._keeps(plan, case, seed),
-            "keep_found": self.keep != "none",
-            "keep_events": self.collect["events"],
-            "checks": [
+        return CaseRequest(
+            script=case.script,
+            triples=case.triples,
+            substrate=case.substrate,
+            seed=seed,
+            collect=self.collect | {"events": self.collect["events"] or self.judges},
+            expect=case.expect,
+            oracles=self.oracles,
+            keep=self._keeps(plan, case, seed),
+            keep_found=self.keep != "none",
+            keep_events=self.collect["events"],
+            checks=[
                 (check.metric, check.op, check.limit)
                 for check in plan.spec.check
                 if check.over == "each" and check.times is None and case.matches(check.where)
             ],
-            "memory": self.limits.memory,
-            "seconds": None if case.substrate == "model" else self.limits.seconds,
-        }
+            memory=self.limits.memory,
+            seconds=None if case.substrate == "model" else self.limits.seconds,
+        )
 
     def _keeps(self, plan: Plan, case: Case, seed: int) -> bool:
         if self.keep == "all" or (case.id in self.drawn and seed == plan.spec.seeds[0]):
@@ -120,10 +120,17 @@ def oracles_of(spec: PlanFile) -> list[str] | None:
     return list(spec.oracles)
 
 
-def wanted_of(spec: PlanFile) -> dict[str, Any]:
+def wanted_of(spec: PlanFile) -> Collect:
     """The data to collect, in the form of the data plane."""
-    series = None if spec.collect.series == "off" else spec.collect.series
-    return spec.collect.model_dump() | {"series": series}
+    wanted = spec.collect
+    return {
+        "series": None if wanted.series == "off" else wanted.series,
+        "warmup": wanted.warmup,
+        "events": wanted.events,
+        "packets": wanted.packets,
+        "deliveries": wanted.deliveries,
+        "taps": wanted.taps,
+    }
 
 
 def lot(case: str, seed: int) -> float:

@@ -11,6 +11,7 @@ from typing import Final
 
 from tcpassay.run.pool import Limits, Pool
 from tcpassay.script import linux, model
+from tcpassay.script.report import PacketdrillAnswer, crashed
 from tcpassay.script.results import Result
 
 SECONDS: Final = 120.0
@@ -34,11 +35,13 @@ def _apart(files: Sequence[Path], wanted: model.Wanted) -> Iterator[Result]:
     pool = Pool(max(1, min(os.cpu_count() or 1, len(files) // 8)), Limits(SECONDS, model.MEMORY))
     ready: dict[int, Result] = {}
     following = 0
-    with contextlib.closing(pool.run({"packetdrill": request} for request in requests)) as answers:
+    with contextlib.closing(pool.run(requests)) as answers:
         for some in answers:
             for index, found in some:
-                report = found.get("report") or linux.crashed(found["message"].strip())
-                ready[index] = Result.of(files[index], requests[index]["profile"], report)
+                report = found.report if isinstance(found, PacketdrillAnswer) else None
+                ready[index] = Result.of(
+                    files[index], requests[index].profile, report or crashed(found.message.strip())
+                )
             while following in ready:
                 yield ready.pop(following)
                 following += 1

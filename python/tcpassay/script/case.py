@@ -14,15 +14,17 @@ import json
 import resource
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tcpassay.errors import UserError
-from tcpassay.judge.finding import Finding, Severity
+from tcpassay.finding import Finding, Severity
+from tcpassay.messages import Answer, CaseRequest, Script
 from tcpassay.script import linux, model
+from tcpassay.script.report import Status
 from tcpassay.script.results import Result
 
 ORACLE: Final = "script"
-_OUTCOMES: Final = {
+_OUTCOMES: Final[dict[Status, str]] = {
     "pass": "done",
     "time": "done",
     "fail": "done",
@@ -35,40 +37,33 @@ _TITLES: Final = {"fail": "the script expects something else", "time": "right bu
 _OF_THE_MACHINE: Final = ("attempts",)
 
 
-def run(request: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a request whose `script` is the result of `Script.as_json`; the file is relative to `base`."""
-    asked, place = request["script"], Path(request["base"]) / request["script"]["file"]
-    kind, _, which = request["substrate"].partition(":")
-    options = tuple((name, value) for name, value in asked["options"])
-    wanted = model.Wanted(asked["profile"], asked["loose"], options, kind, which or None)
+def run(request: CaseRequest, script: Script) -> Answer:
+    """Runs the script of a case; its file is relative to the `base` of the request."""
+    place = Path(request.base) / script.file
+    kind, _, which = request.substrate.partition(":")
+    wanted = model.Wanted(script.profile, script.loose, script.options, kind, which or None)
     started, elsewhere = time.process_time(), _children()
     try:
         # On the model it runs in this process, which is a worker process.
         result = model.run(place, wanted) if kind == "model" else next(linux.run([place], wanted))
     except UserError as error:
-        return {"outcome": "failed", "message": str(error)}
+        return Answer("failed", str(error))
     took = time.process_time() - started + _children() - elsewhere
     said = {name: value for name, value in result.as_json().items() if name not in _OF_THE_MACHINE}
-    said["file"] = asked["file"]
+    said["file"] = script.file
     sum_ = hashlib.sha256(json.dumps(said, sort_keys=True).encode() + place.read_bytes()).hexdigest()
     outcome = _OUTCOMES[result.status]
-    where = f"{asked['file']}:{result.line}:{result.column}" if result.line else asked["file"]
-    answer: dict[str, Any] = {
-        "outcome": outcome,
-        "message": "" if outcome == "done" else f"{where}: {result.reason}",
-    }
-    answer["elsewhere_s"] = _children() - elsewhere
+    where = f"{script.file}:{result.line}:{result.column}" if result.line else script.file
     if outcome != "done":
-        return answer
-    found = [] if result.status == "pass" else [_finding(result, where)]
-    return answer | {
-        "trace": sum_[:16],
-        "digest": sum_[16:32],
-        "metrics": {},
-        "findings": found,
-        "kept": False,
-        "simulation_s": took,
-    }
+        return Answer(outcome, f"{where}: {result.reason}", cpu_s=_children() - elsewhere)
+    return Answer(
+        outcome,
+        trace=sum_[:16],
+        digest=sum_[16:32],
+        findings=[] if result.status == "pass" else [_finding(result, where)],
+        cpu_s=_children() - elsewhere,
+        simulation_s=took,
+    )
 
 
 def _children() -> float:
@@ -77,10 +72,10 @@ def _children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _finding(result: Result, where: str) -> dict[str, Any]:
+def _finding(result: Result, where: str) -> Finding:
     """The mismatch with its position in the script and the details that `tcpassay script` prints."""
     at = result.virtual_time_usecs * 1000
     hint = [f"It passes with --tolerance_usecs={result.drift_usecs}."] if result.status == "time" else []
     text = "\n".join([f"{where}: {result.reason}", *hint, *result.printed, *result.details])
     title = _TITLES[result.status]
-    return Finding(ORACLE, Severity.ERROR, title, result.profile, where, at, at, 1, text, (), ()).as_json()
+    return Finding(ORACLE, Severity.ERROR, title, result.profile, where, at, at, 1, text, (), ())

@@ -11,12 +11,13 @@ import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from tcpassay.errors import UserError
 from tcpassay.kernel import store
 from tcpassay.scratch import folder as scratch_folder
 from tcpassay.script import model
+from tcpassay.script.report import Report, crashed
 from tcpassay.script.results import Result
 from tcpassay.substrate import kernel as guest
 from tcpassay.substrate.agent import agent_program
@@ -30,8 +31,20 @@ REAL_LIMIT_S: Final = 100
 # Seed of the guest's random numbers.
 SEED: Final = 1
 
-Request = dict[str, Any]
-Report = dict[str, Any]
+
+class Request(TypedDict):
+    """A script in the format of the agent (`crates/agent/src/script`)."""
+
+    text: str
+    loose: bool
+    options: list[list[str]]
+    limit_s: int
+
+
+class Said(Report, total=False):
+    """The agent's answer: a report, or only `wrong` when a script ended its process."""
+
+    wrong: str
 
 
 def run(files: Sequence[Path], wanted: model.Wanted) -> Iterator[Result]:
@@ -40,7 +53,7 @@ def run(files: Sequence[Path], wanted: model.Wanted) -> Iterator[Result]:
     requests = []
     for file in files:
         asked = model.request(file, replace(wanted, profile="linux"))
-        requests.append(request(asked["text"], loose=wanted.loose, options=asked["options"], limit_s=limit))
+        requests.append(request(asked.text, loose=wanted.loose, options=asked.options, limit_s=limit))
     if wanted.on == "kernel":
         kernel = store.find(wanted.kernel)
         reports: Iterable[Report] = on_kernel(requests, kernel=kernel.name)
@@ -52,7 +65,7 @@ def run(files: Sequence[Path], wanted: model.Wanted) -> Iterator[Result]:
 
 
 def request(text: str, *, loose: bool, options: Iterable[tuple[str, str]], limit_s: int) -> Request:
-    """The request to the agent; see `crates/agent/src/script`."""
+    """The request to the agent."""
     return {"text": text, "loose": loose, "options": [list(pair) for pair in options], "limit_s": limit_s}
 
 
@@ -102,7 +115,7 @@ def _in_guest(image: Path, requests: list[Request]) -> list[Report]:
     return [_checked(report) for report in answer["Ok"]]
 
 
-def _lines(file: Path) -> list[Report] | None:
+def _lines(file: Path) -> list[Said] | None:
     """The reports that a guest wrote before it ended; `None` if it ended before the first script."""
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
@@ -123,7 +136,8 @@ def on_host(requests: list[Request]) -> Iterator[Report]:
         raise UserError("`--on host` needs root: a network namespace, a TUN device and real-time priority")
     for one in requests:
         for attempt in range(1, ATTEMPTS + 1):
-            report = _host_once(one) | {"attempts": attempt}
+            report = _host_once(one)
+            report["attempts"] = attempt
             if report["status"] not in {"fail", "time"}:
                 break
         yield report
@@ -149,21 +163,5 @@ def _host_once(one: Request) -> Report:
         return crashed(f"its process ended with {ran.returncode}: {ran.stderr.strip()}")
 
 
-def _checked(report: Report) -> Report:
-    return crashed(str(report["wrong"])) if "wrong" in report else report
-
-
-def crashed(why: str) -> Report:
-    """The report of a script that ended its process."""
-    return {
-        "status": "crashed",
-        "line": None,
-        "column": None,
-        "reason": why,
-        "details": [],
-        "drift_usecs": 0,
-        "error_usecs": 0,
-        "virtual_time_usecs": 0,
-        "events": 0,
-        "printed": [],
-    }
+def _checked(said: Said) -> Report:
+    return crashed(said["wrong"]) if "wrong" in said else said

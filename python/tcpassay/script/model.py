@@ -5,11 +5,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tcpassay import _native
 from tcpassay.errors import Place, UserError
 from tcpassay.script.files import profile_of, read, shell_options
+from tcpassay.script.report import Packetdrill, Report
 from tcpassay.script.results import Result
 
 MEMORY: Final = 1 << 30
@@ -42,21 +43,21 @@ _OLDER = {
 def run(file: Path, wanted: Wanted) -> Result:
     """Runs one script on the model. If it fails, the reason includes the settings with which it passes."""
     asked = request(file, wanted)
-    return Result.of(file, asked["profile"], answer(asked))
+    return Result.of(file, asked.profile, answer(asked))
 
 
-def request(file: Path, wanted: Wanted) -> dict[str, Any]:
-    """The arguments of `answer`. Raises `UserError` for an unreadable file or an unknown profile."""
+def request(file: Path, wanted: Wanted) -> Packetdrill:
+    """The script of a file. Raises `UserError` for an unreadable file or an unknown profile."""
     text = read(file)
     place = None
     if (profile := wanted.profile) is None:
         profile, place = profile_of(file), Place(file, 1)
-    options = [*wanted.options, *shell_options(text, file)]
+    options = (*wanted.options, *shell_options(text, file))
     with _told(place):
         _native.run_script("", profile, wanted.loose, [])
     with _told(None):
         _native.run_script("", profile, wanted.loose, [list(pair) for pair in options])
-    return {"text": text, "profile": profile, "loose": wanted.loose, "options": options}
+    return Packetdrill(text, profile, wanted.loose, options)
 
 
 @contextlib.contextmanager
@@ -68,19 +69,19 @@ def _told(place: Place | None) -> Iterator[None]:
         raise UserError(str(error), place) from error
 
 
-def answer(asked: dict[str, Any]) -> dict[str, Any]:
+def answer(asked: Packetdrill) -> Report:
     """The report of a script on the model."""
-    profile, options = asked["profile"], [tuple(pair) for pair in asked["options"]]
-    report = _on_model(asked, profile, options)
-    if report["status"] not in {"time", "fail"} or profile not in _OLDER:
+    report = _on_model(asked, asked.profile, asked.options)
+    if report["status"] not in {"time", "fail"} or asked.profile not in _OLDER:
         return report
-    how, older, more = _OLDER[profile]
-    if _on_model(asked, older, [*options, *more])["status"] != "pass":
+    how, older, more = _OLDER[asked.profile]
+    if _on_model(asked, older, (*asked.options, *more))["status"] != "pass":
         return report
     return report | {"reason": f"{report['reason']}; passes {how}"}
 
 
-def _on_model(asked: dict[str, Any], profile: str, options: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    made = _native.run_script(asked["text"], profile, asked["loose"], [list(pair) for pair in options])
-    found: dict[str, Any] = json.loads(made)
-    return found
+def _on_model(asked: Packetdrill, profile: str, options: Sequence[tuple[str, str]]) -> Report:
+    report: Report = json.loads(
+        _native.run_script(asked.text, profile, asked.loose, [list(pair) for pair in options])
+    )
+    return report

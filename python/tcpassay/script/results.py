@@ -4,10 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, get_args
 from xml.etree import ElementTree as ET
 
-STATUSES: Final = ("pass", "time", "fail", "unsupported", "syntax", "crashed")
+from tcpassay.script.report import Report, Status
+
+STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +19,7 @@ class Result:
     file: Path
     profile: str
     """The profile of the model, or the release of the kernel."""
-    status: str
+    status: Status
     line: int | None
     column: int | None
     reason: str
@@ -53,10 +55,23 @@ class Result:
         }
 
     @staticmethod
-    def of(file: Path, profile: str, report: dict[str, Any]) -> "Result":
+    def of(file: Path, profile: str, report: Report) -> "Result":
         """The result from a report of the runner."""
-        lists = {name: tuple(report[name]) for name in ("details", "printed")}
-        return Result(file=file, profile=profile, **report | lists)
+        return Result(
+            file,
+            profile,
+            report["status"],
+            report["line"],
+            report["column"],
+            report["reason"],
+            tuple(report["details"]),
+            report["drift_usecs"],
+            report["error_usecs"],
+            report["virtual_time_usecs"],
+            report["events"],
+            tuple(report["printed"]),
+            report.get("attempts", 1),
+        )
 
 
 def counts(results: Iterable[Result]) -> dict[str, Counter[str]]:
@@ -67,7 +82,7 @@ def counts(results: Iterable[Result]) -> dict[str, Counter[str]]:
     return dict(sorted(made.items()))
 
 
-def as_json(results: Sequence[Result]) -> dict[str, Any]:
+def as_json(results: Sequence[Result]) -> dict[str, object]:
     """For `--json`."""
     total = Counter(result.status for result in results)
     return {

@@ -9,10 +9,58 @@ import signal
 import subprocess
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from tcpassay import _native
 from tcpassay.errors import UserError
+from tcpassay.messages import Answer, Collect, Metrics, Triples
+
+
+class AgentCase(TypedDict):
+    """A case in the format of the agent (`crates/agent/src/request.rs`); paths are absolute."""
+
+    triples: Triples
+    seed: int
+    base: str
+    collect: Collect
+    folder: str
+    patience_s: NotRequired[float]
+    """Maximum time on a host to wait for the machine to be idle."""
+    bare: NotRequired[dict[str, bool] | None]
+    tamper: NotRequired[list[tuple[str, str, str]]]
+
+
+class AgentError(TypedDict):
+    """A setting that the agent refuses; `other` is the setting that it contradicts."""
+
+    path: str
+    other: str | None
+    value: str | None
+    why: str
+
+
+class AgentMetrics(TypedDict):
+    """The metrics in an answer of the agent."""
+
+    values: Metrics
+
+
+class AgentAnswer(TypedDict, total=False):
+    """The answer of the agent to a case."""
+
+    ended: str
+    """`duration`, `finished`, `refused`, `path` or `failed`."""
+    message: str
+    errors: list[AgentError]
+    trace: str
+    metrics: AgentMetrics
+
+
+class Checked(TypedDict, total=False):
+    """The answer of the agent to the question whether a case can run: one of both."""
+
+    said: dict[str, str]
+    errors: list[AgentError]
 
 
 def agent_program() -> Path:
@@ -32,16 +80,15 @@ def how_to_get_agent() -> str:
     return "in tcpassay's sources run `make agent`, and set TCPASSAY_AGENT to python/tcpassay/tcpassay-agent there"
 
 
-def check_case(triples: dict[str, Any], base: str, *where: str) -> dict[str, str]:
+def check_case(triples: Triples, base: str, *where: str) -> dict[str, str]:
     """The settings of a case that differ from the defaults.
 
     Raises `CaseError` for settings that this substrate does not support.
     """
-    answer = _checker(agent_program(), *where).ask(json.dumps({"triples": triples, "base": base}))
+    answer = _checker(agent_program(), *where).ask(json.dumps({"triples": dict(triples), "base": base}))
     if "errors" in answer:
         raise _native.CaseError([(e["path"], e["other"], e["value"], e["why"]) for e in answer["errors"]])
-    said: dict[str, str] = answer["said"]
-    return said
+    return answer["said"]
 
 
 class _Checker:
@@ -52,7 +99,7 @@ class _Checker:
             [program, "check", *where], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def ask(self, line: str) -> dict[str, Any]:
+    def ask(self, line: str) -> Checked:
         """Sends a line and returns the answer."""
         into, out = self._process.stdin, self._process.stdout
         if into is None or out is None:
@@ -64,7 +111,7 @@ class _Checker:
             raise UserError(
                 f"the agent ended when it was asked about a case (exit code {self._process.wait()})"
             )
-        read: dict[str, Any] = json.loads(answer)
+        read: Checked = json.loads(answer)
         return read
 
 
@@ -73,17 +120,25 @@ def _checker(program: Path, *where: str) -> _Checker:
     return _Checker(program, *where)
 
 
-def request(
-    triples: dict[str, Any], seed: int, base: str, collect: dict[str, Any], folder: str
-) -> dict[str, Any]:
-    """A case in the format of the agent, in a guest and on this machine's kernel; paths are absolute."""
+def request(triples: Triples, seed: int, base: str, collect: Collect, folder: str) -> AgentCase:
+    """A case in the format of the agent, in a guest and on this machine's kernel."""
     return {
-        "triples": triples,
+        "triples": dict(triples),
         "seed": seed,
         "base": str(Path(base).resolve()),
         "collect": collect,
         "folder": str(Path(folder).resolve()),
     }
+
+
+def answer_of(text: str) -> Answer:
+    """What came of a run according to the agent. Raises `ValueError` for text that is no answer."""
+    said: AgentAnswer = json.loads(text)
+    if said["ended"] in {"duration", "finished"}:
+        return Answer("done", "", said.get("trace", ""), metrics=said["metrics"]["values"])
+    if said["ended"] == "refused":
+        return Answer("refused", "; ".join(f"`{e['path']}`: {e['why']}" for e in said["errors"]))
+    return Answer("path" if said["ended"] == "path" else "failed", said.get("message", ""))
 
 
 def memory_kills() -> int:

@@ -3,13 +3,12 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from tcpassay import _native, seal
+from tcpassay.messages import Answer, CaseRequest, Triples
 
-Triples = Mapping[str, Any]
 _EVENTS: Final = re.compile(r'"events\.parquet":\{[^{}]*\},|,?"events\.parquet":\{[^{}]*\}')
 
 
@@ -45,7 +44,6 @@ class Folder:
 
 Left = _native.Ran | Folder
 """The artifacts of a run: in memory, or in the requested folder."""
-Answer = dict[str, Any]
 
 
 class Substrate(Protocol):
@@ -63,9 +61,8 @@ class Substrate(Protocol):
     def ready(self) -> None:
         """Raises `UserError` with instructions if the substrate cannot run here."""
 
-    def run(self, request: dict[str, Any]) -> tuple[Answer, Left | None]:
-        """Runs the case of a worker's request; the recording exists afterwards if the outcome is `done`.
+    def run(self, request: CaseRequest) -> tuple[Answer, Left | None]:
+        """Runs a case; the recording exists afterwards if the outcome is `done`.
 
-        The answer has `outcome` and `message`; for `done` also `trace` and `metrics`; and `elsewhere_s`, the CPU
-        seconds of processes other than this one.
+        The answer has the outcome and a message, for `done` also the trace and the metrics.
         """

@@ -10,12 +10,21 @@ import resource
 import shutil
 import signal
 import subprocess
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tcpassay.errors import UserError
-from tcpassay.substrate.agent import agent_program, check_case, killed_outside, memory_kills, request
-from tcpassay.substrate.base import Answer, Folder, Left, Triples
+from tcpassay.messages import Answer, CaseRequest, Collect, Triples
+from tcpassay.substrate.agent import (
+    agent_program,
+    answer_of,
+    check_case,
+    killed_outside,
+    memory_kills,
+    request,
+)
+from tcpassay.substrate.base import Folder, Left
 
 # Real time after which a case is stopped, if the request has no limit.
 PATIENCE_S: Final = 600.0
@@ -35,24 +44,23 @@ def ready() -> None:
 
 def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bounds it
     *,
-    triples: dict[str, Any],
+    triples: Triples,
     seed: int,
     base: str,
-    collect: dict[str, Any],
+    collect: Collect,
     folder: str,
     patience_s: float = PATIENCE_S,
     quiet_s: float = QUIET_S,
     bare: dict[str, bool] | None = None,
-) -> dict[str, Any]:
+) -> Answer:
     """Runs a case and writes its recording to `folder`; errors become the outcome.
 
-    The answer has `outcome` (`done`, `refused`, `path`, `failed`, `crashed`, `timeout`, `memory`), `message`, `cpu_s`;
-    for `done` also `trace` and `metrics`; and `outside` if an unrelated process killed the agent. With `bare` the two
-    hosts of a pair are connected by a veth pair only; its `taps` collect packets nevertheless, and its `copy` lets bulk
-    receivers copy the data that they read.
+    With `bare` the two hosts of a pair are connected by a veth pair only; its `taps` collect packets nevertheless, and
+    its `copy` lets bulk receivers copy the data that they read.
     """
     Path(folder).parent.mkdir(parents=True, exist_ok=True)
-    case = request(triples, seed, base, collect, folder) | {"patience_s": quiet_s, "bare": bare}
+    case = request(triples, seed, base, collect, folder)
+    case["patience_s"], case["bare"] = quiet_s, bare
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     starved = memory_kills()
     try:
@@ -66,33 +74,26 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
         )
         answer = _outcome(ran, starved=memory_kills() > starved)
     except subprocess.TimeoutExpired:
-        answer = {"outcome": "timeout", "message": f"the agent was ended after {patience_s:g} s"}
+        answer = Answer("timeout", f"the agent was ended after {patience_s:g} s")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if answer["outcome"] != "done":
+    if answer.outcome != "done":
         shutil.rmtree(folder, ignore_errors=True)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return answer | {"cpu_s": cpu}
+    return replace(answer, cpu_s=cpu)
 
 
-def _outcome(ran: subprocess.CompletedProcess[str], *, starved: bool) -> dict[str, Any]:
-    """The answer of the agent as an outcome."""
+def _outcome(ran: subprocess.CompletedProcess[str], *, starved: bool) -> Answer:
+    """The answer of the agent, or how it ended without one."""
     try:
-        answer = json.loads(ran.stdout)
+        return answer_of(ran.stdout)
     except ValueError:
         if killed_outside(ran.returncode) and starved:
-            return {"outcome": "memory", "message": "the system killed the agent, for want of memory"}
+            return Answer("memory", "the system killed the agent, for want of memory")
         if killed_outside(ran.returncode):
             how = f"somebody ended the agent with {signal.Signals(-ran.returncode).name}"
-            return {"outcome": "crashed", "message": how, "outside": True}
+            return Answer("crashed", how, outside=True)
         said = ran.stderr.strip() or "it said nothing"
-        return {"outcome": "crashed", "message": f"the agent ended with exit code {ran.returncode}: {said}"}
-    if answer["ended"] in {"duration", "finished"}:
-        metrics = answer["metrics"]["values"]
-        return {"outcome": "done", "message": "", "trace": answer.get("trace", ""), "metrics": metrics}
-    if answer["ended"] == "refused":
-        message = "; ".join(f"`{e['path']}`: {e['why']}" for e in answer["errors"])
-        return {"outcome": "refused", "message": message}
-    return {"outcome": "path" if answer["ended"] == "path" else "failed", "message": answer["message"]}
+        return Answer("crashed", f"the agent ended with exit code {ran.returncode}: {said}")
 
 
 class Host:
@@ -105,15 +106,20 @@ class Host:
 
         As root it also checks the features of the kernel.
         """
-        return check_case(dict(triples), base, "host")
+        return check_case(triples, base, "host")
 
     def ready(self) -> None:
         """Requires root and an agent."""
         ready()
 
-    def run(self, request: dict[str, Any]) -> tuple[Answer, Left | None]:
+    def run(self, request: CaseRequest) -> tuple[Answer, Left | None]:
         """Runs a case with the time limit `seconds` of the request."""
-        asked = {name: request[name] for name in ("triples", "base", "seed", "collect", "folder")}
-        answer = run_case(**asked, patience_s=request.get("seconds") or PATIENCE_S)
-        answer["elsewhere_s"] = answer.pop("cpu_s")
-        return answer, Folder(request["folder"]) if answer["outcome"] == "done" else None
+        answer = run_case(
+            triples=request.triples,
+            seed=request.seed,
+            base=request.base,
+            collect=request.collect,
+            folder=request.folder,
+            patience_s=request.seconds or PATIENCE_S,
+        )
+        return answer, Folder(request.folder) if answer.outcome == "done" else None

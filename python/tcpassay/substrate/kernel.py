@@ -16,14 +16,22 @@ import shutil
 import signal
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tcpassay.kernel import store
+from tcpassay.messages import Answer, CaseRequest, Collect, Triples
 from tcpassay.scratch import folder as scratch_folder
-from tcpassay.substrate.agent import agent_program, check_case, killed_outside, memory_kills, request
-from tcpassay.substrate.base import Answer, Folder, Left, Triples
+from tcpassay.substrate.agent import (
+    agent_program,
+    answer_of,
+    check_case,
+    killed_outside,
+    memory_kills,
+    request,
+)
+from tcpassay.substrate.base import Folder, Left
 
 # The guest's clock at boot; the agent uses the same value.
 BOOT_NS: Final = 1_000_000_000_000_000_000
@@ -64,21 +72,19 @@ _MEMORY: Final = re.compile(r"Out of memory|out_of_memory|page allocation failur
 
 def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bounds it
     *,
-    triples: dict[str, Any],
+    triples: Triples,
     seed: int,
     base: str,
-    collect: dict[str, Any],
+    collect: Collect,
     folder: str,
     kernel: str | None = None,
     patience_s: float = PATIENCE_S,
     tamper: list[tuple[str, str, str]] | None = None,
-) -> dict[str, Any]:
+) -> Answer:
     """Runs a case and writes its recording to `folder`; errors become the outcome.
 
-    The answer has `outcome` (`done`, `refused`, `path`, `failed`, `crashed`, `timeout`, `memory`), `message`, `cpu_s`;
-    for `done` also `trace` and `metrics`; and `outside` if an unrelated process killed the guest, so that the outcome
-    is invalid. `tamper` is for tests of the path probes: namespaces, `ip` or `tc`, and a command that changes the path
-    without the agent.
+    `tamper` is for tests of the path probes: namespaces, `ip` or `tc`, and a command that changes the path without the
+    agent.
     """
     image = store.find(kernel).image
     Path(folder).parent.mkdir(parents=True, exist_ok=True)
@@ -94,9 +100,9 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         answer = outcome_of(place, ended, patience_s, starved=memory_kills() > starved)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    if answer["outcome"] != "done":
+    if answer.outcome != "done":
         shutil.rmtree(folder, ignore_errors=True)
-    return answer | {"cpu_s": cpu}
+    return replace(answer, cpu_s=cpu)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,45 +191,27 @@ def _peek(console: int) -> str:
         return (copy.read(_CONSOLE) or b"").decode(errors="replace") if copied > 0 else ""
 
 
-def outcome_of(scratch: Path, ended: Ended, patience_s: float, *, starved: bool) -> dict[str, Any]:
-    """The result of the guest as an outcome."""
+def outcome_of(scratch: Path, ended: Ended, patience_s: float, *, starved: bool) -> Answer:
+    """The answer of the guest, or how it ended without one."""
     end = ended.console.strip()[-LAST_WORDS:]
     if ended.late:
-        return {"outcome": "timeout", "message": f"the guest was ended after {patience_s:g} s\n{end}"}
+        return Answer("timeout", f"the guest was ended after {patience_s:g} s\n{end}")
     try:
-        answer = json.loads((scratch / "answer.json").read_text(encoding="utf-8"))
+        answer = answer_of((scratch / "answer.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         answer = None
     if answer is None and _MEMORY.search(ended.console):
-        return {"outcome": "memory", "message": f"the guest ran out of its {MEMORY}\n{end}"}
+        return Answer("memory", f"the guest ran out of its {MEMORY}\n{end}")
     if ended.outside:
         if starved:
-            return {"outcome": "memory", "message": "the system killed the guest, for want of memory"}
+            return Answer("memory", "the system killed the guest, for want of memory")
         how = f"somebody killed the guest or a process of it (exit code {ended.code})"
-        return {"outcome": "crashed", "message": f"{how}\n{end}", "outside": True}
+        return Answer("crashed", f"{how}\n{end}", outside=True)
     if answer is None:
         panic = _PANIC.search(ended.console)
         how = f"the guest's kernel panicked: {panic[1]}" if panic else "the guest left no answer"
-        return {"outcome": "crashed", "message": f"{how}\n{end}"}
-    return _answered(answer, end)
-
-
-def _answered(answer: dict[str, Any], end: str) -> dict[str, Any]:
-    """The outcome in a guest's answer."""
-    if answer["ended"] in {"duration", "finished"}:
-        return {
-            "outcome": "done",
-            "message": "",
-            "trace": answer["trace"],
-            "metrics": answer["metrics"]["values"],
-        }
-    if answer["ended"] == "refused":
-        message = "; ".join(f"`{e['path']}`: {e['why']}" for e in answer["errors"])
-        return {"outcome": "refused", "message": message}
-    message = answer.get("message", "")
-    if "panicked" in message:
-        message += f"\n{end}"
-    return {"outcome": "path" if answer["ended"] == "path" else "failed", "message": message}
+        return Answer("crashed", f"{how}\n{end}")
+    return replace(answer, message=f"{answer.message}\n{end}") if "panicked" in answer.message else answer
 
 
 class Kernel:
@@ -236,17 +224,22 @@ class Kernel:
 
     def check(self, triples: Triples, base: str) -> dict[str, str]:
         """The settings that differ from the defaults, according to the agent."""
-        return check_case(dict(triples), base)
+        return check_case(triples, base)
 
     def ready(self) -> None:
         """Requires an agent and a kernel."""
         agent_program()
         store.find(self._name)
 
-    def run(self, request: dict[str, Any]) -> tuple[Answer, Left | None]:
+    def run(self, request: CaseRequest) -> tuple[Answer, Left | None]:
         """Runs a case in a guest, which has its own memory, with the time limit `seconds` of the request."""
-        asked = {name: request[name] for name in ("triples", "base", "seed", "collect", "folder")}
-        patience = request.get("seconds") or PATIENCE_S
-        answer = run_case(**asked, kernel=self._name, patience_s=patience)
-        answer["elsewhere_s"] = answer.pop("cpu_s")
-        return answer, Folder(request["folder"]) if answer["outcome"] == "done" else None
+        answer = run_case(
+            triples=request.triples,
+            seed=request.seed,
+            base=request.base,
+            collect=request.collect,
+            folder=request.folder,
+            kernel=self._name,
+            patience_s=request.seconds or PATIENCE_S,
+        )
+        return answer, Folder(request.folder) if answer.outcome == "done" else None

@@ -5,10 +5,10 @@ import os
 import resource
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 from tcpassay import _native
-from tcpassay.substrate.base import Answer, Left, Triples
+from tcpassay.messages import Answer, CaseRequest, Triples
+from tcpassay.substrate.base import Left
 
 
 class Model:
@@ -23,19 +23,12 @@ class Model:
     def ready(self) -> None:
         """The model is always available."""
 
-    def run(self, request: dict[str, Any]) -> tuple[Answer, Left | None]:
+    def run(self, request: CaseRequest) -> tuple[Answer, Left | None]:
         """Runs a case within the request's `memory` limit."""
-        asked = {name: request[name] for name in ("triples", "base", "seed", "collect")}
-        with at_most(request["memory"]):
-            run = _native.run_held(**asked)
-        answer = {
-            "outcome": "done",
-            "message": "" if run.ended in {"duration", "finished"} else f"ended by {run.ended}",
-            "trace": run.trace,
-            "metrics": run.metrics,
-            "elsewhere_s": 0.0,
-        }
-        return answer, run
+        with at_most(request.memory):
+            run = _native.run_held(request.triples, request.seed, request.base, request.collect)
+        message = "" if run.ended in {"duration", "finished"} else f"ended by {run.ended}"
+        return Answer("done", message, run.trace, metrics=run.metrics), run
 
 
 @contextlib.contextmanager

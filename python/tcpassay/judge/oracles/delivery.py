@@ -18,8 +18,8 @@ from typing import Final
 
 import numpy as np
 
+from tcpassay.finding import Found, Severity
 from tcpassay.interface import EventKind
-from tcpassay.judge.finding import Found, Severity
 from tcpassay.judge.trace import BITS, FIN, NEVER, RST, SYN, Trace
 from tcpassay.judge.words import ms, several
 

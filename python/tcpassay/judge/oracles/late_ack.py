@@ -21,8 +21,8 @@ from typing import Final
 
 import numpy as np
 
+from tcpassay.finding import Found, Severity
 from tcpassay.interface import EventKind, EventsColumn
-from tcpassay.judge.finding import Found, Severity
 from tcpassay.judge.log import Ints
 from tcpassay.judge.trace import BITS, Trace
 from tcpassay.judge.words import ms, several

@@ -20,8 +20,8 @@ from typing import Final
 
 import numpy as np
 
+from tcpassay.finding import Found, Severity
 from tcpassay.interface import EventKind, EventsColumn, Timer
-from tcpassay.judge.finding import Found, Severity
 from tcpassay.judge.log import Ints
 from tcpassay.judge.oracles.late_ack import ALLOWED, SLACK
 from tcpassay.judge.trace import Trace

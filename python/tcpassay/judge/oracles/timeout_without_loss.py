@@ -21,8 +21,8 @@ from typing import Final
 
 import numpy as np
 
+from tcpassay.finding import Found, Severity
 from tcpassay.interface import EventKind, EventsColumn, Timer
-from tcpassay.judge.finding import Found, Severity
 from tcpassay.judge.oracles.late_ack import ALLOWED
 from tcpassay.judge.trace import BITS, Trace
 from tcpassay.judge.words import ms, several

@@ -1,0 +1,116 @@
+"""Messages about runs: a `CaseRequest` asks for a run, and an `Answer` tells what came of it.
+
+Workers and substrates exchange them. The module imports little, because a worker starts with it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypedDict
+
+from tcpassay.finding import Finding
+
+Value = bool | int | float | str
+"""The value of a parameter, as a plan has it."""
+Triples = Mapping[str, Value]
+"""The settings of a case: paths of parameters with their values."""
+Metrics = dict[str, float | None]
+"""Metrics by name; `None` where the run has nothing to say."""
+Expected = Literal["done", "refused"]
+"""How a case is to end."""
+
+
+class Collect(TypedDict, total=False):
+    """The data that a run collects, in the form of the data plane; what is absent has the default of a plan."""
+
+    series: str | None
+    """Interval of the time series."""
+    warmup: str
+    events: bool
+    packets: bool
+    deliveries: bool
+    taps: bool
+
+
+class ScriptRow(TypedDict):
+    """A packetdrill script as a case, in `result.json`."""
+
+    file: str
+    profile: str
+    loose: bool
+    options: list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A packetdrill script as a case, with its options."""
+
+    file: str
+    """Relative to the plan."""
+    profile: str
+    loose: bool
+    """Whether window, PSH and SYN options are ignored."""
+    options: tuple[tuple[str, str], ...] = ()
+    """Command-line options of packetdrill without dashes."""
+
+    def as_json(self) -> ScriptRow:
+        """The form for `result.json`."""
+        return {"file": self.file, "profile": self.profile, "loose": self.loose, "options": [*self.options]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseRequest:
+    """A case to run with a seed, and what is to remain of the run."""
+
+    substrate: str
+    collect: Collect
+    triples: Triples = field(default_factory=dict)
+    seed: int = 0
+    base: str = ""
+    """The folder of files that values name."""
+    folder: str = ""
+    """The place of the recording."""
+    expect: Expected = "done"
+    """`refused` for a case that must not be accepted."""
+    oracles: list[str] | None = field(default_factory=list)
+    """Names of oracles; an empty list means none, `None` means all."""
+    keep: bool = False
+    """Whether the recording stays in any case."""
+    keep_found: bool = False
+    """Whether it stays when there is a finding, or when one of `checks` fails."""
+    keep_events: bool = False
+    """Whether the event log stays in a recording without a finding."""
+    checks: list[tuple[str, str, float]] = field(default_factory=list)
+    """Metric, operator and value."""
+    memory: int | None = None
+    """Memory limit of the run in bytes."""
+    seconds: float | None = None
+    """Real time after which a guest is ended; the requesting process enforces all other time limits."""
+    script: Script | None = None
+    """A script that is run instead of traffic over a path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a run. A journal stores it."""
+
+    outcome: str
+    message: str = ""
+    trace: str = ""
+    """Equal for runs that took the same steps."""
+    digest: str = ""
+    """Checksum of all recorded data except the event log."""
+    metrics: Metrics = field(default_factory=dict)
+    cpu_s: float = 0.0
+    """CPU time of all processes; in the answer of a substrate, of processes other than this one."""
+    simulation_s: float = 0.0
+    """The part of `cpu_s` for simulation and metrics in the data plane."""
+    kept: bool = False
+    """Whether the recording is in the folder of the request."""
+    findings: list[Finding] = field(default_factory=list)
+    """Without case, seed and command."""
+    unjudged: dict[str, str] = field(default_factory=dict)
+    """Oracles that could not evaluate the run, with the reason."""
+    reached: dict[str, int] = field(default_factory=dict)
+    """Occurrences of each behaviour in the event log."""
+    outside: bool = False
+    """Whether an unrelated process ended the run, so that the outcome says nothing about the case."""
