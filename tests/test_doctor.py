@@ -9,6 +9,7 @@ import pytest
 
 from tcpassay import doctor
 from tcpassay.kernel import build, store
+from tcpassay.messages import Answer
 from tcpassay.substrate import kernel as guest
 
 REPOSITORY = Path(__file__).parent.parent
@@ -47,7 +48,7 @@ class Built:
     name, release = "6.1", "6.1.140"
 
 
-def _built(monkeypatch: pytest.MonkeyPatch, **answer: object) -> doctor.Diagnosis:
+def _built(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> doctor.Diagnosis:
     monkeypatch.setattr(build, "missing_tools", lambda: ["flex"])
     monkeypatch.setattr(store, "kernels", lambda: [Built()])
     monkeypatch.setattr(doctor, "agent_program", lambda: "tcpassay-agent")
@@ -57,13 +58,13 @@ def _built(monkeypatch: pytest.MonkeyPatch, **answer: object) -> doctor.Diagnosi
 
 
 def test_a_kernel_that_is_built_and_boots_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = _built(monkeypatch, outcome="done", cpu_s=0.55)
+    kernel = _built(monkeypatch, Answer("done", cpu_s=0.55))
     assert kernel.usable == (doctor.platform.machine() == "x86_64")
     assert kernel.checks[-1].found == "6.1 ran a case in 0.6 s of CPU"
 
 
 def test_a_kernel_that_does_not_boot_is_told_with_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = _built(monkeypatch, outcome="crashed", message="the guest left no answer\nMemory?")
+    kernel = _built(monkeypatch, Answer("crashed", "the guest left no answer\nMemory?"))
     assert not kernel.usable
     assert kernel.checks[-1].found == "crashed: the guest left no answer Memory?"
 

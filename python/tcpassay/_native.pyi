@@ -1,7 +1,7 @@
 """The data plane: conversions to and from `crates/`, and no logic. Compared with the module by a test."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 __version__: Final[str]
 
@@ -14,7 +14,7 @@ class CaseError(Exception):
 class PanicException(BaseException):
     """A bug in the data plane."""
 
-def read_toml(text: str) -> tuple[dict[str, Any], dict[tuple[str | int, ...], tuple[int, int]]]:
+def read_toml(text: str) -> tuple[dict[str, object], dict[tuple[str | int, ...], tuple[int, int]]]:
     """The document, and the place (line, column), from 1, of every key and element by its path."""
 
 def params_json() -> str:

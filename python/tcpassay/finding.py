@@ -88,8 +88,9 @@ class Finding:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> "Finding":
+    def from_json(cls, value: object) -> "Finding":
         """From what `as_json` gave. Raises `KeyError`, `TypeError` or `ValueError` for anything else."""
-        events = tuple(Row(**row) for row in value["events"])
-        made = {"severity": Severity(value["severity"]), "events": events, "packets": tuple(value["packets"])}
-        return cls(**(value | made))
+        said: Any = value  # whatever a file contains
+        events = tuple(Row(**row) for row in said["events"])
+        made = {"severity": Severity(said["severity"]), "events": events, "packets": tuple(said["packets"])}
+        return cls(**(said | made))

@@ -11,7 +11,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
 USER: Final = 2
@@ -128,6 +128,10 @@ def end(message: str, code: int = USER) -> None:
     os._exit(code)
 
 
+Handler = Callable[[int, FrameType | None], object] | int | None
+"""What `signal.signal` returns and accepts; `None` for a handler that was not installed from Python."""
+
+
 class Stop:
     """Converts the first interrupt (SIGINT, SIGTERM, SIGHUP) to a `KeyboardInterrupt`; later ones have no effect.
 
@@ -140,7 +144,7 @@ class Stop:
     def __init__(self) -> None:
         self.asked = False
         self._deaf = False
-        self._before: dict[int, Any] = {}
+        self._before: dict[int, Handler] = {}
 
     def _hear(self, *_: object) -> None:
         if not self.asked and not self._deaf:

@@ -61,8 +61,8 @@ def parameters(rows: Sequence[table.Parameter], console: Console, *, full: bool)
         if full and row.levels:
             _indented(console, f"Typical levels: {', '.join(row.levels)}")
         for name, own in row.controllers.items() if full else ():
-            if own:
-                _indented(console, f"{name}: {', '.join(map(str, own))}")
+            limits = f"{own['default']:g}, {own['min']:g} to {own['max']:g}"
+            _indented(console, f"{name}: default {limits}; {own['doc']}")
 
 
 def metrics(rows: Sequence[Metric], console: Console) -> None:

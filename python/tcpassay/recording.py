@@ -10,11 +10,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from tcpassay import regular, seal
 from tcpassay.errors import Place, UserError
 from tcpassay.interface import TABLES, Table
+from tcpassay.recording_format import Flow, Header, RecordingIndex
 
 if TYPE_CHECKING:  # polars is most of the start-up time, and who judges a run in memory needs none of it
     import polars as pl
@@ -30,11 +31,11 @@ def schema(table: str, columns: Iterable[str] | None = None) -> "dict[str, pl.Da
     return {name: getattr(pl, known.get(name, "Float64"))() for name in columns or known}
 
 
-def carried(flow: Mapping[str, Any]) -> int:
+def carried(flow: Flow) -> int:
     """Payload sent by a flow's sender; without packet counters, the bytes that its receiver read."""
-    counters = flow.get("counters") or {}
-    sent = counters.get("sent_bytes")
-    return int((counters.get("read_bytes") or 0) if sent is None else sent)
+    counters = flow["counters"]
+    sent = counters["sent_bytes"]
+    return counters["read_bytes"] if sent is None else sent
 
 
 class DamagedError(UserError):
@@ -135,7 +136,7 @@ def _is_entry(entry: object) -> bool:
 class Recording:
     """The recording of one run of one case."""
 
-    def __init__(self, folder: Path, index: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, index: RecordingIndex) -> None:
         self.folder = folder
         self.index = index
         """`recording.json`."""
@@ -147,7 +148,7 @@ class Recording:
         return cls.of(folder, read_json(file))
 
     @classmethod
-    def of(cls, folder: Path, index: dict[str, Any]) -> "Recording":
+    def of(cls, folder: Path, index: Mapping[str, object]) -> "Recording":
         """Creates a recording from `recording.json` that was read before. Raises `DamagedError`."""
         file = folder / "recording.json"
         if index.get("format") != FORMAT:
@@ -161,28 +162,26 @@ class Recording:
         ):
             if not isinstance(index.get(key), kind):
                 raise DamagedError(file, f"`{key}` is missing or not what it should be")
-        for name, entry in index["files"].items():
+        checked = cast("RecordingIndex", index)
+        for name, entry in checked["files"].items():
             if not _is_entry(entry):
                 raise DamagedError(file, f"it does not say the rows and the checksum of {name!r}")
-        return cls(folder, index)
+        return cls(folder, checked)
 
     @property
-    def header(self) -> dict[str, Any]:
+    def header(self) -> Header:
         """The case, the software versions, and how the run ended."""
-        header: dict[str, Any] = self.index["header"]
-        return header
+        return self.index["header"]
 
     @property
     def hosts(self) -> list[str]:
         """Names of the hosts; tables refer to hosts by index."""
-        hosts: list[str] = self.index["hosts"]
-        return hosts
+        return self.index["hosts"]
 
     @property
-    def flows(self) -> list[dict[str, Any]]:
+    def flows(self) -> list[Flow]:
         """The directions of all connections; tables refer to flows by index."""
-        flows: list[dict[str, Any]] = self.index["flows"]
-        return flows
+        return self.index["flows"]
 
     @property
     def duration_ns(self) -> int:

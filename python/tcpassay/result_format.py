@@ -108,10 +108,20 @@ class DifferenceRow(TypedDict):
     digests: list[str]
 
 
-class VerdictRow(TypedDict, total=False):
-    """The result of a check."""
+class VerdictRow(TypedDict):
+    """The result of a check; see `Verdict` and `[[check]]` of a plan."""
 
+    metric: str
+    op: str
+    value: float
+    subject: str
+    case: str | None
+    seed: int | None
+    observed: float | None
+    limit: float | None
     holds: bool
+    why: str
+    note: str
 
 
 class PlanRow(TypedDict, total=False):

@@ -74,7 +74,7 @@ def grid(*columns: str) -> Table:
     return made
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """Prints a value to standard output."""
     typer.echo(json.dumps(value, indent=2, allow_nan=False))
 

@@ -55,7 +55,7 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPat
 
     def over(worker: pool.Worker, limits: pool.Limits, **how: bool) -> Iterator[tuple[int, Any]]:
         nonlocal passed
-        passed = 7200.0 * (bool(worker.queue) and worker.queue[0][1]["seed"] == 13 and hangs.exists())
+        passed = 7200.0 * (bool(worker.queue) and worker.queue[0][1].seed == 13 and hangs.exists())
         yield from list(real(worker, limits, **how))
         passed = 0.0
 

@@ -172,7 +172,7 @@ real = model.answer
 
 
 def answer(request):
-    word = request["text"].split("\\n", 1)[0]
+    word = request.text.split("\\n", 1)[0]
     if word == "// end":
         os.abort()
     if word == "// hang":

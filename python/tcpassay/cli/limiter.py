@@ -3,7 +3,7 @@
 import json
 import subprocess
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, TypedDict
 
 import typer
 
@@ -20,6 +20,21 @@ app = typer.Typer(
 )
 
 DeviceArgument = Annotated[str, typer.Argument(help="The device. No other device is changed.", metavar="DEV")]
+
+
+class Limiter(TypedDict):
+    """A limiter and its counters, as the agent reports them (`crates/agent/src/limiter.rs`)."""
+
+    device: str
+    rate_bps: int
+    limit_bytes: int
+    threshold_bytes: int
+    mark: str
+    packets: int
+    marks: int
+    sent_bytes: int
+    dropped_packets: int
+    backlog_bytes: int
 
 
 class Mark(StrEnum):
@@ -58,17 +73,18 @@ def remove(device: DeviceArgument) -> None:
     _ask("remove", device)
 
 
-def _ask(*words: str) -> Any:
+def _ask(*words: str) -> Limiter | None:
     # Arguments that begin with a dash are safe: the agent has no options.
     done = subprocess.run(  # noqa: S603 - our own program
         [agent_program(), "limiter", *words], capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         raise UserError(f"limiter: {done.stderr.strip()}")
-    return json.loads(done.stdout)
+    limiter: Limiter | None = json.loads(done.stdout)
+    return limiter
 
 
-def _show(device: str, limiter: Any, *, json_: bool) -> None:
+def _show(device: str, limiter: Limiter | None, *, json_: bool) -> None:
     if json_:
         terminal.print_json(limiter)
         return

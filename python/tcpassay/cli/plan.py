@@ -1,7 +1,7 @@
 """The command `plan`. As in `cli/__init__.py`, it contains no rules."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -107,7 +107,7 @@ def _coverage(report: "Report", console: "Console") -> None:
     console.print(grid)
 
 
-def _json(wanted: "Plan", size: "Sizes", report: "Report") -> dict[str, Any]:
+def _json(wanted: "Plan", size: "Sizes", report: "Report") -> dict[str, object]:
     from tcpassay.plan import coverage  # noqa: PLC0415 - start-up time
 
     return {

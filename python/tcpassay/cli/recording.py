@@ -79,7 +79,7 @@ def packets(
         content = file.read_bytes()
     except OSError as error:
         raise UserError(f"it cannot be read: {error.strerror}", Place(file)) from error
-    points: list[dict[str, Any]] = recording.index.get("interfaces") or []
+    points = recording.index.get("interfaces") or []
     names = [one["name"] for one in points]
     if point is not None:
         _write(capture.one_point(content, _place(point, names, "capture point")), out)
@@ -161,8 +161,8 @@ def _figure(kind: str, series: list[str] | None, start: str | None, end: str | N
 
     from tcpassay.plan import model  # noqa: PLC0415 - start-up time
 
-    said: dict[str, Any] = {"kind": kind, "file": "plot", "title": title}
-    said |= {name: value for name, value in (("series", series), ("start", start), ("end", end)) if value}
+    said = {"kind": kind, "file": "plot", "title": title, "series": series, "start": start, "end": end}
+    said = {name: value for name, value in said.items() if value or name == "title"}
     try:
         return TypeAdapter(model.Figure).validate_python(said)
     except ValidationError as error:

@@ -14,7 +14,7 @@ rejects them; here they mean the full product), and parameters with one level (o
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import coverwise
 import numpy as np
@@ -76,7 +76,7 @@ def covering_array(
         key=lambda d: d.strength,
         default=everything,
     )
-    model: dict[str, Any] = {
+    model: dict[str, object] = {
         "parameters": [{"name": f"p{v}", "values": list(range(space.sizes[v]))} for v in used],
         "strength": whole.strength,
         "seed": seed % _SEEDS,

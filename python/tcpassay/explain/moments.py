@@ -7,10 +7,10 @@ stream.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Final
+from typing import Final
 
 from tcpassay.interface import AckReason, EventKind, EventsColumn, Timer
-from tcpassay.judge.log import Log
+from tcpassay.judge.log import Ints, Log
 from tcpassay.recording import Recording
 
 FIN, SYN, RST, PSH, ACK, ECE, CWR = 1, 2, 4, 8, 16, 64, 128
@@ -66,7 +66,7 @@ class Moment:
     end: End
     kind: str
     why: str
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, int | bool] = field(default_factory=dict)
     """The other columns that have a value."""
 
     def number(self, name: str) -> int | None:
@@ -104,7 +104,7 @@ class Moment:
         """Whether a segment carries data or a FIN."""
         return self.segment and self.stop > self.start and not self.flags & SYN
 
-    def same(self) -> tuple[Any, ...]:
+    def same(self) -> tuple[object, ...]:
         """Equal for moments of two runs that cannot be told apart."""
         return (self.time_ns, self.end, self.kind, self.why, tuple(sorted(self.values.items())))
 
@@ -153,7 +153,7 @@ def connection(recording: Recording, log: Log, flow: str, *, timers_known: bool 
     )
 
 
-def _rows(flows: Any, pair: list[int]) -> Iterable[int]:
+def _rows(flows: Ints, pair: list[int]) -> Iterable[int]:
     import numpy as np  # noqa: PLC0415 - start-up time
 
     found: list[int] = np.flatnonzero(np.isin(flows, pair)).tolist()

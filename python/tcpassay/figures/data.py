@@ -3,7 +3,6 @@
 import re
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +11,7 @@ import polars as pl
 from tcpassay import recording
 from tcpassay.interface import EventKind, EventsColumn, LatencyColumn, LatencyKind, SeriesColumn, Timer
 from tcpassay.recording import carried
+from tcpassay.recording_format import Device, RecordingIndex
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -36,7 +36,7 @@ class Recording:
         self.folder = folder
 
     @cached_property
-    def index(self) -> dict[str, Any]:
+    def index(self) -> RecordingIndex:
         """`recording.json`."""
         return self._opened.index
 
@@ -52,10 +52,13 @@ class Recording:
     @property
     def interval(self) -> float:
         """Length of the series intervals."""
-        return float(self.index["series_interval_ns"]) * 1e-9
+        interval = self.index["series_interval_ns"]
+        if interval is None:
+            raise NoDataError("no time series")
+        return interval * 1e-9
 
     @property
-    def bottleneck(self) -> dict[str, Any] | None:
+    def bottleneck(self) -> Device | None:
         """The device whose rate is the capacity of the path."""
         place = self.index["header"]["bottleneck"]
         return None if place is None else self.index["devices"][place]

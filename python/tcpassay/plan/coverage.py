@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 from tcpassay.cover import generate, verify
 from tcpassay.cover.space import Space
@@ -72,7 +72,7 @@ def _counted(spec: model.PlanFile, space: Space) -> generate.TWay:
     return generate.TWay(3 if triples <= _LARGE else 2)
 
 
-def as_json(line: verify.Line) -> dict[str, Any]:
+def as_json(line: verify.Line) -> dict[str, object]:
     """A line of the coverage table as JSON."""
     return {
         "name": line.name,

@@ -10,6 +10,8 @@ from tcpassay import _native, regular
 from tcpassay.errors import Place, UserError
 
 Step = str | int
+Table = dict[str, object]
+"""A table of a TOML file, before the model of plans checks it."""
 
 # A plan is written by hand or by a script; a larger file is not a plan.
 LARGEST = 16 * 1024 * 1024
@@ -22,9 +24,16 @@ class Document:
     """The content of a TOML file with positions."""
 
     file: Path
-    data: dict[str, Any]
+    data: Table
     places: dict[tuple[Step, ...], Place]
     """The position of every key and element; keys of a base plan have positions in another file."""
+
+    def at(self, *path: Step) -> Any:
+        """The value at `path`, of any type that TOML has. Raises `LookupError`."""
+        value: Any = self.data
+        for step in path:
+            value = value[step]
+        return value
 
     def place(self, *path: Step) -> Place:
         """The position of `path`, or of the closest enclosing element that has one."""
@@ -67,16 +76,14 @@ def flatten(document: Document, section: tuple[str, ...], leaf_keys: Container[s
 
     A table with one of `leaf_keys` is a value.
     """
-    outer: Any = document.data
-    for step in section[:-1]:
-        outer = outer[step]
+    outer = document.at(*section[:-1])
     table = outer.get(section[-1])
     if not isinstance(table, dict):
         return
-    flat: dict[str, Any] = {}
+    flat: Table = {}
     places = document.places
 
-    def walk(node: Mapping[str, Any], steps: tuple[str, ...]) -> None:
+    def walk(node: Mapping[str, object], steps: tuple[str, ...]) -> None:
         for key, value in node.items():
             path = (*steps, key)
             if isinstance(value, dict) and value and not any(inner in leaf_keys for inner in value):

@@ -67,7 +67,7 @@ class Level:
     path: tuple[Step, ...]
 
 
-def show(value: model.Scalar) -> str:
+def show(value: object) -> str:
     """A value in the format of the data plane."""
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
 

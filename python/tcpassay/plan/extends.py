@@ -18,7 +18,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tcpassay.errors import Place, UserError
 from tcpassay.plan import document, model
@@ -88,9 +88,10 @@ def merged(base: Document, own: Document) -> Document:
     for key in [*base.data, *(key for key in own.data if key not in base.data)]:
         lower, upper = base.data.get(key), own.data.get(key, {})
         tables = isinstance(lower, dict) and isinstance(upper, dict)
+        kind = isinstance(upper, dict) and "kind" in upper
         if key == "name" or key not in base.data:
             _put(made, own, (key,))
-        elif tables and (key in BY_ENTRY or (key == "strategy" and "kind" not in upper)):
+        elif tables and (key in BY_ENTRY or (key == "strategy" and not kind)):
             _merge(made, base, own, key)
         elif key in ADDED and isinstance(lower, list) and isinstance(upper, list):
             _add(made, base, own, key)
@@ -128,7 +129,7 @@ def _drop_figures(base: Document, own: Document) -> None:
 
 def _merge(made: Document, base: Document, own: Document, key: str) -> None:
     """The table of the base, with entries replaced by those of the plan."""
-    lower, upper = base.data[key], own.data.get(key, {})
+    lower, upper = base.at(key), own.at(key) if key in own.data else {}
     made.data[key] = {}
     made.places[key,] = (own if key in own.data else base).place(key)
     # A group may leave a fixed value to its levels that do not set it; together with an axis the parameter would be
@@ -141,12 +142,13 @@ def _merge(made: Document, base: Document, own: Document, key: str) -> None:
             _put(made, base, (key, entry))
 
 
-def _owned(data: Mapping[str, Any], *, groups: bool) -> set[str]:
+def _owned(data: Mapping[str, object], *, groups: bool) -> set[str]:
     """The parameters that a plan sets in `fixed` and `axes`, and with `groups` also in groups."""
     owned: set[str] = set()
     for key in ("fixed", "axes"):
-        if isinstance(data.get(key), dict):
-            owned |= data[key].keys()
+        table = data.get(key)
+        if isinstance(table, dict):
+            owned |= table.keys()
     named = data.get("groups") if groups else None
     for levels in named.values() if isinstance(named, dict) else ():
         for triples in levels.values() if isinstance(levels, dict) else ():
@@ -157,10 +159,7 @@ def _owned(data: Mapping[str, Any], *, groups: bool) -> set[str]:
 
 def _put(made: Document, source: Document, path: tuple[str, ...]) -> None:
     """Copies the value at `path` from `source`, with its positions."""
-    value = source.data
-    inside = made.data
-    for step in path[:-1]:
-        value, inside = value[step], inside[step]
+    value, inside = source.at(*path[:-1]), made.at(*path[:-1])
     if path[-1] not in value:
         return
     inside[path[-1]] = value[path[-1]]
@@ -170,29 +169,32 @@ def _put(made: Document, source: Document, path: tuple[str, ...]) -> None:
 
 def _add(made: Document, base: Document, own: Document, key: str) -> None:
     """The list of the base, then that of the plan."""
-    made.data[key] = []
+    all_: list[object] = []
+    made.data[key] = all_
     made.places[key,] = own.place(key)
-    files = {_file_of(figure) for figure in own.data[key]} - {None} if key == "figure" else set()
+    files = {_file_of(figure) for figure in own.at(key)} - {None} if key == "figure" else set()
     for source in (base, own):
-        for index, value in enumerate(source.data[key]):
+        for index, value in enumerate(source.at(key)):
             if source is base and files and _file_of(value) in files:
                 continue
-            here = len(made.data[key])
-            made.data[key].append(value)
+            here = len(all_)
+            all_.append(value)
             for place, at in _places(source, (key, index), value):
                 made.places[key, here, *place[2:]] = at
 
 
-def _file_of(figure: Any) -> str | None:
+def _file_of(figure: object) -> str | None:
     file = figure.get("file") if isinstance(figure, dict) else None
     return file if isinstance(file, str) else None
 
 
-def _places(source: Document, path: tuple[Step, ...], value: Any) -> Iterator[tuple[tuple[Step, ...], Place]]:
+def _places(
+    source: Document, path: tuple[Step, ...], value: object
+) -> Iterator[tuple[tuple[Step, ...], Place]]:
     """The positions of a value and of all its elements."""
     if path in source.places:
         yield path, source.places[path]
-    inner: Iterator[tuple[Step, Any]] = iter(())
+    inner: Iterator[tuple[Step, object]] = iter(())
     if isinstance(value, dict):
         inner = iter(value.items())
     elif isinstance(value, list):
@@ -201,7 +203,7 @@ def _places(source: Document, path: tuple[Step, ...], value: Any) -> Iterator[tu
         yield from _places(source, (*path, step), below)
 
 
-def _scripts_relative(entries: Any, folder: Path) -> None:
+def _scripts_relative(entries: object, folder: Path) -> None:
     """Rewrites the file names of scripts relative to another folder."""
     for entry in entries if isinstance(entries, list) else ():
         files = entry.get("files") if isinstance(entry, dict) else None
@@ -209,7 +211,7 @@ def _scripts_relative(entries: Any, folder: Path) -> None:
             entry["files"] = [str(folder / one) if isinstance(one, str) else one for one in files]
 
 
-def _relative(value: Any, folder: Path) -> Any:
+def _relative(value: object, folder: Path) -> object:
     """Rewrites the file names in a value, as in `trace:<file>` and `<path>.o`, relative to another folder."""
     if isinstance(value, dict):
         return {key: _relative(inner, folder) for key, inner in value.items()}

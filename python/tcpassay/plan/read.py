@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pydantic import ValidationError
 
@@ -54,14 +54,14 @@ class Plan:
 
     def partner(self, case: Case, changed: model.Selector) -> Case:
         """The case that differs from `case` only in the values of `changed`. Raises `KeyError` if there is none."""
-        return self._by_varied[_key(case.varied | changed)]
+        return self._by_varied[_key({**case.varied, **changed})]
 
     @cached_property
     def _by_varied(self) -> dict[frozenset[tuple[str, str]], Case]:
         return {_key(case.varied): case for case in self.cases}
 
 
-def _key(varied: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+def _key(varied: Mapping[str, object]) -> frozenset[tuple[str, str]]:
     return frozenset((name, show(value)) for name, value in varied.items())
 
 

@@ -1,13 +1,14 @@
 """The JSON schema of plan files, from the model of the format and the tables of parameters and metrics."""
 
-from typing import Any
-
 from tcpassay.interface import METRICS
 from tcpassay.plan import table
 from tcpassay.plan.model import AXES, PlanFile
 
+Schema = dict[str, object]
+"""A JSON schema, or a part of one."""
 
-def schema() -> dict[str, Any]:
+
+def schema() -> Schema:
     """JSON schema, draft 2020-12, with the values, default and documentation of every parameter for editors."""
     made = PlanFile.model_json_schema()
     made["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -43,27 +44,27 @@ def schema() -> dict[str, Any]:
     return made
 
 
-def _scalar() -> dict[str, Any]:
+def _scalar() -> Schema:
     return {"type": ["string", "integer", "number", "boolean"]}
 
 
-def _list(of: dict[str, Any]) -> dict[str, Any]:
+def _list(of: Schema) -> Schema:
     return {"type": "array", "minItems": 1, "items": of}
 
 
-def _axis(of: dict[str, Any]) -> dict[str, Any]:
+def _axis(of: Schema) -> Schema:
     """A list of values of a parameter, a range or a distribution."""
     return {"description": of.get("description", ""), "anyOf": [_list(of), {"$ref": "#/$defs/AxisTable"}]}
 
 
-def _nested() -> dict[str, Any]:
+def _nested() -> Schema:
     # `stack.cc = "reno"` without quotes is a table `stack`; the reader checks its content.
     return {"type": "object"}
 
 
-def _value(row: table.Parameter) -> dict[str, Any]:
+def _value(row: table.Parameter) -> Schema:
     about = f"{row.doc}. Allowed: {row.allowed}."
-    made: dict[str, Any] = {"description": about, "default": row.default}
+    made: Schema = {"description": about, "default": row.default}
     if row.kind == "choice":
         return made | {"enum": [*row.choices, *([True, False] if "on" in row.choices else [])]}
     return made | _scalar() | {"examples": row.levels}

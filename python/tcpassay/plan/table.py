@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from tcpassay import _native
 from tcpassay.interface import METRICS
@@ -19,6 +19,15 @@ UNITS: Final = {
 }
 
 
+class Tunable(TypedDict):
+    """A parameter of a congestion controller."""
+
+    default: float
+    min: float
+    max: float
+    doc: str
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A parameter of an entity."""
@@ -32,7 +41,8 @@ class Parameter:
     constraints: str
     doc: str
     choices: list[str] = field(default_factory=list)
-    controllers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    controllers: dict[str, Tunable] = field(default_factory=dict)
+    """For a parameter of controllers, its meaning in each of them."""
     unit: str = field(init=False)
     """The unit of its numbers: `s`, `B`, `bit/s`, `packets` or 1; empty for words."""
 

@@ -170,15 +170,15 @@ def _model_at(path: tuple[Step, ...], doc: Document) -> type[BaseModel]:  # noqa
         case ("keep",):
             return model.Keep
         case ("strategy",):
-            return model.STRATEGIES[doc.data["strategy"]["kind"]]
+            return model.STRATEGIES[doc.at("strategy", "kind")]
         case ("strategy", "family", int()):
             return model.Family
         case ("axes", str(name)):
-            return model.AXES[model.axis_form(doc.data["axes"][name])]
+            return model.AXES[model.axis_form(doc.at("axes", name))]
         case ("check", int()):
             return model.Check
         case ("figure", int(index)):
-            return FIGURES[doc.data["figure"][index]["kind"]]
+            return FIGURES[doc.at("figure", index, "kind")]
         case _:
             return model.PlanFile
 

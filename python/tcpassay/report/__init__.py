@@ -11,7 +11,7 @@ are made: it reads result folders through `tcpassay.results` only.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tcpassay import output
 from tcpassay.errors import Place, UserError
@@ -20,6 +20,7 @@ from tcpassay.owner import BusyError, Owner
 from tcpassay.recording import DamagedError
 from tcpassay.report import curves, model
 from tcpassay.report.page import page
+from tcpassay.report.page_data import WholePage
 from tcpassay.results import Results, load
 
 NAME: Final = "report.html"
@@ -73,10 +74,10 @@ def _write(folder: Path, target: Path, most_curves: int, progress: Progress | No
     report = model.build(results)
     drawing = _Drawing(results, most_curves, progress)
 
-    def data() -> dict[str, Any]:
+    def data() -> WholePage:
         known = report.data["problems"]
         problems = known + [problem for problem in drawing.problems if problem not in known]
-        return report.data | {"problems": problems, "recorded": len(drawing.order), "drawn": drawing.drawn}
+        return {**report.data, "problems": problems, "recorded": len(drawing.order), "drawn": drawing.drawn}
 
     def chunks() -> Iterator[tuple[str, str]]:
         yield "runs", report.runs

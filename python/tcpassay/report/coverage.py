@@ -8,7 +8,7 @@ combinations of the observed levels are possible.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from tcpassay.cover.tables import Matrix
 from tcpassay.errors import UserError
 from tcpassay.plan import combine
 from tcpassay.report.factors import Codes, Factor, Planned, constant, text_of
+from tcpassay.report.page_data import CoverageData
 from tcpassay.result_format import RunRow
 
 COUNTED: Final = 300_000
@@ -88,7 +89,7 @@ def _impossible(space: Space) -> dict[tuple[int, int], npt.NDArray[np.bool_]]:
         return {}
     network = Network(space.sizes, space.tables)
     tied = sorted({v for table in space.tables for v in table.scope})
-    made: dict[tuple[int, int], Any] = {}
+    made: dict[tuple[int, int], npt.NDArray[np.bool_]] = {}
     try:
         for a, b in combinations(space.free, 2):
             if a in tied or b in tied:
@@ -99,7 +100,7 @@ def _impossible(space: Space) -> dict[tuple[int, int], npt.NDArray[np.bool_]]:
     return made
 
 
-def report(runs: list[RunRow], factors: list[Factor], planned: Planned | None) -> dict[str, Any]:
+def report(runs: list[RunRow], factors: list[Factor], planned: Planned | None) -> CoverageData:
     """The coverage of the completed cases, each counted once for all seeds.
 
     Cases that were refused as expected count only for the invalid values.

@@ -6,7 +6,7 @@ time consists of the sender's samples if there is an event log, and of its smoot
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -22,8 +22,19 @@ from tcpassay.interface import (
 )
 from tcpassay.reasons import congestion_change
 from tcpassay.recording import DamagedError, Recording, carried
+from tcpassay.recording_format import Device
 from tcpassay.report import thin
 from tcpassay.report.pack import Pack
+from tcpassay.report.page_data import (
+    Curve,
+    CurvesData,
+    Distribution,
+    FlowData,
+    Index,
+    LaneData,
+    Panel,
+    SequenceData,
+)
 
 POINTS: Final = 2_000
 """Maximum number of points of a curve."""
@@ -111,7 +122,7 @@ class _Curves:
 
         def rank(place: int) -> tuple[bool, int, int]:
             flow = flows[place]
-            timeouts = (flow.get("tcp") or {}).get("timeouts") or 0
+            timeouts = flow["tcp"].get("timeouts") or 0
             return flow["name"] not in names, -timeouts, -carried(flow)
 
         self.senders = senders
@@ -130,24 +141,22 @@ class _Curves:
             self._counts(),
         ]
         bottleneck = self._bottleneck
-        return self.packed.text(
-            {
-                "duration_ns": self.recording.duration_ns,
-                "interval_ns": self.recording.index.get("series_interval_ns"),
-                "bottleneck": bottleneck
-                and {"name": bottleneck["name"], "rate_bps": bottleneck.get("rate_bps")},
-                "complete": header.get("complete", True),
-                "environment": self.recording.index.get("environment") or [],
-                "flows": [self._flow(place) for place in self.ranked[:FLOWS]],
-                "senders": len(self.senders),
-                "panels": [panel for panel in panels if panel and panel["curves"]],
-                "distributions": list(self._distributions()),
-                "lanes": list(self._lanes()),
-                "sequence": list(self._sequence()),
-            }
-        )
+        data: CurvesData = {
+            "duration_ns": self.recording.duration_ns,
+            "interval_ns": self.recording.index.get("series_interval_ns"),
+            "bottleneck": bottleneck and {"name": bottleneck["name"], "rate_bps": bottleneck["rate_bps"]},
+            "complete": header.get("complete", True),
+            "environment": self.recording.index.get("environment") or [],
+            "flows": [self._flow(place) for place in self.ranked[:FLOWS]],
+            "senders": len(self.senders),
+            "panels": [panel for panel in panels if panel and panel["curves"]],
+            "distributions": list(self._distributions()),
+            "lanes": list(self._lanes()),
+            "sequence": list(self._sequence()),
+        }
+        return self.packed.text(data)
 
-    def _flow(self, place: int) -> dict[str, Any]:
+    def _flow(self, place: int) -> FlowData:
         flow = self.recording.flows[place]
         hosts = self.recording.hosts
         ends = [
@@ -164,7 +173,7 @@ class _Curves:
         }
 
     @property
-    def _bottleneck(self) -> dict[str, Any] | None:
+    def _bottleneck(self) -> Device | None:
         place = self.recording.header.get("bottleneck")
         devices = self.recording.index["devices"]
         return devices[place] if isinstance(place, int) and place < len(devices) else None
@@ -178,13 +187,18 @@ class _Curves:
         rows = self.series.filter(pl.col("entity") == entity, pl.col(column).is_not_null())
         return _floats(rows["time_ns"]), _floats(rows[column])
 
-    def _curve(self, name: str, time: thin.Floats, values: thin.Floats, **more: Any) -> list[dict[str, Any]]:
-        """A list with a curve, or an empty list if there is no data."""
+    def _curve(
+        self, name: str, time: thin.Floats, values: thin.Floats, place: int | None = None
+    ) -> list[Curve]:
+        """A list with a curve, or an empty list if there is no data; `place` is that of its flow."""
         if not len(time):
             return []
         kept = self._kept(time, values)
         x, y = self.packed.add(time[kept]), self.packed.add(values[kept])
-        return [{"name": name, "x": x, "y": y, "of": len(time)} | more]
+        curve: Curve = {"name": name, "x": x, "y": y, "of": len(time)}
+        if place is not None:
+            curve["flow"], curve["owner"] = place, self._name(place)
+        return [curve]
 
     def _kept(self, time: thin.Floats, values: thin.Floats) -> thin.Indices:
         if not len(time):
@@ -194,7 +208,7 @@ class _Curves:
     def _exact(self, time: thin.Floats) -> thin.Flags:
         return thin.within(time, self.windows, EXACT)
 
-    def _throughput(self) -> dict[str, Any] | None:
+    def _throughput(self) -> Panel | None:
         interval = self.recording.index.get("series_interval_ns")
         if not interval or "wire_bytes" not in self.series.columns:
             return None
@@ -209,35 +223,27 @@ class _Curves:
             )
         for place in self.shown:
             time, octets = self._column(self._name(place), "wire_bytes")
-            curves += self._curve(
-                self._name(place), time, octets * per_second, flow=place, owner=self._name(place)
-            )
+            curves += self._curve(self._name(place), time, octets * per_second, place)
         return {"key": "throughput", "title": "Throughput", "unit": "bit/s", "curves": curves}
 
-    def _of_flows(self, key: str, title: str, unit: str, column: str) -> dict[str, Any]:
+    def _of_flows(self, key: str, title: str, unit: str, column: str) -> Panel:
         curves = []
         for place in self.shown:
-            curves += self._curve(
-                self._name(place),
-                *self._column(self._name(place), column),
-                flow=place,
-                owner=self._name(place),
-            )
+            name = self._name(place)
+            curves += self._curve(name, *self._column(name, column), place)
         return {"key": key, "title": title, "unit": unit, "curves": curves}
 
-    def _windows(self) -> dict[str, Any]:
+    def _windows(self) -> Panel:
         """Congestion windows, and slow-start thresholds if there are few flows."""
         panel = self._of_flows("cwnd", "Congestion window", "B", SeriesColumn.CWND_BYTES)
         for place in self.shown:
             name = self._name(place)
-            more = self._curve(
-                f"{name} ssthresh", *self._column(name, SeriesColumn.SSTHRESH_BYTES), flow=place, owner=name
-            )
-            panel["curves"] += more
+            thresholds = self._column(name, SeriesColumn.SSTHRESH_BYTES)
+            panel["curves"] += self._curve(f"{name} ssthresh", *thresholds, place)
         return panel
 
-    def _rtt(self) -> dict[str, Any]:
-        curves = []
+    def _rtt(self) -> Panel:
+        curves: list[Curve] = []
         for place in self.shown:
             rows = self.events.filter(
                 pl.col(EventsColumn.KIND) == EventKind.RTT,
@@ -248,19 +254,18 @@ class _Curves:
             smoothed = not len(time)
             if smoothed:
                 time, values = self._column(self._name(place), SeriesColumn.SRTT_NS)
-            curves += self._curve(
-                self._name(place), time, values * 1e-9, flow=place, owner=self._name(place), smoothed=smoothed
-            )
+            made = self._curve(self._name(place), time, values * 1e-9, place)
+            curves += [{**curve, "smoothed": smoothed} for curve in made]
         return {"key": "rtt", "title": "Round-trip time", "unit": "s", "curves": curves}
 
-    def _queue(self) -> dict[str, Any] | None:
+    def _queue(self) -> Panel | None:
         if self._bottleneck is None:
             return None
         name = str(self._bottleneck["name"])
         curves = self._curve("bottleneck", *self._column(name, SeriesColumn.MAX_BACKLOG_BYTES))
         return {"key": "queue", "title": "Queue", "unit": "B", "curves": curves}
 
-    def _counts(self) -> dict[str, Any] | None:
+    def _counts(self) -> Panel | None:
         """Marks and drops of the bottleneck, or of all devices if there is no bottleneck."""
         interval = self.recording.index.get("series_interval_ns")
         if not interval:
@@ -289,7 +294,7 @@ class _Curves:
         order = np.argsort(both[0], kind="stable")
         return (array[order] for array in both)
 
-    def _distributions(self) -> Iterable[dict[str, Any]]:
+    def _distributions(self) -> Iterable[Distribution]:
         """Latencies of all flows together and of the bottleneck's queue, and completion times."""
         latency = self.recording.latency
         senders = [self._name(place) for place in self.senders]
@@ -314,7 +319,7 @@ class _Curves:
 
     def _distribution(
         self, key: str, title: str, values: thin.Floats, counts: thin.Floats
-    ) -> Iterable[dict[str, Any]]:
+    ) -> Iterable[Distribution]:
         if len(values):
             x, y = thin.quantiles(values * 1e-9, counts)
             yield {
@@ -325,7 +330,7 @@ class _Curves:
                 "of": int(counts.sum()),
             }
 
-    def _lanes(self) -> Iterable[dict[str, Any]]:
+    def _lanes(self) -> Iterable[LaneData]:
         if self.events.is_empty():
             return
         for lane in _LANES:
@@ -340,28 +345,37 @@ class _Curves:
             )
             yield {"key": lane.key, "title": lane.title, "x": time, "flow": flow, "of": len(rows)}
 
-    def _sequence(self) -> Iterable[dict[str, Any]]:
+    def _sequence(self) -> Iterable[SequenceData]:
         for place in self.ranked[:SEQUENCES]:
             own = self.events.filter(pl.col(EventsColumn.FLOW) == place)
-            made = {"name": self._name(place), "flow": place}
-            sent = own.filter(
+            segments = own.filter(
                 pl.col(EventsColumn.KIND).is_in([EventKind.OUT, EventKind.RETRANSMIT]),
                 pl.col(EventsColumn.LEN) > 0,
             )
-            if sent.is_empty():
+            if segments.is_empty():
                 continue
-            for key, kind in (("sent", EventKind.OUT), ("again", EventKind.RETRANSMIT)):
-                rows = sent.filter(pl.col(EventsColumn.KIND) == kind)
-                low, length = _floats(rows[EventsColumn.SEQ]), _floats(rows[EventsColumn.LEN])
-                time = _floats(rows["time_ns"])
-                made[key] = [self.packed.add(array) for array in self._bars(time, low, low + length)]
-                made[f"{key}_of"] = len(rows)
+            sent, sent_of = self._ranges(segments, EventKind.OUT)
+            again, again_of = self._ranges(segments, EventKind.RETRANSMIT)
             acks = own.filter(pl.col(EventsColumn.KIND) == EventKind.IN, pl.col(EventsColumn.ACK) > 0)
             # The acknowledged position never decreases; a reordered ACK is ignored.
             time, ack = _floats(acks["time_ns"]), np.maximum.accumulate(_floats(acks[EventsColumn.ACK]))
             kept = self._kept(time, ack)
-            made["acked"] = [self.packed.add(time[kept]), self.packed.add(ack[kept])]
-            yield made
+            yield {
+                "name": self._name(place),
+                "flow": place,
+                "sent": sent,
+                "sent_of": sent_of,
+                "again": again,
+                "again_of": again_of,
+                "acked": [self.packed.add(time[kept]), self.packed.add(ack[kept])],
+            }
+
+    def _ranges(self, segments: pl.DataFrame, kind: EventKind) -> tuple[list[Index], int]:
+        """Time, first and last position of the segments of a kind, and their number before the reduction."""
+        rows = segments.filter(pl.col(EventsColumn.KIND) == kind)
+        low, length = _floats(rows[EventsColumn.SEQ]), _floats(rows[EventsColumn.LEN])
+        bars = self._bars(_floats(rows["time_ns"]), low, low + length)
+        return [self.packed.add(array) for array in bars], len(rows)
 
 
 def _floats(column: pl.Series) -> thin.Floats:

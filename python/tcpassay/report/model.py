@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
@@ -24,6 +24,15 @@ from tcpassay.plan import table
 from tcpassay.report import coverage
 from tcpassay.report.factors import Factor, Planned, settings, varied
 from tcpassay.report.pack import Pack
+from tcpassay.report.page_data import (
+    CoverageData,
+    FactorData,
+    MetricData,
+    PageData,
+    PlanData,
+    ReachedData,
+    RunsData,
+)
 from tcpassay.result_format import RunRow
 from tcpassay.results import Results, as_text
 
@@ -37,7 +46,7 @@ ROWS: Final = 16
 class Report:
     """The data of the page."""
 
-    data: dict[str, Any]
+    data: PageData
     """Small data: texts, findings, checks, coverage."""
     runs: str
     """Large data, as a pack."""
@@ -49,7 +58,8 @@ def build(results: Results) -> Report:
     planned = Planned.of(results)
     factors = varied(results, planned)
     members, fixed = settings(runs, {factor.name for factor in factors})
-    data = {
+    packed = _runs(results, factors, members)
+    data: PageData = {
         "plan": _plan(results),
         "version": str(index.get("tcpassay") or __version__),
         "status": str(index.get("status") or "unknown"),
@@ -65,14 +75,13 @@ def build(results: Results) -> Report:
         "oracles": {name: oracle.as_json() for name, oracle in ORACLES.items()},
         "coverage": _coverage(runs, factors, planned),
         "reached": _reached(results),
+        # Last, because damage is detected while reading.
+        "problems": [str(problem) for problem in results.problems],
     }
-    packed = _runs(results, factors, members)
-    # Last, because damage is detected while reading.
-    data["problems"] = [str(problem) for problem in results.problems]
     return Report(data, packed)
 
 
-def _coverage(runs: list[RunRow], factors: list[Factor], planned: Planned | None) -> dict[str, Any]:
+def _coverage(runs: list[RunRow], factors: list[Factor], planned: Planned | None) -> CoverageData:
     """The coverage of the cases made of parameters; scripts are included only if there are no other cases."""
     ours = [n for n, run in enumerate(runs) if not run.get("script")] or list(range(len(runs)))
     shown = [
@@ -83,7 +92,7 @@ def _coverage(runs: list[RunRow], factors: list[Factor], planned: Planned | None
     return coverage.report([runs[n] for n in ours], shown, planned)
 
 
-def _environment(said: Mapping[str, Any]) -> dict[str, str | None]:
+def _environment(said: Mapping[str, object]) -> dict[str, str | None]:
     """The environment as lines; nested values are one line, and the history of sessions is omitted."""
     made: dict[str, str | None] = {}
     for name, value in said.items():
@@ -94,19 +103,17 @@ def _environment(said: Mapping[str, Any]) -> dict[str, str | None]:
     return made
 
 
-def _plan(results: Results) -> dict[str, str]:
+def _plan(results: Results) -> PlanData:
     text = results.plan
     name = (results.index.get("plan") or {}).get("name") or results.folder.resolve().name
-    doc = ""
     try:
-        read, _ = _native.read_toml(text)
-        doc = read.get("doc", "")
+        doc = _native.read_toml(text)[0].get("doc", "")
     except ValueError:
-        pass
+        doc = ""
     return {"name": str(name), "doc": " ".join(str(doc).split()), "text": text}
 
 
-def _reached(results: Results) -> list[dict[str, Any]]:
+def _reached(results: Results) -> list[ReachedData]:
     """Each behaviour that a run reached or the plan requires: in how many runs, how often, and how many are due."""
     runs: Counter[str] = Counter()
     times: Counter[str] = Counter()
@@ -136,7 +143,9 @@ def _required(plan: str) -> dict[str, int]:
         read, _ = _native.read_toml(plan)
     except ValueError:
         return {}
-    wanted = [one for one in read.get("reach") or [] if isinstance(one, dict) and "behaviour" in one]
+    reach = read.get("reach")
+    listed = reach if isinstance(reach, list) else []
+    wanted = [one for one in listed if isinstance(one, dict) and "behaviour" in one]
     return {str(one["behaviour"]): int(one.get("runs", 1)) for one in wanted}
 
 
@@ -164,7 +173,7 @@ def _runs(results: Results, factors: list[Factor], members: list[Factor]) -> str
     pack, runs, known = Pack(), results.runs, table.parameters()
     outcomes = list(dict.fromkeys(str(run.get("outcome")) for run in runs))
 
-    def listed(several: list[Factor]) -> list[dict[str, Any]]:
+    def listed(several: list[Factor]) -> list[FactorData]:
         return [
             {
                 "name": factor.name,
@@ -176,23 +185,22 @@ def _runs(results: Results, factors: list[Factor], members: list[Factor]) -> str
             for factor in several
         ]
 
-    return pack.text(
-        {
-            "count": len(runs),
-            "case": [str(run["case"]) for run in runs],
-            "seed": [run["seed"] for run in runs],
-            "outcomes": outcomes,
-            "outcome": pack.add([outcomes.index(str(run.get("outcome"))) for run in runs], "u2"),
-            "expected": [n for n, run in enumerate(runs) if run.get("expect", "done") == run.get("outcome")],
-            "messages": {n: str(run["message"]) for n, run in enumerate(runs) if run.get("message")},
-            "factors": listed(factors),
-            "members": listed(members),
-            "metrics": _metrics(results, pack),
-        }
-    )
+    data: RunsData = {
+        "count": len(runs),
+        "case": [str(run["case"]) for run in runs],
+        "seed": [run["seed"] for run in runs],
+        "outcomes": outcomes,
+        "outcome": pack.add([outcomes.index(str(run.get("outcome"))) for run in runs], "u2"),
+        "expected": [n for n, run in enumerate(runs) if run.get("expect", "done") == run.get("outcome")],
+        "messages": {n: str(run["message"]) for n, run in enumerate(runs) if run.get("message")},
+        "factors": listed(factors),
+        "members": listed(members),
+        "metrics": _metrics(results, pack),
+    }
+    return pack.text(data)
 
 
-def _metrics(results: Results, pack: Pack) -> list[dict[str, Any]]:
+def _metrics(results: Results, pack: Pack) -> list[MetricData]:
     """The metrics that at least one run has, in the order of the table, then unknown ones."""
     known = METRICS
     wanted = results.cases.select("case", "seed")

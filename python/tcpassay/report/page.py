@@ -8,9 +8,9 @@ types that are not executed.
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import resources
-from typing import Any, Final
+from typing import Final
 
 import jinja2
 from markupsafe import Markup
@@ -22,7 +22,7 @@ SCRIPTS: Final = (
 """The scripts of the page in the order of their dependencies."""
 
 
-def page(title: str, chunks: Iterable[tuple[str, str]], report: Any) -> Iterator[str]:
+def page(title: str, chunks: Iterable[tuple[str, str]], report: Callable[[], object]) -> Iterator[str]:
     """The file in parts, so that it is never completely in memory.
 
     `chunks` are packs by the id of their element; `report` is called after the last of them and returns the JSON value.
@@ -43,7 +43,7 @@ def page(title: str, chunks: Iterable[tuple[str, str]], report: Any) -> Iterator
     yield from pieces
 
 
-def embedded(value: Any) -> Markup:
+def embedded(value: object) -> Markup:
     """A value as JSON that cannot close its element."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
     # U+2028 and U+2029 are valid in JSON, but some tools that read the source of a page do not accept them.

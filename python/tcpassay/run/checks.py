@@ -4,9 +4,11 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from tcpassay.messages import Metrics
 from tcpassay.plan.expand import Case
 from tcpassay.plan.model import Check
 from tcpassay.plan.read import Plan
+from tcpassay.result_format import VerdictRow
 from tcpassay.run.operators import COMPARE
 
 OVER: dict[str, Callable[[list[float]], float]] = {
@@ -18,8 +20,6 @@ OVER: dict[str, Callable[[list[float]], float]] = {
 
 MOST_NAMED = 6
 """With more varied parameters, a case is identified by its id alone."""
-
-Metrics = dict[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Verdict:
     seed: int | None = None
     """The seed of this run."""
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> VerdictRow:
         """The form for JSON."""
         return {
             "metric": self.check.metric,

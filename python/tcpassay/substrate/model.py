@@ -26,7 +26,9 @@ class Model:
     def run(self, request: CaseRequest) -> tuple[Answer, Left | None]:
         """Runs a case within the request's `memory` limit."""
         with at_most(request.memory):
-            run = _native.run_held(request.triples, request.seed, request.base, request.collect)
+            run = _native.run_held(
+                triples=request.triples, seed=request.seed, base=request.base, collect=request.collect
+            )
         message = "" if run.ended in {"duration", "finished"} else f"ended by {run.ended}"
         return Answer("done", message, run.trace, metrics=run.metrics), run
 
