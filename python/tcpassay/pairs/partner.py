@@ -2,22 +2,29 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from tcpassay import _native
 from tcpassay.errors import Place, UserError
-from tcpassay.judge.finding import Finding, Severity
+from tcpassay.finding import Finding, Severity
+from tcpassay.messages import Collect, Triples
 from tcpassay.pairs.relation import RELATIONS, Relation
 from tcpassay.pairs.verdict import Pair, Verdict, judged
+from tcpassay.result_format import RunRow
 from tcpassay.results import Results
 
-_COLLECT: Final = {"series": None, "warmup": "0s", "deliveries": False, "events": False, "packets": False}
-Run = Mapping[str, Any]
+_COLLECT: Final[Collect] = {
+    "series": None,
+    "warmup": "0s",
+    "deliveries": False,
+    "events": False,
+    "packets": False,
+}
 
 
-def _done(results: Results) -> list[Run]:
-    runs: list[Run] = [
+def _done(results: Results) -> list[RunRow]:
+    runs: list[RunRow] = [
         run
         for run in results.runs
         if run.get("outcome") == "done"
@@ -30,7 +37,7 @@ def _done(results: Results) -> list[Run]:
     return runs
 
 
-def _key(triples: Mapping[str, Any], without: str) -> str:
+def _key(triples: Triples, without: str) -> str:
     return json.dumps({path: value for path, value in triples.items() if path != without}, sort_keys=True)
 
 
@@ -45,8 +52,8 @@ def among(results: Results) -> list[Verdict]:
     return [verdict for pair in pairs if (verdict := judged(pair)) is not None]
 
 
-def _related(runs: list[Run], relation: Relation) -> Iterator[Pair]:
-    groups: dict[str, dict[str, dict[int, Run]]] = defaultdict(lambda: defaultdict(dict))
+def _related(runs: list[RunRow], relation: Relation) -> Iterator[Pair]:
+    groups: dict[str, dict[str, dict[int, RunRow]]] = defaultdict(lambda: defaultdict(dict))
     for run in runs:
         key = _key(run["triples"], relation.path) + str(run.get("substrate"))
         groups[key][str(run["case"])][int(run["seed"])] = run
@@ -77,8 +84,8 @@ def _findings(found: Iterable[Finding]) -> Iterator[tuple[str, int, str]]:
             yield one.case, one.seed, one.oracle
 
 
-def _substrates(runs: list[Run], found: list[tuple[str, int, str]]) -> Iterator[Pair]:
-    groups: dict[tuple[str, int], list[Run]] = defaultdict(list)
+def _substrates(runs: list[RunRow], found: list[tuple[str, int, str]]) -> Iterator[Pair]:
+    groups: dict[tuple[str, int], list[RunRow]] = defaultdict(list)
     for run in runs:
         groups[_key(run["triples"], ""), int(run["seed"])].append(run)
     for (_, seed), group in groups.items():
@@ -125,7 +132,7 @@ def made(results: Results, most: int, seeds: int) -> Iterator[Verdict]:
                 yield verdict
 
 
-def _made(run: Run, relation: Relation, base: str, seeds: int) -> Pair | None:
+def _made(run: RunRow, relation: Relation, base: str, seeds: int) -> Pair | None:
     """The run with an easier value; `None` where there is none, or the data plane refuses it."""
     triples = dict(run["triples"])
     value = triples.get(relation.path, relation.default)
