@@ -127,7 +127,7 @@ torture: setup ## Faults on purpose: damaged and hostile folders, kills, signals
 check: lint test torture gate ## What CI runs: lints, every test, a short torture, instructions per packet-hop
 
 # What `make quick` tests: crates without guests and network namespaces, Python without long simulations.
-QUICK_CRATES := units wire cc tcp workload measure case
+QUICK_CRATES := units wire capture cc tcp workload measure case
 QUICK_TESTS := tests/plan/test_quantity.py tests/plan/test_axis.py tests/plan/test_constraints.py tests/plan/test_extends.py tests/plan/test_refusals.py \
 	tests/cover/test_space.py tests/cover/test_verify.py tests/cover/test_contradiction.py tests/compare/test_signedrank.py \
 	tests/test_arrows.py tests/test_interface.py tests/test_layers.py tests/test_levels.py tests/test_listing.py tests/test_native.py tests/test_output.py tests/test_plan.py
@@ -143,7 +143,7 @@ quick: setup ## Before each commit: formats, lints, types, import cycles, unit t
 	$(BIN)/python -m pytest --quiet $(QUICK_TESTS)
 
 # Crates and packages without import cycles between their modules.
-LAYERED := crates/units crates/wire crates/cc crates/tcp crates/workload crates/measure crates/case crates/linux crates/sim crates/script crates/agent crates/bpf crates/bridge crates/python python/tcpassay
+LAYERED := crates/units crates/wire crates/cc crates/tcp crates/workload crates/measure crates/case crates/linux crates/capture crates/sim crates/script crates/agent crates/bpf crates/bridge crates/python python/tcpassay
 
 lint: setup
 	cargo fmt --all --check
@@ -178,7 +178,7 @@ $(OUT)/bench/dumbbell: bench/ns3/dumbbell.cc
 	g++ -O2 -std=c++17 -o $@ $< $$(pkg-config --cflags --libs 'ns3-*' 2>/dev/null || for lib in /usr/lib/*/libns3*.so; do echo $$lib; done)
 
 # Names of fuzz/fuzz_targets, and how long each runs.
-FUZZ ?= packet case connection script code
+FUZZ ?= packet case connection script code pcap pcapng
 FUZZ_SECONDS ?= 60
 
 fuzz: ## Fuzz what reads and what listens, FUZZ_SECONDS each (needs cargo-fuzz and a nightly toolchain)

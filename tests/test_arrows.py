@@ -24,8 +24,9 @@ ARROWS = {
     "bpf": {"units", "cc"},
     "agent": {"linux", "case", "script", "tcp", "cc", "bpf", "workload", "measure", "units", "wire"},
     "bridge": {"linux", "script", "tcp", "units", "wire"},
-    "judge": {"units", "wire", "cc", "tcp", "case", "measure"},
-    "python": {"case", "sim", "script", "tcp", "judge", "measure", "units"},
+    "capture": {"units", "wire"},
+    "judge": {"units", "wire", "cc", "tcp", "case", "measure", "capture"},
+    "python": {"case", "sim", "script", "tcp", "judge", "measure", "units", "capture"},
 }
 
 # What the Rust crates declare, generated for Python, and the forms of messages and results: every module may use them.

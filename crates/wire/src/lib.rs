@@ -4,10 +4,12 @@
 //!   verify a byte stream it suffices to know which positions arrived, and in which order.
 //! * [`Ecn`] - the ECN field of the IP header (RFC 3168 section 5), which the network changes.
 //! * [`codec`] - encoding and decoding of packets, for captures and for real interfaces.
+//! * [`headers`] - the headers of a captured packet, which may be cut.
 //!
 //! This crate does not depend on connections, time or the network.
 
 pub mod codec;
+pub mod headers;
 mod options;
 mod segment;
 

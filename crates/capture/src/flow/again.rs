@@ -1,0 +1,139 @@
+//! Packets that arrive below the highest position: sent again, late, or copied by the network; and which of those that were sent again
+//! were unnecessary.
+
+use super::response::Response;
+use super::sequence::Behind;
+use serde::Serialize;
+use tcpassay_units::{Dur, Time};
+
+/// Retransmissions that are remembered until a DSACK may have come.
+const MOST: usize = 256;
+/// Without a round-trip time: packets of one flight that arrive in another order are this close.
+const CLOSE: Dur = Dur::from_millis(3);
+
+/// How a retransmission proved unnecessary, and how often.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Spurious {
+    /// The receiver reported the data as duplicate (DSACK, RFC 2883).
+    pub dsack: u64,
+    /// The ACK echoes a timestamp older than the retransmission (Eifel, RFC 3522).
+    pub timestamp: u64,
+    /// The ACK came sooner after the retransmission than any answer of the receiver.
+    pub early_ack: u64,
+    /// The data had been acknowledged at the capture point before they were sent again.
+    pub acknowledged_before: u64,
+}
+
+impl Spurious {
+    /// Retransmissions; each is counted once.
+    pub fn total(&self) -> u64 {
+        self.dsack + self.timestamp + self.early_ack + self.acknowledged_before
+    }
+}
+
+/// Positions that were sent again, or that arrived late.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    start: u64,
+    end: u64,
+    at: Time,
+    stamp: Option<u32>,
+    /// Nothing more is to be learnt from it: it arrived late, or it proved unnecessary.
+    settled: bool,
+    acked: bool,
+}
+
+/// The latest packets below the highest position.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Again {
+    sent: Vec<Sent>,
+    pub spurious: Spurious,
+}
+
+/// Whether a packet that fills a hole is late, rather than sent again; `round_trip` is the shortest one.
+///
+/// A timestamp older than that of the packet before which it should have arrived shows that it was sent earlier, a newer one that it was
+/// sent later. Otherwise time decides: nobody can send again before a round trip has passed. Then the IP identification, which counts
+/// in many stacks.
+pub(crate) fn is_late(packet: Behind, behind: Behind, round_trip: Option<Dur>) -> bool {
+    if let (Some(own), Some(other)) = (packet.stamp, behind.stamp) {
+        let ahead = own.wrapping_sub(other).cast_signed();
+        if ahead != 0 {
+            return ahead < 0;
+        }
+    }
+    let waited = packet.at.since(behind.at);
+    if let Some(round_trip) = round_trip {
+        return waited < round_trip.mul_f64(0.9);
+    }
+    let ahead = packet.id.wrapping_sub(behind.id).cast_signed();
+    if packet.id != 0 && behind.id != 0 && (1..256).contains(&ahead.unsigned_abs()) {
+        return ahead < 0;
+    }
+    waited < CLOSE
+}
+
+impl Again {
+    /// Positions arrived late: nobody sent them again.
+    pub fn late(&mut self, start: u64, end: u64, at: Time) {
+        self.remember(Sent { start, end, at, stamp: None, settled: true, acked: false });
+    }
+
+    /// Positions were sent again; `acked`: all of them had been acknowledged.
+    pub fn retransmitted(&mut self, start: u64, end: u64, at: Time, stamp: Option<u32>, acked: bool) {
+        self.spurious.acknowledged_before += u64::from(acked);
+        self.remember(Sent { start, end, at, stamp, settled: acked, acked });
+    }
+
+    fn remember(&mut self, sent: Sent) {
+        if self.sent.len() == MOST {
+            self.sent.remove(0);
+        }
+        self.sent.push(sent);
+    }
+
+    /// An ACK of everything below `ack`, with the timestamp that it echoes.
+    pub fn acknowledged(&mut self, ack: u64, at: Time, echo: Option<u32>, receiver: &Response) {
+        if self.sent.is_empty() {
+            return;
+        }
+        for sent in self.sent.iter_mut().filter(|sent| !sent.acked && sent.end <= ack) {
+            sent.acked = true;
+            if sent.settled {
+                continue;
+            }
+            let older = match (echo, sent.stamp) {
+                (Some(echo), Some(stamp)) => echo.wrapping_sub(stamp).cast_signed() < 0,
+                _ => false,
+            };
+            let early = receiver.least().is_some_and(|least| at.since(sent.at) < least.mul_f64(0.75));
+            self.spurious.timestamp += u64::from(older);
+            self.spurious.early_ack += u64::from(early && !older);
+            sent.settled = older || early;
+        }
+        // A DSACK comes with the ACK of the copy, at most a round trip after the ACK of the original.
+        let last = self.sent.iter().map(|sent| sent.end).max().unwrap_or(0);
+        if self.sent.len() > MOST / 2 || last + (64 << 20) < ack {
+            self.sent.retain(|sent| !sent.acked || !sent.settled && at.since(sent.at) < Dur::from_secs(5));
+        }
+    }
+
+    /// The receiver reports positions as duplicate; false when no retransmission of them is known.
+    pub fn duplicate(&mut self, start: u64, end: u64) -> bool {
+        let of = |sent: &&mut Sent| sent.start < end && start < sent.end;
+        let mut known = false;
+        for sent in self.sent.iter_mut().filter(of) {
+            known = true;
+            if !sent.settled {
+                sent.settled = true;
+                self.spurious.dsack += 1;
+            }
+        }
+        known
+    }
+
+    /// Whether some of the positions were sent again, or arrived late.
+    pub fn covers(&self, start: u64, end: u64) -> bool {
+        self.sent.iter().any(|sent| sent.start < end && start < sent.end)
+    }
+}

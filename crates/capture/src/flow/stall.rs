@@ -1,0 +1,85 @@
+//! Stalls: silences of a connection that its round trips do not explain, and who waited for what.
+
+use serde::Serialize;
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
+use tcpassay_units::Dur;
+
+/// What ended a stall, and thereby what the connection had waited for.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, EnumMessage, IntoStaticStr, VariantArray,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum StallCause {
+    /// The sender waited for its retransmission timer: no ACK came for what was outstanding.
+    RetransmissionTimer,
+    /// The sender waited for an ACK that the receiver delayed.
+    DelayedAck,
+    /// The sender waited for a window: the application of the receiver did not read.
+    ZeroWindow,
+    /// The sender had nothing outstanding and sent nothing: its application had written nothing.
+    Application,
+    /// The sender had data outstanding and sent new data without an ACK: its application wrote, or it paces, or it probes for a loss.
+    SenderResumed,
+    /// The end that opens the connection waited for the timer of its SYN.
+    SynTimer,
+}
+
+/// All stalls of a flow with one cause.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Stalls {
+    /// What the connection waited for.
+    pub cause: StallCause,
+    /// How often.
+    pub count: u64,
+    /// The sum of the silences.
+    pub total_ns: u64,
+    /// The longest silence.
+    pub longest_ns: u64,
+    /// When the first one began, since the first packet of the connection.
+    pub first_ns: u64,
+    /// When the longest one began.
+    pub longest_at_ns: u64,
+}
+
+/// The stalls of a flow.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StallTable(Vec<Stalls>);
+
+impl StallTable {
+    /// Adds a silence that began `start` after the first packet.
+    pub fn add(&mut self, cause: StallCause, start: Dur, length: Dur) {
+        let (start, length) = (start.as_nanos(), length.as_nanos());
+        let place = self.0.iter().position(|one| one.cause == cause).unwrap_or_else(|| {
+            self.0.push(Stalls {
+                cause,
+                count: 0,
+                total_ns: 0,
+                longest_ns: 0,
+                first_ns: start,
+                longest_at_ns: start,
+            });
+            self.0.len() - 1
+        });
+        let stalls = &mut self.0[place];
+        stalls.count += 1;
+        stalls.total_ns = stalls.total_ns.saturating_add(length);
+        if length > stalls.longest_ns {
+            (stalls.longest_ns, stalls.longest_at_ns) = (length, start);
+        }
+    }
+
+    /// By cause.
+    pub fn take(&self) -> Vec<Stalls> {
+        let mut all = self.0.clone();
+        all.sort_by_key(|one| one.cause);
+        all
+    }
+}
+
+/// A silence longer than this is a stall: what the round trips explain, and a quarter or 10 ms more.
+pub(crate) fn threshold(round_trip: Option<Dur>) -> Dur {
+    let Some(round_trip) = round_trip else { return Dur::from_millis(200) };
+    let more = if round_trip / 4 > Dur::from_millis(10) { round_trip / 4 } else { Dur::from_millis(10) };
+    round_trip.saturating_add(more)
+}

@@ -1,0 +1,26 @@
+//! Packet captures: reading them, and what their packets tell of each TCP connection, round trip by round trip.
+//!
+//! * [`Reader`] - the packets of a pcap or pcapng file, plain or compressed, from a stream.
+//! * [`link`] - where the IP packet begins in frames of Ethernet, Linux cooked capture, loopback and others.
+//! * [`Analysis`] - all connections of a capture in one pass: rounds, retransmissions, reordering, ECN, windows, stalls.
+//! * [`Summary`] - its result, with findings in words.
+//!
+//! The memory for a connection does not depend on how long it is, and the file is never in memory as a whole. The crate does not depend
+//! on the model TCP or the simulation: what it states follows from packets alone.
+
+mod analysis;
+mod flow;
+mod histogram;
+pub mod link;
+mod reader;
+mod source;
+mod summarise;
+mod summary;
+mod text;
+mod words;
+
+pub use analysis::{Analysis, AnalysisOptions, ConnectionFacts, PacketCounts, Placed};
+pub use flow::{Counters, Place, Round, Spurious, StallCause, Stalls};
+pub use histogram::{Histogram, Modes};
+pub use reader::{Interface, LinkType, Packet, ReadError, Reader};
+pub use summary::{FlowSummary, RoundTrips, Summary};

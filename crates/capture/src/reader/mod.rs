@@ -1,0 +1,117 @@
+//! Packets of a capture file in the order in which they stand in it.
+//!
+//! [`Reader`] reads pcap and pcapng from any stream with a buffer of constant size. What precedes a damaged place is read; the error
+//! states the place. A pcapng block whose content is damaged, but whose length is not, is skipped and counted.
+
+mod buffer;
+mod model;
+mod pcap;
+mod pcapng;
+
+use crate::source::Source;
+use buffer::Buffer;
+pub use model::{Interface, LinkType, ReadError};
+use std::io::Read;
+
+/// A captured packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet<'a> {
+    /// Nanoseconds since 1970; absent in a simple packet block, which has no time.
+    pub at_ns: Option<u64>,
+    /// Index of [`Reader::interfaces`].
+    pub interface: usize,
+    /// Its link layer.
+    pub link: LinkType,
+    /// Bytes on the wire.
+    pub original_len: u32,
+    /// The captured bytes.
+    pub data: &'a [u8],
+}
+
+enum Format {
+    Pcap(pcap::Layout),
+    Pcapng(pcapng::Section),
+}
+
+/// Reads the packets of a capture.
+pub struct Reader<R: Read> {
+    buffer: Buffer<Source<R>>,
+    format: Format,
+    interfaces: Vec<Interface>,
+    skipped_blocks: u64,
+    over: bool,
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the header of the file, which may be compressed.
+    ///
+    /// # Errors
+    /// An empty stream, another format, a damaged or incomplete header.
+    pub fn new(inner: R) -> Result<Reader<R>, ReadError> {
+        let stream = |error: std::io::Error| ReadError::Stream { offset: 0, why: error.to_string() };
+        let mut buffer = Buffer::new(Source::new(inner).map_err(stream)?);
+        let have = buffer.fill(4)?.min(4);
+        let first: [u8; 4] = match buffer.data().get(..4) {
+            Some(first) => first.try_into().expect("four bytes"),
+            None if have == 0 => return Err(ReadError::Empty),
+            None => return Err(unknown(buffer.data())),
+        };
+        let mut interfaces = Vec::new();
+        let format = if first == pcapng::SECTION.to_be_bytes() {
+            Format::Pcapng(pcapng::Section::default())
+        } else {
+            let (layout, interface) = pcap::header(&mut buffer, first)?.ok_or_else(|| unknown(&first))?;
+            interfaces.push(interface);
+            Format::Pcap(layout)
+        };
+        Ok(Reader { buffer, format, interfaces, skipped_blocks: 0, over: false })
+    }
+
+    /// The next packet; `None` at the end of the file. After an error there are no more packets.
+    ///
+    /// # Errors
+    /// A truncated or damaged file; see [`ReadError`].
+    pub fn next_packet(&mut self) -> Result<Option<Packet<'_>>, ReadError> {
+        if self.over {
+            return Ok(None);
+        }
+        let found = match &mut self.format {
+            Format::Pcap(layout) => pcap::next(layout, &mut self.buffer),
+            Format::Pcapng(section) => {
+                pcapng::next(section, &mut self.buffer, &mut self.interfaces, &mut self.skipped_blocks)
+            }
+        };
+        match found {
+            Ok(Some(found)) => Ok(Some(Packet {
+                at_ns: found.at_ns,
+                interface: found.interface,
+                link: self.interfaces[found.interface].link,
+                original_len: found.original_len,
+                data: self.buffer.taken(found.start, found.len),
+            })),
+            Ok(None) => {
+                self.over = true;
+                Ok(None)
+            }
+            Err(error) => {
+                self.over = true;
+                Err(error)
+            }
+        }
+    }
+
+    /// The interfaces that were described up to now.
+    pub fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
+    /// How many damaged blocks were skipped.
+    pub fn skipped_blocks(&self) -> u64 {
+        self.skipped_blocks
+    }
+}
+
+fn unknown(first: &[u8]) -> ReadError {
+    let shown: Vec<String> = first.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    ReadError::Unknown(shown.join(" "))
+}

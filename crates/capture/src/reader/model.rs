@@ -1,0 +1,64 @@
+//! What the readers of all formats share.
+
+/// The longest packet or block that is read into memory (16 MiB).
+pub(super) const LONGEST: usize = 16 << 20;
+
+/// A link-layer type, as in the registry of the tcpdump project (`LINKTYPE_...`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct LinkType(pub u16);
+
+/// Where packets were captured.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Interface {
+    /// Its name (`if_name`); without one, `interface N` in pcapng, and empty in pcap.
+    pub name: String,
+    /// The link layer of its packets.
+    pub link: LinkType,
+}
+
+/// Why a capture cannot be read to its end.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ReadError {
+    /// There is not a single byte.
+    #[error("the file is empty")]
+    Empty,
+    /// Neither pcap nor pcapng.
+    #[error("this is neither pcap nor pcapng: it begins with {0}")]
+    Unknown(String),
+    /// The file ends inside a header, block or packet.
+    #[error("the file ends inside a {what} that begins at byte {offset}")]
+    Truncated {
+        /// Position of its first byte, after decompression.
+        offset: u64,
+        /// What is incomplete.
+        what: &'static str,
+    },
+    /// A length or a value that no such file has.
+    #[error("the {what} at byte {offset} is damaged: {why}")]
+    Damaged {
+        /// Position of its first byte, after decompression.
+        offset: u64,
+        /// What is damaged.
+        what: &'static str,
+        /// How.
+        why: String,
+    },
+    /// The stream cannot be read or decompressed.
+    #[error("after byte {offset} the file cannot be read: {why}")]
+    Stream {
+        /// How many bytes could be read, after decompression.
+        offset: u64,
+        /// What the system or the decompressor reports.
+        why: String,
+    },
+}
+
+/// A packet in the part of the buffer that was consumed last.
+pub(super) struct Found {
+    pub at_ns: Option<u64>,
+    pub interface: usize,
+    pub original_len: u32,
+    /// Its first byte, and its length, in the consumed part.
+    pub start: usize,
+    pub len: usize,
+}

@@ -1,0 +1,82 @@
+//! The summary of an analysis: the counters of each flow, what they mean in words, and what the capture cannot tell.
+
+use crate::analysis::Analysis;
+use crate::flow::{Connection, Half, Scale};
+use crate::reader::Interface;
+use crate::summary::{FlowSummary, RoundTrips, Summary};
+use crate::words;
+use tcpassay_units::Time;
+
+impl Analysis {
+    /// What was found up to now. `interfaces` are those of the reader.
+    pub fn summary(&self, interfaces: &[Interface]) -> Summary {
+        let flows =
+            self.flows.iter().map(|(place, from)| flow(*place, &self.connections[*place], *from, interfaces));
+        Summary {
+            connections: self.connections.len() as u64,
+            interfaces: interfaces.iter().map(|one| one.name.clone()).collect(),
+            packets: self.counts.clone(),
+            notes: words::notes(self, interfaces),
+            flows: flows.collect(),
+        }
+    }
+}
+
+fn flow(place: usize, connection: &Connection, from: usize, interfaces: &[Interface]) -> FlowSummary {
+    let half = &connection.halves[from];
+    let mut made = FlowSummary {
+        flow: half.number.unwrap_or(0),
+        connection: u32::try_from(place + 1).unwrap_or(u32::MAX),
+        interface: interfaces.get(connection.interface).map(|one| one.name.clone()).unwrap_or_default(),
+        sender: connection.ends[from].to_string(),
+        receiver: connection.ends[1 - from].to_string(),
+        place: connection.place(from),
+        start_ns: connection.first.as_nanos(),
+        duration_ns: connection.last.since(connection.first).as_nanos(),
+        largest_packet: half.largest,
+        counters: half.counters,
+        spurious: half.again.spurious,
+        rounds: half.rounds,
+        round_trips: half.round_trips.as_ref().and_then(RoundTrips::of),
+        stalls: half.stalls.take(),
+        words: Vec::new(),
+        unknown: Vec::new(),
+    };
+    made.words = words::found(&made, connection.answers[from].least());
+    made.unknown = unknown(connection, from, half);
+    made
+}
+
+/// What the packets of a flow cannot tell.
+fn unknown(connection: &Connection, from: usize, half: &Half) -> Vec<String> {
+    let mut said = Vec::new();
+    let mut say = |text: String| said.push(text);
+    match connection.syns {
+        [Some(_), Some(_)] => {}
+        [None, None] => say("The handshake is not in the capture: the connection may be older, round trips are known from data alone.".to_owned()),
+        _ => say("Only one SYN of the handshake is in the capture.".to_owned()),
+    }
+    let scale = match connection.scales {
+        [Some(_), Some(_)] => true,
+        [one, other] => [one, other].contains(&Some(Scale::Absent)),
+    };
+    if !scale {
+        say("The window scale is unknown without both SYNs: limits by the receive window and shut windows cannot be recognised.".to_owned());
+    }
+    if connection.packets[1 - from] == 0 {
+        say("No packet of the receiver is in the capture: without ACKs there are no round trips, and no limit by the receive window.".to_owned());
+    } else if half.counters.acks == 0 {
+        say("No ACK of the receiver is in the capture.".to_owned());
+    }
+    if half.counters.unseen_bytes > 0 {
+        say(format!(
+            "{} were acknowledged but are not in the capture: it missed packets, or they took another way. Retransmissions and \
+             reordering are counted among the captured packets only.",
+            words::bytes(half.counters.unseen_bytes)
+        ));
+    }
+    if connection.first == Time::ZERO && connection.last == Time::ZERO {
+        say("The packets have no times.".to_owned());
+    }
+    said
+}

@@ -1,0 +1,93 @@
+//! The result of an analysis, as data.
+
+use crate::analysis::PacketCounts;
+use crate::flow::{Counters, Place, Spurious, Stalls};
+use crate::histogram::Histogram;
+use serde::Serialize;
+use tcpassay_units::Dur;
+
+/// What an analysis found.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Summary {
+    /// Number of TCP connections.
+    pub connections: u64,
+    /// Names of the capture points.
+    pub interfaces: Vec<String>,
+    /// What was read.
+    pub packets: PacketCounts,
+    /// What could not be read, and what that means, in words.
+    pub notes: Vec<String>,
+    /// The directions that carried data, in the order of their first data packet.
+    pub flows: Vec<FlowSummary>,
+}
+
+/// One direction of a connection that carried data.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct FlowSummary {
+    /// Number of the flow, from 1.
+    pub flow: u32,
+    /// Number of its connection, from 1.
+    pub connection: u32,
+    /// Name of the capture point.
+    pub interface: String,
+    /// Address and port of the sender.
+    pub sender: String,
+    /// Address and port of the receiver.
+    pub receiver: String,
+    /// Where the capture was taken.
+    pub place: Place,
+    /// First packet of the connection, in nanoseconds since 1970.
+    pub start_ns: u64,
+    /// From the first packet of the connection to its last.
+    pub duration_ns: u64,
+    /// Largest payload of a packet.
+    pub largest_packet: u32,
+    /// Counters.
+    pub counters: Counters,
+    /// Unnecessary retransmissions.
+    pub spurious: Spurious,
+    /// Number of rounds.
+    pub rounds: u64,
+    /// Round-trip times; absent when no round ended with an unambiguous ACK.
+    pub round_trips: Option<RoundTrips>,
+    /// Stalls by cause.
+    pub stalls: Vec<Stalls>,
+    /// What the capture shows, in words.
+    pub words: Vec<String>,
+    /// What the capture cannot show, in words.
+    pub unknown: Vec<String>,
+}
+
+/// The distribution of round-trip times of a flow; quantiles to 5 %.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct RoundTrips {
+    /// How many there are.
+    pub count: u64,
+    /// The shortest.
+    pub min_ns: u64,
+    /// The mean.
+    pub mean_ns: u64,
+    /// The median.
+    pub median_ns: u64,
+    /// The 99th percentile.
+    pub p99_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+    /// Of two groups, when there are two: their medians, and the share of the upper one.
+    pub modes: Option<(u64, u64, f64)>,
+}
+
+impl RoundTrips {
+    pub(crate) fn of(histogram: &Histogram) -> Option<RoundTrips> {
+        let ns = |value: Option<Dur>| value.map(Dur::as_nanos);
+        Some(RoundTrips {
+            count: histogram.total(),
+            min_ns: ns(histogram.least())?,
+            mean_ns: ns(histogram.mean())?,
+            median_ns: ns(histogram.quantile(500))?,
+            p99_ns: ns(histogram.quantile(990))?,
+            max_ns: ns(histogram.most())?,
+            modes: histogram.modes().map(|m| (m.low.as_nanos(), m.high.as_nanos(), m.high_share)),
+        })
+    }
+}

@@ -1,0 +1,303 @@
+//! Findings in words.
+
+use crate::analysis::Analysis;
+use crate::flow::{Place, StallCause, Stalls};
+use crate::reader::Interface;
+use crate::summary::{FlowSummary, RoundTrips};
+use tcpassay_units::Dur;
+
+/// A duration with two or three significant digits: `40us`, `1.3ms`, `204ms`, `1.25s`.
+pub(crate) fn time(ns: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "a few digits for people")]
+    let value = ns as f64;
+    match ns {
+        0..1_000 => format!("{ns}ns"),
+        1_000..999_500 => format!("{:.0}us", value / 1e3),
+        999_500..99_950_000 => format!("{:.1}ms", value / 1e6),
+        99_950_000..999_500_000 => format!("{:.0}ms", value / 1e6),
+        _ => format!("{:.2}s", value / 1e9),
+    }
+}
+
+/// An amount of data in powers of 1000: `512B`, `14.3KB`.
+pub(crate) fn bytes(count: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "a few digits for people")]
+    let value = count as f64;
+    match count {
+        0..1_000 => format!("{count}B"),
+        1_000..999_950 => format!("{:.1}KB", value / 1e3),
+        999_950..999_950_000 => format!("{:.1}MB", value / 1e6),
+        _ => format!("{:.1}GB", value / 1e9),
+    }
+}
+
+/// A rate: `85.83 Mbps`.
+pub(crate) fn rate(bps: f64) -> String {
+    let (unit, name) = match bps {
+        _ if bps >= 999.995e6 => (1e9, "Gbps"),
+        _ if bps >= 999.995e3 => (1e6, "Mbps"),
+        _ if bps >= 999.995 => (1e3, "Kbps"),
+        _ => (1.0, "bps"),
+    };
+    format!("{:.2} {name}", bps / unit)
+}
+
+fn share(part: u64, whole: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "a few digits for people")]
+    let percent = 100.0 * part as f64 / whole.max(1) as f64;
+    if percent > 0.0 && percent < 0.095 {
+        format!("{percent:.2}%")
+    } else if percent < 9.95 {
+        format!("{percent:.1}%")
+    } else {
+        format!("{percent:.0}%")
+    }
+}
+
+fn many(count: u64, one: &str) -> String {
+    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
+}
+
+/// What a flow shows; `to_sender` is the time from the capture point to the sender and back.
+pub(crate) fn found(flow: &FlowSummary, to_sender: Option<Dur>) -> Vec<String> {
+    let mut said = vec![place(flow.place, to_sender)];
+    said.extend(flow.round_trips.as_ref().map(|trips| round_trips(flow, trips)));
+    said.extend(flow.round_trips.as_ref().and_then(bimodal));
+    said.extend(flow.stalls.iter().map(|stalls| stall(flow, stalls)));
+    let counters = &flow.counters;
+    if counters.retransmissions > 0 {
+        said.push(retransmissions(flow));
+    }
+    if flow.spurious.total() > 0 {
+        said.push(spurious(flow));
+    }
+    if counters.unexplained_dsacks > 0 {
+        said.push(format!(
+            "The receiver reported duplicates {} (DSACK) of which the capture shows no retransmission: the network copied packets, or \
+             the capture missed them.",
+            times(counters.unexplained_dsacks)
+        ));
+    }
+    if counters.reordered + counters.reordered_behind > 0 {
+        said.push(reordering(flow));
+    }
+    if counters.duplicates > 0 {
+        said.push(format!(
+            "{} captured twice, with the same identification: the network or the capture copied them.",
+            many(counters.duplicates, "packet")
+        ));
+    }
+    if counters.ce > 0 || counters.ece > 0 {
+        said.push(format!(
+            "Congestion marks: CE on {} of the data packets, ECE on {} of the ACKs.",
+            share(counters.ce, counters.packets),
+            share(counters.ece, counters.acks)
+        ));
+    }
+    if counters.window_limited_rounds > 0 {
+        said.push(format!(
+            "The receive window limited {} of {}.",
+            counters.window_limited_rounds,
+            many(flow.rounds, "round")
+        ));
+    }
+    if counters.syn_retransmissions > 0 {
+        said.push(format!("The SYN was sent again {}.", times(counters.syn_retransmissions)));
+    }
+    said
+}
+
+fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
+}
+
+fn place(place: Place, to_sender: Option<Dur>) -> String {
+    let way = to_sender.map(|time| self::time(time.as_nanos())).unwrap_or_default();
+    match place {
+        Place::Sender => "Captured at the sender: rounds are round trips as the sender sees them.".to_owned(),
+        Place::Receiver => format!(
+            "Captured at the receiver: the time to the sender and back, which is {way} at least, is estimated by echoed timestamps or its \
+             smallest value, and part of each round."
+        ),
+        Place::Between => format!(
+            "Captured between the ends: the time to the sender and back, which is {way} at least, is estimated by echoed timestamps or its \
+             smallest value, and part of each round."
+        ),
+        Place::Unknown => {
+            "Where the capture was taken is unknown: rounds last from a data packet to its ACK at the capture point.".to_owned()
+        }
+    }
+}
+
+fn round_trips(flow: &FlowSummary, trips: &RoundTrips) -> String {
+    format!(
+        "{}, round-trip time {} to {}, median {}, 99% within {}.",
+        many(flow.rounds, "round"),
+        time(trips.min_ns),
+        time(trips.max_ns),
+        time(trips.median_ns),
+        time(trips.p99_ns)
+    )
+}
+
+fn bimodal(trips: &RoundTrips) -> Option<String> {
+    let (low, high, upper) = trips.modes?;
+    Some(format!(
+        "The round-trip times are bimodal: {:.0}% are around {}, {:.0}% around {}.",
+        100.0 * (1.0 - upper),
+        time(low),
+        100.0 * upper,
+        time(high)
+    ))
+}
+
+fn stall(flow: &FlowSummary, stalls: &Stalls) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
+    let second = stalls.longest_at_ns as f64 / 1e9;
+    let (from, to) = (&flow.sender, &flow.receiver);
+    let what = match stalls.cause {
+        StallCause::RetransmissionTimer => {
+            format!("{from} waited for its retransmission timer (RTO): no ACK came for what was outstanding")
+        }
+        StallCause::DelayedAck => format!("{from} waited for an ACK that {to} delayed"),
+        StallCause::ZeroWindow => {
+            format!("{from} waited for a window: the application of {to} did not read")
+        }
+        StallCause::Application => {
+            format!(
+                "{to} waited for data: nothing was outstanding, and the application of {from} sent nothing"
+            )
+        }
+        StallCause::SenderResumed => format!(
+            "{from} paused with data outstanding and went on with new data before an ACK came: its application, its pacing or a probe"
+        ),
+        StallCause::SynTimer => format!("{from} waited for the timer of its SYN"),
+    };
+    format!(
+        "Stalls: {what} ({}, {} in total, longest {} at {second:.6}).",
+        times(stalls.count),
+        time(stalls.total_ns),
+        time(stalls.longest_ns)
+    )
+}
+
+fn retransmissions(flow: &FlowSummary) -> String {
+    let counters = &flow.counters;
+    let behind = counters.retransmissions - counters.lost_before;
+    let where_ = match (counters.lost_before, behind) {
+        (0, _) => "the capture has the first copies of all of them".to_owned(),
+        (_, 0) => "all first copies were lost before the capture point".to_owned(),
+        (before, behind) => {
+            format!("{before} first copies were lost before the capture point, {behind} passed it")
+        }
+    };
+    format!(
+        "{} of {} ({}) retransmitted, {} of the packets; {where_}.",
+        counters.retransmissions,
+        many(counters.packets, "data packet"),
+        bytes(counters.retransmitted_bytes),
+        share(counters.retransmissions, counters.packets)
+    )
+}
+
+fn spurious(flow: &FlowSummary) -> String {
+    let spurious = &flow.spurious;
+    let kinds = [
+        (spurious.dsack, "reported as duplicates (DSACK)"),
+        (spurious.timestamp, "acknowledged with a timestamp older than the retransmission"),
+        (spurious.early_ack, "acknowledged sooner than the receiver can answer"),
+        (spurious.acknowledged_before, "acknowledged before they were sent again"),
+    ];
+    let told: Vec<String> =
+        kinds.iter().filter(|(count, _)| *count > 0).map(|(count, how)| format!("{count} {how}")).collect();
+    format!("{} unnecessary: {}.", many(spurious.total(), "retransmission"), told.join(", "))
+}
+
+fn reordering(flow: &FlowSummary) -> String {
+    let counters = &flow.counters;
+    let mut said = Vec::new();
+    if counters.reordered > 0 {
+        #[expect(clippy::cast_precision_loss, reason = "a mean for people")]
+        let mean = counters.sum_of_extents as f64 / counters.reordered as f64;
+        said.push(format!(
+            "{} ({}) arrived late; extent of reordering (RFC 4737: packets that arrived since the first one behind it) {mean:.1} in \
+             the mean, {} at most; {} by three or more, which three duplicate ACKs report as loss.",
+            many(counters.reordered, "data packet"),
+            share(counters.reordered, counters.packets),
+            counters.largest_extent,
+            counters.beyond_three
+        ));
+    }
+    if counters.reordered_behind > 0 {
+        said.push(format!(
+            "SACK reported {} behind the capture point that closed without a retransmission: reordering by up to {}.",
+            many(counters.reordered_behind, "gap"),
+            many(counters.largest_extent_behind, "packet")
+        ));
+    }
+    said.join(" ")
+}
+
+/// What of the capture could not be read or used.
+pub(crate) fn notes(analysis: &Analysis, interfaces: &[Interface]) -> Vec<String> {
+    let counts = &analysis.counts;
+    let mut said = Vec::new();
+    let mut say = |count: u64, text: String| {
+        if count > 0 {
+            said.push(text);
+        }
+    };
+    if let Some(error) = &analysis.error {
+        say(1, format!("The capture is incomplete: {error}. What precedes it was analysed."));
+    }
+    let packets = |count: u64| many(count, "packet");
+    say(counts.skipped_blocks, format!("{} damaged and skipped.", many(counts.skipped_blocks, "block")));
+    say(u64::from(counts.packets == 0), "The capture has no packets.".to_owned());
+    say(
+        u64::from(counts.packets > 0 && counts.segments == 0),
+        "The capture has no TCP segments that can be analysed.".to_owned(),
+    );
+    for (link, count) in &counts.unsupported_links {
+        say(*count, format!("{} of link type {link}, which is not supported.", packets(*count)));
+    }
+    say(
+        counts.fragments,
+        format!("{} are IP fragments, which are not put together.", packets(counts.fragments)),
+    );
+    say(
+        counts.short,
+        format!(
+            "{} are cut inside the TCP header or before: capture at least 96 bytes of each packet.",
+            packets(counts.short)
+        ),
+    );
+    say(counts.malformed, format!("{} with headers that contradict themselves.", packets(counts.malformed)));
+    say(
+        counts.options_cut,
+        format!(
+            "{} cut inside the TCP options: timestamps, SACK and the window scale may be missing.",
+            many(counts.options_cut, "segment")
+        ),
+    );
+    say(
+        counts.backwards,
+        format!(
+            "Time goes backwards at {}, by up to {}: durations there are too short.",
+            packets(counts.backwards),
+            time(counts.most_backwards_ns)
+        ),
+    );
+    say(counts.timeless, format!("{} have no time (simple packet blocks).", packets(counts.timeless)));
+    let points: Vec<&str> = interfaces.iter().map(|one| one.name.as_str()).collect();
+    let several = points.len() > 1 && !analysis.is_of_one_point();
+    say(
+        u64::from(several),
+        format!(
+            "The capture has {} points, and each connection is analysed at each of them: {}. `--point NAME` selects one, `--merge` takes all \
+             for one.",
+            points.len(),
+            points.join(", ")
+        ),
+    );
+    said
+}

@@ -1,0 +1,7 @@
+//! Tests of the crate from outside.
+
+mod analysis;
+mod damage;
+mod files;
+mod links;
+mod made;

@@ -1,0 +1,186 @@
+//! The TCP and IP headers of a captured packet, which may be cut anywhere.
+//!
+//! [`codec::decode`](crate::codec::decode) reads whole packets and verifies their checksums. [`read`] reads what a capture has kept: it
+//! needs the first 16 bytes of the TCP header, skips the extension headers of IPv6, and does not look at the payload.
+
+use crate::codec::Envelope;
+use crate::options::read_options;
+use crate::{Ecn, Flags, Segment};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use tcpassay_units::SeqNum;
+
+const TCP: u8 = 6;
+
+/// The headers of a TCP segment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Headers {
+    /// Addresses, ports, ECN field, identification.
+    pub envelope: Envelope,
+    /// The TCP header. Options behind the end of the captured bytes are absent.
+    pub segment: Segment,
+    /// The captured bytes end inside the TCP header, so that options may be missing.
+    pub cut: bool,
+}
+
+/// Why there is no TCP header to read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoHeaders {
+    /// IP carries another protocol.
+    OtherProtocol,
+    /// A fragment of an IP packet: a segment cannot be read from one part of it.
+    Fragment,
+    /// The captured bytes end before the window field of the TCP header.
+    Short,
+    /// The version, a header length or a total length contradicts the others.
+    Malformed,
+}
+
+/// Reads the headers of the IP packet that begins with `bytes` and had `whole` bytes on the wire.
+///
+/// `whole` counts where the length field of the IP header is 0: a packet that the NIC has yet to segment, or that it has merged
+/// (IPv4 total length 0, IPv6 jumbo payload).
+///
+/// # Errors
+/// See [`NoHeaders`].
+pub fn read(bytes: &[u8], whole: u32) -> Result<Headers, NoHeaders> {
+    let ip = match bytes.first().map(|byte| byte >> 4) {
+        Some(4) => ipv4(bytes, whole)?,
+        Some(6) => ipv6(bytes, whole)?,
+        Some(_) => return Err(NoHeaders::Malformed),
+        None => return Err(NoHeaders::Short),
+    };
+    let tcp = ip.payload;
+    if tcp.len() < 16 {
+        return Err(NoHeaders::Short);
+    }
+    let header_len = usize::from(tcp[12] >> 4) * 4;
+    let Some(len) = ip.len.checked_sub(u32::try_from(header_len).expect("at most 60")) else {
+        return Err(NoHeaders::Malformed);
+    };
+    if header_len < 20 {
+        return Err(NoHeaders::Malformed);
+    }
+    let end = header_len.min(tcp.len());
+    let options = tcp.get(20..end).map(read_options).unwrap_or_default();
+    let segment = Segment {
+        seq: SeqNum::new(word(tcp, 4)),
+        ack: SeqNum::new(word(tcp, 8)),
+        len,
+        flags: Flags::from_bits(half(tcp, 12) & 0x1ff),
+        window: half(tcp, 14),
+        urgent: if tcp.len() >= 20 { half(tcp, 18) } else { 0 },
+        options,
+    };
+    let envelope = Envelope {
+        from: SocketAddr::new(ip.from, half(tcp, 0)),
+        to: SocketAddr::new(ip.to, half(tcp, 2)),
+        ecn: ip.ecn,
+        id: ip.id,
+        ttl: ip.ttl,
+    };
+    Ok(Headers { envelope, segment, cut: end < header_len })
+}
+
+/// An IP header that was read.
+struct Ip<'a> {
+    from: IpAddr,
+    to: IpAddr,
+    ecn: Ecn,
+    id: u16,
+    ttl: u8,
+    /// Length of the payload on the wire.
+    len: u32,
+    /// What was captured of it.
+    payload: &'a [u8],
+}
+
+fn half(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+fn ipv4(bytes: &[u8], whole: u32) -> Result<Ip<'_>, NoHeaders> {
+    if bytes.len() < 20 {
+        return Err(NoHeaders::Short);
+    }
+    let header_len = u32::from(bytes[0] & 15) * 4;
+    let total = match u32::from(half(bytes, 2)) {
+        0 => whole,
+        total => total,
+    };
+    if header_len < 20 || total < header_len {
+        return Err(NoHeaders::Malformed);
+    }
+    if bytes[9] != TCP {
+        return Err(NoHeaders::OtherProtocol);
+    }
+    // More fragments, or an offset.
+    if half(bytes, 6) & 0x3fff != 0 {
+        return Err(NoHeaders::Fragment);
+    }
+    let address = |at: usize| IpAddr::V4(Ipv4Addr::from_bits(word(bytes, at)));
+    Ok(Ip {
+        from: address(12),
+        to: address(16),
+        ecn: Ecn::from_bits(bytes[1]),
+        id: half(bytes, 4),
+        ttl: bytes[8],
+        len: total - header_len,
+        payload: captured(bytes, header_len, total)?,
+    })
+}
+
+/// The captured part of the payload, without what follows the packet on the wire (padding of Ethernet).
+fn captured(bytes: &[u8], header_len: u32, total: u32) -> Result<&[u8], NoHeaders> {
+    let end = bytes.len().min(usize::try_from(total).unwrap_or(usize::MAX));
+    bytes.get(header_len as usize..end).ok_or(NoHeaders::Short)
+}
+
+fn ipv6(bytes: &[u8], whole: u32) -> Result<Ip<'_>, NoHeaders> {
+    if bytes.len() < 40 {
+        return Err(NoHeaders::Short);
+    }
+    let total = match u32::from(half(bytes, 4)) {
+        0 => whole,
+        payload => payload + 40,
+    };
+    let mut next = bytes[6];
+    let mut at = 40_usize;
+    while next != TCP {
+        // Lengths of RFC 8200 section 4; AH counts 4 bytes (RFC 4302 section 2.2).
+        let header = match next {
+            0 | 43 | 44 | 51 | 60 | 135 | 139 | 140 => bytes.get(at..at + 8).ok_or(NoHeaders::Short)?,
+            _ => return Err(NoHeaders::OtherProtocol),
+        };
+        // A fragment header without a further fragment is an atomic fragment (RFC 6946).
+        if next == 44 && half(header, 2) & 0xfff9 != 0 {
+            return Err(NoHeaders::Fragment);
+        }
+        at += match next {
+            44 => 8,
+            51 => (usize::from(header[1]) + 2) * 4,
+            _ => (usize::from(header[1]) + 1) * 8,
+        };
+        next = header[0];
+    }
+    let header_len = u32::try_from(at).map_err(|_| NoHeaders::Malformed)?;
+    if total < header_len {
+        return Err(NoHeaders::Malformed);
+    }
+    let address = |at: usize| {
+        let octets: [u8; 16] = bytes[at..at + 16].try_into().expect("sixteen bytes");
+        IpAddr::V6(Ipv6Addr::from(octets))
+    };
+    Ok(Ip {
+        from: address(8),
+        to: address(24),
+        ecn: Ecn::from_bits(bytes[1] >> 4),
+        id: 0,
+        ttl: bytes[7],
+        len: total - header_len,
+        payload: captured(bytes, header_len, total)?,
+    })
+}
