@@ -10,7 +10,7 @@ from typing import Final
 from tcpassay import _native
 from tcpassay.errors import Place, Problem, UserError
 from tcpassay.interface import METRICS
-from tcpassay.plan import axis, constraint_parser, constraints, document, expand, model, table
+from tcpassay.plan import axis, constraint_parser, constraints, document, expand, model, searching, table
 from tcpassay.plan.document import Document, Step
 from tcpassay.plan.expand import show
 from tcpassay.plan.quantity import Quantity, quantity
@@ -29,6 +29,7 @@ def problems(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
         _negative(spec, doc),
         _families(spec, doc),
         _lists(spec, doc),
+        searching.problems(spec, doc),
     )
 
 
@@ -217,7 +218,7 @@ def _negative(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
 
 def _families(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
     """Families with factors that do not vary."""
-    if not isinstance(spec.strategy, model.TWay):
+    if not isinstance(spec.strategy, model.TWay | model.Guided):
         return
     owner = {name: name for name in expand.factors(spec)}
     owner |= {path: group for group, sets in spec.groups.items() for level in sets.values() for path in level}

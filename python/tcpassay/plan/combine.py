@@ -17,6 +17,9 @@ from tcpassay.plan.document import Document
 from tcpassay.plan.expand import Case, Expander, Level, factors
 from tcpassay.plan.quantity import quantity
 from tcpassay.plan.refusals import Refusals
+from tcpassay.search import evolution
+from tcpassay.search.space import TRIES, SearchSpace
+from tcpassay.search.spending import Spending
 
 MOST_TUPLES: Final = 20_000_000
 """Maximum number of combinations of a covering array; generating more takes hours."""
@@ -37,7 +40,12 @@ class Cases:
 
 
 def cases(spec: model.PlanFile, doc: Document, most_problems: int) -> Cases:
-    """The cases of the plan's strategy. Raises `UserError` with all errors in them."""
+    """The cases of the plan's strategy; of a search those of its first generation.
+
+    Raises `UserError` with all errors in them.
+    """
+    if isinstance(spec.strategy, model.Search):
+        return _first_of_search(spec, spec.strategy, doc)
     with _placed(doc.place("constraints")):
         space = space_of(spec, doc)
         suite = _suite(spec, doc, space)
@@ -58,7 +66,38 @@ def cases(spec: model.PlanFile, doc: Document, most_problems: int) -> Cases:
     if problems:
         raise UserError.several(itertools.islice(problems, most_problems))
     made += scripted.cases(spec, doc)
-    return Cases(made, suite, (*suite.notes, *dead, *space.unmatched()))
+    notes = (*suite.notes, *dead, *space.unmatched())
+    if isinstance(spec.strategy, model.Guided):
+        most = Spending.of(spec, spec.strategy.budget).cases(len(made))
+        if most < len(made):
+            notes += (f"the budget ends within the covering array: {most} of its {len(made)} cases run",)
+            made = made[:most]
+    return Cases(made, suite, notes)
+
+
+def _first_of_search(spec: model.PlanFile, strategy: model.Search, doc: Document) -> Cases:
+    """The first generation of a search. Raises `UserError` if none of many combinations is allowed."""
+    space = SearchSpace.of(spec, doc.file.parent, between=False)
+    spending = Spending.of(spec, strategy.budget)
+    place = doc.place("strategy")
+    if not spending.cases(1):
+        raise UserError(
+            f"`strategy.budget.runs` = `{spending.runs}`: less than the {spending.of_case} runs of a case (seeds times "
+            "repetitions)",
+            doc.place("strategy", "budget", "runs"),
+        )
+    made = evolution.first(space, strategy, spending.cases(strategy.population))
+    if not made:
+        why = f"{space.unmet} are against `constraints`, and the data plane refuses {space.refused}"
+        first = f"; the first: {space.refusal}" if space.refusal else ""
+        raise UserError(f"none of {TRIES} combinations that were drawn makes a case: {why}{first}", place)
+    notes = []
+    if space.refused:
+        notes.append(
+            f"the data plane refuses {space.refused} of {space.refused + len(made)} combinations that were drawn, and "
+            f"the search leaves such out; the first: {space.refusal}"
+        )
+    return Cases(made, Suite(Space(()), []), tuple(notes))
 
 
 def _dead(space: Space) -> list[str]:
@@ -75,7 +114,9 @@ def strategy_of(spec: model.PlanFile) -> generate.Strategy:
     match spec.strategy:
         case model.Full():
             return generate.Full(spec.limits.cases)
-        case model.TWay(strength=strength, family=families):
+        case (
+            model.TWay(strength=strength, family=families) | model.Guided(strength=strength, family=families)
+        ):
             named = (generate.Family(family_name(one), tuple(one.of), one.strength) for one in families)
             return generate.TWay(strength, tuple(named))
         case model.Random(count=count):
@@ -84,6 +125,9 @@ def strategy_of(spec: model.PlanFile) -> generate.Strategy:
             return generate.Boundary()
         case model.OneAtATime():
             return generate.OneAtATime()
+        case model.Search(budget=budget):
+            # What the coverage of its cases is compared with.
+            return generate.Random(budget.runs or 0)
 
 
 def family_name(family: model.Family) -> str:
@@ -168,7 +212,9 @@ def _suite(spec: model.PlanFile, doc: Document, space: Space) -> Suite:
                     "parameters, add constraints, or choose another strategy than `full`",
                     place,
                 )
-        case model.TWay(strength=strength, family=families):
+        case (
+            model.TWay(strength=strength, family=families) | model.Guided(strength=strength, family=families)
+        ):
             free = [space.sizes[v] for v in space.free]
             _few_enough(space, strength, limit, place)
             number = tuples(free, strength)
@@ -181,7 +227,7 @@ def _suite(spec: model.PlanFile, doc: Document, space: Space) -> Suite:
                     f"{MOST_TUPLES}: choose a lower strength, and a higher one for a family",
                     place,
                 )
-    seed = spec.strategy.seed if isinstance(spec.strategy, model.TWay | model.Random) else 0
+    seed = spec.strategy.seed if isinstance(spec.strategy, model.TWay | model.Random | model.Guided) else 0
     suite = generate.generate(space, strategy_of(spec), seed)
     if len(suite) > limit:
         raise UserError(

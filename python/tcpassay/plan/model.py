@@ -54,11 +54,16 @@ class Strict(BaseModel):
 
 
 class Range(Strict):
-    """Values at equal steps (`linear`) or at equal ratios (`log`), rounded to four significant digits."""
+    """Values at equal steps (`linear`) or at equal ratios (`log`), rounded to four significant digits.
+
+    Without `steps` every value between the ends: for the strategies `search` and `guided`.
+    """
 
     start: Scalar = Field(alias="from", description="The first value, with its unit")
     end: Scalar = Field(alias="to", description="The last value, with its unit")
-    steps: Annotated[StrictInt, Field(ge=2, le=1000)] = Field(description="How many values")
+    steps: Annotated[StrictInt, Field(ge=2, le=1000)] | None = Field(
+        default=None, description="How many values; without it, every value, for `search` and `guided`"
+    )
     scale: Literal["linear", "log"] = Field(default="linear", description="Equal steps or equal ratios")
 
 
@@ -108,12 +113,39 @@ class Choice(Drawn):
     )
 
 
+class Losses(Strict):
+    """Lists of lost packets as values of `link.loss_model`, for the strategies `search` and `guided`."""
+
+    sequence: Literal["losses"] = Field(description="What the values are")
+    most: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(
+        description="At most so many packets are lost; a list may be empty (`bernoulli`)"
+    )
+    among: Annotated[StrictInt, Field(ge=1, le=10_000_000)] = Field(
+        description="Only among the first so many packets with data that arrive at the link"
+    )
+
+
+class Rates(Strict):
+    """Rates that change at equal steps as values of `link.rate`, for the strategies `search` and `guided`."""
+
+    sequence: Literal["rates"] = Field(description="What the values are")
+    start: Scalar = Field(alias="from", description="No rate is less")
+    end: Scalar = Field(alias="to", description="No rate is greater")
+    interval: Time = Field(description="How long each rate holds")
+    count: Annotated[StrictInt, Field(ge=2, le=1000)] = Field(
+        description="How many rates; after the last one the first follows"
+    )
+    scale: Literal["linear", "log"] = Field(default="log", description="How rates are drawn between the ends")
+
+
 AXES: Final[dict[str, type[Strict]]] = {
     "range": Range,
     "uniform": Uniform,
     "loguniform": LogUniform,
     "normal": Normal,
     "choice": Choice,
+    "losses": Losses,
+    "rates": Rates,
 }
 RANGE_KEYS: Final = frozenset(
     field.alias or name for kind in AXES.values() for name, field in kind.model_fields.items()
@@ -126,7 +158,7 @@ def axis_form(value: Any) -> str:
         if isinstance(value, kind):
             return name
     if isinstance(value, dict):
-        return str(value.get("distribution", "range"))
+        return str(value.get("sequence", value.get("distribution", "range")))
     return "list"
 
 
@@ -136,7 +168,9 @@ Axis = Annotated[
     | Annotated[Uniform, Tag("uniform")]
     | Annotated[LogUniform, Tag("loguniform")]
     | Annotated[Normal, Tag("normal")]
-    | Annotated[Choice, Tag("choice")],
+    | Annotated[Choice, Tag("choice")]
+    | Annotated[Losses, Tag("losses")]
+    | Annotated[Rates, Tag("rates")],
     Discriminator(axis_form),
 ]
 
@@ -189,14 +223,75 @@ class OneAtATime(Strict):
     kind: Literal["one-at-a-time"]
 
 
+class Budget(Strict):
+    """What a search may cost. It ends with the first that is used up."""
+
+    runs: Annotated[StrictInt, Field(ge=1, le=1_000_000)] | None = Field(
+        default=None, description="How many runs at most"
+    )
+    cpu_time: Time | None = Field(
+        default=None,
+        description="CPU time of all runs together; no generation begins beyond it. The number of cases then depends "
+        "on the machine, and a faster one begins with the same cases",
+    )
+
+
+class Search(Strict):
+    """Cases that a seeded evolutionary search makes, generation by generation, from the worst so far."""
+
+    kind: Literal["search"]
+    metric: str | None = Field(
+        default=None, description="The metric whose worst value is searched (`tcpassay metrics`)"
+    )
+    worst: Literal["least", "greatest"] | None = Field(
+        default=None,
+        description="Which end of the metric is searched; by default the one that is worse, where the table of metrics "
+        "knows it",
+    )
+    finding: str | None = Field(
+        default=None,
+        description="The search ends with the first finding of this oracle (`tcpassay oracles`), or with the first "
+        "error of any (`any`); until then the metric guides it, or how rare is what the runs reach",
+    )
+    budget: Budget = Field(description="What the search may cost")
+    method: Literal["evolution", "random"] = Field(
+        default="evolution",
+        description="`random` draws every case independently of the results: what a search is compared with",
+    )
+    population: Annotated[StrictInt, Field(ge=2, le=1000)] = Field(
+        default=16, description="Cases of a generation; as many of the best stay as parents"
+    )
+    seed: Seed = Field(default=1, description="Of the search; another seed makes other cases")
+    best: Annotated[StrictInt, Field(ge=1, le=100)] = Field(
+        default=3, description="How many of the best cases are told and written as plans"
+    )
+
+
+class Guided(Strict):
+    """A covering array, then cases that are made from those that reached new behaviour."""
+
+    kind: Literal["guided"]
+    strength: Strength = Field(default=2, description="Of the covering array that it begins with")
+    seed: Seed = Field(default=1, description="Of the array and of the cases that follow")
+    family: list[Family] = Field(default=[], description="Families with a strength of their own")
+    budget: Budget = Field(description="What all cases may cost, those of the array included")
+    generation: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(
+        default=16, description="Cases that are made at once from the results so far"
+    )
+
+
 STRATEGIES: Final[dict[str, type[Strict]]] = {
     "full": Full,
     "t-way": TWay,
     "random": Random,
     "boundary": Boundary,
     "one-at-a-time": OneAtATime,
+    "search": Search,
+    "guided": Guided,
 }
-Strategy = Annotated[Full | TWay | Random | Boundary | OneAtATime, Field(discriminator="kind")]
+Strategy = Annotated[
+    Full | TWay | Random | Boundary | OneAtATime | Search | Guided, Field(discriminator="kind")
+]
 
 
 class Limits(Strict):

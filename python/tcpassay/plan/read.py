@@ -111,7 +111,7 @@ def _misplaced(doc: Document) -> Iterator[Problem]:
 
 def _strengthen(doc: Document, strength: int) -> None:
     asked = doc.data.get("strategy")
-    if isinstance(asked, dict) and asked.get("kind") == "t-way":
+    if isinstance(asked, dict) and asked.get("kind") in {"t-way", "guided"}:
         asked["strength"] = strength
     else:
         doc.data["strategy"] = {"kind": "t-way", "strength": strength}

@@ -50,7 +50,7 @@ def _message(error: Any, path: tuple[Step, ...], missing: str, doc: Document) ->
             keys = _keys(path[:-1], doc)
             return f"unknown key {name}{document.suggest(str(path[-1]), keys)}; allowed are {', '.join(keys)}"
         case "union_tag_not_found" | "union_tag_invalid":
-            key, tags = ("distribution", AXIS_KINDS) if path[0] == "axes" else ("kind", _kinds(path))
+            key, tags = _tags(path, error["input"])
             said = f"{dotted((*path, key))}"
             if error["type"] == "union_tag_not_found":
                 return f"{said} is missing; allowed are {', '.join(tags)}"
@@ -65,7 +65,8 @@ TIME = "a length of time, as in `10ms` (ns us ms s min h)"
 SIZE = "a number of bytes, as in `1GiB` (B KB MB GB KiB MiB GiB)"
 SCALAR = "a text, a number, true or false"
 AXIS = "a list of values, in [ ], or `{ from, to, steps }`, or `{ distribution, count, ... }` (docs/plan.md)"
-AXIS_KINDS = [kind for kind in model.AXES if kind != "range"]
+SEQUENCES = ["losses", "rates"]
+AXIS_KINDS = [kind for kind in model.AXES if kind not in {"range", *SEQUENCES}]
 # The allowed values for a value of a wrong type or form, by pydantic's name of the error.
 ALLOWED = {
     "list_type": "a list, in [ ]",
@@ -78,6 +79,14 @@ ALLOWED = {
     "int_type": "a number",
     "float_type": "a number",
 }
+
+
+def _tags(path: tuple[Step, ...], value: Any) -> tuple[str, list[str]]:
+    """The key that says of which kind a table is, and its allowed values."""
+    if path[0] != "axes":
+        return "kind", _kinds(path)
+    sequence = isinstance(value, dict) and "sequence" in value
+    return ("sequence", SEQUENCES) if sequence else ("distribution", AXIS_KINDS)
 
 
 def _kinds(path: tuple[Step, ...]) -> list[str]:
@@ -123,6 +132,13 @@ def _allowed_at(path: tuple[Step, ...]) -> str | None:  # noqa: C901, PLR0911, P
         case ("groups", _) | ("groups", _, _):
             names = "names begin with a letter or a digit, and have letters, digits, `_` and `-`"  # `Word` of the model
             return f"a table of `name = {{ parameter = value, ... }}`; {names}"
+        case ("strategy", "budget", "runs") | ("strategy", "best" | "population" | "generation"):
+            most = {"runs": 1_000_000, "best": 100}.get(str(path[-1]), 1000)
+            return f"a whole number from {2 if path[-1] == 'population' else 1} to {most}"
+        case ("strategy", "budget"):
+            return 'a table, as in `{ runs = 500 }` or `{ cpu_time = "60s" }`'
+        case ("axes", _, "most" | "among"):
+            return f"a whole number from 1 to {1000 if path[-1] == 'most' else 10_000_000}"
         case ("strategy", "strength") | ("strategy", "family", int(), "strength"):
             return "a whole number from 2 to 6"
         case ("repetitions",):
@@ -145,7 +161,10 @@ def _allowed_at(path: tuple[Step, ...]) -> str | None:  # noqa: C901, PLR0911, P
             return None
         case (*_, "series"):
             return f"{TIME}, or `off`"
-        case (*_, "start" | "end" | "stall" | "warmup" | "case_time") | ("limits", "time"):
+        case (*_, "start" | "end" | "stall" | "warmup" | "case_time" | "cpu_time" | "interval") | (
+            "limits",
+            "time",
+        ):
             return TIME
         case ("axes", _, int()) | ("fixed" | "groups" | "negative", *_) | (*_, "where" | "times", _):
             return SCALAR
@@ -173,6 +192,8 @@ def _model_at(path: tuple[Step, ...], doc: Document) -> type[BaseModel]:  # noqa
             return model.STRATEGIES[doc.at("strategy", "kind")]
         case ("strategy", "family", int()):
             return model.Family
+        case ("strategy", "budget"):
+            return model.Budget
         case ("axes", str(name)):
             return model.AXES[model.axis_form(doc.at("axes", name))]
         case ("check", int()):

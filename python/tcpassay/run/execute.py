@@ -63,6 +63,9 @@ class Watch(Protocol):
     def finished(self, run: Run) -> None:
         """Receives a run that ended."""
 
+    def grown(self, runs: Iterable[Run], said: str) -> None:
+        """Receives the runs of a further generation, and what the search has found so far, in words."""
+
 
 class Full(Exception):  # noqa: N818 - it says what happened
     """Results cannot be written."""
@@ -137,15 +140,21 @@ def _stopped(session: Session, reason: str) -> UserError:
 def _run_all(
     session: Session, settings: Settings, executor: Executor, watch: Watch | None, stop: Stop
 ) -> bool:
-    """Whether no run is pending; false if the time limit was reached."""
+    """Whether no run is pending and there are no further ones; false if the time limit was reached."""
     ends = None if settings.budget is None else time.monotonic() + settings.budget
     killed: Counter[int] = Counter()
-    while session.journal.counts().waiting:
+    while True:
+        while session.journal.counts().waiting:
+            stop.check()
+            if ends is not None and time.monotonic() > ends:
+                return False
+            _run_some(session, settings, executor, watch, ends, killed, stop)
         stop.check()
-        if ends is not None and time.monotonic() > ends:
-            return False
-        _run_some(session, settings, executor, watch, ends, killed, stop)
-    return True
+        new = session.grow()
+        if not new:
+            return True
+        if watch:
+            watch.grown(new, session.growth.words() if session.growth else "")
 
 
 def _run_some(  # noqa: PLR0913, PLR0917 - what `_run_all` has

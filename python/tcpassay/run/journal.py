@@ -273,6 +273,13 @@ class Journal:
             set_notes(database, notes or {})
         return int(gone)
 
+    def append(self, cases: Iterable[Json], notes: Mapping[str, str]) -> None:
+        """Adds cases after those that there are, and stores notes about them, in one transaction."""
+        with self._transaction() as database:
+            (count,) = database.execute("SELECT count(*) FROM cases").fetchone()
+            insert(database, cases, None, count)
+            set_notes(database, notes)
+
     def note(self, **notes: str) -> None:
         """Stores a note in the journal, replacing one with the same name."""
         with self._transaction() as database:
@@ -291,9 +298,12 @@ class Journal:
             self._release_dead_in(database)
             return int(database.execute("SELECT count(*) - 1 FROM owners").fetchone()[0])
 
-    def entries(self) -> Iterator[Entry]:
-        """All cases in the order of the plan, read in batches; cases that end meanwhile may or may not be included."""
-        last = -1
+    def entries(self, start: int = 0) -> Iterator[Entry]:
+        """The cases from number `start` on in the order of the plan, read in batches.
+
+        Cases that end meanwhile may or may not be included.
+        """
+        last = start - 1
         while True:
             with translated(self._folder / NAME):
                 rows = self._database.execute(

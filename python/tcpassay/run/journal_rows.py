@@ -110,11 +110,13 @@ class Counts:
         return self.waiting + self.running + sum(self.finished.values())
 
 
-def insert(database: sqlite3.Connection, cases: Iterable[Json], order: Sequence[int] | None) -> None:
-    """Adds the cases of a plan in the order in which they are claimed, and stores their number."""
+def insert(
+    database: sqlite3.Connection, cases: Iterable[Json], order: Sequence[int] | None, start: int = 0
+) -> None:
+    """Adds cases in the order in which they are claimed, numbered from `start`, and stores the number of all."""
     positions = None if order is None else {number: position for position, number in enumerate(order)}
-    count = 0
-    for number, case in enumerate(cases):
+    count = start
+    for number, case in enumerate(cases, start):
         position, content = number if positions is None else positions[number], dumps(case)
         database.execute(
             "INSERT INTO cases (number, position, content, content_checksum) VALUES (?, ?, ?, ?)",

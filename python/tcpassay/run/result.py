@@ -80,6 +80,8 @@ class Result:
     """Checksums of copied files."""
     sums: dict[str, str] = field(default_factory=dict)
     """Checksums of the files written beside `result.json`."""
+    search: dict[str, Any] | None = None
+    """What a search found, in the form for JSON; `None` for a plan whose cases do not depend on results."""
 
     @property
     def errors(self) -> int:
@@ -120,6 +122,7 @@ class Result:
             "environment": self.environment,
             "checks": [verdict.as_json() for verdict in self.verdicts],
             "unreached": self.unreached,
+            **({} if self.search is None else {"search": self.search}),
             "figures": self.figures,
             "figure_problems": self.figure_problems,
             "findings": sum(len(run.findings) for run in self.runs) if self.judged else None,

@@ -20,12 +20,14 @@ from typing import Final, Self
 from tcpassay._native import __version__
 from tcpassay.errors import Place, UserError
 from tcpassay.messages import Answer
+from tcpassay.plan.expand import Case
 from tcpassay.plan.read import Plan, read
 from tcpassay.result_format import DifferenceRow, RunKey, Work, WorkDone
-from tcpassay.run import inputs
+from tcpassay.run import growth, inputs
 from tcpassay.run.answers import answer_of, payload_of
 from tcpassay.run.environment import environment, table_version
 from tcpassay.run.folder import Folder, is_run
+from tcpassay.run.growth import Growth, is_search
 from tcpassay.run.journal import NAME as JOURNAL
 from tcpassay.run.journal import Claim, Entry, Journal, Outcome
 from tcpassay.run.journal_rows import Json
@@ -58,6 +60,8 @@ class Session:
         self.journal = journal
         self.notes = journal.notes
         self.cases = {case.id: case for case in plan.cases}
+        self.growth = Growth.of(plan, self.base, self.notes)
+        """The generations of a plan whose cases depend on results; `None` for other plans."""
 
     @classmethod
     def begin(cls, plan: Plan, out: Path, how: Beginning, *, replace_: bool) -> Self:
@@ -102,9 +106,10 @@ class Session:
             _same_inputs(notes, path)
             if not force:
                 _same_version(notes, path)
-            plan = read(notes["plan"], path / notes["base"] / "plan.toml")
+            plan = _plan_of(notes, path)
             wanted = _planned(journal, path)
             plan = plan.with_seeds(list(dict.fromkeys(run.seed for run in wanted)))
+            plan = growth.with_generations(plan, notes, Place(path / JOURNAL))
             plan = _with_cases(plan, {run.case for run in wanted}, path)
             damaged = _forget_damaged(journal)
             journal.reopen(retry)
@@ -126,19 +131,27 @@ class Session:
             folder = Folder.existing(path)
             on_error.callback(folder.close)
             journal = _open(path, on_error)
-            _checked(journal.notes, path)
-            _planned(journal, path)
+            before = _checked(journal.notes, path)
+            runs = _planned(journal, path)
             damaged = _forget_damaged(journal)
             if not force:
                 _same_version(journal.notes, path)
                 _same_manner(journal.notes, plan, path)
-            new = set(_runs(plan))
+            if is_search(plan.spec):
+                growth.check_same(_plan_of(before, path).spec, plan)
+                plan = growth.with_generations(plan, before, Place(path / JOURNAL))
+            else:
+                runs = list(_runs(plan))
+            new = set(runs)
             ended = [RunKey.of(entry.case) for entry in journal.entries() if entry.outcome is not None]
             lost = [run for run in ended if run not in new]
             if not force:
                 _none_lost(lost, path)
             base, copied = inputs.copy(plan, plan.file.parent, path)
-            journal.replan(_digest(plan), _cases(plan), _order(plan, how), _notes(plan, base, copied))
+            order = None if is_search(plan.spec) else _order(plan, how)
+            journal.replan(
+                _digest(plan), [run.as_json() for run in runs], order, _notes(plan, base, copied)
+            )
             journal.reopen(how.retry)
             for run in lost:
                 shutil.rmtree(folder.recording(run.case, run.seed), ignore_errors=True)
@@ -185,6 +198,41 @@ class Session:
         answer = None if entry.outcome is None else answer_of(str(entry.outcome), entry.payload)
         return Run.of(self.cases[key.case], key.seed, answer or Answer(NOT_RUN))
 
+    def grow(self) -> list[Run]:
+        """Adds the runs of the next generation when all runs have ended, and returns them.
+
+        Empty for a plan whose cases do not depend on results, and when there are no more.
+        """
+        if self.growth is None:
+            return []
+        while (told := self.growth.strategy.generations) < len(self.growth.generations):
+            self.growth.tell(self._ended_runs(self.growth.start(told), self.growth.start(told + 1)))
+        cases = self.growth.next()
+        if not cases:
+            return []
+        self.journal.append(
+            (run.as_json() for run in _runs_of(cases, self.plan)), self.growth.add(cases)
+        )
+        self.plan = replace(self.plan, cases=[*self.plan.cases, *cases])
+        self.cases |= {case.id: case for case in cases}
+        return [
+            Run.of(case, seed, Answer(NOT_RUN)) for case in cases for seed in self.plan.spec.seeds
+        ]
+
+    def _ended_runs(self, start: int, end: int) -> dict[str, list[Run]]:
+        """The runs with these numbers by case; of repetitions in real time their median, of others the first."""
+        again: dict[tuple[str, int], list[Run]] = {}
+        for entry in self.journal.entries(start):
+            if entry.number >= end:
+                break
+            run = self.entry_run(entry)
+            again.setdefault((run.case.id, run.seed), []).append(run)
+        made: dict[str, list[Run]] = {}
+        for (case, _), runs in again.items():
+            real_time = substrate_of(runs[0].case.substrate).real_time
+            made.setdefault(case, []).append(_median(runs) if real_time else runs[0])
+        return made
+
     def result(self, status: Status, judged: bool = False) -> Result:  # noqa: FBT001, FBT002 - a fact
         """The result according to the journal."""
         runs: dict[tuple[str, int], Run] = {}
@@ -213,6 +261,7 @@ class Session:
             about,
             undetermined=different,
             inputs=json.loads(self.notes["inputs"]),
+            search=None if self.growth is None else self.growth.strategy.as_json(),
         )
 
     def finish(self, answered: Iterable[tuple[Claim, Answer]], ahead: deque[Claim]) -> list[Run]:
@@ -245,7 +294,11 @@ def _chosen(plan: Plan, how: Beginning) -> Plan:
 
 def _runs(plan: Plan) -> Iterator[RunKey]:
     """The runs, in the order in which results are listed."""
-    for case in plan.cases:
+    return _runs_of(plan.cases, plan)
+
+
+def _runs_of(cases: Iterable[Case], plan: Plan) -> Iterator[RunKey]:
+    for case in cases:
         for seed in plan.spec.seeds:
             for repetition in range(1, plan.spec.repetitions + 1):
                 yield RunKey(case.id, seed, repetition)
@@ -377,9 +430,14 @@ def _same_version(notes: dict[str, str], path: Path) -> None:
             raise UserError(message, Place(path))
 
 
+def _plan_of(notes: dict[str, str], path: Path) -> Plan:
+    """The plan with which the runs of a folder were begun."""
+    return read(notes["plan"], path / notes["base"] / "plan.toml")
+
+
 def _same_manner(notes: dict[str, str], plan: Plan, path: Path) -> None:
     """Checks that the kept runs were collected and judged as the current plan requires."""
-    before = read(notes["plan"], path / notes["base"] / "plan.toml").spec
+    before = _plan_of(notes, path).spec
     for name in ("collect", "oracles", "keep"):
         if getattr(before, name) != getattr(plan.spec, name):
             message = (

@@ -40,6 +40,10 @@ class Progress:
     def __init__(self, name: str, console: Console) -> None:
         self._console = console
         self._found = self._broken = 0
+        self._more = 0
+        """The number of all runs."""
+        self._said = ""
+        """What a search has found so far."""
         self._bar = rich.progress.Progress(
             SpinnerColumn(),
             TextColumn("[bold]{task.description}"),
@@ -64,6 +68,7 @@ class Progress:
     def begin(self, runs: Iterable[Run]) -> None:
         """Sets the list of runs; some may have ended before."""
         listed = list(runs)
+        self._more = len(listed)
         ended = [run for run in listed if run.begun]
         self._found = sum(len(run.findings) for run in ended)
         self._broken = sum(not run.as_expected for run in ended)
@@ -81,7 +86,16 @@ class Progress:
             self._console.print(said, highlight=False)
         self._bar.update(self._task, advance=1, found=self._words())
 
+    def grown(self, runs: Iterable[Run], said: str) -> None:
+        """Adds the runs of a further generation, and shows what the search has found so far."""
+        self._more += len(list(runs))
+        self._said = said
+        self._bar.update(self._task, total=self._more, found=self._words())
+
     def _words(self) -> str:
+        if self._said:
+            broken = f", [red]{self._broken} broken[/]" if self._broken else ""
+            return escape(self._said) + broken
         found = f"{self._found} finding{'' if self._found == 1 else 's'}"
         return f"[yellow]{found}[/]" + (f", [red]{self._broken} broken[/]" if self._broken else "")
 

@@ -1,0 +1,87 @@
+"""What runs reached, as features: what a search learns from a run beside its metrics.
+
+`Feedback` is the interface. `Reached` reads the behaviours that a run reports (`reached` in `result.json`), on the
+model and on kernels alike. What a kernel's coverage says (lines, branches) can be another implementation.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import Any, Final, Protocol
+
+_BUCKETS: Final = (1, 2, 3, 4, 8, 16, 32, 128)
+"""Counts are told apart by the greatest of these that is not above them, as by coverage-guided fuzzers (AFL)."""
+
+
+class Ran(Protocol):
+    """What a search sees of a run."""
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run."""
+
+    @property
+    def done(self) -> bool:
+        """Whether there are metrics."""
+
+    @property
+    def metrics(self) -> Mapping[str, float | None]:
+        """The metrics of the run."""
+
+    @property
+    def findings(self) -> Sequence[Mapping[str, Any]]:
+        """The findings of the oracles."""
+
+    @property
+    def reached(self) -> Mapping[str, int]:
+        """Occurrences of each behaviour."""
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds of the run."""
+
+
+class Feedback(Protocol):
+    """What is read from runs."""
+
+    def features(self, runs: Iterable[Ran]) -> frozenset[Hashable]:
+        """What the runs of a case reached: equal features are the same behaviour."""
+
+
+class Reached:
+    """Behaviours, how often they occurred, and pairs of behaviours of one run."""
+
+    def features(self, runs: Iterable[Ran]) -> frozenset[Hashable]:
+        """A behaviour is its name, a count a name with a bucket, a pair two names."""
+        made: set[Hashable] = set()
+        for run in runs:
+            names = sorted(run.reached)
+            made.update(names)
+            made.update((name, bucket(run.reached[name])) for name in names)
+            made.update(combinations(names, 2))
+        return frozenset(made)
+
+
+def bucket(count: int) -> int:
+    """The range in which a count lies."""
+    return max((one for one in _BUCKETS if one <= count), default=0)
+
+
+class Rarity:
+    """How rare the features of a case are among all cases so far."""
+
+    def __init__(self) -> None:
+        self.cases: Counter[Hashable] = Counter()
+        """The number of cases with each feature."""
+
+    def add(self, features: frozenset[Hashable]) -> frozenset[Hashable]:
+        """Counts the features of a case, and returns those that no case had before."""
+        new = frozenset(one for one in features if one not in self.cases)
+        self.cases.update(features)
+        return new
+
+    def of(self, features: frozenset[Hashable]) -> float:
+        """1 for each feature that no other case has, half for one that two cases have, and so on."""
+        # In a fixed order of additions: the sum of floating-point numbers depends on it.
+        counted = Counter(self.cases[one] for one in features)
+        return sum(number / cases for cases, number in sorted(counted.items()))

@@ -1,0 +1,198 @@
+"""What a search can change: one gene for each axis and group of a plan, with values as the plan writes them.
+
+A gene draws a value, makes one that is like another, and combines two. All random numbers come from `Random.random`,
+whose results are the same in every version of Python.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from random import Random
+from typing import Final, Protocol
+
+from tcpassay.plan import axis, model
+from tcpassay.plan.ends import Ends
+from tcpassay.plan.expand import show
+from tcpassay.plan.quantity import quantity
+from tcpassay.plan.sequence import Sequence, below, folded, near, sequence_of
+
+FINEST: Final = 0.001
+"""The smallest change of an amount, as a share of the distance between its ends."""
+TO_AN_END: Final = 0.1
+"""How often a change of an amount leads to one of its ends, where many faults are."""
+
+
+class Gene(Protocol):
+    """An axis or a group of a plan."""
+
+    @property
+    def name(self) -> str:
+        """That of the axis or the group."""
+
+    @property
+    def varies(self) -> bool:
+        """Whether there is more than one value."""
+
+    def draw(self, rng: Random) -> model.Scalar:
+        """Any value."""
+
+    def mutate(self, value: model.Scalar, rng: Random) -> model.Scalar:
+        """Another value, which is like this one where values have an order; it may be equal after rounding."""
+
+    def cross(self, first: model.Scalar, second: model.Scalar, rng: Random) -> model.Scalar:
+        """A value with parts of both, or one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Values of a list, or names of a group's sets."""
+
+    name: str
+    values: tuple[model.Scalar, ...]
+
+    @property
+    def varies(self) -> bool:
+        """Whether there is more than one value."""
+        return len(self.values) > 1
+
+    def draw(self, rng: Random) -> model.Scalar:
+        """Each value is equally likely."""
+        return self.values[below(rng, len(self.values))]
+
+    def mutate(self, value: model.Scalar, rng: Random) -> model.Scalar:
+        """Any other value."""
+        others = [one for one in self.values if show(one) != show(value)]
+        return others[below(rng, len(others))] if others else value
+
+    def cross(self, first: model.Scalar, second: model.Scalar, rng: Random) -> model.Scalar:
+        """One of them."""
+        return first if rng.random() < 0.5 else second  # noqa: PLR2004 - either
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """Every amount between two ends."""
+
+    name: str
+    ends: Ends
+    log: bool
+
+    @property
+    def varies(self) -> bool:
+        """There is always a distance between the ends."""
+        return True
+
+    def draw(self, rng: Random) -> model.Scalar:
+        """Equally likely between the ends, or between their orders of magnitude."""
+        return self._at(rng.random())
+
+    def mutate(self, value: model.Scalar, rng: Random) -> model.Scalar:
+        """A step whose order of magnitude is drawn (Muehlenbein and Schlierkamp-Voosen, 1993), or an end."""
+        if rng.random() < TO_AN_END:
+            return self._at(float(below(rng, 2)))
+        return self._at(folded(self._share(value) + near(rng, 1.0, FINEST)))
+
+    def cross(self, first: model.Scalar, second: model.Scalar, rng: Random) -> model.Scalar:
+        """One of them, or an amount between them."""
+        kind = rng.random()
+        if kind < 0.75:  # noqa: PLR2004 - shares of the ways
+            return first if kind < 0.375 else second  # noqa: PLR2004
+        a, b = self._share(first), self._share(second)
+        return self._at(a + rng.random() * (b - a))
+
+    def _at(self, share: float) -> model.Scalar:
+        return self.ends.written(self.ends.between(share, log=self.log))
+
+    def _share(self, value: model.Scalar) -> float:
+        amount = quantity(value).amount
+        return self.ends.share(amount, log=self.log) if isinstance(amount, Fraction) else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """The values of a list, and the amounts between those of them that are amounts of one kind."""
+
+    listed: Listed
+    amounts: Amounts
+
+    @property
+    def name(self) -> str:
+        """That of the axis."""
+        return self.listed.name
+
+    @property
+    def varies(self) -> bool:
+        """There are at least two amounts."""
+        return True
+
+    def draw(self, rng: Random) -> model.Scalar:
+        """A value of the list."""
+        return self.listed.draw(rng)
+
+    def mutate(self, value: model.Scalar, rng: Random) -> model.Scalar:
+        """Another value of the list, or an amount near this one; near any other where this is none."""
+        if rng.random() < 0.5:  # noqa: PLR2004 - either
+            return self.listed.mutate(value, rng)
+        return self.amounts.mutate(value, rng)
+
+    def cross(self, first: model.Scalar, second: model.Scalar, rng: Random) -> model.Scalar:
+        """One of them."""
+        return self.listed.cross(first, second, rng)
+
+
+@dataclass(frozen=True, slots=True)
+class Sequences:
+    """Sequences of losses or rates."""
+
+    name: str
+    of: Sequence
+
+    @property
+    def varies(self) -> bool:
+        """There are at least two."""
+        return True
+
+    def draw(self, rng: Random) -> model.Scalar:
+        """Any sequence."""
+        return self.of.draw(rng)
+
+    def mutate(self, value: model.Scalar, rng: Random) -> model.Scalar:
+        """A sequence that is like this one."""
+        return self.of.mutate(value, rng)
+
+    def cross(self, first: model.Scalar, second: model.Scalar, rng: Random) -> model.Scalar:
+        """The beginning of one and the end of the other."""
+        return self.of.cross(first, second, rng)
+
+
+def genes(spec: model.PlanFile, *, between: bool) -> list[Gene]:
+    """The genes of a plan in its order: axes, then groups.
+
+    With `between`, a list of amounts stands also for those between them.
+    """
+    made: list[Gene] = [_gene(path, one, between=between) for path, one in spec.axes.items()]
+    made += [Listed(name, tuple(sets)) for name, sets in spec.groups.items()]
+    return [one for one in made if one.varies]
+
+
+def _gene(path: str, one: model.Axis, *, between: bool) -> Gene:
+    if isinstance(one, model.Losses | model.Rates):
+        return Sequences(path, sequence_of(path, one))
+    if isinstance(one, model.Range) and (one.steps is None or between):
+        return Amounts(path, Ends.of(path, one.start, one.end), one.scale == "log")
+    values = tuple(axis.values(path, one))
+    amounts = _amounts(path, values) if between else None
+    return Listed(path, values) if amounts is None else Between(Listed(path, values), amounts)
+
+
+def _amounts(path: str, values: tuple[model.Scalar, ...]) -> Amounts | None:
+    """The amounts between the least and the greatest of these values, if at least two are of one kind."""
+    meanings = [(value, meaning) for value in values if (meaning := quantity(value)).ordered]
+    mine = [(value, meaning) for value, meaning in meanings if meaning.kind == meanings[0][1].kind]
+    if len(mine) < 2:  # noqa: PLR2004 - nothing lies between
+        return None
+    ordered = sorted(mine, key=lambda one: one[1].amount)
+    low, high = ordered[0][0], ordered[-1][0]
+    # Levels far apart are steps of a ratio: `1ms`, `10ms`, `100ms`.
+    ends = Ends.of(path, low, high)
+    assert ends.end is not None  # noqa: S101 - for the type checker; it was given
+    return Amounts(path, ends, log=ends.start > 0 and ends.end >= 10 * ends.start)

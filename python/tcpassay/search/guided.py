@@ -1,0 +1,127 @@
+"""Cases that are made from those that reached new behaviour, after a covering array, as by coverage-guided fuzzers."""
+
+from collections.abc import Hashable, Sequence
+from random import Random
+from typing import Any, Final
+
+from tcpassay.plan import model
+from tcpassay.plan.expand import Case
+from tcpassay.search.evolution import changed, stream
+from tcpassay.search.feedback import Feedback, Ran, Rarity
+from tcpassay.search.space import SearchSpace, Values
+from tcpassay.search.spending import Spending
+
+CROSSED: Final = 0.3
+"""Share of new cases that have two parents."""
+
+
+class Guided:
+    """A guided plan in progress."""
+
+    def __init__(
+        self, space: SearchSpace, strategy: model.Guided, spending: Spending, feedback: Feedback
+    ) -> None:
+        self.space = space
+        self.strategy = strategy
+        self.spending = spending
+        self.feedback = feedback
+        self.corpus: list[tuple[Case, frozenset[Hashable]]] = []
+        """Cases that reached something that no case before them had reached, with all that they reached."""
+        self.path: list[tuple[int, int, int]] = []
+        """Runs, behaviours and pairs of behaviours after each generation."""
+        self.generations = 0
+        self.ended = ""
+        self._known: set[str] = set()
+        self._rarity = Rarity()
+        self._behaviours: set[str] = set()
+        self._pairs = 0
+
+    def tell(self, generation: Sequence[tuple[Case, Sequence[Ran]]]) -> None:
+        """The results of a generation, in its order."""
+        for case, runs in generation:
+            self.spending.spend(runs)
+            self._known.add(case.id)
+            features = self.feedback.features(runs)
+            new = self._rarity.add(features)
+            self._behaviours |= {name for run in runs for name in run.reached}
+            self._pairs += sum(isinstance(one, tuple) and isinstance(one[1], str) for one in new)
+            if new and case.expect == "done":
+                self.corpus.append((case, features))
+        self.generations += 1
+        self.path.append((self.spending.used_runs, len(self._behaviours), self._pairs))
+
+    def ask(self) -> list[Case]:
+        """The next generation; empty when the plan has ended, and `ended` says why."""
+        wanted = self.spending.cases(self.strategy.generation)
+        if wanted <= 0:
+            self.ended = self.spending.ended()
+            return []
+        if not self.corpus:
+            self.ended = "no case of the covering array reached anything"
+            return []
+        rng = stream(self.strategy.seed, self.generations)
+        weights = self._weights()
+        made: list[Case] = []
+        while len(made) < wanted:
+            case = self.space.new(lambda: self._child(rng, weights), self._known | {one.id for one in made})
+            if case is None:
+                self.ended = "" if made else "there are no more cases"
+                break
+            made.append(case)
+        return made
+
+    def _weights(self) -> list[float]:
+        """Running sums of how rare the features of each case of the corpus are."""
+        made, total = [], 0.0
+        for _, features in self.corpus:
+            total += self._rarity.of(features)
+            made.append(total)
+        return made
+
+    def _child(self, rng: Random, weights: Sequence[float]) -> Values:
+        values = self.space.values(self._parent(rng, weights))
+        if rng.random() < CROSSED:
+            other = self.space.values(self._parent(rng, weights))
+            values = {
+                gene.name: gene.cross(values[gene.name], other[gene.name], rng) for gene in self.space.genes
+            }
+        return changed(self.space, values, rng)
+
+    def _parent(self, rng: Random, weights: Sequence[float]) -> Case:
+        point = rng.random() * weights[-1]
+        return self.corpus[next(n for n, upto in enumerate(weights) if point < upto or upto == weights[-1])][
+            0
+        ]
+
+    def words(self) -> str:
+        """The generation, and how much was reached."""
+        return f"generation {self.generations}, {len(self._behaviours)} behaviours, {len(self.corpus)} cases kept"
+
+    def smallest(self) -> list[Case]:
+        """Cases of the corpus that together have all its features, chosen greedily, in the order of their runs."""
+        left = set().union(*(features for _, features in self.corpus)) if self.corpus else set()
+        chosen: set[int] = set()
+        while left:
+            place = max(
+                (n for n in range(len(self.corpus)) if n not in chosen),
+                key=lambda n: (len(self.corpus[n][1] & left), -n),
+            )
+            chosen.add(place)
+            left -= self.corpus[place][1]
+        return [case for n, (case, _) in enumerate(self.corpus) if n in chosen]
+
+    def as_json(self) -> dict[str, Any]:
+        """For `result.json`."""
+        return {
+            "kind": "guided",
+            "generations": self.generations,
+            "runs": self.spending.used_runs,
+            "ended": self.ended,
+            "behaviours": len(self._behaviours),
+            "pairs": self._pairs,
+            "corpus": [case.id for case in self.smallest()],
+            "path": [
+                {"runs": runs, "behaviours": behaviours, "pairs": pairs}
+                for runs, behaviours, pairs in self.path
+            ],
+        }

@@ -1,0 +1,53 @@
+"""The interface of a strategy whose cases depend on results, and the strategy of a plan."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from tcpassay.plan import model
+from tcpassay.plan.expand import Case
+from tcpassay.plan.read import Plan
+from tcpassay.search.evolution import Evolution
+from tcpassay.search.feedback import Ran, Reached
+from tcpassay.search.guided import Guided
+from tcpassay.search.space import SearchSpace
+from tcpassay.search.spending import Spending
+
+__all__ = ["Evolution", "Guided", "Ran", "Strategy", "search_of"]
+
+
+class Strategy(Protocol):
+    """A strategy whose cases depend on results."""
+
+    spending: Spending
+    generations: int
+    """Generations with results."""
+    ended: str
+    """Why there are no more cases, in words; empty while there are."""
+
+    def tell(self, generation: Sequence[tuple[Case, Sequence[Ran]]]) -> None:
+        """The results of a generation, in its order."""
+
+    def ask(self) -> list[Case]:
+        """The next generation; empty when it has ended."""
+
+    def words(self) -> str:
+        """What has been found so far, in a few words."""
+
+    def as_json(self) -> dict[str, Any]:
+        """For `result.json`."""
+
+
+def search_of(plan: Plan, base: Path) -> Strategy | None:
+    """The strategy of a plan before its first generation has run; `None` if its cases do not depend on results.
+
+    `base` is the folder of relative file names in values.
+    """
+    spec, strategy = plan.spec, plan.spec.strategy
+    if isinstance(strategy, model.Search):
+        space = SearchSpace.of(spec, base, between=False)
+        return Evolution(space, strategy, Spending.of(spec, strategy.budget))
+    if isinstance(strategy, model.Guided):
+        space = SearchSpace.of(spec, base, between=True)
+        return Guided(space, strategy, Spending.of(spec, strategy.budget), Reached())
+    return None

@@ -1,0 +1,43 @@
+"""A search that is killed and resumed has the same cases and results as one that nobody disturbed."""
+
+from pathlib import Path
+
+import pytest
+from gate import Gate
+from test_resume import digests, end, ended, kill, nothing_stays, reached, result, start
+
+import searches
+from patience import until
+
+__all__ = ["nothing_stays"]
+
+
+@pytest.mark.parametrize("text", [searches.LOSSES, searches.GUIDED], ids=["search", "guided"])
+def test_a_killed_search_ends_as_if_never_disturbed_whatever_the_number_of_jobs(
+    text: str, tmp_path: Path
+) -> None:
+    (tmp_path / "plan.toml").write_text(text, encoding="utf-8")
+    code, said = end(start(tmp_path, "plan.toml", "--out", "calm", jobs=3))
+    assert code in {0, 1}, said
+    calm, out, gate = tmp_path / "calm", tmp_path / "out", Gate(tmp_path / "gate")
+    runs = len(result(calm)["runs"])
+    assert runs in {40, 60}
+    assert result(calm)["search"]["generations"] > 3
+
+    process = start(tmp_path, "plan.toml", "--out", "out", gate=gate, jobs=1)
+    # In the middle of a generation, at its end, and of a later one; the first generations have 8 cases or more.
+    for most in (3, 16, 21, runs - 2):
+        gate.let_in(range(most))
+        reached(process, out, most)
+        until(lambda: gate.before(process.pid), "the next run waits")  # noqa: B023
+        kill(process)
+        assert len(ended(out)) == most
+        process = start(tmp_path, "--resume", "out", gate=gate, jobs=1)
+    gate.let_in(range(runs))
+    code_again, said = end(process)
+    assert code_again == code, said
+
+    mine, other = result(out), result(calm)
+    assert mine.pop("folder") != other.pop("folder")
+    assert mine == other
+    assert digests(out) == digests(calm)
