@@ -6,7 +6,7 @@ A reader checks the types of the fields (`results.py`). Most fields may be absen
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Required, Self, TypedDict
+from typing import Literal, Required, Self, TypedDict
 
 from tcpassay.messages import Expected, Metrics, ScriptRow, Value
 
@@ -124,6 +124,63 @@ class VerdictRow(TypedDict):
     note: str
 
 
+class BestRow(TypedDict):
+    """A case that a search found."""
+
+    case: str
+    value: float | None
+    """The metric that is searched, averaged over the seeds."""
+    found_with_seed: int | None
+    """The first seed with the finding that is searched."""
+
+
+class StepRow(BestRow):
+    """A case that was better than all before it."""
+
+    runs: int
+    """The number of runs up to it."""
+
+
+class SearchRow(TypedDict):
+    """What a search found."""
+
+    kind: Literal["search"]
+    method: str
+    metric: str | None
+    worst: str | None
+    """`least` or `greatest`: which end of the metric is searched."""
+    finding: str | None
+    generations: int
+    runs: int
+    ended: str
+    """Why there are no more cases; empty before that."""
+    best: list[BestRow]
+    path: list[StepRow]
+
+
+class GenerationRow(TypedDict):
+    """What was reached up to the end of a generation."""
+
+    runs: int
+    behaviours: int
+    pairs: int
+    """Pairs of behaviours that one run reached."""
+
+
+class GuidedRow(TypedDict):
+    """What a guided plan reached."""
+
+    kind: Literal["guided"]
+    generations: int
+    runs: int
+    ended: str
+    behaviours: int
+    pairs: int
+    corpus: list[str]
+    """Cases that together reach all of it."""
+    path: list[GenerationRow]
+
+
 class PlanRow(TypedDict, total=False):
     """The plan of a result."""
 
@@ -144,6 +201,7 @@ class ResultIndex(TypedDict, total=False):
     environment: WorkDone
     checks: list[VerdictRow]
     unreached: list[str]
+    search: SearchRow | GuidedRow
     figures: list[str]
     figure_problems: list[str]
     findings: int | None

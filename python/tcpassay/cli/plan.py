@@ -44,6 +44,7 @@ def plan(
         _sizes(wanted, size, out)
         _cases(wanted, out, every=cases)
         _coverage(report, out)
+        _search(wanted, out)
         for note in wanted.notes:
             out.print(f"[yellow]note[/]: {escape(note)}", highlight=False, soft_wrap=True)
     promised = wanted.spec.strategy.kind in {"t-way", "full"}
@@ -61,11 +62,16 @@ def _sizes(wanted: "Plan", size: "Sizes", console: "Console") -> None:
     console.print(f"[bold]{spec.name}[/]  {escape(' '.join(spec.doc.split()))}", highlight=False)
     refused = f", {size.refused} of which must be refused" if size.refused else ""
     allowed = f"; the constraints allow {size.allowed:,}" if size.allowed < size.product else ""
+    then = " first, then others that depend on results" if spec.strategy.kind in {"search", "guided"} else ""
     scripts = sum(case.script is not None for case in wanted.cases)
     if size.cases > scripts:
         console.print(
-            f"{_many(size.factors, 'factor')} with {_many(size.product, 'combination')}{allowed}\n"
-            f"strategy {spec.strategy.kind}: {_many(size.cases - scripts, 'case')}{refused}",
+            (
+                f"{_many(size.factors, 'factor')} with {_many(size.product, 'combination')}{allowed}\n"
+                if size.factors
+                else ""
+            )
+            + f"strategy {spec.strategy.kind}: {_many(size.cases - scripts, 'case')}{refused}{then}",
             highlight=False,
         )
     if scripts:
@@ -74,6 +80,14 @@ def _sizes(wanted: "Plan", size: "Sizes", console: "Console") -> None:
         f"{_many(size.seeds, 'seed')}, {_many(size.repetitions, 'repetition')}: {_many(size.runs, 'run')}",
         highlight=False,
     )
+
+
+def _search(wanted: "Plan", console: "Console") -> None:
+    """What a plan tries whose cases depend on results."""
+    from tcpassay.search import outlook  # noqa: PLC0415 - start-up time
+
+    for line in outlook.lines(wanted.spec):
+        console.print(escape(line), highlight=False)
 
 
 def _many(number: int, what: str) -> str:

@@ -20,7 +20,6 @@ from tcpassay.substrate.agent import agent_program
 
 FOLDER: Final = "isolate"
 FORMAT: Final = 2
-_OBJECT: Final = ".o"
 
 
 def meaning(substrates: Iterable[str], oracles: Iterable[str]) -> dict[str, str | None]:
@@ -67,23 +66,11 @@ def plan_text(cause: Cause, base: Path) -> str:
         "doc": f"The smallest run that was found to show: {cause.effect.title}.",
         "substrates": [cause.substrate],
         "seeds": [cause.seed],
-        "fixed": {path: _absolute(value, base) for path, value in triples.items()},
+        "fixed": {path: write.absolute(value, base) for path, value in triples.items()},
         "collect": {"events": True, "packets": True},
         "keep": {"recordings": "all"},
     }
     return write.toml(PlanFile.model_validate(spec), f"Isolated from case {cause.case}, seed {cause.seed}.")
-
-
-def _absolute(value: Scalar, base: Path) -> Scalar:
-    """A value that names a file relative to the plan that was isolated, as it is named from anywhere."""
-    if not isinstance(value, str):
-        return value
-    kind, colon, name = ("", "", value) if value.endswith(_OBJECT) else value.partition(":")
-    try:
-        there = bool(name) and (base / name).is_file()
-    except (OSError, ValueError):
-        there = False
-    return f"{kind}{colon}{(base / name).resolve()}" if there else value
 
 
 def causes(folder: Path) -> list[CauseRow]:

@@ -3,10 +3,12 @@
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from tcpassay.plan import model
 
+_OBJECT: Final = ".o"
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -19,6 +21,18 @@ def toml(spec: model.PlanFile, comment: str) -> str:
     for key, value in tables.items():
         _table((key,), value, lines)
     return "\n".join(lines) + "\n"
+
+
+def absolute(value: model.Scalar, base: Path) -> model.Scalar:
+    """A value that names a file relative to the plan that was isolated, as it is named from anywhere."""
+    if not isinstance(value, str):
+        return value
+    kind, colon, name = ("", "", value) if value.endswith(_OBJECT) else value.partition(":")
+    try:
+        there = bool(name) and (base / name).is_file()
+    except (OSError, ValueError):
+        there = False
+    return f"{kind}{colon}{(base / name).resolve()}" if there else value
 
 
 def _table(path: tuple[str, ...], value: Any, lines: list[str]) -> None:

@@ -8,11 +8,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self, TypedDict
 
 from tcpassay.errors import Place, UserError
 from tcpassay.plan.expand import Case
-from tcpassay.plan.model import Guided, PlanFile, Search
+from tcpassay.plan.model import Guided, PlanFile, Scalar, Search
 from tcpassay.plan.read import Plan
 from tcpassay.run.result import Run
 from tcpassay.search.strategy import Strategy, search_of
@@ -20,6 +20,15 @@ from tcpassay.search.strategy import Strategy, search_of
 _NOTE: Final = "generation."
 _SAME: Final = ("substrates", "seeds", "repetitions", "fixed", "axes", "groups", "negative", "constraints")
 """What a search that goes on has in common with itself, beside its strategy."""
+
+
+class GrownRow(TypedDict):
+    """A case of a generation, in the journal."""
+
+    case: str
+    triples: dict[str, Scalar]
+    varied: dict[str, Scalar]
+    substrate: str
 
 
 def is_search(spec: PlanFile) -> bool:
@@ -62,7 +71,7 @@ class Growth:
     def add(self, cases: list[Case]) -> dict[str, str]:
         """Adds a generation, and returns the note about it for the journal."""
         self.generations.append(cases)
-        said = [
+        said: list[GrownRow] = [
             {"case": one.id, "triples": one.triples, "varied": one.varied, "substrate": one.substrate}
             for one in cases
         ]
@@ -88,7 +97,7 @@ def _later(notes: Mapping[str, str]) -> list[list[Case]]:
     return [[_case(one) for one in json.loads(notes[name])] for name in names]
 
 
-def _case(said: Mapping[str, Any]) -> Case:
+def _case(said: GrownRow) -> Case:
     return Case(
         str(said["case"]), dict(said["triples"]), dict(said["varied"]), substrate=str(said["substrate"])
     )
@@ -108,5 +117,5 @@ def check_same(before: PlanFile, plan: Plan) -> None:
         raise UserError(message, Place(plan.file))
 
 
-def _without_budget(spec: PlanFile) -> dict[str, Any]:
+def _without_budget(spec: PlanFile) -> object:
     return spec.strategy.model_dump(exclude={"budget", "best"})

@@ -15,7 +15,7 @@ from tcpassay.finding import Finding, Severity
 from tcpassay.messages import Answer, Metrics
 from tcpassay.plan.expand import Case
 from tcpassay.plan.read import Plan
-from tcpassay.result_format import DifferenceRow, RunRow, WorkDone
+from tcpassay.result_format import DifferenceRow, GuidedRow, RunRow, SearchRow, WorkDone
 from tcpassay.run import checks
 from tcpassay.run.answers import row_of
 from tcpassay.run.folder import Folder
@@ -80,8 +80,10 @@ class Result:
     """Checksums of copied files."""
     sums: dict[str, str] = field(default_factory=dict)
     """Checksums of the files written beside `result.json`."""
-    search: dict[str, Any] | None = None
+    search: SearchRow | GuidedRow | None = None
     """What a search found, in the form for JSON; `None` for a plan whose cases do not depend on results."""
+    plans: dict[str, str] = field(default_factory=dict)
+    """Plans of cases that a search found, by file name."""
 
     @property
     def errors(self) -> int:
@@ -164,6 +166,8 @@ class Result:
                 from tcpassay.judge import write_findings  # noqa: PLC0415 - start-up time
 
                 write_findings(self.folder.path, self.findings())
+            for name, text in self.plans.items():
+                self.folder.write(name, text)
         self.folder.write(RESULT, seal(as_text(self.as_json())))
 
     def _write_metrics(self) -> None:

@@ -32,6 +32,7 @@ from tcpassay.run.journal import NAME as JOURNAL
 from tcpassay.run.journal import Claim, Entry, Journal, Outcome
 from tcpassay.run.journal_rows import Json
 from tcpassay.run.result import NOT_RUN, RESULT, Result, Run, Status
+from tcpassay.search.files import plans
 from tcpassay.substrate import substrate_of
 
 _MOST_SHOWN: Final = 3
@@ -149,9 +150,7 @@ class Session:
                 _none_lost(lost, path)
             base, copied = inputs.copy(plan, plan.file.parent, path)
             order = None if is_search(plan.spec) else _order(plan, how)
-            journal.replan(
-                _digest(plan), [run.as_json() for run in runs], order, _notes(plan, base, copied)
-            )
+            journal.replan(_digest(plan), [run.as_json() for run in runs], order, _notes(plan, base, copied))
             journal.reopen(how.retry)
             for run in lost:
                 shutil.rmtree(folder.recording(run.case, run.seed), ignore_errors=True)
@@ -210,14 +209,10 @@ class Session:
         cases = self.growth.next()
         if not cases:
             return []
-        self.journal.append(
-            (run.as_json() for run in _runs_of(cases, self.plan)), self.growth.add(cases)
-        )
+        self.journal.append((run.as_json() for run in _runs_of(cases, self.plan)), self.growth.add(cases))
         self.plan = replace(self.plan, cases=[*self.plan.cases, *cases])
         self.cases |= {case.id: case for case in cases}
-        return [
-            Run.of(case, seed, Answer(NOT_RUN)) for case in cases for seed in self.plan.spec.seeds
-        ]
+        return [Run.of(case, seed, Answer(NOT_RUN)) for case in cases for seed in self.plan.spec.seeds]
 
     def _ended_runs(self, start: int, end: int) -> dict[str, list[Run]]:
         """The runs with these numbers by case; of repetitions in real time their median, of others the first."""
@@ -251,6 +246,7 @@ class Session:
         here: Work = {"started": None, "jobs": None}
         here = sessions[-1] if sessions else {**here, **environment(self.plan.spec.substrates)}
         about: WorkDone = {**here, "started": (sessions or [here])[0]["started"], "sessions": sessions}
+        search = None if self.growth is None else self.growth.strategy.as_json()
         return Result(
             self.plan,
             self.folder,
@@ -261,7 +257,8 @@ class Session:
             about,
             undetermined=different,
             inputs=json.loads(self.notes["inputs"]),
-            search=None if self.growth is None else self.growth.strategy.as_json(),
+            search=search,
+            plans={} if search is None else plans(search, self.plan.spec, self.cases, self.base),
         )
 
     def finish(self, answered: Iterable[tuple[Claim, Answer]], ahead: deque[Claim]) -> list[Run]:

@@ -16,10 +16,11 @@ from rich.text import Text
 from tcpassay import levels, levels_show, terminal
 from tcpassay.interface import METRICS, EventKind
 from tcpassay.plan.expand import show
-from tcpassay.plan.model import Check, Scalar
+from tcpassay.plan.model import Check, Scalar, Search
 from tcpassay.run import found
 from tcpassay.run.checks import Verdict
 from tcpassay.run.result import Result, Run
+from tcpassay.search import show as search_show
 from tcpassay.terminal import number
 
 EVENTS = frozenset(EventKind)
@@ -126,6 +127,9 @@ def summary(result: Result, console: Console) -> None:
     spec = result.plan.spec
     console.print(f"[bold]{escape(spec.name)}[/]  {escape(' '.join(spec.doc.split()))}", highlight=False)
     _tables(result, console)
+    if result.search is not None:
+        cases = {case.id: case for case in result.plan.cases}
+        search_show.show(result.search, cases, result.folder.path, console)
     if result.verdicts:
         console.print(_checks(result))
         _failing(result, console)
@@ -212,7 +216,8 @@ def _words(result: Result) -> list[str]:
 def _shown(result: Result) -> list[str]:
     """The metrics of the plan, or those of its checks."""
     spec = result.plan.spec
-    wanted = spec.metrics or [check.metric for check in spec.check]
+    searched = [spec.strategy.metric] if isinstance(spec.strategy, Search) and spec.strategy.metric else []
+    wanted = spec.metrics or [*searched, *(check.metric for check in spec.check)]
     if not wanted:
         wanted = [
             name for name in DEFAULT_METRICS if any(run.metrics.get(name) is not None for run in result.runs)
@@ -222,6 +227,9 @@ def _shown(result: Result) -> list[str]:
 
 def _tables(result: Result, console: Console) -> None:
     """A table of the runs; for many runs, a table of the cases or of metrics by parameter."""
+    if result.search is not None:  # values between levels have no table of their own
+        console.print(_distributions(result))
+        return
     if len(result.runs) <= MOST_RUNS:
         console.print(_runs(result, console.width))
         return

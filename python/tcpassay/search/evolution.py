@@ -7,12 +7,13 @@ order in which their runs ended.
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from tcpassay.errors import UserError
 from tcpassay.interface import METRICS
 from tcpassay.plan import model
 from tcpassay.plan.expand import Case
+from tcpassay.result_format import SearchRow
 from tcpassay.search.feedback import Ran, Rarity, Reached
 from tcpassay.search.objective import Objective, Seen
 from tcpassay.search.space import SearchSpace, Values
@@ -83,7 +84,11 @@ class Evolution:
                 self.path.append((self.spending.used_runs, seen))
         self.generations += 1
         worth = [one for one in children if self._worth(one)]
-        self.best = sorted([*self.best, *worth], key=self._rank, reverse=True)[: self.strategy.best]
+        # Of cases with equal values the first one is told.
+        different: dict[tuple[bool, bool, float], Seen] = {}
+        for seen in [*self.best, *worth]:
+            different.setdefault(self._rank(seen), seen)
+        self.best = sorted(different.values(), key=self._rank, reverse=True)[: self.strategy.best]
         # Of equal cases the newer one stays, so that a search can cross a plateau.
         among = sorted(
             [*self._parents, *children], key=lambda one: (self._fitness(one), one.number), reverse=True
@@ -174,7 +179,7 @@ class Evolution:
         unit = METRICS[self.objective.metric].unit
         return f"{said}, {self.objective.metric} {number(best.value, unit)} in {best.case.id}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> SearchRow:
         """For `result.json`."""
         return {
             "kind": "search",

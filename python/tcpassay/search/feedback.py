@@ -7,7 +7,9 @@ model and on kernels alike. What a kernel's coverage says (lines, branches) can 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
+
+from tcpassay.finding import Finding
 
 _BUCKETS: Final = (1, 2, 3, 4, 8, 16, 32, 128)
 """Counts are told apart by the greatest of these that is not above them, as by coverage-guided fuzzers (AFL)."""
@@ -29,7 +31,7 @@ class Ran(Protocol):
         """The metrics of the run."""
 
     @property
-    def findings(self) -> Sequence[Mapping[str, Any]]:
+    def findings(self) -> Sequence[Finding]:
         """The findings of the oracles."""
 
     @property

@@ -2,10 +2,11 @@
 
 from collections.abc import Hashable, Sequence
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from tcpassay.plan import model
 from tcpassay.plan.expand import Case
+from tcpassay.result_format import GuidedRow
 from tcpassay.search.evolution import changed, stream
 from tcpassay.search.feedback import Feedback, Ran, Rarity
 from tcpassay.search.space import SearchSpace, Values
@@ -110,7 +111,7 @@ class Guided:
             left -= self.corpus[place][1]
         return [case for n, (case, _) in enumerate(self.corpus) if n in chosen]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> GuidedRow:
         """For `result.json`."""
         return {
             "kind": "guided",

@@ -5,6 +5,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tcpassay.finding import Severity
 from tcpassay.interface import METRICS, Direction
 from tcpassay.plan import model
 from tcpassay.plan.expand import Case
@@ -58,7 +59,7 @@ class Objective:
             return None
         for run in runs:
             for one in run.findings:
-                if self.finding == one["oracle"] or (self.finding == ANY and one["severity"] == "error"):
+                if self.finding == one.oracle or (self.finding == ANY and one.severity is Severity.ERROR):
                     return run.seed
         return None
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from tcpassay.plan import model
 from tcpassay.plan.expand import Case
 from tcpassay.plan.read import Plan
+from tcpassay.result_format import GuidedRow, SearchRow
 from tcpassay.search.evolution import Evolution
 from tcpassay.search.feedback import Ran, Reached
 from tcpassay.search.guided import Guided
@@ -34,7 +35,7 @@ class Strategy(Protocol):
     def words(self) -> str:
         """What has been found so far, in a few words."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> SearchRow | GuidedRow:
         """For `result.json`."""
 
 

@@ -1,0 +1,80 @@
+"""What a search leaves as plans: each of its best cases, and the corpus of a guided plan."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from tcpassay.plan import model, write
+from tcpassay.plan.expand import Case
+from tcpassay.result_format import GuidedRow, SearchRow
+
+FOLDER: Final = "search"
+CORPUS: Final = f"{FOLDER}/corpus.toml"
+
+
+def name_of_best(rank: int, case: str) -> str:
+    """The file of a best case in the result folder; rank 1 is the best."""
+    return f"{FOLDER}/best-{rank}-{case}.toml"
+
+
+def plans(
+    search: SearchRow | GuidedRow, spec: model.PlanFile, cases: Mapping[str, Case], base: Path
+) -> dict[str, str]:
+    """The plans by file name; `search` is its part of `result.json`, `base` the folder of relative file names."""
+    if search["kind"] == "guided":
+        corpus = [cases[case] for case in search["corpus"]]
+        return {CORPUS: _corpus(corpus, spec, base)} if corpus else {}
+    return {
+        name_of_best(rank, one["case"]): _best(cases[one["case"]], rank, spec, base)
+        for rank, one in enumerate(search["best"], 1)
+    }
+
+
+def _best(case: Case, rank: int, spec: model.PlanFile, base: Path) -> str:
+    """A plan of one case, which keeps its recording with events and packets."""
+    said = {
+        "name": f"{spec.name[:80]}-best-{rank}",
+        "doc": f"Case {case.id} of {spec.name}: number {rank} of what its search found.",
+        "substrates": [case.substrate],
+        "seeds": spec.seeds,
+        "fixed": _absolute(case.triples, base),
+        "metrics": _metrics(spec),
+        "collect": spec.collect.model_dump(exclude_unset=True) | {"events": True, "packets": True},
+        "keep": {"recordings": "all"},
+    }
+    return write.toml(model.PlanFile.model_validate(said), f"Found by the search of {spec.name}.")
+
+
+def _metrics(spec: model.PlanFile) -> list[str]:
+    searched = spec.strategy.metric if isinstance(spec.strategy, model.Search) else None
+    return list(dict.fromkeys([*([searched] if searched else []), *spec.metrics]))
+
+
+def _corpus(corpus: list[Case], spec: model.PlanFile, base: Path) -> str:
+    """A plan of these cases: a group with a set for each."""
+    said = {
+        "name": f"{spec.name[:80]}-corpus",
+        "doc": f"Cases that together reach whatever {spec.name} has reached.",
+        "substrates": spec.substrates,
+        "seeds": spec.seeds,
+        "fixed": _absolute(spec.fixed, base),
+        "groups": {
+            "case": {
+                case.id: _absolute(
+                    {path: value for path, value in case.triples.items() if spec.fixed.get(path) != value},
+                    base,
+                )
+                for case in corpus
+            }
+        },
+        "oracles": spec.oracles,
+        "collect": spec.collect.model_dump(exclude_unset=True),
+        "reach": [one.model_dump(exclude_unset=True) for one in spec.reach],
+    }
+    if len(corpus) == 1:
+        said |= {"fixed": _absolute(corpus[0].triples, base), "groups": {}}
+    return write.toml(model.PlanFile.model_validate(said), f"The corpus of {spec.name}.")
+
+
+def _absolute(triples: Mapping[str, model.Scalar], base: Path) -> dict[str, model.Scalar]:
+    return {path: write.absolute(value, base) for path, value in triples.items()}
