@@ -5,7 +5,7 @@ use crate::error::CaseError;
 use crate::files::{ReadFile, read_file};
 use crate::given::Given;
 use crate::pace::Pace;
-use crate::params::grammar::LinkRate;
+use crate::params::grammar::{LinkRate, STEPS, trace_of_steps};
 use crate::params::{LinkSettings, Setting, Substrate, Value, table};
 use crate::topology::{Net, Routes, Shape};
 use crate::{rules, settings};
@@ -201,7 +201,7 @@ impl Case {
             let place = self.given.scope(&names, true).place("link.rate");
             let wrong =
                 |why: String| CaseError::new(&place, Some(&Value::Text(format!("trace:{name}"))), why);
-            let text = match read(name) {
+            let text = match name.strip_prefix(STEPS).map_or_else(|| read(name), |s| Ok(trace_of_steps(s))) {
                 Ok(text) => text,
                 Err(why) => {
                     errors.push(wrong(format!("cannot read `{name}`: {why}")));

@@ -166,6 +166,9 @@ fn constraints_are_refused_with_both_settings() {
         (&[("stack.cc.beta", "7")], "out of range"),
         (&[("stack.cc.zeta", "7")], "no controller has a parameter `zeta`"),
         (&[("link.rate", "trace:missing.tr")], "cannot read `missing.tr`"),
+        (&[("link.rate", "steps:10Mbit")], "steps of the form `seconds,rate` are needed, separated by `;`"),
+        (&[("link.rate", "steps:0,10Mbit;1,fast")], "step 2: `1,fast`: not a rate as in `20Mbit`"),
+        (&[("link.rate", "steps:0,0;1,0")], "nothing can ever be sent"),
         (&[("topology", "file:missing.toml")], "cannot read `missing.toml`"),
         (&[("link.jitter", "1ms")], "before they left"),
     ] {
@@ -188,6 +191,9 @@ fn a_trace_s_mean_rate_is_that_of_its_opportunities() {
     let steps = Case::with_files(&rows, &|_| Ok("0,10Mbit\n1,20Mbit\n2,0\n4,0\n".to_owned())).expect("valid");
     assert_eq!(steps.link_rate(0), Rate::from_bits_per_sec(7_500_000));
     assert!(Case::with_files(&rows, &|_| Ok("2\n1\n".to_owned())).is_err());
+    let written = triples(&[("link.rate", "steps:0,10Mbit;1,20Mbit;2,0;4,0")]);
+    let without_file = Case::with_files(&written, &|name| panic!("{name} is no file")).expect("valid");
+    assert_eq!(without_file.link_rate(0), Rate::from_bits_per_sec(7_500_000));
     assert!(Case::with_files(&rows, &|_| Ok(String::new())).is_err());
 }
 

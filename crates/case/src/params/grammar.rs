@@ -3,6 +3,7 @@
 //! Each type reads one form of text (`FromStr`, whose error says what is wrong), and [`check`] turns it into the
 //! check of a row of the table.
 
+use crate::pace::Pace;
 use std::str::FromStr;
 use tcpassay_units::{Bytes, Dur, Rate};
 
@@ -171,18 +172,34 @@ impl FromStr for Pacing {
     }
 }
 
-/// `link.rate`: a rate, or `trace:<file>` ([`Pace::from_trace`](crate::pace::Pace::from_trace)).
+/// What `link.rate` begins with when it says the steps of a trace itself.
+pub(crate) const STEPS: &str = "steps:";
+
+/// The text of a trace ([`Pace::from_trace`]) from steps without [`STEPS`], as in `0,10Mbit;0.5,2Mbit;1,2Mbit`.
+pub(crate) fn trace_of_steps(steps: &str) -> String {
+    steps.replace(';', "\n")
+}
+
+/// `link.rate`: a rate, `trace:<file>`, or `steps:<seconds>,<rate>;...` ([`Pace::from_trace`]).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LinkRate {
     /// Constant.
     Fixed(Rate),
-    /// The file's name.
+    /// The file's name, or the steps with [`STEPS`] before them.
     Trace(String),
 }
 
 impl FromStr for LinkRate {
     type Err = String;
     fn from_str(text: &str) -> Result<LinkRate, String> {
+        if let Some(steps) = text.strip_prefix(STEPS) {
+            if !steps.contains(',') {
+                return Err("steps of the form `seconds,rate` are needed, separated by `;`".to_owned());
+            }
+            Pace::from_trace(&trace_of_steps(steps))
+                .map_err(|e| format!("step {}: `{}`: {}", e.line, e.text, e.why))?;
+            return Ok(LinkRate::Trace(text.to_owned()));
+        }
         match text.strip_prefix("trace:") {
             Some("") => Err("the file's name is missing".to_owned()),
             Some(file) => Ok(LinkRate::Trace(file.to_owned())),

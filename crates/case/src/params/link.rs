@@ -139,7 +139,7 @@ pub(super) const ROWS: &[P] = &[
     P::new(
         "link.rate",
         Kind::Text {
-            form: "a rate, as in `1Gbit`, or `trace:<file>` (lines of `ms`, one 1500-byte opportunity each, or of `seconds,rate`)",
+            form: "a rate, as in `1Gbit`, or `trace:<file>` (lines of `ms`, one 1500-byte opportunity each, or of `seconds,rate`), or `steps:<seconds>,<rate>;...` (the last step ends the cycle)",
             check: check::<LinkRate>,
         },
         "1Gbit",
