@@ -93,7 +93,11 @@ def test_a_plan_that_ships_holds_its_checks_and_draws_its_figures(name: str, tmp
     failed = [check for check in result["checks"] if not check["holds"]]
     assert not failed, json.dumps(failed, indent=2)
     wanted = {case.id: case.expect for case in read.read_file(file).cases}
-    assert [run["outcome"] for run in result["runs"]] == [wanted[run["case"]] for run in result["runs"]]
+    # A search makes further cases while it runs, and all of these are to be done.
+    assert "search" in result or {run["case"] for run in result["runs"]} == set(wanted)
+    assert [run["outcome"] for run in result["runs"]] == [
+        wanted.get(run["case"], "done") for run in result["runs"]
+    ]
     # A sweep looks for what nobody expects: findings are its result. No other plan has any.
     assert done.returncode == 0 or name in {"coverage", "demo", "rate-limiter-kernel"}
     if name == "rate-limiter-kernel":

@@ -59,7 +59,7 @@ def _corpus(corpus: list[Case], spec: model.PlanFile, base: Path) -> str:
         "seeds": spec.seeds,
         "fixed": _absolute(spec.fixed, base),
         "groups": {
-            "case": {
+            "chosen": {
                 case.id: _absolute(
                     {path: value for path, value in case.triples.items() if spec.fixed.get(path) != value},
                     base,
