@@ -19,7 +19,7 @@ _SHORTEST: Final = 12
 def one_point(capture: bytes, point: int) -> bytes:
     """The packets of the capture point with this index, as a separate capture."""
     made, interfaces = bytearray(), 0
-    for kind, block in _blocks(capture):
+    for kind, block in blocks(capture):
         if kind == _SECTION:
             made += block
         elif kind == _INTERFACE:
@@ -34,14 +34,14 @@ def one_point(capture: bytes, point: int) -> bytes:
 def counted(capture: bytes) -> dict[int, int]:
     """The number of packets of each capture point."""
     counts: dict[int, int] = {}
-    for kind, block in _blocks(capture):
+    for kind, block in blocks(capture):
         if kind == _PACKET:
             (point,) = struct.unpack_from("<I", block, 8)
             counts[point] = counts.get(point, 0) + 1
     return counts
 
 
-def _blocks(capture: bytes) -> Iterator[tuple[int, bytes]]:
+def blocks(capture: bytes) -> Iterator[tuple[int, bytes]]:
     """Type and bytes of each block of a little-endian capture, the format of the data plane."""
     at = 0
     while at + _SHORTEST <= len(capture):

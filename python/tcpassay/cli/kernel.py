@@ -1,5 +1,6 @@
-"""The commands `kernel build`, `kernel list` and `kernel remove`. They contain no rules."""
+"""The commands `kernel build`, `compare`, `list` and `remove`. They contain no rules."""
 
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,10 +14,12 @@ from tcpassay.errors import UserError
 if TYPE_CHECKING:
     from tcpassay.kernel.source import Source
 
+FAILED, INTERRUPTED = 1, 130
+
 app = typer.Typer(
     name="kernel",
     no_args_is_help=True,
-    help="Build, list and remove the Linux kernels of the substrate `kernel`.",
+    help="Build, compare, list and remove the Linux kernels of the substrate `kernel`.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -108,6 +111,90 @@ def build(
         typer.echo(f"  features that this version lacks: {', '.join(kernel.absent)}")
     if left := {patch.name for patch in shadow.patches()} - set(kernel.patches):
         typer.echo(f"  patches that do not apply and were omitted: {', '.join(sorted(left))}")
+
+
+@app.command()
+def compare(
+    base: Annotated[str, typer.Argument(help="A kernel of `kernel list`.", metavar="BASE")],
+    head: Annotated[str, typer.Argument(help="The kernel that is compared with it.", metavar="HEAD")],
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            help="The plan whose cases are run; its substrates are replaced.",
+            metavar="PLAN",
+            show_default="84 cases of 300 ms over controllers, ECN, losses, queues and options",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**63 - 1, help="Use this seed instead of those of the plan.")
+    ] = None,
+    filter_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter",
+            help="Only cases with this value or id; may be given several times.",
+            metavar="PATH=VALUE",
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Number of parallel runs; by default one per core.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results.", show_default="results/BASE-HEAD")
+    ] = None,
+    budget: Annotated[
+        str,
+        typer.Option(
+            help="Time (60s) or runs (200) for the search of causes; 0 omits it.", metavar="TIME|RUNS"
+        ),
+    ] = "60s",
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.", metavar="FILE")] = None,
+    json_: JsonOption = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing results.")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Continue with the existing results of an interrupted comparison."),
+    ] = False,
+) -> None:
+    """Run the same cases on two kernels in virtual time, and report what differs.
+
+    Every difference is caused by the kernels. The smallest settings with which they differ are searched with further
+    runs, and the first packet and event that differ are shown.
+
+    Exit code 0: no difference. 1: differences. 2: an error in the input. 130: interrupted, or a run did not end.
+    """
+    from tcpassay import output, trees  # noqa: PLC0415 - start-up time
+    from tcpassay.isolate import Budget  # noqa: PLC0415 - start-up time
+    from tcpassay.run.show import Progress  # noqa: PLC0415 - start-up time
+    from tcpassay.trees import junit as xml  # noqa: PLC0415 - start-up time
+    from tcpassay.trees.comparison import read_plan, write  # noqa: PLC0415 - start-up time
+    from tcpassay.trees.show import show  # noqa: PLC0415 - start-up time
+
+    output.check(junit, "the JUnit file")
+    if resume and (force or plan or filter_ or seed is not None):
+        raise UserError(
+            "`--resume` continues with the plan of the results, without --plan, --seed, --filter, --force"
+        )
+    folder = out or Path("results") / f"{base}-{head}"
+    options = trees.Options(
+        jobs or os.cpu_count() or 1, seed, tuple(filter_ or ()), Budget.of(budget), force, resume
+    )
+    wanted = read_plan(folder / "plan.toml" if resume else plan, base, head)
+    console = terminal.console(stderr=True)
+    with Progress(f"{base} {head}", console) as progress:
+        told = trees.compare_trees(base, head, wanted, folder, options, progress)
+    text = json.dumps(told.as_json(), indent=2, allow_nan=False)
+    write(told, text)
+    if junit is not None:
+        output.write(junit, xml.junit(told), "the JUnit file")
+    if json_:
+        typer.echo(text)
+    else:
+        show(told, terminal.console())
+    if told.unfinished:
+        raise typer.Exit(INTERRUPTED)
+    if told.different:
+        raise typer.Exit(FAILED)
 
 
 @app.command("list")

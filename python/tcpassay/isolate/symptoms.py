@@ -134,6 +134,13 @@ class Suspicion:
             said = run.get("triples") or {}
             values = {one.path: show(said[one.path]) if one.path in said else one.default for one in mine}
             (with_ if (run["case"], run["seed"]) in having else without).append(values)
+        return cls.between(mine, with_, without)
+
+    @classmethod
+    def between(
+        cls, mine: Triples, with_: Sequence[Mapping[str, str]], without: Sequence[Mapping[str, str]]
+    ) -> "Suspicion":
+        """From the values that runs with and without the effect have for the paths of one run's triples."""
         every = [*with_, *without]
         names = common(with_, every) if with_ else {}
         varying = [one for one in mine if len({values[one.path] for values in every}) > 1]

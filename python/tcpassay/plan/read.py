@@ -65,19 +65,21 @@ def _key(varied: Mapping[str, object]) -> frozenset[tuple[str, str]]:
     return frozenset((name, show(value)) for name, value in varied.items())
 
 
-def read_file(file: Path, strength: int | None = None) -> Plan:
+def read_file(file: Path, strength: int | None = None, substrates: list[str] | None = None) -> Plan:
     """Reads a plan file, or raises all its errors; see `read`."""
-    return read(document.read_text(file), file, strength)
+    return read(document.read_text(file), file, strength, substrates)
 
 
-def read(text: str, file: Path, strength: int | None = None) -> Plan:
+def read(text: str, file: Path, strength: int | None = None, substrates: list[str] | None = None) -> Plan:
     """Reads the text of a plan; `file` is used in errors and for relative file names.
 
-    With `strength` the strategy is replaced by `t-way` of this strength.
+    With `strength` the strategy is replaced by `t-way` of this strength, with `substrates` those of the plan.
     """
     doc = extends.load(text, file)
     if strength is not None:
         _strengthen(doc, strength)
+    if substrates is not None:
+        doc.data["substrates"] = substrates
     _fail_if(_misplaced(doc))
     try:
         spec = model.PlanFile.model_validate(doc.data)
@@ -85,7 +87,7 @@ def read(text: str, file: Path, strength: int | None = None) -> Plan:
         raise UserError.several(words.problems(error, doc)) from None
     _fail_if(claims.problems(spec, doc))
     made = combine.cases(spec, doc, MOST_PROBLEMS)
-    if spec.extends is not None or strength is not None:
+    if spec.extends is not None or strength is not None or substrates is not None:
         text = _resolved(spec, file)
     plan = Plan(file, text, spec, made.cases, made.suite, (*made.notes, *load.notes(made.cases, file.parent)))
     _fail_if(_references(plan, doc))

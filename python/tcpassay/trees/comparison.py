@@ -1,0 +1,267 @@
+"""The comparison of two kernels over the cases of a plan."""
+
+import shlex
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from tcpassay.compare.separate import Separation, separate
+from tcpassay.errors import UserError
+from tcpassay.isolate.runner import Budget
+from tcpassay.kernel import store
+from tcpassay.output import write_whole
+from tcpassay.plan.read import Plan, read_file
+from tcpassay.results import Results, load
+from tcpassay.run.choose import choose
+from tcpassay.run.execute import Local, Watch, execute
+from tcpassay.run.replay import again, base_of, spec_of
+from tcpassay.run.result import Result
+from tcpassay.run.session import Beginning, Session
+from tcpassay.substrate import substrate_of
+from tcpassay.trees.causes import FOLDER, Causes, Search, TreeCause, causes
+from tcpassay.trees.first import First, first
+from tcpassay.trees.pairs import Shift, TreePair, pairs_of, shifts
+
+DEFAULT: Final = Path(__file__).with_name("default.toml")
+"""The plan that is run if none is given."""
+MOST_SHOWN: Final = 4
+"""Causes for which the first difference is looked for."""
+_ENDED: Final = frozenset({"done", "refused", "crashed", "timeout", "memory", "path", "failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of a comparison."""
+
+    jobs: int = 1
+    seed: int | None = None
+    filters: tuple[str, ...] = ()
+    budget: Budget = field(default_factory=lambda: Budget(seconds=60.0))
+    """For the search of causes."""
+    force: bool = False
+    """Replace existing results."""
+    resume: bool = False
+    """Continue with the results that exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A pair that differs, run again with packets and event log."""
+
+    pair: TreePair
+    cause: TreeCause | None
+    first: First
+    commands: tuple[str, str]
+    """The commands that repeat the run on each kernel."""
+    recordings: tuple[str, str]
+    """The folders with packets and event logs."""
+
+    def as_json(self) -> dict[str, object]:
+        """The form for JSON."""
+        return {
+            "case": self.pair.head["case"],
+            "seed": self.pair.seed,
+            "varied": self.pair.varied,
+            "first": self.first.as_json(),
+            "replay": list(self.commands),
+            "recordings": list(self.recordings),
+        }
+
+
+@dataclass(frozen=True)
+class TreeComparison:
+    """The result of a comparison."""
+
+    base: store.Kernel
+    head: store.Kernel
+    folder: Path
+    pairs: list[TreePair]
+    separation: Separation | None
+    """What separates the pairs that differ from the identical ones; `None` if none differs."""
+    shifts: list[Shift]
+    causes: Causes
+    examples: list[Example]
+    seeds: int
+    """The largest number of seeds of a case."""
+    unfinished: int
+    """Runs that were not made, or ended for a reason outside of the kernels."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def different(self) -> list[TreePair]:
+        """The pairs that differ in anything."""
+        return [one for one in self.pairs if one.differs]
+
+    @property
+    def cases(self) -> int:
+        """The number of cases."""
+        return len({one.head["case"] for one in self.pairs})
+
+    def command(self, pair: TreePair) -> tuple[str, str]:
+        """The commands that repeat a pair."""
+        return commands(self.folder, pair)
+
+    def as_json(self) -> dict[str, object]:
+        """The form for JSON."""
+        return {
+            "format": 1,
+            "base": self.base.as_json(),
+            "head": self.head.as_json(),
+            "results": str(self.folder),
+            "cases": self.cases,
+            "pairs": len(self.pairs),
+            "identical": len(self.pairs) - len(self.different),
+            "different": [one.as_json() | {"replay": list(self.command(one))} for one in self.different],
+            "separation": "" if self.separation is None else self.separation.text,
+            "metrics": [one.as_json() for one in self.shifts],
+            "causes": [one.as_json() for one in self.causes.found],
+            "unexplained": [{"case": one.head["case"], "seed": one.seed} for one in self.causes.left],
+            "stopped": self.causes.stopped,
+            "examples": [one.as_json() for one in self.examples],
+            "unfinished": self.unfinished,
+            "notes": list(self.notes),
+        }
+
+
+def read_plan(file: Path | None, base: str, head: str) -> Plan:
+    """The plan with both kernels as its substrates. Raises `UserError`."""
+    return read_file(file or DEFAULT, substrates=[f"kernel:{base}", f"kernel:{head}"])
+
+
+def compare_trees(  # noqa: PLR0913, PLR0917 - what is compared, where, how, and who is told
+    base: str,
+    head: str,
+    plan: Plan,
+    folder: Path,
+    options: Options,
+    progress: Watch | None = None,
+    watch: Callable[[str], None] = lambda _: None,
+) -> TreeComparison:
+    """Runs a plan of `read_plan` on both kernels and compares the runs. Raises `UserError`.
+
+    The results are written to `folder`, an ordinary result folder.
+    """
+    kernels = store.find(base), store.find(head)
+    if base == head:
+        raise UserError(f"`{base}` is given twice; give two kernels of `tcpassay kernel list`")
+    for name in (base, head):
+        substrate_of(f"kernel:{name}").ready()
+    result = _made(plan, folder, options, progress)
+    missing = sum(not run.begun for run in result.runs)
+    return evaluate(kernels, plan, load(folder), options, missing, watch)
+
+
+def evaluate(  # noqa: PLR0913, PLR0917 - what is compared, how, and who is told
+    kernels: tuple[store.Kernel, store.Kernel],
+    plan: Plan,
+    results: Results,
+    options: Options,
+    missing: int,
+    watch: Callable[[str], None],
+) -> TreeComparison:
+    """Compares the runs of a result folder; `missing` is the number of runs that were not made."""
+    folder = results.folder
+    substrates = f"kernel:{kernels[0].name}", f"kernel:{kernels[1].name}"
+    found = pairs_of(results, *substrates)
+    ended = [one for one in found if {one.base.get("outcome"), one.head.get("outcome")} <= _ENDED]
+    different = [one for one in ended if one.differs]
+    identical = [one for one in ended if not one.differs]
+    spec, _ = spec_of(results)
+    spec = spec.model_copy(update={"constraints": plan.spec.constraints, "groups": plan.spec.groups})
+    where = Search(folder, str(base_of(folder)), substrates, spec, options.jobs, options.budget)
+    searched = [one for one in different if one.packets and not one.head.get("script")]
+    why = causes(where, searched, [one for one in identical if not one.head.get("script")], watch)
+    seeds = [one.head["case"] for one in ended]
+    return TreeComparison(
+        *kernels,
+        folder,
+        ended,
+        separate([one.varied for one in different], [one.varied for one in identical]) if different else None,
+        shifts(results, ended),
+        why,
+        _examples(results, why, different, options.jobs, watch),
+        max((seeds.count(case) for case in set(seeds)), default=0),
+        len(found) - len(ended) + missing,
+        _notes(*kernels),
+    )
+
+
+def _made(plan: Plan, folder: Path, options: Options, progress: Watch | None) -> Result:
+    """Runs what is not done."""
+    if options.resume:
+        session = Session.resume(folder, force=False)
+    else:
+        wanted = plan if options.seed is None else plan.with_seeds([options.seed])
+        how = Beginning(choose(wanted, options.filters), None, frozenset())
+        session = Session.begin(wanted, folder, how, replace_=options.force)
+    with session:
+        return execute(session, Local(options.jobs), progress)
+
+
+def _notes(base: store.Kernel, head: store.Kernel) -> tuple[str, ...]:
+    said = []
+    for name, of_base, of_head in (
+        ("patches of tcpassay", base.patches, head.patches),
+        ("lacking features", base.absent, head.absent),
+    ):
+        if apart := sorted(set(of_base) ^ set(of_head)):
+            said.append(f"{name} that only one of the kernels has: {', '.join(apart)}")
+    return tuple(said)
+
+
+def commands(folder: Path, pair: TreePair) -> tuple[str, str]:
+    """The commands that repeat a pair."""
+    made = [
+        f"tcpassay replay {shlex.quote(str(folder))} {run['case']} --seed {run['seed']}"
+        for run in (pair.base, pair.head)
+    ]
+    return made[0], made[1]
+
+
+def _examples(
+    results: Results,
+    why: Causes,
+    different: Sequence[TreePair],
+    jobs: int,
+    watch: Callable[[str], None],
+) -> list[Example]:
+    """For each cause, and for pairs without one, the first difference of a pair."""
+    chosen: list[tuple[TreePair, TreeCause | None]] = [(one.pair, one) for one in why.found]
+    known = {id(one) for cause in why.found for one in cause.explains}
+    chosen += [(one, None) for one in different if id(one) not in known]
+    made = []
+    for number, (pair, cause) in enumerate(chosen[:MOST_SHOWN]):
+        watch(f"first difference {number + 1} of {min(len(chosen), MOST_SHOWN)}")
+        made.append(_example(results, pair, cause, jobs))
+    return made
+
+
+def _example(results: Results, pair: TreePair, cause: TreeCause | None, jobs: int) -> Example:
+    home = results.folder / FOLDER / f"{pair.head['case']}-{pair.seed}"
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    spec, _ = spec_of(results)
+    places = home / "base", home / "head"
+
+    def run(one: tuple[dict[str, Any], Path]) -> str:
+        return str(again(results.folder, one[0], spec, one[1], packets=True)["outcome"])
+
+    with ThreadPoolExecutor(min(jobs, 2)) as pool:
+        outcomes = list(pool.map(run, ((dict(pair.base), places[0]), (dict(pair.head), places[1]))))
+    found = (
+        first(*places)
+        if outcomes == ["done", "done"] and not pair.head.get("script")
+        else First(None, None, f"{outcomes[0]} on the first kernel, {outcomes[1]} on the second")
+    )
+    return Example(pair, cause, found, commands(results.folder, pair), (str(places[0]), str(places[1])))
+
+
+def write(told: TreeComparison, text: str) -> Path:
+    """Stores the comparison as JSON in its folder."""
+    file = told.folder / FOLDER / "comparison.json"
+    file.parent.mkdir(exist_ok=True)
+    write_whole(file, text)
+    return file

@@ -1,0 +1,162 @@
+"""The first packet and the first event that differ between two runs of the same case."""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Final
+
+from tcpassay.capture import blocks
+from tcpassay.errors import UserError
+from tcpassay.explain.difference import Difference, first_difference
+from tcpassay.judge.log import Filed
+from tcpassay.judge.words import ms
+from tcpassay.recording import Recording
+
+BEFORE: Final = 3
+"""Packets that are shown before the first one that differs."""
+AFTER: Final = 3
+"""Packets that are shown of each run from the first one that differs."""
+
+_PACKET: Final = 6
+_HEAD: Final = 28
+"""Bytes of an Enhanced Packet Block before the packet (draft-ietf-opsawg-pcapng section 4.3)."""
+_TCP: Final = 6
+_UDP: Final = 17
+_FLAGS: Final = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "AE")
+_MARKS: Final = ("", " ECT(1)", " ECT(0)", " CE")
+_OPTIONS: Final = {2: "mss", 3: "wscale", 4: "sackOK", 5: "sack", 8: "ts", 34: "fastopen"}
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """A captured packet."""
+
+    time_ns: int
+    point: int
+    """The index of the capture point."""
+    content: bytes
+
+    def text(self, points: Sequence[str]) -> str:
+        """In one line: time, capture point, ports, flags, positions, window, options."""
+        point = points[self.point] if self.point < len(points) else str(self.point)
+        return f"{ms(self.time_ns)} at {point}: {_words(self.content)}"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstPackets:
+    """Where the captured packets of two runs begin to differ."""
+
+    same: int
+    """The number of packets before that are identical in time, place and content."""
+    before: tuple[str, ...]
+    base: tuple[str, ...]
+    """From the first packet that differs; empty if the run has no further packet."""
+    head: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """Where two runs begin to differ."""
+
+    packets: FirstPackets | None
+    """`None` if all captured packets are identical."""
+    events: Difference | None
+    """`None` if the event logs are identical."""
+    note: str = ""
+    """Why nothing can be shown."""
+
+    def as_json(self) -> dict[str, object]:
+        """The form for JSON."""
+        return asdict(self)
+
+
+def first(base: Path, head: Path) -> First:
+    """Compares two recordings with packets and event logs."""
+    try:
+        of_base, of_head = Recording.open(base), Recording.open(head)
+        packets = first_packets(_captured(of_base), _captured(of_head), _points(of_base))
+        events = first_difference((of_base, Filed(of_base)), (of_head, Filed(of_head)))
+    except UserError as error:
+        return First(None, None, str(error))
+    return First(packets, events)
+
+
+def first_packets(
+    base: Sequence[Packet], head: Sequence[Packet], points: Sequence[str]
+) -> FirstPackets | None:
+    """Where two lists of packets begin to differ; `None` if they are equal."""
+    for place, (one, other) in enumerate(zip_longest(base, head)):
+        if one != other:
+            return FirstPackets(
+                place,
+                tuple(packet.text(points) for packet in base[max(0, place - BEFORE) : place]),
+                tuple(packet.text(points) for packet in base[place : place + AFTER]),
+                tuple(packet.text(points) for packet in head[place : place + AFTER]),
+            )
+    return None
+
+
+def _points(recording: Recording) -> list[str]:
+    return [str(one["name"]) for one in recording.index.get("interfaces") or []]
+
+
+def _captured(recording: Recording) -> list[Packet]:
+    if not recording.holds("packets.pcapng"):
+        return []
+    return list(packets_of((recording.folder / "packets.pcapng").read_bytes()))
+
+
+def packets_of(capture: bytes) -> Iterator[Packet]:
+    """The packets of a capture of the data plane; times are in ns."""
+    for kind, block in blocks(capture):
+        if kind == _PACKET:
+            point, high, low, length = struct.unpack_from("<4I", block, 8)
+            yield Packet((high << 32) | low, point, block[_HEAD : _HEAD + length])
+
+
+def _words(packet: bytes) -> str:
+    """An IPv4 packet with TCP or UDP in words (RFC 791, RFC 9293)."""
+    header = (packet[0] & 15) * 4 if packet else 0
+    rest = packet[header:]
+    if not packet or packet[0] >> 4 != 4 or len(rest) < 8:  # noqa: PLR2004 - version 4; a UDP header
+        return f"{len(packet)} B"
+    total = struct.unpack_from("!H", packet, 2)[0]
+    mark, protocol = _MARKS[packet[1] & 3], packet[9]
+    source, target = struct.unpack_from("!2H", rest)
+    if protocol == _UDP:
+        return f"{source} > {target} UDP {total - header - 8} B{mark}"
+    if protocol != _TCP or len(rest) < 20:  # noqa: PLR2004 - a TCP header
+        return f"protocol {protocol}, {total} B"
+    seq, ack, offset, flags, window = struct.unpack_from("!2I2BH", rest, 4)
+    length = offset >> 4 << 2
+    names = "|".join(name for bit, name in enumerate(_FLAGS) if (flags | (offset & 1) << 8) & (1 << bit))
+    options = _options(rest[20:length])
+    payload = total - header - length
+    return (
+        f"{source} > {target} {names or '-'} seq {seq} ack {ack} len {payload} win {window}"
+        f"{f' <{options}>' if options else ''}{mark}"
+    )
+
+
+def _options(raw: bytes) -> str:
+    """The options of a TCP header in words."""
+    said, at = [], 0
+    while at < len(raw) and raw[at] != 0:
+        kind = raw[at]
+        if kind == 1:
+            at += 1
+            continue
+        length = raw[at + 1] if at + 1 < len(raw) else 0
+        if length < 2:  # noqa: PLR2004 - kind and length
+            break
+        body = raw[at + 2 : at + length]
+        numbers = ""
+        if len(body) in {1, 2}:
+            numbers = f" {int.from_bytes(body)}"
+        elif body and len(body) % 4 == 0:
+            numbers = " " + " ".join(map(str, struct.unpack(f"!{len(body) // 4}I", body)))
+        said.append(f"{_OPTIONS.get(kind, f'option {kind}')}{numbers}")
+        at += length
+    return ", ".join(said)

@@ -1,0 +1,161 @@
+"""Pairs of runs of the same case and seed on two kernels, and in what they differ."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tcpassay.compare.pairing import SUBSTRATE, Sides, pair
+from tcpassay.interface import METRICS
+from tcpassay.results import Results
+
+THRESHOLD: Final = 0.05
+"""A metric of a case differs if all runs of one kernel are beyond all runs of the other by more than this share."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreePair:
+    """Two runs of the same case with the same seed."""
+
+    base: Mapping[str, Any]
+    head: Mapping[str, Any]
+    packets: bool
+    """Whether packets differ: the digest over all of them, or the outcome."""
+    metrics: tuple[str, ...]
+    """Metrics with other values."""
+    new: tuple[str, ...]
+    """Oracles with findings on HEAD only."""
+    gone: tuple[str, ...]
+    """Oracles with findings on BASE only."""
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything differs."""
+        return bool(self.packets or self.metrics or self.new or self.gone)
+
+    @property
+    def seed(self) -> int:
+        """The seed of both runs."""
+        return int(self.head["seed"])
+
+    @property
+    def varied(self) -> dict[str, str]:
+        """The values of the plan's factors."""
+        return {
+            name: str(value) for name, value in (self.head.get("varied") or {}).items() if name != SUBSTRATE
+        }
+
+    @property
+    def label(self) -> str:
+        """The values of the plan's factors in one line."""
+        return ", ".join(f"{name}={value}" for name, value in self.varied.items())
+
+    def as_json(self) -> dict[str, object]:
+        """The form for JSON."""
+        return {
+            "case": {"base": self.base["case"], "head": self.head["case"]},
+            "seed": self.seed,
+            "varied": self.varied,
+            "outcomes": {"base": self.base.get("outcome"), "head": self.head.get("outcome")},
+            "packets": self.packets,
+            "metrics": list(self.metrics),
+            "findings": {"new": list(self.new), "gone": list(self.gone)},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """A metric of a case that differs by more than between seeds."""
+
+    case: str
+    """The id on HEAD."""
+    metric: str
+    base: tuple[float, ...]
+    """The values by seed."""
+    head: tuple[float, ...]
+
+    @property
+    def change(self) -> float:
+        """The mean on HEAD as a multiple of that on BASE; infinite from zero."""
+        of_base, of_head = sum(self.base) / len(self.base), sum(self.head) / len(self.head)
+        return of_head / of_base if of_base else math.inf
+
+    def as_json(self) -> dict[str, object]:
+        """The form for JSON."""
+        return {"case": self.case, "metric": self.metric, "base": list(self.base), "head": list(self.head)}
+
+
+def pairs_of(results: Results, base: str, head: str) -> list[TreePair]:
+    """The pairs of a result folder with runs on both kernels. Raises `UserError` if there are none."""
+    found = pair(results, results, Sides({SUBSTRATE: base}, {SUBSTRATE: head}))
+    values = _metrics(results)
+    oracles: dict[tuple[str, int], set[str]] = {}
+    for one in results.found:
+        oracles.setdefault((one.case, one.seed or 0), set()).add(one.oracle)
+    return [_pair(two.a, two.b, values, oracles) for two in found.pairs]
+
+
+def _pair(
+    base: Mapping[str, Any],
+    head: Mapping[str, Any],
+    values: Mapping[tuple[str, int], Mapping[str, float | None]],
+    oracles: Mapping[tuple[str, int], set[str]],
+) -> TreePair:
+    here, there = (base["case"], int(base["seed"])), (head["case"], int(head["seed"]))
+    of_base, of_head = values.get(here, {}), values.get(there, {})
+    before, after = oracles.get(here, set()), oracles.get(there, set())
+    return TreePair(
+        base,
+        head,
+        base.get("outcome") != head.get("outcome") or (base.get("trace") or "") != (head.get("trace") or ""),
+        tuple(name for name in METRICS if not _same(of_base.get(name), of_head.get(name))),
+        tuple(sorted(after - before)),
+        tuple(sorted(before - after)),
+    )
+
+
+def _same(one: float | None, other: float | None) -> bool:
+    both_undefined = one is not None and other is not None and math.isnan(one) and math.isnan(other)
+    return one == other or both_undefined
+
+
+def _metrics(results: Results) -> dict[tuple[str, int], dict[str, float | None]]:
+    frame = results.metrics
+    return {(str(row["case"]), int(row["seed"])): row for row in frame.iter_rows(named=True)}
+
+
+def shifts(results: Results, pairs: Sequence[TreePair]) -> list[Shift]:
+    """Metrics that differ by more than between seeds, the largest changes of each case first.
+
+    All values of HEAD are beyond all values of BASE by more than `THRESHOLD`. With a single seed the variation between
+    seeds is not known, and nothing is listed.
+    """
+    values = _metrics(results)
+    by_case: dict[str, list[TreePair]] = {}
+    for one in pairs:
+        if one.base.get("outcome") == one.head.get("outcome") == "done":
+            by_case.setdefault(str(one.head["case"]), []).append(one)
+    return [shift for among in by_case.values() if len(among) > 1 for shift in _shifts(among, values)]
+
+
+def _shifts(
+    among: Sequence[TreePair], values: Mapping[tuple[str, int], Mapping[str, float | None]]
+) -> Iterator[Shift]:
+    found = []
+    for metric in METRICS:
+        base = [values.get((str(one.base["case"]), one.seed), {}).get(metric) for one in among]
+        head = [values.get((str(one.head["case"]), one.seed), {}).get(metric) for one in among]
+        of_base = tuple(value for value in base if value is not None)
+        of_head = tuple(value for value in head if value is not None)
+        if len(of_base) == len(of_head) == len(among) and beyond(of_base, of_head):
+            found.append(Shift(str(among[0].head["case"]), metric, of_base, of_head))
+    return iter(
+        sorted(found, key=lambda one: -abs(math.log(one.change)) if 0 < one.change < math.inf else -math.inf)
+    )
+
+
+def beyond(base: Sequence[float], head: Sequence[float]) -> bool:
+    """Whether all values of one side are beyond all values of the other by more than `THRESHOLD`."""
+    low, high = (base, head) if max(base) < min(head) else (head, base)
+    gap = min(high) - max(low)
+    return gap > 0 and gap > THRESHOLD * max(abs(min(high)), abs(max(low)))

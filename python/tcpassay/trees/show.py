@@ -1,0 +1,170 @@
+"""A comparison of two kernels as text."""
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from rich.console import Console
+from rich.markup import escape
+
+from tcpassay.interface import METRICS
+from tcpassay.terminal import number
+from tcpassay.trees.comparison import Example, TreeComparison
+
+if TYPE_CHECKING:
+    from tcpassay.trees.causes import TreeCause
+    from tcpassay.trees.pairs import Shift
+
+
+class Say(Protocol):
+    """A function that prints a line."""
+
+    def __call__(self, text: str, style: str = "") -> None:
+        """Prints a line."""
+
+
+_PAIRS: Final = 8
+_METRICS: Final = 12
+"""Maximum numbers of listed pairs and of listed metrics."""
+
+
+def show(told: TreeComparison, console: Console) -> None:
+    """Prints the verdict, the causes, the first differences, and the commands that repeat runs."""
+
+    def say(text: str, style: str = "") -> None:
+        console.print(escape(text), highlight=False, style=style, soft_wrap=True)
+
+    for side, kernel in (("base", told.base), ("head", told.head)):
+        with_ = f", with {', '.join(kernel.series)}" if kernel.series else ""
+        say(f"{side}: {kernel.name} (Linux {kernel.release}, {kernel.source}{with_})")
+    for note in told.notes:
+        say(f"   {note}", "yellow")
+    if told.unfinished:
+        said = (
+            "did not end for a reason outside of the kernels; `tcpassay kernel compare --resume` repeats them"
+        )
+        say(f"{many(told.unfinished, 'run')} {said}", "yellow")
+    if told.different:
+        _differences(told, say)
+    else:
+        say(
+            f"No difference in {many(told.cases, 'case')} ({many(len(told.pairs), 'pair')} of runs).",
+            "bold green",
+        )
+
+
+def _differences(told: TreeComparison, say: Say) -> None:
+    _summary(told, say)
+    for place, cause in enumerate(told.causes.found, 1):
+        _cause(place, cause, say)
+        for example in told.examples:
+            if example.cause is cause:
+                _example(example, say)
+    if told.causes.left:
+        why = f" ({told.causes.stopped})" if told.causes.stopped else ""
+        say(f"{many(len(told.causes.left), 'pair')} without a cause{why}", "bold yellow")
+    for example in told.examples:
+        if example.cause is None:
+            _example(example, say)
+    _commands(told, say)
+
+
+def _summary(told: TreeComparison, say: Say) -> None:
+    different = told.different
+    say(
+        f"{many(len(told.pairs), 'pair')} of runs: {len(told.pairs) - len(different)} identical, "
+        f"{len(different)} different",
+        "bold",
+    )
+    packets = sum(one.packets for one in different)
+    say(f"   packets differ in {packets}, metrics in {sum(bool(one.metrics) for one in different)}")
+    if told.separation is not None:
+        say(f"   the different ones: {told.separation.text}")
+    _findings(told, say)
+    _metrics(told, say)
+
+
+def _cause(place: int, cause: "TreeCause", say: Say) -> None:
+    say(f"Cause {place}: {cause.text}", "bold")
+    say(f"   explains {many(len(cause.explains), 'pair')}")
+    if not cause.complete:
+        say("   not the smallest set: the budget was used up", "yellow")
+    for row in cause.proof:
+        also = f" (with {', '.join(one.path for one in row.also)})" if row.also else ""
+        said = (
+            "identical"
+            if row.gone
+            else "still different"
+            if row.rate.runs
+            else f"not run: {row.rate.problem}"
+        )
+        say(f"   {row.triple.path} = {row.value}{also}: {said}")
+
+
+def _commands(told: TreeComparison, say: Say) -> None:
+    different = told.different
+    say("Pairs that differ:", "bold")
+    for pair in different[:_PAIRS]:
+        say(f"   {pair.head['case']} seed {pair.seed}: {pair.label}")
+        for command in told.command(pair):
+            say(f"      {command}")
+    if len(different) > _PAIRS:
+        say(f"   ... and {len(different) - _PAIRS} more (--json lists all)")
+
+
+def many(count: int, what: str) -> str:
+    """A number with its noun."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _findings(told: TreeComparison, say: Say) -> None:
+    for word, found in (
+        ("new on head", [name for one in told.different for name in one.new]),
+        ("gone on head", [name for one in told.different for name in one.gone]),
+    ):
+        for oracle in dict.fromkeys(found):
+            say(f"   findings of {oracle} {word} in {many(found.count(oracle), 'run')}")
+
+
+def _metrics(told: TreeComparison, say: Say) -> None:
+    """The metrics that differ by more than between seeds; the largest change of each."""
+    if told.seeds < 2:  # noqa: PLR2004 - one seed shows no variation
+        say("   metrics: one seed does not show the variation between seeds; use at least two")
+        return
+    by_metric: dict[str, list[Shift]] = {}
+    for one in told.shifts:
+        by_metric.setdefault(one.metric, []).append(one)
+    ordered = sorted(by_metric.items(), key=lambda item: -len(item[1]))
+    for metric, among in ordered[:_METRICS]:
+        unit = METRICS[metric].unit
+        most = max(among, key=lambda one: max(one.change, 1 / one.change if one.change else 0.0))
+        before, after = sum(most.base) / len(most.base), sum(most.head) / len(most.head)
+        say(
+            f"   {metric} differs by more than between seeds in {many(len(among), 'case')}; "
+            f"most in {most.case}: {number(before, unit)} to {number(after, unit)}"
+        )
+    if len(ordered) > _METRICS:
+        say(f"   ... and {len(ordered) - _METRICS} more metrics")
+
+
+def _example(example: Example, say: Say) -> None:
+    pair, first = example.pair, example.first
+    say(f"   first difference in case {pair.head['case']} seed {pair.seed} ({pair.label}):")
+    if first.note:
+        say(f"      {first.note}")
+    if first.packets is not None:
+        say(f"      {first.packets.same} packets are identical, the last ones being")
+        for text in first.packets.before:
+            say(f"        {text}")
+        for side, texts in (("base", first.packets.base), ("head", first.packets.head)):
+            say(f"      {side}:")
+            for text in texts or ("no further packet",):
+                say(f"        {text}")
+    elif not first.note:
+        say("      all captured packets are identical")
+    if first.events is not None:
+        here, there = first.events.here, first.events.there
+        say(f"      event logs: {first.events.same} rows are identical, then")
+        say(f"        base: {here.text if here else 'no further event'}")
+        say(f"        head: {there.text if there else 'no further event'}")
+    for command in example.commands:
+        say(f"      {command}")
+    say(f"      packets and event logs: {example.recordings[0]}, {example.recordings[1]}")
