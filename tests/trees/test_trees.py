@@ -15,6 +15,7 @@ from tcpassay.errors import UserError
 from tcpassay.isolate.ran import Ran
 from tcpassay.isolate.runner import Budget, ExhaustedError, Job
 from tcpassay.kernel import store
+from tcpassay.messages import Answer
 from tcpassay.plan.model import PlanFile
 from tcpassay.plan.read import read
 from tcpassay.results import Results
@@ -116,7 +117,7 @@ class Fake:
         for job in jobs:
             if job.key not in self.runs and len(self.runs) >= self.most:
                 raise ExhaustedError
-            said = job.request["triples"]
+            said = job.request.triples
             faulty = job.key.endswith("-1") and said.get("stack.cc") == "dctcp" and "link.loss" in said
             trace = "fault" if faulty else "same"
             self.runs[job.key] = Ran("done", "", trace, frozenset(), 0.1)
@@ -207,7 +208,7 @@ PLAN = 'name = "x"\n[axes]\n"stack.cc" = ["reno", "cubic"]\n'
 
 
 def compared(path: Path, runs: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> TreeComparison:
-    monkeypatch.setattr(comparing, "again", lambda *_, **__: {"outcome": "failed"})
+    monkeypatch.setattr(comparing, "again", lambda *_, **__: Answer("failed"))
     kernels = kernel("base", "0001"), kernel("head")
     options = Options(budget=Budget(runs=0))
     plan = read(PLAN, path / "plan.toml")

@@ -1,4 +1,4 @@
-"""The commands `kernel build`, `compare`, `list` and `remove`. They contain no rules."""
+"""The commands `kernel build`, `compare`, `bisect`, `list` and `remove`. They contain no rules."""
 
 import json
 import os
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tcpassay import terminal
+from tcpassay.cli.bisect import bisect
 from tcpassay.cli.options import JsonOption
 from tcpassay.errors import UserError
 
@@ -19,7 +20,7 @@ FAILED, INTERRUPTED = 1, 130
 app = typer.Typer(
     name="kernel",
     no_args_is_help=True,
-    help="Build, compare, list and remove the Linux kernels of the substrate `kernel`.",
+    help="Build, compare, bisect, list and remove the Linux kernels of the substrate `kernel`.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -195,6 +196,9 @@ def compare(
         raise typer.Exit(INTERRUPTED)
     if told.different:
         raise typer.Exit(FAILED)
+
+
+app.command()(bisect)
 
 
 @app.command("list")

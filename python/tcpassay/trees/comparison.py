@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tcpassay.compare.separate import Separation, separate
 from tcpassay.errors import UserError
@@ -14,6 +14,7 @@ from tcpassay.isolate.runner import Budget
 from tcpassay.kernel import store
 from tcpassay.output import write_whole
 from tcpassay.plan.read import Plan, read_file
+from tcpassay.result_format import RunRow
 from tcpassay.results import Results, load
 from tcpassay.run.choose import choose
 from tcpassay.run.execute import Local, Watch, execute
@@ -246,11 +247,11 @@ def _example(results: Results, pair: TreePair, cause: TreeCause | None, jobs: in
     spec, _ = spec_of(results)
     places = home / "base", home / "head"
 
-    def run(one: tuple[dict[str, Any], Path]) -> str:
-        return str(again(results.folder, one[0], spec, one[1], packets=True)["outcome"])
+    def run(one: tuple[RunRow, Path]) -> str:
+        return again(results.folder, one[0], spec, one[1], packets=True).outcome
 
     with ThreadPoolExecutor(min(jobs, 2)) as pool:
-        outcomes = list(pool.map(run, ((dict(pair.base), places[0]), (dict(pair.head), places[1]))))
+        outcomes = list(pool.map(run, ((pair.base, places[0]), (pair.head, places[1]))))
     found = (
         first(*places)
         if outcomes == ["done", "done"] and not pair.head.get("script")

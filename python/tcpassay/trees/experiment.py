@@ -1,7 +1,7 @@
 """Whether two kernels differ with a set of triples: a pair of runs with each of several seeds."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tcpassay.isolate.experiment import Experiment
@@ -24,7 +24,7 @@ class PairExperiment(Experiment):
         """The runs of a set of triples on both kernels."""
         alike = self.job(candidate, number)
         return [
-            Job(f"{alike.key}-{place}", {**alike.request, "substrate": kernel})
+            Job(f"{alike.key}-{place}", replace(alike.request, substrate=kernel))
             for place, kernel in enumerate(self.kernels)
         ]
 

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tcpassay.compare.pairing import SUBSTRATE, Sides, pair
 from tcpassay.interface import METRICS
+from tcpassay.result_format import RunRow
 from tcpassay.results import Results
 
 THRESHOLD: Final = 0.05
@@ -17,8 +18,8 @@ THRESHOLD: Final = 0.05
 class TreePair:
     """Two runs of the same case with the same seed."""
 
-    base: Mapping[str, Any]
-    head: Mapping[str, Any]
+    base: RunRow
+    head: RunRow
     packets: bool
     """Whether packets differ: the digest over all of them, or the outcome."""
     metrics: tuple[str, ...]
@@ -96,8 +97,8 @@ def pairs_of(results: Results, base: str, head: str) -> list[TreePair]:
 
 
 def _pair(
-    base: Mapping[str, Any],
-    head: Mapping[str, Any],
+    base: RunRow,
+    head: RunRow,
     values: Mapping[tuple[str, int], Mapping[str, float | None]],
     oracles: Mapping[tuple[str, int], set[str]],
 ) -> TreePair:
