@@ -17,6 +17,8 @@ from tcpassay.plan.sequence import Sequence, below, folded, near, sequence_of
 
 FINEST: Final = 0.001
 """The smallest change of an amount, as a share of the distance between its ends."""
+BETWEEN: Final = 0.2
+"""How often a listed amount becomes one between the levels: the ends, which a plan lists, reach more."""
 TO_AN_END: Final = 0.1
 """How often a change of an amount leads to one of its ends, where many faults are."""
 
@@ -130,9 +132,9 @@ class Between:
 
     def mutate(self, value: model.Scalar, rng: Random) -> model.Scalar:
         """Another value of the list, or an amount near this one; near any other where this is none."""
-        if rng.random() < 0.5:  # noqa: PLR2004 - either
-            return self.listed.mutate(value, rng)
-        return self.amounts.mutate(value, rng)
+        if rng.random() < BETWEEN:
+            return self.amounts.mutate(value, rng)
+        return self.listed.mutate(value, rng)
 
     def cross(self, first: model.Scalar, second: model.Scalar, rng: Random) -> model.Scalar:
         """One of them."""

@@ -6,14 +6,17 @@ from typing import Final
 
 from tcpassay.plan import model
 from tcpassay.plan.expand import Case
+from tcpassay.plan.sequence import below
 from tcpassay.result_format import GuidedRow
-from tcpassay.search.evolution import changed, stream
+from tcpassay.search.evolution import stream
 from tcpassay.search.feedback import Feedback, Ran, Rarity
 from tcpassay.search.space import SearchSpace, Values
 from tcpassay.search.spending import Spending
 
 CROSSED: Final = 0.3
 """Share of new cases that have two parents."""
+MOST_CHANGES: Final = 6
+"""A new case has up to so many changes, each number equally likely: faults need up to six values together."""
 
 
 class Guided:
@@ -86,7 +89,11 @@ class Guided:
             values = {
                 gene.name: gene.cross(values[gene.name], other[gene.name], rng) for gene in self.space.genes
             }
-        return changed(self.space, values, rng)
+        genes = self.space.genes
+        for _ in range(1 + below(rng, MOST_CHANGES)):
+            gene = genes[below(rng, len(genes))]
+            values[gene.name] = gene.mutate(values[gene.name], rng)
+        return values
 
     def _parent(self, rng: Random, weights: Sequence[float]) -> Case:
         point = rng.random() * weights[-1]
