@@ -185,7 +185,7 @@ def _rtt(axes: Axes, recording: Recording) -> None:
     axes.plot(time, rtt * 1e3, ".", color=style.GREEN, markersize=1.6, rasterized=len(time) > MANY)
     axes.set_ylabel("RTT (ms)" if recording.logged else "Smoothed RTT (ms)")
     if recording.logged and len(rtt):
-        style.note(axes, f"p99 {number(np.quantile(rtt, 0.99) * 1e3)} ms")
+        style.note(axes, f"p99 {number(np.quantile(rtt, 0.99, method='inverted_cdf') * 1e3)} ms")
 
 
 def _cwnd(axes: Axes, recording: Recording) -> None:

@@ -8,12 +8,13 @@ from tcpassay.messages import Metrics
 from tcpassay.plan.expand import Case
 from tcpassay.plan.model import Check
 from tcpassay.plan.read import Plan
+from tcpassay.quantile import median
 from tcpassay.result_format import VerdictRow
 from tcpassay.run.operators import COMPARE
 
 OVER: dict[str, Callable[[list[float]], float]] = {
     "mean": statistics.fmean,
-    "median": statistics.median,
+    "median": median,
     "min": min,
     "max": max,
 }

@@ -9,7 +9,6 @@ import hashlib
 import json
 import random
 import shutil
-import statistics
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from tcpassay.errors import Place, UserError
 from tcpassay.messages import Answer
 from tcpassay.plan.expand import Case
 from tcpassay.plan.read import Plan, read
+from tcpassay.quantile import median
 from tcpassay.result_format import DifferenceRow, RunKey, Work, WorkDone
 from tcpassay.run import growth, inputs
 from tcpassay.run.answers import answer_of, payload_of
@@ -456,7 +456,7 @@ def _median(runs: list[Run]) -> Run:
                 values.setdefault(name, []).append(value)
     if len(done) < 2:  # noqa: PLR2004 - one is its own median
         return runs[0]
-    metrics = {name: statistics.median(values[name]) if name in values else None for name in runs[0].metrics}
+    metrics = {name: median(values[name]) if name in values else None for name in runs[0].metrics}
     return replace(runs[0], metrics=metrics)
 
 

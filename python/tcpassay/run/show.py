@@ -1,7 +1,6 @@
 """Terminal output of a run: progress on standard error, a summary on standard output."""
 
 import shlex
-import statistics
 from collections import Counter
 from collections.abc import Iterable
 from typing import Self
@@ -17,6 +16,7 @@ from tcpassay import levels, levels_show, terminal
 from tcpassay.interface import METRICS, EventKind
 from tcpassay.plan.expand import show
 from tcpassay.plan.model import Check, Scalar, Search
+from tcpassay.quantile import quantile
 from tcpassay.run import found
 from tcpassay.run.checks import Verdict
 from tcpassay.run.result import Result, Run
@@ -281,7 +281,7 @@ def _distributions(result: Result) -> Table:
     for name in _shown(result):
         values = sorted(value for run in done if (value := run.metrics.get(name)) is not None)
         if len(values) > 1:
-            low, middle, high = statistics.quantiles(values, method="inclusive")
+            low, middle, high = (quantile(values, share) for share in (0.25, 0.5, 0.75))
             marks = [number(v, known[name].unit) for v in (values[0], low, middle, high, values[-1])]
             grid.add_row(name, str(len(values)), *marks)
     return grid

@@ -1,13 +1,11 @@
-// The statistics of the page. Quantiles are those of Hyndman and Fan's type 7, as numpy's and R's defaults are.
+// The statistics of the page. Quantiles are nearest ranks, as those of metrics and of `tcpassay.quantile` are.
 "use strict";
 
 {
   const quantile = (sorted, p) => {
     if (!sorted.length) return NaN;
-    const at = (sorted.length - 1) * p,
-      low = Math.floor(at),
-      high = Math.ceil(at);
-    return sorted[low] + (sorted[high] - sorted[low]) * (at - low);
+    // A share such as 0.07 times 100 is a little more than 7.
+    return sorted[Math.max(0, Math.ceil(p * sorted.length - 1e-9) - 1)];
   };
 
   const sort = (values) => Float64Array.from(values).sort();
