@@ -9,11 +9,15 @@ import signal
 import subprocess
 from functools import cache
 from pathlib import Path
-from typing import NotRequired, TypedDict
+from typing import Final, NotRequired, TypedDict
 
 from tcpassay import _native
 from tcpassay.errors import UserError
+from tcpassay.interface import RunEnd
 from tcpassay.messages import Answer, Collect, Metrics, Triples
+
+ENDED: Final = frozenset((RunEnd.DURATION, RunEnd.FINISHED, RunEnd.EVENT_LIMIT))
+"""The ends of a run that has metrics."""
 
 
 class AgentCase(TypedDict):
@@ -49,7 +53,7 @@ class AgentAnswer(TypedDict, total=False):
     """The answer of the agent to a case."""
 
     ended: str
-    """`duration`, `finished`, `refused`, `path` or `failed`."""
+    """A `RunEnd`."""
     message: str
     errors: list[AgentError]
     trace: str
@@ -134,11 +138,12 @@ def request(triples: Triples, seed: int, base: str, collect: Collect, folder: st
 def answer_of(text: str) -> Answer:
     """What came of a run according to the agent. Raises `ValueError` for text that is no answer."""
     said: AgentAnswer = json.loads(text)
-    if said["ended"] in {"duration", "finished"}:
+    ended = RunEnd(said["ended"])
+    if ended in ENDED:
         return Answer("done", "", said.get("trace", ""), metrics=said["metrics"]["values"])
-    if said["ended"] == "refused":
+    if ended is RunEnd.REFUSED:
         return Answer("refused", "; ".join(f"`{e['path']}`: {e['why']}" for e in said["errors"]))
-    return Answer("path" if said["ended"] == "path" else "failed", said.get("message", ""))
+    return Answer("path" if ended is RunEnd.PATH else "failed", said.get("message", ""))
 
 
 def memory_kills() -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from tcpassay import _native
+from tcpassay.interface import RunEnd
 from tcpassay.messages import Answer, CaseRequest, Triples
 from tcpassay.substrate.base import Left
 
@@ -29,7 +30,7 @@ class Model:
             run = _native.run_held(
                 triples=request.triples, seed=request.seed, base=request.base, collect=request.collect
             )
-        message = "" if run.ended in {"duration", "finished"} else f"ended by {run.ended}"
+        message = "" if run.ended in {RunEnd.DURATION, RunEnd.FINISHED} else f"ended by {run.ended}"
         return Answer("done", message, run.trace, metrics=run.metrics), run
 
 
