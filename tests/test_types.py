@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import NoneType, UnionType
@@ -86,3 +87,28 @@ def test_the_type_of_a_recording_has_exactly_the_fields_that_the_data_plane_writ
     assert sorted(faults(index, RecordingIndex)) == [
         ".flows.0.more is unknown", ".header.seed is missing", ".hosts.0 is 1, and not <class 'str'>",
     ]  # fmt: skip
+
+
+DEFERRED = re.compile(r"# noqa: PLC0415 - (?P<reason>.+)$")
+# Slow to import: what most commands and every worker of the model start without.
+SLOW = {"matplotlib", "numpy", "polars", "pydantic", "ray", "rich", "scipy", "tcpassay", "typer", "coverwise"}
+
+
+def test_an_import_inside_a_function_defers_a_slow_library_or_a_module_of_the_package_and_says_why() -> None:
+    wrong, found = [], 0
+    for file in PACKAGE.rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)):
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            for inner in ast.walk(node):
+                if not isinstance(inner, ast.Import | ast.ImportFrom):
+                    continue
+                found += 1
+                module = inner.module or "" if isinstance(inner, ast.ImportFrom) else inner.names[0].name
+                said = DEFERRED.search(text.splitlines()[inner.lineno - 1])
+                vague = said is None or said["reason"] in {"likewise", "as above", "slow"}
+                if vague or module.partition(".")[0] not in SLOW:
+                    wrong.append(f"{file.relative_to(PACKAGE)}:{inner.lineno}")
+    assert found > 50
+    assert not wrong, f"import at the top, or state the reason: {', '.join(wrong)}"

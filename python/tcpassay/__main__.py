@@ -23,7 +23,7 @@ def main() -> None:
 
 
 def _command() -> None:
-    from tcpassay import cli  # noqa: PLC0415 - slow
+    from tcpassay import cli  # noqa: PLC0415 - start-up time; interrupts are handled before
 
     gc.freeze()
     gc.enable()

@@ -67,7 +67,7 @@ def build(
     The kernels of one source share their object files: after a change of a patch or a file only what depends on it is
     compiled again.
     """
-    from rich.console import Console  # noqa: PLC0415 - what follows, the other commands do not need
+    from rich.console import Console  # noqa: PLC0415 - start-up time
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - start-up time
 
     from tcpassay.kernel import build as building  # noqa: PLC0415 - start-up time

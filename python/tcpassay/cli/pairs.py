@@ -34,8 +34,8 @@ def pairs(
     Exit code 1: a pair has no explanation.
     """
     from tcpassay.pairs import among, made  # noqa: PLC0415 - polars is most of the start-up time
-    from tcpassay.pairs.show import show  # noqa: PLC0415 - likewise
-    from tcpassay.results import load  # noqa: PLC0415 - likewise
+    from tcpassay.pairs.show import show  # noqa: PLC0415 - start-up time
+    from tcpassay.results import load  # noqa: PLC0415 - start-up time
 
     results = load(folder)
     verdicts = among(results)

@@ -33,7 +33,7 @@ def plan(
     json_: JsonOption = False,
 ) -> None:
     """Show the size, the cases and the coverage of a plan without running it."""
-    from tcpassay.plan import coverage, read  # noqa: PLC0415 - what other commands do not need
+    from tcpassay.plan import coverage, read  # noqa: PLC0415 - start-up time
 
     wanted = read.read_file(file, strength)
     size, report = coverage.sizes(wanted), coverage.coverage(wanted)

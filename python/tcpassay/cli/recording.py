@@ -35,7 +35,7 @@ def log(
     out: OutOption = None,
 ) -> None:
     """Print the event log of a run as text: time, host, flow, event, reason and further fields."""
-    from tcpassay.source import source  # noqa: PLC0415 - as polars, most of the start-up time
+    from tcpassay.source import source  # noqa: PLC0415 - start-up time
 
     recording = source(folder, case, seed).recording
     if not recording.has("events"):

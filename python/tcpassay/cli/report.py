@@ -16,7 +16,7 @@ def report(
     open_: Annotated[bool, typer.Option("--open", help="Open the file in the browser.")] = False,
 ) -> None:
     """Write the results as one HTML file for offline use."""
-    from tcpassay import terminal  # noqa: PLC0415 - as polars, most of the start-up time
+    from tcpassay import terminal  # noqa: PLC0415 - start-up time
     from tcpassay.report import write_report  # noqa: PLC0415 - start-up time
 
     console = terminal.console(stderr=True)

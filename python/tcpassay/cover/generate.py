@@ -146,7 +146,7 @@ def generate(
     _check_existing(space, before)
     notes: list[str] = []
     if isinstance(strategy, TWay):
-        from tcpassay.cover.coverwise_model import covering  # noqa: PLC0415 - as above
+        from tcpassay.cover.coverwise_model import covering  # noqa: PLC0415 - numpy is a quarter of the start-up time
 
         rows = before
         for demands in strategy.stages(space):

@@ -24,7 +24,7 @@ def substrate_of(name: str) -> Substrate:
 
         return Kernel(which or None)
     if name == "host":
-        from tcpassay.substrate.host import Host  # noqa: PLC0415 - likewise
+        from tcpassay.substrate.host import Host  # noqa: PLC0415 - a worker of the model starts without it
 
         return Host()
     if name != "model":
@@ -40,7 +40,7 @@ def release(name: str) -> str | None:
         return platform.release()
     if kind != "kernel":
         return None
-    from tcpassay.kernel import store  # noqa: PLC0415 - likewise
+    from tcpassay.kernel import store  # noqa: PLC0415 - a worker of the model starts without it
 
     try:
         found = store.find(which or None)
