@@ -30,7 +30,16 @@ class Written:
         self.read = 0
         # Most of these logs leave out what profile `rfc` would add: DSACK blocks, and waits of a second.
         self.case = {"stack.cc": "reno", "stack.min_rto": "200ms", "stack.dsack": "off"}
+        self.substrate = "model"
+        self.counters: dict[str, dict[str, int]] = {}
         self.ended: tuple[int | None, int | None] = (None, None)
+
+    def of_a_kernel(self) -> Self:
+        """The log is what the trace events of a kernel tell."""
+        self.substrate = "kernel"
+        told = ("traced_congestion", "traced_windows", "traced_states")
+        self.counters = {"run": {"tap_lost": 0} | dict.fromkeys(told, 1)}
+        return self
 
     def event(self, at: float, host: int, kind: str, why: str = "", **values: Any) -> Self:
         self.rows.append({"time_ns": ns(at), "host": host, "flow": host, "kind": kind, "why": why, **values})
@@ -113,7 +122,7 @@ class Written:
             "series_interval_ns": None,
             "header": {
                 "version": "0.1.0",
-                "substrate": "model",
+                "substrate": self.substrate,
                 "seed": 1,
                 "case": [
                     {"entity": "", "parameter": name, "value": value} for name, value in self.case.items()
@@ -124,7 +133,7 @@ class Written:
                 "bottleneck": None,
             },
             "environment": [],
-            "counters": {},
+            "counters": self.counters,
             "hosts": ["sender", "receiver"],
             "interfaces": [],
             "flows": flows,

@@ -532,3 +532,60 @@ def test_a_window_that_is_what_it_was_before_was_undone_where_no_reason_is_given
         )
         log.event(13, 0, "congestion", "Recovery->Open: kernel")
         assert one(log.judged(folder, NEEDLESS)).text.endswith(end)
+
+
+# The answer of a kernel to a loss.
+
+RESPONSE = "loss-response"
+
+
+def kernel_loses(threshold: int | None, *, lost: bool = True) -> Written:
+    """Ten segments leave at 10 ms with a window of ten; the first is sent again 1 ms later, in a recovery."""
+    log = Written(duration=100).of_a_kernel().transfer(0, 10)
+    log.event(9.9, 0, "window", "met by a segment", cwnd_bytes=10_000)
+    for i in range(10):
+        came = None if i == 0 and lost else (11.2 if i == 0 else 10.5 + i / 100)
+        log.data(10 + i / 100, came, 10_001 + i * 1000)
+    log.ack(10.6, 11, 10_001).event(11, 0, "congestion", "Open->Recovery: kernel")
+    log.data(11, 11.5, 10_001, again=True)
+    return log.event(11.2, 0, "window", "met by a segment", cwnd_bytes=9000, ssthresh_bytes=threshold)
+
+
+def test_a_kernel_that_keeps_its_window_at_a_loss_is_found_with_both_windows(folder: Path) -> None:
+    finding = one(kernel_loses(9000).judged(folder, RESPONSE))
+    assert finding.severity is Severity.ERROR
+    assert finding.title == "answer to a loss: a loss leaves more than the controller's factor"
+    assert "a window of 10000 bytes" in finding.text
+    assert "a slow-start threshold of 9000 bytes" in finding.text
+    assert cited(finding) == [("window", ns(9.9)), ("congestion", ns(11)), ("window", ns(11.2))]
+
+
+def test_a_kernel_that_keeps_no_threshold_at_a_loss_is_found(folder: Path) -> None:
+    assert "reno left no threshold" in one(kernel_loses(None).judged(folder, RESPONSE)).text
+
+
+def test_half_of_the_window_and_two_segments_is_an_answer_to_a_loss(folder: Path) -> None:
+    assert kernel_loses(7000).judged(folder, RESPONSE) == []
+
+
+def test_the_model_is_judged_by_the_data_plane(folder: Path) -> None:
+    log = kernel_loses(9000)
+    log.substrate = "model"
+    assert log.judged(folder, RESPONSE) == []
+
+
+def undone(*, lost: bool) -> Written:
+    """The recovery ends with the window and the threshold of before."""
+    log = kernel_loses(5000, lost=lost).ack(11.6, 12, 20_001)
+    log.event(12, 0, "congestion", "Recovery->Open: kernel")
+    return log.event(12.5, 0, "window", "met by a segment", cwnd_bytes=10_000)
+
+
+def test_an_undo_although_what_was_sent_again_had_been_lost_is_found(folder: Path) -> None:
+    finding = one(undone(lost=True).judged(folder, RESPONSE))
+    assert finding.title == "answer to a loss: a reduction for a real loss is undone"
+    assert "restored it at 12 ms" in finding.text
+
+
+def test_an_undo_of_a_recovery_of_what_was_only_late_is_right(folder: Path) -> None:
+    assert undone(lost=False).judged(folder, RESPONSE) == []

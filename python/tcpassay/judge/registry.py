@@ -19,6 +19,7 @@ from tcpassay.interface import EventKind
 from tcpassay.judge.oracles import (
     delivery,
     late_ack,
+    loss_response,
     mutual_silence,
     needless_fast_retransmit,
     small_window_after_recovery,
@@ -113,6 +114,7 @@ ORACLES: Final[Mapping[str, Oracle]] = MappingProxyType(
             late_ack,
             small_window_after_recovery,
             needless_fast_retransmit,
+            loss_response,
             delivery,
         )
     }

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcpassay.interface import EventKind, EventsColumn, Timer
-from tcpassay.judge.log import Ints, Log
+from tcpassay.judge.log import EventRow, Ints, Log
 from tcpassay.reasons import CongestionChange, StateChange, congestion_change, state_change
 from tcpassay.recording import Recording
 
@@ -164,6 +164,10 @@ class Trace:
         """A column of numbers at some places; -1 where there is none."""
         made: Ints = self._log.numbers(name)[self.row[places]]
         return made
+
+    def rows(self, places: list[int]) -> list[EventRow]:
+        """The rows at some places in full."""
+        return self._log.rows([int(self.row[place]) for place in places])
 
     def before(self, among: Ints, place: int, flow: int) -> int | None:
         """Of sorted places: the last one before `place`, when it is of the flow's half."""

@@ -48,9 +48,9 @@ def look(trace: Trace) -> Iterator[Found]:
     again, episode = again[kept], episode[kept]
     if len(again) == 0:
         return
-    needless = _needless(trace, again)
+    false_alarms = needless(trace, again)
     starts = np.flatnonzero(np.diff(episode, prepend=-1))
-    false = np.logical_and.reduceat(needless, starts)
+    false = np.logical_and.reduceat(false_alarms, starts)
     ends = np.append(starts[1:], len(again))
     flows = s.flow[again[starts]]
     for flow in np.unique(flows[false]):
@@ -64,7 +64,7 @@ def look(trace: Trace) -> Iterator[Found]:
         yield repeated(one, len(own), int(begun[-1]), max(one.end_ns, last))
 
 
-def _needless(trace: Trace, again: Ints) -> Bools:
+def needless(trace: Trace, again: Ints) -> Bools:
     """Which retransmissions were of what arrived before any retransmission of it could: it was the original."""
     s, ledger = trace.segments, trace.ledger
     low = np.searchsorted(ledger.edges, s.start[again], "right") - 1

@@ -1,0 +1,150 @@
+"""The answer of a real kernel to a loss: how much it reduces its window, and whether it takes a reduction back.
+
+Asserts: a loss that begins a fast recovery or a timeout, outside of an earlier reduction, leaves a slow-start threshold
+of the controller's factor of the window (0.5, CUBIC 0.7) and two segments; and a reduction is not undone if everything
+that was retransmitted since had been lost.
+
+Why: RFC 5681 section 3.1 (equation 4), RFC 9438 section 4.6, RFC 8257 section 3.5: without a reduction a sender keeps a
+congested path congested. An undo is for losses that were none (RFC 3522, RFC 3708, RFC 4015, RFC 5682).
+
+Evidence: the change of the congestion state, the last window before it and the first one after it; for an undo the
+first retransmission as well.
+
+Wrong when: the parameters of the controller are not its defaults (`stack.cc.*`; such runs are not judged), or a window
+between two segments is not in the log. The model logs more of each reduction, and `window-reduction` judges it.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from tcpassay.interface import CongestionState, EventKind, EventsColumn
+from tcpassay.judge.finding import Found, Severity
+from tcpassay.judge.log import EventRow
+from tcpassay.judge.oracles.needless_fast_retransmit import needless
+from tcpassay.judge.trace import Trace
+from tcpassay.judge.words import ms, several
+from tcpassay.reasons import CongestionChange
+
+NAME: Final = "loss-response"
+TITLE: Final = "answer to a loss"
+NEEDS: Final = (EventKind.CONGESTION, EventKind.WINDOW)
+FACTORS: Final = {"reno": 0.5, "dctcp": 0.5, "cubic": 0.7}
+"""What remains of the window; other controllers are not judged."""
+SPARE: Final = 2
+"""Segments: the smallest threshold, and the rounding to whole segments."""
+_CALM: Final = frozenset({CongestionState.OPEN, CongestionState.DISORDER})
+_LOST: Final = frozenset({CongestionState.RECOVERY, CongestionState.LOSS})
+
+
+def look(trace: Trace) -> Iterator[Found]:
+    """Judge every change of the congestion state of a kernel."""
+    if trace.recording.header.get("substrate", "model") == "model":
+        return
+    moves, windows = trace.places(EventKind.CONGESTION), trace.places(EventKind.WINDOW)
+    changes = trace.congestion_changes(moves)
+    found: dict[tuple[int, str], list[Found]] = {}
+    for flow in np.unique(trace.flow[moves]):
+        own = [
+            (int(place), change)
+            for place, change in zip(moves, changes, strict=True)
+            if trace.flow[place] == flow
+        ]
+        for one in _of_flow(trace, own, windows[trace.flow[windows] == flow]):
+            found.setdefault((one.flow, one.title), []).append(one)
+    for same in found.values():
+        yield several(same)
+
+
+def _of_flow(trace: Trace, moves: list[tuple[int, CongestionChange]], windows: np.ndarray) -> Iterator[Found]:
+    for index, (place, change) in enumerate(moves):
+        if change.before not in _CALM or change.after not in _LOST:
+            continue
+        left = moves[index + 1][0] if index + 1 < len(moves) else int(trace.row.size)
+        before, after = _last(windows, place), _first(windows, place, left)
+        if before is None or after is None:
+            continue
+        had, has = trace.rows([before, after])
+        yield from _reduction(trace, place, change, (before, after), had, has)
+        ends = [at for at, later in moves[index + 1 :] if later.after in _CALM]
+        if ends and _threshold(has) < _threshold(had):
+            yield from _undo(trace, place, ends[0], windows, had)
+
+
+def _reduction(  # noqa: PLR0913, PLR0917 - two windows and the change between them
+    trace: Trace, place: int, change: CongestionChange, at: tuple[int, int], had: EventRow, has: EventRow
+) -> Iterator[Found]:
+    flow = int(trace.flow[place])
+    said = {one["parameter"] for one in trace.recording.header.get("case") or []}
+    cc = str(trace.recording.flows[flow].get("cc", ""))
+    if cc not in FACTORS or any(path.startswith("stack.cc.") for path in said):
+        return
+    window, mss = had.values.get(EventsColumn.CWND_BYTES, 0), trace.mss[flow]
+    most = max(FACTORS[cc] * window, SPARE * mss) + SPARE * mss
+    threshold = _threshold(has)
+    if threshold <= max(most, _threshold(had) if _threshold(had) < window else 0):
+        return
+    told = "no threshold" if threshold == np.inf else f"a slow-start threshold of {int(threshold)} bytes"
+    text = (
+        f"{trace.hosts[trace.host[flow]].capitalize()} found a loss of {trace.name(flow)} at "
+        f"{ms(int(trace.time[place]))} ({change.before} to {change.after}) with a window of {window} bytes, and "
+        f"{cc} left {told}: more than {FACTORS[cc]:g} of the window and two segments of {mss} "
+        "(RFC 5681 section 3.1)."
+    )
+    yield _found(trace, place, (at[0], place, at[1]), "a loss leaves more than the controller's factor", text)
+
+
+def _undo(trace: Trace, begun: int, ended: int, windows: np.ndarray, had: EventRow) -> Iterator[Found]:
+    after = _first(windows, ended, int(trace.row.size))
+    if after is None:
+        return
+    (has,) = trace.rows([after])
+    window = had.values.get(EventsColumn.CWND_BYTES, 0)
+    if _threshold(has) < _threshold(had) or has.values.get(EventsColumn.CWND_BYTES, 0) < window:
+        return
+    flow, s = int(trace.flow[begun]), trace.segments
+    again = np.flatnonzero(
+        s.again & (s.flow == flow) & (s.end > s.start) & (s.place > begun) & (s.place < ended)
+    )
+    if len(again) == 0 or needless(trace, again).any():
+        return
+    text = (
+        f"{trace.hosts[trace.host[flow]].capitalize()} reduced the window of {trace.name(flow)} for a loss at "
+        f"{ms(int(trace.time[begun]))} and restored it at {ms(int(trace.time[ended]))}, although what it had "
+        f"retransmitted ({len(again)} segments) had been lost (RFC 4015 section 3)."
+    )
+    yield _found(
+        trace, begun, (begun, int(s.place[again[0]]), ended), "a reduction for a real loss is undone", text
+    )
+
+
+def _found(trace: Trace, place: int, rows: tuple[int, ...], title: str, text: str) -> Found:
+    flow, time = int(trace.flow[place]), int(trace.time[place])
+    cited = tuple(int(trace.row[row]) for row in rows)
+    return Found(
+        flow,
+        trace.host[flow],
+        time,
+        int(trace.time[rows[-1]]),
+        Severity.ERROR,
+        f"{TITLE}: {title}",
+        text,
+        cited,
+    )
+
+
+def _threshold(row: EventRow) -> float:
+    """The slow-start threshold of a row in bytes; without one there is no bound."""
+    value = row.values.get(EventsColumn.SSTHRESH_BYTES)
+    return np.inf if value is None else float(value)
+
+
+def _last(windows: np.ndarray, place: int) -> int | None:
+    at = int(np.searchsorted(windows, place, "left")) - 1
+    return None if at < 0 else int(windows[at])
+
+
+def _first(windows: np.ndarray, place: int, end: int) -> int | None:
+    at = int(np.searchsorted(windows, place, "right"))
+    return int(windows[at]) if at < len(windows) and windows[at] < end else None
