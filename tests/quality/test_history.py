@@ -78,8 +78,17 @@ def test_every_patch_applies_to_the_source_of_debian(source: Path) -> None:
         assert ended.returncode == 0, f"{file.name}: {ended.stdout}"
 
 
-def run(digest: str, found: dict[tuple[str, str], int], outcome: str = "done") -> dict[str, Any]:
-    return {"case": "0" * 10, "outcome": outcome, "digest": digest, "cpu_s": 1.0, "found": Counter(found)}
+def run(
+    digest: str, found: dict[tuple[str, str], int], outcome: str = "done", goodput: float = 100.0
+) -> dict[str, Any]:
+    return {
+        "case": "0" * 10,
+        "outcome": outcome,
+        "digest": digest,
+        "cpu_s": 1.0,
+        "goodput": goodput,
+        "found": Counter(found),
+    }
 
 
 def test_a_bug_is_found_by_what_the_plain_kernel_does_not_show() -> None:
@@ -92,7 +101,7 @@ def test_a_bug_is_found_by_what_the_plain_kernel_does_not_show() -> None:
         "e": run("5", {}),
     }
     faulty = {
-        "a": run("6", {known: 9}),
+        "a": run("6", {known: 9}, goodput=80.0),
         "b": run("7", {known: 1, new: 1}),
         "c": run("3", {}),
         "d": run("4", {}, "crashed"),
@@ -100,5 +109,6 @@ def test_a_bug_is_found_by_what_the_plain_kernel_does_not_show() -> None:
     }
     row = history.compared(plain, faulty)
     assert (row["cases"], row["differ"], row["found"]) == (5, 3, 2)
+    assert (row["slower"], row["slowest"]) == (1, 0.8)
     assert row["by"] == {"late-ack: late": 1, "ecn: no CWR": 1, "outcome: crashed": 1}
     assert row["first"]["ecn: no CWR"] == "0000000000-1/ecn"

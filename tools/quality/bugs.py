@@ -35,6 +35,8 @@ class Bug:
     verified: str
     symptom: str
     patch: Patch
+    cases: tuple[str, ...] = ()
+    """Factors and values of the cases that run; several values of one factor: any of them. Empty: all."""
 
     @property
     def title(self) -> str:
@@ -62,6 +64,7 @@ def read(file: Path) -> Bug:
         verified=found["Verified"],
         symptom=found["Symptom"],
         patch=Patch(file.stem, text),
+        cases=tuple(found.get("Cases", "").replace(",", " ").split()),
     )
 
 

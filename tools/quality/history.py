@@ -21,17 +21,18 @@ from typing import Any
 from bugs import DATA, ROOT, TCPASSAY, Bug, Kernels, bugs
 from findings import known_as
 
+from tcpassay.judge import judge
 from tcpassay.results import Results, load
 
 PLAN = ROOT / "plans" / "kernel-coverage.toml"
 DOCS = ROOT / "docs" / "quality-history.md"
 NOTES = DATA / "notes.toml"
 """Of bugs that are not found: what would be needed."""
-Found = Counter[tuple[str, str]]
-"""How many flows of a case have a finding, by oracle and title."""
+SLOWER = 0.9
+"""Share of the goodput without the bug below which a case counts as slower."""
 
 
-def run(kernels: Kernels, kernel: str, plan: Path, out: Path) -> Path:
+def run(kernels: Kernels, kernel: str, plan: Path, out: Path, filters: tuple[str, ...] = ()) -> Path:
     """Runs the plan on a kernel of the store, or goes on with it, and returns the folder of results."""
     folder = out / "results" / kernel
     own = out / f"{kernel}.toml"
@@ -42,7 +43,8 @@ def run(kernels: Kernels, kernel: str, plan: Path, out: Path) -> Path:
         if (folder / "journal.sqlite").exists()
         else [str(own), "--out", str(folder)]
     )
-    command = [*TCPASSAY, "run", *resumed, "--jobs", str(kernels.jobs)]
+    chosen = [] if resumed[0] == "--resume" else [word for one in filters for word in ("--filter", one)]
+    command = [*TCPASSAY, "run", *resumed, *chosen, "--jobs", str(kernels.jobs)]
     ended = subprocess.run(  # noqa: S603
         command, env=kernels.environment(), capture_output=True, text=True, check=False
     )
@@ -52,20 +54,22 @@ def run(kernels: Kernels, kernel: str, plan: Path, out: Path) -> Path:
 
 
 def cases(results: Results) -> dict[str, dict[str, Any]]:
-    """Each run by what its case varies: outcome, checksum of its recording, findings by oracle and title, CPU time."""
-    found: dict[str, Found] = {}
-    for case, oracle, severity, title in results.findings.select(
-        "case", "oracle", "severity", "title"
-    ).iter_rows():
-        if severity != "note":
-            found.setdefault(case, Counter())[known_as(oracle, title)] += 1
+    """Each run by what its case varies: outcome, checksum of its recording, findings by oracle and title, CPU time.
+
+    The recordings are judged by the oracles as they are now.
+    """
     return {
         json.dumps(run["varied"], sort_keys=True): {
             "case": run["case"],
             "outcome": run["outcome"],
             "digest": run.get("digest"),
             "cpu_s": run.get("cpu_s") or 0.0,
-            "found": found.get(run["case"], Counter()),
+            "goodput": (run.get("metrics") or {}).get("goodput"),
+            "found": Counter(
+                known_as(one.oracle, one.title)
+                for one in (judge(results.place_of(run)) if run.get("recording") else [])
+                if one.severity != "note"
+            ),
         }
         for run in results.runs
     }
@@ -90,9 +94,16 @@ def compared(plain: dict[str, dict[str, Any]], faulty: dict[str, dict[str, Any]]
         or (one["outcome"] != "done" and plain[name]["outcome"] == "done")
         for name, one in faulty.items()
     )
+    less = [
+        one["goodput"] / plain[key]["goodput"]
+        for key, one in faulty.items()
+        if one["goodput"] is not None and plain[key]["goodput"]
+    ]
     return {
         "cases": len(faulty),
         "differ": differ,
+        "slower": sum(share < SLOWER for share in less),
+        "slowest": min(less, default=1.0),
         "found": cases_found,
         "by": dict(by.most_common()),
         "first": first,
@@ -120,16 +131,16 @@ def looked_at(
 ) -> dict[str, Any]:
     """Builds, runs, compares and isolates one bug, or reads what was done before."""
     file: Path = given.out / f"{bug.id}.json"
+    folder = given.out / "results" / bug.id
     row: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
-    if row.get("patch") != bug.patch.text:
-        row = {"patch": bug.patch.text}
-    if "cases" not in row:
+    if not (folder / "result.json").exists() or load(folder).index["status"] != "complete":
         started = time.monotonic()
         name = kernels.image(bug)
-        row["build_s"] = round(time.monotonic() - started, 1)
-        faulty = cases(load(run(kernels, name, given.plan, given.out)))
-        row |= compared(plain, faulty) | {"cpu_s": round(sum(one["cpu_s"] for one in faulty.values()), 1)}
-        file.write_text(json.dumps(row, indent=1))
+        row = {"build_s": round(time.monotonic() - started, 1)}
+        run(kernels, name, given.plan, given.out, bug.cases)
+    faulty = cases(load(folder))
+    row |= compared(plain, faulty) | {"cpu_s": round(sum(one["cpu_s"] for one in faulty.values()), 1)}
+    file.write_text(json.dumps(row, indent=1))
     if row["found"] and "isolation" not in row and not given.no_isolation:
         row["isolation"] = isolated(kernels, given.out / "results" / bug.id, row, given.budget)
         file.write_text(json.dumps(row, indent=1))
@@ -161,7 +172,8 @@ def table(rows: dict[str, dict[str, Any]], plain: dict[str, dict[str, Any]]) -> 
         "`plans/kernel-coverage.toml` ran on the kernel with the bug and on 6.1 without it. A bug is found in a case",
         "if an oracle reports an error or a warning that it does not report without the bug, or if only the run with",
         "the bug fails. *Differ* counts cases whose recording has other bytes than without the bug; where none",
-        "differs, the plan did not reach the bug. No oracle and no case was written for one of the bugs.",
+        "differs, the plan did not reach the bug. Where the header of a patch has `Cases`, only those cases were run.",
+        "No oracle and no case was written for one of the bugs.",
         "",
         f"* Found: {len(caught)} of {len(rows)}. Reached: {reached}.",
         f"* {len(plain)} cases a kernel; {seconds / max(len(rows), 1):.0f} CPU s a kernel for the runs.",
@@ -169,19 +181,20 @@ def table(rows: dict[str, dict[str, Any]], plain: dict[str, dict[str, Any]]) -> 
         + (", ".join(f"{text} ({count})" for text, count in clean.most_common()) or "no findings")
         + ".",
         "",
-        "| bug | fixed by | lived | found | differ | by (cases) | cause | what would be needed |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| bug | fixed by | lived | found | differ | slower | by (cases) | cause | what would be needed |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for bug in bugs():
         if bug.id not in rows:
-            lines.append(f"| `{bug.id}` | {bug.fixed_by} | {bug.lived} | not run | | | | |")
+            lines.append(f"| `{bug.id}` | {bug.fixed_by} | {bug.lived} | not run | | | | | |")
             continue
         row = rows[bug.id]
         by = "; ".join(f"{text} ({count})" for text, count in list(row["by"].items())[:2]) or "-"
+        slower = f"{row['slower']} (worst {row['slowest'] - 1:.0%})" if row["slower"] else "0"
         what = "" if row["found"] else needed.get(bug.id, "")
         cells = [
             f"`{bug.id}`", bug.fixed_by, bug.lived, f"{row['found']} of {row['cases']}" if row["found"] else "no",
-            str(row["differ"]), by, cause(row), what,
+            f"{row['differ']} of {row['cases']}", slower, by, cause(row), what,
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
