@@ -19,8 +19,8 @@ from typing import Final
 
 import numpy as np
 
+from tcpassay.finding import Found, Severity
 from tcpassay.interface import CongestionState, EventKind, EventsColumn
-from tcpassay.judge.finding import Found, Severity
 from tcpassay.judge.log import EventRow
 from tcpassay.judge.oracles.needless_fast_retransmit import needless
 from tcpassay.judge.trace import Trace
