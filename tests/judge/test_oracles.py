@@ -574,6 +574,12 @@ def test_the_model_is_judged_by_the_data_plane(folder: Path) -> None:
     assert log.judged(folder, RESPONSE) == []
 
 
+def test_a_window_that_an_undo_restored_at_the_same_time_is_not_known(folder: Path) -> None:
+    log = kernel_loses(9000)
+    log.event(10.99, 0, "congestion", "Recovery->Disorder: kernel")
+    assert log.judged(folder, RESPONSE) == []
+
+
 def undone(*, lost: bool) -> Written:
     """The recovery ends with the window and the threshold of before."""
     log = kernel_loses(5000, lost=lost).ack(11.6, 12, 20_001)

@@ -58,12 +58,16 @@ def look(trace: Trace) -> Iterator[Found]:
 
 
 def _of_flow(trace: Trace, moves: list[tuple[int, CongestionChange]], windows: np.ndarray) -> Iterator[Found]:
+    restored = -1
     for index, (place, change) in enumerate(moves):
+        if change.before not in _CALM:
+            restored = place
         if change.before not in _CALM or change.after not in _LOST:
             continue
         left = moves[index + 1][0] if index + 1 < len(moves) else int(trace.row.size)
         before, after = _last(windows, place), _first(windows, place, left)
-        if before is None or after is None:
+        # On leaving a reduction the window may have been restored, and is known from the next row on.
+        if before is None or after is None or before < restored:
             continue
         had, has = trace.rows([before, after])
         yield from _reduction(trace, place, change, (before, after), had, has)
