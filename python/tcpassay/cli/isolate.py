@@ -17,7 +17,8 @@ def isolate(
     finding: Annotated[
         str | None,
         typer.Argument(
-            help="CASE-SEED/ORACLE, its beginning, or an oracle; by default all.", metavar="FINDING"
+            help="CASE-SEED/ORACLE, its beginning, or an oracle; best, best-2, ... of a search; by default all.",
+            metavar="FINDING",
         ),
     ] = None,
     seeds: Annotated[

@@ -4,7 +4,7 @@ import contextlib
 import json
 import re
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -53,9 +53,10 @@ class Ran:
         return self.outcome == "done"
 
     @classmethod
-    def of(cls, answer: Answer) -> Self:
-        """From a worker's answer."""
+    def of(cls, answer: Answer, more: Iterable[Effect] = ()) -> Self:
+        """From a worker's answer, with effects that no oracle reports."""
         found = frozenset(Effect.of(one.oracle, str(one.severity), one.title) for one in answer.findings)
+        found |= frozenset(more)
         return cls(answer.outcome, answer.message, answer.trace, found, answer.cpu_s)
 
     def as_text(self) -> str:
@@ -77,14 +78,14 @@ class Ran:
 class Runs:
     """The runs that were made, on disk: a run that ended is never made again, whatever ends the isolation."""
 
-    def __init__(self, folder: Path, meaning: Mapping[str, object]) -> None:
-        """`meaning`: what the answers depend on beside the case; runs that were made under another are forgotten.
+    def __init__(self, folder: Path, meaning: Mapping[str, object], name: str = NAME) -> None:
+        """`name`: the file. `meaning`: what the answers depend on beside the case.
 
-        Raises `UserError` when the file cannot be had.
+        Runs that were made under another meaning are forgotten. Raises `UserError` when the file cannot be had.
         """
         self.notes: list[str] = []
         """Why runs that were made earlier are not used."""
-        self._file = folder / NAME
+        self._file = folder / name
         said = json.dumps(meaning, sort_keys=True)
         try:
             folder.mkdir(exist_ok=True)
@@ -103,7 +104,7 @@ class Runs:
         except sqlite3.DatabaseError as error:
             self.notes.append(f"{self._file}: damaged ({error}); the runs in it are made again")
             for suffix in ("", "-wal", "-shm"):
-                self._file.with_name(NAME + suffix).unlink(missing_ok=True)
+                self._file.with_name(self._file.name + suffix).unlink(missing_ok=True)
             self._database = self._connected()
         (before,) = self._database.execute("SELECT value FROM meta WHERE key = 'meaning'").fetchone() or (
             meaning,

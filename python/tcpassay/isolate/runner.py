@@ -3,14 +3,14 @@
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
 from tcpassay.errors import Place, UserError
-from tcpassay.isolate.ran import Ran, Runs
-from tcpassay.messages import CaseRequest
+from tcpassay.isolate.ran import Effect, Ran, Runs
+from tcpassay.messages import Answer, CaseRequest
 from tcpassay.plan.quantity import quantity
 from tcpassay.run.pool import Limits, Pool
 
@@ -56,8 +56,18 @@ class Job:
 class Runner:
     """Processes that run jobs, what they came to, and what that cost. Close it, or use it in a `with` statement."""
 
-    def __init__(self, runs: Runs, work: Path, jobs: int, limits: Limits, budget: Budget) -> None:
+    def __init__(  # noqa: PLR0913, PLR0917 - what it runs with
+        self,
+        runs: Runs,
+        work: Path,
+        jobs: int,
+        limits: Limits,
+        budget: Budget,
+        more: Callable[[Answer], Iterable[Effect]] | None = None,
+    ) -> None:
+        """`more` gives effects of an answer that no oracle reports."""
         self.jobs = jobs
+        self._more = more
         self.made = 0
         """Runs that were made, beside those that were remembered."""
         self.cpu_s = 0.0
@@ -102,7 +112,7 @@ class Runner:
                     continue
                 if answer.outcome == "unwritable":
                     raise UserError(f"a run cannot be written: {answer.message}", Place(self._work))
-                ran = Ran.of(answer)
+                ran = Ran.of(answer, () if self._more is None else self._more(answer))
                 self._runs.put(job.key, ran)
                 self._know(job.key, ran)
                 self.made += 1

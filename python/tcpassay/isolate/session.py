@@ -10,6 +10,8 @@ from pydantic import ValidationError
 from tcpassay.errors import Place, UserError
 from tcpassay.guard import Stop
 from tcpassay.isolate import files, search, shrink
+from tcpassay.isolate.best import NAME as BEST
+from tcpassay.isolate.best import Bound, best, is_best
 from tcpassay.isolate.cause import Cause, Smallest, same_cause
 from tcpassay.isolate.experiment import Experiment, Trials, miss, request_of
 from tcpassay.isolate.isolation import Isolation, Options
@@ -18,6 +20,7 @@ from tcpassay.isolate.reproduce import Unreproduced, why_not
 from tcpassay.isolate.runner import ExhaustedError, Runner
 from tcpassay.isolate.symptoms import Suspicion, Symptom, by_effect, chosen, effect_of, symptoms
 from tcpassay.isolate.triples import DURATION, Setting, Triples, contains, mapping_of, triples_of
+from tcpassay.messages import Answer
 from tcpassay.owner import Owner
 from tcpassay.plan import constraint_parser, extends
 from tcpassay.plan.model import PlanFile
@@ -38,27 +41,45 @@ def isolate(folder: Path, finding: str | None, options: Options, watch: Watch = 
     results = load(folder)
     spec = _spec(results)
     there = _symptoms(results)
-    wanted = [chosen(there, finding, results)] if finding else None
+    bound: Bound | None = None
+    wanted: list[tuple[Symptom, Effect]] | None = None
+    if finding is not None and is_best(finding):
+        symptom, bound = best(finding, results, spec)
+        there, wanted = [symptom], [(symptom, bound.effect)]
+    elif finding:
+        wanted = [chosen(there, finding, results)]
     for name in dict.fromkeys(one.substrate for one in ([wanted[0][0]] if wanted else there)):
         substrate_of(name).ready()
     isolation = Isolation(folder, notes=[str(one) for one in results.noted])
     owner = Owner.of(folder)
     try:
         oracles = {effect.oracle for one in there for effect in one.effects}
-        runs = Runs(folder / files.FOLDER, files.meaning({one.substrate for one in there}, oracles))
+        meaning = files.meaning({one.substrate for one in there}, oracles)
+        if bound is None:
+            runs = Runs(folder / files.FOLDER, meaning)
+        else:
+            runs = Runs(folder / files.FOLDER, meaning | {"bound": repr(bound)}, f"{BEST}.sqlite")
         isolation.notes += runs.notes
         real_time = any(substrate_of(one.substrate).real_time for one in there)
         jobs = 1 if real_time else options.jobs
         work = folder / files.FOLDER / ".work"
         try:
-            with Stop(), Runner(runs, work, jobs, limits_of(spec), options.budget) as runner:
+            more = None if bound is None else _beyond(bound)
+            with Stop(), Runner(runs, work, jobs, limits_of(spec), options.budget, more) as runner:
                 runner.watch = lambda made: watch(f"{made} runs")
-                Session(results, spec, there, runner, options, isolation).go(wanted)
+                session = Session(results, spec, there, runner, options, isolation)
+                session.of_metric = bound is not None
+                session.go(wanted)
         finally:
             runs.close()
     finally:
         owner.release()
     return isolation
+
+
+def _beyond(bound: Bound) -> Callable[[Answer], list[Effect]]:
+    """What tells whether a run has the effect of a bound."""
+    return lambda answer: [bound.effect] if bound.shown(answer.metrics) else []
 
 
 def _spec(results: Results) -> PlanFile:
@@ -104,6 +125,8 @@ class Session:
         self.options = options
         self.made = made
         self.base = base_of(results.folder)
+        self.of_metric = False
+        """Whether the effect is a metric beyond a limit: what the plan fixes is then no part of the cause."""
         self.left = {(s.case, s.seed, effect): s for s in there for effect in s.effects}
 
     def go(self, wanted: Sequence[tuple[Symptom, Effect]] | None) -> None:
@@ -196,7 +219,13 @@ class Session:
 
         triples = frozenset(cause.triples)
         simple = shrink.simpler_values(triples, lambda one: experiment.first([one]) is not None)
-        run = shrink.shorter(simple, cause.run, lambda one: shows(one | simple))
+        simple = shrink.shorter_lists(simple, lambda one: experiment.first([one]) is not None)
+        # A shorter run has another value of a metric.
+        run = (
+            cause.run
+            if self.of_metric
+            else shrink.shorter(simple, cause.run, lambda one: shows(one | simple))
+        )
         whole = simple | run
         (rate,) = small.rates([whole])
         before = mapping_of(triples | cause.run)
@@ -228,7 +257,8 @@ class Session:
         constraints = tuple(constraint_parser.parse(text, Place(place)) for text in self.spec.constraints)
         setting = Setting(symptom.substrate, str(self.base), constraints, self.spec.groups)
         said = triples_of(symptom.triples)
-        always = frozenset(one for one in said if one.path == DURATION)
+        fixed = {DURATION, *self.spec.fixed} if self.of_metric else {DURATION}
+        always = frozenset(one for one in said if one.path in fixed)
         real_time = substrate_of(symptom.substrate).real_time
         request = request_of(self.spec, symptom.substrate, str(self.base), self._oracles())
         trials = Trials.of(symptom.seed, self.options.seeds, real_time=real_time)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Final
 
+from tcpassay.isolate.ddmin import ddmin
 from tcpassay.isolate.triples import DURATION, Triple, Triples
 from tcpassay.plan.model import Scalar
 from tcpassay.plan.quantity import Quantity, quantity
@@ -11,6 +12,8 @@ from tcpassay.plan.quantity import Quantity, quantity
 Shows = Callable[[Triples], bool]
 """Whether a run that sets this shows the effect."""
 
+LIST: Final = "list:"
+"""What a value of `link.loss_model` begins with that lists the lost packets."""
 SHORTEST: Final = Fraction(10**6)
 """Nanoseconds: no run is made shorter than a millisecond."""
 FEWEST_BYTES: Final = Fraction(1000)
@@ -79,6 +82,31 @@ def simpler_values(cause: Triples, shows: Callable[[Triples], bool]) -> Triples:
         if found := least(steps, shows):
             current = found
     return current
+
+
+def shorter_lists(cause: Triples, shows: Shows) -> Triples:
+    """The cause with as few packets in each list of lost packets as it shows the effect."""
+    current = cause
+    for triple in sorted(cause, key=lambda one: one.path):
+        if not str(triple.value).startswith(LIST):
+            continue
+        rest = current - {triple}
+        lost = [int(packet) for packet in str(triple.value).removeprefix(LIST).split(",")]
+
+        def first(
+            candidates: Sequence[frozenset[int]], rest: Triples = rest, path: str = triple.path
+        ) -> int | None:
+            for place, packets in enumerate(candidates):
+                if packets and shows(rest | {_listed(path, packets)}):
+                    return place
+            return None
+
+        current = rest | {_listed(triple.path, frozenset(ddmin(lost, first)))}
+    return current
+
+
+def _listed(path: str, packets: frozenset[int]) -> Triple:
+    return Triple(path, f"{LIST}{','.join(map(str, sorted(packets)))}")
 
 
 def _towards_default(triple: Triple) -> list[Scalar]:

@@ -1,0 +1,98 @@
+"""A best case of a search, as isolation sees it: its effect is that the metric is beyond a limit.
+
+The limit is half-way between the median of the first generation, which is drawn at random, and the value of the case.
+"""
+
+import re
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tcpassay.errors import Place, UserError
+from tcpassay.interface import METRICS
+from tcpassay.isolate.ran import Effect
+from tcpassay.isolate.symptoms import Symptom
+from tcpassay.plan.model import PlanFile, Search
+from tcpassay.result_format import SearchRow
+from tcpassay.results import Results
+from tcpassay.terminal import number
+
+NAME: Final = "best"
+_ASKED: Final = re.compile(rf"{NAME}(?:-([1-9][0-9]{{0,2}}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A limit of a metric, which runs with the effect reach."""
+
+    metric: str
+    greatest: bool
+    """Whether the effect are values from the limit on, or values up to it."""
+    limit: float
+
+    @property
+    def effect(self) -> Effect:
+        """The effect that runs beyond the limit have."""
+        word = "at least" if self.greatest else "at most"
+        return Effect(NAME, "note", f"{self.metric} {word} {number(self.limit, METRICS[self.metric].unit)}")
+
+    def shown(self, metrics: Mapping[str, float | None]) -> bool:
+        """Whether a run with these metrics has the effect."""
+        value = metrics.get(self.metric)
+        return value is not None and (value >= self.limit if self.greatest else value <= self.limit)
+
+
+def is_best(text: str | None) -> bool:
+    """Whether the user asks for a best case: `best`, or `best-2` for the second one."""
+    return text is not None and _ASKED.fullmatch(text) is not None
+
+
+def best(text: str, results: Results, spec: PlanFile) -> tuple[Symptom, Bound]:
+    """The best case that the user asks for, and the limit that tells whether a run is like it. Raises `UserError`."""
+    match, search = _ASKED.fullmatch(text), results.index.get("search")
+    if match is None or search is None or search["kind"] != "search" or not isinstance(spec.strategy, Search):
+        message = f"`{text}`: the plan there is no search, so that it has no best case"
+        raise UserError(message, Place(results.folder))
+    rank = int(match[1] or 1)
+    if search["metric"] is None:
+        message = f"`{text}`: the search there is for a finding, not for a metric; isolate its findings"
+        raise UserError(message, Place(results.folder))
+    if rank > len(search["best"]):
+        message = f"`{text}`: the search there has {len(search['best'])} best cases"
+        raise UserError(message, Place(results.folder))
+    one = search["best"][rank - 1]
+    run = next((run for run in results.runs if run["case"] == one["case"]), None)
+    if run is None or one["value"] is None or not isinstance(run.get("triples"), dict):
+        raise UserError(f"`{text}`: its case {one['case']} is not among the runs", Place(results.folder))
+    bound = Bound(
+        search["metric"],
+        search["worst"] == "greatest",
+        (_usual(search, results, spec.strategy) + one["value"]) / 2,
+    )
+    symptom = Symptom(
+        run["case"],
+        run["seed"],
+        run.get("substrate") or "model",
+        run["triples"],
+        run.get("varied") or {},
+        (),
+        run.get("digest") or "",
+        run.get("trace") or "",
+    )
+    return symptom, bound
+
+
+def _usual(search: SearchRow, results: Results, strategy: Search) -> float:
+    """The median of the metric over the first generation."""
+    first = list(dict.fromkeys(run["case"] for run in results.runs))[: strategy.population]
+    values = [
+        value
+        for run in results.runs
+        if run["case"] in first
+        and search["metric"] is not None
+        and (value := (run.get("metrics") or {}).get(search["metric"])) is not None
+    ]
+    if not values:
+        raise UserError("none of its first generation has the metric", Place(results.folder))
+    return statistics.median(values)
