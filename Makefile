@@ -178,7 +178,7 @@ $(OUT)/bench/dumbbell: bench/ns3/dumbbell.cc
 	g++ -O2 -std=c++17 -o $@ $< $$(pkg-config --cflags --libs 'ns3-*' 2>/dev/null || for lib in /usr/lib/*/libns3*.so; do echo $$lib; done)
 
 # Names of fuzz/fuzz_targets, and how long each runs.
-FUZZ ?= packet case connection script code pcap pcapng
+FUZZ ?= packet case connection script code pcap pcapng siftr
 FUZZ_SECONDS ?= 60
 
 fuzz: ## Fuzz what reads and what listens, FUZZ_SECONDS each (needs cargo-fuzz and a nightly toolchain)

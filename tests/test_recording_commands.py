@@ -8,6 +8,7 @@ from typer.testing import CliRunner, Result
 
 from tcpassay import capture
 from tcpassay.cli import app
+from tcpassay.recording import Recording
 
 PLAN = """
 name = "shown"
@@ -138,3 +139,22 @@ def test_what_cannot_be_shown_is_one_message(
     assert done.exception is not None
     assert message in " ".join(str(done.exception).split())
     assert type(done.exception).__name__ == "UserError"
+
+
+def test_the_state_of_senders_at_the_end_has_the_form_of_ss(recording: Path) -> None:
+    done = invoke("log", recording, "--ss")
+    assert done.exit_code == 0, done.output
+    first, second = done.stdout.splitlines()
+    assert first == "sender -> receiver flow.0"
+    fields = second.split()
+    tcp = Recording.open(recording).flows[0]["tcp"]
+    # One packet is lost on purpose.
+    assert (tcp["retransmits"] or 0) >= 1
+    assert fields[0] in {"reno", "cubic"}
+    named = dict(field.split(":", 1) for field in fields[1:])
+    assert named["retrans"] == f"0/{tcp['retransmits']}"
+    assert (named["mss"], named["segs_out"]) == ("1448", str(tcp["segments_out"]))
+    assert named["rtt"].split("/")[0] == f"{(tcp['srtt_ns'] or 0) / 1e6:.6g}"
+    assert named["cwnd"] == str((tcp["cwnd_bytes"] or 0) // 1448)
+    assert invoke("log", recording, "--ss", "--flow", "flow.0").stdout == done.stdout
+    assert "there is no such flow" in str(invoke("log", recording, "--ss", "--flow", "flow.9").exception)

@@ -4,6 +4,7 @@
 //! * [`link`] - where the IP packet begins in frames of Ethernet, Linux cooked capture, loopback and others.
 //! * [`Analysis`] - all connections of a capture in one pass: rounds, retransmissions, reordering, ECN, windows, stalls.
 //! * [`Summary`] - its result, with findings in words.
+//! * [`siftr`] - logs of FreeBSD's siftr(4).
 //!
 //! The memory for a connection does not depend on how long it is, and the file is never in memory as a whole. The crate does not depend
 //! on the model TCP or the simulation: what it states follows from packets alone.
@@ -13,6 +14,7 @@ mod flow;
 mod histogram;
 pub mod link;
 mod reader;
+pub mod siftr;
 mod source;
 mod summarise;
 mod summary;

@@ -45,7 +45,9 @@ pub(crate) fn rate(bps: f64) -> String {
 fn share(part: u64, whole: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a few digits for people")]
     let percent = 100.0 * part as f64 / whole.max(1) as f64;
-    if percent > 0.0 && percent < 0.095 {
+    if part == 0 {
+        "0%".to_owned()
+    } else if percent < 0.095 {
         format!("{percent:.2}%")
     } else if percent < 9.95 {
         format!("{percent:.1}%")

@@ -32,12 +32,24 @@ def log(
         str | None,
         typer.Option(help="The log of this host in the format of FreeBSD's siftr(4).", metavar="HOST"),
     ] = None,
+    statistics: Annotated[
+        bool, typer.Option("--ss", help="The state of each sender at the end, in the form of `ss -ti`.")
+    ] = False,
     out: OutOption = None,
 ) -> None:
     """Print the event log of a run as text: time, host, flow, event, reason and further fields."""
     from tcpassay.source import source  # noqa: PLC0415 - start-up time
 
     recording = source(folder, case, seed).recording
+    if statistics:
+        from tcpassay import socket_statistics  # noqa: PLC0415 - start-up time
+
+        if siftr is not None:
+            raise UserError("`--ss` and `--siftr` are two formats: give one")
+        if flow is not None:
+            _place(flow, [one["name"] for one in recording.flows], "flow")
+        _write("".join(f"{line}\n" for line in socket_statistics.lines(recording, flow)).encode(), out)
+        return
     if not recording.has("events"):
         raise UserError(
             "the run has no event log; its plan needs `events = true` in [collect]", Place(recording.folder)

@@ -92,8 +92,10 @@ impl Again {
         self.sent.push(sent);
     }
 
-    /// An ACK of everything below `ack`, with the timestamp that it echoes.
-    pub fn acknowledged(&mut self, ack: u64, at: Time, echo: Option<u32>, receiver: &Response) {
+    /// An ACK of everything from `una` to `ack`, with the timestamp that it echoes.
+    ///
+    /// The timestamp tells of the packet that closes the gap at `una` only: of those above, a receiver does not echo (RFC 7323 section 4.3).
+    pub fn acknowledged(&mut self, una: u64, ack: u64, at: Time, echo: Option<u32>, receiver: &Response) {
         if self.sent.is_empty() {
             return;
         }
@@ -103,7 +105,7 @@ impl Again {
                 continue;
             }
             let older = match (echo, sent.stamp) {
-                (Some(echo), Some(stamp)) => echo.wrapping_sub(stamp).cast_signed() < 0,
+                (Some(echo), Some(stamp)) if sent.start <= una => echo.wrapping_sub(stamp).cast_signed() < 0,
                 _ => false,
             };
             let early = receiver.least().is_some_and(|least| at.since(sent.at) < least.mul_f64(0.75));

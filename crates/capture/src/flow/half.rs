@@ -212,8 +212,8 @@ impl Half {
             self.overtaken(ack);
             self.counters.unseen_bytes += if self.una == 0 { 0 } else { self.sequence.acknowledge(ack) };
             self.sequence.nxt = self.sequence.nxt.max(ack);
-            self.una = ack;
-            self.again.acknowledged(ack, seen.at, echo, receiver);
+            let before = std::mem::replace(&mut self.una, ack);
+            self.again.acknowledged(before, ack, seen.at, echo, receiver);
             self.answered(seen.at, around);
         }
         self.sacks(&segment.options.sack, ack);

@@ -5,3 +5,5 @@ mod damage;
 mod files;
 mod links;
 mod made;
+mod siftr;
+mod threads;

@@ -1,0 +1,74 @@
+//! Logs of siftr.
+
+use proptest::prelude::*;
+use tcpassay_capture::siftr::{SiftrLine, is_siftr, read_siftr};
+
+/// Seven lines of the review of RFC 6582 in FreeBSD (D17614), without its patch: recovery, its end with a congestion window of one
+/// segment, and the timeout 234 ms later.
+const REVIEW: &str = "\
+enable_time_secs=1547810107\tenable_time_usecs=0\tsiftrver=1.2.4\thz=1000\ttcp_rtt_scale=32\tsysname=FreeBSD\tsysver=1300000\tipmode=4
+i,0x00000000,1547810107.990995,192.168.0.1,8080,192.0.2.1,12988,1073725440,40001,0,33553920,66000,9,6,4,1000,0,1,608,23,57576,36000,66000,0,36000,0,0,0
+o,0x00000000,1547810107.991024,192.168.0.1,8080,192.0.2.1,12988,20000,1000,0,33553920,66000,9,6,4,1000,0,1,537920096,23,57576,36000,66000,0,36000,0,0,0
+i,0x00000000,1547810107.992316,192.168.0.1,8080,192.0.2.1,12988,20000,1000,0,33553920,66000,9,6,4,1000,0,1,537920096,23,57576,46000,66000,0,36000,0,0,0
+o,0x00000000,1547810107.992338,192.168.0.1,8080,192.0.2.1,12988,20000,1000,0,33553920,66000,9,6,4,1000,0,1,608,23,57576,10000,66000,0,0,0,0,0 # first segment after recovery (flags!)
+o,0x00000000,1547810108.226675,192.168.0.1,8080,192.0.2.1,12988,2000,1000,0,33553920,66000,9,6,4,1000,0,1,8801,26,57576,10000,66000,0,1000,0,0,0 # RTO
+";
+
+#[test]
+fn the_trace_of_the_fifth_paper_shows_the_window_of_one_segment_and_the_wait_for_the_timer() {
+    assert!(is_siftr(REVIEW.as_bytes()));
+    let log = read_siftr(REVIEW.as_bytes()).expect("memory");
+    assert_eq!((log.lines, log.notes.len(), log.flows.len()), (5, 0, 1));
+    let flow = &log.flows[0];
+    assert_eq!((flow.local.as_str(), flow.foreign.as_str()), ("192.168.0.1:8080", "192.0.2.1:12988"));
+    assert_eq!((flow.arrived, flow.left, flow.mss), (2, 3, 1000));
+    assert_eq!((flow.cwnd, flow.least_ssthresh, flow.most_in_flight), ((1000, 40_001), Some(2000), 36_000));
+    assert_eq!((flow.collapses, flow.first_collapse_ns), (1, Some(1_547_810_107_991_024_000)));
+    assert_eq!((flow.silences_ended_here, flow.silences_ended_there), ((1, 234_337_000), (0, 0)));
+}
+
+#[test]
+fn a_round_trip_time_is_in_ticks_times_the_scale_of_the_first_line() {
+    let log = read_siftr(REVIEW.replace("4,1000,0,1", "4,1000,57,1").replace("hz=1000", "hz=100").as_bytes());
+    // 57 / 32 of 10 ms.
+    assert_eq!(log.expect("memory").flows[0].srtt_ns, Some((17_812_500, 17_812_500)));
+}
+
+#[test]
+fn a_field_too_many_or_too_few_and_every_wrong_field_is_damage_that_is_counted() {
+    let line = REVIEW.lines().nth(1).expect("a line");
+    assert!(SiftrLine::read(line).is_some());
+    let fields: Vec<&str> = line.split(',').collect();
+    for place in 0..fields.len() {
+        let mut wrong = fields.clone();
+        wrong[place] = "x";
+        assert_eq!(SiftrLine::read(&wrong.join(",")), None, "field {place}");
+        wrong.remove(place);
+        assert_eq!(SiftrLine::read(&wrong.join(",")), None, "without field {place}");
+    }
+    let log =
+        read_siftr(format!("{REVIEW}i,0x0,broken\n{}\n", "o,".repeat(5000)).as_bytes()).expect("memory");
+    assert_eq!(log.lines, 5);
+    assert_eq!(log.notes, ["2 damaged lines were skipped, the first one is line 7."]);
+}
+
+#[test]
+fn a_log_without_lines_says_so() {
+    let log = read_siftr("enable_time_secs=1\n".as_bytes()).expect("memory");
+    assert_eq!(log.notes, ["The log has no lines of packets."]);
+}
+
+proptest! {
+    #[test]
+    fn damage_at_any_place_never_panics(
+        places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
+    ) {
+        let mut log = REVIEW.as_bytes().to_vec();
+        for (place, byte) in places {
+            let place = place.index(log.len());
+            log[place] = byte;
+        }
+        // A line feed that becomes another byte joins two lines.
+        prop_assert!(read_siftr(&log[..]).is_ok_and(|log| log.lines <= 25));
+    }
+}
