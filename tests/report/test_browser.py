@@ -72,6 +72,31 @@ def test_reached_behaviours_are_listed_and_a_missing_one_is_named(view: Open, tm
     ]
 
 
+def test_the_best_cases_of_a_search_are_listed_with_the_path_to_the_best(view: Open, tmp_path: Path) -> None:
+    made = pages.folder(tmp_path / "made")
+    index = json.loads((made / "result.json").read_text(encoding="utf-8"))
+    first, second = index["runs"][0]["case"], index["runs"][1]["case"]
+    best = [
+        {"case": second, "value": 2e6, "found_with_seed": None},
+        {"case": first, "value": 5e6, "found_with_seed": None},
+    ]
+    index["search"] = {
+        "kind": "search", "method": "evolution", "metric": "goodput", "worst": "least", "finding": None,
+        "generations": 2, "runs": 9, "ended": "the budget of 9 runs is used up", "best": best,
+        "path": [{"runs": 1} | best[1], {"runs": 2} | best[0]],
+    }  # fmt: skip
+    (made / "result.json").write_text(json.dumps(index), encoding="utf-8")
+    page = view(write_report(made).file).open()
+    assert page.text("#search .lead") == (
+        "The worst cases for the least goodput in 2 generations. The budget of 9 runs is used up."
+    )
+    rows = page.page.locator("#search tbody tr").all_inner_texts()
+    assert [row.split("\t")[:2] for row in rows] == [["2 Mbit/s", second], ["5 Mbit/s", first]]
+    points = page.page.evaluate("tcpassay.charts.get('search').getOption().series[0].data")
+    assert points == [[1, 5], [2, 2], [9, 2]]
+    assert "A search chooses values between levels" in page.text("#coverage")
+
+
 def test_boxes_are_tukeys_of_the_runs(view: Open, report: Path) -> None:
     page = view(report).open("#metric=goodput&by=stack.cc&view=box")
     assert boxes(page) == [[10, 20, 30, 40, 50], [60, 60, 70, 80, 90]]

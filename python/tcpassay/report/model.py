@@ -33,6 +33,7 @@ from tcpassay.report.page_data import (
     ReachedData,
     RunsData,
 )
+from tcpassay.report.search import search_data
 from tcpassay.result_format import RunRow
 from tcpassay.results import Results, as_text
 
@@ -73,16 +74,24 @@ def build(results: Results) -> Report:
         "fixed": fixed,
         "findings": _findings(results.found, results.folder),
         "oracles": {name: oracle.as_json() for name, oracle in ORACLES.items()},
-        "coverage": _coverage(runs, factors, planned),
+        "coverage": _coverage(runs, factors, planned, searched="search" in index),
         "reached": _reached(results),
+        "search": search_data(results),
         # Last, because damage is detected while reading.
         "problems": [str(problem) for problem in results.problems],
     }
     return Report(data, packed)
 
 
-def _coverage(runs: list[RunRow], factors: list[Factor], planned: Planned | None) -> CoverageData:
-    """The coverage of the cases made of parameters; scripts are included only if there are no other cases."""
+def _coverage(
+    runs: list[RunRow], factors: list[Factor], planned: Planned | None, *, searched: bool
+) -> CoverageData:
+    """The coverage of the cases made of parameters; scripts are included only if there are no other cases.
+
+    The values of a search are no levels, so that it covers nothing that could be counted.
+    """
+    if searched:
+        return {"cases": len({run["case"] for run in runs}), "planned": False, "lines": [], "pairs": []}
     ours = [n for n, run in enumerate(runs) if not run.get("script")] or list(range(len(runs)))
     shown = [
         replace(factor, codes=factor.codes[ours])

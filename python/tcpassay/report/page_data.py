@@ -188,6 +188,30 @@ class ReachedData(TypedDict):
     """Whether it is a regime of the network instead of an event."""
 
 
+class FoundData(TypedDict):
+    """A best case of a search."""
+
+    run: int
+    """Index of its first run."""
+    case: str
+    value: float | None
+    text: str
+    """The value with its unit, or the seed with which the finding showed."""
+    settings: str
+
+
+class SearchData(TypedDict):
+    """What a search found, or what a guided plan reached."""
+
+    lead: str
+    metric: str
+    unit: str
+    runs: int
+    path: list[tuple[int, float]]
+    """Runs, and the best value or the number of behaviours up to there."""
+    best: list[FoundData]
+
+
 class PlanData(TypedDict):
     """The plan."""
 
@@ -216,6 +240,8 @@ class PageData(TypedDict):
     oracles: dict[str, dict[str, object]]
     coverage: CoverageData
     reached: list[ReachedData]
+    search: SearchData | None
+    """`None` for a plan whose cases do not depend on results."""
     problems: list[str]
     """Damaged files."""
 

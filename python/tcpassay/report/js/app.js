@@ -14,6 +14,7 @@
     checks,
     coverage,
     reach,
+    search,
     levels,
     distributions,
     tradeoff,
@@ -25,6 +26,7 @@
   let before = null;
 
   const overview = (shown) => [
+    search.draw(),
     findings.draw(shown),
     checks.draw(),
     levels.draw(shown),

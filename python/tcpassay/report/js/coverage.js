@@ -232,6 +232,11 @@
     );
   };
 
+  const varying = () => {
+    if (tcpassay.report.search) return "A search chooses values between levels, so that no combinations are counted.";
+    return tcpassay.runs.factors.length ? "One parameter varies." : "Nothing varies.";
+  };
+
   const draw = () => {
     const { pairs, lines, cases, planned } = tcpassay.report.coverage;
     const lead = `Combinations of levels met by the ${plural(cases, "case")} that ran to the end, counted from the runs${planned ? "; what is possible is what the plan's constraints leave" : ""}. Filters do not change this.`;
@@ -239,7 +244,7 @@
       return section(
         "coverage",
         "What was run",
-        `${plural(cases, "case")} ran to the end. ${tcpassay.runs.factors.length ? "One parameter varies." : "Nothing varies."}`,
+        `${plural(cases, "case")} ran to the end. ${varying()}`,
         failures(),
       );
     const names = tcpassay.runs.factors
