@@ -123,7 +123,7 @@ def compare(
         typer.Option(
             help="The plan whose cases are run; its substrates are replaced.",
             metavar="PLAN",
-            show_default="84 cases of 300 ms over controllers, ECN, losses, queues and options",
+            show_default="42 cases of 300 ms over controllers, ECN, losses, queues and options",
         ),
     ] = None,
     seed: Annotated[

@@ -20,6 +20,7 @@ from tcpassay.isolate.reproduce import Unreproduced, why_not
 from tcpassay.isolate.runner import ExhaustedError, Runner
 from tcpassay.isolate.symptoms import Suspicion, Symptom, by_effect, chosen, effect_of, symptoms
 from tcpassay.isolate.triples import DURATION, Setting, Triples, contains, mapping_of, triples_of
+from tcpassay.kernel.splats import ORACLE
 from tcpassay.messages import Answer
 from tcpassay.owner import Owner
 from tcpassay.plan import constraint_parser, extends
@@ -267,7 +268,7 @@ class Session:
 
     def _oracles(self) -> list[str]:
         """The oracles that found something in the plan: what others would say of a reduced run is not asked."""
-        return sorted({effect.oracle for symptom in self.there for effect in symptom.effects})
+        return sorted({effect.oracle for symptom in self.there for effect in symptom.effects} - {ORACLE})
 
     def _everywhere(self, symptom: Symptom, effect: Effect) -> int:
         """How many runs there are when all of them have the effect; 0 when one has not, or there is only one."""

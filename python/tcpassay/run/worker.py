@@ -95,7 +95,7 @@ def _judged(request: CaseRequest, run: Left, answer: Answer) -> Answer:
             recording = Recording.of(folder, json.loads(run.index()))
             found = judge_recording(recording, oracles=request.oracles, log=Held(run))
             reached = json.loads(run.reached())
-        answer = replace(answer, findings=found, reached=reached)
+        answer = replace(answer, findings=[*answer.findings, *found], reached=reached)
     digest = run.digest()
     found_one = bool(answer.findings)
     kept = request.keep or (request.keep_found and (found_one or _fails(request.checks, answer.metrics)))

@@ -20,7 +20,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from tcpassay.finding import Finding, Severity
 from tcpassay.kernel import store
+from tcpassay.kernel.splats import ORACLE, Splat, splats
 from tcpassay.messages import Answer, CaseRequest, Collect, Triples
 from tcpassay.scratch import folder as scratch_folder
 from tcpassay.substrate.agent import (
@@ -211,7 +213,14 @@ def outcome_of(scratch: Path, ended: Ended, patience_s: float, *, starved: bool)
         panic = _PANIC.search(ended.console)
         how = f"the guest's kernel panicked: {panic[1]}" if panic else "the guest left no answer"
         return Answer("crashed", f"{how}\n{end}")
+    answer = replace(answer, findings=[_finding(one) for one in splats(ended.console)])
     return replace(answer, message=f"{answer.message}\n{end}") if "panicked" in answer.message else answer
+
+
+def _finding(splat: Splat) -> Finding:
+    """A report of the kernel's checkers as a finding; the console has no virtual times."""
+    title = f"the kernel reports {splat.title}"
+    return Finding(ORACLE, Severity.ERROR, title, "kernel", "", 0, 0, 1, splat.text, (), ())
 
 
 class Kernel:
