@@ -5,8 +5,8 @@
 An oracle needs no expected number: it asserts what must hold for every TCP on every path, and reads the event log. A
 recording without an event log has no findings, which says nothing; `can_judge` tells.
 
-`finding.py` is what comes out, `trace.py` what oracles read, `registry.py` which there are, `session.py` judges one
-recording and `folders.py` all of a plan, `store.py` is the file in which their findings stand, `show.py` prints.
+`tcpassay.finding` is what comes out, `trace.py` what oracles read, `registry.py` which there are, `session.py` judges
+one recording and `folders.py` all of a plan, `store.py` is the file in which their findings stand, `show.py` prints.
 """
 
 from tcpassay.finding import Finding, Found, Row, Severity
