@@ -151,9 +151,8 @@ fn link(case: &Case, i: usize, errors: &mut Vec<CaseError>) {
         let (a, b) = (scope.find(path), scope.find(other));
         errors.push(CaseError::between((&a.1, &a.0), (&b.1, &b.0), why));
     };
-    let known = !matches!(&settings.rate, LinkRate::Trace(name) if !case.traces.contains_key(name));
     let syn = case.link_rate(i).time_for(Bytes::new(60));
-    if known && (settings.delay + syn) * 2 >= case.end {
+    if (settings.delay + syn) * 2 >= case.end {
         let slow = if syn > settings.delay { "link.rate" } else { "link.delay" };
         refuse(slow, "app.duration", "the run ends before a SYN and its answer can have crossed the link");
     }

@@ -184,6 +184,29 @@ fn every_error_is_reported_not_only_the_first() {
 }
 
 #[test]
+fn a_value_that_cannot_be_read_is_the_only_message_about_it() {
+    for (rows, place) in [
+        (
+            &[("app.workload", "rpc"), ("app.request", "file:missing.txt")][..],
+            "`app.request` = `file:missing.txt`: ",
+        ),
+        (&[("app.workload", "rpc"), ("app.response", "10")], "`app.response` = `10`: "),
+        (&[("app.workload", "paced"), ("app.rate", "10Mbt")], "`app.rate` = `10Mbt`: "),
+        (&[("app.duration", "10")], "`app.duration` = `10`: "),
+        (&[("stack.cc", "dctcp"), ("stack.ecn", "dctpc")], "`stack.ecn` = `dctpc`: "),
+        (&[("stack.cc", "dctcp"), ("sender/stack.ecn", "dctpc")], "`sender/stack.ecn` = `dctpc`: "),
+        (&[("queue.kind", "htb"), ("queue.rate", "1Gbt")], "`queue.rate` = `1Gbt`: "),
+        (&[("link.rate", "trace:missing.tr"), ("app.duration", "1us")], "`link.rate` = `trace:missing.tr`: "),
+    ] {
+        let errors = error(rows);
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+        assert!(errors.starts_with(place), "{errors}");
+    }
+    let both = error(&[("app.workload", "rpc"), ("app.request", "file:missing.txt"), ("stack.mtu", "1")]);
+    assert_eq!(both.lines().count(), 2, "{both}");
+}
+
+#[test]
 fn a_trace_s_mean_rate_is_that_of_its_opportunities() {
     let rows = triples(&[("link.rate", "trace:t")]);
     let case = Case::with_files(&rows, &|_| Ok("1\n2\n3\n4\n".to_owned())).expect("valid");
