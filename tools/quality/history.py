@@ -18,10 +18,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 from bugs import DATA, ROOT, TCPASSAY, Bug, Kernels, bugs
 from findings import known_as
 
-from tcpassay.judge import judge
+from tcpassay.judge import can_judge, judge
+from tcpassay.recording import Recording
 from tcpassay.results import Results, load
 
 PLAN = ROOT / "plans" / "kernel-coverage.toml"
@@ -37,7 +39,7 @@ def run(kernels: Kernels, kernel: str, plan: Path, out: Path, filters: tuple[str
     folder = out / "results" / kernel
     own = out / f"{kernel}.toml"
     text = f'name = "{kernel}"\nextends = "{plan.resolve()}"\nsubstrates = ["kernel:{kernel}"]\n'
-    own.write_text(text + 'keep.recordings = "all"\n')
+    own.write_text(text + 'collect.events = true\nkeep.recordings = "all"\n')
     resumed = (
         ["--resume", str(folder)]
         if (folder / "journal.sqlite").exists()
@@ -53,11 +55,18 @@ def run(kernels: Kernels, kernel: str, plan: Path, out: Path, filters: tuple[str
     return folder
 
 
-def cases(results: Results) -> dict[str, dict[str, Any]]:
-    """Each run by what its case varies: outcome, checksum of its recording, findings by oracle and title, CPU time.
+def found_in(results: Results, run: dict[str, Any]) -> Counter[tuple[str, str]]:
+    """How often each finding is in a run, by the oracles as they are now; as judged then if it has no log."""
+    if run.get("recording") and can_judge(Recording.open(results.place_of(run))):
+        found = [(one.oracle, one.title, one.severity) for one in judge(results.place_of(run))]
+    else:
+        own = results.findings.filter(pl.col("case") == run["case"])
+        found = list(own.select("oracle", "title", "severity").iter_rows())
+    return Counter(known_as(oracle, title) for oracle, title, severity in found if severity != "note")
 
-    The recordings are judged by the oracles as they are now.
-    """
+
+def cases(results: Results) -> dict[str, dict[str, Any]]:
+    """Each run by what its case varies: outcome, checksum of its recording, goodput, findings, CPU time."""
     return {
         json.dumps(run["varied"], sort_keys=True): {
             "case": run["case"],
@@ -65,11 +74,7 @@ def cases(results: Results) -> dict[str, dict[str, Any]]:
             "digest": run.get("digest"),
             "cpu_s": run.get("cpu_s") or 0.0,
             "goodput": (run.get("metrics") or {}).get("goodput"),
-            "found": Counter(
-                known_as(one.oracle, one.title)
-                for one in (judge(results.place_of(run)) if run.get("recording") else [])
-                if one.severity != "note"
-            ),
+            "found": found_in(results, run),
         }
         for run in results.runs
     }

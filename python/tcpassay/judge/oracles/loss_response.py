@@ -71,7 +71,8 @@ def _of_flow(trace: Trace, moves: list[tuple[int, CongestionChange]], windows: n
             continue
         had, has = trace.rows([before, after])
         yield from _reduction(trace, place, change, (before, after), had, has)
-        ends = [at for at, later in moves[index + 1 :] if later.after in _CALM]
+        # A timeout within a recovery may be spurious, and its undo restores the window of before the recovery (F-RTO).
+        ends = [at for at, later in moves[index + 1 : index + 2] if later.after in _CALM]
         if ends and _threshold(has) < _threshold(had):
             yield from _undo(trace, place, ends[0], windows, had)
 
