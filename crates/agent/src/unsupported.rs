@@ -2,7 +2,6 @@
 
 use crate::environment::Environment;
 use crate::netns::impairments;
-use crate::netns::module_parameters;
 use crate::traffic::cc_engine::PARAMETER;
 use std::collections::BTreeSet;
 use tcpassay_case::params::grammar::LossModel;
@@ -25,7 +24,12 @@ pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
         });
     };
     for Unsupported { setting, path, why } in case.unsupported_by_linux() {
-        refuse((setting, path), why);
+        refuse((setting, path), &why);
+    }
+    if !environment.is_host() {
+        for Unsupported { setting, path, why } in case.unsupported_controller_values() {
+            refuse((setting, path), &why);
+        }
     }
     for kind in ["htb", "bfifo"] {
         if environment.is_host() && !environment.has(kind) {
@@ -89,20 +93,7 @@ fn needs_netem(link: &LinkSettings) -> BTreeSet<&'static str> {
 fn hosts(case: &Case, environment: &Environment, refuse: &mut impl FnMut((Setting, String), &str)) {
     for (i, host) in case.hosts.iter().enumerate() {
         let at = |path: &str| case.host_setting(i, path);
-        let engine = &host.engine;
         controller(host, environment, &mut |path, why| refuse(at(path), why));
-        if *engine == CcEngine::Kernel && !environment.is_host() {
-            if let Err(why) = module_parameters::parameters(host) {
-                refuse(at("stack.cc"), &why);
-            }
-            if let Some(other) = module_parameters::conflict(case, i) {
-                let why = format!(
-                    "one kernel has one set of parameters of it, and {} has others",
-                    case.net.hosts[other].name
-                );
-                refuse(at("stack.cc"), &why);
-            }
-        }
         if host.nic.queue.is_some() && host.nic.rate.is_none() && matches!(case.net.shape, Shape::Pair) {
             refuse(at("nic.queue"), "with no nic.rate nothing waits there");
         }
@@ -118,12 +109,14 @@ fn controller(host: &HostSettings, environment: &Environment, refuse: &mut impl 
         refuse(PARAMETER, &why.to_string());
     }
     match engine {
-        CcEngine::Kernel if host.cc == "mvegas" => refuse("stack.cc", "Linux has no mvegas; the model has"),
-        CcEngine::Kernel if !environment.has_cc(&host.cc) => {
+        CcEngine::Kernel if !host.cc.in_linux() => {
+            refuse("stack.cc", &format!("Linux has no {}; the model has", host.cc));
+        }
+        CcEngine::Kernel if !environment.has_cc(host.cc.name()) => {
             let why = format!("this kernel has no {} (CONFIG_TCP_CONG_*)", host.cc);
             refuse("stack.cc", &why);
         }
-        CcEngine::Shim if !tcpassay_cc::names().contains(&host.cc.as_str()) => {
+        CcEngine::Shim if !host.cc.in_model() => {
             let why = format!(
                 "{PARAMETER} = shim has the model's controllers: {}",
                 tcpassay_cc::names().join(", ")

@@ -16,6 +16,7 @@ mod files;
 mod given;
 mod idle;
 mod linux;
+mod linux_cc;
 pub mod pace;
 pub mod params;
 mod read;
@@ -32,6 +33,6 @@ pub use files::{ReadFile, read_file};
 pub use idle::{IdlePath, completion};
 pub use linux::{Asked, Change, Unsupported};
 pub use params::{
-    Adaptive, CcEngine, DrawnBy, HostSettings, Jitter, LinkSettings, LinuxQdisc, Mark, NetworkSettings,
-    NicSettings, QueueKind, QueuePlace, QueueSettings, ServedBy, SmallQueues, SocketBuffers,
+    Adaptive, CcEngine, CcName, DrawnBy, HostSettings, JitterSettings, LinkSettings, LinuxQdisc, Mark,
+    NetworkSettings, NicSettings, QueueKind, QueuePlace, QueueSettings, ServedBy, SmallQueues, SocketBuffers,
 };

@@ -2,8 +2,12 @@
 
 use crate::case::Case;
 use crate::given::Scope;
+use crate::linux_cc::module_parameters;
 use crate::params::linux::{Knob, Offload, SocketOption, SocketValue};
-use crate::params::{HostSettings, ParamSpec, Row, Setting, table};
+use crate::params::{CcEngine, HostSettings, ParamSpec, Row, Setting, find, table};
+
+/// The path of the congestion controller.
+const CC: &str = "stack.cc";
 
 /// One change of a kernel, which the agent executes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,7 +54,7 @@ pub struct Unsupported {
     /// The full path at which it was given.
     pub path: String,
     /// The reason.
-    pub why: &'static str,
+    pub why: String,
 }
 
 impl Case {
@@ -63,6 +67,44 @@ impl Case {
             changes(rows, &scope, &self.hosts[host], &mut all);
         }
         changes(table::NIC, &scope, &self.hosts[host].nic, &mut all);
+        all.extend(self.controller_changes(host));
+        all
+    }
+
+    /// The changes of a kernel for `stack.cc.<name>` of a host; none if Linux does not have one of the values.
+    fn controller_changes(&self, host: usize) -> Vec<Asked> {
+        let settings = &self.hosts[host];
+        if settings.engine != CcEngine::Kernel || settings.cc_values.is_empty() {
+            return Vec::new();
+        }
+        let parameter = find(CC).expect("a row of the table");
+        let setting = self.host_setting(host, CC).0;
+        let asked = |(file, value)| Asked {
+            parameter,
+            setting: setting.clone(),
+            change: Change::Module { file, value, absent: "" },
+        };
+        module_parameters(settings).unwrap_or_default().into_iter().map(asked).collect()
+    }
+
+    /// The values of `stack.cc.<name>` that a guest's kernel does not have. The modules of this machine's kernel are not changed.
+    pub fn unsupported_controller_values(&self) -> Vec<Unsupported> {
+        let mut all = Vec::new();
+        for (i, host) in self.hosts.iter().enumerate().filter(|(_, host)| host.engine == CcEngine::Kernel) {
+            let other = (0..i).find(|first| {
+                self.hosts[*first].cc == host.cc && self.hosts[*first].cc_values != host.cc_values
+            });
+            let once = other.map(|other| {
+                format!(
+                    "one kernel has one set of parameters of it, and {} has others",
+                    self.net.hosts[other].name
+                )
+            });
+            for why in module_parameters(host).err().into_iter().chain(once) {
+                let (setting, path) = self.host_setting(i, CC);
+                all.push(Unsupported { setting, path, why });
+            }
+        }
         all
     }
 
@@ -104,7 +146,7 @@ impl Case {
                 let first = (0..host).find(|first| shared(&self.hosts[*first], &self.hosts[host]));
                 let (setting, path) = scope.of(&row.spec);
                 if first.is_some_and(|first| self.host_setting(first, row.spec.path).0 != setting) {
-                    all.push(Unsupported { setting, path, why: once });
+                    all.push(Unsupported { setting, path, why: (*once).to_owned() });
                 }
             }
         }
@@ -115,7 +157,7 @@ fn unsupported<S>(rows: &[Row<S>], scope: &Scope, settings: &S, all: &mut Vec<Un
     for row in rows.iter().filter(|row| !row.linux.is_empty()) {
         let (setting, path) = scope.of(&row.spec);
         for why in row.linux.iter().filter_map(|knob| knob.unsupported(&setting, settings)) {
-            all.push(Unsupported { setting: setting.clone(), path: path.clone(), why });
+            all.push(Unsupported { setting: setting.clone(), path: path.clone(), why: why.to_owned() });
         }
     }
 }
@@ -219,7 +261,7 @@ mod tests {
         let expected = Unsupported {
             setting: Setting::Word("open-only"),
             path: "receiver/stack.tlp".to_owned(),
-            why: "that was Linux before 4.15; the model has it",
+            why: "that was Linux before 4.15; the model has it".to_owned(),
         };
         assert_eq!(found, [expected]);
     }

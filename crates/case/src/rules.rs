@@ -4,7 +4,7 @@ use crate::case::Case;
 use crate::error::CaseError;
 use crate::given::Scope;
 use crate::params::grammar::{Buffers, LinkRate};
-use crate::params::{HEADERS, HostSettings, Mark, QueueKind, QueuePlace, Setting, Substrate};
+use crate::params::{CcName, HEADERS, HostSettings, Mark, QueueKind, QueuePlace, Setting, Substrate};
 use crate::topology::Shape;
 use tcpassay_tcp::{EcnMode, LossDetection, Recovery, Tlp};
 use tcpassay_units::Bytes;
@@ -37,7 +37,7 @@ impl Rules<'_> {
 
     fn host(mut self, host: &HostSettings) {
         let stack = &host.stack;
-        if host.cc == "dctcp" && stack.ecn != EcnMode::Dctcp {
+        if host.cc == CcName::DCTCP && stack.ecn != EcnMode::Dctcp {
             self.refuse("stack.cc", "stack.ecn", "dctcp needs stack.ecn = dctcp at both ends");
         }
         if self.scope.sets("stack.dctcp_receiver") && stack.ecn != EcnMode::Dctcp {
@@ -93,8 +93,8 @@ impl Rules<'_> {
         if self.scope.substrate() != Substrate::Model {
             return;
         }
-        let values = host.cc_params(&host.cc, tcpassay_cc::Params::default().rng);
-        if let Err(why) = tcpassay_cc::build(&host.cc, &values) {
+        let values = host.cc_params(host.cc.name(), tcpassay_cc::Params::default().rng);
+        if let Err(why) = tcpassay_cc::build(host.cc.name(), &values) {
             let cc = self.scope.find("stack.cc");
             self.errors.push(CaseError::new(
                 &cc.1,

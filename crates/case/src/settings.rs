@@ -26,7 +26,7 @@ pub(crate) fn host(scope: &Scope) -> HostSettings {
     scope.apply(table::NIC, &mut settings.nic);
     settings.finish();
     settings.cc_values = scope.controller_values();
-    let known = tcpassay_cc::params(&settings.cc);
+    let known = tcpassay_cc::params(settings.cc.name());
     settings.cc_values.retain(|name, _| known.iter().any(|info| info.name == name));
     settings
 }

@@ -26,7 +26,7 @@ fn error(rows: &[(&str, &str)]) -> String {
 fn no_triples_at_all_are_the_simplest_case() {
     let case = case(&[]);
     assert_eq!((case.hosts.len(), case.links.len()), (2, 1));
-    assert_eq!(case.hosts[0].cc, "reno");
+    assert_eq!(case.hosts[0].cc, CcName::RENO);
     assert_eq!(case.end, Dur::from_secs(1));
     assert!(case.to_triples().is_empty());
 }

@@ -136,4 +136,84 @@ pub struct ParamInfo {
     pub range: (f64, f64),
     /// Description in one line.
     pub doc: &'static str,
+    /// What Linux's controller of the same name has for it.
+    pub linux: LinuxParam,
+}
+
+/// What Linux's controller of the same name has for a parameter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinuxParam {
+    /// A parameter of the controller's module.
+    Module {
+        /// The file below `/sys/module`.
+        file: &'static str,
+        /// The form of its value.
+        form: ModuleValue,
+    },
+    /// A constant of the kernel, with the reason why it cannot be changed.
+    Constant(&'static str),
+    /// Nothing.
+    Absent,
+}
+
+/// The form of a parameter of a module of Linux.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ModuleValue {
+    /// A share in 1/1024, rounded.
+    Per1024,
+    /// 1, or 0 for zero.
+    Switch,
+    /// Whole packets.
+    Packets,
+    /// The exponent `n` of 2 to the power of `-n`, up to 10.
+    Shift,
+}
+
+impl ModuleValue {
+    /// The text to write for a value.
+    ///
+    /// # Errors
+    ///
+    /// Linux has no such value: what it takes.
+    pub fn text(self, value: f64) -> Result<String, &'static str> {
+        match self {
+            ModuleValue::Per1024 => Ok(format!("{:.0}", (value * 1024.0).round())),
+            ModuleValue::Switch => Ok(u8::from(value != 0.0).to_string()),
+            ModuleValue::Packets if value.fract() == 0.0 => Ok(format!("{value:.0}")),
+            ModuleValue::Packets => Err("Linux takes whole packets"),
+            ModuleValue::Shift => (0..=10)
+                .find(|shift| 0.5_f64.powi(*shift).to_bits() == value.to_bits())
+                .map(|shift| shift.to_string())
+                .ok_or("Linux takes powers of two, 1 to 1/1024 (dctcp_shift_g)"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_written_in_the_form_of_the_module() {
+        for (form, value, text) in [
+            (ModuleValue::Per1024, 0.7, "717"),
+            (ModuleValue::Per1024, 0.5, "512"),
+            (ModuleValue::Switch, 1.0, "1"),
+            (ModuleValue::Switch, 0.0, "0"),
+            (ModuleValue::Packets, 6.0, "6"),
+            (ModuleValue::Shift, 0.0625, "4"),
+            (ModuleValue::Shift, 1.0, "0"),
+        ] {
+            assert_eq!(form.text(value).as_deref(), Ok(text), "{form:?}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_the_module_does_not_take_is_an_error() {
+        assert_eq!(ModuleValue::Packets.text(1.5), Err("Linux takes whole packets"));
+        assert_eq!(
+            ModuleValue::Shift.text(0.1),
+            Err("Linux takes powers of two, 1 to 1/1024 (dctcp_shift_g)")
+        );
+    }
 }

@@ -53,7 +53,10 @@ mod rules;
 mod windowed;
 
 pub use additive_increase::AdditiveIncrease;
-pub use controller::{Arithmetic, ByteCounting, Controller, HystartDetect, HystartMode, ParamInfo, Params};
+pub use controller::{
+    Arithmetic, ByteCounting, Controller, HystartDetect, HystartMode, LinuxParam, ModuleValue, ParamInfo,
+    Params,
+};
 pub use error::BuildError;
 pub use event::{Ack, Cause, Control, Event, Limited, View};
 pub use param_values::ParamValues;

@@ -51,6 +51,7 @@
 
 mod config;
 mod conn;
+mod controller;
 mod flavor;
 mod info;
 mod log;

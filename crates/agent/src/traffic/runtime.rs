@@ -19,7 +19,7 @@ use std::io;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use tcpassay_case::Case;
+use tcpassay_case::{Case, CcName};
 use tcpassay_linux::sys;
 use tcpassay_measure::pcapng::host_address;
 use tcpassay_measure::{Collector, Flow, FlowCounters, FlowId, TcpSummary};
@@ -45,21 +45,21 @@ struct Listener {
 }
 
 /// A connection, and the flows of its two directions.
-type Connection = (ConnKey, [FlowId; 2]);
+type ConnectionFlows = (ConnKey, [FlowId; 2]);
 
 /// Connections that no server has accepted yet, by the addresses of client and server.
 ///
 /// The client's address alone does not identify a connection: Linux chooses source ports for each destination separately
 /// (`__inet_hash_connect`), so that two connections of one host to two servers may have the same source port.
 #[derive(Default)]
-struct PendingConnections(BTreeMap<(SocketAddrV4, SocketAddrV4), Connection>);
+struct PendingConnections(BTreeMap<(SocketAddrV4, SocketAddrV4), ConnectionFlows>);
 
 impl PendingConnections {
-    fn insert(&mut self, client: SocketAddrV4, server: SocketAddrV4, connection: Connection) {
+    fn insert(&mut self, client: SocketAddrV4, server: SocketAddrV4, connection: ConnectionFlows) {
         self.0.insert((client, server), connection);
     }
 
-    fn take(&mut self, client: SocketAddrV4, server: SocketAddrV4) -> Option<Connection> {
+    fn take(&mut self, client: SocketAddrV4, server: SocketAddrV4) -> Option<ConnectionFlows> {
         self.0.remove(&(client, server))
     }
 }
@@ -205,7 +205,7 @@ impl<'a> TrafficRuntime<'a> {
 
     /// The congestion controller of a part of the workload at a host.
     fn cc(&self, host: usize, part: u16) -> &str {
-        self.schedule.parts()[usize::from(part)].cc.as_deref().unwrap_or(&self.case.hosts[host].cc)
+        self.schedule.parts()[usize::from(part)].cc.as_deref().unwrap_or(self.case.hosts[host].cc.name())
     }
 
     /// A TCP socket in the namespace of a host, with the options of the case.
@@ -256,7 +256,7 @@ impl<'a> TrafficRuntime<'a> {
             slot,
             outgoing,
             incoming,
-            is_dctcp: self.cc(host, key.part) == "dctcp",
+            is_dctcp: self.cc(host, key.part) == CcName::DCTCP.name(),
             quickack: self.case.hosts[host].stack.quickack,
             connected: false,
             may_have_data: Cell::new(false),

@@ -1,5 +1,6 @@
 //! The settings of a host: its stack, its controller, its sockets, its NIC.
 
+use super::cc_name::CcName;
 use super::nic::NicSettings;
 use std::collections::BTreeMap;
 use tcpassay_tcp::{Config, MemoryRules, Profile, RecvBuffer, RecvMemory, Skbs};
@@ -16,7 +17,7 @@ pub struct HostSettings {
     /// The profile from which they started.
     pub profile: Profile,
     /// `stack.cc`.
-    pub cc: String,
+    pub cc: CcName,
     /// The parameters `stack.cc.<name>` of the controller.
     pub cc_values: BTreeMap<String, f64>,
     /// `stack.cc_engine`.
@@ -80,7 +81,7 @@ impl HostSettings {
         HostSettings {
             stack: Config::profile(profile),
             profile,
-            cc: "reno".to_owned(),
+            cc: CcName::RENO,
             cc_values: BTreeMap::new(),
             engine: CcEngine::Kernel,
             mtu: Bytes::new(1500),
@@ -105,13 +106,8 @@ impl HostSettings {
 
     /// The parameters of the controller `cc` at this host. The values of `stack.cc.<name>` are for the host's own controller.
     pub fn cc_params(&self, cc: &str, rng: Stream) -> tcpassay_cc::Params {
-        tcpassay_cc::Params {
-            values: if cc == self.cc { self.cc_values.clone() } else { BTreeMap::new() },
-            byte_counting: self.stack.byte_counting,
-            hystart: self.stack.hystart,
-            arithmetic: self.stack.cc_arithmetic,
-            rng,
-        }
+        let values = if cc == self.cc.name() { self.cc_values.clone() } else { BTreeMap::new() };
+        self.stack.controller_params(values, rng)
     }
 
     /// Buffers as Linux 6.1 counts them, including the overhead of each packet. A window is half of its buffer.

@@ -14,6 +14,7 @@
 //! This module must not know how a parameter is honoured: that is the part of the settings of a [`Case`](crate::Case).
 
 mod app;
+mod cc_name;
 pub mod grammar;
 mod host;
 mod json;
@@ -29,11 +30,12 @@ pub(crate) mod stack;
 pub(crate) mod table;
 mod words;
 
+pub use cc_name::CcName;
 pub(crate) use host::HEADERS;
 pub use host::{CcEngine, HostSettings, SmallQueues, SocketBuffers};
 pub use json::to_json;
 pub use kind::{Kind, Setting, Value};
-pub use link::{DISTRIBUTIONS, DrawnBy, Jitter, LinkSettings};
+pub use link::{DISTRIBUTIONS, DrawnBy, JitterSettings, LinkSettings};
 pub use network::NetworkSettings;
 pub use nic::{Adaptive, NicSettings};
 pub use queue::{LinuxQdisc, Mark, QueueKind, QueuePlace, QueueSettings, ServedBy};

@@ -12,7 +12,15 @@ use super::{app, link, network, nic, queue, stack};
 /// The parameters of the workload of a host's applications.
 pub(crate) static WORKLOAD: &[ParamSpec] = app::WORKLOAD;
 /// The parameters of sockets and of the stack of a host.
-pub(crate) static HOST: [&[Row<HostSettings>]; 2] = [app::SOCKETS, stack::ROWS];
+pub(crate) static HOST: [&[Row<HostSettings>]; 1 + stack::ROWS.len()] = {
+    let mut all = [app::SOCKETS; 1 + stack::ROWS.len()];
+    let mut i = 0;
+    while i < stack::ROWS.len() {
+        all[1 + i] = stack::ROWS[i];
+        i += 1;
+    }
+    all
+};
 /// The parameters of the NIC of a host.
 pub(crate) static NIC: &[Row<NicSettings>] = nic::ROWS;
 /// The parameters of a link.
@@ -28,7 +36,7 @@ pub fn rows() -> impl Iterator<Item = &'static ParamSpec> {
     (WORKLOAD.iter())
         .chain(specs(app::SOCKETS))
         .chain(specs(app::BACKGROUND))
-        .chain(specs(stack::ROWS))
+        .chain(stack::ROWS.into_iter().flat_map(specs))
         .chain(specs(NIC))
         .chain(specs(LINK))
         .chain(specs(QUEUE))

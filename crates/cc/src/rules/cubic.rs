@@ -26,7 +26,10 @@
 
 use super::linux_hystart::LinuxHystart;
 use crate::cbrt::cbrt;
-use crate::{Ack, Arithmetic, Cause, Limited, ParamInfo, ParamValues, Params, ResetReason, View, WindowRule};
+use crate::{
+    Ack, Arithmetic, Cause, Limited, LinuxParam, ModuleValue, ParamInfo, ParamValues, Params, ResetReason,
+    View, WindowRule,
+};
 use tcpassay_units::{Bytes, Dur, Time};
 
 /// CUBIC (RFC 9438).
@@ -113,24 +116,32 @@ impl WindowRule for Cubic {
             default: 0.4,
             range: (0.01, 10.0),
             doc: "aggressiveness, segments per cubic second (RFC 9438 section 4.1.1)",
+            linux: LinuxParam::Constant("Linux fixes C when it starts (bic_scale)"),
         },
         ParamInfo {
             name: "beta",
             default: 0.7,
             range: (0.5, 0.95),
             doc: "factor on the flight after a loss (RFC 9438 section 4.6)",
+            // Linux computes the slope of the Reno-friendly region from beta when it starts (`cubictcp_register`).
+            linux: LinuxParam::Module { file: "tcp_cubic/parameters/beta", form: ModuleValue::Per1024 },
         },
         ParamInfo {
             name: "beta_ecn",
             default: 0.7,
             range: (0.5, 0.95),
             doc: "factor on the flight after a congestion mark (RFC 8511: 0.85)",
+            linux: LinuxParam::Absent,
         },
         ParamInfo {
             name: "fast_convergence",
             default: 1.0,
             range: (0.0, 1.0),
             doc: "0 off, otherwise on (RFC 9438 section 4.7)",
+            linux: LinuxParam::Module {
+                file: "tcp_cubic/parameters/fast_convergence",
+                form: ModuleValue::Switch,
+            },
         },
     ];
 

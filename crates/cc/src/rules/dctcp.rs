@@ -15,7 +15,8 @@
 //! * A reduction leaves at least two segments (Linux `dctcp_ssthresh`); the RFC defines no minimum.
 
 use crate::{
-    Ack, AdditiveIncrease, Arithmetic, Cause, ParamInfo, ParamValues, Params, ResetReason, View, WindowRule,
+    Ack, AdditiveIncrease, Arithmetic, Cause, LinuxParam, ModuleValue, ParamInfo, ParamValues, Params,
+    ResetReason, View, WindowRule,
 };
 use tcpassay_units::Bytes;
 
@@ -58,12 +59,20 @@ impl WindowRule for Dctcp {
             default: 0.0625,
             range: (0.001, 1.0),
             doc: "gain of the estimator of the marked share (RFC 8257 section 4.2)",
+            linux: LinuxParam::Module {
+                file: "tcp_dctcp/parameters/dctcp_shift_g",
+                form: ModuleValue::Shift,
+            },
         },
         ParamInfo {
             name: "alpha",
             default: 1.0,
             range: (0.0, 1.0),
             doc: "estimate of the marked share at the start (RFC 8257 section 3.3)",
+            linux: LinuxParam::Module {
+                file: "tcp_dctcp/parameters/dctcp_alpha_on_init",
+                form: ModuleValue::Per1024,
+            },
         },
     ];
 

@@ -20,7 +20,7 @@
 //! * The module of the report also adjusted windows that the application did not fill (see `vegas`).
 
 use super::vegas_rounds::{VegasRounds, WindowChange, above, below};
-use crate::{Ack, Cause, ParamInfo, ParamValues, Params, ResetReason, View, WindowRule};
+use crate::{Ack, Cause, LinuxParam, ParamInfo, ParamValues, Params, ResetReason, View, WindowRule};
 use tcpassay_units::{Bytes, Stream};
 
 /// Modified Vegas.
@@ -61,12 +61,14 @@ impl WindowRule for ModifiedVegas {
             default: 1.0,
             range: (1.0, 6.0),
             doc: "fewer queued packets than this: the window grows by one a round trip",
+            linux: LinuxParam::Absent,
         },
         ParamInfo {
             name: "beta",
             default: 6.0,
             range: (1.0, 6.0),
             doc: "more queued packets than this: the window shrinks by one a round trip",
+            linux: LinuxParam::Absent,
         },
     ];
 

@@ -14,7 +14,8 @@
 //! * The window after a reduction is computed from the flight size as in equation 4; Linux computes it from cwnd.
 
 use crate::{
-    AdditiveIncrease, Arithmetic, Cause, ParamInfo, ParamValues, Params, ResetReason, View, WindowRule,
+    AdditiveIncrease, Arithmetic, Cause, LinuxParam, ParamInfo, ParamValues, Params, ResetReason, View,
+    WindowRule,
 };
 use tcpassay_units::Bytes;
 
@@ -48,12 +49,14 @@ impl WindowRule for Reno {
             default: 0.5,
             range: (0.1, 0.95),
             doc: "factor on the flight after a loss",
+            linux: LinuxParam::Absent,
         },
         ParamInfo {
             name: "beta_ecn",
             default: 0.5,
             range: (0.1, 0.95),
             doc: "factor on the flight after a congestion mark (RFC 8511: 0.8)",
+            linux: LinuxParam::Absent,
         },
     ];
 

@@ -30,7 +30,10 @@
 //!   does not read ssthresh before the next loss, which sets it.
 
 use super::vegas_rounds::{VegasRounds, WindowChange, above, below};
-use crate::{Ack, Arithmetic, Cause, ParamInfo, ParamValues, Params, ResetReason, View, WindowRule};
+use crate::{
+    Ack, Arithmetic, Cause, LinuxParam, ModuleValue, ParamInfo, ParamValues, Params, ResetReason, View,
+    WindowRule,
+};
 use tcpassay_units::Bytes;
 
 /// Vegas (Brakmo and Peterson; Linux).
@@ -65,18 +68,21 @@ impl WindowRule for Vegas {
             default: 2.0,
             range: (0.0, 1000.0),
             doc: "fewer queued packets than this: the window grows by one a round trip",
+            linux: LinuxParam::Module { file: "tcp_vegas/parameters/alpha", form: ModuleValue::Packets },
         },
         ParamInfo {
             name: "beta",
             default: 4.0,
             range: (0.0, 1000.0),
             doc: "more queued packets than this: the window shrinks by one a round trip",
+            linux: LinuxParam::Module { file: "tcp_vegas/parameters/beta", form: ModuleValue::Packets },
         },
         ParamInfo {
             name: "gamma",
             default: 1.0,
             range: (0.0, 1000.0),
             doc: "more queued packets than this end slow start",
+            linux: LinuxParam::Module { file: "tcp_vegas/parameters/gamma", form: ModuleValue::Packets },
         },
     ];
 

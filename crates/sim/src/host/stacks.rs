@@ -431,7 +431,7 @@ impl Stacks {
         let settings = &self.hosts[host].settings;
         let mut config = Arc::clone(&self.hosts[host].config);
         let own = self.plan.part(key).cc.as_deref();
-        let cc = own.unwrap_or(&settings.cc);
+        let cc = own.unwrap_or(settings.cc.name());
         if own.is_some() && cc != "dctcp" && config.ecn == EcnMode::Dctcp {
             Arc::make_mut(&mut config).ecn = EcnMode::Off;
         }
@@ -513,7 +513,7 @@ impl Stacks {
             from,
             to,
             class: part.class.clone(),
-            cc: part.cc.clone().unwrap_or_else(|| settings.cc.clone()),
+            cc: part.cc.clone().unwrap_or_else(|| settings.cc.name().to_owned()),
             mss: settings.stack.mss,
             start: now,
             end: None,

@@ -1,0 +1,48 @@
+//! Socket buffers of the stack.
+
+use super::kinds::{MKH, ON_OFF, P, PROFILE};
+use crate::params::kind::Kind;
+use crate::params::linux::{Knob, flag};
+use tcpassay_units::Bytes;
+
+pub(super) const ROWS: &[P] = &[
+    P::new(
+        "stack.rcv_autotune",
+        Kind::SWITCH,
+        "profile",
+        ON_OFF,
+        MKH,
+        "The receive buffer follows the rate (dynamic right-sizing)",
+        |h, v| h.buffers.autotune = v.switch(),
+    )
+    .linux(&[Knob::Sysctl("tcp_moderate_rcvbuf", flag)]),
+    P::new(
+        "stack.max_rwnd",
+        Kind::Or(PROFILE, &Kind::Bytes { min: Bytes::new(2_048), max: Bytes::new(1_000_000_000) }),
+        "profile",
+        &["profile", "65535B", "6MB"],
+        MKH,
+        "Largest receive window that autotuning reaches",
+        |h, v| h.buffers.max_window = v.bytes(),
+    )
+    .linux(&[
+        // The buffers of a machine with memory enough. `tcp_adv_win_scale` is 1: half of a buffer is window.
+        Knob::Sysctl("tcp_rmem", |v, _| {
+            let max = v.bytes().map_or(6_291_456, |window| window.get() * 2);
+            Ok(Some(format!("4096 {} {max}", 131_072.min(max))))
+        }),
+    ]),
+    P::new(
+        "stack.max_sndbuf",
+        Kind::Or(PROFILE, &Kind::Bytes { min: Bytes::new(2_048), max: Bytes::new(4_000_000_000) }),
+        "profile",
+        &["profile", "64KB", "4MB"],
+        MKH,
+        "Largest send buffer that following the window reaches",
+        |h, v| h.buffers.max_send = v.bytes(),
+    )
+    .linux(&[Knob::Sysctl("tcp_wmem", |v, _| {
+        let max = v.bytes().map_or(4_194_304, Bytes::get);
+        Ok(Some(format!("4096 {} {max}", 16_384.min(max))))
+    })]),
+];

@@ -1,0 +1,64 @@
+//! The profile of a stack, and its congestion controller.
+
+use super::kinds::{MKH, P};
+use crate::params::cc_name::{CONTROLLERS, CcName};
+use crate::params::host::CcEngine;
+use crate::params::kind::{Kind, Setting};
+use crate::params::linux::Knob;
+use crate::params::row::put;
+use crate::params::spec::Substrates;
+use crate::params::words::Words;
+use tcpassay_tcp::Profile;
+
+fn object_file(text: &str) -> Result<(), String> {
+    let object = std::path::Path::new(text).extension().is_some_and(|end| end == "o");
+    if object { Ok(()) } else { Err("its name ends in `.o`".to_owned()) }
+}
+
+fn engine(setting: &Setting) -> CcEngine {
+    match setting {
+        Setting::Word("shim") => CcEngine::Shim,
+        Setting::Text(path) => CcEngine::Object(path.clone()),
+        _ => CcEngine::Kernel,
+    }
+}
+
+/// The profiles by name.
+pub(crate) static PROFILE_NAMES: Words<Profile, 5> = Words::new([
+    (Profile::Rfc.name(), Profile::Rfc),
+    (Profile::Linux.name(), Profile::Linux),
+    (Profile::Linux46.name(), Profile::Linux46),
+    (Profile::FreeBsd.name(), Profile::FreeBsd),
+    (Profile::FreeBsdRack.name(), Profile::FreeBsdRack),
+]);
+
+pub(super) const ROWS: &[P] = &[
+    P::new(
+        "stack.profile",
+        Kind::Choice(PROFILE_NAMES.names()),
+        "rfc",
+        &["rfc", "linux", "linux-4.6", "freebsd", "freebsd-rack"],
+        MKH,
+        "A named set of the rows below (docs/deviations.md says where each leaves the RFCs)",
+        // The other rows change the settings of the profile, so that they are made from it first (`settings::host`).
+        |_, _| (),
+    )
+    .linux(&[Knob::Builtin(|v, _| match v {
+        Setting::Word("rfc" | "linux") => Ok(()),
+        _ => Err("a kernel is what it is: linux, or nothing said"),
+    })]),
+    P::new("stack.cc", Kind::Choice(&CONTROLLERS), "reno", &tcpassay_cc::NAMES, MKH, "Congestion controller",
+        |h, v| put(&mut h.cc, v.word().map(CcName::new)),
+    )
+        .needs("dctcp needs stack.ecn = dctcp at both ends; the model has the first five, a kernel all but mvegas"),
+    P::new(
+        "stack.cc_engine",
+        Kind::Or(&["kernel", "shim"], &Kind::Text { form: "a BPF object file, `<path>.o`", check: object_file }),
+        "kernel",
+        &["kernel", "shim"],
+        Substrates::H,
+        "Who decides: Linux's own stack.cc, the model's code through BPF, or the one controller of an object file",
+        |h, v| h.engine = engine(v),
+    )
+    .needs("shim has the first five of stack.cc"),
+];

@@ -1,0 +1,60 @@
+//! Explicit congestion notification.
+
+use super::kinds::{M, MKH, ON_OFF, P};
+use crate::params::cc_name::CcName;
+use crate::params::host::CcEngine;
+use crate::params::kind::Kind;
+use crate::params::linux::Knob;
+use crate::params::row::put;
+use crate::params::words::Words;
+use tcpassay_tcp::{EcnForm, EcnMode};
+
+static ECN: Words<EcnMode, 4> = Words::new([
+    ("off", EcnMode::Off),
+    ("classic", EcnMode::Classic),
+    ("dctcp", EcnMode::Dctcp),
+    ("accurate", EcnMode::Accurate),
+]);
+static ECN_FORM: Words<Option<EcnForm>, 3> =
+    Words::new([("profile", None), ("rfc", Some(EcnForm::Rfc)), ("linux", Some(EcnForm::Linux))]);
+
+pub(super) const ROWS: &[P] = &[
+    P::new(
+        "stack.ecn",
+        Kind::Choice(ECN.names()),
+        "off",
+        &["off", "classic", "dctcp", "accurate"],
+        MKH,
+        "Explicit congestion notification: RFC 3168, RFC 8257's per-packet echo, RFC 9768's counters",
+        |h, v| h.stack.ecn = ECN.of(v),
+    )
+    .linux(&[Knob::Sysctl("tcp_ecn", |_, h| match h.stack.ecn {
+        EcnMode::Accurate => Err("Linux before 6.18 has no accurate ECN; the model has"),
+        EcnMode::Dctcp if h.cc != CcName::DCTCP && h.engine != CcEngine::Shim => {
+            Err("Linux echoes each mark only with stack.cc = dctcp; the model with any")
+        }
+        EcnMode::Off | EcnMode::Dctcp => Ok(Some("0".to_owned())),
+        EcnMode::Classic => Ok(Some("1".to_owned())),
+    })])
+    .needs("the same at both ends of a connection"),
+    P::new(
+        "stack.ecn_option",
+        Kind::SWITCH,
+        "profile",
+        ON_OFF,
+        M,
+        "Accurate ECN with its TCP option, which counts bytes (RFC 9768 section 3.2.3), not by the three flags alone",
+        |h, v| put(&mut h.stack.ecn_option, v.switch()),
+    )
+    .needs("stack.ecn = accurate"),
+    P::new(
+        "stack.ecn_form",
+        Kind::Choice(ECN_FORM.names()),
+        "profile",
+        &["profile", "rfc", "linux"],
+        M,
+        "Accurate ECN's option where a counter moved (RFC 9768 section 3.2.3.3), or Linux's on every segment, all ECN-capable",
+        |h, v| put(&mut h.stack.ecn_form, ECN_FORM.of(v)),
+    )
+    .needs("stack.ecn = accurate"),
+];

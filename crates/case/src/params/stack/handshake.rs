@@ -1,0 +1,55 @@
+//! TCP options that the handshake agrees on, and the initial window.
+
+use super::kinds::{MKH, ON_OFF, P, PROFILE};
+use crate::params::kind::Kind;
+use crate::params::linux::{Knob, flag, number};
+use crate::params::row::put;
+
+pub(super) const ROWS: &[P] = &[
+    P::new(
+        "stack.sack",
+        Kind::SWITCH,
+        "profile",
+        ON_OFF,
+        MKH,
+        "Selective acknowledgements (RFC 2018)",
+        |h, v| put(&mut h.stack.sack, v.switch()),
+    )
+    .linux(&[Knob::Sysctl("tcp_sack", flag)]),
+    P::new("stack.dsack", Kind::SWITCH, "profile", ON_OFF, MKH, "Duplicate SACK (RFC 2883)", |h, v| {
+        put(&mut h.stack.dsack, v.switch());
+        h.stack.dsack &= h.stack.sack;
+    })
+    .linux(&[Knob::Sysctl("tcp_dsack", flag)])
+    .needs("on needs stack.sack"),
+    P::new(
+        "stack.timestamps",
+        Kind::SWITCH,
+        "profile",
+        ON_OFF,
+        MKH,
+        "Timestamps and PAWS (RFC 7323)",
+        |h, v| put(&mut h.stack.timestamps, v.switch()),
+    )
+    .linux(&[Knob::Sysctl("tcp_timestamps", flag)]),
+    P::new(
+        "stack.window_scale",
+        Kind::SWITCH,
+        "profile",
+        ON_OFF,
+        MKH,
+        "Window scaling (RFC 7323)",
+        |h, v| put(&mut h.stack.window_scale, v.switch()),
+    )
+    .linux(&[Knob::Sysctl("tcp_window_scaling", flag)]),
+    P::new(
+        "stack.initial_window",
+        Kind::Or(PROFILE, &Kind::Int { min: 1, max: 1000 }),
+        "profile",
+        &["profile", "2", "10"],
+        MKH,
+        "Initial window in segments (RFC 6928: 10)",
+        |h, v| put(&mut h.stack.initial_window, v.int()),
+    )
+    .linux(&[Knob::Route("initcwnd", number)]),
+];

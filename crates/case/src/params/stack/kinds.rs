@@ -1,0 +1,17 @@
+//! The type, the kinds and the substrates that rows of several topics have.
+
+use crate::params::host::HostSettings;
+use crate::params::kind::Kind;
+use crate::params::row::Row;
+use crate::params::spec::Substrates;
+use tcpassay_units::Dur;
+
+pub(super) type P = Row<HostSettings>;
+pub(super) const MKH: Substrates = Substrates::MKH;
+pub(super) const MK: Substrates = Substrates::MK;
+pub(super) const M: Substrates = Substrates::M;
+
+pub(super) const PROFILE: &[&str] = &["profile"];
+pub(super) const ON_OFF: &[&str] = &["profile", "off", "on"];
+const TIME: Kind = Kind::Dur { min: Dur::from_micros(1), max: Dur::from_secs(3600) };
+pub(super) const TIME_OR_PROFILE: Kind = Kind::Or(PROFILE, &TIME);

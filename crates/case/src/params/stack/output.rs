@@ -1,0 +1,70 @@
+//! What leaves a host: data with the SYN, small queues, super-segments.
+
+use super::kinds::{M, MKH, ON_OFF, P};
+use crate::params::host::SmallQueues;
+use crate::params::kind::{Kind, Setting};
+use crate::params::linux::Knob;
+use crate::params::row::put;
+use crate::params::words::Words;
+use tcpassay_tcp::TsoAutosize;
+
+static TSO_AUTOSIZE: Words<Option<TsoAutosize>, 4> = Words::new([
+    ("profile", None),
+    ("off", Some(TsoAutosize::Off)),
+    ("rate", Some(TsoAutosize::Rate)),
+    ("rate-and-rtt", Some(TsoAutosize::RateAndRtt)),
+]);
+
+fn small_queues(setting: &Setting) -> SmallQueues {
+    match setting {
+        Setting::Bytes(bytes) => SmallQueues::Bytes(*bytes),
+        Setting::Word("auto") => SmallQueues::Auto,
+        _ => SmallQueues::Off,
+    }
+}
+
+pub(super) const ROWS: &[P] = &[
+    P::new(
+        "stack.fastopen",
+        Kind::Bool,
+        "off",
+        &["off", "on"],
+        M,
+        "TCP Fast Open (RFC 7413): from the second connection to a server on the first bytes go with the SYN",
+        |h, v| put(&mut h.fastopen, v.switch()),
+    )
+    .needs("the same at both ends of a connection"),
+    P::new(
+        "stack.small_queues",
+        Kind::Or(&["off", "auto"], &Kind::BYTES),
+        "off",
+        &["off", "auto"],
+        M,
+        "TCP small queues: bytes a connection may have below it in its own host (auto: 1 ms of pacing, as Linux)",
+        |h, v| h.small_queues = small_queues(v),
+    ),
+    P::new(
+        "stack.tso_defer",
+        Kind::SWITCH,
+        "profile",
+        ON_OFF,
+        M,
+        "Wait for window rather than send a small super-segment (Linux)",
+        |h, v| put(&mut h.stack.tso_defer, v.switch()),
+    ),
+    P::new(
+        "stack.tso_autosize",
+        Kind::Choice(TSO_AUTOSIZE.names()),
+        "profile",
+        &["profile", "off", "rate", "rate-and-rtt"],
+        MKH,
+        "Length of super-segments: a millisecond of the rate (Linux), and more for short round trips (since 5.18)",
+        |h, v| put(&mut h.stack.tso_autosize, TSO_AUTOSIZE.of(v)),
+    )
+    .linux(&[Knob::Sysctl("tcp_tso_rtt_log", |v, _| match TSO_AUTOSIZE.of(v) {
+        None => Ok(None),
+        Some(TsoAutosize::Rate) => Ok(Some("0".to_owned())),
+        Some(TsoAutosize::RateAndRtt) => Ok(Some("9".to_owned())),
+        Some(TsoAutosize::Off) => Err("Linux always goes by the rate; the model can leave it"),
+    })]),
+];

@@ -1,0 +1,53 @@
+//! Sizes of segments.
+
+use super::kinds::{M, MKH, P};
+use crate::params::host::HEADERS;
+use crate::params::kind::Kind;
+use crate::params::linux::Knob;
+use crate::params::row::put;
+use crate::params::words::Words;
+use tcpassay_tcp::Nagle;
+use tcpassay_units::Bytes;
+
+/// The smallest MTU: a packet has room for its headers and some payload.
+const SMALLEST_MTU: Bytes = Bytes::new(256);
+static NAGLE: Words<Option<Nagle>, 4> = Words::new([
+    ("profile", None),
+    ("all", Some(Nagle::All)),
+    ("idle", Some(Nagle::Idle)),
+    ("small", Some(Nagle::Small)),
+]);
+
+pub(super) const ROWS: &[P] = &[
+    P::new(
+        "stack.nagle",
+        Kind::Choice(NAGLE.names()),
+        "profile",
+        &["profile", "all", "idle", "small"],
+        M,
+        "What a small segment waits for: all data acknowledged (RFC 896), but for a burst from idle (BSD), the last small one (Linux)",
+        |h, v| put(&mut h.stack.nagle, NAGLE.of(v)),
+    )
+    .needs("app.nodelay = off"),
+    P::new(
+        "stack.mtu",
+        Kind::Bytes { min: SMALLEST_MTU, max: Bytes::new(9216) },
+        "1500B",
+        &["1500B", "9000B"],
+        MKH,
+        "Largest IP packet",
+        |h, v| put(&mut h.mtu, v.bytes()),
+    )
+    .needs("equal along a path"),
+    P::new(
+        "stack.mss",
+        Kind::Or(&["auto"], &Kind::Bytes { min: Bytes::new(88), max: Bytes::new(9176) }),
+        "auto",
+        &["auto", "536B"],
+        MKH,
+        "Largest segment announced; auto: MTU less 40 bytes of headers",
+        |h, v| h.stack.mss = v.bytes().unwrap_or(Bytes::new(h.mtu.get() - HEADERS)),
+    )
+    .linux(&[Knob::Route("advmss", |v, _| Ok(v.bytes().map(|mss| mss.get().to_string())))])
+    .needs("stack.mss + 40 <= stack.mtu"),
+];

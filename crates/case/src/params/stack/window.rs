@@ -1,0 +1,176 @@
+//! Growth of the congestion window, pacing, and the flavour of the stack.
+
+use super::kinds::{M, MK, MKH, ON_OFF, P, PROFILE};
+use crate::params::cc_name::CcName;
+use crate::params::grammar::{Abc, Pacing, check};
+use crate::params::host::HostSettings;
+use crate::params::kind::{Kind, Setting};
+use crate::params::linux::{Derive, Knob, SocketOption, SocketValue, Wanted};
+use crate::params::row::put;
+use crate::params::words::Words;
+use tcpassay_cc::{Arithmetic, HystartDetect, HystartMode};
+use tcpassay_tcp::{AfterIdle, StackFlavor};
+
+static HYSTART: Words<Option<HystartMode>, 6> = Words::new([
+    ("profile", None),
+    ("off", Some(HystartMode::Off)),
+    ("hystart++", Some(HystartMode::PlusPlus)),
+    ("linux", Some(hystart(true, true))),
+    ("linux-train", Some(hystart(true, false))),
+    ("linux-delay", Some(hystart(false, true))),
+]);
+static FLAVOR: Words<Option<StackFlavor>, 4> = Words::new([
+    ("profile", None),
+    ("rfc", Some(StackFlavor::Rfc)),
+    ("linux", Some(StackFlavor::Linux)),
+    ("freebsd", Some(StackFlavor::FreeBsd)),
+]);
+static ARITHMETIC: Words<Option<Arithmetic>, 4> = Words::new([
+    ("profile", None),
+    ("rfc", Some(Arithmetic::Rfc)),
+    ("linux", Some(Arithmetic::Linux)),
+    ("freebsd", Some(Arithmetic::FreeBsd)),
+]);
+static AFTER_IDLE: Words<Option<AfterIdle>, 4> = Words::new([
+    ("profile", None),
+    ("off", Some(AfterIdle::Keep)),
+    ("on", Some(AfterIdle::Restart)),
+    ("decay", Some(AfterIdle::Decay)),
+]);
+
+/// The ratios of pacing in slow start and in congestion avoidance, in percent of the window over the round trip.
+fn pacing(setting: &Setting, host: &HostSettings) -> Wanted<(u32, u32)> {
+    match setting.parsed::<Pacing>().map(|text| text.0) {
+        Some(tcpassay_tcp::Pacing::Off) if host.cc == CcName::BBR => Err("Linux's bbr always paces"),
+        Some(tcpassay_tcp::Pacing::Percent { slow_start, avoidance }) if slow_start.max(avoidance) > 1000 => {
+            Err("Linux goes up to 1000 % (tcp_pacing_ss_ratio); the model further")
+        }
+        Some(tcpassay_tcp::Pacing::Percent { slow_start, avoidance }) => Ok(Some((slow_start, avoidance))),
+        Some(tcpassay_tcp::Pacing::Off) | None => Ok(None),
+    }
+}
+
+/// A parameter of Linux's CUBIC, which all hosts with this controller share.
+const fn cubic_module(file: &'static str, value: Derive<HostSettings, String>) -> Knob<HostSettings> {
+    Knob::Module {
+        file,
+        value,
+        absent: "",
+        shared: |a, b| a.cc == b.cc,
+        once: "one kernel has one set of parameters of a controller; the model one for each host",
+    }
+}
+
+const fn hystart(train: bool, delay: bool) -> HystartMode {
+    HystartMode::Linux(HystartDetect { train, delay })
+}
+
+pub(super) const ROWS: &[P] = &[
+    P::new(
+        "stack.hystart",
+        Kind::Choice(HYSTART.names()),
+        "profile",
+        &["profile", "off", "hystart++", "linux"],
+        MK,
+        "What ends slow start early: HyStart++ (RFC 9406; model), or in CUBIC Linux's HyStart, by ACK trains, delay or both",
+        |h, v| put(&mut h.stack.hystart, HYSTART.of(v)),
+    )
+    .linux(&[cubic_module("tcp_cubic/parameters/hystart", |v, h| match HYSTART.of(v) {
+        None => Ok(None),
+        Some(HystartMode::PlusPlus) => Err("Linux has a HyStart of its own"),
+        Some(HystartMode::Linux(_)) if h.cc != CcName::CUBIC => Err("Linux has it in cubic"),
+        Some(HystartMode::Linux(_)) => Ok(Some("1".to_owned())),
+        Some(HystartMode::Off) => Ok((h.cc == CcName::CUBIC).then(|| "0".to_owned())),
+    }),
+    cubic_module("tcp_cubic/parameters/hystart_detect", |v, h| Ok(match HYSTART.of(v) {
+        Some(HystartMode::Linux(detect)) if h.cc == CcName::CUBIC => {
+            Some((u8::from(detect.train) + 2 * u8::from(detect.delay)).to_string())
+        }
+        _ => None,
+    }))]),
+    P::new(
+        "stack.flavor",
+        Kind::Choice(FLAVOR.names()),
+        "profile",
+        &["profile", "rfc", "linux", "freebsd"],
+        M,
+        "How what does not belong is answered: stray resets and SYNs, challenge ACKs, SYNs in TIME-WAIT (RFC 9293 with 5961)",
+        |h, v| put(&mut h.stack.flavor, FLAVOR.of(v)),
+    ),
+    P::new(
+        "stack.cc_arithmetic",
+        Kind::Choice(ARITHMETIC.names()),
+        "profile",
+        &["profile", "rfc", "linux", "freebsd"],
+        M,
+        "CUBIC, DCTCP and Reno as the RFCs have them, or as Linux, in whole segments and milliseconds, or as FreeBSD reduces",
+        |h, v| put(&mut h.stack.cc_arithmetic, ARITHMETIC.of(v)),
+    ),
+    P::new(
+        "stack.pacing",
+        Kind::Or(
+            PROFILE,
+            &Kind::Text { form: "`off`, `on` or `<slow start>%,<avoidance>%`", check: check::<Pacing> },
+        ),
+        "profile",
+        &["profile", "off", "on"],
+        MKH,
+        "Spread a window over its round trip (on: 200%,120%, as Linux)",
+        |h, v| put(&mut h.stack.pacing, v.parsed::<Pacing>().map(|text| text.0)),
+    )
+    .linux(&[Knob::Sysctl("tcp_pacing_ss_ratio", |v, h| pacing(v, h).map(|ratios| ratios.map(|(start, _)| start.to_string()))),
+        Knob::Sysctl("tcp_pacing_ca_ratio", |v, h| pacing(v, h).map(|ratios| ratios.map(|(_, later)| later.to_string()))),
+        // No bound at all would be all ones, which leaves pacing as it is (`sock_setsockopt`).
+        Knob::Socket(
+            SocketOption::socket(libc::SO_MAX_PACING_RATE, libc::SO_MAX_PACING_RATE),
+            |v, h| pacing(v, h).map(|ratios| ratios.map(|_| SocketValue::Bytes((u64::MAX - 1).to_ne_bytes().to_vec()))),
+        ),]),
+    P::new(
+        "stack.slow_start_after_idle",
+        Kind::Choice(AFTER_IDLE.names()),
+        "profile",
+        &["profile", "off", "on", "decay"],
+        MKH,
+        "After idle: keep the window, restart (RFC 5681), or halve it once an RTO (RFC 2861, Linux)",
+        |h, v| put(&mut h.stack.after_idle, AFTER_IDLE.of(v)),
+    )
+    .linux(&[Knob::Sysctl("tcp_slow_start_after_idle", |v, _| match AFTER_IDLE.of(v) {
+        None => Ok(None),
+        Some(AfterIdle::Keep) => Ok(Some("0".to_owned())),
+        Some(AfterIdle::Decay) => Ok(Some("1".to_owned())),
+        Some(AfterIdle::Restart) => Err("Linux has `off` and `decay`; the model all three"),
+    })]),
+    P::new(
+        "stack.abc",
+        Kind::Or(
+            PROFILE,
+            &Kind::Text {
+                form: "`per-ack`, `all`, or a limit in MSS an ACK, as in `2`",
+                check: check::<Abc>,
+            },
+        ),
+        "profile",
+        &["profile", "per-ack", "2", "all"],
+        M,
+        "How slow start counts an ACK (RFC 3465)",
+        |h, v| put(&mut h.stack.byte_counting, v.parsed::<Abc>().map(|text| text.0)),
+    ),
+    P::new(
+        "stack.limited_transmit",
+        Kind::SWITCH,
+        "profile",
+        ON_OFF,
+        M,
+        "New data on the first duplicate ACKs (RFC 3042)",
+        |h, v| put(&mut h.stack.limited_transmit, v.switch()),
+    ),
+    P::new(
+        "stack.early_retransmit",
+        Kind::SWITCH,
+        "profile",
+        ON_OFF,
+        M,
+        "A lower threshold for small flights (RFC 5827)",
+        |h, v| put(&mut h.stack.early_retransmit, v.switch()),
+    ),
+];
