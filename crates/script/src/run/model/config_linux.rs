@@ -2,6 +2,7 @@
 
 use super::socket::OpenMode;
 use crate::host::{DCTCP_RECEIVER, HostSettings};
+use tcpassay_cc::{Arithmetic, HystartDetect, HystartMode};
 use tcpassay_tcp::{AfterIdle, Config, DctcpReceiver, EcnMode, LossDetection, RecvBuffer, RecvTuning, Tlp};
 use tcpassay_units::{Bytes, Dur};
 
@@ -86,12 +87,43 @@ fn compression(cfg: &mut Config, key: &str, number: u64) -> Option<()> {
     Some(())
 }
 
+/// Applies `tcp_recovery` or `tcp_reordering`. Returns `None` if the model does not support the value.
+fn loss_detection(cfg: &mut Config, key: &str, number: u64) -> Option<()> {
+    match (key, &mut cfg.loss_detection) {
+        // TCP_RACK_LOSS_DETECTION 1, TCP_RACK_STATIC_REO_WND 2 (include/net/tcp.h).
+        ("tcp_recovery", how) if number & 1 == 0 => {
+            *how = LossDetection::DupThresh { threshold: 3, adaptive: true };
+        }
+        ("tcp_recovery", LossDetection::Rack { dsack_adaptation }) => *dsack_adaptation = number & 2 == 0,
+        ("tcp_recovery", LossDetection::DupThresh { .. }) => {}
+        (_, LossDetection::DupThresh { threshold, .. }) => *threshold = u32::try_from(number).ok()?,
+        (_, LossDetection::Rack { .. }) if number == 3 => {}
+        _ => return None,
+    }
+    Some(())
+}
+
+/// HyStart of `tcp_cubic`. Both detectors are on by default.
+fn hystart(host: &HostSettings) -> HystartMode {
+    let module = |parameter: &str, default: u64| {
+        host.number(&format!("module.tcp_cubic.{parameter}")).unwrap_or(default)
+    };
+    if module("hystart", 1) == 0 {
+        return HystartMode::Off;
+    }
+    let detect = module("hystart_detect", 3);
+    HystartMode::Linux(HystartDetect { train: detect & 1 != 0, delay: detect & 2 != 0 })
+}
+
 pub(super) fn linux(cfg: &mut Config, host: &HostSettings, open: OpenMode) -> Result<(), String> {
     // Without TSO the stack still builds GSO packets. `ConnectionTable::flush` segments them.
     cfg.tso = Some(Bytes::new(GSO));
     // The initial window is half of the default of `tcp_rmem`.
     cfg.recv_buffer = RecvBuffer::Auto { initial: Bytes::new(65_535), max: Bytes::new(6 << 20) };
     cfg.ecn = if open == OpenMode::Passive { EcnMode::Classic } else { EcnMode::Off };
+    cfg.hystart = hystart(host);
+    // Controllers of the kernel count whole segments in every version. The profile `linux-4.6` of cases counts bytes.
+    cfg.cc_arithmetic = Arithmetic::Linux;
     cfg.dctcp_receiver = match host.get(DCTCP_RECEIVER) {
         None => cfg.dctcp_receiver,
         Some("0") => DctcpReceiver::Immediate,
@@ -135,18 +167,8 @@ pub(super) fn linux(cfg: &mut Config, host: &HostSettings, open: OpenMode) -> Re
                 }
                 cfg.early_retransmit &= n > 0;
             }
-            "tcp_recovery" => {
-                if number()? & 1 == 0 {
-                    cfg.loss_detection = LossDetection::DupThresh { threshold: 3, adaptive: true };
-                }
-            }
-            "tcp_reordering" => {
-                let n = small()?;
-                if let LossDetection::DupThresh { threshold, .. } = &mut cfg.loss_detection {
-                    *threshold = n;
-                } else if n != 3 {
-                    return Err(format!("sysctl net.ipv4.tcp_reordering={text}"));
-                }
+            "tcp_recovery" | "tcp_reordering" => {
+                loss_detection(cfg, key, number()?).ok_or_else(|| format!("sysctl net.ipv4.{key}={text}"))?;
             }
             "tcp_slow_start_after_idle" => {
                 cfg.after_idle = if number()? == 0 { AfterIdle::Keep } else { AfterIdle::Decay };
@@ -188,6 +210,13 @@ pub(super) fn linux(cfg: &mut Config, host: &HostSettings, open: OpenMode) -> Re
             _ if INERT.contains(&key) => {}
             _ => return Err(format!("sysctl net.ipv4.{key}={text}")),
         }
+    }
+    cfg.dsack &= cfg.sack;
+    // The threshold does not follow reordering beyond this number.
+    if let (LossDetection::DupThresh { threshold, adaptive }, Some(most)) =
+        (&mut cfg.loss_detection, host.number("net.ipv4.tcp_max_reordering"))
+    {
+        *adaptive &= most > u64::from(*threshold);
     }
     Ok(())
 }

@@ -2,7 +2,8 @@
 
 use super::socket::SocketOptions;
 use crate::host::HostSettings;
-use tcpassay_cc::{Arithmetic, Controller, HystartDetect, HystartMode, Params};
+use std::collections::BTreeMap;
+use tcpassay_cc::{Controller, Params};
 use tcpassay_tcp::{Config, Keepalive, Profile};
 use tcpassay_units::Dur;
 
@@ -25,33 +26,8 @@ pub(super) fn cc_name<'a>(profile: Profile, host: &'a HostSettings, socket: &'a 
 ///
 /// # Errors
 /// The controller is unknown.
-pub(super) fn controller(
-    cfg: &Config,
-    profile: Profile,
-    host: &HostSettings,
-    name: &str,
-) -> Result<Box<dyn Controller>, String> {
-    let module = |parameter: &str, default: u64| {
-        host.number(&format!("module.tcp_cubic.{parameter}")).unwrap_or(default)
-    };
-    // HyStart of `tcp_cubic`. Both detectors are on by default.
-    let linux = matches!(profile, Profile::Linux | Profile::Linux46);
-    let detect = if module("hystart", 1) == 0 { 0 } else { module("hystart_detect", 3) };
-    let hystart = if linux {
-        HystartMode::Linux(HystartDetect { train: detect & 1 != 0, delay: detect & 2 != 0 })
-    } else {
-        cfg.hystart
-    };
-    let params = Params {
-        hystart,
-        arithmetic: match profile {
-            Profile::Linux | Profile::Linux46 => Arithmetic::Linux,
-            Profile::FreeBsd | Profile::FreeBsdRack => Arithmetic::FreeBsd,
-            Profile::Rfc => cfg.cc_arithmetic,
-        },
-        byte_counting: cfg.byte_counting,
-        ..Params::default()
-    };
+pub(super) fn controller(cfg: &Config, name: &str) -> Result<Box<dyn Controller>, String> {
+    let params = cfg.controller_params(BTreeMap::new(), Params::default().rng);
     tcpassay_cc::build(name, &params).map_err(|_| format!("the congestion controller `{name}`"))
 }
 

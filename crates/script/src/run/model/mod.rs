@@ -28,6 +28,8 @@ mod fast_open_calls;
 mod files;
 mod getsockopt;
 mod icmp;
+#[cfg(test)]
+mod knob_tests;
 mod open;
 mod packets;
 mod poll;

@@ -75,7 +75,7 @@ impl Model {
             .map_err(ScriptError::Unsupported)?;
         cfg.keepalive = controller::keepalive(&socket.options, host);
         let name = controller::cc_name(profile, host, &socket.options);
-        let cc = controller::controller(&cfg, profile, host, name).map_err(ScriptError::Unsupported)?;
+        let cc = controller::controller(&cfg, name).map_err(ScriptError::Unsupported)?;
         let number = u32::try_from(self.table.connections.len()).expect("few connections");
         let iss = SeqNum::new(0x1000_0000_u32.wrapping_add(number.wrapping_mul(0x0100_0001)));
         let ts_offset = 0x0200_0000;

@@ -249,8 +249,7 @@ impl Model {
             let options = self.socket_at(fd)?.options.clone();
             let cfg = config::config(self.profile, &self.host, &self.settings, &options, OpenMode::Active)
                 .map_err(ScriptError::Unsupported)?;
-            let cc = controller::controller(&cfg, self.profile, &self.host, &name)
-                .map_err(ScriptError::Unsupported)?;
+            let cc = controller::controller(&cfg, &name).map_err(ScriptError::Unsupported)?;
             self.table.connections[index].conn.set_controller(cc);
         }
         Ok(SyscallResult::Done(0))
