@@ -29,6 +29,9 @@ pub struct Qdisc {
     pub limit: u64,
 }
 
+/// The offsets of 32-bit counters of CE marks in the statistics of a kind of qdisc (`TCA_STATS_APP`, the `tc_*_xstats` of `linux/pkt_sched.h`).
+pub type MarkOffsets = fn(&str) -> &'static [usize];
+
 /// A netlink socket. It belongs to the namespace in which it was opened.
 pub struct Netlink(OwnedFd);
 
@@ -82,10 +85,10 @@ impl Netlink {
     }
 
     /// All qdiscs of the namespace.
-    pub fn qdiscs(&self) -> io::Result<Vec<Qdisc>> {
+    pub fn qdiscs(&self, marks: MarkOffsets) -> io::Result<Vec<Qdisc>> {
         const NEW_QDISC: u16 = 36;
         let mut all = Vec::new();
-        self.dump(NEW_QDISC, 0, |message| all.push(qdisc(message)))?;
+        self.dump(NEW_QDISC, 0, |message| all.push(qdisc(message, marks)))?;
         Ok(all)
     }
 
@@ -229,7 +232,7 @@ fn htb_rate(message: &[u8]) -> Option<u64> {
     wide.or_else(|| Some(u64::from(u32_at(of(1)?, 8)))).map(|bytes| bytes * 8)
 }
 
-fn qdisc(message: &[u8]) -> Qdisc {
+fn qdisc(message: &[u8], marks: MarkOffsets) -> Qdisc {
     let mut q = Qdisc {
         interface: u32_at(message, 4).cast_signed(),
         handle: u16::try_from(u32_at(message, 8) >> 16).expect("16 bits"),
@@ -262,15 +265,7 @@ fn qdisc(message: &[u8]) -> Qdisc {
             _ => {}
         }
     }
-    // The offsets of the marks in the statistics of each kind (linux/pkt_sched.h: tc_red_xstats, tc_codel_xstats, tc_fq_codel_xstats, tc_pie_xstats).
-    let marks: &[usize] = match q.kind.as_str() {
-        "red" => &[12],
-        "codel" => &[24, 32],
-        "fq_codel" => &[12, 28],
-        "pie" => &[36],
-        _ => &[],
-    };
-    q.marks = marks.iter().map(|at| u64::from(u32_at(own, *at))).sum();
+    q.marks = marks(&q.kind).iter().map(|at| u64::from(u32_at(own, *at))).sum();
     q
 }
 
@@ -283,13 +278,13 @@ mod tests {
         let words = |all: &[u32]| all.iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<u8>>();
         let mut stats = attribute(1, &words(&[3_000_000_000, 1, 7]));
         stats.extend(attribute(3, &words(&[2, 3000, 5, 0, 0])));
-        stats.extend(attribute(4, &words(&[0, 0, 0, 9])));
+        stats.extend(attribute(4, &words(&[7, 2, 0, 9])));
         let mut message = words(&[0, 4, 0x0010_0000, 0x0001_0001, 0]);
         message.extend(attribute(1, b"red\0"));
         message.extend(attribute(7, &stats));
-        let q = qdisc(&message);
+        let q = qdisc(&message, |kind| if kind == "red" { &[4, 12] } else { &[] });
         assert_eq!((q.kind.as_str(), q.interface, q.handle), ("red", 4, 0x10));
-        assert_eq!((q.bytes, q.packets, q.drops, q.backlog, q.marks), (7_294_967_296, 7, 5, 3000, 9));
+        assert_eq!((q.bytes, q.packets, q.drops, q.backlog, q.marks), (7_294_967_296, 7, 5, 3000, 11));
     }
 
     #[test]

@@ -9,10 +9,9 @@ use crate::histogram::Histogram;
 use crate::log::EventLog;
 use crate::metrics::BACKGROUND;
 use crate::recording::{
-    CapturePoint, Completion, Delivery, Device, Flow, FlowCounters, Latency, LatencyKind, PacketRecord,
-    Recording,
+    CapturePoint, Completion, Delivery, Flow, FlowCounters, Latency, LatencyKind, PacketRecord, Recording,
 };
-use crate::rows::{self, IntervalGauges, IntervalMaxima, IntervalSums};
+use crate::rows::{self, IntervalGauges, IntervalSums};
 use crate::series::Series;
 use tcpassay_units::{Dur, Time};
 
@@ -40,10 +39,6 @@ pub struct CollectOptions {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FlowId(pub u32);
 
-/// A device of the collector: an index of [`Recording::devices`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct DeviceIndex(pub u32);
-
 /// A capture point of the collector: an index of [`Recording::interfaces`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct InterfaceIndex(pub u32);
@@ -53,7 +48,6 @@ pub struct InterfaceIndex(pub u32);
 pub struct Collector {
     collect: CollectOptions,
     flows: Vec<FlowCollector>,
-    devices: Vec<DeviceCollector>,
     interfaces: Vec<CapturePoint>,
     /// RTT and one-way latency of each of the first [`OWN_LATENCY`] flows, when latency is collected, and of all
     /// others together. They are stored separately from the flows, so that counting a packet accesses them directly.
@@ -74,14 +68,6 @@ struct FlowCollector {
     info: Flow,
     sums: IntervalSums<4>,
     gauges: IntervalGauges,
-}
-
-#[derive(Clone, Debug)]
-struct DeviceCollector {
-    info: Device,
-    delay: Histogram,
-    sums: IntervalSums<3>,
-    backlog: IntervalMaxima,
 }
 
 /// Flows beyond this number share one distribution, because each has two of up to 150 KB.
@@ -123,7 +109,6 @@ impl Collector {
         Collector {
             collect,
             flows: Vec::new(),
-            devices: Vec::new(),
             interfaces: Vec::new(),
             own_latency: Vec::new(),
             latency: Default::default(),
@@ -158,18 +143,6 @@ impl Collector {
         id
     }
 
-    /// Adds a device.
-    pub fn add_device(&mut self, info: Device) -> DeviceIndex {
-        let id = DeviceIndex(u32::try_from(self.devices.len()).expect("fewer than 2^32 devices"));
-        self.devices.push(DeviceCollector {
-            info,
-            delay: Histogram::default(),
-            sums: IntervalSums::new(self.collect.series),
-            backlog: IntervalMaxima::new(self.collect.series),
-        });
-        id
-    }
-
     /// Adds a capture point.
     pub fn add_interface(&mut self, interface: CapturePoint) -> InterfaceIndex {
         let id = InterfaceIndex(u32::try_from(self.interfaces.len()).expect("fewer than 2^32 interfaces"));
@@ -180,11 +153,6 @@ impl Collector {
     /// The row of a flow.
     pub fn flow_mut(&mut self, flow: FlowId) -> &mut Flow {
         &mut self.flows[flow.0 as usize].info
-    }
-
-    /// The row of a device.
-    pub fn device_mut(&mut self, device: DeviceIndex) -> &mut Device {
-        &mut self.devices[device.0 as usize].info
     }
 
     /// A packet left the sending host; `bytes` is its payload.
@@ -270,53 +238,6 @@ impl Collector {
         if self.flows[place].info.class == BACKGROUND { &mut self.background } else { &mut self.latency }
     }
 
-    /// A device accepted a packet; `backlog` is the backlog that it found, the packet included.
-    #[inline]
-    pub fn queued(&mut self, device: DeviceIndex, at: Time, backlog: u64) {
-        let tap = &mut self.devices[device.0 as usize];
-        let counters = &mut tap.info.counters;
-        counters.max_backlog_bytes = counters.max_backlog_bytes.max(backlog);
-        if self.collect.series.is_some() {
-            tap.backlog.at(at, backlog);
-        }
-    }
-
-    /// A packet leaves a device at `at`, which may be in the future but must not decrease; `waited` is its waiting
-    /// time without its transmission.
-    #[inline]
-    pub fn passed(&mut self, device: DeviceIndex, at: Time, wire_bytes: u32, waited: Dur) {
-        let tap = &mut self.devices[device.0 as usize];
-        tap.info.counters.packets += 1;
-        tap.info.counters.bytes += u64::from(wire_bytes);
-        if self.collect.series.is_some() {
-            tap.sums.at(at)[0] += u64::from(wire_bytes);
-        }
-        if self.collect.latency {
-            tap.delay.record(waited);
-        }
-    }
-
-    /// A device dropped a packet.
-    #[inline]
-    pub fn dropped(&mut self, device: DeviceIndex, at: Time, wire_bytes: u32) {
-        let tap = &mut self.devices[device.0 as usize];
-        tap.info.counters.drops += 1;
-        tap.info.counters.dropped_bytes += u64::from(wire_bytes);
-        if self.collect.series.is_some() {
-            tap.sums.at(at)[1] += 1;
-        }
-    }
-
-    /// A device marked a packet CE.
-    #[inline]
-    pub fn marked(&mut self, device: DeviceIndex, at: Time) {
-        let tap = &mut self.devices[device.0 as usize];
-        tap.info.counters.marks += 1;
-        if self.collect.series.is_some() {
-            tap.sums.at(at)[2] += 1;
-        }
-    }
-
     /// The next time at which senders should be sampled: the end of an interval. `None` when no series are collected.
     pub fn next_sample(&self, now: Time) -> Option<Time> {
         let interval = self.collect.series?.as_nanos();
@@ -399,11 +320,6 @@ impl Collector {
             }
             entities.extend(series);
             recording.flows.push(info);
-        }
-        for tap in self.devices {
-            keep(LatencyKind::QueueDelay, &tap.info.name, tap.delay);
-            entities.extend(rows::device_series(&tap.info.name, tap.sums, tap.backlog, end));
-            recording.devices.push(tap.info);
         }
         let [rtt, one_way] = all;
         keep(LatencyKind::Rtt, "all", rtt);

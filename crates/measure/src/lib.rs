@@ -18,6 +18,7 @@
 //! This crate does not depend on connections or network elements, and it never influences a run.
 
 mod collect;
+mod device_sampler;
 mod event;
 mod histogram;
 mod log;
@@ -36,7 +37,8 @@ mod table;
 mod tables;
 mod text;
 
-pub use collect::{CollectOptions, Collector, DeviceIndex, FlowId, InterfaceIndex, SenderSample};
+pub use collect::{CollectOptions, Collector, FlowId, InterfaceIndex, SenderSample};
+pub use device_sampler::DeviceSampler;
 pub use event::{ECT, EventKind, EventRow, Reason};
 pub use histogram::Histogram;
 pub use log::EventLog;

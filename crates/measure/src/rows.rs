@@ -11,8 +11,10 @@ pub(crate) const FLOW_SUMS: [&str; 4] = ["wire_bytes", "payload_bytes", "read_by
 pub(crate) const OF_PACKETS: [&str; 3] = ["wire_bytes", "payload_bytes", "ce_packets"];
 pub(crate) const GAUGES: [&str; 7] =
     ["cwnd_bytes", "ssthresh_bytes", "flight_bytes", "srtt_ns", "rto_ns", "alpha", "pacing_bps"];
-const DEVICE_SUMS: [&str; 3] = ["out_bytes", "drops", "marks"];
-const MAX_BACKLOG: &str = "max_backlog_bytes";
+/// The columns of a device that are summed in each interval.
+pub(crate) const DEVICE_SUMS: [&str; 3] = ["out_bytes", "drops", "marks"];
+/// The largest backlog of a device within each interval.
+pub(crate) const MAX_BACKLOG: &str = "max_backlog_bytes";
 
 /// The metrics that `series.parquet` may have: those of flows, then those of devices. Those to which nothing happened have no column.
 pub fn series_columns() -> Vec<&'static str> {
@@ -81,61 +83,6 @@ impl<const N: usize> IntervalSums<N> {
     }
 }
 
-/// The largest value within each interval; an interval without a value repeats the last one.
-#[derive(Clone, Debug)]
-pub(crate) struct IntervalMaxima {
-    interval: u64,
-    edge: u64,
-    peak: u64,
-    any: bool,
-    first: Option<u64>,
-    column: Vec<Option<u64>>,
-}
-
-impl IntervalMaxima {
-    pub fn new(interval: Option<Dur>) -> IntervalMaxima {
-        IntervalMaxima {
-            interval: interval.map_or(0, Dur::as_nanos),
-            edge: if interval.is_some() { 0 } else { u64::MAX },
-            peak: 0,
-            any: false,
-            first: None,
-            column: Vec::new(),
-        }
-    }
-
-    #[inline]
-    pub fn at(&mut self, at: Time, value: u64) {
-        if at.as_nanos() >= self.edge {
-            self.roll(at.as_nanos());
-        }
-        self.any = true;
-        self.peak = self.peak.max(value);
-    }
-
-    #[cold]
-    fn roll(&mut self, at: u64) {
-        let interval = at / self.interval;
-        match self.first {
-            None => self.first = Some(interval),
-            Some(first) => {
-                self.column.push(self.any.then_some(self.peak));
-                let whole = usize::try_from(interval - first).expect("intervals fit memory");
-                self.column.resize(whole, None);
-            }
-        }
-        self.peak = 0;
-        self.any = false;
-        self.edge = (interval + 1) * self.interval;
-    }
-
-    fn finish(mut self) -> Option<(u64, Vec<Option<u64>>)> {
-        let first = self.first?;
-        self.column.push(self.any.then_some(self.peak));
-        Some((first, self.column))
-    }
-}
-
 /// Values sampled at the end of each interval.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IntervalGauges {
@@ -187,34 +134,12 @@ pub(crate) fn flow_series(
     Some(EntitySeries { entity: name.to_owned(), first, columns })
 }
 
-/// The series of a device; `None` when it carried nothing.
-pub(crate) fn device_series(
-    name: &str,
-    sums: IntervalSums<3>,
-    backlog: IntervalMaxima,
-    end: Time,
-) -> Option<EntitySeries> {
-    let (first, sums) = sums.finish(end)?;
-    let len = sums[0].len();
-    let mut columns = sum_columns(DEVICE_SUMS, sums);
-    if let Some((start, peaks)) = backlog.finish() {
-        let mut values = vec![f64::NAN; len];
-        for (interval, peak) in (start..).zip(peaks) {
-            if let (Some(place), Some(peak)) = (place(interval, first, len), peak) {
-                values[place] = exact(peak);
-            }
-        }
-        columns.push(SeriesColumn { name: MAX_BACKLOG.to_owned(), values });
-    }
-    Some(EntitySeries { entity: name.to_owned(), first, columns })
-}
-
 fn sum_columns<const N: usize>(names: [&str; N], sums: [Vec<f64>; N]) -> Vec<SeriesColumn> {
     let columns = names.into_iter().zip(sums);
     columns.map(|(name, values)| SeriesColumn { name: name.to_owned(), values }).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "bytes of an interval stay below 2^53")]
-fn exact(n: u64) -> f64 {
+pub(crate) fn exact(n: u64) -> f64 {
     n as f64
 }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tcpassay_case::Case;
 use tcpassay_case::params::grammar::LossModel;
 use tcpassay_measure::{
-    CapturePoint, CollectOptions, Collector, Device, DeviceCounters, EntitySeries, EnvironmentProperty,
-    Histogram, Latency, LatencyKind, Recording, SeriesColumn,
+    CapturePoint, CollectOptions, Collector, Device, DeviceCounters, DeviceSampler, EntitySeries,
+    EnvironmentProperty, Histogram, Latency, LatencyKind, Recording,
 };
 use tcpassay_units::{Bytes, Dur, Rate, Seed, Time};
 use tcpassay_workload::{BackgroundTraffic, HostIndex, UdpSource};
@@ -67,13 +67,13 @@ const SAMPLE_INTERVAL: Dur = Dur::from_millis(10);
 pub fn run(case: &Case, seed: Seed, options: &SimOptions) -> RunOutcome {
     let mut built = build(case, seed);
     let mut sim_hosts = create_hosts(case, seed, &mut built, options.collect);
-    let mut sampler = DeviceSampler::new(&mut built, options.collect);
+    let mut samplers = DeviceSamplers::new(&mut built, options.collect);
     let end = Time::ZERO + case.end;
     let mut events = 0_u64;
     let mut next_check = STOP_CHECK_EVENTS.min(options.max_events);
     let mut ended = EndReason::Duration;
     'run: while built.net.core().now() < end {
-        let boundary = sampler.next(built.net.core().now()).min(end);
+        let boundary = samplers.next(built.net.core().now()).min(end);
         // Events at the end of an interval belong to the next one: the counters of the flows are read before them.
         let (mut until, mut tallied) = (boundary, true);
         if options.collect.series.is_some() {
@@ -106,14 +106,14 @@ pub fn run(case: &Case, seed: Seed, options: &SimOptions) -> RunOutcome {
             }
         }
         built.net.run_until(&mut sim_hosts, boundary);
-        sampler.sample(&mut built, boundary);
+        samplers.sample(&mut built, boundary);
         if options.collect.series.is_some() {
             sim_hosts.stacks.sample(boundary);
         }
     }
     let now = built.net.core().now();
-    sampler.sample(&mut built, now);
-    finish(case, seed, &built, sim_hosts, &sampler, ended, now)
+    samplers.sample(&mut built, now);
+    finish(case, seed, &built, sim_hosts, &samplers, ended, now)
 }
 
 /// Creates the stacks, applications and background traffic of a case.
@@ -165,21 +165,20 @@ fn create_hosts(case: &Case, seed: Seed, built: &mut BuiltNetwork, collect: Coll
 }
 
 /// Samples the counters of the devices between events.
-struct DeviceSampler {
+struct DeviceSamplers {
     series: Option<Dur>,
     interval: Dur,
-    last: Vec<[u64; 3]>,
-    /// By device: bytes, drops and marks of each interval.
-    columns: Vec<[Vec<f64>; 3]>,
-    /// By device: the backlog at the start of each interval.
-    waiting: Vec<Vec<u64>>,
-    /// The largest number of bytes in one whole interval.
+    /// By device: the columns of the series.
+    devices: Vec<DeviceSampler>,
+    /// By device: the bytes that had left at the last sample.
+    bytes: Vec<u64>,
+    /// By device: the largest number of bytes in one whole interval.
     most: Vec<u64>,
     sampled: Time,
 }
 
-impl DeviceSampler {
-    fn new(built: &mut BuiltNetwork, collect: CollectOptions) -> DeviceSampler {
+impl DeviceSamplers {
+    fn new(built: &mut BuiltNetwork, collect: CollectOptions) -> DeviceSamplers {
         let interval = collect.series.unwrap_or(SAMPLE_INTERVAL);
         if collect.latency || collect.series.is_some() {
             for device in &built.devices {
@@ -187,12 +186,11 @@ impl DeviceSampler {
             }
         }
         let n = built.devices.len();
-        DeviceSampler {
+        DeviceSamplers {
             series: collect.series,
             interval,
-            last: vec![[0; 3]; n],
-            columns: vec![Default::default(); n],
-            waiting: vec![vec![0]; n],
+            devices: vec![DeviceSampler::default(); n],
+            bytes: vec![0; n],
             most: vec![0; n],
             sampled: Time::ZERO,
         }
@@ -210,22 +208,16 @@ impl DeviceSampler {
         let whole = now.since(self.sampled) == self.interval;
         self.sampled = now;
         for i in 0..built.devices.len() {
-            let device = &built.devices[i];
-            let c = built.net.counters(device.node);
-            if self.series.is_some() {
-                self.waiting[i].push(built.net.waiting(built.devices[i].node).bytes);
-            }
+            let node = built.devices[i].node;
+            let c = built.net.counters(node);
             let present = [c.bytes_out, c.dropped.total(), c.marked];
             if whole {
-                self.most[i] = self.most[i].max(present[0] - self.last[i][0]);
+                self.most[i] = self.most[i].max(present[0] - self.bytes[i]);
             }
+            self.bytes[i] = present[0];
             if self.series.is_some() {
-                for (k, column) in self.columns[i].iter_mut().enumerate() {
-                    #[expect(clippy::cast_precision_loss, reason = "bytes of an interval stay below 2^53")]
-                    column.push((present[k] - self.last[i][k]) as f64);
-                }
+                self.devices[i].sample(present, built.net.waiting(node).bytes);
             }
-            self.last[i] = present;
         }
     }
 }
@@ -235,7 +227,7 @@ fn finish(
     seed: Seed,
     built: &BuiltNetwork,
     mut sim_hosts: SimHosts,
-    sampler: &DeviceSampler,
+    samplers: &DeviceSamplers,
     ended: EndReason,
     now: Time,
 ) -> RunOutcome {
@@ -257,7 +249,7 @@ fn finish(
     header.complete = matches!(ended, EndReason::Duration | EndReason::Finished);
     header.bottleneck = Some(u32::try_from(busiest(built)).expect("few devices"));
     recording.hosts = host_names(&case.net);
-    for ((device, columns), waiting) in built.devices.iter().zip(&sampler.columns).zip(&sampler.waiting) {
+    for (device, sampler) in built.devices.iter().zip(&samplers.devices) {
         let stats = built.net.stats(device.node);
         recording.devices.push(device_row(&built.net, device, stats));
         if let Some(stats) = stats.filter(|_| collect.latency) {
@@ -271,7 +263,7 @@ fn finish(
             }
         }
         if let (Some(series), Some(interval)) = (&mut recording.series, collect.series) {
-            series.entities.push(device_series(&device.name, columns, waiting, stats, interval));
+            series.entities.push(device_series(&device.name, sampler.clone(), stats, interval));
         }
     }
     count_other_elements(built, &mut recording);
@@ -280,7 +272,7 @@ fn finish(
         counters.insert("sent".to_owned(), sent);
         counters.insert("received".to_owned(), received);
     }
-    recording.environment = environment(case, built, sampler, &recording);
+    recording.environment = environment(case, built, samplers, &recording);
     let trace = built.net.trace();
     let run = recording.counters.entry("run".to_owned()).or_default();
     run.insert("events".to_owned(), trace.0);
@@ -346,34 +338,19 @@ fn delays(stats: &QueueStats) -> Histogram {
     histogram
 }
 
+/// The largest backlog of an interval is the backlog at its start, or the largest one that an arriving packet found.
 fn device_series(
     name: &str,
-    columns: &[Vec<f64>; 3],
-    waiting: &[u64],
+    mut sampler: DeviceSampler,
     stats: Option<&QueueStats>,
     interval: Dur,
 ) -> EntitySeries {
-    let names = ["out_bytes", "drops", "marks"];
-    let mut all: Vec<SeriesColumn> = names
-        .into_iter()
-        .zip(columns)
-        .map(|(name, values)| SeriesColumn { name: name.to_owned(), values: values.clone() })
-        .collect();
-    if let Some(stats) = stats {
-        // The largest backlog of an interval: the backlog at its start, or the largest one found by an arriving packet.
-        let mut peaks = waiting[..columns[0].len()].to_vec();
-        for sample in stats.samples() {
-            let at =
-                usize::try_from(sample.start.as_nanos() / interval.as_nanos()).expect("intervals fit memory");
-            if let Some(peak) = peaks.get_mut(at) {
-                *peak = sample.max_bytes.max(*peak);
-            }
-        }
-        #[expect(clippy::cast_precision_loss, reason = "a queue is below 2^53 bytes")]
-        let values = peaks.into_iter().map(|bytes| bytes as f64).collect();
-        all.push(SeriesColumn { name: "max_backlog_bytes".to_owned(), values });
+    for sample in stats.into_iter().flat_map(QueueStats::samples) {
+        let at =
+            usize::try_from(sample.start.as_nanos() / interval.as_nanos()).expect("intervals fit memory");
+        sampler.seen(at, sample.max_bytes);
     }
-    EntitySeries { entity: name.to_owned(), first: 0, columns: all }
+    sampler.into_series(name)
 }
 
 /// Requested and measured properties of the path.
@@ -381,7 +358,7 @@ fn device_series(
 fn environment(
     case: &Case,
     built: &BuiltNetwork,
-    sampler: &DeviceSampler,
+    samplers: &DeviceSamplers,
     recording: &Recording,
 ) -> Vec<EnvironmentProperty> {
     let mut all = Vec::new();
@@ -407,8 +384,8 @@ fn environment(
         .map(|ns| ns as f64);
     put("path", "rtt", "ns", Some(asked.as_nanos() as f64), least);
     let device = &built.devices[built.bottleneck];
-    let most = sampler.most[built.bottleneck];
-    let rate = (most > 0).then(|| most as f64 * 8.0 / sampler.interval.as_secs_f64());
+    let most = samplers.most[built.bottleneck];
+    let rate = (most > 0).then(|| most as f64 * 8.0 / samplers.interval.as_secs_f64());
     put(&device.name, "rate", "bit/s", device.rate.map(Rate::bits_per_sec).map(|r| r as f64), rate);
     for (i, link) in case.links.iter().enumerate() {
         let asked = match &link.loss_model {

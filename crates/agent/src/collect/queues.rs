@@ -5,13 +5,11 @@ use crate::netns::topology::{MonitoredQueue, NetnsTopology};
 use crate::system::Failure;
 use std::collections::BTreeMap;
 use std::io;
+use tcpassay_case::QueueKind;
 use tcpassay_linux::netlink::{Netlink, Qdisc};
 use tcpassay_linux::sys;
-use tcpassay_measure::{EntitySeries, SeriesColumn};
+use tcpassay_measure::{DeviceSampler, EntitySeries};
 use tcpassay_units::Dur;
-
-/// The columns of a queue in the series.
-const COLUMNS: [&str; 4] = ["out_bytes", "drops", "marks", "max_backlog_bytes"];
 
 /// The counters of the monitored queues. They begin at the start of the traffic: the probes of the path do not count.
 pub struct QueueMonitor {
@@ -22,34 +20,11 @@ pub struct QueueMonitor {
     at_start: Vec<Qdisc>,
     /// The packets that other queues had dropped at the start of the traffic.
     elsewhere_at_start: u64,
-    samplers: Vec<QueueSampler>,
+    samplers: Vec<DeviceSampler>,
     /// The largest backlog of each queue at a tick, by its name, in bytes.
     pub max_backlog: BTreeMap<String, u64>,
     /// The series of the recording contains queues.
     series: bool,
-}
-
-/// The columns of one queue.
-#[derive(Clone, Default)]
-struct QueueSampler {
-    /// Bytes, drops and marks at the last tick.
-    last: [u64; 3],
-    /// The backlog at the last tick.
-    backlog: u64,
-    columns: [Vec<f64>; 4],
-}
-
-impl QueueSampler {
-    /// Adds the row of an interval that ends with these counters.
-    fn add(&mut self, qdisc: &Qdisc) {
-        let counters = [qdisc.bytes, qdisc.drops, qdisc.marks];
-        for (column, (now, last)) in self.columns.iter_mut().zip(counters.into_iter().zip(self.last)) {
-            column.push(float(now - last));
-        }
-        // The backlog at the begin or at the end of the interval. A peak between the two is not seen.
-        self.columns[3].push(float(qdisc.backlog.max(self.backlog)));
-        (self.last, self.backlog) = (counters, qdisc.backlog);
-    }
 }
 
 impl QueueMonitor {
@@ -64,7 +39,7 @@ impl QueueMonitor {
             marking_programs,
             at_start: Vec::new(),
             elsewhere_at_start: 0,
-            samplers: vec![QueueSampler::default(); topology.monitored.len()],
+            samplers: vec![DeviceSampler::default(); topology.monitored.len()],
             max_backlog: BTreeMap::new(),
             series: series.is_some(),
         }
@@ -93,7 +68,11 @@ impl QueueMonitor {
         }
         let mut all = Vec::new();
         for ((index, netlink), monitored) in self.sockets.iter().zip(&topology.monitored) {
-            let mut qdisc = find(netlink.qdiscs().map_err(|e| qdisc_error(&e))?, *index, monitored)?;
+            let mut qdisc = find(
+                netlink.qdiscs(QueueKind::mark_offsets).map_err(|e| qdisc_error(&e))?,
+                *index,
+                monitored,
+            )?;
             for program in self.marking_programs.iter().filter(|program| program.dev == monitored.dev) {
                 qdisc.marks += program.marks()?;
             }
@@ -118,7 +97,9 @@ impl QueueMonitor {
     pub fn sample(&mut self, topology: &NetnsTopology, namespaces: &mut NetnsSet) -> Result<(), Failure> {
         let all = self.read(topology, namespaces)?;
         for ((qdisc, sampler), monitored) in all.iter().zip(&mut self.samplers).zip(&topology.monitored) {
-            sampler.add(qdisc);
+            sampler.sample([qdisc.bytes, qdisc.drops, qdisc.marks], qdisc.backlog);
+            // The largest backlog is that at the begin or at the end of the interval. A peak between the two is not seen.
+            sampler.seen(sampler.len() - 1, qdisc.backlog);
             let most = self.max_backlog.entry(monitored.name.clone()).or_default();
             *most = (*most).max(qdisc.backlog);
         }
@@ -130,16 +111,8 @@ impl QueueMonitor {
         if !self.series {
             return Vec::new();
         }
-        let entity = |(monitored, sampler): (&MonitoredQueue, &QueueSampler)| EntitySeries {
-            entity: monitored.name.clone(),
-            first: 0,
-            columns: COLUMNS
-                .into_iter()
-                .zip(&sampler.columns)
-                .map(|(name, values)| SeriesColumn { name: name.to_owned(), values: values.clone() })
-                .collect(),
-        };
-        topology.monitored.iter().zip(&self.samplers).map(entity).collect()
+        let monitored = topology.monitored.iter().zip(&self.samplers);
+        monitored.map(|(monitored, sampler)| sampler.clone().into_series(&monitored.name)).collect()
     }
 }
 
@@ -176,7 +149,7 @@ fn all_dropped_elsewhere(topology: &NetnsTopology, namespaces: &mut NetnsSet) ->
                 relayed,
             ));
         }
-        for qdisc in Netlink::open().and_then(|n| n.qdiscs()).map_err(|e| qdisc_error(&e))? {
+        for qdisc in Netlink::open().and_then(|n| n.qdiscs(|_| &[])).map_err(|e| qdisc_error(&e))? {
             if counts_elsewhere(&qdisc, &devices) {
                 drops += qdisc.drops;
             }
@@ -193,29 +166,12 @@ fn counts_elsewhere(qdisc: &Qdisc, devices: &[(i32, bool, bool)]) -> bool {
     })
 }
 
-#[expect(clippy::cast_precision_loss, reason = "bytes of an interval are below 2^53")]
-fn float(n: u64) -> f64 {
-    n as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn qdisc(bytes: u64, drops: u64, marks: u64, backlog: u64) -> Qdisc {
         Qdisc { bytes, drops, marks, backlog, packets: bytes / 1500, ..Qdisc::default() }
-    }
-
-    #[test]
-    fn a_row_has_the_difference_of_counters_and_the_larger_backlog_of_begin_and_end() {
-        let mut sampler = QueueSampler::default();
-        for row in [qdisc(3000, 1, 0, 4500), qdisc(9000, 1, 2, 1500), qdisc(9000, 1, 2, 0)] {
-            sampler.add(&row);
-        }
-        assert_eq!(sampler.columns[0], [3000.0, 6000.0, 0.0]);
-        assert_eq!(sampler.columns[1], [1.0, 0.0, 0.0]);
-        assert_eq!(sampler.columns[2], [0.0, 2.0, 0.0]);
-        assert_eq!(sampler.columns[3], [4500.0, 4500.0, 1500.0]);
     }
 
     #[test]
@@ -244,7 +200,7 @@ mod tests {
     fn a_queue_is_found_by_interface_and_handle() {
         let monitored = MonitoredQueue {
             name: "queue.bottleneck".to_owned(),
-            kind: tcpassay_case::QueueKind::Red,
+            kind: QueueKind::Red,
             rate: tcpassay_units::Rate::from_mbit(10),
             dev: 0,
             handle: 0x10,

@@ -91,13 +91,14 @@ impl QueueKind {
             QueueKind::Tbf => Composed { trial: "tbf rate 1mbit burst 10kb limit 10kb" },
             QueueKind::Red => {
                 let trial = "red limit 100000 min 10000 max 30000 avpkt 1000 burst 20 bandwidth 1mbit";
-                Own { trial, words: red }
+                Own { trial, words: red, marks: &[12] }
             }
             QueueKind::CoDel => Own {
                 trial: "codel",
                 words: |q, mtu, _| {
                     format!("codel limit {}{}", q.packets(1000, mtu), q.codel_words("interval"))
                 },
+                marks: &[24, 32],
             },
             QueueKind::FqCoDel => Own {
                 trial: "fq_codel",
@@ -105,14 +106,18 @@ impl QueueKind {
                     let (limit, quantum) = (q.packets(10_240, mtu), mtu.get() + 14);
                     format!("fq_codel limit {limit} quantum {quantum}{}", q.codel_words("interval"))
                 },
+                marks: &[12, 28],
             },
             QueueKind::Pie => Own {
                 trial: "pie",
                 words: |q, mtu, _| format!("pie limit {}{}", q.packets(1000, mtu), q.codel_words("tupdate")),
+                marks: &[36],
             },
-            QueueKind::Fq => {
-                Own { trial: "fq", words: |q, mtu, _| format!("fq limit {}", q.packets(10_000, mtu)) }
-            }
+            QueueKind::Fq => Own {
+                trial: "fq",
+                words: |q, mtu, _| format!("fq limit {}", q.packets(10_000, mtu)),
+                marks: &[],
+            },
             QueueKind::DualPi2 => Absent("Linux has it from 6.17 on; the model has it"),
         }
     }
@@ -122,6 +127,14 @@ impl QueueKind {
         match self {
             QueueKind::Fifo => "bfifo",
             other => other.name(),
+        }
+    }
+
+    /// The offsets of the counters of marks in the statistics of a qdisc; empty if it has none.
+    pub fn mark_offsets(qdisc: &str) -> &'static [usize] {
+        match QueueKind::all().find(|kind| kind.qdisc() == qdisc).map(QueueKind::linux) {
+            Some(LinuxQdisc::Own { marks, .. }) => marks,
+            _ => &[],
         }
     }
 
@@ -141,6 +154,8 @@ pub enum LinuxQdisc {
         trial: &'static str,
         /// The arguments of `tc` for a queue of packets of at most an MTU, before a link of a rate.
         words: fn(&QueueSettings, Bytes, Rate) -> String,
+        /// The offsets of its counters of marks in its statistics (its `tc_*_xstats` in `linux/pkt_sched.h`).
+        marks: &'static [usize],
     },
     /// As several qdiscs that the agent joins.
     Composed {
@@ -442,6 +457,22 @@ mod tests {
         let a = f64::from(burst) + 1.0 - 20.0;
         let fits = |w: f64| a <= (1.0 - (1.0 - w).powi(i32::try_from(burst).unwrap())) / w;
         assert!(fits(1.0 / 512.0) && !fits(1.0 / 256.0), "{burst}");
+    }
+
+    #[test]
+    fn marks_are_counted_at_the_offsets_of_the_statistics_of_linux() {
+        // tc_red_xstats.marked; tc_codel_xstats.ecn_mark and ce_mark; tc_fq_codel_qd_stats behind its type; tc_pie_xstats.ecn_mark.
+        for (qdisc, offsets) in [
+            ("red", &[12][..]),
+            ("codel", &[24, 32]),
+            ("fq_codel", &[12, 28]),
+            ("pie", &[36]),
+            ("fq", &[]),
+            ("bfifo", &[]),
+            ("netem", &[]),
+        ] {
+            assert_eq!(QueueKind::mark_offsets(qdisc), offsets, "{qdisc}");
+        }
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! What the collector makes of what it is fed.
 
-use crate::sample::{device, flow, us};
+use crate::sample::{flow, us};
 use proptest::prelude::*;
 use tcpassay_measure::{CollectOptions, Collector, Delivery, Flow, LatencyKind, Recording, SenderSample};
-use tcpassay_units::{Dur, Rate, Time};
+use tcpassay_units::{Dur, Time};
 
 const MS: Dur = Dur::from_millis(1);
 
@@ -76,27 +76,6 @@ fn a_sample_at_the_end_of_an_interval_is_the_value_of_that_interval() {
     assert!(cwnd[1].is_nan(), "nothing was said about it");
     let entity = recording.series.as_ref().and_then(|s| s.entity("flow.0")).expect("a flow");
     assert!(entity.column("alpha").is_none(), "nobody spoke of alpha");
-}
-
-#[test]
-fn a_device_keeps_its_peak_backlog_and_counts_what_leaves_when_it_leaves() {
-    let mut collector = every_ms();
-    let queue = collector.add_device(device("queue", Rate::from_gbit(1)));
-    collector.queued(queue, us(100), 1_514);
-    collector.queued(queue, us(200), 3_028);
-    collector.passed(queue, us(900), 1_514, Dur::ZERO);
-    collector.passed(queue, us(1_100), 1_514, Dur::from_micros(12));
-    collector.marked(queue, us(1_150));
-    collector.dropped(queue, us(1_200), 1_514);
-    collector.queued(queue, us(2_100), 500);
-    let recording = collector.finish(us(3_000));
-    assert_eq!(column(&recording, "queue", "out_bytes"), [1_514.0, 1_514.0, 0.0]);
-    assert_eq!(column(&recording, "queue", "drops"), [0.0, 1.0, 0.0]);
-    assert_eq!(column(&recording, "queue", "marks"), [0.0, 1.0, 0.0]);
-    let peaks = column(&recording, "queue", "max_backlog_bytes");
-    assert_eq!(peaks.iter().map(|p| p.is_nan()).collect::<Vec<_>>(), [false, true, false]);
-    let c = recording.devices[0].counters;
-    assert_eq!((c.packets, c.bytes, c.drops, c.marks, c.max_backlog_bytes), (2, 3_028, 1, 1, 3_028));
 }
 
 #[test]

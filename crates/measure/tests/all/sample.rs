@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use tcpassay_measure::{
     CapturePoint, CollectOptions, Collector, Completion, CompletionKind, Delivery, Device, DeviceCounters,
-    EnvironmentProperty, EventKind, EventRow, Flow, FlowCounters, PacketRecord, Recording, SenderSample,
-    TcpSummary, Triple,
+    DeviceSampler, EnvironmentProperty, EventKind, EventRow, Flow, FlowCounters, Histogram, Latency,
+    LatencyKind, PacketRecord, Recording, SenderSample, TcpSummary, Triple,
 };
 use tcpassay_units::{Bytes, Dur, Rate, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Options, Segment, Timestamps};
@@ -66,7 +66,7 @@ pub fn recording() -> Recording {
         ..CollectOptions::default()
     };
     let mut collector = Collector::new(collect);
-    let bottleneck = collector.add_device(device("queue.bottleneck", Rate::from_gbit(1)));
+    let (mut sampler, mut waiting) = (DeviceSampler::default(), Histogram::default());
     let flow = collector.add_flow(flow(0));
     let nic = collector.add_interface(CapturePoint {
         name: "sender0.nic".to_owned(),
@@ -75,8 +75,8 @@ pub fn recording() -> Recording {
     for n in 0..5u64 {
         let at = us(500 + n * 1_000);
         collector.sent(flow, 1448, n == 3);
-        collector.queued(bottleneck, at, 1514 * (n + 1));
-        collector.passed(bottleneck, at, 1514, Dur::from_micros(12 * n));
+        sampler.sample([1514 * (n + 1), n / 4, n / 4], 1514 * (n + 1));
+        waiting.record(Dur::from_micros(12 * n));
         let one_way = Dur::from_micros(50 + n);
         let ce = n == 4;
         let delivery = Delivery { at, flow: 0, wire_bytes: 1514, bytes: 1448, one_way, ce };
@@ -87,8 +87,6 @@ pub fn recording() -> Recording {
         let sample = SenderSample { cwnd: Some(14_480.0), alpha, ..SenderSample::default() };
         collector.sample(flow, us((n + 1) * 1_000), sample);
     }
-    collector.dropped(bottleneck, us(4_600), 1514);
-    collector.marked(bottleneck, us(4_600));
     let mut event = EventRow::new(us(1), 0, Some(0), EventKind::Out);
     event.seq = Some(0);
     event.flags = Some(Flags::SYN);
@@ -134,6 +132,7 @@ pub fn recording() -> Recording {
         ok: true,
     });
     let mut recording = collector.finish(us(5_000));
+    add_bottleneck(&mut recording, sampler, waiting);
     recording.header.version.push_str("0.1.0");
     recording.header.substrate.push_str("model");
     recording.header.seed = 7;
@@ -155,6 +154,25 @@ pub fn recording() -> Recording {
     recording.flows[0].tcp = TcpSummary { timeouts: Some(1), alpha: Some(0.125), ..TcpSummary::default() };
     recording.counters.entry("sender0".to_owned()).or_default().insert("acks".to_owned(), 3);
     recording
+}
+
+fn add_bottleneck(recording: &mut Recording, sampler: DeviceSampler, waiting: Histogram) {
+    let counters = DeviceCounters {
+        packets: 5,
+        bytes: 7_570,
+        drops: 1,
+        dropped_bytes: 1_514,
+        marks: 1,
+        max_backlog_bytes: 7_570,
+    };
+    recording.devices = vec![Device { counters, ..device("queue.bottleneck", Rate::from_gbit(1)) }];
+    let entity = "queue.bottleneck".to_owned();
+    recording.latencies.push(Latency { kind: LatencyKind::QueueDelay, entity, histogram: waiting });
+    let series = recording.series.as_mut().expect("series");
+    let mut bottleneck = sampler.into_series("queue.bottleneck");
+    // In the order in which a stored recording has them.
+    bottleneck.columns.sort_by(|a, b| a.name.cmp(&b.name));
+    series.entities.push(bottleneck);
 }
 
 /// An empty folder for one test.
