@@ -127,7 +127,7 @@ torture: setup ## Faults on purpose: damaged and hostile folders, kills, signals
 check: lint test torture gate ## What CI runs: lints, every test, a short torture, instructions per packet-hop
 
 # What `make quick` tests: crates without guests and network namespaces, Python without long simulations.
-QUICK_CRATES := units wire capture cc tcp workload measure case
+QUICK_CRATES := units states wire capture cc tcp workload measure case
 QUICK_TESTS := tests/plan/test_quantity.py tests/plan/test_axis.py tests/plan/test_constraints.py tests/plan/test_extends.py tests/plan/test_refusals.py \
 	tests/cover/test_space.py tests/cover/test_verify.py tests/cover/test_contradiction.py tests/compare/test_signedrank.py \
 	tests/test_arrows.py tests/test_interface.py tests/test_layers.py tests/test_levels.py tests/test_listing.py tests/test_native.py tests/test_output.py tests/test_plan.py
@@ -143,13 +143,15 @@ quick: setup ## Before each commit: formats, lints, types, import cycles, unit t
 	$(BIN)/python -m pytest --quiet $(QUICK_TESTS)
 
 # Crates and packages without import cycles between their modules.
-LAYERED := crates/units crates/wire crates/cc crates/tcp crates/workload crates/measure crates/case crates/linux crates/capture crates/sim crates/script crates/agent crates/bpf crates/bridge crates/python python/tcpassay
+LAYERED := crates/units crates/states crates/wire crates/cc crates/tcp crates/workload crates/measure crates/case crates/linux crates/capture crates/sim crates/script crates/agent crates/bpf crates/bridge crates/python python/tcpassay
 
+# The fuzz targets are a workspace of their own. They are checked, not linked: a path in CUSTOM_LIBFUZZER_PATH leaves libFuzzer unbuilt.
 lint: setup
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets --quiet -- -D warnings
 	@features=$$(sh tools/bpf.sh) && { [ -z "$$features" ] || \
 		cargo clippy --locked -p tcpassay-bpf -p tcpassay-agent --features tcpassay-bpf/bpf,tcpassay-agent/bpf --all-targets --quiet -- -D warnings; }
+	@CUSTOM_LIBFUZZER_PATH=/none/libnone.a cargo check --locked --quiet --manifest-path fuzz/Cargo.toml --features case --target-dir "$${CARGO_TARGET_DIR:-target}"
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy

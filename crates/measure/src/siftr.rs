@@ -130,7 +130,7 @@ impl State {
                 }
             }
             EventKind::Congestion => {
-                let bits = match CongestionChange::read(&event.why).map(|change| change.to) {
+                let bits = match CongestionChange::read(&event.why).and_then(|change| change.to) {
                     Some(CongestionState::Recovery) => FAST_RECOVERY | CONG_RECOVERY,
                     Some(CongestionState::Cwr) => CONG_RECOVERY,
                     _ => 0,
@@ -190,18 +190,18 @@ impl State {
 }
 
 /// The number of a state in `netinet/tcp_fsm.h`.
-fn fsm(state: TcpState) -> u8 {
+fn fsm(state: Option<TcpState>) -> u8 {
     match state {
-        TcpState::Unknown | TcpState::Closed => 0,
-        TcpState::Listen => 1,
-        TcpState::SynSent => 2,
-        TcpState::SynReceived => 3,
-        TcpState::Established => 4,
-        TcpState::CloseWait => 5,
-        TcpState::FinWait1 => 6,
-        TcpState::Closing => 7,
-        TcpState::LastAck => 8,
-        TcpState::FinWait2 => 9,
-        TcpState::TimeWait => 10,
+        None | Some(TcpState::Closed) => 0,
+        Some(TcpState::Listen) => 1,
+        Some(TcpState::SynSent) => 2,
+        Some(TcpState::SynReceived) => 3,
+        Some(TcpState::Established) => 4,
+        Some(TcpState::CloseWait) => 5,
+        Some(TcpState::FinWait1) => 6,
+        Some(TcpState::Closing) => 7,
+        Some(TcpState::LastAck) => 8,
+        Some(TcpState::FinWait2) => 9,
+        Some(TcpState::TimeWait) => 10,
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use strum::{EnumMessage, VariantArray};
 use tcpassay_measure::metrics::{Direction, TABLE};
 use tcpassay_measure::reason::{
-    AckReason, CongestionChange, CongestionState, RunEnd, StateChange, TcpState, Timer,
+    AckReason, CongestionChange, CongestionState, RunEnd, StateChange, TcpState, Timer, UNKNOWN,
 };
 use tcpassay_measure::{
     ASKED, ColumnType, CompletionKind, EventKind, LatencyKind, series_columns, table_columns,
@@ -20,14 +20,14 @@ pub fn interface_json() -> String {
             "EventKind",
             "What a row of the event log reports; the order is that of the numbers in `Ran.numbers`.",
         ),
-        enumeration::<TcpState>(
+        or_unknown(enumeration::<TcpState>(
             "TcpState",
             "A state of a connection (RFC 9293 section 3.3.2) in the event log.",
-        ),
-        enumeration::<CongestionState>(
+        )),
+        or_unknown(enumeration::<CongestionState>(
             "CongestionState",
             "The congestion state of a sender (Linux: `enum tcp_ca_state`) in the event log.",
-        ),
+        )),
         enumeration::<Timer>(
             "Timer",
             "A timer of a connection: the reason of the events `timer_set`, `timer_cancel` and `timer_fire`.",
@@ -66,6 +66,13 @@ where
     json!({ "name": name, "doc": doc, "members": E::VARIANTS.iter().map(member).collect::<Vec<_>>() })
 }
 
+/// Adds the member for a state that is not known, which Rust expresses as `None`.
+fn or_unknown(mut states: Value) -> Value {
+    let unknown = json!({ "name": "Unknown", "value": UNKNOWN, "doc": "A state that is not known." });
+    states["members"].as_array_mut().expect("a list").insert(0, unknown);
+    states
+}
+
 /// The name of the type in polars.
 fn column_type(kind: ColumnType) -> &'static str {
     match kind {
@@ -80,7 +87,10 @@ fn column_type(kind: ColumnType) -> &'static str {
 #[pyfunction]
 pub fn state_change(why: &str) -> Option<(Option<&'static str>, Option<&'static str>, Option<&str>)> {
     Some(match StateChange::read(why)? {
-        StateChange::Moved { from, to } => (Some(from.name()), Some(to.name()), None),
+        StateChange::Moved { from, to } => {
+            let name = |state: Option<TcpState>| state.map_or(UNKNOWN, TcpState::name);
+            (Some(name(from)), Some(name(to)), None)
+        }
         StateChange::Aborted { cause } => (None, None, Some(cause)),
     })
 }
@@ -90,5 +100,6 @@ pub fn state_change(why: &str) -> Option<(Option<&'static str>, Option<&'static 
 #[pyfunction]
 pub fn congestion_change(why: &str) -> Option<(&'static str, &'static str, &str, bool, bool)> {
     let change = CongestionChange::read(why)?;
-    Some((change.from.name(), change.to.name(), change.cause, change.is_undo(), change.window_known()))
+    let name = |state: Option<CongestionState>| state.map_or(UNKNOWN, CongestionState::name);
+    Some((name(change.from), name(change.to), change.cause, change.is_undo(), change.window_known()))
 }

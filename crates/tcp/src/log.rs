@@ -3,6 +3,7 @@
 //! The log observes and never decides: with it on or off the stack behaves the same. Positions are 64-bit stream
 //! positions (0 is the SYN, 1 the first byte), so that they read well and never wrap.
 
+pub use tcpassay_states::{AckReason, CongestionState, TcpState as State, Timer};
 use tcpassay_units::{Bytes, Dur, Time};
 use tcpassay_wire::Flags;
 
@@ -150,49 +151,6 @@ pub enum LogEvent {
     },
 }
 
-/// A timer of the stack.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Timer {
-    /// Retransmission.
-    Rto,
-    /// Tail loss probe.
-    Tlp,
-    /// RACK reordering.
-    RackReorder,
-    /// Zero-window probe.
-    Persist,
-    /// Delayed acknowledgement.
-    DelayedAck,
-    /// Keepalive.
-    Keepalive,
-    /// TIME-WAIT, or FIN-WAIT-2 of an orphan.
-    TimeWait,
-    /// Release of the next paced segment.
-    Pacing,
-    /// SYN or SYN-ACK retransmission.
-    Handshake,
-    /// End of corking.
-    Cork,
-}
-
-impl Timer {
-    /// Its name in the event log.
-    pub fn name(self) -> &'static str {
-        match self {
-            Timer::Rto => "Rto",
-            Timer::Tlp => "Tlp",
-            Timer::RackReorder => "RackReorder",
-            Timer::Persist => "Persist",
-            Timer::DelayedAck => "DelayedAck",
-            Timer::Keepalive => "Keepalive",
-            Timer::TimeWait => "TimeWait",
-            Timer::Pacing => "Pacing",
-            Timer::Handshake => "Handshake",
-            Timer::Cork => "Cork",
-        }
-    }
-}
-
 /// What happened to a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimerChange {
@@ -204,62 +162,6 @@ pub enum TimerChange {
     Fired,
 }
 
-/// The states of RFC 9293 section 3.3.2.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum State {
-    /// No connection.
-    Closed,
-    /// Waiting for a SYN.
-    Listen,
-    /// SYN sent.
-    SynSent,
-    /// SYN received, SYN-ACK sent.
-    SynReceived,
-    /// Open both ways.
-    Established,
-    /// We closed first; our FIN is out.
-    FinWait1,
-    /// Our FIN is acknowledged.
-    FinWait2,
-    /// The peer closed first.
-    CloseWait,
-    /// Both closed at once; our FIN is out.
-    Closing,
-    /// The peer closed first, then we did.
-    LastAck,
-    /// Waiting for old segments to die.
-    TimeWait,
-}
-
-/// The sender's congestion state, in Linux's words.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub enum CongestionState {
-    /// Nothing unusual.
-    #[default]
-    Open,
-    /// Duplicate ACKs or SACKs, not yet a loss.
-    Disorder,
-    /// Window reduction after a mark.
-    Cwr,
-    /// Fast recovery.
-    Recovery,
-    /// After a retransmission timeout.
-    Loss,
-}
-
-impl CongestionState {
-    /// Its name in the event log: Linux's (`enum tcp_ca_state` in include/uapi/linux/tcp.h without its prefix).
-    pub fn name(self) -> &'static str {
-        match self {
-            CongestionState::Open => "Open",
-            CongestionState::Disorder => "Disorder",
-            CongestionState::Cwr => "CWR",
-            CongestionState::Recovery => "Recovery",
-            CongestionState::Loss => "Loss",
-        }
-    }
-}
-
 /// What the receiver does about an acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AckDecision {
@@ -269,49 +171,6 @@ pub enum AckDecision {
     Delayed(Time),
     /// Neither sent nor delayed by a timer: no ACK until another event causes one (the DCTCP bug).
     Forgotten,
-}
-
-/// Why the receiver decided so.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AckReason {
-    /// Enough full-sized segments wait.
-    EveryN,
-    /// Quick-ack mode: start of the connection, after idle, or the socket option.
-    Quick,
-    /// Out of order, filling a gap, or a duplicate (RFC 5681 section 4.2).
-    OutOfOrder,
-    /// The CE mark changed (RFC 8257 section 3.2).
-    CeChange,
-    /// The delayed-ACK timer fired.
-    Timer,
-    /// The application read and the window opened by enough.
-    WindowUpdate,
-    /// Data or a FIN carries it.
-    Piggyback,
-    /// A FIN arrived.
-    Fin,
-    /// A window or keepalive probe, or an unacceptable segment, is answered.
-    Answer,
-    /// First of the segments that may wait.
-    Delay,
-}
-
-impl AckReason {
-    /// Its name in the event log.
-    pub fn name(self) -> &'static str {
-        match self {
-            AckReason::EveryN => "EveryN",
-            AckReason::Quick => "Quick",
-            AckReason::OutOfOrder => "OutOfOrder",
-            AckReason::CeChange => "CeChange",
-            AckReason::Timer => "Timer",
-            AckReason::WindowUpdate => "WindowUpdate",
-            AckReason::Piggyback => "Piggyback",
-            AckReason::Fin => "Fin",
-            AckReason::Answer => "Answer",
-            AckReason::Delay => "Delay",
-        }
-    }
 }
 
 /// Where a connection's parts write their entries: one branch a call when it is off.

@@ -15,7 +15,7 @@ use crate::collect::flow_tracker::FlowTracker;
 use std::collections::BTreeMap;
 use std::io;
 use tcpassay_linux::perf::PerfEvents;
-use tcpassay_linux::tracefs::{self, Field, Format, Pages};
+use tcpassay_linux::tracefs::{self, Format, Pages, TraceField};
 use tcpassay_measure::pcapng::host_of;
 use tcpassay_measure::reason::{CongestionChange, CongestionState, StateChange, TcpState, Timer};
 use tcpassay_measure::{Collector, EventKind, EventLog, EventRow, FlowId};
@@ -32,20 +32,20 @@ const CONGESTION: [CongestionState; 5] = [
 const RECOVERY: usize = 3;
 const LOSS: usize = 4;
 /// The states of `include/net/tcp_states.h` by their numbers; 12 is `TCP_NEW_SYN_RECV`.
-const STATES: [TcpState; 13] = [
-    TcpState::Unknown,
-    TcpState::Established,
-    TcpState::SynSent,
-    TcpState::SynReceived,
-    TcpState::FinWait1,
-    TcpState::FinWait2,
-    TcpState::TimeWait,
-    TcpState::Closed,
-    TcpState::CloseWait,
-    TcpState::LastAck,
-    TcpState::Listen,
-    TcpState::Closing,
-    TcpState::SynReceived,
+const STATES: [Option<TcpState>; 13] = [
+    None,
+    Some(TcpState::Established),
+    Some(TcpState::SynSent),
+    Some(TcpState::SynReceived),
+    Some(TcpState::FinWait1),
+    Some(TcpState::FinWait2),
+    Some(TcpState::TimeWait),
+    Some(TcpState::Closed),
+    Some(TcpState::CloseWait),
+    Some(TcpState::LastAck),
+    Some(TcpState::Listen),
+    Some(TcpState::Closing),
+    Some(TcpState::SynReceived),
 ];
 /// The value of ssthresh before the first reduction (`TCP_INFINITE_SSTHRESH`).
 const INFINITE: u64 = 0x7fff_ffff;
@@ -72,11 +72,11 @@ const EVENTS: [(TraceEventKind, &str, &[&str]); 4] = [
 struct TracedEvent {
     kind: TraceEventKind,
     id: u64,
-    saddr: Field,
-    daddr: Field,
-    sport: Field,
-    dport: Field,
-    fields: Vec<Field>,
+    saddr: TraceField,
+    daddr: TraceField,
+    sport: TraceField,
+    dport: TraceField,
+    fields: Vec<TraceField>,
 }
 
 /// The state of one direction of a connection.
@@ -204,7 +204,7 @@ impl KernelTrace {
     fn record(&mut self, at: Time, record: &[u8], flow_tracker: &FlowTracker, collector: &mut Collector) {
         let id = u64::from(u16::from_ne_bytes(record[..2].try_into().expect("2 bytes")));
         let Some(traced) = self.traced.iter().find(|traced| traced.id == id) else { return };
-        let end = |address: Field, port: Field| {
+        let end = |address: TraceField, port: TraceField| {
             let host = host_of(std::net::Ipv4Addr::from(address.address(record)).into())?;
             Some((host, u16::try_from(port.of(record)).ok()?))
         };
@@ -274,7 +274,7 @@ impl KernelTrace {
             (TraceEventKind::State, &[before, after]) => {
                 let state = |n: u64| {
                     let place = usize::try_from(n).unwrap_or(0);
-                    STATES.get(place).copied().unwrap_or(TcpState::Unknown)
+                    STATES.get(place).copied().flatten()
                 };
                 let change = StateChange::Moved { from: state(before), to: state(after) };
                 let why = change.to_string().into();
@@ -337,7 +337,7 @@ impl KernelTrace {
 
 /// The reason of a change of state.
 fn moved(before: usize, after: usize, how: &str) -> tcpassay_measure::Reason {
-    let state = |n: usize| CONGESTION.get(n).copied().unwrap_or(CongestionState::Unknown);
+    let state = |n: usize| CONGESTION.get(n).copied();
     CongestionChange { from: state(before), to: state(after), cause: how }.to_string().into()
 }
 
@@ -359,7 +359,7 @@ mod tests {
     fn states_have_the_numbers_of_the_kernel_and_the_names_of_the_log() {
         assert_eq!(moved(0, 2, "kernel"), "Open->CWR: kernel");
         assert_eq!(moved(3, 9, "kernel"), "Recovery->?: kernel");
-        let names: Vec<_> = STATES.iter().map(|state| state.name()).collect();
+        let names: Vec<_> = STATES.iter().map(|state| state.map_or("?", TcpState::name)).collect();
         assert_eq!(
             names,
             [
@@ -423,11 +423,11 @@ mod tests {
         TracedEvent {
             kind,
             id,
-            sport: Field::new(2, 2),
-            dport: Field::new(4, 2),
-            saddr: Field::new(8, 4),
-            daddr: Field::new(12, 4),
-            fields: (0..fields).map(|n| Field::new(16 + 4 * n, 4)).collect(),
+            sport: TraceField::new(2, 2),
+            dport: TraceField::new(4, 2),
+            saddr: TraceField::new(8, 4),
+            daddr: TraceField::new(12, 4),
+            fields: (0..fields).map(|n| TraceField::new(16 + 4 * n, 4)).collect(),
         }
     }
 
@@ -541,5 +541,5 @@ mod tests {
         assert_eq!(rows, [(1, EventKind::State, "SynSent->Established".to_owned())]);
     }
 
-    const NOWHERE: Field = Field::new(0, 0);
+    const NOWHERE: TraceField = TraceField::new(0, 0);
 }

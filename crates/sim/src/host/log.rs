@@ -1,8 +1,8 @@
 //! Conversion of the stack's log entries to rows of the event log.
 
-use tcpassay_measure::reason::{self, CongestionChange, StateChange};
+use tcpassay_measure::reason::{CongestionChange, StateChange};
 use tcpassay_measure::{ECT, EventKind, EventRow, Reason};
-use tcpassay_tcp::{AckDecision, AckReason, CongestionState, LogEntry, LogEvent, State, Timer, TimerChange};
+use tcpassay_tcp::{AckDecision, LogEntry, LogEvent, TimerChange};
 use tcpassay_units::Bytes;
 
 /// The row for `entry` of host `host`, which sends flow `flow`.
@@ -37,7 +37,7 @@ pub(super) fn event(entry: &LogEntry, host: u32, flow: u32) -> EventRow {
         LogEvent::Sack { start, end } => span(of(EventKind::Sack), start, end),
         LogEvent::Refused { why } => because(EventKind::Refused, why),
         LogEvent::Timer { timer, change } => {
-            let why = timer_name(timer).name();
+            let why = timer.name();
             match change {
                 TimerChange::Set(at) => {
                     EventRow { value: Some(at.as_nanos()), ..because(EventKind::TimerSet, why) }
@@ -47,12 +47,11 @@ pub(super) fn event(entry: &LogEntry, host: u32, flow: u32) -> EventRow {
             }
         }
         LogEvent::State { from, to } => {
-            let change = StateChange::Moved { from: tcp_state(from), to: tcp_state(to) };
+            let change = StateChange::Moved { from: Some(from), to: Some(to) };
             said(EventKind::State, change.to_string())
         }
         LogEvent::Congestion { from, to, why } => {
-            let change =
-                CongestionChange { from: congestion_state(from), to: congestion_state(to), cause: why };
+            let change = CongestionChange { from: Some(from), to: Some(to), cause: why };
             said(EventKind::Congestion, change.to_string())
         }
         LogEvent::Window { cwnd, ssthresh, flight, why } => EventRow {
@@ -75,7 +74,7 @@ pub(super) fn event(entry: &LogEntry, host: u32, flow: u32) -> EventRow {
                 AckDecision::Delayed(until) => (EventKind::AckDelay, Some(until.as_nanos())),
                 AckDecision::Forgotten => (EventKind::AckForget, None),
             };
-            EventRow { ack: Some(rcv_nxt), value, ..because(kind, ack_reason(why).name()) }
+            EventRow { ack: Some(rcv_nxt), value, ..because(kind, why.name()) }
         }
         LogEvent::Clamped { asked, given } => {
             EventRow { cwnd: Some(given), asked: Some(asked), ..of(EventKind::Clamp) }
@@ -86,64 +85,4 @@ pub(super) fn event(entry: &LogEntry, host: u32, flow: u32) -> EventRow {
 
 fn span(event: EventRow, start: u64, end: u64) -> EventRow {
     EventRow { seq: Some(start), len: Some(u32::try_from(end - start).unwrap_or(u32::MAX)), ..event }
-}
-
-/// The state in the words of the event log.
-fn tcp_state(of: State) -> reason::TcpState {
-    match of {
-        State::Closed => reason::TcpState::Closed,
-        State::Listen => reason::TcpState::Listen,
-        State::SynSent => reason::TcpState::SynSent,
-        State::SynReceived => reason::TcpState::SynReceived,
-        State::Established => reason::TcpState::Established,
-        State::FinWait1 => reason::TcpState::FinWait1,
-        State::FinWait2 => reason::TcpState::FinWait2,
-        State::CloseWait => reason::TcpState::CloseWait,
-        State::Closing => reason::TcpState::Closing,
-        State::LastAck => reason::TcpState::LastAck,
-        State::TimeWait => reason::TcpState::TimeWait,
-    }
-}
-
-/// The congestion state in the words of the event log.
-fn congestion_state(of: CongestionState) -> reason::CongestionState {
-    match of {
-        CongestionState::Open => reason::CongestionState::Open,
-        CongestionState::Disorder => reason::CongestionState::Disorder,
-        CongestionState::Cwr => reason::CongestionState::Cwr,
-        CongestionState::Recovery => reason::CongestionState::Recovery,
-        CongestionState::Loss => reason::CongestionState::Loss,
-    }
-}
-
-/// The timer in the words of the event log.
-fn timer_name(of: Timer) -> reason::Timer {
-    match of {
-        Timer::Rto => reason::Timer::Rto,
-        Timer::Tlp => reason::Timer::Tlp,
-        Timer::RackReorder => reason::Timer::RackReorder,
-        Timer::Persist => reason::Timer::Persist,
-        Timer::DelayedAck => reason::Timer::DelayedAck,
-        Timer::Keepalive => reason::Timer::Keepalive,
-        Timer::TimeWait => reason::Timer::TimeWait,
-        Timer::Pacing => reason::Timer::Pacing,
-        Timer::Handshake => reason::Timer::Handshake,
-        Timer::Cork => reason::Timer::Cork,
-    }
-}
-
-/// The reason of an ACK in the words of the event log.
-fn ack_reason(of: AckReason) -> reason::AckReason {
-    match of {
-        AckReason::EveryN => reason::AckReason::EveryN,
-        AckReason::Quick => reason::AckReason::Quick,
-        AckReason::OutOfOrder => reason::AckReason::OutOfOrder,
-        AckReason::CeChange => reason::AckReason::CeChange,
-        AckReason::Timer => reason::AckReason::Timer,
-        AckReason::WindowUpdate => reason::AckReason::WindowUpdate,
-        AckReason::Piggyback => reason::AckReason::Piggyback,
-        AckReason::Fin => reason::AckReason::Fin,
-        AckReason::Answer => reason::AckReason::Answer,
-        AckReason::Delay => reason::AckReason::Delay,
-    }
 }
