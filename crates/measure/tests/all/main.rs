@@ -3,6 +3,7 @@
 mod collect;
 mod metrics;
 mod metrics_ranks;
+mod metrics_spread;
 mod sample;
 mod store;
 mod text;

@@ -7,12 +7,43 @@ use tcpassay_units::{Dur, Rate};
 
 #[test]
 fn each_kind_of_latency_has_its_mean_its_ranks_and_its_maximum() {
+    // Of the values 1 to 1000 ns, in nanoseconds.
     let kinds = [
-        (LatencyKind::OneWay, "one_way"),
-        (LatencyKind::Rtt, "rtt"),
-        (LatencyKind::QueueDelay, "queue_delay"),
+        (
+            LatencyKind::OneWay,
+            [
+                ("one_way_mean", 500.5),
+                ("one_way_p50", 500.0),
+                ("one_way_p90", 900.0),
+                ("one_way_p99", 990.0),
+                ("one_way_p999", 999.0),
+                ("one_way_max", 1000.0),
+            ],
+        ),
+        (
+            LatencyKind::Rtt,
+            [
+                ("rtt_mean", 500.5),
+                ("rtt_p50", 500.0),
+                ("rtt_p90", 900.0),
+                ("rtt_p99", 990.0),
+                ("rtt_p999", 999.0),
+                ("rtt_max", 1000.0),
+            ],
+        ),
+        (
+            LatencyKind::QueueDelay,
+            [
+                ("queue_delay_mean", 500.5),
+                ("queue_delay_p50", 500.0),
+                ("queue_delay_p90", 900.0),
+                ("queue_delay_p99", 990.0),
+                ("queue_delay_p999", 999.0),
+                ("queue_delay_max", 1000.0),
+            ],
+        ),
     ];
-    for (kind, name) in kinds {
+    for (kind, expected) in kinds {
         let mut recording = run(Dur::from_secs(1), vec![carried(0, 1_446_000)]);
         recording.devices = vec![device("queue", Rate::from_gbit(1))];
         recording.header.bottleneck = Some(0);
@@ -23,15 +54,8 @@ fn each_kind_of_latency_has_its_mean_its_ranks_and_its_maximum() {
         let entity = if kind == LatencyKind::QueueDelay { "queue" } else { "all" };
         recording.latencies = vec![Latency { kind, entity: entity.to_owned(), histogram }];
         let m = all(&recording).values;
-        for (what, nanos) in [
-            ("mean", 500.5),
-            ("p50", 500.0),
-            ("p90", 900.0),
-            ("p99", 990.0),
-            ("p999", 999.0),
-            ("max", 1000.0),
-        ] {
-            assert_near(m.get(&format!("{name}_{what}")), nanos * 1e-9);
+        for (name, nanos) in expected {
+            assert_near(m.get(name), nanos * 1e-9);
         }
     }
 }
@@ -72,7 +96,7 @@ fn what_senders_count_is_summed_over_the_flows() {
     for (flow, n) in flows.iter_mut().zip([3, 4]) {
         let tcp = &mut flow.tcp;
         (tcp.spurious_retransmits, tcp.recoveries, tcp.probes) = (Some(n), Some(10 * n), Some(100 * n));
-        (tcp.clamps, tcp.ece_acks) = (Some(1000 * n), Some(10_000 * n));
+        (tcp.clamps, tcp.ece_acks, tcp.undos) = (Some(1000 * n), Some(10_000 * n), Some(2 * n));
     }
     let m = all(&run(Dur::from_secs(1), flows)).values;
     assert_near(m.get("spurious_retransmissions"), 7.0);
@@ -80,6 +104,7 @@ fn what_senders_count_is_summed_over_the_flows() {
     assert_near(m.get("probes"), 700.0);
     assert_near(m.get("clamps"), 7000.0);
     assert_near(m.get("ece_acks"), 70_000.0);
+    assert_near(m.get("undos"), 14.0);
 }
 
 #[test]
