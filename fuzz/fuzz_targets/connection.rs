@@ -3,12 +3,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tcpassay_cc::{Params, build};
+use tcpassay_cc::{NAMES, Params, build};
 use tcpassay_tcp::{Config, Connection, Profile};
 use tcpassay_units::{Bytes, Dur, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Options, SackBlock, Segment, Timestamps};
 
-const CONTROLLERS: [&str; 5] = ["reno", "cubic", "dctcp", "vegas", "mvegas"];
 /// More than fit any window at once.
 const MOST_SEGMENTS: u32 = 200_000;
 
@@ -98,7 +97,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut choices = Choices(bytes);
     let profile = Profile::ALL[usize::from(choices.byte()) % Profile::ALL.len()];
     let cfg = Config::profile(profile);
-    let controller = CONTROLLERS[usize::from(choices.byte()) % CONTROLLERS.len()];
+    let controller = NAMES[usize::from(choices.byte()) % NAMES.len()];
     let cc = build(controller, &Params::default()).expect("it exists");
     let iss = SeqNum::new(u32::from(choices.word()).wrapping_mul(70_001));
     let now = Time::ZERO + Dur::from_millis(1);
