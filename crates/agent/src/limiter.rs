@@ -9,7 +9,7 @@ use crate::system::PATH;
 use serde::Serialize;
 use std::fs;
 use std::process::{Command, Stdio};
-use tcpassay_bpf::limiter::{self, Mark, Settings, State};
+use tcpassay_bpf::limiter::{self, LimiterState, MarkedPackets, Settings};
 use tcpassay_linux::netlink::{Netlink, Qdisc};
 use tcpassay_linux::sys;
 use tcpassay_units::{Bytes, Dur, Rate};
@@ -72,7 +72,7 @@ pub fn main(arguments: &[&str]) -> Result<(), String> {
 struct ApplySettings {
     rate: Rate,
     threshold: Bytes,
-    mark: Mark,
+    mark: MarkedPackets,
     /// The capacity of the FIFO.
     limit: Bytes,
 }
@@ -83,8 +83,8 @@ fn parse(arguments: &[&str]) -> Result<ApplySettings, String> {
     let rate: Rate = rate.parse().map_err(|e| format!("--rate {rate}: {e}"))?;
     let threshold: Bytes = threshold.parse().map_err(|e| format!("--threshold {threshold}: {e}"))?;
     let mark = match *mark {
-        "data" => Mark::Data,
-        "ack" => Mark::Acks,
+        "data" => MarkedPackets::Data,
+        "ack" => MarkedPackets::Acks,
         other => return Err(format!("--mark {other}: allowed are data, ack")),
     };
     let limit = match *limit {
@@ -142,7 +142,7 @@ impl Device {
     }
 
     fn qdiscs(&self) -> Result<Vec<Qdisc>, String> {
-        let all = Netlink::open().and_then(|n| n.qdiscs()).map_err(|e| format!("qdiscs: {e}"))?;
+        let all = Netlink::open().and_then(|n| n.qdiscs(|_| &[])).map_err(|e| format!("qdiscs: {e}"))?;
         Ok(all.into_iter().filter(|q| q.interface == self.index).collect())
     }
 
@@ -210,7 +210,7 @@ impl Device {
         shaper_commands(rate, limit, exists).iter().try_for_each(|command| self.tc(command))
     }
 
-    fn state(&self, qdiscs: &[Qdisc]) -> Result<Option<State>, String> {
+    fn state(&self, qdiscs: &[Qdisc]) -> Result<Option<LimiterState>, String> {
         if !has_clsact(qdiscs) {
             return Ok(None);
         }
@@ -234,7 +234,7 @@ impl Device {
             rate_bps: rate_bps.unwrap_or(0),
             limit_bytes: leaf.map_or(0, |q| q.limit),
             threshold_bytes: state.settings.threshold.get(),
-            mark: if state.settings.mark == Mark::Data { "data" } else { "ack" },
+            mark: if state.settings.mark == MarkedPackets::Data { "data" } else { "ack" },
             packets: state.packets,
             marks: state.marks,
             backlog_bytes: leaf.map_or(0, |q| q.backlog),
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(limit("2Gbit"), Bytes::new(25_000_000));
         assert_eq!(limit("10Mbit"), Bytes::new(1_000_000));
         let settings = parse(&["1Gbit", "30KB", "ack", "60KB"]).unwrap();
-        assert_eq!((settings.mark, settings.limit), (Mark::Acks, Bytes::new(60_000)));
+        assert_eq!((settings.mark, settings.limit), (MarkedPackets::Acks, Bytes::new(60_000)));
     }
 
     #[test]

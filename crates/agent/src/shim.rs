@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tcpassay_bpf::objects::Objects;
-use tcpassay_bpf::shim::{Outcome, Shim, Spec};
+use tcpassay_bpf::shim::{Shim, ShimCounts, Spec};
 
 const USAGE: &str = "usage: tcpassay-agent shim CC [PARAMETER=VALUE...] [--name NAME] [--ring BYTES] [--spin] [--trace FILE] [-- COMMAND...]\n       \
                      tcpassay-agent controllers OBJECT [-- COMMAND...]";
@@ -83,7 +83,7 @@ fn wait(command: &[String]) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{program}: {status}")) }
 }
 
-fn summary(outcome: &Outcome) -> String {
+fn summary(outcome: &ShimCounts) -> String {
     let micros = |quantile| outcome.latency.value_at_quantile(quantile) / 1000;
     format!(
         "{} connections; {} records, {} lost; {} decisions, {} written, {} followed, {} raised to one segment; \
@@ -102,7 +102,7 @@ fn summary(outcome: &Outcome) -> String {
 }
 
 /// The trace as tab-separated lines: an event and the decision that it caused.
-fn table(outcome: &Outcome) -> String {
+fn table(outcome: &ShimCounts) -> String {
     let mut text = "connection\tnumber\tns\tevent\tstate\tcwnd\tssthresh\tflight\tacked_bytes\tdelivered\tlost\tmarked\t\
                     rtt_us\tround\tfollows\tdecided_cwnd\tdecided_ssthresh\n"
         .to_owned();

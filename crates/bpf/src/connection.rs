@@ -17,8 +17,9 @@
 //! a reduction is the window, as in Linux (and in the model with profile `linux`). The end of a recovery sets no bound on the
 //! window (RFC 6937 as in Linux). One event `Sent` reports everything that was sent since the previous record.
 
-use crate::record::{INFINITE, Kind, Limit, Record, State};
-use tcpassay_cc::{Ack, Cause, Control, Controller, Event, Limited, View};
+use crate::record::{INFINITE, Record, RecordKind};
+use tcpassay_cc::{Ack, Cause, Control, Controller, Event, View};
+use tcpassay_states::CongestionState;
 use tcpassay_units::{Bytes, Dur, Rate, Time};
 
 /// What the kernel applies to a connection until the next decision. Windows are in packets.
@@ -54,7 +55,7 @@ enum Phase {
 
 /// A connection and its controller.
 #[derive(Debug)]
-pub struct Connection {
+pub struct ControlledConnection {
     controller: Box<dyn Controller>,
     control: Control,
     phase: Phase,
@@ -71,10 +72,10 @@ pub struct Connection {
     last: Option<Record>,
 }
 
-impl Connection {
+impl ControlledConnection {
     /// A connection without records. `tick` is the tick of the kernel (1/HZ).
-    pub fn new(controller: Box<dyn Controller>, tick: Dur) -> Connection {
-        Connection {
+    pub fn new(controller: Box<dyn Controller>, tick: Dur) -> ControlledConnection {
+        ControlledConnection {
             controller,
             control: Control { cwnd: Bytes::ZERO, ssthresh: Bytes::MAX, pacing: None },
             phase: Phase::Open,
@@ -116,14 +117,14 @@ impl Connection {
         }
         self.sent = record.sent;
         match record.kind {
-            Kind::Established => {}
-            Kind::Ack { app_limited } => {
+            RecordKind::Established => {}
+            RecordKind::Ack { app_limited } => {
                 self.report_missed(record);
                 self.notify(record, &Event::Ack(ack(record, app_limited)));
                 self.exited = false;
                 self.report_deferred(record);
             }
-            Kind::Congestion { marked } => {
+            RecordKind::Congestion { marked } => {
                 let cause = if marked { Cause::Ecn } else { Cause::Loss };
                 if self.phase != Phase::Open {
                     self.leave(record, false);
@@ -134,20 +135,20 @@ impl Connection {
                 }
                 self.enter(record, cause);
             }
-            Kind::RecoveryExit { spurious } => {
+            RecordKind::RecoveryExit { spurious } => {
                 self.report_deferred(record);
                 if spurious || self.phase != Phase::Open {
                     self.leave(record, spurious);
                 }
             }
-            Kind::Timeout { again } => self.timeout(record, again),
-            Kind::Resume => {
+            RecordKind::Timeout { again } => self.timeout(record, again),
+            RecordKind::Resume => {
                 let restart = bytes(record.initial, record.mss).min(self.control.cwnd);
                 let idle = self.tick.saturating_mul(u64::from(record.idle));
                 let rto = self.tick.saturating_mul(u64::from(record.rto));
                 self.notify(record, &Event::Resume { idle, rto, restart });
             }
-            Kind::Closed => return None,
+            RecordKind::Closed => return None,
         }
         Some(self.decision(record))
     }
@@ -174,10 +175,12 @@ impl Connection {
     /// Reports the begin or end of a reduction whose record was lost, by the state in the record of an ACK.
     fn report_missed(&mut self, record: &Record) {
         match (record.state, self.phase) {
-            (State::Open | State::Disorder, Phase::Reduced | Phase::Collapsed) => self.leave(record, false),
-            (State::Loss, Phase::Open | Phase::Reduced) => self.timeout(record, false),
-            (State::Cwr | State::Recovery, Phase::Open) if self.deferred.is_none() => {
-                let cause = if record.state == State::Cwr { Cause::Ecn } else { Cause::Loss };
+            (CongestionState::Open | CongestionState::Disorder, Phase::Reduced | Phase::Collapsed) => {
+                self.leave(record, false);
+            }
+            (CongestionState::Loss, Phase::Open | Phase::Reduced) => self.timeout(record, false),
+            (CongestionState::Cwr | CongestionState::Recovery, Phase::Open) if self.deferred.is_none() => {
+                let cause = if record.state == CongestionState::Cwr { Cause::Ecn } else { Cause::Loss };
                 self.enter(record, cause);
             }
             _ => {}
@@ -225,11 +228,7 @@ impl Connection {
             flight: bytes(record.flight, record.mss),
             srtt: (record.srtt > 0).then(|| micros(record.srtt)),
             min_rtt: record.min_rtt.map(micros),
-            limited: match record.limited {
-                Limit::Cwnd => Limited::Cwnd,
-                Limit::App => Limited::App,
-                Limit::Rwnd => Limited::Rwnd,
-            },
+            limited: record.limited,
         }
     }
 

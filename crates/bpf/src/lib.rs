@@ -1,7 +1,7 @@
 //! BPF in the running kernel.
 //!
 //! * [`limiter`]: the marking of a rate limiter, by the backlog of the queue of a device.
-//! * [`shim`]: the controllers of `cc` control real senders. The kernel reports events as [`Record`]s, which a [`Connection`] translates.
+//! * [`shim`]: the controllers of `cc` control real senders. The kernel reports events as [`Record`]s, which a [`ControlledConnection`] translates.
 //! * [`objects`]: congestion controllers that are BPF programs, from an object file.
 //!
 //! The C sources are in `src/bpf` under GPL-2.0, because they call functions of the kernel that only GPL programs may call. The build
@@ -21,9 +21,9 @@ pub mod objects;
 mod record;
 pub mod shim;
 
-pub use connection::{Connection, Decision, Reserve};
+pub use connection::{ControlledConnection, Decision, Reserve};
 pub use error::Error;
-pub use record::{INFINITE, Kind, Limit, Record, SIZE, State};
+pub use record::{INFINITE, Record, RecordKind, SIZE};
 
 /// Succeeds if BPF can be used: the feature is built in and the kernel has type information (BTF).
 ///

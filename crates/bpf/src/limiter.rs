@@ -12,20 +12,20 @@ pub const PLACE: u32 = 0x7ca5;
 
 /// Which packets are marked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mark {
+pub enum MarkedPackets {
     /// Outgoing packets get the CE mark.
     Data,
     /// Incoming ACKs get the ECE flag.
     Acks,
 }
 
-impl Mark {
+impl MarkedPackets {
     /// The name of the program in the kernel.
     #[cfg(feature = "bpf")]
     fn program(self) -> &'static str {
         match self {
-            Mark::Data => "mark_data",
-            Mark::Acks => "mark_acks",
+            MarkedPackets::Data => "mark_data",
+            MarkedPackets::Acks => "mark_acks",
         }
     }
 }
@@ -34,7 +34,7 @@ impl Mark {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// Which packets are marked.
-    pub mark: Mark,
+    pub mark: MarkedPackets,
     /// Packets are marked while the backlog of the device's root queue discipline is larger.
     pub threshold: Bytes,
     /// Bytes before the IP header: 14 for Ethernet, or 0.
@@ -45,7 +45,7 @@ pub struct Settings {
 
 /// The state of a limiter in the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct State {
+pub struct LimiterState {
     /// Its settings.
     pub settings: Settings,
     /// The number of packets that the limiter has inspected.
@@ -63,7 +63,7 @@ pub struct Attached {
 
 #[cfg(feature = "bpf")]
 mod built {
-    use super::{Attached, Mark, PLACE, Settings, State};
+    use super::{Attached, LimiterState, MarkedPackets, PLACE, Settings};
     use crate::Error;
     use crate::load::words;
     use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
@@ -91,10 +91,10 @@ mod built {
         Ok(all)
     }
 
-    fn state(mark: Mark, value: &[u8]) -> State {
+    fn state(mark: MarkedPackets, value: &[u8]) -> LimiterState {
         let long = |at: usize| u64::from_ne_bytes(value[at..at + 8].try_into().expect("8 bytes"));
         let word = |at: usize| u32::from_ne_bytes(value[at..at + 4].try_into().expect("4 bytes"));
-        State {
+        LimiterState {
             settings: Settings {
                 mark,
                 threshold: Bytes::new(word(16).into()),
@@ -118,10 +118,10 @@ mod built {
     }
 
     /// The hook of the filter. `program` is used only when the filter is attached.
-    fn hook(program: std::os::fd::BorrowedFd, interface: i32, mark: Mark) -> TcHook {
+    fn hook(program: std::os::fd::BorrowedFd, interface: i32, mark: MarkedPackets) -> TcHook {
         let mut hook = TcHook::new(program);
         hook.ifindex(interface).handle(PLACE).priority(PLACE).replace(true);
-        hook.attach_point(if mark == Mark::Data { TC_EGRESS } else { TC_INGRESS });
+        hook.attach_point(if mark == MarkedPackets::Data { TC_EGRESS } else { TC_INGRESS });
         hook
     }
 
@@ -141,22 +141,22 @@ mod built {
         Ok(Attached { object })
     }
 
-    pub fn state_of(attached: &Attached, mark: Mark) -> Result<State, Error> {
+    pub fn state_of(attached: &Attached, mark: MarkedPackets) -> Result<LimiterState, Error> {
         let map =
             attached.object.maps().find(|map| map.name() == "limiter_state").expect("the object has the map");
         read(&map, mark)
     }
 
-    fn read(map: &impl MapCore, mark: Mark) -> Result<State, Error> {
+    fn read(map: &impl MapCore, mark: MarkedPackets) -> Result<LimiterState, Error> {
         let value = map
             .lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)
             .map_err(refused("read the limiter's counters"))?;
         Ok(state(mark, &value.expect("an array has its elements")))
     }
 
-    pub fn find(interface: i32) -> Result<Option<State>, Error> {
+    pub fn find(interface: i32) -> Result<Option<LimiterState>, Error> {
         suppress_expected_messages();
-        for mark in [Mark::Data, Mark::Acks] {
+        for mark in [MarkedPackets::Data, MarkedPackets::Acks] {
             let Ok(id) = hook(std::io::stdin().as_fd(), interface, mark).query() else { continue };
             let options = ProgInfoQueryOptions::default().include_map_ids(true);
             let info = ProgInfoIter::with_query_opts(options).find(|info| info.id == id);
@@ -171,7 +171,7 @@ mod built {
         Ok(None)
     }
 
-    pub fn detach(interface: i32, mark: Mark) -> Result<(), Error> {
+    pub fn detach(interface: i32, mark: MarkedPackets) -> Result<(), Error> {
         hook(std::io::stdin().as_fd(), interface, mark).detach().map_err(refused("detach the limiter"))
     }
 }
@@ -182,7 +182,7 @@ impl Attached {
     /// # Errors
     ///
     /// The kernel refuses.
-    pub fn state(&self, mark: Mark) -> Result<State, Error> {
+    pub fn state(&self, mark: MarkedPackets) -> Result<LimiterState, Error> {
         #[cfg(feature = "bpf")]
         return built::state_of(self, mark);
         #[cfg(not(feature = "bpf"))]
@@ -207,7 +207,7 @@ pub fn attach(interface: i32, settings: &Settings) -> Result<Attached, Error> {
 /// # Errors
 ///
 /// BPF is not available, or the kernel refuses.
-pub fn find(interface: i32) -> Result<Option<State>, Error> {
+pub fn find(interface: i32) -> Result<Option<LimiterState>, Error> {
     #[cfg(feature = "bpf")]
     return built::find(interface);
     #[cfg(not(feature = "bpf"))]
@@ -219,7 +219,7 @@ pub fn find(interface: i32) -> Result<Option<State>, Error> {
 /// # Errors
 ///
 /// BPF is not available, or the kernel refuses.
-pub fn detach(interface: i32, mark: Mark) -> Result<(), Error> {
+pub fn detach(interface: i32, mark: MarkedPackets) -> Result<(), Error> {
     #[cfg(feature = "bpf")]
     return built::detach(interface, mark);
     #[cfg(not(feature = "bpf"))]

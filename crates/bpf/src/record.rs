@@ -1,14 +1,17 @@
 //! The records in which the BPF program reports the events of a connection: 128 bytes each, `struct record` in `src/bpf/shim.bpf.c`.
 //!
-//! Windows and counts are in packets, times in the units of the kernel. [`Connection`](crate::Connection) translates records into
+//! Windows and counts are in packets, times in the units of the kernel. [`ControlledConnection`](crate::ControlledConnection) translates records into
 //! events of `cc`.
+
+use tcpassay_cc::Limited;
+use tcpassay_states::CongestionState;
 
 /// Bytes of a record in the ring.
 pub const SIZE: usize = 128;
 
 /// The kind of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum RecordKind {
     /// The connection uses this controller from now on.
     Established,
     /// An ACK that acknowledged data or changed the scoreboard.
@@ -38,32 +41,6 @@ pub enum Kind {
     Closed,
 }
 
-/// The kernel's congestion state (`TCP_CA_*` of `linux/tcp.h`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum State {
-    /// No congestion.
-    Open,
-    /// Duplicate ACKs or SACK blocks have arrived.
-    Disorder,
-    /// The window is being reduced because of a CE mark or a drop by the sender's own queue.
-    Cwr,
-    /// Fast recovery.
-    Recovery,
-    /// Recovery after a timeout.
-    Loss,
-}
-
-/// What limits the sender.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Limit {
-    /// The congestion window.
-    Cwnd,
-    /// The application has no more data.
-    App,
-    /// The receive window of the peer.
-    Rwnd,
-}
-
 /// One event of one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
@@ -78,11 +55,11 @@ pub struct Record {
     /// The number of the connection in this shim.
     pub connection: u32,
     /// The kind of the event.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// The congestion state after the event.
-    pub state: State,
+    pub state: CongestionState,
     /// What limited the sender.
-    pub limited: Limit,
+    pub limited: Limited,
     /// Payload bytes of a full segment.
     pub mss: u32,
     /// The window in force, in packets.
@@ -134,27 +111,27 @@ impl Record {
             |at: usize| u32::try_from(i32::from_ne_bytes(bytes[at..at + 4].try_into().expect("4 bytes")));
         let flag = |bit: u8| bytes[39] & bit != 0;
         let kind = match bytes[36] {
-            1 => Kind::Established,
-            2 => Kind::Ack { app_limited: flag(8) },
-            3 => Kind::Congestion { marked: flag(1) },
-            4 => Kind::RecoveryExit { spurious: flag(2) },
-            5 => Kind::Timeout { again: flag(4) },
-            6 => Kind::Resume,
-            7 => Kind::Closed,
+            1 => RecordKind::Established,
+            2 => RecordKind::Ack { app_limited: flag(8) },
+            3 => RecordKind::Congestion { marked: flag(1) },
+            4 => RecordKind::RecoveryExit { spurious: flag(2) },
+            5 => RecordKind::Timeout { again: flag(4) },
+            6 => RecordKind::Resume,
+            7 => RecordKind::Closed,
             _ => return None,
         };
         let state = match bytes[37] {
-            0 => State::Open,
-            1 => State::Disorder,
-            2 => State::Cwr,
-            3 => State::Recovery,
-            4 => State::Loss,
+            0 => CongestionState::Open,
+            1 => CongestionState::Disorder,
+            2 => CongestionState::Cwr,
+            3 => CongestionState::Recovery,
+            4 => CongestionState::Loss,
             _ => return None,
         };
         let limited = match bytes[38] {
-            0 => Limit::Cwnd,
-            1 => Limit::App,
-            2 => Limit::Rwnd,
+            0 => Limited::Cwnd,
+            1 => Limited::App,
+            2 => Limited::Rwnd,
             _ => return None,
         };
         let ports = word(112);

@@ -1,8 +1,9 @@
 //! The events that a controller receives, and the decisions of a connection, by records of the kernel.
 
 use std::sync::{Arc, Mutex};
-use tcpassay_bpf::{Connection, Decision, INFINITE, Kind, Limit, Record, State};
-use tcpassay_cc::{Cause, Control, Controller, Event, View};
+use tcpassay_bpf::{ControlledConnection, Decision, INFINITE, Record, RecordKind};
+use tcpassay_cc::{Cause, Control, Controller, Event, Limited, View};
+use tcpassay_states::CongestionState;
 use tcpassay_units::{Bytes, Dur, Rate};
 
 const MSS: u32 = 1000;
@@ -37,7 +38,7 @@ impl Controller for RecordingController {
 
 struct Fixture {
     events: Arc<Mutex<Vec<(View, Event)>>>,
-    connection: Connection,
+    connection: ControlledConnection,
     number: u64,
 }
 
@@ -48,20 +49,25 @@ impl Fixture {
 
     fn of(answer: fn(&View, &Event) -> Control, wants_sent: bool) -> Fixture {
         let events: Arc<Mutex<Vec<(View, Event)>>> = Arc::default();
-        let connection = Connection::new(
+        let connection = ControlledConnection::new(
             Box::new(RecordingController { events: events.clone(), answer, wants_sent }),
             TICK,
         );
         let mut fixture = Fixture { events, connection, number: 0 };
-        fixture.on(Kind::Established, State::Open);
+        fixture.on(RecordKind::Established, CongestionState::Open);
         fixture
     }
 
-    fn on(&mut self, kind: Kind, state: State) -> Option<Decision> {
+    fn on(&mut self, kind: RecordKind, state: CongestionState) -> Option<Decision> {
         self.with(kind, state, |_| {})
     }
 
-    fn with(&mut self, kind: Kind, state: State, change: fn(&mut Record)) -> Option<Decision> {
+    fn with(
+        &mut self,
+        kind: RecordKind,
+        state: CongestionState,
+        change: fn(&mut Record),
+    ) -> Option<Decision> {
         self.number += 1;
         let mut record = Record {
             at: 5_000_000_000 + self.number * 1_000_000,
@@ -71,7 +77,7 @@ impl Fixture {
             connection: 0,
             kind,
             state,
-            limited: Limit::Cwnd,
+            limited: Limited::Cwnd,
             mss: MSS,
             cwnd: 10,
             ssthresh: INFINITE,
@@ -115,10 +121,10 @@ impl Fixture {
     }
 }
 
-const ACK: Kind = Kind::Ack { app_limited: false };
-const LOSS: Kind = Kind::Congestion { marked: false };
-const MARK: Kind = Kind::Congestion { marked: true };
-const LEAVE: Kind = Kind::RecoveryExit { spurious: false };
+const ACK: RecordKind = RecordKind::Ack { app_limited: false };
+const LOSS: RecordKind = RecordKind::Congestion { marked: false };
+const MARK: RecordKind = RecordKind::Congestion { marked: true };
+const LEAVE: RecordKind = RecordKind::RecoveryExit { spurious: false };
 
 fn keep(view: &View, _: &Event) -> Control {
     view.control
@@ -136,7 +142,7 @@ fn the_initial_window_is_the_kernels_and_an_infinite_threshold_is_absent() {
 #[test]
 fn an_acks_packets_become_bytes_and_its_microseconds_times() {
     let mut fixture = Fixture::answering(keep);
-    fixture.with(ACK, State::Open, |r| {
+    fixture.with(ACK, CongestionState::Open, |r| {
         (r.acked, r.delivered, r.lost, r.marked) = (2500, 3, 1, 2);
         r.rtt = Some(700);
         r.rate = Some((10, 8000));
@@ -157,18 +163,18 @@ fn an_acks_packets_become_bytes_and_its_microseconds_times() {
 fn two_acks_before_the_kernel_applies_a_decision_increase_the_window_twice() {
     let mut fixture =
         Fixture::answering(|view, _| Control { cwnd: view.control.cwnd + Bytes::new(1000), ..view.control });
-    assert_eq!(fixture.on(ACK, State::Open).unwrap().cwnd, 12);
-    assert_eq!(fixture.on(ACK, State::Open).unwrap().cwnd, 13);
+    assert_eq!(fixture.on(ACK, CongestionState::Open).unwrap().cwnd, 12);
+    assert_eq!(fixture.on(ACK, CongestionState::Open).unwrap().cwnd, 13);
 }
 
 #[test]
 fn a_reduction_that_begins_with_the_ack_that_ended_another_is_reported_after_that_ack() {
     let mut fixture = Fixture::answering(keep);
-    fixture.on(MARK, State::Cwr);
-    fixture.on(ACK, State::Cwr);
-    fixture.on(LEAVE, State::Open);
-    assert_eq!(fixture.on(MARK, State::Cwr), None);
-    let decision = fixture.on(ACK, State::Cwr).unwrap();
+    fixture.on(MARK, CongestionState::Cwr);
+    fixture.on(ACK, CongestionState::Cwr);
+    fixture.on(LEAVE, CongestionState::Open);
+    assert_eq!(fixture.on(MARK, CongestionState::Cwr), None);
+    let decision = fixture.on(ACK, CongestionState::Cwr).unwrap();
     assert_eq!(fixture.events(), ["established", "enter by mark", "ack", "leave", "ack", "enter by mark"]);
     assert_eq!(decision.answers, 6);
 }
@@ -176,10 +182,10 @@ fn a_reduction_that_begins_with_the_ack_that_ended_another_is_reported_after_tha
 #[test]
 fn a_fast_recovery_in_the_state_loss_first_ends_the_recovery_from_the_timeout() {
     let mut fixture = Fixture::answering(keep);
-    fixture.on(Kind::Timeout { again: false }, State::Loss);
-    fixture.on(Kind::Timeout { again: true }, State::Loss);
-    fixture.on(LOSS, State::Recovery);
-    fixture.on(ACK, State::Recovery);
+    fixture.on(RecordKind::Timeout { again: false }, CongestionState::Loss);
+    fixture.on(RecordKind::Timeout { again: true }, CongestionState::Loss);
+    fixture.on(LOSS, CongestionState::Recovery);
+    fixture.on(ACK, CongestionState::Recovery);
     let order = ["established", "timeout", "timeout again", "leave", "ack", "enter by loss"];
     assert_eq!(fixture.events(), order);
 }
@@ -187,21 +193,21 @@ fn a_fast_recovery_in_the_state_loss_first_ends_the_recovery_from_the_timeout() 
 #[test]
 fn a_timeout_during_a_recovery_ends_with_one_exit() {
     let mut fixture = Fixture::answering(keep);
-    fixture.on(LOSS, State::Recovery);
-    fixture.on(Kind::Timeout { again: false }, State::Loss);
-    fixture.on(ACK, State::Loss);
-    fixture.on(LEAVE, State::Open);
-    fixture.on(ACK, State::Open);
+    fixture.on(LOSS, CongestionState::Recovery);
+    fixture.on(RecordKind::Timeout { again: false }, CongestionState::Loss);
+    fixture.on(ACK, CongestionState::Loss);
+    fixture.on(LEAVE, CongestionState::Open);
+    fixture.on(ACK, CongestionState::Open);
     assert_eq!(fixture.events(), ["established", "enter by loss", "timeout", "ack", "leave", "ack"]);
 }
 
 #[test]
 fn a_recovery_that_is_spurious_after_its_end_has_a_second_exit() {
     let mut fixture = Fixture::answering(keep);
-    fixture.on(LOSS, State::Recovery);
-    fixture.on(LEAVE, State::Open);
-    fixture.on(ACK, State::Open);
-    fixture.on(Kind::RecoveryExit { spurious: true }, State::Disorder);
+    fixture.on(LOSS, CongestionState::Recovery);
+    fixture.on(LEAVE, CongestionState::Open);
+    fixture.on(ACK, CongestionState::Open);
+    fixture.on(RecordKind::RecoveryExit { spurious: true }, CongestionState::Disorder);
     assert_eq!(fixture.events(), ["established", "enter by loss", "leave", "ack", "leave, spurious"]);
 }
 
@@ -209,13 +215,13 @@ fn a_recovery_that_is_spurious_after_its_end_has_a_second_exit() {
 fn a_lost_begin_of_a_reduction_is_counted_and_reported_when_a_later_record_shows_its_state() {
     let mut fixture = Fixture::answering(keep);
     fixture.number += 1;
-    fixture.on(ACK, State::Recovery);
+    fixture.on(ACK, CongestionState::Recovery);
     assert_eq!(fixture.events(), ["established", "enter by loss", "ack"]);
     fixture.number += 2;
-    fixture.on(ACK, State::Open);
+    fixture.on(ACK, CongestionState::Open);
     assert_eq!(fixture.events(), ["leave", "ack"]);
     fixture.number += 1;
-    fixture.on(ACK, State::Loss);
+    fixture.on(ACK, CongestionState::Loss);
     assert_eq!(fixture.events(), ["timeout", "ack"]);
     assert_eq!(fixture.connection.lost(), 4);
 }
@@ -223,7 +229,7 @@ fn a_lost_begin_of_a_reduction_is_counted_and_reported_when_a_later_record_shows
 #[test]
 fn the_flight_of_a_reduction_is_the_window_as_in_linux() {
     let mut fixture = Fixture::answering(keep);
-    fixture.on(LOSS, State::Recovery);
+    fixture.on(LOSS, CongestionState::Recovery);
     let (_, event) = *fixture.events.lock().unwrap().last().unwrap();
     assert_eq!(event, Event::Congestion { cause: Cause::Loss, flight: Bytes::new(10_000) });
 }
@@ -236,22 +242,22 @@ fn during_a_reduction_the_threshold_is_its_target() {
         }
         _ => view.control,
     });
-    let decision = fixture.on(MARK, State::Cwr).unwrap();
+    let decision = fixture.on(MARK, CongestionState::Cwr).unwrap();
     assert_eq!((decision.cwnd, decision.ssthresh), (1, 1));
-    assert_eq!(fixture.on(LEAVE, State::Open).unwrap().ssthresh, 2);
+    assert_eq!(fixture.on(LEAVE, CongestionState::Open).unwrap().ssthresh, 2);
 }
 
 #[test]
 fn a_window_below_one_segment_is_raised_to_one_and_counted() {
     let mut fixture = Fixture::answering(|view, _| Control { cwnd: Bytes::new(10), ..view.control });
-    assert_eq!(fixture.on(ACK, State::Open).unwrap().cwnd, 1);
+    assert_eq!(fixture.on(ACK, CongestionState::Open).unwrap().cwnd, 1);
     assert_eq!(fixture.connection.clamps(), 2);
 }
 
 #[test]
 fn idle_times_are_in_ticks_and_the_restart_window_is_at_most_the_present_one() {
     let mut fixture = Fixture::answering(|view, _| Control { cwnd: Bytes::new(4000), ..view.control });
-    fixture.with(Kind::Resume, State::Open, |r| (r.idle, r.rto) = (100, 50));
+    fixture.with(RecordKind::Resume, CongestionState::Open, |r| (r.idle, r.rto) = (100, 50));
     let (_, event) = *fixture.events.lock().unwrap().last().unwrap();
     let (idle, rto) = (Dur::from_millis(400), Dur::from_millis(200));
     assert_eq!(event, Event::Resume { idle, rto, restart: Bytes::new(4000) });
@@ -260,9 +266,9 @@ fn idle_times_are_in_ticks_and_the_restart_window_is_at_most_the_present_one() {
 #[test]
 fn bytes_sent_since_the_previous_record_are_reported_to_a_controller_that_wants_them() {
     let mut fixture = Fixture::of(keep, true);
-    fixture.with(ACK, State::Open, |r| r.sent = 14_000);
-    fixture.with(ACK, State::Open, |r| r.sent = 14_000);
-    fixture.with(ACK, State::Open, |r| r.sent = 15_000);
+    fixture.with(ACK, CongestionState::Open, |r| r.sent = 14_000);
+    fixture.with(ACK, CongestionState::Open, |r| r.sent = 14_000);
+    fixture.with(ACK, CongestionState::Open, |r| r.sent = 15_000);
     assert_eq!(fixture.events(), ["established", "sent 14000", "ack", "ack", "sent 1000", "ack"]);
 }
 
@@ -270,7 +276,7 @@ fn bytes_sent_since_the_previous_record_are_reported_to_a_controller_that_wants_
 fn a_pacing_rate_is_in_bytes_per_second() {
     let mut fixture =
         Fixture::answering(|view, _| Control { pacing: Some(Rate::from_mbit(80)), ..view.control });
-    assert_eq!(fixture.on(ACK, State::Open).unwrap().pacing, Some(10_000_000));
+    assert_eq!(fixture.on(ACK, CongestionState::Open).unwrap().pacing, Some(10_000_000));
 }
 
 #[test]

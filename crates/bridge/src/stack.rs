@@ -13,7 +13,7 @@ use std::time::Duration;
 use tcpassay_script::ScriptSettings;
 use tcpassay_script::ast::{ExpectedResult, Expr, Syscall};
 use tcpassay_script::code::CodeValue;
-use tcpassay_script::run::target::Step;
+use tcpassay_script::run::target::StepResult;
 use tcpassay_script::run::{Model, ScriptError, SocketUnderTest, SyscallResult, Target};
 use tcpassay_tcp::Profile;
 use tcpassay_units::{Dur, Time};
@@ -273,7 +273,7 @@ impl Bridge {
                 encode(&envelope, &Content::Tcp(sent.segment), usize::MAX, out).ok()?;
                 return Some(micros(sent.at));
             }
-            if state.model.step(last) == Step::Quiet {
+            if state.model.step(last) == StepResult::Quiet {
                 return None;
             }
             state = self.settle(state);
@@ -305,7 +305,7 @@ impl Bridge {
     }
 
     fn advance<'a>(&'a self, mut state: MutexGuard<'a, State>, until: Time) -> MutexGuard<'a, State> {
-        while state.model.step(until) == Step::Acted {
+        while state.model.step(until) == StepResult::Acted {
             state = self.settle(state);
         }
         state.model.advance_to(until);

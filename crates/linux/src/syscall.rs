@@ -302,14 +302,14 @@ pub fn write_vector(fd: RawFd, parts: &mut [Vec<u8>]) -> SyscallReturn {
 }
 
 /// A control message: level, type, payload.
-pub type Control = (i32, i32, Vec<u8>);
+pub type ControlMessage = (i32, i32, Vec<u8>);
 
 /// recvmsg(2) into `parts`. Returns its result, the flags of the message, and its control messages.
 pub fn receive_message(
     fd: RawFd,
     parts: &mut [Vec<u8>],
     flags: i32,
-) -> Result<(i64, i32, Vec<Control>), i32> {
+) -> Result<(i64, i32, Vec<ControlMessage>), i32> {
     let mut made = vector(parts);
     let mut space = [0_u64; 64];
     // SAFETY: all zeroes are a valid msghdr.

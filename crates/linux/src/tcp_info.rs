@@ -63,18 +63,18 @@ const FIELDS: &[(&str, usize, usize)] = &[
 
 /// A field that consists of whole bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Field {
+pub struct TcpInfoField {
     at: usize,
     len: usize,
 }
 
-impl Field {
+impl TcpInfoField {
     /// The field `name`, for example `tcpi_rtt`. In a constant an unknown name is a compile-time error.
-    pub const fn named(name: &str) -> Field {
+    pub const fn named(name: &str) -> TcpInfoField {
         let mut row = 0;
         while row < FIELDS.len() {
             if same(FIELDS[row].0.as_bytes(), name.as_bytes()) {
-                return Field { at: FIELDS[row].1, len: FIELDS[row].2 };
+                return TcpInfoField { at: FIELDS[row].1, len: FIELDS[row].2 };
             }
             row += 1;
         }
@@ -116,7 +116,7 @@ pub fn field(info: &[u8], name: &str) -> Option<i64> {
         _ => {}
     }
     let &(_, at, len) = FIELDS.iter().find(|(known, ..)| *known == name)?;
-    Field { at, len }.of(info).map(u64::cast_signed)
+    TcpInfoField { at, len }.of(info).map(u64::cast_signed)
 }
 
 /// The bytes of a structure with the values of `value_of`; unknown fields are 0.

@@ -19,15 +19,15 @@ const MISSED: u64 = 1 << 31;
 
 /// A numeric field of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Field {
+pub struct TraceField {
     at: usize,
     size: usize,
 }
 
-impl Field {
+impl TraceField {
     /// The field of `size` bytes (at most 8) at an offset.
-    pub const fn new(offset: usize, size: usize) -> Field {
-        Field { at: offset, size }
+    pub const fn new(offset: usize, size: usize) -> TraceField {
+        TraceField { at: offset, size }
     }
 
     /// The value of the field in a record; 0 if the record is too short.
@@ -51,7 +51,7 @@ impl Field {
 pub struct Format {
     /// The number of the event, with which its records begin (16 bits).
     pub id: u64,
-    fields: Vec<(String, Field)>,
+    fields: Vec<(String, TraceField)>,
 }
 
 impl Format {
@@ -77,14 +77,14 @@ impl Format {
         let field = |line: &str| {
             let declared = line.trim().strip_prefix("field:")?.split(';').next()?;
             let name = declared.split_whitespace().last()?.split('[').next()?;
-            let field = Field { at: number(line, "offset:")?, size: number(line, "size:")? };
+            let field = TraceField { at: number(line, "offset:")?, size: number(line, "size:")? };
             Some((name.trim_start_matches('*').to_owned(), field))
         };
         Some(Format { id, fields: text.lines().filter_map(field).collect() })
     }
 
     /// The field with this name.
-    pub fn field(&self, name: &str) -> Option<Field> {
+    pub fn field(&self, name: &str) -> Option<TraceField> {
         self.fields.iter().find(|(known, _)| known == name).map(|(_, field)| *field)
     }
 }

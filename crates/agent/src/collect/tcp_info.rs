@@ -5,35 +5,35 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 use tcpassay_linux::sys;
-use tcpassay_linux::tcp_info::Field;
+use tcpassay_linux::tcp_info::TcpInfoField;
 use tcpassay_measure::{SenderSample, TcpSummary};
 
 /// The value of ssthresh before the first reduction (`TCP_INFINITE_SSTHRESH`).
 const INFINITE: u64 = 0x7fff_ffff;
 
-const RTO: Field = Field::named("tcpi_rto");
-const SND_MSS: Field = Field::named("tcpi_snd_mss");
-const UNACKED: Field = Field::named("tcpi_unacked");
-const SACKED: Field = Field::named("tcpi_sacked");
-const LOST: Field = Field::named("tcpi_lost");
-const RETRANS: Field = Field::named("tcpi_retrans");
-const RTT: Field = Field::named("tcpi_rtt");
-const RTTVAR: Field = Field::named("tcpi_rttvar");
-const SND_SSTHRESH: Field = Field::named("tcpi_snd_ssthresh");
-const SND_CWND: Field = Field::named("tcpi_snd_cwnd");
-const TOTAL_RETRANS: Field = Field::named("tcpi_total_retrans");
-const PACING_RATE: Field = Field::named("tcpi_pacing_rate");
-const BYTES_ACKED: Field = Field::named("tcpi_bytes_acked");
-const BYTES_RECEIVED: Field = Field::named("tcpi_bytes_received");
-const SEGS_OUT: Field = Field::named("tcpi_segs_out");
-const SEGS_IN: Field = Field::named("tcpi_segs_in");
-const MIN_RTT: Field = Field::named("tcpi_min_rtt");
-const BUSY_TIME: Field = Field::named("tcpi_busy_time");
-const RWND_LIMITED: Field = Field::named("tcpi_rwnd_limited");
-const SNDBUF_LIMITED: Field = Field::named("tcpi_sndbuf_limited");
-const BYTES_SENT: Field = Field::named("tcpi_bytes_sent");
-const DSACK_DUPS: Field = Field::named("tcpi_dsack_dups");
-const TOTAL_RTO: Field = Field::named("tcpi_total_rto");
+const RTO: TcpInfoField = TcpInfoField::named("tcpi_rto");
+const SND_MSS: TcpInfoField = TcpInfoField::named("tcpi_snd_mss");
+const UNACKED: TcpInfoField = TcpInfoField::named("tcpi_unacked");
+const SACKED: TcpInfoField = TcpInfoField::named("tcpi_sacked");
+const LOST: TcpInfoField = TcpInfoField::named("tcpi_lost");
+const RETRANS: TcpInfoField = TcpInfoField::named("tcpi_retrans");
+const RTT: TcpInfoField = TcpInfoField::named("tcpi_rtt");
+const RTTVAR: TcpInfoField = TcpInfoField::named("tcpi_rttvar");
+const SND_SSTHRESH: TcpInfoField = TcpInfoField::named("tcpi_snd_ssthresh");
+const SND_CWND: TcpInfoField = TcpInfoField::named("tcpi_snd_cwnd");
+const TOTAL_RETRANS: TcpInfoField = TcpInfoField::named("tcpi_total_retrans");
+const PACING_RATE: TcpInfoField = TcpInfoField::named("tcpi_pacing_rate");
+const BYTES_ACKED: TcpInfoField = TcpInfoField::named("tcpi_bytes_acked");
+const BYTES_RECEIVED: TcpInfoField = TcpInfoField::named("tcpi_bytes_received");
+const SEGS_OUT: TcpInfoField = TcpInfoField::named("tcpi_segs_out");
+const SEGS_IN: TcpInfoField = TcpInfoField::named("tcpi_segs_in");
+const MIN_RTT: TcpInfoField = TcpInfoField::named("tcpi_min_rtt");
+const BUSY_TIME: TcpInfoField = TcpInfoField::named("tcpi_busy_time");
+const RWND_LIMITED: TcpInfoField = TcpInfoField::named("tcpi_rwnd_limited");
+const SNDBUF_LIMITED: TcpInfoField = TcpInfoField::named("tcpi_sndbuf_limited");
+const BYTES_SENT: TcpInfoField = TcpInfoField::named("tcpi_bytes_sent");
+const DSACK_DUPS: TcpInfoField = TcpInfoField::named("tcpi_dsack_dups");
+const TOTAL_RTO: TcpInfoField = TcpInfoField::named("tcpi_total_rto");
 
 /// The state of a connection.
 pub struct TcpInfo {
@@ -68,7 +68,7 @@ impl TcpInfo {
         TcpInfo { bytes, len: answer.len(), alpha: None }
     }
 
-    fn get(&self, field: Field) -> Option<u64> {
+    fn get(&self, field: TcpInfoField) -> Option<u64> {
         field.of(&self.bytes[..self.len])
     }
 

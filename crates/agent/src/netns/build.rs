@@ -84,7 +84,7 @@ fn veth_commands(topology: &NetnsTopology, mtu: u64) -> Vec<String> {
 pub struct MarkingProgram {
     /// Index into [`NetnsTopology::devices`].
     pub dev: usize,
-    mark: limiter::Mark,
+    mark: limiter::MarkedPackets,
     attached: limiter::Attached,
 }
 
@@ -193,7 +193,7 @@ fn address(host: usize) -> std::net::Ipv4Addr {
 
 /// Verifies that the kernel has all qdiscs of a namespace.
 fn check_queues(topology: &NetnsTopology, place: usize) -> Result<(), Failure> {
-    let there = Netlink::open().and_then(|n| n.qdiscs()).map_err(|e| format!("qdiscs: {e}"))?;
+    let there = Netlink::open().and_then(|n| n.qdiscs(|_| &[])).map_err(|e| format!("qdiscs: {e}"))?;
     for dev in topology.devices.iter().filter(|d| d.netns == place) {
         let index = sys::interface_index(&dev.name).map_err(|e| format!("{}: {e}", dev.name))?;
         if let Some(line) = missing_qdisc(&dev.queues, index, &there) {

@@ -10,7 +10,7 @@
 use crate::environment::Environment;
 use std::collections::{BTreeMap, VecDeque};
 use tcpassay_case::draws::{Chances, Distribution, Draws, Losses};
-use tcpassay_case::params::grammar::{LossModel, Reorder};
+use tcpassay_case::params::grammar::{LossModel, ReorderRule};
 use tcpassay_case::{Case, DrawnBy, LinkSettings};
 use tcpassay_units::{Bytes, Dur, Rate, Seed, Stream};
 
@@ -228,17 +228,17 @@ impl<T: Corruptible> Impairments<T> {
         // A held packet waits for four times what those it waits for take on the wire, as in the model.
         let longest = |packets: u32| (rate.time_for(mtu * u64::from(packets)) * 4).as_nanos();
         let reordering = match link.reorder {
-            Reorder::Gap { p, gap } if !probing => Reordering::HoldBack {
+            ReorderRule::Gap { p, gap } if !probing => Reordering::HoldBack {
                 probability: p,
                 gap,
                 longest: longest(gap),
                 held: VecDeque::new(),
                 rng: seed.stream(&format!("reorder.{name}.reorder")),
             },
-            Reorder::ReverseBurst(n) if !probing => {
+            ReorderRule::ReverseBurst(n) if !probing => {
                 Reordering::Reverse { size: n as usize, longest: longest(n), burst: Vec::new(), due: 0 }
             }
-            Reorder::Off | Reorder::Gap { .. } | Reorder::ReverseBurst(_) => Reordering::Kept,
+            ReorderRule::Off | ReorderRule::Gap { .. } | ReorderRule::ReverseBurst(_) => Reordering::Kept,
         };
         let mut draws = Draws::forward(link, name, seed);
         if list && probing {
@@ -434,7 +434,7 @@ fn drawn(link: &LinkSettings) -> bool {
 
 /// Returns true if a link has impairments that Linux does not have.
 fn only_here(link: &LinkSettings) -> bool {
-    link.reorder != Reorder::Off || link.ack_thinning > 1 || matches!(link.loss_model, LossModel::List(_))
+    link.reorder != ReorderRule::Off || link.ack_thinning > 1 || matches!(link.loss_model, LossModel::List(_))
 }
 
 /// Returns true if the random streams of the model impair the packets of a link, instead of netem. In real time it is always netem.

@@ -16,7 +16,7 @@ use crate::netns::qdiscs::{self, ETHERNET, Shaping};
 use tcpassay_bpf::limiter;
 use tcpassay_case::params::grammar::{LinkRate, LossModel};
 use tcpassay_case::params::linux::Direction;
-use tcpassay_case::topology::{Node, Port, Shape};
+use tcpassay_case::topology::{DirectedLink, Node, Shape};
 use tcpassay_case::{Case, HostSettings, LinkSettings, Mark, QueueKind, QueueSettings, ServedBy};
 use tcpassay_units::{Bytes, Rate};
 
@@ -308,7 +308,8 @@ impl NetnsTopology {
     fn routes(&mut self, case: &Case, index: usize, chain: &[usize], veth_pairs: &[usize]) {
         let link = &case.net.links[index];
         for host in 0..case.net.hosts.len() {
-            let leads = |node, forward| case.routes.next(node, host) == Some(Port { link: index, forward });
+            let leads =
+                |node, forward| case.routes.next(node, host) == Some(DirectedLink { link: index, forward });
             let forward = link.to == Node::Host(host) || leads(link.from, true);
             let backward = link.from == Node::Host(host) || leads(link.to, false);
             for (place, netns) in chain.iter().enumerate() {
@@ -327,8 +328,8 @@ impl NetnsTopology {
 fn marking(queue: &QueueSettings) -> Option<limiter::Settings> {
     let mark = match queue.mark {
         Mark::Off => return None,
-        Mark::Data => limiter::Mark::Data,
-        Mark::Ack => limiter::Mark::Acks,
+        Mark::Data => limiter::MarkedPackets::Data,
+        Mark::Ack => limiter::MarkedPackets::Acks,
     };
     Some(limiter::Settings { mark, threshold: queue.threshold, header: ETHERNET, made_clsact: true })
 }

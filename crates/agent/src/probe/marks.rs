@@ -11,7 +11,7 @@ use crate::system::Failure;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, OwnedFd};
 use tcpassay_case::params::grammar::Limit;
-use tcpassay_case::topology::Port;
+use tcpassay_case::topology::DirectedLink;
 use tcpassay_case::{Case, Mark, QueueKind, QueueSettings};
 use tcpassay_linux::sys;
 use tcpassay_measure::pcapng::host_address;
@@ -44,7 +44,9 @@ fn senders(case: &Case, link: usize) -> Vec<ProbeSender> {
     let mut all: Vec<ProbeSender> = Vec::new();
     for &(sender, receiver) in &case.net.flows {
         let Some(path) = case.routes.path(&case.net, sender, receiver) else { continue };
-        let Some(at) = path.iter().position(|port| *port == Port { link, forward: true }) else { continue };
+        let Some(at) = path.iter().position(|port| *port == DirectedLink { link, forward: true }) else {
+            continue;
+        };
         if all.iter().any(|f| f.sender == sender) {
             continue;
         }

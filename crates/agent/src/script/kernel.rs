@@ -23,7 +23,7 @@ use tcpassay_linux::syscall;
 use tcpassay_script::ast::{Expr, PacketBody, ScriptPacket, Syscall};
 use tcpassay_script::code::CodeValue;
 use tcpassay_script::host::HostSettings;
-use tcpassay_script::run::target::{SentPacket, Step};
+use tcpassay_script::run::target::{SentPacket, StepResult};
 use tcpassay_script::run::{ScriptError, SequenceMap, SyscallResult, Target};
 use tcpassay_script::{IpVersion, ScriptSettings};
 use tcpassay_units::{Dur, SeqNum, Time};
@@ -390,25 +390,25 @@ impl Target for Kernel {
         Time::from_nanos(syscall::monotonic().saturating_sub(self.started))
     }
 
-    fn step(&mut self, until: Time) -> Step {
+    fn step(&mut self, until: Time) -> StepResult {
         // The maximum wait for a call without an end time.
         let most = Dur::from_secs(if self.virtual_time { 100_000 } else { 100 });
         let until = until.min(self.now().saturating_add(most));
         loop {
             if self.drain() {
-                return Step::Acted;
+                return StepResult::Acted;
             }
             if self.pending.is_none() {
                 self.pending = self.worker.returned();
                 if self.pending.is_some() {
-                    return Step::Acted;
+                    return StepResult::Acted;
                 }
             }
             let now = self.now();
             if now >= until {
-                return Step::Quiet;
+                return StepResult::Quiet;
             }
-            let Some(tun) = &self.tun else { return Step::Quiet };
+            let Some(tun) = &self.tun else { return StepResult::Quiet };
             syscall::wait_readable(tun.as_fd(), self.worker.bell(), (until - now).as_nanos());
         }
     }
@@ -553,3 +553,6 @@ impl Target for Kernel {
         super::info::words(fd.as_raw_fd())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use crate::system::Failure;
 use std::collections::BTreeMap;
 use std::path::Path;
 use tcpassay_bpf::objects::Objects;
-use tcpassay_bpf::shim::{Outcome, Shim, Spec};
+use tcpassay_bpf::shim::{Shim, ShimCounts, Spec};
 use tcpassay_case::{Case, CcEngine};
 use tcpassay_tcp::EcnMode;
 use tcpassay_units::Seed;
@@ -34,7 +34,7 @@ impl CcEngines {
     pub fn start(case: &Case, plan: &TrafficSchedule, base: &Path, seed: Seed) -> Result<CcEngines, Failure> {
         let mut all = CcEngines::default();
         for host in 0..case.hosts.len() {
-            let own = &case.hosts[host].cc;
+            let own = case.hosts[host].cc.name();
             let asked = plan.parts().iter().map(|part| part.cc.as_deref().unwrap_or(own));
             for cc in asked.collect::<std::collections::BTreeSet<_>>() {
                 let name = match &case.hosts[host].engine {
@@ -99,7 +99,7 @@ impl CcEngines {
 }
 
 /// The counters of a shim.
-fn counters_of(outcome: &Outcome) -> [(&'static str, u64); 8] {
+fn counters_of(outcome: &ShimCounts) -> [(&'static str, u64); 8] {
     let micros = |quantile| outcome.latency.value_at_quantile(quantile) / 1000;
     [
         ("connections", outcome.connections),

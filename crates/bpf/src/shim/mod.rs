@@ -14,7 +14,7 @@ mod sys;
 
 use crate::Error;
 
-pub use spec::{Outcome, Spec, Traced};
+pub use spec::{ShimCounts, Spec, Traced};
 
 /// The number of arguments of `cong_control` in `struct tcp_congestion_ops` that the shim needs. Linux 6.10 added the acknowledgement
 /// number and the flags of the ACK.
@@ -78,7 +78,7 @@ impl Shim {
     /// # Errors
     ///
     /// The thread could not read or write the maps of the program.
-    pub fn stop(self) -> Result<Outcome, Error> {
+    pub fn stop(self) -> Result<ShimCounts, Error> {
         #[cfg(feature = "bpf")]
         return self.inner.stop();
         #[cfg(not(feature = "bpf"))]

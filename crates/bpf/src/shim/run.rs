@@ -1,9 +1,9 @@
 //! The thread of a [`Shim`](super::Shim).
 
-use super::spec::{Outcome, Spec};
+use super::spec::{ShimCounts, Spec};
 use super::sys;
 use crate::load::{self, Registered};
-use crate::{Connection, Decision, Error, Kind, Record, Reserve};
+use crate::{ControlledConnection, Decision, Error, Record, RecordKind, Reserve};
 use hdrhistogram::Histogram;
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, RingBufferBuilder,
@@ -38,7 +38,7 @@ pub struct Running {
     links: Vec<Link>,
     object: Object,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<Outcome, Error>>>,
+    thread: Option<JoinHandle<Result<ShimCounts, Error>>>,
 }
 
 impl Running {
@@ -64,7 +64,7 @@ impl Running {
         Ok(Running { links, object, stop, thread: Some(thread) })
     }
 
-    pub fn stop(mut self) -> Result<Outcome, Error> {
+    pub fn stop(mut self) -> Result<ShimCounts, Error> {
         self.links.clear();
         self.stop.store(true, Ordering::Release);
         self.thread.take().expect("stopped once").join().expect("the thread does not panic")
@@ -109,7 +109,7 @@ impl Drop for Running {
 /// The state of the thread.
 struct Server<'a> {
     spec: &'a Spec,
-    connections: BTreeMap<u32, Connection>,
+    connections: BTreeMap<u32, ControlledConnection>,
     /// The newest decision that each connection has applied.
     answered: BTreeMap<u32, u64>,
     /// Decisions that are not written yet.
@@ -117,7 +117,7 @@ struct Server<'a> {
     /// The times of the records that caused them.
     waiting: Vec<u64>,
     closed: Vec<u32>,
-    outcome: Outcome,
+    outcome: ShimCounts,
 }
 
 fn serve(
@@ -126,7 +126,7 @@ fn serve(
     controls: &MapHandle,
     counts: &MapHandle,
     stop: &AtomicBool,
-) -> Result<Outcome, Error> {
+) -> Result<ShimCounts, Error> {
     let refused =
         |what: &str, e: &libbpf_rs::Error| Error::Refused { what: what.to_owned(), why: load::words(e) };
     // A polling thread with real-time priority would occupy its processor completely.
@@ -173,7 +173,7 @@ fn serve(
 
 impl Server<'_> {
     fn new(spec: &Spec) -> Server<'_> {
-        let outcome = Outcome {
+        let outcome = ShimCounts {
             tick: sys::tick(),
             connections: 0,
             records: 0,
@@ -216,7 +216,7 @@ impl Server<'_> {
             self.fresh.insert(record.connection, decision);
             self.waiting.push(record.at);
         }
-        if record.kind == Kind::Closed {
+        if record.kind == RecordKind::Closed {
             self.fresh.remove(&record.connection);
             self.closed.push(record.connection);
         }
@@ -246,8 +246,8 @@ impl Server<'_> {
         Ok(())
     }
 
-    fn outcome(mut self) -> Outcome {
-        self.outcome.clamps += self.connections.values().map(Connection::clamps).sum::<u64>();
+    fn outcome(mut self) -> ShimCounts {
+        self.outcome.clamps += self.connections.values().map(ControlledConnection::clamps).sum::<u64>();
         self.outcome
     }
 }

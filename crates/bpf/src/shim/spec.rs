@@ -1,6 +1,6 @@
 //! The settings of a shim and its counts.
 
-use crate::{Connection, Decision, Error, Record};
+use crate::{ControlledConnection, Decision, Error, Record};
 use hdrhistogram::Histogram;
 use tcpassay_cc::{Params, build};
 use tcpassay_units::{Dur, Seed};
@@ -20,7 +20,7 @@ pub struct Spec {
     pub spin: bool,
     /// The size of the ring in bytes, a power of two of at least 4096. A record takes 136 bytes.
     pub ring: u32,
-    /// All records and decisions are kept for [`Outcome::trace`].
+    /// All records and decisions are kept for [`ShimCounts::trace`].
     pub trace: bool,
 }
 
@@ -63,15 +63,15 @@ impl Spec {
         Ok(())
     }
 
-    /// A new connection with the number `id`, as the shim creates it; used to replay a trace. `tick` is [`Outcome::tick`].
+    /// A new connection with the number `id`, as the shim creates it; used to replay a trace. `tick` is [`ShimCounts::tick`].
     ///
     /// # Panics
     ///
     /// If [`Spec::check`] fails.
-    pub fn connection(&self, id: u32, tick: Dur) -> Connection {
+    pub fn connection(&self, id: u32, tick: Dur) -> ControlledConnection {
         let mut params = self.params.clone();
         params.rng = Seed(u64::from(params.rng.bits32())).stream(&format!("connection {id}"));
-        Connection::new(build(&self.controller, &params).expect("the controller is checked"), tick)
+        ControlledConnection::new(build(&self.controller, &params).expect("the controller is checked"), tick)
     }
 }
 
@@ -80,7 +80,7 @@ pub type Traced = (Record, Option<Decision>);
 
 /// The counts of a shim.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct ShimCounts {
     /// The kernel's tick (1/HZ).
     pub tick: Dur,
     /// Connections that used the controller.

@@ -9,8 +9,9 @@ mod objects;
 use lab::{Lab, Sent};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use tcpassay_bpf::shim::{Outcome, Shim, Spec, Traced};
-use tcpassay_bpf::{Kind, Record, State};
+use tcpassay_bpf::shim::{Shim, ShimCounts, Spec, Traced};
+use tcpassay_bpf::{Record, RecordKind};
+use tcpassay_states::CongestionState;
 
 fn registered(name: &str) -> bool {
     let list = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
@@ -26,7 +27,7 @@ fn spec(controller: &str, name: &str) -> Spec {
 const TRANSFER: (Duration, usize) = (Duration::from_secs(3), 8_000_000);
 
 /// A transfer over 50 Mbit/s with a queue of 60 kB (9.6 ms). Asserts what holds on every machine.
-fn run(spec: &Spec, receivers: Option<&str>) -> (Sent, Outcome) {
+fn run(spec: &Spec, receivers: Option<&str>) -> (Sent, ShimCounts) {
     let name = spec.kernel_name();
     let lab = Lab::new(&name, 50, 60_000);
     let shim = Shim::start(spec).unwrap();
@@ -57,14 +58,14 @@ fn run(spec: &Spec, receivers: Option<&str>) -> (Sent, Outcome) {
 
 /// The records of the sender with the decisions that they caused.
 fn sender(sent: &Sent, trace: &[Traced]) -> Vec<Traced> {
-    let first = trace.iter().find(|(r, _)| r.kind == Kind::Established && r.ports.0 == sent.port);
+    let first = trace.iter().find(|(r, _)| r.kind == RecordKind::Established && r.ports.0 == sent.port);
     let id = first.expect("the connection is reported").0.connection;
     trace.iter().filter(|(r, _)| r.connection == id).copied().collect()
 }
 
 /// Asserts what holds on every machine: no record was lost, each window in force is the one of the decision that it answers, and a replay
 /// of the records gives the same decisions.
-fn faithful(spec: &Spec, sent: &Sent, outcome: &Outcome) {
+fn faithful(spec: &Spec, sent: &Sent, outcome: &ShimCounts) {
     assert_eq!((outcome.lost, outcome.clamps), (0, 0));
     let trace = sender(sent, &outcome.trace);
     let id = trace[0].0.connection;
@@ -77,17 +78,17 @@ fn faithful(spec: &Spec, sent: &Sent, outcome: &Outcome) {
         let decision = trace[at].1.expect("the kernel applies only decisions");
         assert_eq!(decision.answers, record.answered);
         assert_eq!(record.ssthresh, decision.ssthresh, "{record:?}");
-        if !matches!(record.state, State::Cwr | State::Recovery) {
+        if !matches!(record.state, CongestionState::Cwr | CongestionState::Recovery) {
             assert_eq!(record.cwnd, decision.cwnd, "{record:?}");
         }
     }
     let acks = acks(&trace);
     assert!(acks > 1000, "a transfer of some length: {acks} ACKs");
-    assert_eq!(trace.last().expect("there are some").0.kind, Kind::Closed, "reported to the end");
+    assert_eq!(trace.last().expect("there are some").0.kind, RecordKind::Closed, "reported to the end");
 }
 
 /// Asserts what holds on a machine with time: decisions arrive before the next ACK.
-fn prompt(sent: &Sent, outcome: &Outcome) {
+fn prompt(sent: &Sent, outcome: &ShimCounts) {
     let trace = sender(sent, &outcome.trace);
     let (acks, followed) = (acks(&trace), current(&trace).count());
     assert!(followed * 100 > acks * 95, "of {acks} ACKs, {followed} found a current decision");
@@ -96,7 +97,7 @@ fn prompt(sent: &Sent, outcome: &Outcome) {
 }
 
 fn acks(trace: &[Traced]) -> usize {
-    count(trace, |kind| matches!(kind, Kind::Ack { .. }))
+    count(trace, |kind| matches!(kind, RecordKind::Ack { .. }))
 }
 
 /// The ACKs that met a decision in force. After an event that the kernel handles by its own rule, the window of that rule is in force until
@@ -104,16 +105,19 @@ fn acks(trace: &[Traced]) -> usize {
 fn current(trace: &[Traced]) -> impl Iterator<Item = Record> {
     let mut barrier = 0;
     trace.iter().filter_map(move |&(record, _)| match record.kind {
-        Kind::Congestion { .. } | Kind::RecoveryExit { .. } | Kind::Timeout { .. } | Kind::Resume => {
+        RecordKind::Congestion { .. }
+        | RecordKind::RecoveryExit { .. }
+        | RecordKind::Timeout { .. }
+        | RecordKind::Resume => {
             barrier = record.number;
             None
         }
-        Kind::Ack { .. } => (record.answered > 0 && record.answered >= barrier).then_some(record),
-        Kind::Established | Kind::Closed => None,
+        RecordKind::Ack { .. } => (record.answered > 0 && record.answered >= barrier).then_some(record),
+        RecordKind::Established | RecordKind::Closed => None,
     })
 }
 
-fn count(trace: &[Traced], wanted: fn(&Kind) -> bool) -> usize {
+fn count(trace: &[Traced], wanted: fn(&RecordKind) -> bool) -> usize {
     trace.iter().filter(|(record, _)| wanted(&record.kind)).count()
 }
 
@@ -133,8 +137,8 @@ fn reno_saws_as_the_kernels_own_reno_does() {
     let both = || (run(&spec, None), Lab::new("native", 50, 60_000).transfer("reno", None, TRANSFER));
     control::passes(both, |((sent, outcome), native)| {
         prompt(sent, outcome);
-        let reductions = count(&outcome.trace, |kind| matches!(kind, Kind::Congestion { .. }));
-        let timeouts = count(&outcome.trace, |kind| matches!(kind, Kind::Timeout { .. }));
+        let reductions = count(&outcome.trace, |kind| matches!(kind, RecordKind::Congestion { .. }));
+        let timeouts = count(&outcome.trace, |kind| matches!(kind, RecordKind::Timeout { .. }));
         assert!(reductions >= 8 && timeouts == 0, "{reductions} reductions, {timeouts} timeouts");
         assert_eq!(native.controller, "reno");
         eprintln!("reno: {:.1} Mbit/s, {} retransmitted", native.mbit(), native.retransmitted);
@@ -160,7 +164,7 @@ fn vegas_keeps_the_queue_short_and_loses_nothing() {
         || run(&spec, None),
         |(sent, outcome)| {
             prompt(sent, outcome);
-            let reductions = count(&outcome.trace, |kind| matches!(kind, Kind::Congestion { .. }));
+            let reductions = count(&outcome.trace, |kind| matches!(kind, RecordKind::Congestion { .. }));
             assert_eq!(sent.drops, 0);
             // Reordered packets that the kernel takes for lost cause reductions without a loss.
             if sent.reordered == 0 {
@@ -185,7 +189,7 @@ fn vegas_keeps_the_queue_short_and_loses_nothing() {
 fn mvegas_draws_the_same_random_numbers_when_its_trace_is_replayed() {
     needs_bpf!();
     let spec = spec("mvegas", "tat_mvegas");
-    let expect = |(sent, outcome): &(Sent, Outcome)| {
+    let expect = |(sent, outcome): &(Sent, ShimCounts)| {
         prompt(sent, outcome);
         assert!(sent.mbit() > 40.0, "{}", sent.mbit());
     };

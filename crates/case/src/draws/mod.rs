@@ -11,7 +11,7 @@ pub use correlated::CorrelatedUniform;
 pub use delay::{Delays, Distribution};
 pub use loss::{LossProcess, Losses};
 
-use crate::params::{Jitter, LinkSettings, grammar};
+use crate::params::{JitterSettings, LinkSettings, grammar};
 use tcpassay_units::{Seed, Stream};
 
 /// Decides of one packet after another whether something happens to it.
@@ -51,7 +51,7 @@ impl Draws {
     pub fn forward(link: &LinkSettings, name: &str, seed: Seed) -> Draws {
         let stream = |what: &str, kind: &str| seed.stream(&format!("{what}.{name}.{kind}"));
         let chances = |p: f64, what: &str| (p > 0.0).then(|| Chances::new(p, stream(what, what)));
-        let Jitter { size, correlation, distribution } = link.jitter;
+        let JitterSettings { size, correlation, distribution } = link.jitter;
         Draws {
             losses: losses(link).map(|model| Losses::new(model, stream("loss", "loss"))),
             corrupt: chances(link.corrupt, "corrupt"),

@@ -256,7 +256,7 @@ impl FromStr for LossModel {
 
 /// `link.reorder`.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Reorder {
+pub enum ReorderRule {
     /// None.
     Off,
     /// With this probability a packet is held until `gap` others have passed it.
@@ -270,35 +270,35 @@ pub enum Reorder {
     ReverseBurst(u32),
 }
 
-impl FromStr for Reorder {
+impl FromStr for ReorderRule {
     type Err = String;
-    fn from_str(text: &str) -> Result<Reorder, String> {
+    fn from_str(text: &str) -> Result<ReorderRule, String> {
         if text == "off" {
-            return Ok(Reorder::Off);
+            return Ok(ReorderRule::Off);
         }
         let (head, n) = text.split_once(':').ok_or_else(String::new)?;
         let n: u32 = number(n, "a number of packets")?;
         match head {
-            "reverse-burst" if (2..=1024).contains(&n) => Ok(Reorder::ReverseBurst(n)),
+            "reverse-burst" if (2..=1024).contains(&n) => Ok(ReorderRule::ReverseBurst(n)),
             "reverse-burst" => Err(format!("a burst of {n} is not from 2 to 1024")),
             _ if n == 0 || n > 1024 => Err(format!("a gap of {n} is not from 1 to 1024")),
-            _ => Ok(Reorder::Gap { p: probability(head)?, gap: n }),
+            _ => Ok(ReorderRule::Gap { p: probability(head)?, gap: n }),
         }
     }
 }
 
 /// `link.policer`: `off` or `<rate>,<burst>`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Policer(pub Option<(Rate, Bytes)>);
+pub struct PolicerText(pub Option<(Rate, Bytes)>);
 
-impl FromStr for Policer {
+impl FromStr for PolicerText {
     type Err = String;
-    fn from_str(text: &str) -> Result<Policer, String> {
+    fn from_str(text: &str) -> Result<PolicerText, String> {
         if text == "off" {
-            return Ok(Policer(None));
+            return Ok(PolicerText(None));
         }
         let (rate, burst) = text.split_once(',').ok_or("the burst is missing")?;
-        Ok(Policer(Some((unit(rate)?, unit(burst)?))))
+        Ok(PolicerText(Some((unit(rate)?, unit(burst)?))))
     }
 }
 
@@ -419,9 +419,9 @@ mod tests {
             let _ = text.parse::<DelayedAck>();
             let _ = text.parse::<LossDetection>();
             let _ = text.parse::<LossModel>();
-            let _ = text.parse::<Reorder>();
+            let _ = text.parse::<ReorderRule>();
             let _ = text.parse::<Slot>();
-            let _ = text.parse::<Policer>();
+            let _ = text.parse::<PolicerText>();
             let _ = text.parse::<Buffers>();
             let _ = text.parse::<Limit>();
         }

@@ -1,6 +1,6 @@
 //! Links: the settings of a link, and the parameters that set them.
 
-use super::grammar::{LinkRate, LossModel, Policer, Reorder, Slot, check};
+use super::grammar::{LinkRate, LossModel, PolicerText, ReorderRule, Slot, check};
 use super::kind::Kind;
 use super::linux::{Direction, Knob};
 use super::queue::QueueSettings;
@@ -22,7 +22,7 @@ pub struct LinkSettings {
     /// `link.delay`.
     pub delay: Dur,
     /// `link.jitter`, `link.jitter_correlation`, `link.jitter_distribution`.
-    pub jitter: Jitter,
+    pub jitter: JitterSettings,
     /// `link.loss`.
     pub loss: f64,
     /// `link.loss_correlation`.
@@ -36,7 +36,7 @@ pub struct LinkSettings {
     /// `link.ack_thinning_wait`.
     pub ack_thinning_wait: Dur,
     /// `link.reorder`.
-    pub reorder: Reorder,
+    pub reorder: ReorderRule,
     /// `link.drawn_by`.
     pub drawn_by: DrawnBy,
     /// `link.duplicate`.
@@ -53,7 +53,7 @@ pub struct LinkSettings {
 
 /// The variation of the delay.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Jitter {
+pub struct JitterSettings {
     /// The size of the variation. Zero means no jitter.
     pub size: Dur,
     /// The correlation of one packet with the next, from 0 to 1.
@@ -77,14 +77,14 @@ impl LinkSettings {
         LinkSettings {
             rate: LinkRate::Fixed(Rate::from_gbit(1)),
             delay: Dur::ZERO,
-            jitter: Jitter { size: Dur::ZERO, correlation: 0.0, distribution: Distribution::Uniform },
+            jitter: JitterSettings { size: Dur::ZERO, correlation: 0.0, distribution: Distribution::Uniform },
             loss: 0.0,
             loss_correlation: 0.0,
             loss_model: LossModel::Bernoulli,
             ack_loss: 0.0,
             ack_thinning: 1,
             ack_thinning_wait: Dur::ZERO,
-            reorder: Reorder::Off,
+            reorder: ReorderRule::Off,
             drawn_by: DrawnBy::Model,
             duplicate: 0.0,
             corrupt: 0.0,
@@ -270,7 +270,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "link.reorder",
-        Kind::Text { form: "`off`, `<probability>:<gap>` or `reverse-burst:<n>`", check: check::<Reorder> },
+        Kind::Text { form: "`off`, `<probability>:<gap>` or `reverse-burst:<n>`", check: check::<ReorderRule> },
         "off",
         &["off", "1%:5", "reverse-burst:4"],
         MK,
@@ -312,12 +312,12 @@ pub(super) const ROWS: &[P] = &[
     })]),
     P::new(
         "link.policer",
-        Kind::Text { form: "`off` or `<rate>,<burst>`", check: check::<Policer> },
+        Kind::Text { form: "`off` or `<rate>,<burst>`", check: check::<PolicerText> },
         "off",
         &["off", "500Mbit,100KB"],
         MK,
         "Drops what exceeds a token bucket",
-        |l, v| put(&mut l.policer, v.parsed::<Policer>().map(|text| text.0)),
+        |l, v| put(&mut l.policer, v.parsed::<PolicerText>().map(|text| text.0)),
     ),
     P::new(
         "link.slot",

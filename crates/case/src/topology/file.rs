@@ -11,7 +11,7 @@
 //! flows = [{ from = "a", to = "c" }, { from = "b", to = "c" }]
 //! ```
 
-use super::net::{Host, Link, Net, Node, Side};
+use super::net::{Host, Net, Node, Side, TopologyLink};
 use toml_edit::{Document, Item, TableLike};
 
 /// Fills `net` from the file's text. Errors name the line.
@@ -42,7 +42,16 @@ pub(super) fn fill(net: &mut Net, text: &str) -> Result<(), String> {
         let [from, to, rate, delay] = fields.try_into().expect("four were asked for");
         let (from, to) = ends(net, from, to, &place)?;
         let name = format!("{}-{}", net.name(from), net.name(to));
-        net.links.push(Link { name, group: "link", from, to, main: true, both_ways: true, rate, delay });
+        net.links.push(TopologyLink {
+            name,
+            group: "link",
+            from,
+            to,
+            main: true,
+            both_ways: true,
+            rate,
+            delay,
+        });
     }
     for (table, place) in tables(doc.get("flows"), "flows", &at)? {
         let [from, to] = fields(table.as_ref(), &["from", "to"], &place)?.try_into().expect("two");

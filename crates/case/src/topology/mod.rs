@@ -28,6 +28,6 @@ mod net;
 mod route;
 mod shape;
 
-pub use net::{Host, Link, Net, Node, Side};
-pub use route::{Port, Routes};
+pub use net::{Host, Net, Node, Side, TopologyLink};
+pub use route::{DirectedLink, Routes};
 pub use shape::Shape;

@@ -33,7 +33,7 @@ pub enum Node {
 
 /// A link, both ways. Forward is `from` to `to`, the way of the data.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Link {
+pub struct TopologyLink {
     /// Its name, for addresses.
     pub name: String,
     /// Its group: `bottleneck`, `access`, `uplink`, or `link` in a file.
@@ -62,7 +62,7 @@ pub struct Net {
     /// Names of the switches.
     pub switches: Vec<String>,
     /// Links.
-    pub links: Vec<Link>,
+    pub links: Vec<TopologyLink>,
     /// Indices of the sender and receiver of each flow group.
     pub flows: Vec<(usize, usize)>,
 }
@@ -79,7 +79,7 @@ impl Net {
     }
 
     pub(super) fn link(&mut self, name: &str, group: &'static str, from: Node, to: Node) {
-        self.links.push(Link {
+        self.links.push(TopologyLink {
             name: name.to_owned(),
             group,
             from,

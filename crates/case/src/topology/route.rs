@@ -4,7 +4,7 @@ use super::net::{Net, Node};
 
 /// One direction of one link: `forward` is the way of the data.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Port {
+pub struct DirectedLink {
     /// Index into [`Net::links`].
     pub link: usize,
     /// From `from` to `to`.
@@ -17,7 +17,7 @@ pub struct Routes {
     hosts: usize,
     nodes: usize,
     /// `next[node * hosts + destination]`.
-    next: Vec<Option<Port>>,
+    next: Vec<Option<DirectedLink>>,
 }
 
 impl Routes {
@@ -49,7 +49,7 @@ impl Routes {
                     let index = routes.index(there);
                     if !seen[index] {
                         seen[index] = true;
-                        routes.next[index * hosts + destination] = Some(Port { link: i, forward });
+                        routes.next[index * hosts + destination] = Some(DirectedLink { link: i, forward });
                         // A host forwards nothing: paths end there.
                         if matches!(there, Node::Switch(_)) {
                             queue.push(there);
@@ -69,13 +69,13 @@ impl Routes {
     }
 
     /// The port that leads from `node` to host `destination`; `None` when nothing does (or it is there).
-    pub fn next(&self, node: Node, destination: usize) -> Option<Port> {
+    pub fn next(&self, node: Node, destination: usize) -> Option<DirectedLink> {
         debug_assert!(self.index(node) < self.nodes, "a node of another network");
         self.next[self.index(node) * self.hosts + destination]
     }
 
     /// The ports from host `from` to host `to`; `None` when there is no path.
-    pub fn path(&self, net: &Net, from: usize, to: usize) -> Option<Vec<Port>> {
+    pub fn path(&self, net: &Net, from: usize, to: usize) -> Option<Vec<DirectedLink>> {
         let mut path = Vec::new();
         let mut here = Node::Host(from);
         while here != Node::Host(to) {

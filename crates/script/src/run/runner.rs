@@ -1,7 +1,7 @@
 //! The loop over the events of a script.
 
 use super::options::RunOptions;
-use super::target::{ScriptError, SentPacket, Step, Target};
+use super::target::{ScriptError, SentPacket, StepResult, Target};
 use crate::ast::{Action, EventTime, Script, ScriptEvent, Syscall};
 use crate::code::CodeEnvironment;
 use crate::position::Position;
@@ -129,7 +129,7 @@ impl<'a, T: Target> Runner<'a, T> {
 
     /// Lets time pass to the next action of the target, at most to `until`. Returns false if there was none.
     pub(super) fn step(&mut self, until: Time, position: Position) -> Result<bool, Stop> {
-        if self.target.step(until) == Step::Quiet {
+        if self.target.step(until) == StepResult::Quiet {
             return Ok(false);
         }
         self.steps += 1;

@@ -67,7 +67,7 @@ pub struct SentPacket {
 
 /// The result of [`Target::step`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum StepResult {
     /// A timer expired, a packet left or a call returned at the current time.
     Acted,
     /// Nothing happens before the given time.
@@ -91,9 +91,9 @@ pub trait Target {
     fn now(&self) -> Time;
 
     /// Lets time pass until a timer expires, a packet leaves or a call returns, at most to `until`.
-    fn step(&mut self, until: Time) -> Step;
+    fn step(&mut self, until: Time) -> StepResult;
 
-    /// Lets time pass to `until`. [`Target::step`] must have returned [`Step::Quiet`] for `until` before.
+    /// Lets time pass to `until`. [`Target::step`] must have returned [`StepResult::Quiet`] for `until` before.
     fn advance_to(&mut self, until: Time);
 
     /// How long the runner waits for a packet after its expected time, to report by how much it is late.

@@ -28,8 +28,8 @@ use crate::element::{
 };
 use crate::element::{limit, queue_spec};
 use crate::engine::{HostId, Network, NodeId, SharedBufferId};
-use tcpassay_case::params::grammar::{Buffers, LinkRate, Reorder};
-use tcpassay_case::topology::{Net, Node, Port, Shape};
+use tcpassay_case::params::grammar::{Buffers, LinkRate, ReorderRule};
+use tcpassay_case::topology::{DirectedLink, Net, Node, Shape};
 use tcpassay_case::{Adaptive, Case, HostSettings, Mark, QueueKind, QueueSettings, SmallQueues};
 use tcpassay_units::{Bytes, Dur, Rate, Seed};
 
@@ -110,7 +110,7 @@ pub(crate) fn build(case: &Case, seed: Seed) -> BuiltNetwork {
     let mut starts = Vec::new();
     for link in 0..case.links.len() {
         for forward in [true, false] {
-            let port = Port { link, forward };
+            let port = DirectedLink { link, forward };
             starts.push((port, b.queue(port)));
         }
     }
@@ -122,7 +122,7 @@ pub(crate) fn build(case: &Case, seed: Seed) -> BuiltNetwork {
 }
 
 impl Builder<'_> {
-    fn ends(&self, port: Port) -> LinkEnds {
+    fn ends(&self, port: DirectedLink) -> LinkEnds {
         let link = &self.case.net.links[port.link];
         if port.forward {
             LinkEnds { from: link.from, to: link.to }
@@ -131,13 +131,13 @@ impl Builder<'_> {
         }
     }
 
-    fn name(&self, port: Port) -> String {
+    fn name(&self, port: DirectedLink) -> String {
         let name = &self.case.net.links[port.link].name;
         if port.forward { name.clone() } else { format!("{name}.back") }
     }
 
     /// Whether `queue.*` applies to this direction.
-    fn is_queued(&self, port: Port) -> bool {
+    fn is_queued(&self, port: DirectedLink) -> bool {
         let link = &self.case.net.links[port.link];
         let from_host = matches!(self.ends(port).from, Node::Host(_));
         let pair = matches!(self.case.net.shape, Shape::Pair);
@@ -169,7 +169,7 @@ impl Builder<'_> {
     }
 
     /// The impairments of the link behind its wire, in this order.
-    fn faults(&mut self, port: Port) -> Vec<NodeId> {
+    fn faults(&mut self, port: DirectedLink) -> Vec<NodeId> {
         let link = &self.case.links[port.link];
         let name = self.name(port);
         let mut path = Vec::new();
@@ -197,11 +197,11 @@ impl Builder<'_> {
         // A held packet waits at most four times the transmission time of the packets that may pass it.
         let longest = |packets: u32| self.case.link_rate(port.link).time_for(mtu * u64::from(packets)) * 4;
         let reorder = match link.reorder {
-            Reorder::Off => None,
-            Reorder::Gap { p, gap } => {
+            ReorderRule::Off => None,
+            ReorderRule::Gap { p, gap } => {
                 Some(ReorderSpec::HoldBack { probability: p, gap, longest: longest(gap) })
             }
-            Reorder::ReverseBurst(n) => Some(ReorderSpec::ReverseBursts { size: n, longest: longest(n) }),
+            ReorderRule::ReverseBurst(n) => Some(ReorderSpec::ReverseBursts { size: n, longest: longest(n) }),
         };
         if let Some(spec) = reorder {
             path.push(self.net.add(&format!("reorder.{name}"), spec));
@@ -217,7 +217,7 @@ impl Builder<'_> {
     }
 
     /// The elements from the node to the end of the wire.
-    fn queue(&mut self, port: Port) -> Vec<NodeId> {
+    fn queue(&mut self, port: DirectedLink) -> Vec<NodeId> {
         let case = self.case;
         let link = &case.links[port.link];
         let name = self.name(port);
@@ -266,7 +266,7 @@ impl Builder<'_> {
 
     /// A separate NIC before the link, when it has a function that the link lacks: segmentation, a lower rate, a
     /// queue, or transmit completions.
-    fn nic(&mut self, port: Port, host: &HostSettings, separate: bool) -> Option<NodeId> {
+    fn nic(&mut self, port: DirectedLink, host: &HostSettings, separate: bool) -> Option<NodeId> {
         let tells = host.small_queues != SmallQueues::Off;
         let nic = &host.nic;
         let slower = separate && (nic.rate.is_some() || nic.queue.is_some() || nic.mark_above.is_some());
@@ -290,7 +290,7 @@ impl Builder<'_> {
     fn wire(
         &mut self,
         name: &str,
-        port: Port,
+        port: DirectedLink,
         delay: Dur,
         queue: &QueueSettings,
         host: Option<&HostSettings>,
@@ -339,7 +339,7 @@ impl Builder<'_> {
         }
     }
 
-    fn device(&mut self, port: Port, node: NodeId, kind: QueueKind, rate: Option<Rate>) {
+    fn device(&mut self, port: DirectedLink, node: NodeId, kind: QueueKind, rate: Option<Rate>) {
         let main = self.case.net.links[port.link].main;
         let bottleneck = main && port.forward;
         if bottleneck {
@@ -359,12 +359,12 @@ impl Builder<'_> {
     }
 
     /// Connects the end of the wire to the next node, and sets the egress path of a host.
-    fn finish(&mut self, port: Port, mut path: Vec<NodeId>) {
+    fn finish(&mut self, port: DirectedLink, mut path: Vec<NodeId>) {
         let case = self.case;
         let ends = self.ends(port);
         path.extend(self.faults(port));
         // ACKs of data that pass the queue of the other direction.
-        let other = Port { forward: !port.forward, ..port };
+        let other = DirectedLink { forward: !port.forward, ..port };
         let queue = &case.links[port.link].queue;
         if self.is_queued(other)
             && queue.mark == Mark::Ack
@@ -391,16 +391,17 @@ impl Builder<'_> {
 
     /// Index of the half of the input ports of switch `at` to which this port belongs. The first half in the order of
     /// links has index 0.
-    fn band(&self, port: Port, at: usize) -> u8 {
-        let ends_here =
-            |l: &tcpassay_case::topology::Link| l.from == Node::Switch(at) || l.to == Node::Switch(at);
+    fn band(&self, port: DirectedLink, at: usize) -> u8 {
+        let ends_here = |l: &tcpassay_case::topology::TopologyLink| {
+            l.from == Node::Switch(at) || l.to == Node::Switch(at)
+        };
         let ports: Vec<usize> =
             (0..).zip(&self.case.net.links).filter(|(_, l)| ends_here(l)).map(|(i, _)| i).collect();
         let place = ports.iter().position(|i| *i == port.link).expect("a port of this switch");
         u8::from(2 * place >= ports.len())
     }
 
-    fn add_routes(&mut self, port: Port, first: NodeId) {
+    fn add_routes(&mut self, port: DirectedLink, first: NodeId) {
         let Node::Switch(at) = self.ends(port).from else { return };
         for destination in 0..self.case.net.hosts.len() {
             if self.case.routes.next(Node::Switch(at), destination) == Some(port) {

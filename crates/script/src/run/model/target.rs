@@ -10,7 +10,7 @@ use super::{config, tcp_info};
 use crate::ast::{PacketBody, ScriptPacket, Syscall};
 use crate::code::CodeValue;
 use crate::run::sequence_map::SequenceMap;
-use crate::run::target::{ScriptError, SentPacket, Step, SyscallResult, Target};
+use crate::run::target::{ScriptError, SentPacket, StepResult, SyscallResult, Target};
 use crate::run::tcp_options::{OptionLayout, ordered_options};
 use crate::settings::ScriptSettings;
 use tcpassay_tcp::{LogEntry, State};
@@ -56,13 +56,13 @@ impl Target for Model {
         self.table.now
     }
 
-    fn step(&mut self, until: Time) -> Step {
+    fn step(&mut self, until: Time) -> StepResult {
         match self.next() {
             Some(at) if at <= until => {
                 self.table.fire(at);
-                Step::Acted
+                StepResult::Acted
             }
-            _ => Step::Quiet,
+            _ => StepResult::Quiet,
         }
     }
 
@@ -164,7 +164,7 @@ impl Target for Model {
             self.fast_open = Cache::default();
         }
         let until = self.table.now + std::mem::take(&mut self.host.sleep_time);
-        while self.step(until) == Step::Acted {}
+        while self.step(until) == StepResult::Acted {}
         self.advance_to(until);
         Ok(())
     }
