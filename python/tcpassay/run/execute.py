@@ -63,8 +63,8 @@ class Watch(Protocol):
     def finished(self, run: Run) -> None:
         """Receives a run that ended."""
 
-    def grown(self, runs: Iterable[Run], said: str) -> None:
-        """Receives the runs of a further generation, and what the search has found so far, in words."""
+    def grown(self, most: int, said: str) -> None:
+        """Receives how many runs there are or will be at most, and what a search has found so far, in words."""
 
 
 class Full(Exception):  # noqa: N818 - it says what happened
@@ -92,6 +92,7 @@ def _execute(session: Session, executor: Executor, watch: Watch | None, stop: St
         session.begin_work(executor.jobs, executor.name, load())
         if watch:
             watch.begin(session.result("running").runs)
+            _tell(session, watch)
         if not _run_all(session, settings, executor, watch, stop):
             status = "budget"
         elif session.plan.spec.figure:
@@ -154,7 +155,14 @@ def _run_all(
         if not new:
             return True
         if watch:
-            watch.grown(new, session.growth.words() if session.growth else "")
+            _tell(session, watch)
+
+
+def _tell(session: Session, watch: Watch) -> None:
+    """Tells how far a search has come."""
+    if session.growth is not None:
+        runs = session.growth.strategy.spending.runs
+        watch.grown(session.journal.counts().total if runs is None else runs, session.growth.words())
 
 
 def _run_some(  # noqa: PLR0913, PLR0917 - what `_run_all` has

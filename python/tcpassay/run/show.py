@@ -41,8 +41,6 @@ class Progress:
     def __init__(self, name: str, console: Console) -> None:
         self._console = console
         self._found = self._broken = 0
-        self._more = 0
-        """The number of all runs."""
         self._said = ""
         """What a search has found so far."""
         self._bar = rich.progress.Progress(
@@ -69,7 +67,6 @@ class Progress:
     def begin(self, runs: Iterable[Run]) -> None:
         """Sets the list of runs; some may have ended before."""
         listed = list(runs)
-        self._more = len(listed)
         ended = [run for run in listed if run.begun]
         self._found = sum(len(run.findings) for run in ended)
         self._broken = sum(not run.as_expected for run in ended)
@@ -87,11 +84,10 @@ class Progress:
             self._console.print(said, highlight=False)
         self._bar.update(self._task, advance=1, found=self._words())
 
-    def grown(self, runs: Iterable[Run], said: str) -> None:
-        """Adds the runs of a further generation, and shows what the search has found so far."""
-        self._more += len(list(runs))
+    def grown(self, most: int, said: str) -> None:
+        """Shows how many runs there are or will be at most, and what a search has found so far."""
         self._said = said
-        self._bar.update(self._task, total=self._more, found=self._words())
+        self._bar.update(self._task, total=most, found=self._words())
 
     def _words(self) -> str:
         if self._said:

@@ -167,17 +167,16 @@ class Evolution:
         return self._rank(seen)
 
     def words(self) -> str:
-        """The generation, and the best case so far."""
-        said = f"generation {self.generations}"
-        if not self.best:
+        """The generation that runs, and the best value so far."""
+        said = f"generation {self.generations + 1}"
+        best = self.best[0] if self.best else None
+        if best is not None and best.found is not None:
+            return f"{said}, found"
+        if self.objective.metric is None:
+            return f"{said}, {len(self._rarity.cases)} features"
+        if best is None or best.value is None:
             return said
-        best = self.best[0]
-        if best.found is not None:
-            return f"{said}, found in {best.case.id}"
-        if self.objective.metric is None or best.value is None:
-            return f"{said}, {len(self._rarity.cases)} features reached"
-        unit = METRICS[self.objective.metric].unit
-        return f"{said}, {self.objective.metric} {number(best.value, unit)} in {best.case.id}"
+        return f"{said}, best {number(best.value, METRICS[self.objective.metric].unit)}"
 
     def as_json(self) -> SearchRow:
         """For `result.json`."""

@@ -102,8 +102,8 @@ class Guided:
         ]
 
     def words(self) -> str:
-        """The generation, and how much was reached."""
-        return f"generation {self.generations}, {len(self._behaviours)} behaviours, {len(self.corpus)} cases kept"
+        """The generation that runs, and how much was reached."""
+        return f"generation {self.generations + 1}, {len(self._behaviours)} behaviours"
 
     def smallest(self) -> list[Case]:
         """Cases of the corpus that together have all its features, chosen greedily, in the order of their runs."""
