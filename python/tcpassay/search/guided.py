@@ -13,8 +13,10 @@ from tcpassay.search.feedback import Feedback, Ran, Rarity
 from tcpassay.search.space import SearchSpace, Values
 from tcpassay.search.spending import Spending
 
+NEWCOMERS: Final = 0.5
+"""Share of new cases that are drawn at random: what only changes cases of a small array stays near them."""
 CROSSED: Final = 0.3
-"""Share of new cases that have two parents."""
+"""Share of the other new cases that have two parents."""
 MOST_CHANGES: Final = 6
 """A new case has up to so many changes, each number equally likely: faults need up to six values together."""
 
@@ -83,6 +85,8 @@ class Guided:
         return made
 
     def _child(self, rng: Random, weights: Sequence[float]) -> Values:
+        if rng.random() < NEWCOMERS:
+            return self.space.draw(rng)
         values = self.space.values(self._parent(rng, weights))
         if rng.random() < CROSSED:
             other = self.space.values(self._parent(rng, weights))
