@@ -91,9 +91,18 @@ def imports(part: str) -> set[str]:
 
 
 def test_plans_know_nothing_of_running_and_drawing() -> None:
-    # `cover` for the cases that a strategy chooses, `judge` for names of oracles, `substrate` to have cases checked,
+    # `cover` and `search` for the cases that a strategy chooses, `judge` for names of oracles, `substrate` to have cases checked,
     # `script.files` for the profile that a script names.
-    assert imports("plan") <= {"_native", "errors", "cover", "judge", "regular", "script", "substrate"}
+    assert imports("plan") <= {
+        "_native",
+        "errors",
+        "cover",
+        "judge",
+        "regular",
+        "script",
+        "search",
+        "substrate",
+    }
 
 
 def test_the_substrate_host_knows_nothing_of_guests_and_of_building_kernels() -> None:
@@ -102,6 +111,10 @@ def test_the_substrate_host_knows_nothing_of_guests_and_of_building_kernels() ->
     assert "agent_program" in (PACKAGE / "substrate" / "host.py").read_text(encoding="utf-8")
     assert known == {"errors", "substrate"}
     assert "substrate.kernel" not in (PACKAGE / "substrate" / "host.py").read_text(encoding="utf-8")
+
+
+def test_searches_make_cases_from_results_and_know_nothing_of_running() -> None:
+    assert imports("search") <= {"errors", "plan", "substrate", "terminal"}
 
 
 def test_covering_arrays_know_plans_and_nothing_else() -> None:
@@ -121,7 +134,8 @@ def test_judging_and_comparing_read_results_and_know_nothing_of_plans_and_runnin
 def test_a_report_reads_results_and_knows_nothing_of_running() -> None:
     tables = {"plan", "judge", "compare", "cover"}
     # A report is written into a folder, which has one owner at a time. It shows the drawings of findings.
-    base = {"results", "recording", "errors", "_native", "output", "owner", "drawings"}
+    # `search` prints the values of its cases.
+    base = {"results", "recording", "errors", "_native", "output", "owner", "drawings", "search"}
     assert imports("report") <= base | tables
     assert imports("drawings") <= {"regular", "judge", "output"}
 
