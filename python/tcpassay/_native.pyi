@@ -1,7 +1,7 @@
 """The data plane: conversions to and from `crates/`, and no logic. Compared with the module by a test."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Self
 
 __version__: Final[str]
 
@@ -114,6 +114,27 @@ def event_text(folder: str, flow: int | None) -> bytes:
 
 def siftr_text(folder: str, host: int) -> bytes:
     """The event log of one host in the format of FreeBSD's siftr. Raises `ValueError` for damage."""
+
+class CaptureAnalysis:
+    """The analysis of a packet capture, step by step."""
+
+    def __new__(cls, path: str, interface: str | None, merge_interfaces: bool) -> Self:
+        """Opens a capture. Raises `OSError`, and `ValueError` for a file that is no capture."""
+
+    def rounds(self, flow: int | None, json: bool) -> bytes | None:
+        """Reads on: the rounds that ended meanwhile, of one flow if given, a line each; `None` at the end."""
+
+    def summary(self) -> str:
+        """The summary of what was read, a JSON object."""
+
+def siftr_summary(path: str) -> str | None:
+    """The summary of a log of siftr, a JSON object; `None` for another file. Raises `OSError`."""
+
+def capture_recording(path: str, folder: str, interface: str | None, merge_interfaces: bool) -> str:
+    """Writes the event log of a capture as a recording into `folder`, and returns which connections it has as JSON.
+
+    Raises `OSError`, and `ValueError` for a file that is no capture.
+    """
 
 def parquet(
     columns: Sequence[tuple[str, Sequence[int] | Sequence[float | None] | Sequence[str | None]]],

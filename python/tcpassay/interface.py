@@ -203,6 +203,36 @@ class Direction(StrEnum):
     """A difference is no improvement and no regression."""
 
 
+class Place(StrEnum):
+    """Where on the path of a flow a capture was taken."""
+
+    SENDER = "sender"
+    """At the sender, or near it."""
+    RECEIVER = "receiver"
+    """At the receiver, or near it."""
+    BETWEEN = "between"
+    """In between: both ends take a part of the round trip to answer."""
+    UNKNOWN = "unknown"
+    """Nothing tells."""
+
+
+class StallCause(StrEnum):
+    """What a connection waited for in a stall."""
+
+    RETRANSMISSION_TIMER = "retransmission_timer"
+    """The sender waited for its retransmission timer: no ACK came for what was outstanding."""
+    DELAYED_ACK = "delayed_ack"
+    """The sender waited for an ACK that the receiver delayed."""
+    ZERO_WINDOW = "zero_window"
+    """The sender waited for a window: the application of the receiver did not read."""
+    APPLICATION = "application"
+    """The sender had nothing outstanding and sent nothing: its application had written nothing."""
+    SENDER_RESUMED = "sender_resumed"
+    """The sender had data outstanding and sent new data without an ACK: its application wrote, or it paces, or it probes for a loss."""
+    SYN_TIMER = "syn_timer"
+    """The end that opens the connection waited for the timer of its SYN."""
+
+
 class Table(StrEnum):
     """A table of a recording: the name of its file without `.parquet`."""
 

@@ -2,6 +2,7 @@
 //!
 //! * [`judge`] - applies the [`ORACLES`] to a recording and returns what they found.
 //! * [`reached`] - counts the behaviours that a recording shows: event kinds, reasons, states, regimes.
+//! * [`capture`] - the event log of a packet capture, for the oracles that need nothing but packets.
 //!
 //! The pass is a loop over the rows. For each connection end an [`end::End`] is kept: outstanding segments, SACKed ranges, what the
 //! receiver holds, windows. Each oracle sees every row as a [`step::Step`]: the row, the end before it and after it. An oracle that
@@ -10,6 +11,7 @@
 //!
 //! The crate must not know how a run is simulated, and it never reads a file.
 
+pub mod capture;
 mod end;
 mod facts;
 mod finding;

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use serde_json::{Value, json};
 use std::fmt::Debug;
 use strum::{EnumMessage, VariantArray};
+use tcpassay_capture::{Place, StallCause};
 use tcpassay_measure::metrics::{Direction, TABLE};
 use tcpassay_measure::reason::{
     AckReason, CongestionChange, CongestionState, RunEnd, StateChange, TcpState, Timer, UNKNOWN,
@@ -40,6 +41,8 @@ pub fn interface_json() -> String {
         enumeration::<LatencyKind>("LatencyKind", "What a row of the table `latency` measures."),
         enumeration::<CompletionKind>("CompletionKind", "What a row of the table `completions` reports."),
         enumeration::<Direction>("Direction", "Which way of a metric is good."),
+        enumeration::<Place>("Place", "Where on the path of a flow a capture was taken."),
+        enumeration::<StallCause>("StallCause", "What a connection waited for in a stall."),
     ];
     let tables: Vec<Value> = table_columns()
         .into_iter()

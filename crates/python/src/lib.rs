@@ -4,6 +4,7 @@
 //! they can be tested. The type declarations of this module are in `python/tcpassay/_native.pyi`;
 //! `tests/test_native.py` compares the two.
 
+mod capture;
 mod interface;
 mod judge;
 mod model;
@@ -14,6 +15,8 @@ mod toml;
 /// The data plane of tcpassay.
 #[pyo3::pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::capture::{CaptureAnalysis, capture_recording, siftr_summary};
     #[pymodule_export]
     use crate::interface::{congestion_change, interface_json, state_change};
     #[pymodule_export]

@@ -13,6 +13,7 @@ import typer
 from tcpassay import listing, terminal
 from tcpassay._native import __version__
 from tcpassay.cli import (
+    capture,
     doctor,
     explain,
     isolate,
@@ -131,6 +132,7 @@ app.add_typer(limiter.app)
 report.add(app)
 table.add(app)
 recording.add(app)
+capture.add(app)
 doctor.add(app)
 
 

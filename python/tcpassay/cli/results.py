@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tcpassay import terminal
+from tcpassay.cli.capture import MergeOption, PointOption
 from tcpassay.cli.options import JsonOption
 from tcpassay.errors import UserError
 from tcpassay.interface import METRICS
@@ -15,17 +16,33 @@ USER = 2
 
 
 def judge(
-    folder: Annotated[Path, typer.Argument(help="Results of a plan, or one recording.", metavar="DIR")],
+    folder: Annotated[
+        Path,
+        typer.Argument(help="Results of a plan, one recording, or a packet capture.", metavar="DIR|FILE"),
+    ],
     oracle: Annotated[
         list[str] | None,
         typer.Option(help="Call only this oracle; may be given several times.", metavar="NAME"),
     ] = None,
+    point: PointOption = None,
+    merge: MergeOption = False,
     json_: JsonOption = False,
 ) -> None:
-    """Call the oracles on recordings with an event log. Exit code 1: there are findings."""
+    """Call the oracles on recordings with an event log, or on a capture. Exit code 1: there are findings.
+
+    On a capture (pcap, pcapng) those oracles judge that need packets alone, and each connection at the end at which it
+    was captured; the output names the others. `--point` and `--merge` are for captures.
+    """
     from tcpassay.judge import folders, show  # noqa: PLC0415 - polars is most of the start-up time
 
-    judged = folders.judge_folder(folder, oracles=oracle)
+    if folder.is_file():
+        from tcpassay.captured.judge import judge_capture  # noqa: PLC0415 - start-up time
+
+        judged = judge_capture(folder, oracles=oracle, point=point, merge=merge)
+    elif point is not None or merge:
+        raise UserError(f"`--point` and `--merge` are for captures, and `{folder}` is none")
+    else:
+        judged = folders.judge_folder(folder, oracles=oracle)
     if json_:
         terminal.print_json(judged.as_json())
     else:

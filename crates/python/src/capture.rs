@@ -1,0 +1,108 @@
+//! Captures: rounds as text or JSON, the summary, and the event log for the oracles.
+
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use tcpassay_capture::siftr::{holds_siftr, read_siftr};
+use tcpassay_capture::{Analysis, AnalysisOptions, Reader};
+use tcpassay_judge::capture;
+
+/// Packets read between two chances to interrupt.
+const STEP: u64 = 100_000;
+
+fn open(path: &Path) -> PyResult<Reader<File>> {
+    Reader::new(File::open(path)?).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// The analysis of a capture, step by step.
+#[pyclass]
+pub struct CaptureAnalysis {
+    reader: Reader<File>,
+    analysis: Analysis,
+    over: bool,
+}
+
+#[pymethods]
+impl CaptureAnalysis {
+    /// Opens a capture. Raises `OSError` or, for a file that is no capture, `ValueError`.
+    #[new]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
+    fn new(path: PathBuf, interface: Option<String>, merge_interfaces: bool) -> PyResult<CaptureAnalysis> {
+        let options = AnalysisOptions { interface, merge_interfaces };
+        Ok(CaptureAnalysis { reader: open(&path)?, analysis: Analysis::new(options), over: false })
+    }
+
+    /// Reads on. The rounds that ended since the last call, of one flow if `flow` is given, a line each: as text, or with `json` as
+    /// JSON. `None` at the end of the capture.
+    fn rounds<'py>(
+        &mut self,
+        py: Python<'py>,
+        flow: Option<u32>,
+        json: bool,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        if self.over {
+            return Ok(None);
+        }
+        let text = py.detach(|| {
+            self.over = !self.analysis.read(&mut self.reader, STEP);
+            let mut text = String::new();
+            for round in self.analysis.take_rounds() {
+                if flow.is_none_or(|wanted| wanted == round.flow) {
+                    text += &if json { serde_json::json!(round).to_string() } else { round.line() };
+                    text.push('\n');
+                }
+            }
+            text
+        });
+        py.check_signals()?;
+        Ok(Some(PyBytes::new(py, text.as_bytes())))
+    }
+
+    /// The summary of what was read, a JSON object.
+    fn summary(&self) -> String {
+        serde_json::json!(self.analysis.summary(self.reader.interfaces())).to_string()
+    }
+}
+
+/// The summary of a log of siftr, a JSON object; `None` for another file. Raises `OSError`.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
+pub fn siftr_summary(py: Python<'_>, path: PathBuf) -> PyResult<Option<String>> {
+    // A file that cannot be decompressed is none; who reads it as a capture reports why.
+    if !holds_siftr(File::open(&path)?).unwrap_or(false) {
+        return Ok(None);
+    }
+    let log = py.detach(|| File::open(&path).and_then(read_siftr))?;
+    Ok(Some(serde_json::json!(log).to_string()))
+}
+
+/// Writes the event log of a capture as a recording into `folder`. Returns which connections it has, and the notes of the analysis: a
+/// JSON object.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
+pub fn capture_recording(
+    py: Python<'_>,
+    path: PathBuf,
+    folder: PathBuf,
+    interface: Option<String>,
+    merge_interfaces: bool,
+) -> PyResult<String> {
+    let options = AnalysisOptions { interface, merge_interfaces };
+    let mut known = Analysis::new(options.clone());
+    let mut reader = open(&path)?;
+    while py.detach(|| known.read(&mut reader, STEP)) {
+        known.take_rounds();
+        py.check_signals()?;
+    }
+    let notes = known.summary(reader.interfaces()).notes;
+    let mut reader = open(&path)?;
+    let (recording, connections) =
+        py.detach(|| capture::recording(&known, &options, &mut reader, env!("CARGO_PKG_VERSION")));
+    recording.write_as(&folder, true).map_err(|why| PyOSError::new_err(why.to_string()))?;
+    let connections = serde_json::json!({
+        "logged": connections.logged, "without_handshake": connections.without_handshake, "between": connections.between,
+    });
+    Ok(serde_json::json!({ "connections": connections, "notes": notes }).to_string())
+}

@@ -1,0 +1,48 @@
+"""The oracles on a capture: those that packets alone can feed, for the end at which the capture was taken."""
+
+import tempfile
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from tcpassay import _native
+from tcpassay.captured.analyse import readable, unreadable
+from tcpassay.captured.model import RECORDED, LoggedConnections
+from tcpassay.errors import Place, UserError
+from tcpassay.judge.folders import Judged, judge_folder
+
+
+def judge_capture(
+    file: Path, *, oracles: Iterable[str] | None = None, point: str | None = None, merge: bool = False
+) -> Judged:
+    """Judges a capture. Raises `UserError` for a file that is no capture, or without a connection to judge."""
+    names = None if oracles is None else list(oracles)
+    with tempfile.TemporaryDirectory(prefix="tcpassay-") as scratch:
+        folder = Path(scratch) / "capture"
+        try:
+            text = _native.capture_recording(readable(file), str(folder), point, merge)
+        except (OSError, ValueError) as error:
+            raise unreadable(file, error) from None
+        made = RECORDED.validate_json(text)
+        said = _unlogged(made.connections)
+        if made.connections.logged == 0:
+            why = "; ".join(said) or "it has no TCP connection"
+            raise UserError(f"no connection of the capture can be judged: {why}", Place(file))
+        judged = judge_folder(folder, oracles=names)
+    unable = {name: why.replace("a kernel's log", "a capture") for name, why in judged.unjudged.items()}
+    return replace(judged, notes=[*made.notes, *said, *judged.notes], unjudged=unable)
+
+
+def _unlogged(connections: LoggedConnections) -> list[str]:
+    """Which connections are not judged, and why."""
+    said = []
+    if count := connections.without_handshake:
+        said.append(
+            f"{count} connections without their handshake are not judged: positions and windows are unknown"
+        )
+    if count := connections.between:
+        said.append(
+            f"{count} connections are not judged: the capture was taken between their ends, so that it does not show "
+            "in which order an end sent and received"
+        )
+    return said

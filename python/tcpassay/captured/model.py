@@ -1,0 +1,207 @@
+"""The result of the analysis of a capture, as the data plane returns it (`crates/capture/src/summary.rs`).
+
+Times are nanoseconds, amounts are bytes of payload.
+"""
+
+from typing import Final
+
+from pydantic import ConfigDict, TypeAdapter
+from pydantic.dataclasses import dataclass
+
+from tcpassay.interface import Place, StallCause
+
+_EXACT: Final = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, slots=True, config=_EXACT)
+class PacketCounts:
+    """Packets of a capture that were not analysed, and how complete the others are."""
+
+    packets: int
+    segments: int
+    other: int
+    unsupported_links: dict[int, int]
+    fragments: int
+    short: int
+    malformed: int
+    options_cut: int
+    other_interfaces: int
+    timeless: int
+    backwards: int
+    most_backwards_ns: int
+    skipped_blocks: int
+
+
+@dataclass(frozen=True, slots=True, config=_EXACT)
+class Counters:
+    """Counters of one flow; `Counters` of `crates/capture/src/flow/half.rs` documents each."""
+
+    packets: int
+    bytes: int
+    retransmissions: int
+    retransmitted_bytes: int
+    lost_before: int
+    duplicates: int
+    reordered: int
+    largest_extent: int
+    sum_of_extents: int
+    beyond_three: int
+    reordered_behind: int
+    largest_extent_behind: int
+    ce: int
+    ect: int
+    acks: int
+    ece: int
+    unexplained_dsacks: int
+    probes: int
+    syn_retransmissions: int
+    unseen_bytes: int
+    window_limited_rounds: int
+
+
+@dataclass(frozen=True, slots=True, config=_EXACT)
+class Spurious:
+    """Unnecessary retransmissions by the evidence; each is counted once."""
+
+    dsack: int
+    timestamp: int
+    early_ack: int
+    acknowledged_before: int
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.dsack + self.timestamp + self.early_ack + self.acknowledged_before
+
+
+@dataclass(frozen=True, slots=True, config=_EXACT)
+class RoundTrips:
+    """The distribution of round-trip times; quantiles to 5 %."""
+
+    count: int
+    min_ns: int
+    mean_ns: int
+    median_ns: int
+    p99_ns: int
+    max_ns: int
+    modes: tuple[int, int, float] | None
+    """Of two groups: their medians, and the share of the upper one."""
+
+
+@dataclass(frozen=True, slots=True, config=_EXACT)
+class Stalls:
+    """All stalls of a flow with one cause."""
+
+    cause: StallCause
+    count: int
+    total_ns: int
+    longest_ns: int
+    first_ns: int
+    longest_at_ns: int
+
+
+@dataclass(frozen=True, slots=True, config=_EXACT)
+class FlowSummary:
+    """One direction of a connection that carried data."""
+
+    flow: int
+    connection: int
+    interface: str
+    sender: str
+    receiver: str
+    place: Place
+    start_ns: int
+    duration_ns: int
+    largest_packet: int
+    counters: Counters
+    spurious: Spurious
+    rounds: int
+    round_trips: RoundTrips | None
+    stalls: list[Stalls]
+    words: list[str]
+    unknown: list[str]
+
+
+@dataclass(frozen=True, slots=True, config=_EXACT)
+class Summary:
+    """What an analysis found."""
+
+    connections: int
+    interfaces: list[str]
+    packets: PacketCounts
+    notes: list[str]
+    flows: list[FlowSummary]
+
+
+@dataclass(frozen=True, slots=True, config=_EXACT)
+class Round:
+    """One round of a flow; `Round` of `crates/capture/src/flow/round.rs` documents each field."""
+
+    flow: int
+    round: int
+    end_ns: int
+    duration_ns: int
+    bytes: int
+    packets: int
+    retransmissions: int
+    reordered: int
+    ce: int
+    acks: int
+    ece: int
+    window_limited: bool
+    ambiguous: bool
+    stalled: bool
+
+
+@dataclass(frozen=True, slots=True, config=_EXACT)
+class LoggedConnections:
+    """Which connections of a capture the oracles can judge."""
+
+    logged: int
+    without_handshake: int
+    between: int
+
+
+@dataclass(frozen=True, slots=True, config=_EXACT)
+class Recorded:
+    """The event log of a capture: its connections, and the notes of the analysis."""
+
+    connections: LoggedConnections
+    notes: list[str]
+
+
+@dataclass(frozen=True, slots=True, config=_EXACT)
+class SiftrFlow:
+    """What a log of siftr says of one connection; `SiftrFlow` of `crates/capture/src/siftr.rs` documents each field."""
+
+    local: str
+    foreign: str
+    first_ns: int
+    last_ns: int
+    arrived: int
+    left: int
+    mss: int
+    cwnd: tuple[int, int]
+    least_ssthresh: int | None
+    collapses: int
+    first_collapse_ns: int | None
+    srtt_ns: tuple[int, int] | None
+    most_in_flight: int
+    silences_ended_here: tuple[int, int]
+    silences_ended_there: tuple[int, int]
+    words: list[str]
+
+
+@dataclass(frozen=True, slots=True, config=_EXACT)
+class SiftrLog:
+    """A log of siftr, summarised."""
+
+    lines: int
+    notes: list[str]
+    flows: list[SiftrFlow]
+
+
+SIFTR: Final = TypeAdapter(SiftrLog)
+SUMMARY: Final = TypeAdapter(Summary)
+ROUND: Final = TypeAdapter(Round)
+RECORDED: Final = TypeAdapter(Recorded)

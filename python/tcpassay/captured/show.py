@@ -1,0 +1,89 @@
+"""The rounds and the summary of a capture, for people and as JSON."""
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+
+from tcpassay import terminal
+from tcpassay.captured.analyse import Analysis
+from tcpassay.captured.model import SUMMARY, FlowSummary, SiftrLog, Summary
+
+NANO = 1e-9
+MOST = 20
+"""Flows told in full; `--json` has them all."""
+
+LEGEND = """\
+RTT flow.round  end in s (duration)  out: bytes  rate  packets; rtx sent again,
+late reordered, CE of packets, ECE of ACKs, rwnd limited by the receive window"""
+
+
+def as_json(analysis: Analysis, *, rounds: bool) -> Iterator[str]:
+    """One JSON object in parts: `rounds`, and the fields of the summary."""
+    begun = False
+    for part in analysis.rounds(json=True):
+        if rounds:
+            yield (",\n" if begun else '{"rounds": [\n') + part.decode().rstrip("\n").replace("\n", ",\n")
+            begun = True
+    fields = SUMMARY.dump_json(analysis.summary(), indent=2).decode().removeprefix("{\n")
+    yield ("\n],\n" if begun else '{"rounds": [],\n') + fields + "\n"
+
+
+def lines(analysis: Analysis, *, rounds: bool) -> Iterator[str]:
+    """The rounds as text, below a legend."""
+    begun = False
+    for part in analysis.rounds(json=False):
+        if rounds:
+            yield part.decode() if begun else f"{LEGEND}\n{part.decode()}"
+            begun = True
+    if begun:
+        yield "\n"
+
+
+def show(summary: Summary, console: Console) -> None:
+    """Print what was found in each flow."""
+    flows = summary.flows
+    for one in flows[:MOST]:
+        _flow(one, console, several=len(summary.interfaces) > 1)
+    if len(flows) > MOST:
+        rest = len(flows) - MOST
+        console.print(f"... and {rest} more flows: `--flow N` shows one, `--json` all.\n", highlight=False)
+    for note in summary.notes:
+        console.print(f"note: {escape(note)}", style="yellow", highlight=False)
+    counts = summary.packets
+    said = f"{counts.packets} packets, {counts.segments} TCP segments, {summary.connections} connections, "
+    console.print(f"{said}{len(summary.flows)} flows with data", highlight=False)
+
+
+def siftr(log: SiftrLog, console: Console) -> None:
+    """Print what a log of siftr shows."""
+    for number, one in enumerate(log.flows[:MOST], 1):
+        console.print(f"[bold]Flow {number}[/]: {escape(one.local)} - {escape(one.foreign)}", highlight=False)
+        for text in one.words:
+            _line(console, text)
+        console.print()
+    for note in log.notes:
+        console.print(f"note: {escape(note)}", style="yellow", highlight=False)
+    console.print(f"{log.lines} lines of siftr, {len(log.flows)} connections", highlight=False)
+
+
+def _flow(one: FlowSummary, console: Console, *, several: bool) -> None:
+    where = f" at {escape(one.interface)}" if several else ""
+    console.print(
+        f"[bold]Flow {one.flow}[/]: {escape(one.sender)} > {escape(one.receiver)}{where}", highlight=False
+    )
+    seconds = one.duration_ns * NANO
+    sent = terminal.number(one.counters.bytes, "B")
+    rate = terminal.number(8 * one.counters.bytes / seconds, "bit/s") if seconds else "-"
+    size = f"{one.counters.packets} data packets of up to {one.largest_packet} B"
+    _line(console, f"{sent} in {terminal.number(seconds, 's')} ({rate}), {size}.")
+    for text in one.words:
+        _line(console, text)
+    for text in one.unknown:
+        _line(console, text, style="yellow")
+    console.print()
+
+
+def _line(console: Console, text: str, style: str = "") -> None:
+    console.print(Padding(escape(text), (0, 0, 0, 2), expand=False), style=style, highlight=False)

@@ -1,0 +1,348 @@
+"""`tcpassay rtt` and `tcpassay judge` on captures of runs of the model, whose recordings tell the truth."""
+
+import gzip
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from tcpassay import _native, capture
+from tcpassay.captured import show
+from tcpassay.captured.analyse import Analysis, Wanted
+from tcpassay.captured.model import ROUND, SIFTR, FlowSummary, Round, Summary
+from tcpassay.cli import app
+from tcpassay.interface import Place, StallCause
+from tcpassay.recording import Recording
+
+EVERYTHING: dict[str, str | bool | None] = {
+    "series": None,
+    "warmup": "0s",
+    "deliveries": True,
+    "events": True,
+    "packets": True,
+}
+POINTS = ("sender", "receiver")
+
+
+def invoke(*args: object) -> Result:
+    return CliRunner().invoke(app, [str(arg) for arg in args])
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run with its recording, and a capture of each point."""
+
+    recording: Recording
+    files: dict[str, Path]
+
+    def events(self) -> pl.DataFrame:
+        return pl.read_parquet(self.recording.folder / "events.parquet")
+
+
+def run(folder: Path, triples: Mapping[str, bool | float | str]) -> Run:
+    made = folder / "recording"
+    _native.run_case(triples, 1, ".", EVERYTHING, str(made))
+    recording = Recording.open(made)
+    whole = (made / "packets.pcapng").read_bytes()
+    files = {}
+    for place, point in enumerate(recording.index["interfaces"]):
+        files[point["name"]] = folder / f"{point['name']}.pcapng"
+        files[point["name"]].write_bytes(capture.one_point(whole, place))
+    return Run(recording, files)
+
+
+def analysed(file: Path, wanted: Wanted | None = None) -> tuple[Summary, list[Round]]:
+    analysis = Analysis(file, wanted or Wanted())
+    rounds = [ROUND.validate_json(line) for part in analysis.rounds(json=True) for line in part.splitlines()]
+    return analysis.summary(), rounds
+
+
+def of(summary: Summary) -> FlowSummary:
+    """The only flow with data."""
+    assert len(summary.flows) == 1
+    return summary.flows[0]
+
+
+LOSSES: dict[str, bool | float | str] = {
+    "app.duration": "2s",
+    "link.rate": "20Mbit",
+    "link.delay": "10ms",
+    "link.loss_model": "list:200,201,350,900",
+    "queue.limit": "100KB",
+    "stack.profile": "linux",
+    "stack.cc": "cubic",
+}
+
+
+@pytest.fixture(scope="module")
+def losses(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run(tmp_path_factory.mktemp("losses"), LOSSES)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_retransmissions_and_bytes_are_those_of_the_recording(losses: Run, point: str) -> None:
+    counters = losses.recording.flows[0]["counters"]
+    assert (counters["retransmitted_packets"] or 0) >= 4
+    found = of(analysed(losses.files[point])[0]).counters
+    # What a full queue drops does not reach the points behind it.
+    lost = (counters["sent_packets"] or 0) - (counters["delivered_packets"] or 0)
+    assert found.reordered == 0
+    if point == "sender":
+        assert found.packets == counters["sent_packets"]
+        assert found.bytes == counters["sent_bytes"]
+        assert (found.retransmissions, found.lost_before) == (counters["retransmitted_packets"], 0)
+    if point == "receiver":
+        assert found.packets == counters["delivered_packets"]
+        assert found.lost_before <= lost
+        assert abs(found.retransmissions - (counters["retransmitted_packets"] or 0)) <= 2
+
+
+def test_the_place_of_each_capture_is_recognised(losses: Run) -> None:
+    places = {point: of(analysed(file)[0]).place for point, file in losses.files.items()}
+    assert places["sender"] is Place.SENDER
+    assert places["receiver"] is Place.RECEIVER
+
+
+def test_round_trip_times_are_those_that_the_sender_measured(losses: Run) -> None:
+    truth = losses.events().filter((pl.col("kind") == "rtt") & (pl.col("flow") == 0))["value_ns"]
+    # The queue of 100 KB holds 40 ms of 20 Mbit/s on top of 20 ms.
+    assert truth.to_list()
+    least, most = min(truth), max(truth)
+    assert most > 1.9 * least
+    trips = {point: of(analysed(file)[0]).round_trips for point, file in losses.files.items()}
+    sender, receiver = trips["sender"], trips["receiver"]
+    assert sender is not None
+    assert receiver is not None
+    assert sender.min_ns == least
+    assert sender.count > 50
+    # At the receiver the queue before it shows in echoed timestamps, which count milliseconds.
+    assert receiver.min_ns == pytest.approx(least, rel=0.1)
+    assert receiver.median_ns == pytest.approx(sender.median_ns, rel=0.1)
+    assert receiver.max_ns == pytest.approx(sender.max_ns, rel=0.2)
+
+
+def test_each_round_at_the_sender_is_one_of_its_samples(losses: Run) -> None:
+    """The first packet of a round is timed by the stack, too, unless it was sent again."""
+    events = losses.events().filter((pl.col("kind") == "rtt") & (pl.col("flow") == 0))
+    truth = dict(zip(events["time_ns"], events["value_ns"], strict=True))
+    first = int(losses.events().filter(pl.col("kind") == "out")["time_ns"][0])
+    _, rounds = analysed(losses.files["sender"])
+    timed = [one for one in rounds if one.end_ns + first in truth and not one.ambiguous]
+    assert len(timed) > 0.8 * len(rounds)
+    equal = [one for one in timed if abs(truth[one.end_ns + first] - one.duration_ns) < 2_000_000]
+    assert len(equal) > 0.9 * len(timed)
+
+
+def test_marks_are_those_that_reached_the_receiver(tmp_path: Path) -> None:
+    marked = run(
+        tmp_path,
+        {
+            "app.duration": "1s",
+            "link.rate": "50Mbit",
+            "link.delay": "2ms",
+            "queue.kind": "red",
+            "queue.ecn": True,
+            "stack.ecn": "dctcp",
+            "stack.cc": "dctcp",
+            "stack.profile": "linux",
+        },
+    )
+    counters = marked.recording.flows[0]["counters"]
+    assert (counters["ce_packets"] or 0) > 50
+    found = of(analysed(marked.files["receiver"])[0]).counters
+    assert (found.ce, found.packets) == (counters["ce_packets"], counters["delivered_packets"])
+    ece = marked.events().filter(
+        (pl.col("kind") == "in") & (pl.col("flow") == 0) & (pl.col("flags") & 0x42 == 0x40)
+    )
+    assert len(ece) > 10
+    assert of(analysed(marked.files["sender"])[0]).counters.ece == len(ece)
+
+
+def test_late_packets_are_those_that_arrived_after_later_ones(tmp_path: Path) -> None:
+    made = run(
+        tmp_path,
+        {
+            "app.duration": "1s",
+            "link.rate": "20Mbit",
+            "link.delay": "10ms",
+            "link.reorder": "1%:3",
+            "queue.limit": "10MB",
+            "stack.profile": "linux",
+            "stack.loss_detection": "rack",
+        },
+    )
+    arrived = made.events().filter((pl.col("kind") == "in") & (pl.col("flow") == 1) & (pl.col("len") > 0))
+    highest = arrived["seq"].cum_max().shift(1).fill_null(0)
+    truth = int((arrived["seq"] < highest).sum())
+    again = made.recording.flows[0]["counters"]["retransmitted_packets"] or 0
+    assert truth > 10
+    flow = of(analysed(made.files["receiver"])[0])
+    found = flow.counters
+    # Nothing is lost: what arrives below the highest position is late, or was sent again without need.
+    assert found.reordered + found.retransmissions == truth
+    assert 0 < found.retransmissions <= again
+    assert flow.spurious.total == found.retransmissions
+    # Three packets overtake.
+    assert (found.largest_extent, found.sum_of_extents) == (3, 3 * found.reordered)
+    assert of(analysed(made.files["sender"])[0]).counters.reordered == 0
+
+
+def test_a_lost_tail_is_a_stall_in_which_the_sender_waited_for_its_timer(tmp_path: Path) -> None:
+    made = run(
+        tmp_path,
+        {
+            "app.workload": "rpc",
+            "app.request": "20KB",
+            "app.duration": "1s",
+            "link.rate": "100Mbit",
+            "link.delay": "1ms",
+            "link.loss_model": "list:14",
+            "stack.profile": "linux",
+            "stack.tlp": "off",
+        },
+    )
+    fired = made.events().filter((pl.col("kind") == "timer_fire") & (pl.col("why") == "Rto"))
+    assert len(fired) >= 1
+    summary, _ = analysed(made.files["sender"])
+    stalls = {one.cause: one for flow in summary.flows for one in flow.stalls}
+    assert stalls[StallCause.RETRANSMISSION_TIMER].count == len(fired) == 1
+    assert 190_000_000 < stalls[StallCause.RETRANSMISSION_TIMER].longest_ns < 210_000_000
+    delayed = made.events().filter((pl.col("kind") == "timer_fire") & (pl.col("why") == "DelayedAck"))
+    assert stalls[StallCause.DELAYED_ACK].count == len(delayed) == 1
+    assert set(stalls) == {StallCause.RETRANSMISSION_TIMER, StallCause.DELAYED_ACK}
+
+
+def test_the_command_prints_rounds_and_findings(losses: Run) -> None:
+    done = invoke("rtt", losses.files["sender"])
+    assert done.exit_code == 0, done.output
+    rounds = [line for line in done.stdout.splitlines() if line.startswith("RTT 1.")]
+    assert len(rounds) > 20
+    assert "Captured at the sender" in done.stdout
+    assert "4 of 3181 data packets (5.8KB) retransmitted" in done.stdout
+    assert "RTT 1." not in invoke("rtt", losses.files["sender"], "--summary").stdout
+
+
+def test_the_output_fits_a_terminal_of_eighty_columns(losses: Run) -> None:
+    analysis = Analysis(losses.files["sender"], Wanted())
+    told = "".join(show.lines(analysis, rounds=True)).splitlines()
+    text = io.StringIO()
+    show.show(analysis.summary(), Console(file=text, width=80))
+    told += text.getvalue().splitlines()
+    assert len(told) > 80
+    assert max(map(len, told)) <= 80, max(told, key=len)
+
+
+def test_json_is_one_object_with_rounds_and_flows(losses: Run) -> None:
+    done = json.loads(invoke("rtt", losses.files["sender"], "--json", "--flow", "1").stdout)
+    assert {"rounds", "flows", "packets", "notes", "connections", "interfaces"} == set(done)
+    assert {one["flow"] for one in done["rounds"]} == {1}
+    assert done["flows"][0]["place"] == "sender"
+    assert json.loads(invoke("rtt", losses.files["sender"], "--json", "--summary").stdout)["rounds"] == []
+
+
+def test_a_recording_with_all_points_names_them_and_one_can_be_chosen(losses: Run) -> None:
+    whole = losses.recording.folder / "packets.pcapng"
+    done = invoke("rtt", whole, "--summary")
+    assert "3 points" in " ".join(done.stdout.split())
+    chosen, _ = analysed(whole, Wanted(point="receiver"))
+    alone, _ = analysed(losses.files["receiver"])
+    assert of(chosen).counters == of(alone).counters
+
+
+def test_wrong_input_is_one_message_with_value_and_place(losses: Run, tmp_path: Path) -> None:
+    file = losses.files["sender"]
+    (tmp_path / "empty.pcap").write_bytes(b"")
+    (tmp_path / "text.pcap").write_text("hello", encoding="utf-8")
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(file.read_bytes())[:40])
+    for arguments, said in (
+        ((tmp_path / "none.pcap",), "no such file"),
+        ((tmp_path,), "it cannot be analysed: it is a folder, not a regular file"),
+        ((tmp_path / "empty.pcap",), "the file is empty"),
+        ((tmp_path / "text.pcap",), "neither pcap nor pcapng: it begins with 68 65 6c 6c"),
+        ((file, "--flow", "7"), "`--flow 7`: the capture has no such flow; flows 1 to 1 carry data"),
+        ((file, "--point", "eth0"), "`--point eth0`: the capture has no such point; there are: sender"),
+    ):
+        for form in ((), ("--json",)):
+            done = invoke("rtt", *arguments, *form)
+            assert said in str(done.exception), (arguments, done.output, done.exception)
+            assert '"rounds"' not in done.stdout
+    cut = file.read_bytes()[:50_001]
+    (tmp_path / "cut.pcapng").write_bytes(cut)
+    done = invoke("rtt", tmp_path / "cut.pcapng", "--summary")
+    assert done.exit_code == 0
+    assert "the file ends inside a block" in " ".join(done.stdout.split())
+
+
+def test_the_oracles_that_packets_can_feed_judge_a_capture_and_the_others_are_named(losses: Run) -> None:
+    done = invoke("judge", losses.files["sender"], "--json")
+    judged = json.loads(done.stdout)
+    assert judged["judged"] == 1
+    assert {"reduction", "window-growth"} & set(judged["unjudged"]) or len(judged["unjudged"]) >= 5
+    assert {"flow-control", "ack-timing"}.isdisjoint(judged["unjudged"])
+    assert [one for one in judged["findings"] if one["severity"] == "error"] == []
+
+
+def test_an_ack_that_is_due_at_once_and_missing_is_found_in_a_capture(losses: Run, tmp_path: Path) -> None:
+    """At the receiver all duplicate ACKs after the first loss are cut out of the capture."""
+    whole = losses.files["receiver"].read_bytes()
+    events = losses.events().filter(pl.col("host") == 1)
+    late = events.filter((pl.col("kind") == "in") & (pl.col("len") > 0))
+    gap = late.filter(pl.col("seq") > (late["seq"] + late["len"]).cum_max().shift(1).fill_null(0) + 1)
+    begin = int(gap["time_ns"][0])
+    kept = bytearray()
+    dropped = 0
+    for _, block in capture.blocks(whole):
+        if int.from_bytes(block[:4], "little") == 6:
+            at = int.from_bytes(block[12:16], "little") << 32 | int.from_bytes(block[16:20], "little")
+            leaves = block[28 + 12 : 28 + 16] == bytes([10, 0, 0, 2])
+            if leaves and begin <= at < begin + 15_000_000:
+                dropped += 1
+                continue
+        kept += block
+    assert dropped > 3
+    (tmp_path / "silent.pcapng").write_bytes(kept)
+    judged = json.loads(invoke("judge", tmp_path / "silent.pcapng", "--json").stdout)
+    assert any("an ACK that is due at once is missing" in one["title"] for one in judged["findings"])
+
+
+def test_a_capture_between_the_ends_is_not_judged_and_says_why(tmp_path: Path) -> None:
+    made = run(
+        tmp_path,
+        {"app.duration": "200ms", "link.rate": "20Mbit", "link.delay": "10ms", "topology": "pair"},
+    )
+    header = b""
+    packets: list[tuple[int, bytes]] = []
+    for kind, block in capture.blocks(made.files["sender"].read_bytes()):
+        if kind != 6:
+            header += block
+            continue
+        at = int.from_bytes(block[12:16], "little") << 32 | int.from_bytes(block[16:20], "little")
+        # The sender's packets pass the point 5 ms later, those of the receiver 5 ms earlier.
+        leaves = block[28 + 12 : 28 + 16] == bytes([10, 0, 0, 1])
+        at += 15_000_000 if leaves else 5_000_000
+        stamp = (at >> 32).to_bytes(4, "little") + (at & 0xFFFFFFFF).to_bytes(4, "little")
+        packets.append((at, block[:12] + stamp + block[20:]))
+    packets.sort(key=lambda one: one[0])
+    (tmp_path / "between.pcapng").write_bytes(header + b"".join(block for _, block in packets))
+    done = invoke("judge", tmp_path / "between.pcapng")
+    assert "no connection of the capture can be judged" in str(done.exception)
+
+
+def test_a_log_of_siftr_that_a_recording_wrote_is_read_again(losses: Run, tmp_path: Path) -> None:
+    file = tmp_path / "log.siftr"
+    assert invoke("log", losses.recording.folder, "--siftr", "sender", "--out", file).exit_code == 0
+    log = SIFTR.validate_json(_native.siftr_summary(str(file)) or "")
+    rows = losses.events().filter((pl.col("host") == 0) & pl.col("kind").is_in(["in", "out", "retransmit"]))
+    assert log.lines == len(rows)
+    assert log.notes == []
+    most = losses.events().filter(pl.col("flow") == 0)["cwnd_bytes"].max()
+    assert log.flows[0].cwnd[1] == most
+    done = invoke("rtt", file)
+    assert done.exit_code == 0
+    assert "Smoothed round-trip time" in done.stdout
