@@ -172,6 +172,8 @@ bench: setup ## Speed of what a wheel has: packets a CPU second, the runner's ov
 		mkdir -p $(OUT)/bench; $(MAKE) --no-print-directory $(OUT)/bench/dumbbell && $(OUT)/bench/dumbbell; \
 	else echo "ns-3 is not installed (Debian: libns3-dev); bench/ns3 holds the same scenarios for it"; fi
 	$(BIN)/python tools/bench_run.py
+	$(BIN)/python bench/capture.py
+	$(BIN)/python bench/capture.py --bytes 100000000 --headers
 
 bench-host: setup agent ## The generators on this machine's kernel beside iperf3 and a C ping-pong (needs root, iperf3, gcc)
 	$(BIN)/python tools/bench_host.py
