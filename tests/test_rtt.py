@@ -346,3 +346,14 @@ def test_a_log_of_siftr_that_a_recording_wrote_is_read_again(losses: Run, tmp_pa
     done = invoke("rtt", file)
     assert done.exit_code == 0
     assert "Smoothed round-trip time" in done.stdout
+
+
+def test_a_capture_whose_time_goes_backwards_is_judged_in_its_order(losses: Run, tmp_path: Path) -> None:
+    content = b""
+    for number, (kind, block) in enumerate(capture.blocks(losses.files["sender"].read_bytes())):
+        early = kind == 6 and number % 50 == 0
+        content += block[:12] + bytes(8) + block[20:] if early else block
+    (tmp_path / "back.pcapng").write_bytes(content)
+    judged = json.loads(invoke("judge", tmp_path / "back.pcapng", "--json").stdout)
+    assert judged["judged"] == 1
+    assert any("Time goes backwards" in note for note in judged["notes"])
