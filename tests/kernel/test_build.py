@@ -267,6 +267,15 @@ def test_kernels_with_and_without_a_patch_compile_only_what_differs(linux: Path,
     assert steps == ["linux", "net/ipv4/tcp.o"]
 
 
+def test_kernels_of_one_tree_have_the_same_build_version(linux: Path, tmp_path: Path) -> None:
+    version = 'cat $^ > $(O)/linux; echo "version $(KBUILD_BUILD_VERSION)" >> $(O)/linux'
+    (linux / "Makefile").write_text(MAKEFILE.replace("cat $^ > $(O)/linux", version))
+    base, _, _ = build(linux, "base")
+    head, _, _ = build(linux, "head", write(tmp_path, "one.patch", ONE))
+    assert base.image.read_bytes().endswith(b"version 1\n")
+    assert head.image.read_bytes().endswith(b"version 1\n")
+
+
 def test_a_patch_that_does_not_apply_leaves_the_kernel_that_was_there(linux: Path, tmp_path: Path) -> None:
     before, _, _ = build(linux, "head", write(tmp_path, "one.patch", ONE))
     with pytest.raises(UserError, match=r"`net/ipv4/tcp\.c`, hunk 1 of 1"):

@@ -116,12 +116,12 @@ def _built(  # noqa: PLR0913, PLR0917 - as `build`
 
 def _key(source: Source, applied: list[str], users: list[Patch], digest: str | None = None) -> str:
     parts = [
-        source.words if isinstance(source, Debian) else str(digest),
+        source.words if isinstance(source, Debian) else f"build version 1\n{digest}",
         CONFIG.read_text(encoding="utf-8"),
         *(f"{patch.name}\n{patch.text}" for patch in shadow.patches()),
         *applied,
         run(["gcc", "--version"]).stdout.partition("\n")[0],
-        *(f"user's\n{patch.name}\n{patch.text}" for patch in users),
+        *(f"user's, build version 1\n{patch.name}\n{patch.text}" for patch in users),
     ]
     return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()
 

@@ -103,8 +103,10 @@ def _command(tree: Path, build: Path, *arguments: str) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    # The same source gives the same image.
+    # The same source gives the same image. The version is otherwise the number of the build in its tree; the kernel
+    # mixes it into its random numbers (random_init), so that kernels of one tree would differ in every run.
     fixed = {
+        "KBUILD_BUILD_VERSION": "1",
         "KBUILD_BUILD_TIMESTAMP": "1970-01-01",
         "KBUILD_BUILD_USER": "tcpassay",
         "KBUILD_BUILD_HOST": "tcpassay",
