@@ -30,8 +30,9 @@ ARROWS = {
     "python": {"case", "sim", "script", "tcp", "judge", "measure", "units", "capture"},
 }
 
-# What the tests of a crate may know besides: those of scripts compare the knobs of Linux with their declarations.
-TESTED_WITH = {"script": {"case"}}
+# What the tests of a crate may know besides: those of scripts compare the knobs of Linux with their declarations, those
+# of oracles run cases whose hosts do not do what they say.
+TESTED_WITH = {"script": {"case"}, "judge": {"sim"}}
 
 # What the Rust crates declare, generated for Python, and the forms of messages and results: every module may use them.
 DECLARED = {"interface", "reasons", "messages", "finding", "result_format", "recording_format"}

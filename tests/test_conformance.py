@@ -6,6 +6,7 @@ from functools import cache
 import pytest
 
 import plans
+from tcpassay.judge import ORACLES
 
 CRATES = plans.REPOSITORY / "crates"
 TEST = re.compile(r"#\[test\]\s*(?:#\[[^\]]*\]\s*)*fn (\w+)")
@@ -42,3 +43,11 @@ def test_a_rule_is_where_the_list_says_and_its_tests_exist(row: list[str]) -> No
     named = re.findall(r"`(\w+)`", row[-1])
     assert named, row
     assert [name for name in named if name not in written()] == []
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row[0]}: {row[1]}")
+def test_a_rule_has_an_oracle_or_a_reason_why_none_can_check_it(row: list[str]) -> None:
+    named = re.findall(r"`([\w-]+)`", row[-3])
+    reason = re.fullmatch(r"no: \S+(?: \S+){3,}", row[-3])
+    assert reason or named, row
+    assert reason or [name for name in named if name not in ORACLES] == []

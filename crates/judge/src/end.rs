@@ -18,6 +18,7 @@ pub(crate) struct Sent {
 }
 
 /// What an ACK took off the outstanding data.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of an ACK")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Taken {
     /// Positions that the cumulative point passed.
@@ -28,6 +29,14 @@ pub(crate) struct Taken {
     pub again: bool,
     /// Some of it had been sent once.
     pub once: bool,
+    /// The cumulative point passed data that had been sent more than once and not been SACKed.
+    pub acked_again: bool,
+    /// A SACK block newly reported data that had been sent once.
+    pub sacked_once: bool,
+    /// How far behind the highest position known to be delivered an original was delivered: the reordering that this ACK shows.
+    pub late: u64,
+    /// Bytes that a DSACK block reports.
+    pub dsacked: u64,
 }
 
 /// An end before a row.
@@ -56,6 +65,8 @@ pub(crate) struct End {
     pub out: VecDeque<Sent>,
     /// Bytes of `out` that are SACKed.
     pub sacked: u64,
+    /// The highest position known to be delivered.
+    pub high: u64,
     /// Bytes of `out` that were sent more than once.
     pub again: u64,
     pub taken: Taken,
@@ -94,6 +105,7 @@ impl End {
             },
             out: VecDeque::new(),
             sacked: 0,
+            high: 1,
             again: 0,
             taken: Taken::default(),
             written: 1,
@@ -214,8 +226,9 @@ impl End {
                 }
             }
             if ack <= self.now.nxt {
-                self.acknowledge(ack);
-                self.sack(ack, sacks);
+                let known = self.high;
+                self.acknowledge(ack, known);
+                self.sack(ack, sacks, known);
             }
         }
         let Some(seq) = event.seq else { return };
@@ -230,10 +243,11 @@ impl End {
         }
     }
 
-    fn acknowledge(&mut self, ack: u64) {
+    fn acknowledge(&mut self, ack: u64, known: u64) {
         if ack <= self.now.una {
             return;
         }
+        self.high = self.high.max(ack);
         self.taken.acked = ack - self.now.una;
         self.split(ack);
         while let Some(sent) = self.out.front().copied().filter(|s| s.end <= ack) {
@@ -246,16 +260,26 @@ impl End {
                 self.taken.delivered += len;
                 self.taken.again |= sent.tries > 1;
                 self.taken.once |= sent.tries == 1;
+                self.taken.acked_again |= sent.tries > 1;
+                self.late(sent, known);
             }
         }
         self.now.una = ack;
     }
 
-    fn sack(&mut self, ack: u64, sacks: &[(u64, u64)]) {
+    /// `sent` was delivered now for the first time.
+    fn late(&mut self, sent: Sent, known: u64) {
+        if sent.tries == 1 && sent.end <= known {
+            self.taken.late = self.taken.late.max(known - sent.start);
+        }
+    }
+
+    fn sack(&mut self, ack: u64, sacks: &[(u64, u64)], known: u64) {
         for (place, &(start, end)) in sacks.iter().enumerate() {
             let within = |other: &(u64, u64)| other.0 <= start && end <= other.1;
             // A DSACK (RFC 2883 section 4) reports nothing new.
             if place == 0 && (end <= ack || sacks.get(1).is_some_and(within)) {
+                self.taken.dsacked = end - start.min(end);
                 continue;
             }
             if start >= end || end <= self.now.una || end > self.now.nxt {
@@ -263,14 +287,22 @@ impl End {
             }
             self.split(start);
             self.split(end);
+            self.high = self.high.max(end);
             let first = self.out.partition_point(|s| s.end <= start);
-            for sent in self.out.range_mut(first..).take_while(|s| s.end <= end) {
+            for place in first..self.out.len() {
+                let sent = &mut self.out[place];
+                if sent.end > end {
+                    break;
+                }
                 if !sent.sacked {
                     sent.sacked = true;
                     self.sacked += sent.end - sent.start;
                     self.taken.delivered += sent.end - sent.start;
                     self.taken.again |= sent.tries > 1;
                     self.taken.once |= sent.tries == 1;
+                    self.taken.sacked_once |= sent.tries == 1;
+                    let sent = *sent;
+                    self.late(sent, known);
                 }
             }
         }

@@ -1,16 +1,24 @@
 //! What the case says of each host and path.
 
 use std::collections::BTreeMap;
-use tcpassay_case::params::{Substrate, Value};
+use tcpassay_case::params::grammar::{LinkRate, ReorderRule};
+use tcpassay_case::params::{Adaptive, LinkSettings, NicSettings, QueueKind, ServedBy, Substrate, Value};
 use tcpassay_case::{Case, HostSettings};
 use tcpassay_measure::Recording;
-use tcpassay_units::Dur;
+use tcpassay_units::{Bytes, Dur, Rate};
+
+/// More than the headers of any packet, those of the link included.
+const HEADERS: u64 = 150;
+/// What rounding and polls without cost may take.
+const SLACK: Dur = Dur::from_micros(10);
 
 /// Settings of the hosts of a recording, by their places.
 #[derive(Debug)]
 pub(crate) struct Facts {
     case: Case,
     model: bool,
+    /// Parameters that are not at their default, without their entities.
+    said: Vec<(String, String)>,
 }
 
 impl Facts {
@@ -34,10 +42,15 @@ impl Facts {
                 (path, Value::Text(triple.value.clone()))
             })
             .collect();
+        let said =
+            header.case.iter().map(|triple| (triple.parameter.clone(), triple.value.clone())).collect();
         let no_file = |name: &str| Err(std::io::Error::other(format!("{name} is not read again")));
         let case = Case::on(substrate, &triples, &no_file).ok()?;
-        (case.hosts.len() == recording.hosts.len())
-            .then_some(Facts { case, model: substrate == Substrate::Model })
+        (case.hosts.len() == recording.hosts.len()).then_some(Facts {
+            case,
+            model: substrate == Substrate::Model,
+            said,
+        })
     }
 
     /// The settings of host `host`.
@@ -48,6 +61,101 @@ impl Facts {
     /// The recording is of the model: its timers are exact, and its profile is the one that the case names.
     pub fn is_model(&self) -> bool {
         self.model
+    }
+
+    /// A parameter as the case has it; empty at its default.
+    fn said(&self, parameter: &str) -> &str {
+        self.said.iter().find(|(path, _)| path == parameter).map_or("", |(_, value)| value)
+    }
+
+    /// The applications send without end and read at once.
+    pub fn endless(&self) -> bool {
+        let default = |parameter: &str, word: &str| {
+            matches!(self.said(parameter), "" | "none" | "auto") || self.said(parameter) == word
+        };
+        default("app.workload", "bulk")
+            && default("app.flow_size", "endless")
+            && default("app.arrival", "closed")
+            && ["app.read_rate", "app.rate", "app.background", "app.mix", "app.rcvbuf", "app.sndbuf"]
+                .iter()
+                .all(|row| default(row, "none"))
+    }
+
+    /// The case draws losses, or other disturbances that look like them.
+    pub fn draws_losses(&self) -> bool {
+        [
+            "link.loss",
+            "link.ack_loss",
+            "link.corrupt",
+            "link.reorder",
+            "link.jitter",
+            "link.duplicate",
+            "link.policer",
+            "link.slot",
+        ]
+        .iter()
+        .any(|row| !matches!(self.said(row), "" | "0" | "off" | "0s" | "0%"))
+            || !matches!(self.said("link.loss_model"), "" | "bernoulli")
+    }
+
+    /// Rate of the slowest link; `None` where other traffic or a varying rate make it no bound.
+    pub fn rate(&self, from: u32, to: u32) -> Option<Rate> {
+        let steady = |link: &&LinkSettings| matches!(link.rate, LinkRate::Fixed(_)) && link.policer.is_none();
+        let fixed = self.links(from, to)?.iter().all(steady);
+        let alone = matches!(self.said("app.background"), "" | "none");
+        self.case.bottleneck_rate(from as usize, to as usize).filter(|_| fixed && alone)
+    }
+
+    /// A queue of the path does not serve packets in the order of their arrival.
+    pub fn schedules(&self, from: u32, to: u32) -> bool {
+        let fifo = |link: &&LinkSettings| {
+            let kind = link.queue.kind;
+            link.queue.classes <= 1
+                && matches!(kind, QueueKind::Fifo | QueueKind::Red | QueueKind::CoDel | QueueKind::Pie)
+        };
+        self.links(from, to).is_none_or(|links| !links.iter().all(fifo))
+    }
+
+    /// The path may deliver a packet twice.
+    pub fn duplicates(&self, from: u32, to: u32) -> bool {
+        self.links(from, to).is_none_or(|links| links.iter().any(|link| link.duplicate > 0.0))
+    }
+
+    /// The links from one host to another, in order.
+    pub fn links(&self, from: u32, to: u32) -> Option<Vec<&LinkSettings>> {
+        let path = self.case.routes.path(&self.case.net, from as usize, to as usize)?;
+        Some(path.iter().map(|port| &self.case.links[port.link]).collect())
+    }
+
+    /// The longest one-way delay of an empty packet that is alone on the path, the rate of the slowest link, and bytes of headers
+    /// of a packet, rounded up; `None` where something on the path holds packets back by rules of its own.
+    pub fn idle(&self, from: u32, to: u32) -> Option<(Dur, Rate, u64)> {
+        let links = self.links(from, to)?;
+        let plain = |link: &&LinkSettings| {
+            link.jitter.size.is_zero()
+                && link.ack_thinning <= 1
+                && matches!(link.reorder, ReorderRule::Off)
+                && link.policer.is_none()
+                && link.slot.is_none()
+                && matches!(link.rate, LinkRate::Fixed(_))
+                && !link.queue.kind.is_shaper()
+                && link.queue.served_by == ServedBy::Link
+        };
+        let (sender, receiver) = (&self.host(from)?.nic, &self.host(to)?.nic);
+        let steady = |nic: &NicSettings| nic.adaptive == Adaptive::Off && nic.rate.is_none();
+        if !matches!(self.said("app.background"), "" | "none") {
+            return None;
+        }
+        if !links.iter().all(plain) || !steady(sender) || !steady(receiver) || receiver.stale_hash {
+            return None;
+        }
+        let rate = self.case.bottleneck_rate(from as usize, to as usize)?;
+        let propagation = links.iter().fold(Dur::ZERO, |sum, link| sum + link.delay);
+        // A full packet at each link but the slowest, whose time the caller counts.
+        let hops = u64::try_from(links.len()).expect("few links");
+        let packet = rate.time_for(Bytes::new(self.host(from)?.mtu.get() + HEADERS)) * hops;
+        let held = sender.tx_delay + receiver.rx_delay + receiver.gro_timeout + receiver.rx_cost * 64;
+        Some((propagation + packet + held + SLACK, rate, HEADERS))
     }
 
     /// A time that no round trip between two hosts can be shorter than: propagation both ways, without what jitter takes off.

@@ -158,4 +158,7 @@ impl Occurrence {
 pub(crate) trait Rule {
     /// A row.
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings);
+
+    /// The log is over.
+    fn end(&mut self, _context: &Context<'_>, _found: &mut Findings) {}
 }

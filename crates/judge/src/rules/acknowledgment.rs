@@ -14,7 +14,7 @@ pub(super) const ORACLE: Oracle = Oracle {
     title: "contents of segments against RFC 2018, RFC 2883, RFC 7323 and RFC 9293",
     asserts: "every SACK block names data that arrived, and the first one holds the data that arrived last; a duplicate is reported \
               by a DSACK block, which names data that came twice, and by nothing else; the timestamp that a segment echoes is the \
-              one that RFC 7323 keeps; no segment is larger than the MSS or, with segmentation offload, than the largest \
+              one that RFC 7323 keeps, and every segment has one where both ends use them; no segment is larger than the MSS or, with segmentation offload, than the largest \
               super-segment; nothing is sent after the FIN, and the FIN stands after the last byte written.",
     why: "RFC 2018 sections 3 and 4, RFC 2883 section 4, RFC 7323 section 4.3, RFC 9293 sections 3.7.1 and 3.10.4.",
     evidence: "the segment whose contents are wrong, and the arrival or the write that they contradict.",
@@ -89,15 +89,16 @@ fn arrival(half: &mut Half, step: &Step<'_>, forgets: bool) {
     {
         half.recent = Some(value);
     }
-    if step.len() == 0 {
+    if step.len() == 0 && !step.flags().has(Flags::FIN) {
         return;
     }
     if forgets {
         half.owes_dsack = None;
     }
-    let (start, end) = (step.seq(), step.seq_end());
-    if start > step.before.frontier && step.end.repeated.is_none() {
-        half.newest = Some(((start, end), step.at(), step.row));
+    // A FIN takes a position.
+    let (start, end) = (step.seq(), step.seq_end() + u64::from(step.flags().has(Flags::FIN)));
+    if start > step.before.frontier && step.end.repeated.is_none() && step.len() > 0 {
+        half.newest = Some(((start, step.seq_end()), step.at(), step.row));
     } else if step.end.now.frontier > step.before.frontier {
         half.newest = None;
     }
@@ -105,7 +106,7 @@ fn arrival(half: &mut Half, step: &Step<'_>, forgets: bool) {
         half.newest = None;
         half.duplicates.push(range);
         // Above the window's left edge Linux does not see every duplicate (`tcp_ooo_try_coalesce`).
-        if range == (start, end) && (!forgets || end <= step.before.frontier) {
+        if range == (start, end) && step.len() > 0 && (!forgets || end <= step.before.frontier) {
             half.owes_dsack = Some((step.row, range));
         }
     }
@@ -134,7 +135,7 @@ fn blocks(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     if let Some(&(start, stop)) = dsack
         && !half.duplicates.iter().any(|range| range.0 < stop && start < range.1)
     {
-        found.add(step.of_receiver(context, NAME, "a DSACK of data that came once").warning(), || {
+        found.add(step.of_receiver(context, NAME, "a DSACK of data that came once"), || {
             format!(
                 "{} reported positions {start} to {stop} as duplicates, but none of them came twice since its last segment (RFC 2883 \
                  section 4).", context.who(step.flow)
@@ -185,8 +186,16 @@ fn blocks(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
 
 /// RFC 7323 section 4.3.
 fn stamp(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-    let (Some(recent), Some(echo)) = (half.recent, step.event.value) else { return };
     let closing = step.end.fin_in.is_some() || step.end.fin_out.is_some();
+    if half.recent.is_some() && step.event.value.is_none() && context.exact() && step.end.open && !closing {
+        found.add(step.of_receiver(context, NAME, "a segment without a timestamp"), || {
+            format!(
+                "{} sent a segment without a timestamp, although both ends use them (RFC 7323 section 3.2).",
+                context.who(step.flow)
+            )
+        });
+    }
+    let (Some(recent), Some(echo)) = (half.recent, step.event.value) else { return };
     if echo != u64::from(recent) && context.exact() && step.end.open && !closing {
         found.add(step.of_receiver(context, NAME, "a timestamp echo that is not TS.Recent"), || {
             format!(

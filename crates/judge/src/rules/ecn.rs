@@ -138,7 +138,10 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
         Mode::Dctcp if data => half.mark = (step.event.ce, step.end.now.frontier),
         Mode::Accurate if step.event.ce => {
             let mss = context.recording.flows[step.peer].mss.get().max(1);
-            half.marked = half.marked.map(|n| n + step.len().div_ceil(mss).max(1));
+            // Whether a packet that is all old counts is not settled: it is not acceptable (RFC 9293 section 3.10.7.4).
+            let old = step.end.repeated == Some((step.seq(), step.seq_end()));
+            half.slack += u64::from(old);
+            half.marked = half.marked.map(|n| n + if old { 0 } else { step.len().div_ceil(mss).max(1) });
             // Packets with an option are shorter, so that a merge may hold one more.
             half.slack += u64::from(step.len() > mss);
         }

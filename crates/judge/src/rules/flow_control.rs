@@ -15,8 +15,8 @@ pub(super) const ORACLE: Oracle = Oracle {
     asserts: "no segment reaches beyond the largest right edge that the peer announced, but for a probe of one byte; the right \
               edge that a receiver announces never moves left; a receiver whose application has read everything opens a window \
               that was too small for a segment; a sender with data and a shut window keeps a timer, and its probes come ever more \
-              slowly; a segment smaller than the MSS is not sent while more data wait or, with Nagle's algorithm, while data are \
-              outstanding.",
+              slowly; a segment smaller than the MSS is not sent while more data wait, unless it fills half of the largest window \
+              that the peer ever announced, or, with Nagle's algorithm, while data are outstanding.",
     why: "RFC 9293 sections 3.8.6 (a sender must respect the window, a receiver should not shrink it), 3.8.6.1 (zero-window probes \
           with exponential back-off), 3.8.6.2.1 and 3.8.6.2.2 (silly window avoidance) and 3.7.4 (Nagle).",
     evidence: "the segment and the announcement that it contradicts; for what is missing, the last read and the end of the wait.",
@@ -26,6 +26,8 @@ pub(super) const ORACLE: Oracle = Oracle {
 
 /// How long a window update may take.
 const PATIENCE: Dur = Dur::from_millis(200);
+/// A timer is set at the instant from which on it is needed.
+const AT_ONCE: Dur = Dur::from_millis(1);
 
 #[derive(Clone, Debug, Default)]
 struct Half {
@@ -37,6 +39,14 @@ struct Half {
     owes: Option<(Time, usize)>,
     /// Waits between probes of a shut window.
     probed: Option<(Time, Dur)>,
+    /// The largest window that the peer announced.
+    largest: u64,
+    /// The persist timer runs.
+    persists: bool,
+    /// The persist timer fired since data were sent last: what the window holds may leave, however little.
+    overrides: bool,
+    /// Data wait, the window is shut and nothing is outstanding: since when.
+    shut: Option<(Time, usize)>,
 }
 
 /// See the module.
@@ -57,9 +67,11 @@ impl Rule for FlowControl {
             within_window(context, step, found);
             edge_stays(half, context, step, found);
             small_segment(context, step, found);
+            silly(half, context, step, found);
         }
         update_follows(half, context, step, found);
         probes(half, context, step, found);
+        persist(half, context, step, found);
     }
 }
 
@@ -193,4 +205,67 @@ fn probes(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
         }
     }
     half.probed = Some((step.at(), wait));
+}
+
+/// RFC 9293 section 3.8.6.2.1: a part of a segment leaves when it fills half of the largest window, or when the timer says so.
+fn silly(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let (len, end) = (step.len(), step.seq_end());
+    if len == 0 {
+        return;
+    }
+    let overrides = std::mem::take(&mut half.overrides);
+    let Some(stack) = context.stack(step.flow).filter(|_| context.exact()) else { return };
+    let mss = context.recording.flows[step.flow].mss.get();
+    let room = step.before.edge.saturating_sub(step.seq());
+    let more = step.end.logs_writes && step.end.written > end;
+    let new = step.event.kind == EventKind::Out && step.seq() >= step.before.nxt;
+    // A probe of one byte goes beyond the window. Options may take a few bytes.
+    let small = len > 1 && room > 0 && room + 40 < mss && len + 40 < mss;
+    if new && small && more && !overrides && room < half.largest / 2 && !stack.cork {
+        found.add(step.of_sender(context, NAME, "a small segment into a large window"), || {
+            format!(
+                "{} sent {len} bytes at position {} because the window ended there, with more data written; the MSS is {mss} and the \
+                 largest window was {} (RFC 9293 section 3.8.6.2.1).", context.who(step.flow), step.seq(), half.largest
+            )
+        });
+    }
+}
+
+/// RFC 9293 section 3.8.6.1: while data wait for a shut window and nothing is outstanding, the persist timer runs.
+fn persist(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    if let Some((since, row)) = half.shut
+        && step.at().since(since) > AT_ONCE
+    {
+        half.shut = Some((Time::MAX, row));
+        if !half.persists {
+            found.add(
+                step.of_sender(context, NAME, "a shut window without a persist timer").since(row, since),
+                || {
+                    format!(
+                        "{} had {} bytes for a shut window and nothing outstanding at {since}, and {} later no persist timer ran.",
+                        context.who(step.flow), step.end.written.saturating_sub(step.before.nxt), step.at().since(since)
+                    )
+                },
+            );
+        }
+    }
+    match step.event.kind {
+        EventKind::TimerSet if step.event.why == "Persist" => half.persists = true,
+        EventKind::TimerCancel if step.event.why == "Persist" => half.persists = false,
+        EventKind::TimerFire if step.event.why == "Persist" => {
+            half.persists = false;
+            half.overrides = true;
+        }
+        EventKind::In if !step.flags().any(Flags::SYN | Flags::RST) => {
+            half.largest = half.largest.max(step.event.window.map_or(0, tcpassay_units::Bytes::get));
+        }
+        _ => {}
+    }
+    let waits = step.end.logs_writes && step.end.written > step.end.now.nxt && step.end.fin_out.is_none();
+    let shut = step.end.wnd == 0 && step.end.outstanding() == 0 && step.end.now.edge > 0;
+    if context.exact() && waits && shut && step.end.open && !step.end.over {
+        half.shut.get_or_insert((step.at(), step.row));
+    } else {
+        half.shut = None;
+    }
 }

@@ -5,7 +5,7 @@ use crate::step::{Context, Rule, Step};
 use std::collections::VecDeque;
 use tcpassay_cc::{Arithmetic, ByteCounting};
 use tcpassay_measure::EventKind;
-use tcpassay_tcp::{AfterIdle, CongestionState, Pacing, Recovery, StackFlavor};
+use tcpassay_tcp::{AfterIdle, CongestionState, EcnMode, Pacing, Recovery, StackFlavor};
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
 
@@ -16,11 +16,11 @@ pub(super) const ORACLE: Oracle = Oracle {
     title: "growth of the congestion window against RFC 5681",
     asserts: "in slow start an ACK adds what it delivers at most, and no more than the byte counting of the profile allows; in \
               congestion avoidance Reno and DCTCP add one segment for each window of acknowledged data, no more and, while the \
-              window is full, no less; CUBIC adds at most half a window a round trip and does grow while its window is full; \
-              a window of which less than half is used does not grow; the first flight is the initial window; after an idle \
+              window is full, no less; CUBIC adds at most half a window a round trip and, while its window is full, keeps up with \
+              half of Reno's growth since the last reduction; an ACK with ECE adds nothing; a window of which less than half is used does not grow; the first flight is the initial window; after an idle \
               RTO the first flight is the restart window at most.",
-    why: "RFC 5681 section 3.1 (equations 2 and 3) and 4.1 (idle), RFC 3465 sections 2.1 to 2.3, RFC 6928, RFC 9438 section 4.2 \
-          (target of 1.5 windows), RFC 7661 section 1 (an unused window says nothing of the path).",
+    why: "RFC 5681 section 3.1 (equations 2 and 3) and 4.1 (idle), RFC 3465 sections 2.1 to 2.3, RFC 6928, RFC 9438 sections 4.2 \
+          (target of 1.5 windows) and 4.3 (Reno-friendly region), RFC 7661 section 1 (an unused window says nothing of the path).",
     evidence: "the change of the window, and the row from which on it was counted.",
     wrong_when: "the controller is one that the oracle has no rule for (it then checks the initial window alone).",
     needs: &[EventKind::Window],
@@ -36,6 +36,9 @@ struct Half {
     /// Bytes acknowledged with a full window since it grew last.
     full: u64,
     full_from: Option<(usize, Time)>,
+    /// CUBIC: the window when congestion avoidance began, the row, and windows acknowledged since while it was full.
+    stage: Option<(u64, usize, Time)>,
+    stage_windows: f64,
     /// Peaks of the flight: when, how much.
     peaks: VecDeque<(Time, u64)>,
     /// An ACK of data came: the first flight is over.
@@ -50,6 +53,8 @@ struct Half {
     /// After idle: bytes that may leave before the next ACK, and the row.
     burst: Option<(u64, u64)>,
     marked: bool,
+    /// When the congestion state changed last: the ACK that ends a timeout counts whatever it says.
+    changed: Option<Time>,
     /// Both ends have SACK.
     sack: bool,
 }
@@ -72,9 +77,16 @@ impl Rule for Growth {
         half.sack = sack(step.flow) && sack(step.peer);
         match step.event.kind {
             EventKind::In => arrival(half, context, step, found),
+            EventKind::Retransmit if step.flags().has(Flags::SYN) => half.syn_sent += 1,
             EventKind::Out => first_flight(half, context, step, found),
             EventKind::Window => window(half, context, step, found),
-            EventKind::Congestion => forget(half),
+            EventKind::Congestion => {
+                forget(half);
+                half.stage = None;
+                half.changed = Some(step.at());
+                // In a recovery a round trip is longer, and the flight from before it counts.
+                half.peaks.clear();
+            }
             // A tail loss probe sends new data whatever the window (RFC 8985 section 7.3).
             EventKind::TimerFire => {
                 half.acked |= half.first.is_some();
@@ -145,6 +157,8 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
     if context.stack(step.flow).is_none_or(|stack| stack.byte_counting == ByteCounting::PerAck) {
         return;
     }
+    let no_room = full && flight + mss > cwnd;
+    cubic_keeps_up(half, context, step, found, no_room.then_some(taken.acked));
     let windows = match controller(context, step) {
         "reno" | "dctcp" => 4,
         "cubic" => 200,
@@ -155,10 +169,50 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
         && let Some((row, at)) = half.full_from.take()
     {
         half.full = 0;
-        found.add(step.of_sender(context, NAME, "congestion avoidance without growth").since(row, at), || {
+        found.add(step.of_sender(context, NAME, "congestion avoidance without growth").since(row, at).warning(), || {
             format!(
                 "{} filled its window of {cwnd} bytes in congestion avoidance and had {windows} windows acknowledged, and the window \
                  did not grow (RFC 5681 section 3.1).", context.who(step.flow)
+            )
+        });
+    }
+}
+
+/// RFC 9438 section 4.3: the window is at least that of Reno with CUBIC's own factor, counted from the last reduction. `acked`:
+/// bytes acknowledged while the window was full.
+fn cubic_keeps_up(
+    half: &mut Half,
+    context: &Context<'_>,
+    step: &Step<'_>,
+    found: &mut Findings,
+    acked: Option<u64>,
+) {
+    let (cwnd, ssthresh) = (step.before.cwnd, step.before.ssthresh);
+    let calm = step.before.state == CongestionState::Open;
+    if controller(context, step) != "cubic" || cwnd == 0 || cwnd < ssthresh || !calm || !context.exact() {
+        half.stage = None;
+        return;
+    }
+    let (from, row, at) = *half.stage.get_or_insert_with(|| {
+        half.stage_windows = 0.0;
+        (cwnd, step.row, step.at())
+    });
+    half.stage_windows += acked.map_or(0.0, |bytes| share(bytes, cwnd).min(1.0));
+    let mss = context.recording.flows[step.flow].mss.get();
+    let beta = context.settings(step.flow).and_then(|s| s.cc_values.get("beta").copied()).unwrap_or(0.7);
+    // Linux computes the increment anew every 31 ms at most (`bictcp_update`).
+    let slow = context.stack(step.flow).is_some_and(|stack| stack.cc_arithmetic == Arithmetic::Linux);
+    if slow && step.at().since(at) < Dur::from_millis(200) {
+        return;
+    }
+    // Half of what section 4.3 adds, and two segments of rounding.
+    let earned = 0.5 * 3.0 * (1.0 - beta) / (1.0 + beta) * half.stage_windows - 2.0;
+    if earned > share(cwnd.saturating_sub(from), mss) + 1.0 {
+        half.stage = None;
+        found.add(step.of_sender(context, NAME, "CUBIC grows more slowly than Reno").since(row, at), || {
+            format!(
+                "In congestion avoidance the window of {} was {from} bytes at {at}; {:.0} full windows later it is {cwnd}, less than \
+                 Reno's with CUBIC's factor (RFC 9438 section 4.3).", context.who(step.flow), half.stage_windows
             )
         });
     }
@@ -175,6 +229,16 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     }
     half.full = 0;
     half.full_from = None;
+    let classic = stack.ecn == EcnMode::Classic && step.before.state == CongestionState::Open;
+    let settled = half.changed != Some(step.at());
+    if half.marked && classic && settled && half.delivered.0 == step.at() && context.exact() {
+        found.add(step.of_sender(context, NAME, "an ACK with ECE lets the window grow"), || {
+            format!(
+                "The window of {} grew from {before} to {after} bytes with an ACK that carried ECE (RFC 3168 section 6.1.2).",
+                context.who(step.flow)
+            )
+        });
+    }
     let mss = context.recording.flows[step.flow].mss.get();
     let name = controller(context, step);
     if !matches!(name, "reno" | "dctcp" | "cubic") {
@@ -187,7 +251,9 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     let grew = after - before;
     let (at, delivered) = half.delivered;
     let delivered = if at == step.at() { delivered } else { 0 };
-    if before < step.before.ssthresh {
+    // FreeBSD is in slow start at the threshold, too, and may exceed it.
+    let at_threshold = stack.cc_arithmetic == Arithmetic::FreeBsd && before == step.before.ssthresh;
+    if before < step.before.ssthresh || at_threshold {
         let limit = match stack.byte_counting {
             ByteCounting::PerAck => mss,
             ByteCounting::Limit(n) => u64::from(n) * mss,
@@ -220,7 +286,7 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
         let most = half.earned.mul_add(1.0, 2.0);
         if share(after - from, mss) > most * 1.02 + 0.5 {
             found.add(
-                step.of_sender(context, NAME, "congestion avoidance adds more than a segment a window").since(row, step.at()).warning(),
+                step.of_sender(context, NAME, "congestion avoidance adds more than a segment a window").since(row, step.at()),
                 || {
                     format!(
                         "In congestion avoidance the window of {} grew from {from} to {after} bytes while {:.1} windows were \
@@ -240,8 +306,10 @@ fn unused(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findi
     let before = step.before.cwnd;
     let most = half.peaks.iter().map(|(_, flight)| *flight).max().unwrap_or(0);
     let mss = context.recording.flows[step.flow].mss.get();
-    let covered =
-        half.peaks.front().is_some_and(|(at, _)| half.srtt.is_some_and(|srtt| step.at().since(*at) >= srtt));
+    let covered = half
+        .peaks
+        .front()
+        .is_some_and(|(at, _)| half.srtt.is_some() && step.at().since(*at) >= half.longest * 2);
     if context.exact()
         && stack.flavor != StackFlavor::FreeBsd
         && covered
@@ -251,7 +319,7 @@ fn unused(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findi
         && stack.cc_arithmetic != Arithmetic::FreeBsd
         && step.before.state == CongestionState::Open
     {
-        found.add(step.of_sender(context, NAME, "an unused window grows").warning(), || {
+        found.add(step.of_sender(context, NAME, "an unused window grows"), || {
             format!(
                 "The window of {} grew from {before} to {} bytes, but in the last two round trips no more than {most} bytes were in \
                  flight (RFC 7661 section 1).", context.who(step.flow), step.end.now.cwnd

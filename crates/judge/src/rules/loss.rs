@@ -1,10 +1,13 @@
 //! Detection and repair of loss: RFC 5681, RFC 6675, RFC 8985.
 
+use crate::end::Sent;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
+use tcpassay_case::SmallQueues;
 use tcpassay_measure::EventKind;
-use tcpassay_tcp::{CongestionState, LossDetection, Pacing, StackFlavor};
+use tcpassay_tcp::{CongestionState, LossDetection, Pacing, Recovery, StackFlavor};
 use tcpassay_units::{Dur, Time};
+use tcpassay_wire::Flags;
 
 pub(super) const NAME: &str = "loss-detection";
 
@@ -12,13 +15,16 @@ pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "loss detection and repair against RFC 5681, RFC 6675 and RFC 8985",
     asserts: "by the duplicate threshold a segment is lost once three segments above it are SACKed, not before, and then without \
-              delay; by time not sooner than a round trip after it was sent, and only if something sent later was delivered; what \
-              recovery begins with goes out again within a round trip; what is acknowledged or SACKed is not sent again, but after \
-              a timeout.",
+              delay; a threshold that adapts is not below the reordering that was seen; by time not sooner than a round trip after \
+              it was sent, and a quarter more once reordering was seen, and only if something sent later was delivered; the first \
+              two duplicates let new data go; what recovery begins with goes out again within a round trip; what is acknowledged \
+              or SACKed is not sent again, but after a timeout; a reduction is undone by DSACKs only when they report all that was \
+              retransmitted.",
     why: "RFC 5681 section 3.2 (three duplicates), RFC 6675 sections 4 (IsLost) and 5, RFC 8985 section 6.2 (sent later, and the \
-          reordering window), RFC 2018 section 5.1 (SACKed segments are not retransmitted before a timeout).",
+          reordering window), RFC 3042 (limited transmit), RFC 3708 (undo), RFC 2018 section 5.1 (SACKed segments are not \
+          retransmitted before a timeout).",
     evidence: "the row that marks the loss, or the segment that was sent again, and for what is missing the ACK that made it due.",
-    wrong_when: "an adaptive threshold has grown, which the log does not tell: then only what comes too early is judged.",
+    wrong_when: "an adaptive threshold has grown, which the log does not tell: then only what comes much too early is judged.",
     needs: &[EventKind::Lost, EventKind::Congestion],
 };
 
@@ -33,6 +39,19 @@ struct Half {
     srtt: Option<Dur>,
     /// A timeout happened: SACKed data may go again up to here.
     forgiven: u64,
+    /// The largest reordering that ACKs have shown, in bytes, until a timeout.
+    reordered: u64,
+    /// An original was delivered after one sent later.
+    reorders: bool,
+    /// Limited transmit is due: the first duplicate came, and its row.
+    limited: Option<(Time, usize)>,
+    /// Bytes retransmitted in the present episode, and bytes that DSACKs reported since it began.
+    retransmitted: u64,
+    reported: u64,
+    /// Marked lost and not sent again since.
+    lost: Vec<(u64, u64)>,
+    /// RACK: something sent after the first outstanding segment was SACKed: since when.
+    passed: Option<(Time, usize)>,
 }
 
 /// See the module.
@@ -51,37 +70,149 @@ impl Rule for Loss {
         let half = &mut self.halves[step.flow];
         late(half, context, step, found);
         match step.event.kind {
-            EventKind::In => arrival(half, step),
+            EventKind::In => arrival(half, context, step, found),
             EventKind::Lost => lost(half, context, step, found),
             EventKind::TimerFire if step.event.why == "Rto" => {
                 half.forgiven = step.end.now.nxt;
                 half.duplicates = 0;
+                half.reordered = 0;
+                half.limited = None;
+            }
+            EventKind::TimerFire => half.limited = None,
+            EventKind::Out if step.len() > 0 => {
+                half.limited = None;
+                repair_first(half, context, step, found);
             }
             EventKind::Rtt => half.srtt = step.event.srtt,
             EventKind::Retransmit => again(half, context, step, found),
-            EventKind::Congestion if step.end.now.state == CongestionState::Recovery => {
-                half.overdue = None;
-                half.repair = Some((step.at(), step.row));
+            EventKind::Congestion => {
+                undone(half, context, step, found);
+                if !matches!(step.end.now.state, CongestionState::Open | CongestionState::Disorder) {
+                    half.limited = None;
+                }
+                let episode = matches!(step.end.now.state, CongestionState::Recovery | CongestionState::Loss);
+                if episode {
+                    half.retransmitted = 0;
+                    half.reported = 0;
+                }
+                half.repair = None;
+                if step.end.now.state == CongestionState::Recovery {
+                    half.overdue = None;
+                    half.repair = Some((step.at(), step.row));
+                }
             }
-            EventKind::Congestion => half.repair = None,
             _ => {}
         }
     }
 }
 
-fn arrival(half: &mut Half, step: &Step<'_>) {
-    if step.end.taken.acked > 0 {
+fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let taken = step.end.taken;
+    half.reported += taken.dsacked;
+    if taken.late > 0 {
+        half.reorders = true;
+        half.reordered = half.reordered.max(taken.late);
+    }
+    half.lost.retain(|range| range.1 > step.end.now.una);
+    if taken.acked > 0 {
+        half.passed = None;
         half.duplicates = 0;
         half.repair = None;
+        half.limited = None;
     } else if step.len() == 0 && step.event.ack == Some(step.before.una) && step.before.nxt > step.before.una
     {
         half.duplicates += 1;
+        limited_transmit(half, context, step, found);
+    }
+}
+
+/// RFC 3042: each of the first two duplicates lets a new segment go, beyond the congestion window.
+fn limited_transmit(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let Some(settings) = context.settings(step.flow).filter(|_| context.exact()) else { return };
+    let stack = &settings.stack;
+    let mss = context.recording.flows[step.flow].mss.get();
+    let (now, end) = (&step.end.now, step.end);
+    if half.duplicates == 3
+        && let Some((since, row)) = half.limited.take()
+    {
+        found.add(step.of_sender(context, NAME, "duplicates release no new data").since(row, since).warning(), || {
+            format!(
+                "Three duplicate ACKs have reached {} since {since}, and it sent nothing, with {} bytes written and not sent, {} \
+                 outstanding and a congestion window of {} (RFC 3042).", context.who(step.flow),
+                end.written.saturating_sub(now.nxt), end.outstanding(), now.cwnd
+            )
+        });
+    }
+    let plain = stack.limited_transmit
+        && !(stack.sack && stack.recovery == Recovery::NewReno)
+        && stack.pacing == Pacing::Off
+        && settings.small_queues == SmallQueues::Off
+        && !(stack.tso_defer && stack.tso.is_some())
+        && !stack.cork
+        && stack.mtu_probing.is_none()
+        && stack.flavor != StackFlavor::FreeBsd;
+    let calm = matches!(now.state, CongestionState::Open | CongestionState::Disorder);
+    let waits = end.logs_writes && end.written >= now.nxt + 2 * mss && end.fin_out.is_none();
+    let room = end.outstanding() <= now.cwnd && now.una + end.wnd >= now.nxt + 2 * mss;
+    let news = end.taken.delivered > 0 || !stack.sack;
+    if half.duplicates == 1 && plain && calm && waits && room && news && end.again == 0 && now.cwnd > 2 * mss
+    {
+        half.limited = Some((step.at(), step.row));
+    }
+}
+
+/// RFC 3708: every retransmission of the episode was reported as a duplicate.
+fn undone(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let proven = half.reported >= half.retransmitted;
+    if !context.exact() || proven || !step.event.why.ends_with(": undo: dsack") {
+        return;
+    }
+    found.add(step.of_sender(context, NAME, "an undo without proof"), || {
+        format!(
+            "{} undid a reduction because of DSACKs, which report {} bytes; {} bytes were retransmitted (RFC 3708).",
+            context.who(step.flow), half.reported, half.retransmitted
+        )
+    });
+}
+
+/// RFC 6675 section 4, `NextSeg`: in recovery what is lost goes out before new data.
+fn repair_first(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let Some(stack) = context.stack(step.flow).filter(|_| context.exact()) else { return };
+    let new = step.seq() >= step.before.nxt;
+    if !new || step.end.now.state != CongestionState::Recovery || !stack.sack || half.lost.is_empty() {
+        return;
+    }
+    let end = step.end;
+    // A mark covers what was repaired before, too. By the duplicate threshold a segment is lost as long as more than two segments
+    // above it are SACKed (RFC 6675 section 4).
+    let mss = context.recording.flows[step.flow].mss.get();
+    let above = |start: u64| -> u64 {
+        end.out.iter().filter(|s| s.sacked && s.start > start).map(|s| s.end - s.start).sum()
+    };
+    let marked = |s: &&Sent| half.lost.iter().any(|range| range.0 <= s.start && s.end <= range.1);
+    let waits = end.out.iter().filter(|s| !s.sacked && s.tries == 1).find(marked).copied();
+    let Some(Sent { start, end: until, .. }) = waits else { return };
+    if above(start) <= 2 * mss {
+        return;
+    }
+    // The peer's window may hold back what is not its first segment; a FIN may go whatever waits.
+    let fits = until <= end.now.una + end.wnd;
+    if fits && stack.flavor == StackFlavor::Rfc && !step.flags().any(Flags::FIN) {
+        found.add(step.of_sender(context, NAME, "new data before what is lost"), || {
+            format!(
+                "In recovery {} sent new data at position {} before positions {start} to {until}, which it had marked lost (RFC 6675 \
+                 section 4).", context.who(step.flow), step.seq()
+            )
+        });
+        half.lost.clear();
     }
 }
 
 fn lost(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     half.overdue = None;
+    half.passed = None;
     let (start, end) = (step.seq(), step.seq_end());
+    half.lost.push((start, end));
     let mss = context.recording.flows[step.flow].mss.get();
     let first = step.end.out.iter().find(|s| !s.sacked && s.start >= start && s.start < end);
     let Some(first) = first else { return };
@@ -100,16 +231,23 @@ fn lost(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
                     )
                 });
             }
+            adapted(half, context, step, found, (bytes, count));
         }
         "rack" => {
             let flow = &context.recording.flows[step.flow];
             let least = context.facts.map_or(Dur::ZERO, |facts| facts.least_rtt(flow.from, flow.to));
             let waited = step.at().since(first.last);
+            // Once reordering was seen a quarter of the smallest round trip is added (RFC 8985 section 6.2, step 4).
+            let seen = half.reorders
+                && step.end.taken.late == 0
+                && context.exact()
+                && context.stack(step.flow).is_some_and(|stack| stack.flavor != StackFlavor::FreeBsd);
+            let least = if seen { least * 5 / 4 } else { least };
             if waited < least {
                 found.add(step.of_sender(context, NAME, "a loss sooner than a round trip"), || {
                     format!(
-                        "{} marked position {} lost {waited} after it was sent; a round trip takes {least} at least (RFC 8985 section \
-                         6.2).", context.who(step.flow), first.start
+                        "{} marked position {} lost {waited} after it was sent; a round trip{} takes {least} at least (RFC 8985 section \
+                         6.2).", context.who(step.flow), first.start, if seen { " with its reordering window" } else { "" }
                     )
                 });
             }
@@ -118,8 +256,42 @@ fn lost(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
     }
 }
 
+/// An adaptive threshold follows the reordering that was seen (Linux `tcp_check_sack_reordering`).
+fn adapted(
+    half: &Half,
+    context: &Context<'_>,
+    step: &Step<'_>,
+    found: &mut Findings,
+    (bytes, count): (u64, u32),
+) {
+    let mss = context.recording.flows[step.flow].mss.get();
+    let Some(stack) = context.stack(step.flow).filter(|_| context.exact()) else { return };
+    let adapts = matches!(stack.loss_detection, LossDetection::DupThresh { adaptive: true, .. });
+    let seen = (half.reordered / mss.max(1)).min(300);
+    // Half of it: what the sender counts differs by segments that are smaller, or that ACKs have passed.
+    let most = seen / 2;
+    let detects = matches!(step.end.now.state, CongestionState::Open | CongestionState::Disorder);
+    if adapts
+        && stack.sack
+        && detects
+        && most >= 3
+        && bytes < most * mss
+        && u64::from(count) < most
+        && u64::from(half.duplicates) + 1 < most
+    {
+        found.add(step.of_sender(context, NAME, "a loss below the reordering that was seen"), || {
+            format!(
+                "{} has seen segments reordered by {seen}, and marked a segment lost with {bytes} bytes in {count} segments SACKed \
+                 above it; its threshold adapts.", context.who(step.flow)
+            )
+        });
+    }
+}
+
 fn again(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     half.repair = None;
+    half.retransmitted += step.len();
+    half.lost.retain(|range| range.1 <= step.seq() || step.seq_end() <= range.0);
     if !step.is_stream() || step.len() == 0 {
         return;
     }
@@ -147,6 +319,39 @@ fn again(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
                 context.who(step.flow)
             )
         });
+    }
+}
+
+/// RFC 8985 section 6.2: the reordering window is a round trip at most, and a timer ends it.
+fn passed(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let Some(stack) = context.stack(step.flow) else { return };
+    let Some(srtt) = half.srtt else { return };
+    if let Some((since, row)) = half.passed
+        && step.at().since(since) > srtt * 2 + Dur::from_millis(10)
+    {
+        half.passed = None;
+        found.add(
+            step.of_sender(context, NAME, "a loss later than the reordering window").since(row, since),
+            || {
+                format!(
+                    "Data that {} sent after its first outstanding segment were SACKed at {since}, and {} later that segment is not \
+                     marked lost; SRTT is {srtt} (RFC 8985 section 6.2).", context.who(step.flow), step.at().since(since)
+                )
+            },
+        );
+    }
+    let calm = matches!(step.end.now.state, CongestionState::Open | CongestionState::Disorder);
+    let Some(head) = step.end.out.front() else {
+        half.passed = None;
+        return;
+    };
+    let waits = calm && !head.sacked && head.tries == 1 && head.start >= half.forgiven;
+    if !waits || !matches!(stack.loss_detection, LossDetection::Rack { .. }) || !stack.sack {
+        half.passed = None;
+    } else if half.passed.is_none() && step.is_arrival() && !step.sacks.is_empty() {
+        // Sent later, and not in the same instant.
+        let later = step.end.out.iter().any(|s| s.sacked && s.first > head.last);
+        half.passed = later.then_some((step.at(), step.row));
     }
 }
 
@@ -186,6 +391,7 @@ fn late(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
             );
         }
     }
+    passed(half, context, step, found);
     let fixed = matches!(stack.loss_detection, LossDetection::DupThresh { threshold: 3, adaptive: false });
     if fixed && stack.sack && step.is_arrival() && !step.sacks.is_empty() && half.overdue.is_none() {
         let mss = context.recording.flows[step.flow].mss.get();

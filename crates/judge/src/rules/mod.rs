@@ -1,10 +1,15 @@
 //! The oracles, a module for each group of rules, and the pass over the log that applies them.
 
 mod acknowledgment;
+mod bounds;
 mod ecn;
+mod fairness;
 mod flow_control;
 mod growth;
+mod latency;
 mod loss;
+mod nic;
+mod probe;
 mod receiver;
 mod reduction;
 mod retransmission_timer;
@@ -17,16 +22,21 @@ use crate::step::{Context, Rule, Step};
 use tcpassay_measure::{EventKind, EventRow, Recording};
 
 /// Every oracle of this crate, in the order in which they are documented.
-pub const ORACLES: [Oracle; 9] = [
+pub const ORACLES: [Oracle; 14] = [
     retransmission_timer::ORACLE,
     flow_control::ORACLE,
     ecn::ORACLE,
     growth::ORACLE,
     reduction::ORACLE,
     loss::ORACLE,
+    probe::ORACLE,
     receiver::ORACLE,
     acknowledgment::ORACLE,
     utilisation::ORACLE,
+    nic::ORACLE,
+    bounds::ORACLE,
+    fairness::ORACLE,
+    latency::ORACLE,
 ];
 
 fn rule(name: &str, flows: usize) -> Box<dyn Rule> {
@@ -39,6 +49,11 @@ fn rule(name: &str, flows: usize) -> Box<dyn Rule> {
         loss::NAME => Box::new(loss::Loss::new(flows)),
         receiver::NAME => Box::new(receiver::Receiver::new(flows)),
         acknowledgment::NAME => Box::new(acknowledgment::Acknowledgment::new(flows)),
+        probe::NAME => Box::new(probe::Probe::new(flows)),
+        bounds::NAME => Box::new(bounds::Bounds::new(flows)),
+        fairness::NAME => Box::new(fairness::Fairness::new(flows)),
+        latency::NAME => Box::new(latency::Latency),
+        nic::NAME => Box::new(nic::Nic::new(flows)),
         utilisation::NAME => Box::new(utilisation::Utilisation::new(flows)),
         _ => unreachable!("a name of `ORACLES`"),
     }
@@ -60,6 +75,9 @@ pub fn judge(recording: &Recording, wanted: &[&str]) -> Vec<Found> {
             rule.on(&context, step, &mut found);
         }
     });
+    for rule in &mut rules {
+        rule.end(&context, &mut found);
+    }
     found.take()
 }
 

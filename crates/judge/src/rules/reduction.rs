@@ -38,8 +38,9 @@ struct Half {
     marked: bool,
     /// The present timeout came while a reduction was under way.
     within: bool,
-    /// The largest window since the last reduction, at the latest ACKs.
+    /// What was outstanding at the latest ACK, and what of it was SACKed.
     flight: u64,
+    sacked: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +52,7 @@ struct Entered {
     window: u64,
     threshold: u64,
     flight: u64,
+    sacked: u64,
 }
 
 impl Entered {
@@ -81,11 +83,15 @@ impl Rule for Reduction {
         match step.event.kind {
             EventKind::In if !step.flags().has(Flags::SYN) => {
                 half.flight = step.before.nxt - step.before.una;
+                half.sacked = step.end.sacked;
                 if step.end.taken.acked > 0 {
                     half.timed_out = None;
                 }
             }
-            EventKind::TimerFire => half.flight = step.end.outstanding(),
+            EventKind::TimerFire => {
+                half.flight = step.end.outstanding();
+                half.sacked = step.end.sacked;
+            }
             EventKind::Window => window(half, context, step, found),
             EventKind::Congestion => state(half, context, step, found),
             _ => {}
@@ -133,6 +139,7 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
                     .max(before.cwnd),
                 threshold: before.ssthresh,
                 flight: half.flight,
+                sacked: half.sacked,
             });
             if timeout && context.exact() && after.cwnd > mss {
                 found.add(step.of_sender(context, NAME, "a timeout leaves more than one segment"), || {
@@ -234,7 +241,10 @@ fn judge(
     // Whole segments, and a flight from which limited transmit or SACKed segments are taken off.
     // Where ssthresh was not above the window before, it need not fall.
     let high = (scale(large, most).max(floor) + 2 * mss).max(entered.threshold_if_below());
-    let low = scale(small, least).saturating_sub(4 * mss);
+    // A mark is seen in an ACK that advances: nothing was sent beyond the window for it.
+    // What SACK had reported is not in flight (RFC 9937 section 6.1).
+    let low =
+        scale(small.saturating_sub(entered.sacked), least).saturating_sub(if marks { 2 } else { 4 } * mss);
     // A timeout within a reduction counts from a window that is no longer known exactly.
     let within = entered.timeout && half.within;
     if entered.ssthresh > high && entered.ssthresh != u64::MAX && !within {
@@ -246,7 +256,7 @@ fn judge(
         });
     }
     if entered.ssthresh < low && !within {
-        found.add(step.of_sender(context, NAME, "ssthresh below the controller's factor").warning(), || {
+        found.add(step.of_sender(context, NAME, "ssthresh below the controller's factor"), || {
             format!(
                 "After {name} ssthresh of {} is {} bytes, with {} bytes in flight and a window of {}; the factor of {} leaves {low} \
                  at least.", context.who(step.flow), entered.ssthresh, entered.flight, entered.window,

@@ -14,19 +14,21 @@ pub(super) const ORACLE: Oracle = Oracle {
     title: "retransmission timer against RFC 6298",
     asserts: "a round-trip sample is of a segment that was sent once, or of its timestamp, and not below the propagation delay; \
               SRTT moves by an eighth of each sample; the RTO lies between its bounds, at SRTT plus the deviation of the last \
-              sample at least; the timer runs while data are outstanding, for the RTO in force, which doubles with each \
+              sample at least and SRTT plus four times the largest deviation at most; the timer runs while data are outstanding, for the RTO in force, which doubles with each \
               timeout and never fires sooner after the last progress than the smallest RTO.",
     why: "RFC 6298 sections 2 (estimator and bounds), 3 (Karn's algorithm) and 5 (rules 5.1 to 5.6): a timer that is too short \
           sends again what is under way and collapses the window for nothing, one that does not back off adds load to a \
           congested path, and one that is not restarted on progress fires for data that are being acknowledged.",
     evidence: "the sample, or the row that set or fired the timer, and the row that it follows from.",
-    wrong_when: "the timers of a real kernel tick, and its log has no samples: there only the back-off is judged. A user timeout \
-                 that shortens the last wait is recognised by its length.",
-    needs: &[EventKind::TimerSet, EventKind::TimerFire],
+    wrong_when: "the timers of a real kernel tick, and its log has neither samples nor settings of timers: there only the back-off is \
+                 judged, by the times at which timers fired. A user timeout that shortens the last wait is recognised by its length.",
+    needs: &[EventKind::TimerFire],
 };
 
 /// What rounding may take off a computed time.
 const ROUNDING: Dur = Dur::from_micros(2);
+/// A tick of a kernel with 100 Hz.
+const KERNEL_TICK: Dur = Dur::from_millis(10);
 /// The granularity of timestamps (RFC 7323 section 4.1: Linux and the model count milliseconds).
 const TICK: Dur = Dur::from_millis(1);
 
@@ -47,6 +49,8 @@ struct Half {
     other_timer: Option<Time>,
     /// The last arrival: when, its row, and whether all that it newly delivered had been sent more than once.
     ambiguous: Option<(Time, usize)>,
+    /// The largest deviation of a sample from SRTT so far.
+    deviation: Dur,
 }
 
 /// See the module.
@@ -66,7 +70,10 @@ impl Rule for RetransmissionTimer {
         match step.event.kind {
             EventKind::In => {
                 let taken = step.end.taken;
-                half.ambiguous = (taken.again && !taken.once).then_some((step.at(), step.row));
+                let only_again = taken.again && !taken.once;
+                // An ACK that passes a retransmission may have waited for it, so that it times nothing else either.
+                let waited = taken.acked_again && !taken.sacked_once;
+                half.ambiguous = (only_again || waited).then_some((step.at(), step.row));
                 if taken.acked > 0 {
                     half.progress = step.at();
                     half.advanced = Some((step.at(), step.row));
@@ -113,11 +120,23 @@ fn sample(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
             step.of_sender(context, NAME, "a sample of retransmitted data").since(row, at),
             || {
                 format!(
-                    "{} took a sample of {value} from an ACK that newly delivers retransmitted data alone, and not by its timestamp \
+                    "{} took a sample of {value} from an ACK that acknowledges retransmitted data, and not by its timestamp \
                      (Karn's algorithm, RFC 6298 section 3).", context.who(step.flow)
                 )
             },
         );
+    }
+    // The handshake's sample, which is not logged, is at most 8/7 of SRTT.
+    let known = half.srtt.unwrap_or(srtt * 8 / 7);
+    half.deviation = half.deviation.max(known.abs_diff(value)).max(known / 2).max(value / 2);
+    let ceiling = (srtt + (half.deviation * 4).max(stack.rto.min) + stack.rto.slop).min(stack.rto.max);
+    if rto > ceiling + ROUNDING && context.exact() {
+        found.add(step.of_sender(context, NAME, "the RTO is longer than its samples explain"), || {
+            format!(
+                "After a sample of {value} the RTO of {} is {rto}; SRTT is {srtt}, no sample has deviated from it by more than {}, and \
+                 a sample ends the back-off (RFC 6298 sections 2.3 and 5).", context.who(step.flow), half.deviation
+            )
+        });
     }
     if let Some(before) = half.srtt {
         let expected = (before * 7 + value) / 8;
@@ -201,8 +220,37 @@ fn set(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Find
     }
 }
 
+/// A kernel logs that the timer fired, not how it was set: the wait is the time since it fired last, when nothing was acknowledged
+/// since.
+fn kernel_fire(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let Some((last, row)) = half.fired.replace((step.at(), step.row)) else {
+        half.waited = None;
+        return;
+    };
+    let wait = step.at().since(last);
+    let before = half.waited.replace((wait, row));
+    let Some(stack) = context.stack(step.flow).filter(|stack| stack.user_timeout.is_none()) else { return };
+    if let Some((before, row)) = before
+        && wait + wait / 10 + KERNEL_TICK < (before * 2).min(stack.rto.max)
+    {
+        found.add(
+            step.of_sender(context, NAME, "no back-off after a timeout").since(row, last),
+            || {
+                format!(
+                    "The retransmission timer of {} fired {wait} after it had fired last, and {before} lay between the two timeouts \
+                     before; the wait must double (RFC 6298 section 5, rule 5.5).", context.who(step.flow)
+                )
+            },
+        );
+    }
+}
+
 fn fire(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     half.due = None;
+    if !context.exact() {
+        kernel_fire(half, context, step, found);
+        return;
+    }
     let first = half.fired.is_none();
     half.fired = Some((step.at(), step.row));
     half.doublings += 1;

@@ -1,0 +1,104 @@
+//! Latencies of requests that gather at the time of a timer.
+
+use crate::finding::{Findings, Level, Occurrence, Oracle};
+use crate::step::{Context, Rule, Step};
+use std::collections::BTreeMap;
+use tcpassay_measure::{Completion, CompletionKind};
+use tcpassay_units::{Dur, Time};
+
+pub(super) const NAME: &str = "latency-tail";
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: NAME,
+    title: "latencies gather at the time of a timer",
+    asserts: "requests of one size do not gather around the median plus the time of a delayed ACK, or of a retransmission timeout.",
+    why: "a second mode of the latency at the time of a timer says that requests wait for the timer: an end holds an ACK back while the \
+          other waits for it (RFC 9293 sections 3.7.4 and 3.8.6.3, Minshall et al., 2000), or the tail of a request is lost and nothing \
+          but the RTO repairs it (RFC 8985 section 7).",
+    evidence: "the number of requests in both modes; the time of the first one that waited.",
+    wrong_when: "the applications pause for such a time themselves. Timeouts after losses that the case draws are a note.",
+    needs: &[],
+};
+
+/// See the module.
+pub(super) struct Latency;
+
+impl Rule for Latency {
+    fn on(&mut self, _: &Context<'_>, _: &Step<'_>, _: &mut Findings) {}
+
+    fn end(&mut self, context: &Context<'_>, found: &mut Findings) {
+        let mut groups: BTreeMap<(&str, u64, u64), Vec<&Completion>> = BTreeMap::new();
+        for done in &context.recording.completions {
+            if done.kind == CompletionKind::Rpc && done.ok {
+                let sizes = (done.class.as_str(), done.request.get(), done.response.get());
+                groups.entry(sizes).or_default().push(done);
+            }
+        }
+        for group in groups.values().filter(|group| group.len() >= 20) {
+            gathers(context, group, found);
+        }
+    }
+}
+
+fn took(done: &Completion) -> Dur {
+    done.end.since(done.start)
+}
+
+fn gathers(context: &Context<'_>, group: &[&Completion], found: &mut Findings) {
+    let (Some(facts), recording) = (context.facts, context.recording) else { return };
+    let mut durations: Vec<Dur> = group.iter().map(|done| took(done)).collect();
+    durations.sort_unstable();
+    let median = durations[durations.len() / 2];
+    let first = group[0];
+    let hosts = [first.client, first.server].map(|host| facts.host(host).map(|settings| &settings.stack));
+    let [Some(client), Some(server)] = hosts else { return };
+    let delayed = [client, server].map(|stack| stack.delayed_ack.timeout);
+    let timeouts = [client, server].map(|stack| stack.rto.min);
+    let timers = delayed.map(|wait| (wait, true)).into_iter().chain(timeouts.map(|wait| (wait, false)));
+    let timeouts_fired = recording.flows.iter().any(|flow| flow.tcp.timeouts.unwrap_or(0) > 0);
+    let drops = recording.devices.iter().any(|device| device.counters.drops > 0) || facts.draws_losses();
+    for (wait, acks) in timers {
+        // What a loss explains is no finding.
+        if acks && timeouts_fired || !acks && drops {
+            continue;
+        }
+        // A timer that is not well above what requests take anyway cannot be told from queueing.
+        if wait < median * 4 || wait.is_zero() {
+            continue;
+        }
+        let near = |time: Dur| time + wait / 10 >= wait && time <= median + wait + wait / 5;
+        let waiting = group.iter().filter(|done| near(took(done))).count();
+        if waiting < 3 || waiting * 50 < group.len() {
+            continue;
+        }
+        let Some(example) = group.iter().find(|done| near(took(done))) else { continue };
+        let flow = recording.flows.iter().position(|f| (f.from, f.to) == (example.client, example.server));
+        let Some(flow) = flow else { continue };
+        let level = if facts.draws_losses() { Level::Note } else { Level::Warning };
+        let title = if acks { "requests wait for a delayed ACK" } else { "requests wait for a timeout" };
+        let one = Occurrence {
+            oracle: NAME,
+            title,
+            flow: u32::try_from(flow).expect("flows are numbered in 32 bits"),
+            host: if acks { example.server } else { example.client },
+            start: example.start,
+            end: example.end,
+            level,
+            rows: row_at(context, example.end),
+        };
+        found.add(one, || {
+            let which = if acks { "the delayed-ACK time" } else { "the smallest RTO" };
+            format!(
+                "{waiting} of {} requests of {} and {} bytes took about {wait} longer than the median of {median}: {which} is {wait}. \
+                 The first of them began at {} and took {}.",
+                group.len(), example.request.get(), example.response.get(), example.start, took(example)
+            )
+        });
+    }
+}
+
+/// The last row up to a time.
+fn row_at(context: &Context<'_>, at: Time) -> Vec<usize> {
+    let place = context.recording.events.times().position(|time| time > at);
+    place.and_then(|place| place.checked_sub(1)).into_iter().collect()
+}

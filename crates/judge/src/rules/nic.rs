@@ -1,0 +1,289 @@
+//! What a NIC does to packets before the stack sees them: merging (GRO, LRO) and interrupt coalescing.
+
+use crate::finding::{Findings, Level, Occurrence, Oracle};
+use crate::step::{Context, Rule, Step};
+use tcpassay_measure::{EventKind, LatencyKind, Recording};
+use tcpassay_units::{Bytes, Dur, Time};
+use tcpassay_wire::Flags;
+
+pub(super) const NAME: &str = "nic";
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: NAME,
+    title: "merging and coalescing by the NIC",
+    asserts: "a segment above the MSS arrives only where receive offload is on, and is not larger than its largest merge; data do not \
+              arrive more often than they were sent; no more packets arrive with CE than were marked; a packet that is alone on the \
+              path arrives after its propagation, its transmission and the time that the interrupt may be held back, and any other \
+              packet after the backlog before it in addition.",
+    why: "a merge must leave to TCP what TCP would have seen without it: only the next segment in sequence with the same flags, \
+          options and ECN field is appended (Linux `tcp_gro_receive`, `inet_gro_receive`; RFC 3168 section 5.3 for marks). Interrupts come within `rx_usecs` of the \
+          first packet (`ethtool -C`).",
+    evidence: "the arrival, and for a delay the row at which the packet was sent.",
+    wrong_when: "the path duplicates packets or delays them by rules that the oracle does not know (then it judges merges alone), or \
+                 other traffic shares it.",
+    needs: &[],
+};
+
+#[derive(Clone, Debug, Default)]
+struct Half {
+    /// A packet of this flow that is alone on the path: position, when it left, its row, and when it must have arrived.
+    alone: Option<(u64, Time, usize, Time)>,
+    /// Bytes of this flow that were sent again, and bytes that arrived again.
+    again: u64,
+    repeated: u64,
+    /// The last arrival of this flow's data with CE.
+    marked: Option<(usize, Time)>,
+}
+
+/// See the module.
+pub(super) struct Nic {
+    halves: Vec<Half>,
+    /// Of each host: when all that it sent has left the slowest link, and the longest that a packet can have waited for that.
+    busy: Vec<Time>,
+    waited: Vec<Dur>,
+    /// Of each flow, once asked: whether its path can be judged.
+    paths: Vec<Option<Path>>,
+}
+
+/// What holds for the path of a flow.
+#[derive(Clone, Copy, Debug)]
+struct Path {
+    duplicates: bool,
+    /// Delay of an empty packet that is alone, and time for each byte on the slowest link; `None` when rules of the path hold
+    /// packets back.
+    idle: Option<(Dur, tcpassay_units::Rate, u64)>,
+}
+
+impl Nic {
+    pub fn new(flows: usize) -> Nic {
+        Nic {
+            halves: vec![Half::default(); flows],
+            busy: vec![Time::ZERO; 2],
+            waited: vec![Dur::ZERO; 2],
+            paths: vec![None; flows],
+        }
+    }
+
+    fn path(&mut self, context: &Context<'_>, flow: usize) -> Option<Path> {
+        if self.paths[flow].is_none() {
+            let facts = context.facts?;
+            let ends = &context.recording.flows[flow];
+            let links = facts.links(ends.from, ends.to)?;
+            self.paths[flow] = Some(Path {
+                duplicates: links.iter().any(|link| link.duplicate > 0.0),
+                idle: facts.idle(ends.from, ends.to),
+            });
+        }
+        self.paths[flow]
+    }
+}
+
+impl Rule for Nic {
+    fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        if !context.exact() {
+            return;
+        }
+        if step.is_sent() {
+            self.sent(context, step);
+        } else if step.event.kind == EventKind::In {
+            merged(context, step, found);
+            self.arrived(context, step, found);
+        }
+    }
+
+    fn end(&mut self, context: &Context<'_>, found: &mut Findings) {
+        if context.exact() && context.recording.hosts.len() == 2 {
+            self.delays(context, found);
+        }
+        let duplicates =
+            (0..self.paths.len()).any(|flow| self.path(context, flow).is_none_or(|p| p.duplicates));
+        // A mark on a super-segment is one mark, and its packets carry it.
+        let super_segments =
+            (0..context.recording.flows.len()).any(|f| context.stack(f).is_none_or(|s| s.tso.is_some()));
+        if !context.exact() || duplicates || super_segments {
+            return;
+        }
+        let recording = context.recording;
+        let came: u64 = recording.flows.iter().map(|flow| flow.counters.ce_packets).sum();
+        let made = marks(recording);
+        let last = self.halves.iter().enumerate().filter_map(|(flow, half)| Some((half.marked?, flow))).max();
+        if let Some(((row, at), flow)) = last
+            && came > made
+        {
+            let number = |place: usize| u32::try_from(place).expect("flows are numbered in 32 bits");
+            let one = Occurrence {
+                oracle: NAME,
+                title: "more packets with CE than were marked",
+                flow: number(flow),
+                host: recording.flows[flow].to,
+                start: at,
+                end: at,
+                level: Level::Error,
+                rows: vec![row],
+            };
+            found.add(one, || {
+                format!(
+                    "{came} packets with data and CE reached their hosts, but devices marked {made} packets: a merge has taken the \
+                     mark of one packet for that of others (Linux `inet_gro_receive`)."
+                )
+            });
+        }
+    }
+}
+
+/// Packets that devices marked.
+fn marks(recording: &Recording) -> u64 {
+    let devices: u64 = recording.devices.iter().map(|device| device.counters.marks).sum();
+    let others: u64 = recording.counters.values().filter_map(|counters| counters.get("marks")).sum();
+    devices + others
+}
+
+/// A merge where there is none, or one that is too large.
+fn merged(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let mss = context.recording.flows[step.peer].mss.get();
+    if step.len() <= mss {
+        return;
+    }
+    let (Some(settings), Some(peer)) = (context.settings(step.flow), context.stack(step.peer)) else {
+        return;
+    };
+    let nic = &settings.nic;
+    // A sender that looks for the path's MTU sends segments above its MSS.
+    if !nic.gro && !nic.stale_hash && peer.mtu_probing.is_none() {
+        found.add(step.of_receiver(context, NAME, "a merged segment although nothing merges"), || {
+            format!(
+                "{} received a segment of {} bytes; the MSS is {mss} and receive offload is off.",
+                context.who(step.flow),
+                step.len()
+            )
+        });
+    }
+    if nic.gro && step.len() > nic.gro_max.get().max(mss) {
+        found.add(step.of_receiver(context, NAME, "a merge above the largest size"), || {
+            format!(
+                "{} received a merged segment of {} bytes; `nic.gro_max` is {}.",
+                context.who(step.flow),
+                step.len(),
+                nic.gro_max
+            )
+        });
+    }
+}
+
+impl Nic {
+    /// No packet takes longer than the backlog before it, propagation, and what its NIC holds back.
+    fn delays(&mut self, context: &Context<'_>, found: &mut Findings) {
+        let recording = context.recording;
+        for latency in recording.latencies.iter().filter(|one| one.kind == LatencyKind::OneWay) {
+            let Some(place) = recording.flows.iter().position(|flow| flow.name == latency.entity) else {
+                continue;
+            };
+            let fair = context
+                .facts
+                .is_none_or(|facts| facts.schedules(recording.flows[place].from, recording.flows[place].to));
+            let (Some((delay, ..)), false) = (self.path(context, place).and_then(|path| path.idle), fair)
+            else {
+                continue;
+            };
+            let flow = &recording.flows[place];
+            let bound = delay + self.waited[flow.from as usize];
+            // Histograms round up by a few percent.
+            let Some(longest) = latency.histogram.max().filter(|longest| *longest > bound + bound / 20)
+            else {
+                continue;
+            };
+            let one = Occurrence {
+                oracle: NAME,
+                title: "a packet waits longer than the backlog explains",
+                flow: u32::try_from(place).expect("flows are numbered in 32 bits"),
+                host: flow.to,
+                start: flow.start,
+                end: flow.start,
+                level: Level::Error,
+                rows: vec![0],
+            };
+            found.add(one, || {
+                format!(
+                    "A packet of {} took {longest}. Propagation, transmission, the longest backlog of this path and the time that its NIC \
+                     may hold the interrupt back take {bound}.", flow.name
+                )
+            });
+        }
+    }
+
+    fn sent(&mut self, context: &Context<'_>, step: &Step<'_>) {
+        let half = &mut self.halves[step.flow];
+        // A FIN takes a position.
+        let end = step.seq_end() + u64::from(step.flags().has(Flags::FIN));
+        let end = end.min(step.before.nxt);
+        if step.seq() < end && !step.flags().has(Flags::SYN) {
+            half.again += end - step.seq();
+        }
+        if half.alone.is_some_and(|(seq, ..)| seq >= step.seq()) {
+            half.alone = None;
+        }
+        // A log without latencies may be a part of a run.
+        if context.recording.hosts.len() != 2 || context.recording.latencies.is_empty() {
+            return;
+        }
+        let Some((delay, rate, headers)) = self.path(context, step.flow).and_then(|path| path.idle) else {
+            return;
+        };
+        let host = context.recording.flows[step.flow].from as usize;
+        let mss = context.recording.flows[step.flow].mss.get().max(1);
+        let bytes = step.len() + headers * step.len().div_ceil(mss).max(1);
+        let takes = rate.time_for(Bytes::new(bytes));
+        let free = self.busy[host];
+        self.busy[host] = free.max(step.at()).saturating_add(takes);
+        self.waited[host] = self.waited[host].max(self.busy[host].since(step.at()));
+        let tells = step.flags().has(Flags::SYN) || step.len() > 0 && step.seq() >= step.before.nxt;
+        if tells && free <= step.at() && step.event.kind == EventKind::Out {
+            let due = step.at().saturating_add(delay).saturating_add(takes);
+            self.halves[step.flow].alone = Some((step.seq(), step.at(), step.row, due));
+        }
+    }
+
+    fn arrived(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        let half = &mut self.halves[step.peer];
+        if step.event.ce && step.len() > 0 {
+            half.marked = Some((step.row, step.at()));
+        }
+        if let Some((seq, at, row, due)) = half.alone
+            && (step.seq()..=step.seq_end()).contains(&seq)
+            && (step.len() > 0 || step.flags().has(Flags::SYN))
+        {
+            half.alone = None;
+            if step.at() > due {
+                found.add(
+                    step.of_receiver(context, NAME, "a packet waits although it is alone").since(row, at),
+                    || {
+                        format!(
+                            "A packet was alone on the path and reached {} after {}; propagation, transmission and the longest time \
+                             that its NIC may hold the interrupt back take {}.",
+                            context.who(step.flow), step.at().since(at), due.since(at)
+                        )
+                    },
+                );
+            }
+        }
+        let Some((start, end)) = step.end.repeated.filter(|_| !step.refused) else { return };
+        // Some stacks repeat a FIN on every ACK.
+        let end = end.min(step.seq_end());
+        if end <= start {
+            return;
+        }
+        let half = &mut self.halves[step.peer];
+        half.repeated += end - start;
+        let (repeated, again) = (half.repeated, half.again);
+        if repeated > again && self.path(context, step.peer).is_some_and(|path| !path.duplicates) {
+            self.halves[step.peer].again = repeated;
+            found.add(step.of_receiver(context, NAME, "data arrive more often than they were sent"), || {
+                format!(
+                    "{} received positions {start} to {end} again; {repeated} bytes have arrived more than once so far, but only {again} \
+                     were sent more than once, and the path duplicates nothing: a merge has put them where others belong.",
+                    context.who(step.flow)
+                )
+            });
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! A sample of planted faults, without a build of their own: a host's settings are changed after the case was read, so that its stack
+//! does not do what its case says. Oracles read the case in the header and the log. Each fault is found, and the same case without it
+//! has no finding of that kind. `make quality` has faults in the code (tests/quality/model).
+
+use std::collections::BTreeMap;
+use tcpassay_case::params::Value;
+use tcpassay_case::{Case, HostSettings};
+use tcpassay_judge::{Level, ORACLES, judge};
+use tcpassay_measure::CollectOptions;
+use tcpassay_sim::{SimOptions, run};
+use tcpassay_tcp::{LossDetection, Persist};
+use tcpassay_units::{Bytes, Dur, Seed};
+
+type Rows = [(&'static str, &'static str)];
+
+const BASE: &Rows = &[("app.duration", "400ms"), ("link.rate", "20Mbit"), ("link.delay", "2ms")];
+const LOSSY: &Rows = &[("link.loss", "2%")];
+const REORDERED: &Rows = &[("link.reorder", "1%:3")];
+
+/// Titles of errors and warnings in a run of `rows` with both hosts changed by `fault`.
+fn titles(rows: &[&Rows], fault: impl Fn(&mut HostSettings)) -> Vec<&'static str> {
+    let triples: BTreeMap<String, Value> = [BASE]
+        .iter()
+        .chain(rows)
+        .flat_map(|rows| rows.iter())
+        .map(|(path, value)| ((*path).to_owned(), Value::Text((*value).to_owned())))
+        .collect();
+    let mut case = Case::from_triples(&triples).expect("a case");
+    case.hosts.iter_mut().for_each(fault);
+    let collect = CollectOptions { events: true, latency: true, ..CollectOptions::default() };
+    let outcome = run(&case, Seed(1), &SimOptions { collect, ..SimOptions::default() });
+    let names: Vec<&str> = ORACLES.iter().map(|oracle| oracle.name).collect();
+    let found = judge(&outcome.recording, &names);
+    found.iter().filter(|one| one.level != Level::Note).map(|one| one.title).collect()
+}
+
+/// The fault is found by its title, and the case without it is clean of that.
+#[track_caller]
+fn finds(title: &str, rows: &[&Rows], fault: impl Fn(&mut HostSettings)) {
+    let clean = titles(rows, |_| {});
+    assert!(!clean.contains(&title), "without the fault: {clean:?}");
+    let planted = titles(rows, fault);
+    assert!(planted.contains(&title), "with the fault: {planted:?}");
+}
+
+#[test]
+fn an_initial_window_of_forty_segments_is_found() {
+    finds("the first flight is above the initial window", &[], |host| host.stack.initial_window = 40);
+}
+
+#[test]
+fn an_ack_for_every_eighth_segment_is_found() {
+    finds("full segments wait for an ACK", &[], |host| host.stack.delayed_ack.every = 8);
+}
+
+#[test]
+fn a_minimum_of_the_rto_that_is_not_kept_is_found() {
+    let rows: &Rows = &[("stack.min_rto", "200ms")];
+    finds("the RTO ignores the deviation or its minimum", &[rows], |host| {
+        host.stack.rto.min = Dur::from_millis(1);
+    });
+}
+
+#[test]
+fn an_rto_that_no_sample_explains_is_found() {
+    finds("the RTO is longer than its samples explain", &[], |host| {
+        host.stack.rto.slop = Dur::from_secs(3);
+    });
+}
+
+#[test]
+fn duplicates_that_are_not_reported_are_found() {
+    let rows: &Rows = &[("link.duplicate", "2%")];
+    finds("a duplicate is not reported", &[rows], |host| host.stack.dsack = false);
+}
+
+#[test]
+fn a_loss_on_the_first_duplicate_is_found() {
+    finds("a loss below the duplicate threshold", &[REORDERED], |host| {
+        host.stack.loss_detection = LossDetection::DupThresh { threshold: 1, adaptive: false };
+    });
+}
+
+#[test]
+fn a_loss_that_waits_for_forty_duplicates_is_found() {
+    finds("a loss beyond the duplicate threshold", &[LOSSY], |host| {
+        host.stack.loss_detection = LossDetection::DupThresh { threshold: 40, adaptive: false };
+    });
+}
+
+#[test]
+fn duplicates_that_release_nothing_are_found() {
+    let rows: &Rows = &[("stack.limited_transmit", "on")];
+    finds("duplicates release no new data", &[LOSSY, rows], |host| host.stack.limited_transmit = false);
+}
+
+#[test]
+fn small_segments_in_spite_of_nagle_are_found() {
+    let rows: &Rows = &[("app.workload", "paced"), ("app.rate", "2Mbit"), ("app.burst", "300B")];
+    finds("a small segment against Nagle's algorithm", &[rows], |host| host.stack.nodelay = true);
+}
+
+#[test]
+fn probes_of_a_shut_window_without_back_off_are_found() {
+    let rows: &Rows = &[
+        ("app.read_rate", "20Kbit"),
+        ("app.rcvbuf", "16KB"),
+        ("app.duration", "4s"),
+        ("stack.min_rto", "200ms"),
+    ];
+    finds("probes of a shut window without back-off", &[rows], |host| {
+        let constant = Dur::from_millis(200);
+        host.stack.persist = Some(Persist { min: constant, max: constant });
+    });
+}
+
+#[test]
+fn an_interrupt_that_is_held_back_too_long_is_found() {
+    let rows: &Rows = &[("nic.rx_usecs", "50us")];
+    finds("a packet waits although it is alone", &[rows], |host| host.nic.rx_delay = Dur::from_millis(20));
+}
+
+#[test]
+fn a_merge_although_receive_offload_is_off_is_found() {
+    let rows: &Rows = &[("nic.rx_usecs", "2ms")];
+    finds("a merged segment although nothing merges", &[rows], |host| host.nic.gro = true);
+}
+
+#[test]
+fn a_merge_above_its_largest_size_is_found() {
+    let rows: &Rows = &[("nic.rx_usecs", "10ms"), ("nic.gro", "on"), ("nic.gro_max", "4KB")];
+    finds("a merge above the largest size", &[rows], |host| host.nic.gro_max = Bytes::new(65_536));
+}
