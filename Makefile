@@ -93,7 +93,7 @@ test: test-rust test-python ## Every test, Rust and Python
 
 quality: setup ## Planted faults: a build with all of them, and which of them the shipped plan finds (tests/quality/model)
 	$(BIN)/python tools/quality/plant.py --out $(OUT)/quality
-	$(BIN)/python tools/quality/run.py --build $(OUT)/quality
+	$(BIN)/python tools/quality/run.py --build $(OUT)/quality --causes --out docs/quality.md
 
 history: setup agent ## Old bugs of Linux put back into 6.1: which of them the shipped plan finds (an hour of CPU; needs flex, bison, bc)
 	$(BIN)/python tools/quality/history.py --out $(abspath $(OUT))/history --jobs $(JOBS)

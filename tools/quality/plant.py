@@ -49,13 +49,21 @@ class Fault:
     id: str
     rule: str
     edits: tuple[tuple[str, str, str], ...]
+    needs: tuple[tuple[str, ...], ...] = ()
+    """Groups of beginnings of parameters: without one of each group the fault cannot show."""
 
 
 def faults() -> list[Fault]:
     """All faults, in the order of their files."""
     rows = [row for file in sorted(DATA.glob("*.toml")) for row in tomllib.loads(file.read_text())["fault"]]
     return [
-        Fault(number, row["id"], row["rule"], tuple(tuple(edit) for edit in row["edits"]))
+        Fault(
+            number,
+            row["id"],
+            row["rule"],
+            tuple(tuple(edit) for edit in row["edits"]),
+            tuple(tuple(group) for group in row.get("needs", ())),
+        )
         for number, row in enumerate(rows, 1)
     ]
 
@@ -78,34 +86,43 @@ def applied(planted: list[Fault]) -> dict[str, str]:
 
 
 def copy(folder: Path) -> None:
-    """A copy of the workspace with all faults, and of the package beside it."""
+    """A copy of the workspace with all faults. Files that are the same already stay, so that Cargo reuses them."""
     source = folder / "source"
-    shutil.rmtree(source, ignore_errors=True)
-    shutil.copytree(ROOT / "crates", source / "crates")
+    texts = {Path(file): text.encode() for file, text in applied(faults()).items()}
+    for path in sorted((ROOT / "crates").rglob("*")):
+        if path.is_file():
+            texts.setdefault(path.relative_to(ROOT), path.read_bytes())
     for name in ("Cargo.toml", "Cargo.lock"):
-        shutil.copy(ROOT / name, source / name)
-    for file, text in applied(faults()).items():
-        (source / file).write_text(text)
-    units, judge = source / "crates/units/src/lib.rs", source / "crates/python/src/judge.rs"
-    units.write_text(units.read_text() + SWITCH)
-    judge.write_text(judge.read_text() + FUNCTION)
-    module = source / "crates/python/src/lib.rs"
-    text = module.read_text().replace("use crate::judge::{", "use crate::judge::{plant, ", 1)
-    module.write_text(text)
+        texts[Path(name)] = (ROOT / name).read_bytes()
+    units, judge = Path("crates/units/src/lib.rs"), Path("crates/python/src/judge.rs")
+    texts[units] += SWITCH.encode()
+    texts[judge] += FUNCTION.encode()
+    module = Path("crates/python/src/lib.rs")
+    texts[module] = texts[module].replace(b"use crate::judge::{", b"use crate::judge::{plant, ", 1)
+    for old in sorted(source.rglob("*")):
+        if old.is_file() and old.relative_to(source) not in texts:
+            old.unlink()
+    for place, text in texts.items():
+        file = source / place
+        if not file.exists() or file.read_bytes() != text:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(text)
 
 
-def build(folder: Path) -> Path:
-    """Builds the copy and gives the folder for PYTHONPATH."""
+def build(folder: Path, profile: str) -> Path:
+    """Builds the copy with a profile of Cargo and gives the folder for PYTHONPATH."""
     copy(folder)
-    environment = os.environ | {"CARGO_TARGET_DIR": str(folder / "target")}
-    command = ["cargo", "build", "--offline", "--profile", "quick", "-p", "tcpassay-python"]
+    target = Path(os.environ.get("CARGO_TARGET_DIR", folder / "target")).resolve()
+    environment = os.environ | {"CARGO_TARGET_DIR": str(target)}
+    command = ["cargo", "build", "--offline", "--profile", profile, "-p", "tcpassay-python"]
     subprocess.run(command, cwd=folder / "source", env=environment, check=True)  # noqa: S603
     package = folder / "package" / "tcpassay"
     shutil.rmtree(package, ignore_errors=True)
     shutil.copytree(
         ROOT / "python" / "tcpassay", package, ignore=shutil.ignore_patterns("_native*", "__pycache__")
     )
-    shutil.copy(folder / "target" / "quick" / "lib_native.so", package / "_native.abi3.so")
+    made = target / ("debug" if profile == "dev" else profile) / "lib_native.so"
+    shutil.copy(made, package / "_native.abi3.so")
     with (package / "__init__.py").open("a") as file:
         file.write(
             '\nimport os\n\nfrom tcpassay import _native\n\n_native.plant(int(os.environ.get("TCPASSAY_FAULT", "0")))\n'
@@ -120,13 +137,14 @@ def main() -> None:
     )
     parser.add_argument("--check", action="store_true", help="only apply the edits in memory")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "quality")
+    parser.add_argument("--profile", default="quick", help="the profile of Cargo")
     given = parser.parse_args()
     try:
         applied(faults())
     except ValueError as error:
         sys.exit(f"error: {error}")
     if not given.check:
-        print(build(given.out.resolve()))
+        print(build(given.out.resolve(), given.profile))
 
 
 if __name__ == "__main__":
