@@ -183,7 +183,7 @@ def table(rows: dict[str, dict[str, Any]], plain: dict[str, dict[str, Any]]) -> 
         "the bug fails. *Differ* counts cases whose recording has other bytes than without the bug; where none",
         "differs, the plan did not reach the bug. Where the header of a patch has `Cases`, only those cases were run.",
         "No case was written for one of the bugs, and every oracle states a rule of an RFC for any TCP. *Slower*",
-        "counts cases with less than 90 % of the goodput without the bug: a comparison with another kernel, not a finding.",
+        "counts cases with less than 90 % of the goodput without the bug: a comparison of kernels, not a finding.",
         "A finding in a single case may be chance, because what a bug changes moves everything after it.",
         "",
         f"* Found: {len(caught)} of {len(rows)} that were run (of {len(bugs())}). Reached (a case differs): {reached}.",
