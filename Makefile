@@ -145,13 +145,11 @@ quick: setup ## Before each commit: formats, lints, types, import cycles, unit t
 # Crates and packages without import cycles between their modules.
 LAYERED := crates/units crates/states crates/wire crates/cc crates/tcp crates/workload crates/measure crates/case crates/linux crates/capture crates/sim crates/script crates/agent crates/bpf crates/bridge crates/python python/tcpassay
 
-# The fuzz targets are a workspace of their own. They are checked, not linked: a path in CUSTOM_LIBFUZZER_PATH leaves libFuzzer unbuilt.
 lint: setup
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets --quiet -- -D warnings
 	@features=$$(sh tools/bpf.sh) && { [ -z "$$features" ] || \
 		cargo clippy --locked -p tcpassay-bpf -p tcpassay-agent --features tcpassay-bpf/bpf,tcpassay-agent/bpf --all-targets --quiet -- -D warnings; }
-	@CUSTOM_LIBFUZZER_PATH=/none/libnone.a cargo check --locked --quiet --manifest-path fuzz/Cargo.toml --features case --target-dir "$${CARGO_TARGET_DIR:-target}"
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
