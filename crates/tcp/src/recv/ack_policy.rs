@@ -142,7 +142,7 @@ impl AckPolicy {
         self.full_mss.max(self.rcv_mss)
     }
 
-    /// In-order data arrived. `window` is the announced window, `rto` the sender's timeout in force.
+    /// In-order data arrived. `window` is the window that the last ACK announced, `rto` the sender's timeout in force.
     #[inline]
     pub(crate) fn data(&mut self, now: Time, len: u64, push: bool, window: u64, rto: Dur) {
         self.scheduled = true;
@@ -188,9 +188,12 @@ impl AckPolicy {
         self.pushed = true;
     }
 
-    /// `tcp_incr_quickack`.
+    /// `tcp_incr_quickack`: half of the segments that fit into the announced window, or two where not even two segments fit.
     fn enter_quick(&mut self, window: u64, most: u32) {
-        let packets = u32::try_from(window / (2 * self.rcv_mss)).unwrap_or(u32::MAX).max(2);
+        let packets = match window / (2 * self.rcv_mss) {
+            0 => 2,
+            n => u32::try_from(n).unwrap_or(u32::MAX),
+        };
         self.quick = self.quick.max(packets.min(most));
     }
 
@@ -509,6 +512,21 @@ impl AckPolicy {
         self.pingpong = !on && self.pingpong;
         if on && self.scheduled {
             self.demand(AckReason::Quick);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Profile;
+
+    #[test]
+    fn quick_acks_are_half_of_the_segments_of_the_announced_window_and_two_if_that_is_none() {
+        for (window, quick) in [(100_000, 16), (8760, 4), (3999, 1), (1999, 2)] {
+            let mut acks = AckPolicy::new(&Config::profile(Profile::Linux));
+            acks.data(Time::ZERO, 1000, false, window, Dur::from_secs(1));
+            assert_eq!(acks.quick, quick, "a window of {window} B");
         }
     }
 }

@@ -42,7 +42,7 @@ impl Receiver {
         let done = memory.admit(&packet);
         if let Some(known) = done.duplicate {
             self.answer(known);
-            self.acks.quick_mode(self.edge.saturating_sub(self.nxt));
+            self.acks.quick_mode(self.announced_window());
         }
         if done.ends_quick {
             self.acks.stop_quick();

@@ -29,7 +29,7 @@ impl Receiver {
             Response::Nothing => {}
             Response::Quick => {
                 if field == Ecn::Ce || self.ect_seen {
-                    self.acks.quick_mode_for_mark(self.edge.saturating_sub(self.nxt));
+                    self.acks.quick_mode_for_mark(self.announced_window());
                 }
             }
             Response::ReportNow => self.acks.demand(AckReason::CeChange),

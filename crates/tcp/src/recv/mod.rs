@@ -200,6 +200,12 @@ impl Receiver {
         self.edge
     }
 
+    /// The window as the last ACK announced it (`rcv_wnd`), of which later data have used a part.
+    #[inline]
+    fn announced_window(&self) -> u64 {
+        self.edge.saturating_sub(self.acked)
+    }
+
     /// What the buffer could take from `nxt` on, announced or not; never less than was announced.
     pub(crate) fn free(&self) -> u64 {
         self.window.free_edge(self.read, self.nxt).max(self.edge).saturating_sub(self.nxt)
@@ -278,7 +284,7 @@ impl Receiver {
             // In Linux's reports a FIN takes a position, as in sequence space.
             let end = span.end + u64::from(self.adaptive && a.fin && a.span.end < self.nxt);
             self.duplicate(span.start..end.max(span.start));
-            self.acks.quick_mode(self.edge.saturating_sub(self.nxt));
+            self.acks.quick_mode(self.announced_window());
             self.acks.demand(AckReason::OutOfOrder);
             return false;
         }
@@ -325,7 +331,7 @@ impl Receiver {
         }
         if len > 0 {
             self.measure(now, a.rtt);
-            self.acks.data(now, len, a.push, self.edge.saturating_sub(self.nxt), a.rto);
+            self.acks.data(now, len, a.push, self.announced_window(), a.rto);
             self.mark(now, len, a.ecn, log);
             if self.memory.is_none() && self.window.grow(len, self.nxt - self.read) {
                 self.acks.window_grew();
@@ -374,7 +380,7 @@ impl Receiver {
         count(&mut self.stats.data_segments, 1);
         self.nxt += len;
         self.measure(now, rtt);
-        self.acks.data(now, len, push, self.edge - self.nxt, rto);
+        self.acks.data(now, len, push, self.announced_window(), rto);
         self.mark(now, len, ecn, log);
         let grew = match self.memory.as_deref_mut() {
             Some(memory) => memory.take_next(self.nxt - len, len, self.acks.rcv_mss()),
@@ -421,7 +427,7 @@ impl Receiver {
     pub(crate) fn answer(&mut self, span: Span) {
         if !span.is_empty() && span.start < self.nxt {
             self.duplicate(span.start..span.end.min(self.nxt));
-            self.acks.quick_mode(self.edge.saturating_sub(self.nxt));
+            self.acks.quick_mode(self.announced_window());
         }
         self.acks.demand(AckReason::Answer);
     }

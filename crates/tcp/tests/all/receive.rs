@@ -82,6 +82,25 @@ fn linux_acknowledges_the_first_sixteen_segments_quickly_then_every_second() {
 }
 
 #[test]
+fn linux_counts_quick_acks_by_the_window_that_it_announced() {
+    let cfg = Config {
+        timestamps: false,
+        recv_buffer: RecvBuffer::Fixed(bytes(8760)),
+        ..Config::profile(Profile::Linux)
+    };
+    let mut one = One::accepted(&cfg);
+    let answered: Vec<usize> = (0..8)
+        .map(|i| {
+            let acks = one.take(&data(1 + i * 1000, 1000)).len();
+            one.read(1000);
+            acks
+        })
+        .collect();
+    // 8760 / (2 * 1000), not the 7760 that the first segment leaves.
+    assert_eq!(answered, [1, 1, 1, 1, 0, 1, 0, 1]);
+}
+
+#[test]
 fn linux_delays_by_40_ms_when_segments_come_quickly_and_longer_when_they_come_slowly() {
     let base = Config::profile(Profile::Linux);
     let cfg =
