@@ -194,10 +194,13 @@ impl Window {
         }
     }
 
+    /// A round trip by timestamp. Linux smooths only upwards: a shorter one counts at once (`tcp_rcv_rtt_update` since 6.16 and the
+    /// stable series of that time).
     fn sample(&mut self, rtt: Dur) {
         // The clock of the option ticks in milliseconds.
         let rtt = rtt.max(Dur::from_millis(1));
-        self.rtt = if self.rtt.is_zero() { rtt } else { (self.rtt * 7 + rtt) / 8 };
+        let shorter = self.tuning == RecvTuning::Linux && rtt < self.rtt;
+        self.rtt = if self.rtt.is_zero() || shorter { rtt } else { (self.rtt * 7 + rtt) / 8 };
     }
 
     /// The application has read up to `read`.
@@ -292,6 +295,22 @@ mod tests {
         assert_eq!(w.buf, 92_000, "not twice in a round trip");
         w.consumed(Time::from_nanos(40_000_000), 415_001);
         assert_eq!(w.buf, 1_000_000);
+    }
+
+    #[test]
+    fn linux_takes_a_shorter_round_trip_at_once_and_smooths_a_longer_one() {
+        let ms = Dur::from_millis;
+        for (tuning, after) in
+            [(RecvTuning::Linux, [ms(80), ms(90)]), (RecvTuning::Linux46, [ms(150), Dur::from_micros(151_250)])]
+        {
+            let buffer = RecvBuffer::Auto { initial: Bytes::new(65_536), max: Bytes::new(1_000_000) };
+            let mut w = Window::new(buffer, 1000, tuning);
+            let measured = [160, 80, 160].map(|rtt| {
+                w.arrived(Time::ZERO, 1, 65_001, Some(ms(rtt)));
+                w.rtt()
+            });
+            assert_eq!((measured[0], &measured[1..]), (ms(160), &after[..]));
+        }
     }
 
     #[test]
