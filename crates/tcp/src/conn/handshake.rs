@@ -279,7 +279,7 @@ impl Connection {
             self.recv.compress_nothing();
         }
         if let Some(memory) = self.cfg.recv_memory {
-            self.recv.count_memory(memory, ours - options, scaled);
+            self.recv.count_memory(memory, ours - options, scaled, self.sack);
         }
         if self.cfg.bsd_window {
             self.recv.announce_all(ours.min(u64::from(peer.mss)));

@@ -8,12 +8,13 @@ use crate::log::AckReason;
 use crate::messages::Span;
 
 impl Receiver {
-    /// From now on Linux's account of memory decides; we have announced segments of `advmss`.
-    pub(crate) fn count_memory(&mut self, memory: RecvMemory, advmss: u64, scaled: bool) {
+    /// From now on Linux's account of memory decides; we have announced segments of `advmss`. Window scaling and SACK are in use or
+    /// not.
+    pub(crate) fn count_memory(&mut self, memory: RecvMemory, advmss: u64, scaled: bool, sack: bool) {
         if let Some(gso) = memory.gso {
             self.acks.set_mss(advmss.min(gso.get()));
         }
-        self.memory = Some(Box::new(Memory::new(memory, self.edge - 1, advmss, scaled)));
+        self.memory = Some(Box::new(Memory::new(memory, self.edge - 1, advmss, scaled, sack)));
         self.announced = (0, 0, 0);
     }
 
@@ -35,7 +36,6 @@ impl Receiver {
             edge: self.edge,
             read: self.read,
             rcv_mss: self.acks.rcv_mss(),
-            dsack: self.report_duplicates,
         };
         let Some(memory) = self.memory.as_deref_mut() else { return Fate::Kept };
         self.announced = (0, 0, 0);

@@ -320,6 +320,9 @@ impl Receiver {
                 }
             }
             self.nxt = self.assembly.advance(end);
+            if let Some(memory) = self.memory.as_deref_mut() {
+                memory.move_in_order(end);
+            }
         }
         let finished = self.fin <= self.nxt;
         if finished {
@@ -327,6 +330,9 @@ impl Receiver {
             if self.adaptive {
                 self.dsack = None;
                 self.assembly.clear();
+                if let Some(memory) = self.memory.as_deref_mut() {
+                    memory.forget_later();
+                }
             }
         }
         if len > 0 {

@@ -1,6 +1,6 @@
 //! Whether there is room for a packet (`tcp_sequence`, `tcp_data_queue`, `tcp_try_rmem_schedule`).
 
-use super::{Fate, Held, Memory};
+use super::{Fate, GROWS_FROM, Held, Memory};
 use crate::MemoryRules;
 use crate::messages::Span;
 
@@ -17,8 +17,6 @@ pub(in crate::recv) struct Packet {
     pub read: u64,
     /// Estimated payload of the peer's full segments.
     pub rcv_mss: u64,
-    /// DSACK is in use, so that data out of order may open the window, too.
-    pub dsack: bool,
 }
 
 /// What is done with a packet, and what follows for the acknowledgements.
@@ -59,7 +57,7 @@ impl Admission {
 impl Memory {
     /// Decides about a packet, and accounts for it if it is kept.
     pub(in crate::recv) fn admit(&mut self, packet: &Packet) -> Admission {
-        let Packet { ref span, fin, headers, nxt, edge, read, rcv_mss, dsack } = *packet;
+        let Packet { ref span, fin, headers, nxt, edge, read, rcv_mss } = *packet;
         let mut done = Admission::KEPT;
         let len = span.end.saturating_sub(span.start);
         self.known = None;
@@ -78,7 +76,7 @@ impl Memory {
             return Admission { duplicate: Some(span.start.min(nxt)..nxt), ..done.drop() };
         }
         let (cost, room) = self.price(len, headers);
-        if !self.has_place(nxt) && !measured {
+        if !self.has_place() && !measured {
             done.ends_quick = true;
             done.cut = self.prune_hard();
             if self.used > self.size && (!in_order || self.has_unread()) {
@@ -105,12 +103,11 @@ impl Memory {
         }
         let held = Held { start: span.start, end: span.end, cost, room };
         if in_order {
-            self.append(held, nxt);
-            done.grew = self.grow(len, cost, rcv_mss);
+            self.append(held);
+            done.grew = len >= GROWS_FROM && self.grow(len, self.payload_cost(cost), rcv_mss);
         } else {
             done.measured = measured;
-            done.grew = dsack && self.grow(len, cost, rcv_mss);
-            self.keep(held, nxt);
+            done.grew = self.keep(held, nxt, rcv_mss);
         }
         done
     }

@@ -2,7 +2,8 @@
 //!
 //! A packet from `tun` costs its pages and structures (`tun_get_user`, `SKB_TRUESIZE`). A packet from a network
 //! interface costs its bytes and one buffer; what follows it in order is attached to that buffer without another one, until the
-//! buffer has 17 fragments (`tcp_try_coalesce`, `MAX_SKB_FRAGS`).
+//! buffer has 17 fragments (`tcp_try_coalesce`, `MAX_SKB_FRAGS`), also in the queue of data out of order and when that becomes in
+//! order.
 //!
 //! Two releases are implemented ([`MemoryRules`](crate::MemoryRules)). Until 6.5 half of the buffer is window
 //! (`tcp_adv_win_scale` = 1). Later the share of payload in what arrives decides (`scaling_ratio`; half at first, since 6.10).
@@ -22,6 +23,9 @@ use crate::{MemoryRules, RecvMemory};
 use cost::{BUFFER, FRAGMENTS, SHARED, cost};
 use std::collections::VecDeque;
 use tcpassay_units::{Bytes, Dur, Time};
+
+/// Segments in order that are shorter do not open the window (`tcp_event_data_recv`).
+const GROWS_FROM: u64 = 128;
 
 /// `MAX_TCP_HEADER` of a kernel without tunnels and wireless networks.
 const TCP_HEADER: u64 = 192;
@@ -56,6 +60,8 @@ pub(crate) struct Memory {
     clamp: u64,
     threshold: u64,
     advmss: u64,
+    /// SACK is in use, so that data out of order may open the window, too.
+    sack: bool,
     /// The last buffer in order, while a part of it is unread; otherwise its end is zero. An application that reads at once never
     /// has another one.
     last: Held,
@@ -79,7 +85,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// `scaled`: both ends use window scaling. A server's socket has no owner before `accept`.
-    pub(super) fn new(cfg: RecvMemory, first: u64, advmss: u64, scaled: bool) -> Memory {
+    pub(super) fn new(cfg: RecvMemory, first: u64, advmss: u64, scaled: bool, sack: bool) -> Memory {
         let size = cfg.size.get();
         let mut made = Memory {
             cfg,
@@ -90,6 +96,7 @@ impl Memory {
             clamp: 0,
             threshold: first,
             advmss,
+            sack,
             last: Held::NONE,
             queue: VecDeque::new(),
             later: Vec::new(),
@@ -129,7 +136,8 @@ impl Memory {
         }
         let fragments = self.fragments(len);
         let buffers = fragments.div_ceil(FRAGMENTS).max(1);
-        (buffers * buffer.get() + len, buffers * FRAGMENTS - fragments)
+        // Nothing is attached to a list of buffers (`frag_list`).
+        (buffers * buffer.get() + len, FRAGMENTS.saturating_sub(fragments))
     }
 
     /// Segments of a packet of `len` bytes, each of which is a fragment.
@@ -161,15 +169,15 @@ impl Memory {
             let buffer = self.cfg.buffer.map_or(0, Bytes::get);
             self.push(Held { start, end: start + len, cost: buffer + len, room: FRAGMENTS - 1 });
         }
-        self.grow(len, len, rcv_mss)
+        len >= GROWS_FROM && self.grow(len, len, rcv_mss)
     }
 
     /// [`Memory::take_next`] of more than a segment.
     #[inline(never)]
     fn take_many(&mut self, start: u64, len: u64, rcv_mss: u64) -> bool {
         let (cost, room) = self.price(len, 0);
-        self.push(Held { start, end: start + len, cost, room });
-        self.grow(len, cost, rcv_mss)
+        self.append(Held { start, end: start + len, cost, room });
+        self.grow(len, self.payload_cost(cost), rcv_mss)
     }
 
     #[inline]
@@ -243,17 +251,21 @@ impl Memory {
         }
     }
 
-    /// `tcp_grow_window`. Returns whether the threshold rose.
+    /// `truesize_adjust`: what of a packet's cost are its fragments without the buffer that holds them.
+    #[inline]
+    fn payload_cost(&self, cost: u64) -> u64 {
+        cost - self.cfg.buffer.map_or(0, Bytes::get)
+    }
+
+    /// `tcp_grow_window`: `len` bytes arrived in a packet that counts as `cost`. Returns whether the threshold rose.
     #[inline]
     fn grow(&mut self, len: u64, cost: u64, rcv_mss: u64) -> bool {
-        len >= 128 && self.clamp.min(self.free()) > self.threshold && self.open(len, cost, rcv_mss)
+        self.clamp.min(self.free()) > self.threshold && self.open(len, cost, rcv_mss)
     }
 
     #[inline(never)]
     fn open(&mut self, len: u64, cost: u64, rcv_mss: u64) -> bool {
         let most = self.clamp.min(self.free());
-        // `truesize_adjust`: fragments without the buffer that holds them.
-        let cost = if self.cfg.buffer.is_some() { len } else { cost };
         let more = if self.window_of(cost) <= len {
             2 * self.advmss
         } else {
@@ -509,6 +521,7 @@ mod tests {
             18_980,
             1460,
             true,
+            true,
         )
     }
 
@@ -517,22 +530,22 @@ mod tests {
         let mut m = memory(40_000);
         assert_eq!((m.clamp, m.threshold), (18_540, 18_540));
         m.weigh(20_000, 20_736, 536);
-        m.append(Held { start: 1, end: 20_001, cost: 20_736, room: 0 }, 1);
+        m.append(Held { start: 1, end: 20_001, cost: 20_736, room: 0 });
         assert_eq!(m.ratio, 246);
         assert_eq!(m.select(0, 1000, 18_980), (18_000, true));
-        m.append(Held { start: 20_001, end: 40_001, cost: 20_736, room: 0 }, 20_001);
+        m.append(Held { start: 20_001, end: 40_001, cost: 20_736, room: 0 });
         assert_eq!(m.select(0, 1000, 18_000), (0, true));
-        assert!(!m.has_place(40_001));
+        assert!(!m.has_place());
     }
 
     #[test]
     fn small_packets_are_copied_into_the_room_of_the_last() {
         let mut m = memory(40_000);
         let (cost, room) = cost(140);
-        m.append(Held { start: 1, end: 101, cost, room }, 1);
-        m.append(Held { start: 101, end: 201, cost, room }, 101);
+        m.append(Held { start: 1, end: 101, cost, room });
+        m.append(Held { start: 101, end: 201, cost, room });
         assert_eq!(m.used, 896);
-        m.append(Held { start: 201, end: 301, cost, room }, 201);
+        m.append(Held { start: 201, end: 301, cost, room });
         assert_eq!(m.used, 1792);
         m.read(Time::ZERO, 201, 301, Dur::ZERO);
         assert_eq!(m.used, 896);
@@ -548,9 +561,9 @@ mod tests {
             buffer: Some(Bytes::new(768)),
             ..memory(131_072).cfg
         };
-        let mut m = Memory::new(cfg, 65_000, 1000, true);
+        let mut m = Memory::new(cfg, 65_000, 1000, true, true);
         for start in [1, 16_001, 32_001] {
-            m.append(Held { start, end: start + 16_000, cost: 16_768, room: 0 }, start);
+            m.append(Held { start, end: start + 16_000, cost: 16_768, room: 0 });
         }
         let ms = |n| Time::ZERO + Dur::from_millis(n);
         m.read(ms(10), 40_001, 48_001, Dur::from_millis(1));

@@ -1,23 +1,35 @@
 //! The queues: data in order and unread, and data out of order; what is dropped if there is no room.
 
-use super::cost::cost;
+use super::cost::FRAGMENTS;
 use super::{Held, Memory};
 use crate::MemoryRules;
 
 impl Memory {
-    /// `tcp_can_ingest`, after data that are in order by now have been moved from the out-of-order queue.
-    pub(super) fn has_place(&mut self, nxt: u64) -> bool {
-        self.settle(nxt);
+    /// `tcp_can_ingest`
+    pub(super) fn has_place(&self) -> bool {
         self.used <= self.size
     }
 
-    /// Moves data of the out-of-order queue that are in order now.
-    fn settle(&mut self, nxt: u64) {
-        let ready = self.later.partition_point(|h| h.start < nxt);
-        for i in 0..ready {
-            self.follow_up(self.later[i]);
+    /// The data in order end at `nxt` now: what of the out-of-order queue is in order, too, moves to the other queue, and what repeats
+    /// older data is freed (`tcp_ofo_queue`).
+    pub(in crate::recv) fn move_in_order(&mut self, mut nxt: u64) {
+        self.known = None;
+        let mut moved = 0;
+        while let Some(&held) = self.later.get(moved).filter(|h| h.start <= nxt) {
+            moved += 1;
+            self.used -= held.cost;
+            if held.end > nxt {
+                nxt = held.end;
+                self.append(held);
+            }
         }
-        self.later.drain(..ready);
+        self.later.drain(..moved);
+    }
+
+    /// Data out of order are not kept any more (`tcp_fin`).
+    pub(in crate::recv) fn forget_later(&mut self) {
+        self.known = None;
+        self.used -= self.later.drain(..).map(|held| held.cost).sum::<u64>();
     }
 
     /// `tcp_clamp_window`: the buffer grows to what is used, up to its maximum; if that is not enough, the window shrinks.
@@ -58,15 +70,15 @@ impl Memory {
         from
     }
 
-    /// Appends `held` to `last` if that has room: copied into it at no cost, or its fragments attached. Returns by how much the
-    /// cost of `last` rises.
-    fn join(&self, last: &mut Held, held: &Held, len: u64) -> Option<u64> {
+    /// Appends `held` to `last` if that has room: copied into it at no cost, or its fragments attached without the buffer that held
+    /// them. Returns by how much the cost of `last` rises (`tcp_try_coalesce`).
+    fn join(&self, last: &mut Held, held: &Held) -> Option<u64> {
         if last.end != held.start {
             return None;
         }
         let (takes, costs) = match self.cfg.buffer {
-            Some(_) => (self.fragments(len), len),
-            None => (len, 0),
+            Some(buffer) => (FRAGMENTS - held.room, held.cost - buffer.get()),
+            None => (held.end - held.start, 0),
         };
         last.room = last.room.checked_sub(takes)?;
         last.end = held.end;
@@ -76,10 +88,9 @@ impl Memory {
 
     /// `tcp_queue_rcv`
     #[inline]
-    pub(super) fn append(&mut self, held: Held, nxt: u64) {
-        let len = held.end - held.start.max(nxt);
+    pub(super) fn append(&mut self, held: Held) {
         let mut last = self.last;
-        if let Some(more) = self.join(&mut last, &held, len) {
+        if let Some(more) = self.join(&mut last, &held) {
             self.used += more;
             self.last = last;
         } else {
@@ -91,11 +102,6 @@ impl Memory {
     #[inline]
     pub(super) fn push(&mut self, held: Held) {
         self.used += held.cost;
-        self.follow_up(held);
-    }
-
-    #[inline]
-    fn follow_up(&mut self, held: Held) {
         if self.has_unread() {
             self.queue.push_back(self.last);
         }
@@ -131,38 +137,45 @@ impl Memory {
     /// The end of the buffer that is read next.
     pub(super) fn first_end(&self) -> Option<u64> {
         let last = self.has_unread().then_some(&self.last);
-        self.queue.front().or(last).or(self.later.first()).map(|held| held.end)
+        self.queue.front().or(last).map(|held| held.end)
     }
 
     /// Data of a SYN are kept, whatever the size of the buffer (`sk_forced_mem_schedule`).
     pub(in crate::recv) fn hold(&mut self, start: u64, len: u64, headers: u64) {
         self.known = None;
-        let (cost, room) = cost(self.cfg.ip.get() + headers + len);
-        self.append(Held { start, end: start + len, cost, room }, start);
+        let (cost, room) = self.price(len, headers);
+        self.append(Held { start, end: start + len, cost, room });
     }
 
-    /// `tcp_data_queue_ofo`, which lets the buffer grow by what is out of order.
-    pub(super) fn keep(&mut self, held: Held, nxt: u64) {
+    /// `tcp_data_queue_ofo`, which lets the window, and since 6.17 the buffer, grow by what is out of order. Returns whether the
+    /// threshold of the window rose.
+    pub(super) fn keep(&mut self, held: Held, nxt: u64, rcv_mss: u64) -> bool {
         if self.later.iter().any(|h| h.start <= held.start && held.end <= h.end) {
-            return;
+            return false;
         }
-        let at = self.later.partition_point(|h| h.start <= held.start);
-        // `tcp_ooo_try_coalesce`
-        if self.cfg.buffer.is_some()
-            && let Some(mut last) = at.checked_sub(1).map(|i| self.later[i])
-            && let Some(more) = self.join(&mut last, &held, held.end - held.start)
+        let len = held.end - held.start;
+        let mut at = self.later.partition_point(|h| h.start <= held.start);
+        let mut grew = false;
+        if let Some(mut before) = at.checked_sub(1).map(|i| self.later[i])
+            && let Some(more) = self.join(&mut before, &held)
         {
             self.used += more;
-            self.later[at - 1] = last;
+            self.later[at - 1] = before;
+            grew = self.sack && self.grow(len, self.payload_cost(held.cost), rcv_mss);
         } else {
+            // What it covers is freed. Data that begin where it begins end before it.
+            at -= usize::from(at > 0 && self.later[at - 1].start == held.start);
+            let covered = self.later[at..].iter().take_while(|h| h.end <= held.end).count();
+            self.used -= self.later.drain(at..at + covered).map(|h| h.cost).sum::<u64>();
+            grew |= self.sack && self.grow(len, held.cost, rcv_mss);
             self.used += held.cost;
             self.later.insert(at, held);
         }
-        if self.cfg.rules == MemoryRules::Half {
-            return;
+        if self.cfg.rules == MemoryRules::Measured {
+            let ahead = self.later.last().map_or(0, |h| h.end - nxt);
+            self.tune(self.space, ahead);
         }
-        let ahead = self.later.last().map_or(0, |h| h.end - nxt);
-        self.tune(self.space, ahead);
+        grew
     }
 }
 
@@ -187,7 +200,52 @@ mod tests {
             rules: MemoryRules::Half,
             buffer: interface.then(|| Bytes::new(768)),
         };
-        Memory::new(cfg, 65_000, 1000, true)
+        Memory::new(cfg, 65_000, 1000, true, true)
+    }
+
+    fn held(start: u64, end: u64) -> Held {
+        Held { start, end, cost: 768 + end - start, room: FRAGMENTS - (end - start).div_ceil(1000) }
+    }
+
+    #[test]
+    fn what_was_out_of_order_is_attached_to_the_buffer_before_it() {
+        let mut m = memory(true);
+        m.append(held(1, 1001));
+        m.keep(held(2001, 3001), 1001, 1000);
+        m.keep(held(3001, 4001), 1001, 1000);
+        assert_eq!(m.used, 1768 + 2768, "one buffer in order, and one that is not");
+        m.append(held(1001, 2001));
+        m.move_in_order(2001);
+        assert_eq!((m.used, m.last.end, m.later.len()), (768 + 4000, 4001, 0));
+        m.read(Time::ZERO, 4001, 4001, Dur::ZERO);
+        assert_eq!(m.used, 0);
+    }
+
+    #[test]
+    fn a_buffer_without_room_is_not_attached() {
+        let mut m = memory(true);
+        m.append(held(1, 10_001));
+        m.keep(held(11_001, 18_001), 10_001, 1000);
+        m.append(held(10_001, 11_001));
+        m.move_in_order(11_001);
+        // 10 and 1 fragments are in one buffer, and 7 more would be 18.
+        assert_eq!((m.used, m.queue.len(), m.last.end), (2 * 768 + 18_000, 1, 18_001));
+    }
+
+    #[test]
+    fn what_repeats_data_in_order_or_lies_within_a_later_packet_is_freed() {
+        let mut m = memory(true);
+        m.keep(held(2001, 3001), 1, 1000);
+        m.keep(held(2001, 4001), 1, 1000);
+        assert_eq!(m.used, 2768, "the longer one replaces the shorter one");
+        m.keep(held(6001, 7001), 1, 1000);
+        m.keep(held(5001, 8001), 1, 1000);
+        assert_eq!(m.used, 2768 + 3768);
+        m.append(held(1, 4501));
+        m.move_in_order(4501);
+        assert_eq!(m.used, 768 + 4500 + 3768);
+        m.forget_later();
+        assert_eq!(m.used, 768 + 4500);
     }
 
     proptest! {
@@ -212,10 +270,10 @@ mod tests {
                     }
                     None => list.push_back(held),
                 }
-                if interface && predicted && len <= 1000 {
+                if interface && predicted {
                     memory.take_next(nxt, len, 1000);
                 } else {
-                    memory.append(held, nxt);
+                    memory.append(held);
                 }
                 nxt += len;
                 read = nxt.min(read + wanted.saturating_sub(6000));
