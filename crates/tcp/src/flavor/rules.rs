@@ -66,6 +66,9 @@ pub(crate) struct SendRules {
     pub probe_sends_buffer: bool,
     /// A tail loss probe that retransmits is not counted as in flight (`retrans_out`).
     pub probe_not_in_flight: bool,
+    /// The reduction for a loss that a tail loss probe repaired is over with the ACK that shows the loss; otherwise it lasts until
+    /// everything outstanding is acknowledged (`tcp_process_tlp_ack`).
+    pub probe_repair_ends_at_once: bool,
     /// Without timestamps one segment after the other is timed (`t_rtttime`, `t_rtseq` of FreeBSD).
     pub times_one_segment: bool,
     /// Only what is acknowledged in order gives round-trip samples, unless RACK is in use (`tcp_xmit_timer` of FreeBSD).

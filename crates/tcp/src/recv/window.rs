@@ -300,9 +300,10 @@ mod tests {
     #[test]
     fn linux_takes_a_shorter_round_trip_at_once_and_smooths_a_longer_one() {
         let ms = Dur::from_millis;
-        for (tuning, after) in
-            [(RecvTuning::Linux, [ms(80), ms(90)]), (RecvTuning::Linux46, [ms(150), Dur::from_micros(151_250)])]
-        {
+        for (tuning, after) in [
+            (RecvTuning::Linux, [ms(80), ms(90)]),
+            (RecvTuning::Linux46, [ms(150), Dur::from_micros(151_250)]),
+        ] {
             let buffer = RecvBuffer::Auto { initial: Bytes::new(65_536), max: Bytes::new(1_000_000) };
             let mut w = Window::new(buffer, 1000, tuning);
             let measured = [160, 80, 160].map(|rtt| {

@@ -66,7 +66,7 @@ impl Sender {
         self.pipe()
     }
 
-    /// Detects losses and changes the state, with at most one `Congestion` or `RecoveryExit`. Returns the bytes newly marked
+    /// Detects losses and changes the state: at most one episode begins, and at most one ends. Returns the bytes newly marked
     /// lost.
     pub(super) fn update_state(&mut self, a: &AckContext, d: &Delivered, log: &mut Log) -> u64 {
         match self.state {
@@ -187,11 +187,15 @@ impl Sender {
         lost
     }
 
-    /// RFC 8985 section 7.4: if the tail loss probe repaired a loss, the controller must learn of it.
+    /// RFC 8985 section 7.4: if the tail loss probe repaired a loss, the controller must learn of it. In Linux the reduction is complete
+    /// at once.
     fn read_probe_outcome(&mut self, a: &AckContext, log: &mut Log) {
         let outcome = self.probe.on_ack(self.scoreboard.una(), !a.informs && a.bare);
         if outcome == Outcome::Repaired && self.state != Ca::Cwr {
             self.enter_cwr(a.now, Cause::Loss, Flight::before(a), "tlp", log);
+            if self.rules.probe_repair_ends_at_once {
+                self.leave(a.now, false, "repaired by a probe", log);
+            }
         }
     }
 

@@ -28,8 +28,10 @@ enum Stage {
     BetweenAcks,
     /// An ACK is being processed, without an event so far.
     Ack,
-    /// The ACK caused `Congestion` or `RecoveryExit`.
-    Reduced,
+    /// The ACK caused `Congestion`.
+    Begun,
+    /// The ACK caused `RecoveryExit`.
+    Ended,
     /// The ACK caused `Ack`.
     Notified,
 }
@@ -140,21 +142,28 @@ impl Driver {
                 debug_assert!(self.stage == Stage::Unconnected, "Established comes once");
                 self.stage = Stage::BetweenAcks;
             }
-            Event::Congestion { .. } | Event::RecoveryExit { .. } => match self.stage {
-                Stage::BetweenAcks => {}
-                Stage::Ack => {
-                    self.stage = Stage::Reduced;
-                    self.reduced = true;
-                }
-                stage => {
-                    debug_assert!(
-                        false,
-                        "at most one of Congestion and RecoveryExit for each ACK, before Ack; not when {stage:?}"
-                    );
-                }
-            },
+            Event::Congestion { .. } | Event::RecoveryExit { .. } => {
+                let ends = matches!(event, Event::RecoveryExit { .. });
+                self.stage = match self.stage {
+                    Stage::BetweenAcks => return,
+                    Stage::Ack if !ends => Stage::Begun,
+                    // A repair by a probe begins and ends with one ACK.
+                    Stage::Ack | Stage::Begun if ends => Stage::Ended,
+                    stage => {
+                        debug_assert!(
+                            false,
+                            "at most one Congestion, then at most one RecoveryExit for each ACK, before Ack; not when {stage:?}"
+                        );
+                        stage
+                    }
+                };
+                self.reduced = true;
+            }
             Event::Ack(_) => {
-                debug_assert!(matches!(self.stage, Stage::Ack | Stage::Reduced), "one Ack for each ACK");
+                debug_assert!(
+                    matches!(self.stage, Stage::Ack | Stage::Begun | Stage::Ended),
+                    "one Ack for each ACK"
+                );
                 self.stage = Stage::Notified;
             }
             Event::Timeout { .. } | Event::Sent { .. } | Event::Resume { .. } => {

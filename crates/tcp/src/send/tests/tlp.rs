@@ -1,7 +1,7 @@
 //! RFC 8985 section 7, and Linux 4.6's conditions.
 
 use super::*;
-use crate::config::Tlp;
+use crate::config::{StackFlavor, Tlp};
 use crate::log::{CongestionState as Ca, LogEvent, Timer};
 
 fn tlp(kind: Tlp) -> Config {
@@ -146,7 +146,11 @@ fn linux_4_6_has_no_probe_while_window_and_data_are_left() {
 
 /// Three segments, the last probed 200 ms later.
 fn probed() -> Rig {
-    let mut r = Rig::new(&tlp(Tlp::On));
+    probed_by(&tlp(Tlp::On))
+}
+
+fn probed_by(cfg: &Config) -> Rig {
+    let mut r = Rig::new(cfg);
     r.write(3);
     r.advance(ms(100));
     r.ack(2);
@@ -210,6 +214,28 @@ fn an_ack_beyond_the_probe_without_such_evidence_reduces_the_window_once() {
     r.advance(ms(100));
     r.ack(8);
     assert_eq!(r.info().ca_state, Ca::Open);
+}
+
+#[test]
+fn linux_ends_the_reduction_with_the_ack_that_shows_the_repair() {
+    let linux = Config { flavor: StackFlavor::Linux, cwr_by_prr: true, ..tlp(Tlp::On) };
+    let mut r = probed_by(&linux);
+    r.ack(3);
+    let before = r.cwnd();
+    r.write(4);
+    r.advance(ms(100));
+    r.log.drain().count();
+    r.ack(5);
+    let states: Vec<Ca> = r
+        .log
+        .drain()
+        .filter_map(|e| match e.what {
+            LogEvent::Congestion { to, .. } => Some(to),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(states, [Ca::Cwr, Ca::Open]);
+    assert!(r.cwnd() < before, "{} and {before}", r.cwnd());
 }
 
 #[test]
