@@ -29,22 +29,22 @@ pub(crate) fn probability(text: &str) -> Result<f64, String> {
     if (0.0..=1.0).contains(&p) { Ok(p) } else { Err(format!("`{text}` is not from 0 to 1")) }
 }
 
-/// `stack.delayed_ack`: `off`, or `<n>,<timeout>[,adaptive][,quick:<k>]`.
+/// `stack.delayed_ack`: `off`, or `<n>,<timeout>[,adaptive][,quick:<k>]`. `None`: `off`, which leaves the other rules of the profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DelayedAck(pub tcpassay_tcp::DelayedAck);
+pub struct DelayedAck(pub Option<tcpassay_tcp::DelayedAck>);
 
 impl FromStr for DelayedAck {
     type Err = String;
     fn from_str(text: &str) -> Result<DelayedAck, String> {
+        if text == "off" {
+            return Ok(DelayedAck(None));
+        }
         let mut d = tcpassay_tcp::DelayedAck {
             every: 1,
             timeout: Dur::from_millis(40),
             adaptive: false,
             quick_ack: 0,
         };
-        if text == "off" {
-            return Ok(DelayedAck(d));
-        }
         let (every, rest) = text.split_once(',').ok_or("the timeout is missing")?;
         d.every = number(every, "a number of segments")?;
         if !(1..=64).contains(&d.every) {
@@ -67,7 +67,7 @@ impl FromStr for DelayedAck {
                 _ => return Err(format!("`{part}` is neither `adaptive` nor `quick:<n>`")),
             }
         }
-        Ok(DelayedAck(d))
+        Ok(DelayedAck(Some(d)))
     }
 }
 
@@ -379,9 +379,9 @@ mod tests {
 
     #[test]
     fn a_delayed_ack_is_a_count_a_timeout_and_extras() {
-        let d = "2,40ms,adaptive,quick:16".parse::<DelayedAck>().unwrap().0;
+        let d = "2,40ms,adaptive,quick:16".parse::<DelayedAck>().unwrap().0.unwrap();
         assert_eq!((d.every, d.timeout, d.adaptive, d.quick_ack), (2, Dur::from_millis(40), true, 16));
-        assert_eq!("off".parse::<DelayedAck>().unwrap().0.every, 1);
+        assert_eq!("off".parse::<DelayedAck>(), Ok(DelayedAck(None)));
         assert_eq!("2".parse::<DelayedAck>().unwrap_err(), "the timeout is missing");
         assert!("0,40ms".parse::<DelayedAck>().is_err());
         assert!("2,40ms,slow".parse::<DelayedAck>().is_err());

@@ -110,6 +110,7 @@ impl Connection {
                 self.send.on_ack(now, &input, &mut self.log);
             }
             if pure {
+                self.note_echo(segment);
                 return true;
             }
         }
@@ -421,6 +422,16 @@ impl Connection {
         (ecr != 0 && ms < 1 << 20).then(|| Dur::from_millis(u64::from(ms)))
     }
 
+    /// A segment without data is no sample, but no later one with the same echo is (`tcp_rcv_rtt_measure_ts`).
+    #[inline]
+    fn note_echo(&mut self, segment: &Segment) {
+        if self.rules.rtt_of_first_full_segment
+            && let Some(t) = segment.options.timestamps
+        {
+            self.ts.was_measured(t.ecr);
+        }
+    }
+
     /// Everything we sent, the FIN included, is acknowledged.
     fn fin_acked(&mut self, now: Time) {
         match self.state {
@@ -452,6 +463,7 @@ impl Connection {
             self.recv.urgent(span.start + u64::from(segment.urgent));
         }
         if segment.seq_len() == 0 {
+            self.note_echo(segment);
             if self.rules.reads_ecn_of_pure_acks && self.ecn == EcnMode::Classic {
                 // FreeBSD processes both also without data, and answers CWR (`tcp_ecn_input_segment`).
                 if flags.has(Flags::CWR) {

@@ -32,7 +32,19 @@ pub(super) const RULES: Rules = Rules {
         probe_timer_uncorks: true,
         ..rfc::RULES.send
     },
-    recv: RecvRules { sack_blocks_grow_by_arrivals: true, ..rfc::RULES.recv },
+    recv: RecvRules {
+        sack_blocks_grow_by_arrivals: true,
+        forgets_unreported_duplicate: true,
+        takes_whole_segments: true,
+        fin_takes_position: true,
+        fin_ends_reports: true,
+        updates_doubled_window: true,
+        round_includes_unacked: true,
+        measures_any_segment: true,
+        filled_part_is_no_reason: true,
+        not_capable_keeps_echo: true,
+        ..rfc::RULES.recv
+    },
     conn: ConnRules {
         challenge_acks: (1, Dur::from_millis(500)),
         listen_drops_syn_fin: true,

@@ -90,6 +90,7 @@ pub(crate) struct SendRules {
 }
 
 /// Differences of the receiver.
+#[expect(clippy::struct_excessive_bools, reason = "independent differences")]
 #[derive(Debug)]
 pub(crate) struct RecvRules {
     /// A SACK block grows by what arrives and by the blocks that it touches, not by the whole range
@@ -97,6 +98,27 @@ pub(crate) struct RecvRules {
     pub sack_blocks_grow_by_arrivals: bool,
     /// A segment that repeats a part of earlier data is acknowledged at once (`tcp_do_segment` of FreeBSD).
     pub acks_overlap_at_once: bool,
+    /// A duplicate that no ACK has reported when the next data arrive is not reported any more (`tcp_data_queue`).
+    pub forgets_unreported_duplicate: bool,
+    /// A segment is taken whole or not at all: whole if nothing is unread, although it may end beyond the window (`tcp_sequence`,
+    /// `sk_forced_mem_schedule`); otherwise what lies in the window is taken.
+    pub takes_whole_segments: bool,
+    /// In reports of duplicates and in SACK blocks a FIN takes a position, as in sequence space.
+    pub fin_takes_position: bool,
+    /// A FIN in order drops what is out of order and what was to be reported (`tcp_fin`).
+    pub fin_ends_reports: bool,
+    /// Reading causes a window update if the window at least doubles by it (`__tcp_cleanup_rbuf`); otherwise as BSD does.
+    pub updates_doubled_window: bool,
+    /// A round trip by window ends when a window has arrived in addition to what is not acknowledged (`tcp_rcv_rtt_measure`).
+    pub round_includes_unacked: bool,
+    /// A round trip by timestamp is taken from segments out of order and from duplicates, too (`tcp_rcv_established`).
+    pub measures_any_segment: bool,
+    /// A gap that is filled in part is acknowledged like other data, of which more may be out of order; otherwise at once
+    /// (`tcp_data_queue`; RFC 5681 section 4.2).
+    pub filled_part_is_no_reason: bool,
+    /// DCTCP: a segment that is not ECN-capable does not change the state of the echo (`dctcp_ece_ack_update`); otherwise any segment
+    /// without CE does (RFC 8257 section 3.2).
+    pub not_capable_keeps_echo: bool,
 }
 
 /// When an ACK may change the peer's window, for a segment with the sequence number of the last update.

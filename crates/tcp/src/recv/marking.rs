@@ -24,7 +24,9 @@ impl Receiver {
         }
         let packets = self.packets_of(len);
         // In RFC 8257 section 3.2 any segment without CE changes the state; in Linux one that is not ECN-capable does not.
-        let not_ce = field == Ecn::NotEct && !self.adaptive && matches!(self.echo, Echo::Dctcp { .. });
+        let not_ce = field == Ecn::NotEct
+            && !self.rules.not_capable_keeps_echo
+            && matches!(self.echo, Echo::Dctcp { .. });
         match self.echo.data(if not_ce { Ecn::Ect0 } else { field }, packets, len) {
             Response::Nothing => {}
             Response::Quick => {

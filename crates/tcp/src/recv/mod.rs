@@ -22,6 +22,8 @@ mod ce_echo;
 mod info;
 mod marking;
 mod memory;
+#[cfg(test)]
+mod tests;
 mod window;
 
 use crate::Config;
@@ -115,7 +117,6 @@ pub(crate) struct Receiver {
     old_ack: Option<OldAck>,
     /// End of urgent data (RFC 9293 section 3.8.5).
     urgent: u64,
-    adaptive: bool,
     rules: &'static RecvRules,
     stats: Stats,
 }
@@ -144,7 +145,6 @@ impl Receiver {
             nxt_at_mark: 1,
             old_ack: None,
             urgent: 0,
-            adaptive: cfg.delayed_ack.adaptive,
             rules,
             stats: Stats::default(),
         }
@@ -250,14 +250,20 @@ impl Receiver {
     /// Processes data that passed the acceptability test. Returns whether everything up to the FIN has now arrived.
     pub(crate) fn data(&mut self, now: Time, a: &Arrival, log: &mut Log) -> bool {
         count(&mut self.stats.data_segments, 1);
+        let mut rtt = a.rtt;
+        if self.rules.measures_any_segment
+            && let Some(rtt) = rtt.take()
+        {
+            self.window.measured(rtt);
+        }
         if a.cwr {
             self.echo.cwr();
             if !a.span.is_empty() {
                 self.acks.cwr();
             }
         }
-        if self.adaptive {
-            // `tcp_data_queue`: an earlier duplicate that no ACK has reported is not reported any more.
+        if self.rules.forgets_unreported_duplicate {
+            // An earlier duplicate that no ACK has reported is not reported any more.
             self.dsack = None;
         }
         // Never beyond the announced window or a received FIN; a FIN needs no memory, so that it may stand at the edge. Linux takes
@@ -268,11 +274,11 @@ impl Receiver {
             return false;
         }
         let beyond = a.span.end > self.edge && !self.finished();
-        if beyond && self.adaptive && self.readable() > 0 && !counted {
+        if beyond && self.rules.takes_whole_segments && self.readable() > 0 && !counted {
             self.acks.demand(AckReason::Answer);
             return false;
         }
-        let edge = if beyond && self.adaptive { a.span.end } else { self.edge };
+        let edge = if beyond && self.rules.takes_whole_segments { a.span.end } else { self.edge };
         let end = a.span.end.min(if self.finished() { self.nxt } else { edge });
         let fin = a.fin && end == a.span.end;
         let span = a.span.start..end;
@@ -282,17 +288,25 @@ impl Receiver {
         }
         if span.end <= self.nxt && !(fin && span.end == self.nxt && !self.finished()) {
             // In Linux's reports a FIN takes a position, as in sequence space.
-            let end = span.end + u64::from(self.adaptive && a.fin && a.span.end < self.nxt);
+            let end = span.end + u64::from(self.rules.fin_takes_position && a.fin && a.span.end < self.nxt);
             self.duplicate(span.start..end.max(span.start));
             self.acks.quick_mode(self.announced_window());
             self.acks.demand(AckReason::OutOfOrder);
             return false;
         }
-        self.in_order(now, &span, fin, a, log)
+        self.in_order(now, &span, fin, a, rtt, log)
     }
 
     #[inline]
-    fn in_order(&mut self, now: Time, span: &Span, fin: bool, a: &Arrival, log: &mut Log) -> bool {
+    fn in_order(
+        &mut self,
+        now: Time,
+        span: &Span,
+        fin: bool,
+        a: &Arrival,
+        rtt: Option<Dur>,
+        log: &mut Log,
+    ) -> bool {
         let end = span.end;
         let len = end.saturating_sub(self.nxt);
         let partly_old = span.start < self.nxt;
@@ -304,7 +318,7 @@ impl Receiver {
             }
         }
         // `tcp_fin` drops data out of order and SACK blocks.
-        let ends = fin && self.adaptive;
+        let ends = fin && self.rules.fin_ends_reports;
         let gaps = !self.assembly.is_empty() && !ends;
         self.nxt = end;
         if fin {
@@ -327,7 +341,7 @@ impl Receiver {
         let finished = self.fin <= self.nxt;
         if finished {
             self.nxt = self.fin + 1;
-            if self.adaptive {
+            if self.rules.fin_ends_reports {
                 self.dsack = None;
                 self.assembly.clear();
                 if let Some(memory) = self.memory.as_deref_mut() {
@@ -336,14 +350,14 @@ impl Receiver {
             }
         }
         if len > 0 {
-            self.measure(now, a.rtt);
+            self.measure(now, rtt);
             self.acks.data(now, len, a.push, self.announced_window(), a.rto);
             self.mark(now, len, a.ecn, log);
             if self.memory.is_none() && self.window.grow(len, self.nxt - self.read) {
                 self.acks.window_grew();
             }
         }
-        if gaps {
+        if gaps && (self.assembly.is_empty() || !self.rules.filled_part_is_no_reason) {
             // RFC 5681 section 4.2: at once when a gap is filled, in all or in part.
             self.acks.demand(AckReason::OutOfOrder);
         }
@@ -405,7 +419,7 @@ impl Receiver {
         if fin {
             self.fin = span.end;
         }
-        let span = span.start..span.end + u64::from(fin && self.adaptive);
+        let span = span.start..span.end + u64::from(fin && self.rules.fin_takes_position);
         if !span.is_empty() {
             // The window guarantees memory: data inside it are kept.
             if let Some(again) = self.assembly.insert(span) {
@@ -525,14 +539,14 @@ impl Receiver {
         }
         let current = self.edge.saturating_sub(self.nxt);
         let buf = self.window.size();
-        if self.adaptive && 2 * current > buf {
+        if self.rules.updates_doubled_window && 2 * current > buf {
             return false;
         }
         let free = self.window.free_edge(self.read, self.nxt);
         if !self.window.worthwhile(free, self.edge) {
             return false;
         }
-        if self.adaptive {
+        if self.rules.updates_doubled_window {
             return free - self.nxt >= 2 * current;
         }
         let gain = free - self.edge;
@@ -564,7 +578,8 @@ impl Receiver {
     /// (`tcp_rcv_rtt_measure`), also where a part of that window is used up.
     #[inline(never)]
     fn round_end(&self) -> u64 {
-        if self.adaptive { self.edge + (self.nxt - self.acked.min(self.nxt)) } else { self.edge }
+        let unacked = self.nxt - self.acked.min(self.nxt);
+        if self.rules.round_includes_unacked { self.edge + unacked } else { self.edge }
     }
 
     pub(crate) fn set_quickack(&mut self, on: bool) {

@@ -26,6 +26,8 @@ pub(crate) struct Window {
     threshold: u64,
     /// Our window scale, 0 unless both ends offered one.
     shift: u8,
+    /// The scale that we offer. FreeBSD's buffer may become larger than it can express when the segment size is known.
+    wanted: u8,
     /// All that is free is announced, however little.
     exact: bool,
     /// Full segment of the peer, as far as known.
@@ -70,6 +72,7 @@ impl Window {
             threshold,
             tuning,
             shift: 0,
+            wanted: (0..14).find(|s| max >> s <= 0xffff).unwrap_or(14),
             exact: false,
             mss,
             rtt: Dur::ZERO,
@@ -81,9 +84,9 @@ impl Window {
         }
     }
 
-    /// The scale that lets the largest buffer be announced (RFC 7323 section 2.2, at most 14).
+    /// The scale that lets the largest buffer be announced (RFC 7323 section 2.2, at most 14), as it was offered.
     pub(crate) fn wanted_shift(&self) -> u8 {
-        (0..14).find(|s| self.max >> s <= 0xffff).unwrap_or(14)
+        self.wanted
     }
 
     /// Bytes that may stand unread.
@@ -181,7 +184,7 @@ impl Window {
             return;
         }
         if let Some(rtt) = by_timestamp {
-            self.sample(rtt);
+            self.measured(rtt);
         }
         if self.round_is_over(nxt) {
             if self.round_end > 0 {
@@ -196,7 +199,7 @@ impl Window {
 
     /// A round trip by timestamp. Linux smooths only upwards: a shorter one counts at once (`tcp_rcv_rtt_update` since 6.16 and the
     /// stable series of that time).
-    fn sample(&mut self, rtt: Dur) {
+    pub(crate) fn measured(&mut self, rtt: Dur) {
         // The clock of the option ticks in milliseconds.
         let rtt = rtt.max(Dur::from_millis(1));
         let shorter = self.tuning == RecvTuning::Linux && rtt < self.rtt;
@@ -281,6 +284,13 @@ mod tests {
         assert_eq!(fixed(65_536).wanted_shift(), 1);
         assert_eq!(fixed(6 << 20).wanted_shift(), 7);
         assert_eq!(fixed(u64::MAX).wanted_shift(), 14);
+    }
+
+    #[test]
+    fn the_scale_that_was_offered_stays_when_the_buffer_becomes_whole_segments() {
+        let mut w = fixed(65_535);
+        w.announce_all(8948);
+        assert_eq!((w.size(), w.wanted_shift()), (71_584, 0));
     }
 
     #[test]

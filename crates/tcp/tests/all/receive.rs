@@ -203,6 +203,19 @@ fn a_segment_that_fills_a_gap_is_acknowledged_at_once() {
 }
 
 #[test]
+fn linux_counts_the_ack_of_a_gap_that_is_filled_in_part_as_the_first_of_three_for_its_position() {
+    let base = Config::profile(Profile::Linux);
+    let cfg = Config { timestamps: false, delayed_ack: DelayedAck { quick_ack: 0, ..base.delayed_ack }, ..base };
+    let mut one = One { c: listen(&cfg, ISS), now: Time::ZERO };
+    one.take(&syn(&cfg));
+    one.now = at_ms(100);
+    one.take(&ack(1, 1));
+    // Three segments out of order, the first half of the gap before them, and three more.
+    let answered = [2001, 4001, 6001, 1, 8001, 10_001, 12_001].map(|at| one.take(&data(at, 1000)).len());
+    assert_eq!(answered, [1, 1, 1, 1, 1, 1, 0]);
+}
+
+#[test]
 fn the_first_block_is_the_most_recent_and_the_rest_follow_in_order_of_report() {
     let mut one = One::accepted(&plain());
     for seq in [1001, 3001, 5001, 7001] {

@@ -34,7 +34,11 @@ pub(super) const ROWS: &[P] = &[
         &["profile", "off", "2,40ms", "2,200ms"],
         MKH,
         "Acknowledge every n segments or after the timeout; the first k at once (a kernel: `off`)",
-        |h, v| put(&mut h.stack.delayed_ack, v.parsed::<DelayedAck>().map(|text| text.0)),
+        |h, v| match v.parsed::<DelayedAck>() {
+            // Linux: each segment is acknowledged (`RTAX_QUICKACK`), and everything else is as before.
+            Some(DelayedAck(None)) => h.stack.delayed_ack.every = 1,
+            other => put(&mut h.stack.delayed_ack, other.and_then(|text| text.0)),
+        },
     )
     .linux(&[Knob::Route("quickack", |v, _| match v {
         Setting::Text(how) if how == "off" => Ok(Some("1".to_owned())),
