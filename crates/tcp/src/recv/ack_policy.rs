@@ -42,8 +42,8 @@ pub(crate) struct AckInput {
     pub srtt: Option<Dur>,
     /// RCV.NXT.
     pub nxt: u64,
-    /// Blocks that SACK has to report.
-    pub blocks: usize,
+    /// What arrived last cannot wait for an ACK that stands for several (`Assembly::is_crowded`).
+    pub crowded: bool,
     /// The round-trip time as the receiver measures it; zero before it has.
     pub rtt: Dur,
 }
@@ -343,12 +343,12 @@ impl AckPolicy {
         }
     }
 
-    /// A duplicate ACK is due: the first three for a position are sent, then one for many (`__tcp_ack_snd_check`). Blocks beyond the
-    /// second are reported at once (`tcp_sack_new_ofo_skb`).
+    /// A duplicate ACK is due: the first three for a position are sent, then one for many (`__tcp_ack_snd_check`), unless blocks
+    /// beyond the second changed (`tcp_sack_new_ofo_skb`).
     fn compress(&mut self, now: Time, ask: &AckInput) -> Option<Verdict> {
         let send = Some(Verdict::Now(AckReason::OutOfOrder));
         let Some(rule) = self.compression.filter(|rule| self.compressed < rule.most) else { return send };
-        if self.compressed > 0 && ask.blocks > 2 {
+        if self.compressed > 0 && ask.crowded {
             return send;
         }
         if self.duplicates.0 != ask.nxt {

@@ -37,7 +37,7 @@ impl Receiver {
             gaps: !self.assembly.is_empty(),
             srtt,
             nxt: self.nxt,
-            blocks: self.assembly.blocks().len(),
+            crowded: self.assembly.is_crowded(),
             rtt: self.window.rtt(),
         };
         let at = self.at();

@@ -17,6 +17,9 @@ pub(crate) struct Assembly {
     ranges: VecDeque<Span>,
     /// Ranges of the set in the order in which SACK reports them.
     recent: ArrayVec<Span, 4>,
+    /// What arrived last changed the third block or a later one, or began a block beside two or more: ACKs that were held back cannot
+    /// wait (`tcp_sack_new_ofo_skb`, `TCP_SACK_BLOCKS_EXPECTED`).
+    crowded: bool,
     /// As Linux does it: a block grows by what arrives and by the other blocks (`tcp_sack_new_ofo_skb`), and what begins where a
     /// range ends is appended to that without a look at what follows (`tcp_ooo_try_coalesce`). Otherwise a block is the whole range,
     /// also where a part of that was pushed out of the option, and every duplicate is seen.
@@ -43,6 +46,11 @@ impl Assembly {
         &self.recent
     }
 
+    /// See [`Assembly::crowded`].
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.crowded
+    }
+
     /// Adds a range. Returns the first part of it that was received before (RFC 2883), if any.
     pub(crate) fn insert(&mut self, span: Span) -> Option<Span> {
         debug_assert!(span.start < span.end, "an empty range");
@@ -65,6 +73,8 @@ impl Assembly {
         if self.linux && self.ranges.get(first).is_some_and(|r| r.end == span.start) {
             duplicate = None;
         }
+        let touches = |r: &Span| r.end >= span.start && span.end >= r.start;
+        self.crowded = self.recent.iter().position(touches).unwrap_or(self.recent.len()) >= 2;
         let block = if self.linux { self.grown(span) } else { whole.clone() };
         if last == first {
             self.ranges.insert(first, whole);
@@ -161,6 +171,17 @@ mod tests {
             a.insert(i * 10..i * 10 + 5);
         }
         assert_eq!(blocks(&a), [50..55, 40..45, 30..35, 20..25]);
+    }
+
+    #[test]
+    fn a_third_block_and_what_extends_it_are_urgent_and_what_extends_the_first_two_is_not() {
+        let mut a = Assembly::new(true);
+        let crowded = [10, 30, 50, 55, 35, 15].map(|at| {
+            a.insert(at..at + 5);
+            a.is_crowded()
+        });
+        // The last three: the first block, the second one, and the third one.
+        assert_eq!(crowded, [false, false, true, false, false, true]);
     }
 
     #[test]
