@@ -12,7 +12,7 @@ pub(super) const RULES: Rules = Rules {
         emulates_sack: true,
         holds_recovery_without_sack: true,
         sacks_whole_segments: true,
-        prr_counts_packets: true,
+        counts_packets: true,
         windows_in_segments: true,
         mss_at_most_half_window: true,
         path_loss: PathLoss::TooLong,

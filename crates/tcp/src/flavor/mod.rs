@@ -43,7 +43,7 @@ mod tests {
     fn only_linux_counts_windows_and_deliveries_in_segments() {
         let rule = |flavor: StackFlavor| {
             let send = &flavor.rules().send;
-            (send.windows_in_segments, send.prr_counts_packets, send.emulates_sack)
+            (send.windows_in_segments, send.counts_packets, send.emulates_sack)
         };
         assert_eq!(rule(StackFlavor::Rfc), (false, false, false));
         assert_eq!(rule(StackFlavor::Linux), (true, true, true));

@@ -10,7 +10,7 @@ pub(super) const RULES: Rules = Rules {
         emulates_sack: false,
         holds_recovery_without_sack: false,
         sacks_whole_segments: false,
-        prr_counts_packets: false,
+        counts_packets: false,
         windows_in_segments: false,
         mss_at_most_half_window: false,
         path_loss: PathLoss::TooLong,

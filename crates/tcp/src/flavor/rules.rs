@@ -42,8 +42,9 @@ pub(crate) struct SendRules {
     pub holds_recovery_without_sack: bool,
     /// Only whole segments of a super-segment are marked as SACKed (`tcp_match_skb_to_sack`).
     pub sacks_whole_segments: bool,
-    /// PRR counts packets, however short they are (`tcp_cwnd_reduction`).
-    pub prr_counts_packets: bool,
+    /// The congestion window counts packets, however short they are: what is in flight, what was delivered and PRR
+    /// (`tcp_packets_in_flight`, `tcp_cong_avoid`, `tcp_cwnd_reduction`).
+    pub counts_packets: bool,
     /// cwnd and ssthresh are counted in segments, so that they scale with the segment size.
     pub windows_in_segments: bool,
     /// No segment is longer than half of the largest window that the peer offered (`tcp_bound_to_half_wnd`).

@@ -243,13 +243,14 @@ impl Sender {
         }
         self.timers.on_progress(now);
         self.on_answer(now);
-        let marked = if ece && self.reads_ece() { bytes } else { 0 };
-        self.deliveries.add_marked(marked);
+        let marked = ece && self.reads_ece();
+        self.deliveries.add_marked(if marked { bytes } else { 0 });
+        let delivered = self.delivered_size(bytes, run.packets);
         let event = Event::Ack(Ack {
             acked: Bytes::new(bytes - u64::from(last.is(FIN))),
-            delivered: Bytes::new(bytes),
+            delivered: Bytes::new(delivered),
             lost: Bytes::ZERO,
-            marked: Bytes::new(marked),
+            marked: Bytes::new(if marked { delivered } else { 0 }),
             rtt: Some(newest),
             delivery_rate: sample.rate,
             app_limited: sample.app_limited,
@@ -260,7 +261,7 @@ impl Sender {
         if self.state == CongestionState::Open {
             self.cwnd = self.target();
         } else if self.cfg.cwr_by_prr {
-            self.reduce_by_prr(now, &Step::delivered(self.delivered_size(bytes, run.packets)), log);
+            self.reduce_by_prr(now, &Step::delivered(delivered), log);
         }
         self.cc.end_ack();
         self.buffer.follow_window(self.cwnd);
@@ -397,17 +398,18 @@ impl Sender {
         if d.acked == 0 && d.bytes == 0 && notice.lost == 0 && !a.marked {
             return;
         }
-        let marked = match (self.ecn, notice.accurate_ce) {
-            (EcnMode::Accurate, Some(n)) => n,
-            _ if a.marked => d.bytes,
-            _ => 0,
+        let delivered = self.delivered_size(d.bytes, d.packets);
+        let (marked, marked_size) = match (self.ecn, notice.accurate_ce) {
+            (EcnMode::Accurate, Some(n)) => (n, n),
+            _ if a.marked => (d.bytes, delivered),
+            _ => (0, 0),
         };
         self.deliveries.add_marked(marked);
         let event = Event::Ack(Ack {
             acked: Bytes::new(d.acked - u64::from(d.fin)),
-            delivered: Bytes::new(d.bytes),
+            delivered: Bytes::new(delivered),
             lost: Bytes::new(notice.lost),
-            marked: Bytes::new(marked),
+            marked: Bytes::new(marked_size),
             rtt: notice.rtt,
             delivery_rate: notice.sample.rate,
             app_limited: notice.sample.app_limited,

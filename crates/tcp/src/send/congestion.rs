@@ -51,19 +51,30 @@ impl Sender {
         Step { delivered, advanced: a.advanced, repaired: d.ambiguous, lost: lost > 0, recovery }
     }
 
-    /// The size that PRR gives to `bytes` in so many packets: Linux counts packets (`tcp_cwnd_reduction`), however short they are.
+    /// The size that the window gives to `bytes` in so many packets: Linux counts packets (`tcp_cwnd_reduction`, `tcp_cong_avoid`),
+    /// however short they are.
     #[inline]
     pub(super) fn delivered_size(&self, bytes: u64, packets: u64) -> u64 {
-        if self.rules.prr_counts_packets { packets * self.mss } else { bytes }
+        if self.rules.counts_packets { packets * self.mss } else { bytes }
     }
 
-    /// What is in flight, as PRR counts it. The records are counted only if a short segment may be among them.
-    pub(super) fn prr_pipe(&self) -> u64 {
-        if self.rules.prr_counts_packets && self.nagle.small_end() > self.scoreboard.una() {
-            let packets = self.scoreboard.packets_in_flight(self.mss) * self.mss;
-            return packets.saturating_sub(self.duplicates.bytes());
-        }
-        self.pipe()
+    /// Short segments may be outstanding, each of which counts as a whole one.
+    #[inline]
+    pub(super) fn counts_packets(&self) -> bool {
+        self.rules.counts_packets && self.nagle.small_end() > self.scoreboard.una()
+    }
+
+    /// What is in flight, as the window counts it (`tcp_packets_in_flight`). The records are counted only if a short segment may be
+    /// among them.
+    #[inline]
+    pub(super) fn in_flight(&self) -> u64 {
+        if self.counts_packets() { self.packets_in_flight() } else { self.pipe() }
+    }
+
+    #[inline(never)]
+    fn packets_in_flight(&self) -> u64 {
+        let packets = self.scoreboard.packets_in_flight(self.mss) * self.mss;
+        packets.saturating_sub(self.duplicates.bytes())
     }
 
     /// Detects losses and changes the state: at most one episode begins, and at most one ends. Returns the bytes newly marked
@@ -474,7 +485,7 @@ impl Sender {
         if step.delivered == 0 && self.prr.has_sent() {
             return;
         }
-        let cwnd = self.prr.on_ack(step, self.prr_pipe(), self.target(), self.cfg.prr_bound, self.mss);
+        let cwnd = self.prr.on_ack(step, self.in_flight(), self.target(), self.cfg.prr_bound, self.mss);
         self.set_cwnd(now, cwnd, "prr", log);
     }
 

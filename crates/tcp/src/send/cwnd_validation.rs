@@ -14,7 +14,7 @@ pub(super) struct CwndValidation {
     by_application: Dur,
     /// cwnd was filled in the present window.
     filled: bool,
-    /// Most bytes in flight in the present window.
+    /// Most bytes outstanding in the present window, or packets times the MSS (`max_packets_out`).
     most_in_flight: u64,
     window_end: u64,
 }
@@ -66,13 +66,13 @@ impl CwndValidation {
         }
     }
 
-    /// Linux `tcp_cwnd_validate`: in each window, whether cwnd was ever filled, and the most bytes in flight.
+    /// Linux `tcp_cwnd_validate`: in each window, whether cwnd was ever filled, and the most that was outstanding. `out` is that now, as
+    /// the window counts it.
     #[inline]
-    pub fn validate(&mut self, filled: bool, una: u64, nxt: u64) {
-        let in_flight = nxt - una;
-        if una >= self.window_end || filled || (!self.filled && in_flight > self.most_in_flight) {
+    pub fn validate(&mut self, filled: bool, una: u64, nxt: u64, out: u64) {
+        if una >= self.window_end || filled || (!self.filled && out > self.most_in_flight) {
             self.filled = filled;
-            self.most_in_flight = in_flight;
+            self.most_in_flight = out;
             self.window_end = nxt;
         }
     }
@@ -120,10 +120,10 @@ mod tests {
     fn a_window_that_was_filled_once_counts_as_used_until_the_next_window() {
         let mut validation = CwndValidation::default();
         let avoidance = control(10_000, 5_000);
-        validation.validate(true, 1, 10_001);
-        validation.validate(false, 5_001, 9_001);
+        validation.validate(true, 1, 10_001, 10_000);
+        validation.validate(false, 5_001, 9_001, 4_000);
         assert_eq!(validation.limit_of_flight(avoidance), Limited::Cwnd);
-        validation.validate(false, 10_001, 14_001);
+        validation.validate(false, 10_001, 14_001, 4_000);
         assert_eq!(validation.limit_of_flight(avoidance), Limited::App);
     }
 
@@ -131,9 +131,9 @@ mod tests {
     fn in_slow_start_more_than_half_of_the_window_in_use_is_enough() {
         let mut validation = CwndValidation::default();
         let slow_start = control(10_000, 50_000);
-        validation.validate(false, 1, 5_001);
+        validation.validate(false, 1, 5_001, 5_000);
         assert_eq!(validation.limit_of_flight(slow_start), Limited::App);
-        validation.validate(false, 1, 5_002);
+        validation.validate(false, 1, 5_002, 5_001);
         assert_eq!(validation.limit_of_flight(slow_start), Limited::Cwnd);
     }
 

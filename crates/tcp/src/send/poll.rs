@@ -52,7 +52,8 @@ impl Sender {
         self.nagle.end_burst();
         self.buffer.on_rest();
         self.cwnd_validation.set(now, Limited::Cwnd);
-        self.cwnd_validation.validate(true, self.scoreboard.una(), self.scoreboard.nxt());
+        let (una, nxt) = (self.scoreboard.una(), self.scoreboard.nxt());
+        self.cwnd_validation.validate(true, una, nxt, nxt - una);
     }
 
     /// The next thing to send, until `None`. What it returns counts as sent at `now`.
@@ -184,9 +185,7 @@ impl Sender {
             Ca::Open | Ca::Disorder if !self.sack && !self.rules.emulates_sack => {
                 out - self.duplicates.bytes().min(2 * self.mss).min(out)
             }
-            Ca::Recovery if self.cfg.recovery == Recovery::Prr => self.prr_pipe(),
-            Ca::Cwr if self.cfg.cwr_by_prr => self.prr_pipe(),
-            _ => self.pipe(),
+            _ => self.in_flight(),
         }
     }
 
@@ -553,13 +552,15 @@ impl Sender {
         self.nagle.end_burst();
         self.pmtud.on_rest();
         let (una, nxt) = (self.scoreboard.una(), self.scoreboard.nxt());
+        let out =
+            if self.counts_packets() { self.scoreboard.packets(self.mss) * self.mss } else { nxt - una };
         let room = self.room();
         // If both windows are full Linux asks for its own first (`tcp_write_xmit`).
         let both = limit == Limited::Rwnd && room < self.mss;
         let limit = if both { Limited::Cwnd } else { limit };
         self.cwnd_validation.set(now, limit);
         let filled = limit == Limited::Cwnd || room < self.mss;
-        self.cwnd_validation.validate(filled, una, nxt);
+        self.cwnd_validation.validate(filled, una, nxt, out);
         if limit == Limited::App && room >= self.mss {
             if self.scoreboard.pending() == 0 {
                 self.deliveries.set_app_limited(self.pipe());

@@ -123,6 +123,11 @@ impl Scoreboard {
         self.q.iter().map(|s| copies(s) * packets(s.len, mss)).sum()
     }
 
+    /// The packets outstanding (`packets_out`). Walks all records.
+    pub fn packets(&self, mss: u64) -> u64 {
+        self.q.iter().map(|s| packets(s.len, mss)).sum()
+    }
+
     /// The oldest record.
     pub fn front(&self) -> Option<&Sent> {
         self.q.front()
