@@ -117,6 +117,7 @@ impl Connection {
                 rtt: None,
                 rto: self.send.rto(),
                 header: segment.header_len(),
+                closing: false,
             };
             self.recv.data(now, &arrival, &mut self.log);
         }

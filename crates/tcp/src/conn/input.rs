@@ -506,6 +506,7 @@ impl Connection {
             rtt: self.stamp_rtt(now, segment),
             rto: self.send.rto(),
             header: segment.header_len(),
+            closing: matches!(self.state, State::FinWait1 | State::FinWait2),
         };
         if self.recv.data(now, &arrival, &mut self.log) {
             if matches!(self.state, State::FinWait1 | State::FinWait2) {

@@ -120,7 +120,7 @@ impl Receiver {
     /// There is something for the SACK option.
     #[inline]
     pub(crate) fn has_blocks(&self) -> bool {
-        self.dsack.is_some() || !self.assembly.is_empty()
+        self.dsack.is_some() || !self.assembly.blocks().is_empty()
     }
 
     /// SACK blocks of an ACK that leaves now: the DSACK once, then the others.
@@ -151,6 +151,9 @@ impl Receiver {
         }
         self.echo.on_ack_sent();
         self.acks.sent(!data, packets);
+        if std::mem::take(&mut self.forgets_after_ack) {
+            self.forget_out_of_order();
+        }
     }
 }
 

@@ -46,6 +46,11 @@ impl Assembly {
         &self.recent
     }
 
+    /// These are reported, whatever is kept.
+    pub(crate) fn report(&mut self, blocks: ArrayVec<Span, 4>) {
+        self.recent = blocks;
+    }
+
     /// See [`Assembly::crowded`].
     pub(crate) fn is_crowded(&self) -> bool {
         self.crowded

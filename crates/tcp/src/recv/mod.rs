@@ -58,6 +58,8 @@ pub(crate) struct Arrival {
     pub rto: Dur,
     /// Bytes of the TCP header.
     pub header: u32,
+    /// We have sent a FIN, so that the peer's is acknowledged at once.
+    pub closing: bool,
 }
 
 /// An ACK of the data before a change of CE (RFC 8257 section 3.2), with the state before the change.
@@ -117,6 +119,8 @@ pub(crate) struct Receiver {
     old_ack: Option<OldAck>,
     /// End of urgent data (RFC 9293 section 3.8.5).
     urgent: u64,
+    /// What is out of order is forgotten when the next ACK has reported it.
+    forgets_after_ack: bool,
     rules: &'static RecvRules,
     stats: Stats,
 }
@@ -145,6 +149,7 @@ impl Receiver {
             nxt_at_mark: 1,
             old_ack: None,
             urgent: 0,
+            forgets_after_ack: false,
             rules,
             stats: Stats::default(),
         }
@@ -333,7 +338,12 @@ impl Receiver {
                     self.duplicate(again);
                 }
             }
+            let reported = (a.closing && self.rules.fin_ends_reports).then(|| self.assembly.blocks().clone());
             self.nxt = self.assembly.advance(end);
+            if let Some(blocks) = reported.filter(|_| self.fin <= self.nxt) {
+                // `tcp_fin` answers before the blocks that are in order by now are removed.
+                self.assembly.report(blocks);
+            }
             if let Some(memory) = self.memory.as_deref_mut() {
                 memory.move_in_order(end);
             }
@@ -341,12 +351,10 @@ impl Receiver {
         let finished = self.fin <= self.nxt;
         if finished {
             self.nxt = self.fin + 1;
-            if self.rules.fin_ends_reports {
-                self.dsack = None;
-                self.assembly.clear();
-                if let Some(memory) = self.memory.as_deref_mut() {
-                    memory.forget_later();
-                }
+            // The ACK that leaves from `tcp_fin` itself still reports what it then forgets.
+            self.forgets_after_ack = self.rules.fin_ends_reports && a.closing;
+            if self.rules.fin_ends_reports && !a.closing {
+                self.forget_out_of_order();
             }
         }
         if len > 0 {
@@ -366,6 +374,15 @@ impl Receiver {
         }
         self.acks.ask_later(false);
         finished
+    }
+
+    /// Nothing out of order is kept or reported any more (`tcp_fin`).
+    pub(super) fn forget_out_of_order(&mut self) {
+        self.dsack = None;
+        self.assembly.clear();
+        if let Some(memory) = self.memory.as_deref_mut() {
+            memory.forget_later();
+        }
     }
 
     /// Data of a SYN or SYN-ACK, as Linux takes them (`tcp_fastopen_add_skb`): neither do delayed ACKs begin with them, nor does the

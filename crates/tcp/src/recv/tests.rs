@@ -19,6 +19,7 @@ fn arrival(span: Span, rtt: Dur) -> Arrival {
         rtt: Some(rtt),
         rto: Dur::from_secs(1),
         header: 32,
+        closing: false,
     }
 }
 

@@ -327,3 +327,14 @@ fn urgent_data_announced_after_the_fin_are_ignored() {
     one.read(10);
     assert!(!one.c.is_urgent());
 }
+
+#[test]
+fn linux_reports_what_it_had_out_of_order_in_the_ack_of_a_fin_that_follows_its_own() {
+    let cfg = Config { timestamps: false, ..Config::profile(Profile::Linux) };
+    let mut one = One::accepted(&cfg);
+    one.c.shutdown(one.now);
+    assert_eq!(shows(&one.sent()), ["F. 1+0 ack 1"]);
+    assert_eq!(shows(&one.take(&data(1001, 1000).flags(Flags::FIN))), [". 2+0 ack 1 sack 1001-2002"]);
+    // `tcp_fin` answers before it drops the block.
+    assert_eq!(shows(&one.take(&data(1, 1000))), [". 2+0 ack 2002 sack 1001-2002"]);
+}

@@ -205,7 +205,8 @@ fn a_segment_that_fills_a_gap_is_acknowledged_at_once() {
 #[test]
 fn linux_counts_the_ack_of_a_gap_that_is_filled_in_part_as_the_first_of_three_for_its_position() {
     let base = Config::profile(Profile::Linux);
-    let cfg = Config { timestamps: false, delayed_ack: DelayedAck { quick_ack: 0, ..base.delayed_ack }, ..base };
+    let cfg =
+        Config { timestamps: false, delayed_ack: DelayedAck { quick_ack: 0, ..base.delayed_ack }, ..base };
     let mut one = One { c: listen(&cfg, ISS), now: Time::ZERO };
     one.take(&syn(&cfg));
     one.now = at_ms(100);
