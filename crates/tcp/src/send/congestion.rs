@@ -321,7 +321,10 @@ impl Sender {
             // The mark remains real if the loss turns out to be spurious.
             self.undo.clear();
         } else {
-            let size = flight.size - self.limited_sent.min(flight.size);
+            // RFC 5681 section 3.2 step 2: without what limited transmit sent, which is what exceeds the window; of what it sent longer
+            // ago, while reordering kept duplicates coming, nothing is outstanding any more.
+            let limited = self.limited_sent.min(flight.size.saturating_sub(self.cwnd));
+            let size = flight.size - limited;
             self.reduce(now, Cause::Loss, size, log);
             self.prr = Prr::begin(flight.undelivered, self.mss);
             self.begin_undo();

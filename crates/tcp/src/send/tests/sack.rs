@@ -160,6 +160,23 @@ fn an_ack_that_advances_and_reports_something_new_is_the_first_duplicate() {
 }
 
 #[test]
+fn what_was_sent_beyond_the_window_while_reordering_lasted_is_not_taken_from_a_later_flight() {
+    let mut r = Rig::new(&rfc());
+    r.write(100);
+    r.advance(ms(100));
+    // Each ACK fills one hole and reports the next one: the state stays Disorder, and each releases a segment beyond the window.
+    for i in 0..6 {
+        r.sack(2 * i, std::slice::from_ref(&(2 * i + 1..2 * i + 2)));
+        assert_eq!(r.info().ca_state, Ca::Disorder);
+    }
+    let before = r.cwnd();
+    r.sack(10, &[11..13]);
+    r.sack(10, &[11..14]);
+    assert_eq!(r.info().ca_state, Ca::Recovery);
+    assert!(2 * r.info().ssthresh.get() >= before, "{} of {before}", r.info().ssthresh);
+}
+
+#[test]
 fn limited_transmit_can_be_turned_off() {
     let mut r = Rig::new(&Config { limited_transmit: false, ..rfc() });
     r.write(30);
