@@ -43,6 +43,15 @@ impl Receiver {
         }
     }
 
+    /// The mark of a segment that is acceptable and brings nothing new: accurate ECN counts it like any other (RFC 9768 section 3.2.2).
+    #[cold]
+    pub(super) fn mark_duplicate(&mut self, len: u64, field: Ecn) {
+        if matches!(self.echo, Echo::Accurate { .. }) {
+            let packets = self.packets_of(len);
+            self.echo.data(field, packets, len);
+        }
+    }
+
     #[cold]
     fn ce_changed(&mut self, now: Time, was: bool, log: &mut Log) {
         let sent = self.acks.old_ack_due();

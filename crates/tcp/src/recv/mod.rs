@@ -294,6 +294,7 @@ impl Receiver {
         if span.end <= self.nxt && !(fin && span.end == self.nxt && !self.finished()) {
             // In Linux's reports a FIN takes a position, as in sequence space.
             let end = span.end + u64::from(self.rules.fin_takes_position && a.fin && a.span.end < self.nxt);
+            self.mark_duplicate(a.span.end - a.span.start, a.ecn);
             self.duplicate(span.start..end.max(span.start));
             self.acks.quick_mode(self.announced_window());
             self.acks.demand(AckReason::OutOfOrder);

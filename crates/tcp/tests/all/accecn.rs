@@ -49,6 +49,16 @@ fn a_server_takes_every_reserved_combination_on_a_syn_for_accurate_ecn() {
 }
 
 #[test]
+fn the_mark_of_an_acceptable_duplicate_counts() {
+    // Section 3.2.2: r.cep counts CE-marked packets, whatever they bring. The first copy is not acknowledged yet.
+    let mut one = accepted(0b010);
+    let copy = data(1, 1000).flags(ace(5));
+    assert_eq!(one.give(&copy, Ecn::Ect0), []);
+    let out = one.give(&copy, Ecn::Ce);
+    assert_eq!(flags(&out[0].segment), Flags::ACK | ace(6));
+}
+
+#[test]
 fn a_client_enters_the_mode_of_the_syn_ack_and_takes_the_reserved_one_for_accurate() {
     // Table 2 and section 3.1.3: 000 and 111 no ECN, 001 classic, all else accurate. A data segment tells: ACE is 5 = 101.
     for bits in 0..8_u8 {
