@@ -40,6 +40,7 @@ use tcpassay_wire::Ecn;
 use window::{Offer, Window};
 
 /// A segment with data or FIN, acceptable, in stream positions.
+#[expect(clippy::struct_excessive_bools, reason = "independent flags of a header, and one of the connection")]
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Arrival {
     /// Positions of its payload; may begin below what was received and end beyond the window.

@@ -46,6 +46,7 @@ impl Held {
 }
 
 /// The account.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
     cfg: RecvMemory,
