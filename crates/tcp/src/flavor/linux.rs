@@ -30,6 +30,7 @@ pub(super) const RULES: Rules = Rules {
         fin_ignores_cwnd: true,
         no_idle_restart_at_zero_window: true,
         probe_timer_uncorks: true,
+        least_window_probe: Dur::from_millis(200),
         ..rfc::RULES.send
     },
     recv: RecvRules {

@@ -31,6 +31,7 @@ pub(super) const RULES: Rules = Rules {
         fin_ignores_cwnd: false,
         no_idle_restart_at_zero_window: false,
         probe_timer_uncorks: false,
+        least_window_probe: Dur::ZERO,
     },
     recv: RecvRules {
         sack_blocks_grow_by_arrivals: false,

@@ -88,6 +88,8 @@ pub(crate) struct SendRules {
     /// A corked segment is released by the probe timer: it runs while nothing is in flight, lasts an RTO at least, and
     /// marks the data to be pushed (`tcp_check_probe_timer`, `tcp_write_wakeup`).
     pub probe_timer_uncorks: bool,
+    /// The first probe of a shut window is not sent earlier, whatever the minimum of the RTO (`tcp_probe0_base`).
+    pub least_window_probe: Dur,
 }
 
 /// Differences of the receiver.

@@ -158,7 +158,10 @@ impl Sender {
     pub(super) fn start_persist(&mut self, now: Time, log: &mut Log) {
         let rto = &self.cfg.rto;
         let wait = match self.cfg.persist {
-            None => Wait { first: self.rtt.rto(), min: rto.min, max: rto.max },
+            None => {
+                let least = self.rules.least_window_probe;
+                Wait { first: self.rtt.rto().max(least), min: rto.min.max(least), max: rto.max }
+            }
             Some(persist) => {
                 let srtt = self.rtt.srtt().unwrap_or(Dur::ZERO);
                 Wait { first: srtt * 4 + self.rtt.rttvar() * 8, min: persist.min, max: persist.max }

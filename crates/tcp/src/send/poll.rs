@@ -51,6 +51,7 @@ impl Sender {
         self.pacer.rest();
         self.nagle.end_burst();
         self.buffer.on_rest();
+        self.stop_probe_timer_in_flight();
         self.cwnd_validation.set(now, Limited::Cwnd);
         let (una, nxt) = (self.scoreboard.una(), self.scoreboard.nxt());
         self.cwnd_validation.validate(true, una, nxt, nxt - una);
@@ -545,6 +546,15 @@ impl Sender {
         }
     }
 
+    /// Where the probe timer releases a corked segment it does not run beside the retransmission timer, which replaces it when something
+    /// is sent (`tcp_event_new_data_sent`), so that it counts from the ACK of everything.
+    #[inline]
+    fn stop_probe_timer_in_flight(&mut self) {
+        if self.rules.probe_timer_uncorks && self.scoreboard.nxt() != self.scoreboard.una() {
+            self.timers.release_cork();
+        }
+    }
+
     /// Nothing more to send for now, because of `limit`.
     fn rest(&mut self, now: Time, limit: Limited, log: &mut Log) {
         self.refresh_probe(now, log);
@@ -569,6 +579,7 @@ impl Sender {
         }
         self.buffer.on_rest();
         let alone = !self.rules.probe_timer_uncorks || nxt == una;
+        self.stop_probe_timer_in_flight();
         if limit == Limited::App && alone && self.unsent() > 0 && (self.cfg.cork || self.buffer.has_more()) {
             self.timers.hold_cork(now, self.cork_time(), log);
         }

@@ -1,7 +1,7 @@
 //! Windows, sizes and waiting: RFC 9293 section 3.8.6, Nagle, cork, pacing, super-segments, idle, the send buffer.
 
 use super::*;
-use crate::config::{AfterIdle, Nagle, Pacing, StackFlavor, TsoAutosize};
+use crate::config::{AfterIdle, Nagle, Pacing, RtoBounds, StackFlavor, TsoAutosize};
 
 fn lens(chunks: &[Chunk]) -> Vec<u64> {
     chunks.iter().map(|c| c.span.end - c.span.start).collect()
@@ -66,6 +66,20 @@ fn cork_holds_a_small_segment_for_200_ms() {
     assert_eq!(r.put(40), [0; 0]);
     r.s.set_cork(false);
     assert_eq!(lens(&r.drain()), [40]);
+}
+
+#[test]
+fn linux_counts_the_time_of_a_corked_segment_from_the_ack_of_all_before_it() {
+    let mut cfg = Config { cork: true, flavor: StackFlavor::Linux, ..rfc() };
+    cfg.rto = RtoBounds { min: ms(50), ..cfg.rto };
+    let mut r = Rig::new(&cfg);
+    assert_eq!(r.put(40), [0; 0]);
+    r.advance(ms(150));
+    assert_eq!(r.put(1000), [1000], "and 40 are held");
+    r.advance(ms(100));
+    r.ack(1);
+    // The RTO: 100 ms and four times 37.5 ms.
+    assert_eq!(r.wait(), ms(250));
 }
 
 #[test]
@@ -145,6 +159,27 @@ fn a_window_that_is_shut_over_data_in_flight_keeps_the_connection_as_long_as_the
     // Then it answers no more.
     assert_eq!(r.fire(), Ok(vec![0]));
     assert_eq!(r.fire(), Err(GaveUp::Retries));
+}
+
+#[test]
+fn linux_waits_200_ms_for_the_first_probe_of_a_shut_window_whatever_the_least_rto() {
+    for (flavor, first) in [(StackFlavor::Rfc, ms(300)), (StackFlavor::Linux, ms(300))] {
+        let mut cfg = Config { flavor, ..rfc() };
+        cfg.rto = RtoBounds { min: ms(50), ..cfg.rto };
+        assert_eq!(shut_after(&cfg, ms(100)), first, "{flavor:?}: srtt + 4 rttvar");
+    }
+    for (flavor, first) in [(StackFlavor::Rfc, ms(50)), (StackFlavor::Linux, ms(200))] {
+        let mut cfg = Config { flavor, ..rfc() };
+        cfg.rto = RtoBounds { min: ms(50), ..cfg.rto };
+        assert_eq!(shut_after(&cfg, ms(10)), first, "{flavor:?}");
+    }
+}
+
+/// How long the first probe of a shut window waits after a round trip of `rtt`.
+fn shut_after(cfg: &Config, rtt: Dur) -> Dur {
+    let mut r = Rig::with(cfg, &Agreed { rtt: Some(rtt), window: 0, ..agreed() });
+    assert_eq!(r.write(1), [0; 0]);
+    r.wait()
 }
 
 #[test]
