@@ -6,7 +6,7 @@ use super::controller::cc_name;
 use super::socket::{OpenMode, SocketOptions};
 use crate::host::HostSettings;
 use crate::settings::{IpVersion, ScriptSettings, StackVersion};
-use tcpassay_tcp::{Config, DelayedAck, EcnMode, MemoryRules, MtuProbing, Profile, RecvMemory, Skbs};
+use tcpassay_tcp::{Config, EcnMode, MemoryRules, MtuProbing, Profile, RecvMemory, Skbs};
 use tcpassay_units::{Bytes, Dur};
 
 /// The true size of an empty `sk_buff` before Linux 6.3 (`SKB_TRUESIZE`): its structures, and 1 KiB for the headers.
@@ -47,9 +47,8 @@ pub(super) fn config(
         cfg.rto.min = Dur::from_millis(ms);
     }
     if host.route.get("quickack").is_some_and(|on| *on != 0) {
-        // `tcp_in_quickack_mode`
-        let timeout = Dur::from_millis(40);
-        cfg.delayed_ack = DelayedAck { every: 1, timeout, adaptive: false, quick_ack: 0 };
+        // `tcp_in_quickack_mode`: each segment is acknowledged, and everything else is as before.
+        cfg.delayed_ack.every = 1;
     }
     match settings.version {
         StackVersion::Profile => {}

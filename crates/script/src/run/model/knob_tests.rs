@@ -47,6 +47,11 @@ const DIFFERENT: &[(&str, &str, &str)] = &[
         "tso_autosize",
         "the super-segments of a script do not depend on the round-trip time",
     ),
+    (
+        "stack.delayed_ack",
+        "delayed_ack",
+        "the newest Linux, which scripts run on, delays an ACK by less than the shortest timeout (`tcp_delack_max`); see the test below",
+    ),
 ];
 
 fn triples(rows: &[(&str, &str)]) -> BTreeMap<String, Value> {
@@ -136,4 +141,16 @@ fn a_knob_of_linux_changes_the_model_alike_in_a_script_and_in_a_case() {
     // Every knob was compared at a value that changes the model.
     assert_eq!(with_knob.difference(&seen).collect::<Vec<_>>(), Vec::<&&str>::new());
     assert!(seen.len() > 15, "{seen:?}");
+}
+
+#[test]
+fn the_route_attribute_quickack_acknowledges_each_segment_and_leaves_the_other_rules() {
+    let without = by_script(&[]).expect("a configuration").delayed_ack;
+    let with =
+        by_script(&["ip route change default quickack 1".to_owned()]).expect("a configuration").delayed_ack;
+    assert_eq!((without.every, with.every), (2, 1));
+    assert_eq!(
+        (with.timeout, with.adaptive, with.quick_ack),
+        (without.timeout, without.adaptive, without.quick_ack)
+    );
 }
