@@ -25,6 +25,8 @@ pub(crate) struct Taken {
     pub acked: u64,
     /// Positions newly SACKed, or acknowledged and not SACKed before.
     pub delivered: u64,
+    /// The same with every packet as a whole segment, however short it is: Linux's window counts packets.
+    pub in_packets: u64,
     /// Some of what was newly delivered had been sent more than once.
     pub again: bool,
     /// Some of it had been sent once.
@@ -60,6 +62,8 @@ pub(crate) struct Before {
 /// One end of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct End {
+    /// The largest segment that this end sends.
+    mss: u64,
     pub now: Before,
     /// Outstanding, in order of position.
     pub out: VecDeque<Sent>,
@@ -93,8 +97,10 @@ pub(crate) struct End {
 }
 
 impl End {
-    pub fn new() -> End {
+    /// `mss`: payload bytes of the largest segment that this end sends; 0 if it is not known.
+    pub fn new(mss: u64) -> End {
         End {
+            mss: mss.max(1),
             now: Before {
                 una: 1,
                 nxt: 1,
@@ -258,6 +264,7 @@ impl End {
                 self.sacked -= len;
             } else {
                 self.taken.delivered += len;
+                self.taken.in_packets += len.next_multiple_of(self.mss);
                 self.taken.again |= sent.tries > 1;
                 self.taken.once |= sent.tries == 1;
                 self.taken.acked_again |= sent.tries > 1;
@@ -298,6 +305,7 @@ impl End {
                     sent.sacked = true;
                     self.sacked += sent.end - sent.start;
                     self.taken.delivered += sent.end - sent.start;
+                    self.taken.in_packets += (sent.end - sent.start).next_multiple_of(self.mss);
                     self.taken.again |= sent.tries > 1;
                     self.taken.once |= sent.tries == 1;
                     self.taken.sacked_once |= sent.tries == 1;

@@ -14,7 +14,8 @@ pub(super) const NAME: &str = "window-growth";
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "growth of the congestion window against RFC 5681",
-    asserts: "in slow start an ACK adds what it delivers at most, and no more than the byte counting of the profile allows; in \
+    asserts: "in slow start an ACK adds what it delivers at most (Linux: a segment for each packet), and no more than the byte counting of the \
+              profile allows; in \
               congestion avoidance Reno and DCTCP add one segment for each window of acknowledged data, no more and, while the \
               window is full, no less; CUBIC adds at most half a window a round trip and, while its window is full, keeps up with \
               half of Reno's growth since the last reduction; an ACK with ECE adds nothing; a window of which less than half is used does not grow; the first flight is the initial window; after an idle \
@@ -133,9 +134,12 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
         half.peaks.pop_front();
     }
     let taken = step.end.taken;
+    let packets = context.stack(step.flow).is_some_and(|stack| stack.flavor == StackFlavor::Linux);
+    // `tcp_cong_avoid` of Linux adds a segment for each packet.
+    let delivered = if packets { taken.in_packets } else { taken.delivered };
     half.marked = step.flags().has(Flags::ECE);
-    if taken.delivered > 0 {
-        half.delivered = (step.at(), taken.delivered);
+    if delivered > 0 {
+        half.delivered = (step.at(), delivered);
     }
     half.acked |= half.first.is_some();
     // A duplicate lets a segment go, too (RFC 3042).
@@ -152,7 +156,7 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
         half.full_from.get_or_insert((step.row, step.at()));
         half.full += taken.acked;
     }
-    half.earned += share(taken.delivered, cwnd);
+    half.earned += share(delivered, cwnd);
     // One MSS for each ACK, however much it acknowledges: where ACKs are lost or thinned, growth has no lower bound.
     if context.stack(step.flow).is_none_or(|stack| stack.byte_counting == ByteCounting::PerAck) {
         return;

@@ -89,12 +89,17 @@ fn gathers(context: &Context<'_>, group: &[&Completion], found: &mut Findings) {
         found.add(one, || {
             let which = if acks { "the delayed-ACK time" } else { "the smallest RTO" };
             format!(
-                "{waiting} of {} requests of {} and {} bytes took about {wait} longer than the median of {median}: {which} is {wait}. \
+                "{waiting} of {} requests of {} and {} bytes took about {wait} longer than the median of {}: {which} is {wait}. \
                  The first of them began at {} and took {}.",
-                group.len(), example.request.get(), example.response.get(), example.start, took(example)
+                group.len(), example.request.get(), example.response.get(), readable(median), example.start, readable(took(example))
             )
         });
     }
+}
+
+/// A duration to the microsecond.
+fn readable(time: Dur) -> Dur {
+    Dur::from_micros(time.as_nanos() / 1000)
 }
 
 /// The last row up to a time.

@@ -84,7 +84,7 @@ pub fn judge(recording: &Recording, wanted: &[&str]) -> Vec<Found> {
 /// Shows every row of a connection to `look`, with what it means for the end that logged it.
 fn walk(recording: &Recording, mut look: impl FnMut(&Step<'_>)) {
     let peers = peers(recording);
-    let mut ends: Vec<End> = recording.flows.iter().map(|_| End::new()).collect();
+    let mut ends: Vec<End> = recording.flows.iter().map(|flow| End::new(flow.mss.get())).collect();
     let order = order(recording);
     let row_at = |place: usize| order.as_ref().map_or(place, |rows| rows[place]);
     let event_at = |place: usize| recording.events.get(row_at(place));
