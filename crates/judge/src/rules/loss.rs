@@ -349,8 +349,8 @@ fn passed(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     if !waits || !matches!(stack.loss_detection, LossDetection::Rack { .. }) || !stack.sack {
         half.passed = None;
     } else if half.passed.is_none() && step.is_arrival() && !step.sacks.is_empty() {
-        // Sent later, and not in the same instant.
-        let later = step.end.out.iter().any(|s| s.sacked && s.first > head.last);
+        // Sent later, and not in the same instant. A SACK of a retransmission that comes soon may be of the original (section 6.2, step 2).
+        let later = step.end.out.iter().any(|s| s.sacked && s.tries == 1 && s.first > head.last);
         half.passed = later.then_some((step.at(), step.row));
     }
 }

@@ -194,6 +194,11 @@ fn state(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
     }
     if reduces(before) {
         left(half, context, step, found);
+        // Linux ends the reduction for a loss that a probe repaired at once, so that another loss of the same flight is a new one
+        // (`tcp_process_tlp_ack`).
+        if why.ends_with(": repaired by a probe") {
+            half.reduced = None;
+        }
     }
 }
 

@@ -383,7 +383,8 @@ impl Sender {
             _ => floor,
         };
         self.on_event(now, &Event::Resume { idle, rto, restart }, "resume", log);
-        self.cwnd = self.target();
+        // A reduction that is under way goes on from its window (Linux: `tcp_cwnd_restart` never raises it).
+        self.cwnd = if self.reducing { self.cwnd.min(self.target()) } else { self.target() };
         // One event for this idle time.
         self.last_sent = now;
     }

@@ -51,6 +51,18 @@ fn a_reduction_ends_when_something_sent_after_it_is_acknowledged() {
 }
 
 #[test]
+fn an_idle_time_within_a_reduction_does_not_raise_its_window() {
+    let mut r = rig(EcnMode::Dctcp, true);
+    r.write(1);
+    r.advance(ms(100));
+    ece(&mut r, 1);
+    assert_eq!((r.info().ca_state, r.cwnd()), (Ca::Cwr, 2000));
+    r.advance(ms(2000));
+    assert_eq!(r.write(30).len(), 2);
+    assert_eq!((r.info().ca_state, r.cwnd()), (Ca::Cwr, 2000), "ssthresh is 5000");
+}
+
+#[test]
 fn linux_reduces_by_prr_over_the_window() {
     let mut r = rig(EcnMode::Classic, true);
     r.write(100);
