@@ -213,9 +213,29 @@ def test_a_lost_tail_is_a_stall_in_which_the_sender_waited_for_its_timer(tmp_pat
     stalls = {one.cause: one for flow in summary.flows for one in flow.stalls}
     assert stalls[StallCause.RETRANSMISSION_TIMER].count == len(fired) == 1
     assert 190_000_000 < stalls[StallCause.RETRANSMISSION_TIMER].longest_ns < 210_000_000
+    assert set(stalls) == {StallCause.RETRANSMISSION_TIMER}
+
+
+def test_nagle_and_a_delayed_ack_are_stalls_in_which_the_sender_waited_for_the_receiver(
+    tmp_path: Path,
+) -> None:
+    made = run(
+        tmp_path,
+        {
+            "app.workload": "rpc",
+            "app.request": "5KB",
+            "app.duration": "1s",
+            "link.rate": "100Mbit",
+            "link.delay": "1ms",
+            "stack.profile": "rfc",
+        },
+    )
     delayed = made.events().filter((pl.col("kind") == "timer_fire") & (pl.col("why") == "DelayedAck"))
-    assert stalls[StallCause.DELAYED_ACK].count == len(delayed) == 1
-    assert set(stalls) == {StallCause.RETRANSMISSION_TIMER, StallCause.DELAYED_ACK}
+    summary, _ = analysed(made.files["sender"])
+    stalls = {one.cause: one for flow in summary.flows for one in flow.stalls}
+    assert set(stalls) == {StallCause.DELAYED_ACK}
+    assert stalls[StallCause.DELAYED_ACK].count == len(delayed) == 4
+    assert 195_000_000 < stalls[StallCause.DELAYED_ACK].longest_ns < 205_000_000
 
 
 def test_the_command_prints_rounds_and_findings(losses: Run) -> None:
@@ -224,7 +244,7 @@ def test_the_command_prints_rounds_and_findings(losses: Run) -> None:
     rounds = [line for line in done.stdout.splitlines() if line.startswith("RTT 1.")]
     assert len(rounds) > 20
     assert "Captured at the sender" in done.stdout
-    assert "4 of 3181 data packets (5.8KB) retransmitted" in done.stdout
+    assert "4 of 3183 data packets (5.8KB) retransmitted" in done.stdout
     assert "RTT 1." not in invoke("rtt", losses.files["sender"], "--summary").stdout
 
 

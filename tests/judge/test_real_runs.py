@@ -179,9 +179,16 @@ LUCK: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("profile", ["rfc", "linux", "freebsd-rack"])
 @pytest.mark.parametrize("luck", LUCK)
 def test_bad_luck_is_no_finding(tmp_path: Path, luck: str, profile: str) -> None:
-    recording = run(tmp_path, SMALL, LUCK[luck], {"stack.profile": profile, "stack.cc": "cubic"})
+    # With Nagle's algorithm and without quick ACKs (`rfc`) requests wait for delayed ACKs, which is no bad luck.
+    common = {"stack.profile": profile, "stack.cc": "cubic", "app.nodelay": "on"}
+    recording = run(tmp_path, SMALL, LUCK[luck], common)
     assert len(recording.events) > 100
     assert [one.text for one in judge(recording.folder)] == []
+
+
+def test_requests_that_nagle_holds_until_a_delayed_ack_comes_are_found(tmp_path: Path) -> None:
+    recording = run(tmp_path, SMALL, LUCK["a full queue"], {"stack.profile": "rfc", "stack.cc": "cubic"})
+    assert times(judge(recording.folder)) == {"latency-tail": 2}
 
 
 def rewrite(recording: Recording, events: pl.DataFrame) -> Path:

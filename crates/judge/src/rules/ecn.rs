@@ -40,6 +40,8 @@ struct Half {
     agreed: bool,
     /// Classic: a mark waits for CWR; the row that brought it.
     latched: Option<usize>,
+    /// The end of the data that arrived last.
+    newest: u64,
     /// DCTCP: the mark of the last data, and RCV.NXT after them.
     mark: (bool, u64),
     /// Accurate: packets with CE; `None` when the handshake left it unknown.
@@ -134,6 +136,9 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
             if step.event.ce {
                 half.latched = half.latched.or(Some(step.row));
             }
+            if data {
+                half.newest = step.seq_end();
+            }
         }
         Mode::Dctcp if data => half.mark = (step.event.ce, step.end.now.frontier),
         Mode::Accurate if step.event.ce => {
@@ -152,6 +157,10 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
 /// What a segment that leaves says of marks.
 fn echo(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let ece = step.flags().has(Flags::ECE);
+    // A kernel logs an arrival at its device, some time before its TCP, which may send an ACK meanwhile.
+    if half.mode == Mode::Classic && !context.exact() && step.event.ack.unwrap_or(0) < half.newest {
+        return;
+    }
     match half.mode {
         Mode::Classic => match half.latched {
             Some(row) if !ece => {

@@ -85,7 +85,9 @@ def _reduction(  # noqa: PLR0913, PLR0917 - two windows and the change between t
     cc = str(trace.recording.flows[flow].get("cc", ""))
     if cc not in FACTORS or any(path.startswith("stack.cc.") for path in said):
         return
-    window, mss = had.values.get(EventsColumn.CWND_BYTES, 0), trace.mss[flow]
+    # The window may have grown since the row that is known: what is in flight shows how far.
+    flight = has.values.get(EventsColumn.FLIGHT_BYTES, 0)
+    window, mss = max(had.values.get(EventsColumn.CWND_BYTES, 0), flight), trace.mss[flow]
     most = max(FACTORS[cc] * window, SPARE * mss) + SPARE * mss
     threshold = _threshold(has)
     if threshold <= max(most, _threshold(had) if _threshold(had) < window else 0):
@@ -97,7 +99,8 @@ def _reduction(  # noqa: PLR0913, PLR0917 - two windows and the change between t
         f"{cc} left {told}: more than {FACTORS[cc]:g} of the window and two segments of {mss} "
         "(RFC 5681 section 3.1)."
     )
-    yield _found(trace, place, (at[0], place, at[1]), "a loss leaves more than the controller's factor", text)
+    cited = (at[0], place, at[1])
+    yield _found(trace, Severity.ERROR, cited, "a loss leaves more than the controller's factor", text)
 
 
 def _undo(trace: Trace, begun: int, ended: int, windows: np.ndarray, had: EventRow) -> Iterator[Found]:
@@ -119,12 +122,12 @@ def _undo(trace: Trace, begun: int, ended: int, windows: np.ndarray, had: EventR
         f"{ms(int(trace.time[begun]))} and restored it at {ms(int(trace.time[ended]))}, although what it had "
         f"retransmitted ({len(again)} segments) had been lost (RFC 4015 section 3)."
     )
-    yield _found(
-        trace, begun, (begun, int(s.place[again[0]]), ended), "a reduction for a real loss is undone", text
-    )
+    cited = (begun, int(s.place[again[0]]), ended)
+    yield _found(trace, Severity.WARNING, cited, "a reduction for a real loss is undone", text)
 
 
-def _found(trace: Trace, place: int, rows: tuple[int, ...], title: str, text: str) -> Found:
+def _found(trace: Trace, severity: Severity, rows: tuple[int, ...], title: str, text: str) -> Found:
+    place = rows[1]
     flow, time = int(trace.flow[place]), int(trace.time[place])
     cited = tuple(int(trace.row[row]) for row in rows)
     return Found(
@@ -132,7 +135,7 @@ def _found(trace: Trace, place: int, rows: tuple[int, ...], title: str, text: st
         trace.host[flow],
         time,
         int(trace.time[rows[-1]]),
-        Severity.ERROR,
+        severity,
         f"{TITLE}: {title}",
         text,
         cited,
