@@ -1,182 +1,16 @@
 //! Every switch of the stack, and its named sets.
 
+mod ecn;
+mod loss;
+mod receive;
+
+pub use ecn::{AccurateUse, ControlEcn, DctcpReceiver, EcnForm, EcnMode};
+pub use loss::{LossDetection, PrrBound, Recovery, RecoveryExit, RtoBounds, Tlp, Undo};
+pub use receive::{AckCheck, AckCompression, DelayedAck, MemoryRules, RecvBuffer, RecvMemory, RecvTuning};
+
 use std::sync::Arc;
 use tcpassay_cc::{Arithmetic, ByteCounting, HystartMode};
 use tcpassay_units::{Bytes, Dur};
-
-/// Explicit congestion notification (`stack.ecn`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum EcnMode {
-    /// Neither offered nor accepted.
-    #[default]
-    Off,
-    /// RFC 3168: one reduction a window, ECE latched until CWR.
-    Classic,
-    /// RFC 8257: the receiver echoes CE per packet with the two-state machine.
-    Dctcp,
-    /// RFC 9768: counters in ACE (negotiated with AE, CWR, ECE on the SYN).
-    Accurate,
-}
-
-/// Which packets without new data are ECN-capable where ECN is agreed on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum ControlEcn {
-    /// None (RFC 3168).
-    #[default]
-    Off,
-    /// The SYN-ACK (RFC 5562, ECN+).
-    SynAck,
-    /// All: SYNs, pure ACKs, retransmissions, probes, FINs and resets (draft-ietf-tcpm-generalized-ecn, ECN++).
-    All,
-}
-
-/// Which choices of RFC 9768 accurate ECN makes (`stack.ecn_form`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum EcnForm {
-    /// The recommendations of the RFC: the option if a counter changed, ACKs that are not ECN-capable.
-    #[default]
-    Rfc,
-    /// Linux: the option on every segment, beginning with the counter of ECT(1), and every packet ECN-capable.
-    Linux,
-}
-
-impl EcnForm {
-    /// Whether this is the form of Linux.
-    pub fn is_linux(self) -> bool {
-        self == EcnForm::Linux
-    }
-}
-
-/// How Linux uses the option of accurate ECN. Scripts set these sysctls; no parameter of a case does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AccurateUse {
-    /// Only if a counter changed (`tcp_ecn_option` = 1).
-    pub on_demand: bool,
-    /// Also if the path seems to drop it (`tcp_ecn_option` = 3).
-    pub persist: bool,
-    /// On demand: at least this many times in a round trip (`tcp_ecn_option_beacon`); 0 for never.
-    pub beacon: u32,
-    /// Nothing is sent ECN-capable when the field of a SYN or SYN-ACK was changed on its way (`tcp_ecn_fallback`).
-    pub fallback: bool,
-}
-
-impl Default for AccurateUse {
-    fn default() -> AccurateUse {
-        AccurateUse { on_demand: false, persist: false, beacon: 3, fallback: true }
-    }
-}
-
-/// What DCTCP's receiver does when the CE mark changes while an ACK is delayed (`stack.dctcp_receiver`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum DctcpReceiver {
-    /// Linux before 4.17: acknowledge what came before the change and, by sending that ACK, clear the delayed ACK
-    /// of the segment that changed it. The bug of the paper. Whether the segment's own ACK is then forgotten depends
-    /// on [`AckCheck`].
-    ClearTimer,
-    /// The paper's fix: the delayed-ACK timer of the new segment is armed again.
-    Rearm,
-    /// Linux's fix (2018): the new segment is acknowledged at once.
-    #[default]
-    Immediate,
-}
-
-/// For which arriving segments the stack checks whether an ACK is due (`stack.ack_check`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum AckCheck {
-    /// After every segment with data.
-    #[default]
-    Always,
-    /// As Linux: always for a segment that passes header prediction. For one that does not (CWR, ECE, URG or FIN set,
-    /// out of order, window changed) only if an ACK is still scheduled; clearing the delayed ACK clears the schedule.
-    IfScheduledOnSlowPath,
-}
-
-/// Delayed acknowledgements (`stack.delayed_ack`; RFC 1122 section 4.2.3.2, RFC 5681 section 4.2).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DelayedAck {
-    /// Acknowledge at once when this many full-sized segments wait; 1 turns delaying off.
-    pub every: u32,
-    /// Longest delay.
-    pub timeout: Dur,
-    /// Linux's adaptive timeout (`ato`, 40 ms to `timeout`, from the inter-arrival time) instead of a fixed one.
-    pub adaptive: bool,
-    /// Segments acknowledged at once at the start and after idle (Linux's quick-ack mode, at most 16); 0 for none.
-    pub quick_ack: u32,
-}
-
-/// Loss detection (`stack.loss_detection`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LossDetection {
-    /// Duplicate ACKs, or SACKed segments above the missing one (RFC 5681, RFC 6675).
-    DupThresh {
-        /// 3 by RFC 5681.
-        threshold: u32,
-        /// Reordering raises the threshold, up to 300 (Linux `tcp_reordering`).
-        adaptive: bool,
-    },
-    /// RFC 8985, reorder window min RTT / 4, growing with DSACKs when `dsack_adaptation`.
-    Rack {
-        /// Widen the reorder window by a quarter min RTT per round with a DSACK, for 16 recoveries (section 6.2.4).
-        dsack_adaptation: bool,
-    },
-}
-
-/// What to send during recovery (`stack.recovery`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Recovery {
-    /// RFC 6582: window inflation and partial ACKs. Used, too, whenever SACK was not negotiated.
-    NewReno,
-    /// RFC 6675: pipe and scoreboard.
-    Sack,
-    /// RFC 9937: proportional rate reduction (with or without SACK).
-    Prr,
-    /// FreeBSD before 13, and after it with `do_prr` off: the window begins at one segment and grows by one with each duplicate
-    /// ACK while less than ssthresh is in flight (`tcp_do_segment`, `tcp_sack_partialack`). What is in flight is what was sent
-    /// above the highest SACKed position and what was retransmitted; with `pipe` everything that is not SACKed and what
-    /// was retransmitted (`rfc6675_pipe`).
-    FreeBsd {
-        /// The flight is counted as in `rfc6675_pipe`.
-        pipe: bool,
-    },
-}
-
-/// How fast PRR may fill the flight again once it is below ssthresh (`stack.prr_bound`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum PrrBound {
-    /// RFC 9937: what recovery owes, and one segment more on an ACK that advances and shows no further loss.
-    #[default]
-    SafeAck,
-    /// Linux 4.3 to 5.x: what the ACK delivered; the bound of RFC 9937 only on an ACK of a retransmission. After a mark
-    /// nothing is retransmitted, so that the flight does not grow again before the reduction ends.
-    Repair,
-}
-
-/// cwnd on leaving recovery (`stack.recovery_exit`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum RecoveryExit {
-    /// ssthresh, however small the flight.
-    Ssthresh,
-    /// FreeBSD before 2019 (RFC 3782's "less careful" variant): min(ssthresh, flight + MSS), down to 1 MSS.
-    Rfc3782LessCareful,
-    /// RFC 6582 section 3.2 step 3 option 1: min(ssthresh, max(flight, MSS) + MSS).
-    #[default]
-    Rfc6582,
-}
-
-/// Which proofs undo a spurious recovery (`stack.undo`, a set).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "a set")]
-pub struct Undo {
-    /// By timestamps: the first ACK after the retransmission echoes the original (RFC 3522, RFC 4015).
-    pub eifel: bool,
-    /// By timestamps, after timeouts only (BSD's bad retransmit recovery).
-    pub eifel_timeout: bool,
-    /// By DSACK: every retransmission was reported as a duplicate (RFC 3708).
-    pub dsack: bool,
-    /// FreeBSD RACK: every retransmission was acknowledged within half an srtt of being sent; cwnd and ssthresh
-    /// are restored and slow start resumes.
-    pub rack_restore: bool,
-}
 
 /// What a sender does after an idle time longer than the RTO (`stack.slow_start_after_idle`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -188,18 +22,6 @@ pub enum AfterIdle {
     Restart,
     /// Halve once an RTO of idle time, not below the restart window (RFC 2861, Linux).
     Decay,
-}
-
-/// When the tail loss probe may be armed (`stack.tlp`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Tlp {
-    /// Never.
-    #[default]
-    Off,
-    /// Only in the Open state: Linux 3.10 to 4.14. A sender that has just seen ECE has no probe.
-    OpenOnly,
-    /// In Open and CWR (Linux 4.15 and later; RFC 8985 section 7).
-    On,
 }
 
 /// Pacing by the sender when the controller sets no rate (`stack.pacing`).
@@ -273,23 +95,6 @@ pub enum StackFlavor {
     Linux,
     /// FreeBSD.
     FreeBsd,
-}
-
-/// Lower and upper bound and start value of the retransmission timeout (RFC 6298).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RtoBounds {
-    /// `stack.initial_rto`: before any measurement (1 s).
-    pub initial: Dur,
-    /// `stack.min_rto` (RFC: 1 s; Linux: 200 ms; FreeBSD: 30 ms, and the slop).
-    pub min: Dur,
-    /// `stack.rto_slop`: added to the timeout after the minimum was applied, for the peer's delayed ACK (FreeBSD
-    /// `rexmit_slop`, 200 ms).
-    pub slop: Dur,
-    /// `stack.max_rto` (at least 60 s).
-    pub max: Dur,
-    /// How the minimum is applied: RFC 6298 rounds srtt + 4 rttvar up to it; Linux applies it to the variance
-    /// (rto = srtt + max(4 rttvar, min)), so that its RTO is never less than srtt + 200 ms.
-    pub min_on_variance: bool,
 }
 
 /// Every switch of one stack. `Config::profile` returns the named sets. Most fields are set by a parameter of the table, which
@@ -483,79 +288,6 @@ pub enum Nagle {
     /// The last segment smaller than the MSS is acknowledged (draft-minshall-nagle; Linux): the partial segment at the end of a
     /// large write does not wait for an ACK that the receiver delays.
     Small,
-}
-
-/// Receive buffer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RecvBuffer {
-    /// The window never exceeds this.
-    Fixed(Bytes),
-    /// Dynamic right-sizing: starts at `initial`, doubles what the application read in a round trip, up to `max`.
-    Auto {
-        /// Window at the start.
-        initial: Bytes,
-        /// Largest window.
-        max: Bytes,
-    },
-}
-
-/// How a receive buffer is sized at the start and later.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum RecvTuning {
-    /// The window is the whole buffer. It grows to twice the bytes read in a round trip, and more if that number grows.
-    #[default]
-    Plain,
-    /// Linux before 4.16: the same growth, from four times the first window. The window is limited by a threshold that rises with
-    /// arriving data (`tcp_fixup_rcvbuf`, `tcp_rcv_space_adjust`, `tcp_grow_window`).
-    Linux46,
-    /// Linux since 4.20: from the first window, in proportion to the growth of the bytes read; with the threshold.
-    Linux,
-}
-
-/// Linux sends three duplicate ACKs for a position, and a little later one for all that follow (`__tcp_ack_snd_check`, with
-/// SACK).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AckCompression {
-    /// How many ACKs are replaced by one at most (`tcp_comp_sack_nr`).
-    pub most: u32,
-    /// The one ACK leaves after a twentieth of the round-trip time, and at the latest after this time
-    /// (`tcp_comp_sack_delay_ns`).
-    pub delay: Dur,
-    /// The timer fires this much later, as it does in a kernel that nothing else wakes (`tcp_comp_sack_slack_ns`).
-    pub slack: Dur,
-}
-
-/// Rules of Linux's receive buffer that changed between releases.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MemoryRules {
-    /// Until 6.5: half of the buffer is window (`tcp_adv_win_scale` = 1).
-    Half,
-    /// As of 7.0: the share of payload in what arrives is window (`scaling_ratio`).
-    Measured,
-}
-
-/// Linux's receive buffer, overhead included.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RecvMemory {
-    /// Initial size (`SO_RCVBUF` doubled, or `tcp_rmem[1]`).
-    pub size: Bytes,
-    /// Largest size that autotuning reaches (`tcp_rmem[2]`).
-    pub max: Bytes,
-    /// The application has set it: it does not grow.
-    pub locked: bool,
-    /// The right edge may move left (`tcp_shrink_window`).
-    pub shrink: bool,
-    /// A server's socket: it does not grow before `accept`.
-    pub passive: bool,
-    /// Bytes of the IP header.
-    pub ip: Bytes,
-    /// The segment length that a packet reports (`gso_size`).
-    pub gso: Option<Bytes>,
-    /// The release.
-    pub rules: MemoryRules,
-    /// The cost of a packet besides its bytes, if it came from a network interface (`SKB_TRUESIZE` of an empty buffer, from 768 B
-    /// to 1280 B); `None`: it came through `tun`, whose buffers are copied into pages.
-    pub buffer: Option<Bytes>,
 }
 
 /// Returns an owned copy of the configuration.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Profile;
+use crate::log::Log;
 
 fn receiver(profile: Profile) -> Receiver {
     let mut receiver = Receiver::new(&Config::profile(profile));

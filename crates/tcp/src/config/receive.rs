@@ -1,0 +1,100 @@
+//! Switches of the receiver: acknowledgements and the receive buffer.
+
+use tcpassay_units::{Bytes, Dur};
+
+/// For which arriving segments the stack checks whether an ACK is due (`stack.ack_check`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum AckCheck {
+    /// After every segment with data.
+    #[default]
+    Always,
+    /// As Linux: always for a segment that passes header prediction. For one that does not (CWR, ECE, URG or FIN set,
+    /// out of order, window changed) only if an ACK is still scheduled; clearing the delayed ACK clears the schedule.
+    IfScheduledOnSlowPath,
+}
+
+/// Delayed acknowledgements (`stack.delayed_ack`; RFC 1122 section 4.2.3.2, RFC 5681 section 4.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DelayedAck {
+    /// Acknowledge at once when this many full-sized segments wait; 1 turns delaying off.
+    pub every: u32,
+    /// Longest delay.
+    pub timeout: Dur,
+    /// Linux's adaptive timeout (`ato`, 40 ms to `timeout`, from the inter-arrival time) instead of a fixed one.
+    pub adaptive: bool,
+    /// Segments acknowledged at once at the start and after idle (Linux's quick-ack mode, at most 16); 0 for none.
+    pub quick_ack: u32,
+}
+
+/// Receive buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecvBuffer {
+    /// The window never exceeds this.
+    Fixed(Bytes),
+    /// Dynamic right-sizing: starts at `initial`, doubles what the application read in a round trip, up to `max`.
+    Auto {
+        /// Window at the start.
+        initial: Bytes,
+        /// Largest window.
+        max: Bytes,
+    },
+}
+
+/// How a receive buffer is sized at the start and later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RecvTuning {
+    /// The window is the whole buffer. It grows to twice the bytes read in a round trip, and more if that number grows.
+    #[default]
+    Plain,
+    /// Linux before 4.16: the same growth, from four times the first window. The window is limited by a threshold that rises with
+    /// arriving data (`tcp_fixup_rcvbuf`, `tcp_rcv_space_adjust`, `tcp_grow_window`).
+    Linux46,
+    /// Linux since 4.20: from the first window, in proportion to the growth of the bytes read; with the threshold.
+    Linux,
+}
+
+/// Linux sends three duplicate ACKs for a position, and a little later one for all that follow (`__tcp_ack_snd_check`, with
+/// SACK).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AckCompression {
+    /// How many ACKs are replaced by one at most (`tcp_comp_sack_nr`).
+    pub most: u32,
+    /// The one ACK leaves after a twentieth of the round-trip time, and at the latest after this time
+    /// (`tcp_comp_sack_delay_ns`).
+    pub delay: Dur,
+    /// The timer fires this much later, as it does in a kernel that nothing else wakes (`tcp_comp_sack_slack_ns`).
+    pub slack: Dur,
+}
+
+/// Rules of Linux's receive buffer that changed between releases.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemoryRules {
+    /// Until 6.5: half of the buffer is window (`tcp_adv_win_scale` = 1).
+    Half,
+    /// As of 7.0: the share of payload in what arrives is window (`scaling_ratio`).
+    Measured,
+}
+
+/// Linux's receive buffer, overhead included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecvMemory {
+    /// Initial size (`SO_RCVBUF` doubled, or `tcp_rmem[1]`).
+    pub size: Bytes,
+    /// Largest size that autotuning reaches (`tcp_rmem[2]`).
+    pub max: Bytes,
+    /// The application has set it: it does not grow.
+    pub locked: bool,
+    /// The right edge may move left (`tcp_shrink_window`).
+    pub shrink: bool,
+    /// A server's socket: it does not grow before `accept`.
+    pub passive: bool,
+    /// Bytes of the IP header.
+    pub ip: Bytes,
+    /// The segment length that a packet reports (`gso_size`).
+    pub gso: Option<Bytes>,
+    /// The release.
+    pub rules: MemoryRules,
+    /// The cost of a packet besides its bytes, if it came from a network interface (`SKB_TRUESIZE` of an empty buffer, from 768 B
+    /// to 1280 B); `None`: it came through `tun`, whose buffers are copied into pages.
+    pub buffer: Option<Bytes>,
+}
