@@ -160,6 +160,7 @@ lint: setup
 format: setup ## Format Rust and Python; write what is generated from Rust declarations
 	cargo fmt --all
 	$(BIN)/python tools/interface.py
+	$(BIN)/python tools/page_types.py
 	$(BIN)/ruff check --fix --quiet || true
 	$(BIN)/ruff format
 
@@ -180,7 +181,7 @@ $(OUT)/bench/dumbbell: bench/ns3/dumbbell.cc
 	g++ -O2 -std=c++17 -o $@ $< $$(pkg-config --cflags --libs 'ns3-*' 2>/dev/null || for lib in /usr/lib/*/libns3*.so; do echo $$lib; done)
 
 # Names of fuzz/fuzz_targets, and how long each runs.
-FUZZ ?= packet case connection script code pcap pcapng siftr
+FUZZ ?= packet case connection script code capture siftr
 FUZZ_SECONDS ?= 60
 
 fuzz: ## Fuzz what reads and what listens, FUZZ_SECONDS each (needs cargo-fuzz and a nightly toolchain)

@@ -1,11 +1,13 @@
-//! Any bytes as a pcapng capture: no panic, and the same result twice. A file without a section header gets one.
+//! Any bytes as a capture, alone and behind the beginning of a pcap or pcapng file: no panic, and the same result twice.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use tcpassay_capture::{Analysis, AnalysisOptions, Reader, Round, Summary};
 
-/// A section header, and an interface of Ethernet.
-const SECTION: &[u8] = &[
+/// The magic number of classic pcap files.
+const PCAP: &[u8] = &[0x4d, 0x3c, 0xb2, 0xa1];
+/// A section header of pcapng, and an interface of Ethernet.
+const PCAPNG: &[u8] = &[
     0x0a, 0x0d, 0x0d, 0x0a, 28, 0, 0, 0, 0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0, 255, 255, 255, 255, 255, 255,
     255, 255, 28, 0, 0, 0, 1, 0, 0, 0, 20, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 20, 0, 0, 0,
 ];
@@ -20,6 +22,7 @@ fn analyse(file: &[u8]) -> Option<(Summary, Vec<Round>)> {
 
 fuzz_target!(|bytes: &[u8]| {
     assert_eq!(analyse(bytes), analyse(bytes), "an analysis is a function of the file");
-    let headed = [SECTION, bytes].concat();
-    analyse(&headed);
+    for beginning in [PCAP, PCAPNG] {
+        analyse(&[beginning, bytes].concat());
+    }
 });
