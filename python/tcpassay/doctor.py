@@ -25,6 +25,15 @@ from tcpassay.substrate.agent import agent_program, check_case, how_to_get_agent
 Mark = Literal["ok", "missing", "worse"]
 
 _TRY_SECONDS: Final = 10
+# A case of a few milliseconds.
+_TRIPLES: Final[Triples] = {"app.duration": "5ms", "link.rate": "10Mbit"}
+_COLLECT: Final[Collect] = {
+    "series": None,
+    "warmup": "0s",
+    "deliveries": False,
+    "events": False,
+    "packets": False,
+}
 _BOOT_SECONDS: Final = 60
 _ABOUT: Final = {
     "model": "the model TCP in virtual time",
@@ -84,17 +93,9 @@ def diagnose() -> list[Diagnosis]:
 
 def model() -> list[Check]:
     """Runs a case of a few milliseconds; the model needs only the native module."""
-    triples = {"app.duration": "5ms", "link.rate": "10Mbit"}
-    collect: Collect = {
-        "series": None,
-        "warmup": "0s",
-        "deliveries": False,
-        "events": False,
-        "packets": False,
-    }
     with tempfile.TemporaryDirectory(prefix="tcpassay-doctor-") as folder:
         try:
-            _native.run_case(triples, 1, folder, collect, f"{folder}/run")
+            _native.run_case(_TRIPLES, 1, folder, _COLLECT, f"{folder}/run")
         except OSError as error:
             why = f"a run cannot be written to {tempfile.gettempdir()}: {error}"
             return [Check("a run", "missing", why, "make space there, or set TMPDIR")]
@@ -149,20 +150,12 @@ def kernel() -> list[Check]:
 
 def _boots(name: str) -> Check:
     """Runs a case of a few milliseconds: a guest boots, builds a path and verifies it."""
-    triples = {"app.duration": "5ms", "link.rate": "10Mbit"}
-    collect: Collect = {
-        "series": None,
-        "warmup": "0s",
-        "deliveries": False,
-        "events": False,
-        "packets": False,
-    }
     with tempfile.TemporaryDirectory(prefix="tcpassay-doctor-") as folder:
         answer = guest.run_case(
-            triples=triples,
+            triples=_TRIPLES,
             seed=1,
             base=folder,
-            collect=collect,
+            collect=_COLLECT,
             folder=f"{folder}/run",
             kernel=name,
             patience_s=_BOOT_SECONDS,

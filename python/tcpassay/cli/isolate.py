@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tcpassay import terminal
-from tcpassay.cli.options import JsonOption
+from tcpassay.cli.options import JobsOption, JsonOption
 
 FAILED, INTERRUPTED = 1, 130
 
@@ -27,9 +27,7 @@ def isolate(
             min=1, max=1000, help="Number of runs per case: seeds, or repetitions on `host`.", metavar="N"
         ),
     ] = 3,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Number of parallel runs; by default one per core.")
-    ] = None,
+    jobs: JobsOption = None,
     budget: Annotated[
         str | None,
         typer.Option(help="Stop after this time (60s) or number of runs (200).", metavar="TIME|RUNS"),

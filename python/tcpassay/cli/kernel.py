@@ -9,7 +9,7 @@ import typer
 
 from tcpassay import terminal
 from tcpassay.cli.bisect import bisect
-from tcpassay.cli.options import JsonOption
+from tcpassay.cli.options import FilterOption, JobsOption, JsonOption, JunitOption, SeedOption
 from tcpassay.errors import UserError
 
 if TYPE_CHECKING:
@@ -126,20 +126,9 @@ def compare(
             show_default="42 cases of 300 ms over controllers, ECN, losses, queues and options",
         ),
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, max=2**63 - 1, help="Use this seed instead of those of the plan.")
-    ] = None,
-    filter_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--filter",
-            help="Only cases with this value or id; may be given several times.",
-            metavar="PATH=VALUE",
-        ),
-    ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Number of parallel runs; by default one per core.")
-    ] = None,
+    seed: SeedOption = None,
+    filter_: FilterOption = None,
+    jobs: JobsOption = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the results.", show_default="results/BASE-HEAD")
     ] = None,
@@ -149,7 +138,7 @@ def compare(
             help="Time (60s) or runs (200) for the search of causes; 0 omits it.", metavar="TIME|RUNS"
         ),
     ] = "60s",
-    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.", metavar="FILE")] = None,
+    junit: JunitOption = None,
     json_: JsonOption = False,
     force: Annotated[bool, typer.Option("--force", help="Replace existing results.")] = False,
     resume: Annotated[

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tcpassay import output, terminal
-from tcpassay.cli.options import JsonOption
+from tcpassay.cli.options import FilterOption, JobsOption, JsonOption, JunitOption, SeedOption
 from tcpassay.errors import UserError
 from tcpassay.plan import read
 from tcpassay.plan.expand import show as show_value
@@ -24,16 +24,12 @@ FAILED, INTERRUPTED = 1, 130
 
 def run(
     plan: Annotated[Path | None, typer.Argument(help="The plan, a TOML file.", metavar="PLAN")] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, max=2**63 - 1, help="Use this seed instead of those of the plan.")
-    ] = None,
+    seed: SeedOption = None,
     strength: Annotated[
         int | None,
         typer.Option(min=2, max=6, help="Use the strategy `t-way` with this strength.", metavar="N"),
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Number of parallel runs; by default one per core.")
-    ] = None,
+    jobs: JobsOption = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the results.", show_default="results/<name of the plan>")
     ] = None,
@@ -50,20 +46,13 @@ def run(
             metavar="OUTCOME",
         ),
     ] = None,
-    filter_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--filter",
-            help="Only cases with this value or id; may be given several times.",
-            metavar="PATH=VALUE",
-        ),
-    ] = None,
+    filter_: FilterOption = None,
     shuffle: Annotated[
         int | None, typer.Option(min=0, help="Run in a random order derived from this seed.", metavar="SEED")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs without starting them.")] = False,
     executor: Annotated[str, typer.Option(help="Where to run: local, ray, ray://HOST:PORT.")] = "local",
-    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.", metavar="FILE")] = None,
+    junit: JunitOption = None,
     json_: JsonOption = False,
     force: Annotated[
         bool,

@@ -1,13 +1,12 @@
 """The command `script`: reads arguments, runs packetdrill scripts, prints results. It contains no rules."""
 
 from collections import Counter
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tcpassay import output, terminal
-from tcpassay.cli.options import JsonOption
+from tcpassay.cli.options import JsonOption, JunitOption
 from tcpassay.errors import UserError
 from tcpassay.script import batch
 from tcpassay.script import files as script_files
@@ -47,7 +46,7 @@ def script(
         typer.Option(help="exact, or loose: window, PSH and SYN options are ignored.", metavar="MODE"),
     ] = "exact",
     json_: JsonOption = False,
-    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.", metavar="FILE")] = None,
+    junit: JunitOption = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a table for documentation.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print results without explanations.")] = False,
 ) -> None:

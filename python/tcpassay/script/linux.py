@@ -20,7 +20,7 @@ from tcpassay.script import model
 from tcpassay.script.report import Report, crashed
 from tcpassay.script.results import Result
 from tcpassay.substrate import kernel as guest
-from tcpassay.substrate.agent import agent_program
+from tcpassay.substrate.agent import PATIENCE_S, agent_program
 
 PLACES: Final = ("model", "kernel", "host")
 # Attempts on a host, where time is real, and for guests that another process kills.
@@ -97,7 +97,7 @@ def _in_guest(image: Path, requests: list[Request]) -> list[Report]:
     with scratch_folder() as place:
         (place / "init").symlink_to(agent_program())
         (place / "scripts.json").write_text(json.dumps(requests), encoding="utf-8")
-        ended = guest.boot(image, place, SEED, guest.PATIENCE_S)
+        ended = guest.boot(image, place, SEED, PATIENCE_S)
         end = ended.console.strip()[-guest.LAST_WORDS :]
         if ended.outside:
             raise _KilledError(end)

@@ -5,19 +5,23 @@ It runs cases in guests (`substrate.kernel`) and on this machine's kernel (`subs
 
 import json
 import os
+import resource
 import signal
 import subprocess
 from functools import cache
 from pathlib import Path
-from typing import Final, NotRequired, TypedDict
+from typing import Final, NotRequired, Protocol, TypedDict
 
 from tcpassay import _native
 from tcpassay.errors import UserError
 from tcpassay.interface import RunEnd
-from tcpassay.messages import Answer, Collect, Metrics, Triples
+from tcpassay.messages import Answer, CaseRequest, Collect, Metrics, Triples
+from tcpassay.substrate.base import Folder, Left
 
 ENDED: Final = frozenset((RunEnd.DURATION, RunEnd.FINISHED, RunEnd.EVENT_LIMIT))
 """The ends of a run that has metrics."""
+PATIENCE_S: Final = 600.0
+"""Real time after which a run is stopped, if the request has no limit."""
 
 
 class AgentCase(TypedDict):
@@ -32,6 +36,15 @@ class AgentCase(TypedDict):
     """Maximum time on a host to wait for the machine to be idle."""
     bare: NotRequired[dict[str, bool] | None]
     tamper: NotRequired[list[tuple[str, str, str]]]
+
+
+class RunCase(Protocol):
+    """Runs a case on a kernel and writes its recording to `folder`; errors become the outcome."""
+
+    def __call__(  # noqa: PLR0913 - the request of `_native.run_case`, and what bounds it
+        self, *, triples: Triples, seed: int, base: str, collect: Collect, folder: str, patience_s: float
+    ) -> Answer:
+        """Returns how the run ended."""
 
 
 class AgentError(TypedDict):
@@ -135,6 +148,19 @@ def request(triples: Triples, seed: int, base: str, collect: Collect, folder: st
     }
 
 
+def run_request(run_case: RunCase, request: CaseRequest) -> tuple[Answer, Left | None]:
+    """Runs the case of a request with the time limit `seconds` of the request."""
+    answer = run_case(
+        triples=request.triples,
+        seed=request.seed,
+        base=request.base,
+        collect=request.collect,
+        folder=request.folder,
+        patience_s=request.seconds or PATIENCE_S,
+    )
+    return answer, Folder(request.folder) if answer.outcome == "done" else None
+
+
 def answer_of(text: str) -> Answer:
     """What came of a run according to the agent. Raises `ValueError` for text that is no answer."""
     said: AgentAnswer = json.loads(text)
@@ -153,6 +179,27 @@ def memory_kills() -> int:
     except OSError:
         return 0
     return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+
+
+class ChildUsage:
+    """What the child processes of this process have used since the creation of this object."""
+
+    def __init__(self) -> None:
+        self._cpu_s = _children_cpu_s()
+        self._kills = memory_kills()
+
+    def cpu_s(self) -> float:
+        """CPU time of those that have ended, in seconds."""
+        return _children_cpu_s() - self._cpu_s
+
+    def starved(self) -> bool:
+        """Whether the system has killed a process because of memory shortage."""
+        return memory_kills() > self._kills
+
+
+def _children_cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def killed_outside(code: int) -> bool:

@@ -6,7 +6,6 @@ Only one agent runs at a time. Requests and answers are those of `substrate/kern
 
 import json
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -17,17 +16,17 @@ from typing import Final
 from tcpassay.errors import UserError
 from tcpassay.messages import Answer, CaseRequest, Collect, Triples
 from tcpassay.substrate.agent import (
+    PATIENCE_S,
+    ChildUsage,
     agent_program,
     answer_of,
     check_case,
     killed_outside,
-    memory_kills,
     request,
+    run_request,
 )
-from tcpassay.substrate.base import Folder, Left
+from tcpassay.substrate.base import Left
 
-# Real time after which a case is stopped, if the request has no limit.
-PATIENCE_S: Final = 600.0
 # Maximum time that a run waits for the machine to be idle; the recording contains the load.
 QUIET_S: Final = 10.0
 
@@ -61,8 +60,7 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
     Path(folder).parent.mkdir(parents=True, exist_ok=True)
     case = request(triples, seed, base, collect, folder)
     case["patience_s"], case["bare"] = quiet_s, bare
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    starved = memory_kills()
+    usage = ChildUsage()
     try:
         ran = subprocess.run(  # noqa: S603 - our own program
             [agent_program(), "host"],
@@ -72,14 +70,12 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
             check=False,
             timeout=patience_s,
         )
-        answer = _outcome(ran, starved=memory_kills() > starved)
+        answer = _outcome(ran, starved=usage.starved())
     except subprocess.TimeoutExpired:
         answer = Answer("timeout", f"the agent was ended after {patience_s:g} s")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if answer.outcome != "done":
         shutil.rmtree(folder, ignore_errors=True)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return replace(answer, cpu_s=cpu)
+    return replace(answer, cpu_s=usage.cpu_s())
 
 
 def _outcome(ran: subprocess.CompletedProcess[str], *, starved: bool) -> Answer:
@@ -114,12 +110,4 @@ class Host:
 
     def run(self, request: CaseRequest) -> tuple[Answer, Left | None]:
         """Runs a case with the time limit `seconds` of the request."""
-        answer = run_case(
-            triples=request.triples,
-            seed=request.seed,
-            base=request.base,
-            collect=request.collect,
-            folder=request.folder,
-            patience_s=request.seconds or PATIENCE_S,
-        )
-        return answer, Folder(request.folder) if answer.outcome == "done" else None
+        return run_request(run_case, request)

@@ -11,12 +11,12 @@ import fcntl
 import json
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -26,21 +26,21 @@ from tcpassay.kernel.splats import ORACLE, Splat, splats
 from tcpassay.messages import Answer, CaseRequest, Collect, Triples
 from tcpassay.scratch import folder as scratch_folder
 from tcpassay.substrate.agent import (
+    PATIENCE_S,
+    ChildUsage,
     agent_program,
     answer_of,
     check_case,
     killed_outside,
-    memory_kills,
     request,
+    run_request,
 )
-from tcpassay.substrate.base import Folder, Left
+from tcpassay.substrate.base import Left
 
 # The guest's clock at boot; the agent uses the same value.
 BOOT_NS: Final = 1_000_000_000_000_000_000
 # Memory of the guest. TCP's buffers do not depend on it, because the agent sets them.
 MEMORY: Final = "512M"
-# Real time after which a guest is stopped, if the request has no limit.
-PATIENCE_S: Final = 600.0
 # Maximum console output of a guest in bytes.
 _CONSOLE: Final = 1 << 18
 # Length of the console output that is stored with an outcome.
@@ -96,15 +96,13 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
         if tamper:
             case["tamper"] = tamper
         (place / "case.json").write_text(json.dumps(case), encoding="utf-8")
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        starved = memory_kills()
+        usage = ChildUsage()
         ended = boot(image, place, seed, patience_s)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        answer = outcome_of(place, ended, patience_s, starved=memory_kills() > starved)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        cpu_s = usage.cpu_s()
+        answer = outcome_of(place, ended, patience_s, starved=usage.starved())
     if answer.outcome != "done":
         shutil.rmtree(folder, ignore_errors=True)
-    return replace(answer, cpu_s=cpu)
+    return replace(answer, cpu_s=cpu_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,13 +240,4 @@ class Kernel:
 
     def run(self, request: CaseRequest) -> tuple[Answer, Left | None]:
         """Runs a case in a guest, which has its own memory, with the time limit `seconds` of the request."""
-        answer = run_case(
-            triples=request.triples,
-            seed=request.seed,
-            base=request.base,
-            collect=request.collect,
-            folder=request.folder,
-            kernel=self._name,
-            patience_s=request.seconds or PATIENCE_S,
-        )
-        return answer, Folder(request.folder) if answer.outcome == "done" else None
+        return run_request(partial(run_case, kernel=self._name), request)
