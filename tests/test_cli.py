@@ -360,3 +360,14 @@ def test_the_documented_parameters_are_the_tables() -> None:
 def test_the_committed_schema_is_the_formats() -> None:
     committed = (plans.REPOSITORY / "docs" / "plan.schema.json").read_text(encoding="utf-8")
     assert committed == tcpassay("schema").stdout, "run: tcpassay schema > docs/plan.schema.json"
+
+
+def test_help_texts_are_wrapped_at_the_width_of_the_terminal() -> None:
+    environment = os.environ | {"COLUMNS": "80"}
+    done = subprocess.run(
+        [*COMMAND, "isolate", "--help"], check=True, capture_output=True, text=True, env=environment
+    )
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    at = lines.index("Each candidate set is run and evaluated by the oracles. The runs are stored in")
+    assert lines[at + 1] == "DIR/isolate, so that the same command continues after an interrupt or after"
+    assert lines[at + 2] == "the budget was used up."

@@ -3,6 +3,7 @@
 Exit codes: 0 success, 1 a check or a run failed or there is a finding, 2 an error in the input, 130 interrupted.
 """
 
+import inspect
 import os
 import sys
 from dataclasses import asdict
@@ -134,6 +135,19 @@ table.add(app)
 recording.add(app)
 capture.add(app)
 doctor.add(app)
+
+
+def _join_lines(commands: typer.Typer) -> None:
+    """Makes each paragraph of the help texts one line, which is then wrapped at the width of the terminal."""
+    for command in commands.registered_commands:
+        paragraphs = (inspect.getdoc(command.callback) or "").split("\n\n")
+        command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    for group in commands.registered_groups:
+        if group.typer_instance is not None:
+            _join_lines(group.typer_instance)
+
+
+_join_lines(app)
 
 
 def main() -> None:

@@ -26,8 +26,8 @@ def explain(
 ) -> None:
     """Show what happened on the connection of a finding: segments, decisions, timers, and what each side waits for.
 
-    Where `isolate` has found the cause, the run is made beside the same run with one triple of the cause reset, and the
-    first event in which the two differ is marked.
+    If `isolate` has found the cause, the run is compared with the same run with one triple of the cause reset, and the
+    first event that differs is marked.
     """
     from tcpassay.explain import explain as explained  # noqa: PLC0415 - start-up time
     from tcpassay.explain.show import show  # noqa: PLC0415 - start-up time

@@ -17,7 +17,8 @@ def pairs(
         int,
         typer.Option(
             min=0,
-            help="Run partners of so many cases on the model: half the delay, no loss, four times the buffer.",
+            help="Number of cases of which partners are run on the model: half the delay, no loss, four times the "
+            "buffer.",
             metavar="N",
         ),
     ] = 0,
@@ -29,7 +30,7 @@ def pairs(
     """Compare runs that differ in one setting of which the effect is known: delay, loss, buffer, substrate.
 
     A shorter delay, no loss or a larger buffer must not lower goodput by a quarter unless a counter of the run explains
-    it, and a case must come to about the same on the model and on a kernel.
+    it, and a case must have similar results on the model and on a kernel.
 
     Exit code 1: a pair has no explanation.
     """

@@ -30,8 +30,8 @@ def judge(
 ) -> None:
     """Call the oracles on recordings with an event log, or on a capture. Exit code 1: there are findings.
 
-    On a capture (pcap, pcapng) those oracles judge that need packets alone, and each connection at the end at which it
-    was captured; the output names the others. `--point` and `--merge` are for captures.
+    On a capture (pcap, pcapng) only the oracles that need nothing but packets are called. They evaluate each connection
+    for the end at which it was captured. The output names the other oracles. `--point` and `--merge` are for captures.
     """
     from tcpassay.judge import folders, show  # noqa: PLC0415 - polars is most of the start-up time
 
