@@ -1,6 +1,8 @@
-"""The one definition of a quantile: nearest rank, as in metrics (`crates/measure`) and in the report (`js/stats.js`).
+"""The definition of a quantile: nearest rank, as in metrics (`crates/measure`) and in the report (`js/stats.js`).
 
-It is always one of the values. Interpolation would show a latency that no packet had.
+A quantile is always one of the values; interpolation would show a latency that no packet had. The shift of
+`compare/signedrank.py` is not a quantile of measured values: Hodges and Lehmann define it as the mean of the two middle
+averages if their number is even.
 """
 
 import math

@@ -29,6 +29,7 @@ from tcpassay.compare.signedrank import Reals, fewest, shift
 from tcpassay.errors import Place, Problem, UserError
 from tcpassay.interface import Direction
 from tcpassay.plan.document import suggest
+from tcpassay.quantile import median
 from tcpassay.result_format import RunRow
 from tcpassay.results import METRICS, RESULT, Results
 
@@ -387,8 +388,8 @@ def _effect(name: str, a: Reals, b: Reals, pairs: list[Pair], options: Options) 
         int((units > 0).sum()),
         int((units < 0).sum()),
         missing,
-        float(np.median(a)) if len(a) else None,
-        float(np.median(b)) if len(b) else None,
+        median(a.tolist()) if len(a) else None,
+        median(b.tolist()) if len(b) else None,
         scale,
         estimate,
         low,

@@ -4,7 +4,6 @@ The limit is half-way between the median of the first generation, which is drawn
 """
 
 import re
-import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -14,6 +13,7 @@ from tcpassay.interface import METRICS
 from tcpassay.isolate.ran import Effect
 from tcpassay.isolate.symptoms import Symptom
 from tcpassay.plan.model import PlanFile, Search
+from tcpassay.quantile import median
 from tcpassay.result_format import SearchRow
 from tcpassay.results import Results
 from tcpassay.terminal import number
@@ -95,4 +95,4 @@ def _usual(search: SearchRow, results: Results, strategy: Search) -> float:
     ]
     if not values:
         raise UserError("none of its first generation has the metric", Place(results.folder))
-    return statistics.median(values)
+    return median(values)

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from statistics import median
 from typing import Final
+
+from tcpassay.quantile import median
 
 METRIC: Final = "goodput"
 SHARE: Final = 0.75
@@ -92,7 +93,7 @@ def _explanation(pair: Pair) -> str:
     """Counters that rose in the partner, and the queue's share of a longer round trip."""
     said = []
     for name, factor, least, words in _COSTS:
-        before, after = (median(one.get(name) or 0.0 for one in runs) for runs in (pair.first, pair.second))
+        before, after = (median([one.get(name) or 0.0 for one in runs]) for runs in (pair.first, pair.second))
         if after >= before * factor and after - before >= least:
             said.append(f"{words} ({before:g} to {after:g})")
     return ", ".join(said)
