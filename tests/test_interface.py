@@ -48,3 +48,12 @@ def test_names_are_those_that_recordings_have_had_since_the_first_version() -> N
     assert (interface.CongestionState.CWR, interface.Timer.RTO) == ("CWR", "Rto")
     assert [*interface.TABLES[interface.Table.EVENTS], "asked_bytes"] == list(interface.EventsColumn)
     assert interface.TcpState.FIN_WAIT_1 == "FinWait1"
+
+
+def test_the_types_of_the_pages_data_are_those_that_python_writes() -> None:
+    sys.path.insert(0, str(REPOSITORY / "tools"))
+    try:
+        page_types = importlib.import_module("page_types")
+    finally:
+        sys.path.remove(str(REPOSITORY / "tools"))
+    assert page_types.TARGET.read_text(encoding="utf-8") == page_types.source(), "run `make format`"

@@ -14,12 +14,52 @@ type View = Record<string, any> & { where: Where };
 /** The key and the text of a choice. */
 type Option = string[];
 
+type Numbers = Float64Array | Float32Array | Uint32Array | Uint16Array;
+/** A parameter, the seed or the outcome, with its level in each run. */
+interface Factor extends Omit<FactorData, "codes"> {
+  codes: ArrayLike<number>;
+  own?: boolean;
+}
+/** A metric and its value in each run; NaN if it is absent. */
+interface Metric extends Omit<MetricData, "values"> {
+  values: Numbers;
+}
+/** A finding with the index of its run, or null if its run is not in the page. */
+interface Finding extends FindingData {
+  run: number | null;
+}
+interface Report extends Omit<WholePage, "findings"> {
+  findings: Finding[];
+}
+/** All runs; arrays have an element for each run. */
+interface Runs extends Omit<RunsData, "outcome" | "factors" | "members" | "metrics"> {
+  outcome: Uint16Array;
+  factors: Factor[];
+  members: Factor[];
+  metrics: Metric[];
+  /** Seed and outcome, if they have several levels. */
+  own: Factor[];
+  metric: Map<string, Metric>;
+  factor: Map<string, Factor>;
+  /** The run of a case and a seed. */
+  place: Map<string, number>;
+  /** The runs of a case. */
+  of: Map<string, number[]>;
+  findings: Finding[][];
+  /** Whether the page has the curves of a run. */
+  drawn: boolean[];
+}
+/** The curves of a run. */
+interface Curves extends CurvesData {
+  arrays: Numbers[];
+}
+
 interface Tcpassay {
   title: string;
-  report: any;
-  runs: any;
+  report: Report;
+  runs: Runs;
   /** The curves of the run that is shown, for tests and the console. */
-  curves: any;
+  curves: Curves | null;
   /** Charts by name, for tests and the console. */
   charts: Map<string, any>;
   byId(id: string): HTMLElement;
@@ -54,21 +94,21 @@ interface Tcpassay {
     format(state: Record<string, any>): string;
     now(): View;
     link(change: Record<string, any>): string;
-    toRun(run: number, span?: Limits | number[], finding?: any): string;
+    toRun(run: number, span?: Limits | number[], finding?: Finding): string;
     back(): string;
     set(change: Record<string, any>, options?: { quiet?: boolean }): void;
   };
   data: {
     read(): Promise<void>;
     selected(view: { where?: Where; only?: string }): number[];
-    level(factor: any, run: number): string;
+    level(factor: Factor, run: number): string;
     label(run: number): string;
-    splits(): any[];
+    splits(): Factor[];
   };
   look: {
     MANY: number;
     style(): any;
-    palette(factor: any): any;
+    palette(factor: Factor | undefined): any;
     axis(name: string, extra?: any): any;
     logarithmic(name: string, values: number[], extra?: any): any;
     tip(title: string, rows: any[]): any;
@@ -82,7 +122,7 @@ interface Tcpassay {
   };
   filters: { draw(element: HTMLElement, view: View, shown: number[]): void };
   summary: { head(element: HTMLElement): void; provenance(): Section };
-  findings: { draw(selected: number[]): any; card(finding: any, options?: { alone?: boolean; selected?: boolean }): HTMLElement; span(finding: any): number[] };
+  findings: { draw(selected: number[]): any; card(finding: Finding, options?: { alone?: boolean; selected?: boolean }): HTMLElement; span(finding: Finding): number[] };
   checks: { draw(): any };
   coverage: { draw(): any };
   reach: { draw(): any };
@@ -92,6 +132,6 @@ interface Tcpassay {
   tradeoff: { draw(shown: number[]): any };
   table_of_runs: { draw(shown: number[]): any };
   run_page: { draw(view: View, shown: number[]): any };
-  timeline: { draw(element: any, curves: any, run: number): any; choice(curves: any): any; legend(curves: any): any; chosen(run: number): number };
-  sequence: { panel(curves: any, flows: any, colour: any, x: any): any };
+  timeline: { draw(element: any, curves: Curves, run: number): any; choice(curves: Curves): any; legend(curves: Curves): any; chosen(run: number): number };
+  sequence: { panel(curves: Curves, flows: any, colour: any, x: any): any };
 }

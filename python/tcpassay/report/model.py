@@ -17,9 +17,9 @@ import polars as pl
 from tcpassay import _native, drawings
 from tcpassay._native import __version__
 from tcpassay.compare.direction import direction
-from tcpassay.finding import Finding, Severity
+from tcpassay.finding import Finding, Row, Severity
 from tcpassay.interface import METRICS, EventKind
-from tcpassay.judge.registry import ORACLES
+from tcpassay.judge.registry import ORACLES, Oracle
 from tcpassay.plan import table
 from tcpassay.report import coverage
 from tcpassay.report.factors import Factor, Planned, settings, varied
@@ -27,7 +27,10 @@ from tcpassay.report.pack import Pack
 from tcpassay.report.page_data import (
     CoverageData,
     FactorData,
+    FindingData,
+    FindingRow,
     MetricData,
+    OracleData,
     PageData,
     PlanData,
     ReachedData,
@@ -73,7 +76,7 @@ def build(results: Results) -> Report:
         "checks": [check for check in index.get("checks") or [] if isinstance(check, dict)],
         "fixed": fixed,
         "findings": _findings(results.found, results.folder),
-        "oracles": {name: oracle.as_json() for name, oracle in ORACLES.items()},
+        "oracles": {name: _oracle(oracle) for name, oracle in ORACLES.items()},
         "coverage": _coverage(runs, factors, planned, searched="search" in index),
         "reached": _reached(results),
         "search": search_data(results),
@@ -165,17 +168,56 @@ def first_end(finding: Finding) -> int:
     return max((row.time_ns for row in finding.events), default=finding.start_ns)
 
 
-def _findings(found: Iterable[Finding], folder: Path) -> list[dict[str, object]]:
+def _findings(found: Iterable[Finding], folder: Path) -> list[FindingData]:
     ordered = sorted(found, key=lambda one: (one.severity is not Severity.ERROR, one.oracle, one.title))
     made = []
     for place, one in enumerate(ordered):
-        value = replace(one, events=one.events[:ROWS] if place < EVIDENCE else ()).as_json()
-        value["rows"] = len(one.events)
-        value["first_end_ns"] = first_end(one)
         drawing = drawings.kept(folder, one)
-        value["drawing"] = "" if drawing is None else base64.b64encode(drawing).decode("ascii")
-        made.append(value)
+        data: FindingData = {
+            "oracle": one.oracle,
+            "severity": one.severity,
+            "title": one.title,
+            "host": one.host,
+            "flow": one.flow,
+            "start_ns": one.start_ns,
+            "end_ns": one.end_ns,
+            "count": one.count,
+            "text": one.text,
+            "events": [_row(row) for row in (one.events[:ROWS] if place < EVIDENCE else ())],
+            "packets": one.packets,
+            "replay": one.replay,
+            "case": one.case,
+            "seed": one.seed,
+            "rows": len(one.events),
+            "first_end_ns": first_end(one),
+            "drawing": "" if drawing is None else base64.b64encode(drawing).decode("ascii"),
+        }
+        made.append(data)
     return made
+
+
+def _row(row: Row) -> FindingRow:
+    return {
+        "index": row.index,
+        "time_ns": row.time_ns,
+        "host": row.host,
+        "flow": row.flow,
+        "kind": row.kind,
+        "why": row.why,
+        "values": row.values,
+    }
+
+
+def _oracle(one: Oracle) -> OracleData:
+    return {
+        "name": one.name,
+        "title": one.title,
+        "asserts": one.asserts,
+        "why": one.why,
+        "evidence": one.evidence,
+        "wrong_when": one.wrong_when,
+        "needs": one.needs,
+    }
 
 
 def _runs(results: Results, factors: list[Factor], members: list[Factor]) -> str:

@@ -1,11 +1,14 @@
 """The data of the report's page: what Python writes and the scripts in `js/` read.
 
+`tools/page_types.py` generates `tools/js/page_data.d.ts` from these classes, with which the scripts are type-checked.
+
 Arrays of numbers are in a pack (`pack.py`); an `Index` refers to an array of the pack that contains it.
 """
 
 from typing import NotRequired, TypedDict
 
-from tcpassay.interface import Direction
+from tcpassay.finding import Severity
+from tcpassay.interface import Direction, EventKind
 from tcpassay.recording_format import FlowCounters, PropertyRow, TcpCounters
 from tcpassay.result_format import VerdictRow
 
@@ -220,6 +223,55 @@ class PlanData(TypedDict):
     text: str
 
 
+class FindingRow(TypedDict):
+    """A row of the event log that is evidence of a finding."""
+
+    index: int
+    time_ns: int
+    host: str
+    flow: str
+    kind: str
+    why: str
+    values: dict[str, int | bool]
+
+
+class FindingData(TypedDict):
+    """A finding (`tcpassay.finding.Finding`) with what the page shows of it."""
+
+    oracle: str
+    severity: Severity
+    title: str
+    host: str
+    flow: str
+    start_ns: int
+    end_ns: int
+    count: int
+    text: str
+    events: list[FindingRow]
+    packets: tuple[int, ...]
+    replay: str
+    case: str
+    seed: int | None
+    rows: int
+    """Number of rows of evidence, of which `events` has the first ones."""
+    first_end_ns: int
+    """End of the first occurrence."""
+    drawing: str
+    """The sequence diagram as SVG in base64; empty if the finding was not explained."""
+
+
+class OracleData(TypedDict):
+    """The description of an oracle."""
+
+    name: str
+    title: str
+    asserts: str
+    why: str
+    evidence: str
+    wrong_when: str
+    needs: tuple[EventKind, ...]
+
+
 class PageData(TypedDict):
     """Small data: texts, findings, checks, coverage."""
 
@@ -235,9 +287,8 @@ class PageData(TypedDict):
     """The metrics that the plan names."""
     checks: list[VerdictRow]
     fixed: dict[str, str]
-    findings: list[dict[str, object]]
-    """In the form of `Finding.as_json`, with a few fields more."""
-    oracles: dict[str, dict[str, object]]
+    findings: list[FindingData]
+    oracles: dict[str, OracleData]
     coverage: CoverageData
     reached: list[ReachedData]
     search: SearchData | None

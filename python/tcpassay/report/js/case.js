@@ -215,7 +215,7 @@
       run = locate(view);
     if (run === undefined) return unknown(view);
     const at = shown.indexOf(run),
-      others = runs.of.get(runs.case[run]).filter((one) => one !== run);
+      others = (runs.of.get(runs.case[run]) ?? []).filter((one) => one !== run);
     const beside = (place, text) => {
       const other = shown[place];
       return other === undefined

@@ -62,14 +62,16 @@
   // The places of the runs that have one of the wanted levels of each factor named, and findings where asked.
   const selected = ({ where = {}, only = "" }) => {
     const { runs } = tcpassay;
-    const wanted = Object.entries(where).flatMap(([name, levels]) => {
+    const chosen = Object.entries(where).flatMap(([name, levels]) => {
       const factor = runs.factor.get(name);
-      return factor ? [[factor.codes, new Set(levels.map((level) => factor.levels.indexOf(level)))]] : [];
+      return factor
+        ? [{ codes: factor.codes, wanted: new Set(levels.map((level) => factor.levels.indexOf(level))) }]
+        : [];
     });
     const made = [];
     for (let n = 0; n < runs.count; n++) {
       if (only === "findings" && !runs.findings[n].length) continue;
-      if (wanted.every(([codes, levels]) => levels.has(codes[n]))) made.push(n);
+      if (chosen.every(({ codes, wanted }) => wanted.has(codes[n]))) made.push(n);
     }
     return made;
   };

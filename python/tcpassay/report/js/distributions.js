@@ -25,7 +25,7 @@
     const ranked = tcpassay.runs.factors
       .filter((factor) => factor.levels.length > 1)
       .map((factor) => {
-        const groups = factor.levels.map(() => []);
+        const groups = factor.levels.map(() => /** @type {number[]} */ ([]));
         for (const run of shown)
           if (!Number.isNaN(metric.values[run])) groups[factor.codes[run]].push(metric.values[run]);
         return { factor, share: stats.explained(groups) };
@@ -248,7 +248,9 @@
     if (!runs.metrics.length)
       return section("metrics", "Metrics", null, h("p", { class: "empty" }, "No run has a metric."));
     const metric =
-      runs.metric.get(view.metric) ?? runs.metric.get(first([...report.metrics, "goodput", "throughput"]));
+      runs.metric.get(view.metric) ??
+      runs.metric.get(first([...report.metrics, "goodput", "throughput"])) ??
+      runs.metrics[0];
     const ranked = telling(metric, shown);
     const named = view.by === undefined ? ranked[0]?.factor.name : view.by;
     const factor = data.splits().find((one) => one.name === named);
@@ -335,7 +337,7 @@
         ".",
       ),
       absent.length > 0 &&
-        h("p", { class: "lead absent" }, `No run that is shown has a value for ${factor.name} = ${absent.join(", ")}.`),
+        h("p", { class: "lead absent" }, `No run that is shown has a value for ${factor?.name} = ${absent.join(", ")}.`),
       groups.length
         ? [canvas, numbers(context)]
         : h("p", { class: "empty" }, "No run that is shown has this metric."),

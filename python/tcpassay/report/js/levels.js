@@ -198,11 +198,12 @@
     if (!runs.metrics.length || !splits.length) return null;
     const metric =
       runs.metric.get(view.metric) ??
-      runs.metric.get(tcpassay.distributions.first([...report.metrics, "goodput", "throughput"]));
+      runs.metric.get(tcpassay.distributions.first([...report.metrics, "goodput", "throughput"])) ??
+      runs.metrics[0];
     const named = (name) => splits.find((factor) => factor.name === name);
     const ranked = splits
       .map((factor) => {
-        const groups = factor.levels.map(() => []);
+        const groups = factor.levels.map(() => /** @type {number[]} */ ([]));
         for (const run of shown)
           if (!Number.isNaN(metric.values[run])) groups[factor.codes[run]].push(metric.values[run]);
         return { factor, share: stats.explained(groups) };

@@ -16,11 +16,11 @@
     const { report, runs } = tcpassay;
     const cases = runs.of.size,
       seeds = new Set(runs.seed).size;
-    const done = runs.outcome.reduce((sum, code) => sum + (runs.outcomes[code] === "done"), 0);
+    const done = runs.outcome.reduce((sum, code) => sum + Number(runs.outcomes[code] === "done"), 0);
     const expected = new Set(runs.expected),
       refused = runs.expected.filter((run) => runs.outcomes[runs.outcome[run]] !== "done").length;
     const rest = runs.outcomes.flatMap((name, code) => {
-      const count = runs.outcome.reduce((sum, one, run) => sum + (one === code && !expected.has(run)), 0);
+      const count = runs.outcome.reduce((sum, one, run) => sum + Number(one === code && !expected.has(run)), 0);
       return count && name !== "done"
         ? [`${count.toLocaleString("en")} ${name}`]
         : count
