@@ -15,14 +15,14 @@ use std::hash::BuildHasherDefault;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{IpAddr, SocketAddr};
 
-/// What a log begins with, but for one whose first line is missing.
+/// The beginning of a log with a complete first line.
 const FIRST: &[u8] = b"enable_time_secs=";
 const FIELDS: usize = 28;
 /// A line is shorter; a longer one is damaged, and not kept in memory.
 const LONGEST: u64 = 4096;
 /// ssthresh before the first congestion event is near 2^30.
 const NO_SSTHRESH: u64 = 1 << 29;
-/// A silence of a flow that is worth telling.
+/// The shortest silence of a flow that is reported.
 const SILENCE_NS: u64 = 50_000_000;
 
 /// A log of siftr, summarised.
@@ -30,13 +30,13 @@ const SILENCE_NS: u64 = 50_000_000;
 pub struct SiftrLog {
     /// Lines of packets.
     pub lines: u64,
-    /// What could not be read, in words.
+    /// Text about what could not be read.
     pub notes: Vec<String>,
     /// The connections, in the order of their first lines.
     pub flows: Vec<SiftrFlow>,
 }
 
-/// What a log says of one connection.
+/// The data of one connection.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct SiftrFlow {
     /// Address and port of the host that logged.
@@ -69,7 +69,7 @@ pub struct SiftrFlow {
     pub silences_ended_here: (u64, u64),
     /// Silences of 50 ms or more that a packet of the peer ended, and the longest.
     pub silences_ended_there: (u64, u64),
-    /// What this means, in words.
+    /// Text about the meaning of these numbers.
     pub words: Vec<String>,
     #[serde(skip)]
     last_cwnd: u64,

@@ -12,7 +12,7 @@ const BLOCK: usize = 256 * 1024;
 /// The largest window of a zstd frame: `zstd --ultra` and `--long=27` need 128 MiB; frames that need more are refused.
 const MAX_WINDOW: u64 = 128 << 20;
 
-/// A stream of bytes without its compression, which its first bytes tell.
+/// A decompressed stream of bytes; the first bytes identify the compression.
 pub struct Source<R: Read>(Form<R>);
 
 enum Form<R: Read> {

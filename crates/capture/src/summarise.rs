@@ -1,4 +1,4 @@
-//! The summary of an analysis: the counters of each flow, what they mean in words, and what the capture cannot tell.
+//! The summary of an analysis: the counters of each flow, their meaning as text, and the limits of the capture.
 
 use crate::analysis::Analysis;
 use crate::flow::{Connection, Half, Scale};
@@ -8,7 +8,7 @@ use crate::words;
 use tcpassay_units::Time;
 
 impl Analysis {
-    /// What was found up to now. `interfaces` are those of the reader.
+    /// The results so far. `interfaces` are those of the reader.
     pub fn summary(&self, interfaces: &[Interface]) -> Summary {
         let flows =
             self.flows.iter().map(|(place, from)| flow(*place, &self.connections[*place], *from, interfaces));
@@ -47,7 +47,7 @@ fn flow(place: usize, connection: &Connection, from: usize, interfaces: &[Interf
     made
 }
 
-/// What the packets of a flow cannot tell.
+/// Describes what the packets of a flow cannot show.
 fn unknown(connection: &Connection, from: usize, half: &Half) -> Vec<String> {
     let mut said = Vec::new();
     let mut say = |text: String| said.push(text);

@@ -6,16 +6,16 @@ use crate::histogram::Histogram;
 use serde::Serialize;
 use tcpassay_units::Dur;
 
-/// What an analysis found.
+/// The result of an analysis.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Summary {
     /// Number of TCP connections.
     pub connections: u64,
     /// Names of the capture points.
     pub interfaces: Vec<String>,
-    /// What was read.
+    /// Counters of what was read.
     pub packets: PacketCounts,
-    /// What could not be read, and what that means, in words.
+    /// Text about what could not be read, and its consequences.
     pub notes: Vec<String>,
     /// The directions that carried data, in the order of their first data packet.
     pub flows: Vec<FlowSummary>,
@@ -52,9 +52,9 @@ pub struct FlowSummary {
     pub round_trips: Option<RoundTrips>,
     /// Stalls by cause.
     pub stalls: Vec<Stalls>,
-    /// What the capture shows, in words.
+    /// Text about what the capture shows.
     pub words: Vec<String>,
-    /// What the capture cannot show, in words.
+    /// Text about what the capture cannot show.
     pub unknown: Vec<String>,
 }
 

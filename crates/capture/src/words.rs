@@ -1,4 +1,4 @@
-//! Findings in words.
+//! Findings as text.
 
 use crate::analysis::Analysis;
 use crate::flow::{Place, StallCause, Stalls};
@@ -60,7 +60,7 @@ fn many(count: u64, one: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { "s" })
 }
 
-/// What a flow shows; `to_sender` is the time from the capture point to the sender and back.
+/// Describes a flow; `to_sender` is the time from the capture point to the sender and back.
 pub(crate) fn found(flow: &FlowSummary, to_sender: Option<Dur>) -> Vec<String> {
     let mut said = vec![place(flow.place, to_sender)];
     said.extend(flow.round_trips.as_ref().map(|trips| round_trips(flow, trips)));
@@ -240,7 +240,7 @@ fn reordering(flow: &FlowSummary) -> String {
     said.join(" ")
 }
 
-/// What of the capture could not be read or used.
+/// Describes the parts of the capture that could not be read or used.
 pub(crate) fn notes(analysis: &Analysis, interfaces: &[Interface]) -> Vec<String> {
     let counts = &analysis.counts;
     let mut said = Vec::new();

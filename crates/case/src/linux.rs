@@ -108,7 +108,7 @@ impl Case {
         all
     }
 
-    /// The settings that Linux does not have, whatever kernel runs the case.
+    /// The settings that no Linux kernel supports.
     pub fn unsupported_by_linux(&self) -> Vec<Unsupported> {
         let mut all = Vec::new();
         for rows in table::NETWORK {

@@ -13,7 +13,7 @@ pub(crate) fn network(scope: &Scope) -> NetworkSettings {
     settings
 }
 
-/// The settings of a host. On a kernel the profile is Linux, whatever the case says.
+/// The settings of a host. On a kernel the profile is always Linux.
 pub(crate) fn host(scope: &Scope) -> HostSettings {
     let profile = match scope.substrate() {
         Substrate::Model => stack::PROFILE_NAMES.of(&scope.find("stack.profile").0),

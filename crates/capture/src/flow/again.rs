@@ -38,7 +38,7 @@ struct Sent {
     end: u64,
     at: Time,
     stamp: Option<u32>,
-    /// Nothing more is to be learnt from it: it arrived late, or it proved unnecessary.
+    /// It is not evaluated any more: it arrived late, or it proved unnecessary.
     settled: bool,
     acked: bool,
 }
@@ -53,7 +53,7 @@ pub(crate) struct Again {
 /// Whether a packet that fills a hole is late, rather than sent again; `round_trip` is the shortest one.
 ///
 /// A timestamp older than that of the packet before which it should have arrived shows that it was sent earlier, a newer one that it was
-/// sent later. Otherwise time decides: nobody can send again before a round trip has passed. Then the IP identification, which counts
+/// sent later. Otherwise time decides: no sender can retransmit before a round trip has passed. Then the IP identification, which counts
 /// in many stacks.
 pub(crate) fn is_late(packet: Behind, behind: Behind, round_trip: Option<Dur>) -> bool {
     if let (Some(own), Some(other)) = (packet.stamp, behind.stamp) {
@@ -74,7 +74,7 @@ pub(crate) fn is_late(packet: Behind, behind: Behind, round_trip: Option<Dur>) -
 }
 
 impl Again {
-    /// Positions arrived late: nobody sent them again.
+    /// Positions arrived late and were not retransmitted.
     pub fn late(&mut self, start: u64, end: u64, at: Time) {
         self.remember(Sent { start, end, at, stamp: None, settled: true, acked: false });
     }
@@ -94,7 +94,7 @@ impl Again {
 
     /// An ACK of everything from `una` to `ack`, with the timestamp that it echoes.
     ///
-    /// The timestamp tells of the packet that closes the gap at `una` only: of those above, a receiver does not echo (RFC 7323 section 4.3).
+    /// The timestamp is that of the packet that closes the gap at `una`: a receiver does not echo those of packets above (RFC 7323 section 4.3).
     pub fn acknowledged(&mut self, una: u64, ack: u64, at: Time, echo: Option<u32>, receiver: &Response) {
         if self.sent.is_empty() {
             return;

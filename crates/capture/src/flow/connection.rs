@@ -23,7 +23,7 @@ pub enum Place {
     Receiver,
     /// In between: both ends take a part of the round trip to answer.
     Between,
-    /// Nothing tells.
+    /// Unknown.
     Unknown,
 }
 
@@ -100,7 +100,7 @@ impl Connection {
         }
     }
 
-    /// Takes in a packet of end `from`; rounds that end go to `rounds`.
+    /// Processes a packet of end `from`; rounds that end go to `rounds`.
     pub fn packet(&mut self, from: usize, seen: &Seen, rounds: &mut Vec<Round>) {
         let mut seen = *seen;
         // Time that goes backwards is counted by the caller.
@@ -175,7 +175,7 @@ impl Connection {
         }
     }
 
-    /// What echoed timestamps tell of both ends.
+    /// Measures the response times of both ends by echoed timestamps.
     fn stamps(&mut self, from: usize, seen: &Seen, silence: Dur) {
         let Some(stamps) = seen.segment.options.timestamps else { return };
         if seen.segment.flags.has(Flags::ACK) {
@@ -215,7 +215,7 @@ impl Connection {
         }
     }
 
-    /// What the direction of end `sender` knows of its surroundings.
+    /// Properties of the path for the direction of end `sender`.
     fn around(&self, sender: usize) -> Around {
         let to_sender = match self.place(sender) {
             Place::Sender | Place::Unknown => Dur::ZERO,

@@ -57,7 +57,7 @@ pub struct Counters {
     pub window_limited_rounds: u64,
 }
 
-/// A packet, as far as one direction needs it.
+/// The fields of a packet that one direction uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub at: Time,
@@ -95,7 +95,7 @@ pub(crate) struct Half {
     recent: [(u64, u16); 8],
 }
 
-/// What a direction knows of its surroundings when a packet arrives.
+/// Properties of the path that a direction uses when a packet arrives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Around {
     /// Time from the capture point to the sender and back; zero at the sender.
@@ -192,7 +192,7 @@ impl Half {
         round.window_limited |= room.is_some_and(|room| room < u64::from(self.largest));
     }
 
-    /// An ACK arrives from the receiver, which answers as `receiver` tells. `window` is its window in bytes, when the scale is known.
+    /// An ACK arrives from the receiver, whose response times are in `receiver`. `window` is its window in bytes, when the scale is known.
     pub fn ack(&mut self, seen: &Seen, window: Option<u64>, around: Around, receiver: &Response) {
         let segment = &seen.segment;
         let Some(ack) = self.sequence.position(segment.ack) else { return };

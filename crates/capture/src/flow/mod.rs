@@ -1,4 +1,4 @@
-//! What the packets of a connection tell of it.
+//! The analysis of the packets of a connection.
 
 mod again;
 mod connection;

@@ -50,7 +50,7 @@ impl Response {
     }
 
     /// The end echoes a value; `silence` is the time since its last packet before. A sender that had nothing to send echoes late, which
-    /// the silence shows: then only the smallest time learns from it.
+    /// the silence shows: then only the smallest time is updated.
     pub fn echoed(&mut self, value: u32, at: Time, silence: Dur) {
         let Some((watched, since)) = self.watched else { return };
         let ahead = value.wrapping_sub(watched).cast_signed();

@@ -18,7 +18,7 @@ pub(crate) struct Hole {
     pub behind: Behind,
 }
 
-/// What is known of a packet that arrived before one with a smaller position.
+/// A packet that arrived before one with a smaller position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Behind {
     pub at: Time,
@@ -39,7 +39,7 @@ pub(crate) enum Range {
     Seen,
 }
 
-/// What was seen of the positions of one direction.
+/// The positions of one direction that were seen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sequence {
     base: Option<SeqNum>,
@@ -71,7 +71,7 @@ impl Sequence {
         self.base
     }
 
-    /// Takes in a packet with the positions from `start` to `end`.
+    /// Processes a packet with the positions from `start` to `end`.
     pub fn arrive(&mut self, start: u64, end: u64, packet: Behind) -> Range {
         if start >= self.nxt {
             if start > self.nxt {

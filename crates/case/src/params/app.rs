@@ -24,7 +24,7 @@ macro_rules! row_of_spec {
 }
 
 fn accepts(path: &str, text: &str) -> Result<(), String> {
-    // The file is read, and its errors told, when the case is made.
+    // The file is read when the case is created; errors are reported then.
     let any_cdf = |_: &str| Ok("1 1".to_owned());
     WorkloadSpec::default().set(path, text, &any_cdf).map_err(|SpecError { why, .. }| why)
 }
@@ -190,7 +190,7 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
     ),
 ];
 
-/// Half of a buffer: the kernel doubles what it is told, and the row is what it reports.
+/// Half of a buffer: the kernel doubles the requested value, and the row is the value that it reports.
 #[expect(clippy::unnecessary_wraps, reason = "all knobs have functions of one type")]
 fn buffer(setting: &Setting, _: &HostSettings) -> Wanted<SocketValue> {
     let small = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);

@@ -1,7 +1,7 @@
 //! What Linux offers for a parameter: knobs as data, which the agent executes.
 //!
-//! A knob gives the value to set, leaves the kernel as it is, or says why Linux cannot do what is asked. The agent thus
-//! learns from one declaration what to set and what to refuse.
+//! A knob gives the value to set, leaves the kernel unchanged, or states why Linux does not support the value. The agent
+//! derives from this one declaration what to set and what to refuse.
 
 use super::kind::Setting;
 

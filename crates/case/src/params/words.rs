@@ -2,7 +2,7 @@
 
 use super::kind::Setting;
 
-/// The words of a parameter, each with the value that it stands for. A table declares the two together, so that a
+/// The words of a parameter, each with its value. A table declares the two together, so that a
 /// parsed value is never compared with a text again.
 #[derive(Debug)]
 pub struct Words<T: 'static, const N: usize> {
@@ -44,7 +44,7 @@ impl<T: Copy, const N: usize> Words<T, N> {
 }
 
 impl<T: Copy + PartialEq, const N: usize> Words<T, N> {
-    /// The word of a value. Panics if no word stands for it.
+    /// The word of a value. Panics if the value has no word.
     pub fn name_of(&self, value: T) -> &'static str {
         let at = self.values.iter().position(|known| *known == value);
         self.names[at.expect("each value of the type has a word")]
