@@ -129,7 +129,7 @@ def test_judging_and_comparing_read_results_and_know_nothing_of_plans_and_runnin
     # Of running, the journal: while it goes on, that is where results stand.
     assert imports("results") <= {"recording", "judge", "errors", "plan", "regular", "run"}
     # Of plans the table of parameters and metrics.
-    assert imports("compare") <= {"common", "errors", "plan", "results", "terminal"}
+    assert imports("compare") <= {"common", "errors", "plan", "quantile", "results", "terminal"}
 
 
 def test_a_report_reads_results_and_knows_nothing_of_running() -> None:
