@@ -266,7 +266,7 @@ def _controllers() -> Check:
     try:
         text = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text(encoding="ascii")
     except OSError:
-        return Check("controllers", "missing", "the kernel does not tell", "mount /proc")
+        return Check("controllers", "missing", "the kernel does not list them", "mount /proc")
     return Check("controllers", "ok", text.strip())
 
 
@@ -274,7 +274,7 @@ def _bpf(agent: Path | None) -> list[Check]:
     """Checks BPF: step marking, the limiter, model controllers on the real kernel."""
     left = "without it queue.ecn_mark, `limiter` and controllers of the model are refused; all else works"
     if agent is None:
-        return [Check("BPF", "worse", "only the agent can tell", how_to_get_agent())]
+        return [Check("BPF", "worse", "only the agent can check it", how_to_get_agent())]
     if os.geteuid() != 0:
         return [Check("BPF", "worse", "only root may load programs", f"run it as root (sudo); {left}")]
     try:

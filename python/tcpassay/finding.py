@@ -1,4 +1,4 @@
-"""What an oracle found, with the evidence that anyone can look at again."""
+"""Findings of oracles with their evidence."""
 
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
@@ -6,14 +6,14 @@ from typing import Any
 
 
 class Severity(StrEnum):
-    """How bad it is."""
+    """How severe a finding is."""
 
     ERROR = "error"
-    """It breaks a rule that a TCP must keep."""
+    """The run violates a rule that is mandatory for a TCP."""
     WARNING = "warning"
-    """Every rule may have been kept, but throughput or latency was lost for nothing."""
+    """Throughput or latency was lost; possibly no rule was violated."""
     NOTE = "note"
-    """Random events on the path explain it."""
+    """Random events on the path explain the observation."""
 
     @property
     def rank(self) -> int:
@@ -37,27 +37,27 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What an oracle hands over: where, when, what. The rest of a finding is added by `judge`."""
+    """The result of an oracle: place, time, description. `judge` adds the rest of a finding."""
 
     flow: int
-    """Place of the flow in the recording: the direction in which the data go."""
+    """Index of the flow in the recording; the flow is the direction of the data."""
     host: int
-    """Place of the host that is to blame, or where it shows."""
+    """Index of the host that caused it, or at which it is visible."""
     start_ns: int
     end_ns: int
     severity: Severity
     title: str
     text: str
-    """A paragraph in plain words about the first occurrence."""
+    """A description of the first occurrence."""
     rows: tuple[int, ...]
     """Rows of the event log that prove the first occurrence."""
     count: int = 1
-    """How often it happened in this flow."""
+    """Number of occurrences in this flow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A judgement with its evidence; all that happened to one flow in one way is one finding."""
+    """A finding with its evidence; all occurrences with the same oracle, flow and title are one finding."""
 
     oracle: str
     severity: Severity
@@ -65,11 +65,11 @@ class Finding:
     host: str
     flow: str
     start_ns: int
-    """When the first occurrence begins."""
+    """Begin of the first occurrence."""
     end_ns: int
-    """When the last one ends."""
+    """End of the last occurrence."""
     count: int
-    """How often; the text and the evidence are of the first."""
+    """Number of occurrences; text and evidence are those of the first."""
     text: str
     events: tuple[Row, ...]
     packets: tuple[int, ...]
@@ -80,16 +80,16 @@ class Finding:
     seed: int | None = None
 
     def of(self, case: str, seed: int, replay: str = "") -> "Finding":
-        """The same finding, said of a run of a plan."""
+        """The same finding with the run of a plan to which it belongs."""
         return replace(self, case=case, seed=seed, replay=replay or self.replay)
 
     def as_json(self) -> dict[str, object]:
-        """For files; `from_json` is its inverse."""
+        """The form in files; `from_json` is the inverse."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, value: object) -> "Finding":
-        """From what `as_json` gave. Raises `KeyError`, `TypeError` or `ValueError` for anything else."""
+        """The inverse of `as_json`. Raises `KeyError`, `TypeError` or `ValueError` for other values."""
         said: Any = value  # whatever a file contains
         events = tuple(Row(**row) for row in said["events"])
         made = {"severity": Severity(said["severity"]), "events": events, "packets": tuple(said["packets"])}

@@ -1,4 +1,4 @@
-"""Messages about runs: a `CaseRequest` asks for a run, and an `Answer` tells what came of it.
+"""Messages about runs: a `CaseRequest` asks for a run, and an `Answer` describes its result.
 
 Workers and substrates exchange them. The module imports little, because a worker starts with it.
 """

@@ -166,7 +166,7 @@ def test_a_failure_while_a_folder_is_made_leaves_what_a_new_run_accepts(
         with Session.resume(out, force=False) as session:
             assert execute(session, Local(1)).ok
         return
-    with pytest.raises(UserError, match=r"run the plan anew|no results to go on with|no journal"):
+    with pytest.raises(UserError, match=r"run the plan again|no results to continue|no journal"):
         Session.resume(out, force=False)
     with begin(out) as session:
         assert execute(session, Local(1)).ok

@@ -12,7 +12,7 @@ from tcpassay.captured.model import SUMMARY, FlowSummary, SiftrLog, Summary
 
 NANO = 1e-9
 MOST = 20
-"""Flows told in full; `--json` has them all."""
+"""Maximum number of flows that are printed in full; `--json` prints all."""
 
 LEGEND = """\
 RTT flow.round  end in s (duration)  out: bytes  rate  packets; rtx sent again,

@@ -97,7 +97,7 @@ def _without(piece: tuple[int, int], moment: Moment) -> list[tuple[int, int]]:
 
 
 def _shortest(moments: Sequence[Moment], sent: list[int], come: list[int]) -> int:
-    """The shortest time from leaving to arriving, of bytes that left once; 0 when nothing tells."""
+    """The shortest time from leaving to arriving, of bytes that were sent once; 0 if it is unknown."""
     left: dict[int, list[int]] = defaultdict(list)
     for place in sent:
         for edge in (moments[place].start, -moments[place].stop):

@@ -24,7 +24,7 @@ _SHOWN: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A row of an event log that is told alone."""
+    """A row of an event log that is described alone."""
 
     row: int
     time_ns: int

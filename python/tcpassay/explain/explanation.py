@@ -46,7 +46,7 @@ class Neighbour:
 
     @property
     def rank(self) -> tuple[bool, int]:
-        """The higher, the more it tells: it has no such finding, and is the same for a longer time."""
+        """Higher for a better comparison: without such a finding, and identical for a longer time."""
         return not self.finds, 0 if self.difference is None else self.difference.same
 
 
@@ -158,7 +158,7 @@ class _Work:
         return next((one for one in answer.findings if effect_of(one) == effect), None)
 
     def neighbour(self, here: tuple[Recording, Log], told: Finding, folder: Path) -> Neighbour | None:
-        """Of the runs with one triple of the cause reset, that which tells most."""
+        """Of the runs with one triple of the cause reset, the best comparison."""
         made: list[Neighbour] = []
         for number, (path, value, triples) in enumerate(self._resets()):
             place = folder / f"there-{number}"

@@ -192,7 +192,7 @@ def _look(one: Moment) -> Look:
 
 
 def text_of(connection: Connection, places: Sequence[int], base: int, parts: int) -> str:
-    """What a line says; empty for a moment that is told by its neighbours or does not matter here."""
+    """The text of a line; empty for a moment that its neighbours describe or that is irrelevant here."""
     one = connection.moments[places[0]]
     if one.segment:
         return _segment(connection, places, base, parts)
@@ -220,7 +220,7 @@ def inner_text(one: Moment, base: int) -> str:
         case EventKind.LOST:
             text = f"marks {_span(one, one, base)} lost ({one.why})"
         case EventKind.SPURIOUS:
-            text = f"learns that {_span(one, one, base)} was sent again for nothing ({one.why})"
+            text = f"{_span(one, one, base)} proves to have been retransmitted unnecessarily ({one.why})"
         case EventKind.REFUSED:
             text = f"refuses it: {one.why}"
         case EventKind.DROP | EventKind.MARK:

@@ -105,7 +105,7 @@ class Moment:
         return self.segment and self.stop > self.start and not self.flags & SYN
 
     def same(self) -> tuple[object, ...]:
-        """Equal for moments of two runs that cannot be told apart."""
+        """Equal for moments of two runs that do not differ."""
         return (self.time_ns, self.end, self.kind, self.why, tuple(sorted(self.values.items())))
 
 

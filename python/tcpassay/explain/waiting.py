@@ -18,7 +18,7 @@ class State:
     acked: int = 1
     """What it acknowledged to its peer."""
     received: int = 1
-    """Up to where its peer's data arrived without a gap, as far as segments tell."""
+    """Up to where its peer's data arrived without a gap, as far as segments show."""
     cwnd: int | None = None
     window: int | None = None
     """The peer's receive window."""
@@ -27,7 +27,7 @@ class State:
     ack_due: int | None = None
     """When the delayed-ACK timer fires."""
     forgotten: bool = False
-    """An ACK is owed, and the log says that it was neither sent nor timed."""
+    """An ACK is owed, and according to the log it was neither sent nor delayed by a timer."""
     beyond: list[tuple[int, int]] = field(default_factory=list)
     """Data that arrived above a gap."""
 

@@ -49,7 +49,7 @@ def is_best(text: str | None) -> bool:
 
 
 def best(text: str, results: Results, spec: PlanFile) -> tuple[Symptom, Bound]:
-    """The best case that the user asks for, and the limit that tells whether a run is like it. Raises `UserError`."""
+    """The requested best case, and the limit of the metric for runs that count as equal. Raises `UserError`."""
     match, search = _ASKED.fullmatch(text), results.index.get("search")
     if match is None or search is None or search["kind"] != "search" or not isinstance(spec.strategy, Search):
         message = f"`{text}`: the plan there is no search, so that it has no best case"

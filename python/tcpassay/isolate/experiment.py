@@ -24,7 +24,7 @@ class Rate:
     runs: int
     """Those that came to their end."""
     alike: bool = False
-    """No random numbers: every seed is the same run, so that one tells for all."""
+    """The run uses no random numbers: every seed is the same run, so that one suffices."""
     problem: str = ""
     """Why there is none that came to its end."""
 
@@ -73,7 +73,7 @@ def _at_least(successes: int, trials: int, share: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """Which runs of a case tell about it: one with each seed, or repetitions with one where time is real."""
+    """The runs of a case that are evaluated: one with each seed, or in real time repetitions with one seed."""
 
     seeds: tuple[int, ...]
     """The seed of the finding first."""
@@ -91,7 +91,7 @@ class Trials:
         return len(self.seeds)
 
     def name(self, number: int) -> str:
-        """What tells a trial from the others of its case."""
+        """What distinguishes a trial from the others of its case."""
         return f"{self.seeds[number]}-r{number + 1}" if self.real_time else str(self.seeds[number])
 
 
@@ -173,7 +173,7 @@ class Experiment:
             self._run([(one, number) for one in open_ if self._needed(one, number)])
 
     def _needed(self, candidate: Triples, number: int) -> bool:
-        """Whether a trial can tell more than those before it."""
+        """Whether a trial can give further information."""
         return not self.refusal(candidate) and not self._so_far(candidate).alike and number < len(self.trials)
 
     def _run(self, wanted: Sequence[tuple[Triples, int]]) -> None:

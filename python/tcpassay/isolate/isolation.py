@@ -14,7 +14,7 @@ class Options:
     """How findings are isolated."""
 
     seeds: int = 3
-    """Runs of a case that tell whether an effect is there: seeds, or repetitions where time is real."""
+    """Runs of a case that show whether an effect occurs: seeds, or repetitions in real time."""
     jobs: int = 1
     budget: Budget = field(default_factory=Budget)
     force: bool = False
@@ -29,7 +29,7 @@ class Isolation:
     causes: list[Cause] = field(default_factory=list)
     unreproduced: list[Unreproduced] = field(default_factory=list)
     everywhere: list[tuple[Effect, int]] = field(default_factory=list)
-    """Effects that all runs of the plan have, with their number: no comparison tells what causes them."""
+    """Effects that all runs of the plan have, with their number: no comparison shows their cause."""
     left: list[tuple[str, int, Effect]] = field(default_factory=list)
     """Findings that were not isolated because the budget ended, or somebody ended the isolation."""
     stopped: str = ""

@@ -49,7 +49,7 @@ class Ran:
 
     @property
     def resolved(self) -> bool:
-        """Whether it tells if an effect is there: the run came to its end and was judged."""
+        """Whether it shows if an effect occurs: the run completed and was evaluated by the oracles."""
         return self.outcome == "done"
 
     @classmethod
@@ -76,7 +76,7 @@ class Ran:
 
 
 class Runs:
-    """The runs that were made, on disk: a run that ended is never made again, whatever ends the isolation."""
+    """The runs on disk: a completed run is not repeated, even if the isolation was interrupted."""
 
     def __init__(self, folder: Path, meaning: Mapping[str, object], name: str = NAME) -> None:
         """`name`: the file. `meaning`: what the answers depend on beside the case.

@@ -79,7 +79,7 @@ def isolate(folder: Path, finding: str | None, options: Options, watch: Watch = 
 
 
 def _beyond(bound: Bound) -> Callable[[Answer], list[Effect]]:
-    """What tells whether a run has the effect of a bound."""
+    """The condition that a run has the effect of a bound."""
     return lambda answer: [bound.effect] if bound.shown(answer.metrics) else []
 
 
@@ -193,7 +193,7 @@ class Session:
         (cause.rate,) = experiment.rates([frozenset(found)])
         cause.effects = experiment.effects(frozenset(found))
         cause.proof = search.proof(experiment, cause.triples)
-        # A reset without randomness cannot hide an effect; of the others the fewest runs tell the least.
+        # A reset without randomness cannot hide an effect; of the others, that with the fewest runs is least certain.
         drawn = [row.rate.runs for row in cause.proof if row.gone and not row.rate.alike]
         cause.miss = miss(cause.rate, min(drawn)) if drawn else 0.0
         self._merge(cause)

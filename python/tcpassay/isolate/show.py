@@ -23,7 +23,7 @@ def show(isolation: Isolation, console: Console) -> None:
         _cause(cause, number, len(isolation.causes), console)
     for effect, runs in isolation.everywhere:
         said = (
-            f"{effect.title} ({effect.oracle}): every one of the {runs} runs has it, so that no comparison tells what "
+            f"{effect.title} ({effect.oracle}): every one of the {runs} runs has it, so that no comparison shows what "
             "causes it. Not isolated; it is not what the plan varies. --force isolates it from all that the plan sets."
         )
         console.print(f"[yellow]{escape(said)}[/]\n", highlight=False)
@@ -32,7 +32,7 @@ def show(isolation: Isolation, console: Console) -> None:
         console.print(f"[yellow]{escape(said)}[/]\n", highlight=False)
     if isolation.stopped:
         left = f"; {len(isolation.left)} findings are left" if isolation.left else ""
-        said = f"{isolation.stopped}{left}: the same command goes on from here"
+        said = f"{isolation.stopped}{left}: the same command continues from here"
         console.print(f"[yellow]{escape(said)}[/]", highlight=False)
     elif not (isolation.causes or isolation.everywhere or isolation.unreproduced):
         console.print("The runs there have no findings.", highlight=False)

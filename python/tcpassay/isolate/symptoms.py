@@ -114,7 +114,7 @@ def by_effect(symptoms_: Iterable[Symptom]) -> dict[Effect, list[Symptom]]:
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """What the cases of a plan tell about the cause of an effect before anything is tried."""
+    """What the cases of a plan show about the cause of an effect before any further run."""
 
     shared: Triples
     """Values of one run that all runs with the effect have and not all others."""

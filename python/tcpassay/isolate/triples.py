@@ -69,7 +69,7 @@ def mapping_of(triples: Iterable[Triple]) -> dict[str, Scalar]:
 
 
 def contains(case: Mapping[str, Scalar], triples: Iterable[Triple]) -> bool:
-    """Whether a case sets all of these triples, in whatever units."""
+    """Whether a case sets all of these triples; values may have other units."""
     return all(one.path in case and one.same(Triple(one.path, case[one.path])) for one in triples)
 
 
@@ -81,7 +81,7 @@ class Setting:
     base: str
     """Where names of files in values start."""
     constraints: tuple[Constraint, ...] = ()
-    """Those of the plan: what they exclude is not meant to be tested, whatever came of it."""
+    """Those of the plan: cases that they exclude are not to be tested."""
     groups: Mapping[str, Mapping[str, Mapping[str, Scalar]]] | None = None
     """The plan's groups, which its constraints may mention: what each level of each sets."""
 
@@ -115,7 +115,7 @@ class Setting:
         return f"the plan excludes it: {' '.join(broken.text.split())}" if broken else ""
 
     def close(self, triples: Triples) -> Triples | None:
-        """The set without the triples that need others that are missing; `None` when it cannot be told which."""
+        """The set without the triples that need others that are missing; `None` if these are unknown."""
         current = triples
         while True:
             by_path = {one.path: one for one in current}
@@ -164,7 +164,7 @@ class Setting:
         return next((one for one in self.constraints if not self._allows(one, triples)), None)
 
     def _allows(self, constraint: Constraint, triples: Triples) -> bool:
-        """Whether a constraint of the plan holds; one that cannot be told for this set does."""
+        """Whether a constraint of the plan holds; one that cannot be evaluated for this set does."""
         values = {one.path: one.value for one in triples}
         case: dict[str, Scalar] = {}
         for name in constraint.parameters:

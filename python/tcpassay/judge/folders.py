@@ -50,7 +50,7 @@ Replay = Callable[[str, int], str]
 def judge_folder(
     folder: Path, *, oracles: Iterable[str] | None = None, replay: Replay | None = None
 ) -> Judged:
-    """Judge a recording, or every recording of a result folder, in which `findings.json` is then written anew.
+    """Judge a recording, or every recording of a result folder, in which `findings.json` is then replaced.
 
     `replay` gives the command that repeats a run, from its case and seed. Raises `UserError` for a folder that is
     neither, or for an unknown oracle. What hinders writing the file is one of the notes of what is returned.

@@ -33,24 +33,24 @@ _PARTS: Final = ("Asserts", "Why", "Evidence", "Wrong when")
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """A judgement over a recording; it needs no expected number."""
+    """A function that finds violations in a recording; it needs no expected number."""
 
     name: str
     title: str
-    """What is wrong when it finds something."""
+    """The meaning of its findings, in a few words."""
     asserts: str
     why: str
-    """Why it must hold, with the section of the RFC."""
+    """The reason, with the section of the RFC."""
     evidence: str
     wrong_when: str
-    """How it can be wrong."""
+    """The cases in which its findings are wrong."""
     needs: tuple[EventKind, ...]
-    """Kinds of events, beside segments, without which it cannot judge."""
+    """Kinds of events that it requires in addition to segments."""
     look: Callable[[Trace], Iterator[Found]] | None
     """None for an oracle of the data plane (`crates/judge`)."""
 
     def as_json(self) -> dict[str, object]:
-        """What it says of itself."""
+        """Its description."""
         return {
             name: getattr(self, name)
             for name in ("name", "title", "asserts", "why", "evidence", "wrong_when", "needs")
@@ -65,7 +65,7 @@ class Oracle:
         return f"a kernel's log has no {' and '.join(missing)}" if missing else ""
 
 
-# What the log of a real kernel holds: segments at the hosts' devices, and what its trace events tell.
+# The log of a real kernel contains segments at the hosts' devices, and events from its trace events.
 _OF_A_KERNEL: Final = frozenset({EventKind.IN, EventKind.OUT, EventKind.RETRANSMIT})
 _TRACED: Final = MappingProxyType(
     {

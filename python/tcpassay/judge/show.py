@@ -11,7 +11,7 @@ from tcpassay.judge.words import ms
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 MOST = 20
-"""Findings told in full; the file has them all."""
+"""Maximum number of findings that are printed in full; the file contains all."""
 
 
 def show(judged: Judged, console: Console) -> None:

@@ -203,7 +203,7 @@ class Trace:
             np.maximum(self._log.numbers(name)[row], 0)
             for name in (EventsColumn.FLAGS, EventsColumn.SEQ, EventsColumn.LEN, EventsColumn.ACK)
         )
-        # Before the SYN nobody knows where the peer's positions begin.
+        # Before the SYN the first position of the peer is unknown.
         seq = np.where(flags & SYN != 0, 1, seq)
         length += flags & FIN
         own, other = flow << BITS, self.peer[flow] << BITS
@@ -289,7 +289,7 @@ class Trace:
 
     @cached_property
     def fastest(self) -> Ints:
-        """Of each flow: the shortest time from sending to arrival between its hosts, or 0 when nothing tells.
+        """Of each flow: the shortest time from sending to arrival between its hosts, or 0 if it is unknown.
 
         All flows between them are asked: one alone may have met a queue with all that it sent only once, and then a
         retransmission is faster than that. So are SYNs: what is sent again may be shorter than all other data.

@@ -1,4 +1,4 @@
-"""How findings speak."""
+"""Texts of findings."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ def ms(ns: int) -> str:
 
 
 def several(same: Sequence[Found]) -> Found:
-    """One finding for what happened several times to one flow: the first tells, the last ends it."""
+    """Merges several occurrences in one flow: the text of the first, the end of the last."""
     return repeated(same[0], len(same), same[-1].start_ns, max(one.end_ns for one in same))
 
 

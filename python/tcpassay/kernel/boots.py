@@ -1,6 +1,6 @@
 """Whether a kernel that was just built boots: a guest whose init ends at once.
 
-The end of init is a panic of every Linux; its exit code tells that init ran and ended without an error.
+The end of init is a panic of every Linux; its exit code shows that init ran and ended without an error.
 """
 
 from pathlib import Path

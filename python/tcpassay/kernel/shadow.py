@@ -95,7 +95,7 @@ class _Created:
             self.names = set()
 
     def forget(self, unpacked: Path | None, now: dict[str, Stat]) -> None:
-        """Removes the names that the source has by now; all if the source was `unpacked` anew."""
+        """Removes the names that the source has by now; all if the source was `unpacked` again."""
         self.put(set() if unpacked else self.names - now.keys())
 
     def put(self, names: set[str]) -> None:

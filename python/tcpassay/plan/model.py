@@ -263,7 +263,7 @@ class Search(Strict):
     )
     seed: Seed = Field(default=1, description="Of the search; another seed makes other cases")
     best: Annotated[StrictInt, Field(ge=1, le=100)] = Field(
-        default=3, description="How many of the best cases are told and written as plans"
+        default=3, description="Number of best cases that are printed and written as plans"
     )
 
 
@@ -333,7 +333,7 @@ class Collect(Strict):
     )
     taps: StrictBool = Field(
         default=True,
-        description="Look at every packet at the hosts of `kernel` and `host`; without, what packets tell is absent",
+        description="Process every packet at the hosts of `kernel` and `host`; without it packet values are absent",
     )
 
 

@@ -142,9 +142,9 @@ class Folder:
         if not any((path / mark).is_file() for mark in (RESULT, JOURNAL)):
             half = (path / INSIDE).exists()
             what = (
-                "its making was interrupted before a run began; run the plan anew"
+                "its creation was interrupted before a run began; run the plan again"
                 if half
-                else "there are no results to go on with"
+                else "there are no results to continue"
             )
             raise UserError(what, Place(path))
         folder = cls(path, Owner.of(path))
@@ -233,7 +233,7 @@ def _refuse(path: Path, *, replace: bool) -> None:
         raise UserError(message, Place(path))
     if not replace:
         message = (
-            "the folder already has results; go on with them by --resume or --extend, replace them with --force, "
+            "the folder already has results; continue them with --resume or --extend, replace them with --force, "
             "or choose another with --out"
         )
         raise UserError(message, Place(path))

@@ -19,7 +19,7 @@ from tcpassay.search.strategy import Strategy, search_of
 
 _NOTE: Final = "generation."
 _SAME: Final = ("substrates", "seeds", "repetitions", "fixed", "axes", "groups", "negative", "constraints")
-"""What a search that goes on has in common with itself, beside its strategy."""
+"""The parts of a plan, besides its strategy, that must be equal when a search is continued."""
 
 
 class GrownRow(TypedDict):
@@ -104,15 +104,15 @@ def _case(said: GrownRow) -> Case:
 
 
 def check_same(before: PlanFile, plan: Plan) -> None:
-    """Raises `UserError` if a search cannot go on with a plan, because it differs in more than its budget."""
+    """Raises `UserError` if a search cannot continue with a plan, because it differs in more than its budget."""
     now = plan.spec
     different = [name for name in _SAME if getattr(before, name) != getattr(now, name)]
     if not is_search(before) or _without_budget(before) != _without_budget(now):
         different.append("strategy")
     if different:
         message = (
-            f"`{different[0]}` is not what it was when the search began: a search goes on with the same plan, of which "
-            "only the budget may grow; run it anew into another folder"
+            f"`{different[0]}` differs from the plan with which the search began: a search continues with the same "
+            "plan, of which only the budget may grow; run it again into another folder"
         )
         raise UserError(message, Place(plan.file))
 

@@ -42,7 +42,7 @@ def damaged(path: Path, why: str) -> JournalError:
     """The error for a journal that cannot be read."""
     message = (
         f"the journal is damaged: {why}; what result.json says can still be read (load, report, compare), but the run "
-        "cannot go on: start it anew with --force or into another folder"
+        "cannot continue: start it again with --force or into another folder"
     )
     return JournalError(message, Place(path))
 
@@ -55,7 +55,7 @@ def check_files(path: Path) -> None:
         if file.exists() and not file.is_file():
             raise JournalError("it is not a regular file", Place(file))
     if not path.is_file():
-        raise JournalError("there is no journal, so no run to resume; start it anew", Place(path))
+        raise JournalError("there is no journal, so no run to resume; start it again", Place(path))
 
 
 def check_closed(made: Path, path: Path) -> None:

@@ -367,7 +367,7 @@ def _planned(journal: Journal, path: Path) -> list[RunKey]:
 def _same_inputs(notes: dict[str, str], path: Path) -> None:
     """Raises `UserError` if a copied file has changed, because the remaining runs would differ."""
     for name in inputs.damaged(json.loads(notes["inputs"]), path):
-        message = "it is damaged or missing: its checksum is not that in the journal; run the plan anew with --force"
+        message = "it is damaged or missing: its checksum is not that in the journal; run the plan again with --force"
         raise UserError(message, Place(path / name))
 
 
@@ -398,7 +398,7 @@ def _with_cases(plan: Plan, ids: set[str], path: Path) -> Plan:
     if missing := sorted(ids - {case.id for case in plan.cases}):
         message = (
             f"its plan no longer makes {len(missing)} of its cases ({_some(missing)}): what chooses cases has changed "
-            "since; run the plan anew into another folder"
+            "since; run the plan again into another folder"
         )
         raise UserError(message, Place(path))
     return replace(plan, cases=[case for case in plan.cases if case.id in ids])
@@ -422,7 +422,7 @@ def _same_version(notes: dict[str, str], path: Path) -> None:
         if notes[name] != here:
             message = (
                 f"the runs there were made with {what} {notes[name]}; this is {here}, so that more of them would not "
-                "belong together: use that version, run anew into another folder, or go on with --force"
+                "belong together: use that version, run the plan again into another folder, or continue with --force"
             )
             raise UserError(message, Place(path))
 
@@ -439,7 +439,7 @@ def _same_manner(notes: dict[str, str], plan: Plan, path: Path) -> None:
         if getattr(before, name) != getattr(plan.spec, name):
             message = (
                 f"`{name}` is not what it was when the runs there were made, and they are not made again; keep it as "
-                "it was, run anew into another folder, or go on with --force"
+                "it was, run the plan again into another folder, or continue with --force"
             )
             raise UserError(message, Place(plan.file))
 

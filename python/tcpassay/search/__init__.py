@@ -7,5 +7,5 @@
 `genes.py` says how values change, `space.py` which values make a case; `evolution.py` searches the worst value of a
 metric or a finding (`objective.py`), `guided.py` new behaviour (`feedback.py`); `spending.py` is the budget. A
 generation is a function of the plan and of the results of the generations before it: the journal has the cases of each
-generation, so that an interrupted search goes on where it was.
+generation, so that an interrupted search continues at the same place.
 """

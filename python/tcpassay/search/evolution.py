@@ -84,7 +84,7 @@ class Evolution:
                 self.path.append((self.spending.used_runs, seen))
         self.generations += 1
         worth = [one for one in children if self._worth(one)]
-        # Of cases with equal values the first one is told.
+        # Of cases with equal values the first one is listed.
         different: dict[tuple[bool, bool, float], Seen] = {}
         for seen in [*self.best, *worth]:
             different.setdefault(self._rank(seen), seen)

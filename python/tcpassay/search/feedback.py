@@ -1,4 +1,4 @@
-"""What runs reached, as features: what a search learns from a run beside its metrics.
+"""The features of a run, which a search uses in addition to its metrics: the behaviours that it reached.
 
 `Feedback` is the interface. `Reached` reads the behaviours that a run reports (`reached` in `result.json`), on the
 model and on kernels alike. What a kernel's coverage says (lines, branches) can be another implementation.
@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from tcpassay.finding import Finding
 
 _BUCKETS: Final = (1, 2, 3, 4, 8, 16, 32, 128)
-"""Counts are told apart by the greatest of these that is not above them, as by coverage-guided fuzzers (AFL)."""
+"""Counts are classified by the greatest of these that does not exceed them, as in coverage-guided fuzzers (AFL)."""
 
 
 class Ran(Protocol):

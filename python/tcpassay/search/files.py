@@ -54,7 +54,7 @@ def _corpus(corpus: list[Case], spec: model.PlanFile, base: Path) -> str:
     """A plan of these cases: a group with a set for each."""
     said = {
         "name": f"{spec.name[:80]}-corpus",
-        "doc": f"Cases that together reach whatever {spec.name} has reached.",
+        "doc": f"Cases that together reach all behaviours that {spec.name} has reached.",
         "substrates": spec.substrates,
         "seeds": spec.seeds,
         "fixed": _absolute(spec.fixed, base),

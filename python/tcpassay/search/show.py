@@ -1,4 +1,4 @@
-"""What a search found, for the terminal: the best cases, how the best value came about, how to go on."""
+"""What a search found, for the terminal: the best cases, the history of the best value, how to continue."""
 
 import shlex
 from collections.abc import Mapping, Sequence

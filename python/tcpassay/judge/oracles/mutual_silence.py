@@ -11,7 +11,7 @@ Evidence: the last segment before the silence and the first one after it; the la
 the retransmission timer as it was last set.
 
 Wrong when: the receiver dropped what the log shows as arrived, or a host did not run (a stopped process, a suspended
-machine): no TCP can speak then.
+machine): no TCP can send then.
 """
 
 from collections.abc import Iterator
