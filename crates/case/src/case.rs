@@ -62,7 +62,7 @@ impl Case {
         self.given.whole().find(path).0
     }
 
-    /// Whether the queue of `link` stands in the sending host, above its NIC: `queue.place`.
+    /// Whether the queue of `link` is in the sending host, above its NIC: `queue.place`.
     pub fn stands_at_sender(&self, link: usize) -> bool {
         let queue = &self.links[link].queue;
         match queue.place {

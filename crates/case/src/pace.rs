@@ -1,4 +1,4 @@
-//! How fast a port sends: not at all limited, at a fixed rate, or as a trace says.
+//! The rate at which a port sends: unlimited, fixed, or given by a trace.
 
 use tcpassay_units::{Bytes, Dur, Rate};
 

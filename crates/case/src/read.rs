@@ -182,7 +182,7 @@ impl Case {
                         continue;
                     }
                 };
-            // The run's end bounds what is offered; nothing stops before it.
+            // Only the end of the run ends the traffic.
             end = end.max(spec.start.saturating_add(spec.duration.unwrap_or(Dur::ZERO)));
             spec.duration = None;
             for member in &mut spec.mix {

@@ -64,7 +64,7 @@ impl Rules<'_> {
         } else if stack.rto.initial > stack.rto.max {
             self.refuse("stack.initial_rto", "stack.max_rto", "the first timeout is above the largest");
         }
-        // What a profile does with SACK it leaves by itself where there is none, as a kernel does; what a case asks for it must get.
+        // Without SACK a profile disables the rules that need it, as a kernel does; rules that the case sets explicitly are required.
         if !stack.sack && self.scope.substrate() == Substrate::Model {
             let (detection, recovery) =
                 (self.scope.sets("stack.loss_detection"), self.scope.sets("stack.recovery"));
@@ -113,7 +113,7 @@ fn path(case: &Case, sender: usize, receiver: usize, errors: &mut Vec<CaseError>
     let mut same = |path: &str, differs: bool, why: &str| {
         if differs {
             let ((a, at_a), (b, at_b)) = (s.find(path), r.find(path));
-            // A default has no place of its own: name the end that has it.
+            // A default has no position in the plan; the message names the end that has it.
             let at = |place: String, i: usize| {
                 if place.contains('/') { place } else { format!("{}/{path}", name(i)) }
             };

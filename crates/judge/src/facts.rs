@@ -1,4 +1,4 @@
-//! What the case says of each host and path.
+//! Settings and properties of each host and path, from the case.
 
 use std::collections::BTreeMap;
 use tcpassay_case::params::grammar::{LinkRate, ReorderRule};
@@ -9,7 +9,7 @@ use tcpassay_units::{Bytes, Dur, Rate};
 
 /// More than the headers of any packet, those of the link included.
 const HEADERS: u64 = 150;
-/// What rounding and polls without cost may take.
+/// Tolerance for rounding.
 const SLACK: Dur = Dur::from_micros(10);
 
 /// Settings of the hosts of a recording, by their places.

@@ -1,41 +1,41 @@
-//! What an oracle says of itself, and what it finds.
+//! The description of an oracle, and its findings.
 
 use std::collections::BTreeMap;
 use tcpassay_measure::EventKind;
 use tcpassay_units::Time;
 
-/// An oracle: a rule that a standard or the documented behaviour of a profile gives.
+/// An oracle: a rule that follows from a standard or from the documented behaviour of a profile.
 #[derive(Clone, Copy, Debug)]
 pub struct Oracle {
     /// Its name in findings and on command lines.
     pub name: &'static str,
-    /// What is wrong when it finds something.
+    /// The meaning of its findings, in a few words.
     pub title: &'static str,
     /// What it asserts.
     pub asserts: &'static str,
     /// Why that must hold, with the section of the standard.
     pub why: &'static str,
-    /// What its findings cite.
+    /// The evidence that its findings contain.
     pub evidence: &'static str,
-    /// How it can be wrong.
+    /// The cases in which its findings are wrong.
     pub wrong_when: &'static str,
-    /// Kinds of events, beside segments, without which it cannot judge.
+    /// Kinds of events that it requires in addition to segments.
     pub needs: &'static [EventKind],
 }
 
 /// How severe a finding is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
-    /// A rule was broken that a TCP must keep.
+    /// The run violates a rule that is mandatory for a TCP.
     Error,
-    /// Every rule may have been kept, but throughput or latency was lost.
+    /// Throughput or latency was lost; possibly no rule was violated.
     Warning,
-    /// What random events on the path explain.
+    /// Random events on the path explain the observation.
     Note,
 }
 
 impl Level {
-    /// As it stands in `findings.json`.
+    /// The name in `findings.json`.
     pub fn name(self) -> &'static str {
         match self {
             Level::Error => "error",
@@ -45,41 +45,41 @@ impl Level {
     }
 }
 
-/// All that one oracle found in one flow in one way; the text is of the first occurrence.
+/// All occurrences of one finding: the same oracle, flow and title. The text describes the first occurrence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
     /// Name of the oracle.
     pub oracle: &'static str,
-    /// In which way the rule was broken.
+    /// How the rule was violated.
     pub title: &'static str,
-    /// Place of the flow in the recording: the direction in which the data go.
+    /// Index of the flow in the recording; the flow is the direction of the data.
     pub flow: u32,
-    /// Place of the host whose stack broke the rule.
+    /// Index of the host whose stack violated the rule.
     pub host: u32,
-    /// When the first occurrence begins.
+    /// Begin of the first occurrence.
     pub start: Time,
-    /// When the last occurrence ends.
+    /// End of the last occurrence.
     pub end: Time,
-    /// When the last occurrence begins.
+    /// Begin of the last occurrence.
     pub last: Time,
     /// How severe it is.
     pub level: Level,
-    /// The first occurrence in words.
+    /// Description of the first occurrence.
     pub text: String,
-    /// Rows of the event log that show it.
+    /// Indices of the rows of the event log that are the evidence.
     pub rows: Vec<usize>,
-    /// How often it happened.
+    /// Number of occurrences.
     pub count: u64,
 }
 
-/// Findings, those of one flow and title as one.
+/// Findings, merged by oracle, title and flow.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     found: BTreeMap<(&'static str, &'static str, u32), Found>,
 }
 
 impl Findings {
-    /// Adds an occurrence. The text is written for the first one alone.
+    /// Adds an occurrence. `text` is called only for the first one of a finding.
     pub fn add(&mut self, one: Occurrence, text: impl FnOnce() -> String) {
         let Occurrence { oracle, title, flow, host, start, end, level, rows } = one;
         self.found
@@ -104,7 +104,7 @@ impl Findings {
             });
     }
 
-    /// All, in the order of oracle, title and flow.
+    /// Returns all findings, ordered by oracle, title and flow.
     pub fn take(self) -> Vec<Found> {
         self.found.into_values().collect()
     }

@@ -1,6 +1,6 @@
-//! Oracles over the event log of a run, in one pass, and what behaviour the run reached.
+//! Oracles that evaluate the event log of a run in one pass, and the behaviours that a run reached.
 //!
-//! * [`judge`] - applies the [`ORACLES`] to a recording and returns what they found.
+//! * [`judge`] - applies the [`ORACLES`] to a recording and returns their findings.
 //! * [`reached`] - counts the behaviours that a recording shows: event kinds, reasons, states, regimes.
 //! * [`capture`] - the event log of a packet capture, for the oracles that need nothing but packets.
 //!
@@ -9,7 +9,7 @@
 //! compares with settings (the smallest RTO, the controller) reads them from [`facts::Facts`], which are made of the case in the
 //! header of the recording. Without facts those rules are not applied.
 //!
-//! The crate must not know how a run is simulated, and it never reads a file.
+//! The crate does not depend on the simulator, and it reads no files.
 
 pub mod capture;
 mod end;

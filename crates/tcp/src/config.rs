@@ -187,7 +187,7 @@ pub struct Config {
     pub max_send_buffer: Bytes,
     /// The largest segment without options that the path carries: the MTU less 40 (IPv4); `None`: as large as [`Config::mss`].
     pub path_mss: Option<Bytes>,
-    /// The search for the longest segment that the path carries; `None`: the route says it.
+    /// The search for the longest segment that the path carries; `None`: its length is that of the route's MTU.
     pub mtu_probing: Option<MtuProbing>,
     /// With TSO: the send queue consists of buffers, as in Linux; `None`: it is a stream, and only its bytes count.
     pub skbs: Option<Skbs>,

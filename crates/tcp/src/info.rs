@@ -139,7 +139,7 @@ pub struct Info {
     pub internals: Vec<(&'static str, f64)>,
 }
 
-/// What of [`Info`] is read again and again while a connection lives. Taking it allocates nothing and costs some ten
+/// The part of [`Info`] that is read repeatedly during a connection. Reading it allocates no memory and costs some ten
 /// nanoseconds; the fields have the meaning that they have in [`Info`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Gauges {

@@ -161,7 +161,7 @@ impl KernelTrace {
         self.traced.iter().any(|traced| traced.kind == kind)
     }
 
-    /// Returns true if the events tell timeouts and recoveries.
+    /// Returns true if the events contain timeouts and recoveries.
     pub fn counts_timeouts(&self) -> bool {
         self.has[0]
     }
@@ -342,7 +342,7 @@ fn moved(before: usize, after: usize, how: &str) -> tcpassay_measure::Reason {
 }
 
 impl Sender {
-    /// Writes the end of a recovery for which no later segment told the window.
+    /// Writes the end of a recovery after which no segment showed the window.
     fn flush(&mut self, flow: FlowId, host: u32, collector: &mut Collector) {
         if let Some((at, state)) = self.left_recovery.take() {
             let why = moved(RECOVERY, state, CongestionChange::WINDOW_UNKNOWN);

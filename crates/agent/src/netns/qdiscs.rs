@@ -9,7 +9,7 @@
 //!   behind it (`netem rate`) is what serialises.
 //! * The step marks by RED with a weight of 1, which is set behind `tc` (`setup`), and thresholds one byte apart.
 //! * RED, CoDel, FQ-CoDel, PIE and FQ are served as a link serves them (`queue.served_by`, docs/kernel.md).
-//! * RED's weight is the model's 0.002 by choice of `burst`, the only way in which `tc` lets it be said.
+//! * RED's weight is the model's 0.002 by choice of `burst`, the only option of `tc` for it.
 
 use tcpassay_case::params::grammar::Limit;
 use tcpassay_case::params::linux::Direction;

@@ -34,7 +34,7 @@ pub struct EventLoop<'a> {
     apps: Vec<Apps>,
 }
 
-/// The instants at which the loop has something to do by itself.
+/// The times at which the loop acts without an event.
 struct Timetable {
     /// The interval of ticks.
     interval: Dur,

@@ -21,7 +21,7 @@ const HOST_RING_PACKETS: u64 = 131_072;
 /// The smallest mean size of a packet in bytes that the rings of a guest's taps are made for.
 const MEAN_PACKET: u64 = 1000;
 
-/// What stands when the traffic can begin.
+/// The environment of a run before its traffic begins.
 pub struct Setup {
     /// Set if the traffic generators are measured, and no path.
     pub benchmark: Option<GeneratorBenchmark>,

@@ -6,7 +6,7 @@ use tcpassay_units::Stream;
 /// it, weighed by the correlation.
 ///
 /// As there, a correlation narrows the distribution (the sum of two uniform numbers is not uniform), so that a loss of
-/// 1 % with 25 % correlation loses less than 1 %; whoever compares with netem gets what netem does.
+/// 1 % with 25 % correlation loses less than 1 %; this is the behaviour of netem.
 #[derive(Clone, Debug)]
 pub struct CorrelatedUniform {
     stream: Stream,

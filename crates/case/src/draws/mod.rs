@@ -1,4 +1,4 @@
-//! The random decisions about single packets of a link, for the simulator and for whoever does the same to packets elsewhere.
+//! The random decisions about single packets of a link, for the simulator and for the relay of the agent.
 //!
 //! Each kind of decision has a random stream of its own. With the same seed two substrates make the same decisions in the order in which
 //! packets reach the link.

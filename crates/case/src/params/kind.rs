@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use tcpassay_units::{Bytes, Dur, Rate};
 
-/// A value as it stands in a plan file or on the command line.
+/// A value as written in a plan file or on the command line.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {

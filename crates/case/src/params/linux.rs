@@ -41,7 +41,7 @@ pub enum Knob<S: 'static> {
         /// Why hosts that share it cannot differ.
         once: &'static str,
     },
-    /// Nothing is set: the kernel behaves so by itself, or says why not.
+    /// Nothing is set: the kernel behaves so without a setting, or the function returns why it does not.
     Builtin(fn(&Setting, &S) -> Result<(), &'static str>),
 }
 

@@ -6,7 +6,7 @@
 //!
 //! * The default is the simplest value, so that isolating a cause and printing the shortest replay agree on what
 //!   "simpler" is. A row of `stack` whose default is `profile` takes what `stack.profile` says.
-//! * The unit stands in the value (`"10ms"`, `"1Gbit"`, `"30KB"`); a bare number is refused where a unit is needed.
+//! * A value contains its unit (`"10ms"`, `"1Gbit"`, `"30KB"`); a number without the required unit is refused.
 //! * A path may be addressed to one side or instance: `sender/stack.ecn`, `receiver0/nic.gro`,
 //!   `access/link.delay`. The most specific address wins; a plain path is for all instances
 //!   (see [`topology`](crate::topology) for the names).

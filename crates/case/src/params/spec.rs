@@ -71,13 +71,13 @@ pub struct ParamSpec {
     pub path: &'static str,
     /// What values it takes, and in which unit.
     pub kind: Kind,
-    /// The simplest value; what holds when a case says nothing.
+    /// The default, which is the simplest value.
     pub default: &'static str,
     /// Suggested levels for a plan, simplest first.
     pub levels: &'static [&'static str],
     /// Who honours it.
     pub substrates: Substrates,
-    /// What must hold together with other parameters; empty when nothing.
+    /// Constraints with other parameters, as text; empty without constraints.
     pub constraints: &'static str,
     /// One line.
     pub doc: &'static str,

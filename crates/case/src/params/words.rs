@@ -1,4 +1,4 @@
-//! Words that stand for typed values.
+//! Words of parameters with their typed values.
 
 use super::kind::Setting;
 

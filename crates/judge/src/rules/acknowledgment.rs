@@ -27,7 +27,7 @@ pub(super) const ORACLE: Oracle = Oracle {
 struct Half {
     /// TS.Recent and Last.ACK.sent of RFC 7323 section 4.3.
     recent: Option<u32>,
-    /// Out-of-order data that arrived last, not yet told.
+    /// Out-of-order data that arrived last and were not yet reported.
     newest: Option<((u64, u64), Time, usize)>,
     /// Ranges that came more than once since the last ACK.
     duplicates: Vec<(u64, u64)>,
@@ -73,7 +73,7 @@ impl Rule for Acknowledgment {
     }
 }
 
-/// `forgets`: what an ACK has not told of an earlier duplicate is forgotten when data arrive (Linux, `tcp_data_queue`).
+/// `forgets`: when data arrive, an earlier duplicate that no ACK has reported is not reported any more (Linux, `tcp_data_queue`).
 fn arrival(half: &mut Half, step: &Step<'_>, forgets: bool) {
     let stamp = step.event.value.and_then(|value| u32::try_from(value).ok());
     if step.flags().has(Flags::RST) {
@@ -128,7 +128,7 @@ fn blocks(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
             });
         }
     }
-    // An ACK for what came before a change of CE speaks of then.
+    // An ACK of the data before a change of CE reports the state before the change.
     if ack < end.now.frontier || !context.exact() {
         return;
     }
@@ -161,7 +161,7 @@ fn blocks(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
         );
     }
     let first = step.sacks.get(usize::from(dsack.is_some()));
-    // DCTCP's ACK for what came before a change of CE speaks of then.
+    // DCTCP's ACK of the data before a change of CE reports the state before the change.
     let then = stack.ecn == EcnMode::Dctcp;
     if half.newest.is_some() && !end.above.is_empty() && first.is_none() && !then {
         found.add(step.of_receiver(context, NAME, "an ACK without SACK blocks above a gap"), || {

@@ -1,4 +1,4 @@
-//! Latencies of requests that gather at the time of a timer.
+//! Latencies of requests that accumulate at the duration of a timer.
 
 use crate::finding::{Findings, Level, Occurrence, Oracle};
 use crate::step::{Context, Rule, Step};
@@ -58,11 +58,11 @@ fn gathers(context: &Context<'_>, group: &[&Completion], found: &mut Findings) {
     let timeouts_fired = recording.flows.iter().any(|flow| flow.tcp.timeouts.unwrap_or(0) > 0);
     let drops = recording.devices.iter().any(|device| device.counters.drops > 0) || facts.draws_losses();
     for (wait, acks) in timers {
-        // What a loss explains is no finding.
+        // Latencies that a loss explains are not findings.
         if acks && timeouts_fired || !acks && drops {
             continue;
         }
-        // A timer that is not well above what requests take anyway cannot be told from queueing.
+        // A timer that is not well above the usual latency cannot be distinguished from queueing.
         if wait < median * 4 || wait.is_zero() {
             continue;
         }

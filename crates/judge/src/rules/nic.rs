@@ -1,4 +1,4 @@
-//! What a NIC does to packets before the stack sees them: merging (GRO, LRO) and interrupt coalescing.
+//! The processing of packets by a NIC before the stack: merging (GRO, LRO) and interrupt coalescing.
 
 use crate::finding::{Findings, Level, Occurrence, Oracle};
 use crate::step::{Context, Rule, Step};

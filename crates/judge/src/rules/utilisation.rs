@@ -1,4 +1,4 @@
-//! Use of the window: what may be sent is sent.
+//! Use of the window: data that may be sent are sent.
 
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};

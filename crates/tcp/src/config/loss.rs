@@ -41,7 +41,8 @@ pub enum Recovery {
 /// How fast PRR may fill the flight again once it is below ssthresh (`stack.prr_bound`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PrrBound {
-    /// RFC 9937: what recovery owes, and one segment more on an ACK that advances and shows no further loss.
+    /// RFC 9937: the amount that was delivered and not yet replaced, and one further segment on an ACK that advances and shows no
+    /// further loss.
     #[default]
     SafeAck,
     /// Linux 4.3 to 5.x: what the ACK delivered; the bound of RFC 9937 only on an ACK of a retransmission. After a mark

@@ -30,7 +30,7 @@ impl Stretch {
     }
 }
 
-/// What the peer has reported of accurate ECN, and what we still owe it.
+/// The marks that the peer has reported (accurate ECN), and those that this end has not yet reported.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reported {

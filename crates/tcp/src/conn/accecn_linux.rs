@@ -152,7 +152,7 @@ impl Connection {
         Some(linux.info(self.recv.marked().0, self.open.no_ect))
     }
 
-    /// The use of the option changed while the connection lives (`net.ipv4.tcp_ecn_option`).
+    /// The use of the option changed during the connection (`net.ipv4.tcp_ecn_option`).
     pub fn set_accurate_option(&mut self, on: bool, on_demand: bool, persist: bool) {
         let cfg = std::sync::Arc::make_mut(&mut self.cfg);
         cfg.ecn_option = on;

@@ -3,7 +3,7 @@
 //! The host keeps cookies and hands in what concerns this connection: a client's [`FastOpenAsk`], a server's
 //! [`FastOpenServe`]. What the peer's SYN-ACK said is in [`Connection::fast_open_answer`], for the host's cache.
 //!
-//! A server that took the cookie is in SYN-RECEIVED and streams all the same: it may be accepted, read and written
+//! A server that took the cookie is in SYN-RECEIVED and transfers data nevertheless: it may be accepted, read and written
 //! (section 4.2.2). Until its SYN-ACK is acknowledged only that is retransmitted (`tcp_fastopen_synack_timer` of Linux).
 //!
 //! Sources: RFC 7413; `tcp_fastopen.c`, `tcp_send_syn_data` and `tcp_rcv_fastopen_synack` of Linux; `tcp_fastopen.c` of

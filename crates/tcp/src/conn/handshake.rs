@@ -339,7 +339,7 @@ impl Connection {
                 .then_some(stamps),
             ..Options::default()
         };
-        // RFC 3168 section 6.1.1.1: a middlebox may drop SYNs that offer ECN. Accurate ECN is offered once more (RFC 9768
+        // RFC 3168 section 6.1.1.1: a middlebox may drop SYNs that offer ECN. Accurate ECN is offered a second time (RFC 9768
         // section 3.1.4.1).
         let asked = self.cfg.ecn_syns.max(if self.cfg.ecn == EcnMode::Accurate { 2 } else { 1 });
         if self.open.syn.is_repeated() && self.open.syn.sent() > asked && !answer {
@@ -375,7 +375,7 @@ impl Connection {
             (true, child) => self.cfg.synack_retries + u32::from(child),
             (false, _) => self.cfg.syn_retries + self.cfg.syn_linear,
         };
-        // `retransmits_timed_out` of Linux: as long as the timeouts that double would take, whatever others there are.
+        // `retransmits_timed_out` of Linux: the time that doubling timeouts would take, independently of the actual ones.
         let bound =
             (!self.open.passive && self.rules.bounds_syn_timeouts_by_time && self.cfg.user_timeout.is_none())
                 .then(|| doubled_for(self.cfg.rto.initial, self.cfg.syn_retries, self.cfg.rto.max))

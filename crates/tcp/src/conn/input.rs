@@ -301,7 +301,7 @@ impl Connection {
         false
     }
 
-    /// Linux looks at the ACK first: one of the unsent brings no timestamp, whatever the state (`tcp_ack`).
+    /// Linux checks the ACK first: the timestamp of an ACK of data that were never sent is not stored, in any state (`tcp_ack`).
     fn may_note_stamp(&self, segment: &Segment) -> bool {
         !self.rules.checks_ack_before_timestamp
             || !segment.flags.has(Flags::ACK)

@@ -136,7 +136,7 @@ impl Connection {
         match self.state {
             State::SynReceived if self.open.passive && !self.streams => self.back_to_listen(now),
             State::SynReceived if !self.streams => self.end(now, Some(ConnError::Refused), "refused by peer"),
-            // Both sides are done: nothing is lost. FreeBSD reports it all the same.
+            // Both sides are finished, and no data is lost. FreeBSD reports the reset nevertheless.
             State::Closing | State::LastAck if self.rules.reset_while_closing_is_error => {
                 self.end(now, Some(ConnError::Reset), "reset by peer");
             }
@@ -199,7 +199,7 @@ impl Connection {
             self.linger = now.saturating_add(self.cfg.time_wait);
         }
         let expected = segment.seq == nxt && segment.ack == self.iss.at(self.send.snd_nxt());
-        // Not by marks: both ends in TIME-WAIT would answer each other's for ever.
+        // Marks are not answered: both ends in TIME-WAIT would answer each other endlessly.
         let bare = flags.without(Flags::ECE | Flags::CWR | Flags::AE) == Flags::ACK;
         if !bare || segment.len > 0 || !expected {
             self.recv.answer(0..0);

@@ -141,7 +141,7 @@ impl Connection {
         self.recv.finished()
     }
 
-    /// Both SYNs were acknowledged once, whatever became of the connection since.
+    /// Whether both SYNs were acknowledged, also if the connection has ended since.
     pub fn was_established(&self) -> bool {
         self.send.is_up()
     }
@@ -188,7 +188,7 @@ impl Connection {
         self.recv.is_urgent()
     }
 
-    /// No more writes: a FIN follows what was written. Reading goes on (half close).
+    /// The application writes no more: a FIN follows the written data. It can still read (half close).
     pub fn shutdown(&mut self, now: Time) {
         match self.state {
             State::Listen | State::SynSent => self.end(now, None, "closed"),

@@ -81,14 +81,14 @@ pub(crate) struct SendRules {
     /// The first ten segments are not paced, and a late segment shortens the wait of the next one
     /// (`tcp_update_skb_after_send`).
     pub pacing_credit: bool,
-    /// The segment with the FIN leaves whatever the congestion window says (`tcp_cwnd_test`).
+    /// The segment with the FIN may exceed the congestion window (`tcp_cwnd_test`).
     pub fin_ignores_cwnd: bool,
     /// A shut peer window postpones the restart after idle (`tcp_slow_start_after_idle_check`).
     pub no_idle_restart_at_zero_window: bool,
     /// A corked segment is released by the probe timer: it runs while nothing is in flight, lasts an RTO at least, and
     /// marks the data to be pushed (`tcp_check_probe_timer`, `tcp_write_wakeup`).
     pub probe_timer_uncorks: bool,
-    /// The first probe of a shut window is not sent earlier, whatever the minimum of the RTO (`tcp_probe0_base`).
+    /// The first probe of a shut window is not sent earlier than this, independently of the minimum of the RTO (`tcp_probe0_base`).
     pub least_window_probe: Dur,
 }
 
@@ -200,7 +200,7 @@ pub(crate) struct ConnRules {
     pub no_ace_in_time_wait: bool,
     /// ECE, CWR and CE count on segments without data, too (`tcp_ecn_input_segment` of FreeBSD).
     pub reads_ecn_of_pure_acks: bool,
-    /// The fields of the ACE counter are believed without plausibility checks (`tcp_ecn.c` of FreeBSD).
+    /// The fields of the ACE counter are used without plausibility checks (`tcp_ecn.c` of FreeBSD).
     pub trusts_ace: bool,
     /// A segment that may update the window is no duplicate ACK (`FLAG_WIN_UPDATE`).
     pub window_update_is_no_duplicate: bool,

@@ -328,7 +328,7 @@ impl AckPolicy {
         let enough = if self.rule.adaptive {
             ask.unacked > u64::from(self.rule.every.saturating_sub(1)) * self.rcv_mss && window_kept()
         } else {
-            // FreeBSD looks whether a segment waits already, whatever its size.
+            // FreeBSD checks whether a segment of any size already waits.
             ask.unacked >= u64::from(self.rule.every) * self.rcv_mss
                 || (self.any_size && self.timer != Time::MAX)
         };

@@ -46,7 +46,7 @@ impl Assembly {
         &self.recent
     }
 
-    /// These are reported, whatever is kept.
+    /// Sets the ranges that are reported, independently of those that are kept.
     pub(crate) fn report(&mut self, blocks: ArrayVec<Span, 4>) {
         self.recent = blocks;
     }

@@ -108,7 +108,7 @@ impl Receiver {
         let finished = self.fin <= self.nxt;
         if finished {
             self.nxt = self.fin + 1;
-            // The ACK that leaves from `tcp_fin` itself still reports what it then forgets.
+            // The ACK that `tcp_fin` sends still reports the blocks that it discards afterwards.
             self.forgets_after_ack = self.rules.fin_ends_reports && a.closing;
             if self.rules.fin_ends_reports && !a.closing {
                 self.forget_out_of_order();

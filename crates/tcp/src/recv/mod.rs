@@ -74,7 +74,7 @@ pub(crate) struct OldAck {
     pub nxt: u64,
     /// ECE.
     pub ece: bool,
-    /// SACK blocks of then.
+    /// SACK blocks before the change.
     pub sacks: ArrayVec<Span, 4>,
 }
 
@@ -232,7 +232,7 @@ impl Receiver {
         self.echo.latch();
     }
 
-    /// The first window was offered, from what has arrived on.
+    /// The first window was offered, relative to the data that have arrived.
     pub(crate) fn offer_first(&mut self) {
         self.edge = self.edge.max(self.nxt + u64::from(self.window.first()));
         self.announced = (0, 0, 0);

@@ -167,7 +167,7 @@ impl Sender {
         self.timers.set_user_timeout(timeout);
     }
 
-    /// Bounds of the retransmission timeout from now on; a timer that runs goes on.
+    /// Bounds of the retransmission timeout from now on; a running timer is not changed.
     pub fn set_rto_bounds(&mut self, min: Dur, max: Dur) {
         let rto = &mut Arc::make_mut(&mut self.cfg).rto;
         (rto.min, rto.max) = (min, max);

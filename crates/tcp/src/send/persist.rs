@@ -14,7 +14,7 @@ pub(super) struct Wait {
     pub max: Dur,
 }
 
-/// The timer of window probes, and what it asks for.
+/// The timer of window probes, and the probe that it requests.
 #[derive(Clone, Debug)]
 pub(super) struct Persist {
     timer: Time,
@@ -119,7 +119,7 @@ impl Persist {
         }
     }
 
-    /// An ACK arrived: the peer lives. Returns whether the timer runs.
+    /// An ACK arrived, so that the peer is reachable. Returns whether the timer runs.
     #[inline]
     pub fn on_ack(&mut self) -> bool {
         self.unanswered = 0;

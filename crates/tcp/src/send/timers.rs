@@ -75,7 +75,7 @@ impl Timers {
         self.rto != Time::MAX
     }
 
-    /// The retransmission timer starts anew. It fires no later than the user timeout.
+    /// Restarts the retransmission timer. It fires no later than the user timeout.
     #[inline]
     pub fn set_rto(&mut self, now: Time, rto: Dur, log: &mut Log) {
         let mut at = now.saturating_add(rto);

@@ -1,4 +1,4 @@
-//! What the relay does to packets, by itself.
+//! The relay's processing of packets, without a network.
 
 use super::*;
 use std::collections::BTreeMap as Map;
@@ -22,7 +22,7 @@ fn forward(path: &str, value: &str) -> Impairments<u64> {
     Impairments::forward(&link(path, value), "bottleneck", wire, Seed(1), false).unwrap()
 }
 
-/// What goes on of packets that come a millisecond apart.
+/// The packets that the relay forwards, of packets that arrive at intervals of a millisecond.
 fn through(
     faults: &mut Impairments<u64>,
     sort: PacketSummary,

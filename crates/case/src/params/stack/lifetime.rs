@@ -1,4 +1,4 @@
-//! How long a connection retries, and how long it lives after its end.
+//! The duration of retries, and of the states after the end of a connection.
 
 use super::kinds::{M, MKH, P, PROFILE, TIME_OR_PROFILE};
 use crate::params::kind::Kind;

@@ -14,7 +14,7 @@ const ORDER: u32 = 3;
 /// `MAX_SKB_FRAGS`
 pub(super) const FRAGMENTS: u64 = 17;
 
-/// What the head of a buffer costs that holds `n` bytes, and what it has room for.
+/// The memory of the head of a buffer that holds `n` bytes, and its capacity.
 fn head(n: u64) -> (u64, u64) {
     let size = n.next_multiple_of(64) + SHARED;
     let size = if size <= SMALL { SMALL } else { size.next_power_of_two() };

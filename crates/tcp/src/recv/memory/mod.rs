@@ -1,4 +1,4 @@
-//! Linux's receive buffer with the overhead of its buffers: what a packet costs, what window that leaves, what is dropped.
+//! Linux's receive buffer with the overhead of its buffers: the memory of a packet, the remaining window, and dropped packets.
 //!
 //! A packet from `tun` costs its pages and structures (`tun_get_user`, `SKB_TRUESIZE`). A packet from a network
 //! interface costs its bytes and one buffer; what follows it in order is attached to that buffer without another one, until the

@@ -140,7 +140,7 @@ impl Memory {
         self.queue.front().or(last).map(|held| held.end)
     }
 
-    /// Data of a SYN are kept, whatever the size of the buffer (`sk_forced_mem_schedule`).
+    /// Data of a SYN are kept independently of the size of the buffer (`sk_forced_mem_schedule`).
     pub(in crate::recv) fn hold(&mut self, start: u64, len: u64, headers: u64) {
         self.known = None;
         let (cost, room) = self.price(len, headers);

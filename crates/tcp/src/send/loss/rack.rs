@@ -158,7 +158,7 @@ impl Rack {
         scoreboard.rack_scan(self.xmit, self.end, now, |sent| sent.saturating_add(window))
     }
 
-    /// RFC 8985 section 6.3: on a timeout the first segment is lost, and whatever is older than the window. Returns the bytes
+    /// RFC 8985 section 6.3: on a timeout the first segment is lost, and all segments that are older than the window. Returns the bytes
     /// newly marked.
     pub fn mark_on_timeout(&self, now: Time, input: &WindowInput, scoreboard: &mut Scoreboard) -> u64 {
         let window = self.rtt + self.reo_wnd(input, scoreboard);

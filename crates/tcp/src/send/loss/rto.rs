@@ -14,7 +14,7 @@ pub(in crate::send) enum Frto {
     New,
 }
 
-/// What an ACK in the Loss state says.
+/// The data of an ACK in the Loss state.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about one ACK")]
 #[derive(Clone, Copy, Debug)]
 pub(in crate::send) struct FrtoAck {

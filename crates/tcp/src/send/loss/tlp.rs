@@ -54,14 +54,14 @@ pub(in crate::send) struct ProbeInput<C, H> {
     pub head_timeout: H,
 }
 
-/// What an ACK says about a probe.
+/// The data of an ACK that concern a probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::send) enum Outcome {
     /// No probe is out, or it is not decided.
     Undecided,
     /// The probe was unnecessary, or carried new data.
     Unneeded,
-    /// The probe repaired a loss, which the controller must learn of.
+    /// The probe repaired a loss, which is reported to the controller.
     Repaired,
 }
 
@@ -110,13 +110,13 @@ impl LossProbe {
         self.sampled = true;
     }
 
-    /// Something was sent or acknowledged: the timer is set anew when sending comes to rest.
+    /// Something was sent or acknowledged: the timer is restarted when the sender stops sending.
     #[inline]
     pub fn mark_stale(&mut self) {
         self.stale = true;
     }
 
-    /// Whether the timer has to be set anew.
+    /// Whether the timer must be restarted.
     #[inline]
     pub fn take_stale(&mut self) -> bool {
         std::mem::take(&mut self.stale)

@@ -43,7 +43,7 @@ pub(in crate::send) fn decide(input: &SizeInput) -> Result<u64, Limited> {
     }
     let unit = avail.min(mss);
     if wnd_room < unit {
-        // The peer's window holds less than a segment: only when that is half of what it ever offered.
+        // The peer's window holds less than a segment: allowed only if this is half of the largest window that it has offered.
         let worth = wnd_room > 0 && wnd_room >= input.max_wnd / 2;
         return if !worth {
             Err(Limited::Rwnd)

@@ -62,7 +62,7 @@ pub(in crate::send) struct SendBuffer {
     quiet: bool,
     /// The unsent data, as far as they are divided, in order.
     records: VecDeque<Record>,
-    /// A write has just filled a buffer and goes on: only one transmission now (`tcp_push_one`).
+    /// A write has just filled a buffer and is not complete: only one transmission now (`tcp_push_one`).
     push_one: bool,
     /// That one is sent.
     halt: bool,
@@ -309,7 +309,7 @@ impl SendBuffer {
         self.pushed = self.end;
     }
 
-    /// All unsent data are to be pushed, whatever the last write said (`tcp_write_wakeup`).
+    /// All unsent data are to be pushed, independently of the last write (`tcp_write_wakeup`).
     pub fn push_all(&mut self) {
         self.quiet = false;
         self.mark_push();
@@ -463,7 +463,7 @@ impl SendBuffer {
         self.push_one = false;
     }
 
-    /// The timer of the pacer will let everything leave, whatever write it belongs to.
+    /// The timer of the pacer will send all data, independently of the write that they belong to.
     pub fn release(&mut self) {
         self.push_one = false;
         self.halt = false;

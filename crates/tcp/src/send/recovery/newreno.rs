@@ -29,7 +29,7 @@ impl NewReno {
         NewReno { entry_duplicates: duplicates, partial_acks: 0 }
     }
 
-    /// The window that a recovery begins with: `ssthresh`, inflated by what has left the network (RFC 5681 section 3.2 step 3).
+    /// The window that a recovery begins with: `ssthresh`, inflated by the segments that have left the network (RFC 5681 section 3.2 step 3).
     pub fn first_window(self, ssthresh: u64, mss: u64) -> u64 {
         ssthresh + u64::from(self.entry_duplicates.max(1)) * mss
     }

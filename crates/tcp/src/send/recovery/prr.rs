@@ -5,7 +5,7 @@
 
 use crate::config::PrrBound;
 
-/// What one ACK says.
+/// The data of one ACK.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about one ACK")]
 pub(in crate::send) struct Step {

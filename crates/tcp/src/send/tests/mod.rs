@@ -240,7 +240,7 @@ impl Rig {
         self.s.gauges().cwnd.get()
     }
 
-    /// What the sender tells of itself.
+    /// The sender's statistics.
     fn info(&self) -> Info {
         let mut info = Info::empty();
         self.s.fill(self.now, &mut info);
