@@ -11,9 +11,8 @@ from tcpassay import _native
 from tcpassay.explain.moments import ACK_REASONS
 from tcpassay.finding import Severity
 from tcpassay.interface import METRICS, AckReason, RunEnd
-from tcpassay.messages import Collect
+from tcpassay.messages import Collect, Outcome
 from tcpassay.plan import model, quantity, table
-from tcpassay.run.journal import Outcome
 from tcpassay.run.operators import COMPARE
 from tcpassay.script.results import STATUSES
 from tcpassay.substrate import BUILT

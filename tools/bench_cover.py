@@ -14,9 +14,10 @@ from pathlib import Path
 from tcpassay.cover.generate import Family, TWay, generate
 from tcpassay.cover.space import Parameter, Space
 from tcpassay.cover.verify import verify_rows
+from tcpassay.messages import Outcome
 from tcpassay.plan import combine, coverage, read
 from tcpassay.plan.constraint_parser import parse
-from tcpassay.run.journal import Journal, Outcome
+from tcpassay.run.journal import Journal
 
 SIZES = [5, 5, 4, 4, 4, 4, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]
 RULES = (

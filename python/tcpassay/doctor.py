@@ -18,7 +18,7 @@ from tcpassay import _native
 from tcpassay._native import __version__
 from tcpassay.errors import UserError
 from tcpassay.kernel import build, store
-from tcpassay.messages import Collect, Triples
+from tcpassay.messages import Collect, Outcome, Triples
 from tcpassay.substrate import kernel as guest
 from tcpassay.substrate.agent import agent_program, check_case, how_to_get_agent
 
@@ -160,7 +160,7 @@ def _boots(name: str) -> Check:
             kernel=name,
             patience_s=_BOOT_SECONDS,
         )
-    if answer.outcome == "done":
+    if answer.outcome == Outcome.DONE:
         return Check("a run", "ok", f"{name} ran a case in {answer.cpu_s:.1f} s of CPU")
     said = " ".join(answer.message.split())
     return Check("a run", "missing", f"{answer.outcome}: {said[:200]}", "tcpassay kernel build")

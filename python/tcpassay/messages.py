@@ -5,6 +5,7 @@ Workers and substrates exchange them. The module imports little, because a worke
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Literal, TypedDict
 
 from tcpassay.finding import Finding
@@ -14,7 +15,30 @@ Value = bool | int | float | str
 Triples = Mapping[str, Value]
 """The settings of a case: paths of parameters with their values."""
 Metrics = dict[str, float | None]
-"""Metrics by name; `None` where the run has nothing to say."""
+"""Metrics by name; `None` if the run does not have the metric."""
+
+
+class Outcome(StrEnum):
+    """The outcome of a case."""
+
+    DONE = "done"
+    """It completed."""
+    FAILED = "failed"
+    """It failed with an internal error."""
+    CRASHED = "crashed"
+    """Its process died."""
+    TIMEOUT = "timeout"
+    """It exceeded its time limit."""
+    MEMORY = "memory"
+    """It exceeded its memory limit."""
+    PATH = "path"
+    """The path differs from the one that the case requests, so that no traffic was sent."""
+    UNSUPPORTED = "unsupported"
+    """A script needs a feature that the model or the runner lacks."""
+    REFUSED = "refused"
+    """Its values were refused, as expected for a case with an invalid value."""
+
+
 Expected = Literal["done", "refused"]
 """How a case is to end."""
 

@@ -24,7 +24,7 @@ from tcpassay.errors import Place, Problem, UserError
 from tcpassay.finding import Finding
 from tcpassay.judge.store import NAME as FINDINGS
 from tcpassay.judge.store import read_findings
-from tcpassay.messages import Answer
+from tcpassay.messages import Answer, Outcome
 from tcpassay.plan.quantity import quantity
 from tcpassay.recording import (
     FORMAT,
@@ -405,7 +405,7 @@ class Results:
         return self.table("completions", case, seed)
 
     def __repr__(self) -> str:
-        done = sum(run.get("outcome") == "done" for run in self.runs)
+        done = sum(run.get("outcome") == Outcome.DONE for run in self.runs)
         return (
             f"Results({str(self.folder)!r}: {len(self.runs)} runs, {done} done, {len(self.found)} findings)"
         )
@@ -433,7 +433,7 @@ def _is_number(value: object) -> bool:
 def _why_not(run: RunRow) -> str:
     """The reason why a run has no recording."""
     outcome = run.get("outcome")
-    if outcome == "done":
+    if outcome == Outcome.DONE:
         return "the plan did not keep that of this run ([keep])"
     return f"its outcome is `{outcome}`" if outcome else "it was not run"
 

@@ -7,7 +7,8 @@ It says that it is ready, and finishes one case for each line of its standard in
 import sys
 from pathlib import Path
 
-from tcpassay.run.journal import Journal, Outcome
+from tcpassay.messages import Outcome
+from tcpassay.run.journal import Journal
 
 folder, log = Path(sys.argv[1]), Path(sys.argv[2])
 with Journal.open(folder) as journal, log.open("a", buffering=1) as trace:

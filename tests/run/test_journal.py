@@ -16,7 +16,8 @@ import pytest
 
 from patience import SAFETY_NET_S, until
 from tcpassay.errors import UserError
-from tcpassay.run.journal import NAME, Counts, Journal, JournalError, NoSpaceError, Outcome
+from tcpassay.messages import Outcome
+from tcpassay.run.journal import NAME, Counts, Journal, JournalError, NoSpaceError
 
 WORKER = Path(__file__).with_name("journal_worker.py")
 CASES = [{"stack.cc": "reno", "n": n} for n in range(200)]
@@ -412,7 +413,8 @@ def test_a_full_disk_stops_cleanly_and_a_copy_is_resumed(tmp_path: Path) -> None
     script = tmp_path / "script.py"
     script.write_text(
         "import shutil, sys; from pathlib import Path\n"
-        "from tcpassay.run.journal import Journal, NoSpaceError, Outcome\n"
+        "from tcpassay.messages import Outcome\n"
+        "from tcpassay.run.journal import Journal, NoSpaceError\n"
         "folder = Path(sys.argv[1]); Journal.create(folder, 'plan', ({'n': n} for n in range(200)))\n"
         "try:\n"
         "    with Journal.open(folder) as journal:\n"

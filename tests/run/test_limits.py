@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import plans
+from tcpassay.messages import Outcome
 from tcpassay.plan.read import read
 from tcpassay.run import pool
 from tcpassay.run.execute import Local, execute
-from tcpassay.run.journal import Outcome
 from tcpassay.run.result import Result
 from tcpassay.run.session import Beginning, Session
 

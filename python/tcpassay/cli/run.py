@@ -10,13 +10,13 @@ import typer
 from tcpassay import output, terminal
 from tcpassay.cli.options import FilterOption, JobsOption, JsonOption, JunitOption, SeedOption
 from tcpassay.errors import UserError
+from tcpassay.messages import Outcome
 from tcpassay.plan import read
 from tcpassay.plan.expand import show as show_value
 from tcpassay.plan.read import Plan
 from tcpassay.substrate import substrate_of
 
 if TYPE_CHECKING:
-    from tcpassay.run.journal import Outcome
     from tcpassay.run.result import Result
 
 FAILED, INTERRUPTED = 1, 130
@@ -161,7 +161,9 @@ def replay(
         terminal.print_json(done.as_json())
     else:
         console = terminal.console()
-        findings.show(folders.Judged(done.findings, int(done.outcome == "done"), 0, done.notes), console)
+        findings.show(
+            folders.Judged(done.findings, int(done.outcome == Outcome.DONE), 0, done.notes), console
+        )
         colour, word = ("green", "the same run") if done.same else ("bold red", "NOT the same run")
         if done.damaged:
             word = "the same run, but its recording was changed"
@@ -219,8 +221,6 @@ def _read(plan: Path, strength: int | None, seed: int | None) -> Plan:
 
 
 def _outcomes(names: Iterable[str]) -> "frozenset[Outcome]":
-    from tcpassay.run.journal import Outcome  # noqa: PLC0415 - start-up time
-
     allowed = (Outcome.TIMEOUT, Outcome.MEMORY, Outcome.CRASHED, Outcome.FAILED)
     if wrong := [name for name in names if name not in allowed]:
         raise UserError(f"`--retry {wrong[0]}`: allowed are {', '.join(allowed)}")

@@ -9,6 +9,7 @@ from tcpassay import levels, levels_show, listing, terminal
 from tcpassay.cli.options import JsonOption
 from tcpassay.errors import Place, UserError
 from tcpassay.interface import METRICS
+from tcpassay.messages import Outcome
 from tcpassay.plan.document import suggest
 
 MOST = 2
@@ -45,7 +46,7 @@ def table(
             str(run.get("trace") or ""),
         )
         for run in results.runs
-        if run.get("outcome") == "done" and run.get("metrics")
+        if run.get("outcome") == Outcome.DONE and run.get("metrics")
     ]
     if not runs:
         raise UserError("no run in this folder has metrics", Place(folder))

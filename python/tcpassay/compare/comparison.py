@@ -28,6 +28,7 @@ from tcpassay.compare.pairing import Pair, Pairing, Sides, pair
 from tcpassay.compare.signedrank import Reals, fewest, shift
 from tcpassay.errors import Place, Problem, UserError
 from tcpassay.interface import Direction
+from tcpassay.messages import Outcome
 from tcpassay.plan.document import suggest
 from tcpassay.quantile import median
 from tcpassay.result_format import RunRow
@@ -223,11 +224,11 @@ def compare(a: Results, b: Results, options: Options | None = None, sides: Sides
     for side in (a, b):
         _readable(side)
     pairing = pair(a, b, sides or Sides())
-    done = [two for two in pairing.pairs if two.a.get("outcome") == two.b.get("outcome") == "done"]
+    done = [two for two in pairing.pairs if two.a.get("outcome") == two.b.get("outcome") == Outcome.DONE]
     broken = tuple(
         (str(two.b["case"]), int(two.b["seed"]), str(two.b.get("outcome")))
         for two in pairing.pairs
-        if two.a.get("outcome") == "done" and two.b.get("outcome") != "done"
+        if two.a.get("outcome") == Outcome.DONE and two.b.get("outcome") != Outcome.DONE
     )
     skipped, names = _names(a, b, chosen)
     told = _distinct(done)
@@ -252,7 +253,7 @@ def compare(a: Results, b: Results, options: Options | None = None, sides: Sides
         tuple(skipped),
         tuple(versions(a, b)),
         sum(
-            two.a.get("outcome") != "done" and two.a.get("outcome") != two.a.get("expect", "done")
+            two.a.get("outcome") != Outcome.DONE and two.a.get("outcome") != two.a.get("expect", "done")
             for two in pairing.pairs
         ),
         len(done) - len(told),
@@ -290,7 +291,7 @@ def _damage(results: Results) -> list[Problem]:
     rows = set(results.metrics.select("case", "seed").iter_rows())
     _ = results.found
     damaged = [one for one in results.noted if one.place is None or one.place.file.parent == results.folder]
-    measured = [run for run in results.runs if run.get("outcome") == "done" and not run.get("script")]
+    measured = [run for run in results.runs if run.get("outcome") == Outcome.DONE and not run.get("script")]
     if absent := sum((run["case"], run["seed"]) not in rows for run in measured):
         place = Place(results.folder / METRICS)
         damaged.append(

@@ -19,7 +19,7 @@ from tcpassay.isolate.symptoms import chosen, effect_of, symptoms
 from tcpassay.judge import Finding
 from tcpassay.judge.log import Filed, Log
 from tcpassay.judge.registry import logged
-from tcpassay.messages import Triples
+from tcpassay.messages import Outcome, Triples
 from tcpassay.recording import Recording
 from tcpassay.result_format import RunRow
 from tcpassay.results import Results, load
@@ -163,7 +163,7 @@ class _Work:
         for number, (path, value, triples) in enumerate(self._resets()):
             place = folder / f"there-{number}"
             answer = again(self._results.folder, self._run, self._spec, place, triples=triples)
-            if answer.outcome == "done":
+            if answer.outcome == Outcome.DONE:
                 there = Recording.open(place)
                 finds = any(found.oracle == told.oracle for found in answer.findings)
                 made.append(Neighbour(path, value, first_difference(here, (there, Filed(there))), finds))

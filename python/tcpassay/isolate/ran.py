@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from tcpassay.errors import Place, UserError
-from tcpassay.messages import Answer
+from tcpassay.messages import Answer, Outcome
 from tcpassay.seal import checksum
 
 NAME: Final = "runs.sqlite"
@@ -50,7 +50,7 @@ class Ran:
     @property
     def resolved(self) -> bool:
         """Whether it shows if an effect occurs: the run completed and was evaluated by the oracles."""
-        return self.outcome == "done"
+        return self.outcome == Outcome.DONE
 
     @classmethod
     def of(cls, answer: Answer, more: Iterable[Effect] = ()) -> Self:

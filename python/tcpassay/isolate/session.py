@@ -21,7 +21,7 @@ from tcpassay.isolate.runner import ExhaustedError, Runner
 from tcpassay.isolate.symptoms import Suspicion, Symptom, by_effect, chosen, effect_of, symptoms
 from tcpassay.isolate.triples import DURATION, Setting, Triples, contains, mapping_of, triples_of
 from tcpassay.kernel.splats import ORACLE
-from tcpassay.messages import Answer
+from tcpassay.messages import Answer, Outcome
 from tcpassay.owner import Owner
 from tcpassay.plan import constraint_parser, extends
 from tcpassay.plan.model import PlanFile
@@ -100,7 +100,7 @@ def _symptoms(results: Results) -> list[Symptom]:
         said = "; ".join(str(one) for one in results.noted)
         raise UserError(f"its findings cannot be read: {said}", Place(results.folder))
     ended = [run for run in results.runs if run.get("outcome") not in {None, "not run"}]
-    if ended and not any(run.get("outcome") in {"done", "refused"} for run in ended):
+    if ended and not any(run.get("outcome") in {Outcome.DONE, Outcome.REFUSED} for run in ended):
         outcomes = ", ".join(sorted({str(run["outcome"]) for run in ended}))
         message = f"none of its {len(ended)} runs came to its end ({outcomes}), so that there are no findings"
         raise UserError(message, Place(results.folder))
@@ -275,7 +275,7 @@ class Session:
         done = [
             run
             for run in self.results.runs
-            if run.get("outcome") == "done" and (run.get("substrate") or "model") == symptom.substrate
+            if run.get("outcome") == Outcome.DONE and (run.get("substrate") or "model") == symptom.substrate
         ]
         having = [s for s in self.there if effect in s.effects and s.substrate == symptom.substrate]
         cases = {run["case"] for run in done}

@@ -9,6 +9,7 @@ from tcpassay.errors import Place, UserError
 from tcpassay.isolate.ran import Effect
 from tcpassay.isolate.triples import Triple, Triples, triples_of
 from tcpassay.judge import Finding, Severity
+from tcpassay.messages import Outcome
 from tcpassay.plan.expand import show
 from tcpassay.plan.model import Scalar
 from tcpassay.results import Results
@@ -129,7 +130,7 @@ class Suspicion:
         with_: list[Mapping[str, str]] = []
         without: list[Mapping[str, str]] = []
         for run in results.runs:
-            if run.get("outcome") != "done" or (run.get("substrate") or "model") != symptom.substrate:
+            if run.get("outcome") != Outcome.DONE or (run.get("substrate") or "model") != symptom.substrate:
                 continue
             said = run.get("triples") or {}
             values = {one.path: show(said[one.path]) if one.path in said else one.default for one in mine}

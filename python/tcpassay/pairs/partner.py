@@ -8,7 +8,7 @@ from typing import Final
 from tcpassay import _native
 from tcpassay.errors import Place, UserError
 from tcpassay.finding import Finding, Severity
-from tcpassay.messages import Collect, Triples
+from tcpassay.messages import Collect, Outcome, Triples
 from tcpassay.pairs.relation import RELATIONS, Relation
 from tcpassay.pairs.verdict import Pair, Verdict, judged
 from tcpassay.result_format import RunRow
@@ -27,7 +27,7 @@ def _done(results: Results) -> list[RunRow]:
     runs: list[RunRow] = [
         run
         for run in results.runs
-        if run.get("outcome") == "done"
+        if run.get("outcome") == Outcome.DONE
         and run.get("metrics")
         and run.get("triples")
         and not run.get("script")

@@ -18,6 +18,7 @@ from tcpassay.cover.network import Network
 from tcpassay.cover.space import Parameter, Space
 from tcpassay.cover.tables import Matrix
 from tcpassay.errors import UserError
+from tcpassay.messages import Outcome
 from tcpassay.plan import combine
 from tcpassay.report.factors import Codes, Factor, Planned, constant, text_of
 from tcpassay.report.page_data import CoverageData
@@ -120,7 +121,7 @@ def report(runs: list[RunRow], factors: list[Factor], planned: Planned | None) -
     for v, (factor, place) in enumerate(zip(factors, places, strict=True)):
         codes[:, v] = place[factor.codes[rows]]
     invalid = (codes >= np.array(space.sizes, dtype=np.int32)).any(axis=1)
-    refused = np.array([runs[n]["outcome"] != "done" for n in rows], dtype=np.bool_)
+    refused = np.array([runs[n]["outcome"] != Outcome.DONE for n in rows], dtype=np.bool_)
     # A level outside the plan, and a negative level that was not refused, cover nothing.
     codes, valid = codes[(invalid == refused) & (codes >= 0).all(axis=1)], codes[~invalid & ~refused]
     valid = valid[(valid >= 0).all(axis=1)]

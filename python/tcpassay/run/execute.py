@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from tcpassay import figures
 from tcpassay.errors import Place, UserError
 from tcpassay.guard import Stop
-from tcpassay.messages import Answer, CaseRequest
+from tcpassay.messages import Answer, CaseRequest, Outcome
 from tcpassay.result_format import RunKey
 from tcpassay.run import checks
 from tcpassay.run.environment import load
@@ -237,7 +237,7 @@ def _take(folder: Folder, claim: Claim, answer: Answer, workplace: str) -> None:
             if place.exists():  # the run was made before, but its end was not recorded
                 shutil.rmtree(place)
             Path(workplace).rename(place)
-        elif answer.outcome not in {"done", "refused"}:
+        elif answer.outcome not in {Outcome.DONE, Outcome.REFUSED}:
             made = Path(workplace)
             for left in (made, made.with_name(f".{made.name}.partial")):
                 shutil.rmtree(left, ignore_errors=True)

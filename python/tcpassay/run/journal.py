@@ -34,6 +34,7 @@ from typing import Final, Self
 from pydantic_core import from_json
 
 from tcpassay.errors import Place
+from tcpassay.messages import Outcome
 from tcpassay.run.journal_file import (
     MINE,
     NAME,
@@ -57,7 +58,6 @@ from tcpassay.run.journal_rows import (
     JournalError,
     Json,
     NoSpaceError,
-    Outcome,
     checksum_of,
     dumps,
     insert,
@@ -67,7 +67,7 @@ from tcpassay.run.journal_rows import (
     set_values,
 )  # fmt: skip
 
-__all__ = ["NAME", "Claim", "Counts", "Entry", "Journal", "JournalError", "NoSpaceError", "Outcome"]
+__all__ = ["NAME", "Claim", "Counts", "Entry", "Journal", "JournalError", "NoSpaceError"]
 _VERSION: Final = "2"
 _BATCH: Final = 500
 

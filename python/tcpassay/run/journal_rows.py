@@ -3,38 +3,17 @@
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from pydantic_core import to_json
 
 from tcpassay.errors import UserError
+from tcpassay.messages import Outcome
 from tcpassay.seal import checksum
 
 CASES: Final = "cases"
 """The key of the number of cases."""
 Json = Mapping[str, object]
-
-
-class Outcome(StrEnum):
-    """The outcome of a case."""
-
-    DONE = "done"
-    """It completed."""
-    FAILED = "failed"
-    """It failed with an internal error."""
-    CRASHED = "crashed"
-    """Its process died."""
-    TIMEOUT = "timeout"
-    """It exceeded its time limit."""
-    MEMORY = "memory"
-    """It exceeded its memory limit."""
-    PATH = "path"
-    """The path differs from the one that the case requests, so that no traffic was sent."""
-    UNSUPPORTED = "unsupported"
-    """A script needs a feature that the model or the runner lacks."""
-    REFUSED = "refused"
-    """Its values were refused, as expected for a case with an invalid value."""
 
 
 SCHEMA: Final = f"""

@@ -15,7 +15,7 @@ from tcpassay import load, regular
 from tcpassay._native import __version__
 from tcpassay.errors import Place, UserError
 from tcpassay.finding import Finding
-from tcpassay.messages import Answer, CaseRequest, Script, Triples, Value
+from tcpassay.messages import Answer, CaseRequest, Outcome, Script, Triples, Value
 from tcpassay.plan.model import PlanFile
 from tcpassay.result_format import RunRow
 from tcpassay.results import Results
@@ -105,7 +105,7 @@ def replay(path: Path, case: str, seed: int | None, out: Path | None, *, packets
     with _place(out) as place:
         answer = again(path, run, spec, place, packets=packets)
         kept = None if run.get("recording") is None else results.place_of(run)
-        files = {} if kept is None or answer.outcome != "done" else _compared(kept, place, more=more)
+        files = {} if kept is None or answer.outcome != Outcome.DONE else _compared(kept, place, more=more)
     before, now = run.get("digest"), answer.digest
     return Replayed(
         run["case"],
@@ -306,7 +306,7 @@ def words(done: Replayed) -> str:  # noqa: PLR0911 - one sentence for each case
         if done.outcome != done.recorded_outcome:
             what.insert(0, f"{done.recorded_outcome} before, {done.outcome} now")
         return "; ".join([*what, *([f"other bytes in {', '.join(wrong)}"] if wrong else [])])
-    if done.outcome != "done":
+    if done.outcome != Outcome.DONE:
         return f"{done.outcome}, as before"
     if done.files:
         return f"trace {done.trace} as before, and the same bytes in {len(done.files)} files of the recording"

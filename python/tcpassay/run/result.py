@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from tcpassay import _native
 from tcpassay._native import __version__
 from tcpassay.finding import Finding, Severity
-from tcpassay.messages import Answer, Metrics
+from tcpassay.messages import Answer, Metrics, Outcome
 from tcpassay.plan.expand import Case
 from tcpassay.plan.read import Plan
 from tcpassay.result_format import DifferenceRow, GuidedRow, RunRow, SearchRow, WorkDone
@@ -45,7 +45,7 @@ class Run(Answer):
     @property
     def done(self) -> bool:
         """Whether there are metrics."""
-        return self.outcome == "done"
+        return self.outcome == Outcome.DONE
 
     @property
     def begun(self) -> bool:

@@ -18,7 +18,7 @@ from typing import Final, Self
 
 from tcpassay._native import __version__
 from tcpassay.errors import Place, UserError
-from tcpassay.messages import Answer
+from tcpassay.messages import Answer, Outcome
 from tcpassay.plan.expand import Case
 from tcpassay.plan.read import Plan, read
 from tcpassay.quantile import median
@@ -29,7 +29,7 @@ from tcpassay.run.environment import environment, table_version
 from tcpassay.run.folder import Folder, is_run
 from tcpassay.run.growth import Growth, is_search
 from tcpassay.run.journal import NAME as JOURNAL
-from tcpassay.run.journal import Claim, Entry, Journal, Outcome
+from tcpassay.run.journal import Claim, Entry, Journal
 from tcpassay.run.journal_rows import Json
 from tcpassay.run.result import NOT_RUN, RESULT, Result, Run, Status
 from tcpassay.search.files import plans

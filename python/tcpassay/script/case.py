@@ -18,7 +18,7 @@ from typing import Final
 
 from tcpassay.errors import UserError
 from tcpassay.finding import Finding, Severity
-from tcpassay.messages import Answer, CaseRequest, Script
+from tcpassay.messages import Answer, CaseRequest, Outcome, Script
 from tcpassay.script import linux, model
 from tcpassay.script.report import Status
 from tcpassay.script.results import Result
@@ -54,7 +54,7 @@ def run(request: CaseRequest, script: Script) -> Answer:
     sum_ = hashlib.sha256(json.dumps(said, sort_keys=True).encode() + place.read_bytes()).hexdigest()
     outcome = _OUTCOMES[result.status]
     where = f"{script.file}:{result.line}:{result.column}" if result.line else script.file
-    if outcome != "done":
+    if outcome != Outcome.DONE:
         return Answer(outcome, f"{where}: {result.reason}", cpu_s=_children() - elsewhere)
     return Answer(
         outcome,

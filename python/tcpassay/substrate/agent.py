@@ -15,7 +15,7 @@ from typing import Final, NotRequired, Protocol, TypedDict
 from tcpassay import _native
 from tcpassay.errors import UserError
 from tcpassay.interface import RunEnd
-from tcpassay.messages import Answer, CaseRequest, Collect, Metrics, Triples
+from tcpassay.messages import Answer, CaseRequest, Collect, Metrics, Outcome, Triples
 from tcpassay.substrate.base import Folder, Left
 
 ENDED: Final = frozenset((RunEnd.DURATION, RunEnd.FINISHED, RunEnd.EVENT_LIMIT))
@@ -158,7 +158,7 @@ def run_request(run_case: RunCase, request: CaseRequest) -> tuple[Answer, Left |
         folder=request.folder,
         patience_s=request.seconds or PATIENCE_S,
     )
-    return answer, Folder(request.folder) if answer.outcome == "done" else None
+    return answer, Folder(request.folder) if answer.outcome == Outcome.DONE else None
 
 
 def answer_of(text: str) -> Answer:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tcpassay.errors import UserError
-from tcpassay.messages import Answer, CaseRequest, Collect, Triples
+from tcpassay.messages import Answer, CaseRequest, Collect, Outcome, Triples
 from tcpassay.substrate.agent import (
     PATIENCE_S,
     ChildUsage,
@@ -73,7 +73,7 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
         answer = _outcome(ran, starved=usage.starved())
     except subprocess.TimeoutExpired:
         answer = Answer("timeout", f"the agent was ended after {patience_s:g} s")
-    if answer.outcome != "done":
+    if answer.outcome != Outcome.DONE:
         shutil.rmtree(folder, ignore_errors=True)
     return replace(answer, cpu_s=usage.cpu_s())
 

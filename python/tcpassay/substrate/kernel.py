@@ -23,7 +23,7 @@ from typing import Final
 from tcpassay.finding import Finding, Severity
 from tcpassay.kernel import store
 from tcpassay.kernel.splats import ORACLE, Splat, splats
-from tcpassay.messages import Answer, CaseRequest, Collect, Triples
+from tcpassay.messages import Answer, CaseRequest, Collect, Outcome, Triples
 from tcpassay.scratch import folder as scratch_folder
 from tcpassay.substrate.agent import (
     PATIENCE_S,
@@ -100,7 +100,7 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
         ended = boot(image, place, seed, patience_s)
         cpu_s = usage.cpu_s()
         answer = outcome_of(place, ended, patience_s, starved=usage.starved())
-    if answer.outcome != "done":
+    if answer.outcome != Outcome.DONE:
         shutil.rmtree(folder, ignore_errors=True)
     return replace(answer, cpu_s=cpu_s)
 

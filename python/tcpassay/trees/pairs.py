@@ -7,6 +7,7 @@ from typing import Final
 
 from tcpassay.compare.pairing import SUBSTRATE, Sides, pair
 from tcpassay.interface import METRICS
+from tcpassay.messages import Outcome
 from tcpassay.result_format import RunRow
 from tcpassay.results import Results
 
@@ -134,7 +135,7 @@ def shifts(results: Results, pairs: Sequence[TreePair]) -> list[Shift]:
     values = _metrics(results)
     by_case: dict[str, list[TreePair]] = {}
     for one in pairs:
-        if one.base.get("outcome") == one.head.get("outcome") == "done":
+        if one.base.get("outcome") == one.head.get("outcome") == Outcome.DONE:
             by_case.setdefault(str(one.head["case"]), []).append(one)
     return [shift for among in by_case.values() if len(among) > 1 for shift in _shifts(among, values)]
 
