@@ -2,7 +2,7 @@
 
     findings = judge(Path("results/plan/recordings/1a2b3c4d5e-1"), replay="tcpassay replay ...")
 
-An oracle needs no expected number: it asserts what must hold for every TCP on every path, and reads the event log. A
+An oracle needs no expected values: it asserts rules that hold for every TCP on every path, and reads the event log. A
 recording without an event log has no findings, which is no result; see `can_judge`.
 
 `tcpassay.finding` is what comes out, `trace.py` what oracles read, `registry.py` which there are, `session.py` judges

@@ -33,7 +33,7 @@ _PARTS: Final = ("Asserts", "Why", "Evidence", "Wrong when")
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """A function that finds violations in a recording; it needs no expected number."""
+    """A function that finds violations in a recording; it needs no expected values."""
 
     name: str
     title: str
@@ -140,13 +140,14 @@ def markdown() -> str:
         "",
         "Generated from the oracles themselves by `tcpassay oracles --markdown`; a test compares the two.",
         "",
-        "An oracle needs no expected number. It reads the event log of a run (`[collect] events = true` in the",
-        "plan) and asserts what must hold for every TCP on every path. What it finds carries rows of",
-        "`events.parquet`, frames of `packets.pcapng` where packets were captured, and the command that repeats",
+        "An oracle needs no expected values. It reads the event log of a run (`[collect] events = true` in the",
+        "plan) and asserts rules that hold for every TCP on every path. A finding contains rows of",
+        "`events.parquet`, frames of `packets.pcapng` if packets were captured, and the command that repeats",
         "the run.",
         "",
-        "The log of a real kernel holds segments and, where it has the trace event, changes of congestion state. An",
-        "oracle that needs more does not judge its runs, and the result of a run says so (`unjudged`).",
+        "The log of a real kernel contains segments and, if the kernel has the trace event, changes of the",
+        "congestion state. An oracle that needs other events does not evaluate these runs, and the result of a run",
+        "lists it (`unjudged`).",
     ]
     for one in ORACLES.values():
         needs = ", ".join(f"`{kind}`" for kind in one.needs)

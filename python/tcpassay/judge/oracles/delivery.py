@@ -1,15 +1,15 @@
 """Bytes that were not delivered once and in order.
 
 Asserts: a receiver acknowledges only what has arrived without a gap, and never takes an acknowledgement back; its
-application reads no more bytes than arrived, and when the connection was closed in peace it has read them all.
+application reads no more bytes than arrived, and after a regular close it has read all of them.
 
-Why: this is what TCP is for: a reliable, in-order stream (RFC 9293 section 2.2). An ACK number says that everything
-before it was received (section 3.4), and a close delivers what was sent before it (section 3.10.4).
+Why: TCP provides a reliable, in-order stream (RFC 9293 section 2.2). An ACK number says that everything before it was
+received (section 3.4), and a close delivers what was sent before it (section 3.10.4).
 
-Evidence: the ACK that is wrong and the arrival, if any, that it should have waited for; for bytes read, the counters of
-the flow in `recording.json`.
+Evidence: the ACK that is wrong and the arrival, if any, that it should have waited for; for bytes read, the counters
+of the flow in `recording.json`.
 
-Wrong when: the log misses arrivals (it was cut short, or packets came by a way that it does not see). What the bytes
+Wrong when: the log misses arrivals (it was cut short, or packets took a path that it does not record). What the bytes
 say is not compared: the model carries positions, not contents.
 """
 
@@ -98,7 +98,7 @@ def _read(trace: Trace, flow: int) -> Iterator[Found]:
         yield Found(flow, host, 0, trace.end_ns, Severity.ERROR, title, text, rows)
     elif closed and ended and not aborted and not reset and read < bytes_:
         text = (
-            f"{trace.name(flow)} was closed in peace after {bytes_} bytes had arrived at {trace.hosts[host]}, but its "
+            f"{trace.name(flow)} was closed regularly after {bytes_} bytes had arrived at {trace.hosts[host]}, but its "
             f"application read only {read}."
         )
         title = f"{TITLE}: less was read than arrived"

@@ -1,8 +1,8 @@
 """An ACK that came later than it may be delayed.
 
-Asserts: after data arrive, the receiver sends something that acknowledges all it has in order. When its log says that
-it set a timer, that is by then; when not, at once, which means here: sooner than its timer ever waits; and always in
-less than half a second.
+Asserts: after data arrive, the receiver sends something that acknowledges all it has in order. If its log shows that
+it set a timer, it does so by the time of the timer; otherwise at once, that is, sooner than its timer ever fires; and
+always in less than half a second.
 
 Why: RFC 9293 section 3.8.6.3 and RFC 5681 section 4.2: an ACK should not be delayed excessively, in particular the
 delay must be less than 0.5 seconds. An ACK that is neither sent nor timed stops the sender until its retransmission
@@ -11,8 +11,8 @@ timeout; this is the receiver's side of the DCTCP stall.
 Evidence: the first data that went unacknowledged; the receiver's decision about its ACK where it logged one; the
 segment that acknowledged at last, if there was one.
 
-Wrong when: the host could not send (a stopped process, a full device queue), or ran with a longer delayed-ACK time
-in one part of the run than its timer shows in the rest.
+Wrong when: the host could not send (a stopped process, a full device queue), or ran with a longer delayed-ACK time in
+one part of the run than its timer shows in the rest.
 """
 
 from collections.abc import Iterator

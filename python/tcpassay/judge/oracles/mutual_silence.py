@@ -1,17 +1,18 @@
 """Silence of both sides with data outstanding.
 
-Asserts: while data are outstanding, somebody will act soon. When everything that was sent has arrived, the receiver's
-ACK follows within its delayed-ACK time; when something is missing, a retransmission timer runs and fires.
+Asserts: while data are outstanding, one of the two ends acts within a bounded time. When everything that was sent has
+arrived, the receiver's ACK follows within its delayed-ACK time; when something is missing, a retransmission timer
+runs and fires.
 
-Why: a silence that only a far timer or nothing ends is a deadlock. The receiver must not hold back an ACK for half a
-second or more (RFC 9293 section 3.8.6.3), and the retransmission timer must run whenever data are outstanding (RFC
-6298 section 5, rules 5.1 and 5.4).
+Why: a silence that only a much later timer ends, or no event at all, is a deadlock. The receiver must not hold back
+an ACK for half a second or more (RFC 9293 section 3.8.6.3), and the retransmission timer must run whenever data are
+outstanding (RFC 6298 section 5, rules 5.1 and 5.4).
 
 Evidence: the last segment before the silence and the first one after it; the last arrival of what was outstanding;
 the retransmission timer as it was last set.
 
-Wrong when: the receiver dropped what the log shows as arrived, or a host did not run (a stopped process, a suspended
-machine): no TCP can send then.
+Wrong when: the receiver dropped data that the log shows as arrived, or a host did not run (a stopped process, a
+suspended machine): no TCP can send then.
 """
 
 from collections.abc import Iterator

@@ -3,16 +3,15 @@
 Asserts: of the segments that a fast recovery retransmits, at least one had been lost.
 
 Why: duplicate ACKs are taken for loss because a network rarely reorders (RFC 5681 section 3.2); when it does, the
-sender reduces its window for nothing, again and again. It can raise its threshold (RFC 4653), wait for a reordering
-window (RFC 8985 section 6.2) or undo the reduction (RFC 3522, RFC 3708, RFC 4015), so a path that reorders
-need not cost throughput. What the random
-reordering of a case explains is a note.
+sender repeatedly reduces its window without need. It can raise its threshold (RFC 4653), wait for a reordering window
+(RFC 8985 section 6.2) or undo the reduction (RFC 3522, RFC 3708, RFC 4015), so a path that reorders need not cost
+throughput. What the random reordering of a case explains is a note.
 
-Evidence: the original transmission of the segment that was retransmitted first, its arrival at the receiver, the start
-of the recovery, the retransmission.
+Evidence: the original transmission of the segment that was retransmitted first, its arrival at the receiver, the
+start of the recovery, the retransmission.
 
-Wrong when: the path duplicates packets and lost the other copy, the receiver dropped what the log shows as arrived, or
-a retransmission was faster than all that was sent only once between these hosts. Recoveries in which a segment was
+Wrong when: the path duplicates packets and lost the other copy, the receiver dropped what the log shows as arrived,
+or a retransmission was faster than all that was sent only once between these hosts. Recoveries in which a segment was
 really lost are not judged, though some of what they retransmit may be needless.
 """
 
