@@ -44,3 +44,30 @@ def line_of(text: str, part: str) -> int:
     """The number, from 1, of the one line that holds `part`."""
     (line,) = [number for number, line in enumerate(text.splitlines(), 1) if part in line]
     return line
+
+
+STALL = """\
+name = "stall"
+seeds = [1]
+[fixed]
+"link.rate" = "10Gbit"
+"link.delay" = "10us"
+"link.jitter" = "20ns"
+"nic.tso" = true
+"nic.gro" = true
+"nic.rx_usecs" = "50us"
+"queue.kind" = "htb"
+"queue.rate" = "2Gbit"
+"queue.ecn_threshold" = "30KB"
+"queue.ecn_mark" = "data"
+"stack.profile" = "linux-4.6"
+"stack.cc" = "dctcp"
+"stack.ecn" = "dctcp"
+"app.flows" = 2
+"app.duration" = "500ms"
+[axes]
+"stack.dctcp_receiver" = ["clear-timer", "rearm"]
+[keep]
+recordings = "none"
+"""
+"""A plan in which the old DCTCP receiver of profile `linux-4.6` forgets an ACK, and the repaired one does not."""

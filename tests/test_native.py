@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import json
 import subprocess
 import sys
 import threading
@@ -66,6 +67,28 @@ def test_a_wrong_case_is_told_with_path_other_path_value_and_reason() -> None:
 def test_what_is_at_its_default_is_not_part_of_a_case() -> None:
     triples = {"app.workload": "bulk", "stack.cc": "cubic", "nic.tso": False, "link.rate": "1Gbit"}
     assert _native.check_case(triples, ".") == {"stack.cc": "cubic"}
+
+
+def test_what_the_stack_of_a_host_changes_in_linux_is_listed_with_its_controller_first() -> None:
+    triples = {
+        "stack.cc": "vegas",
+        "stack.sack": False,
+        "receiver/stack.initial_window": 4,
+        "link.delay": "1ms",
+    }
+    sender = json.loads(_native.linux_changes(triples, ".", 0))
+    assert sender[0] == {
+        "kind": "sysctl",
+        "name": "tcp_congestion_control",
+        "value": "vegas",
+        "path": "stack.cc",
+    }
+    assert {"kind": "sysctl", "name": "tcp_sack", "value": "0", "path": "stack.sack"} in sender
+    route = {"kind": "route", "name": "initcwnd", "value": "4", "path": "stack.initial_window"}
+    assert route in json.loads(_native.linux_changes(triples, ".", 1))
+    assert route not in sender
+    with pytest.raises(ValueError, match="host 2: the case has 2"):
+        _native.linux_changes(triples, ".", 2)
 
 
 def test_the_interpreter_goes_on_while_a_case_runs(tmp_path: Path) -> None:

@@ -39,6 +39,13 @@ def congestion_change(why: str) -> tuple[str, str, str, bool, bool] | None:
 def check_case(triples: Mapping[str, bool | float | str], base: str) -> dict[str, str]:
     """Checks a case; files that values name are relative to `base`. What is not at its default, as text."""
 
+def linux_changes(triples: Mapping[str, bool | float | str], base: str, host: int) -> str:
+    """What the `stack` parameters of a host change in Linux: a JSON list of `kind`, `name`, `value`, `path`.
+
+    Kinds are `sysctl` (below `net.ipv4`), `route`, `module` (below `/sys/module`) and `other`. The first row is the
+    congestion controller. Raises `ValueError` for a host that the case does not have.
+    """
+
 class Ran:
     """A run whose recording is in memory; `len()` is the number of rows of its event log."""
 

@@ -7,6 +7,7 @@
 mod capture;
 mod interface;
 mod judge;
+mod linux;
 mod model;
 mod script;
 mod text;
@@ -21,6 +22,8 @@ mod _native {
     use crate::interface::{congestion_change, interface_json, state_change};
     #[pymodule_export]
     use crate::judge::{judge_folder, oracles_json, reached_in_folder};
+    #[pymodule_export]
+    use crate::linux::linux_changes;
     #[pymodule_export]
     use crate::model::{
         CaseError, Ran, check_case, checksum, metrics_json, params_json, parquet, run_case, run_held,

@@ -53,7 +53,7 @@ pub fn metrics_json() -> String {
     tcpassay_measure::metrics::table_json()
 }
 
-fn case(triples: BTreeMap<String, Scalar>, base: &Path) -> PyResult<Case> {
+pub(crate) fn case(triples: BTreeMap<String, Scalar>, base: &Path) -> PyResult<Case> {
     let triples = triples.into_iter().map(|(path, value)| (path, value.into())).collect();
     Case::with_files(&triples, &|name| read_file(&base.join(name))).map_err(|errors| {
         let tuple = |e: Wrong| (e.path, e.other, e.value.map(|v| v.to_string()), e.why);

@@ -22,6 +22,13 @@ def explain(
             metavar="FILE",
         ),
     ] = None,
+    script: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write a packetdrill script of one end into this file, and run it on the model and on Linux.",
+            metavar="FILE",
+        ),
+    ] = None,
     json_: JsonOption = False,
 ) -> None:
     """Show what happened on the connection of a finding: segments, decisions, timers, and what each side waits for.
@@ -42,6 +49,13 @@ def explain(
     if svg is not None:
         output.write(svg, drawing)
         typer.echo(str(svg), err=json_)
+    if script is not None:
+        from tcpassay.explain.scripted import scripted, told  # noqa: PLC0415 - start-up time
+
+        made = scripted(folder, finding)
+        output.write(script, made.text)
+        for line in [*told(made), str(script)]:
+            typer.echo(line, err=json_)
     if problem := drawings.keep(folder, done.of, drawing):
         typer.echo(problem, err=True)
 

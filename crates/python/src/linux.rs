@@ -1,0 +1,37 @@
+//! What a case changes in Linux.
+
+use crate::model::{Scalar, case};
+use pyo3::exceptions::PyValueError;
+use pyo3::{PyResult, pyfunction};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use tcpassay_case::Change;
+
+/// The changes of a kernel that the `stack` parameters of a host ask for, as JSON: a list of `kind` (`sysctl`, `route`,
+/// `module`), `name`, `value` and `path`, the parameter. The first is the congestion controller. What a script cannot set by a command has the kind `other`.
+/// `host` counts from 0.
+#[pyfunction]
+pub fn linux_changes(triples: BTreeMap<String, Scalar>, base: PathBuf, host: usize) -> PyResult<String> {
+    let case = case(triples, &base)?;
+    if host >= case.hosts.len() {
+        return Err(PyValueError::new_err(format!("host {host}: the case has {}", case.hosts.len())));
+    }
+    let controller = json!({
+        "kind": "sysctl", "name": "tcp_congestion_control", "value": case.hosts[host].cc.to_string(), "path": "stack.cc"
+    });
+    let changes = case.changes(host);
+    let stack = changes.into_iter().filter(|asked| asked.parameter.path.starts_with("stack."));
+    let all: Vec<Value> = std::iter::once(controller)
+        .chain(stack.map(|asked| {
+            let (kind, name, value) = match asked.change {
+                Change::Sysctl(name, value) => ("sysctl", name, value),
+                Change::Route(name, value) => ("route", name, value),
+                Change::Module { file, value, .. } => ("module", file, value),
+                _ => ("other", "", String::new()),
+            };
+            json!({ "kind": kind, "name": name, "value": value, "path": asked.parameter.path })
+        }))
+        .collect();
+    Ok(Value::from(all).to_string())
+}

@@ -1,0 +1,279 @@
+"""A packetdrill script of one end of a connection, from the event log of a run.
+
+What arrives at the end is injected, what it sends is expected, and what its application does is called, at the times
+of the run. The settings of the stack become sysctls, attributes of routes and parameters of modules of Linux. The
+script leaves timestamps out (RFC 7323) and announces its own window scale. It expects no windows.
+"""
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
+
+from tcpassay import _native
+from tcpassay.explain.moments import ACK, FIN, RST, SYN, Connection, End, Moment
+from tcpassay.interface import EventKind
+from tcpassay.messages import Triples
+
+MOST_LINES: Final = 4000
+"""A script with more lines is refused: nobody reads it."""
+TOLERANCE_US: Final = 4000
+"""Tolerance of times, that of packetdrill."""
+_SCALE: Final = 10
+"""Window scale that the script's own end announces (RFC 7323 section 2.2); its windows are rounded down to 1 KiB."""
+_PREAMBLE_NS: Final = 10_000_000
+"""Time of the handshake and the conversation before a span that begins in the middle."""
+_ECT: Final = "ECT"
+_LETTERS: Final = ((FIN, "F"), (SYN, "S"), (RST, "R"), (8, "P"), (64, "E"), (128, "W"), (256, "A"))
+
+
+class Change(TypedDict):
+    """A change of Linux that a parameter asks for (`_native.linux_changes`)."""
+
+    kind: str
+    name: str
+    value: str
+    path: str
+
+
+_CHANGES: Final = TypeAdapter(list[Change])
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What a script needs to know of the end that it tests."""
+
+    end: End
+    mss_bytes: int
+    """Largest segment that the other end takes."""
+    changes: Sequence[Change]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The part of a connection that a script contains."""
+
+    from_ns: int
+    """When the evidence begins."""
+    until_ns: int
+    segments: int | None
+    """Segments of data that arrive before the evidence; `None` for the connection from its handshake on.
+
+    A script that begins in the middle has a short conversation first, so that ACKs are delayed, as in a long
+    connection.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """What is added to positions of a log for those of the script."""
+
+    theirs: int
+    ours: int
+
+
+class UnwritableError(Exception):
+    """No script can be written; the text says why."""
+
+
+def changes(triples: Triples, base: str, host: int) -> list[Change]:
+    """What the settings of the stack of a host change in Linux. Raises `UnwritableError`."""
+    found = _CHANGES.validate_json(_native.linux_changes(triples, base, host))
+    for one in found:
+        if one["kind"] == "other":
+            raise UnwritableError(f"{one['path']} is set by a socket option or a device, not by a command")
+    return found
+
+
+def commands(wanted: Sequence[Change]) -> list[str]:
+    """The shell commands for changes, in the form that packetdrill and the model read."""
+    lines, route = [], []
+    for one in wanted:
+        name, value = one["name"], one["value"]
+        match one["kind"]:
+            case "sysctl":
+                quoted = f'"{value}"' if " " in value else value
+                lines.append(f"sysctl -q net.ipv4.{name}={quoted}")
+            case "module":
+                lines.append(f"echo {value} > /sys/module/{name}")
+            case _:
+                route.append(f"{name} {value}")
+    if route:
+        lines.append(f"ip route change 192.0.2.1 via 192.168.0.2 dev tun0 {' '.join(route)}")
+    return lines
+
+
+def written(here: Connection, side: Side, span: Span, head: Sequence[str]) -> str:
+    """The script of a span of the connection; `head` are lines of comment. Raises `UnwritableError`.
+
+    Where the end is silent before the end of the span, the script ends with an old segment, which every TCP answers at
+    once (RFC 9293 section 3.10.7.4). If the stack sent something during the silence, the script sees
+    it there.
+    """
+    lines = list(_Body(here, side, span).lines())
+    if len(lines) > MOST_LINES:
+        raise UnwritableError(f"the script would have {len(lines)} lines, more than {MOST_LINES}")
+    setting = "\n ".join(commands(side.changes))
+    comment = "\n".join(
+        wrapped
+        for line in head
+        for wrapped in textwrap.wrap(line, 117, initial_indent="// ", subsequent_indent="// ")
+    )
+    shell = f"`{setting}`\n\n" if setting else ""
+    return (
+        f"// profile: linux\n{comment}\n--tolerance_usecs={TOLERANCE_US}\n\n{shell}" + "\n".join(lines) + "\n"
+    )
+
+
+class _Body:
+    def __init__(self, here: Connection, side: Side, span: Span) -> None:
+        self._side = side
+        self._span = span
+        self._own = list(_with_blocks(here.moments, side.end))
+        first = next((one for one, _ in self._own if one.segment), None)
+        if first is None or not first.flags & SYN:
+            raise UnwritableError("the log does not begin with the handshake")
+        self._active = first.sent
+        self._fd = 3 if self._active else 4
+        sent = [one for one in here.moments if one.end != side.end and one.sent]
+        self._ect = {(one.start, one.stop > one.start): one.why == _ECT for one in sent}
+        self._peer_ect = any(one.why == _ECT and one.data for one in sent)
+        self._closed = False
+        self._established = False
+        self._origin = first.time_ns
+        self._shift = Shift(0, 0)
+        self._their_next = 1
+        """The position after the last byte that the end has received in order, or would have."""
+        self._our_next = 1
+
+    def lines(self) -> Iterator[str]:
+        yield "0.000000 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3"
+        if self._active:
+            yield "+0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0"
+            yield "+0 connect(3, ..., ...) = -1 EINPROGRESS"
+        else:
+            yield "+0 bind(3, ..., ...) = 0"
+            yield "+0 listen(3, 1) = 0"
+        own = self._own
+        if self._span.segments is not None:
+            start = self._start(self._span.segments)
+            yield from self._conversation()
+            self._origin = own[start][0].time_ns - _PREAMBLE_NS
+            own = own[start + 1 :]
+        last = self._origin
+        for one, blocks in own:
+            if one.time_ns > self._span.until_ns:
+                break
+            for line in self._moment(one, blocks):
+                yield f"{self._time(one.time_ns)} {line}"
+                last = one.time_ns
+        if self._span.until_ns - last > TOLERANCE_US * 1000:
+            yield f"// Nothing is sent for {(self._span.until_ns - last) / 1e6:.3f} ms."
+            yield "// An old segment asks where the end stands."
+            yield f"{self._time(self._span.until_ns)} < . 1:1(0) ack {self._our_next} win 64"
+            yield f"+0 > . {self._our_next}:{self._our_next}(0) ack {self._their_next}"
+
+    def _start(self, segments: int) -> int:
+        """The last ACK of all that had arrived with at least so many segments of data before the evidence after it."""
+        if self._active:
+            raise UnwritableError("only the passive end can begin in the middle")
+        highest, after, found = 1, 0, []
+        for place, (one, _) in enumerate(self._own):
+            if one.time_ns >= self._span.from_ns:
+                break
+            if one.segment and not one.sent and one.data:
+                highest = max(highest, one.stop)
+                after += 1
+            elif one.segment and one.sent and not one.data and one.number("ack") == highest > 1:
+                found.append((place, after, one))
+        fitting = [(place, one) for place, before, one in found if after - before >= segments]
+        if not fitting:
+            raise UnwritableError(f"the log has no {segments} segments before the evidence")
+        place, ack = fitting[-1]
+        mss = self._side.mss_bytes
+        self._shift = Shift(1 + mss - (ack.number("ack") or 0), 2 - ack.start)
+        self._their_next, self._our_next, self._established = 1 + mss, 2, True
+        return place
+
+    def _conversation(self) -> Iterator[str]:
+        """The handshake, a segment and its answer: afterwards ACKs are delayed (Linux's `pingpong`)."""
+        mss = self._side.mss_bytes
+        ecn = "[ect0] " if self._peer_ect else ""
+        syns = [(one, blocks) for one, blocks in self._own if one.segment and one.flags & SYN][:2]
+        for one, blocks in syns:
+            yield f"+0 {'>' if one.sent else '<'} {self._segment(one, blocks, window=not one.sent)}"
+        yield "+.001 < . 1:1(0) ack 1 win 64"
+        yield "+0 accept(3, ..., ...) = 4"
+        yield f"+0 < {ecn}P. 1:{1 + mss}({mss}) ack 1 win 64"
+        yield f"+0 > . 1:1(0) ack {1 + mss}"
+        yield f"+0 read(4, ..., {mss}) = {mss}"
+        yield "+0 write(4, ..., 1) = 1"
+        yield f"+0 > P. 1:2(1) ack {1 + mss}"
+        yield f"+.001 < . {1 + mss}:{1 + mss}(0) ack 2 win 64"
+
+    def _time(self, time_ns: int) -> str:
+        us = (time_ns - self._origin) // 1000
+        return f"{us // 1_000_000}.{us % 1_000_000:06}"
+
+    def _moment(self, one: Moment, blocks: list[tuple[int, int]]) -> Iterator[str]:
+        if one.kind == EventKind.APP:
+            yield f"{one.why}({self._fd}, ..., {one.number('value_ns')}) = {one.number('value_ns')}"
+        elif one.segment and one.sent:
+            if one.flags & FIN and not self._closed:
+                self._closed = True
+                yield f"shutdown({self._fd}, SHUT_WR) = 0"
+            ecn = "[ect0] " if one.why == _ECT else ""
+            if not one.flags & SYN:
+                self._our_next = max(self._our_next, one.stop + self._shift.ours)
+            yield f"> {ecn}{self._segment(one, blocks, window=False)}"
+        elif one.segment:
+            ect = self._ect.get((one.start, one.stop > one.start), False)
+            ecn = "[ce] " if one.values.get("ce") else "[ect0] " if ect else ""
+            if not one.flags & SYN and one.start + self._shift.theirs <= self._their_next:
+                self._their_next = max(self._their_next, one.stop + self._shift.theirs)
+            yield f"< {ecn}{self._segment(one, blocks, window=True)}"
+            if not self._active and not self._established and one.flags & ACK and not one.flags & SYN:
+                self._established = True
+                yield "accept(3, ..., ...) = 4"
+
+    def _segment(self, one: Moment, blocks: list[tuple[int, int]], *, window: bool) -> str:
+        letters = "".join(letter for bit, letter in _LETTERS if one.flags & bit)
+        flags = letters + ("." if one.flags & ACK else "")
+        own, other = (
+            (self._shift.theirs, self._shift.ours) if window else (self._shift.ours, self._shift.theirs)
+        )
+        start, length = (0, 0) if one.flags & SYN else (one.start + own, one.number("len") or 0)
+        said = f"{flags} {start}:{start + length}({length})"
+        if one.flags & ACK:
+            said += f" ack {1 if one.flags & SYN else (one.number('ack') or 0) + other}"
+        if one.flags & SYN:
+            if not window:
+                return f"{said} <...>"
+            options = f"mss {self._side.mss_bytes},nop,nop,sackOK,nop,wscale {_SCALE}"
+            return f"{said} win 65535 <{options}>"
+        if window:
+            said += f" win {min((one.number('window_bytes') or 0) >> _SCALE, 65535)}"
+        if blocks:
+            words = " ".join(f"{first + other}:{after + other}" for first, after in blocks)
+            said += f" <nop,nop,sack {words}>"
+        return said
+
+
+def _with_blocks(moments: Iterable[Moment], end: End) -> Iterator[tuple[Moment, list[tuple[int, int]]]]:
+    """What an end does, each segment with its SACK blocks, which are the rows after it."""
+    held: Moment | None = None
+    blocks: list[tuple[int, int]] = []
+    for one in moments:
+        if one.end != end:
+            continue
+        if one.kind == EventKind.SACK:
+            blocks.append((one.start, one.start + (one.number("len") or 0)))
+            continue
+        if held is not None:
+            yield held, blocks
+        held, blocks = one, []
+    if held is not None:
+        yield held, blocks
