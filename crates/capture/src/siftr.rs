@@ -1,9 +1,12 @@
-//! Logs of FreeBSD's siftr(4), version 1.2: one line for each packet of a host's stack, with the state of its connection.
+//! Logs of FreeBSD's siftr(4), versions 1.2 and 1.3: one line for each packet of a host's stack, with the state of its connection.
 //!
-//! A line has 28 fields (`sys/netinet/siftr.c`): direction, packet hash, time, both ends, ssthresh, congestion window, bandwidth-controlled
-//! window, send and receive windows, both window scales, state, MSS, smoothed round-trip time, SACK, flags, retransmission timeout, both
-//! socket buffers with their contents, bytes in flight, reassembly queue, flow id and type. What follows a `#` is a comment. The first line
-//! states the units of times (`hz`, `tcp_rtt_scale`).
+//! A line of version 1.2 has 28 fields (`sys/netinet/siftr.c`): direction, packet hash, time, both ends, ssthresh, congestion window,
+//! bandwidth-controlled window, send and receive windows, both window scales, state, MSS, smoothed round-trip time, SACK, flags,
+//! retransmission timeout, both socket buffers with their contents, bytes in flight, reassembly queue, flow id and type. The first line states
+//! the units of times (`hz`, `tcp_rtt_scale`).
+//!
+//! A line of version 1.3 has 27 fields: it has no packet hash, further flags (`t_flags2`) instead of the bandwidth-controlled window, and both
+//! times in microseconds. What follows a `#` is a comment.
 
 use crate::source::Source;
 use crate::words::{bytes, time};
@@ -17,7 +20,8 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The beginning of a log with a complete first line.
 const FIRST: &[u8] = b"enable_time_secs=";
-const FIELDS: usize = 28;
+/// Fields of a line of version 1.2, and of version 1.3.
+const FIELDS: (usize, usize) = (28, 27);
 /// A line is shorter; a longer one is damaged, and not kept in memory.
 const LONGEST: u64 = 4096;
 /// ssthresh before the first congestion event is near 2^30.
@@ -96,11 +100,13 @@ pub struct SiftrLine {
     pub state: u8,
     /// Maximum segment size.
     pub mss: u64,
-    /// Smoothed round-trip time, in ticks times `tcp_rtt_scale`.
+    /// The line has the fields of version 1.3, and times in microseconds.
+    pub recent: bool,
+    /// Smoothed round-trip time, in ticks times `tcp_rtt_scale`, or in microseconds.
     pub srtt: u64,
     /// Flags of the connection (`netinet/tcp_var.h`).
     pub flags: u64,
-    /// Retransmission timeout, in ticks.
+    /// Retransmission timeout, in ticks or in microseconds.
     pub rto: u64,
     /// Bytes sent and not acknowledged.
     pub in_flight: u64,
@@ -111,29 +117,34 @@ impl SiftrLine {
     pub fn read(line: &str) -> Option<SiftrLine> {
         let line = line.split('#').next()?.trim();
         let fields: Vec<&str> = line.split(',').collect();
-        if fields.len() != FIELDS {
+        if fields.len() != FIELDS.0 && fields.len() != FIELDS.1 {
             return None;
         }
+        let recent = fields.len() == FIELDS.1;
         let arrived = match fields[0] {
             "i" => true,
             "o" => false,
             _ => return None,
         };
-        u32::from_str_radix(fields[1].strip_prefix("0x")?, 16).ok()?;
-        let numbers: Vec<u64> = fields[7..].iter().map(|text| text.parse().ok()).collect::<Option<_>>()?;
+        if !recent {
+            u32::from_str_radix(fields[1].strip_prefix("0x")?, 16).ok()?;
+        }
+        let fields = &fields[if recent { 1 } else { 2 }..];
+        let numbers: Vec<u64> = fields[5..].iter().map(|text| text.parse().ok()).collect::<Option<_>>()?;
         let end = |at: usize| {
             Some(SocketAddr::new(fields[at].parse::<IpAddr>().ok()?, fields[at + 1].parse().ok()?))
         };
         Some(SiftrLine {
             arrived,
-            at_ns: seconds(fields[2])?,
-            local: end(3)?,
-            foreign: end(5)?,
+            at_ns: seconds(fields[0])?,
+            local: end(1)?,
+            foreign: end(3)?,
             ssthresh: numbers[0],
             cwnd: numbers[1],
             send_window: numbers[3],
             state: u8::try_from(numbers[7]).ok()?,
             mss: numbers[8],
+            recent,
             srtt: numbers[9],
             flags: numbers[11],
             rto: numbers[12],
@@ -154,7 +165,9 @@ fn seconds(text: &str) -> Option<u64> {
 
 /// Whether a file that begins with `first` is a log of siftr.
 pub fn is_siftr(first: &[u8]) -> bool {
-    first.starts_with(FIRST) || first.starts_with(b"i,0x") || first.starts_with(b"o,0x")
+    first.starts_with(FIRST)
+        || (first.starts_with(b"i,") || first.starts_with(b"o,"))
+            && first.get(2).is_some_and(u8::is_ascii_digit)
 }
 
 /// Whether a stream, plain or compressed, is a log of siftr.
@@ -178,7 +191,7 @@ pub fn read_siftr(inner: impl Read) -> std::io::Result<SiftrLog> {
     let mut notes = Vec::new();
     let (mut number, mut lines, mut damaged, mut first_damaged) = (0_u64, 0_u64, 0_u64, 0_u64);
     let (mut hz, mut scale) = (1000_u64, 32_u64);
-    let mut units_known = false;
+    let (mut units_known, mut units_needed) = (false, false);
     let mut text = Vec::new();
     loop {
         text.clear();
@@ -210,7 +223,9 @@ pub fn read_siftr(inner: impl Read) -> std::io::Result<SiftrLog> {
                 let ns = u128::from(ticks) * 1_000_000_000 / u128::from(hz) / u128::from(per_tick);
                 u64::try_from(ns).unwrap_or(u64::MAX)
             };
-            flows.entry((line.local, line.foreign)).or_default().take(&line, ns(line.srtt, scale));
+            units_needed |= !line.recent;
+            let srtt = if line.recent { line.srtt.saturating_mul(1000) } else { ns(line.srtt, scale) };
+            flows.entry((line.local, line.foreign)).or_default().take(&line, srtt);
         } else {
             damaged += 1;
             first_damaged = if damaged == 1 { number } else { first_damaged };
@@ -219,7 +234,7 @@ pub fn read_siftr(inner: impl Read) -> std::io::Result<SiftrLog> {
     if damaged > 0 {
         notes.push(format!("{damaged} damaged lines were skipped, the first one is line {first_damaged}."));
     }
-    if !units_known && lines > 0 {
+    if !units_known && units_needed {
         notes.push(
             "The first line with the units is missing: hz=1000 and tcp_rtt_scale=32 are assumed.".to_owned(),
         );

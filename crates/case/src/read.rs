@@ -7,7 +7,7 @@ use crate::given::{Given, split};
 use crate::pace::Pace;
 use crate::params::grammar::{LinkRate, STEPS, trace_of_steps};
 use crate::params::{LinkSettings, Setting, Substrate, Value, table};
-use crate::topology::{Net, Routes, Shape};
+use crate::topology::{Net, RackCounts, Routes, Shape};
 use crate::{rules, settings};
 use std::collections::BTreeMap;
 use tcpassay_units::{Dur, Rate};
@@ -43,7 +43,8 @@ impl Case {
         let mut errors = Vec::new();
         let given = Given::parse(substrate, triples, &mut errors);
         let network = settings::network(&given.whole());
-        let net = match Net::of(&network.shape, network.rack_hosts, read) {
+        let racks = RackCounts { hosts: network.rack_hosts, fanout: network.rack_fanout };
+        let net = match Net::of(&network.shape, racks, read) {
             Ok(net) => net,
             Err(why) => {
                 let topology = given.whole().find("topology").0;

@@ -17,6 +17,8 @@ pub struct NetworkSettings {
     pub shape: Shape,
     /// `rack.hosts`.
     pub rack_hosts: u32,
+    /// `rack.fanout`.
+    pub rack_fanout: u32,
     /// `rack.uplink`; `None` is the sum of the rates of the hosts.
     pub rack_uplink: Option<Rate>,
     /// `switch.buffers`.
@@ -31,6 +33,7 @@ impl NetworkSettings {
         NetworkSettings {
             shape: Shape::Pair,
             rack_hosts: 4,
+            rack_fanout: 1,
             rack_uplink: None,
             buffers: Buffers::Port,
             background: BackgroundTraffic::None,
@@ -74,6 +77,16 @@ pub(super) const ROWS: &[P] = &[
         "Hosts of each rack (topology racks)",
         |n, v| put(&mut n.rack_hosts, v.int()),
     ),
+    P::new(
+        "rack.fanout",
+        Kind::Int { min: 1, max: 256 },
+        "1",
+        &["1", "3"],
+        Substrates::M,
+        "Workers to which each storage host sends: sender i to receivers i, i + 1, ... modulo their number",
+        |n, v| put(&mut n.rack_fanout, v.int()),
+    )
+    .needs("topology racks; at most all workers"),
     P::new(
         "rack.uplink",
         Kind::Or(&["auto"], &Kind::Rate),

@@ -40,6 +40,14 @@ pub struct NicSettings {
     pub tx_delay: Dur,
     /// `nic.adaptive`.
     pub adaptive: Adaptive,
+    /// `nic.hidden_short`.
+    pub hidden_short: Dur,
+    /// `nic.hidden_long`.
+    pub hidden_long: Dur,
+    /// `nic.hidden_idle`.
+    pub hidden_idle: Dur,
+    /// `nic.hidden_frames`; 0: none.
+    pub hidden_frames: u32,
     /// `nic.rate`; `None` follows the link.
     pub rate: Option<Rate>,
     /// `nic.queue` in packets; `None` is unlimited.
@@ -76,6 +84,10 @@ impl NicSettings {
             rx_cost: Dur::ZERO,
             tx_delay: Dur::ZERO,
             adaptive: Adaptive::Off,
+            hidden_short: Dur::from_micros(20),
+            hidden_long: Dur::from_micros(1160),
+            hidden_idle: Dur::from_micros(10),
+            hidden_frames: 4,
             rate: None,
             queue: None,
             mark_above: None,
@@ -165,9 +177,49 @@ pub(super) const ROWS: &[P] = &[
         "off",
         &["off", "on", "hidden"],
         M,
-        "Coalescing that follows the load; hidden: a firmware that ignores the setting (RTTs of 60 us or 1.2 ms)",
+        "Coalescing that follows the load; hidden: a firmware that ignores nic.rx_usecs and follows nic.hidden_*",
         |n, v| n.adaptive = ADAPTIVE.of(v),
 ),
+    P::new(
+        "nic.hidden_short",
+        COALESCE,
+        "20us",
+        &["20us", "5us"],
+        M,
+        "Interrupt delay of a hidden firmware while packets arrive steadily",
+        |n, v| put(&mut n.hidden_short, v.dur()),
+)
+    .needs("nic.adaptive = hidden"),
+    P::new(
+        "nic.hidden_long",
+        COALESCE,
+        "1160us",
+        &["1160us", "200us"],
+        M,
+        "Interrupt delay of a hidden firmware for a packet after a pause",
+        |n, v| put(&mut n.hidden_long, v.dur()),
+)
+    .needs("nic.adaptive = hidden"),
+    P::new(
+        "nic.hidden_idle",
+        COALESCE,
+        "10us",
+        &["10us", "200us"],
+        M,
+        "Time without a packet after which a hidden firmware takes the long delay",
+        |n, v| put(&mut n.hidden_idle, v.dur()),
+)
+    .needs("nic.adaptive = hidden"),
+    P::new(
+        "nic.hidden_frames",
+        Kind::Int { min: 0, max: 4096 },
+        "4",
+        &["4", "0", "16"],
+        M,
+        "Packets at which a hidden firmware raises the interrupt at once; 0: only its delays count",
+        |n, v| put(&mut n.hidden_frames, v.int()),
+)
+    .needs("nic.adaptive = hidden"),
     P::new(
         "nic.rate",
         Kind::Or(&["auto"], &Kind::Rate),

@@ -4,15 +4,24 @@ use super::file;
 use super::net::{Net, Side};
 use super::shape::Shape;
 
+/// The numbers of a topology of racks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RackCounts {
+    /// `rack.hosts`.
+    pub hosts: u32,
+    /// `rack.fanout`.
+    pub fanout: u32,
+}
+
 impl Net {
-    /// The network of `shape`; `rack_hosts` is `rack.hosts`. Files are read through `read`.
+    /// The network of `shape`; `racks` are the numbers of racks. Files are read through `read`.
     ///
     /// # Errors
     ///
     /// What is wrong with the file of a topology, with its line.
     pub fn of(
         shape: &Shape,
-        rack_hosts: u32,
+        racks: RackCounts,
         read: &dyn Fn(&str) -> std::io::Result<String>,
     ) -> Result<Net, String> {
         let mut net = Net {
@@ -49,7 +58,7 @@ impl Net {
                     net.flows.push((net.hosts.len() - 1, 0));
                 }
             }
-            Shape::Racks { storage, worker } => net.racks(*storage, *worker, rack_hosts),
+            Shape::Racks { storage, worker } => net.racks(*storage, *worker, racks),
             Shape::File(name) => {
                 let text = read(name).map_err(|why| format!("cannot read `{name}`: {why}"))?;
                 file::fill(&mut net, &text).map_err(|why| format!("{name}: {why}"))?;
@@ -58,7 +67,7 @@ impl Net {
         Ok(net)
     }
 
-    fn racks(&mut self, storage: u32, worker: u32, hosts: u32) {
+    fn racks(&mut self, storage: u32, worker: u32, RackCounts { hosts, fanout }: RackCounts) {
         let spine = self.switch("spine");
         let (mut senders, mut receivers) = (Vec::new(), Vec::new());
         for rack in 0..storage + worker {
@@ -81,7 +90,11 @@ impl Net {
         for link in &mut self.links {
             (link.main, link.both_ways) = (true, true);
         }
-        self.flows = senders.iter().enumerate().map(|(i, s)| (*s, receivers[i % receivers.len()])).collect();
+        let fanout = (fanout as usize).min(receivers.len());
+        for step in 0..fanout {
+            let to = |i: usize| receivers[(i + step) % receivers.len()];
+            self.flows.extend(senders.iter().enumerate().map(|(i, sender)| (*sender, to(i))));
+        }
     }
 }
 
@@ -90,7 +103,31 @@ mod tests {
     use super::*;
 
     fn net(shape: &str, hosts: u32) -> Net {
-        Net::of(&shape.parse().unwrap(), hosts, &|_| unreachable!("no file")).unwrap()
+        fanned(shape, hosts, 1)
+    }
+
+    fn fanned(shape: &str, hosts: u32, fanout: u32) -> Net {
+        let racks = RackCounts { hosts, fanout };
+        Net::of(&shape.parse().unwrap(), racks, &|_| unreachable!("no file")).unwrap()
+    }
+
+    #[test]
+    fn with_a_fanout_of_two_each_storage_host_sends_to_two_workers() {
+        let names = |net: &Net| -> Vec<(String, String)> {
+            net.flows.iter().map(|(s, r)| (net.hosts[*s].name.clone(), net.hosts[*r].name.clone())).collect()
+        };
+        let net = fanned("racks:1x1", 3, 2);
+        let expected = [
+            ("sender0", "receiver0"),
+            ("sender1", "receiver1"),
+            ("sender2", "receiver2"),
+            ("sender0", "receiver1"),
+            ("sender1", "receiver2"),
+            ("sender2", "receiver0"),
+        ];
+        assert_eq!(names(&net), expected.map(|(s, r)| (s.to_owned(), r.to_owned())));
+        // No pair occurs twice.
+        assert_eq!(fanned("racks:1x1", 2, 9).flows.len(), 4);
     }
 
     #[test]

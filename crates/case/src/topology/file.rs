@@ -140,10 +140,11 @@ fn ends(net: &Net, from: Option<String>, to: Option<String>, place: &str) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::Shape;
+    use crate::topology::{RackCounts, Shape};
 
     fn read(text: &str) -> Result<Net, String> {
-        Net::of(&Shape::File("t.toml".to_owned()), 1, &|_| Ok(text.to_owned()))
+        let racks = RackCounts { hosts: 1, fanout: 1 };
+        Net::of(&Shape::File("t.toml".to_owned()), racks, &|_| Ok(text.to_owned()))
     }
 
     const GOOD: &str = r#"

@@ -18,7 +18,7 @@
 //! Data flow from senders to receivers, acknowledgements back. `link.ack_loss` and `link.ack_thinning` hold on a
 //! link's way back; loss, jitter and the other faults on its way forward; rate and delay both ways.
 //! In `racks`, sender `i` sends to receiver `i` modulo the number of receivers, so that with fewer workers than
-//! storage hosts the workers' links carry several.
+//! storage hosts the workers' links carry several; with a `rack.fanout` of `n` also to the `n - 1` receivers after it.
 //!
 //! This module must not know about time, packets or settings.
 
@@ -28,6 +28,7 @@ mod net;
 mod route;
 mod shape;
 
+pub use build::RackCounts;
 pub use net::{Host, Net, Node, Side, TopologyLink};
 pub use route::{DirectedLink, Routes};
 pub use shape::Shape;

@@ -91,10 +91,13 @@ impl Routes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::topology::RackCounts;
+
+    const ONE: RackCounts = RackCounts { hosts: 1, fanout: 1 };
 
     #[test]
     fn a_path_between_racks_goes_up_and_down_the_spine() {
-        let net = Net::of(&"racks:1x1".parse().unwrap(), 1, &|_| unreachable!()).unwrap();
+        let net = Net::of(&"racks:1x1".parse().unwrap(), ONE, &|_| unreachable!()).unwrap();
         let path = Routes::of(&net).path(&net, 0, 1).unwrap();
         let names: Vec<_> = path.iter().map(|p| (net.links[p.link].name.as_str(), p.forward)).collect();
         assert_eq!(
@@ -110,7 +113,7 @@ mod tests {
 
     #[test]
     fn the_way_back_takes_the_same_links_backwards() {
-        let net = Net::of(&"dumbbell:2".parse().unwrap(), 1, &|_| unreachable!()).unwrap();
+        let net = Net::of(&"dumbbell:2".parse().unwrap(), ONE, &|_| unreachable!()).unwrap();
         let routes = Routes::of(&net);
         let (s, r) = net.flows[1];
         let mut back = routes.path(&net, r, s).unwrap();

@@ -151,7 +151,12 @@ impl Builder<'_> {
             coalesce: match nic.adaptive {
                 Adaptive::Off => Coalesce::Fixed { usecs: nic.rx_delay, frames: nic.rx_frames },
                 Adaptive::On => Coalesce::Adaptive,
-                Adaptive::Hidden => HIDDEN,
+                Adaptive::Hidden => Coalesce::Hidden {
+                    short: nic.hidden_short,
+                    long: nic.hidden_long,
+                    idle: nic.hidden_idle,
+                    frames: nic.hidden_frames,
+                },
             },
             ring: nic.ring.unwrap_or(u32::MAX),
             cost: nic.rx_cost,
@@ -410,13 +415,6 @@ impl Builder<'_> {
         }
     }
 }
-
-/// The firmware of the report: RTTs of 60 us or 1.2 ms.
-const HIDDEN: Coalesce = Coalesce::Hidden {
-    short: Dur::from_micros(20),
-    long: Dur::from_micros(1160),
-    idle: Dur::from_micros(200),
-};
 
 fn fixed(rate: &LinkRate) -> Option<Rate> {
     match rate {

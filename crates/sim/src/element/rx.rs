@@ -55,7 +55,7 @@ pub enum Coalesce {
     /// us, as long as longer delays reduce interrupts without reducing throughput.
     Adaptive,
     /// Coalescing by firmware that the driver does not show: the delay is `short` while packets arrive steadily, and
-    /// `long` after a pause longer than `idle` (RTTs of 60 us or 1.2 ms).
+    /// `long` after a pause longer than `idle`. `frames` packets (0: only the time counts) end either delay.
     Hidden {
         /// Delay while packets arrive steadily.
         short: Dur,
@@ -63,6 +63,8 @@ pub enum Coalesce {
         long: Dur,
         /// Shortest pause.
         idle: Dur,
+        /// Number of packets that cause the interrupt.
+        frames: u32,
     },
 }
 
@@ -143,8 +145,10 @@ impl Rx {
         }
         let due = *self.interrupt_at.get_or_insert(core.now + delay);
         let full = match self.spec.coalesce {
-            Coalesce::Fixed { frames, .. } => frames > 0 && self.ring.len() >= frames,
-            Coalesce::Adaptive | Coalesce::Hidden { .. } => false,
+            Coalesce::Fixed { frames, .. } | Coalesce::Hidden { frames, .. } => {
+                frames > 0 && self.ring.len() >= frames
+            }
+            Coalesce::Adaptive => false,
         };
         if full || due <= core.now {
             self.interrupt(ctx, core);
@@ -174,7 +178,7 @@ impl Rx {
         match self.spec.coalesce {
             Coalesce::Fixed { usecs, .. } => usecs,
             Coalesce::Adaptive => self.dim.delay(),
-            Coalesce::Hidden { short, long, idle } => {
+            Coalesce::Hidden { short, long, idle, .. } => {
                 if now.since(self.last_arrival) > idle {
                     long
                 } else {

@@ -239,7 +239,7 @@ fn the_adaptive_delay_saves_interrupts_under_load() {
 #[test]
 fn a_hidden_firmware_makes_two_delays_of_one() {
     let us = Dur::from_micros;
-    let coalesce = Coalesce::Hidden { short: us(10), long: us(1200), idle: us(50) };
+    let coalesce = Coalesce::Hidden { short: us(10), long: us(1200), idle: us(50), frames: 0 };
     let mut line = TestPath::new(RxSpec { coalesce, ..RxSpec::PLAIN });
     for at in [1_000_000, 2_210_000, 2_230_000, 4_000_000] {
         line.run_until(at);
@@ -255,4 +255,18 @@ fn a_hidden_firmware_makes_two_delays_of_one() {
     }
     line.finish();
     assert_eq!(line.times(), [40_000, 80_000, 120_000]);
+}
+
+#[test]
+fn enough_packets_end_the_long_delay_of_a_hidden_firmware() {
+    let us = Dur::from_micros;
+    let coalesce = Coalesce::Hidden { short: us(10), long: us(1200), idle: us(50), frames: 3 };
+    let mut line = TestPath::new(RxSpec { coalesce, ..RxSpec::PLAIN });
+    for at in [1_000_000, 1_001_000, 1_002_000, 3_000_000, 3_001_000] {
+        line.run_until(at);
+        line.send(full(0));
+    }
+    line.finish();
+    // Three packets after a pause raise the interrupt at once; two wait for 1.2 ms.
+    assert_eq!(line.times(), [1_002_000, 1_002_000, 1_002_000, 4_200_000, 4_200_000]);
 }

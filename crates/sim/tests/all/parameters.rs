@@ -200,6 +200,10 @@ const FLIPS: &[Flip] = &[
     ("nic.rx_cost", "2us", &[]),
     ("nic.tx_usecs", "100us", &[("stack.small_queues", "20KB"), ("nic.rate", "500Mbit")]),
     ("nic.adaptive", "on", &[]),
+    ("nic.hidden_short", "5us", &[("nic.adaptive", "hidden"), ("nic.hidden_idle", "1ms")]),
+    ("nic.hidden_long", "500us", &[("nic.adaptive", "hidden")]),
+    ("nic.hidden_idle", "1ms", &[("nic.adaptive", "hidden")]),
+    ("nic.hidden_frames", "2", &[("nic.adaptive", "hidden")]),
     ("nic.rate", "100Mbit", &[]),
     ("nic.queue", "50", &[("nic.rate", "100Mbit"), ("link.delay", "5ms")]),
     ("nic.ecn_threshold", "10KB", &[("stack.ecn", "dctcp"), ("stack.cc", "dctcp"), ("nic.rate", "500Mbit")]),
@@ -241,6 +245,7 @@ const FLIPS: &[Flip] = &[
     ("switch.buffers", "shared:50KB", STAR),
     ("topology", "star:2", &[]),
     ("rack.hosts", "2", RACKS),
+    ("rack.fanout", "2", RACKS),
     ("rack.uplink", "50Mbit", RACKS),
 ];
 
