@@ -16,6 +16,8 @@ from tcpassay.recording_format import Device, RecordingIndex
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
+MOST_SIZES = 3
+"""With more sizes of requests, the figure does not distinguish them."""
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 
 
@@ -43,6 +45,11 @@ class Recording:
     @cached_property
     def _opened(self) -> recording.Recording:
         return recording.Recording.open(self.folder)
+
+    @property
+    def whole(self) -> recording.Recording:
+        """The recording as it is read elsewhere."""
+        return self._opened
 
     @cached_property
     def flows(self) -> list[int]:
@@ -96,11 +103,17 @@ class Recording:
         rows = self._series.filter(pl.col("entity") == name, pl.col(column).is_not_null())
         return _array(rows["time_ns"]) * 1e-9, _array(rows[column])
 
-    @cached_property
-    def _watched(self) -> int:
-        """The flow for figures of a single flow: the first one with the largest number of timeouts."""
+    def watched(self, number: int | None = None) -> int:
+        """The flow for figures of a single flow: the one with this number, from 1, among those with data.
+
+        Without a number, the first one with the largest number of timeouts.
+        """
         if not self.flows:
             raise NoDataError("no flow carried data")
+        if number is not None:
+            if number > len(self.flows):
+                raise NoDataError(f"only {len(self.flows)} flows carried data")
+            return self.flows[number - 1]
         return max(self.flows, key=lambda flow: self.index["flows"][flow]["tcp"]["timeouts"] or 0)
 
     def _name(self, flow: int) -> str:
@@ -118,9 +131,9 @@ class Recording:
         time, octets = self._entity(self._name(flow), SeriesColumn.WIRE_BYTES)
         return time, octets * 8 / self.interval
 
-    def cwnd(self) -> tuple[Array, Array]:
-        """Congestion window in bytes of the flow with most timeouts, otherwise of the first flow."""
-        return self._entity(self._name(self._watched), SeriesColumn.CWND_BYTES)
+    def cwnd(self, number: int | None = None) -> tuple[Array, Array]:
+        """Congestion window in bytes of a flow (see `watched`)."""
+        return self._entity(self._name(self.watched(number)), SeriesColumn.CWND_BYTES)
 
     def backlog(self) -> tuple[Array, Array]:
         """Largest backlog of the bottleneck in each interval, in bytes."""
@@ -160,6 +173,28 @@ class Recording:
         total = np.cumsum(_array(counts["count"]))
         return _array(counts["value_ns"]) * 1e-9, total / total[-1]
 
+    def completions(self) -> list[tuple[str, Array, Array]]:
+        """For each size of flows or requests: its name, the times to completion in ascending order, and the shares."""
+        if "completions.parquet" not in self.index["files"]:
+            raise NoDataError("no completions")
+        rows = pl.read_parquet(self._opened.content("completions.parquet"))
+        rows = rows.filter(pl.col("ok"), pl.col("kind") != "round", pl.col("class") != "background")
+        if rows.is_empty():
+            raise NoDataError("nothing was completed")
+        octets = pl.max_horizontal("request_bytes", "response_bytes")
+        rows = rows.with_columns(octets.alias("size"), (pl.col("end_ns") - pl.col("start_ns")).alias("took"))
+        made = []
+        sizes = rows["size"].unique().sort()
+        groups = (
+            [(None, rows)]
+            if len(sizes) > MOST_SIZES
+            else [(size, rows.filter(pl.col("size") == size)) for size in sizes]
+        )
+        for size, some in groups:
+            took = np.sort(_array(some["took"])) * 1e-9
+            made.append(("" if size is None else _bytes(size), took, np.arange(1, len(took) + 1) / len(took)))
+        return made
+
     def timeouts(self) -> Array:
         """Times at which retransmission timers fired."""
         if not self.logged:
@@ -169,17 +204,15 @@ class Recording:
         )
         return _array(rows["time_ns"]) * 1e-9
 
-    def sent(self) -> tuple[Array, Array, Mask]:
-        """For each segment of a flow.
+    def sent(self, number: int | None = None) -> tuple[Array, Array, Mask]:
+        """For each segment of a flow (see `watched`).
 
         The time of sending, the position after its last byte, and whether it is a retransmission.
-
-        The flow is the one with most timeouts, otherwise the first.
         """
         if not self.logged:
             raise NoDataError("no event log")
         rows = self._events(EventKind.OUT, EventKind.RETRANSMIT).filter(
-            pl.col(EventsColumn.FLOW) == self._watched, pl.col(EventsColumn.LEN) > 0
+            pl.col(EventsColumn.FLOW) == self.watched(number), pl.col(EventsColumn.LEN) > 0
         )
         position = _array(rows[EventsColumn.SEQ]) + _array(rows[EventsColumn.LEN])
         again = (rows[EventsColumn.KIND] == EventKind.RETRANSMIT).to_numpy()
@@ -190,6 +223,14 @@ class Recording:
             pl.col(EventsColumn.KIND).is_in(kinds)
         )
         return events.collect()
+
+
+def _bytes(size: int) -> str:
+    """As in `10 KB`."""
+    for unit, name in ((10**6, "MB"), (10**3, "KB")):
+        if size >= unit:
+            return f"{size / unit:g} {name}"
+    return f"{size} B"
 
 
 def _array(column: pl.Series) -> Array:

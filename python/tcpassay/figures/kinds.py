@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from tcpassay.figures import style
+from tcpassay.figures.arrows import diagram
 from tcpassay.figures.data import Array, NoDataError, Recording, seconds
 from tcpassay.plan import model
 from tcpassay.plan.expand import Case, show
@@ -32,8 +33,11 @@ MOST_TIMELINES = 24
 MOST_PANELS = 48
 MOST_SEQUENCES = 12
 MOST_DISTRIBUTIONS = style.PAIRS
+MOST_DIAGRAMS = 1
 # With more lines the medians are listed in the legend, where they do not overlap.
 BESIDE = 6
+# Sizes of requests have medians that are close to each other.
+BESIDE_COMPLETION = 2
 
 
 def name(case: Case, figure: model.Panel) -> str:
@@ -56,6 +60,8 @@ def most(figure: model.Figure) -> int:
             return MOST_SEQUENCES
         case model.Distribution():
             return MOST_DISTRIBUTIONS
+        case model.Diagram():
+            return MOST_DIAGRAMS
 
 
 def left_out(figure: model.Figure, cases: int) -> str:
@@ -79,6 +85,8 @@ def draw(figure: model.Figure, shown: Shown) -> dict[str, bytes]:
                 return style.save(sequence(figure, recordings, remark))
             case model.Distribution():
                 return style.save(distribution(figure, recordings, remark))
+            case model.Diagram():
+                return style.save(diagram(figure, *recordings[0], remark))
 
 
 # Series over time.
@@ -105,7 +113,7 @@ def timeline(figure: model.Timeline, recordings: list[tuple[str, Recording]], re
             )
             first.setdefault(row, axes)
             try:
-                PANELS[kind](axes, recording)
+                PANELS[kind](axes, recording, figure.flow)
             except NoDataError as error:
                 style.absent(axes, str(error))
             axes.tick_params(labelbottom=row == rows - 1, labelleft=column == 0)
@@ -134,7 +142,7 @@ def _steps(axes: Axes, time: Array, values: Array, color: str) -> None:
     axes.margins(x=0.01)
 
 
-def _throughput(axes: Axes, recording: Recording) -> None:
+def _throughput(axes: Axes, recording: Recording, _: int | None) -> None:
     time, bits = recording.throughput()
     _steps(axes, time, bits / 1e9, style.BLUE)
     capacity = recording.capacity
@@ -149,7 +157,7 @@ def _throughput(axes: Axes, recording: Recording) -> None:
         axes.plot(timeouts, top, "v", color=style.RED, markersize=3.5, transform=axes.get_xaxis_transform())
 
 
-def _flows(axes: Axes, recording: Recording) -> None:
+def _flows(axes: Axes, recording: Recording, _: int | None) -> None:
     """One lane per flow, so that a stalled flow is visible beside the active ones."""
     lanes = [recording.flow_throughput(flow) for flow in recording.flows]
     top = max((float(bits.max()) for _, bits in lanes if len(bits)), default=1.0)
@@ -180,7 +188,7 @@ def number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _rtt(axes: Axes, recording: Recording) -> None:
+def _rtt(axes: Axes, recording: Recording, _: int | None) -> None:
     time, rtt = recording.rtt()
     axes.plot(time, rtt * 1e3, ".", color=style.GREEN, markersize=1.6, rasterized=len(time) > MANY)
     axes.set_ylabel("RTT (ms)" if recording.logged else "Smoothed RTT (ms)")
@@ -188,25 +196,25 @@ def _rtt(axes: Axes, recording: Recording) -> None:
         style.note(axes, f"p99 {number(np.quantile(rtt, 0.99, method='inverted_cdf') * 1e3)} ms")
 
 
-def _cwnd(axes: Axes, recording: Recording) -> None:
-    time, window = recording.cwnd()
+def _cwnd(axes: Axes, recording: Recording, flow: int | None) -> None:
+    time, window = recording.cwnd(flow)
     _steps(axes, time, window / 1e3, style.PURPLE)
     axes.set_ylabel("cwnd (KB)")
 
 
-def _queue(axes: Axes, recording: Recording) -> None:
+def _queue(axes: Axes, recording: Recording, _: int | None) -> None:
     time, backlog = recording.backlog()
     _steps(axes, time, backlog / 1e3, style.ORANGE)
     axes.set_ylabel("Queue (KB)")
 
 
-def _marks(axes: Axes, recording: Recording) -> None:
+def _marks(axes: Axes, recording: Recording, _: int | None) -> None:
     time, marks = recording.marks()
     _steps(axes, time, marks, style.RED)
     axes.set_ylabel(f"Marked (packets\nper {number(recording.interval * 1e3)} ms)")
 
 
-PANELS: dict[str, Callable[[Axes, Recording], None]] = {
+PANELS: dict[str, Callable[[Axes, Recording, int | None], None]] = {
     "throughput": _throughput,
     "flows": _flows,
     "rtt": _rtt,
@@ -263,7 +271,7 @@ def sequence(figure: model.Sequence, recordings: list[tuple[str, Recording]], re
 
 
 def _sequence(axes: Axes, label: str, recording: Recording, figure: model.Sequence) -> None:
-    time, position, again = recording.sent()
+    time, position, again = recording.sent(figure.flow)
     start = seconds(figure.start) if figure.start else 0.0
     end = seconds(figure.end) if figure.end else math.inf
     inside = (time >= start) & (time <= end)
@@ -314,21 +322,20 @@ def _sequence(axes: Axes, label: str, recording: Recording, figure: model.Sequen
 def distribution(
     figure: model.Distribution, recordings: list[tuple[str, Recording]], remark: str = ""
 ) -> Any:
-    """Cumulative distribution of the RTT with medians beside the lines, or in the legend for many lines."""
-    many = len(recordings) > BESIDE
-    below = 0.16 * math.ceil(len(recordings) / 2) if many else 0.0
+    """Cumulative distribution with medians beside the lines, or in the legend for many lines."""
+    lines = list(_distributions(figure, recordings))
+    many = len(lines) > (BESIDE if figure.of == "rtt" else BESIDE_COMPLETION)
+    below = 0.16 * math.ceil(len(lines) / 2) if many else 0.0
     drawn = style.figure(height=2.6 + below, width=style.WIDTH if many else style.WIDTH * 0.7)
     axes = drawn.subplots()
     style.title(drawn, figure.title)
     if remark:  # the legend may occupy the place of the note in other figures
         axes.set_title(style.fold(remark, style.WIDTH), fontsize=7, color="#444444")
-    for index, (label, recording) in enumerate(recordings):
+    for index, (label, values, share) in enumerate(lines):
         color, dashes = style.line(index)
         said = style.fold(label, style.WIDTH / 2 if many else style.WIDTH / 3)
-        try:
-            values, share = recording.rtt_distribution()
-        except NoDataError as error:
-            axes.plot([], [], color=color, linestyle=dashes, label=f"{said} ({error})")
+        if not len(values):
+            axes.plot([], [], color=color, linestyle=dashes, label=said)
             continue
         middle = values[np.searchsorted(share, 0.5)] * 1e3
         median = f"median {number(middle)} ms"
@@ -344,14 +351,30 @@ def distribution(
         if not many:
             _beside(axes, median, middle, right=middle > values[-1] * 0.3, color=color)
     log_axis(axes, "x")
-    axes.set_xlabel("RTT (ms)")
-    axes.set_ylabel("Samples at or below (%)")
+    completion = figure.of == "completion"
+    axes.set_xlabel("Time to completion (ms)" if completion else "RTT (ms)")
+    axes.set_ylabel("Flows and requests at or below (%)" if completion else "Samples at or below (%)")
     axes.set_ylim(0, 101)
     if many:
         drawn.legend(loc="outside lower center", ncols=2, fontsize=7)
-    elif any(label for label, _ in recordings):
+    elif any(label for label, _, _ in lines):
         axes.legend(loc="lower right")
     return drawn
+
+
+def _distributions(
+    figure: model.Distribution, recordings: list[tuple[str, Recording]]
+) -> Iterator[tuple[str, Array, Array]]:
+    """The label, the values and the shares of each line; without values where a recording has none."""
+    for label, recording in recordings:
+        try:
+            if figure.of == "rtt":
+                yield label, *recording.rtt_distribution()
+            else:
+                for size, values, share in recording.completions():
+                    yield ", ".join(filter(None, (label, size))), values, share
+        except NoDataError as error:
+            yield f"{label} ({error})", np.empty(0), np.empty(0)
 
 
 def _beside(axes: Axes, text: str, middle: float, *, right: bool, color: str) -> None:
