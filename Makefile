@@ -85,7 +85,7 @@ fidelity: setup agent ## The model beside Linux 6.1: a covering array on both, a
 
 figures: setup ## Figures 1, 2, 3, 4 and 7 of the paper, from plans that check what they show
 	@for plan in $(PLANS); do \
-		$(BIN)/tcpassay run plans/$$plan.toml --jobs $(JOBS) --out $(OUT)/$$plan --force || [ $$? -eq 1 ] || exit; echo; \
+		$(BIN)/tcpassay run plans/papers/$$plan.toml --jobs $(JOBS) --out $(OUT)/$$plan --force || [ $$? -eq 1 ] || exit; echo; \
 	done
 	@$(BIN)/python tools/figures.py $(OUT)
 

@@ -29,7 +29,7 @@ def main(out: Path) -> None:
         "\nEach folder holds the plan, result.json, metrics.parquet and a recording of every run; Wireshark opens"
     )
     print(
-        "packets.pcapng of rate-limiter-sequence. Change a plan and run it: .venv/bin/tcpassay run plans/NAME.toml"
+        "packets.pcapng of rate-limiter-sequence. Change a plan and run it: tcpassay run plans/papers/NAME.toml"
     )
     sys.exit(0 if ok else 1)
 

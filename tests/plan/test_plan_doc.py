@@ -50,6 +50,13 @@ def test_every_key_of_a_plan_is_explained() -> None:
         model.Timeline,
         model.Sequence,
         model.Distribution,
+        model.Diagram,
+        model.Experiment,
+        model.Changes,
+        model.Claim,
+        model.Exhibit,
+        model.Column,
+        model.Excerpt,
     ]
     for one in models:
         for name, field in one.model_fields.items():

@@ -16,6 +16,7 @@ from tcpassay._native import __version__
 from tcpassay.cli import (
     capture,
     doctor,
+    experiments,
     explain,
     isolate,
     kernel,
@@ -129,6 +130,7 @@ pairs.add(app)
 explain.add(app)
 script.add(app)
 app.add_typer(kernel.app)
+app.add_typer(experiments.app)
 app.add_typer(limiter.app)
 report.add(app)
 table.add(app)

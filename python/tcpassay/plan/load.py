@@ -24,7 +24,8 @@ _OF_SENDER: Final = (
     "app.workload", "app.arrival", "app.flow_size", "app.request", "app.rate", "app.flows",
 )  # fmt: skip
 _READ: Final = (
-    *_OF_SENDER, "app.background", "topology", "rack.hosts", "rack.uplink", "link.rate", "queue.kind", "queue.rate",
+    *_OF_SENDER, "app.background", "topology", "rack.hosts", "rack.fanout", "rack.uplink", "link.rate", "queue.kind",
+    "queue.rate",
 )  # fmt: skip
 _PER_SECOND: Final = re.compile(r"(\d+(?:\.\d+)?)/s")
 _LABEL: Final = 100
@@ -96,7 +97,8 @@ def _counted(read: Mapping[str, str], base: Path) -> _Load | None:
     def value(path: str, addresses: tuple[str, ...]) -> str | None:
         return next((read[f"{one}/{path}"] for one in addresses if f"{one}/{path}" in read), None)
 
-    net = network(plain("topology"), int(_amount(plain("rack.hosts"), "a number") or 0), base)
+    hosts, fanout = (int(_amount(plain(path), "a number") or 0) for path in ("rack.hosts", "rack.fanout"))
+    net = network(plain("topology"), hosts, fanout, base)
     if net is None:
         return None
     capacities = rates(net, value, plain, lambda text: _amount(text, _RATE))

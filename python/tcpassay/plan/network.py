@@ -55,7 +55,7 @@ class Network:
 
 
 @lru_cache(maxsize=64)
-def network(topology: str, rack_hosts: int, base: Path) -> Network | None:
+def network(topology: str, rack_hosts: int, rack_fanout: int, base: Path) -> Network | None:
     """The network of a topology; `None` if it is too large or if its file is invalid."""
     if topology == "pair":
         return _routed(
@@ -66,7 +66,10 @@ def network(topology: str, rack_hosts: int, base: Path) -> Network | None:
         return None if count > MOST_FLOWS else _around_one(match[1], count)
     if match := _RACKS.fullmatch(topology):
         storage, worker = int(match[1]), int(match[2])
-        return None if max(storage, worker) * rack_hosts > MOST_FLOWS else _racks(storage, worker, rack_hosts)
+        fanout = min(rack_fanout, worker * rack_hosts)
+        if max(storage * fanout, worker) * rack_hosts > MOST_FLOWS:
+            return None
+        return _racks(storage, worker, rack_hosts, fanout)
     kind, _, name = topology.partition(":")
     return _of_file(base / name) if kind == "file" else None
 
@@ -86,7 +89,7 @@ def _around_one(shape: str, count: int) -> Network | None:
     return _routed(shape, links, flows)
 
 
-def _racks(storage: int, worker: int, hosts: int) -> Network | None:
+def _racks(storage: int, worker: int, hosts: int, fanout: int) -> Network | None:
     links = []
     for rack in range(storage + worker):
         sends = rack < storage
@@ -98,10 +101,11 @@ def _racks(storage: int, worker: int, hosts: int) -> Network | None:
             )
             ends = (host, f"rack{rack}") if sends else (f"rack{rack}", host)
             links.append(Link(f"access-{host}", "access", ends))
-    receivers = worker * hosts
-    return _routed(
-        "racks", links, [(f"sender{one}", f"receiver{one % receivers}") for one in range(storage * hosts)]
-    )
+    receivers, senders = worker * hosts, range(storage * hosts)
+    flows = [
+        (f"sender{one}", f"receiver{(one + step) % receivers}") for step in range(fanout) for one in senders
+    ]
+    return _routed("racks", links, flows)
 
 
 def _of_file(file: Path) -> Network | None:

@@ -1,0 +1,96 @@
+"""Which experiments there are, and the plan of an experiment on a substrate."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from tcpassay.errors import Place, UserError
+from tcpassay.plan import document, model, read, write
+from tcpassay.plan.read import Plan
+
+FOLDER: Final = Path("plans") / "papers"
+MODEL: Final = "model"
+KERNEL: Final = "kernel"
+Where = Literal["model", "kernel"]
+_SOURCE: Final = Path(__file__).parents[3]
+"""The source tree, when the package is used from one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A plan that compares its runs with a paper."""
+
+    plan: Plan
+    told: model.Experiment
+
+    @property
+    def name(self) -> str:
+        """The name of the plan."""
+        return self.plan.spec.name
+
+    @property
+    def substrates(self) -> tuple[Where, ...]:
+        """Where it can run."""
+        return (MODEL,) if self.told.not_on_kernel else (MODEL, KERNEL)
+
+    def on(self, substrate: Where) -> Plan:
+        """The plan on a substrate. Raises `UserError` where it cannot run."""
+        if substrate == MODEL:
+            return self.plan
+        if self.told.not_on_kernel:
+            raise UserError(f"`{self.name}` cannot run on `{substrate}`: {self.told.not_on_kernel}")
+        file = self.plan.file
+        text = write.tables(self._changed(self.told.kernel) | {"substrates": [substrate]})
+        return read.read(text, file.with_name(f"{self.name}-{substrate}.toml"))
+
+    def _changed(self, told: model.Changes) -> dict[str, Any]:
+        """The plan without its checks, which are for the model, and without the parameters that are left out."""
+        data = self.plan.spec.model_dump(
+            by_alias=True, exclude_unset=True, exclude={"extends", "experiment", "check"}
+        )
+        for section in ("fixed", "axes"):
+            for path in {*told.leave_out, *told.fixed, *told.axes}:
+                data.get(section, {}).pop(path, None)
+        for levels in data.get("groups", {}).values():
+            for triples in levels.values():
+                for path in told.leave_out:
+                    triples.pop(path, None)
+        for section in ("fixed", "axes", "groups"):
+            data[section] = data.get(section, {}) | getattr(told, section)
+        if told.seeds is not None:
+            data["seeds"] = told.seeds
+        if told.without_scripts:
+            data.pop("scripts", None)
+        return data
+
+
+def folder(given: Path | None) -> Path:
+    """The folder of the plans: the given one, `plans/papers` here, or that of the source tree. Raises `UserError`."""
+    places = [given] if given is not None else [FOLDER, _SOURCE / FOLDER]
+    for place in places:
+        if place.is_dir():
+            return place
+    raise UserError("there is no folder of experiments; `--plans DIR` names one", Place(places[0]))
+
+
+def names(place: Path) -> list[str]:
+    """The names of all experiments in a folder."""
+    return sorted(file.stem for file in place.glob("*.toml"))
+
+
+def experiment(place: Path, name: str) -> Experiment:
+    """An experiment by its name. Raises `UserError`."""
+    known = names(place)
+    if name not in known:
+        hint = document.suggest(name, known) or "; `tcpassay experiments list` lists them"
+        raise UserError(f"`{name}`: there is no such experiment{hint}", Place(place))
+    file = place / f"{name}.toml"
+    plan = read.read_file(file)
+    if plan.spec.experiment is None:
+        raise UserError("the plan has no table [experiment]", Place(file))
+    return Experiment(plan, plan.spec.experiment)
+
+
+def every(place: Path) -> list[Experiment]:
+    """All experiments of a folder, in the order of their names. Raises `UserError`."""
+    return [experiment(place, name) for name in names(place)]

@@ -1,0 +1,83 @@
+"""Lines of a recording for the page of an experiment."""
+
+from itertools import islice
+from typing import Final
+
+import polars as pl
+
+from tcpassay import _native, socket_statistics
+from tcpassay.captured.analyse import Analysis, Wanted
+from tcpassay.experiments.measured import Numbers
+from tcpassay.interface import EventKind
+from tcpassay.plan import model
+from tcpassay.recording import Recording, carried
+from tcpassay.recording_format import Flow
+
+PACKETS: Final = "packets.pcapng"
+
+
+def lines(excerpt: model.Excerpt, numbers: Numbers) -> str:
+    """The lines, or a note why there are none."""
+    run = next((run for run in numbers.runs(excerpt.where) if run.get("recording")), None)
+    if run is None:
+        return "(no recording)"
+    recording = Recording.open(numbers.results.place_of(run))
+    flow = data_flow(recording, excerpt.flow)
+    match excerpt.kind:
+        case "rounds":
+            return _rounds(recording, flow, excerpt.lines)
+        case "ss":
+            return "\n".join(socket_statistics.lines(recording, flow["name"]))
+        case "arrivals":
+            return _arrivals(recording, flow, excerpt.lines)
+        case "siftr":
+            text = _native.siftr_text(str(recording.folder), flow["from"])
+        case "events":
+            text = _native.event_text(str(recording.folder), None)
+    said = text.decode().splitlines()
+    if excerpt.kind == "events":
+        both = [one["name"] for one in recording.flows if one["connection"] == flow["connection"]]
+        said = [line for line in said if any(f" {name} " in line for name in both)]
+    return _from(said, excerpt)
+
+
+def data_flow(recording: Recording, number: int) -> Flow:
+    """The flow with this number, from 1, of those that carried data."""
+    data = [flow for flow in recording.flows if carried(flow)]
+    return data[min(number, len(data)) - 1]
+
+
+def _from(text: list[str], excerpt: model.Excerpt) -> str:
+    first = 0
+    if excerpt.after:
+        found = next((n for n, line in enumerate(text) if excerpt.after in line), None)
+        if found is None:
+            return f"(no line with `{excerpt.after}`)"
+        first = max(found - excerpt.before, 0)
+    return "\n".join(line.rstrip() for line in text[first : first + excerpt.lines])
+
+
+def _rounds(recording: Recording, flow: Flow, most: int) -> str:
+    """The first round trips of the flow, as packets at its sender show them; there is one such flow at the sender."""
+    point, file = recording.hosts[flow["from"]], recording.folder / PACKETS
+    seen = Analysis(file, Wanted(point=point))
+    for _ in seen.rounds(json=False):
+        pass
+    largest = max(seen.summary().flows, key=lambda one: one.counters.bytes, default=None)
+    if largest is None:
+        return "(no data)"
+    wanted = Analysis(file, Wanted(flow=largest.flow, point=point))
+    text = b"".join(wanted.rounds(json=False)).decode()
+    return "\n".join(line.rstrip() for line in islice(text.splitlines(), most))
+
+
+def _arrivals(recording: Recording, flow: Flow, most: int) -> str:
+    """The order in which the stack of the receiver gets the first segments, as numbers in the order of sending."""
+    events = recording.events
+    place = recording.flows.index(flow)
+    data = events.filter(pl.col("flow").is_not_null(), pl.col("len").fill_null(0) > 0)
+    sent = data.filter(pl.col("flow") == place, pl.col("kind") == EventKind.OUT)
+    order = {seq: n for n, seq in enumerate(sent["seq"].unique(maintain_order=True), 1)}
+    came = data.filter(pl.col("kind") == EventKind.IN, pl.col("host") == flow["to"])
+    names = [f"P{order[seq]}" for seq in came["seq"] if seq in order]
+    return " ".join(names[:most])

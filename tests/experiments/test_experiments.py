@@ -1,0 +1,211 @@
+"""The experiments of the papers: their declarations, their verdicts, and their pages."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import plans
+from tcpassay.errors import UserError
+from tcpassay.experiments import catalogue, page, session, verdict
+from tcpassay.experiments.readings import READINGS
+from tcpassay.experiments.verdict import Verdict
+from tcpassay.interface import METRICS
+from tcpassay.plan import model
+
+PAPERS = plans.PLANS / "papers"
+NAMES = sorted(file.stem for file in PAPERS.glob("*.toml"))
+
+SMALL = """\
+name = "small"
+doc = "A path that one connection fills."
+oracles = false
+keep.recordings = "all"
+[fixed]
+"app.duration" = "200ms"
+"link.rate" = "100Mbit"
+"link.delay" = "1ms"
+[axes]
+"stack.cc" = ["reno", "cubic"]
+[collect]
+series = "10ms"
+events = true
+[[figure]]
+kind = "timeline"
+file = "cwnd"
+title = "Two controllers"
+[[check]]
+metric = "lost"
+op = "=="
+value = 0
+why = "the queue is longer than the window"
+[experiment]
+title = "A link is filled"
+paper = "Author, Title (2020)"
+figure = "Figure 1"
+setting = "100 Mbit/s."
+explanation = "Nothing to explain."
+[[experiment.claim]]
+name = "rate"
+place = "Figure 1"
+metric = "throughput"
+paper = "PAPER"
+within = 1.2
+direction = ["> 10Mbit"]
+[[experiment.table]]
+title = "Controllers"
+rows = "stack.cc"
+[[experiment.table.column]]
+heading = "rate"
+metric = "throughput"
+paper = { reno = "95Mbit", cubic = "95Mbit" }
+within = 1.2
+[[experiment.excerpt]]
+title = "The handshake"
+kind = "events"
+lines = 4
+"""
+
+
+def written(folder: Path, paper: str) -> Path:
+    """A folder with one experiment whose paper states this rate."""
+    (folder / "papers").mkdir(parents=True, exist_ok=True)
+    plans.write(folder / "papers", SMALL.replace("PAPER", paper), "small.toml")
+    return folder / "papers"
+
+
+def run(place: Path, out: Path, name: str = "small") -> session.Outcome:
+    """The outcome on the model."""
+    return session.run(catalogue.experiment(place, name), "model", out, 1)
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """`tcpassay experiments`, in the source tree."""
+    return subprocess.run(
+        [sys.executable, "-m", "tcpassay", "experiments", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=plans.REPOSITORY,
+    )
+
+
+def test_the_list_has_exactly_the_plans_of_the_folder_and_there_are_24() -> None:
+    done = command("list", "--json")
+    assert done.returncode == 0, done.stderr
+    assert [row["name"] for row in json.loads(done.stdout)] == NAMES
+    assert len(NAMES) == 24
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_experiment_has_checks_claims_with_a_verdict_and_texts(name: str) -> None:
+    one = catalogue.experiment(PAPERS, name)
+    assert one.plan.spec.check
+    for text in (one.told.setting, one.told.explanation):
+        assert len(text.split()) > 20
+    for claim in one.told.claim:
+        assert claim.metric in METRICS or claim.metric in READINGS
+        assert (claim.paper is None) == bool(claim.says)
+        assert claim.reproduced or (claim.paper is not None and claim.within)
+        if claim.metric != "agreement":
+            assert one.plan.select(claim.where)
+    columns = [column for table in one.told.table for column in table.column]
+    assert all(column.metric in METRICS or column.metric in READINGS for column in columns)
+    assert one.told.not_on_kernel or one.on("kernel").spec.substrates == ["kernel"]
+
+
+def test_an_experiment_whose_numbers_agree_is_reproduced(tmp_path: Path) -> None:
+    outcome = run(written(tmp_path, "95Mbit"), tmp_path / "out")
+    assert outcome.verdict is Verdict.REPRODUCED
+    assert 85e6 < (outcome.claims[0].value or 0) < 101e6
+    assert outcome.ok
+
+
+@pytest.mark.parametrize(
+    ("paper", "expected"), [("900Mbit", Verdict.DIRECTION), ("1Mbit", Verdict.DIRECTION)]
+)
+def test_a_wrong_number_is_reproduced_in_direction_only(
+    tmp_path: Path, paper: str, expected: Verdict
+) -> None:
+    assert run(written(tmp_path, paper), tmp_path / "out").verdict is expected
+
+
+def test_a_planted_wrong_expectation_is_not_reproduced_and_is_no_error(tmp_path: Path) -> None:
+    place = written(tmp_path, "900Mbit")
+    file = place / "small.toml"
+    file.write_text(file.read_text().replace('"> 10Mbit"', '"> 500Mbit"'))
+    done = command("run", "small", "--plans", str(place), "--out", str(tmp_path / "out"), "--jobs", "1")
+    assert done.returncode == 0, done.stderr
+    assert "not reproduced" in done.stdout
+    (outcome,) = [session.kept(tmp_path / "out", "model", "small")]
+    assert outcome is not None
+    assert outcome.verdict is Verdict.NOT
+
+
+@pytest.mark.parametrize("name", ["rate-limiter-sequence", "rfc6582-exit"])
+def test_a_fast_experiment_runs_and_all_its_claims_are_measured_and_reproduced(
+    name: str, tmp_path: Path
+) -> None:
+    outcome = run(PAPERS, tmp_path / "out", name)
+    assert {claim.name: claim.verdict for claim in outcome.claims} == {
+        claim.name: Verdict.REPRODUCED for claim in outcome.claims
+    }
+    assert outcome.ok
+
+
+def test_a_page_that_is_written_twice_is_the_same_and_has_the_claims_the_table_the_figure_and_the_excerpt(
+    tmp_path: Path,
+) -> None:
+    place = written(tmp_path, "900Mbit")
+    run(place, tmp_path / "out")
+    every = catalogue.every(place)
+    first = page.write(every, tmp_path / "out", tmp_path / "one")
+    again = page.write(every, tmp_path / "out", tmp_path / "two")
+    assert [file.read_bytes() for file in first] == [file.read_bytes() for file in again]
+    text = (tmp_path / "one" / "small.md").read_text()
+    assert "| rate | Figure 1 | 900 Mbit/s | " in text
+    assert "| direction only |" in text
+    assert "**" in text.partition("### Controllers")[2]
+    assert (tmp_path / "one" / "img" / "small-cwnd.png").stat().st_size > 5_000
+    assert text.count(" flow.0 ") + text.count(" flow.1 ") == 4
+    index = (tmp_path / "one" / "README.md").read_text()
+    assert "[small](small.md) | Figure 1 of Author | direction only (0 of 1 claims) | not run |" in index
+
+
+def test_the_verdict_of_an_experiment_is_the_worst_of_what_was_measured() -> None:
+    good, half, bad, unknown = Verdict.REPRODUCED, Verdict.DIRECTION, Verdict.NOT, Verdict.UNKNOWN
+    assert verdict.of_experiment([good, unknown]) is good
+    assert verdict.of_experiment([good, half]) is half
+    assert verdict.of_experiment([bad, half, good]) is bad
+    assert verdict.of_experiment([unknown]) is unknown
+
+
+def test_a_claim_without_a_number_needs_its_conditions() -> None:
+    claim = model.Claim(
+        name="x",
+        place="y",
+        metric="rtt_p50",
+        says="short",
+        reproduced=["> 1ms", "<= 2ms"],
+        direction=["< 1s"],
+    )
+    assert verdict.of_claim(claim, 0.0015) is Verdict.REPRODUCED
+    assert verdict.of_claim(claim, 0.002) is Verdict.REPRODUCED
+    assert verdict.of_claim(claim, 0.001) is Verdict.DIRECTION
+    assert verdict.of_claim(claim, 2.0) is Verdict.NOT
+    assert verdict.of_claim(claim, None) is Verdict.UNKNOWN
+
+
+def test_within_is_a_factor_in_both_directions() -> None:
+    claim = model.Claim(name="x", place="y", metric="goodput", paper="10Mbit", within=1.5)
+    assert verdict.of_claim(claim, 15e6) is Verdict.REPRODUCED
+    assert verdict.of_claim(claim, 6.7e6) is Verdict.REPRODUCED
+    assert verdict.of_claim(claim, 15.1e6) is Verdict.NOT
+    assert verdict.of_claim(claim, 6.6e6) is Verdict.NOT
+
+
+def test_an_unknown_name_is_refused_with_what_is_similar() -> None:
+    with pytest.raises(UserError, match="did you mean `intra-rack`"):
+        catalogue.experiment(PAPERS, "intra-rac")
