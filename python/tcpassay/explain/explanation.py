@@ -60,7 +60,7 @@ class Explanation:
     of: Finding
     """As the plan has it."""
     isolated: bool
-    """The run that is shown sets nothing but the cause; otherwise it is the plan's."""
+    """The displayed run sets only the cause; otherwise it is the plan's run."""
     connection: Connection
     arrows: tuple[Arrow, ...]
     base: int

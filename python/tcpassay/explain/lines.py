@@ -1,4 +1,4 @@
-"""Moments as lines of a sequence diagram: what a reader has to see, and the gaps in between."""
+"""Moments as lines of a sequence diagram: the relevant ones, and the gaps between them."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

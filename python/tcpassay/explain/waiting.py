@@ -124,7 +124,7 @@ def _running(state: State, *, timers_known: bool) -> str:
 
 
 def waits(connection: Connection, start_ns: int, end_ns: int, base: int) -> dict[End, str]:
-    """What each end waits for from `start_ns` to `end_ns`, in which it does nothing. Positions count from `base`.
+    """What each end waits for from `start_ns` to `end_ns`, while it is silent. Positions are relative to `base`.
 
     A timer that would have fired in between does not run: Linux has one timer for retransmissions, probes and
     reordering, and the log does not report that one replaces another.

@@ -72,6 +72,6 @@ def split(items: Sequence[T], parts: int) -> list[Sequence[T]]:
 
 
 def spared(items: Sequence[T], close: Close[T] = as_it_is) -> list[tuple[T, frozenset[T] | None]]:
-    """Each item, and the set without it and without what cannot stand without it: what a proof has to test."""
+    """For each item, the set without it and without the items that depend on it: the sets that a proof must test."""
     whole = frozenset(items)
     return [(item, close(whole - {item})) for item in items]

@@ -96,7 +96,7 @@ class Trials:
 
 
 def request_of(spec: PlanFile, substrate: str, base: str, oracles: list[str]) -> CaseRequest:
-    """What a worker is asked, without the case and its seed: what the plan collects, and nothing kept."""
+    """The request to a worker, without the case and its seed: with the data of the plan, without recordings."""
     limits = limits_of(spec)
     return CaseRequest(
         substrate=substrate,

@@ -125,7 +125,7 @@ class Runs:
         return database
 
     def get(self, key: str) -> Ran | None:
-        """What came of a run; `None` when it was not made, or its row is damaged."""
+        """The result of a run; `None` if it is not stored, or its row is damaged."""
         row = self._database.execute("SELECT answer, checksum FROM runs WHERE key = ?", (key,)).fetchone()
         if row is None or checksum(f"{key} {row[0]}".encode()) != row[1]:
             return None
@@ -134,7 +134,7 @@ class Runs:
         return None
 
     def put(self, key: str, ran: Ran) -> None:
-        """Remembers what came of a run. Raises `UserError` when it cannot be written."""
+        """Stores the result of a run. Raises `UserError` if it cannot be written."""
         text = ran.as_text()
         row = (key, text, checksum(f"{key} {text}".encode()))
         try:

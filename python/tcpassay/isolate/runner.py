@@ -24,7 +24,7 @@ class ExhaustedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much one isolation may take; runs that were made earlier cost nothing."""
+    """The budget of one isolation; stored runs are free."""
 
     seconds: float | None = None
     """Of real time."""
@@ -89,7 +89,7 @@ class Runner:
         return time.monotonic() - self._begun
 
     def known(self, key: str) -> Ran | None:
-        """What came of a run that was made before."""
+        """The result of a stored run."""
         if key not in self._known and (ran := self._runs.get(key)) is not None:
             self._know(key, ran)
         return self._known.get(key)

@@ -16,7 +16,7 @@ _STYLES = {"error": "bold red", "warning": "yellow"}
 
 
 def show(isolation: Isolation, console: Console) -> None:
-    """Print what came of an isolation."""
+    """Print the result of an isolation."""
     for note in isolation.notes:
         console.print(f"note: {escape(note)}", style="yellow", highlight=False)
     for number, cause in enumerate(isolation.causes, 1):

@@ -38,7 +38,7 @@ class Triple:
 
     @property
     def default(self) -> str:
-        """The value that the parameter table gives where a case says nothing."""
+        """The default of the parameter table, for cases that do not set the parameter."""
         row = parameters().get(self.path.rpartition("/")[2])
         return row.default if row else ""
 
