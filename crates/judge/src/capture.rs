@@ -1,4 +1,4 @@
-//! The event log that packets alone can tell: what the oracles read of a capture.
+//! The event log of a packet capture, for the oracles that need nothing but packets.
 //!
 //! A log belongs to an end: the segments that it sends, and those that reach it. A capture has that only for the end at which it was
 //! taken. Connections that were captured in between, or without their handshake, are left out and counted.
@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::IpAddr;
 use tcpassay_capture::{Analysis, AnalysisOptions, Place, ReadError, Reader};
+use tcpassay_measure::reason::{StateChange, TcpState};
 use tcpassay_measure::{
     ECT, EventKind, EventRow, Flow, FlowCounters, Header, Reason, Recording, TcpSummary, Triple,
 };
@@ -76,7 +77,7 @@ pub fn recording<R: Read>(
         let Some(seen) = again.segment(at, interface, &headers, reader.interfaces()) else { continue };
         again.take_rounds();
         let start = *start.get_or_insert(seen.at);
-        // Where the time of a capture goes backwards, that of the log stands still.
+        // If the time of a capture goes backwards, the time of the log stays constant.
         made.header.duration = made.header.duration.max(seen.at.since(start));
         let at = Time::ZERO + made.header.duration;
         if let Some(Some(logged)) = connections.get_mut(seen.connection) {
@@ -195,8 +196,10 @@ impl Logged {
         // Both ends have sent a SYN, and one has acknowledged the other's.
         if !self.established && self.first.iter().all(Option::is_some) && !segment.flags.has(Flags::SYN) {
             self.established = true;
+            let opened =
+                StateChange::Moved { from: Some(TcpState::SynSent), to: Some(TcpState::Established) };
             made.events.push(EventRow {
-                why: Reason::Borrowed("SynSent->Established"),
+                why: opened.to_string().into(),
                 ..EventRow::new(at, host, Some(flow), EventKind::State)
             });
         }

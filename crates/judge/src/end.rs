@@ -1,12 +1,13 @@
-//! One end of a connection, as its rows of the event log tell it.
+//! The state of one end of a connection, reconstructed from its rows of the event log.
 
 use std::collections::VecDeque;
+use tcpassay_measure::reason::{AppCall, StateChange, TcpState};
 use tcpassay_measure::{EventKind, EventRow};
 use tcpassay_tcp::CongestionState;
 use tcpassay_units::{Bytes, Time};
 use tcpassay_wire::Flags;
 
-/// Something that was sent and is not acknowledged.
+/// A range of positions that was sent and is not acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Sent {
     pub start: u64,
@@ -17,7 +18,7 @@ pub(crate) struct Sent {
     pub sacked: bool,
 }
 
-/// What an ACK took off the outstanding data.
+/// The data that an ACK newly acknowledged or reported.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of an ACK")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Taken {
@@ -41,7 +42,7 @@ pub(crate) struct Taken {
     pub dsacked: u64,
 }
 
-/// An end before a row.
+/// The state of an end before a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Before {
     pub una: u64,
@@ -92,7 +93,7 @@ pub(crate) struct End {
     pub repeated: Option<(u64, u64)>,
     /// The handshake is done.
     pub open: bool,
-    /// It was closed or given up.
+    /// The connection was closed or aborted.
     pub over: bool,
 }
 
@@ -132,7 +133,7 @@ impl End {
         self.now.nxt - self.now.una
     }
 
-    /// Takes in a row.
+    /// Updates the state by a row.
     pub fn update(&mut self, event: &EventRow, sacks: &[(u64, u64)], refused: bool) {
         self.taken = Taken::default();
         self.repeated = None;
@@ -146,21 +147,26 @@ impl End {
                 self.now.ssthresh = event.ssthresh.map_or(u64::MAX, Bytes::get);
             }
             EventKind::Congestion => {
-                if let Some(state) = state_after(&event.why) {
+                if let Some(state) = event.congestion_change().and_then(|change| change.to) {
                     self.now.state = state;
                 }
             }
-            EventKind::State => {
-                self.open |= event.why.ends_with("->Established");
-                self.over |= event.why.starts_with("aborted")
-                    || event.why.ends_with("->Closed")
-                    || event.why.ends_with("->TimeWait");
-            }
-            EventKind::App if event.why == "read" => self.read += event.value.unwrap_or(0),
-            EventKind::App if event.why == "write" => {
-                self.logs_writes = true;
-                self.written += event.value.unwrap_or(0);
-            }
+            EventKind::State => match event.state_change() {
+                Some(StateChange::Moved { to: Some(TcpState::Established), .. }) => self.open = true,
+                Some(
+                    StateChange::Aborted { .. }
+                    | StateChange::Moved { to: Some(TcpState::Closed | TcpState::TimeWait), .. },
+                ) => self.over = true,
+                _ => {}
+            },
+            EventKind::App => match event.app_call() {
+                Some(AppCall::Read) => self.read += event.value.unwrap_or(0),
+                Some(AppCall::Write) => {
+                    self.logs_writes = true;
+                    self.written += event.value.unwrap_or(0);
+                }
+                None => {}
+            },
             _ => {}
         }
     }
@@ -203,7 +209,7 @@ impl End {
         }
     }
 
-    /// Makes `position` a border of the outstanding pieces.
+    /// Splits the outstanding range that contains `position` at `position`.
     fn split(&mut self, position: u64) {
         let place = self.out.partition_point(|s| s.end <= position);
         if let Some(sent) = self.out.get_mut(place)
@@ -345,7 +351,7 @@ impl End {
         }
     }
 
-    /// Everything from `start` to `end` has arrived.
+    /// Whether everything from `start` to `end` has arrived.
     pub fn has(&self, start: u64, end: u64) -> bool {
         end <= self.now.frontier || {
             let start = start.max(self.now.frontier);
@@ -355,19 +361,4 @@ impl End {
                 || self.now.frontier >= end
         }
     }
-}
-
-/// The state that a change of congestion state leads to: `from->to: cause`.
-fn state_after(why: &str) -> Option<CongestionState> {
-    let (_, rest) = why.split_once("->")?;
-    let name = rest.split(':').next()?;
-    [
-        CongestionState::Open,
-        CongestionState::Disorder,
-        CongestionState::Cwr,
-        CongestionState::Recovery,
-        CongestionState::Loss,
-    ]
-    .into_iter()
-    .find(|state| state.name() == name)
 }

@@ -1,12 +1,13 @@
 //! Which behaviours a run reached.
 
 use std::collections::BTreeMap;
+use tcpassay_measure::reason::{Timer, WindowCause};
 use tcpassay_measure::{ECT, EventKind, Recording};
 use tcpassay_units::Bytes;
 use tcpassay_wire::Flags;
 
 /// Counts what a recording shows: for each kind of event its reasons (`timer_fire Rto`, `congestion Open->Recovery: rack`), and
-/// what segments and windows say (`closed window`, `CE on a merged segment`). What never happened is absent.
+/// regimes that segments and windows show (`closed window`, `CE on a merged segment`). The map contains no zeros.
 pub fn reached(recording: &Recording) -> BTreeMap<String, u64> {
     let mut reached: BTreeMap<String, u64> = BTreeMap::new();
     let mut words: Vec<BTreeMap<String, u64>> = vec![BTreeMap::new(); EventKind::ALL.len()];
@@ -58,9 +59,11 @@ pub fn reached(recording: &Recording) -> BTreeMap<String, u64> {
                     saw("SYN sent again");
                 }
             }
-            EventKind::TimerFire if event.why == "Persist" => saw("persist"),
-            EventKind::Window if event.why == "resume" => saw("idle restart"),
-            EventKind::Congestion if event.why.contains(": undo") => saw("undo"),
+            EventKind::TimerFire if event.timer() == Some(Timer::Persist) => saw("persist"),
+            EventKind::Window if event.window_cause() == Some(WindowCause::Resume) => saw("idle restart"),
+            EventKind::Congestion if event.congestion_change().is_some_and(|change| change.is_undo()) => {
+                saw("undo");
+            }
             _ => {}
         }
     }

@@ -4,12 +4,13 @@ use crate::end::{Before, End};
 use crate::facts::Facts;
 use crate::finding::{Findings, Level, Occurrence};
 use tcpassay_case::HostSettings;
+use tcpassay_measure::reason::{CongestionCause, Timer};
 use tcpassay_measure::{EventKind, EventRow, Recording};
 use tcpassay_tcp::Config;
 use tcpassay_units::Time;
 use tcpassay_wire::Flags;
 
-/// What all oracles share.
+/// The recording and the settings, which all oracles use.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
     pub recording: &'a Recording,
@@ -27,12 +28,12 @@ impl<'a> Context<'a> {
         self.settings(flow).map(|settings| &settings.stack)
     }
 
-    /// Timers and decisions are exact: the recording is of the model.
+    /// Whether the recording is of the model, whose timers and decisions are exact.
     pub fn exact(&self) -> bool {
         self.facts.is_some_and(Facts::is_model)
     }
 
-    /// The name of a host, for the start of a sentence.
+    /// The name of the host that sends `flow`, with a capital letter for the beginning of a sentence.
     pub fn who(&self, flow: usize) -> String {
         let name = &self.recording.hosts[self.recording.flows[flow].from as usize];
         let mut letters = name.chars();
@@ -40,35 +41,35 @@ impl<'a> Context<'a> {
     }
 }
 
-/// A row, with the end that logged it before and after.
+/// A row, with the state of the connection end that logged it before and after the row.
 #[derive(Debug)]
 pub(crate) struct Step<'a> {
     pub row: usize,
     pub event: &'a EventRow,
-    /// Place of the flow in which this end sends.
+    /// Index of the flow in which this end sends.
     pub flow: usize,
-    /// Place of the flow in which it receives.
+    /// Index of the flow in which this end receives.
     pub peer: usize,
     pub before: Before,
     pub end: &'a End,
-    /// Of a segment: its SACK blocks, in order.
+    /// The SACK blocks of a segment, in order.
     pub sacks: &'a [(u64, u64)],
-    /// Of a segment that arrived: it was not accepted.
+    /// The segment arrived and was not accepted.
     pub refused: bool,
 }
 
 impl Step<'_> {
-    /// When.
+    /// Time of the row.
     pub fn at(&self) -> Time {
         self.event.at
     }
 
-    /// A segment that this end sent.
+    /// Whether the row is a segment that this end sent.
     pub fn is_sent(&self) -> bool {
         matches!(self.event.kind, EventKind::Out | EventKind::Retransmit)
     }
 
-    /// A segment that arrived and was accepted.
+    /// Whether the row is a segment that arrived and was accepted.
     pub fn is_arrival(&self) -> bool {
         self.event.kind == EventKind::In && !self.refused
     }
@@ -78,7 +79,7 @@ impl Step<'_> {
         self.event.flags.unwrap_or(Flags::NONE)
     }
 
-    /// Neither SYN nor RST.
+    /// Whether the segment has neither SYN nor RST.
     pub fn is_stream(&self) -> bool {
         !self.flags().any(Flags::SYN | Flags::RST)
     }
@@ -98,9 +99,20 @@ impl Step<'_> {
         self.seq() + self.len()
     }
 
-    /// The timer of a timer's row is `name`.
-    pub fn is_timer(&self, kind: EventKind, name: &str) -> bool {
-        self.event.kind == kind && self.event.why == name
+    /// Whether the row has this kind and this timer.
+    pub fn is_timer(&self, kind: EventKind, timer: Timer) -> bool {
+        self.event.kind == kind && self.event.timer() == Some(timer)
+    }
+
+    /// Whether the row is the undo of a reduction.
+    pub fn is_undo(&self) -> bool {
+        self.event.kind == EventKind::Congestion
+            && self.event.congestion_change().is_some_and(|change| change.is_undo())
+    }
+
+    /// The cause of a change of the congestion state; `None` for causes that only kernels log.
+    pub fn congestion_cause(&self) -> Option<CongestionCause> {
+        self.event.congestion_change()?.known_cause()
     }
 
     /// An occurrence at this row about the data that this end sends.
@@ -140,25 +152,25 @@ impl Step<'_> {
 }
 
 impl Occurrence {
-    /// With a further row as evidence, and the time from which on it lasted.
+    /// Adds a further row as evidence, and sets the begin of the occurrence.
     pub fn since(mut self, row: usize, at: Time) -> Occurrence {
         self.rows.insert(0, row);
         self.start = at;
         self
     }
 
-    /// As a warning: what a standard recommends but does not demand, or what random cases without a fault have shown too.
+    /// Makes it a warning: the standard only recommends the rule, or random cases without a fault show the same.
     pub fn warning(mut self) -> Occurrence {
         self.level = Level::Warning;
         self
     }
 }
 
-/// A rule that sees every row of every connection end.
+/// A rule that processes every row of every connection end.
 pub(crate) trait Rule {
-    /// A row.
+    /// Processes a row.
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings);
 
-    /// The log is over.
+    /// Called after the last row.
     fn end(&mut self, _context: &Context<'_>, _found: &mut Findings) {}
 }

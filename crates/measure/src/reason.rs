@@ -1,10 +1,13 @@
-//! The reasons of events as data. [`Event::why`](crate::EventRow::why) is text, because reasons are of many kinds; what other code decides by
-//! is written and read here and nowhere else. Why a run ended stands here, too.
+//! The reasons of events as data. [`EventRow::why`] is text, because reasons are of many kinds. Code that depends on a reason reads it with
+//! the functions of this module. The module also declares why a run ended.
 
+use crate::EventRow;
 use serde::{Serialize, Serializer};
 use std::fmt;
 use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
-pub use tcpassay_states::{AckReason, CongestionState, TcpState, Timer};
+pub use tcpassay_states::{
+    AckReason, AppCall, CongestionCause, CongestionState, LossRule, TcpState, Timer, WindowCause,
+};
 
 /// Why a run ended, on every substrate.
 #[derive(
@@ -63,12 +66,45 @@ impl fmt::Display for RunEnd {
     }
 }
 
-/// What stands for a state that is not known.
+/// The name of an unknown state.
 pub const UNKNOWN: &str = "?";
 const ARROW: &str = "->";
 const ABORTED: &str = "aborted: ";
 const CAUSE: &str = ": ";
 const UNDO: &str = "undo";
+
+/// The reasons as data. What is not of the asked kind is `None`, also a word that only another version or a kernel writes.
+impl EventRow {
+    /// The timer of a row `timer_set`, `timer_cancel` or `timer_fire`.
+    pub fn timer(&self) -> Option<Timer> {
+        self.why.parse().ok()
+    }
+
+    /// The change of a row `state`.
+    pub fn state_change(&self) -> Option<StateChange<'_>> {
+        StateChange::read(&self.why)
+    }
+
+    /// The change of a row `congestion`.
+    pub fn congestion_change(&self) -> Option<CongestionChange<'_>> {
+        CongestionChange::read(&self.why)
+    }
+
+    /// What changed the window, of a row `window`.
+    pub fn window_cause(&self) -> Option<WindowCause> {
+        self.why.parse().ok()
+    }
+
+    /// The rule of a row `lost`.
+    pub fn loss_rule(&self) -> Option<LossRule> {
+        self.why.parse().ok()
+    }
+
+    /// What the application did, of a row `app`.
+    pub fn app_call(&self) -> Option<AppCall> {
+        self.why.parse().ok()
+    }
+}
 
 /// Why [`EventKind::State`](crate::EventKind::State) happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,6 +166,11 @@ impl<'a> CongestionChange<'a> {
         let (from, rest) = why.split_once(ARROW)?;
         let (to, cause) = rest.split_once(CAUSE).unwrap_or((rest, ""));
         Some(CongestionChange { from: from.parse().ok(), to: to.parse().ok(), cause })
+    }
+
+    /// The cause, if it is one that the model writes.
+    pub fn known_cause(&self) -> Option<CongestionCause> {
+        self.cause.parse().ok()
     }
 
     /// Whether the change undid a reduction of the window that had been unnecessary.
@@ -198,6 +239,9 @@ mod tests {
             assert_eq!((read.is_undo(), read.window_known()), (undo, known), "{text}");
             assert_eq!(read.to_string(), text);
         }
+        let ece = CongestionChange::read("Open->CWR: ece").expect("a change");
+        assert_eq!(ece.known_cause(), Some(CongestionCause::Ece));
+        assert_eq!(CongestionChange::read("Open->CWR: kernel").expect("a change").known_cause(), None);
         assert_eq!(CongestionChange::read("Open"), None);
         let unknown = CongestionChange { from: None, to: Some(CongestionState::Loss), cause: "rto" };
         assert_eq!(CongestionChange::read("Elsewhere->Loss: rto"), Some(unknown));

@@ -9,10 +9,10 @@ use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 /// Declares enums whose variants have names in files.
 macro_rules! named {
     ($($(#[$enum:meta])* $name:ident { $($body:tt)* })*) => {$(
-        $(#[$enum])*
         #[derive(
             Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, EnumMessage, EnumString, IntoStaticStr, VariantArray,
         )]
+        $(#[$enum])*
         pub enum $name { $($body)* }
 
         impl $name {
@@ -121,6 +121,120 @@ named! {
         /// Nothing demands an ACK at once.
         Delay,
     }
+
+    /// What changed the congestion state of a sender of the model. The trace events of a kernel do not contain it.
+    CongestionCause {
+        /// Duplicate ACKs, or SACK blocks.
+        #[strum(serialize = "duplicate ACK")]
+        DuplicateAck,
+        /// Nothing is SACKed any more, and no duplicate ACK is counted.
+        #[strum(serialize = "in order")]
+        InOrder,
+        /// A loss by the duplicate threshold (RFC 5681, RFC 6675).
+        #[strum(serialize = "dupthresh")]
+        DupThresh,
+        /// A loss by time (RFC 8985).
+        #[strum(serialize = "rack")]
+        Rack,
+        /// The retransmission timer fired.
+        #[strum(serialize = "rto")]
+        Rto,
+        /// ECE arrived (RFC 3168), or counters of marks (RFC 9768).
+        #[strum(serialize = "ece")]
+        Ece,
+        /// A loss that the tail loss probe repaired.
+        #[strum(serialize = "tlp")]
+        Tlp,
+        /// The reduction for a loss that the tail loss probe repaired ends at once (Linux, `tcp_process_tlp_ack`).
+        #[strum(serialize = "repaired by a probe")]
+        RepairedByProbe,
+        /// The network interface of the sender dropped a packet.
+        #[strum(serialize = "refused by the interface")]
+        LocalDrop,
+        /// Segments longer than the path carries are sent again.
+        #[strum(serialize = "path")]
+        Path,
+        /// Data of a SYN that the peer did not accept are sent again.
+        #[strum(serialize = "SYN data")]
+        SynData,
+        /// The ACK covers what was outstanding when fast recovery began.
+        #[strum(serialize = "recovery point acknowledged")]
+        RecoveryPointAcked,
+        /// The ACK covers what was outstanding when the reduction or the timeout began.
+        #[strum(serialize = "high_seq acked")]
+        HighSeqAcked,
+        /// A timestamp proved that nothing had been lost (RFC 3522).
+        #[strum(serialize = "undo: eifel")]
+        UndoEifel,
+        /// DSACKs proved that nothing had been lost (RFC 3708).
+        #[strum(serialize = "undo: dsack")]
+        UndoDsack,
+        /// Every retransmission was acknowledged too early (FreeBSD's RACK stack).
+        #[strum(serialize = "undo: rack")]
+        UndoRack,
+        /// F-RTO proved that nothing had been lost (RFC 5682).
+        #[strum(serialize = "undo: f-rto")]
+        UndoFrto,
+    }
+
+    /// What changed the congestion window or the slow-start threshold of a sender of the model.
+    #[strum(serialize_all = "snake_case")]
+    WindowCause {
+        /// The connection was established.
+        Established,
+        /// Data were sent.
+        Sent,
+        /// An ACK arrived.
+        Ack,
+        /// A reduction began.
+        Enter,
+        /// A reduction ended.
+        Leave,
+        /// The retransmission timer fired.
+        Timeout,
+        /// Sending resumed after an idle time.
+        Resume,
+        /// Proportional rate reduction (RFC 9937).
+        Prr,
+        /// Inflation or deflation of the window in fast recovery (RFC 6582).
+        #[strum(serialize = "newreno")]
+        NewReno,
+        /// A partial ACK in the recovery of FreeBSD without PRR.
+        #[strum(serialize = "partial ACK")]
+        PartialAck,
+        /// A duplicate ACK in the recovery of FreeBSD without PRR, with less than ssthresh in flight.
+        #[strum(serialize = "half window")]
+        HalfWindow,
+    }
+
+    /// The rule by which a sender of the model marked segments lost.
+    #[strum(serialize_all = "lowercase")]
+    LossRule {
+        /// Duplicate threshold (RFC 5681, RFC 6675).
+        DupThresh,
+        /// Time (RFC 8985).
+        Rack,
+        /// Retransmission timeout.
+        Rto,
+        /// A partial ACK without SACK (RFC 6582).
+        NewReno,
+        /// The last segment of a recovery (RFC 6675 section 4, rule 4, as FreeBSD does it).
+        Rescue,
+        /// The segment is longer than the path carries.
+        Path,
+        /// The peer did not accept the data of the SYN.
+        #[strum(serialize = "SYN data")]
+        SynData,
+    }
+
+    /// What an application did with its socket.
+    #[strum(serialize_all = "lowercase")]
+    AppCall {
+        /// It read.
+        Read,
+        /// It wrote.
+        Write,
+    }
 }
 
 #[cfg(test)]
@@ -136,6 +250,26 @@ mod tests {
             ("Rto", "Tlp", "DelayedAck")
         );
         assert_eq!((TcpState::FinWait1.name(), AckReason::EveryN.name()), ("FinWait1", "EveryN"));
+        let causes: Vec<_> = WindowCause::VARIANTS.iter().map(|cause| cause.name()).collect();
+        assert_eq!(
+            causes,
+            [
+                "established",
+                "sent",
+                "ack",
+                "enter",
+                "leave",
+                "timeout",
+                "resume",
+                "prr",
+                "newreno",
+                "partial ACK",
+                "half window",
+            ]
+        );
+        let rules: Vec<_> = LossRule::VARIANTS.iter().map(|rule| rule.name()).collect();
+        assert_eq!(rules, ["dupthresh", "rack", "rto", "newreno", "rescue", "path", "SYN data"]);
+        assert_eq!((AppCall::Read.name(), AppCall::Write.name()), ("read", "write"));
     }
 
     #[test]

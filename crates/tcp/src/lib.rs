@@ -71,4 +71,7 @@ pub use conn::{
     Sending, is_cookie,
 };
 pub use info::{AccurateInfo, Gauges, Info};
-pub use log::{AckDecision, AckReason, CongestionState, LogEntry, LogEvent, State, Timer, TimerChange};
+pub use log::{
+    AckDecision, AckReason, CongestionCause, CongestionState, LogEntry, LogEvent, LossRule, State, Timer,
+    TimerChange, WindowCause,
+};

@@ -3,7 +3,9 @@
 //! The log observes and never decides: with it on or off the stack behaves the same. Positions are 64-bit stream
 //! positions (0 is the SYN, 1 the first byte), so that they read well and never wrap.
 
-pub use tcpassay_states::{AckReason, CongestionState, TcpState as State, Timer};
+pub use tcpassay_states::{
+    AckReason, CongestionCause, CongestionState, LossRule, TcpState as State, Timer, WindowCause,
+};
 use tcpassay_units::{Bytes, Dur, Time};
 use tcpassay_wire::Flags;
 
@@ -87,8 +89,8 @@ pub enum LogEvent {
         from: CongestionState,
         /// After.
         to: CongestionState,
-        /// What caused it (`"dupthresh"`, `"rack"`, `"rto"`, `"ece"`, `"high_seq acked"`, `"undo: eifel"`).
-        why: &'static str,
+        /// What caused it.
+        why: CongestionCause,
     },
     /// cwnd or ssthresh changed.
     Window {
@@ -98,8 +100,8 @@ pub enum LogEvent {
         ssthresh: Bytes,
         /// Bytes in flight (RFC 6675 pipe).
         flight: Bytes,
-        /// The event that changed it (`"ack"`, `"enter"`, `"leave"`, `"timeout"`, `"prr"`, `"resume"`).
-        why: &'static str,
+        /// The event that changed it.
+        why: WindowCause,
     },
     /// A round-trip time was measured.
     Rtt {
@@ -116,8 +118,8 @@ pub enum LogEvent {
         start: u64,
         /// Position after the last.
         end: u64,
-        /// By which rule (`"dupthresh"`, `"rack"`, `"rto"`, `"newreno"`).
-        why: &'static str,
+        /// By which rule.
+        why: LossRule,
     },
     /// A retransmission was shown to have been unnecessary.
     Spurious {

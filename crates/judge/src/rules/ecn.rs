@@ -2,6 +2,7 @@
 
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
+use tcpassay_measure::reason::{CongestionCause, WindowCause};
 use tcpassay_measure::{ECT, EventKind};
 use tcpassay_tcp::{CongestionState, EcnForm, EcnMode, StackFlavor};
 use tcpassay_units::Time;
@@ -54,7 +55,7 @@ struct Half {
     reduced: Option<(u64, usize)>,
     /// A reduction waits for new data to carry CWR.
     cwr_due: Option<usize>,
-    /// A `window` row told of a reduction whose cause is not logged yet.
+    /// A row `window` showed a reduction whose cause is not logged yet.
     entered: bool,
     /// There was a reduction.
     ever: bool,
@@ -126,7 +127,7 @@ fn handshake(half: &mut Half, wanted: EcnMode, step: &Step<'_>) {
 }
 
 fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
-    // What came before does not move the state.
+    // Data that had arrived before do not change the state.
     let data = step.len() > 0 && step.end.repeated != Some((step.seq(), step.seq_end()));
     match half.mode {
         Mode::Classic => {
@@ -154,7 +155,7 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
     }
 }
 
-/// What a segment that leaves says of marks.
+/// Evaluates the ECN flags of a segment that is sent.
 fn echo(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let ece = step.flags().has(Flags::ECE);
     // A kernel logs an arrival at its device, some time before its TCP, which may send an ACK meanwhile.
@@ -266,11 +267,12 @@ fn sent(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
     }
 }
 
-/// Reductions: `window` rows tell them, `congestion` rows whether marks were the reason.
+/// Reductions: rows `window` show them, rows `congestion` whether marks were the cause.
 fn reduction(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let event = step.event;
-    half.entered |= event.kind == EventKind::Window && matches!(event.why.as_ref(), "enter" | "timeout");
-    if event.kind == EventKind::Congestion && event.why.contains(": undo") {
+    half.entered |= event.kind == EventKind::Window
+        && matches!(event.window_cause(), Some(WindowCause::Enter | WindowCause::Timeout));
+    if step.is_undo() {
         half.reduced = None;
         half.entered = false;
     }
@@ -289,7 +291,8 @@ fn reduction(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mu
         // A loss within the window of a mark, or the other way round: reduced already.
         return;
     }
-    let by_marks = step.end.now.state == CongestionState::Cwr && event.why.ends_with(": ece");
+    let by_marks =
+        step.end.now.state == CongestionState::Cwr && step.congestion_cause() == Some(CongestionCause::Ece);
     if let Some((nxt, row)) = half.reduced
         && by_marks
         && step.end.now.una < nxt

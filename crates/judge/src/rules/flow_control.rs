@@ -3,6 +3,7 @@
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
+use tcpassay_measure::reason::Timer;
 use tcpassay_tcp::Nagle;
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
@@ -183,7 +184,7 @@ fn probes(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     if step.end.taken.acked > 0 || step.end.wnd > 0 {
         half.probed = None;
     }
-    let Some(due) = step.event.value.filter(|_| step.is_timer(EventKind::TimerSet, "Persist")) else {
+    let Some(due) = step.event.value.filter(|_| step.is_timer(EventKind::TimerSet, Timer::Persist)) else {
         return;
     };
     let wait = Time::from_nanos(due).since(step.at());
@@ -250,9 +251,9 @@ fn persist(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
         }
     }
     match step.event.kind {
-        EventKind::TimerSet if step.event.why == "Persist" => half.persists = true,
-        EventKind::TimerCancel if step.event.why == "Persist" => half.persists = false,
-        EventKind::TimerFire if step.event.why == "Persist" => {
+        EventKind::TimerSet if step.event.timer() == Some(Timer::Persist) => half.persists = true,
+        EventKind::TimerCancel if step.event.timer() == Some(Timer::Persist) => half.persists = false,
+        EventKind::TimerFire if step.event.timer() == Some(Timer::Persist) => {
             half.persists = false;
             half.overrides = true;
         }

@@ -5,6 +5,7 @@ use crate::step::{Context, Rule, Step};
 use std::collections::VecDeque;
 use tcpassay_cc::{Arithmetic, ByteCounting};
 use tcpassay_measure::EventKind;
+use tcpassay_measure::reason::WindowCause;
 use tcpassay_tcp::{AfterIdle, CongestionState, EcnMode, Pacing, Recovery, StackFlavor};
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
@@ -54,7 +55,7 @@ struct Half {
     /// After idle: bytes that may leave before the next ACK, and the row.
     burst: Option<(u64, u64)>,
     marked: bool,
-    /// When the congestion state changed last: the ACK that ends a timeout counts whatever it says.
+    /// Time of the last change of the congestion state: the ACK that ends a timeout counts in any case.
     changed: Option<Time>,
     /// Both ends have SACK.
     sack: bool,
@@ -88,7 +89,7 @@ impl Rule for Growth {
                 // In a recovery a round trip is longer, and the flight from before it counts.
                 half.peaks.clear();
             }
-            // A tail loss probe sends new data whatever the window (RFC 8985 section 7.3).
+            // A tail loss probe may send new data beyond the window (RFC 8985 section 7.3).
             EventKind::TimerFire => {
                 half.acked |= half.first.is_some();
                 half.burst = None;
@@ -204,7 +205,7 @@ fn cubic_keeps_up(
     half.stage_windows += acked.map_or(0.0, |bytes| share(bytes, cwnd).min(1.0));
     let mss = context.recording.flows[step.flow].mss.get();
     let beta = context.settings(step.flow).and_then(|s| s.cc_values.get("beta").copied()).unwrap_or(0.7);
-    // Linux computes the increment anew every 31 ms at most (`bictcp_update`).
+    // Linux recomputes the increment at most every 31 ms (`bictcp_update`).
     let slow = context.stack(step.flow).is_some_and(|stack| stack.cc_arithmetic == Arithmetic::Linux);
     if slow && step.at().since(at) < Dur::from_millis(200) {
         return;
@@ -227,7 +228,7 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     let event = step.event;
     let (before, after) = (step.before.cwnd, step.end.now.cwnd);
     let Some(stack) = context.stack(step.flow) else { return };
-    if event.why != "ack" || before == 0 || after <= before {
+    if event.window_cause() != Some(WindowCause::Ack) || before == 0 || after <= before {
         forget(half);
         return;
     }
@@ -248,7 +249,7 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     if !matches!(name, "reno" | "dctcp" | "cubic") {
         return;
     }
-    // Without SACK duplicates stand for segments that left the network, which the log does not count.
+    // Without SACK, duplicates count as segments that left the network; the log does not contain this count.
     if !half.sack || stack.recovery == Recovery::NewReno {
         return;
     }
@@ -368,7 +369,7 @@ fn first_flight(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: 
     let idle = step.at().since(half.last_sent);
     if step.before.nxt == step.before.una && half.rto.is_some_and(|rto| idle > rto + Dur::from_millis(1)) {
         let bound = match stack.after_idle {
-            // RFC 2861 halves the window once an RTO, of which the log does not tell the one in force.
+            // RFC 2861 halves the window once per RTO; the log does not contain the current RTO.
             AfterIdle::Keep | AfterIdle::Decay => None,
             AfterIdle::Restart => Some(initial),
         };

@@ -5,6 +5,7 @@ use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_case::SmallQueues;
 use tcpassay_measure::EventKind;
+use tcpassay_measure::reason::{CongestionCause, LossRule, Timer};
 use tcpassay_tcp::{CongestionState, LossDetection, Pacing, Recovery, StackFlavor};
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
@@ -72,7 +73,7 @@ impl Rule for Loss {
         match step.event.kind {
             EventKind::In => arrival(half, context, step, found),
             EventKind::Lost => lost(half, context, step, found),
-            EventKind::TimerFire if step.event.why == "Rto" => {
+            EventKind::TimerFire if step.event.timer() == Some(Timer::Rto) => {
                 half.forgiven = step.end.now.nxt;
                 half.duplicates = 0;
                 half.reordered = 0;
@@ -126,7 +127,7 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
     }
 }
 
-/// RFC 3042: each of the first two duplicates lets a new segment go, beyond the congestion window.
+/// RFC 3042: each of the first two duplicates allows a new segment, beyond the congestion window.
 fn limited_transmit(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(settings) = context.settings(step.flow).filter(|_| context.exact()) else { return };
     let stack = &settings.stack;
@@ -164,7 +165,7 @@ fn limited_transmit(half: &mut Half, context: &Context<'_>, step: &Step<'_>, fou
 /// RFC 3708: every retransmission of the episode was reported as a duplicate.
 fn undone(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let proven = half.reported >= half.retransmitted;
-    if !context.exact() || proven || !step.event.why.ends_with(": undo: dsack") {
+    if !context.exact() || proven || step.congestion_cause() != Some(CongestionCause::UndoDsack) {
         return;
     }
     found.add(step.of_sender(context, NAME, "an undo without proof"), || {
@@ -175,7 +176,7 @@ fn undone(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findi
     });
 }
 
-/// RFC 6675 section 4, `NextSeg`: in recovery what is lost goes out before new data.
+/// RFC 6675 section 4, `NextSeg`: in recovery lost data are sent before new data.
 fn repair_first(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(stack) = context.stack(step.flow).filter(|_| context.exact()) else { return };
     let new = step.seq() >= step.before.nxt;
@@ -195,7 +196,7 @@ fn repair_first(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: 
     if above(start) <= 2 * mss {
         return;
     }
-    // The peer's window may hold back what is not its first segment; a FIN may go whatever waits.
+    // The peer's window may prevent a segment other than the first one; a FIN may be sent in any case.
     let fits = until <= end.now.una + end.wnd;
     if fits && stack.flavor == StackFlavor::Rfc && !step.flags().any(Flags::FIN) {
         found.add(step.of_sender(context, NAME, "new data before what is lost"), || {
@@ -216,8 +217,8 @@ fn lost(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
     let mss = context.recording.flows[step.flow].mss.get();
     let first = step.end.out.iter().find(|s| !s.sacked && s.start >= start && s.start < end);
     let Some(first) = first else { return };
-    match step.event.why.as_ref() {
-        "dupthresh" => {
+    match step.event.loss_rule() {
+        Some(LossRule::DupThresh) => {
             let Some(stack) = context.stack(step.flow) else { return };
             let pieces = step.end.out.iter().filter(|s| s.sacked && s.start > first.start);
             let (bytes, count) =
@@ -233,7 +234,7 @@ fn lost(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
             }
             adapted(half, context, step, found, (bytes, count));
         }
-        "rack" => {
+        Some(LossRule::Rack) => {
             let flow = &context.recording.flows[step.flow];
             let least = context.facts.map_or(Dur::ZERO, |facts| facts.least_rtt(flow.from, flow.to));
             let waited = step.at().since(first.last);
@@ -355,7 +356,7 @@ fn passed(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     }
 }
 
-/// What should have happened by now.
+/// Reports actions that are overdue.
 fn late(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(stack) = context.stack(step.flow).filter(|_| context.exact()) else { return };
     let wait = half.srtt.unwrap_or(Dur::from_secs(1)) + Dur::from_millis(10);

@@ -22,7 +22,7 @@ use crate::step::{Context, Rule, Step};
 use tcpassay_measure::{EventKind, EventRow, Recording};
 
 /// Every oracle of this crate, in the order in which they are documented.
-pub const ORACLES: [Oracle; 14] = [
+pub const ORACLES: &[Oracle] = &[
     retransmission_timer::ORACLE,
     flow_control::ORACLE,
     ecn::ORACLE,
@@ -81,7 +81,7 @@ pub fn judge(recording: &Recording, wanted: &[&str]) -> Vec<Found> {
     found.take()
 }
 
-/// Shows every row of a connection to `look`, with what it means for the end that logged it.
+/// Calls `look` for every row of a connection, with the state of the end that logged it.
 fn walk(recording: &Recording, mut look: impl FnMut(&Step<'_>)) {
     let peers = peers(recording);
     let mut ends: Vec<End> = recording.flows.iter().map(|flow| End::new(flow.mss.get())).collect();

@@ -3,6 +3,7 @@
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
+use tcpassay_measure::reason::Timer;
 use tcpassay_tcp::CongestionState;
 use tcpassay_units::{Dur, Time};
 
@@ -53,7 +54,9 @@ impl Rule for Probe {
                 half.srtt = step.event.srtt;
                 half.rto = step.event.rto;
             }
-            EventKind::TimerFire if step.event.why == "Tlp" => fired(half, context, step, found),
+            EventKind::TimerFire if step.event.timer() == Some(Timer::Tlp) => {
+                fired(half, context, step, found);
+            }
             EventKind::TimerFire => half.fired = None,
             EventKind::Out | EventKind::Retransmit if step.len() > 0 => sent(half, context, step, found),
             _ => {}

@@ -3,6 +3,7 @@
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
+use tcpassay_measure::reason::Timer;
 use tcpassay_units::{Dur, Time};
 
 pub(super) const NAME: &str = "ack-timing";
@@ -117,7 +118,7 @@ fn waits(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
 }
 
 fn keepalive(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-    let fired = step.is_timer(EventKind::TimerFire, "Keepalive");
+    let fired = step.is_timer(EventKind::TimerFire, Timer::Keepalive);
     let off = context.stack(step.flow).is_some_and(|stack| stack.keepalive.is_none());
     if fired && off {
         found.add(step.of_sender(context, NAME, "a keepalive probe although the option is off"), || {

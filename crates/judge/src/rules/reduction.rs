@@ -4,6 +4,7 @@ use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_cc::Arithmetic;
 use tcpassay_measure::EventKind;
+use tcpassay_measure::reason::{CongestionCause, WindowCause};
 use tcpassay_tcp::CongestionState;
 use tcpassay_wire::Flags;
 
@@ -32,7 +33,7 @@ struct Half {
     prior: Option<(u64, u64)>,
     /// ssthresh after the last timeout, while nothing was acknowledged since.
     timed_out: Option<(u64, usize)>,
-    /// A window row `enter` or `timeout` that awaits the state change which tells its cause.
+    /// A row `window` with the cause `enter` or `timeout`, until the row of the state change shows its cause.
     entered: Option<Entered>,
     /// The episode began with a mark, whose reduction is never undone.
     marked: bool,
@@ -48,7 +49,7 @@ struct Entered {
     row: usize,
     timeout: bool,
     ssthresh: u64,
-    /// Of before.
+    /// The window before the reduction.
     window: u64,
     threshold: u64,
     flight: u64,
@@ -99,7 +100,7 @@ impl Rule for Reduction {
     }
 }
 
-/// The controller's factors: least and most of what remains after a loss, and after a mark.
+/// The controller's factors: smallest and largest remaining share after a loss, and after a mark.
 fn factors(context: &Context<'_>, step: &Step<'_>) -> Option<((f64, f64), (f64, f64))> {
     let settings = context.settings(step.flow)?;
     let value = |name: &str, default: f64| settings.cc_values.get(name).copied().unwrap_or(default);
@@ -124,9 +125,10 @@ fn factors(context: &Context<'_>, step: &Step<'_>) -> Option<((f64, f64), (f64, 
 fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let mss = context.recording.flows[step.flow].mss.get();
     let (before, after) = (step.before, step.end.now);
-    match step.event.why.as_ref() {
-        "enter" | "timeout" if before.ssthresh != after.ssthresh || step.event.why == "timeout" => {
-            let timeout = step.event.why == "timeout";
+    let cause = step.event.window_cause();
+    let timeout = cause == Some(WindowCause::Timeout);
+    match cause {
+        Some(WindowCause::Enter | WindowCause::Timeout) if before.ssthresh != after.ssthresh || timeout => {
             half.entered = Some(Entered {
                 row: step.row,
                 timeout,
@@ -172,8 +174,8 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
 }
 
 fn state(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-    let (why, now, before) = (step.event.why.as_ref(), step.end.now.state, step.before.state);
-    if why.contains(": undo") {
+    let (now, before) = (step.end.now.state, step.before.state);
+    if step.is_undo() {
         undone(half, context, step, found);
         half.prior = None;
         half.reduced = None;
@@ -186,7 +188,7 @@ fn state(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
         if !reduces(before) {
             half.prior = Some((step.before.cwnd, step.before.ssthresh));
         }
-        let marks = now == CongestionState::Cwr && why.ends_with(": ece");
+        let marks = now == CongestionState::Cwr && step.congestion_cause() == Some(CongestionCause::Ece);
         if half.entered.is_some() {
             judge(half, context, step, now, marks, found);
         }
@@ -196,7 +198,7 @@ fn state(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
         left(half, context, step, found);
         // Linux ends the reduction for a loss that a probe repaired at once, so that another loss of the same flight is a new one
         // (`tcp_process_tlp_ack`).
-        if why.ends_with(": repaired by a probe") {
+        if step.congestion_cause() == Some(CongestionCause::RepairedByProbe) {
             half.reduced = None;
         }
     }
@@ -250,7 +252,7 @@ fn judge(
     // What SACK had reported is not in flight (RFC 9937 section 6.1).
     let low =
         scale(small.saturating_sub(entered.sacked), least).saturating_sub(if marks { 2 } else { 4 } * mss);
-    // A timeout within a reduction counts from a window that is no longer known exactly.
+    // A timeout within a reduction is computed from a window that is not known exactly.
     let within = entered.timeout && half.within;
     if entered.ssthresh > high && entered.ssthresh != u64::MAX && !within {
         found.add(step.of_sender(context, NAME, "ssthresh above the controller's factor"), || {
@@ -305,7 +307,7 @@ fn left(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
     half.entered = None;
 }
 
-/// A reduction was shown to be for nothing.
+/// A reduction was undone because it was unnecessary.
 fn undone(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some((cwnd, ssthresh)) = half.prior.filter(|_| context.exact() && !half.marked) else { return };
     let now = step.end.now;

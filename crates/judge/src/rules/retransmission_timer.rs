@@ -25,7 +25,7 @@ pub(super) const ORACLE: Oracle = Oracle {
     needs: &[EventKind::TimerFire],
 };
 
-/// What rounding may take off a computed time.
+/// Tolerance for the rounding of a computed time.
 const ROUNDING: Dur = Dur::from_micros(2);
 /// A tick of a kernel with 100 Hz.
 const KERNEL_TICK: Dur = Dur::from_millis(10);
@@ -83,9 +83,11 @@ impl Rule for RetransmissionTimer {
             }
             EventKind::Out if step.before.una == step.before.nxt => half.progress = step.at(),
             EventKind::Rtt => sample(half, context, step, found),
-            EventKind::TimerSet if step.event.why == Timer::Rto.name() => set(half, context, step, found),
-            EventKind::TimerFire if step.event.why == Timer::Rto.name() => fire(half, context, step, found),
-            EventKind::TimerCancel if step.event.why == Timer::Rto.name() => half.due = None,
+            EventKind::TimerSet if step.event.timer() == Some(Timer::Rto) => set(half, context, step, found),
+            EventKind::TimerFire if step.event.timer() == Some(Timer::Rto) => {
+                fire(half, context, step, found);
+            }
+            EventKind::TimerCancel if step.event.timer() == Some(Timer::Rto) => half.due = None,
             _ => {}
         }
         running(half, context, step, found);
@@ -291,10 +293,10 @@ fn fire(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
 /// RFC 6298 section 5, rule 5.1: while something is outstanding the timer runs.
 fn running(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let event = step.event;
-    if event.kind == EventKind::TimerSet && event.why != Timer::Rto.name() && event.why != "DelayedAck" {
+    if event.kind == EventKind::TimerSet && !matches!(event.timer(), Some(Timer::Rto | Timer::DelayedAck)) {
         half.other_timer = event.value.map(Time::from_nanos);
     }
-    // Judged when the next thing happens at a later time: by then all of the last instant is logged.
+    // The rule is evaluated at the first row with a later time: all rows of the last instant are then known.
     let quiet = half.due.is_none() && half.other_timer.is_none_or(|at| at < step.at());
     if quiet
         && context.exact()

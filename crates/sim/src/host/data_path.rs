@@ -5,6 +5,7 @@ use super::log::event;
 use super::recording::RecordingState;
 use crate::engine::{Core, HostId, Packet};
 use tcpassay_case::SmallQueues;
+use tcpassay_measure::reason::AppCall;
 use tcpassay_measure::{Collector, Delivery, EventKind, EventRow, FlowCounters, Reason};
 use tcpassay_tcp::{Connection, Sending};
 use tcpassay_units::{Bytes, Time, count};
@@ -96,11 +97,15 @@ impl HostRecorder {
     }
 
     /// An application wrote or read `bytes`.
-    pub(super) fn application(&mut self, conn: &HostEndpoint, now: Time, why: &'static str, bytes: Bytes) {
+    pub(super) fn application(&mut self, conn: &HostEndpoint, now: Time, call: AppCall, bytes: Bytes) {
         if self.logs && !bytes.is_zero() {
             let host = u32::try_from(conn.host).expect("few hosts");
             let event = EventRow::new(now, host, Some(conn.out.0), EventKind::App);
-            self.collector.event(EventRow { why: Reason::Borrowed(why), value: Some(bytes.get()), ..event });
+            self.collector.event(EventRow {
+                why: Reason::Borrowed(call.name()),
+                value: Some(bytes.get()),
+                ..event
+            });
         }
     }
 
@@ -124,7 +129,7 @@ pub(super) fn serve(conn: &mut HostEndpoint, net: &mut Core, recorder: &mut Host
         if !n.is_zero() {
             let _ = conn.tcp.read(net.now(), n);
             count(&mut conn.tally.read_bytes, n.get());
-            recorder.application(conn, net.now(), "read", n);
+            recorder.application(conn, net.now(), AppCall::Read, n);
             transmit(conn, net, recorder);
         }
     }

@@ -51,14 +51,14 @@ pub(super) fn event(entry: &LogEntry, host: u32, flow: u32) -> EventRow {
             said(EventKind::State, change.to_string())
         }
         LogEvent::Congestion { from, to, why } => {
-            let change = CongestionChange { from: Some(from), to: Some(to), cause: why };
+            let change = CongestionChange { from: Some(from), to: Some(to), cause: why.name() };
             said(EventKind::Congestion, change.to_string())
         }
         LogEvent::Window { cwnd, ssthresh, flight, why } => EventRow {
             cwnd: Some(cwnd),
             ssthresh: below_max(ssthresh),
             flight: Some(flight),
-            ..because(EventKind::Window, why)
+            ..because(EventKind::Window, why.name())
         },
         LogEvent::Rtt { sample, srtt, rto } => EventRow {
             value: Some(sample.as_nanos()),
@@ -66,7 +66,7 @@ pub(super) fn event(entry: &LogEntry, host: u32, flow: u32) -> EventRow {
             rto: Some(rto),
             ..of(EventKind::Rtt)
         },
-        LogEvent::Lost { start, end, why } => span(because(EventKind::Lost, why), start, end),
+        LogEvent::Lost { start, end, why } => span(because(EventKind::Lost, why.name()), start, end),
         LogEvent::Spurious { start, end, why } => span(because(EventKind::Spurious, why), start, end),
         LogEvent::Ack { decision, why, rcv_nxt } => {
             let (kind, value) = match decision {

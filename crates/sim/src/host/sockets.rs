@@ -2,6 +2,7 @@
 
 use super::stacks::Stacks;
 use crate::engine::Core;
+use tcpassay_measure::reason::AppCall;
 use tcpassay_tcp::State;
 use tcpassay_units::Bytes;
 use tcpassay_workload::{ConnKey, SocketId, Sockets};
@@ -34,7 +35,7 @@ impl Sockets for HostSockets<'_> {
             let (step, last) =
                 (tcp.write_step(now, most - taken, taken.is_zero(), false), !tcp.writes_in_steps());
             taken += step;
-            self.stacks.log_application(c, now, "write", step);
+            self.stacks.log_application(c, now, AppCall::Write, step);
             // As in a system call, segments that may be sent are sent before the next step of the application and
             // before its next write.
             self.stacks.transmit(self.net, c);
@@ -59,7 +60,7 @@ impl Sockets for HostSockets<'_> {
         let taken = self.stacks.conn(c).tcp.read(now, n);
         if !taken.is_zero() {
             self.stacks.has_read(c, taken);
-            self.stacks.log_application(c, now, "read", taken);
+            self.stacks.log_application(c, now, AppCall::Read, taken);
             self.stacks.mark_modified(c);
         }
         taken

@@ -6,6 +6,7 @@ use crate::engine::{Core, FlowLabel, HostId, Packet, PacketId, Route, TimerId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tcpassay_case::{HostSettings, SmallQueues};
+use tcpassay_measure::reason::AppCall;
 use tcpassay_measure::{self as measure, Collector};
 use tcpassay_tcp::{Config, Connection, EcnMode, FastOpen, FastOpenAsk, FastOpenServe, State, is_cookie};
 use tcpassay_units::{Bytes, Dur, Seed, SeqNum, Time, count};
@@ -323,9 +324,9 @@ impl Stacks {
     }
 
     /// An application wrote or read `bytes`: for the event log.
-    pub fn log_application(&mut self, c: u32, now: Time, why: &'static str, bytes: Bytes) {
+    pub fn log_application(&mut self, c: u32, now: Time, call: AppCall, bytes: Bytes) {
         let conn = self.conns[c as usize].as_deref().expect("a connection that lives");
-        self.recorder.application(conn, now, why, bytes);
+        self.recorder.application(conn, now, call, bytes);
     }
 
     pub fn has_read(&mut self, c: u32, bytes: Bytes) {

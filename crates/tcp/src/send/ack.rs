@@ -9,7 +9,7 @@ use super::loss::dupthresh::RenoState;
 use super::recovery::prr::Step;
 use super::scoreboard::sent::FIN;
 use crate::config::EcnMode;
-use crate::log::{CongestionState, Log, LogEvent};
+use crate::log::{CongestionState, Log, LogEvent, WindowCause};
 use crate::messages::{AckIn, AckOut, Span};
 use tcpassay_cc::{Ack, Event};
 use tcpassay_units::{Bytes, Dur, Time, count};
@@ -56,7 +56,7 @@ impl AckContext {
     }
 }
 
-/// What the controller learns of an ACK besides the bytes delivered.
+/// Data of an ACK that the controller receives in addition to the bytes delivered.
 #[derive(Clone, Copy, Debug)]
 struct Notice {
     /// Bytes newly reported as CE by accurate ECN.
@@ -189,7 +189,7 @@ impl Sender {
         self.long_way = full;
     }
 
-    /// Whether the ACK needs no more than the short way, whatever the scoreboard holds: it moves the cumulative point, reports
+    /// Whether the ACK can take the fast path, independently of the content of the scoreboard: it moves the cumulative point, reports
     /// nothing else, no recovery or probe is in progress, and it neither begins nor ends a reduction.
     #[inline]
     fn takes_short_way(&self, ack: u64, ece: bool) -> bool {
@@ -257,7 +257,7 @@ impl Sender {
             round: self.deliveries.round(),
             reordered: false,
         });
-        self.on_event(now, &event, "ack", log);
+        self.on_event(now, &event, WindowCause::Ack, log);
         if self.state == CongestionState::Open {
             self.cwnd = self.target();
         } else if self.cfg.cwr_by_prr {
@@ -270,7 +270,7 @@ impl Sender {
         self.audit();
     }
 
-    /// The peer answered: it lives.
+    /// The peer answered: the connection is not given up yet.
     #[inline]
     fn on_answer(&mut self, now: Time) {
         if self.persist.on_ack() {
@@ -416,11 +416,11 @@ impl Sender {
             round: self.deliveries.round(),
             reordered: self.dup_thresh.is_raised(),
         });
-        self.on_event(a.now, &event, "ack", log);
+        self.on_event(a.now, &event, WindowCause::Ack, log);
     }
 }
 
-/// The millisecond in which the echoed timestamp was made: our clock of one millisecond, whatever its offset.
+/// The millisecond in which the echoed timestamp was made: the model's clock of one millisecond, independently of its offset.
 fn echo_ms(now: Time, ack: &AckIn) -> Option<u64> {
     let age = ack.ts_now.wrapping_sub(ack.ts_ecr?);
     (now.as_nanos() / 1_000_000).checked_sub(u64::from(age))

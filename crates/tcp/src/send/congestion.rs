@@ -10,20 +10,20 @@ use super::loss::dupthresh::EarlyRetransmit;
 use super::loss::rack::WindowInput;
 use super::loss::rto::{Decision, Frto, FrtoAck};
 use super::loss::tlp::Outcome;
-use super::loss::undo::{EIFEL, UndoAck};
+use super::loss::undo::UndoAck;
 use super::recovery::freebsd::{self, DetectInput, PartialAckWindow};
 use super::recovery::newreno::{NewReno, RecoveryAck};
 use super::recovery::prr::{Prr, Step};
 use super::recovery::sack::NextSeg;
 use super::scoreboard::loss_marking::RackScan;
 use crate::config::{Recovery, RecoveryExit};
-use crate::log::{CongestionState as Ca, Log, LogEvent};
+use crate::log::{CongestionCause, CongestionState as Ca, Log, LogEvent, LossRule, WindowCause};
 use crate::messages::Span;
 use tcpassay_cc::{Cause, Event};
 use tcpassay_units::{Bytes, Time};
 
 /// Enters a loss in the log, if there is one.
-pub(super) fn log_lost(now: Time, span: Span, lost: u64, why: &'static str, log: &mut Log) {
+pub(super) fn log_lost(now: Time, span: Span, lost: u64, why: LossRule, log: &mut Log) {
     if lost > 0 {
         log.put(now, || LogEvent::Lost { start: span.start, end: span.end, why });
     }
@@ -45,7 +45,7 @@ impl Flight {
 }
 
 impl Sender {
-    /// What the ACK says to PRR.
+    /// The input of PRR from the ACK.
     fn prr_step(&self, a: &AckContext, d: &Delivered, lost: u64, recovery: bool) -> Step {
         let delivered = self.delivered_size(d.bytes, d.packets);
         Step { delivered, advanced: a.advanced, repaired: d.ambiguous, lost: lost > 0, recovery }
@@ -91,7 +91,7 @@ impl Sender {
         let recovered = self.scoreboard.una() >= self.recover;
         if let Some(why) = self.undo_proof(a, d) {
             // Linux `tcp_try_undo_partial`: with retransmissions in flight it waits, and marks nothing more lost.
-            if why != EIFEL || recovered || self.scoreboard.retransmitted() == 0 {
+            if why != CongestionCause::UndoEifel || recovered || self.scoreboard.retransmitted() == 0 {
                 self.leave(a.now, true, why, log);
             }
             return 0;
@@ -100,7 +100,7 @@ impl Sender {
             return 0;
         }
         if recovered {
-            self.leave(a.now, false, "recovery point acknowledged", log);
+            self.leave(a.now, false, CongestionCause::RecoveryPointAcked, log);
             // `tcp_do_segment` asks before it ends the recovery whether another begins.
             return if self.uses_partial_ack_window() { 0 } else { self.detect(a.now, d, log) };
         }
@@ -110,7 +110,7 @@ impl Sender {
             self.newreno.on_partial_ack();
             let marked = self.scoreboard.mark_front(self.mss);
             let una = self.scoreboard.una();
-            log_lost(a.now, una..una + marked, marked, "newreno", log);
+            log_lost(a.now, una..una + marked, marked, LossRule::NewReno, log);
             lost += marked;
             self.force_retransmit = self.cfg.recovery != Recovery::Prr;
         }
@@ -122,7 +122,7 @@ impl Sender {
             let rescued = self.scoreboard.mark_tail(self.mss);
             self.partial_ack_window.on_rescue(rescued);
             let nxt = self.scoreboard.nxt();
-            log_lost(a.now, nxt - rescued..nxt, rescued, "rescue", log);
+            log_lost(a.now, nxt - rescued..nxt, rescued, LossRule::Rescue, log);
             lost += rescued;
         }
         lost
@@ -156,7 +156,7 @@ impl Sender {
             Decision::Continue => {}
             Decision::Advance => self.recover = ack.nxt,
             Decision::Spurious => {
-                self.leave(a.now, true, "undo: f-rto", log);
+                self.leave(a.now, true, CongestionCause::UndoFrto, log);
                 return self.detect_after_undo(a, d, log);
             }
         }
@@ -164,7 +164,7 @@ impl Sender {
             return 0;
         }
         if recovered {
-            self.leave(a.now, false, "high_seq acked", log);
+            self.leave(a.now, false, CongestionCause::HighSeqAcked, log);
         }
         if self.uses_rack || recovered { self.detect(a.now, d, log) } else { 0 }
     }
@@ -187,31 +187,31 @@ impl Sender {
                 self.enter_recovery(a.now, Flight::before(a), log);
             }
         } else if self.state == Ca::Cwr && self.scoreboard.una() > self.recover {
-            self.leave(a.now, false, "high_seq acked", log);
+            self.leave(a.now, false, CongestionCause::HighSeqAcked, log);
         } else {
             self.read_probe_outcome(a, log);
             if !self.cc.reduced() && a.marked && self.state != Ca::Cwr {
-                self.enter_cwr(a.now, Cause::Ecn, Flight::before(a), "ece", log);
+                self.enter_cwr(a.now, Cause::Ecn, Flight::before(a), CongestionCause::Ece, log);
             }
         }
         self.update_disorder(a.now, log);
         lost
     }
 
-    /// RFC 8985 section 7.4: if the tail loss probe repaired a loss, the controller must learn of it. In Linux the reduction is complete
+    /// RFC 8985 section 7.4: if the tail loss probe repaired a loss, it is reported to the controller. In Linux the reduction is complete
     /// at once.
     fn read_probe_outcome(&mut self, a: &AckContext, log: &mut Log) {
         let outcome = self.probe.on_ack(self.scoreboard.una(), !a.informs && a.bare);
         if outcome == Outcome::Repaired && self.state != Ca::Cwr {
-            self.enter_cwr(a.now, Cause::Loss, Flight::before(a), "tlp", log);
+            self.enter_cwr(a.now, Cause::Loss, Flight::before(a), CongestionCause::Tlp, log);
             if self.rules.probe_repair_ends_at_once {
-                self.leave(a.now, false, "repaired by a probe", log);
+                self.leave(a.now, false, CongestionCause::RepairedByProbe, log);
             }
         }
     }
 
     /// The proof, if this ACK proves the present episode spurious.
-    fn undo_proof(&mut self, a: &AckContext, d: &Delivered) -> Option<&'static str> {
+    fn undo_proof(&mut self, a: &AckContext, d: &Delivered) -> Option<CongestionCause> {
         self.undo.on_ack(&UndoAck {
             early_bytes: d.early_bytes,
             timely: d.timely_bytes > 0,
@@ -231,7 +231,7 @@ impl Sender {
         if self.scoreboard.pending() > 0 {
             self.enter_recovery(a.now, Flight::before(a), log);
         } else if a.marked && self.cc.reduced() {
-            self.enter_cwr(a.now, Cause::Ecn, Flight::before(a), "ece", log);
+            self.enter_cwr(a.now, Cause::Ecn, Flight::before(a), CongestionCause::Ece, log);
         } else {
             return;
         }
@@ -244,9 +244,9 @@ impl Sender {
         match self.state {
             Ca::Open if disorder => {
                 self.limited_sent = 0;
-                self.set_state(now, Ca::Disorder, "duplicate ACK", log);
+                self.set_state(now, Ca::Disorder, CongestionCause::DuplicateAck, log);
             }
-            Ca::Disorder if !disorder => self.set_state(now, Ca::Open, "in order", log),
+            Ca::Disorder if !disorder => self.set_state(now, Ca::Open, CongestionCause::InOrder, log),
             _ => {}
         }
     }
@@ -255,11 +255,11 @@ impl Sender {
     fn detect(&mut self, now: Time, d: &Delivered, log: &mut Log) -> u64 {
         if self.uses_rack {
             let scan = self.detect_by_time(now, log);
-            log_lost(now, scan.first..scan.last, scan.lost, "rack", log);
+            log_lost(now, scan.first..scan.last, scan.lost, LossRule::Rack, log);
             return scan.lost;
         }
         let lost = self.detect_by_count(d);
-        log_lost(now, self.scoreboard.una()..self.scoreboard.high_sacked(), lost, "dupthresh", log);
+        log_lost(now, self.scoreboard.una()..self.scoreboard.high_sacked(), lost, LossRule::DupThresh, log);
         lost
     }
 
@@ -334,7 +334,8 @@ impl Sender {
         self.partial_ack_window = PartialAckWindow::default();
         self.newreno = NewReno::begin(self.duplicates.acks());
         self.probe.cancel();
-        self.set_state(now, Ca::Recovery, if self.uses_rack { "rack" } else { "dupthresh" }, log);
+        let cause = if self.uses_rack { CongestionCause::Rack } else { CongestionCause::DupThresh };
+        self.set_state(now, Ca::Recovery, cause, log);
         let window = match self.cfg.recovery {
             Recovery::Prr => return,
             Recovery::Sack if self.sack => self.target(),
@@ -344,10 +345,10 @@ impl Sender {
             }
         };
         self.force_retransmit = true;
-        self.set_cwnd(now, window, "enter", log);
+        self.set_cwnd(now, window, WindowCause::Enter, log);
     }
 
-    /// What the episode that begins retransmits may turn out to have been unnecessary.
+    /// An episode begins whose retransmissions may prove unnecessary.
     pub(super) fn begin_undo(&mut self) {
         let board = &self.scoreboard;
         self.undo.begin(board.una(), board.retransmitted(), board.any_retransmitted());
@@ -359,7 +360,7 @@ impl Sender {
         now: Time,
         cause: Cause,
         flight: Flight,
-        why: &'static str,
+        why: CongestionCause,
         log: &mut Log,
     ) {
         if cause == Cause::Ecn {
@@ -370,7 +371,7 @@ impl Sender {
         self.prr = Prr::begin(flight.undelivered, self.mss);
         self.undo.clear();
         if !self.cfg.cwr_by_prr {
-            self.set_cwnd(now, self.target().min(self.cwnd), "enter", log);
+            self.set_cwnd(now, self.target().min(self.cwnd), WindowCause::Enter, log);
         }
         self.set_state(now, Ca::Cwr, why, log);
     }
@@ -386,12 +387,12 @@ impl Sender {
             self.timers.pause(now.saturating_add(self.rtt.rto()));
         }
         let flight = self.reduced_from(flight);
-        self.on_event(now, &Event::Congestion { cause, flight: Bytes::new(flight) }, "enter", log);
+        self.on_event(now, &Event::Congestion { cause, flight: Bytes::new(flight) }, WindowCause::Enter, log);
         self.reducing = true;
         self.announce_cwr();
     }
 
-    /// RFC 3168 section 6.1.2: the reduction, whatever its cause, is announced on the next new data.
+    /// RFC 3168 section 6.1.2: every reduction is announced on the next new data, independently of its cause.
     pub(super) fn announce_cwr(&mut self) {
         self.cwr_due = self.reads_ece();
     }
@@ -403,7 +404,7 @@ impl Sender {
     }
 
     /// The episode ends; the controller's window is in force again.
-    fn leave(&mut self, now: Time, spurious: bool, why: &'static str, log: &mut Log) {
+    fn leave(&mut self, now: Time, spurious: bool, why: CongestionCause, log: &mut Log) {
         let exit = if spurious || self.state != Ca::Recovery { Bytes::MAX } else { self.exit_bound() };
         if spurious {
             self.stats.undos += 1;
@@ -420,8 +421,8 @@ impl Sender {
         self.reducing = false;
         self.limited_sent = 0;
         self.duplicates.clear();
-        self.on_event(now, &Event::RecoveryExit { spurious, exit }, "leave", log);
-        self.set_cwnd(now, self.target(), "leave", log);
+        self.on_event(now, &Event::RecoveryExit { spurious, exit }, WindowCause::Leave, log);
+        self.set_cwnd(now, self.target(), WindowCause::Leave, log);
         let to = if self.scoreboard.sacked() > 0 { Ca::Disorder } else { Ca::Open };
         self.set_state(now, to, why, log);
     }
@@ -476,7 +477,7 @@ impl Sender {
                     }
                     Recovery::Sack | Recovery::NewReno | Recovery::FreeBsd { .. } => {
                         if let Some(cwnd) = self.newreno.on_ack(&ack, self.cwnd, self.mss) {
-                            self.set_cwnd(a.now, cwnd, "newreno", log);
+                            self.set_cwnd(a.now, cwnd, WindowCause::NewReno, log);
                         }
                     }
                 }
@@ -489,7 +490,7 @@ impl Sender {
             return;
         }
         let cwnd = self.prr.on_ack(step, self.in_flight(), self.target(), self.cfg.prr_bound, self.mss);
-        self.set_cwnd(now, cwnd, "prr", log);
+        self.set_cwnd(now, cwnd, WindowCause::Prr, log);
     }
 
     /// Whether recovery is FreeBSD's without PRR.

@@ -1,6 +1,6 @@
 //! The interface to the controller: it receives events in their documented order, and its answer is clamped.
 
-use crate::log::{Log, LogEvent};
+use crate::log::{Log, LogEvent, WindowCause};
 use tcpassay_cc::{Control, Controller, Event, View};
 use tcpassay_units::Bytes;
 
@@ -49,7 +49,7 @@ impl Driver {
         }
     }
 
-    /// Another controller decides from now on; what is in force stays.
+    /// Replaces the controller; window and pacing rate stay in force.
     pub fn replace(&mut self, cc: Box<dyn Controller>) {
         self.wants_sent_events = cc.wants_sent_events();
         self.cc = cc;
@@ -115,7 +115,7 @@ impl Driver {
     /// Passes `event` to the controller and puts its answer, clamped, in force. Panics in debug builds if the order of
     /// events is violated.
     #[inline]
-    pub fn on_event(&mut self, view: &View, event: &Event, why: &'static str, log: &mut Log) {
+    pub fn on_event(&mut self, view: &View, event: &Event, why: WindowCause, log: &mut Log) {
         self.check(event);
         let asked = self.cc.on(view, event);
         let cwnd = asked.cwnd.max(view.mss).min(MAX_CWND);

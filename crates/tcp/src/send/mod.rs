@@ -13,7 +13,7 @@
 //! | `ack` | an ACK: scoreboard, round-trip time, delivery rate, loss detection, controller, window, timers |
 //! | `congestion` | the congestion states: how a recovery begins, continues and ends |
 //! | `on_timer` | timers that fire, and those that an ACK sets |
-//! | `poll` | what is sent next |
+//! | `poll` | selection of the next segment |
 //! | `path` | changes of the segment size |
 //! | `application` | writes and socket options |
 //! | `info` | counters and present values |
@@ -75,7 +75,7 @@ mod tests;
 
 use crate::config::{Config, EcnMode, LossDetection, Pacing, Recovery};
 use crate::flavor::SendRules;
-use crate::log::{CongestionState, Log, LogEvent};
+use crate::log::{CongestionCause, CongestionState, Log, LogEvent, LossRule, WindowCause};
 use crate::messages::{Agreed, Span};
 use cwnd_validation::{CwndValidation, limit_by_peer_window};
 use delivery::Deliveries;
@@ -184,7 +184,7 @@ pub(crate) struct Sender {
     recover: u64,
     /// The present reduction was passed to the controller as `Congestion` and awaits its `RecoveryExit`.
     reducing: bool,
-    /// Retransmit the next lost (or first) record whatever the window: the first of an episode.
+    /// Retransmit the next lost (or first) record even if the window does not allow it: the first retransmission of an episode.
     force_retransmit: bool,
     /// Bytes sent beyond cwnd by limited transmit in this disorder.
     limited_sent: u64,
@@ -286,7 +286,7 @@ impl Sender {
         // RFC 5681 section 3.1: one segment if the SYN or SYN-ACK was lost.
         let segments = if agreed.handshake_lost { 1 } else { self.cfg.initial_window.max(1) };
         self.cc.set_control(self.bytes_mss() * u64::from(segments), self.cc.control().ssthresh);
-        self.on_event(now, &Event::Established, "established", log);
+        self.on_event(now, &Event::Established, WindowCause::Established, log);
         self.cwnd = self.target();
         self.buffer.follow_window(self.cwnd);
         self.expand_buffer();
@@ -316,7 +316,7 @@ impl Sender {
         self.pacer.update(self.cfg.pacing, &control, self.rtt.srtt());
     }
 
-    /// `n` bytes that went with the SYN were not taken: they are lost, which says nothing of the path (`tcp_rcv_fastopen_synack`,
+    /// `n` bytes that went with the SYN were not taken: they are lost, which is no sign of congestion (`tcp_rcv_fastopen_synack`,
     /// `tcp_non_congestion_loss_retransmit`).
     fn resend_syn_data(&mut self, now: Time, n: u64, log: &mut Log) {
         let nagle = self.nagle;
@@ -328,7 +328,7 @@ impl Sender {
         }
         // Nagle's algorithm does not count the data of a SYN.
         self.nagle.on_small_segment(nagle.small_end());
-        self.lose_without_reduction(now, |_| true, "SYN data", log);
+        self.lose_without_reduction(now, |_| true, (LossRule::SynData, CongestionCause::SynData), log);
     }
 
     /// `n` bytes that went with the SYN are sent and acknowledged.
@@ -342,7 +342,7 @@ impl Sender {
         self.buffer.on_all_acked(now, self.scoreboard.nxt());
     }
 
-    /// The handshake of a server that streamed already is done: what is in flight is timed anew.
+    /// The handshake of a server that streamed already is done: round-trip times of the data in flight are measured from this time.
     pub fn confirmed(&mut self, now: Time, rtt: Option<Dur>, log: &mut Log) {
         if let Some(rtt) = rtt.filter(|_| self.rtt.srtt().is_none()) {
             self.first_sample(now, rtt);
@@ -378,7 +378,7 @@ impl Sender {
 
     /// Passes an event to the controller.
     #[inline]
-    fn on_event(&mut self, now: Time, event: &Event, why: &'static str, log: &mut Log) {
+    fn on_event(&mut self, now: Time, event: &Event, why: WindowCause, log: &mut Log) {
         let view = self.view(now);
         self.cc.on_event(&view, event, why, log);
     }
@@ -389,7 +389,7 @@ impl Sender {
         self.scoreboard.pipe().saturating_sub(self.duplicates.bytes())
     }
 
-    fn set_state(&mut self, now: Time, to: CongestionState, why: &'static str, log: &mut Log) {
+    fn set_state(&mut self, now: Time, to: CongestionState, why: CongestionCause, log: &mut Log) {
         if self.state != to {
             log.put(now, || LogEvent::Congestion { from: self.state, to, why });
             self.state = to;
@@ -397,7 +397,7 @@ impl Sender {
     }
 
     /// The window changed by the data path's own rule.
-    fn set_cwnd(&mut self, now: Time, cwnd: u64, why: &'static str, log: &mut Log) {
+    fn set_cwnd(&mut self, now: Time, cwnd: u64, why: WindowCause, log: &mut Log) {
         if self.cwnd != cwnd {
             self.cwnd = cwnd;
             log.put(now, || LogEvent::Window {

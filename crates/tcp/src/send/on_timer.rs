@@ -13,7 +13,7 @@ use super::loss::tlp::ProbeInput;
 use super::persist::Wait;
 use super::scoreboard::sent::{EVER, SACKED, Sent};
 use crate::config::Recovery;
-use crate::log::{CongestionState as Ca, Log};
+use crate::log::{CongestionCause, CongestionState as Ca, Log, LossRule, WindowCause};
 use crate::messages::{Chunk, GaveUp};
 use tcpassay_cc::Event;
 use tcpassay_units::{Bytes, Dur, Time};
@@ -57,7 +57,7 @@ impl Sender {
     /// RFC 8985 section 6.3: the reordering window passed without the missing segments.
     fn on_reorder_timer(&mut self, now: Time, log: &mut Log) {
         let scan = self.detect_by_time(now, log);
-        log_lost(now, scan.first..scan.last, scan.lost, "rack", log);
+        log_lost(now, scan.first..scan.last, scan.lost, LossRule::Rack, log);
         if scan.lost > 0 && matches!(self.state, Ca::Open | Ca::Disorder | Ca::Cwr) {
             if self.path_probe_lost(now, log) {
                 return;
@@ -74,9 +74,9 @@ impl Sender {
         Flight { size, undelivered: size - self.scoreboard.sacked() }
     }
 
-    /// The probe timer fired: the next poll sends the probe, and the RTO starts anew (RFC 8985 section 7.3).
+    /// The probe timer fired: the next poll sends the probe, and the RTO is restarted (RFC 8985 section 7.3).
     fn on_probe_timer(&mut self, now: Time, log: &mut Log) {
-        // If a probe is out, the shared timer goes on as the RTO.
+        // If a probe is outstanding, the shared timer continues as the RTO.
         let wait = if self.probe.on_timer() { self.rtt.rto() } else { self.head_timeout(now).since(now) };
         self.timers.set_rto(now, wait, log);
     }
@@ -112,7 +112,7 @@ impl Sender {
         } else {
             self.scoreboard.mark_where(|_| true)
         };
-        log_lost(now, una..nxt, lost, "rto", log);
+        log_lost(now, una..nxt, lost, LossRule::Rto, log);
         self.duplicates.clear();
         self.recover = nxt;
         self.probe.cancel();
@@ -120,9 +120,9 @@ impl Sender {
         if !self.local_drop.is_active() {
             self.rtt.back_off();
         }
-        self.set_state(now, Ca::Loss, "rto", log);
+        self.set_state(now, Ca::Loss, CongestionCause::Rto, log);
         let flight = self.reduced_from(flight);
-        self.on_event(now, &Event::Timeout { flight: Bytes::new(flight), again }, "timeout", log);
+        self.on_event(now, &Event::Timeout { flight: Bytes::new(flight), again }, WindowCause::Timeout, log);
         self.cwnd = self.target();
         self.reducing = true;
         self.announce_cwr();

@@ -1,4 +1,4 @@
-//! Changes of the segment size, and what they do to data in flight.
+//! Changes of the segment size, and their effect on data in flight.
 //!
 //! Sources: `tcp_sync_mss`, `tcp_bound_to_half_wnd`, `tcp_mtup_probe_success` and `tcp_simple_retransmit` of Linux;
 //! `tcp_mtudisc` of FreeBSD.
@@ -12,7 +12,7 @@ use super::loss::rto::Frto;
 use super::pmtud::{LEAST_MSS, ProbeInput, Ready};
 use super::scoreboard::sent::Sent;
 use crate::flavor::PathLoss;
-use crate::log::{CongestionState as Ca, Log};
+use crate::log::{CongestionCause, CongestionState as Ca, Log, LossRule};
 use crate::messages::{Agreed, Chunk};
 use tcpassay_cc::Limited;
 use tcpassay_units::{Bytes, Time};
@@ -116,7 +116,12 @@ impl Sender {
     fn retransmit_longer(&mut self, now: Time, before: u64, log: &mut Log) {
         let mss = self.mss;
         let all = self.rules.path_loss == PathLoss::All;
-        self.lose_without_reduction(now, |s| all || u64::from(s.len).min(before) > mss, "path", log);
+        self.lose_without_reduction(
+            now,
+            |s| all || u64::from(s.len).min(before) > mss,
+            (LossRule::Path, CongestionCause::Path),
+            log,
+        );
     }
 
     /// Those records for which `is_lost` holds are lost, for another reason than congestion
@@ -125,14 +130,14 @@ impl Sender {
         &mut self,
         now: Time,
         is_lost: impl Fn(&Sent) -> bool,
-        why: &'static str,
+        (rule, cause): (LossRule, CongestionCause),
         log: &mut Log,
     ) {
         let lost = self.scoreboard.mark_where(is_lost);
         if self.scoreboard.pending() == 0 {
             return;
         }
-        log_lost(now, self.scoreboard.una()..self.scoreboard.nxt(), lost, why, log);
+        log_lost(now, self.scoreboard.una()..self.scoreboard.nxt(), lost, rule, log);
         if self.state != Ca::Loss {
             if matches!(self.state, Ca::Open | Ca::Disorder) {
                 self.keep_threshold();
@@ -141,7 +146,7 @@ impl Sender {
             self.undo.clear();
             self.frto = Frto::Off;
             self.cwnd = self.target();
-            self.set_state(now, Ca::Loss, why, log);
+            self.set_state(now, Ca::Loss, cause, log);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What goes on the wire next: probes, retransmissions, new data, in that order.
+//! Selection of the next segment: probes, retransmissions, new data, in this order.
 //!
 //! Sources: RFC 6675 section 4 (`NextSeg`), RFC 3042 (limited transmit), RFC 5681 section 4.1 (idle), RFC 2861.
 
@@ -9,7 +9,7 @@ use super::output::tso::{self, DeferInput, LengthInput};
 use super::scoreboard::sent::{APP, FIN, PUSH, SACKED, Sent};
 use super::{Flow, Sender};
 use crate::config::{AfterIdle, EcnMode, Recovery};
-use crate::log::{CongestionState as Ca, Log};
+use crate::log::{CongestionCause, CongestionState as Ca, Log, WindowCause};
 use crate::messages::{Chunk, Whole};
 use tcpassay_cc::{Cause, Event, Limited};
 use tcpassay_units::{Bytes, Time, count};
@@ -127,7 +127,7 @@ impl Sender {
         self.cwnd_validation.set(now, Limited::App);
         let flight = self.flight();
         if matches!(self.state, Ca::Open | Ca::Disorder) {
-            self.enter_cwr(now, Cause::Loss, flight, "refused by the interface", log);
+            self.enter_cwr(now, Cause::Loss, flight, CongestionCause::LocalDrop, log);
         }
         if flight.size == 0 {
             self.start_persist(now, log);
@@ -145,7 +145,7 @@ impl Sender {
         }
         // Rule 1.
         match self.send_lost(now, log) {
-            // Linux sends the FIN whatever waits to be retransmitted.
+            // Linux sends the FIN even if lost data wait for retransmission.
             Some(Err(Limited::Cwnd)) if self.has_new() && self.ends_stream(self.unsent()) => {}
             Some(answer) => return answer,
             None => {}
@@ -382,8 +382,8 @@ impl Sender {
             }
             _ => floor,
         };
-        self.on_event(now, &Event::Resume { idle, rto, restart }, "resume", log);
-        // A reduction that is under way goes on from its window (Linux: `tcp_cwnd_restart` never raises it).
+        self.on_event(now, &Event::Resume { idle, rto, restart }, WindowCause::Resume, log);
+        // A reduction in progress continues from its window (Linux: `tcp_cwnd_restart` never raises it).
         self.cwnd = if self.reducing { self.cwnd.min(self.target()) } else { self.target() };
         // One event for this idle time.
         self.last_sent = now;
@@ -402,7 +402,7 @@ impl Sender {
         if buffer <= most { buffer } else { (most - most % self.mss).max(one) }
     }
 
-    /// RFC 8985 section 7.3: new data if the peer's window allows, whatever cwnd is; otherwise the last segment again.
+    /// RFC 8985 section 7.3: new data if the peer's window allows, independently of cwnd; otherwise the last segment again.
     fn send_probe(&mut self, now: Time, log: &mut Log) -> Option<Chunk> {
         self.probe.clear_due();
         let room = self.peer_room();
@@ -515,7 +515,7 @@ impl Sender {
         self.stats.bytes_retransmitted += n;
         self.stats.retransmissions += u64::from(sent.len).div_ceil(self.mss);
         self.account(now, n, log);
-        // RFC 6675 section 5 step 4.3 lets the timer start anew; Linux does if it is the first segment.
+        // RFC 6675 section 5 step 4.3 allows to restart the timer; Linux does so for the first segment.
         if (sent.start == self.scoreboard.una() && self.timer_restarts()) || !self.timers.is_rto_running() {
             self.timers.set_rto(now, self.rtt.rto(), log);
         }
@@ -540,7 +540,7 @@ impl Sender {
         self.pacer.sent(now, n, packets);
         self.timers.on_sent();
         if self.cc.wants_sent_events() {
-            self.on_event(now, &Event::Sent { bytes: Bytes::new(n) }, "sent", log);
+            self.on_event(now, &Event::Sent { bytes: Bytes::new(n) }, WindowCause::Sent, log);
             if matches!(self.state, Ca::Open | Ca::Disorder | Ca::Loss) {
                 self.cwnd = self.target();
             }

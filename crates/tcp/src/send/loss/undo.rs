@@ -6,11 +6,9 @@
 //! a round trip after its only retransmission.
 
 use crate::config::Undo;
+use crate::log::CongestionCause;
 use crate::send::scoreboard::sent::Sent;
 use tcpassay_units::Time;
-
-/// The proof by timestamps.
-pub(in crate::send) const EIFEL: &str = "undo: eifel";
 
 /// What an episode retransmitted, and the proofs that count.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,7 +29,7 @@ pub(in crate::send) struct UndoState {
     first: Option<Time>,
 }
 
-/// What an ACK says about the episode.
+/// The data of an ACK that concern the episode.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about one ACK")]
 #[derive(Clone, Copy, Debug)]
 pub(in crate::send) struct UndoAck {
@@ -97,12 +95,12 @@ impl UndoState {
     }
 
     /// The proof, if this ACK proves the present episode spurious.
-    pub fn on_ack(&mut self, ack: &UndoAck) -> Option<&'static str> {
+    pub fn on_ack(&mut self, ack: &UndoAck) -> Option<CongestionCause> {
         self.marker?;
         self.not_early = self.not_early.saturating_sub(ack.early_bytes);
         self.timely |= ack.timely;
         if self.rule.dsack && self.all_duplicates() {
-            return Some("undo: dsack");
+            return Some(CongestionCause::UndoDsack);
         }
         if !ack.advanced {
             return None;
@@ -114,10 +112,10 @@ impl UndoState {
             (Some(_), None) => false,
         };
         if delayed && (self.rule.eifel || self.rule.eifel_timeout && !ack.in_recovery) {
-            return Some(EIFEL);
+            return Some(CongestionCause::UndoEifel);
         }
         if self.rule.rack_restore && ack.in_recovery && self.any && !self.timely && self.not_early == 0 {
-            return Some("undo: rack");
+            return Some(CongestionCause::UndoRack);
         }
         None
     }
@@ -125,8 +123,8 @@ impl UndoState {
     /// The proof by DSACKs, which arrive a round trip after the retransmission, mostly when the recovery is over. Its reduction
     /// is undone even so (Linux `tcp_try_undo_dsack`).
     #[inline]
-    pub fn late_proof(&self) -> Option<&'static str> {
-        (self.rule.dsack && self.all_duplicates()).then_some("undo: dsack")
+    pub fn late_proof(&self) -> Option<CongestionCause> {
+        (self.rule.dsack && self.all_duplicates()).then_some(CongestionCause::UndoDsack)
     }
 }
 
@@ -164,7 +162,10 @@ mod tests {
 
     #[test]
     fn an_echo_from_before_the_first_retransmission_is_a_proof() {
-        assert_eq!(episode(EIFEL_RULE).on_ack(&UndoAck { echo_ms: Some(499), ..ACK }), Some("undo: eifel"));
+        assert_eq!(
+            episode(EIFEL_RULE).on_ack(&UndoAck { echo_ms: Some(499), ..ACK }),
+            Some(CongestionCause::UndoEifel)
+        );
         assert_eq!(episode(EIFEL_RULE).on_ack(&UndoAck { echo_ms: Some(500), ..ACK }), None);
         assert_eq!(episode(EIFEL_RULE).on_ack(&ACK), None, "no timestamps");
     }
@@ -174,7 +175,10 @@ mod tests {
         let rule = Undo { eifel: false, eifel_timeout: true, ..EIFEL_RULE };
         let echo = UndoAck { echo_ms: Some(499), ..ACK };
         assert_eq!(episode(rule).on_ack(&echo), None);
-        assert_eq!(episode(rule).on_ack(&UndoAck { in_recovery: false, ..echo }), Some("undo: eifel"));
+        assert_eq!(
+            episode(rule).on_ack(&UndoAck { in_recovery: false, ..echo }),
+            Some(CongestionCause::UndoEifel)
+        );
     }
 
     #[test]
@@ -185,8 +189,8 @@ mod tests {
         undo.on_dsack(1, 1000);
         assert_eq!(undo.late_proof(), None, "a duplicate from before the episode");
         undo.on_dsack(1001, 600);
-        assert_eq!(undo.late_proof(), Some("undo: dsack"));
-        assert_eq!(undo.on_ack(&UndoAck { advanced: false, ..ACK }), Some("undo: dsack"));
+        assert_eq!(undo.late_proof(), Some(CongestionCause::UndoDsack));
+        assert_eq!(undo.on_ack(&UndoAck { advanced: false, ..ACK }), Some(CongestionCause::UndoDsack));
         undo.clear();
         assert_eq!(undo.late_proof(), None);
     }
@@ -194,7 +198,10 @@ mod tests {
     #[test]
     fn freebsds_rack_wants_every_retransmission_to_be_acknowledged_too_early() {
         let rule = Undo { eifel: false, rack_restore: true, ..EIFEL_RULE };
-        assert_eq!(episode(rule).on_ack(&UndoAck { early_bytes: 1000, ..ACK }), Some("undo: rack"));
+        assert_eq!(
+            episode(rule).on_ack(&UndoAck { early_bytes: 1000, ..ACK }),
+            Some(CongestionCause::UndoRack)
+        );
         assert_eq!(episode(rule).on_ack(&UndoAck { early_bytes: 999, ..ACK }), None);
         assert_eq!(episode(rule).on_ack(&UndoAck { early_bytes: 1000, timely: true, ..ACK }), None);
         let mut twice = episode(rule);
@@ -210,6 +217,10 @@ mod tests {
         assert_eq!(undo.on_ack(&UndoAck { echo_ms: Some(500), ..ACK }), None);
         let mut settled = episode(EIFEL_RULE);
         settled.begin(2001, 0, false);
-        assert_eq!(settled.on_ack(&ACK), Some("undo: eifel"), "nothing of this episode was retransmitted");
+        assert_eq!(
+            settled.on_ack(&ACK),
+            Some(CongestionCause::UndoEifel),
+            "nothing of this episode was retransmitted"
+        );
     }
 }

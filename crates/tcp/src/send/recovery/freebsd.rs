@@ -6,7 +6,7 @@
 //! Sources: `tcp_do_segment`, `tcp_sack_partialack`, `tcp_output`, `tcp_sack_doack` of FreeBSD.
 
 use super::newreno::{NewReno, RecoveryAck};
-use crate::log::CongestionState as Ca;
+use crate::log::{CongestionState as Ca, WindowCause};
 use crate::send::scoreboard::Scoreboard;
 
 /// State of one recovery.
@@ -97,7 +97,7 @@ impl PartialAckWindow {
         input: &WindowInput,
         reno: &mut NewReno,
         scoreboard: &Scoreboard,
-    ) -> Option<(u64, &'static str)> {
+    ) -> Option<(u64, WindowCause)> {
         let WindowInput { cwnd, ssthresh, mss, recover, .. } = *input;
         let retransmitted = self.retransmitted(scoreboard);
         if ack.advanced {
@@ -106,7 +106,7 @@ impl PartialAckWindow {
             let first = if input.first_is_due { mss } else { 0 };
             let sent = first + retransmitted + (scoreboard.nxt() - recover);
             let more = if ack.acked >= 2 * mss { 2 } else { 1 };
-            return Some(((sent + more * mss).min(ssthresh), "partial ACK"));
+            return Some(((sent + more * mss).min(ssthresh), WindowCause::PartialAck));
         }
         if !input.sacked || !reno.is_later_duplicate(ack.duplicates) {
             return None;
@@ -117,7 +117,7 @@ impl PartialAckWindow {
             } else {
                 scoreboard.nxt() - scoreboard.high_sacked()
             };
-        (flight < ssthresh).then(|| ((cwnd + mss).min(ssthresh), "half window"))
+        (flight < ssthresh).then(|| ((cwnd + mss).min(ssthresh), WindowCause::HalfWindow))
     }
 }
 
@@ -145,7 +145,10 @@ mod tests {
         let window = PartialAckWindow::default();
         let mut reno = NewReno::begin(3);
         // Four segments above the highest SACKed position.
-        assert_eq!(window.on_ack(&DUPLICATE, &INPUT, &mut reno, &scoreboard), Some((2000, "half window")));
+        assert_eq!(
+            window.on_ack(&DUPLICATE, &INPUT, &mut reno, &scoreboard),
+            Some((2000, WindowCause::HalfWindow))
+        );
         let pipe = WindowInput { pipe: true, ..INPUT };
         // Five segments are not SACKed.
         assert_eq!(window.on_ack(&DUPLICATE, &pipe, &mut reno, &scoreboard), None);
@@ -159,11 +162,20 @@ mod tests {
         acked(&mut scoreboard, 1);
         let window = PartialAckWindow::default();
         let mut reno = NewReno::begin(3);
-        assert_eq!(window.on_ack(&PARTIAL, &INPUT, &mut reno, &scoreboard), Some((1000, "partial ACK")));
+        assert_eq!(
+            window.on_ack(&PARTIAL, &INPUT, &mut reno, &scoreboard),
+            Some((1000, WindowCause::PartialAck))
+        );
         let two = RecoveryAck { acked: 2000, ..PARTIAL };
-        assert_eq!(window.on_ack(&two, &INPUT, &mut reno, &scoreboard), Some((2000, "partial ACK")));
+        assert_eq!(
+            window.on_ack(&two, &INPUT, &mut reno, &scoreboard),
+            Some((2000, WindowCause::PartialAck))
+        );
         let first = WindowInput { first_is_due: true, ..INPUT };
-        assert_eq!(window.on_ack(&two, &first, &mut reno, &scoreboard), Some((3000, "partial ACK")));
+        assert_eq!(
+            window.on_ack(&two, &first, &mut reno, &scoreboard),
+            Some((3000, WindowCause::PartialAck))
+        );
     }
 
     #[test]
