@@ -130,7 +130,7 @@ check: lint test torture gate ## What CI runs: lints, every test, a short tortur
 QUICK_CRATES := units states wire capture cc tcp workload measure case
 QUICK_TESTS := tests/plan/test_quantity.py tests/plan/test_axis.py tests/plan/test_constraints.py tests/plan/test_extends.py tests/plan/test_refusals.py \
 	tests/cover/test_space.py tests/cover/test_verify.py tests/cover/test_contradiction.py tests/compare/test_signedrank.py \
-	tests/test_arrows.py tests/test_interface.py tests/test_layers.py tests/test_levels.py tests/test_listing.py tests/test_native.py tests/test_output.py tests/test_plan.py
+	tests/test_adding.py tests/test_arrows.py tests/test_interface.py tests/test_layers.py tests/test_levels.py tests/test_listing.py tests/test_native.py tests/test_output.py tests/test_plan.py
 
 quick: setup ## Before each commit: formats, lints, types, import cycles, unit tests of the core, a part of pytest
 	cargo fmt --all --check
@@ -143,7 +143,7 @@ quick: setup ## Before each commit: formats, lints, types, import cycles, unit t
 	$(BIN)/python -m pytest --quiet $(QUICK_TESTS)
 
 # Crates and packages without import cycles between their modules.
-LAYERED := crates/units crates/states crates/wire crates/cc crates/tcp crates/workload crates/measure crates/case crates/linux crates/capture crates/sim crates/script crates/agent crates/bpf crates/bridge crates/python python/tcpassay
+LAYERED := crates/units crates/states crates/wire crates/cc crates/tcp crates/workload crates/measure crates/case crates/linux crates/capture crates/judge crates/sim crates/script crates/agent crates/bpf crates/bridge crates/python python/tcpassay
 
 lint: setup
 	cargo fmt --all --check
