@@ -83,7 +83,7 @@ def run(
     if pages is not None:
         page.write(catalogue.every(place), out, pages)
     if json_:
-        terminal.print_json([outcome.as_json() for outcome in outcomes])
+        terminal.print_json([session.OUTCOME.dump_python(one, mode="json") for one in outcomes])
     if not all(outcome.ok for outcome in outcomes):
         raise typer.Exit(FAILED)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from tcpassay.errors import Place, UserError
 from tcpassay.plan import document, model, read, write
@@ -40,28 +40,30 @@ class Experiment:
         if self.told.not_on_kernel:
             raise UserError(f"`{self.name}` cannot run on `{substrate}`: {self.told.not_on_kernel}")
         file = self.plan.file
-        text = write.tables(self._changed(self.told.kernel) | {"substrates": [substrate]})
+        text = write.toml(self._changed(substrate), f"{self.name} on {substrate}.")
         return read.read(text, file.with_name(f"{self.name}-{substrate}.toml"))
 
-    def _changed(self, told: model.Changes) -> dict[str, Any]:
-        """The plan without its checks, which are for the model, and without the parameters that are left out."""
-        data = self.plan.spec.model_dump(
-            by_alias=True, exclude_unset=True, exclude={"extends", "experiment", "check"}
-        )
-        for section in ("fixed", "axes"):
-            for path in {*told.leave_out, *told.fixed, *told.axes}:
-                data.get(section, {}).pop(path, None)
-        for levels in data.get("groups", {}).values():
-            for triples in levels.values():
-                for path in told.leave_out:
-                    triples.pop(path, None)
-        for section in ("fixed", "axes", "groups"):
-            data[section] = data.get(section, {}) | getattr(told, section)
-        if told.seeds is not None:
-            data["seeds"] = told.seeds
-        if told.without_scripts:
-            data.pop("scripts", None)
-        return data
+    def _changed(self, substrate: Where) -> model.PlanFile:
+        """The plan without its checks, which are for the model, and with what it has instead on the substrate."""
+        spec, told = self.plan.spec, self.told.kernel
+        gone = {*told.leave_out, *told.fixed, *told.axes}
+        groups = {
+            name: {
+                level: {path: value for path, value in triples.items() if path not in told.leave_out}
+                for level, triples in levels.items()
+            }
+            for name, levels in spec.groups.items()
+        }
+        update: dict[str, object] = {
+            "substrates": [substrate],
+            "fixed": {path: value for path, value in spec.fixed.items() if path not in gone} | told.fixed,
+            "axes": {path: axis for path, axis in spec.axes.items() if path not in gone} | told.axes,
+            "groups": groups | told.groups,
+            "check": [],
+            "seeds": told.seeds or spec.seeds,
+            "scripts": [] if told.without_scripts else spec.scripts,
+        }
+        return spec.model_copy(update=update)
 
 
 def folder(given: Path | None) -> Path:

@@ -4,11 +4,12 @@ OUT/<substrate>/<name>/       the results of the plan
 OUT/<substrate>/<name>.json   claims with their numbers and verdicts, CPU time
 """
 
-import json
 import resource
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Final
+
+from pydantic import TypeAdapter
 
 from tcpassay.errors import Place, UserError
 from tcpassay.experiments import verdict
@@ -52,15 +53,9 @@ class Outcome:
         """Whether all runs ended as expected and all checks hold. Checks of the plan are for the model."""
         return not self.unexpected and (self.substrate != "model" or not self.failed_checks)
 
-    def as_json(self) -> dict[str, Any]:
-        """For machines."""
-        return asdict(self)
 
-    @classmethod
-    def of_json(cls, row: dict[str, Any]) -> "Outcome":
-        """From `as_json`."""
-        claims = tuple(Judged(one["name"], one["value"], Verdict(one["verdict"])) for one in row["claims"])
-        return cls(**{**row, "verdict": Verdict(row["verdict"]), "claims": claims})
+OUTCOME: Final = TypeAdapter(Outcome)
+"""The form of an outcome in files and for programs."""
 
 
 def place(out: Path, substrate: str, name: str) -> Path:
@@ -90,7 +85,7 @@ def run(one: Experiment, substrate: Where, out: Path, jobs: int, watch: Watch | 
         round(_cpu() - before, 1),
         system(results),
     )
-    write_whole(there.with_suffix(".json"), json.dumps(made.as_json(), indent=1).encode() + b"\n")
+    write_whole(there.with_suffix(".json"), OUTCOME.dump_json(made, indent=1) + b"\n")
     return made
 
 
@@ -110,9 +105,10 @@ def kept(out: Path, substrate: str, name: str) -> Outcome | None:
     if not file.exists():
         return None
     try:
-        return Outcome.of_json(json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"it is not the outcome of an experiment: {error}", Place(file)) from None
+        return OUTCOME.validate_json(file.read_bytes())
+    except (OSError, ValueError) as error:
+        first = str(error).splitlines()[0]
+        raise UserError(f"it is not the outcome of an experiment: {first}", Place(file)) from None
 
 
 def system(results: Results) -> str:

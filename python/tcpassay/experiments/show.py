@@ -1,7 +1,7 @@
 """Experiments on the terminal."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Console
 from rich.text import Text
@@ -22,7 +22,7 @@ _STYLES: Final = {
 }
 
 
-def row(one: Experiment) -> dict[str, Any]:
+def row(one: Experiment) -> dict[str, object]:
     """An experiment for machines."""
     return {
         "name": one.name,

@@ -15,14 +15,10 @@ _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 def toml(spec: model.PlanFile, comment: str) -> str:
     """The text of an equivalent plan that extends no other plan."""
     data = spec.model_dump(by_alias=True, exclude_unset=True, exclude={"extends"})
-    return "".join(f"# {line}\n" for line in comment.splitlines()) + tables(data)
-
-
-def tables(data: Mapping[str, Any]) -> str:
-    """The text of a document: its values, then its tables."""
-    below = {key: value for key, value in data.items() if isinstance(value, dict) or _is_tables(value)}
-    lines = [f"{_key(key)} = {_value(value)}" for key, value in data.items() if key not in below]
-    for key, value in below.items():
+    lines = [f"# {line}" for line in comment.splitlines()]
+    tables = {key: value for key, value in data.items() if isinstance(value, dict) or _is_tables(value)}
+    lines += [f"{_key(key)} = {_value(value)}" for key, value in data.items() if key not in tables]
+    for key, value in tables.items():
         _table((key,), value, lines)
     return "\n".join(lines) + "\n"
 
