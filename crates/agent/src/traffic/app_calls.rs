@@ -4,6 +4,8 @@ use crate::traffic::endpoint::IoMode;
 use crate::traffic::runtime::TrafficRuntime;
 use std::os::fd::AsFd;
 use tcpassay_linux::sys;
+use tcpassay_measure::reason::AppCall;
+use tcpassay_measure::{EventKind, EventRow};
 use tcpassay_units::Bytes;
 use tcpassay_workload::{ConnKey, SocketId, Sockets};
 
@@ -22,6 +24,21 @@ impl AppCalls<'_, '_> {
     /// The run ends because of a failure. Until then, calls do nothing.
     fn has_failed(&self) -> bool {
         self.runtime.failure.is_some()
+    }
+
+    /// Logs that the application wrote `n` bytes that the connection of `slot` has taken.
+    fn log_write(&mut self, slot: SocketId, n: Bytes) {
+        if n.is_zero() || !self.runtime.collector.wants_events() {
+            return;
+        }
+        let (now, flow) = (self.runtime.now(), self.runtime.endpoint(self.host, slot).outgoing);
+        let host = u32::try_from(self.host).expect("hosts are numbered in 32 bits");
+        let row = EventRow::new(now, host, Some(flow.0), EventKind::App);
+        self.runtime.collector.event(EventRow {
+            why: AppCall::Write.name().into(),
+            value: Some(n.get()),
+            ..row
+        });
     }
 
     /// Keeps the first failure.
@@ -47,18 +64,22 @@ impl Sockets for AppCalls<'_, '_> {
         }
         let at = self.runtime.slot(self.host, slot).expect("the slot is open");
         if self.runtime.io_threads && n >= WITHOUT_END {
-            if let Err(e) = self.runtime.send_without_end(at) {
-                self.fail(format!("a sender: {e}"));
+            match self.runtime.send_without_end(at) {
+                Ok(()) => self.log_write(slot, WITHOUT_END),
+                Err(e) => self.fail(format!("a sender: {e}")),
             }
             return Bytes::ZERO;
         }
-        if self.runtime.case.hosts[self.host].blocking {
-            return self.runtime.write_blocking(at, n).unwrap_or_else(|e| {
+        let taken = if self.runtime.case.hosts[self.host].blocking {
+            self.runtime.write_blocking(at, n).unwrap_or_else(|e| {
                 self.fail(format!("a writer: {e}"));
                 Bytes::ZERO
-            });
-        }
-        endpoint.send(n, &self.runtime.payload)
+            })
+        } else {
+            endpoint.send(n, &self.runtime.payload)
+        };
+        self.log_write(slot, taken);
+        taken
     }
 
     fn readable(&self, slot: SocketId) -> Bytes {
