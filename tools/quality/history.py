@@ -66,18 +66,30 @@ def found_in(results: Results, run: dict[str, Any]) -> Counter[tuple[str, str]]:
     return Counter(known_as(oracle, title) for oracle, title, severity in found if severity != "note")
 
 
-def cases(results: Results) -> dict[str, dict[str, Any]]:
-    """Each run by what its case varies: outcome, checksum of its recording, goodput, findings, CPU time."""
+def cases(results: Results, plain: dict[str, dict[str, Any]] | None = None) -> dict[str, dict[str, Any]]:
+    """Each run by what its case varies: outcome, checksum of its recording, goodput, findings, CPU time.
+
+    A recording with the bytes of the one in `plain` has the same findings and is not judged again.
+    """
+
+    def found(key: str, run: dict[str, Any]) -> Counter[tuple[str, str]]:
+        known = (plain or {}).get(key)
+        if known and known["digest"] and known["digest"] == run.get("digest"):
+            same: Counter[tuple[str, str]] = known["found"]
+            return same
+        return found_in(results, run)
+
     return {
-        json.dumps(run["varied"], sort_keys=True): {
+        key: {
             "case": run["case"],
             "outcome": run["outcome"],
             "digest": run.get("digest"),
             "cpu_s": run.get("cpu_s") or 0.0,
             "goodput": (run.get("metrics") or {}).get("goodput"),
-            "found": found_in(results, run),
+            "found": found(key, run),
         }
         for run in results.runs
+        for key in [json.dumps(run["varied"], sort_keys=True)]
     }
 
 
@@ -147,7 +159,7 @@ def looked_at(
         name = kernels.image(bug)
         row = {"build_s": round(time.monotonic() - started, 1)}
         run(kernels, name, given.plan, given.out, bug.cases)
-    faulty = cases(load(folder))
+    faulty = cases(load(folder), plain)
     row |= compared(plain, faulty) | {"cpu_s": round(sum(one["cpu_s"] for one in faulty.values()), 1)}
     file.write_text(json.dumps(row, indent=1))
     if row["found"] and "isolation" not in row and not given.no_isolation:
