@@ -33,6 +33,7 @@ class Written:
         self.substrate = "model"
         self.counters: dict[str, dict[str, int]] = {}
         self.ended: tuple[int | None, int | None] = (None, None)
+        self.cc = "reno"
 
     def of_a_kernel(self) -> Self:
         """The log is what the trace events of a kernel tell."""
@@ -107,7 +108,7 @@ class Written:
                 "from": i,
                 "to": 1 - i,
                 "class": "bulk",
-                "cc": "reno",
+                "cc": self.cc,
                 "mss_bytes": MSS,
                 "start_ns": 0,
                 "end_ns": self.ended[i],

@@ -91,8 +91,6 @@ def test_an_oracle_that_cannot_judge_a_kernel_is_named_with_the_reason(ran: Path
     assert model["unjudged"] == {}
     assert kernel["unjudged"] == {
         "mutual-silence": "a kernel's log has no `timer_set`",
-        "loss-detection": "a kernel's log has no `lost`",
-        "tail-loss-probe": "a kernel's log has no `rtt`",
     }
 
 

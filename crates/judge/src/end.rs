@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use tcpassay_measure::reason::{AppCall, StateChange, TcpState};
 use tcpassay_measure::{EventKind, EventRow};
 use tcpassay_tcp::CongestionState;
-use tcpassay_units::{Bytes, Time};
+use tcpassay_units::{Bytes, Dur, Time};
 use tcpassay_wire::Flags;
 
 /// A range of positions that was sent and is not acknowledged.
@@ -40,6 +40,8 @@ pub(crate) struct Taken {
     pub late: u64,
     /// Bytes that a DSACK block reports.
     pub dsacked: u64,
+    /// The round trip of the newest data that it acknowledges, if they were sent once.
+    pub sample: Option<Dur>,
 }
 
 /// The state of an end before a row.
@@ -75,6 +77,10 @@ pub(crate) struct End {
     /// Bytes of `out` that were sent more than once.
     pub again: u64,
     pub taken: Taken,
+    /// The shortest and the longest round trip so far of data that were sent once.
+    pub round_trips: Option<(Dur, Dur)>,
+    /// The last of these round trips.
+    pub recent_round_trip: Dur,
     /// Position after what the application has written.
     pub written: u64,
     /// Bytes that the application has read.
@@ -115,6 +121,8 @@ impl End {
             high: 1,
             again: 0,
             taken: Taken::default(),
+            round_trips: None,
+            recent_round_trip: Dur::ZERO,
             written: 1,
             read: 0,
             logs_writes: false,
@@ -239,7 +247,7 @@ impl End {
             }
             if ack <= self.now.nxt {
                 let known = self.high;
-                self.acknowledge(ack, known);
+                self.acknowledge(ack, known, event.at);
                 self.sack(ack, sacks, known);
             }
         }
@@ -255,10 +263,11 @@ impl End {
         }
     }
 
-    fn acknowledge(&mut self, ack: u64, known: u64) {
+    fn acknowledge(&mut self, ack: u64, known: u64, at: Time) {
         if ack <= self.now.una {
             return;
         }
+        let mut newest = None;
         self.high = self.high.max(ack);
         self.taken.acked = ack - self.now.una;
         self.split(ack);
@@ -275,9 +284,17 @@ impl End {
                 self.taken.once |= sent.tries == 1;
                 self.taken.acked_again |= sent.tries > 1;
                 self.late(sent, known);
+                newest = Some(sent);
             }
         }
         self.now.una = ack;
+        if let Some(sent) = newest.filter(|_| !self.taken.acked_again) {
+            let sample = at.since(sent.first);
+            let (least, most) = self.round_trips.unwrap_or((sample, sample));
+            self.taken.sample = Some(sample);
+            self.recent_round_trip = sample;
+            self.round_trips = Some((least.min(sample), most.max(sample)));
+        }
     }
 
     /// `sent` was delivered now for the first time.
@@ -349,6 +366,15 @@ impl End {
         } else {
             self.above.insert(first, whole);
         }
+    }
+
+    /// An upper bound of the retransmission timeout that Linux computes from these round trips, before any back-off: SRTT is at most
+    /// the longest, and the mean deviation at most the larger of half a round trip, with which it begins (RFC 6298 section 2.2), and the
+    /// distance between the longest and the shortest. Zero before the first round trip.
+    pub fn most_rto(&self, least: Dur) -> Dur {
+        self.round_trips.map_or(Dur::ZERO, |(shortest, longest)| {
+            longest + least.max((longest / 2).max(longest.saturating_sub(shortest)) * 4)
+        })
     }
 
     /// Whether everything from `start` to `end` has arrived.

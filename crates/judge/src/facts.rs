@@ -16,7 +16,7 @@ const SLACK: Dur = Dur::from_micros(10);
 #[derive(Debug)]
 pub(crate) struct Facts {
     case: Case,
-    model: bool,
+    substrate: Substrate,
     /// Parameters that are not at their default, without their entities.
     said: Vec<(String, String)>,
 }
@@ -46,11 +46,7 @@ impl Facts {
             header.case.iter().map(|triple| (triple.parameter.clone(), triple.value.clone())).collect();
         let no_file = |name: &str| Err(std::io::Error::other(format!("{name} is not read again")));
         let case = Case::on(substrate, &triples, &no_file).ok()?;
-        (case.hosts.len() == recording.hosts.len()).then_some(Facts {
-            case,
-            model: substrate == Substrate::Model,
-            said,
-        })
+        (case.hosts.len() == recording.hosts.len()).then_some(Facts { case, substrate, said })
     }
 
     /// The settings of host `host`.
@@ -60,7 +56,12 @@ impl Facts {
 
     /// The recording is of the model: its timers are exact, and its profile is the one that the case names.
     pub fn is_model(&self) -> bool {
-        self.model
+        self.substrate == Substrate::Model
+    }
+
+    /// The recording is of a kernel in virtual time.
+    pub fn is_kernel(&self) -> bool {
+        self.substrate == Substrate::Kernel
     }
 
     /// A parameter as the case has it; empty at its default.

@@ -33,6 +33,17 @@ impl<'a> Context<'a> {
         self.facts.is_some_and(Facts::is_model)
     }
 
+    /// The recording is of a kernel in virtual time: its log has the windows that arriving segments meet, and no decisions; its processor
+    /// takes no time.
+    pub fn of_kernel(&self) -> bool {
+        self.facts.is_some_and(Facts::is_kernel)
+    }
+
+    /// Times of the log are those of the stack, without the work of a processor.
+    pub fn in_virtual_time(&self) -> bool {
+        self.exact() || self.of_kernel()
+    }
+
     /// The name of the host that sends `flow`, with a capital letter for the beginning of a sentence.
     pub fn who(&self, flow: usize) -> String {
         let name = &self.recording.hosts[self.recording.flows[flow].from as usize];

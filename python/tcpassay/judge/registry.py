@@ -145,9 +145,9 @@ def markdown() -> str:
         "`events.parquet`, frames of `packets.pcapng` if packets were captured, and the command that repeats",
         "the run.",
         "",
-        "The log of a real kernel contains segments and, if the kernel has the trace event, changes of the",
-        "congestion state. An oracle that needs other events does not evaluate these runs, and the result of a run",
-        "lists it (`unjudged`).",
+        "The log of a real kernel contains segments, writes of applications and, if the kernel has the trace events,",
+        "windows and changes of the congestion state. An oracle that needs other events does not evaluate these runs,",
+        "and the result of a run lists it (`unjudged`).",
     ]
     for one in ORACLES.values():
         needs = ", ".join(f"`{kind}`" for kind in one.needs)

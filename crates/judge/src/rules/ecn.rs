@@ -1,5 +1,6 @@
 //! Explicit congestion notification: RFC 3168, RFC 8257, RFC 9768.
 
+use super::ce_change::CeChange;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::reason::{CongestionCause, WindowCause};
@@ -14,7 +15,7 @@ pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "ECN against RFC 3168, RFC 8257 and RFC 9768",
     asserts: "classic ECN: a receiver sets ECE on every segment from a CE mark until CWR, and on no other; DCTCP: ECE of an ACK is \
-              the mark of the last data that it acknowledges; accurate ECN: the ACE field is the count of CE packets, from 5 on, \
+              the mark of the last data that it acknowledges, and data with another mark than those before are acknowledged at once; accurate ECN: the ACE field is the count of CE packets, from 5 on, \
               modulo 8. A sender answers ECE within a window by one reduction, not by several, and announces it by CWR on the \
               next new data. Pure ACKs and retransmissions of classic ECN are not ECN-capable, new data are.",
     why: "RFC 3168 sections 6.1.2 (one reduction a window, CWR), 6.1.3 (ECE until CWR), 6.1.4 and 6.1.5 (no ECT on pure ACKs and \
@@ -59,6 +60,7 @@ struct Half {
     entered: bool,
     /// There was a reduction.
     ever: bool,
+    change: CeChange,
 }
 
 /// See the module.
@@ -92,6 +94,9 @@ impl Rule for Ecn {
         }
         if !half.agreed || step.end.over || step.end.fin_in.is_some() || step.end.fin_out.is_some() {
             return;
+        }
+        if half.mode == Mode::Dctcp {
+            half.change.on(context, step, found);
         }
         if step.is_arrival() {
             arrival(half, context, step);

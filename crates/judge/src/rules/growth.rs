@@ -1,5 +1,6 @@
 //! Growth of the congestion window: RFC 5681, RFC 3465, RFC 6928, RFC 7661.
 
+use super::traced_window::TracedWindow;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use std::collections::VecDeque;
@@ -19,12 +20,17 @@ pub(super) const ORACLE: Oracle = Oracle {
               profile allows; in \
               congestion avoidance Reno and DCTCP add one segment for each window of acknowledged data, no more and, while the \
               window is full, no less; CUBIC adds at most half a window a round trip and, while its window is full, keeps up with \
-              half of Reno's growth since the last reduction; an ACK with ECE adds nothing; a window of which less than half is used does not grow; the first flight is the initial window; after an idle \
-              RTO the first flight is the restart window at most.",
+              half of Reno's growth since the last reduction, and does not exceed its function of the time since then without idle \
+              periods; an ACK with ECE adds nothing; a window of which less than half is used does not grow; the first flight is \
+              the initial window; after an idle RTO the first flight is the restart window at most; slow start does not end by \
+              itself while round trips are as short as ever and a quarter of the path is in use; nothing but probes is sent beyond \
+              the window, which is never below one segment.",
     why: "RFC 5681 section 3.1 (equations 2 and 3) and 4.1 (idle), RFC 3465 sections 2.1 to 2.3, RFC 6928, RFC 9438 sections 4.2 \
-          (target of 1.5 windows) and 4.3 (Reno-friendly region), RFC 7661 section 1 (an unused window says nothing of the path).",
+          (target of 1.5 windows), 4.3 (Reno-friendly region) and 5.8 (idle), RFC 9406 section 4 (end of slow start), RFC 2861, RFC 7661 \
+          section 1 (an unused window says nothing of the path).",
     evidence: "the change of the window, and the row from which on it was counted.",
-    wrong_when: "the controller is one that the oracle has no rule for (it then checks the initial window alone).",
+    wrong_when: "the controller is one that the oracle has no rule for (it then checks the initial window alone). Of a real kernel the \
+                 window is known when a segment arrives, so that every rule allows for what the last arrivals delivered.",
     needs: &[EventKind::Window],
 };
 
@@ -59,6 +65,8 @@ struct Half {
     changed: Option<Time>,
     /// Both ends have SACK.
     sack: bool,
+    /// Of a kernel.
+    traced: TracedWindow,
 }
 
 /// See the module.
@@ -77,6 +85,9 @@ impl Rule for Growth {
         let half = &mut self.halves[step.flow];
         let sack = |flow| context.stack(flow).is_some_and(|stack| stack.sack);
         half.sack = sack(step.flow) && sack(step.peer);
+        if context.of_kernel() {
+            half.traced.on(context, step, found);
+        }
         match step.event.kind {
             EventKind::In => arrival(half, context, step, found),
             EventKind::Retransmit if step.flags().has(Flags::SYN) => half.syn_sent += 1,
@@ -348,7 +359,9 @@ fn first_flight(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: 
     if !half.acked {
         let (_, start) = *half.first.get_or_insert((step.row, step.seq()));
         let sent = step.seq_end() - start;
-        if sent > initial && step.event.kind == EventKind::Out && start == 1 {
+        // A kernel's log does not tell which of the first segments is a tail loss probe.
+        let probe = if context.exact() { 0 } else { mss };
+        if sent > initial + probe && step.event.kind == EventKind::Out && start == 1 {
             found.add(step.of_sender(context, NAME, "the first flight is above the initial window"), || {
                 format!(
                     "{} sent {sent} bytes before the first ACK of data; its initial window is {} segments of {mss} bytes (RFC 6928).",

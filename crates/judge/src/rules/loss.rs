@@ -25,8 +25,9 @@ pub(super) const ORACLE: Oracle = Oracle {
           reordering window), RFC 3042 (limited transmit), RFC 3708 (undo), RFC 2018 section 5.1 (SACKed segments are not \
           retransmitted before a timeout).",
     evidence: "the row that marks the loss, or the segment that was sent again, and for what is missing the ACK that made it due.",
-    wrong_when: "an adaptive threshold has grown, which the log does not tell: then only what comes much too early is judged.",
-    needs: &[EventKind::Lost, EventKind::Congestion],
+    wrong_when: "an adaptive threshold has grown, which the log does not tell: then only what comes much too early is judged. The log of a \
+                 real kernel has no marks of losses: there only what is sent again, and in which order, is judged.",
+    needs: &[EventKind::Congestion],
 };
 
 #[derive(Clone, Debug, Default)]
@@ -53,6 +54,8 @@ struct Half {
     lost: Vec<(u64, u64)>,
     /// RACK: something sent after the first outstanding segment was SACKed: since when.
     passed: Option<(Time, usize)>,
+    /// Of a kernel: three segments above the first hole that was not repaired are SACKed: its position, since when, the row.
+    hole: Option<(u64, Time, usize)>,
 }
 
 /// See the module.
@@ -68,8 +71,15 @@ impl Loss {
 
 impl Rule for Loss {
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        // In real time a segment may be sent while an ACK that the tap has seen waits for the stack.
+        if !context.in_virtual_time() {
+            return;
+        }
         let half = &mut self.halves[step.flow];
         late(half, context, step, found);
+        if context.of_kernel() {
+            unrepaired(half, context, step, found);
+        }
         match step.event.kind {
             EventKind::In => arrival(half, context, step, found),
             EventKind::Lost => lost(half, context, step, found),
@@ -206,6 +216,42 @@ fn repair_first(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: 
             )
         });
         half.lost.clear();
+    }
+}
+
+/// RFC 6675 section 5 on kernels, whose log has no marks of losses: new data leave although a hole with three segments SACKed above it
+/// was known for longer than the reordering window of RACK, and was never sent again.
+fn unrepaired(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let end = step.end;
+    let recovers = end.now.state == CongestionState::Recovery;
+    let Some((_, longest)) = end.round_trips.filter(|_| recovers && end.sacked > 0) else {
+        half.hole = None;
+        return;
+    };
+    let mss = context.recording.flows[step.flow].mss.get();
+    let mut above = end.sacked;
+    let waits = end.out.iter().find(|sent| {
+        above -= if sent.sacked { sent.end - sent.start } else { 0 };
+        !sent.sacked && sent.tries == 1 && sent.start >= half.forgiven && above > 3 * mss
+    });
+    let Some(waits) = waits else {
+        half.hole = None;
+        return;
+    };
+    if half.hole.is_none_or(|(position, _, _)| position != waits.start) {
+        half.hole = Some((waits.start, step.at(), step.row));
+    }
+    let Some((position, since, row)) = half.hole else { return };
+    let new = step.event.kind == EventKind::Out && step.len() > 0 && step.seq() >= step.before.nxt;
+    let fits = waits.end <= end.now.una + end.wnd;
+    if new && fits && step.at().since(since) > longest + Dur::from_millis(5) && end.fin_out.is_none() {
+        half.hole = Some((position, Time::MAX, row));
+        found.add(step.of_sender(context, NAME, "new data before what is lost").since(row, since), || {
+            format!(
+                "In recovery {} sent new data at position {}, although more than three segments above position {position} were SACKed \
+                 since {since} and it was not sent again (RFC 6675 sections 4 and 5).", context.who(step.flow), step.seq()
+            )
+        });
     }
 }
 

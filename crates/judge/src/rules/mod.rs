@@ -2,9 +2,12 @@
 
 mod acknowledgment;
 mod bounds;
+mod ce_change;
+mod cubic_curve;
 mod ecn;
 mod fairness;
 mod flow_control;
+mod give_up;
 mod growth;
 mod latency;
 mod loss;
@@ -13,6 +16,8 @@ mod probe;
 mod receiver;
 mod reduction;
 mod retransmission_timer;
+mod traced_probe;
+mod traced_window;
 mod utilisation;
 
 use crate::end::End;

@@ -1,5 +1,6 @@
 //! Tail loss probes: RFC 8985 section 7.
 
+use super::traced_probe::TracedProbe;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
@@ -14,11 +15,13 @@ pub(super) const ORACLE: Oracle = Oracle {
     title: "tail loss probes against RFC 8985",
     asserts: "a probe leaves when the sender has heard nothing for two smoothed round trips or an RTO, not sooner; none leaves in \
               recovery or while segments are SACKed, and no second one before new data were acknowledged; it is new data or the \
-              last segment again.",
+              last segment again; a retransmission timer that fires in the open state with nothing SACKed comes after a probe.",
     why: "RFC 8985 sections 7.2 (when the probe timer is set, and for how long) and 7.3 (what a probe sends, and one at a time).",
     evidence: "the row at which the timer fired, and the transmission that the wait is counted from.",
-    wrong_when: "samples that the log does not have made the smoothed round-trip time shorter.",
-    needs: &[EventKind::TimerFire, EventKind::Rtt],
+    wrong_when: "samples that the log does not have made the smoothed round-trip time shorter. The log of a real kernel has no timer of \
+                 probes: there they are known as retransmissions by the reason that the kernel gives, and new data that leave after a \
+                 silence are taken for one.",
+    needs: &[EventKind::TimerFire],
 };
 
 #[derive(Clone, Debug, Default)]
@@ -29,6 +32,8 @@ struct Half {
     probing: Option<(Time, usize)>,
     /// The probe timer fired at this time, and what it sends is not seen yet.
     fired: Option<Time>,
+    /// Of a kernel.
+    traced: TracedProbe,
 }
 
 /// See the module.
@@ -44,10 +49,13 @@ impl Probe {
 
 impl Rule for Probe {
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        let half = &mut self.halves[step.flow];
         if !context.exact() {
+            if context.of_kernel() {
+                half.traced.on(context, step, found);
+            }
             return;
         }
-        let half = &mut self.halves[step.flow];
         match step.event.kind {
             EventKind::In if step.end.taken.acked > 0 => half.probing = None,
             EventKind::Rtt => {

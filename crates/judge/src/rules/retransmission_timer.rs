@@ -1,10 +1,11 @@
 //! The retransmission timer: RFC 6298.
 
+use super::give_up::GiveUp;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::Timer;
-use tcpassay_tcp::{CongestionState, Recovery, StackFlavor};
+use tcpassay_tcp::{CongestionState, Pacing, Recovery, StackFlavor};
 use tcpassay_units::{Dur, Time};
 
 pub(super) const NAME: &str = "retransmission-timer";
@@ -15,13 +16,15 @@ pub(super) const ORACLE: Oracle = Oracle {
     asserts: "a round-trip sample is of a segment that was sent once, or of its timestamp, and not below the propagation delay; \
               SRTT moves by an eighth of each sample; the RTO lies between its bounds, at SRTT plus the deviation of the last \
               sample at least and SRTT plus four times the largest deviation at most; the timer runs while data are outstanding, for the RTO in force, which doubles with each \
-              timeout and never fires sooner after the last progress than the smallest RTO.",
-    why: "RFC 6298 sections 2 (estimator and bounds), 3 (Karn's algorithm) and 5 (rules 5.1 to 5.6): a timer that is too short \
+              timeout and never fires sooner after the last progress than the smallest RTO, nor later than the RTO; a connection is given \
+              up because of missing acknowledgements not before its user timeout or its number of retransmissions.",
+    why: "RFC 6298 sections 2 (estimator and bounds), 3 (Karn's algorithm) and 5 (rules 5.1 to 5.6), RFC 5482 and RFC 9293 section \
+          3.8.3 (R2): a timer that is too short \
           sends again what is under way and collapses the window for nothing, one that does not back off adds load to a \
           congested path, and one that is not restarted on progress fires for data that are being acknowledged.",
     evidence: "the sample, or the row that set or fired the timer, and the row that it follows from.",
-    wrong_when: "the timers of a real kernel tick, and its log has neither samples nor settings of timers: there only the back-off is \
-                 judged, by the times at which timers fired. A user timeout that shortens the last wait is recognised by its length.",
+    wrong_when: "the timers of a real kernel tick, and its log has neither samples nor settings of timers: there the back-off is \
+                 judged by the times at which timers fired, and the first timeout by an upper bound of the RTO from the round trips. A user timeout that shortens the last wait is recognised by its length.",
     needs: &[EventKind::TimerFire],
 };
 
@@ -44,6 +47,8 @@ struct Half {
     /// The wait that the last timeout set, while nothing was acknowledged since.
     waited: Option<(Dur, usize)>,
     fired: Option<(Time, usize)>,
+    /// The timer has fired, and no round trip was measured since: the back-off lasts (RFC 6298 section 5).
+    backed_off: bool,
     progress: Time,
     advanced: Option<(Time, usize)>,
     other_timer: Option<Time>,
@@ -51,6 +56,7 @@ struct Half {
     ambiguous: Option<(Time, usize)>,
     /// The largest deviation of a sample from SRTT so far.
     deviation: Dur,
+    give_up: GiveUp,
 }
 
 /// See the module.
@@ -74,6 +80,7 @@ impl Rule for RetransmissionTimer {
                 // An ACK that passes a retransmission may have waited for it, so that it times nothing else either.
                 let waited = taken.acked_again && !taken.sacked_once;
                 half.ambiguous = (only_again || waited).then_some((step.at(), step.row));
+                half.backed_off &= taken.sample.is_none();
                 if taken.acked > 0 {
                     half.progress = step.at();
                     half.advanced = Some((step.at(), step.row));
@@ -91,6 +98,7 @@ impl Rule for RetransmissionTimer {
             _ => {}
         }
         running(half, context, step, found);
+        half.give_up.on(context, step, found);
     }
 }
 
@@ -227,8 +235,11 @@ fn set(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Find
 fn kernel_fire(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some((last, row)) = half.fired.replace((step.at(), step.row)) else {
         half.waited = None;
+        first_timeout(half, context, step, found);
+        half.backed_off = true;
         return;
     };
+    half.backed_off = true;
     let wait = step.at().since(last);
     let before = half.waited.replace((wait, row));
     let Some(stack) = context.stack(step.flow).filter(|stack| stack.user_timeout.is_none()) else { return };
@@ -244,6 +255,31 @@ fn kernel_fire(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &
                 )
             },
         );
+    }
+}
+
+/// RFC 6298 section 5, rules 5.1 to 5.3: the timer counts from the last new acknowledgement, or the last transmission, and is not set
+/// again by anything else.
+fn first_timeout(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let Some(stack) = context.stack(step.flow).filter(|_| context.of_kernel()) else { return };
+    let Some(newest) = step.end.out.iter().map(|sent| sent.last).max() else { return };
+    let calm =
+        matches!(step.before.state, CongestionState::Open | CongestionState::Cwr) && step.end.sacked == 0;
+    let most = step.end.most_rto(stack.rto.min);
+    let since = half.progress.max(newest);
+    let waited = step.at().since(since);
+    // Pacing delays the timer, too, and a shut window has another one.
+    let mss = context.recording.flows[step.flow].mss.get();
+    let plain =
+        stack.pacing == Pacing::Off && context.recording.flows[step.flow].cc != "bbr" && step.end.wnd >= mss;
+    let calm = calm && plain && !half.backed_off;
+    if calm && most > Dur::ZERO && step.end.open && waited > most + most / 8 + KERNEL_TICK {
+        found.add(step.of_sender(context, NAME, "the timer fired too late").since(step.row, since), || {
+            format!(
+                "The retransmission timer of {} fired {waited} after the last transmission and the last new acknowledgement; the RTO is \
+                 {most} at most (RFC 6298 section 5, rules 5.1 to 5.3).", context.who(step.flow)
+            )
+        });
     }
 }
 

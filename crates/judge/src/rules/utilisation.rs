@@ -18,8 +18,8 @@ pub(super) const ORACLE: Oracle = Oracle {
     why: "RFC 9293 section 3.8.6.2.1 (a full segment is sent when the window holds it) and RFC 5681 section 3 (a sender may send up \
           to the smaller of both windows): such a rest costs throughput and nothing explains it.",
     evidence: "the last row at which the sender could have sent, and the row at which the rest was noticed.",
-    wrong_when: "the host could not send (its queue was full, or the process was stopped). Only the model logs what applications \
-                 write.",
+    wrong_when: "the host could not send (its queue was full, or the process was stopped). An application that sends without end, as a \
+                 kernel's log has it, waits for its send buffer.",
     needs: &[EventKind::Window],
 };
 
@@ -28,6 +28,9 @@ struct Half {
     /// Since when it could send.
     since: Option<(Time, usize)>,
     srtt: Option<Dur>,
+    /// Of a kernel: the window may have become smaller since a row told it, by an idle time or a change of state.
+    stale: bool,
+    last_sent: Time,
 }
 
 /// See the module.
@@ -44,12 +47,19 @@ impl Utilisation {
 impl Rule for Utilisation {
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let half = &mut self.halves[step.flow];
-        let Some(settings) = context.settings(step.flow).filter(|_| context.exact()) else { return };
+        let Some(settings) = context.settings(step.flow).filter(|_| context.in_virtual_time()) else {
+            return;
+        };
         let stack = &settings.stack;
         if let EventKind::Rtt = step.event.kind {
             half.srtt = step.event.srtt;
         }
-        let wait = half.srtt.unwrap_or(Dur::from_secs(1)) + Dur::from_millis(5);
+        // A guest takes no time to send: on a kernel half of the shortest round trip is allowed.
+        let wait = if context.exact() {
+            half.srtt.unwrap_or(Dur::from_secs(1)) + Dur::from_millis(5)
+        } else {
+            step.end.round_trips.map_or(Dur::from_secs(1), |(shortest, _)| shortest / 2) + Dur::from_millis(5)
+        };
         if let Some((since, row)) = half.since
             && step.at().since(since) > wait
         {
@@ -63,8 +73,16 @@ impl Rule for Utilisation {
                 )
             });
         }
+        match step.event.kind {
+            EventKind::In if step.end.taken.acked > 0 => half.stale = false,
+            EventKind::Congestion => half.stale = !context.exact(),
+            _ => {}
+        }
         if step.is_sent() && step.len() > 0 {
             half.since = None;
+            let rested = step.at().since(half.last_sent) >= stack.rto.min;
+            half.stale |= !context.exact() && rested && step.before.nxt == step.before.una;
+            half.last_sent = step.at();
         }
         let mss = context.recording.flows[step.flow].mss.get();
         let (end, now) = (step.end, &step.end.now);
@@ -73,13 +91,17 @@ impl Rule for Utilisation {
             // Linux may wait for the next ACK to send a larger super-segment (`tcp_tso_should_defer`).
             && !(stack.tso_defer && stack.tso.is_some())
             && !stack.cork
-            && stack.mtu_probing.is_none();
+            && stack.mtu_probing.is_none()
+            // What the send buffer does not take the application has not written.
+            && (context.exact() || settings.buffers.send.is_none() && context.recording.flows[step.flow].cc != "bbr");
         let calm = now.state == CongestionState::Open && end.sacked == 0;
-        let waits = end.logs_writes && end.written >= now.nxt + mss && end.fin_out.is_none();
+        // What is shorter than a segment goes when nothing is outstanding, and with TCP_NODELAY.
+        let short = end.written > now.nxt && (end.outstanding() == 0 || stack.nodelay) && !context.exact();
+        let waits = end.logs_writes && (end.written >= now.nxt + mss || short) && end.fin_out.is_none();
         let room =
             now.cwnd >= end.outstanding() + end.again + 2 * mss && now.una + end.wnd >= now.nxt + 2 * mss;
         // The initial window is not in the log before it changes.
-        if plain && calm && waits && room && end.open && !end.over && now.cwnd > 2 * mss {
+        if plain && calm && waits && room && !half.stale && end.open && !end.over && now.cwnd > 2 * mss {
             half.since.get_or_insert((step.at(), step.row));
         } else {
             half.since = None;

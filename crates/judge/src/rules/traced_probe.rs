@@ -1,0 +1,105 @@
+//! Tail loss probes of a kernel, whose log has their transmissions and not their timer.
+
+use super::probe::NAME;
+use crate::finding::Findings;
+use crate::step::{Context, Step};
+use tcpassay_measure::EventKind;
+use tcpassay_measure::reason::Timer;
+use tcpassay_tcp::{CongestionState, Pacing, Tlp};
+use tcpassay_units::{Dur, Time};
+
+/// In [`EventRow::why`](tcpassay_measure::EventRow::why) of a retransmission.
+const PROBE: &str = "tail loss probe";
+/// A tick of a kernel, and its smallest probe timeout.
+const TICKS: Dur = Dur::from_millis(10);
+
+/// What is known of the probes of one sender.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TracedProbe {
+    /// A probe was sent: when, the row, and the position up to which data were outstanding then.
+    probed: Option<(Time, usize, u64)>,
+    /// The last segment of this connection, whoever sent it, and the last write of the application.
+    heard: Time,
+    wrote: Time,
+}
+
+impl TracedProbe {
+    /// A row of a kernel's log.
+    pub fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        if self.probed.is_some_and(|(_, _, until)| step.end.now.una >= until) {
+            self.probed = None;
+        }
+        match step.event.kind {
+            EventKind::Retransmit if step.event.why == PROBE && step.is_stream() => {
+                self.again(context, step, found);
+            }
+            EventKind::Out if step.len() > 0 => self.new_data(step),
+            EventKind::TimerFire if step.event.why == Timer::Rto.name() => {
+                self.timeout(context, step, found);
+                self.probed = None;
+            }
+            EventKind::Congestion if step.end.now.state == CongestionState::Recovery => self.probed = None,
+            EventKind::App => self.wrote = step.at(),
+            _ => {}
+        }
+        if step.is_sent() || step.event.kind == EventKind::In {
+            self.heard = step.at();
+        }
+    }
+
+    /// RFC 8985 section 7.3: a probe is outstanding until it is acknowledged, and meanwhile there is no other one.
+    fn again(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        if let Some((at, row, until)) = self.probed
+            && step.at() > at
+            && step.end.now.una < until
+        {
+            found.add(
+                step.of_sender(context, NAME, "a second probe without an answer to the first").since(row, at).warning(),
+                || {
+                    format!(
+                        "{} sent a tail loss probe at {at}, and another one {} later, before the data up to position {until} were \
+                         acknowledged (RFC 8985 section 7.3).", context.who(step.flow), step.at().since(at)
+                    )
+                },
+            );
+        }
+        self.probed = Some((step.at(), step.row, step.end.now.nxt));
+    }
+
+    /// New data that leave after a silence, and not because the application has just written, are a probe, too.
+    fn new_data(&mut self, step: &Step<'_>) {
+        let Some((shortest, _)) = step.end.round_trips else { return };
+        let outstanding = step.before.nxt > step.before.una;
+        let silent = step.at().since(self.heard) >= shortest && self.wrote != step.at();
+        if outstanding && silent {
+            self.probed = Some((step.at(), step.row, step.end.now.nxt));
+        }
+    }
+
+    /// RFC 8985 section 7.2: with SACK, nothing SACKed, and no recovery the probe timer runs, which ends no later than the retransmission
+    /// timer.
+    fn timeout(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        let selective = |flow| context.stack(flow).is_some_and(|stack| stack.sack);
+        let Some(stack) = context.stack(step.flow) else { return };
+        let open = step.before.state == CongestionState::Open && step.end.sacked == 0 && step.end.again == 0;
+        let Some(newest) = step.end.out.back() else { return };
+        // Data that left just before the timeout have no probe yet.
+        let waited = step.at().since(newest.last) + TICKS >= stack.rto.min;
+        // What pacing holds back in the host is not probed.
+        let paced = stack.pacing != Pacing::Off || context.recording.flows[step.flow].cc == "bbr";
+        let judged =
+            open && waited && !paced && stack.tlp == Tlp::On && selective(step.flow) && selective(step.peer);
+        let established = step.end.open && !step.end.over && step.end.round_trips.is_some();
+        if judged && established && self.probed.is_none() && stack.user_timeout.is_none() {
+            found.add(
+                step.of_sender(context, NAME, "a timeout without a probe before it").since(step.row, newest.last).warning(),
+                || {
+                    format!(
+                        "The retransmission timer of {} fired with {} bytes outstanding, in state Open and with nothing SACKed, and no \
+                         tail loss probe was sent before (RFC 8985 section 7.2).", context.who(step.flow), step.end.outstanding()
+                    )
+                },
+            );
+        }
+    }
+}

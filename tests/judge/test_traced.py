@@ -1,0 +1,262 @@
+"""The rules for logs of kernels, which have the windows that segments meet and no decisions.
+
+Each rule finds its fault, and is quiet about the healthy neighbour of that fault.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tcpassay.judge import Finding, Severity
+from written import ACK, Written
+
+GROWTH = "window-growth"
+PROBE = "tail-loss-probe"
+TIMER = "retransmission-timer"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "recording"
+
+
+def titles(findings: list[Finding]) -> list[str]:
+    return [one.title.rpartition(": ")[2] for one in findings if one.severity is not Severity.NOTE]
+
+
+def kernel(duration: float = 5000, cc: str = "reno", **case: str) -> Written:
+    """A connection of a kernel whose application writes without end."""
+    log = Written(duration).of_a_kernel()
+    log.cc = cc
+    log.case = {"stack.profile": "linux", "stack.cc": cc} | {
+        name.replace("__", "."): value for name, value in case.items()
+    }
+    for host in (0, 1):
+        log.event(0, host, "state", "SynSent->Established")
+    return log.event(0.1, 0, "app", "write", value_ns=1 << 40)
+
+
+def met(log: Written, at: float, segments: float, threshold: int | None = None) -> Written:
+    """The window that a segment meets."""
+    limit = None if threshold is None else threshold * 1000
+    return log.event(
+        at, 0, "window", "met by a segment", cwnd_bytes=round(segments * 1000), ssthresh_bytes=limit
+    )
+
+
+def answer(log: Written, at: float, ack: int) -> Written:
+    """An ACK that reaches the sender, with a large window."""
+    log.event(at - 5, 1, "out", seq=1, len=0, ack=ack, flags=ACK, window_bytes=4_000_000)
+    return log.event(at, 0, "in", seq=1, len=0, ack=ack, flags=ACK, window_bytes=4_000_000)
+
+
+def flights(log: Written, sizes: list[int], start: float = 10.0, rtt: float = 10.0) -> int:
+    """Flights of so many segments, each acknowledged as a whole after a round trip. Returns the next position."""
+    seq = 1
+    for i, size in enumerate(sizes):
+        at = start + i * rtt
+        for _ in range(size):
+            log.data(at, at + rtt / 2, seq)
+            seq += 1000
+        answer(log, at + rtt, seq)
+    return seq
+
+
+def test_a_window_that_is_full_and_does_not_grow_in_slow_start_is_found(folder: Path) -> None:
+    log = met(kernel(), 15, 10)
+    flights(log, [10] * 10)
+    assert titles(log.judged(folder, GROWTH)) == ["slow start without growth"]
+
+
+def test_a_window_that_doubles_in_slow_start_is_right(folder: Path) -> None:
+    log = kernel()
+    flights(log, [10, 20, 40, 80])
+    for i, window in enumerate([10, 20, 40, 80]):
+        met(log, 20 + 10 * i, window)
+    assert titles(log.judged(folder, GROWTH)) == []
+
+
+def test_slow_start_that_adds_more_than_was_acknowledged_is_found(folder: Path) -> None:
+    log = kernel()
+    flights(log, [10, 20, 20])
+    met(met(log, 20, 10), 30, 35)
+    assert titles(log.judged(folder, GROWTH)) == ["slow start adds more than was acknowledged"]
+
+
+def test_a_window_of_nothing_is_found(folder: Path) -> None:
+    log = met(kernel(), 20, 0)
+    flights(log, [10, 10])
+    assert "a congestion window below one segment" in titles(log.judged(folder, GROWTH))
+
+
+@pytest.mark.parametrize(("sent", "found"), [(30, ["data beyond the congestion window"]), (12, [])])
+def test_data_beyond_the_window_are_found_where_no_probe_explains_them(
+    sent: int, found: list[str], folder: Path
+) -> None:
+    log = met(kernel(), 20, 10, 5)
+    flights(log, [10, sent])
+    assert titles(log.judged(folder, GROWTH)) == found
+
+
+@pytest.mark.parametrize(("sent", "found"), [(30, ["no restart window after idle"]), (12, [])])
+def test_after_an_idle_time_the_restart_window_is_kept(sent: int, found: list[str], folder: Path) -> None:
+    log = kernel()
+    for i, window in enumerate([10, 20, 40]):
+        met(log, 20 + 10 * i, window)
+    seq = flights(log, [10, 20, 40])
+    for i in range(sent):
+        log.data(2000, 2005, seq + i * 1000)
+    assert titles(log.judged(folder, GROWTH)) == found
+
+
+def cubic(*, busy: bool) -> Written:
+    """A reduction to ten segments, and three seconds later 20 segments in round trips of 10 ms."""
+    log = kernel(cc="cubic", stack__slow_start_after_idle="off")
+    seq = flights(log, [10, 10])
+    met(log, 20, 20)
+    log.event(30, 0, "congestion", "Open->Recovery: kernel").event(
+        31, 0, "congestion", "Recovery->Open: kernel"
+    )
+    met(log, 41, 10, 10)
+    at, window = 41.0, 10.0
+    log.data(31, 36, seq)
+    answer(log, 41, seq + 1000)
+    seq += 1000
+    if busy:
+        # One segment is always outstanding.
+        for i in range(300):
+            log.data(50 + 10 * i, 55 + 10 * i, seq)
+            answer(log, 59 + 10 * i, seq + 1000)
+            seq += 1000
+    at = 3100.0
+    while window < 20:
+        for _ in range(int(window)):
+            log.data(at, at + 5, seq)
+            seq += 1000
+        answer(log, at + 10, seq)
+        at += 10
+        window *= 1.3
+        met(answer(log, at + 0.5, seq), at + 0.5, int(window), int(window))
+        at += 1
+    return log
+
+
+def test_an_idle_time_does_not_let_cubic_grow(folder: Path) -> None:
+    assert titles(cubic(busy=False).judged(folder, GROWTH)) == ["the window leaves CUBIC's function"]
+
+
+def test_time_in_which_data_are_outstanding_lets_cubic_grow(tmp_path: Path) -> None:
+    assert "the window leaves CUBIC's function" not in titles(
+        cubic(busy=True).judged(tmp_path / "busy", GROWTH)
+    )
+
+
+def probes(*at: float) -> Written:
+    """The tail of a flight is lost, and sent again as a probe at these times."""
+    log = kernel()
+    seq = flights(log, [10, 10])
+    log.data(40, None, seq)
+    for time in at:
+        log.event(time, 0, "retransmit", "tail loss probe", seq=seq, len=1000, ack=1, flags=ACK)
+    return log
+
+
+def test_a_second_probe_before_an_answer_is_found(folder: Path) -> None:
+    assert titles(probes(60, 90).judged(folder, PROBE)) == ["a second probe without an answer to the first"]
+
+
+def test_one_probe_and_then_a_timeout_are_right(folder: Path) -> None:
+    assert titles(probes(60).fires(280).judged(folder, PROBE)) == []
+
+
+def test_a_timeout_without_a_probe_before_it_is_found(folder: Path) -> None:
+    assert titles(probes().fires(260).judged(folder, PROBE)) == ["a timeout without a probe before it"]
+
+
+@pytest.mark.parametrize(("at", "found"), [(270, []), (600, ["the timer fired too late"])])
+def test_the_first_timeout_comes_an_rto_after_the_last_progress(
+    at: float, found: list[str], folder: Path
+) -> None:
+    assert titles(probes(60).fires(at).judged(folder, TIMER)) == found
+
+
+@pytest.mark.parametrize(("at", "found"), [(300, ["given up too early"]), (800, [])])
+def test_a_connection_is_given_up_after_its_user_timeout(at: float, found: list[str], folder: Path) -> None:
+    log = kernel(app__user_timeout="700ms")
+    seq = flights(log, [10, 10])
+    log.data(40, None, seq).event(at, 0, "state", "Established->Closed")
+    assert titles(log.judged(folder, TIMER)) == found
+
+
+def sacked(log: Written, at: float, ack: int, start: int, end: int) -> Written:
+    answer(log, at, ack)
+    return log.event(at, 0, "sack", seq=start, len=end - start)
+
+
+@pytest.mark.parametrize("repaired", [False, True])
+def test_new_data_before_a_hole_that_is_known_to_be_lost_are_found(folder: Path, *, repaired: bool) -> None:
+    log = kernel()
+    seq = flights(log, [10, 10])
+    for i in range(12):
+        log.data(40, None if i in {0, 3} else 45, seq + i * 1000)
+    sacked(log, 50, seq, seq + 4000, seq + 10_000).event(50, 0, "congestion", "Open->Recovery: kernel")
+    log.data(50.1, 55, seq, again=True)
+    if repaired:
+        log.data(50.2, 55, seq + 3000, again=True)
+    sacked(log, 60.1, seq + 3000, seq + 4000, seq + 12_000)
+    log.data(80, 85, seq + 12_000)
+    found = titles(log.judged(folder, "loss-detection"))
+    assert found == ([] if repaired else ["new data before what is lost"])
+
+
+@pytest.mark.parametrize(("at", "found"), [(20.0, []), (45.0, ["the sender rests although it may send"])])
+def test_a_sender_that_may_send_does_so(at: float, found: list[str], folder: Path) -> None:
+    log = met(kernel(), 20, 20, 20)
+    seq = flights(log, [20])
+    for i in range(20):
+        log.data(20 if i < 5 else at, max(at, 20) + 5, seq + i * 1000)
+    answer(log, 60, seq + 20_000)
+    assert titles(log.judged(folder, "idle-with-room")) == found
+
+
+@pytest.mark.parametrize(
+    ("late", "found"), [(0.0, []), (0.9, ["one of the first duplicate ACKs is held back"])]
+)
+def test_the_first_duplicate_acks_leave_at_once(late: float, found: list[str], folder: Path) -> None:
+    log = kernel()
+    seq = flights(log, [10])
+    log.data(40, None, seq)
+    for i in range(1, 4):
+        log.data(40 + i, 45 + i, seq + i * 1000)
+        log.event(45 + i + late, 1, "out", seq=1, len=0, ack=seq, flags=ACK, window_bytes=100_000)
+        log.event(45 + i + late, 1, "sack", seq=seq + 1000, len=i * 1000)
+    assert titles(log.judged(folder, "ack-timing")) == found
+
+
+@pytest.mark.parametrize(
+    ("step", "found"), [(0, []), (500, ["ACKs of data out of order announce other windows"])]
+)
+def test_without_sack_duplicate_acks_have_one_window(step: int, found: list[str], folder: Path) -> None:
+    log = kernel(stack__sack="off")
+    seq = flights(log, [10])
+    log.data(40, None, seq)
+    for i in range(1, 10):
+        log.data(40 + i, 45 + i, seq + i * 1000)
+        log.event(45 + i, 1, "out", seq=1, len=0, ack=seq, flags=ACK, window_bytes=100_000 + i * step)
+    assert titles(log.judged(folder, "ack-timing")) == found
+
+
+@pytest.mark.parametrize(
+    ("late", "found"), [(0.0, []), (20.0, ["a change of CE is not acknowledged at once"])]
+)
+def test_a_change_of_ce_is_acknowledged_at_once(late: float, found: list[str], folder: Path) -> None:
+    log = kernel(cc="dctcp", stack__ecn="dctcp")
+    log.event(0, 0, "out", seq=0, len=0, flags=0xC2).event(0.01, 1, "in", seq=0, len=0, flags=0xC2)
+    log.event(0.01, 1, "out", seq=0, len=0, ack=1, flags=0x52).event(
+        0.02, 0, "in", seq=0, len=0, ack=1, flags=0x52
+    )
+    log.event(1, 1, "in", seq=1, len=1000, ack=1, flags=ACK)
+    log.event(1, 1, "out", seq=1, len=0, ack=1001, flags=ACK, window_bytes=100_000)
+    log.event(2, 1, "in", seq=1001, len=1000, ack=1, flags=ACK, ce=True)
+    log.event(2 + late, 1, "out", seq=1, len=0, ack=2001, flags=ACK | 0x40, window_bytes=100_000)
+    assert titles(log.judged(folder, "ecn")) == found
