@@ -269,26 +269,28 @@ pub fn readable(fd: BorrowedFd) -> io::Result<u64> {
 /// Switches an offload of an interface on or off by the command `set` (`ETHTOOL_S*` of include/uapi/linux/ethtool.h). Returns the state
 /// that the command `get` (`ETHTOOL_G*`) reads back.
 pub fn offload(fd: BorrowedFd, interface: &str, set: u32, get: u32, on: bool) -> io::Result<bool> {
+    ethtool(fd, interface, set, u32::from(on))?;
+    ethtool(fd, interface, get, 0).map(|value| value != 0)
+}
+
+/// A command of include/uapi/linux/ethtool.h whose argument is a `struct ethtool_value`. Returns the value that the kernel leaves there.
+pub fn ethtool(fd: BorrowedFd, interface: &str, command: u32, data: u32) -> io::Result<u32> {
     const SIOCETHTOOL: libc::c_ulong = 0x8946;
     #[repr(C)]
     struct Value {
         command: u32,
         data: u32,
     }
-    let mut value = Value { command: set, data: u32::from(on) };
+    let mut value = Value { command, data };
     // SAFETY: all zeroes are a valid ifreq.
     let mut request: libc::ifreq = unsafe { zeroed() };
     for (to, from) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(interface.bytes()) {
         *to = from.cast_signed();
     }
     request.ifr_ifru.ifru_data = (&raw mut value).cast();
-    // SAFETY: the request points to an ethtool_value, which these commands read or write, and both outlive the calls.
-    unsafe {
-        check(libc::ioctl(fd.as_raw_fd(), SIOCETHTOOL, &raw mut request))?;
-        (&raw mut value.command).write(get);
-        check(libc::ioctl(fd.as_raw_fd(), SIOCETHTOOL, &raw mut request))?;
-    }
-    Ok(value.data != 0)
+    // SAFETY: the request points to an ethtool_value, which these commands read or write, and both outlive the call.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), SIOCETHTOOL, &raw mut request) })?;
+    Ok(value.data)
 }
 
 /// The index of an interface in the network namespace of the process.
@@ -335,6 +337,61 @@ pub fn end_with_parent() -> io::Result<i32> {
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
     // SAFETY: takes and changes nothing.
     Ok(unsafe { libc::getppid() })
+}
+
+/// Creates a copy of this process (fork(2)). Returns 0 in the copy, and its process id in this process.
+///
+/// # Errors
+/// As the system call; also if this process has several threads, of which the copy would have only one.
+pub fn fork() -> io::Result<i32> {
+    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(io::Error::other("a process with several threads is not copied"));
+    }
+    // SAFETY: there is one thread, so that no lock is held by a thread that the copy does not have.
+    check(unsafe { libc::fork() })
+}
+
+/// Waits for the end of a child process. Returns its wait status, which is 0 if it ended with exit code 0.
+pub fn wait_for_child(process: i32) -> io::Result<i32> {
+    let mut status = 0;
+    loop {
+        // SAFETY: writes one int.
+        match check(unsafe { libc::waitpid(process, &raw mut status, 0) }) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            other => return other.map(|_| status),
+        }
+    }
+}
+
+/// Separates this process from the session in which it was started: signals that end the session do not end it.
+pub fn detach() -> io::Result<()> {
+    // SAFETY: takes nothing.
+    check(unsafe { libc::setsid() })?;
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGPIPE] {
+        // SAFETY: the signal is ignored; no handler is installed.
+        if unsafe { libc::signal(signal, libc::SIG_IGN) } == libc::SIG_ERR {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Reads from a descriptor (read(2)). Returns the number of bytes, 0 at the end.
+pub fn read(fd: BorrowedFd, into: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: the buffer is as long as it says.
+    count(unsafe { libc::read(fd.as_raw_fd(), into.as_mut_ptr().cast(), into.len()) })
+}
+
+/// Waits until a descriptor has something to read or its other end is closed. Returns false after `milliseconds`.
+pub fn wait_readable(fd: BorrowedFd, milliseconds: i32) -> io::Result<bool> {
+    let mut one = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    loop {
+        // SAFETY: one structure.
+        match check(unsafe { libc::poll(&raw mut one, 1, milliseconds) }) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            other => return other.map(|n| n > 0),
+        }
+    }
 }
 
 /// Locks an open file (flock(2)) until the process ends. Returns false if another process has the lock.
