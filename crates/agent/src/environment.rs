@@ -1,6 +1,8 @@
-//! The environment of a run: a guest in virtual time, or the kernel of this machine in real time.
+//! The environment of a run: a guest in virtual time, or the kernel of this machine in real time, alone or as a part of a testbed.
 
+use crate::placement::Part;
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::process::{Command, Stdio};
 use tcpassay_case::params::Substrate;
 use tcpassay_case::{LinuxQdisc, QueueKind};
@@ -29,6 +31,10 @@ pub struct Environment {
     absent: BTreeSet<&'static str>,
     /// Why BPF programs cannot mark packets; `None` if they can.
     pub no_bpf: Option<String>,
+    /// The part of a testbed that this machine is.
+    pub part: Option<Part>,
+    /// The network namespace in which the process was started: that of the test interfaces.
+    pub origin: Option<File>,
 }
 
 impl Environment {
@@ -36,13 +42,20 @@ impl Environment {
     pub fn guest() -> Environment {
         let no_bpf =
             Some("no qdisc marks returning ACKs; the model does, and the substrate `host`".to_owned());
-        Environment { substrate: Substrate::Kernel, absent: BTreeSet::new(), no_bpf }
+        Environment {
+            substrate: Substrate::Kernel,
+            absent: BTreeSet::new(),
+            no_bpf,
+            part: None,
+            origin: None,
+        }
     }
 
     /// This machine. With root privileges, the process moves to a new network namespace and tries each queue discipline there. Without them,
     /// nothing can be tried, and all queue disciplines are assumed to exist.
     pub fn host() -> std::io::Result<Environment> {
         let mut absent = BTreeSet::new();
+        let origin = File::open("/proc/self/ns/net").ok();
         if sys::is_root() {
             sys::unshare_net()?;
             for (number, (kind, words)) in (1..).zip(qdiscs()) {
@@ -52,12 +65,16 @@ impl Environment {
             }
         }
         let no_bpf = tcpassay_bpf::available().err().map(|e| e.to_string());
-        Ok(Environment { substrate: Substrate::Host, absent, no_bpf })
+        Ok(Environment { substrate: Substrate::Host, absent, no_bpf, part: None, origin })
     }
 
     /// The name of the substrate.
     pub fn name(&self) -> &'static str {
-        if self.is_host() { "host" } else { "kernel" }
+        match (&self.part, self.is_host()) {
+            (Some(_), _) => "remote",
+            (None, true) => "host",
+            (None, false) => "kernel",
+        }
     }
 
     /// Returns true if the run takes place in real time, on the kernel of this machine.
@@ -90,7 +107,8 @@ impl Environment {
     #[cfg(test)]
     pub fn without(absent: &[&'static str]) -> Environment {
         let no_bpf = Some("no BPF".to_owned());
-        Environment { substrate: Substrate::Host, absent: absent.iter().copied().collect(), no_bpf }
+        let absent = absent.iter().copied().collect();
+        Environment { substrate: Substrate::Host, absent, no_bpf, part: None, origin: None }
     }
 }
 

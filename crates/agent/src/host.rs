@@ -18,7 +18,8 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 use tcpassay_linux::sys;
 
-const LOCK: &str = "/run/tcpassay-host.lock";
+/// One run at a time uses this machine.
+pub const LOCK: &str = "/run/tcpassay-host.lock";
 
 /// Runs the case on standard input, and prints the answer on one line.
 pub fn main() -> io::Result<()> {

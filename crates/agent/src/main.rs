@@ -2,6 +2,8 @@
 //!
 //! * As the init process of a User-Mode Linux in virtual time (substrate `kernel`) it runs the case in the file `case.json`; see [`guest`].
 //! * `tcpassay-agent host`, started as root, runs the case on standard input on the kernel of this machine; see [`host`].
+//! * `tcpassay-agent remote` serves a controller on another machine over standard input and output; `merge` makes one recording of those of
+//!   several machines, and `restore` undoes what a killed agent has left; see [`remote`].
 //! * `tcpassay-agent check [host]` checks cases: for each line of standard input (`{"triples": {..}, "base": ".."}`) it prints a line with
 //!   `errors` (what the substrate cannot do), or with `said` (the settings that differ from the defaults).
 //! * `tcpassay-agent limiter apply|show|remove` manages the paper's rate limiter on a device of this machine; see [`limiter`].
@@ -15,11 +17,13 @@
 //! | [`request`] | the input and output of the agent as JSON |
 //! | [`environment`] | guest or host, and what its kernel has |
 //! | [`unsupported`] | the settings of a case that the kernel cannot do |
+//! | [`placement`] | which machine of a testbed has which host of a case |
 //! | [`netns`] | the topology: namespaces, qdiscs, offloads, sysctls, impairments |
 //! | [`probe`] | measures the path before the traffic |
 //! | [`traffic`] | the applications of the workload on real sockets |
 //! | [`collect`] | packets, sockets, queues and trace events for the recording |
 //! | [`run`] | one run, from the set-up to the recording |
+//! | [`remote`] | the part of a run on one machine of a testbed |
 //!
 //! The agent contains no unsafe code; the crate `linux` makes the system calls.
 
@@ -29,7 +33,9 @@ mod guest;
 mod host;
 mod limiter;
 mod netns;
+mod placement;
 mod probe;
+mod remote;
 mod request;
 mod run;
 mod script;
@@ -54,6 +60,9 @@ fn main() -> ExitCode {
             exit_io("check", environment::Environment::host().and_then(|environment| check(&environment)))
         }
         ["host"] => exit_io("host", host::main()),
+        ["remote", connection] => exit_io("remote", remote::main(connection)),
+        ["restore"] => exit(remote::restore()),
+        ["merge"] => exit_io("merge", remote::merge()),
         ["limiter", ref arguments @ ..] => exit(limiter::main(arguments)),
         ["bpf"] => exit(tcpassay_bpf::available().map_err(|e| e.to_string())),
         ["bpf", "shim"] => exit(tcpassay_bpf::shim::available().map_err(|e| e.to_string())),

@@ -2,6 +2,7 @@
 
 use crate::environment::Environment;
 use crate::netns::impairments;
+use crate::placement::Placement;
 use crate::traffic::cc_engine::PARAMETER;
 use std::collections::BTreeSet;
 use tcpassay_case::params::grammar::LossModel;
@@ -9,12 +10,14 @@ use tcpassay_case::params::linux::Direction;
 use tcpassay_case::params::{Setting, Value};
 use tcpassay_case::topology::Shape;
 use tcpassay_case::{Case, CaseError, CcEngine, HostSettings, LinkSettings, Mark, Unsupported};
-use tcpassay_workload::Behaviour;
+use tcpassay_workload::{BackgroundTraffic, Behaviour};
 
 /// Everything in the case that the kernel does not do, in the order of the entities.
 pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
     let mut all = Vec::new();
-    let name = if environment.is_host() { "host" } else { "kernel" };
+    let name = environment.name();
+    let placement = environment.part.as_ref().map(|part| part.place(case));
+    let others = placement.as_ref().is_none_or(|p| p.as_ref().is_ok_and(|p| p.others == p.own));
     let mut refuse = |(setting, path): (Setting, String), why: &str| {
         all.push(CaseError {
             path,
@@ -32,7 +35,7 @@ pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
         }
     }
     for kind in ["htb", "bfifo"] {
-        if environment.is_host() && !environment.has(kind) {
+        if others && environment.is_host() && !environment.has(kind) {
             let why = format!("this kernel has no `{kind}` (CONFIG_NET_SCH_*), with which rates are made");
             refuse((case.setting("link.rate"), "link.rate".to_owned()), &why);
         }
@@ -42,7 +45,7 @@ pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
         .apps
         .iter()
         .any(|(spec, _)| back(spec.behaviour) || spec.mix.iter().any(|member| back(member.behaviour)));
-    for (i, link) in case.links.iter().enumerate() {
+    for (i, link) in case.links.iter().enumerate().filter(|_| others) {
         let at = |path: &str| case.link_setting(i, path);
         if environment.is_host() && matches!(link.loss_model, LossModel::List(_)) {
             refuse(
@@ -78,7 +81,14 @@ pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
             }
         }
     }
-    hosts(case, environment, &mut refuse);
+    if let Some(Err(why)) = &placement {
+        refuse((case.setting("topology"), "topology".to_owned()), why);
+    }
+    if environment.part.is_some() && matches!(case.network.background, BackgroundTraffic::Udp(_)) {
+        let why = "no agent of a testbed sends datagrams; `host` does";
+        refuse((case.setting("app.background"), "app.background".to_owned()), why);
+    }
+    hosts(case, environment, placement.as_ref(), &mut refuse);
     all.sort_by(|a, b| (&a.path, &a.why).cmp(&(&b.path, &b.why)));
     all.dedup();
     all
@@ -90,8 +100,19 @@ fn needs_netem(link: &LinkSettings) -> BTreeSet<&'static str> {
     ways.into_iter().flat_map(|way| link.netem(way)).map(|(parameter, _)| parameter.path).collect()
 }
 
-fn hosts(case: &Case, environment: &Environment, refuse: &mut impl FnMut((Setting, String), &str)) {
-    for (i, host) in case.hosts.iter().enumerate() {
+/// The problems of the hosts that are on this machine.
+fn hosts(
+    case: &Case,
+    environment: &Environment,
+    placement: Option<&Result<Placement, String>>,
+    refuse: &mut impl FnMut((Setting, String), &str),
+) {
+    let here = |host: usize| match placement {
+        None => true,
+        Some(Ok(placement)) => placement.hosts[host] == placement.own,
+        Some(Err(_)) => false,
+    };
+    for (i, host) in case.hosts.iter().enumerate().filter(|(i, _)| here(*i)) {
         let at = |path: &str| case.host_setting(i, path);
         controller(host, environment, &mut |path, why| refuse(at(path), why));
         if host.nic.queue.is_some() && host.nic.rate.is_none() && matches!(case.net.shape, Shape::Pair) {

@@ -43,6 +43,8 @@ type End = (u32, u16);
 /// Every connection of the run.
 pub struct FlowTracker {
     start: u64,
+    /// For each host, whether it is on this machine; empty if all are.
+    local: Vec<bool>,
     directions: Vec<[Direction; 2]>,
     places: BTreeMap<(End, End), (usize, usize)>,
 }
@@ -50,7 +52,22 @@ pub struct FlowTracker {
 impl FlowTracker {
     /// A tracker for a run that begins at `start` of the kernel's clock, in nanoseconds.
     pub fn new(start: u64) -> FlowTracker {
-        FlowTracker { start, directions: Vec::new(), places: BTreeMap::new() }
+        FlowTracker { start, local: Vec::new(), directions: Vec::new(), places: BTreeMap::new() }
+    }
+
+    /// Only these hosts are on this machine. The kernel may report events of others, whose agents record them.
+    pub fn set_local(&mut self, local: Vec<bool>) {
+        self.local = local;
+    }
+
+    /// Returns true if a host is on this machine.
+    pub fn is_local(&self, host: u32) -> bool {
+        self.local.get(host as usize).copied().unwrap_or(true)
+    }
+
+    /// The run begins at `start` of the kernel's clock, in nanoseconds.
+    pub fn start_at(&mut self, start: u64) {
+        self.start = start;
     }
 
     /// Adds a connection from `client` to `server`. `flows` are its directions, the client's first.

@@ -5,6 +5,7 @@
 
 use crate::collect::flow_tracker::FlowTracker;
 use crate::netns::build::NetnsSet;
+use crate::netns::topology::NetnsTopology;
 use crate::system::Failure;
 use std::collections::BTreeMap;
 use tcpassay_linux::netlink::{Netlink, attributes, u32_at};
@@ -31,7 +32,7 @@ impl InetDiag {
     /// Adds the values of all hosts at the end of an interval.
     pub fn sample(
         &mut self,
-        hosts: usize,
+        topology: &NetnsTopology,
         at: Time,
         interval: Dur,
         namespaces: &mut NetnsSet,
@@ -39,9 +40,11 @@ impl InetDiag {
     ) -> Result<(), Failure> {
         let wrong = |e: std::io::Error| format!("inet_diag: {e}");
         let ended = (at.as_nanos() / interval.as_nanos()).saturating_sub(1);
-        for host in self.sockets.len()..hosts {
-            namespaces.enter(host)?;
-            self.sockets.push(Netlink::for_sockets().map_err(wrong)?);
+        if self.sockets.is_empty() {
+            for host in (0..topology.hosts.len()).filter(|host| topology.has_host(*host)) {
+                namespaces.enter(host)?;
+                self.sockets.push(Netlink::for_sockets().map_err(wrong)?);
+            }
         }
         for netlink in &self.sockets {
             netlink

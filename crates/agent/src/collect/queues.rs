@@ -137,7 +137,7 @@ fn subtract(qdisc: &mut Qdisc, at_start: &Qdisc) {
 /// The packets that unmonitored queues have dropped since the topology was built.
 fn all_dropped_elsewhere(topology: &NetnsTopology, namespaces: &mut NetnsSet) -> Result<u64, Failure> {
     let mut drops = 0;
-    for netns in 0..topology.namespaces.len() {
+    for netns in (0..topology.namespaces.len()).filter(|netns| topology.namespaces[*netns].local) {
         namespaces.enter(netns)?;
         let mut devices = Vec::new();
         for (at, device) in topology.devices.iter().enumerate().filter(|(_, device)| device.netns == netns) {

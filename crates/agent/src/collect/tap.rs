@@ -41,6 +41,7 @@ pub struct CapturedPacket {
 }
 
 struct Tap {
+    number: usize,
     ring: Ring,
     frames: usize,
     next: usize,
@@ -57,7 +58,15 @@ pub struct Taps {
 impl Taps {
     /// Opens a tap on an interface of the namespace that the process is in. The ring has room for `packets` packets, but at least for
     /// 8192 and at most for 65536. A larger ring than needed is slow in a guest, which takes long to touch a page for the first time.
-    pub fn open(&mut self, interface: &str, direction: TapDirection, packets: u64) -> io::Result<()> {
+    ///
+    /// `number` is the tap of [`CapturedPacket::tap`].
+    pub fn open(
+        &mut self,
+        number: usize,
+        interface: &str,
+        direction: TapDirection,
+        packets: u64,
+    ) -> io::Result<()> {
         let blocks = blocks(packets);
         let socket = sys::socket(libc::AF_PACKET, libc::SOCK_DGRAM, 0)?;
         match direction {
@@ -79,7 +88,7 @@ impl Taps {
         let ring = packet_ring(socket, BLOCK, blocks, FRAME)?;
         sys::bind_packet(ring.socket().as_fd(), sys::interface_index(interface)?)?;
         let frames = (BLOCK / FRAME * blocks) as usize;
-        self.all.push(Tap { ring, frames, next: 0 });
+        self.all.push(Tap { number, ring, frames, next: 0 });
         Ok(())
     }
 
@@ -88,8 +97,8 @@ impl Taps {
     /// must therefore be a little in the past.
     pub fn drain(&mut self, until: u64, mut each: impl FnMut(&CapturedPacket)) {
         let mut seen = std::mem::take(&mut self.seen);
-        for (place, tap) in self.all.iter_mut().enumerate() {
-            let sum = tap.drain(place, &mut seen);
+        for tap in &mut self.all {
+            let sum = tap.drain(&mut seen);
             self.sum = self.sum.wrapping_add(sum);
         }
         seen.sort_by_key(|s| (s.at, s.tap));
@@ -126,7 +135,8 @@ impl Tap {
     /// Moves the packets of the ring to `into`, and returns the sum of their digests. Each frame begins with `struct tpacket2_hdr`
     /// (`linux/if_packet.h`): status, length of the packet, bytes kept, offsets of the link-layer and network headers (16
     /// bits each), seconds, nanoseconds.
-    fn drain(&mut self, place: usize, into: &mut Vec<CapturedPacket>) -> u64 {
+    fn drain(&mut self, into: &mut Vec<CapturedPacket>) -> u64 {
+        let place = self.number;
         let mut sum = 0_u64;
         loop {
             let frame = self.next * FRAME as usize;

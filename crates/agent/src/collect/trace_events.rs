@@ -212,7 +212,9 @@ impl KernelTrace {
         else {
             return;
         };
-        let Some(flow) = flow_tracker.flow(from, to) else { return };
+        let Some(flow) = flow_tracker.flow(from, to).filter(|_| flow_tracker.is_local(from.0)) else {
+            return;
+        };
         let fields: Vec<u64> = traced.fields.iter().map(|field| field.of(record)).collect();
         let new = |kind| EventRow::new(at, from.0, Some(flow.0), kind);
         let sender = self.senders.entry(flow).or_default();
@@ -293,7 +295,11 @@ impl KernelTrace {
         }
         if self.counts_timeouts() {
             for flow in flow_tracker.flows() {
-                let tcp = &mut collector.flow_mut(flow).tcp;
+                let flow = collector.flow_mut(flow);
+                if !flow_tracker.is_local(flow.from) {
+                    continue;
+                }
+                let tcp = &mut flow.tcp;
                 tcp.timeouts.get_or_insert(0);
                 tcp.recoveries.get_or_insert(0);
             }

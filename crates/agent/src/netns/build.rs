@@ -19,7 +19,8 @@ use tcpassay_measure::pcapng::host_address;
 
 /// The network namespaces of a topology.
 pub struct NetnsSet {
-    files: Vec<fs::File>,
+    /// By the index of the namespace; `None` on other machines.
+    files: Vec<Option<fs::File>>,
     /// The namespace of the process; `usize::MAX` outside of the topology.
     current: usize,
 }
@@ -28,7 +29,8 @@ impl NetnsSet {
     /// Moves the process to a namespace of the topology.
     pub fn enter(&mut self, netns: usize) -> Result<(), Failure> {
         if self.current != netns {
-            sys::enter(self.files[netns].as_fd()).map_err(|e| format!("entering namespace {netns}: {e}"))?;
+            let file = self.files[netns].as_ref().expect("a namespace of this machine");
+            sys::enter(file.as_fd()).map_err(|e| format!("entering namespace {netns}: {e}"))?;
             self.current = netns;
         }
         Ok(())
@@ -42,9 +44,13 @@ const MAC: &str = "02:00:00:00:00:01";
 pub fn build(case: &Case, topology: &NetnsTopology, environment: &Environment) -> Result<NetnsSet, Failure> {
     let mut namespaces = create_namespaces(topology, environment)?;
     let mtu = case.hosts.iter().map(|h| h.mtu.get()).max().expect("hosts");
-    batch("ip", &veth_commands(topology, mtu))?;
+    let veth_pairs = veth_commands(topology, mtu);
+    if !veth_pairs.is_empty() {
+        batch("ip", &veth_pairs)?;
+    }
+    create_test_links(topology, environment, mtu)?;
     let global = |path: &str, value: &str| write_and_check(&format!("/proc/sys/net/ipv4/{path}"), value);
-    for place in 0..topology.namespaces.len() {
+    for place in (0..topology.namespaces.len()).filter(|place| topology.namespaces[*place].local) {
         namespaces.enter(place)?;
         sysctls::apply(case, topology, place)?;
         batch("ip", &links_and_routes(case, topology, place))?;
@@ -77,7 +83,33 @@ fn veth_commands(topology: &NetnsTopology, mtu: u64) -> Vec<String> {
     let pair = |ends: &[VethDevice]| {
         format!("link add name {} type veth peer name {}", end(&ends[0]), end(&ends[1]))
     };
-    topology.devices.chunks(2).map(pair).collect()
+    let here =
+        |ends: &&[VethDevice]| ends.iter().all(|end| topology.is_local(end) && end.test_link.is_none());
+    topology.devices.chunks(2).filter(here).map(pair).collect()
+}
+
+/// Creates the ends of links to other machines on the test interfaces, which are in the namespace in which the agent was started.
+fn create_test_links(topology: &NetnsTopology, environment: &Environment, mtu: u64) -> Result<(), Failure> {
+    let lines = test_link_commands(topology, mtu);
+    let (Some(origin), false) = (&environment.origin, lines.is_empty()) else { return Ok(()) };
+    let wrong = |e: std::io::Error| format!("the namespace of the test interfaces: {e}");
+    let current = fs::File::open("/proc/self/ns/net").map_err(wrong)?;
+    sys::enter(origin.as_fd()).map_err(wrong)?;
+    let made = batch("ip", &lines);
+    sys::enter(current.as_fd()).map_err(wrong)?;
+    made
+}
+
+/// The commands of `ip` that create the ends of links to other machines.
+fn test_link_commands(topology: &NetnsTopology, mtu: u64) -> Vec<String> {
+    let command = |device: &VethDevice| {
+        let link = device.test_link.as_ref()?;
+        Some(format!(
+            "link add link {} name {} mtu {mtu} address {} netns {} type macvlan mode bridge",
+            link.interface, device.name, link.mac, topology.namespaces[device.netns].name
+        ))
+    };
+    topology.devices.iter().filter(|device| topology.is_local(device)).filter_map(command).collect()
 }
 
 /// A BPF program that marks packets by the queue of a device.
@@ -101,7 +133,7 @@ pub fn attach_marking_programs(
     namespaces: &mut NetnsSet,
 ) -> Result<Vec<MarkingProgram>, Failure> {
     let mut all = Vec::new();
-    for (dev, end) in topology.devices.iter().enumerate() {
+    for (dev, end) in topology.devices.iter().enumerate().filter(|(_, end)| topology.is_local(end)) {
         let Some(settings) = &end.marking else { continue };
         namespaces.enter(end.netns)?;
         let index = sys::interface_index(&end.name).map_err(|e| format!("{}: {e}", end.name))?;
@@ -120,12 +152,16 @@ fn create_namespaces(topology: &NetnsTopology, environment: &Environment) -> Res
     }
     let mut files = Vec::new();
     for netns in &topology.namespaces {
+        if !netns.local {
+            files.push(None);
+            continue;
+        }
         let wrong = |e: std::io::Error| format!("namespace {}: {e}", netns.name);
         let path = format!("{NETNS_FOLDER}/{}", netns.name);
         fs::File::create(&path).map_err(wrong)?;
         sys::unshare_net().map_err(wrong)?;
         sys::mount("/proc/self/ns/net", &path, "", libc::MS_BIND).map_err(wrong)?;
-        files.push(fs::File::open(&path).map_err(wrong)?);
+        files.push(Some(fs::File::open(&path).map_err(wrong)?));
     }
     sys::enter(original.as_fd()).map_err(|e| format!("the first namespace: {e}"))?;
     Ok(NetnsSet { files, current: usize::MAX })
@@ -179,12 +215,22 @@ fn links_and_routes(case: &Case, topology: &NetnsTopology, place: usize) -> Vec<
         let dev = &topology.devices[topology.hosts[host]].name;
         lines.push(format!("addr add {}/32 dev {dev}", address(host)));
         lines.push(format!("route add default dev {dev}{}", sysctls::route_attributes(case, host)));
+        let others = (0..case.net.hosts.len()).filter(|other| *other != host);
+        lines.extend(others.filter_map(|other| neighbour(&topology.devices[topology.hosts[host]], other)));
     } else {
         for (host, dev) in &netns.routes {
-            lines.push(format!("route add {}/32 dev {}", address(*host), topology.devices[*dev].name));
+            let dev = &topology.devices[*dev];
+            lines.push(format!("route add {}/32 dev {}", address(*host), dev.name));
+            lines.extend(neighbour(dev, *host));
         }
     }
     lines
+}
+
+/// The command that tells the MAC address of the next machine on the way to a host. Devices of one machine have one address.
+fn neighbour(dev: &VethDevice, host: usize) -> Option<String> {
+    let link = dev.test_link.as_ref()?;
+    Some(format!("neigh add {} lladdr {} dev {} nud permanent", address(host), link.peer_mac, dev.name))
 }
 
 fn address(host: usize) -> std::net::Ipv4Addr {

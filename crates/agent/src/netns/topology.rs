@@ -13,6 +13,7 @@
 use crate::environment::Environment;
 use crate::netns::impairments;
 use crate::netns::qdiscs::{self, ETHERNET, Shaping};
+use crate::placement::Part;
 use tcpassay_bpf::limiter;
 use tcpassay_case::params::grammar::{LinkRate, LossModel};
 use tcpassay_case::params::linux::Direction;
@@ -31,6 +32,18 @@ pub struct Netns {
     pub host: Option<usize>,
     /// The routes to hosts: `(host, outgoing device)`.
     pub routes: Vec<(usize, usize)>,
+    /// The namespace is on this machine.
+    pub local: bool,
+}
+
+/// The end of a link between two machines: instead of a veth pair, a macvlan device on a test interface.
+pub struct TestLink {
+    /// The test interface.
+    pub interface: String,
+    /// The MAC address of the device.
+    pub mac: String,
+    /// The MAC address of the device at the other machine.
+    pub peer_mac: String,
 }
 
 /// One end of a veth pair.
@@ -47,6 +60,8 @@ pub struct VethDevice {
     pub queues: Vec<String>,
     /// The BPF program that marks packets by the backlog of these queues.
     pub marking: Option<limiter::Settings>,
+    /// Set if the other end is on another machine.
+    pub test_link: Option<TestLink>,
 }
 
 /// A queue that the recording contains.
@@ -135,6 +150,56 @@ impl NetnsTopology {
         topology
     }
 
+    /// Leaves what is on this machine of a testbed. Queues on other machines are not monitored here.
+    ///
+    /// # Errors
+    /// A case that the testbed cannot have.
+    pub fn cut(&mut self, case: &Case, part: &Part) -> Result<(), String> {
+        let placement = part.place(case)?;
+        let machine = |netns: &Netns| netns.host.map_or(placement.others, |host| placement.hosts[host]);
+        let machines: Vec<usize> = self.namespaces.iter().map(machine).collect();
+        for (netns, machine) in self.namespaces.iter_mut().zip(&machines) {
+            netns.local = *machine == placement.own;
+        }
+        for dev in 0..self.devices.len() {
+            let peer = self.devices[dev].peer;
+            let (here, there) = (machines[self.devices[dev].netns], machines[self.devices[peer].netns]);
+            if here != there {
+                let interface = part.interface(here, there)?.to_owned();
+                let (mac, peer_mac) = (part.mac(dev), part.mac(peer));
+                self.devices[dev].test_link = Some(TestLink { interface, mac, peer_mac });
+            }
+        }
+        for (host, dev) in self.hosts.iter_mut().enumerate() {
+            if placement.hosts[host] != placement.own {
+                *dev = usize::MAX;
+            }
+        }
+        let bottleneck = self.monitored.get(self.bottleneck).map(|queue| queue.name.clone());
+        let (namespaces, devices) = (&self.namespaces, &self.devices);
+        self.monitored.retain(|queue| namespaces[devices[queue.dev].netns].local);
+        self.relayed.retain(|relayed| namespaces[devices[relayed.from].netns].local);
+        let position = self.monitored.iter().position(|queue| Some(&queue.name) == bottleneck.as_ref());
+        self.bottleneck = position.unwrap_or(usize::MAX);
+        Ok(())
+    }
+
+    /// Returns true if the namespace of a device is on this machine.
+    pub fn is_local(&self, device: &VethDevice) -> bool {
+        self.namespaces[device.netns].local
+    }
+
+    /// Returns true if a host is on this machine.
+    pub fn has_host(&self, host: usize) -> bool {
+        self.hosts.get(host).is_some_and(|device| *device != usize::MAX)
+    }
+
+    /// For each host, whether it is on this machine; empty if all are.
+    pub fn hosts_here(&self) -> Vec<bool> {
+        let here: Vec<bool> = (0..self.hosts.len()).map(|host| self.has_host(host)).collect();
+        if here.iter().all(|here| *here) { Vec::new() } else { here }
+    }
+
     /// Two hosts joined by a veth pair, without queues, to measure the traffic generators.
     pub fn benchmark(case: &Case) -> NetnsTopology {
         let mut topology =
@@ -151,7 +216,7 @@ impl NetnsTopology {
     fn netns(&mut self, name: String, host: Option<usize>) -> usize {
         // The prefix tells to whom a namespace on this machine belongs.
         let name = if self.real { format!("tcpassay-{name}") } else { name };
-        self.namespaces.push(Netns { name, host, routes: Vec::new() });
+        self.namespaces.push(Netns { name, host, routes: Vec::new(), local: true });
         self.namespaces.len() - 1
     }
 
@@ -167,6 +232,7 @@ impl NetnsTopology {
                 segments: false,
                 queues: Vec::new(),
                 marking: None,
+                test_link: None,
             });
         }
         first

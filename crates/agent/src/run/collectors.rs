@@ -54,12 +54,11 @@ impl Collectors<'_> {
 
     /// Reads the packets that passed before an instant of the kernel's clock. Returns when the last of them passed.
     pub fn read_packets_until(&mut self, until: u64, runtime: &mut TrafficRuntime) -> Option<u64> {
-        let (flow_tracker, collector) = (&mut runtime.flow_tracker, &mut runtime.collector);
         let (mut last, benchmark) = (None, self.benchmark);
         self.taps.drain(until, |packet| {
             last = Some(packet.at);
             for (host, outgoing) in roles(packet.tap, benchmark) {
-                flow_tracker.packet(packet, host, outgoing, collector);
+                runtime.packet(packet, host, outgoing);
             }
         });
         last
@@ -72,8 +71,13 @@ impl Collectors<'_> {
         if let (true, Some(interval)) = (at > Time::ZERO, runtime.collector.collect().series) {
             runtime.sample(at);
             self.queues.sample(self.topology, &mut runtime.namespaces)?;
-            let hosts = self.topology.hosts.len();
-            self.inet_diag.sample(hosts, at, interval, &mut runtime.namespaces, &runtime.flow_tracker)?;
+            self.inet_diag.sample(
+                self.topology,
+                at,
+                interval,
+                &mut runtime.namespaces,
+                &runtime.flow_tracker,
+            )?;
         }
         Ok(())
     }

@@ -10,12 +10,33 @@ use crate::traffic::app_calls::AppCalls;
 use crate::traffic::runtime::TrafficRuntime;
 use crate::traffic::udp_background::UdpBackground;
 use crate::traffic::{EpollToken, Readiness};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use tcpassay_case::{Case, completion};
 use tcpassay_linux::sys;
 use tcpassay_units::{Dur, Time};
 use tcpassay_workload::{Apps, HostIndex, TrafficSchedule};
+
+/// The controller of a testbed, as the run on one machine sees it.
+pub trait Conductor {
+    /// The descriptor on which the controller's messages arrive.
+    fn fd(&self) -> BorrowedFd<'_>;
+    /// Reports that everything is ready, and waits. Returns when the traffic starts, by the clock of this machine in nanoseconds.
+    ///
+    /// # Errors
+    /// The connection to the controller ended.
+    fn start(&mut self) -> Result<u64, Failure>;
+    /// Reports whether all applications of this machine have finished.
+    ///
+    /// # Errors
+    /// As for [`Conductor::start`].
+    fn report_idle(&mut self, at: Time, idle: bool) -> Result<(), Failure>;
+    /// Reads a message. Returns when the run ended, if the controller ends it.
+    ///
+    /// # Errors
+    /// As for [`Conductor::start`].
+    fn read(&mut self) -> Result<Option<Time>, Failure>;
+}
 
 /// The applications of a run, their sockets and the collectors.
 pub struct EventLoop<'a> {
@@ -27,6 +48,12 @@ pub struct EventLoop<'a> {
     pub max_delay: Dur,
     /// All applications finished before the end of the case.
     pub finished: bool,
+    /// When all applications of a testbed had finished.
+    pub ended: Option<Time>,
+    /// The controller of a testbed.
+    pub conductor: Option<&'a mut dyn Conductor>,
+    /// What was reported last: all applications of this machine have finished.
+    idle: bool,
     /// The start of the run by the kernel's clock, in nanoseconds.
     start: u64,
     real_time: bool,
@@ -65,6 +92,9 @@ impl<'a> EventLoop<'a> {
             udp,
             max_delay: Dur::ZERO,
             finished: false,
+            ended: None,
+            conductor: None,
+            idle: false,
             start,
             real_time: environment.is_host(),
             schedule,
@@ -75,8 +105,14 @@ impl<'a> EventLoop<'a> {
     /// Runs to the end of the case, or until all applications have finished.
     pub fn run(&mut self) -> Result<(), Failure> {
         let end = Time::ZERO + self.case.end;
-        for apps in &mut self.apps {
+        let topology = self.collectors.topology;
+        for (_, apps) in self.apps.iter_mut().enumerate().filter(|(host, _)| topology.has_host(*host)) {
             apps.start(Time::ZERO);
+        }
+        if let Some(conductor) = &self.conductor {
+            let token = EpollToken::Control.number();
+            sys::watch(self.runtime.epoll.as_fd(), conductor.fd(), libc::EPOLLIN, token)
+                .map_err(|e| epoll_error(&e))?;
         }
         self.collectors.start(&mut self.runtime)?;
         let timer = self.wait_for_start()?;
@@ -93,7 +129,7 @@ impl<'a> EventLoop<'a> {
             if let Some(why) = self.runtime.failure.take() {
                 return Err(why);
             }
-            if self.udp.is_none() && self.apps.iter().all(Apps::is_idle) {
+            if self.is_over(now)? {
                 self.finished = true;
                 return self.collectors.sample(now, &mut self.runtime);
             }
@@ -111,6 +147,17 @@ impl<'a> EventLoop<'a> {
         }
     }
 
+    /// Returns true if all applications have finished. On a testbed the controller knows whether those of other machines have.
+    fn is_over(&mut self, now: Time) -> Result<bool, Failure> {
+        let idle = self.udp.is_none() && self.apps.iter().all(Apps::is_idle);
+        let Some(conductor) = &mut self.conductor else { return Ok(idle) };
+        if idle != self.idle {
+            self.idle = idle;
+            conductor.report_idle(now, idle)?;
+        }
+        Ok(self.ended.is_some())
+    }
+
     /// Sleeps until the start of the run. Returns the timer of the loop, which epoll watches.
     fn wait_for_start(&mut self) -> Result<OwnedFd, Failure> {
         let timer = sys::timer().map_err(|e| epoll_error(&e))?;
@@ -121,6 +168,9 @@ impl<'a> EventLoop<'a> {
         let mut events = Vec::new();
         while sys::now() < self.start {
             sys::wait(epoll, &mut events).map_err(|e| epoll_error(&e))?;
+            if let (Some(conductor), true) = (&mut self.conductor, is_control(&events)) {
+                conductor.read()?;
+            }
         }
         self.runtime.update_clock(None);
         Ok(timer)
@@ -185,6 +235,11 @@ impl<'a> EventLoop<'a> {
         for (number, flags) in events {
             match EpollToken::of(*number) {
                 EpollToken::Timer => timetable.armed = Time::MAX,
+                EpollToken::Control => {
+                    if let Some(conductor) = &mut self.conductor {
+                        self.ended = conductor.read()?.or(self.ended);
+                    }
+                }
                 EpollToken::WritesReturned => {
                     for at in self.runtime.returned_writes() {
                         self.notify(at);
@@ -232,6 +287,11 @@ impl<'a> EventLoop<'a> {
         let now = self.runtime.now();
         self.apps[host].ready(now, slot, &mut AppCalls { runtime: &mut self.runtime, host });
     }
+}
+
+/// Returns true if a message of the controller of a testbed has arrived.
+fn is_control(events: &[(u64, i32)]) -> bool {
+    events.iter().any(|(number, _)| EpollToken::of(*number) == EpollToken::Control)
 }
 
 fn epoll_error(e: &std::io::Error) -> Failure {

@@ -28,14 +28,16 @@ use crate::traffic::cc_engine::CcEngines;
 use crate::traffic::runtime::TrafficRuntime;
 use crate::traffic::udp_background::UdpBackground;
 use collectors::Collectors;
+pub use event_loop::Conductor;
 use event_loop::EventLoop;
-use setup::Setup;
+use setup::{AdjustInterfaces, Setup};
 use std::sync::Arc;
 use tcpassay_case::Case;
 use tcpassay_linux::sys;
 use tcpassay_measure::reason::RunEnd;
 use tcpassay_measure::{CapturePoint, CollectOptions, Collector, Recording, metrics};
 use tcpassay_units::Seed;
+use tcpassay_workload::ConnKey;
 
 /// The start of the traffic by a guest's clock, in nanoseconds. The topology is built and probed before.
 const GUEST_START: u64 = BOOT + 100 * 1_000_000_000;
@@ -52,26 +54,53 @@ pub fn run(request: &Request, environment: &Environment) -> CaseAnswer {
 
 fn run_case(request: &Request, case: &Case, environment: &Environment) -> Result<CaseAnswer, Failure> {
     let (collect, options) = request.collect.read().map_err(|e| e.to_string())?;
-    let mut setup = setup::prepare(request, case, environment, &collect)?;
+    let ran = record(request, case, environment, collect, (&mut |_, _| Ok(()), None))?;
+    ran.recording.0.write(&request.folder).map_err(|why| why.to_string())?;
+    Ok(answer(&ran.recording, collect.unseen, ran.mismatch, metrics::metrics(&ran.recording.0, options)))
+}
+
+/// What a run has left.
+pub struct Ran {
+    /// The recording, and the digest of its packets.
+    pub recording: (Recording, u64),
+    /// How the path differs from the case.
+    pub mismatch: Option<String>,
+    /// The connections of the workload, in the order of the flows of the recording.
+    pub connections: Vec<ConnKey>,
+}
+
+/// The part of a run that other machines of a testbed take part in: what changes the settings of test interfaces, and the controller.
+pub type Others<'a> = (&'a mut AdjustInterfaces<'a>, Option<&'a mut dyn Conductor>);
+
+/// Runs a case.
+///
+/// # Errors
+/// A failure of the set-up or of the run.
+pub fn record(
+    request: &Request,
+    case: &Case,
+    environment: &Environment,
+    collect: CollectOptions,
+    (adjust, conductor): Others,
+) -> Result<Ran, Failure> {
+    let mut setup = setup::prepare(request, case, environment, &collect, adjust)?;
     if collect.unseen {
         // The probes of the path needed the taps; the run itself goes without them.
         setup.taps = Taps::default();
     }
     setup.relays.start_run(case, Seed(request.seed));
-    let path = setup.path.clone();
-    let recording = traffic(request, case, environment, collect, setup)?;
-    recording.0.write(&request.folder).map_err(|why| why.to_string())?;
-    Ok(answer(&recording, collect.unseen, path.mismatch, metrics::metrics(&recording.0, options)))
+    traffic(request, case, environment, collect, setup, conductor)
 }
 
-/// Runs the applications, unless the path is not the one of the case. Returns the recording and the digest of its packets.
+/// Runs the applications, unless the path is not the one of the case.
 fn traffic(
     request: &Request,
     case: &Case,
     environment: &Environment,
     collect: CollectOptions,
     setup: Setup,
-) -> Result<(Recording, u64), Failure> {
+    mut conductor: Option<&mut dyn Conductor>,
+) -> Result<Ran, Failure> {
     let seed = Seed(request.seed);
     let schedule = Arc::new(case.plan(seed));
     // Trace events have windows in segments; their size is known from the handshake, which the taps see.
@@ -81,15 +110,15 @@ fn traffic(
     } else {
         (KernelTrace::open(windows).map_err(|e| format!("tracefs: {e}"))?, None)
     };
-    let start = if environment.is_host() { sys::now() + HOST_LEAD } else { GUEST_START };
-    let engines = CcEngines::start(case, &schedule, &request.base, seed)?;
     let Setup { benchmark, topology, namespaces, marking_programs, taps, relays, path } = setup;
+    let engines = CcEngines::start(case, &topology, &schedule, &request.base, seed)?;
     let mut runtime = TrafficRuntime::new(
         case,
         &schedule,
+        &topology,
         namespaces,
         collector(case, collect),
-        (start, engines.names.clone()),
+        engines.names.clone(),
     )?;
     runtime.traced = trace.counts_timeouts();
     if !environment.is_host() {
@@ -99,6 +128,13 @@ fn traffic(
         runtime.copy_received_data();
     }
     let udp = UdpBackground::of(case, &mut runtime.namespaces)?;
+    // All servers listen.
+    let start = match &mut conductor {
+        Some(conductor) => conductor.start()?,
+        None if environment.is_host() => sys::now() + HOST_LEAD,
+        None => GUEST_START,
+    };
+    runtime.start_at(start);
     let collectors = Collectors {
         real_time: environment.is_host(),
         benchmark: benchmark.is_some(),
@@ -110,10 +146,15 @@ fn traffic(
         inet_diag: InetDiag::default(),
     };
     let mut event_loop = EventLoop::new(case, environment, schedule, start, runtime, collectors, udp);
+    event_loop.conductor = conductor.map(|conductor| -> &mut dyn Conductor { conductor });
     if path.mismatch.is_none() {
         event_loop.run()?;
     }
-    recording::assemble(request, environment, event_loop, recording::Parts { engines, relays, machine, path })
+    let mismatch = path.mismatch.clone();
+    let connections = event_loop.runtime.connections().to_vec();
+    let parts = recording::Parts { engines, relays, machine, path };
+    let recording = recording::assemble(request, environment, event_loop, parts)?;
+    Ok(Ran { recording, mismatch, connections })
 }
 
 /// The collector of a run, with an interface for each host.
@@ -127,7 +168,7 @@ fn collector(case: &Case, collect: CollectOptions) -> Collector {
 }
 
 /// The answer to the runner about a recording and the digest of its packets. `mismatch`: how the path differs from the case.
-fn answer(
+pub fn answer(
     (recording, digest): &(Recording, u64),
     without_taps: bool,
     mismatch: Option<String>,

@@ -21,6 +21,9 @@ const HOST_RING_PACKETS: u64 = 131_072;
 /// The smallest mean size of a packet in bytes that the rings of a guest's taps are made for.
 const MEAN_PACKET: u64 = 1000;
 
+/// Changes the settings of the test interfaces of a topology.
+pub type AdjustInterfaces<'a> = dyn FnMut(&Case, &NetnsTopology) -> Result<(), Failure> + 'a;
+
 /// The environment of a run before its traffic begins.
 pub struct Setup {
     /// Set if the traffic generators are measured, and no path.
@@ -34,18 +37,25 @@ pub struct Setup {
 }
 
 /// Builds the topology of the case, opens the taps and measures the path.
+///
+/// On a testbed `adjust` changes the settings of the test interfaces first, which are not in namespaces of the run.
 pub fn prepare(
     request: &Request,
     case: &Case,
     environment: &Environment,
     collect: &CollectOptions,
+    adjust: &mut AdjustInterfaces,
 ) -> Result<Setup, Failure> {
     let benchmark = request.benchmark.filter(|_| environment.is_host() && case.net.hosts.len() == 2);
-    let topology = if benchmark.is_some() {
+    let mut topology = if benchmark.is_some() {
         NetnsTopology::benchmark(case)
     } else {
         NetnsTopology::of(case, environment)
     };
+    if let Some(part) = &environment.part {
+        topology.cut(case, part)?;
+        adjust(case, &topology)?;
+    }
     let mut namespaces = build::build(case, &topology, environment)?;
     let marking_programs = build::attach_marking_programs(&topology, &mut namespaces)?;
     for (netns, tool, line) in &request.tamper {
@@ -55,9 +65,11 @@ pub fn prepare(
     }
     let mut taps = Taps::default();
     let packets = ring_packets(case, environment);
-    for (device, direction) in tap_points(case, &topology, benchmark.map(|_| collect.unseen)) {
-        namespaces.enter(topology.devices[device].netns)?;
-        taps.open(&topology.devices[device].name, direction, packets).map_err(|e| format!("a tap: {e}"))?;
+    let points = tap_points(case, &topology, benchmark.map(|_| collect.unseen));
+    for (number, (device, direction)) in points {
+        let device = &topology.devices[device];
+        namespaces.enter(device.netns)?;
+        taps.open(number, &device.name, direction, packets).map_err(|e| format!("a tap: {e}"))?;
     }
     let relays = RelaySet::start(case, &topology, &mut namespaces, Seed(request.seed))?;
     let timing = if environment.is_host() {
@@ -65,7 +77,8 @@ pub fn prepare(
     } else {
         probe::ProbeTiming::virtual_time(GUEST_PROBES)
     };
-    let path = if benchmark.is_some() {
+    // The two ends of a path of a testbed are on different machines; `testbed check` measures it.
+    let path = if benchmark.is_some() || environment.part.is_some() {
         MeasuredPath::default()
     } else {
         probe::measure(case, &topology, &mut namespaces, &mut taps, &timing)?
@@ -73,19 +86,30 @@ pub fn prepare(
     Ok(Setup { benchmark, topology, namespaces, marking_programs, taps, relays, path })
 }
 
-/// Where the taps are: for each host the packets that it sends, then those that arrive at it. `benchmark` is set if the generators are
+/// Where the taps are, by number: for each host of this machine the packets that it sends, then those that arrive at it. `benchmark` is set if the generators are
 /// measured, and tells whether the run goes without taps; then one tap at the receiving device of each host is enough.
-fn tap_points(case: &Case, topology: &NetnsTopology, benchmark: Option<bool>) -> Vec<(usize, TapDirection)> {
-    let of_host = |(host, &device): (usize, &usize)| match benchmark {
+fn tap_points(
+    case: &Case,
+    topology: &NetnsTopology,
+    benchmark: Option<bool>,
+) -> Vec<(usize, (usize, TapDirection))> {
+    let points = |host: usize, device: usize| match benchmark {
         // The NIC of this host merges packets on receipt. At its neighbour they are still as they were sent.
-        None if case.hosts[host].nic.gro => {
+        None if case.hosts[host].nic.gro && topology.devices[device].test_link.is_none() => {
             vec![(device, TapDirection::Out), (topology.devices[device].peer, TapDirection::Out)]
         }
         None => vec![(device, TapDirection::Out), (device, TapDirection::In)],
         Some(true) => Vec::new(),
         Some(false) => vec![(device, TapDirection::In)],
     };
-    topology.hosts.iter().enumerate().flat_map(of_host).collect()
+    let hosts = topology.hosts.iter().enumerate().filter(|(host, _)| topology.has_host(*host));
+    hosts
+        .flat_map(|(host, &device)| {
+            let points = points(host, device);
+            let first = host * points.len();
+            (first..).zip(points)
+        })
+        .collect()
 }
 
 /// The largest number of packets that pass a tap before it is read again.
@@ -128,8 +152,11 @@ mod tests {
         let points = tap_points(&case, &topology, None);
         // The receiver merges packets, so that its arrivals are read at the device of its neighbour.
         let neighbour = topology.devices[receiver].peer;
-        assert_eq!(points, [(sender, Out), (sender, In), (receiver, Out), (neighbour, Out)]);
-        assert_eq!(tap_points(&case, &topology, Some(false)), [(sender, In), (receiver, In)]);
+        assert_eq!(
+            points,
+            [(0, (sender, Out)), (1, (sender, In)), (2, (receiver, Out)), (3, (neighbour, Out))]
+        );
+        assert_eq!(tap_points(&case, &topology, Some(false)), [(0, (sender, In)), (1, (receiver, In))]);
         assert_eq!(tap_points(&case, &topology, Some(true)), []);
     }
 }

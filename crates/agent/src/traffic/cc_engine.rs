@@ -4,6 +4,7 @@
 //! controller with different settings. With an object file it is the BPF program in that file. Controllers are registered for
 //! the duration of the run; the kernel unregisters them if the agent is killed.
 
+use crate::netns::topology::NetnsTopology;
 use crate::system::Failure;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,10 +31,16 @@ pub struct CcEngines {
 }
 
 impl CcEngines {
-    /// Registers the controllers that the hosts need. Object files are relative to `base`.
-    pub fn start(case: &Case, plan: &TrafficSchedule, base: &Path, seed: Seed) -> Result<CcEngines, Failure> {
+    /// Registers the controllers that the hosts of this machine need. Object files are relative to `base`.
+    pub fn start(
+        case: &Case,
+        topology: &NetnsTopology,
+        plan: &TrafficSchedule,
+        base: &Path,
+        seed: Seed,
+    ) -> Result<CcEngines, Failure> {
         let mut all = CcEngines::default();
-        for host in 0..case.hosts.len() {
+        for host in (0..case.hosts.len()).filter(|host| topology.has_host(*host)) {
             let own = case.hosts[host].cc.name();
             let asked = plan.parts().iter().map(|part| part.cc.as_deref().unwrap_or(own));
             for cc in asked.collect::<std::collections::BTreeSet<_>>() {

@@ -7,6 +7,8 @@ pub enum EpollToken {
     Timer,
     /// The eventfd of blocking writers: writes have returned.
     WritesReturned,
+    /// The controller of a testbed, which says when the run ends.
+    Control,
     /// A listening socket, by its index.
     Listener(usize),
     /// An endpoint, by its index.
@@ -19,6 +21,7 @@ impl EpollToken {
         match self {
             EpollToken::Timer => 0,
             EpollToken::WritesReturned => u64::MAX,
+            EpollToken::Control => u64::MAX - 1,
             EpollToken::Listener(i) => 1 + 2 * i as u64,
             EpollToken::Endpoint(i) => 2 + 2 * i as u64,
         }
@@ -30,6 +33,7 @@ impl EpollToken {
         match number {
             0 => EpollToken::Timer,
             u64::MAX => EpollToken::WritesReturned,
+            n if n == u64::MAX - 1 => EpollToken::Control,
             n if n % 2 == 1 => EpollToken::Listener(index(n - 1)),
             n => EpollToken::Endpoint(index(n - 2)),
         }
@@ -49,6 +53,7 @@ mod tests {
             (EpollToken::Listener(7), 15),
             (EpollToken::Endpoint(7), 16),
             (EpollToken::WritesReturned, u64::MAX),
+            (EpollToken::Control, u64::MAX - 1),
         ];
         for (token, number) in tokens {
             assert_eq!((token.number(), EpollToken::of(number)), (number, token));

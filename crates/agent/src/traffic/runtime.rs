@@ -5,8 +5,10 @@
 //! the workload a server has accepted: the addresses of its two ends tell.
 
 use crate::collect::flow_tracker::FlowTracker;
+use crate::collect::tap::CapturedPacket;
 use crate::collect::tcp_info::TcpInfo;
 use crate::netns::build::NetnsSet;
+use crate::netns::topology::NetnsTopology;
 use crate::system::Failure;
 use crate::traffic::cc_engine::KernelCcNames;
 use crate::traffic::endpoint::{Endpoint, IoMode, ReadMode, Readiness};
@@ -16,18 +18,22 @@ use crate::traffic::socket_options;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use tcpassay_case::{Case, CcName};
 use tcpassay_linux::sys;
-use tcpassay_measure::pcapng::host_address;
+use tcpassay_measure::pcapng::{host_address, host_of};
 use tcpassay_measure::{Collector, Flow, FlowCounters, FlowId, TcpSummary};
 use tcpassay_units::{Bytes, Time};
+use tcpassay_wire::Flags;
+use tcpassay_wire::codec::Content;
 use tcpassay_workload::{ConnKey, HostIndex, SocketId, TrafficSchedule};
 
 /// The first port of servers. Each part of the workload has its own port.
 const FIRST_PORT: u16 = 5001;
+/// The first port of clients of connections between two machines, above those of servers.
+const FIRST_CLIENT_PORT: u16 = 6000;
 /// The backlog of a listening socket.
 const BACKLOG: i32 = 4096;
 /// The bytes of one write, at most.
@@ -113,26 +119,31 @@ pub struct TrafficRuntime<'a> {
     pending: PendingConnections,
     flows: u32,
     read_mode: ReadMode,
+    /// For each host, whether it is on this machine; empty if all are.
+    local: Vec<bool>,
+    /// The connections of which each flow is a direction, in the order of flows.
+    connections: Vec<ConnKey>,
     /// [`TrafficRuntime::record_final_reads`] was called.
     final_reads_recorded: bool,
 }
 
 impl<'a> TrafficRuntime<'a> {
-    /// Sockets for a schedule; every server listens. The run begins at `start` of the kernel's clock. `cc_names` are the names of the
+    /// Sockets for a schedule; every server of this machine listens. `cc_names` are the names of the
     /// controllers that Linux does not have.
     pub fn new(
         case: &'a Case,
         schedule: &Arc<TrafficSchedule>,
+        topology: &NetnsTopology,
         namespaces: NetnsSet,
         collector: Collector,
-        (start, cc_names): (u64, KernelCcNames),
+        cc_names: KernelCcNames,
     ) -> Result<TrafficRuntime<'a>, Failure> {
         let mut runtime = TrafficRuntime {
             case,
             namespaces,
             epoll: sys::epoll().map_err(|e| epoll_error(&e))?,
             collector,
-            flow_tracker: FlowTracker::new(start),
+            flow_tracker: FlowTracker::new(u64::MAX),
             payload: vec![0; PAYLOAD].into(),
             io_threads: false,
             blocking_writers: BlockingWriters::new().map_err(|e| format!("eventfd: {e}"))?,
@@ -140,7 +151,7 @@ impl<'a> TrafficRuntime<'a> {
             failure: None,
             schedule: Arc::clone(schedule),
             cc_names,
-            start,
+            start: u64::MAX,
             now: Time::ZERO,
             endpoints: Vec::new(),
             slots: SlotTable::new(case.hosts.len()),
@@ -148,8 +159,11 @@ impl<'a> TrafficRuntime<'a> {
             pending: PendingConnections::default(),
             flows: 0,
             read_mode: ReadMode::Discard,
+            local: topology.hosts_here(),
+            connections: Vec::new(),
             final_reads_recorded: false,
         };
+        runtime.flow_tracker.set_local(runtime.local.clone());
         let returned = EpollToken::WritesReturned.number();
         let events = libc::EPOLLIN | libc::EPOLLET;
         sys::watch(runtime.epoll.as_fd(), runtime.blocking_writers.eventfd.as_fd(), events, returned)
@@ -160,11 +174,17 @@ impl<'a> TrafficRuntime<'a> {
                 traffic.pairs.iter().flat_map(|pair| [pair.sender, pair.receiver]).collect();
             hosts.sort_unstable();
             hosts.dedup();
-            for host in hosts {
+            for host in hosts.into_iter().filter(|host| topology.has_host(host.0 as usize)) {
                 runtime.listen(host.0 as usize, part).map_err(|e| format!("listening: {e}"))?;
             }
         }
         Ok(runtime)
+    }
+
+    /// The run begins at `start` of the kernel's clock, in nanoseconds.
+    pub fn start_at(&mut self, start: u64) {
+        self.start = start;
+        self.flow_tracker.start_at(start);
     }
 
     /// The time of the run when the process woke last. It does not change while the process works.
@@ -282,6 +302,7 @@ impl<'a> TrafficRuntime<'a> {
     /// Adds the two flows of a new connection to the recording, the client's first.
     fn add_flows(&mut self, key: ConnKey) -> [FlowId; 2] {
         let now = self.now();
+        self.connections.push(key);
         [(key.client.0, key.server.0), (key.server.0, key.client.0)].map(|(from, to)| {
             let n = self.flows;
             self.flows += 1;
@@ -307,10 +328,18 @@ impl<'a> TrafficRuntime<'a> {
         let fd = self.open(host, key.part)?;
         let server = server_address(key.server.0 as usize, key.part);
         let flows = self.add_flows(key);
+        if !self.local.is_empty() {
+            // The server's agent learns from the port which connection of the workload it is.
+            let client = SocketAddrV4::new(*server_address(host, 0).ip(), client_port(key)?);
+            sys::set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR, 1).map_err(|e| e.to_string())?;
+            sys::bind(fd.as_fd(), client).map_err(|e| format!("the port {client}: {e}"))?;
+        }
         sys::connect(fd.as_fd(), server).map_err(|e| format!("connecting to {server}: {e}"))?;
         let client = sys::local_address(fd.as_fd()).map_err(|e| e.to_string())?;
         self.flow_tracker.open((key.client.0, client.port()), (key.server.0, server.port()), flows);
-        self.pending.insert(client, server, (key, flows));
+        if self.is_local(key.server.0) {
+            self.pending.insert(client, server, (key, flows));
+        }
         let endpoint = self.new_endpoint(fd, host, (slot, key), flows);
         self.add(endpoint).map(drop)
     }
@@ -330,7 +359,11 @@ impl<'a> TrafficRuntime<'a> {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(new),
                 Err(e) => return Err(format!("accepting: {e}")),
             };
-            let Some((key, [incoming, outgoing])) = self.pending.take(peer, address) else {
+            let taken = self.pending.take(peer, address).or_else(|| {
+                self.expect(peer, address);
+                self.pending.take(peer, address)
+            });
+            let Some((key, [incoming, outgoing])) = taken else {
                 return Err(format!("a connection from {peer} to {address} that no application opened"));
             };
             let (slot, only_reads) = assign(host, key);
@@ -349,6 +382,54 @@ impl<'a> TrafficRuntime<'a> {
             let may_have_data = Cell::new(true);
             new.push(self.add(Endpoint { connected: true, may_have_data, only_reads, io, ..endpoint })?);
         }
+    }
+
+    /// Returns true if a host is on this machine.
+    fn is_local(&self, host: u32) -> bool {
+        self.local.get(host as usize).copied().unwrap_or(true)
+    }
+
+    /// The connections of the workload, in the order of their flows.
+    pub fn connections(&self) -> &[ConnKey] {
+        &self.connections
+    }
+
+    /// Takes a packet at a tap of `host` into account. The first one of a connection from another machine opens its flows.
+    pub fn packet(&mut self, packet: &CapturedPacket, host: u32, outgoing: bool) {
+        if let (false, false, Content::Tcp(segment)) =
+            (outgoing, self.local.is_empty(), &packet.packet.content)
+            && segment.flags.has(Flags::SYN)
+            && !segment.flags.has(Flags::ACK)
+            && let (SocketAddr::V4(from), SocketAddr::V4(to)) =
+                (packet.packet.envelope.from, packet.packet.envelope.to)
+        {
+            self.expect(from, to);
+        }
+        self.flow_tracker.packet(packet, host, outgoing, &mut self.collector);
+    }
+
+    /// Opens the flows of a connection from another machine, unless they are open or it is none of the workload.
+    fn expect(&mut self, client: SocketAddrV4, server: SocketAddrV4) {
+        let Some(key) = self.connection(client, server) else { return };
+        let (from, to) = ((key.client.0, client.port()), (key.server.0, server.port()));
+        if self.is_local(key.client.0) || self.flow_tracker.flow(from, to).is_some() {
+            return;
+        }
+        let flows = self.add_flows(key);
+        self.flow_tracker.open(from, to, flows);
+        self.pending.insert(client, server, (key, flows));
+    }
+
+    /// The connection of the workload between these addresses, if it is one.
+    fn connection(&self, client: SocketAddrV4, server: SocketAddrV4) -> Option<ConnKey> {
+        let host = |address: SocketAddrV4| {
+            let host = host_of((*address.ip()).into())?;
+            ((host as usize) < self.case.hosts.len()).then_some(HostIndex(host))
+        };
+        let part = server.port().checked_sub(FIRST_PORT)?;
+        let index = u32::from(client.port().checked_sub(FIRST_CLIENT_PORT)?);
+        let known = usize::from(part) < self.schedule.parts().len();
+        known.then_some(ConnKey { part, client: host(client)?, server: host(server)?, index })
     }
 
     /// Takes the events of epoll for an endpoint into account.
@@ -455,6 +536,15 @@ impl<'a> TrafficRuntime<'a> {
             self.close(at, false);
         }
     }
+}
+
+/// The port of the client of a connection between two machines.
+fn client_port(key: ConnKey) -> Result<u16, Failure> {
+    let port = key.index.checked_add(u32::from(FIRST_CLIENT_PORT)).and_then(|port| u16::try_from(port).ok());
+    port.ok_or_else(|| {
+        let most = u16::MAX - FIRST_CLIENT_PORT;
+        format!("a client opens more than {most} connections, for which the ports between two machines do not suffice")
+    })
 }
 
 /// The address at which a host listens for a part of the workload.

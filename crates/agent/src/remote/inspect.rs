@@ -1,0 +1,135 @@
+//! What a machine of a testbed can do, and which of its interfaces must not be touched.
+
+use crate::environment::Environment;
+use crate::remote::frames::Finding;
+use crate::remote::settings::{self, Attribute};
+use crate::system::Failure;
+use std::fs;
+
+/// The address of this machine in the value of `SSH_CONNECTION`: client, its port, this machine, its port. Empty if there is none.
+pub fn ssh_address(connection: &str) -> String {
+    let address = connection.split_whitespace().nth(2).filter(|a| a.parse::<std::net::IpAddr>().is_ok());
+    address.unwrap_or_default().to_owned()
+}
+
+/// The release of the kernel.
+pub fn release() -> String {
+    let text = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    text.trim().to_owned()
+}
+
+/// The features of this machine.
+pub fn machine(environment: &Environment) -> Vec<Finding> {
+    let finding =
+        |what: &str, ok: bool, found: String| Finding { what: what.to_owned(), ok, found, mtu: None };
+    let controllers = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    let kinds = ["htb", "bfifo", "tbf", "netem", "red", "codel", "fq_codel", "pie", "fq"];
+    let (has, lacks): (Vec<&str>, Vec<&str>) = kinds.into_iter().partition(|kind| environment.has(kind));
+    let queues = format!("{}; not {}", has.join(", "), lacks.join(", "));
+    let bpf = environment.no_bpf.clone();
+    vec![
+        finding("Linux", true, release()),
+        finding("rates", environment.has("htb") && environment.has("bfifo"), queues),
+        finding("controllers", controllers.is_ok(), controllers.unwrap_or_default().trim().to_owned()),
+        finding("BPF", true, bpf.unwrap_or_else(|| "marks by backlog, stack.cc_engine".to_owned())),
+    ]
+}
+
+/// The state of a test interface.
+pub fn interface(name: &str, ssh_address: &str) -> Vec<Finding> {
+    let what = format!("interface {name}");
+    if let Err(found) = refuse_ssh_interface(name, ssh_address) {
+        return vec![Finding { what, ok: false, found, mtu: None }];
+    }
+    let states =
+        [Attribute::Up, Attribute::Mtu, Attribute::Tso, Attribute::Gro, Attribute::Lro].map(|attribute| {
+            settings::read(name, attribute).map(|value| format!("{} {value}", attribute.name()))
+        });
+    let found: Result<Vec<String>, Failure> = states.into_iter().collect();
+    match found {
+        Ok(found) => {
+            let mtu = settings::read(name, Attribute::Mtu).ok();
+            vec![Finding { what, ok: true, found: found.join(", "), mtu }]
+        }
+        Err(found) => vec![Finding { what, ok: false, found, mtu: None }],
+    }
+}
+
+/// Fails if an interface carries the controller's connection, or if that cannot be told.
+pub fn refuse_ssh_interface(interface: &str, ssh_address: &str) -> Result<(), Failure> {
+    if ssh_address.is_empty() {
+        let why = "SSH_CONNECTION does not tell by which interface the controller is connected; it must not be changed";
+        return Err(why.to_owned());
+    }
+    let all = settings::run_ip(&["-json", "address", "show"])?;
+    let names = carriers(&all, ssh_address);
+    if names.is_empty() {
+        return Err(format!("no interface has the address {ssh_address} of the controller's connection"));
+    }
+    if names.iter().any(|name| name == interface) {
+        return Err(format!(
+            "`{interface}` carries the controller's connection ({ssh_address}); it is never used"
+        ));
+    }
+    Ok(())
+}
+
+/// The interface with an address, those below it, and those that are ports of it or of its bridge.
+fn carriers(all: &serde_json::Value, address: &str) -> Vec<String> {
+    let links = all.as_array().map(Vec::as_slice).unwrap_or_default();
+    let text = |link: &serde_json::Value, key: &str| link[key].as_str().unwrap_or_default().to_owned();
+    let has = |link: &&serde_json::Value| {
+        let infos = link["addr_info"].as_array().map(Vec::as_slice).unwrap_or_default();
+        infos.iter().any(|info| info["local"].as_str() == Some(address))
+    };
+    let mut names: Vec<String> = links.iter().filter(has).map(|link| text(link, "ifname")).collect();
+    let mut at = 0;
+    while at < names.len() {
+        for link in links {
+            let name = text(link, "ifname");
+            let below = name == names[at] && link["link_netnsid"].is_null();
+            let found =
+                [below.then(|| text(link, "link")), (text(link, "master") == names[at]).then_some(name)];
+            for found in found.into_iter().flatten() {
+                if !found.is_empty() && !names.contains(&found) {
+                    names.push(found);
+                }
+            }
+        }
+        at += 1;
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_address_of_this_machine_is_the_third_word() {
+        assert_eq!(ssh_address("10.1.1.1 50000 10.1.1.2 22"), "10.1.1.2");
+        assert_eq!(ssh_address("fe80::1 50000 fe80::2 22"), "fe80::2");
+        for wrong in ["", "10.1.1.1", "10.1.1.1 5 nonsense 22"] {
+            assert_eq!(ssh_address(wrong), "");
+        }
+    }
+
+    #[test]
+    fn what_is_below_the_interface_with_the_address_carries_the_connection_too() {
+        let all = json!([
+            {"ifname": "lo", "addr_info": [{"local": "127.0.0.1"}]},
+            {"ifname": "eth0", "master": "br0", "addr_info": []},
+            {"ifname": "eth1", "addr_info": [{"local": "10.9.9.1"}]},
+            {"ifname": "br0", "addr_info": []},
+            {"ifname": "vlan7", "link": "br0", "addr_info": [{"local": "10.1.1.2"}]},
+        ]);
+        assert_eq!(carriers(&all, "10.1.1.2"), ["vlan7", "br0", "eth0"]);
+        assert_eq!(carriers(&all, "10.1.1.3"), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn an_unknown_connection_makes_every_interface_refused() {
+        assert!(refuse_ssh_interface("eth1", "").unwrap_err().contains("SSH_CONNECTION"));
+    }
+}

@@ -1,0 +1,186 @@
+//! The agent between runs: answers the controller, and starts a process for each run.
+
+use crate::environment::Environment;
+use crate::host::LOCK;
+use crate::netns::topology::NetnsTopology;
+use crate::placement::Part;
+use crate::remote::frames::{FromAgent, FromController, PROTOCOL, SILENCE};
+use crate::remote::supervisor::{self, Supervisor};
+use crate::remote::{inspect, part, settings};
+use crate::request::{CheckResult, Request};
+use crate::system::Failure;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use tcpassay_case::params::Value;
+use tcpassay_case::{Case, CaseError};
+use tcpassay_linux::sys;
+
+/// What belongs to the machine for the time of the connection.
+struct Claim {
+    supervisor: Supervisor,
+    _lock: File,
+}
+
+/// An agent that serves one controller.
+struct Session {
+    claim: Option<Claim>,
+    environment: Option<Environment>,
+    /// The address of this machine at which the controller's connection arrived.
+    ssh_address: String,
+}
+
+/// Serves the controller until the end of the connection.
+pub fn main(connection: &str) -> io::Result<()> {
+    let mut session =
+        Session { claim: None, environment: None, ssh_address: inspect::ssh_address(connection) };
+    loop {
+        let stdin = io::stdin();
+        if !sys::wait_readable(stdin.as_fd(), SILENCE)? {
+            return Err(io::Error::other("the controller has sent nothing for 30 s"));
+        }
+        let Some(message) = part::receive()? else { return Ok(()) };
+        let answers = session.answer(message).unwrap_or_else(|message| vec![FromAgent::Failed { message }]);
+        for answer in answers {
+            part::send(&answer)?;
+        }
+    }
+}
+
+impl Session {
+    fn answer(&mut self, message: FromController) -> Result<Vec<FromAgent>, Failure> {
+        let answer = match message {
+            FromController::Hello { protocol } if protocol != PROTOCOL => {
+                return Err(format!(
+                    "the controller speaks version {protocol} of the messages, and this agent {PROTOCOL}"
+                ));
+            }
+            FromController::Hello { .. } => FromAgent::Hello {
+                protocol: PROTOCOL,
+                version: env!("CARGO_PKG_VERSION"),
+                root: sys::is_root(),
+                release: inspect::release(),
+            },
+            FromController::Inspect { interfaces } => {
+                let environment = self.environment()?;
+                let mut found = inspect::machine(environment);
+                found.extend(interfaces.iter().flat_map(|name| inspect::interface(name, &self.ssh_address)));
+                FromAgent::Inspected { found }
+            }
+            FromController::Claim {} => self.claim()?,
+            FromController::Check { case, part } => FromAgent::Checked { result: self.check(&case, part)? },
+            FromController::Clock {} => FromAgent::Time { now: sys::now() },
+            FromController::Run { case, part } => return self.run(&case, part),
+            FromController::Alive {} => return Ok(Vec::new()),
+            FromController::Start { .. } | FromController::Stop { .. } => {
+                return Err("no run has been prepared".to_owned());
+            }
+        };
+        Ok(vec![answer])
+    }
+
+    /// What this machine can do. The process is in its original network namespace before and after.
+    fn environment(&mut self) -> Result<&mut Environment, Failure> {
+        if self.environment.is_none() {
+            let wrong = |e: io::Error| format!("a network namespace: {e}");
+            let environment = Environment::host().map_err(wrong)?;
+            if let Some(origin) = environment.origin.as_ref().filter(|_| sys::is_root()) {
+                sys::enter(origin.as_fd()).map_err(wrong)?;
+            }
+            self.environment = Some(environment);
+        }
+        Ok(self.environment.as_mut().expect("set above"))
+    }
+
+    fn claim(&mut self) -> Result<FromAgent, Failure> {
+        if !sys::is_root() {
+            return Err("the agent needs root rights: log in as root, or set `sudo = true`".to_owned());
+        }
+        if self.claim.is_some() {
+            return Ok(FromAgent::Claimed { restored: Vec::new() });
+        }
+        let Some(lock) = supervisor::lock(LOCK)? else { return Ok(FromAgent::Busy {}) };
+        let (supervisor, restored) = Supervisor::start()?;
+        self.claim = Some(Claim { supervisor, _lock: lock });
+        Ok(FromAgent::Claimed { restored })
+    }
+
+    /// Checks the part of a case, and whether the testbed allows what it changes.
+    fn check(&mut self, request: &Request, part: Part) -> Result<CheckResult, Failure> {
+        self.refuse_interfaces(&part)?;
+        let environment = self.environment()?;
+        environment.part = Some(part);
+        let case = match request.case(environment) {
+            Ok(case) => case,
+            Err(errors) => return Ok(CheckResult::Errors(errors)),
+        };
+        let errors = not_allowed(&case, environment)?;
+        if errors.is_empty() {
+            return Ok(request.check(environment));
+        }
+        Ok(CheckResult::Errors(errors.into_iter().map(Into::into).collect()))
+    }
+
+    /// Fails if a test interface of the part carries the controller's connection.
+    fn refuse_interfaces(&self, part: &Part) -> Result<(), Failure> {
+        let own = part.machines.iter().filter(|machine| machine.name == part.machine);
+        own.flat_map(|machine| machine.interfaces.values())
+            .try_for_each(|interface| inspect::refuse_ssh_interface(interface, &self.ssh_address))
+    }
+
+    /// Runs a part in a process of its own, and restores the test interfaces.
+    fn run(&mut self, request: &Request, part: Part) -> Result<Vec<FromAgent>, Failure> {
+        self.refuse_interfaces(&part)?;
+        self.environment()?.part = Some(part);
+        let environment = self.environment.as_ref().expect("made above");
+        let claim = self.claim.as_mut().ok_or("this machine was not claimed")?;
+        let wrong = |e: io::Error| format!("the process of the run: {e}");
+        let process = sys::fork().map_err(wrong)?;
+        if process == 0 {
+            let ended = part::run(request, environment, &mut claim.supervisor);
+            std::process::exit(match ended {
+                Ok(()) => 0,
+                Err(why) => {
+                    eprintln!("tcpassay-agent: {why}");
+                    1
+                }
+            });
+        }
+        let status = sys::wait_for_child(process).map_err(wrong)?;
+        let problems = claim.supervisor.restore().unwrap_or_else(|_| supervisor::restore_journal());
+        if status != 0 {
+            // The controller may have received a part of a message, after which nothing can be sent.
+            eprintln!("tcpassay-agent: the process of the run ended with wait status {status:#x}");
+            std::process::exit(1);
+        }
+        Ok(vec![FromAgent::Restored { problems }])
+    }
+}
+
+/// The settings of test interfaces that the case changes and the testbed does not allow to be changed.
+fn not_allowed(case: &Case, environment: &Environment) -> Result<Vec<CaseError>, Failure> {
+    let Some(part) = &environment.part else { return Ok(Vec::new()) };
+    let mut topology = NetnsTopology::of(case, environment);
+    topology.cut(case, part)?;
+    let mut errors = Vec::new();
+    for wanted in settings::wanted(case, &topology, &settings::is_virtual) {
+        let now = settings::read(&wanted.interface, wanted.attribute)?;
+        let changes = wanted.changes(now);
+        if changes && !part.allows(wanted.attribute.group()) {
+            errors.push(CaseError {
+                path: wanted.parameter.to_owned(),
+                other: None,
+                value: Some(Value::Text(case.setting(wanted.parameter).to_string())),
+                why: format!(
+                    "host `{}` of the testbed: `{}` of `{}` is {now} and would have to be {}; `allow` does not contain `{}`",
+                    part.machine,
+                    wanted.attribute.name(),
+                    wanted.interface,
+                    wanted.value,
+                    wanted.attribute.group()
+                ),
+            });
+        }
+    }
+    Ok(errors)
+}
