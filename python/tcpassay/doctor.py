@@ -39,7 +39,7 @@ _ABOUT: Final = {
     "model": "the model TCP in virtual time",
     "kernel": "a Linux kernel as a process, in virtual time",
     "host": "the running kernel of this machine, in real time",
-    "remote": "other hosts that run an agent",
+    "remote": "the hosts of a testbed, in real time",
 }
 
 
@@ -86,7 +86,7 @@ def diagnose() -> list[Diagnosis]:
         "model": (True, model()),
         "kernel": (True, kernel()),
         "host": (True, host()),
-        "remote": (False, []),
+        "remote": (True, remote()),
     }
     return [Diagnosis(name, _ABOUT[name], built, tuple(checks)) for name, (built, checks) in made.items()]
 
@@ -171,6 +171,15 @@ def _package(tool: str, package: str) -> Check:
     if place:
         return Check(tool, "ok", place)
     return Check(tool, "missing", "not in the path", f"apt-get install {package}")
+
+
+def remote() -> list[Check]:
+    """Checks what the controller of a testbed needs; `tcpassay testbed check` checks the hosts."""
+    try:
+        checks = [Check("agent", "ok", str(agent_program()))]
+    except UserError as error:
+        checks = [_no_agent(error)]
+    return [*checks, _package("ssh", "openssh-client")]
 
 
 def host() -> list[Check]:

@@ -29,6 +29,7 @@ from tcpassay.cli import (
     run,
     script,
     table,
+    testbed,
 )
 from tcpassay.cli.options import JsonOption
 from tcpassay.errors import UserError
@@ -132,6 +133,7 @@ script.add(app)
 app.add_typer(kernel.app)
 app.add_typer(experiments.app)
 app.add_typer(limiter.app)
+app.add_typer(testbed.app)
 report.add(app)
 table.add(app)
 recording.add(app)

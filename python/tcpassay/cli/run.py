@@ -196,7 +196,7 @@ def _alone(runner: Any, text: str, plan: Plan) -> Any:
         return runner
     if text != "local":
         raise UserError(
-            f"`--executor {text}`: the substrate `host` is this machine; run it with `--executor local`"
+            f"`--executor {text}`: `host` and `remote` run one case at a time from this machine; use `--executor local`"
         )
     return Local(1)
 

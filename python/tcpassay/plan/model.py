@@ -42,7 +42,11 @@ Share = Annotated[str, Field(pattern=r"^(100|\d{1,2}(\.\d+)?)%$", examples=["5%"
 Strength = Annotated[StrictInt, Field(ge=2, le=6)]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 Substrate = Annotated[
-    str, Field(pattern=r"^(model|host|remote|kernel(:[A-Za-z0-9][A-Za-z0-9._+-]*)?)$", max_length=80)
+    str,
+    Field(
+        pattern=r"^(model|host|remote:[A-Za-z0-9~./][A-Za-z0-9~/._+-]*|kernel(:[A-Za-z0-9][A-Za-z0-9._+-]*)?)$",
+        max_length=200,
+    ),
 ]
 FlowNumber = Annotated[StrictInt, Field(ge=1, le=100_000)]
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]

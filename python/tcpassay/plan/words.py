@@ -151,7 +151,8 @@ def _allowed_at(path: tuple[Step, ...]) -> str | None:  # noqa: C901, PLR0911, P
             return "a percentage from 0% to 100%, as in `5%`"
         case ("substrates", int()):
             return (
-                "`model`, `host`, `kernel`, or `kernel:NAME` for one that was built (`tcpassay kernel list`)"
+                "`model`, `host`, `kernel`, `kernel:NAME` for one that was built (`tcpassay kernel list`), or "
+                "`remote:NAME` or `remote:FILE` for a testbed (docs/testbed.md)"
             )
         case ("check", int(), "value"):
             return "a number, or an amount with its unit, as in `1ms`, `10Mbit`, `30KB`, `5%`"

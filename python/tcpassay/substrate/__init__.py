@@ -1,6 +1,7 @@
-"""Substrates: the interface for checking and running cases on the model, a guest or this machine.
+"""Substrates: the interface for checking and running cases on the model, a guest, this machine or a testbed.
 
-A plan names substrates: `model`, `kernel`, `kernel:NAME` or `host`. Plans, workers and replay use the interface
+A plan names substrates: `model`, `kernel`, `kernel:NAME`, `host`, `remote:NAME` or `remote:FILE`.
+Plans, workers and replay use the interface
 `Substrate` and do not depend on a particular substrate.
 """
 
@@ -12,7 +13,7 @@ from tcpassay.errors import UserError
 from tcpassay.substrate.base import Substrate
 from tcpassay.substrate.model import Model
 
-BUILT: Final = ("model", "kernel", "kernel:NAME", "host")
+BUILT: Final = ("model", "kernel", "kernel:NAME", "host", "remote:NAME", "remote:FILE")
 """The substrates that plans may use in this version."""
 
 
@@ -27,6 +28,10 @@ def substrate_of(name: str) -> Substrate:
         from tcpassay.substrate.host import Host  # noqa: PLC0415 - a worker of the model starts without it
 
         return Host()
+    if kind == "remote" and which:
+        from tcpassay.substrate.remote import Remote  # noqa: PLC0415 - a worker of the model starts without it
+
+        return Remote(which)
     if name != "model":
         raise UserError(f"this version has no substrate `{name}`; allowed are {', '.join(BUILT)}")
     return Model()
@@ -38,6 +43,10 @@ def release(name: str) -> str | None:
     kind, _, which = name.partition(":")
     if kind == "host":
         return platform.release()
+    if kind == "remote" and which:
+        from tcpassay.substrate import remote  # noqa: PLC0415 - a worker of the model starts without it
+
+        return remote.release(which)
     if kind != "kernel":
         return None
     from tcpassay.kernel import store  # noqa: PLC0415 - a worker of the model starts without it

@@ -1,0 +1,61 @@
+"""Runs cases on the hosts of a testbed: `remote:NAME` or `remote:FILE` (docs/testbed.md).
+
+A process has one session for each testbed, whose connections remain open from case to case.
+"""
+
+import atexit
+from functools import cache
+
+from tcpassay.errors import UserError
+from tcpassay.messages import Answer, CaseRequest, Triples
+from tcpassay.substrate.base import Folder, Left
+from tcpassay.testbed.connection import LostError
+from tcpassay.testbed.file import load
+from tcpassay.testbed.session import Session
+
+
+@cache
+def session(name: str) -> Session:
+    """The session of a testbed in this process; it is connected when it is first used."""
+    made = Session(load(name))
+    atexit.register(made.close)
+    return made
+
+
+class Remote:
+    """The hosts of a testbed in real time."""
+
+    real_time = True
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def check(self, triples: Triples, base: str) -> dict[str, str]:  # noqa: ARG002 - hosts have no files of the plan
+        """The settings that differ from the defaults, according to the agents of all hosts."""
+        made = session(self._name)
+        try:
+            made.open()
+            return made.check(triples)
+        except LostError as error:
+            made.close()
+            raise UserError(str(error)) from None
+
+    def ready(self) -> None:
+        """Requires that all hosts can be reached, and that their agents have root rights."""
+        made = session(self._name)
+        made.open()
+        if lacking := [one.host.name for one in made.connections if not one.hello.root]:
+            raise UserError(
+                f"the agent of host `{lacking[0]}` has no root rights: log in as root, or set `sudo = true` for it"
+            )
+
+    def run(self, request: CaseRequest) -> tuple[Answer, Left | None]:
+        """Runs a case with the time limit `seconds` of the request."""
+        answer = session(self._name).run(request)
+        return answer, Folder(request.folder) if answer.outcome == "done" else None
+
+
+def release(name: str) -> str | None:
+    """The kernels of the hosts; `None` unless they are connected."""
+    connections = session(name).connections
+    return ", ".join(f"{one.host.name}: {one.hello.release}" for one in connections) or None

@@ -1,0 +1,49 @@
+"""The difference of two clocks, estimated from exchanges of messages."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A question and its answer, in nanoseconds of two clocks."""
+
+    sent: int
+    """By the clock of this host."""
+    remote: int
+    """When the other host answered, by its clock."""
+    received: int
+    """By the clock of this host."""
+
+    @property
+    def round_trip(self) -> int:
+        """Time between question and answer."""
+        return self.received - self.sent
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """How much the clock of another host is ahead, in nanoseconds."""
+
+    ahead: int
+    error: int
+    """The largest error of `ahead`: half of the shortest round trip, since either way may have taken all of it."""
+
+
+def estimate(exchanges: Sequence[Exchange]) -> Offset:
+    """The offset from the exchange with the shortest round trip, as NTP's clock filter (RFC 5905 section 10).
+
+    Raises `ValueError` without an exchange, or if this host's clock went back.
+    """
+    if not exchanges:
+        raise ValueError("an offset needs an exchange")
+    best = min(exchanges, key=lambda one: one.round_trip)
+    if best.round_trip < 0:
+        raise ValueError("the clock of this host was set back")
+    middle = best.sent + best.round_trip // 2
+    return Offset(best.remote - middle, (best.round_trip + 1) // 2)
+
+
+def drift(before: Offset, after: Offset) -> int:
+    """By how much the other clock has moved ahead between two estimates, in nanoseconds."""
+    return after.ahead - before.ahead

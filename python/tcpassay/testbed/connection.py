@@ -1,0 +1,277 @@
+"""The connection to the agent of a host: the system's `ssh`, and messages over its standard input and output.
+
+`ssh` uses the keys, the known hosts and the configuration of the user, and never asks (BatchMode). The host is an
+argument after `--`. The command for the other side is a constant with the digest of the agent, or the path of an
+installed agent, which contains no character with a meaning to a shell.
+"""
+
+import hashlib
+import os
+import select
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final, TypeVar
+
+from tcpassay.testbed import wire
+from tcpassay.testbed.clock import Exchange, Offset, estimate
+from tcpassay.testbed.file import Host
+from tcpassay.testbed.wire import WireError
+
+_Kind = TypeVar("_Kind", bound=wire.Message)
+
+CONNECT_S: Final = 15
+"""Maximum time to connect to a host."""
+ANSWER_S: Final = 60.0
+"""Maximum time for an answer."""
+_END_S: Final = 10
+_ALIVE_S: Final = 5
+"""The agent ends if it hears nothing for 30 s."""
+_EXCHANGES: Final = 24
+_LAST_WORDS: Final = 4000
+NO_AGENT: Final = 79
+"""Exit code of the command that starts the agent, if the agent is not there or has another digest."""
+_OPTIONS: Final = (
+    "-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_S}", "-o", "ServerAliveInterval=5",
+    "-o", "ServerAliveCountMax=3", "-o", "ForwardAgent=no", "-o", "ForwardX11=no", "-o", "ClearAllForwardings=yes",
+)  # fmt: skip
+_PLACE: Final = '"$HOME"/.cache/tcpassay'
+
+
+class LostError(Exception):
+    """The connection to a host ended, or what arrived is no message."""
+
+    def __init__(self, host: str, why: str) -> None:
+        super().__init__(f"host `{host}`: {why}")
+        self.host = host
+
+
+@cache
+def digest(program: Path) -> str:
+    """The SHA-256 digest of the agent."""
+    return hashlib.sha256(program.read_bytes()).hexdigest()
+
+
+def ssh_command(host: Host, config: Path | None, command: str) -> list[str]:
+    """The arguments of `ssh` that run a command on a host."""
+    options = [] if config is None else ["-F", str(config.resolve())]
+    return ["ssh", *_OPTIONS, *options, "--", host.ssh, command]
+
+
+def start_command(host: Host, sha256: str) -> str:
+    """The command of a shell on the host that starts its agent."""
+    sudo = "sudo -n " if host.sudo else ""
+    if host.agent is not None:
+        return f'exec {sudo}{host.agent} remote "$SSH_CONNECTION"'
+    place = f"{_PLACE}/agent-{sha256}"
+    test = f'[ "$(sha256sum < {place} 2>/dev/null)" = "{sha256}  -" ]'
+    return f'{test} || exit {NO_AGENT}; exec {sudo}{place} remote "$SSH_CONNECTION"'
+
+
+def copy_command(sha256: str) -> str:
+    """The command of a shell on the host that stores standard input as the agent, in a folder of the user alone."""
+    return (
+        f"umask 077 && mkdir -p {_PLACE} && cat > {_PLACE}/new-$$ && chmod 700 {_PLACE}/new-$$ && "
+        f"mv {_PLACE}/new-$$ {_PLACE}/agent-{sha256}"
+    )
+
+
+class Connection:
+    """An agent on a host."""
+
+    def __init__(self, host: Host, config: Path | None, program: Path) -> None:
+        self.host = host
+        self._writing = threading.Lock()
+        self._ended = threading.Event()
+        self._words = bytearray()
+        self._process = self._start(config, program)
+        self._stderr = threading.Thread(target=self._listen, daemon=True)
+        self._stderr.start()
+        try:
+            self.hello = self._hello(config, program)
+        except LostError:
+            self.close()
+            raise
+        threading.Thread(target=self._stay_alive, daemon=True).start()
+
+    def _start(self, config: Path | None, program: Path) -> subprocess.Popen[bytes]:
+        sha256 = "" if self.host.agent else digest(program)
+        try:
+            return subprocess.Popen(  # noqa: S603 - arguments without a shell
+                ssh_command(self.host, config, start_command(self.host, sha256)),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                process_group=0,
+            )
+        except OSError as error:
+            raise LostError(self.host.name, f"`ssh` cannot be run: {error.strerror}") from None
+
+    def _hello(self, config: Path | None, program: Path) -> wire.Hello:
+        """The first message. An agent that is not there is copied first."""
+        try:
+            return self._greet()
+        except LostError:
+            if self._process.wait(_END_S) != NO_AGENT or self.host.agent:
+                raise
+        copied = subprocess.run(  # noqa: S603 - arguments without a shell
+            ssh_command(self.host, config, copy_command(digest(program))),
+            input=program.read_bytes(),
+            capture_output=True,
+            check=False,
+            timeout=ANSWER_S,
+        )
+        if copied.returncode != 0:
+            said = copied.stderr.decode(errors="replace").strip()[-_LAST_WORDS:]
+            raise LostError(self.host.name, f"the agent cannot be copied: {said or copied.returncode}")
+        self._process = self._start(config, program)
+        self._stderr = threading.Thread(target=self._listen, daemon=True)
+        self._stderr.start()
+        return self._greet()
+
+    def _greet(self) -> wire.Hello:
+        hello = self.ask({"kind": "hello", "protocol": wire.PROTOCOL}, wire.Hello, CONNECT_S + ANSWER_S)
+        if hello.protocol != wire.PROTOCOL:
+            why = f"its agent speaks version {hello.protocol} of the messages, and this is {wire.PROTOCOL}"
+            raise LostError(self.host.name, why)
+        return hello
+
+    def _listen(self) -> None:
+        """Keeps the end of what `ssh` and the agent write to standard error."""
+        stream = self._process.stderr
+        while stream is not None and (some := stream.read(4096)):
+            self._words += some
+            del self._words[:-_LAST_WORDS]
+
+    def _stay_alive(self) -> None:
+        while not self._ended.wait(_ALIVE_S):
+            try:
+                self.send({"kind": "alive"})
+            except LostError:
+                return
+
+    def fileno(self) -> int:
+        """The descriptor on which messages arrive."""
+        if self._process.stdout is None:
+            raise RuntimeError("it is started with a pipe")
+        return self._process.stdout.fileno()
+
+    def send(self, message: Mapping[str, object]) -> None:
+        """Sends a message. Raises `LostError` if the connection has ended."""
+        stream = self._process.stdin
+        if stream is None:
+            raise RuntimeError("it is started with a pipe")
+        with self._writing:
+            try:
+                left = memoryview(wire.pack(message))
+                while left:
+                    left = left[os.write(stream.fileno(), left) :]
+            except (OSError, ValueError):
+                raise self._lost() from None
+
+    def receive(self, seconds: float = ANSWER_S) -> wire.Message:
+        """The next message. Raises `LostError` if none arrives in time, or something else does."""
+        content, kind = self._frame(time.monotonic() + seconds)
+        if kind != wire.JSON:
+            raise LostError(self.host.name, "bytes of a file arrived instead of a message")
+        return self._checked(lambda: wire.parse(content))
+
+    def ask(self, message: Mapping[str, object], kind: type[_Kind], seconds: float = ANSWER_S) -> _Kind:
+        """Sends a message and returns its answer. Raises `LostError` for any other one."""
+        self.send(message)
+        return self.expect(kind, seconds)
+
+    def expect(self, kind: type[_Kind], seconds: float = ANSWER_S) -> _Kind:
+        """The next message, which must be of this kind."""
+        answer = self.receive(seconds)
+        if isinstance(answer, kind):
+            return answer
+        why = answer.message if isinstance(answer, wire.Failed) else f"`{answer.kind}` arrived unexpectedly"
+        raise LostError(self.host.name, why)
+
+    def receive_file(self, message: wire.File, folder: Path, left: int) -> int:
+        """Stores a file that was announced; `left` is the maximum size in bytes. Returns its size."""
+        name = self._checked(lambda: wire.file_name(message))
+        if message.size > left:
+            raise LostError(self.host.name, f"its recording is larger than {wire.LARGEST} bytes")
+        rest = message.size
+        with (folder / name).open("xb") as file:
+            while rest > 0:
+                content, kind = self._frame(time.monotonic() + ANSWER_S)
+                if kind != wire.BYTES or not 0 < len(content) <= rest:
+                    raise LostError(self.host.name, f"`{name}` is not as long as announced")
+                file.write(content)
+                rest -= len(content)
+        return message.size
+
+    def offset(self) -> Offset:
+        """How much the clock of the host is ahead of this one's."""
+        made = []
+        for _ in range(_EXCHANGES):
+            sent = time.time_ns()
+            now = self.ask({"kind": "clock"}, wire.Time).now
+            made.append(Exchange(sent, now, time.time_ns()))
+        try:
+            return estimate(made)
+        except ValueError as error:
+            raise LostError(self.host.name, str(error)) from None
+
+    def end(self) -> None:
+        """Tells the agent the end of the connection; it restores its host."""
+        self._ended.set()
+        with self._writing:
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+
+    def close(self) -> None:
+        """Ends the connection. The process of `ssh` is ended if it does not end by itself."""
+        self.end()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._stderr.join(1)
+        for stream in (self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
+
+    def _checked(self, read: Callable[[], "_T"]) -> "_T":
+        try:
+            return read()
+        except WireError as error:
+            raise LostError(self.host.name, f"its agent sent {error}") from None
+
+    def _frame(self, until: float) -> tuple[bytes, int]:
+        first = self._exactly(wire.HEADER, until)
+        length, kind = self._checked(lambda: wire.header(first))
+        return self._exactly(length, until), kind
+
+    def _exactly(self, length: int, until: float) -> bytes:
+        received = bytearray()
+        while len(received) < length:
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([self], [], [], left)[0]:
+                raise LostError(self.host.name, "its agent does not answer")
+            some = os.read(self.fileno(), length - len(received))
+            if not some:
+                raise self._lost()
+            received += some
+        return bytes(received)
+
+    def _lost(self) -> LostError:
+        try:
+            code = self._process.wait(2)
+        except subprocess.TimeoutExpired:
+            return LostError(self.host.name, "the connection ended")
+        self._stderr.join(1)
+        said = self._words.decode(errors="replace").strip()
+        how = f"ssh ended with exit code {code}" if code >= 0 else f"ssh was ended by signal {-code}"
+        return LostError(self.host.name, f"{how}: {said}" if said else how)
+
+
+_T = TypeVar("_T")

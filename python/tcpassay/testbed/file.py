@@ -1,0 +1,263 @@
+"""Testbed files: hosts, how to reach them, what they are used for, and how they are connected."""
+
+import copy
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
+
+from tcpassay.errors import Problem, UserError
+from tcpassay.plan import document
+from tcpassay.plan.document import Document, Step
+
+Role = Literal["sender", "receiver", "router"]
+Allowed = Literal["up", "mtu", "offloads"]
+
+FOLDER: Final = "tcpassay/testbeds"
+"""The folder of named testbeds below the folder of the user's settings."""
+_MOST_HOSTS: Final = 64
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=40)]
+# What ssh(1) takes as a destination or a name of its configuration; it never begins with a dash.
+Target = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@:/%\[\]-]*$", max_length=200)]
+Program = Annotated[str, Field(pattern=r"^/[A-Za-z0-9/._+-]+$", max_length=200)]
+# IFNAMSIZ of Linux is 16 with the final NUL.
+End = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*:[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$", max_length=60)
+]
+
+
+class Strict(BaseModel):
+    """Refuses keys that it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Host(Strict):
+    """A host of a testbed."""
+
+    name: Name = Field(description="Its name, for links and messages")
+    ssh: Target = Field(
+        description="What `ssh` is given: a host name, `user@host`, or a name of the ssh configuration"
+    )
+    role: Role = Field(description="What it is used for")
+    sudo: StrictBool = Field(default=False, description="Whether the agent is started by `sudo -n`")
+    agent: Program | None = Field(default=None, description="An installed agent; by default it is copied")
+    allow: list[Allowed] = Field(
+        default=["up", "mtu", "offloads"],
+        description="Settings of test interfaces that may be changed for a run",
+    )
+
+
+class Link(Strict):
+    """A network between test interfaces of two hosts: a cable, a switch or a VLAN."""
+
+    between: Annotated[list[End], Field(min_length=2, max_length=2)] = Field(
+        description="The two ends, each `host:interface`"
+    )
+
+
+class TestbedFile(Strict):
+    """A testbed file."""
+
+    __test__ = False
+
+    ssh_config: str | None = Field(
+        default=None, description="A configuration file for `ssh -F`, relative to this file"
+    )
+    host: Annotated[list[Host], Field(min_length=2, max_length=_MOST_HOSTS)] = Field(description="The hosts")
+    link: Annotated[list[Link], Field(min_length=1, max_length=1000)] = Field(
+        description="How they are connected"
+    )
+
+
+class Testbed:
+    """A valid testbed."""
+
+    __test__ = False
+
+    def __init__(self, file: Path, spec: TestbedFile) -> None:
+        self.file = file
+        self.hosts = tuple(spec.host)
+        self.ssh_config = None if spec.ssh_config is None else file.parent / spec.ssh_config
+        self.interfaces: dict[str, dict[str, str]] = {host.name: {} for host in spec.host}
+        """For each host its interfaces, by the name of the host at the other end."""
+        for link in spec.link:
+            (a, at_a), (b, at_b) = (end.split(":") for end in link.between)
+            self.interfaces[a][b] = at_a
+            self.interfaces[b][a] = at_b
+
+    def only(self, names: Iterable[str]) -> "Testbed":
+        """A testbed of some of the hosts."""
+        chosen = set(names)
+        made = copy.copy(self)
+        made.hosts = tuple(host for host in self.hosts if host.name in chosen)
+        made.interfaces = {
+            name: {peer: interface for peer, interface in peers.items() if peer in chosen}
+            for name, peers in self.interfaces.items()
+            if name in chosen
+        }
+        return made
+
+    def machines(self) -> list[dict[str, object]]:
+        """The hosts in the form of the agent (`crates/agent/src/placement.rs`)."""
+        return [
+            {
+                "name": host.name,
+                "role": host.role,
+                "interfaces": self.interfaces[host.name],
+                "allow": host.allow,
+            }
+            for host in self.hosts
+        ]
+
+
+def find(name: str) -> Path:
+    """The file of a testbed: a path with `/` or `.toml`, or the name of one in the folder of the user's settings."""
+    if "/" in name or name.endswith(".toml"):
+        return Path(name).expanduser()
+    settings = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    return Path(settings).expanduser() / FOLDER / f"{name}.toml"
+
+
+def load(name: str) -> Testbed:
+    """Reads a testbed file, or raises all its errors."""
+    file = find(name)
+    return read(document.read_text(file), file)
+
+
+def read(text: str, file: Path) -> Testbed:
+    """Reads the text of a testbed file; `file` is used in errors and for relative file names."""
+    doc = document.parse(text, file)
+    try:
+        spec = TestbedFile.model_validate(doc.data)
+    except ValidationError as error:
+        raise UserError.several(_problems(error, doc)) from None
+    if found := list(_contradictions(spec, doc)):
+        raise UserError.several(found)
+    return Testbed(file, spec)
+
+
+_MODELS: Final[dict[str, type[BaseModel]]] = {"host": Host, "link": Link}
+
+
+def _fields(path: tuple[Step, ...]) -> dict[str, Any]:
+    kind: type[BaseModel] = _MODELS[str(path[0])] if path else TestbedFile
+    return dict(kind.model_fields)
+
+
+def _problems(error: ValidationError, doc: Document) -> Iterator[Problem]:
+    for one in error.errors(include_url=False):
+        path = one["loc"]
+        place = doc.place(*path)
+        text = _dotted(path)
+        if one["type"] == "missing":
+            yield Problem(
+                f"{text} is missing; it is needed: {_fields(path[:2])[str(path[-1])].description}", place
+            )
+        elif one["type"] == "extra_forbidden":
+            keys = list(_fields(path[:-1]))
+            hint = document.suggest(str(path[-1]), keys)
+            yield Problem(f"unknown key {text}{hint}; allowed are {', '.join(keys)}", place)
+        else:
+            yield Problem(f"{text} = `{str(one['input'])[:80]}`: allowed is {_allowed(one, path)}", place)
+
+
+def _allowed(error: Any, path: tuple[Step, ...]) -> str:  # noqa: PLR0911 - a table
+    match path, error["type"]:
+        case _, "literal_error":
+            words = re.findall(r"'([^']*)'", error["ctx"]["expected"])
+            return f"one of {', '.join(words)}{document.suggest(str(error['input']), words)}"
+        case (_, _, "between", *_), _:
+            return "`host:interface`, as in `alpha:eth1`; a link has two ends"
+        case (_, _, "ssh"), _:
+            return "a host name, `user@host`, or a name of the ssh configuration; it does not begin with `-`"
+        case (_, _, "agent"), _:
+            return "an absolute path of letters, digits and `/`, `.`, `_`, `+`, `-`"
+        case ("host",), "too_short" | "too_long":
+            return f"2 to {_MOST_HOSTS} tables [[host]]"
+        case _, "string_pattern_mismatch" | "string_too_long":
+            return "letters, digits, `_` and `-`, beginning with a letter or digit, at most 40"
+        case _, "bool_type" | "bool_parsing":
+            return "true or false"
+        case _, "list_type":
+            return f"a list: {_fields(path[:2] if len(path) > 1 else ())[str(path[-1])].description}"
+        case _, "model_type" | "dict_type":
+            return f"a table, as [[{path[0]}]]"
+        case _:
+            return str(error["msg"]).removeprefix("Input should be ")
+
+
+def _dotted(path: tuple[Step, ...]) -> str:
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return f"`{text}`"
+
+
+def _contradictions(spec: TestbedFile, doc: Document) -> Iterator[Problem]:
+    """Names that are not unique, links without hosts, hosts without links."""
+    names: dict[str, int] = {}
+    for index, host in enumerate(spec.host):
+        place = doc.place("host", index, "name")
+        if host.name in names:
+            first = doc.place("host", names[host.name], "name").line
+            yield Problem(
+                f"`host[{index}].name` = `{host.name}`: line {first} has a host of this name", place
+            )
+        names.setdefault(host.name, index)
+    roles = [host.role for host in spec.host]
+    if roles.count("router") > 1:
+        last = len(roles) - 1 - roles[::-1].index("router")
+        message = "a testbed has at most one host with the role `router`"
+        yield Problem(message, doc.place("host", last, "role"))
+    for role in ("sender", "receiver"):
+        if role not in roles:
+            yield Problem(f"no host has the role `{role}`; at least one is needed", doc.place("host"))
+    yield from _links(spec, doc, names)
+
+
+def _links(spec: TestbedFile, doc: Document, names: dict[str, int]) -> Iterator[Problem]:
+    """Links to unknown hosts, of a host with itself, or twice between two hosts; hosts without a link."""
+    joined: dict[frozenset[str], int] = {}
+    for index, link in enumerate(spec.link):
+        hosts = [end.split(":")[0] for end in link.between]
+        known = True
+        for at, host in enumerate(hosts):
+            if host not in names:
+                known = False
+                hint = document.suggest(host, names)
+                message = f"`link[{index}].between[{at}]`: there is no host `{host}`{hint}"
+                yield Problem(message, doc.place("link", index, "between", at))
+        if not known:
+            continue
+        pair = frozenset(hosts)
+        if len(pair) == 1:
+            yield Problem(f"`link[{index}]` connects `{hosts[0]}` with itself", doc.place("link", index))
+        elif pair in joined:
+            first = doc.place("link", joined[pair]).line
+            message = f"`link[{index}]`: line {first} has a link between these hosts; two hosts have one link"
+            yield Problem(message, doc.place("link", index))
+        joined.setdefault(pair, index)
+    if set().union(*(set(pair) for pair in joined)) - set(names):
+        return
+    yield from _unconnected(spec, doc, names, set(joined))
+
+
+def _unconnected(
+    spec: TestbedFile, doc: Document, names: dict[str, int], joined: set[frozenset[str]]
+) -> Iterator[Problem]:
+    """Hosts without a link to the router, or without a router to a host of the other role."""
+    routers = [host.name for host in spec.host if host.role == "router"]
+    ends = [host.name for host in spec.host if host.role != "router"]
+    for index, host in enumerate(spec.host):
+        if host.role == "router":
+            continue
+        needed = routers or [name for name in ends if spec.host[names[name]].role != host.role][:1]
+        for peer in needed:
+            if frozenset((host.name, peer)) not in joined and peer != host.name:
+                message = f"`host[{index}]`: there is no link between `{host.name}` and `{peer}`"
+                yield Problem(message, doc.place("host", index))

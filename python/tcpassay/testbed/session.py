@@ -1,0 +1,310 @@
+"""The agents of all hosts of a testbed: checks cases, runs them, and joins their recordings."""
+
+import json
+import secrets
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+from tcpassay import _native
+from tcpassay.errors import UserError
+from tcpassay.interface import RunEnd
+from tcpassay.messages import Answer, CaseRequest, Triples
+from tcpassay.substrate.agent import agent_program, answer_of
+from tcpassay.testbed import wire
+from tcpassay.testbed.clock import Offset, drift
+from tcpassay.testbed.connection import Connection, LostError
+from tcpassay.testbed.file import Testbed
+
+_T = TypeVar("_T")
+
+PATIENCE_S: Final = 600.0
+"""Maximum time of a run, if the request has no limit."""
+QUIET_S: Final = 10.0
+"""Maximum time that a run waits for the hosts to be idle."""
+PREPARE_S: Final = 120.0
+_CLAIM_S: Final = 10.0
+"""Maximum time to wait for a host that another controller is leaving."""
+_LEAD_NS: Final = 60_000_000
+"""Time from the message to the start of the traffic; a host that gets the message later fails the run."""
+_QUIET_NS: Final = 50_000_000
+"""All applications have finished if none has begun anything for this time."""
+_RESTORE_S: Final = 60.0
+
+
+class RunError(Exception):
+    """A run failed on a host; the connections are intact."""
+
+
+@dataclass
+class _Part:
+    """The state of a run on one host."""
+
+    connection: Connection
+    folder: Path
+    idle: bool = False
+    idle_at: int = 0
+    room: int = wire.LARGEST
+    ended: wire.Ended | None = None
+    restored: bool = False
+
+
+@dataclass
+class Session:
+    """Connections to all hosts of a testbed."""
+
+    testbed: Testbed
+    connections: list[Connection] = field(default_factory=list)
+    claimed: bool = False
+
+    def open(self) -> None:
+        """Connects to all hosts that are not connected. Raises `UserError` with every host that cannot be reached."""
+        if self.connections:
+            return
+        program, config = agent_program(), self.testbed.ssh_config
+
+        def connect(index: int) -> Connection | LostError:
+            try:
+                return Connection(self.testbed.hosts[index], config, program)
+            except LostError as error:
+                return error
+            except (OSError, subprocess.SubprocessError) as error:
+                return LostError(self.testbed.hosts[index].name, str(error))
+
+        with ThreadPoolExecutor(len(self.testbed.hosts)) as pool:
+            made = list(pool.map(connect, range(len(self.testbed.hosts))))
+        self.connections = [one for one in made if isinstance(one, Connection)]
+        if lost := [str(one) for one in made if isinstance(one, LostError)]:
+            self.close()
+            raise UserError(f"testbed {self.testbed.file}: " + "; ".join(lost))
+
+    def close(self) -> None:
+        """Ends all connections; the hosts are restored."""
+        connections, self.connections, self.claimed = self.connections, [], False
+        for connection in connections:
+            connection.end()
+        for connection in connections:
+            connection.close()
+
+    def each(self, act: Callable[[Connection], _T]) -> list[_T]:
+        """The result of a function for every host, at the same time. Raises the first `LostError`."""
+        with ThreadPoolExecutor(len(self.connections)) as pool:
+            return list(pool.map(act, self.connections))
+
+    def only(self, names: Iterable[str]) -> "Session":
+        """A session of some of the hosts, over the same connections."""
+        chosen = [one for one in self.connections if one.host.name in set(names)]
+        return Session(self.testbed.only(names), chosen, self.claimed)
+
+    def claim(self) -> list[str]:
+        """Reserves all hosts. Returns what earlier agents had left. Raises `UserError` for a host in use."""
+        if self.claimed:
+            return []
+        left = []
+        for connection in self.connections:
+            until = time.monotonic() + _CLAIM_S
+            while True:
+                connection.send({"kind": "claim"})
+                answer = connection.receive()
+                if isinstance(answer, wire.Claimed):
+                    left += [f"host `{connection.host.name}`: {problem}" for problem in answer.restored]
+                    break
+                if not isinstance(answer, wire.Busy):
+                    why = answer.message if isinstance(answer, wire.Failed) else answer.kind
+                    raise LostError(connection.host.name, why)
+                if time.monotonic() > until:
+                    name = connection.host.name
+                    raise UserError(
+                        f"host `{name}`: another controller or a run on the substrate `host` uses it"
+                    )
+                time.sleep(0.05)
+        self.claimed = True
+        return left
+
+    def check(self, triples: Triples) -> dict[str, str]:
+        """The settings that differ from the defaults. Raises `CaseError` with what any host cannot do."""
+        case = {"triples": dict(triples), "base": "/nonexistent"}
+        number = secrets.randbelow(1 << 24)
+
+        def ask(connection: Connection) -> wire.Checked:
+            message = {"kind": "check", "case": case, "part": self._part(connection, number)}
+            return connection.ask(message, wire.Checked)
+
+        answers = self.each(ask)
+        errors: dict[tuple[str, str | None, str | None, str], None] = {}
+        for answer in answers:
+            errors |= dict.fromkeys((one.path, one.other, one.value, one.why) for one in answer.result.errors)
+        if errors:
+            raise _native.CaseError(list(errors))
+        return answers[0].result.said or {}
+
+    def _part(self, connection: Connection, number: int) -> dict[str, object]:
+        return {"machine": connection.host.name, "machines": self.testbed.machines(), "run": number}
+
+    def run(self, request: CaseRequest) -> Answer:
+        """Runs a case. The recording is in the folder of the request if the outcome is `done`."""
+        try:
+            self.open()
+            problems = self.claim()
+            with tempfile.TemporaryDirectory(prefix="tcpassay-testbed-") as scratch:
+                return self._run(request, Path(scratch), problems)
+        except LostError as error:
+            self.close()
+            return Answer("crashed", str(error))
+        except RunError as error:
+            return Answer("failed", str(error))
+        except BaseException:
+            self.close()
+            raise
+
+    def _run(self, request: CaseRequest, scratch: Path, problems: list[str]) -> Answer:
+        parts = []
+        for index, connection in enumerate(self.connections):
+            folder = scratch / str(index)
+            folder.mkdir()
+            parts.append(_Part(connection, folder))
+        if problems:
+            raise RunError("; ".join(problems))
+        number = secrets.randbelow(1 << 24)
+        case = {
+            "triples": dict(request.triples),
+            "seed": request.seed,
+            "base": "/nonexistent",
+            "collect": request.collect,
+            "patience_s": QUIET_S,
+        }
+        for part in parts:
+            part.connection.send({"kind": "run", "case": case, "part": self._part(part.connection, number)})
+        if refused := self._prepared(parts):
+            return refused
+        before = self.each(Connection.offset)
+        start = time.time_ns() + _LEAD_NS
+        for part, offset in zip(parts, before, strict=True):
+            part.connection.send({"kind": "start", "at": start + offset.ahead})
+        self._collect(parts, request.seconds or PATIENCE_S)
+        after = self.each(Connection.offset)
+        return _joined(request, parts, _clock_rows(parts, before, after))
+
+    def _prepared(self, parts: list[_Part]) -> Answer | None:
+        """Waits until all hosts are prepared. Returns the answer if a host refuses the case."""
+        failed = []
+        for part in parts:
+            answer = part.connection.receive(PREPARE_S)
+            if isinstance(answer, wire.Ended):
+                part.ended = answer
+                part.restored = not part.connection.expect(wire.Restored, _RESTORE_S).problems
+                failed.append(part)
+            elif not isinstance(answer, wire.Prepared):
+                why = answer.message if isinstance(answer, wire.Failed) else f"`{answer.kind}` arrived"
+                raise LostError(part.connection.host.name, why)
+        if not failed:
+            return None
+        # The others wait for a start that does not come: the end of their connections ends their parts.
+        self.close()
+        said = [
+            f"host `{part.connection.host.name}`: "
+            + (part.ended.message or "; ".join(f"`{one.path}`: {one.why}" for one in part.ended.errors))
+            for part in failed
+            if part.ended is not None
+        ]
+        refused = all(part.ended is not None and part.ended.end() is RunEnd.REFUSED for part in failed)
+        return Answer("refused" if refused else "failed", "; ".join(said))
+
+    def _collect(self, parts: list[_Part], seconds: float) -> None:
+        """Receives what the hosts send until all have ended and are restored."""
+        until = time.monotonic() + seconds
+        stop_at: float | None = None
+        while waiting := [part for part in parts if not part.restored]:
+            if time.monotonic() > until:
+                raise LostError(waiting[0].connection.host.name, f"the run has not ended after {seconds:g} s")
+            ready, _, _ = select.select([part.connection for part in waiting], [], [], 0.01)
+            for part in (one for one in waiting if one.connection in ready):
+                stop_at = None if self._message(part) else stop_at
+            if stop_at is None and all(part.idle for part in parts):
+                stop_at = time.monotonic() + _QUIET_NS / 1e9
+            if stop_at is not None and time.monotonic() >= stop_at:
+                stop_at = float("inf")
+                end = max(part.idle_at for part in parts)
+                for part in parts:
+                    if part.ended is None:
+                        part.connection.send({"kind": "stop", "end": end})
+
+    @staticmethod
+    def _message(part: _Part) -> bool:
+        """Processes a message. Returns whether an application has begun something."""
+        match part.connection.receive():
+            case wire.Idle() as idle:
+                part.idle, part.idle_at = idle.idle, idle.at
+                return not idle.idle
+            case wire.File() as file if part.ended is None:
+                part.room -= part.connection.receive_file(file, part.folder, part.room)
+            case wire.Ended() as ended if part.ended is None:
+                part.ended = ended
+            case wire.Restored() as restored if part.ended is not None:
+                part.restored = True
+                if restored.problems:
+                    raise LostError(part.connection.host.name, "; ".join(restored.problems))
+            case wire.Failed() as failed:
+                raise LostError(part.connection.host.name, failed.message)
+            case other:
+                raise LostError(part.connection.host.name, f"`{other.kind}` arrived unexpectedly")
+        return False
+
+
+def _clock_rows(parts: list[_Part], before: list[Offset], after: list[Offset]) -> list[Mapping[str, object]]:
+    """The rows of the recording about the clocks: offset before the run, its error, and how far it moved."""
+    rows: list[Mapping[str, object]] = []
+    for part, first, last in zip(parts, before, after, strict=True):
+        values = {
+            "offset": first.ahead,
+            "offset_error": first.error,
+            "drift": drift(first, last),
+            "drift_error": first.error + last.error,
+        }
+        rows += [
+            {
+                "entity": f"clock.{part.connection.host.name}",
+                "property": name,
+                "unit": "ns",
+                "asked": None,
+                "measured": float(value),
+            }
+            for name, value in values.items()
+        ]
+    return rows
+
+
+def _joined(request: CaseRequest, parts: list[_Part], rows: list[Mapping[str, object]]) -> Answer:
+    """Joins the recordings of all hosts to the one of the request."""
+    failed = [part for part in parts if part.ended is None or part.ended.end() is RunEnd.FAILED]
+    if failed:
+        said = (
+            f"host `{one.connection.host.name}`: {one.ended.message if one.ended else '?'}" for one in failed
+        )
+        return Answer("failed", "; ".join(said))
+    folder = Path(request.folder).resolve()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    order = {
+        "parts": [{"name": part.connection.host.name, "folder": str(part.folder)} for part in parts],
+        "collect": request.collect,
+        "environment": rows,
+        "folder": str(folder),
+    }
+    merged = subprocess.run(  # noqa: S603 - our own program
+        [agent_program(), "merge"], input=json.dumps(order), capture_output=True, text=True, check=False
+    )
+    try:
+        answer = answer_of(merged.stdout)
+    except ValueError:
+        words = merged.stderr.strip()[-2000:] or f"exit code {merged.returncode}"
+        answer = Answer("crashed", f"the recordings cannot be joined: {words}")
+    if answer.outcome != "done":
+        shutil.rmtree(folder, ignore_errors=True)
+    return answer
