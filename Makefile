@@ -115,6 +115,7 @@ $(STAMPS)/ray: $(STAMPS)/packages requirements-ray.lock
 
 test-python: setup agent $(STAMPS)/ray
 	@sh tools/chromium.sh
+	@sh tools/ssh.sh
 	@sh tools/kernel.sh $(BIN)/tcpassay if-possible
 	$(BIN)/python -m pytest --quiet
 

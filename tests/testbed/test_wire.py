@@ -1,0 +1,115 @@
+"""Messages of agents, which may be hostile, and the commands that reach them."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from tcpassay.testbed import connection, wire
+from tcpassay.testbed.clock import Exchange, Offset, drift, estimate
+from tcpassay.testbed.file import Host
+from tcpassay.testbed.wire import WireError
+
+
+def parse(**message: object) -> wire.Message:
+    return wire.parse(json.dumps(message).encode())
+
+
+def test_a_message_is_packed_with_length_and_kind() -> None:
+    assert wire.pack({"kind": "clock"}) == b'\x11\0\0\0\0{"kind": "clock"}'
+
+
+def test_messages_have_types() -> None:
+    assert parse(kind="time", now=7) == wire.Time(kind="time", now=7)
+    assert parse(kind="idle", at=5, idle=True) == wire.Idle(kind="idle", at=5, idle=True)
+    checked = parse(kind="checked", result={"said": {"a": "1"}})
+    assert isinstance(checked, wire.Checked)
+    assert checked.result.said == {"a": "1"}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"kind": "format_disk"},
+        {"now": 7},
+        {"kind": "time", "now": -1},
+        {"kind": "time", "now": 2**63},
+        {"kind": "time", "now": "7"},
+        {"kind": "time", "now": 7, "more": 1},
+        {"kind": "idle", "at": 5, "idle": 1},
+        {"kind": "file", "name": "events.parquet", "size": wire.LARGEST + 1},
+        {"kind": "failed", "message": "x" * 100_001},
+    ],
+)
+def test_a_message_with_other_fields_or_values_is_refused(message: dict[str, object]) -> None:
+    with pytest.raises(WireError):
+        parse(**message)
+
+
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd", "/etc/passwd", "recording.json/..", "", "a\nb", "other.json"]
+)
+def test_a_file_that_is_no_part_of_a_recording_is_refused(name: str) -> None:
+    message = parse(kind="file", name=name, size=1)
+    assert isinstance(message, wire.File)
+    with pytest.raises(WireError):
+        wire.file_name(message)
+
+
+@pytest.mark.parametrize(
+    ("length", "kind"), [(wire.LONGEST + 1, 0), (wire.CHUNK + 1, 1), (2**32 - 1, 0), (1, 2)]
+)
+def test_a_frame_that_is_too_long_or_of_another_kind_is_refused(length: int, kind: int) -> None:
+    with pytest.raises(WireError):
+        wire.header(length.to_bytes(4, "little") + bytes([kind]))
+
+
+def test_random_bytes_are_refused_or_a_message_and_nothing_else() -> None:
+    rng = random.Random(1)  # noqa: S311 - examples
+    valid = b'{"kind":"ended","ended":"finished","message":"","errors":[{"path":"a","other":null,"value":"","why":""}]}'
+    refused = 0
+    for _ in range(3000):
+        some = bytearray(valid)
+        for _ in range(rng.randrange(1, 4)):
+            some[rng.randrange(len(some))] = rng.randrange(256)
+        try:
+            wire.parse(bytes(some))
+        except WireError:
+            refused += 1
+    assert refused > 2000
+    with pytest.raises(WireError):
+        wire.parse(b"[" * 100_000)
+
+
+def test_the_host_is_an_argument_after_two_dashes_and_the_command_has_nothing_of_the_user() -> None:
+    host = Host(name="a", ssh="user@a.lab", role="sender", sudo=True)
+    command = connection.ssh_command(host, Path("/t/config"), connection.start_command(host, "ab" * 32))
+    assert command[0] == "ssh"
+    assert "BatchMode=yes" in command
+    assert command[-5:-1] == ["-F", "/t/config", "--", "user@a.lab"]
+    assert command[-1] == (
+        f'[ "$(sha256sum < "$HOME"/.cache/tcpassay/agent-{"ab" * 32} 2>/dev/null)" = "{"ab" * 32}  -" ] || exit 79; '
+        f'exec sudo -n "$HOME"/.cache/tcpassay/agent-{"ab" * 32} remote "$SSH_CONNECTION"'
+    )
+    installed = Host(name="a", ssh="a", role="sender", agent="/opt/tcpassay-agent")
+    assert connection.start_command(installed, "") == 'exec /opt/tcpassay-agent remote "$SSH_CONNECTION"'
+
+
+def test_the_offset_of_a_clock_is_that_of_the_shortest_exchange() -> None:
+    # The other clock is 1000 ahead; the second answer took 10 there and 10 back, the others longer on one way.
+    exchanges = [Exchange(0, 1100, 120), Exchange(200, 1210, 220), Exchange(300, 1310, 900)]
+    assert estimate(exchanges) == Offset(1000, 10)
+
+
+def test_the_error_of_an_offset_covers_any_split_of_the_round_trip() -> None:
+    for there in range(101):
+        found = estimate([Exchange(5000, 5000 + there - 700, 5100)])
+        assert abs(found.ahead - -700) <= found.error == 50
+
+
+def test_an_offset_needs_an_exchange_and_a_clock_that_goes_forward() -> None:
+    for exchanges in ([], [Exchange(10, 5, 9)]):
+        with pytest.raises(ValueError, match=r"clock|exchange"):
+            estimate(exchanges)
+    assert drift(Offset(1000, 10), Offset(1500, 20)) == 500
