@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import labs
-from patience import until
+from patience import parent, until
 from tcpassay.errors import UserError
 from tcpassay.recording import Recording
 from tcpassay.substrate.agent import agent_program
@@ -228,3 +228,32 @@ def test_a_second_controller_is_told_that_a_host_is_in_use(lab: labs.Lab, tmp_pa
     process.wait()
     assert done.returncode == 2
     assert "another controller" in done.stderr
+
+
+def test_what_a_killed_supervisor_has_left_is_restored_by_the_command_restore(
+    lab: labs.Lab, tmp_path: Path
+) -> None:
+    before = states(lab)
+    text = plan(lab, tmp_path, "60s").read_text()
+    (tmp_path / "plan.toml").write_text(text.replace("[collect]", '"stack.mtu" = "4000B"\n[collect]'))
+    process = subprocess.Popen(
+        command(lab, "run", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "out")),
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    changed = ("ip", "link", "show", "eth1")
+    until(
+        lambda: process.poll() is not None or "mtu 4000" in lab.call("gamma", *changed), "the run is prepared"
+    )
+    network = Path(f"/proc/{lab.holders['gamma'].pid}/ns/net").readlink()
+    here = [one for one in agents() if Path(f"/proc/{one}/ns/net").readlink() == network]
+    (supervisor,) = (one for one in here if parent(one) in here and not is_run(one))
+    agent = parent(supervisor)
+    assert agent is not None
+    for one in (supervisor, agent):
+        os.kill(one, signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == 1
+    assert "mtu 4000" in lab.call("gamma", *changed)
+    assert lab.call("gamma", "ls", "/var/lib/tcpassay") == "journal\n"
+    lab.call("gamma", "sh", "-c", "/root/.cache/tcpassay/agent-* restore")
+    lab.settled(before)
