@@ -27,7 +27,7 @@ impl Facts {
         let header = &recording.header;
         let substrate = match header.substrate.as_str() {
             "kernel" => Substrate::Kernel,
-            "host" => Substrate::Host,
+            "host" | "remote" => Substrate::Host,
             _ => Substrate::Model,
         };
         let triples: BTreeMap<String, Value> = header
