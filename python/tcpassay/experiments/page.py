@@ -24,7 +24,6 @@ from tcpassay.results import load
 
 INDEX: Final = "README.md"
 IMAGES: Final = "img"
-_HEADINGS: Final = {MODEL: "the model", KERNEL: "Linux 6.1"}
 _NONE: Final = "-"
 _HEAD: Final = """\
 # Experiments of the papers
@@ -143,7 +142,8 @@ def _counted(outcome: Outcome) -> str:
 
 
 def _where(each: Ran) -> str:
-    return f"Linux {each.outcome.system}" if each.outcome.system else _HEADINGS[MODEL]
+    release = each.outcome.system.partition(" ")[0].partition("-")[0]
+    return f"Linux {release}" if release else "the model"
 
 
 def _paragraph(text: str) -> str:
