@@ -91,7 +91,8 @@ def _read(trace: Trace, flow: int) -> Iterator[Found]:
     host, rows = trace.host[receiver], tuple(int(s.row[i]) for i in fin[-1:])
     # What a guest's network still holds at the end of the run arrives after the log has ended, and is read.
     model = recording.header.get("substrate", "model") == "model"
-    most = bytes_ if model else max(bytes_, int(recording.flows[flow]["counters"]["sent_bytes"]))
+    sent = recording.flows[flow]["counters"]["sent_bytes"]
+    most = bytes_ if model or sent is None else max(bytes_, sent)
     if read > most:
         text = (
             f"The application at {trace.hosts[host]} read {read} bytes of {trace.name(flow)}, but only {bytes_} had "
