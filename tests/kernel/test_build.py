@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tcpassay.errors import UserError
-from tcpassay.kernel import boots, kbuild, series, shadow, source, store
+from tcpassay.kernel import boots, kbuild, series, shadow, source, store, variant
 from tcpassay.kernel import build as building
 from tcpassay.kernel.revision import Revision
 from tcpassay.kernel.source import Source, Tree
@@ -21,7 +21,7 @@ allnoconfig:
 	@mkdir -p $(O)/include/config; cp $(KCONFIG_ALLCONFIG) $(O)/.config
 	@echo 6.1.7-test > $(O)/include/config/kernel.release
 $(O)/%.o: %.c
-	@mkdir -p $(dir $@); echo "  CC      $*.o"; gcc -c -x c $< -o $@
+	@mkdir -p $(dir $@); echo "  CC      $*.o"; gcc -c $(if $(GCOV_PROFILE_$(notdir $*).o),--coverage) -x c $< -o $@
 linux: $(PARTS:%=$(O)/%.o)
 	@echo "  LD      linux"; cat $^ > $(O)/linux
 """
@@ -64,12 +64,20 @@ def linux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tree
 
 
-def build(tree: Path | Source, name: str = "mine", *patches: Path) -> tuple[store.Kernel, bool, list[str]]:
+def build(
+    tree: Path | Source, name: str = "mine", *patches: Path, of: variant.Variant = variant.PLAIN
+) -> tuple[store.Kernel, bool, list[str]]:
     """The kernel, whether it was built, and what was compiled."""
     steps: list[str] = []
     built_from = Tree(tree) if isinstance(tree, Path) else tree
     kernel, new = building.build(
-        built_from, name, users=series.read(list(patches)), jobs=2, say=no_one_listens, stepped=steps.append
+        built_from,
+        name,
+        users=series.read(list(patches)),
+        variant=of,
+        jobs=2,
+        say=no_one_listens,
+        stepped=steps.append,
     )
     return kernel, new, sorted(steps)
 

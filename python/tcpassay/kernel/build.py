@@ -8,16 +8,20 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from tcpassay.errors import UserError
+from tcpassay.gcov import catalogue_of
+from tcpassay.gcov.counters import NOTES
 from tcpassay.kernel import boots, kbuild, shadow, store
 from tcpassay.kernel.kbuild import CONFIG
 from tcpassay.kernel.series import Patch
 from tcpassay.kernel.source import Debian, Say, Source, run
 from tcpassay.kernel.store import Kernel
+from tcpassay.kernel.variant import PLAIN, Variant
 
 TOOLS: Final = {
     "make": "make", "gcc": "gcc", "flex": "flex", "bison": "bison", "bc": "bc", "patch": "patch", "tar": "tar",
@@ -30,13 +34,35 @@ Stepped = Callable[[str], None]
 """Called with the name of each file that make has built."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The kernel that is to be built."""
+
+    source: Source
+    name: str
+    users: list[Patch]
+    variant: Variant
+
+    @property
+    def ours(self) -> list[Patch]:
+        """The patches of this package."""
+        return [*shadow.patches(), *self.variant.patches]
+
+
 def missing_tools() -> list[str]:
     """The Debian packages that are missing for a build."""
     return [package for tool, package in TOOLS.items() if shutil.which(tool) is None]
 
 
 def build(  # noqa: PLR0913 - what is built, and who is told
-    source: Source, name: str, *, users: Sequence[Patch] = (), jobs: int, say: Say, stepped: Stepped
+    source: Source,
+    name: str,
+    *,
+    users: Sequence[Patch] = (),
+    variant: Variant = PLAIN,
+    jobs: int,
+    say: Say,
+    stepped: Stepped,
 ) -> tuple[Kernel, bool]:
     """The kernel of this source with the patches of the user, and whether it was built now.
 
@@ -51,18 +77,18 @@ def build(  # noqa: PLR0913 - what is built, and who is told
     place.mkdir(parents=True, exist_ok=True)
     with alone(place):
         before = store.read(name)
-        patches = list(users)
-        if before and isinstance(source, Debian) and before.key == _key(source, before.patches, patches):
+        wanted = _Wanted(source, name, list(users), variant)
+        if before and isinstance(source, Debian) and before.key == _key(wanted, before.patches):
             return before, False
         # What an earlier version of tcpassay left in the folder of a kernel.
         for part in ("source", "pristine", "build", "manifest.json", "linux.new"):
             store.drop(place / part)
-        kept = tree.is_dir() or bool(patches) or not isinstance(source, Debian)
+        kept = tree.is_dir() or bool(users) or not isinstance(source, Debian)
         tree.mkdir(parents=True, exist_ok=True)
         store.uses(name, source.identity)
         with _ours(tree, say):
             try:
-                made = _built(source, name, patches, jobs, say, stepped)
+                made = _built(wanted, jobs, say, stepped)
             except (OSError, UserError) as error:
                 if not _disk_is_full(error):
                     raise
@@ -80,25 +106,27 @@ def build(  # noqa: PLR0913 - what is built, and who is told
     return made
 
 
-def _built(  # noqa: PLR0913, PLR0917 - as `build`
-    source: Source, name: str, users: list[Patch], jobs: int, say: Say, stepped: Stepped
-) -> tuple[Kernel, bool]:
+def _built(wanted: _Wanted, jobs: int, say: Say, stepped: Stepped) -> tuple[Kernel, bool]:
+    source, name, users, variant = wanted.source, wanted.name, wanted.users, wanted.variant
     place, tree = store.folder(name), store.tree(source.identity)
     before = store.read(name)
     started = time.monotonic()
-    copy = shadow.refresh(source, tree, users, shadow.patches(), say)
-    key = _key(source, copy.patches, users, copy.digest)
+    copy = shadow.refresh(source, tree, users, wanted.ours, say)
+    key = _key(wanted, copy.patches, copy.digest)
     if before and before.key == key:
         return before, False
     (place / "kernel.json").unlink(missing_ok=True)
     log = place / "build.log"
-    absent = kbuild.configure(copy.tree, tree / "build", log, say)
-    kbuild.make(copy.tree, tree / "build", log, jobs, say, stepped)
-    shutil.copy2(tree / "build" / "linux", place / "linux.new")
+    build = _objects(tree, variant, say)
+    absent = kbuild.configure(copy.tree, build, log, variant, say)
+    kbuild.make(copy.tree, build, log, variant, jobs, say, stepped)
+    shutil.copy2(build / "linux", place / "linux.new")
     say("booting")
     boots.require(place / "linux.new", place / "boot.log")
+    if variant.name == store.COVERAGE:
+        _keep_notes(variant, copy.tree, build, place / store.COVERAGE)
     (place / "linux.new").replace(place / "linux")
-    release = (tree / "build/include/config/kernel.release").read_text(encoding="utf-8").strip()
+    release = (build / "include/config/kernel.release").read_text(encoding="utf-8").strip()
     kernel = Kernel(
         name=name,
         release=release,
@@ -109,19 +137,53 @@ def _built(  # noqa: PLR0913, PLR0917 - as `build`
         patches=copy.patches,
         absent=absent,
         series=[patch.name for patch in users],
+        variant=variant.name,
     )
     store.write(kernel)
     return kernel, True
 
 
-def _key(source: Source, applied: list[str], users: list[Patch], digest: str | None = None) -> str:
+def _objects(tree: Path, variant: Variant, say: Say) -> Path:
+    """The folder of object files; a variant begins with those of the plain kernel, of which it needs most."""
+    plain, own = tree / PLAIN.folder, tree / variant.folder
+    if not own.exists() and plain.is_dir():
+        say("copying the object files of the plain kernel")
+        draft = own.with_name(f"{own.name}.new")
+        store.drop(draft)
+        shutil.copytree(plain, draft, symlinks=True)
+        for file in variant.sources(tree / "source"):
+            (draft / file.relative_to(tree / "source")).with_suffix(".o").unlink(missing_ok=True)
+        draft.replace(own)
+    return own
+
+
+def _keep_notes(variant: Variant, tree: Path, build: Path, into: Path) -> None:
+    """Copies the sources with counters, gcc's notes about them, and the list of what is counted to a folder."""
+    store.drop(into)
+    for file in variant.sources(tree):
+        name = file.relative_to(tree)
+        notes = (build / name).with_suffix(NOTES)
+        if notes.is_file():
+            (into / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, into / name)
+            shutil.copyfile(notes, into / notes.name)
+    (into / store.CATALOGUE).write_text(catalogue_of(into).as_text(), encoding="utf-8")
+
+
+def _key(wanted: _Wanted, applied: list[str], digest: str | None = None) -> str:
+    variant = wanted.variant
     parts = [
-        source.words if isinstance(source, Debian) else f"build version 1\n{digest}",
+        wanted.source.words if isinstance(wanted.source, Debian) else f"build version 1\n{digest}",
         CONFIG.read_text(encoding="utf-8"),
-        *(f"{patch.name}\n{patch.text}" for patch in shadow.patches()),
+        *(f"{patch.name}\n{patch.text}" for patch in wanted.ours),
         *applied,
         run(["gcc", "--version"]).stdout.partition("\n")[0],
-        *(f"user's, build version 1\n{patch.name}\n{patch.text}" for patch in users),
+        *(f"user's, build version 1\n{patch.name}\n{patch.text}" for patch in wanted.users),
+        *(
+            [f"variant {variant.name}\n{variant.lines}", *variant.make, variant.switch, *variant.instrumented]
+            if variant.name
+            else []
+        ),
     ]
     return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()
 

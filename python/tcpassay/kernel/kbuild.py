@@ -11,6 +11,7 @@ from typing import Final
 
 from tcpassay.errors import UserError
 from tcpassay.kernel.source import Say
+from tcpassay.kernel.variant import Variant
 
 CONFIG: Final = Path(__file__).with_name("linux.config")
 # Options that must take effect; others depend on the version.
@@ -31,15 +32,18 @@ _STEP: Final = re.compile(r"^  ([A-Z]\w*) +(?:\[M\] +)?(\S+)")
 _MOST_WORDS: Final = 12
 
 
-def configure(tree: Path, build: Path, log: Path, say: Say) -> list[str]:
+def configure(tree: Path, build: Path, log: Path, variant: Variant, say: Say) -> list[str]:
     """Writes `.config`, and returns the symbols that this version does not have.
 
     Raises `UserError` if the tree cannot be configured, or lacks what the substrate needs.
     """
     say("configuring")
     build.mkdir(exist_ok=True)
+    wanted = CONFIG.read_text(encoding="utf-8") + variant.lines
+    fragment = build / "tcpassay.config"
+    fragment.write_text(wanted, encoding="utf-8")
     made = subprocess.run(  # noqa: S603
-        _command(tree, build, f"KCONFIG_ALLCONFIG={CONFIG}", "allnoconfig"),
+        _command(tree, build, f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig"),
         capture_output=True,
         text=True,
         errors="replace",
@@ -53,17 +57,23 @@ def configure(tree: Path, build: Path, log: Path, say: Say) -> list[str]:
         raise UserError(f"the kernel cannot be configured; the full output is in {log}:\n{said}")
     took = set((build / ".config").read_text(encoding="utf-8").splitlines())
     absent = []
-    for line in CONFIG.read_text(encoding="utf-8").splitlines():
+    for line in wanted.splitlines():
         symbol, equals, value = line.removeprefix("CONFIG_").partition("=")
         if equals and value != "n" and line not in took:
             absent.append(symbol)
-    if lacking := NEEDED.intersection(absent):
+    if lacking := (NEEDED | variant.needed).intersection(absent):
         raise UserError(f"this kernel cannot serve: {', '.join(sorted(lacking))} cannot be switched on in it")
     return absent
 
 
 def make(  # noqa: PLR0913, PLR0917 - where it is built, and who is told
-    tree: Path, build: Path, log: Path, jobs: int, say: Say, stepped: Callable[[str], None]
+    tree: Path,
+    build: Path,
+    log: Path,
+    variant: Variant,
+    jobs: int,
+    say: Say,
+    stepped: Callable[[str], None],
 ) -> None:
     """Compiles what is not up to date. Raises `UserError` with the first error of the compiler."""
     say("compiling")
@@ -71,7 +81,7 @@ def make(  # noqa: PLR0913, PLR0917 - where it is built, and who is told
     with (
         log.open("w", encoding="utf-8") as written,
         subprocess.Popen(  # noqa: S603
-            _command(tree, build, f"-j{jobs}", "linux"),
+            _command(tree, build, f"-j{jobs}", *variant.arguments(tree), "linux"),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,

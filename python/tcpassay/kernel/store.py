@@ -18,6 +18,10 @@ from typing import Final
 
 from tcpassay.errors import UserError
 
+COVERAGE: Final = "coverage"
+"""The variant with counters of code coverage, and the folder of a kernel with what gcov needs."""
+CATALOGUE: Final = "catalogue.json"
+"""The file in this folder that lists what is counted."""
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 
 
@@ -41,6 +45,8 @@ class Kernel:
     """Configuration symbols that this version does not have."""
     series: list[str] = field(default_factory=list)
     """Names of the user's patches, in their order."""
+    variant: str = ""
+    """The variant (`variant.py`); empty for a plain kernel."""
 
     @property
     def folder(self) -> Path:
@@ -51,6 +57,11 @@ class Kernel:
     def image(self) -> Path:
         """The executable."""
         return self.folder / "linux"
+
+    @property
+    def notes(self) -> Path | None:
+        """The folder with what gcov needs to read the counters of a guest; `None` without counters."""
+        return self.folder / COVERAGE if self.variant == COVERAGE else None
 
     def as_json(self) -> dict[str, object]:
         """The form for `--json`."""
