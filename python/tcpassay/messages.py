@@ -136,5 +136,7 @@ class Answer:
     """Oracles that could not evaluate the run, with the reason."""
     reached: dict[str, int] = field(default_factory=dict)
     """Occurrences of each behaviour in the event log."""
+    covered: str = ""
+    """What the run reached in the kernel's code (`gcov.Catalogue.encode`); empty if the kernel has no counters."""
     outside: bool = False
     """Whether an unrelated process ended the run, so that the outcome says nothing about the case."""

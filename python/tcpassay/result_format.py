@@ -6,7 +6,7 @@ A reader checks the types of the fields (`results.py`). Most fields may be absen
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Required, Self, TypedDict
+from typing import Literal, NotRequired, Required, Self, TypedDict
 
 from tcpassay.messages import Expected, Metrics, ScriptRow, Value
 
@@ -81,6 +81,8 @@ class EndedRow(TypedDict, total=False):
     """Number of findings."""
     unjudged: dict[str, str]
     reached: dict[str, int]
+    covered: str
+    """What the run reached in the code of a kernel with counters (`gcov.Catalogue.decode`)."""
     metrics: Metrics
 
 
@@ -158,24 +160,30 @@ class SearchRow(TypedDict):
     path: list[StepRow]
 
 
-class GenerationRow(TypedDict):
+class ReachedRow(TypedDict):
+    """What the runs of a guided plan reached."""
+
+    behaviours: int
+    pairs: int
+    """Pairs of behaviours that one run reached; 0 on a kernel with counters, where lines and branches count."""
+    lines: NotRequired[int]
+    """Lines of a kernel with counters."""
+    branches: NotRequired[int]
+
+
+class GenerationRow(ReachedRow):
     """What was reached up to the end of a generation."""
 
     runs: int
-    behaviours: int
-    pairs: int
-    """Pairs of behaviours that one run reached."""
 
 
-class GuidedRow(TypedDict):
+class GuidedRow(ReachedRow):
     """What a guided plan reached."""
 
     kind: Literal["guided"]
     generations: int
     runs: int
     ended: str
-    behaviours: int
-    pairs: int
     corpus: list[str]
     """Cases that together reach all of it."""
     path: list[GenerationRow]

@@ -1,4 +1,4 @@
-"""The commands `kernel build`, `compare`, `bisect`, `list` and `remove`. They contain no rules."""
+"""The commands `kernel build`, `compare`, `bisect`, `coverage`, `list` and `remove`. They contain no rules."""
 
 import json
 import os
@@ -9,6 +9,7 @@ import typer
 
 from tcpassay import terminal
 from tcpassay.cli.bisect import bisect
+from tcpassay.cli.coverage import coverage as kernel_coverage
 from tcpassay.cli.options import FilterOption, JobsOption, JsonOption, JunitOption, SeedOption
 from tcpassay.errors import UserError
 
@@ -20,7 +21,7 @@ FAILED, INTERRUPTED = 1, 130
 app = typer.Typer(
     name="kernel",
     no_args_is_help=True,
-    help="Build, compare, bisect, list and remove the Linux kernels of the substrate `kernel`.",
+    help="Build, compare, bisect, list and remove the Linux kernels of the substrate `kernel`; show their coverage.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -56,6 +57,17 @@ def build(
             "patch."
         ),
     ] = None,
+    coverage: Annotated[
+        bool,
+        typer.Option("--coverage", help="Count what is executed of TCP and the queue disciplines (gcov)."),
+    ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option(
+            "--debug",
+            help="Switch on checkers of the kernel: UBSAN of TCP and the queue disciplines, DEBUG_NET.",
+        ),
+    ] = False,
     jobs: Annotated[
         int | None,
         typer.Option(min=1, max=1024, help="Number of parallel compilers; by default one per core."),
@@ -71,11 +83,14 @@ def build(
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - start-up time
 
     from tcpassay.kernel import build as building  # noqa: PLC0415 - start-up time
-    from tcpassay.kernel import series, shadow  # noqa: PLC0415 - start-up time
+    from tcpassay.kernel import series, shadow, variant  # noqa: PLC0415 - start-up time
 
     chosen = _source(source, debian, revision)
     patches = series.read(patch or [])
-    called = name or series.kernel_name(chosen.name, patches)
+    if coverage and debug:
+        raise UserError("`--coverage` and `--debug` exclude each other")
+    of = variant.COVERAGE if coverage else variant.DEBUG if debug else variant.PLAIN
+    called = name or variant.kernel_name(series.kernel_name(chosen.name, patches), of)
     progress = Progress(
         SpinnerColumn(),
         TextColumn("[bold]{task.description}"),
@@ -97,6 +112,7 @@ def build(
             chosen,
             called,
             users=patches,
+            variant=of,
             jobs=jobs or os.cpu_count() or 1,
             say=lambda text: progress.update(task, made=text),
             stepped=stepped,
@@ -188,6 +204,7 @@ def compare(
 
 
 app.command()(bisect)
+app.command("coverage")(kernel_coverage)
 
 
 @app.command("list")

@@ -32,6 +32,7 @@ def row_of(answer: Answer, recording: str) -> EndedRow:
         "findings": len(answer.findings),
         "unjudged": answer.unjudged,
         "reached": answer.reached,
+        **({"covered": answer.covered} if answer.covered else {}),
         "metrics": answer.metrics,
     }
 

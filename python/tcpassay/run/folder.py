@@ -11,6 +11,7 @@
     isolate/            the causes of findings, and the runs that isolation made
     explain/            sequence diagrams of findings that were explained
     search/             plans of the best cases of a search, or of the corpus of a guided plan
+    coverage/           what each kernel with counters counts: the meaning of `covered` in result.json
 
 Files are written under another name and renamed when they are whole; recordings are made in `.work/` and moved: at any
 moment what has its name can be read. A new folder is made as `.NAME.new` beside its place and renamed. In a folder that
@@ -39,7 +40,7 @@ WORK: Final = ".work"
 FILES: Final = (
     RESULT, JOURNAL, f"{JOURNAL}-wal", f"{JOURNAL}-shm", "plan.toml", "metrics.parquet", "findings.json", "report.html",
 )  # fmt: skip
-FOLDERS: Final = ("recordings", "inputs", "figures", "isolate", "explain", "search", WORK)
+FOLDERS: Final = ("recordings", "inputs", "figures", "isolate", "explain", "search", "coverage", WORK)
 _LEFT: Final = re.compile(
     r"\..+\.partial|\.journal-.+\.new(-\w+)?|\.tcpassay-.+|journal\.sqlite-owner-\d+|\.tcpassay\.lock"
 )

@@ -12,6 +12,8 @@ from pydantic_core import to_json
 from tcpassay import _native
 from tcpassay._native import __version__
 from tcpassay.finding import Finding, Severity
+from tcpassay.gcov.reached import file_of
+from tcpassay.kernel import store
 from tcpassay.messages import Answer, Metrics, Outcome
 from tcpassay.plan.expand import Case
 from tcpassay.plan.read import Plan
@@ -168,7 +170,16 @@ class Result:
                 write_findings(self.folder.path, self.findings())
             for name, text in self.plans.items():
                 self.folder.write(name, text)
+            self._write_catalogues()
         self.folder.write(RESULT, seal(as_text(self.as_json())))
+
+    def _write_catalogues(self) -> None:
+        """For each kernel with counters, what they count."""
+        for substrate in dict.fromkeys(run.case.substrate for run in self.runs if run.covered):
+            notes = store.find(substrate.partition(":")[2] or None).notes
+            if notes is not None:
+                text = (notes / store.CATALOGUE).read_text(encoding="utf-8")
+                self.folder.write(file_of(substrate), text)
 
     def _write_metrics(self) -> None:
         done = [run for run in self.runs if run.done]

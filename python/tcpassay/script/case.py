@@ -42,10 +42,11 @@ def run(request: CaseRequest, script: Script) -> Answer:
     place = Path(request.base) / script.file
     kind, _, which = request.substrate.partition(":")
     wanted = model.Wanted(script.profile, script.loose, script.options, kind, which or None)
+    covered: list[str] = []
     started, elsewhere = time.process_time(), _children()
     try:
         # On the model it runs in this process, which is a worker process.
-        result = model.run(place, wanted) if kind == "model" else next(linux.run([place], wanted))
+        result = model.run(place, wanted) if kind == "model" else next(linux.run([place], wanted, covered))
     except UserError as error:
         return Answer("failed", str(error))
     took = time.process_time() - started + _children() - elsewhere
@@ -63,6 +64,7 @@ def run(request: CaseRequest, script: Script) -> Answer:
         findings=[] if result.status == "pass" else [_finding(result, where)],
         cpu_s=_children() - elsewhere,
         simulation_s=took,
+        covered=covered[0] if covered else "",
     )
 
 

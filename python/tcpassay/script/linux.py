@@ -47,8 +47,11 @@ class Said(Report, total=False):
     wrong: str
 
 
-def run(files: Sequence[Path], wanted: model.Wanted) -> Iterator[Result]:
-    """Runs scripts in a guest (`on` is `kernel`) or on this host (`host`), in this order. Raises `UserError`."""
+def run(files: Sequence[Path], wanted: model.Wanted, covered: list[str] | None = None) -> Iterator[Result]:
+    """Runs scripts in a guest (`on` is `kernel`) or on this host (`host`), in this order. Raises `UserError`.
+
+    `covered` receives what each guest reached in the code of its kernel, if this has counters.
+    """
     limit = VIRTUAL_LIMIT_S if wanted.on == "kernel" else REAL_LIMIT_S
     requests = []
     for file in files:
@@ -56,7 +59,7 @@ def run(files: Sequence[Path], wanted: model.Wanted) -> Iterator[Result]:
         requests.append(request(asked.text, loose=wanted.loose, options=asked.options, limit_s=limit))
     if wanted.on == "kernel":
         kernel = store.find(wanted.kernel)
-        reports: Iterable[Report] = on_kernel(requests, kernel=kernel.name)
+        reports: Iterable[Report] = on_kernel(requests, kernel=kernel.name, covered=covered)
         release = kernel.release
     else:
         reports, release = on_host(requests), os.uname().release
@@ -69,18 +72,20 @@ def request(text: str, *, loose: bool, options: Iterable[tuple[str, str]], limit
     return {"text": text, "loose": loose, "options": [list(pair) for pair in options], "limit_s": limit_s}
 
 
-def on_kernel(requests: list[Request], *, kernel: str | None = None) -> list[Report]:
+def on_kernel(
+    requests: list[Request], *, kernel: str | None = None, covered: list[str] | None = None
+) -> list[Report]:
     """The reports of scripts that ran in a guest. Raises `UserError` if there is no guest or if it does not start.
 
     A script during which the guest ended is `crashed`; another guest runs the remaining ones. If an unrelated process
     killed a guest, its scripts are repeated, up to three times.
     """
-    image = store.find(kernel).image
+    chosen = store.find(kernel)
     reports: list[Report] = []
     killed = 0
     while len(reports) < len(requests):
         try:
-            reports += _in_guest(image, requests[len(reports) :])
+            reports += _in_guest(chosen, requests[len(reports) :], covered)
         except _KilledError as error:
             killed += 1
             if killed == ATTEMPTS:
@@ -92,12 +97,12 @@ class _KilledError(Exception):
     """An unrelated process killed the guest or one of its processes."""
 
 
-def _in_guest(image: Path, requests: list[Request]) -> list[Report]:
+def _in_guest(kernel: store.Kernel, requests: list[Request], covered: list[str] | None) -> list[Report]:
     """The reports of the scripts that one guest processed, at least one."""
     with scratch_folder() as place:
         (place / "init").symlink_to(agent_program())
         (place / "scripts.json").write_text(json.dumps(requests), encoding="utf-8")
-        ended = guest.boot(image, place, SEED, PATIENCE_S)
+        ended = guest.boot(kernel.image, place, SEED, PATIENCE_S)
         end = ended.console.strip()[-guest.LAST_WORDS :]
         if ended.outside:
             raise _KilledError(end)
@@ -110,6 +115,8 @@ def _in_guest(image: Path, requests: list[Request]) -> list[Report]:
             if begun is None:
                 raise UserError(why) from error
             return [*map(_checked, begun), crashed(why)][: len(requests)]
+        if covered is not None and kernel.notes is not None:
+            covered.append(guest.covered(kernel, place))
     if "Ok" not in answer:
         raise UserError(f"the guest: {answer.get('Err', answer)}")
     return [_checked(report) for report in answer["Ok"]]

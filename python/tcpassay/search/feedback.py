@@ -1,15 +1,17 @@
 """The features of a run, which a search uses in addition to its metrics: the behaviours that it reached.
 
 `Feedback` is the interface. `Reached` reads the behaviours that a run reports (`reached` in `result.json`), on the
-model and on kernels alike. What a kernel's coverage says (lines, branches) can be another implementation.
+model and on kernels alike. `Covered` reads the lines and branches that a run reached in the code of a kernel with
+counters.
 """
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 from tcpassay.finding import Finding
+from tcpassay.gcov.catalogue import Bits, Catalogue
 
 _BUCKETS: Final = (1, 2, 3, 4, 8, 16, 32, 128)
 """Counts are classified by the greatest of these that does not exceed them, as in coverage-guided fuzzers (AFL)."""
@@ -39,8 +41,15 @@ class Ran(Protocol):
         """Occurrences of each behaviour."""
 
     @property
+    def covered(self) -> str:
+        """What was reached in the code of a kernel with counters; empty for other substrates."""
+
+    @property
     def cpu_s(self) -> float:
         """CPU seconds of the run."""
+
+
+Kind = Literal["behaviours", "pairs", "lines", "branches"]
 
 
 class Feedback(Protocol):
@@ -48,6 +57,9 @@ class Feedback(Protocol):
 
     def features(self, runs: Iterable[Ran]) -> frozenset[Hashable]:
         """What the runs of a case reached: equal features are the same behaviour."""
+
+    def kind(self, feature: Hashable) -> Kind | None:
+        """As what a feature is counted; `None` for one that is not counted."""
 
 
 class Reached:
@@ -62,6 +74,39 @@ class Reached:
             made.update((name, bucket(run.reached[name])) for name in names)
             made.update(combinations(names, 2))
         return frozenset(made)
+
+    def kind(self, feature: Hashable) -> Kind | None:
+        """Names are behaviours, two names a pair."""
+        if isinstance(feature, str):
+            return "behaviours"
+        return "pairs" if isinstance(feature, tuple) and isinstance(feature[1], str) else None
+
+
+class Covered:
+    """Lines and branches of the kernel's code, and behaviours."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._lines = catalogue.of_kind("lines")
+        self._branches = catalogue.of_kind("branches")
+
+    def features(self, runs: Iterable[Ran]) -> frozenset[Hashable]:
+        """A line or branch is its number in the catalogue, a behaviour its name."""
+        made: set[Hashable] = set()
+        bits: Bits = 0
+        for run in runs:
+            made.update(run.reached)
+            if run.covered:
+                bits |= self._catalogue.decode(run.covered)
+        bits &= self._lines | self._branches
+        made.update(place for place, digit in enumerate(reversed(f"{bits:b}")) if digit == "1")
+        return frozenset(made)
+
+    def kind(self, feature: Hashable) -> Kind | None:
+        """Numbers are lines or branches, names are behaviours."""
+        if not isinstance(feature, int):
+            return "behaviours"
+        return "lines" if self._lines >> feature & 1 else "branches"
 
 
 def bucket(count: int) -> int:

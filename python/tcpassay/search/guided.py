@@ -1,5 +1,6 @@
 """Cases that are made from those that reached new behaviour, after a covering array, as by coverage-guided fuzzers."""
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from random import Random
 from typing import Final
@@ -7,9 +8,9 @@ from typing import Final
 from tcpassay.plan import model
 from tcpassay.plan.expand import Case
 from tcpassay.plan.sequence import below
-from tcpassay.result_format import GuidedRow
+from tcpassay.result_format import GenerationRow, GuidedRow, ReachedRow
 from tcpassay.search.evolution import stream
-from tcpassay.search.feedback import Feedback, Ran, Rarity
+from tcpassay.search.feedback import Feedback, Kind, Ran, Rarity
 from tcpassay.search.space import SearchSpace, Values
 from tcpassay.search.spending import Spending
 
@@ -33,14 +34,13 @@ class Guided:
         self.feedback = feedback
         self.corpus: list[tuple[Case, frozenset[Hashable]]] = []
         """Cases that reached something that no case before them had reached, with all that they reached."""
-        self.path: list[tuple[int, int, int]] = []
-        """Runs, behaviours and pairs of behaviours after each generation."""
+        self.path: list[GenerationRow] = []
+        """What was reached after each generation."""
         self.generations = 0
         self.ended = ""
         self._known: set[str] = set()
         self._rarity = Rarity()
-        self._behaviours: set[str] = set()
-        self._pairs = 0
+        self._counts: Counter[Kind] = Counter()
 
     def tell(self, generation: Sequence[tuple[Case, Sequence[Ran]]]) -> None:
         """The results of a generation, in its order."""
@@ -49,12 +49,18 @@ class Guided:
             self._known.add(case.id)
             features = self.feedback.features(runs)
             new = self._rarity.add(features)
-            self._behaviours |= {name for run in runs for name in run.reached}
-            self._pairs += sum(isinstance(one, tuple) and isinstance(one[1], str) for one in new)
+            self._counts.update(kind for one in new if (kind := self.feedback.kind(one)) is not None)
             if new and case.expect == "done":
                 self.corpus.append((case, features))
         self.generations += 1
-        self.path.append((self.spending.used_runs, len(self._behaviours), self._pairs))
+        self.path.append({"runs": self.spending.used_runs, **self._reached()})
+
+    def _reached(self) -> ReachedRow:
+        counts = self._counts
+        made: ReachedRow = {"behaviours": counts["behaviours"], "pairs": counts["pairs"]}
+        if counts["lines"]:
+            made |= {"lines": counts["lines"], "branches": counts["branches"]}
+        return made
 
     def ask(self) -> list[Case]:
         """The next generation; empty when the plan has ended, and `ended` says why."""
@@ -107,7 +113,8 @@ class Guided:
 
     def words(self) -> str:
         """The generation that runs, and how much was reached."""
-        return f"generation {self.generations + 1}, {len(self._behaviours)} behaviours"
+        lines = f", {self._counts['lines']} lines of the kernel" if self._counts["lines"] else ""
+        return f"generation {self.generations + 1}, {self._counts['behaviours']} behaviours{lines}"
 
     def smallest(self) -> list[Case]:
         """Cases of the corpus that together have all its features, chosen greedily, in the order of their runs."""
@@ -129,11 +136,7 @@ class Guided:
             "generations": self.generations,
             "runs": self.spending.used_runs,
             "ended": self.ended,
-            "behaviours": len(self._behaviours),
-            "pairs": self._pairs,
+            **self._reached(),
             "corpus": [case.id for case in self.smallest()],
-            "path": [
-                {"runs": runs, "behaviours": behaviours, "pairs": pairs}
-                for runs, behaviours, pairs in self.path
-            ],
+            "path": self.path,
         }

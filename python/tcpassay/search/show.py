@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from rich.console import Console
 from rich.markup import escape
@@ -11,7 +11,7 @@ from rich.markup import escape
 from tcpassay import terminal
 from tcpassay.interface import METRICS
 from tcpassay.plan.expand import Case
-from tcpassay.result_format import BestRow, GuidedRow, SearchRow
+from tcpassay.result_format import BestRow, GuidedRow, ReachedRow, SearchRow
 from tcpassay.search import files
 from tcpassay.terminal import number
 
@@ -53,15 +53,24 @@ def show(search: SearchRow | GuidedRow, cases: Mapping[str, Case], folder: Path,
     console.print(f"What it needs:        tcpassay isolate {where} {wanted}", highlight=False, soft_wrap=True)
 
 
+def reached(row: ReachedRow) -> str:
+    """What the runs of a guided plan reached, in words."""
+    if "lines" in row:
+        return (
+            f"{row['lines']} lines and {row['branches']} branches of the kernel and {row['behaviours']} behaviours "
+            "reached"
+        )
+    return f"{row['behaviours']} behaviours and {row['pairs']} pairs of behaviours of one run reached"
+
+
 def _guided(search: GuidedRow, folder: Path, console: Console) -> None:
     ended = f"; {search['ended']}" if search["ended"] else ""
     console.print(
-        f"[bold]Guided[/]: {search['behaviours']} behaviours and {search['pairs']} pairs of them reached in "
-        f"{search['runs']} runs{escape(ended)}",
-        highlight=False,
+        f"[bold]Guided[/]: {reached(search)} in {search['runs']} runs{escape(ended)}", highlight=False
     )
-    path = [f"{one['behaviours']} after {one['runs']}" for one in _some(search["path"])]
-    console.print(f"Behaviours, in runs: {', '.join(path)}", highlight=False)
+    kind: Literal["lines", "behaviours"] = "lines" if "lines" in search else "behaviours"
+    path = [f"{one.get(kind, 0)} after {one['runs']}" for one in _some(search["path"])]
+    console.print(f"{kind.capitalize()}, in runs: {', '.join(path)}", highlight=False)
     if search["corpus"]:
         file = escape(shlex.quote(str(folder / files.CORPUS)))
         said = f"{len(search['corpus'])} cases reach all of it:"

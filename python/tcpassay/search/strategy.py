@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from tcpassay.gcov.catalogue import Catalogue
+from tcpassay.kernel import store
 from tcpassay.plan import model
 from tcpassay.plan.expand import Case
 from tcpassay.plan.read import Plan
 from tcpassay.result_format import GuidedRow, SearchRow
 from tcpassay.search.evolution import Evolution
-from tcpassay.search.feedback import Ran, Reached
+from tcpassay.search.feedback import Covered, Feedback, Ran, Reached
 from tcpassay.search.guided import Guided
 from tcpassay.search.space import SearchSpace
 from tcpassay.search.spending import Spending
@@ -50,5 +52,16 @@ def search_of(plan: Plan, base: Path) -> Strategy | None:
         return Evolution(space, strategy, Spending.of(spec, strategy.budget))
     if isinstance(strategy, model.Guided):
         space = SearchSpace.of(spec, base, between=True)
-        return Guided(space, strategy, Spending.of(spec, strategy.budget), Reached())
+        return Guided(space, strategy, Spending.of(spec, strategy.budget), _feedback(spec.substrates[0]))
     return None
+
+
+def _feedback(substrate: str) -> Feedback:
+    """What is read from runs: lines and branches if the substrate is a kernel with counters."""
+    kind, _, name = substrate.partition(":")
+    if kind == "kernel":
+        # A kernel that does not exist is reported when the substrate is asked whether it is ready.
+        for one in store.kernels():
+            if one.notes is not None and one.name == name:
+                return Covered(Catalogue.read(one.notes / store.CATALOGUE))
+    return Reached()

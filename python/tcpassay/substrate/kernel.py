@@ -16,11 +16,14 @@ import signal
 import subprocess
 import time
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
+from tcpassay.errors import UserError
 from tcpassay.finding import Finding, Severity
+from tcpassay.gcov.catalogue import Catalogue
+from tcpassay.gcov.counters import reached
 from tcpassay.kernel import store
 from tcpassay.kernel.splats import ORACLE, Splat, splats
 from tcpassay.messages import Answer, CaseRequest, Collect, Outcome, Triples
@@ -69,6 +72,8 @@ _BOOTED: Final = "as init process"
 # Interval of checks of a running guest's console in seconds; a guest that waits for a killed process never ends.
 _LOOK_S: Final = 5.0
 _SPLICE_F_NONBLOCK: Final = 2
+# The file beside the case to which a kernel with counters writes them at the end (patches/coverage).
+_COUNTERS: Final = "gcov"
 _MEMORY: Final = re.compile(r"Out of memory|out_of_memory|page allocation failure")
 
 
@@ -88,7 +93,7 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
     `tamper` is for tests of the path probes: namespaces, `ip` or `tc`, and a command that changes the path without the
     agent.
     """
-    image = store.find(kernel).image
+    chosen = store.find(kernel)
     Path(folder).parent.mkdir(parents=True, exist_ok=True)
     with scratch_folder() as place:
         (place / "init").symlink_to(agent_program())
@@ -97,9 +102,11 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
             case["tamper"] = tamper
         (place / "case.json").write_text(json.dumps(case), encoding="utf-8")
         usage = ChildUsage()
-        ended = boot(image, place, seed, patience_s)
-        cpu_s = usage.cpu_s()
+        ended = boot(chosen.image, place, seed, patience_s)
         answer = outcome_of(place, ended, patience_s, starved=usage.starved())
+        if answer.outcome == Outcome.DONE:
+            answer = replace(answer, covered=covered(chosen, place))
+        cpu_s = usage.cpu_s()
     if answer.outcome != Outcome.DONE:
         shutil.rmtree(folder, ignore_errors=True)
     return replace(answer, cpu_s=cpu_s)
@@ -121,6 +128,24 @@ class Ended:
         asked_to_end = self.code == 1 and not _PANIC.search(self.console) and _BOOTED in self.console
         killed = killed_outside(self.code) or asked_to_end or _PROCESS_KILLED.search(self.console) is not None
         return killed and not self.late
+
+
+def covered(kernel: store.Kernel, scratch: Path) -> str:
+    """What the guest of a scratch folder reached in the kernel's code; empty for a kernel without counters."""
+    if kernel.notes is None:
+        return ""
+    catalogue = catalogue_of(kernel.notes)
+    try:
+        written = (scratch / _COUNTERS).read_bytes()
+    except OSError:
+        raise UserError("the guest left no counters of its coverage") from None
+    return catalogue.encode(reached(catalogue, kernel.notes, written))
+
+
+@cache
+def catalogue_of(notes: Path) -> Catalogue:
+    """The list of what the kernel counts."""
+    return Catalogue.read(notes / store.CATALOGUE)
 
 
 def boot(image: Path, scratch: Path, seed: int, patience_s: float) -> Ended:
