@@ -8,6 +8,7 @@ import polars as pl
 
 import folders
 import sealed
+from tcpassay.gcov.catalogue import Branch, Catalogue, File, Function
 from tcpassay.judge import Finding, Row, Severity, write_findings
 
 MS = 1_000_000
@@ -151,3 +152,23 @@ def recording(path: Path) -> None:
         ],
     }  # fmt: skip
     sealed.recording(path, index)
+
+
+def with_kernel_coverage(made: Path) -> Path:
+    """The same results with two runs on a kernel with counters."""
+    file = File(
+        "net/ipv4/tcp_input.c",
+        (Function("tcp_ack", 1, 4),),
+        (1, 2, 3, 4),
+        (Branch(2, "tcp_ack", 0), Branch(2, "tcp_ack", 1)),
+    )
+    catalogue = Catalogue((file,))
+    (made / "coverage").mkdir()
+    (made / "coverage" / "cov.json").write_text(catalogue.as_text(), encoding="utf-8")
+    index = json.loads((made / "result.json").read_text(encoding="utf-8"))
+    ones = [1 << catalogue.start(file, kind) for kind in ("functions", "branches", "lines")]
+    for run, lines in zip(index["runs"], (0b011, 0b101), strict=False):
+        run["substrate"] = "kernel:cov"
+        run["covered"] = catalogue.encode(ones[0] | ones[1] | lines * ones[2])
+    (made / "result.json").write_text(json.dumps(index), encoding="utf-8")
+    return made

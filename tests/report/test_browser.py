@@ -72,6 +72,16 @@ def test_reached_behaviours_are_listed_and_a_missing_one_is_named(view: Open, tm
     ]
 
 
+def test_the_code_of_a_kernel_that_was_reached_is_listed_by_file(view: Open, tmp_path: Path) -> None:
+    page = view(write_report(pages.with_kernel_coverage(pages.folder(tmp_path / "made"))).file).open()
+    rows = page.page.locator("#kernel-coverage tbody tr").all_inner_texts()
+    assert [row.split("\t") for row in rows][:2] == [
+        ["ipv4/tcp_input.c", "3 of 4 (75 %)", "1 of 2 (50 %)", "1 of 1 (100 %)"],
+        ["tcp_{input,output,timer,recovery}", "3 of 4 (75 %)", "1 of 2 (50 %)", "1 of 1 (100 %)"],
+    ]
+    assert "kernel:cov" in page.text("#kernel-coverage summary")
+
+
 def test_the_best_cases_of_a_search_are_listed_with_the_path_to_the_best(view: Open, tmp_path: Path) -> None:
     made = pages.folder(tmp_path / "made")
     index = json.loads((made / "result.json").read_text(encoding="utf-8"))

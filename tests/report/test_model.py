@@ -67,6 +67,18 @@ def test_reached_behaviours_have_their_runs_their_times_and_what_the_plan_requir
     ]
 
 
+def test_the_code_of_a_kernel_is_counted_over_all_runs(folder: Path) -> None:
+    assert model.build(tcpassay.load(folder)).data["kernel_coverage"] == []
+    (said,) = model.build(tcpassay.load(pages.with_kernel_coverage(folder))).data["kernel_coverage"]
+    assert (said["kernel"], said["runs"], len(said["files"])) == ("kernel:cov", 2, 3)
+    assert said["files"][0] == {
+        "file": "ipv4/tcp_input.c",
+        "lines": {"reached": 3, "of": 4},
+        "branches": {"reached": 1, "of": 2},
+        "functions": {"reached": 1, "of": 1},
+    }
+
+
 def test_a_case_that_crashed_covers_nothing(folder: Path) -> None:
     said = model.build(tcpassay.load(folder)).data["coverage"]
     assert said["cases"] == 9

@@ -126,6 +126,7 @@ interface Tcpassay {
   checks: { draw(): any };
   coverage: { draw(): any };
   reach: { draw(): any };
+  kcov: { draw(): any };
   search: { draw(): any };
   levels: { draw(shown: number[]): any; mean(values: number[]): any };
   distributions: { draw(shown: number[]): any; first(names: string[]): string };

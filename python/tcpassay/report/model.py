@@ -17,7 +17,10 @@ import polars as pl
 from tcpassay import _native, drawings
 from tcpassay._native import __version__
 from tcpassay.compare.direction import direction
+from tcpassay.errors import UserError
 from tcpassay.finding import Finding, Row, Severity
+from tcpassay.gcov.catalogue import File, Kind
+from tcpassay.gcov.reached import Reach, groups, reach_of, sums
 from tcpassay.interface import METRICS, EventKind
 from tcpassay.judge.registry import ORACLES, Oracle
 from tcpassay.plan import table
@@ -25,10 +28,12 @@ from tcpassay.report import coverage
 from tcpassay.report.factors import Factor, Planned, settings, varied
 from tcpassay.report.pack import Pack
 from tcpassay.report.page_data import (
+    AmountData,
     CoverageData,
     FactorData,
     FindingData,
     FindingRow,
+    KernelCoverageData,
     MetricData,
     OracleData,
     PageData,
@@ -79,6 +84,7 @@ def build(results: Results) -> Report:
         "oracles": {name: _oracle(oracle) for name, oracle in ORACLES.items()},
         "coverage": _coverage(runs, factors, planned, searched="search" in index),
         "reached": _reached(results),
+        "kernel_coverage": _kernel_coverage(results),
         "search": search_data(results),
         # Last, because damage is detected while reading.
         "problems": [str(problem) for problem in results.problems],
@@ -147,6 +153,35 @@ def _reached(results: Results) -> list[ReachedData]:
         }
         for name in sorted(runs.keys() | required.keys())
     ]
+
+
+def _kernel_coverage(results: Results) -> list[KernelCoverageData]:
+    """What the runs reached in the code of each kernel with counters; nothing if the lists of it are damaged."""
+    try:
+        found = reach_of(results.folder, results.runs, results.folder.name)
+    except UserError:
+        return []
+    return [
+        {
+            "kernel": reach.substrate,
+            "runs": len(reach.runs),
+            "files": [
+                {
+                    "file": name,
+                    "lines": _amount(reach, files, "lines"),
+                    "branches": _amount(reach, files, "branches"),
+                    "functions": _amount(reach, files, "functions"),
+                }
+                for name, files in groups(reach.catalogue)
+            ],
+        }
+        for reach in found
+    ]
+
+
+def _amount(reach: Reach, files: list[File], kind: Kind) -> AmountData:
+    some, all_ = sums(reach, files, kind)
+    return {"reached": some, "of": all_}
 
 
 def _required(plan: str) -> dict[str, int]:

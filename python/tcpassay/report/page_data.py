@@ -191,6 +191,30 @@ class ReachedData(TypedDict):
     """Whether it is a regime of the network instead of an event."""
 
 
+class AmountData(TypedDict):
+    """How many lines, branches or functions were reached."""
+
+    reached: int
+    of: int
+
+
+class SourceData(TypedDict):
+    """What was reached of a source file of a kernel."""
+
+    file: str
+    lines: AmountData
+    branches: AmountData
+    functions: AmountData
+
+
+class KernelCoverageData(TypedDict):
+    """What was reached in the code of a kernel with counters."""
+
+    kernel: str
+    runs: int
+    files: list[SourceData]
+
+
 class FoundData(TypedDict):
     """A best case of a search."""
 
@@ -291,6 +315,7 @@ class PageData(TypedDict):
     oracles: dict[str, OracleData]
     coverage: CoverageData
     reached: list[ReachedData]
+    kernel_coverage: list[KernelCoverageData]
     search: SearchData | None
     """`None` for a plan whose cases do not depend on results."""
     problems: list[str]

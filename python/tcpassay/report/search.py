@@ -1,11 +1,13 @@
 """What a search found, for the page."""
 
+from typing import Literal
+
 from tcpassay.interface import METRICS
 from tcpassay.plan.expand import show
 from tcpassay.report.page_data import FoundData, SearchData
 from tcpassay.result_format import GuidedRow, RunRow, SearchRow
 from tcpassay.results import Results
-from tcpassay.search.show import value_text
+from tcpassay.search.show import reached, value_text
 
 
 def search_data(results: Results) -> SearchData | None:
@@ -18,12 +20,12 @@ def search_data(results: Results) -> SearchData | None:
 
 def _guided(said: GuidedRow) -> SearchData:
     lead = (
-        f"{said['behaviours']} behaviours and {said['pairs']} pairs of behaviours of one run were reached in "
-        f"{said['runs']} runs; {len(said['corpus'])} cases reach all of it (search/corpus.toml). "
+        f"{reached(said)} in {said['runs']} runs; {len(said['corpus'])} cases reach all of it (search/corpus.toml). "
         f"{_ended(said['ended'])}"
     )
-    path = [(one["runs"], float(one["behaviours"])) for one in said["path"]]
-    return {"lead": lead, "metric": "behaviours", "unit": "1", "runs": said["runs"], "path": path, "best": []}
+    kind: Literal["lines", "behaviours"] = "lines" if "lines" in said else "behaviours"
+    path = [(one["runs"], float(one.get(kind, 0))) for one in said["path"]]
+    return {"lead": lead, "metric": kind, "unit": "1", "runs": said["runs"], "path": path, "best": []}
 
 
 def _searched(said: SearchRow, runs: list[RunRow]) -> SearchData:
