@@ -77,9 +77,7 @@ def test_two_runs_with_counters_are_equal_byte_for_byte_and_reach_the_same(
     assert first.covered == second.covered
 
 
-def test_counters_change_neither_times_nor_events_nor_metrics(
-    counted: store.Kernel, tmp_path: Path
-) -> None:
+def test_counters_change_neither_times_nor_events_nor_metrics(counted: store.Kernel, tmp_path: Path) -> None:
     plain = counted.name.removesuffix("+coverage")
     if plain not in {kernel.name for kernel in store.kernels()}:
         pytest.skip(f"there is no kernel `{plain}` to compare with")

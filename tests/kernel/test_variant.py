@@ -9,7 +9,7 @@ from tcpassay.errors import UserError
 from tcpassay.gcov import Catalogue
 from tcpassay.gcov.counted import kernel_with_counters
 from tcpassay.kernel import store
-from tcpassay.kernel.variant import COVERAGE, DEBUG, PLAIN, kernel_name
+from tcpassay.kernel.variant import COVERAGE, PLAIN, Variant, kernel_name
 
 GCOV = """#include "gcov.h"
 
@@ -73,8 +73,8 @@ def test_a_tree_without_the_options_of_the_variant_is_refused(counted: Path) -> 
         makefile.read_text().replace("cp $(KCONFIG_ALLCONFIG)", "grep -v UBSAN $(KCONFIG_ALLCONFIG) >")
     )
     with pytest.raises(UserError, match="UBSAN cannot be switched on"):
-        build(counted, "mine+debug", of=DEBUG)
-    assert store.read("mine+debug") is None
+        build(counted, "mine+other", of=Variant("other", config=("UBSAN=y",), needed=frozenset({"UBSAN"})))
+    assert store.read("mine+other") is None
 
 
 def test_a_tree_to_which_the_patch_of_the_variant_does_not_apply_is_refused(counted: Path) -> None:

@@ -61,13 +61,6 @@ def build(
         bool,
         typer.Option("--coverage", help="Count what is executed of TCP and the queue disciplines (gcov)."),
     ] = False,
-    debug: Annotated[
-        bool,
-        typer.Option(
-            "--debug",
-            help="Switch on checkers of the kernel: UBSAN of TCP and the queue disciplines, DEBUG_NET.",
-        ),
-    ] = False,
     jobs: Annotated[
         int | None,
         typer.Option(min=1, max=1024, help="Number of parallel compilers; by default one per core."),
@@ -87,9 +80,7 @@ def build(
 
     chosen = _source(source, debian, revision)
     patches = series.read(patch or [])
-    if coverage and debug:
-        raise UserError("`--coverage` and `--debug` exclude each other")
-    of = variant.COVERAGE if coverage else variant.DEBUG if debug else variant.PLAIN
+    of = variant.COVERAGE if coverage else variant.PLAIN
     called = name or variant.kernel_name(series.kernel_name(chosen.name, patches), of)
     progress = Progress(
         SpinnerColumn(),

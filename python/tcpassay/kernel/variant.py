@@ -1,4 +1,4 @@
-"""Variants of a kernel: with counters of code coverage, or with the kernel's own checkers.
+"""Variants of a kernel: plain, or with counters of code coverage.
 
 A variant has further options of the configuration, and a folder of its own for object files beside the same patched
 source.
@@ -72,24 +72,6 @@ COVERAGE: Final = Variant(
     instrumented=_TCP_AND_QUEUES,
 )
 """Counters for TCP over IPv4 and IPv6 and for the queue disciplines."""
-DEBUG: Final = Variant(
-    "debug",
-    config=(
-        "DEBUG_KERNEL=y",
-        "DEBUG_NET=y",
-        "UBSAN=y",
-        "UBSAN_BOUNDS=y",
-        "UBSAN_SHIFT=y",
-        "UBSAN_BOOL=y",
-        "UBSAN_ENUM=y",
-        "UBSAN_DIV_ZERO=y",
-    ),
-    needed=frozenset({"DEBUG_NET", "UBSAN"}),
-    switch="UBSAN_SANITIZE",
-    instrumented=_TCP_AND_QUEUES,
-)
-"""UBSAN for the same sources, and the assertions of the network stack (`DEBUG_NET`)."""
-VARIANTS: Final = {one.name: one for one in (PLAIN, COVERAGE, DEBUG)}
 
 
 def kernel_name(name: str, variant: Variant) -> str:
