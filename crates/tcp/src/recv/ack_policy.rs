@@ -48,6 +48,16 @@ pub(crate) struct AckInput {
     pub rtt: Dur,
 }
 
+/// Whether an ACK of the data before a change of CE cleared the ACK of what changed it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Cleared {
+    #[default]
+    No,
+    Yes,
+    /// And socket memory was charged for the segment: it is processed on the slow path.
+    Charged,
+}
+
 /// State of the acknowledgement policy.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, named as in the kernel")]
 #[derive(Clone, Debug)]
@@ -71,7 +81,7 @@ pub(crate) struct AckPolicy {
     /// A data segment arrived and the check has not been made. Its value: header prediction passed.
     pending: Option<bool>,
     /// The change of CE sent the old ACK with `ClearTimer` in this segment's processing.
-    cleared: bool,
+    cleared: Cleared,
     pushed: bool,
     pushed_twice: bool,
     ato: Dur,
@@ -103,7 +113,7 @@ impl AckPolicy {
             timer: Time::MAX,
             reserved: false,
             pending: None,
-            cleared: false,
+            cleared: Cleared::No,
             pushed: false,
             pushed_twice: false,
             ato: Dur::ZERO,
@@ -267,8 +277,9 @@ impl AckPolicy {
         }
     }
 
-    /// The CE mark changed. `sent`: an ACK of the data before the change is sent first.
-    pub(crate) fn ce_changed(&mut self, sent: bool) {
+    /// The CE mark changed. `sent`: an ACK of the data before the change is sent first. `charged`: socket memory was charged for the
+    /// segment, which header prediction leaves to the slow path (`tcp_rcv_established`).
+    pub(crate) fn ce_changed(&mut self, sent: bool, charged: bool) {
         match self.receiver {
             DctcpReceiver::Immediate => self.demand(AckReason::CeChange),
             DctcpReceiver::Rearm if sent => {
@@ -277,7 +288,7 @@ impl AckPolicy {
             }
             DctcpReceiver::ClearTimer if sent => {
                 self.sent(true, 1);
-                self.cleared = true;
+                self.cleared = if charged { Cleared::Charged } else { Cleared::Yes };
             }
             DctcpReceiver::Rearm | DctcpReceiver::ClearTimer => {}
         }
@@ -310,8 +321,8 @@ impl AckPolicy {
         let cleared = std::mem::take(&mut self.cleared);
         if let Some(fast) = fast {
             let asked = match self.check {
-                AckCheck::Always => !cleared,
-                AckCheck::IfScheduledOnSlowPath => fast || self.scheduled,
+                AckCheck::Always => cleared == Cleared::No,
+                AckCheck::IfScheduledOnSlowPath => fast && cleared != Cleared::Charged || self.scheduled,
             };
             // `due` outlives a cleared schedule only where it was set after it.
             if !asked && self.due.is_none() {
@@ -465,7 +476,7 @@ impl AckPolicy {
         self.compressed = 0;
         self.compressed_until = Time::MAX;
         self.pending = None;
-        self.cleared = false;
+        self.cleared = Cleared::No;
         if pure {
             self.reserved = false;
         }

@@ -35,7 +35,7 @@ impl Receiver {
                 }
             }
             Response::ReportNow => self.acks.demand(AckReason::CeChange),
-            Response::Changed { was } => self.ce_changed(now, was, log),
+            Response::Changed { was } => self.ce_changed(now, was, len, log),
         }
         if field.is_capable() {
             self.ect_seen = true;
@@ -53,7 +53,7 @@ impl Receiver {
     }
 
     #[cold]
-    fn ce_changed(&mut self, now: Time, was: bool, log: &mut Log) {
+    fn ce_changed(&mut self, now: Time, was: bool, len: u64, log: &mut Log) {
         let sent = self.acks.old_ack_due();
         if sent {
             let nxt = self.nxt_at_mark;
@@ -62,7 +62,8 @@ impl Receiver {
             self.acked = nxt;
             log.put(now, || ack_event(AckDecision::Now, AckReason::CeChange, nxt));
         }
-        self.acks.ce_changed(sent);
+        let charged = self.memory.as_deref().is_some_and(|memory| memory.is_charged_for(len));
+        self.acks.ce_changed(sent, charged);
     }
 
     /// Accurate ECN: a packet without payload arrived with this field.

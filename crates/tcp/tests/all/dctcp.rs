@@ -5,7 +5,8 @@
 
 use crate::common::*;
 use tcpassay_tcp::{
-    AckCheck, AckDecision, AckReason, Config, DctcpReceiver, DelayedAck, EcnMode, LogEvent, Profile,
+    AckCheck, AckDecision, AckReason, Config, DctcpReceiver, DelayedAck, EcnMode, LogEvent, MemoryRules,
+    Profile, RecvMemory,
 };
 use tcpassay_units::{Bytes, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
@@ -143,6 +144,37 @@ fn linux_4_6_remembers_the_packet_that_changes_the_mark_on_the_fast_path() {
     let mut one = steps_1_and_2(&linux_4_6(DctcpReceiver::ClearTimer));
     assert_eq!(acks(&one.give(&packets(600, 4), Ecn::Ect0)), ["600 ECE", "1000"]);
     assert_eq!(one.c.info().forgotten_acks, 0);
+}
+
+#[test]
+fn linux_6_forgets_the_packet_that_changes_the_mark_where_it_charges_socket_memory() {
+    // Since 6.0 memory is returned when data are read, so that the next packet takes the slow path (`sk_forward_alloc` in
+    // `tcp_rcv_established`). A packet that fits into the rest of a page that is in use takes the fast path.
+    for (read, forgotten) in [(100, 1), (0, 0)] {
+        let base = config(&Config::profile(Profile::Linux), DctcpReceiver::ClearTimer);
+        let memory = RecvMemory {
+            size: Bytes::new(131_072),
+            max: Bytes::new(6 << 20),
+            locked: false,
+            shrink: false,
+            passive: true,
+            ip: Bytes::new(20),
+            gso: None,
+            rules: MemoryRules::Half,
+            buffer: Some(Bytes::new(768)),
+        };
+        let mut one = receiver(&Config { recv_memory: Some(memory), ..base });
+        one.give(&packets(100, 4), Ecn::Ce);
+        assert_eq!(one.c.read(one.now, Bytes::new(400)), Bytes::new(400));
+        one.give(&packets(500, 1), Ecn::Ce);
+        assert!(one.c.next_timer().is_some(), "a delayed ACK for packet 500");
+        assert_eq!(one.c.read(one.now, Bytes::new(read)), Bytes::new(read));
+        let told = acks(&one.give(&packets(600, 4), Ecn::Ect0));
+        assert_eq!(told.first().map(String::as_str), Some("600 ECE"));
+        assert_eq!(one.c.info().forgotten_acks, forgotten);
+        let silent = told.len() == 1 && one.c.next_timer().is_none();
+        assert_eq!(silent, forgotten > 0);
+    }
 }
 
 #[test]

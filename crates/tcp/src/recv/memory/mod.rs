@@ -27,6 +27,9 @@ use tcpassay_units::{Bytes, Dur, Time};
 /// Segments in order that are shorter do not open the window (`tcp_event_data_recv`).
 const GROWS_FROM: u64 = 128;
 
+/// `PAGE_SIZE`, by which socket memory is charged.
+const PAGE: u64 = 4096;
+
 /// `MAX_TCP_HEADER` of a kernel without tunnels and wireless networks.
 const TCP_HEADER: u64 = 192;
 
@@ -145,6 +148,13 @@ impl Memory {
     #[inline]
     fn fragments(&self, len: u64) -> u64 {
         if len <= self.advmss { u64::from(len > 0) } else { len.div_ceil(self.advmss.max(1)) }
+    }
+
+    /// A packet of `len` bytes needs more than is left of the pages that are charged (`sk_forward_alloc`). Since 6.0 whole pages are
+    /// returned when data are read (`sk_mem_uncharge`), so that less than a page is left.
+    pub(super) fn is_charged_for(&self, len: u64) -> bool {
+        let left = self.used.next_multiple_of(PAGE) - self.used;
+        self.price(len, 0).0 > left
     }
 
     /// Header prediction needs to know no more than that there is place.
