@@ -5,7 +5,7 @@ use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::Timer;
-use tcpassay_tcp::CongestionState;
+use tcpassay_tcp::{CongestionState, StackFlavor};
 use tcpassay_units::{Dur, Time};
 
 pub(super) const NAME: &str = "tail-loss-probe";
@@ -14,8 +14,8 @@ pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "tail loss probes against RFC 8985",
     asserts: "a probe leaves when the sender has heard nothing for two smoothed round trips or an RTO, not sooner; none leaves in \
-              recovery or while segments are SACKed, and no second one before new data were acknowledged; it is new data or the \
-              last segment again; a retransmission timer that fires in the open state with nothing SACKed comes after a probe.",
+              recovery or (but with Linux) while segments are SACKed, and no second one before new data were acknowledged; it is new data \
+              or the last segment again; a retransmission timer that fires in the open state with nothing SACKed comes after a probe.",
     why: "RFC 8985 sections 7.2 (when the probe timer is set, and for how long) and 7.3 (what a probe sends, and one at a time).",
     evidence: "the row at which the timer fired, and the transmission that the wait is counted from.",
     wrong_when: "samples that the log does not have made the smoothed round-trip time shorter. The log of a real kernel has no timer of \
@@ -74,7 +74,9 @@ impl Rule for Probe {
 
 fn fired(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let recovers = matches!(step.end.now.state, CongestionState::Recovery | CongestionState::Loss);
-    if recovers || step.end.sacked > 0 {
+    // Linux's timer keeps running in CWR and Disorder (`tcp_schedule_loss_probe`).
+    let linux = context.stack(step.flow).is_some_and(|stack| stack.flavor == StackFlavor::Linux);
+    if recovers || step.end.sacked > 0 && !linux {
         found.add(
             step.of_sender(context, NAME, "a probe in recovery or beside SACKed data").warning(),
             || {

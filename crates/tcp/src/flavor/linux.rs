@@ -24,6 +24,7 @@ pub(super) const RULES: Rules = Rules {
         probe_without_sample: true,
         probe_sends_buffer: true,
         probe_not_in_flight: true,
+        probe_beside_sacked: true,
         probe_repair_ends_at_once: true,
         paces_by_flight: true,
         pacing_credit: true,

@@ -22,6 +22,7 @@ pub(super) const RULES: Rules = Rules {
         probe_without_sample: false,
         probe_sends_buffer: false,
         probe_not_in_flight: false,
+        probe_beside_sacked: false,
         probe_repair_ends_at_once: false,
         times_one_segment: false,
         samples_in_order_only: false,

@@ -67,6 +67,9 @@ pub(crate) struct SendRules {
     pub probe_sends_buffer: bool,
     /// A tail loss probe that retransmits is not counted as in flight (`retrans_out`).
     pub probe_not_in_flight: bool,
+    /// The probe timer keeps running while data are SACKed, and the probe is the last segment even if that is SACKed
+    /// (`tcp_schedule_loss_probe`, `tcp_send_loss_probe`). By RFC 8985 section 7.2 there is none then.
+    pub probe_beside_sacked: bool,
     /// The reduction for a loss that a tail loss probe repaired is over with the ACK that shows the loss; otherwise it lasts until
     /// everything outstanding is acknowledged (`tcp_process_tlp_ack`).
     pub probe_repair_ends_at_once: bool,

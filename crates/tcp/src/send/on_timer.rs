@@ -227,10 +227,18 @@ impl Sender {
         if advanced {
             // Set when sending comes to rest.
             self.probe.mark_stale();
-        } else if !self.is_calm() || self.timers.is_reorder_running() {
+        } else if self.timers.is_reorder_running() || !self.may_probe() {
             // One timer in Linux, and RFC 8985 section 8: that of reordering replaces the probe's.
             self.timers.stop_tlp();
         }
+    }
+
+    /// Whether a probe timer that runs may go on. In Linux only a retransmission or the timer of reordering replaces it.
+    fn may_probe(&self) -> bool {
+        if self.rules.probe_beside_sacked {
+            return !matches!(self.state, Ca::Recovery | Ca::Loss);
+        }
+        self.is_calm() && self.scoreboard.sacked() == 0
     }
 
     /// Whether an ACK or a retransmission of the first segment restarts the retransmission timer.
@@ -260,7 +268,7 @@ impl Sender {
                 state: self.state,
                 sack: self.sack,
                 outstanding,
-                sacked: self.scoreboard.sacked(),
+                sacked: if self.rules.probe_beside_sacked { 0 } else { self.scoreboard.sacked() },
                 single: self.scoreboard.len() == 1 && outstanding <= self.mss,
                 rto_timer: self.timers.rto(),
                 srtt: self.rtt.srtt(),

@@ -410,8 +410,9 @@ impl Sender {
         let (chunk, retransmitted) = if n > 0 && n <= room {
             (self.emit_new(now, n, log), None)
         } else {
-            let last = self.scoreboard.last_unsacked()?;
-            let last = self.scoreboard.last_segment(last, self.mss);
+            let board = &mut self.scoreboard;
+            let last = if self.rules.probe_beside_sacked { board.last() } else { board.last_unsacked() }?;
+            let last = board.last_segment(last, self.mss);
             // It belongs to no episode: `__tcp_retransmit_skb` leaves `retrans_stamp` and `undo_retrans` alone.
             let undo = self.undo;
             let chunk = self.emit_again(now, last, log);

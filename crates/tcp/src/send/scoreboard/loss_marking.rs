@@ -177,6 +177,11 @@ impl Scoreboard {
             .find(|&i| self.q[i].flags & (SACKED | LOST | RETX) == 0)
     }
 
+    /// The last record.
+    pub fn last(&self) -> Option<usize> {
+        self.q.len().checked_sub(1)
+    }
+
     /// The last record, if it is not SACKed (a rescue retransmission or a loss probe); walks down over SACKed ones.
     pub fn last_unsacked(&self) -> Option<usize> {
         (0..self.q.len()).rev().find(|&i| !self.q[i].is(SACKED))

@@ -111,6 +111,26 @@ fn there_is_no_probe_without_sack_nor_with_sacked_segments() {
 }
 
 #[test]
+fn in_cwr_linux_probes_with_the_last_segment_even_if_it_is_sacked_and_by_the_rfc_there_is_no_probe() {
+    for (flavor, probe) in [(StackFlavor::Linux, true), (StackFlavor::Rfc, false)] {
+        let ecn = crate::config::EcnMode::Dctcp;
+        let mut r = Rig::with(&Config { ecn, flavor, ..tlp(Tlp::On) }, &Agreed { ecn, ..agreed() });
+        r.write(10);
+        r.advance(ms(100));
+        let mut ack = r.ack_in(seg(7));
+        ack.ece = true;
+        r.deliver(&ack);
+        assert_eq!(r.info().ca_state, Ca::Cwr);
+        r.advance(ms(50));
+        r.sack(7, &[9..10]);
+        assert_eq!(r.info().ca_state, Ca::Cwr, "{flavor:?}");
+        let sent = r.fire().expect("the connection goes on");
+        assert_eq!((r.info().tlp_probes, r.info().timeouts), if probe { (1, 0) } else { (0, 1) });
+        assert_eq!(sent, if probe { [9] } else { [7] });
+    }
+}
+
+#[test]
 fn in_cwr_linux_4_6_has_no_probe_and_later_ones_do() {
     for (kind, probe) in [(Tlp::OpenOnly, false), (Tlp::On, true)] {
         let cfg = Config { ecn: crate::config::EcnMode::Dctcp, ..tlp(kind) };
