@@ -155,7 +155,10 @@ impl Facts {
         // A full packet at each link but the slowest, whose time the caller counts.
         let hops = u64::try_from(links.len()).expect("few links");
         let packet = rate.time_for(Bytes::new(self.host(from)?.mtu.get() + HEADERS)) * hops;
-        let held = sender.tx_delay + receiver.rx_delay + receiver.gro_timeout + receiver.rx_cost * 64;
+        // Each poll postpones the end of a merge by the timeout, at most until a poll in the next tick of 1 ms (`napi_complete_done`).
+        let tick = if receiver.gro_timeout.is_zero() { Dur::ZERO } else { Dur::from_millis(1) };
+        let merging = receiver.gro_timeout + tick;
+        let held = sender.tx_delay + receiver.rx_delay + merging + receiver.rx_cost * 64;
         Some((propagation + packet + held + SLACK, rate, HEADERS))
     }
 

@@ -1,14 +1,28 @@
 //! Generic receive offload: which segments are merged. See [`super::RxSpec`].
 
 use crate::engine::{Core, ElementContext, Packet, PacketId, Protocol};
-use tcpassay_units::Bytes;
+use tcpassay_units::{Bytes, Dur, Time};
 use tcpassay_wire::Flags;
 
 /// The open merges, oldest first. Each is the packet to which further segments are appended.
 #[derive(Clone, Debug)]
 pub(crate) struct GroTable {
     max: u64,
-    open: Vec<PacketId>,
+    open: Vec<Merge>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Merge {
+    packet: PacketId,
+    /// The tick in which it was opened (`NAPI_GRO_CB(skb)->age`).
+    tick: u64,
+}
+
+/// The kernel's clock of timers, `jiffies` with HZ = 1000.
+const TICK: Dur = Dur::from_millis(1);
+
+fn tick(now: Time) -> u64 {
+    now.as_nanos() / TICK.as_nanos()
 }
 
 /// Flags that an appended segment may have in addition to those of the merge; they close the merge.
@@ -36,14 +50,14 @@ impl GroTable {
             ctx.forward(core, id);
             return;
         }
-        let at = self.open.iter().position(|held| same_flow(&core.packets[*held], new));
+        let at = self.open.iter().position(|held| same_flow(&core.packets[held.packet], new));
         let uneven = new.segs > 1 && !new.segment.len.is_multiple_of(u32::from(new.mss));
         let ends = new.segment.len == 0 || new.segment.flags.any(ENDS) || uneven;
         let Some(at) = at else {
             self.open_or_pass(ctx, core, id, ends);
             return;
         };
-        let held = self.open[at];
+        let held = self.open[at].packet;
         if may_append(&core.packets[held], new, self.max) {
             let short = new.segment.len < u32::from(core.packets[held].mss);
             append(ctx, core, held, id);
@@ -68,13 +82,22 @@ impl GroTable {
             // A later segment must not be longer than the first one.
             p.mss = u16::try_from(p.segment.len).expect("a wire packet");
         }
-        self.open.push(id);
+        self.open.push(Merge { packet: id, tick: tick(core.now) });
     }
 
     /// Passes on every open merge, oldest first.
     pub fn flush(&mut self, ctx: &mut ElementContext, core: &mut Core) {
-        for id in self.open.drain(..) {
-            ctx.forward(core, id);
+        for held in self.open.drain(..) {
+            ctx.forward(core, held.packet);
+        }
+    }
+
+    /// Passes on the merges that were opened in an earlier tick (`napi_gro_flush` with `flush_old`).
+    pub fn flush_old(&mut self, ctx: &mut ElementContext, core: &mut Core) {
+        let now = tick(core.now);
+        let old = self.open.iter().take_while(|held| held.tick < now).count();
+        for held in self.open.drain(..old) {
+            ctx.forward(core, held.packet);
         }
     }
 }

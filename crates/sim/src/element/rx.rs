@@ -34,7 +34,8 @@ pub struct RxSpec {
     pub cost: Dur,
     /// Maximum size of a merged packet in IP bytes (`gro_max_size`, 65536 in Linux); `None` disables merging.
     pub gro_max: Option<Bytes>,
-    /// How long a merge may stay open after the poll (`gro_flush_timeout`); zero closes it at the end of the poll.
+    /// How long merges may stay open after the last poll (`gro_flush_timeout`), at most until a poll in a later tick of 1 ms; zero
+    /// closes them at the end of the poll.
     pub gro_timeout: Dur,
     /// The order in which the packets of a batch are passed up.
     pub order: RxOrder,
@@ -254,13 +255,13 @@ impl Rx {
         if !complete && !self.ring.is_empty() {
             return; // A poll that used its whole budget continues; open merges stay open.
         }
-        if let Some(merging) = &self.merging {
+        if let Some(merging) = &mut self.merging {
             if self.spec.gro_timeout.is_zero() {
                 self.flush(ctx, core);
-            } else if merging.held() > 0 {
-                self.flush_at.get_or_insert(core.now + self.spec.gro_timeout);
             } else {
-                self.flush_at = None;
+                // Each poll starts the timer anew, whatever flow its packets are of; a tick bounds the wait (`napi_complete_done`).
+                merging.flush_old(ctx, core);
+                self.flush_at = (merging.held() > 0).then(|| core.now + self.spec.gro_timeout);
             }
         }
     }

@@ -145,7 +145,29 @@ fn a_timeout_keeps_a_merge_open_over_the_poll() {
     line.run_until(50_000);
     line.send(full(1));
     line.finish();
-    assert_eq!((line.times(), line.arrived[0].1.segment.len), (vec![120_000], 2000));
+    assert_eq!(
+        (line.times(), line.arrived[0].1.segment.len),
+        (vec![170_000], 2000),
+        "100 us after the last poll"
+    );
+}
+
+#[test]
+fn packets_of_another_flow_keep_a_merge_open_until_the_next_tick() {
+    // `napi_complete_done` of Linux starts the timer of the device again, and passes on what is older than the present tick.
+    let spec = RxSpec { gro_timeout: Dur::from_micros(100), ..gro() };
+    let other = |n| with(full(n), |p| p.flow = FlowLabel(1));
+    let mut line = TestPath::new(spec);
+    line.send(full(0));
+    for n in 1..=20 {
+        line.run_until(60_000 * u64::from(n));
+        line.send(other(n));
+    }
+    line.finish();
+    let told: Vec<u32> = line.arrived.iter().map(|(_, p)| p.segment.len).collect();
+    assert_eq!(told, [1000, 17_000, 3000]);
+    // The poll of what arrived at 1020 us is the first one of the second tick; the last one ends at 1220 us.
+    assert_eq!(line.times(), [1_040_000, 1_040_000, 1_320_000]);
 }
 
 #[test]
