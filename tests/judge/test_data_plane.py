@@ -78,6 +78,19 @@ def after_a_timeout(*, wrong: bool) -> Written:
     return log.event(210, 0, "window", "timeout", cwnd_bytes=5000 if wrong else 1000, ssthresh_bytes=5000)
 
 
+def second_timeout(*, wrong: bool) -> Written:
+    """Twenty segments time out with a threshold of two segments or of ten; the rest times out again with a window of
+    two segments, which may leave a threshold of two."""
+    log = Written(duration=1000).event(0, 0, "window", "established", cwnd_bytes=20000)
+    for i in range(20):
+        log.data(1, None, 1 + 1000 * i)
+    log.set_rto(1, 201).fires(201).event(201, 0, "congestion", "Open->Loss: rto")
+    log.event(201, 0, "window", "timeout", cwnd_bytes=1000, ssthresh_bytes=2000 if wrong else 10000)
+    log.data(201, 201.5, 1, again=True).ack(201.5, 202, 1001)
+    log.event(202, 0, "window", "ack", cwnd_bytes=2000).set_rto(202, 402).fires(402)
+    return log.event(402, 0, "window", "timeout", cwnd_bytes=1000, ssthresh_bytes=2000)
+
+
 def lost_too_early(*, wrong: bool) -> Written:
     """Position 1 is marked lost with one or three segments SACKed above it."""
     log = Written()
@@ -181,6 +194,7 @@ CASES: list[tuple[str, str, Log]] = [
     ("ecn", "ECE missing before CWR came", echo),
     ("window-growth", "slow start adds more than was acknowledged", slow_start),
     ("window-reduction", "a timeout leaves more than one segment", after_a_timeout),
+    ("window-reduction", "ssthresh below the controller's factor", second_timeout),
     ("loss-detection", "a loss below the duplicate threshold", lost_too_early),
     ("ack-timing", "an ACK that is due at once is missing", out_of_order),
     ("segment-contents", "a SACK block of data that did not arrive", block),

@@ -3,7 +3,7 @@
 use crate::finding::{Findings, Level, Occurrence, Oracle};
 use crate::step::{Context, Rule, Step};
 use std::collections::BTreeMap;
-use tcpassay_measure::{Completion, CompletionKind};
+use tcpassay_measure::{Completion, CompletionKind, EventKind};
 use tcpassay_units::{Dur, Time};
 
 pub(super) const NAME: &str = "latency-tail";
@@ -11,7 +11,8 @@ pub(super) const NAME: &str = "latency-tail";
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "latencies gather at the time of a timer",
-    asserts: "requests of one size do not gather around the median plus the time of a delayed ACK, or of a retransmission timeout.",
+    asserts: "requests of one size do not gather around the median plus the time of a delayed ACK, or of a retransmission timeout, with a \
+              connection that is silent for that time.",
     why: "a second mode of the latency at the time of a timer says that requests wait for the timer: an end holds an ACK back while the \
           other waits for it (RFC 9293 sections 3.7.4 and 3.8.6.3, Minshall et al., 2000), or the tail of a request is lost and nothing \
           but the RTO repairs it (RFC 8985 section 7).",
@@ -20,11 +21,39 @@ pub(super) const ORACLE: Oracle = Oracle {
     needs: &[],
 };
 
+/// The shortest silence that can be a timer's.
+const SILENCE: Dur = Dur::from_millis(10);
+
 /// See the module.
-pub(super) struct Latency;
+pub(super) struct Latency {
+    /// When the last segment of each connection left or arrived.
+    last: Vec<Time>,
+    /// Times without a segment of one connection.
+    silences: Vec<(Time, Time)>,
+}
+
+impl Latency {
+    pub fn new(flows: usize) -> Latency {
+        Latency { last: vec![Time::ZERO; flows], silences: Vec::new() }
+    }
+
+    /// A connection was silent for a time like `wait` during the request.
+    fn has_waited(&self, done: &Completion, wait: Dur) -> bool {
+        self.silences
+            .iter()
+            .any(|&(from, to)| from >= done.start && to <= done.end && to.since(from) + wait / 10 >= wait)
+    }
+}
 
 impl Rule for Latency {
-    fn on(&mut self, _: &Context<'_>, _: &Step<'_>, _: &mut Findings) {}
+    fn on(&mut self, _: &Context<'_>, step: &Step<'_>, _: &mut Findings) {
+        if step.is_sent() || step.event.kind == EventKind::In {
+            let last = std::mem::replace(&mut self.last[step.flow], step.at());
+            if step.at().since(last) >= SILENCE {
+                self.silences.push((last, step.at()));
+            }
+        }
+    }
 
     fn end(&mut self, context: &Context<'_>, found: &mut Findings) {
         let mut groups: BTreeMap<(&str, u64, u64), Vec<&Completion>> = BTreeMap::new();
@@ -35,7 +64,7 @@ impl Rule for Latency {
             }
         }
         for group in groups.values().filter(|group| group.len() >= 20) {
-            gathers(context, group, found);
+            self.gathers(context, group, found);
         }
     }
 }
@@ -44,56 +73,60 @@ fn took(done: &Completion) -> Dur {
     done.end.since(done.start)
 }
 
-fn gathers(context: &Context<'_>, group: &[&Completion], found: &mut Findings) {
-    let (Some(facts), recording) = (context.facts, context.recording) else { return };
-    let mut durations: Vec<Dur> = group.iter().map(|done| took(done)).collect();
-    durations.sort_unstable();
-    let median = durations[durations.len() / 2];
-    let first = group[0];
-    let hosts = [first.client, first.server].map(|host| facts.host(host).map(|settings| &settings.stack));
-    let [Some(client), Some(server)] = hosts else { return };
-    let delayed = [client, server].map(|stack| stack.delayed_ack.timeout);
-    let timeouts = [client, server].map(|stack| stack.rto.min);
-    let timers = delayed.map(|wait| (wait, true)).into_iter().chain(timeouts.map(|wait| (wait, false)));
-    let timeouts_fired = recording.flows.iter().any(|flow| flow.tcp.timeouts.unwrap_or(0) > 0);
-    let drops = recording.devices.iter().any(|device| device.counters.drops > 0) || facts.draws_losses();
-    for (wait, acks) in timers {
-        // Latencies that a loss explains are not findings.
-        if acks && timeouts_fired || !acks && drops {
-            continue;
+impl Latency {
+    fn gathers(&self, context: &Context<'_>, group: &[&Completion], found: &mut Findings) {
+        let (Some(facts), recording) = (context.facts, context.recording) else { return };
+        let mut durations: Vec<Dur> = group.iter().map(|done| took(done)).collect();
+        durations.sort_unstable();
+        let median = durations[durations.len() / 2];
+        let first = group[0];
+        let hosts = [first.client, first.server].map(|host| facts.host(host).map(|settings| &settings.stack));
+        let [Some(client), Some(server)] = hosts else { return };
+        let delayed = [client, server].map(|stack| stack.delayed_ack.timeout);
+        let timeouts = [client, server].map(|stack| stack.rto.min);
+        let timers = delayed.map(|wait| (wait, true)).into_iter().chain(timeouts.map(|wait| (wait, false)));
+        let timeouts_fired = recording.flows.iter().any(|flow| flow.tcp.timeouts.unwrap_or(0) > 0);
+        let drops = recording.devices.iter().any(|device| device.counters.drops > 0) || facts.draws_losses();
+        for (wait, acks) in timers {
+            // Latencies that a loss explains are not findings.
+            if acks && timeouts_fired || !acks && drops {
+                continue;
+            }
+            // A timer that is not well above the usual latency cannot be distinguished from queueing.
+            if wait < median * 4 || wait.is_zero() {
+                continue;
+            }
+            let near = |time: Dur| time + wait / 10 >= wait && time <= median + wait + wait / 5;
+            let waits = |done: &Completion| near(took(done)) && self.has_waited(done, wait);
+            let waiting = group.iter().filter(|done| waits(done)).count();
+            if waiting < 3 || waiting * 50 < group.len() {
+                continue;
+            }
+            let Some(example) = group.iter().find(|done| waits(done)) else { continue };
+            let flow =
+                recording.flows.iter().position(|f| (f.from, f.to) == (example.client, example.server));
+            let Some(flow) = flow else { continue };
+            let level = if facts.draws_losses() { Level::Note } else { Level::Warning };
+            let title = if acks { "requests wait for a delayed ACK" } else { "requests wait for a timeout" };
+            let one = Occurrence {
+                oracle: NAME,
+                title,
+                flow: u32::try_from(flow).expect("flows are numbered in 32 bits"),
+                host: if acks { example.server } else { example.client },
+                start: example.start,
+                end: example.end,
+                level,
+                rows: row_at(context, example.end),
+            };
+            found.add(one, || {
+                let which = if acks { "the delayed-ACK time" } else { "the smallest RTO" };
+                format!(
+                    "{waiting} of {} requests of {} and {} bytes took about {wait} longer than the median of {}: {which} is {wait}. \
+                     The first of them began at {} and took {}.",
+                    group.len(), example.request.get(), example.response.get(), readable(median), example.start, readable(took(example))
+                )
+            });
         }
-        // A timer that is not well above the usual latency cannot be distinguished from queueing.
-        if wait < median * 4 || wait.is_zero() {
-            continue;
-        }
-        let near = |time: Dur| time + wait / 10 >= wait && time <= median + wait + wait / 5;
-        let waiting = group.iter().filter(|done| near(took(done))).count();
-        if waiting < 3 || waiting * 50 < group.len() {
-            continue;
-        }
-        let Some(example) = group.iter().find(|done| near(took(done))) else { continue };
-        let flow = recording.flows.iter().position(|f| (f.from, f.to) == (example.client, example.server));
-        let Some(flow) = flow else { continue };
-        let level = if facts.draws_losses() { Level::Note } else { Level::Warning };
-        let title = if acks { "requests wait for a delayed ACK" } else { "requests wait for a timeout" };
-        let one = Occurrence {
-            oracle: NAME,
-            title,
-            flow: u32::try_from(flow).expect("flows are numbered in 32 bits"),
-            host: if acks { example.server } else { example.client },
-            start: example.start,
-            end: example.end,
-            level,
-            rows: row_at(context, example.end),
-        };
-        found.add(one, || {
-            let which = if acks { "the delayed-ACK time" } else { "the smallest RTO" };
-            format!(
-                "{waiting} of {} requests of {} and {} bytes took about {wait} longer than the median of {}: {which} is {wait}. \
-                 The first of them began at {} and took {}.",
-                group.len(), example.request.get(), example.response.get(), readable(median), example.start, readable(took(example))
-            )
-        });
     }
 }
 

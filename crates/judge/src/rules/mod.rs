@@ -57,7 +57,7 @@ fn rule(name: &str, flows: usize) -> Box<dyn Rule> {
         probe::NAME => Box::new(probe::Probe::new(flows)),
         bounds::NAME => Box::new(bounds::Bounds::new(flows)),
         fairness::NAME => Box::new(fairness::Fairness::new(flows)),
-        latency::NAME => Box::new(latency::Latency),
+        latency::NAME => Box::new(latency::Latency::new(flows)),
         nic::NAME => Box::new(nic::Nic::new(flows)),
         utilisation::NAME => Box::new(utilisation::Utilisation::new(flows)),
         _ => unreachable!("a name of `ORACLES`"),

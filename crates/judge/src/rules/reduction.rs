@@ -167,6 +167,8 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
                 }
                 half.timed_out = Some((after.ssthresh, step.row));
                 judge(half, context, step, CongestionState::Loss, false, found);
+                // The next timeout of the same loss changes no state.
+                half.within = true;
             }
         }
         _ => {}
