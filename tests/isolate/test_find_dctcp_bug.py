@@ -49,21 +49,18 @@ def test_all_that_is_found_has_one_cause(isolated: dict[str, Any]) -> None:
     assert {"late-ack", "mutual-silence"} <= oracles
 
 
-def test_the_cause_is_the_receiver_with_marks_merging_and_several_connections(
-    isolated: dict[str, Any],
-) -> None:
-    """What the paper names, DCTCP's receiver, ECN, marks on data, GRO, and several windows (docs/rate-limiter.md)."""
+def test_the_cause_contains_the_receiver_dctcp_and_marks_on_data(isolated: dict[str, Any]) -> None:
+    """What the paper names: the old receiver of DCTCP and marks on data. What else a stall takes depends on the case:
+    bulk flows need small windows and merging (docs/rate-limiter.md); a request may have one burst in flight alone."""
     (cause,) = isolated["causes"]
     said = {one["path"]: one["value"] for one in cause["cause"]}
-    assert said == {
-        "app.flows": 8,
-        "nic.gro": True,
-        "nic.gro_timeout": "50us",
+    needed = {
         "queue.ecn_mark": "data",
         "stack.cc": "dctcp",
         "stack.dctcp_receiver": "clear-timer",
         "stack.ecn": "dctcp",
     }
+    assert needed.items() <= said.items()
 
 
 def test_each_setting_of_the_cause_is_necessary(isolated: dict[str, Any]) -> None:
