@@ -272,8 +272,9 @@ impl AckPolicy {
     /// Whether the CE change is to send the old ACK first.
     pub(crate) fn old_ack_due(&self) -> bool {
         match self.receiver {
-            DctcpReceiver::ClearTimer | DctcpReceiver::Rearm => self.reserved,
-            DctcpReceiver::Immediate => self.timer != Time::MAX,
+            DctcpReceiver::ClearTimer | DctcpReceiver::Rearm if !self.today => self.reserved,
+            // Since 4.18 Linux asks for `ICSK_ACK_TIMER`, whichever the receiver, and an ACK on data stops that, too.
+            _ => self.timer != Time::MAX,
         }
     }
 

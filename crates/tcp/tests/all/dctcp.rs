@@ -178,6 +178,19 @@ fn linux_6_forgets_the_packet_that_changes_the_mark_where_it_charges_socket_memo
 }
 
 #[test]
+fn a_delayed_ack_that_left_with_data_is_sent_again_at_a_change_by_linux_4_6_and_not_by_6() {
+    // `delayed_ack_reserved` of 4.6 is cleared by ACKs without data alone; since 4.18 the timer counts.
+    for (profile, told) in [(Profile::Linux46, vec!["200"]), (Profile::Linux, vec![])] {
+        let mut one = receiver(&config(&Config::profile(profile), DctcpReceiver::ClearTimer));
+        assert_eq!(one.give(&packets(100, 1), Ecn::Ect0), []);
+        assert_eq!(one.c.write(one.now, Bytes::new(50)), Bytes::new(50));
+        let reply = one.sent();
+        assert_eq!((reply.len(), reply[0].segment.len, reply[0].segment.ack), (1, 50, SeqNum::new(200)));
+        assert_eq!(acks(&one.give(&packets(200, 1), Ecn::Ce)), told, "{profile:?}");
+    }
+}
+
+#[test]
 fn linux_4_6_delays_a_single_packet_that_changes_the_mark_on_the_fast_path() {
     let mut one = steps_1_and_2(&linux_4_6(DctcpReceiver::ClearTimer));
     assert_eq!(acks(&one.give(&packets(600, 1), Ecn::Ect0)), ["600 ECE"]);
