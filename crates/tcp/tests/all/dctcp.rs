@@ -166,6 +166,7 @@ fn linux_6_forgets_the_packet_that_changes_the_mark_where_it_charges_socket_memo
         let mut one = receiver(&Config { recv_memory: Some(memory), ..base });
         one.give(&packets(100, 4), Ecn::Ce);
         assert_eq!(one.c.read(one.now, Bytes::new(400)), Bytes::new(400));
+        assert_eq!(acks(&one.sent()), ["500 ECE"]);
         one.give(&packets(500, 1), Ecn::Ce);
         assert!(one.c.next_timer().is_some(), "a delayed ACK for packet 500");
         assert_eq!(one.c.read(one.now, Bytes::new(read)), Bytes::new(read));
