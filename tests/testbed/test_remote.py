@@ -257,3 +257,28 @@ def test_what_a_killed_supervisor_has_left_is_restored_by_the_command_restore(
     assert lab.call("gamma", "ls", "/var/lib/tcpassay") == "journal\n"
     lab.call("gamma", "sh", "-c", "/root/.cache/tcpassay/agent-* restore")
     lab.settled(before)
+
+
+def test_two_senders_two_receivers_and_a_router_start_together(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    if why := labs.lacking():
+        pytest.skip(f"no testbed can be made: {why}")
+    roles = {"s1": "sender", "s2": "sender", "r": "router", "d1": "receiver", "d2": "receiver"}
+    links = [("s1", "r"), ("s2", "r"), ("r", "d1"), ("r", "d2")]
+    with labs.lab(tmp_path_factory.mktemp("five"), roles, links) as five:
+        before = {name: five.state(name) for name in roles}
+        text = plan(five, tmp_path, "500ms").read_text().replace('"pair"', '"dumbbell:2"')
+        (tmp_path / "plan.toml").write_text(text.replace('"app.flows" = 2', '"app.flows" = 1'))
+        done = tcpassay(five, "run", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "out"))
+        assert done.returncode == 0, done.stdout + done.stderr
+        five.settled(before)
+    (place,) = (tmp_path / "out").rglob("recording.json")
+    index = json.loads(place.read_text())
+    data = [flow for flow in index["flows"] if flow["counters"]["sent_bytes"] > 100_000]
+    assert {(flow["from"], flow["to"]) for flow in data} == {(0, 1), (2, 3)}
+    assert all(flow["counters"]["delivered_bytes"] > 100_000 for flow in data)
+    # All hosts of the lab have one clock: an estimated offset is wrong by no more than its error.
+    clocks = {(row["entity"], row["property"]): row["measured"] for row in index["environment"]}
+    for name in roles:
+        assert abs(clocks[f"clock.{name}", "offset"]) <= clocks[f"clock.{name}", "offset_error"]
