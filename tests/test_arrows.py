@@ -115,7 +115,8 @@ def test_the_substrate_host_knows_nothing_of_guests_and_of_building_kernels() ->
 
 
 def test_searches_make_cases_from_results_and_know_nothing_of_running() -> None:
-    assert imports("search") <= {"_native", "errors", "plan", "substrate", "terminal"}
+    # `kernel` for the store: whether a kernel has counters. `gcov` for what they count.
+    assert imports("search") <= {"_native", "errors", "gcov", "kernel", "plan", "substrate", "terminal"}
 
 
 def test_covering_arrays_know_plans_and_nothing_else() -> None:
@@ -135,8 +136,8 @@ def test_judging_and_comparing_read_results_and_know_nothing_of_plans_and_runnin
 def test_a_report_reads_results_and_knows_nothing_of_running() -> None:
     tables = {"plan", "judge", "compare", "cover"}
     # A report is written into a folder, which has one owner at a time. It shows the drawings of findings.
-    # `search` prints the values of its cases.
-    base = {"results", "recording", "errors", "_native", "output", "owner", "drawings", "search"}
+    # `search` prints the values of its cases, `gcov` reads what runs reached in the code of a kernel.
+    base = {"results", "recording", "errors", "_native", "output", "owner", "drawings", "gcov", "search"}
     assert imports("report") <= base | tables
     assert imports("drawings") <= {"regular", "judge", "output"}
 
