@@ -1,6 +1,6 @@
 //! RFC 8257 section 3.2: what changes the state of CE is acknowledged at once.
 
-use super::ecn::NAME;
+use super::names::ECN as NAME;
 use crate::finding::Findings;
 use crate::step::{Context, Step};
 use tcpassay_measure::EventKind;

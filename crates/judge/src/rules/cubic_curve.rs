@@ -1,6 +1,5 @@
 //! An upper bound of CUBIC's window: RFC 9438 sections 4.2, 4.3 and 5.8.
 
-use super::traced_window::share;
 use crate::step::Step;
 use tcpassay_tcp::CongestionState;
 use tcpassay_units::{Dur, Time};
@@ -89,4 +88,10 @@ impl Curve {
         let cubic = curve(most).max(curve(most * CONVERGED)).max(curve(0.0));
         Some(cubic.max(avoidance + self.earned) * 1.05 + SPARE)
     }
+}
+
+/// A part of a whole that is not 0.
+#[expect(clippy::cast_precision_loss, reason = "windows are far below 2^53")]
+pub(super) fn share(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
 }

@@ -1,6 +1,7 @@
 //! Explicit congestion notification: RFC 3168, RFC 8257, RFC 9768.
 
 use super::ce_change::CeChange;
+use super::names::ECN as NAME;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::reason::{CongestionCause, WindowCause};
@@ -8,8 +9,6 @@ use tcpassay_measure::{ECT, EventKind};
 use tcpassay_tcp::{CongestionState, EcnForm, EcnMode, StackFlavor};
 use tcpassay_units::Time;
 use tcpassay_wire::Flags;
-
-pub(super) const NAME: &str = "ecn";
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,

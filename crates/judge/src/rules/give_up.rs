@@ -1,6 +1,6 @@
 //! When a connection is given up: RFC 9293 section 3.8.3, RFC 5482.
 
-use super::retransmission_timer::NAME;
+use super::names::RETRANSMISSION_TIMER as NAME;
 use crate::finding::Findings;
 use crate::step::{Context, Step};
 use tcpassay_measure::EventKind;

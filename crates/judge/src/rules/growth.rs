@@ -1,5 +1,6 @@
 //! Growth of the congestion window: RFC 5681, RFC 3465, RFC 6928, RFC 7661.
 
+use super::names::WINDOW_GROWTH as NAME;
 use super::traced_window::TracedWindow;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
@@ -10,8 +11,6 @@ use tcpassay_measure::reason::WindowCause;
 use tcpassay_tcp::{AfterIdle, CongestionState, EcnMode, Pacing, Recovery, StackFlavor};
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
-
-pub(super) const NAME: &str = "window-growth";
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,

@@ -11,6 +11,7 @@ mod give_up;
 mod growth;
 mod latency;
 mod loss;
+mod names;
 mod nic;
 mod probe;
 mod receiver;

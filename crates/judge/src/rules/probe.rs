@@ -1,5 +1,6 @@
 //! Tail loss probes: RFC 8985 section 7.
 
+use super::names::TAIL_LOSS_PROBE as NAME;
 use super::traced_probe::TracedProbe;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
@@ -7,8 +8,6 @@ use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::Timer;
 use tcpassay_tcp::{CongestionState, StackFlavor};
 use tcpassay_units::{Dur, Time};
-
-pub(super) const NAME: &str = "tail-loss-probe";
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,

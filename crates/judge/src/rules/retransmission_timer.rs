@@ -1,14 +1,13 @@
 //! The retransmission timer: RFC 6298.
 
 use super::give_up::GiveUp;
+use super::names::RETRANSMISSION_TIMER as NAME;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::Timer;
 use tcpassay_tcp::{CongestionState, Pacing, Recovery, StackFlavor};
 use tcpassay_units::{Dur, Time};
-
-pub(super) const NAME: &str = "retransmission-timer";
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,

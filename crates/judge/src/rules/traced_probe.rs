@@ -1,6 +1,6 @@
 //! Tail loss probes of a kernel, whose log has their transmissions and not their timer.
 
-use super::probe::NAME;
+use super::names::TAIL_LOSS_PROBE as NAME;
 use crate::finding::Findings;
 use crate::step::{Context, Step};
 use tcpassay_measure::EventKind;

@@ -4,8 +4,8 @@
 //! window without a row has not changed, and what an ACK does to it is known when the next segment arrives. Until then what the ACK
 //! delivered bounds its growth.
 
-use super::cubic_curve::Curve;
-use super::growth::NAME;
+use super::cubic_curve::{Curve, share};
+use super::names::WINDOW_GROWTH as NAME;
 use crate::finding::{Findings, Occurrence};
 use crate::step::{Context, Step};
 use std::collections::VecDeque;
@@ -360,9 +360,4 @@ impl TracedWindow {
             });
         }
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "windows are far below 2^53")]
-pub(super) fn share(part: u64, whole: u64) -> f64 {
-    part as f64 / whole.max(1) as f64
 }
