@@ -13,7 +13,7 @@ from tcpassay.experiments import catalogue, page, session, verdict
 from tcpassay.experiments.readings import READINGS
 from tcpassay.experiments.verdict import Verdict
 from tcpassay.interface import METRICS
-from tcpassay.plan import model
+from tcpassay.plan import experiment_table
 
 PAPERS = plans.PLANS / "papers"
 NAMES = sorted(file.stem for file in PAPERS.glob("*.toml"))
@@ -183,7 +183,7 @@ def test_the_verdict_of_an_experiment_is_the_worst_of_what_was_measured() -> Non
 
 
 def test_a_claim_without_a_number_needs_its_conditions() -> None:
-    claim = model.Claim(
+    claim = experiment_table.Claim(
         name="x",
         place="y",
         metric="rtt_p50",
@@ -199,7 +199,7 @@ def test_a_claim_without_a_number_needs_its_conditions() -> None:
 
 
 def test_within_is_a_factor_in_both_directions() -> None:
-    claim = model.Claim(name="x", place="y", metric="goodput", paper="10Mbit", within=1.5)
+    claim = experiment_table.Claim(name="x", place="y", metric="goodput", paper="10Mbit", within=1.5)
     assert verdict.of_claim(claim, 15e6) is Verdict.REPRODUCED
     assert verdict.of_claim(claim, 6.7e6) is Verdict.REPRODUCED
     assert verdict.of_claim(claim, 15.1e6) is Verdict.NOT

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from tcpassay.plan import axis, model
+from tcpassay.plan import axis, fields, model
 from tcpassay.plan.quantity import quantity
 
 AXIS: TypeAdapter[Any] = TypeAdapter(model.Axis)
 
 
-def values(path: str, **said: Any) -> list[model.Scalar]:
+def values(path: str, **said: Any) -> list[fields.Scalar]:
     return axis.values(path, AXIS.validate_python({key.rstrip("_"): value for key, value in said.items()}))
 
 

@@ -9,7 +9,7 @@ import pytest
 import plans
 from tcpassay import _native
 from tcpassay.errors import UserError
-from tcpassay.plan import coverage, model, read, schema
+from tcpassay.plan import coverage, experiment_table, model, read, schema
 
 TEXT = (plans.REPOSITORY / "docs" / "plan.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
@@ -51,12 +51,12 @@ def test_every_key_of_a_plan_is_explained() -> None:
         model.Sequence,
         model.Distribution,
         model.Diagram,
-        model.Experiment,
-        model.Changes,
-        model.Claim,
-        model.Exhibit,
-        model.Column,
-        model.Excerpt,
+        experiment_table.Experiment,
+        experiment_table.Changes,
+        experiment_table.Claim,
+        experiment_table.Exhibit,
+        experiment_table.Column,
+        experiment_table.Excerpt,
     ]
     for one in models:
         for name, field in one.model_fields.items():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tcpassay import _native
-from tcpassay.plan import model
+from tcpassay.plan import fields, model
 from tcpassay.plan.quantity import quantity
 from tcpassay.search.genes import Amounts, Between, Gene, Listed, genes
 
@@ -28,7 +28,7 @@ def of(*, between: bool = False) -> dict[str, Gene]:
     return {gene.name: gene for gene in genes(spec, between=between)}
 
 
-def amount(value: model.Scalar) -> Fraction:
+def amount(value: fields.Scalar) -> Fraction:
     made = quantity(value).amount
     assert isinstance(made, Fraction)
     return made

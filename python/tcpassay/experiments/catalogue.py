@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from tcpassay.errors import Place, UserError
-from tcpassay.plan import document, model, read, write
+from tcpassay.plan import document, experiment_table, model, read, write
 from tcpassay.plan.read import Plan
 
 FOLDER: Final = Path("plans") / "papers"
@@ -21,7 +21,7 @@ class Experiment:
     """A plan that compares its runs with a paper."""
 
     plan: Plan
-    told: model.Experiment
+    told: experiment_table.Experiment
 
     @property
     def name(self) -> str:

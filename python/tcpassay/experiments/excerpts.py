@@ -9,14 +9,14 @@ from tcpassay import _native, socket_statistics
 from tcpassay.captured.analyse import Analysis, Wanted
 from tcpassay.experiments.measured import Numbers
 from tcpassay.interface import EventKind
-from tcpassay.plan import model
+from tcpassay.plan import experiment_table
 from tcpassay.recording import Recording, carried
 from tcpassay.recording_format import Flow
 
 PACKETS: Final = "packets.pcapng"
 
 
-def lines(excerpt: model.Excerpt, numbers: Numbers) -> str:
+def lines(excerpt: experiment_table.Excerpt, numbers: Numbers) -> str:
     """The lines, or a note why there are none."""
     run = next((run for run in numbers.runs(excerpt.where) if run.get("recording")), None)
     if run is None:
@@ -47,7 +47,7 @@ def data_flow(recording: Recording, number: int) -> Flow:
     return data[min(number, len(data)) - 1]
 
 
-def _from(text: list[str], excerpt: model.Excerpt) -> str:
+def _from(text: list[str], excerpt: experiment_table.Excerpt) -> str:
     first = 0
     if excerpt.after:
         found = next((n for n, line in enumerate(text) if excerpt.after in line), None)

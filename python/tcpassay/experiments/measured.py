@@ -7,7 +7,7 @@ from typing import Final
 from tcpassay.experiments.readings import AGREEMENT, READINGS
 from tcpassay.interface import METRICS
 from tcpassay.messages import Value
-from tcpassay.plan import model
+from tcpassay.plan import experiment_table, fields
 from tcpassay.plan.expand import same
 from tcpassay.quantile import median
 from tcpassay.recording import Recording
@@ -34,18 +34,20 @@ class Numbers:
         self.results = results
         self._read: dict[tuple[str, int, str, int | None], float | None] = {}
 
-    def value(self, one: model.Measured, row: Mapping[str, Value] | None = None) -> float | None:
+    def value(self, one: experiment_table.Measured, row: Mapping[str, Value] | None = None) -> float | None:
         """A number over all runs that are selected; `None` if a run does not have it. `row` selects further."""
         values = self.values(one, row)
         known = [value for value in values if value is not None]
         return _OVER[one.over](known) if values and len(known) == len(values) else None
 
-    def values(self, one: model.Measured, row: Mapping[str, Value] | None = None) -> list[float | None]:
+    def values(
+        self, one: experiment_table.Measured, row: Mapping[str, Value] | None = None
+    ) -> list[float | None]:
         """The numbers of all runs that are selected, in the order of the plan."""
         scripts = one.metric == AGREEMENT
         return [self._one(one, run) for run in self.runs(one.where, row) if ("script" in run) == scripts]
 
-    def runs(self, where: model.Selector, row: Mapping[str, Value] | None = None) -> list[RunRow]:
+    def runs(self, where: fields.Selector, row: Mapping[str, Value] | None = None) -> list[RunRow]:
         """The runs of a selector."""
         return [run for run in self.results.runs if _matches(run, where) and _matches(run, row or {})]
 
@@ -55,7 +57,7 @@ class Numbers:
             dict.fromkeys(run["varied"][factor] for run in self.results.runs if factor in run["varied"])
         )
 
-    def _one(self, one: model.Measured, run: RunRow) -> float | None:
+    def _one(self, one: experiment_table.Measured, run: RunRow) -> float | None:
         value = self._number(one, run)
         if one.relative_to is None or value is None:
             return value
@@ -66,7 +68,7 @@ class Numbers:
                 return value / base if base else None
         return None
 
-    def _number(self, one: model.Measured, run: RunRow) -> float | None:
+    def _number(self, one: experiment_table.Measured, run: RunRow) -> float | None:
         if one.metric == AGREEMENT:
             return float(run["outcome"] == "done" and not run.get("findings"))
         if one.metric in METRICS:

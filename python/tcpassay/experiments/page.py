@@ -18,7 +18,7 @@ from tcpassay.experiments.measured import Numbers, unit
 from tcpassay.experiments.session import Outcome
 from tcpassay.experiments.verdict import Verdict
 from tcpassay.output import write_whole
-from tcpassay.plan import model
+from tcpassay.plan import experiment_table
 from tcpassay.plan.expand import show
 from tcpassay.results import load
 
@@ -150,7 +150,7 @@ def _paragraph(text: str) -> str:
     return text.strip()
 
 
-def _claims(claims: Sequence[model.Claim], ran: Sequence[Ran]) -> str:
+def _claims(claims: Sequence[experiment_table.Claim], ran: Sequence[Ran]) -> str:
     heads = [head for each in ran for head in (_where(each), "verdict")]
     rows = []
     for place, claim in enumerate(claims):
@@ -167,7 +167,7 @@ def _claims(claims: Sequence[model.Claim], ran: Sequence[Ran]) -> str:
     return _table(["claim", "where", "paper", *heads], rows)
 
 
-def _exhibit(exhibit: model.Exhibit, each: Ran, *, several: bool) -> str:
+def _exhibit(exhibit: experiment_table.Exhibit, each: Ran, *, several: bool) -> str:
     heads = [column.heading for column in exhibit.column]
     rows: list[list[str]] = []
     if exhibit.runs:
@@ -185,7 +185,7 @@ def _exhibit(exhibit: model.Exhibit, each: Ran, *, several: bool) -> str:
     return said + _table(heads, rows)
 
 
-def _runs(column: model.Column, numbers: Numbers) -> list[str]:
+def _runs(column: experiment_table.Column, numbers: Numbers) -> list[str]:
     """The values in ascending order, then mean and standard deviation."""
     values = sorted(value for value in numbers.values(column) if value is not None)
     spread = stdev(values) if len(values) > 1 else 0.0
@@ -197,7 +197,7 @@ def _runs(column: model.Column, numbers: Numbers) -> list[str]:
     return [_cell(column, value, label, prefix=f"{label}: ") for label, value in labelled]
 
 
-def _cell(column: model.Column, value: float | None, label: str, prefix: str = "") -> str:
+def _cell(column: experiment_table.Column, value: float | None, label: str, prefix: str = "") -> str:
     unit_ = "1" if column.relative_to is not None else unit(column.metric)
     text = _number(value, unit_)
     paper = column.paper.get(label)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from fractions import Fraction
 
-from tcpassay.plan import model
+from tcpassay.plan import experiment_table, fields
 from tcpassay.plan.quantity import quantity
 from tcpassay.run.operators import COMPARE
 
@@ -24,14 +24,14 @@ class Verdict(StrEnum):
     UNKNOWN = "not measured"
 
 
-def amount(value: model.Quantity) -> float:
+def amount(value: experiment_table.Quantity) -> float:
     """A number in the unit in which metrics are counted: s, B, bit/s, packets or 1."""
     if not isinstance(value, str):
         return float(value)
     meaning = quantity(value)
     if not isinstance(meaning.amount, Fraction):
         raise TypeError(value)  # the pattern of the model lets no other text pass
-    return float(meaning.amount / (10**9 if meaning.kind == model.TIME else 1))
+    return float(meaning.amount / (10**9 if meaning.kind == fields.TIME else 1))
 
 
 def holds(value: float, conditions: Iterable[str]) -> bool:
@@ -51,7 +51,7 @@ def near(value: float, paper: float, factor: float) -> bool:
     return paper / factor <= value <= paper * factor
 
 
-def of_claim(claim: model.Claim, value: float | None) -> Verdict:
+def of_claim(claim: experiment_table.Claim, value: float | None) -> Verdict:
     """The verdict about a claim whose number was measured, or was not (`None`)."""
     if value is None:
         return Verdict.UNKNOWN

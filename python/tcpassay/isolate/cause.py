@@ -7,7 +7,7 @@ from typing import TypedDict
 from tcpassay.isolate.experiment import Rate
 from tcpassay.isolate.ran import Effect
 from tcpassay.isolate.triples import Triple, Triples, mapping_of
-from tcpassay.plan.model import Scalar
+from tcpassay.plan.fields import Scalar
 
 
 class TripleRow(TypedDict):

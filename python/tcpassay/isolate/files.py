@@ -11,7 +11,8 @@ from tcpassay.errors import Place, UserError
 from tcpassay.isolate.cause import Cause, CauseRow
 from tcpassay.output import write_whole
 from tcpassay.plan import write
-from tcpassay.plan.model import PlanFile, Scalar
+from tcpassay.plan.fields import Scalar
+from tcpassay.plan.model import PlanFile
 from tcpassay.recording import read_json
 from tcpassay.run.environment import table_version
 from tcpassay.seal import checksum, seal

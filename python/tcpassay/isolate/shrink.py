@@ -6,7 +6,7 @@ from typing import Final
 
 from tcpassay.isolate.ddmin import ddmin
 from tcpassay.isolate.triples import DURATION, Triple, Triples
-from tcpassay.plan.model import Scalar
+from tcpassay.plan.fields import Scalar
 from tcpassay.plan.quantity import Quantity, quantity
 
 Shows = Callable[[Triples], bool]

@@ -11,7 +11,7 @@ from tcpassay.isolate.triples import Triple, Triples, triples_of
 from tcpassay.judge import Finding, Severity
 from tcpassay.messages import Outcome
 from tcpassay.plan.expand import show
-from tcpassay.plan.model import Scalar
+from tcpassay.plan.fields import Scalar
 from tcpassay.results import Results
 
 _SHOWN = 20

@@ -8,7 +8,7 @@ from typing import Final
 from tcpassay._native import CaseError
 from tcpassay.plan.constraints import Constraint
 from tcpassay.plan.expand import SUBSTRATE, name_of, show
-from tcpassay.plan.model import Scalar
+from tcpassay.plan.fields import Scalar
 from tcpassay.plan.quantity import quantity
 from tcpassay.plan.table import parameters
 from tcpassay.substrate import substrate_of

@@ -12,7 +12,7 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import Final
 
-from tcpassay.plan import model
+from tcpassay.plan import fields, model
 from tcpassay.plan.ends import AxisError, Ends, amount_of, smallest
 from tcpassay.plan.quantity import quantity
 from tcpassay.plan.sequence import sequence_of
@@ -22,7 +22,7 @@ _TRIES: Final = 100
 """Maximum number of draws per missing value, because a distribution may have few different values."""
 
 
-def values(path: str, axis: model.Axis) -> list[model.Scalar]:
+def values(path: str, axis: model.Axis) -> list[fields.Scalar]:
     """The values of the axis of the parameter `path`. Raises `AxisError`."""
     if isinstance(axis, list):
         return axis
@@ -44,8 +44,8 @@ def values(path: str, axis: model.Axis) -> list[model.Scalar]:
 
 @lru_cache(maxsize=100, typed=True)  # the axes of a plan are read many times
 def _range(
-    path: str, start: model.Scalar, end: model.Scalar, steps: int, scale: str
-) -> tuple[model.Scalar, ...]:
+    path: str, start: fields.Scalar, end: fields.Scalar, steps: int, scale: str
+) -> tuple[fields.Scalar, ...]:
     ends = Ends.of(path, start, end)
     log = scale == "log"
     inner = (ends.written(ends.between(step / (steps - 1), log=log)) for step in range(1, steps - 1))
@@ -61,13 +61,13 @@ def _range(
     return made
 
 
-def _normal(path: str, axis: model.Normal) -> list[model.Scalar]:
+def _normal(path: str, axis: model.Normal) -> list[fields.Scalar]:
     mean, deviation = amount_of("mean", axis.mean), amount_of("deviation", axis.deviation)
     if mean.kind != deviation.kind:
         raise AxisError("deviation", f"`{axis.deviation}` is {deviation.kind}, and `mean` is {mean.kind}")
     if Fraction(deviation.amount) <= 0:
         raise AxisError("deviation", f"`{axis.deviation}` is not above 0")
-    zero: model.Scalar = 0 if mean.kind == "a number" else f"0{smallest(mean.kind)}"
+    zero: fields.Scalar = 0 if mean.kind == "a number" else f"0{smallest(mean.kind)}"
     ends = Ends.of(path, zero if axis.start is None else axis.start, axis.end)
     if ends.kind != mean.kind:
         raise AxisError("mean", f"`{axis.mean}` is {mean.kind}, and `from` or `to` is {ends.kind}")
@@ -85,7 +85,7 @@ def _normal(path: str, axis: model.Normal) -> list[model.Scalar]:
     return _draw(path, axis, ends, at)
 
 
-def _draw(path: str, axis: model.Drawn, ends: Ends, at: Callable[[float], Fraction]) -> list[model.Scalar]:
+def _draw(path: str, axis: model.Drawn, ends: Ends, at: Callable[[float], Fraction]) -> list[fields.Scalar]:
     made: dict[Fraction, None] = {}
     for u in _uniform(path, axis.seed, axis.count * _TRIES):
         made.setdefault(at(u))
@@ -94,7 +94,7 @@ def _draw(path: str, axis: model.Drawn, ends: Ends, at: Callable[[float], Fracti
     raise AxisError("count", f"`{axis.count}`: the distribution gives only {len(made)} different values")
 
 
-def _choice(path: str, axis: model.Choice) -> list[model.Scalar]:
+def _choice(path: str, axis: model.Choice) -> list[fields.Scalar]:
     weights = [Fraction(1)] * len(axis.values) if axis.weights is None else [*map(Fraction, axis.weights)]
     if len(weights) != len(axis.values):
         raise AxisError("weights", f"{len(weights)} weights for {len(axis.values)} values; one for each")

@@ -10,7 +10,17 @@ from typing import Final
 from tcpassay import _native
 from tcpassay.errors import Place, Problem, UserError
 from tcpassay.interface import METRICS
-from tcpassay.plan import axis, constraint_parser, constraints, document, expand, model, searching, table
+from tcpassay.plan import (
+    axis,
+    constraint_parser,
+    constraints,
+    document,
+    expand,
+    fields,
+    model,
+    searching,
+    table,
+)
 from tcpassay.plan.document import Document, Step
 from tcpassay.plan.expand import show
 from tcpassay.plan.quantity import Quantity, quantity
@@ -104,7 +114,7 @@ def _constraints(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
                 yield Problem(f"`constraints[{index}]`: `{name}` is never `{show(value)}`: {wrong}", place)
 
 
-def _never(spec: model.PlanFile, name: str, value: model.Scalar, base: str) -> str:
+def _never(spec: model.PlanFile, name: str, value: fields.Scalar, base: str) -> str:
     """The reason why a parameter or group never has a value, which makes a constraint useless; empty otherwise."""
     if name in spec.groups:
         levels = list(spec.groups[name])
@@ -170,8 +180,8 @@ def _levels(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
         yield from _same(name, [(level.value, doc.place(*level.path)) for level in among])
 
 
-def _same(name: str, values: list[tuple[model.Scalar, Place]]) -> Iterator[Problem]:
-    seen: dict[Quantity, model.Scalar] = {}
+def _same(name: str, values: list[tuple[fields.Scalar, Place]]) -> Iterator[Problem]:
+    seen: dict[Quantity, fields.Scalar] = {}
     for value, place in values:
         meaning = quantity(value)
         if meaning in seen:

@@ -12,7 +12,7 @@ from tcpassay.cover import generate
 from tcpassay.cover.generate import Suite
 from tcpassay.cover.space import Derived, Parameter, Space
 from tcpassay.errors import Place, Problem, UserError
-from tcpassay.plan import constraint_parser, model, scripted, table
+from tcpassay.plan import constraint_parser, fields, model, scripted, table
 from tcpassay.plan.document import Document
 from tcpassay.plan.expand import Case, Expander, Level, factors
 from tcpassay.plan.quantity import quantity
@@ -182,12 +182,12 @@ def space_of(spec: model.PlanFile, doc: Document) -> Space:
     return Space(tuple(parameters), tuple(constraints), tuple(derived))
 
 
-def _unset(spec: model.PlanFile, path: str) -> model.Scalar:
+def _unset(spec: model.PlanFile, path: str) -> fields.Scalar:
     """The value of a parameter in a level of a group that does not set it."""
     return spec.fixed.get(path, default(path))
 
 
-def default(path: str) -> model.Scalar:
+def default(path: str) -> fields.Scalar:
     """The value of a parameter that a plan does not set; empty for an unknown name."""
     row = table.parameters().get(path.rpartition("/")[2])
     return row.default if row else ""

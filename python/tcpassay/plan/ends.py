@@ -10,7 +10,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from typing import Final
 
-from tcpassay.plan import model, table
+from tcpassay.plan import fields, table
 from tcpassay.plan.quantity import Quantity, quantity
 
 _DIGITS: Final = Context(prec=4, rounding=ROUND_HALF_EVEN)
@@ -41,7 +41,7 @@ class Ends:
     whole: bool
 
     @classmethod
-    def of(cls, path: str, start: model.Scalar, end: model.Scalar | None, key: str = "from") -> "Ends":
+    def of(cls, path: str, start: fields.Scalar, end: fields.Scalar | None, key: str = "from") -> "Ends":
         """The ends of values of the parameter `path`; `key` is named in an error of the start."""
         a = amount_of(key, start)
         b = None if end is None else amount_of("to", end)
@@ -88,7 +88,7 @@ class Ends:
         made = max(made, self.start)
         return made if self.end is None else min(made, self.end)
 
-    def written(self, amount: Fraction) -> model.Scalar:
+    def written(self, amount: Fraction) -> fields.Scalar:
         """The amount in the format of a plan."""
         if self.kind == "a number":
             if self.percent:
@@ -103,7 +103,7 @@ class Ends:
         return f"{_decimal(amount / scale)}{unit}"
 
 
-def amount_of(key: str, value: model.Scalar) -> Quantity:
+def amount_of(key: str, value: fields.Scalar) -> Quantity:
     """The meaning of a value that must be an amount; `key` is named in the error. Raises `AxisError`."""
     made = quantity(value)
     if not made.ordered:

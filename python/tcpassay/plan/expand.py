@@ -15,7 +15,7 @@ from tcpassay import _native
 from tcpassay.cover.space import Space
 from tcpassay.errors import Place, Problem
 from tcpassay.messages import Expected, Script
-from tcpassay.plan import axis, model, table
+from tcpassay.plan import axis, fields, model, table
 from tcpassay.plan.document import Document, Step
 from tcpassay.substrate import substrate_of
 
@@ -30,9 +30,9 @@ class Case:
 
     id: str
     """A hash of the settings that differ from the defaults, so that a case keeps its name when a plan is extended."""
-    triples: dict[str, model.Scalar]
+    triples: dict[str, fields.Scalar]
     """Parameters and values as in the plan."""
-    varied: dict[str, model.Scalar]
+    varied: dict[str, fields.Scalar]
     """The value of each factor, in the order of the plan."""
     expect: Expected = "done"
     """The expected outcome of its runs: a case with a value from `negative` must be refused."""
@@ -48,7 +48,7 @@ class Case:
         """The settings that distinguish the case from the others of its plan."""
         return ", ".join(f"{name.split('.')[-1]}={show(value)}" for name, value in self.varied.items())
 
-    def matches(self, selector: Mapping[str, model.Scalar | list[model.Scalar]]) -> bool:
+    def matches(self, selector: Mapping[str, fields.Scalar | list[fields.Scalar]]) -> bool:
         """Whether each name of the selector has the value, or one of the values."""
         said = {SUBSTRATE: self.substrate} | self.triples | self.varied
         for name, wanted in selector.items():
@@ -62,8 +62,8 @@ class Case:
 class Level:
     """A level of a factor: its settings, and its position in the plan."""
 
-    value: model.Scalar
-    triples: dict[str, model.Scalar]
+    value: fields.Scalar
+    triples: dict[str, fields.Scalar]
     path: tuple[Step, ...]
 
 
@@ -72,7 +72,7 @@ def show(value: object) -> str:
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
-def same(a: model.Scalar, b: model.Scalar) -> bool:
+def same(a: fields.Scalar, b: fields.Scalar) -> bool:
     """Equality as in the data plane: `"10"` and 10 are equal, 1 and true are not."""
     return show(a) == show(b)
 
@@ -90,9 +90,9 @@ def factors(spec: model.PlanFile) -> dict[str, list[Level]]:
     return made
 
 
-def levels(spec: model.PlanFile) -> dict[str, list[model.Scalar]]:
+def levels(spec: model.PlanFile) -> dict[str, list[fields.Scalar]]:
     """The levels of each factor, including the substrates."""
-    made: dict[str, list[model.Scalar]] = {SUBSTRATE: list(spec.substrates)}
+    made: dict[str, list[fields.Scalar]] = {SUBSTRATE: list(spec.substrates)}
     return made | {name: [level.value for level in among] for name, among in factors(spec).items()}
 
 
@@ -107,7 +107,7 @@ class Expander:
         self.factors = factors(spec)
         self._base = str(doc.file.parent)
 
-    def case(self, row: Sequence[int]) -> tuple[dict[str, model.Scalar], dict[str, model.Scalar], str]:
+    def case(self, row: Sequence[int]) -> tuple[dict[str, fields.Scalar], dict[str, fields.Scalar], str]:
         """The settings of the row, its factors, and the parameter of an invalid value."""
         triples, varied, negative = dict(self.spec.fixed), {}, ""
         for parameter, number in zip(self.space.parameters, row, strict=True):
@@ -120,7 +120,7 @@ class Expander:
                 triples |= level.triples
         return triples, varied, negative
 
-    def errors(self, triples: Mapping[str, model.Scalar]) -> list[tuple[str, str | None, str | None, str]]:
+    def errors(self, triples: Mapping[str, fields.Scalar]) -> list[tuple[str, str | None, str | None, str]]:
         """The errors of the first substrate that refuses a case; empty if none does."""
         for name in self.spec.substrates:
             try:
@@ -135,13 +135,13 @@ class Expander:
         triples, varied, negative = self.case(row)
         made = []
         for name in self.spec.substrates:
-            where: dict[str, model.Scalar] = {SUBSTRATE: name} if len(self.spec.substrates) > 1 else {}
+            where: dict[str, fields.Scalar] = {SUBSTRATE: name} if len(self.spec.substrates) > 1 else {}
             expect: Expected = "refused" if negative else "done"
             case = self._named(triples, negative, name)
             made.append(Case(case, triples, where | varied, expect, negative, name))
         return made
 
-    def _named(self, triples: Mapping[str, model.Scalar], negative: str, substrate: str) -> str:
+    def _named(self, triples: Mapping[str, fields.Scalar], negative: str, substrate: str) -> str:
         """The name of a case. Raises `CaseError`, but not for a value that must be refused."""
         check = substrate_of(substrate).check
         where = {} if substrate == "model" else {SUBSTRATE: substrate}

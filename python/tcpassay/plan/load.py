@@ -14,7 +14,7 @@ from typing import Final
 from tcpassay.errors import UserError
 from tcpassay.plan import table
 from tcpassay.plan.expand import Case
-from tcpassay.plan.model import Scalar
+from tcpassay.plan.fields import Scalar
 from tcpassay.plan.network import Flow, Network, network, rates
 from tcpassay.plan.quantity import quantity
 

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from tcpassay.cover.generate import Suite
 from tcpassay.errors import Place, Problem, UserError
 from tcpassay.interface import METRICS
-from tcpassay.plan import claims, combine, document, expand, extends, load, model, table, words, write
+from tcpassay.plan import claims, combine, document, expand, extends, fields, load, model, table, words, write
 from tcpassay.plan.document import Document, Step
 from tcpassay.plan.expand import Case, same, show
 from tcpassay.plan.quantity import quantity
@@ -47,12 +47,12 @@ class Plan:
         spec = self.spec.model_copy(update={"seeds": seeds})
         return replace(self, spec=spec, text=_resolved(spec, self.file))
 
-    def select(self, selector: model.Selector) -> list[Case]:
+    def select(self, selector: fields.Selector) -> list[Case]:
         """The cases of a selector that are expected to complete and have metrics, which scripts have not."""
         meant = (case for case in self.cases if case.expect == "done" and case.script is None)
         return [case for case in meant if case.matches(selector)]
 
-    def partner(self, case: Case, changed: model.Selector) -> Case:
+    def partner(self, case: Case, changed: fields.Selector) -> Case:
         """The case that differs from `case` only in the values of `changed`. Raises `KeyError` if there is none."""
         return self._by_varied[_key({**case.varied, **changed})]
 
@@ -224,7 +224,7 @@ def _warmup_problems(plan: Plan, doc: Document) -> Iterator[Problem]:
 
 
 def _selector_problems(
-    plan: Plan, selector: model.Selector, path: tuple[Step, ...], doc: Document
+    plan: Plan, selector: fields.Selector, path: tuple[Step, ...], doc: Document
 ) -> Iterator[Problem]:
     varied = expand.levels(plan.spec)
     levels = {name: [*values] for name, values in varied.items()}

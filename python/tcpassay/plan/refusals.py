@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Final, Literal
 
 from tcpassay.errors import Problem
-from tcpassay.plan import model
+from tcpassay.plan import fields
 from tcpassay.plan.constraints import compare
 from tcpassay.plan.expand import Expander
 
@@ -205,7 +205,7 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False) if "'" in text else f"'{text}'"
 
 
-def _literal(value: model.Scalar) -> str:
+def _literal(value: fields.Scalar) -> str:
     """A value in the syntax of constraints."""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"

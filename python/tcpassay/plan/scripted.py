@@ -13,7 +13,7 @@ from typing import Final
 from tcpassay import _native, regular
 from tcpassay.errors import Place, Problem, UserError
 from tcpassay.messages import Script
-from tcpassay.plan import document, model, table
+from tcpassay.plan import document, fields, model, table
 from tcpassay.plan.document import Document
 from tcpassay.plan.expand import SUBSTRATE, Case, name_of
 from tcpassay.script.files import REAL, profile_of
@@ -109,8 +109,8 @@ def _cases(spec: model.PlanFile, entry: model.Scripts, file: str, base: Path) ->
         for substrate in spec.substrates:
             if substrate != "model" and profile != REAL:
                 continue
-            where: dict[str, model.Scalar] = {SUBSTRATE: substrate} if several else {}
-            triples: dict[str, model.Scalar] = {SCRIPT: file, PROFILE: profile}
+            where: dict[str, fields.Scalar] = {SUBSTRATE: substrate} if several else {}
+            triples: dict[str, fields.Scalar] = {SCRIPT: file, PROFILE: profile}
             said = {name: str(value) for name, value in (script.as_json() | {SUBSTRATE: substrate}).items()}
             yield Case(name_of(said), triples, where | triples, substrate=substrate, script=script)
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 from random import Random
 from typing import Final, Protocol
 
-from tcpassay.plan import model
+from tcpassay.plan import fields, model
 from tcpassay.plan.ends import AxisError, Ends
 from tcpassay.plan.quantity import quantity
 
@@ -42,16 +42,16 @@ def folded(share: float) -> float:
 class Sequence(Protocol):
     """The values of an axis of sequences."""
 
-    def levels(self) -> List[model.Scalar]:
+    def levels(self) -> List[fields.Scalar]:
         """Some values that stand for all, the simplest first."""
 
-    def draw(self, rng: Random) -> model.Scalar:
+    def draw(self, rng: Random) -> fields.Scalar:
         """Any value."""
 
-    def mutate(self, value: model.Scalar, rng: Random) -> model.Scalar:
+    def mutate(self, value: fields.Scalar, rng: Random) -> fields.Scalar:
         """A value that is like this one."""
 
-    def cross(self, first: model.Scalar, second: model.Scalar, rng: Random) -> model.Scalar:
+    def cross(self, first: fields.Scalar, second: fields.Scalar, rng: Random) -> fields.Scalar:
         """A value that begins like the first one and ends like the second one."""
 
 
@@ -84,13 +84,13 @@ class Losses:
     most: int
     among: int
 
-    def levels(self) -> list[model.Scalar]:
+    def levels(self) -> list[fields.Scalar]:
         """Nothing lost, and one list."""
         rng = Random(f"levels {self.path}")  # noqa: S311 - reproducible is the point
         drawn = self.draw(rng)
         return [NOTHING_LOST, drawn if drawn != NOTHING_LOST else self._written({1})]
 
-    def draw(self, rng: Random) -> model.Scalar:
+    def draw(self, rng: Random) -> fields.Scalar:
         """Any number of packets, each equally likely."""
         wanted = below(rng, self.most + 1)
         lost: set[int] = set()
@@ -98,7 +98,7 @@ class Losses:
             lost.add(1 + below(rng, self.among))
         return self._written(lost)
 
-    def mutate(self, value: model.Scalar, rng: Random) -> model.Scalar:
+    def mutate(self, value: fields.Scalar, rng: Random) -> fields.Scalar:
         """One or several packets added, spared or moved, or everything after a packet moved."""
         lost = sorted(self._read(value))
         kind = rng.random()
@@ -115,14 +115,14 @@ class Losses:
             lost[start:end] = [packet + by for packet in lost[start:end]]
         return self._written(lost)
 
-    def cross(self, first: model.Scalar, second: model.Scalar, rng: Random) -> model.Scalar:
+    def cross(self, first: fields.Scalar, second: fields.Scalar, rng: Random) -> fields.Scalar:
         """The losses of the first up to a packet, and those of the second after it."""
         at = 1 + below(rng, self.among)
         return self._written(
             {n for n in self._read(first) if n <= at} | {n for n in self._read(second) if n > at}
         )
 
-    def _read(self, value: model.Scalar) -> list[int]:
+    def _read(self, value: fields.Scalar) -> list[int]:
         text = str(value)
         return [int(n) for n in text.removeprefix(LIST).split(",")] if text.startswith(LIST) else []
 
@@ -142,7 +142,7 @@ class Rates:
     count: int
     log: bool
 
-    def levels(self) -> list[model.Scalar]:
+    def levels(self) -> list[fields.Scalar]:
         """Always the greatest, always the least, and rates that alternate between them."""
         high, low = self.ends.between(1.0, log=self.log), self.ends.between(0.0, log=self.log)
         return [
@@ -151,11 +151,11 @@ class Rates:
             self._written([high if n % 2 else low for n in range(self.count)]),
         ]
 
-    def draw(self, rng: Random) -> model.Scalar:
+    def draw(self, rng: Random) -> fields.Scalar:
         """Rates that are drawn independently of each other."""
         return self._written([self._rate(rng.random()) for _ in range(self.count)])
 
-    def mutate(self, value: model.Scalar, rng: Random) -> model.Scalar:
+    def mutate(self, value: fields.Scalar, rng: Random) -> fields.Scalar:
         """The rates of an interval or of several in a row changed, or moved in time."""
         rates = self._read(value)
         start = below(rng, self.count)
@@ -172,7 +172,7 @@ class Rates:
             rates = rates[start:] + rates[:start]
         return self._written(rates)
 
-    def cross(self, first: model.Scalar, second: model.Scalar, rng: Random) -> model.Scalar:
+    def cross(self, first: fields.Scalar, second: fields.Scalar, rng: Random) -> fields.Scalar:
         """The first rates of one and the last ones of the other."""
         at = below(rng, self.count)
         return self._written(self._read(first)[:at] + self._read(second)[at:])
@@ -183,7 +183,7 @@ class Rates:
     def _share(self, rate: Fraction) -> float:
         return self.ends.share(rate, log=self.log)
 
-    def _read(self, value: model.Scalar) -> list[Fraction]:
+    def _read(self, value: fields.Scalar) -> list[Fraction]:
         steps = str(value).removeprefix(STEPS).split(";")[:-1]
         amounts = (quantity(step.partition(",")[2]).amount for step in steps)
         return [amount for amount in amounts if isinstance(amount, Fraction)]

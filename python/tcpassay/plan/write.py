@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tcpassay.plan import model
+from tcpassay.plan import fields, model
 
 _OBJECT: Final = ".o"
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -23,7 +23,7 @@ def toml(spec: model.PlanFile, comment: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def absolute(value: model.Scalar, base: Path) -> model.Scalar:
+def absolute(value: fields.Scalar, base: Path) -> fields.Scalar:
     """A value that names a file relative to the plan that was isolated, as it is named from anywhere."""
     if not isinstance(value, str):
         return value

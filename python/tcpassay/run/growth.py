@@ -12,7 +12,8 @@ from typing import Final, Self, TypedDict
 
 from tcpassay.errors import Place, UserError
 from tcpassay.plan.expand import Case
-from tcpassay.plan.model import Guided, PlanFile, Scalar, Search
+from tcpassay.plan.fields import Scalar
+from tcpassay.plan.model import Guided, PlanFile, Search
 from tcpassay.plan.read import Plan
 from tcpassay.run.result import Run
 from tcpassay.search.strategy import Strategy, search_of

@@ -15,7 +15,8 @@ from rich.text import Text
 from tcpassay import levels, levels_show, terminal
 from tcpassay.interface import METRICS, EventKind
 from tcpassay.plan.expand import show
-from tcpassay.plan.model import Check, Scalar, Search
+from tcpassay.plan.fields import Scalar
+from tcpassay.plan.model import Check, Search
 from tcpassay.quantile import quantile
 from tcpassay.run import found
 from tcpassay.run.checks import Verdict

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tcpassay.plan import model, write
+from tcpassay.plan import fields, model, write
 from tcpassay.plan.expand import Case
 from tcpassay.result_format import GuidedRow, SearchRow
 
@@ -76,5 +76,5 @@ def _corpus(corpus: list[Case], spec: model.PlanFile, base: Path) -> str:
     return write.toml(model.PlanFile.model_validate(said), f"The corpus of {spec.name}.")
 
 
-def _absolute(triples: Mapping[str, model.Scalar], base: Path) -> dict[str, model.Scalar]:
+def _absolute(triples: Mapping[str, fields.Scalar], base: Path) -> dict[str, fields.Scalar]:
     return {path: write.absolute(value, base) for path, value in triples.items()}

@@ -9,7 +9,7 @@ from fractions import Fraction
 from random import Random
 from typing import Final, Protocol
 
-from tcpassay.plan import axis, model
+from tcpassay.plan import axis, fields, model
 from tcpassay.plan.ends import Ends
 from tcpassay.plan.expand import show
 from tcpassay.plan.quantity import quantity
@@ -34,13 +34,13 @@ class Gene(Protocol):
     def varies(self) -> bool:
         """Whether there is more than one value."""
 
-    def draw(self, rng: Random) -> model.Scalar:
+    def draw(self, rng: Random) -> fields.Scalar:
         """Any value."""
 
-    def mutate(self, value: model.Scalar, rng: Random) -> model.Scalar:
+    def mutate(self, value: fields.Scalar, rng: Random) -> fields.Scalar:
         """Another value, which is like this one where values have an order; it may be equal after rounding."""
 
-    def cross(self, first: model.Scalar, second: model.Scalar, rng: Random) -> model.Scalar:
+    def cross(self, first: fields.Scalar, second: fields.Scalar, rng: Random) -> fields.Scalar:
         """A value with parts of both, or one of them."""
 
 
@@ -49,23 +49,23 @@ class Listed:
     """Values of a list, or names of a group's sets."""
 
     name: str
-    values: tuple[model.Scalar, ...]
+    values: tuple[fields.Scalar, ...]
 
     @property
     def varies(self) -> bool:
         """Whether there is more than one value."""
         return len(self.values) > 1
 
-    def draw(self, rng: Random) -> model.Scalar:
+    def draw(self, rng: Random) -> fields.Scalar:
         """Each value is equally likely."""
         return self.values[below(rng, len(self.values))]
 
-    def mutate(self, value: model.Scalar, rng: Random) -> model.Scalar:
+    def mutate(self, value: fields.Scalar, rng: Random) -> fields.Scalar:
         """Any other value."""
         others = [one for one in self.values if show(one) != show(value)]
         return others[below(rng, len(others))] if others else value
 
-    def cross(self, first: model.Scalar, second: model.Scalar, rng: Random) -> model.Scalar:
+    def cross(self, first: fields.Scalar, second: fields.Scalar, rng: Random) -> fields.Scalar:
         """One of them."""
         return first if rng.random() < 0.5 else second  # noqa: PLR2004 - either
 
@@ -83,17 +83,17 @@ class Amounts:
         """There is always a distance between the ends."""
         return True
 
-    def draw(self, rng: Random) -> model.Scalar:
+    def draw(self, rng: Random) -> fields.Scalar:
         """Equally likely between the ends, or between their orders of magnitude."""
         return self._at(rng.random())
 
-    def mutate(self, value: model.Scalar, rng: Random) -> model.Scalar:
+    def mutate(self, value: fields.Scalar, rng: Random) -> fields.Scalar:
         """A step whose order of magnitude is drawn (Muehlenbein and Schlierkamp-Voosen, 1993), or an end."""
         if rng.random() < TO_AN_END:
             return self._at(float(below(rng, 2)))
         return self._at(folded(self._share(value) + near(rng, 1.0, FINEST)))
 
-    def cross(self, first: model.Scalar, second: model.Scalar, rng: Random) -> model.Scalar:
+    def cross(self, first: fields.Scalar, second: fields.Scalar, rng: Random) -> fields.Scalar:
         """One of them, or an amount between them."""
         kind = rng.random()
         if kind < 0.75:  # noqa: PLR2004 - shares of the ways
@@ -101,10 +101,10 @@ class Amounts:
         a, b = self._share(first), self._share(second)
         return self._at(a + rng.random() * (b - a))
 
-    def _at(self, share: float) -> model.Scalar:
+    def _at(self, share: float) -> fields.Scalar:
         return self.ends.written(self.ends.between(share, log=self.log))
 
-    def _share(self, value: model.Scalar) -> float:
+    def _share(self, value: fields.Scalar) -> float:
         amount = quantity(value).amount
         return self.ends.share(amount, log=self.log) if isinstance(amount, Fraction) else 0.0
 
@@ -126,17 +126,17 @@ class Between:
         """There are at least two amounts."""
         return True
 
-    def draw(self, rng: Random) -> model.Scalar:
+    def draw(self, rng: Random) -> fields.Scalar:
         """A value of the list."""
         return self.listed.draw(rng)
 
-    def mutate(self, value: model.Scalar, rng: Random) -> model.Scalar:
+    def mutate(self, value: fields.Scalar, rng: Random) -> fields.Scalar:
         """Another value of the list, or an amount near this one; near any other where this is none."""
         if rng.random() < BETWEEN:
             return self.amounts.mutate(value, rng)
         return self.listed.mutate(value, rng)
 
-    def cross(self, first: model.Scalar, second: model.Scalar, rng: Random) -> model.Scalar:
+    def cross(self, first: fields.Scalar, second: fields.Scalar, rng: Random) -> fields.Scalar:
         """One of them."""
         return self.listed.cross(first, second, rng)
 
@@ -153,15 +153,15 @@ class Sequences:
         """There are at least two."""
         return True
 
-    def draw(self, rng: Random) -> model.Scalar:
+    def draw(self, rng: Random) -> fields.Scalar:
         """Any sequence."""
         return self.of.draw(rng)
 
-    def mutate(self, value: model.Scalar, rng: Random) -> model.Scalar:
+    def mutate(self, value: fields.Scalar, rng: Random) -> fields.Scalar:
         """A sequence that is like this one."""
         return self.of.mutate(value, rng)
 
-    def cross(self, first: model.Scalar, second: model.Scalar, rng: Random) -> model.Scalar:
+    def cross(self, first: fields.Scalar, second: fields.Scalar, rng: Random) -> fields.Scalar:
         """The beginning of one and the end of the other."""
         return self.of.cross(first, second, rng)
 
@@ -186,7 +186,7 @@ def _gene(path: str, one: model.Axis, *, between: bool) -> Gene:
     return Listed(path, values) if amounts is None else Between(Listed(path, values), amounts)
 
 
-def _amounts(path: str, values: tuple[model.Scalar, ...]) -> Amounts | None:
+def _amounts(path: str, values: tuple[fields.Scalar, ...]) -> Amounts | None:
     """The amounts between the least and the greatest of these values, if at least two are of one kind."""
     meanings = [(value, meaning) for value in values if (meaning := quantity(value)).ordered]
     mine = [(value, meaning) for value, meaning in meanings if meaning.kind == meanings[0][1].kind]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tcpassay.plan import model
+from tcpassay.plan import fields, model
 from tcpassay.plan.expand import show
 from tcpassay.search.objective import Objective
 
@@ -56,6 +56,6 @@ def _axis(one: model.Axis, *, between: bool) -> str:
             return f"{one.count} values drawn"
 
 
-def _some(values: list[model.Scalar] | list[str]) -> str:
+def _some(values: list[fields.Scalar] | list[str]) -> str:
     more = f", ... ({len(values)})" if len(values) > _MOST_LISTED else ""
     return ", ".join(show(value) for value in values[:_MOST_LISTED]) + more

@@ -8,13 +8,13 @@ from typing import Final
 
 from tcpassay import _native
 from tcpassay.errors import Place
-from tcpassay.plan import constraint_parser, model, table
+from tcpassay.plan import constraint_parser, fields, model, table
 from tcpassay.plan.constraints import Constraint
 from tcpassay.plan.expand import SUBSTRATE, Case, name_of, show
 from tcpassay.search.genes import Gene, genes
 from tcpassay.substrate import substrate_of
 
-Values = dict[str, model.Scalar]
+Values = dict[str, fields.Scalar]
 """A value for each axis and group."""
 TRIES: Final = 1000
 """How many combinations are made for one case before it is given up."""
@@ -54,7 +54,7 @@ class SearchSpace:
         constraints = tuple(constraint_parser.parse(text, Place(base)) for text in spec.constraints)
         return cls(spec, str(base), constraints, varying, constant)
 
-    def case(self, values: Mapping[str, model.Scalar]) -> Case | None:
+    def case(self, values: Mapping[str, fields.Scalar]) -> Case | None:
         """The case with these values; `None` if the constraints or the data plane do not allow it."""
         said = {**self.constant, **values}
         whole = {name: said[name] for name in (*self.spec.axes, *self.spec.groups)}
@@ -94,12 +94,14 @@ class SearchSpace:
         return {gene.name: case.varied[gene.name] for gene in self.genes}
 
     def _holds(
-        self, constraint: Constraint, whole: Mapping[str, model.Scalar], triples: Mapping[str, model.Scalar]
+        self, constraint: Constraint, whole: Mapping[str, fields.Scalar], triples: Mapping[str, fields.Scalar]
     ) -> bool:
         return constraint.holds({name: _value(name, whole, triples) for name in constraint.parameters})
 
 
-def _value(name: str, whole: Mapping[str, model.Scalar], triples: Mapping[str, model.Scalar]) -> model.Scalar:
+def _value(
+    name: str, whole: Mapping[str, fields.Scalar], triples: Mapping[str, fields.Scalar]
+) -> fields.Scalar:
     """What a name in a constraint stands for: a group, a parameter that the case sets, or a default."""
     plain = name.rpartition("/")[2]
     for said, key in ((whole, name), (triples, name), (triples, plain)):
