@@ -137,10 +137,10 @@ fn controller(host: &HostSettings, environment: &Environment, refuse: &mut impl 
             let why = format!("this kernel has no {} (CONFIG_TCP_CONG_*)", host.cc);
             refuse("stack.cc", &why);
         }
-        CcEngine::Shim if !host.cc.in_model() => {
+        CcEngine::Shim if !tcpassay_cc::window_based().contains(&host.cc.name()) => {
             let why = format!(
-                "{PARAMETER} = shim has the model's controllers: {}",
-                tcpassay_cc::names().join(", ")
+                "{PARAMETER} = shim has the model's window-based controllers: {}",
+                tcpassay_cc::window_based().join(", ")
             );
             refuse("stack.cc", &why);
         }

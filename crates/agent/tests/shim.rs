@@ -134,7 +134,10 @@ fn a_controller_that_the_shim_has_not_is_refused_before_anything_is_built() {
     let request = request("bbr", &[("stack.cc", "bbr"), ("stack.cc_engine", "shim")]);
     let answer = agent(&["check", "host"], &request);
     let why = answer["errors"][0]["why"].as_str().unwrap();
-    assert!(why.ends_with("has the model's controllers: cubic, dctcp, mvegas, reno, vegas"), "{why}");
+    assert!(
+        why.ends_with("has the model's window-based controllers: cubic, dctcp, mvegas, reno, vegas"),
+        "{why}"
+    );
 }
 
 #[test]

@@ -18,9 +18,9 @@
 //! window (RFC 6937 as in Linux). One event `Sent` reports everything that was sent since the previous record.
 
 use crate::record::{INFINITE, Record, RecordKind};
-use tcpassay_cc::{Ack, Cause, Control, Controller, Event, View};
+use tcpassay_cc::{Ack, Cause, Control, Controller, Event, Limited, RateSample, View};
 use tcpassay_states::CongestionState;
-use tcpassay_units::{Bytes, Dur, Rate, Time};
+use tcpassay_units::{Bytes, Dur, Time};
 
 /// What the kernel applies to a connection until the next decision. Windows are in packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,14 +113,15 @@ impl ControlledConnection {
         self.last = Some(*record);
         if self.controller.wants_sent_events() && record.sent > self.sent {
             let bytes = Bytes::new(record.sent - self.sent);
-            self.notify(record, &Event::Sent { bytes });
+            let app_limited = record.limited == Limited::App;
+            self.notify(record, &Event::Sent { bytes, app_limited });
         }
         self.sent = record.sent;
         match record.kind {
             RecordKind::Established => {}
             RecordKind::Ack { app_limited } => {
                 self.report_missed(record);
-                self.notify(record, &Event::Ack(ack(record, app_limited)));
+                self.notify(record, &Event::Ack(ack(record, app_limited, self.start)));
                 self.exited = false;
                 self.report_deferred(record);
             }
@@ -229,6 +230,7 @@ impl ControlledConnection {
             srtt: (record.srtt > 0).then(|| micros(record.srtt)),
             min_rtt: record.min_rtt.map(micros),
             limited: record.limited,
+            next_send: Time::ZERO,
         }
     }
 
@@ -244,7 +246,8 @@ impl ControlledConnection {
     }
 }
 
-fn ack(record: &Record, app_limited: bool) -> Ack {
+/// `start` is the time of the first record of the connection.
+fn ack(record: &Record, app_limited: bool, start: u64) -> Ack {
     let count = |packets| bytes(packets, record.mss);
     Ack {
         acked: Bytes::new(u64::from(record.acked)),
@@ -252,9 +255,16 @@ fn ack(record: &Record, app_limited: bool) -> Ack {
         lost: count(record.lost),
         marked: count(record.marked),
         rtt: record.rtt.map(|us| Dur::from_micros(u64::from(us))),
-        delivery_rate: record
-            .rate
-            .map(|(packets, us)| Rate::from_bytes_per(count(packets), Dur::from_micros(u64::from(us)))),
+        sample: record.rate.filter(|(_, us)| *us > 0).map(|(packets, us)| {
+            let interval = Dur::from_micros(u64::from(us));
+            let rtt = record.rtt.unwrap_or(us);
+            let now = Time::from_nanos(record.at.saturating_sub(start));
+            RateSample {
+                delivered: count(packets),
+                interval,
+                sent_at: now.saturating_sub(Dur::from_micros(u64::from(rtt))),
+            }
+        }),
         app_limited,
         round: u64::from(record.round),
         reordered: false,

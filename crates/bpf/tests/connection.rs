@@ -115,7 +115,7 @@ impl Fixture {
                 Event::Timeout { again, .. } => format!("timeout{}", if again { " again" } else { "" }),
                 Event::Established => "established".to_owned(),
                 Event::Resume { .. } => "resume".to_owned(),
-                Event::Sent { bytes } => format!("sent {}", bytes.get()),
+                Event::Sent { bytes, .. } => format!("sent {}", bytes.get()),
             })
             .collect()
     }
@@ -153,7 +153,7 @@ fn an_acks_packets_become_bytes_and_its_microseconds_times() {
     assert_eq!((ack.acked, ack.delivered), (Bytes::new(2500), Bytes::new(3000)));
     assert_eq!((ack.lost, ack.marked), (Bytes::new(1000), Bytes::new(2000)));
     assert_eq!(ack.rtt, Some(Dur::from_micros(700)));
-    assert_eq!(ack.delivery_rate, Some(Rate::from_mbit(10)));
+    assert_eq!(ack.sample.map(|sample| sample.rate()), Some(Rate::from_mbit(10)));
     assert_eq!(view.flight, Bytes::new(8000));
     assert_eq!((view.srtt, view.min_rtt), (Some(Dur::from_millis(2)), Some(Dur::from_micros(600))));
     assert_eq!(view.now.as_nanos(), 1_000_000);

@@ -35,6 +35,13 @@ pub trait Controller: fmt::Debug + Send {
         true
     }
 
+    /// Whether the window applies in every congestion state, so that the controller decides also while losses are repaired (Linux
+    /// `cong_control`). Then there are no rules of the data path (PRR, the window of RFC 6582, restart after idle), and
+    /// [`Event::Resume`] does not occur.
+    fn governs_recovery(&self) -> bool {
+        false
+    }
+
     /// An independent copy in the same state.
     fn boxed_clone(&self) -> Box<dyn Controller>;
 }

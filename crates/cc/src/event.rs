@@ -46,6 +46,8 @@ pub struct View {
     pub min_rtt: Option<Dur>,
     /// What limited the sender during the flight that this event ends.
     pub limited: Limited,
+    /// The time before which pacing lets nothing leave; in the past if it delays nothing.
+    pub next_send: Time,
 }
 
 /// The reason of a recovery.
@@ -55,6 +57,26 @@ pub enum Cause {
     Loss,
     /// The peer echoed a congestion mark (ECE, RFC 3168; CE count or DCTCP's echo).
     Ecn,
+}
+
+/// A delivery rate sample: what was delivered since the most recently sent of the segments that the ACK reports was sent.
+///
+/// Source: draft-cheng-iccrg-delivery-rate-estimation; Linux `tcp_rate_gen`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RateSample {
+    /// Bytes delivered, as [`Ack::delivered`] counts them.
+    pub delivered: Bytes,
+    /// The longer of the times in which these were sent and acknowledged; never zero.
+    pub interval: Dur,
+    /// When the segment was sent.
+    pub sent_at: Time,
+}
+
+impl RateSample {
+    /// The delivery rate.
+    pub fn rate(&self) -> Rate {
+        Rate::from_bytes_per(self.delivered, self.interval)
+    }
 }
 
 /// An ACK that changed the state: the cumulative acknowledgement, SACK information, or the echo of marks.
@@ -72,7 +94,7 @@ pub struct Ack {
     /// A valid round-trip time sample of this ACK (Karn's algorithm), if any.
     pub rtt: Option<Dur>,
     /// Delivery rate sample (draft-cheng-iccrg-delivery-rate-estimation), if valid.
-    pub delivery_rate: Option<Rate>,
+    pub sample: Option<RateSample>,
     /// Whether the delivery rate sample was limited by the application.
     pub app_limited: bool,
     /// Number of the current round trip. It increases by one each time an ACK covers data sent after the previous
@@ -92,6 +114,8 @@ pub enum Event {
     Sent {
         /// Payload bytes.
         bytes: Bytes,
+        /// The application left the window unused before (Linux `app_limited`).
+        app_limited: bool,
     },
     /// A recovery or congestion window reduction begins. `flight` is the flight size of RFC 5681 (sent and not
     /// cumulatively acknowledged) before lost data is subtracted.
@@ -141,6 +165,7 @@ impl View {
             srtt: None,
             min_rtt: None,
             limited: Limited::Cwnd,
+            next_send: Time::ZERO,
         }
     }
 }

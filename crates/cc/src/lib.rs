@@ -59,8 +59,11 @@ pub use controller::{
     Params,
 };
 pub use error::BuildError;
-pub use event::{Ack, Cause, Control, Event, Limited, View};
+pub use event::{Ack, Cause, Control, Event, Limited, RateSample, View};
 pub use param_values::ParamValues;
 pub use rule::{ResetReason, WindowRule};
-pub use rules::{Cubic, Dctcp, LinuxCubic, ModifiedVegas, NAMES, Reno, Vegas, build, names, params};
+pub use rules::{
+    Bbr, Bbr3, Cubic, Dctcp, LinuxCubic, ModifiedVegas, NAMES, Reno, Vegas, build, names, params,
+    window_based,
+};
 pub use windowed::Windowed;

@@ -20,7 +20,11 @@ const FORMS: [(HystartMode, Arithmetic); 4] = [
 
 /// Linux's Vegas does not ask whether the window is filled (`tcp_vegas_cong_avoid`).
 fn contract(name: &str, arithmetic: Arithmetic) -> Contract {
-    if (name, arithmetic) == ("vegas", Arithmetic::Linux) { Contract::Unfilled } else { Contract::Window }
+    match (name, arithmetic) {
+        ("bbr" | "bbr3", _) => Contract::Rate,
+        ("vegas", Arithmetic::Linux) => Contract::Unfilled,
+        _ => Contract::Window,
+    }
 }
 
 #[test]
@@ -43,7 +47,12 @@ fn every_controller_keeps_the_contract_and_every_regime_is_reached() {
                     ("late undo", covered.late_undos),
                     ("resume", covered.resumes),
                 ] {
-                    assert!(events >= 50, "{name}: {regime} was reached {events} times: {covered:?}");
+                    // BBR version 3 has no slow-start threshold.
+                    let absent = name == "bbr3" && regime == "congestion avoidance";
+                    assert!(
+                        events >= 50 || absent,
+                        "{name}: {regime} was reached {events} times: {covered:?}"
+                    );
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::{ControlledConnection, Decision, Error, Record};
 use hdrhistogram::Histogram;
-use tcpassay_cc::{Params, build};
+use tcpassay_cc::{Params, build, window_based};
 use tcpassay_units::{Dur, Seed};
 
 /// The settings of a shim.
@@ -49,7 +49,15 @@ impl Spec {
     ///
     /// The controller or a parameter does not exist, the name is invalid in the kernel, or the ring has an invalid size.
     pub fn check(&self) -> Result<(), Error> {
-        build(&self.controller, &self.params).map_err(|e| Error::Controller(e.to_string()))?;
+        let controller =
+            build(&self.controller, &self.params).map_err(|e| Error::Controller(e.to_string()))?;
+        if controller.governs_recovery() {
+            return Err(Error::Controller(format!(
+                "`{}` also decides while losses are repaired, which the shim leaves to the kernel; allowed are {}",
+                self.controller,
+                window_based().join(", ")
+            )));
+        }
         let name = self.kernel_name();
         if name.is_empty() || name.len() > 15 || !name.bytes().all(|b| b.is_ascii_graphic()) {
             return Err(Error::Controller(format!(

@@ -79,8 +79,11 @@ impl CcName {
     pub const CUBIC: CcName = CcName("cubic");
     /// DCTCP (RFC 8257), which the model and Linux have.
     pub const DCTCP: CcName = CcName("dctcp");
-    /// BBR, which only Linux has.
+    /// BBR (draft-cardwell-iccrg-bbr-congestion-control-00), which the model and Linux have.
     pub const BBR: CcName = CcName("bbr");
+
+    /// A class in Python, which only the model has.
+    pub const PYTHON: CcName = CcName("python");
 
     /// The controller of a word of [`CONTROLLERS`].
     pub(super) const fn new(word: &'static str) -> CcName {
@@ -94,7 +97,7 @@ impl CcName {
 
     /// Whether the model has the controller.
     pub fn in_model(self) -> bool {
-        contains(&tcpassay_cc::NAMES, self.0)
+        self == CcName::PYTHON || contains(&tcpassay_cc::NAMES, self.0)
     }
 
     /// Whether Linux has a controller of this name. A kernel may have been built without it.
@@ -115,17 +118,21 @@ mod tests {
 
     #[test]
     fn the_controllers_of_the_model_come_first_and_none_stands_twice() {
-        assert_eq!(CONTROLLERS[..6], ["reno", "cubic", "dctcp", "vegas", "mvegas", "bbr"]);
-        assert_eq!(CONTROLLERS.len(), 18);
+        assert_eq!(CONTROLLERS[..7], ["reno", "cubic", "dctcp", "vegas", "mvegas", "bbr", "bbr3"]);
+        assert_eq!(CONTROLLERS.len(), 19);
         let once: std::collections::BTreeSet<_> = CONTROLLERS.iter().collect();
-        assert_eq!(once.len(), 18);
+        assert_eq!(once.len(), 19);
     }
 
     #[test]
     fn a_name_tells_who_has_the_controller() {
-        for (name, model, linux) in
-            [("reno", true, true), ("mvegas", true, false), ("bbr", false, true), ("dctcp", true, true)]
-        {
+        for (name, model, linux) in [
+            ("reno", true, true),
+            ("mvegas", true, false),
+            ("bbr", true, true),
+            ("cdg", false, true),
+            ("dctcp", true, true),
+        ] {
             assert_eq!((CcName(name).in_model(), CcName(name).in_linux()), (model, linux), "{name}");
         }
         assert!(!same("reno", "ren") && !same("ren", "reno") && same("reno", "reno"));

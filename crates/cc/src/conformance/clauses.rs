@@ -13,6 +13,9 @@ pub enum Contract {
     Any,
     /// Window-based controllers, including all that use [`Windowed`](crate::Windowed): every [`Clause`].
     Window,
+    /// Controllers that govern recovery ([`Controller::governs_recovery`]), such as BBR: the clauses of any controller, and
+    /// [`Clause::Paces`].
+    Rate,
     /// As `Window`, but a window that the sender does not fill may grow ([`Clause::AppLimited`]): Vegas with
     /// [`Arithmetic::Linux`](crate::Arithmetic).
     Unfilled,
@@ -26,6 +29,8 @@ pub enum Clause {
     Range,
     /// The same history gives the same outputs, regardless of copies and of events that the copies receive.
     Pure,
+    /// A controller that governs recovery always has a pacing rate, and marks do not increase its window.
+    Paces,
     /// Only an ACK, a recovery, a timeout or idle changes the window.
     OnlyForCause,
     /// An ACK increases cwnd by at most the acknowledged bytes or by one MSS.
@@ -92,6 +97,13 @@ impl ClauseInput<'_> {
 pub(super) fn range(input: &ClauseInput) -> ClauseResult {
     let cwnd = input.answer.cwnd;
     input.demand(Clause::Range, cwnd >= input.view.mss && cwnd <= MAX_WINDOW)
+}
+
+pub(super) fn rate(input: &ClauseInput) -> ClauseResult {
+    let grew = input.answer.cwnd > input.view.control.cwnd;
+    let marked = matches!(input.event, Event::Congestion { cause: Cause::Ecn, .. });
+    let paces = input.answer.pacing.is_some_and(|rate| rate.bits_per_sec() > 0);
+    input.demand(Clause::Paces, paces && !(marked && grew))
 }
 
 pub(super) fn window(input: &ClauseInput) -> ClauseResult {

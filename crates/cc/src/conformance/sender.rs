@@ -2,7 +2,7 @@
 
 use super::clauses::{self, Clause, ClauseInput, Contract, MAX_WINDOW, RecoveryState};
 use super::step::HistoryStep;
-use crate::{Ack, Cause, Control, Controller, Event, Limited, View};
+use crate::{Ack, Cause, Control, Controller, Event, Limited, RateSample, View};
 use tcpassay_units::{Bytes, Dur, Time};
 
 const MSS: Bytes = Bytes::new(1000);
@@ -13,6 +13,8 @@ const RTO: Dur = Dur::from_millis(200);
 /// The number of events of each kind in the histories.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Coverage {
+    /// Events of any kind.
+    pub events: u64,
     /// ACKs in slow start, outside recovery.
     pub slow_start: u64,
     /// ACKs in congestion avoidance.
@@ -37,6 +39,7 @@ pub struct Coverage {
 
 impl Coverage {
     pub(super) fn add(&mut self, other: Coverage) {
+        self.events += other.events;
         self.slow_start += other.slow_start;
         self.avoidance += other.avoidance;
         self.limited += other.limited;
@@ -80,6 +83,9 @@ pub(super) struct TestSender {
     peaks: [Bytes; 2],
     srtt: Option<Dur>,
     min_rtt: Option<Dur>,
+    /// Bytes delivered, and time and bytes delivered at the start of the round.
+    delivered: Bytes,
+    round_began: (Time, Bytes),
 }
 
 type ClauseResult = Result<(), (Clause, String)>;
@@ -108,6 +114,8 @@ impl TestSender {
             peaks: [Bytes::ZERO; 2],
             srtt: None,
             min_rtt: None,
+            delivered: Bytes::ZERO,
+            round_began: (Time::ZERO, Bytes::ZERO),
         };
         sender.process(Event::Established).expect("no clause binds before the first event");
         sender
@@ -168,7 +176,8 @@ impl TestSender {
             } else {
                 self.lost = self.lost.saturating_sub(MSS);
             }
-            self.process(Event::Sent { bytes: MSS })?;
+            let app_limited = unless == Limited::App && self.flight() == MSS;
+            self.process(Event::Sent { bytes: MSS, app_limited })?;
         }
         Ok(())
     }
@@ -192,6 +201,7 @@ impl TestSender {
         if covers_round {
             self.round += 1;
             self.round_end = self.nxt;
+            self.round_began = (self.now, self.delivered);
             self.peaks = [Bytes::ZERO, self.peaks[0]];
         }
         let rtt = BASE_RTT + Dur::from_millis(u64::from(queue));
@@ -316,7 +326,7 @@ impl TestSender {
             lost: Bytes::ZERO,
             marked: Bytes::ZERO,
             rtt: None,
-            delivery_rate: None,
+            sample: None,
             app_limited: self.limited == Limited::App,
             round: self.round,
             reordered: false,
@@ -332,10 +342,17 @@ impl TestSender {
             *(if slow { &mut self.coverage.slow_start } else { &mut self.coverage.avoidance }) += 1;
             self.coverage.limited += u64::from(self.limited != Limited::Cwnd);
         }
-        self.process(Event::Ack(ack))
+        self.delivered += ack.delivered;
+        // What was delivered in this round; an interval shorter than a round trip is not valid.
+        let (began, before) = self.round_began;
+        let interval = self.now.since(began);
+        let sample = (!ack.delivered.is_zero() && interval >= self.min_rtt.unwrap_or(BASE_RTT))
+            .then(|| RateSample { delivered: self.delivered - before, interval, sent_at: began });
+        self.process(Event::Ack(Ack { sample, ..ack }))
     }
 
     fn process(&mut self, event: Event) -> ClauseResult {
+        self.coverage.events += 1;
         let view = View {
             now: self.now,
             mss: MSS,
@@ -344,6 +361,7 @@ impl TestSender {
             srtt: self.srtt,
             min_rtt: self.min_rtt,
             limited: self.limited,
+            next_send: self.now,
         };
         if self.disturbed {
             disturb(self.controller.boxed_clone(), &view);
@@ -362,7 +380,9 @@ impl TestSender {
             peak: self.peaks[0].max(self.peaks[1]),
         };
         clauses::range(&input)?;
-        if self.contract != Contract::Any {
+        if self.contract == Contract::Rate {
+            clauses::rate(&input)?;
+        } else if self.contract != Contract::Any {
             match clauses::window(&input) {
                 Err((Clause::AppLimited, _)) if self.contract == Contract::Unfilled => {}
                 kept => kept?,
@@ -385,7 +405,7 @@ fn disturb(mut copy: Box<dyn Controller>, view: &View) {
         lost: Bytes::ZERO,
         marked: MSS,
         rtt: Some(Dur::from_millis(1)),
-        delivery_rate: None,
+        sample: None,
         app_limited: false,
         round: 1 << 40,
         reordered: false,

@@ -147,7 +147,7 @@ mod tests {
             lost: Bytes::ZERO,
             marked: Bytes::ZERO,
             rtt: Some(rtt),
-            delivery_rate: None,
+            sample: None,
             app_limited: false,
             round: 0,
             reordered: false,

@@ -1,5 +1,7 @@
 //! The window rules, each with its source and its differences from the source, and the table of controllers by name.
 
+mod bbr;
+mod bbr3;
 mod cubic;
 mod cubic_linux;
 mod dctcp;
@@ -9,6 +11,8 @@ mod reno;
 mod vegas;
 mod vegas_rounds;
 
+pub use bbr::Bbr;
+pub use bbr3::Bbr3;
 pub use cubic::Cubic;
 pub use cubic_linux::LinuxCubic;
 pub use dctcp::Dctcp;
@@ -55,6 +59,12 @@ const TABLE: &[Entry] = &[
     windowed!(Dctcp),
     windowed!(Vegas),
     windowed!(ModifiedVegas),
+    Entry { name: Bbr::NAME, params: Bbr::PARAMS, make: |values, params| Box::new(Bbr::new(values, params)) },
+    Entry {
+        name: Bbr3::NAME,
+        params: Bbr3::PARAMS,
+        make: |values, params| Box::new(Bbr3::new(values, params)),
+    },
 ];
 
 /// The controllers that [`build`] can create, the simplest first.
@@ -89,6 +99,12 @@ pub fn names() -> Vec<&'static str> {
     names
 }
 
+/// The names of the controllers that leave recovery to the data path ([`Controller::governs_recovery`]), in alphabetical order.
+pub fn window_based() -> Vec<&'static str> {
+    let governs = |name: &str| build(name, &Params::default()).is_ok_and(|cc| cc.governs_recovery());
+    names().into_iter().filter(|name| !governs(name)).collect()
+}
+
 /// The parameters of the controller `name`; empty when it has none or does not exist.
 pub fn params(name: &str) -> &'static [ParamInfo] {
     TABLE.iter().find(|entry| entry.name == name).map_or(&[], |entry| entry.params)
@@ -110,6 +126,11 @@ mod tests {
     }
 
     #[test]
+    fn bbr_governs_recovery_and_the_others_are_window_based() {
+        assert_eq!(window_based(), ["cubic", "dctcp", "mvegas", "reno", "vegas"]);
+    }
+
+    #[test]
     fn the_names_are_sorted() {
         assert!(names().is_sorted());
     }
@@ -127,7 +148,7 @@ mod tests {
 
     #[test]
     fn reno_comes_first_because_levels_begin_with_the_simplest() {
-        assert_eq!(NAMES, ["reno", "cubic", "dctcp", "vegas", "mvegas"]);
+        assert_eq!(NAMES, ["reno", "cubic", "dctcp", "vegas", "mvegas", "bbr", "bbr3"]);
     }
 
     #[test]

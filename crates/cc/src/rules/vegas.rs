@@ -155,7 +155,7 @@ mod tests {
                 lost: Bytes::ZERO,
                 marked: Bytes::ZERO,
                 rtt: Some(rtt),
-                delivery_rate: None,
+                sample: None,
                 app_limited: true,
                 round: self.round,
                 reordered: false,

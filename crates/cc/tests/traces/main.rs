@@ -3,6 +3,8 @@
 //! Every number was derived from the source that the controller names, by hand or with exact arithmetic outside this
 //! code; the comment of a trace says how.
 
+mod bbr;
+mod bbr3;
 mod cubic;
 mod cubic_linux;
 mod dctcp;

@@ -260,7 +260,7 @@ traces! { default("reno");
 
     /// The sender forgets nothing by sending.
     fn sending_changes_nothing(t) {
-        t.tell(Event::Sent { bytes: Bytes::new(1_000) });
+        t.tell(Event::Sent { bytes: Bytes::new(1_000), app_limited: false });
         t.expect(10_000, NEVER)?;
     }
 }

@@ -67,7 +67,7 @@ impl Sender {
             lost: Bytes::ZERO,
             marked: Bytes::ZERO,
             rtt: Some(Dur::from_micros(self.rtt)),
-            delivery_rate: None,
+            sample: None,
             app_limited: false,
             round: self.round,
             reordered: false,

@@ -133,7 +133,7 @@ impl Sender {
             d.original = false;
         }
         let rtt = self.measure(&a, &d, ack, timed, log);
-        let sample = self.deliveries.on_ack(&d, self.rtt.min());
+        let sample = self.deliveries.on_ack(&d, self.delivered_size(d.bytes, d.packets), self.rtt.min());
         if self.uses_rack {
             self.rack.update(&d);
             if d.late > 0 {
@@ -236,7 +236,8 @@ impl Sender {
         let newest = now.since(last.sent_at);
         self.rtt.observe_min(now, newest);
         self.take_rtt_sample(now, now.since(run.first_sent_at), log);
-        let sample = self.deliveries.on_run(now, bytes, run, self.rtt.min());
+        let delivered = self.delivered_size(bytes, run.packets);
+        let sample = self.deliveries.on_run(now, bytes, delivered, run, self.rtt.min());
         if self.uses_rack {
             self.rack.update_in_order(now, last.sent_at, last.end());
             self.timers.set_reorder(now, Time::MAX, log);
@@ -245,20 +246,19 @@ impl Sender {
         self.on_answer(now);
         let marked = ece && self.reads_ece();
         self.deliveries.add_marked(if marked { bytes } else { 0 });
-        let delivered = self.delivered_size(bytes, run.packets);
         let event = Event::Ack(Ack {
             acked: Bytes::new(bytes - u64::from(last.is(FIN))),
             delivered: Bytes::new(delivered),
             lost: Bytes::ZERO,
             marked: Bytes::new(if marked { delivered } else { 0 }),
             rtt: Some(newest),
-            delivery_rate: sample.rate,
+            sample: sample.rate,
             app_limited: sample.app_limited,
             round: self.deliveries.round(),
             reordered: false,
         });
         self.on_event(now, &event, WindowCause::Ack, log);
-        if self.state == CongestionState::Open {
+        if self.state == CongestionState::Open || self.cc.governs_recovery() {
             self.cwnd = self.target();
         } else if self.cfg.cwr_by_prr {
             self.reduce_by_prr(now, &Step::delivered(delivered), log);
@@ -411,7 +411,7 @@ impl Sender {
             lost: Bytes::new(notice.lost),
             marked: Bytes::new(marked_size),
             rtt: notice.rtt,
-            delivery_rate: notice.sample.rate,
+            sample: notice.sample.rate,
             app_limited: notice.sample.app_limited,
             round: self.deliveries.round(),
             reordered: self.dup_thresh.is_raised(),

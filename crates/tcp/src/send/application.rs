@@ -86,7 +86,9 @@ impl Sender {
     }
 
     pub(super) fn expand_buffer(&mut self) {
-        self.buffer.expand(self.mss, self.cwnd, self.dup_thresh.threshold());
+        // BBR sends in a recovery, too (`bbr_sndbuf_expand`).
+        let windows = if self.cc.governs_recovery() { 3 } else { 2 };
+        self.buffer.expand(self.mss, self.cwnd, self.dup_thresh.threshold(), windows);
     }
 
     /// The queue is made of buffers.

@@ -336,6 +336,10 @@ impl Sender {
         self.probe.cancel();
         let cause = if self.uses_rack { CongestionCause::Rack } else { CongestionCause::DupThresh };
         self.set_state(now, Ca::Recovery, cause, log);
+        if self.cc.governs_recovery() {
+            self.cwnd = self.target();
+            return;
+        }
         let window = match self.cfg.recovery {
             Recovery::Prr => return,
             Recovery::Sack if self.sack => self.target(),
@@ -370,7 +374,7 @@ impl Sender {
         self.recover = self.scoreboard.nxt();
         self.prr = Prr::begin(flight.undelivered, self.mss);
         self.undo.clear();
-        if !self.cfg.cwr_by_prr {
+        if !self.cfg.cwr_by_prr && !self.cc.governs_recovery() {
             self.set_cwnd(now, self.target().min(self.cwnd), WindowCause::Enter, log);
         }
         self.set_state(now, Ca::Cwr, why, log);
@@ -439,6 +443,7 @@ impl Sender {
     /// The data path's window after the ACK.
     pub(super) fn update_cwnd(&mut self, a: &AckContext, d: &Delivered, lost: u64, log: &mut Log) {
         match self.state {
+            _ if self.cc.governs_recovery() => self.cwnd = self.target(),
             Ca::Open | Ca::Disorder | Ca::Loss => self.cwnd = self.target(),
             Ca::Cwr if self.cfg.cwr_by_prr => {
                 let step = self.prr_step(a, d, lost, false);

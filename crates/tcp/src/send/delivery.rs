@@ -4,7 +4,8 @@
 //! `tcp_clean_rtx_queue`: the oldest segment acknowledged feeds the RTO, the newest one controllers and RACK).
 
 use super::scoreboard::sent::{APP, EVER, FIN, SACKED, Sent, Snapshot, packets};
-use tcpassay_units::{Bytes, Dur, Rate, Time};
+use tcpassay_cc::RateSample;
+use tcpassay_units::{Bytes, Dur, Time};
 
 /// A run of records that were sent once and carry no mark, acknowledged together.
 #[derive(Clone, Copy, Debug)]
@@ -160,19 +161,10 @@ impl Delivered {
 /// A delivery-rate sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
-    /// The rate.
-    pub rate: Option<Rate>,
+    /// The rate, if it is valid.
+    pub rate: Option<RateSample>,
     /// It was limited by the application.
     pub app_limited: bool,
-}
-
-/// [`Rate::from_bytes_per`], where the product fits 64 bits without the wide division.
-#[inline]
-fn rate(bytes: u64, per: Dur) -> Rate {
-    match bytes.checked_mul(8_000_000_000) {
-        Some(bits) => Rate::from_bits_per_sec((bits / per.as_nanos()).max(1)),
-        None => Rate::from_bytes_per(Bytes::new(bytes), per),
-    }
 }
 
 /// The connection's delivery state.
@@ -182,13 +174,15 @@ pub(super) struct Deliveries {
     total: u64,
     /// Packets delivered.
     packets: u64,
+    /// What was delivered, as the window counts it: bytes, or packets times the MSS.
+    size: u64,
     /// Of those, bytes reported as marked.
     marked: u64,
     /// When the last were.
     at: Time,
     /// When the segment that begins the present sample was sent.
     first_sent_at: Time,
-    /// The sender is limited by the application until this many bytes are delivered; zero when it is not.
+    /// The sender is limited by the application until so much is delivered; zero when it is not.
     app_limited_until: u64,
     /// Round trips so far.
     round: u64,
@@ -227,6 +221,7 @@ impl Deliveries {
     /// `bytes` that went with the SYN are acknowledged.
     pub fn add_syn_data(&mut self, bytes: u64) {
         self.total += bytes;
+        self.size += bytes;
         self.packets += 1;
     }
 
@@ -236,12 +231,12 @@ impl Deliveries {
             self.first_sent_at = now;
             self.at = now;
         }
-        Snapshot { delivered: self.total, delivered_at: self.at, first_sent_at: self.first_sent_at }
+        Snapshot { delivered: self.size, delivered_at: self.at, first_sent_at: self.first_sent_at }
     }
 
-    /// The application left the window unused with `flight` bytes in flight.
+    /// The application left the window unused with `flight` in flight, as the window counts it.
     pub fn set_app_limited(&mut self, flight: u64) {
-        self.app_limited_until = (self.total + flight).max(1);
+        self.app_limited_until = (self.size + flight).max(1);
     }
 
     /// Whether a segment sent now is limited by the application.
@@ -249,12 +244,12 @@ impl Deliveries {
         self.app_limited_until > 0
     }
 
-    /// Counts what an ACK delivered and takes a sample.
-    pub fn on_ack(&mut self, d: &Delivered, min_rtt: Option<Dur>) -> Sample {
+    /// Counts what an ACK delivered, which is `size` for the window, and takes a sample.
+    pub fn on_ack(&mut self, d: &Delivered, size: u64, min_rtt: Option<Dur>) -> Sample {
         if d.bytes == 0 {
             return Sample { rate: None, app_limited: false };
         }
-        self.count(d.now, d.bytes, d.packets);
+        self.count(d.now, d.bytes, d.packets, size);
         match &d.newest {
             Some((snap, sent_at, app_limited)) => {
                 Sample { app_limited: *app_limited, ..self.sample(d.now, snap, *sent_at, min_rtt) }
@@ -265,18 +260,19 @@ impl Deliveries {
 
     /// The same for a run, which is of `bytes` bytes.
     #[inline]
-    pub fn on_run(&mut self, now: Time, bytes: u64, run: &Run, min_rtt: Option<Dur>) -> Sample {
+    pub fn on_run(&mut self, now: Time, bytes: u64, size: u64, run: &Run, min_rtt: Option<Dur>) -> Sample {
         let last = &run.last;
-        self.count(now, bytes, run.packets);
+        self.count(now, bytes, run.packets, size);
         Sample { app_limited: last.is(APP), ..self.sample(now, &last.snap, last.sent_at, min_rtt) }
     }
 
     #[inline]
-    fn count(&mut self, now: Time, bytes: u64, packets: u64) {
+    fn count(&mut self, now: Time, bytes: u64, packets: u64, size: u64) {
         self.total += bytes;
         self.packets += packets;
+        self.size += size;
         self.at = now;
-        if self.app_limited_until > 0 && self.total > self.app_limited_until {
+        if self.app_limited_until > 0 && self.size > self.app_limited_until {
             self.app_limited_until = 0;
         }
     }
@@ -286,13 +282,14 @@ impl Deliveries {
     fn sample(&mut self, now: Time, snap: &Snapshot, sent_at: Time, min_rtt: Option<Dur>) -> Sample {
         if snap.delivered >= self.round_edge {
             self.round += 1;
-            self.round_edge = self.total;
+            self.round_edge = self.size;
         }
         self.first_sent_at = sent_at;
         let interval = sent_at.since(snap.first_sent_at).max(now.since(snap.delivered_at));
         // Shorter than a round trip cannot be right: ACKs were lost or compressed after retransmissions.
         let valid = !interval.is_zero() && min_rtt.is_none_or(|min| interval >= min);
-        let rate = valid.then(|| rate(self.total - snap.delivered, interval));
+        let delivered = Bytes::new(self.size - snap.delivered);
+        let rate = valid.then_some(RateSample { delivered, interval, sent_at });
         Sample { rate, app_limited: false }
     }
 }
@@ -300,6 +297,7 @@ impl Deliveries {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tcpassay_units::Rate;
 
     fn at(ms: u64) -> Time {
         Time::ZERO + Dur::from_millis(ms)
@@ -316,13 +314,16 @@ mod tests {
         let second = record(1001, at(10), deliveries.snapshot(at(10), false));
         let mut d = Delivered { now: at(100), mss: 1000, ..Delivered::default() };
         d.acked(&first, 0);
-        let sample = deliveries.on_ack(&d, None);
+        let sample = deliveries.on_ack(&d, d.bytes, None);
         // 1000 bytes in 100 ms.
-        assert_eq!(sample.rate, Some(Rate::from_bits_per_sec(80_000)));
+        assert_eq!(sample.rate.map(|sample| sample.rate()), Some(Rate::from_bits_per_sec(80_000)));
         let mut d = Delivered { now: at(110), mss: 1000, ..Delivered::default() };
         d.acked(&second, 0);
-        let sample = deliveries.on_ack(&d, None);
-        assert_eq!(sample.rate, Some(Rate::from_bits_per_sec(2000 * 8 * 1000 / 110)));
+        let sample = deliveries.on_ack(&d, d.bytes, None);
+        assert_eq!(
+            sample.rate.map(|sample| sample.rate()),
+            Some(Rate::from_bits_per_sec(2000 * 8 * 1000 / 110))
+        );
         assert_eq!((deliveries.total(), deliveries.packets(), deliveries.round()), (2000, 2, 1));
     }
 
@@ -332,7 +333,7 @@ mod tests {
         let sent = record(1, at(0), deliveries.snapshot(at(0), true));
         let mut d = Delivered { now: at(5), mss: 1000, ..Delivered::default() };
         d.acked(&sent, 0);
-        assert_eq!(deliveries.on_ack(&d, Some(Dur::from_millis(6))).rate, None);
+        assert_eq!(deliveries.on_ack(&d, d.bytes, Some(Dur::from_millis(6))).rate, None);
     }
 
     #[test]
@@ -342,11 +343,11 @@ mod tests {
         assert!(deliveries.app_limited());
         let mut d = Delivered { now: at(5), mss: 1000, ..Delivered::default() };
         d.acked(&record(1, at(0), Snapshot::default()), 0);
-        deliveries.on_ack(&d, None);
+        deliveries.on_ack(&d, d.bytes, None);
         assert!(deliveries.app_limited());
         let mut d = Delivered { now: at(6), mss: 1000, ..Delivered::default() };
         d.acked(&record(1001, at(0), Snapshot::default()), 0);
-        deliveries.on_ack(&d, None);
+        deliveries.on_ack(&d, d.bytes, None);
         assert!(!deliveries.app_limited());
     }
 

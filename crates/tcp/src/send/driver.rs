@@ -12,6 +12,7 @@ const MAX_CWND: Bytes = Bytes::new(1 << 30);
 pub(super) struct Driver {
     cc: Box<dyn Controller>,
     wants_sent_events: bool,
+    governs_recovery: bool,
     /// In force, clamped.
     control: Control,
     clamps: u64,
@@ -41,6 +42,7 @@ impl Driver {
         let control = Control { cwnd: Bytes::ZERO, ssthresh: Bytes::MAX, pacing: None };
         Driver {
             wants_sent_events: cc.wants_sent_events(),
+            governs_recovery: cc.governs_recovery(),
             cc,
             control,
             clamps: 0,
@@ -52,6 +54,7 @@ impl Driver {
     /// Replaces the controller; window and pacing rate stay in force.
     pub fn replace(&mut self, cc: Box<dyn Controller>) {
         self.wants_sent_events = cc.wants_sent_events();
+        self.governs_recovery = cc.governs_recovery();
         self.cc = cc;
     }
 
@@ -87,6 +90,12 @@ impl Driver {
     #[inline]
     pub fn wants_sent_events(&self) -> bool {
         self.wants_sent_events
+    }
+
+    /// Whether the controller's window applies in every congestion state ([`Controller::governs_recovery`]).
+    #[inline]
+    pub fn governs_recovery(&self) -> bool {
+        self.governs_recovery
     }
 
     /// Answers that had to be clamped.

@@ -373,6 +373,7 @@ impl Sender {
             } else {
                 self.cwnd_validation.limit_of_flight(control)
             },
+            next_send: self.pacer.next(),
         }
     }
 

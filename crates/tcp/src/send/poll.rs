@@ -12,7 +12,10 @@ use crate::config::{AfterIdle, EcnMode, Recovery};
 use crate::log::{CongestionCause, CongestionState as Ca, Log, WindowCause};
 use crate::messages::{Chunk, Whole};
 use tcpassay_cc::{Cause, Event, Limited};
-use tcpassay_units::{Bytes, Time, count};
+use tcpassay_units::{Bytes, Rate, Time, count};
+
+/// Below this rate BBR sends no super-segments (`bbr_min_tso_segs`).
+const SINGLE_SEGMENTS: Rate = Rate::from_bits_per_sec(1_200_000);
 
 impl Sender {
     /// What [`Sender::poll`] is about to do, if that is simple: new data wait, the peer's window holds a whole segment of them,
@@ -212,7 +215,11 @@ impl Sender {
             rule: self.cfg.tso_autosize,
             mss: self.mss,
             nic: nic.get(),
-            min_segments: self.cfg.min_tso_segs,
+            min_segments: if self.cc.governs_recovery() && self.pacer.rate() < Some(SINGLE_SEGMENTS) {
+                1
+            } else {
+                self.cfg.min_tso_segs
+            },
             pacing: self.pacer.rate(),
             first_rate: self.pacer.rate_or_first(),
             control: self.cc.control(),
@@ -368,7 +375,12 @@ impl Sender {
         let idle = now.since(self.last_sent);
         let rto = self.rtt.rto();
         let shut = self.rules.no_idle_restart_at_zero_window && self.window.size() == 0;
-        if shut || idle <= rto || self.cfg.after_idle == AfterIdle::Keep || self.stats.bytes_sent == 0 {
+        if self.cc.governs_recovery()
+            || shut
+            || idle <= rto
+            || self.cfg.after_idle == AfterIdle::Keep
+            || self.stats.bytes_sent == 0
+        {
             return;
         }
         let cwnd = self.cc.control().cwnd;
@@ -538,14 +550,19 @@ impl Sender {
         if matches!(self.state, Ca::Recovery | Ca::Cwr) {
             self.prr.on_sent(self.delivered_size(n, packets));
         }
-        self.pacer.sent(now, n, packets);
-        self.timers.on_sent();
         if self.cc.wants_sent_events() {
-            self.on_event(now, &Event::Sent { bytes: Bytes::new(n) }, WindowCause::Sent, log);
-            if matches!(self.state, Ca::Open | Ca::Disorder | Ca::Loss) {
+            let app_limited = self.deliveries.app_limited();
+            self.on_event(now, &Event::Sent { bytes: Bytes::new(n), app_limited }, WindowCause::Sent, log);
+            if self.cc.governs_recovery() {
+                self.cwnd = self.target();
+                // The rate applies to what leaves now (`tcp_event_data_sent`).
+                self.update_pacing();
+            } else if matches!(self.state, Ca::Open | Ca::Disorder | Ca::Loss) {
                 self.cwnd = self.target();
             }
         }
+        self.pacer.sent(now, n, packets);
+        self.timers.on_sent();
     }
 
     /// Where the probe timer releases a corked segment it does not run beside the retransmission timer, which replaces it when something
@@ -575,7 +592,7 @@ impl Sender {
         self.cwnd_validation.validate(filled, una, nxt, out);
         if limit == Limited::App && room >= self.mss {
             if self.scoreboard.pending() == 0 {
-                self.deliveries.set_app_limited(self.pipe());
+                self.deliveries.set_app_limited(self.in_flight());
             }
             self.buffer.check_starved(now, una, nxt);
         }

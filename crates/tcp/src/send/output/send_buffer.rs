@@ -287,8 +287,8 @@ impl SendBuffer {
         self.skbs.is_some()
     }
 
-    /// `tcp_sndbuf_expand`: room for two windows of segments, at least of ten segments or the reordering distance.
-    pub fn expand(&mut self, mss: u64, cwnd: u64, dup_thresh: u32) {
+    /// `tcp_sndbuf_expand`: room for so many windows of segments, at least of ten segments or the reordering distance.
+    pub fn expand(&mut self, mss: u64, cwnd: u64, dup_thresh: u32, windows: u64) {
         // The structures of a buffer of one segment: skb_shared_info and sk_buff.
         const BEHIND: u64 = 320;
         const HEAD: u64 = 256;
@@ -298,7 +298,7 @@ impl SendBuffer {
         let Some(skbs) = self.skbs.filter(|_| self.fixed.is_none()) else { return };
         let each = (mss + skbs.headers.get() + BEHIND).next_power_of_two() + HEAD;
         let segments = (cwnd / mss.max(1)).max(10).max(u64::from(dup_thresh) + 1);
-        self.size = self.size.max((2 * segments * each).min(self.max));
+        self.size = self.size.max((windows * segments * each).min(self.max));
     }
 
     /// All unsent data are to be pushed (`tcp_mark_push`).

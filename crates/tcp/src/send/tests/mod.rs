@@ -5,6 +5,7 @@
 mod basics;
 mod ecn;
 mod flow;
+mod governing;
 mod newreno;
 mod prop;
 mod prr;

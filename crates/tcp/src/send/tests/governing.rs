@@ -1,0 +1,98 @@
+//! Controllers that govern recovery ([`Controller::governs_recovery`]), and the samples that they receive.
+
+use super::*;
+use std::sync::{Arc, Mutex};
+use tcpassay_cc::RateSample;
+
+/// Answers a constant window, and records the events.
+#[derive(Clone, Debug)]
+struct Constant {
+    segments: u64,
+    events: Arc<Mutex<Vec<Event>>>,
+}
+
+impl Controller for Constant {
+    fn name(&self) -> &'static str {
+        "constant"
+    }
+
+    fn on(&mut self, view: &View, event: &Event) -> Control {
+        self.events.lock().unwrap().push(*event);
+        Control { cwnd: view.mss * self.segments, ..view.control }
+    }
+
+    fn governs_recovery(&self) -> bool {
+        true
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+fn rig(segments: u64) -> (Rig, Arc<Mutex<Vec<Event>>>) {
+    let events: Arc<Mutex<Vec<Event>>> = Arc::default();
+    let cc = Constant { segments, events: Arc::clone(&events) };
+    (Rig::boxed(&rfc(), &agreed(), Box::new(cc)), events)
+}
+
+fn samples(events: &Mutex<Vec<Event>>) -> Vec<RateSample> {
+    let events = events.lock().unwrap();
+    events.iter().filter_map(|event| if let Event::Ack(ack) = event { ack.sample } else { None }).collect()
+}
+
+#[test]
+fn its_window_applies_in_a_recovery() {
+    let (mut r, _) = rig(20);
+    assert_eq!(r.write(40).len(), 20);
+    r.advance(ms(100));
+    // Three segments are reported and one is lost: sixteen are in flight.
+    assert_eq!(r.sack(0, &[1..4]), [0, 20, 21, 22]);
+    assert!(r.s.in_recovery_state());
+    assert_eq!(r.cwnd(), 20_000);
+    assert_eq!(r.sack(0, &[1..6]), [23, 24]);
+    assert_eq!(r.cwnd(), 20_000);
+}
+
+#[test]
+fn it_does_not_hear_of_a_restart_after_idle() {
+    let (mut r, events) = rig(20);
+    r.write(2);
+    r.advance(ms(100));
+    r.ack(2);
+    r.advance(ms(60_000));
+    assert_eq!(r.write(30).len(), 20);
+    assert!(!events.lock().unwrap().iter().any(|event| matches!(event, Event::Resume { .. })));
+}
+
+#[test]
+fn a_sample_says_what_was_delivered_since_its_segment_was_sent() {
+    let (mut r, events) = rig(20);
+    r.write(4);
+    let sent_at = r.now;
+    r.advance(ms(100));
+    r.ack(2);
+    r.advance(ms(50));
+    r.ack(4);
+    let first = RateSample { delivered: Bytes::new(2000), interval: ms(100), sent_at };
+    let second = RateSample { delivered: Bytes::new(4000), interval: ms(150), sent_at };
+    assert_eq!(samples(&events), [first, second]);
+}
+
+#[test]
+fn what_is_sent_after_the_application_left_the_window_unused_says_so() {
+    let (mut r, events) = rig(20);
+    r.write(2);
+    r.advance(ms(100));
+    r.ack(2);
+    r.write(1);
+    let sent: Vec<bool> = events
+        .lock()
+        .unwrap()
+        .iter()
+        .filter_map(
+            |event| if let Event::Sent { app_limited, .. } = event { Some(*app_limited) } else { None },
+        )
+        .collect();
+    assert_eq!(sent, [false, false, true]);
+}
