@@ -40,6 +40,7 @@ PAPERS = "papers/"
 # Of the experiments, those of the rate limiter run here; the others by `tcpassay experiments run --all`.
 LIMITER = "papers/rate-limiter-"
 LONG = {
+    "controllers": "minutes of CPU; tests/compare/test_controllers_plan.py runs a sample",
     "fidelity": "its result is a table that `make fidelity` renews (docs/fidelity.md)",
     "find-dctcp-bug": "minutes of CPU on a kernel; tests/isolate and tests/kernel run parts of it",
     "kernel-coverage": "a minute of CPU on a kernel; `make history` runs it (docs/quality-history.md)",

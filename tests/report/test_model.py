@@ -16,6 +16,7 @@ from tcpassay.errors import UserError
 from tcpassay.recording import Recording
 from tcpassay.report import coverage, curves, model, pack, write_report
 from tcpassay.report.page import embedded
+from tcpassay.results import Results
 from written import Written
 
 
@@ -346,3 +347,24 @@ def test_the_chart_library_is_the_one_that_its_readme_names() -> None:
     assert f"`{sha}`" in readme
     assert 'version="6.1.0"' in (vendor / "echarts.min.js").read_text(encoding="utf-8")
     assert "Apache ECharts 6.1.0" in readme
+
+
+def test_with_several_controllers_the_page_says_which_is_better(tmp_path: Path) -> None:
+    runs = [
+        folders.run(f"{cc}-{delay}", seed, {"goodput": rate + seed / 8}, stack__cc=cc, link__delay=delay)
+        for cc, rate in (("reno", 50.0), ("cubic", 70.0))
+        for delay in ("1ms", "2ms")
+        for seed in range(1, 9)
+    ]
+    said = model.build(Results(folders.folder(tmp_path / "r", runs, ()))).data["better"]
+    assert said is not None
+    assert (said["parameter"], said["by"]) == ("stack.cc", "link.delay")
+    assert [(row["level"], row["best"], row["better"]) for row in said["rows"]] == [
+        ("1ms", "cubic", "cubic than reno"),
+        ("2ms", "cubic", "cubic than reno"),
+    ]
+
+
+def test_with_one_controller_there_is_nothing_to_say(tmp_path: Path) -> None:
+    runs = [folders.run(f"c{seed}", seed, {"goodput": 1.0}, link__delay=f"{seed}ms") for seed in (1, 2)]
+    assert model.build(Results(folders.folder(tmp_path / "r", runs, ()))).data["better"] is None

@@ -127,6 +127,7 @@ interface Tcpassay {
   coverage: { draw(): any };
   reach: { draw(): any };
   kcov: { draw(): any };
+  better: { draw(): any };
   search: { draw(): any };
   levels: { draw(shown: number[]): any; mean(values: number[]): any };
   distributions: { draw(shown: number[]): any; first(names: string[]): string };

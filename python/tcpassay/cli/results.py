@@ -68,7 +68,10 @@ def oracles(
 
 def compare(
     a: Annotated[Path, typer.Argument(help="The first results (before a change).", metavar="DIR")],
-    b: Annotated[Path, typer.Argument(help="The second results (after a change).", metavar="DIR")],
+    b: Annotated[
+        Path | None,
+        typer.Argument(help="The second results (after a change); not with --between.", metavar="DIR"),
+    ] = None,
     threshold: Annotated[
         str,
         typer.Option(
@@ -103,6 +106,17 @@ def compare(
     ignore: Annotated[
         list[str] | None, typer.Option(help="Ignore this parameter when pairing runs.", metavar="PATH")
     ] = None,
+    between: Annotated[
+        str | None,
+        typer.Option(
+            help="Compare each two values of this parameter or group of one result: which is better for which metric.",
+            metavar="PATH",
+        ),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(help="With --between: at each level of this parameter or group.", metavar="PATH"),
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Also show metrics that do not differ.")] = False,
     unpaired: Annotated[
         bool,
@@ -121,6 +135,9 @@ def compare(
     Exit code 0: no regression. 1: regression: a metric is significantly worse, a finding is new, a run did not
     complete, or deterministic runs with the same parameters differ. 2: the results cannot be compared: a damaged file,
     an unknown metric, runs without a counterpart (see --allow-unpaired).
+
+    With `--between PATH` (and `--by PATH`) the values of a parameter in one result are compared with each other; the
+    exit code is 0.
     """
     from tcpassay import compare as comparing  # noqa: PLC0415 - start-up time
     from tcpassay.results import load  # noqa: PLC0415 - start-up time
@@ -132,6 +149,22 @@ def compare(
         each=None if each is None else _share("--each", each),
         metrics=frozenset(metric) if metric else None,
     )
+    units = {name: metric.unit for name, metric in METRICS.items()}
+    if between is not None:
+        if b is not None or where_a or where_b or ignore:
+            raise UserError(
+                "`--between` compares values within one result, without a second one, --where and --ignore"
+            )
+        rankings = comparing.between(load(a), between, by, options)
+        if json_:
+            terminal.print_json(rankings.as_json())
+        else:
+            comparing.show_between(rankings, terminal.console(), units, everything=everything)
+        return
+    if b is None:
+        raise UserError("give two results, or one and `--between PATH`")
+    if by is not None:
+        raise UserError("`--by` belongs to `--between`")
     sides = comparing.Sides(
         _where("--where-a", where_a), _where("--where-b", where_b), frozenset(ignore or ())
     )
@@ -139,7 +172,6 @@ def compare(
     if json_:
         terminal.print_json(comparison.as_json())
     else:
-        units = {name: metric.unit for name, metric in METRICS.items()}
         comparing.show(comparison, terminal.console(), units, everything=everything)
     if comparison.problems or (comparison.incomplete and not unpaired):
         raise typer.Exit(USER)

@@ -4,13 +4,16 @@
     comparison.regressions, comparison.same, comparison.as_json()
 
 `pairing.py` says which run belongs to which, `signedrank.py` and `correction.py` are the statistics, `comparison.py`
-puts them together, `direction.py` says which way is good, `show.py` prints.
+puts them together, `direction.py` says which way is good, `show.py` prints. `between.py` compares each two values of a
+parameter.
 """
 
+from tcpassay.compare.between import Ranking, Rankings, between
 from tcpassay.compare.comparison import Change, Comparison, Effect, Moved, Options, Verdict, compare, describe
 from tcpassay.compare.correction import method
 from tcpassay.compare.pairing import Sides
 from tcpassay.compare.show import show
+from tcpassay.compare.show_between import show_between
 
 __all__ = [
     "Change",
@@ -18,10 +21,14 @@ __all__ = [
     "Effect",
     "Moved",
     "Options",
+    "Ranking",
+    "Rankings",
     "Sides",
     "Verdict",
+    "between",
     "compare",
     "describe",
     "method",
     "show",
+    "show_between",
 ]

@@ -25,6 +25,7 @@ from tcpassay.interface import METRICS, EventKind
 from tcpassay.judge.registry import ORACLES, Oracle
 from tcpassay.plan import table
 from tcpassay.report import coverage
+from tcpassay.report.better import better
 from tcpassay.report.factors import Factor, Planned, settings, varied
 from tcpassay.report.pack import Pack
 from tcpassay.report.page_data import (
@@ -85,6 +86,7 @@ def build(results: Results) -> Report:
         "coverage": _coverage(runs, factors, planned, searched="search" in index),
         "reached": _reached(results),
         "kernel_coverage": _kernel_coverage(results),
+        "better": better(results, factors),
         "search": search_data(results),
         # Last, because damage is detected while reading.
         "problems": [str(problem) for problem in results.problems],

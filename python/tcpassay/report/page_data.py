@@ -215,6 +215,28 @@ class KernelCoverageData(TypedDict):
     files: list[SourceData]
 
 
+class BetterRow(TypedDict):
+    """The controllers for one metric at one level."""
+
+    level: str
+    metric: str
+    best: str
+    """Those to which no other is better; empty if none is better than another."""
+    better: str
+    """Which is better than which."""
+    medians: str
+
+
+class BetterData(TypedDict):
+    """Which controller is better for which metric."""
+
+    parameter: str
+    by: str
+    """The factor of the levels; empty if there is none."""
+    confidence: float
+    rows: list[BetterRow]
+
+
 class FoundData(TypedDict):
     """A best case of a search."""
 
@@ -316,6 +338,8 @@ class PageData(TypedDict):
     coverage: CoverageData
     reached: list[ReachedData]
     kernel_coverage: list[KernelCoverageData]
+    better: BetterData | None
+    """`None` if the runs have one controller."""
     search: SearchData | None
     """`None` for a plan whose cases do not depend on results."""
     problems: list[str]

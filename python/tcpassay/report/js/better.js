@@ -1,0 +1,27 @@
+// Which controller is better for which metric, at each level of another factor.
+"use strict";
+
+{
+  const { section, table } = tcpassay;
+
+  const draw = () => {
+    const { better } = tcpassay.report;
+    if (!better) return null;
+    const confidence = `${100 * better.confidence} %`;
+    const columns = [
+      { title: "metric", value: (one) => one.metric },
+      { title: "best", value: (one) => one.best, cell: (one) => one.best || "no significant difference" },
+      { title: "better", value: (one) => one.better },
+      { title: "medians", value: (one) => one.medians },
+    ];
+    if (better.by) columns.unshift({ title: better.by, value: (one) => one.level });
+    return section(
+      "better",
+      "Which controller is better",
+      `Values of ${better.parameter}, each two compared as pairs of runs (signed ranks). A difference is significant at a confidence of ${confidence} for two values, corrected for several metrics.`,
+      table(columns, better.rows, { most: 60, label: "controllers" }),
+    );
+  };
+
+  tcpassay.better = { draw };
+}
