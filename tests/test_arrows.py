@@ -27,7 +27,7 @@ ARROWS = {
     "bridge": {"linux", "script", "tcp", "units", "wire"},
     "capture": {"units", "wire"},
     "judge": {"units", "wire", "cc", "tcp", "case", "measure", "capture"},
-    "python": {"case", "sim", "script", "tcp", "judge", "measure", "units", "capture"},
+    "python": {"case", "cc", "sim", "script", "tcp", "judge", "measure", "units", "capture"},
 }
 
 # What the tests of a crate may know besides: those of scripts compare the knobs of Linux with their declarations, those

@@ -158,3 +158,169 @@ def run_script(text: str, profile: str, loose: bool, options: Sequence[Sequence[
     (`pass`, `time`, `fail`, `unsupported`, `syntax`), `line`, `column`, `reason`, `details`, `drift_usecs`,
     `virtual_time_usecs`, `events` and `printed`.
     """
+
+class ControllerError(Exception):
+    """A controller in Python failed: `args[0]` has the traceback."""
+
+class Steps:
+    """Counts the rounds of the loops of a controller; raises `RuntimeError` when there are too many in one event."""
+
+    def __call__(self) -> bool: ...
+
+class Control:
+    """The answer of a controller: window, threshold (`None`: as it is), pacing rate (`None`: the stack's rule)."""
+
+    def __new__(cls, cwnd: int, ssthresh: int | None = None, pacing_bps: int | None = None) -> Self: ...
+    @property
+    def cwnd(self) -> int: ...
+    @property
+    def ssthresh(self) -> int | None: ...
+    @property
+    def pacing_bps(self) -> int | None: ...
+
+class View:
+    """The state of the sender: time, MSS, window, threshold (`None`: not yet one), flight, round-trip times."""
+
+    def __new__(
+        cls,
+        now_ns: int,
+        mss: int,
+        cwnd: int,
+        ssthresh: int | None = None,
+        pacing_bps: int | None = None,
+        flight: int = 0,
+        srtt_ns: int | None = None,
+        min_rtt_ns: int | None = None,
+        limited: str = "cwnd",
+        next_send_ns: int = 0,
+    ) -> Self: ...
+    @property
+    def now_ns(self) -> int: ...
+    @property
+    def mss(self) -> int: ...
+    @property
+    def cwnd(self) -> int: ...
+    @property
+    def ssthresh(self) -> int | None: ...
+    @property
+    def pacing_bps(self) -> int | None: ...
+    @property
+    def flight(self) -> int: ...
+    @property
+    def srtt_ns(self) -> int | None: ...
+    @property
+    def min_rtt_ns(self) -> int | None: ...
+    @property
+    def limited(self) -> str:
+        """What limited the sender: `cwnd`, `app` or `rwnd`."""
+
+    @property
+    def next_send_ns(self) -> int:
+        """The time before which pacing lets nothing leave."""
+
+class Established:
+    """The handshake is complete."""
+
+    def __new__(cls) -> Self: ...
+
+class Sent:
+    """Payload bytes were sent; only for controllers with `wants_sent = True`."""
+
+    def __new__(cls, bytes: int, app_limited: bool = False) -> Self: ...  # noqa: A002
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def app_limited(self) -> bool: ...
+
+class Ack:
+    """An ACK was processed: bytes newly acknowledged, delivered, lost and marked; samples; the round trip."""
+
+    def __new__(
+        cls,
+        acked: int,
+        delivered: int,
+        lost: int = 0,
+        marked: int = 0,
+        rtt_ns: int | None = None,
+        sample_bytes: int | None = None,
+        sample_ns: int | None = None,
+        sample_sent_ns: int | None = None,
+        app_limited: bool = False,
+        round: int = 0,  # noqa: A002
+        reordered: bool = False,
+    ) -> Self: ...
+    @property
+    def acked(self) -> int: ...
+    @property
+    def delivered(self) -> int: ...
+    @property
+    def lost(self) -> int: ...
+    @property
+    def marked(self) -> int: ...
+    @property
+    def rtt_ns(self) -> int | None: ...
+    @property
+    def sample_bytes(self) -> int | None: ...
+    @property
+    def sample_ns(self) -> int | None: ...
+    @property
+    def sample_sent_ns(self) -> int | None: ...
+    @property
+    def app_limited(self) -> bool: ...
+    @property
+    def round(self) -> int: ...
+    @property
+    def reordered(self) -> bool: ...
+
+class Congestion:
+    """A reduction begins: `cause` is `loss` or `ecn`; `flight` is the flight size before it."""
+
+    def __new__(cls, cause: str, flight: int) -> Self: ...
+    @property
+    def cause(self) -> str: ...
+    @property
+    def flight(self) -> int: ...
+
+class RecoveryExit:
+    """The recovery ends: whether it was spurious, and the largest window that the exit rule allows (`None`: any)."""
+
+    def __new__(cls, spurious: bool, exit: int | None = None) -> Self: ...  # noqa: A002
+    @property
+    def spurious(self) -> bool: ...
+    @property
+    def exit(self) -> int | None: ...
+
+class Timeout:
+    """The retransmission timer fired: flight size before, and whether it is not the first time in a row."""
+
+    def __new__(cls, flight: int, again: bool) -> Self: ...
+    @property
+    def flight(self) -> int: ...
+    @property
+    def again(self) -> bool: ...
+
+class Resume:
+    """The first transmission after an idle time longer than the retransmission timeout."""
+
+    def __new__(cls, idle_ns: int, rto_ns: int, restart: int) -> Self: ...
+    @property
+    def idle_ns(self) -> int: ...
+    @property
+    def rto_ns(self) -> int: ...
+    @property
+    def restart(self) -> int: ...
+
+def check_controller(source: str, file: str, class_name: str, contract: str) -> int:
+    """Plays the histories of the conformance kit on a controller in Python; returns how many events they had.
+
+    `contract` is `any`, `window` or `rate`. Raises `ControllerError` with the violation or the traceback.
+    """
+
+def play_controller(
+    trace: Sequence[tuple[View, object]], name: str, source: str | None = None
+) -> list[tuple[int, int | None, int | None]]:
+    """The answers of a controller to a trace: window, threshold, pacing rate.
+
+    `name` is a controller of the model; with `source`, a class of this text. Each view shows the last answer as the
+    control in force. Raises `ControllerError`, and `ValueError` for an unknown controller.
+    """

@@ -219,7 +219,7 @@ BAD = {
     ),
     "a constraint on a value that the parameter never has": (
         'IF [stack.cc] = "dctcp"', 'IF [stack.cc] IN {"dctcp", "qubic"}',
-        "plan.toml:3: `constraints[0]`: `stack.cc` is never `qubic`: allowed is one of reno, cubic, ",
+        "plan.toml:3: `constraints[0]`: `stack.cc` is never `qubic`: allowed is reno, cubic, ",
     ),
     "a constraint on a time without its unit": (
         "[link.jitter] <= [link.delay]", "[link.jitter] <> 1",

@@ -74,6 +74,11 @@ impl Given {
         row.kind.parse(value)
     }
 
+    /// The settings by full path, to be completed.
+    pub fn settings_mut(&mut self) -> impl Iterator<Item = (&String, &mut Setting)> {
+        self.rows.iter_mut()
+    }
+
     /// Refuses addresses that the network does not have.
     pub fn check_addresses(&self, known: &[&str], errors: &mut Vec<CaseError>) {
         let fulls = self.rows.keys().cloned();

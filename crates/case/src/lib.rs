@@ -19,6 +19,7 @@ mod linux;
 mod linux_cc;
 pub mod pace;
 pub mod params;
+mod python_files;
 mod read;
 mod rules;
 mod settings;
@@ -34,5 +35,6 @@ pub use idle::{IdlePath, completion};
 pub use linux::{Asked, Change, Unsupported};
 pub use params::{
     Adaptive, CcEngine, CcName, DrawnBy, HostSettings, JitterSettings, LinkSettings, LinuxQdisc, Mark,
-    NetworkSettings, NicSettings, QueueKind, QueuePlace, QueueSettings, ServedBy, SmallQueues, SocketBuffers,
+    NetworkSettings, NicSettings, PythonController, QueueKind, QueuePlace, QueueSettings, ServedBy,
+    SmallQueues, SocketBuffers,
 };

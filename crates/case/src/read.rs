@@ -8,7 +8,7 @@ use crate::pace::Pace;
 use crate::params::grammar::{LinkRate, STEPS, trace_of_steps};
 use crate::params::{LinkSettings, Setting, Substrate, Value, table};
 use crate::topology::{Net, RackCounts, Routes, Shape};
-use crate::{rules, settings};
+use crate::{python_files, rules, settings};
 use std::collections::BTreeMap;
 use tcpassay_units::{Dur, Rate};
 use tcpassay_workload::{HostIndex, HostPair, WorkloadSpec};
@@ -41,7 +41,8 @@ impl Case {
         read: ReadFile,
     ) -> Result<Case, Vec<CaseError>> {
         let mut errors = Vec::new();
-        let given = Given::parse(substrate, triples, &mut errors);
+        let mut given = Given::parse(substrate, triples, &mut errors);
+        let python = python_files::read(&mut given, read, &mut errors);
         let network = settings::network(&given.whole());
         let racks = RackCounts { hosts: network.rack_hosts, fanout: network.rack_fanout };
         let net = match Net::of(&network.shape, racks, read) {
@@ -56,7 +57,7 @@ impl Case {
         let routes = Routes::of(&net);
         let mut case = Case {
             hosts: (0..net.hosts.len())
-                .map(|i| settings::host(&given.scope(&net.host_addresses(i), true)))
+                .map(|i| settings::host(&given.scope(&net.host_addresses(i), true), &python))
                 .collect(),
             links: Vec::new(),
             apps: Vec::new(),

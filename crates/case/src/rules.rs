@@ -91,6 +91,18 @@ impl Rules<'_> {
     /// Values of `stack.cc.<name>`: those of plain paths only where the controller has them.
     fn controller(&mut self, host: &HostSettings) {
         if self.scope.substrate() != Substrate::Model {
+            if host.python.is_some() {
+                let (cc, at) = self.scope.find("stack.cc");
+                let why = "a controller in Python runs on the model alone; docs/controllers-python.md has the way to Linux";
+                self.errors.push(CaseError::new(
+                    &at,
+                    Some(&crate::params::Value::Text(cc.to_string())),
+                    why.to_owned(),
+                ));
+            }
+            return;
+        }
+        if host.python.is_some() {
             return;
         }
         let values = host.cc_params(host.cc.name(), tcpassay_cc::Params::default().rng);

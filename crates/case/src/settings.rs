@@ -1,7 +1,7 @@
 //! From the table to typed settings: each row changes the settings of its entity.
 
 use crate::given::Scope;
-use crate::params::{HostSettings, LinkSettings, NetworkSettings, Substrate, stack, table};
+use crate::params::{HostSettings, LinkSettings, NetworkSettings, PythonController, Substrate, stack, table};
 use tcpassay_tcp::Profile;
 
 /// The settings of the whole network.
@@ -13,8 +13,8 @@ pub(crate) fn network(scope: &Scope) -> NetworkSettings {
     settings
 }
 
-/// The settings of a host. On a kernel the profile is always Linux.
-pub(crate) fn host(scope: &Scope) -> HostSettings {
+/// The settings of a host. On a kernel the profile is always Linux. `python` are the controllers in Python that were read.
+pub(crate) fn host(scope: &Scope, python: &[PythonController]) -> HostSettings {
     let profile = match scope.substrate() {
         Substrate::Model => stack::PROFILE_NAMES.of(&scope.find("stack.profile").0),
         Substrate::Kernel | Substrate::Host => Profile::Linux,
@@ -25,6 +25,11 @@ pub(crate) fn host(scope: &Scope) -> HostSettings {
     }
     scope.apply(table::NIC, &mut settings.nic);
     settings.finish();
+    if let Some(named) = &mut settings.python
+        && let Some(read) = python.iter().find(|one| one.file == named.file && one.class == named.class)
+    {
+        named.clone_from(read);
+    }
     settings.cc_values = scope.controller_values();
     let known = tcpassay_cc::params(settings.cc.name());
     settings.cc_values.retain(|name, _| known.iter().any(|info| info.name == name));

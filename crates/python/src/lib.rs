@@ -5,6 +5,7 @@
 //! `tests/test_native.py` compares the two.
 
 mod capture;
+mod controllers;
 mod interface;
 mod judge;
 mod linux;
@@ -18,6 +19,11 @@ mod toml;
 mod _native {
     #[pymodule_export]
     use crate::capture::{CaptureAnalysis, capture_recording, siftr_summary};
+    #[pymodule_export]
+    use crate::controllers::{
+        Ack, Congestion, Control, ControllerError, Established, RecoveryExit, Resume, Sent, Steps, Timeout,
+        View, check_controller, play_controller,
+    };
     #[pymodule_export]
     use crate::interface::{congestion_change, interface_json, state_change};
     #[pymodule_export]

@@ -1,5 +1,6 @@
 //! The substrate `model`: tables of parameters and metrics, checking and running of cases.
 
+use crate::controllers;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -67,6 +68,15 @@ pub(crate) fn case(triples: BTreeMap<String, Scalar>, base: &Path) -> PyResult<C
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
 pub fn check_case(triples: BTreeMap<String, Scalar>, base: PathBuf) -> PyResult<BTreeMap<String, String>> {
     let case = case(triples, &base)?;
+    for host in &case.hosts {
+        if let Some(class) = &host.python
+            && let Err(text) = controllers::try_out(class)
+        {
+            let value = format!("python:{}:{}", class.file, class.class);
+            let wrong = ("stack.cc".to_owned(), None::<String>, Some(value), text);
+            return Err(CaseError::new_err((vec![wrong],)));
+        }
+    }
     Ok(case.to_triples().into_iter().map(|(path, value)| (path, value.to_string())).collect())
 }
 
@@ -173,9 +183,16 @@ pub fn run_held(
 ) -> PyResult<Ran> {
     let case = case(triples, &base)?;
     let (collect, measured) = collect.read()?;
-    let options = SimOptions { collect, ..SimOptions::default() };
+    let failure = controllers::begin();
+    let options = SimOptions {
+        collect,
+        python: Some(controllers::build),
+        stop: Some(&failure.stop),
+        ..SimOptions::default()
+    };
     py.detach(|| {
         let outcome = run(&case, Seed(seed), &options);
+        failure.result()?;
         let ended = match outcome.ended {
             EndReason::Duration => RunEnd::Duration.name(),
             EndReason::Finished => RunEnd::Finished.name(),

@@ -30,7 +30,9 @@ mod build;
 pub mod element;
 pub mod engine;
 mod host;
+mod python;
 mod run;
 
+pub use python::BuildPython;
 pub use run::{EndReason, RunOutcome, SimOptions, run};
 pub use tcpassay_measure::CollectOptions;

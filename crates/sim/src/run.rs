@@ -3,6 +3,7 @@
 use crate::build::{BuiltNetwork, build, host_names};
 use crate::engine::{DropReason, Network, QueueStats};
 use crate::host::{SimHosts, Stacks, StacksConfig};
+use crate::python::BuildPython;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tcpassay_case::Case;
@@ -34,6 +35,8 @@ pub struct SimOptions<'a> {
     pub collect: CollectOptions,
     /// The run ends after this number of events.
     pub max_events: u64,
+    /// Creates the controllers in Python that the case names; `None` if it names none.
+    pub python: Option<BuildPython>,
     /// Another thread sets this flag to stop the run. The recording then contains the data up to that point.
     pub stop: Option<&'a AtomicBool>,
 }
@@ -41,7 +44,12 @@ pub struct SimOptions<'a> {
 impl Default for SimOptions<'_> {
     /// Counters only, at most 10^11 events, no stop flag.
     fn default() -> Self {
-        SimOptions { collect: CollectOptions::default(), max_events: 100_000_000_000, stop: None }
+        SimOptions {
+            collect: CollectOptions::default(),
+            max_events: 100_000_000_000,
+            python: None,
+            stop: None,
+        }
     }
 }
 
@@ -66,7 +74,7 @@ const SAMPLE_INTERVAL: Dur = Dur::from_millis(10);
 /// Runs `case`. The outcome is a function of the case, the seed and this version.
 pub fn run(case: &Case, seed: Seed, options: &SimOptions) -> RunOutcome {
     let mut built = build(case, seed);
-    let mut sim_hosts = create_hosts(case, seed, &mut built, options.collect);
+    let mut sim_hosts = create_hosts(case, seed, &mut built, options);
     let mut samplers = DeviceSamplers::new(&mut built, options.collect);
     let end = Time::ZERO + case.end;
     let mut events = 0_u64;
@@ -117,7 +125,8 @@ pub fn run(case: &Case, seed: Seed, options: &SimOptions) -> RunOutcome {
 }
 
 /// Creates the stacks, applications and background traffic of a case.
-fn create_hosts(case: &Case, seed: Seed, built: &mut BuiltNetwork, collect: CollectOptions) -> SimHosts {
+fn create_hosts(case: &Case, seed: Seed, built: &mut BuiltNetwork, options: &SimOptions) -> SimHosts {
+    let collect = options.collect;
     let plan = Arc::new(case.plan(seed));
     let mut collector = Collector::new(collect);
     let hosts: Vec<_> = case
@@ -152,6 +161,7 @@ fn create_hosts(case: &Case, seed: Seed, built: &mut BuiltNetwork, collect: Coll
         seed,
         collector,
         datagrams,
+        python: options.python,
     });
     stacks.set_interfaces(hosts, watched);
     for &(s, r) in &case.net.flows {

@@ -28,7 +28,7 @@ BY_ENTRY: Final = ("fixed", "axes", "negative", "groups", "collect", "limits", "
 ADDED: Final = ("constraints", "check", "reach", "figure")
 LONGEST: Final = 20
 """Maximum number of plans that extend one another."""
-_FILE: Final = re.compile(r"(^|=)((?:trace|file):)([^/\s]\S*)")
+_FILE: Final = re.compile(r"(^|=)((?:trace|file|python):)([^/\s]\S*)")
 _OBJECT: Final = re.compile(r"[^/\s]\S*\.o")
 
 

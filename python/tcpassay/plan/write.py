@@ -28,11 +28,15 @@ def absolute(value: fields.Scalar, base: Path) -> fields.Scalar:
     if not isinstance(value, str):
         return value
     kind, colon, name = ("", "", value) if value.endswith(_OBJECT) else value.partition(":")
+    after = ""
+    if kind == "python":
+        name, separator, class_name = name.rpartition(":")
+        after = separator + class_name
     try:
         there = bool(name) and (base / name).is_file()
     except (OSError, ValueError):
         there = False
-    return f"{kind}{colon}{(base / name).resolve()}" if there else value
+    return f"{kind}{colon}{(base / name).resolve()}{after}" if there else value
 
 
 def _table(path: tuple[str, ...], value: Any, lines: list[str]) -> None:

@@ -34,13 +34,21 @@ def names(plan: Plan, base: Path) -> list[str]:
     ):  # later cases may have values that the first ones do not have
         levels = (level for among in factors(plan.spec).values() for level in among)
         values |= {value for level in levels for value in level.triples.values() if isinstance(value, str)}
-    named = {value if value.endswith(_OBJECT) else value.partition(":")[2] for value in values}
+    named = {_named(value) for value in values}
     for case in plan.cases:
         if case.script:
             named |= {case.script.file, *_called(case.script.file, base)}
     return sorted(
         name for name in named if name and not PurePath(name).is_absolute() and _is_file(base / name)
     )
+
+
+def _named(value: str) -> str:
+    """The file that a value names, if it names one."""
+    if value.endswith(_OBJECT):
+        return value
+    kind, _, rest = value.partition(":")
+    return rest.rpartition(":")[0] if kind == "python" else rest
 
 
 def _called(script: str, base: Path) -> set[str]:

@@ -2,6 +2,7 @@
 
 use super::cc_name::CcName;
 use super::nic::NicSettings;
+use super::python_controller::PythonController;
 use std::collections::BTreeMap;
 use tcpassay_tcp::{Config, MemoryRules, Profile, RecvBuffer, RecvMemory, Skbs};
 use tcpassay_units::{Bytes, Dur, Stream};
@@ -18,6 +19,8 @@ pub struct HostSettings {
     pub profile: Profile,
     /// `stack.cc`.
     pub cc: CcName,
+    /// The class in Python that `stack.cc` names.
+    pub python: Option<PythonController>,
     /// The parameters `stack.cc.<name>` of the controller.
     pub cc_values: BTreeMap<String, f64>,
     /// `stack.cc_engine`.
@@ -82,6 +85,7 @@ impl HostSettings {
             stack: Config::profile(profile),
             profile,
             cc: CcName::RENO,
+            python: None,
             cc_values: BTreeMap::new(),
             engine: CcEngine::Kernel,
             mtu: Bytes::new(1500),

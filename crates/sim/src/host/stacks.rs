@@ -3,6 +3,7 @@
 use super::data_path::{HostRecorder, NextAction, flush_tally, serve, transmit};
 use super::endpoint::{FlowEntry, HostEndpoint, NONE};
 use crate::engine::{Core, FlowLabel, HostId, Packet, PacketId, Route, TimerId};
+use crate::python::BuildPython;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tcpassay_case::{HostSettings, SmallQueues};
@@ -33,6 +34,8 @@ pub(crate) struct StacksConfig {
     pub collector: Collector,
     /// Background datagrams: sending host, receiving host, schedule.
     pub datagrams: Option<(usize, usize, UdpSource)>,
+    /// Creates controllers in Python.
+    pub python: Option<BuildPython>,
 }
 
 /// The stacks of all hosts.
@@ -47,6 +50,7 @@ pub(crate) struct Stacks {
     pub(super) plan: Arc<TrafficSchedule>,
     seed: Seed,
     datagrams: Option<Datagrams>,
+    python: Option<BuildPython>,
     /// Index of each host by its engine id.
     logs: bool,
     /// At least one host has Fast Open enabled.
@@ -101,6 +105,7 @@ impl Stacks {
             plan: spec.plan,
             seed: spec.seed,
             datagrams,
+            python: spec.python,
             logs: spec.collector.collect().events,
             fast_open,
             cookies: BTreeSet::new(),
@@ -436,7 +441,13 @@ impl Stacks {
         if own.is_some() && cc != "dctcp" && config.ecn == EcnMode::Dctcp {
             Arc::make_mut(&mut config).ecn = EcnMode::Off;
         }
-        let params = settings.cc_params(cc, self.seed.stream(&format!("cc.{name}")));
+        let random = self.seed.stream(&format!("cc.{name}"));
+        if let (None, Some(class)) = (own, &settings.python) {
+            let build =
+                self.python.expect("a case with a controller in Python runs where there is an interpreter");
+            return (config, build(class, random));
+        }
+        let params = settings.cc_params(cc, random);
         (config, tcpassay_cc::build(cc, &params).expect("the case was checked"))
     }
 

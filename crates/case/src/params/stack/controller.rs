@@ -5,6 +5,7 @@ use crate::params::cc_name::{CONTROLLERS, CcName};
 use crate::params::host::CcEngine;
 use crate::params::kind::{Kind, Setting};
 use crate::params::linux::Knob;
+use crate::params::python_controller::{self, PythonController};
 use crate::params::row::put;
 use crate::params::spec::Substrates;
 use crate::params::words::Words;
@@ -47,10 +48,24 @@ pub(super) const ROWS: &[P] = &[
         Setting::Word("rfc" | "linux") => Ok(()),
         _ => Err("a kernel is what it is: linux, or nothing said"),
     })]),
-    P::new("stack.cc", Kind::Choice(&CONTROLLERS), "reno", &tcpassay_cc::NAMES, MKH, "Congestion controller",
-        |h, v| put(&mut h.cc, v.word().map(CcName::new)),
+    P::new(
+        "stack.cc",
+        Kind::Or(&CONTROLLERS, &Kind::Text { form: python_controller::FORM, check: python_controller::check }),
+        "reno",
+        &tcpassay_cc::NAMES,
+        MKH,
+        "Congestion controller: one of the model or of Linux, or a class in Python (docs/controllers-python.md)",
+        |h, v| {
+            put(&mut h.cc, v.word().map(CcName::new));
+            if let Setting::Text(text) = v {
+                h.cc = CcName::PYTHON;
+                h.python = Some(PythonController::named(text));
+            } else {
+                h.python = None;
+            }
+        },
     )
-        .needs("dctcp needs stack.ecn = dctcp at both ends; the model has the first five, a kernel all but mvegas"),
+    .needs("dctcp needs stack.ecn = dctcp at both ends; the model has the first seven and Python, a kernel all but mvegas and bbr3"),
     P::new(
         "stack.cc_engine",
         Kind::Or(&["kernel", "shim"], &Kind::Text { form: "a BPF object file, `<path>.o`", check: object_file }),
@@ -60,5 +75,5 @@ pub(super) const ROWS: &[P] = &[
         "Who decides: Linux's own stack.cc, the model's code through BPF, or the one controller of an object file",
         |h, v| h.engine = engine(v),
     )
-    .needs("shim has the first five of stack.cc"),
+    .needs("shim has reno, cubic, dctcp, vegas and mvegas"),
 ];

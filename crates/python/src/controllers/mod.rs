@@ -1,0 +1,298 @@
+//! Congestion controllers that are written in Python.
+
+mod classes;
+
+pub use classes::{Ack, Congestion, Control, Established, RecoveryExit, Resume, Sent, Steps, Timeout, View};
+
+use pyo3::create_exception;
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use tcpassay_case::PythonController as Named;
+use tcpassay_cc::conformance::{Contract, check};
+use tcpassay_cc::{self as cc, Controller};
+use tcpassay_units::{Bytes, Rate, Seed, Stream};
+
+create_exception!(
+    _native,
+    ControllerError,
+    PyException,
+    "A controller in Python raised, did not come to an end, or gave an impossible answer: `args[0]` has the traceback."
+);
+
+/// The largest window that an answer may have, 1 TiB; anything above is a mistake.
+const MOST: u64 = 1 << 40;
+
+/// What went wrong first in a run, for all of its controllers.
+#[derive(Debug, Default)]
+pub struct Failure {
+    /// Asks the run to stop.
+    pub stop: AtomicBool,
+    text: Mutex<Option<String>>,
+}
+
+impl Failure {
+    fn set(&self, text: String) {
+        self.text.lock().expect("nothing panics with the lock").get_or_insert(text);
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// The traceback, if a controller failed.
+    pub fn result(&self) -> PyResult<()> {
+        match self.text.lock().expect("nothing panics with the lock").take() {
+            Some(text) => Err(ControllerError::new_err(text)),
+            None => Ok(()),
+        }
+    }
+}
+
+thread_local! {
+    /// The failure of the run that this thread executes.
+    static CURRENT: RefCell<Arc<Failure>> = RefCell::default();
+}
+
+/// Begins a run in this thread. The controllers that [`build`] creates report to the result.
+pub fn begin() -> Arc<Failure> {
+    let failure = Arc::new(Failure::default());
+    CURRENT.with(|current| *current.borrow_mut() = Arc::clone(&failure));
+    failure
+}
+
+/// Creates a controller for a connection of the present run. If this fails, the run ends with the traceback.
+pub fn build(named: &Named, random: Stream) -> Box<dyn Controller> {
+    let failure = CURRENT.with(|current| Arc::clone(&current.borrow()));
+    let made = Python::attach(|py| {
+        load(py, named)
+            .and_then(|class| PythonController::new(py, &class, random, &failure))
+            .map_err(|e| traceback(py, &e))
+    });
+    match made {
+        Ok(controller) => Box::new(controller),
+        Err(text) => {
+            failure.set(text);
+            cc::build("reno", &cc::Params::default()).expect("reno is always there")
+        }
+    }
+}
+
+/// The class with its counter of steps, after checks of the source.
+fn load<'py>(py: Python<'py>, named: &Named) -> PyResult<(Bound<'py, PyAny>, Py<Steps>)> {
+    let steps = Py::new(py, Steps::default())?;
+    let class = py.import("tcpassay.controllers.load")?.getattr("load")?.call1((
+        named.source.as_ref(),
+        &named.file,
+        &named.class,
+        &steps,
+    ))?;
+    Ok((class, steps))
+}
+
+/// Checks that the class can be created.
+///
+/// # Errors
+///
+/// The traceback.
+pub fn try_out(named: &Named) -> Result<(), String> {
+    let failure = Arc::new(Failure::default());
+    Python::attach(|py| {
+        load(py, named)
+            .and_then(|class| PythonController::new(py, &class, Seed(0).stream("cc"), &failure))
+            .map(drop)
+            .map_err(|error| traceback(py, &error))
+    })
+}
+
+fn traceback(py: Python<'_>, error: &PyErr) -> String {
+    let text = || -> PyResult<String> {
+        let parts = py.import("traceback")?.getattr("format_exception")?.call1((error.value(py),))?;
+        let text: Vec<String> = parts.extract()?;
+        Ok(text.concat())
+    };
+    text().unwrap_or_else(|_| error.to_string())
+}
+
+/// An object of a Python class as a controller.
+pub struct PythonController {
+    object: Py<PyAny>,
+    on: Py<PyAny>,
+    steps: Py<Steps>,
+    wants_sent: bool,
+    governs: bool,
+    failure: Arc<Failure>,
+}
+
+impl fmt::Debug for PythonController {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PythonController").field("object", &self.object).finish_non_exhaustive()
+    }
+}
+
+impl PythonController {
+    fn new(
+        py: Python<'_>,
+        (class, steps): &(Bound<'_, PyAny>, Py<Steps>),
+        mut random: Stream,
+        failure: &Arc<Failure>,
+    ) -> PyResult<PythonController> {
+        let seed = (u64::from(random.bits32()) << 32) | u64::from(random.bits32());
+        let random = py.import("random")?.getattr("Random")?.call1((seed,))?;
+        steps.get().refill();
+        let object = class.call1((random,))?;
+        PythonController::of(py, object, steps.clone_ref(py), Arc::clone(failure))
+    }
+
+    fn of(
+        py: Python<'_>,
+        object: Bound<'_, PyAny>,
+        steps: Py<Steps>,
+        failure: Arc<Failure>,
+    ) -> PyResult<PythonController> {
+        let switch = |name: &str| -> PyResult<bool> {
+            match object.getattr_opt(name)? {
+                Some(value) => value.extract(),
+                None => Ok(false),
+            }
+        };
+        Ok(PythonController {
+            wants_sent: switch("wants_sent")?,
+            governs: switch("governs_recovery")?,
+            on: object.getattr("on")?.unbind(),
+            steps,
+            failure,
+            object: object.into_pyobject(py)?.unbind(),
+        })
+    }
+
+    fn ask(&self, py: Python<'_>, view: &cc::View, event: &cc::Event) -> PyResult<cc::Control> {
+        self.steps.get().refill();
+        let answer = self.on.bind(py).call1((View::of(view), classes::event(py, event)?))?;
+        if answer.is_none() {
+            return Ok(view.control);
+        }
+        let control = answer.cast::<Control>().map_err(|_| {
+            let what = answer.repr().map_or_else(|_| "something".to_owned(), |text| text.to_string());
+            ControllerError::new_err(format!("`on` answered {what}; allowed is a Control or None"))
+        })?;
+        let control = control.get();
+        if control.cwnd == 0 || control.cwnd > MOST {
+            let text = format!("`on` answered cwnd={}; allowed is 1 to {MOST} bytes", control.cwnd);
+            return Err(ControllerError::new_err(text));
+        }
+        Ok(cc::Control {
+            cwnd: Bytes::new(control.cwnd),
+            ssthresh: control.ssthresh.map_or(view.control.ssthresh, Bytes::new),
+            pacing: control.pacing_bps.map(|bits| Rate::from_bits_per_sec(bits.max(1))),
+        })
+    }
+}
+
+impl Controller for PythonController {
+    fn name(&self) -> &'static str {
+        "python"
+    }
+
+    fn on(&mut self, view: &cc::View, event: &cc::Event) -> cc::Control {
+        if self.failure.stop.load(Ordering::Relaxed) {
+            return view.control;
+        }
+        Python::attach(|py| match self.ask(py, view, event) {
+            Ok(control) => control,
+            Err(error) => {
+                self.failure.set(traceback(py, &error));
+                view.control
+            }
+        })
+    }
+
+    fn wants_sent_events(&self) -> bool {
+        self.wants_sent
+    }
+
+    fn governs_recovery(&self) -> bool {
+        self.governs
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Controller> {
+        Python::attach(|py| {
+            let copy = || -> PyResult<PythonController> {
+                let object = py.import("copy")?.getattr("deepcopy")?.call1((&self.object,))?;
+                PythonController::of(py, object, self.steps.clone_ref(py), Arc::clone(&self.failure))
+            };
+            match copy() {
+                Ok(copy) => Box::new(copy) as Box<dyn Controller>,
+                Err(error) => {
+                    self.failure.set(traceback(py, &error));
+                    cc::build("reno", &cc::Params::default()).expect("reno is always there")
+                }
+            }
+        })
+    }
+}
+
+/// Plays the histories of the conformance kit on a controller in Python. `contract` is `any`, `window` or `rate`.
+/// Returns how many events the histories had.
+#[pyfunction]
+pub fn check_controller(source: String, file: String, class_name: String, contract: &str) -> PyResult<u64> {
+    let contract = match contract {
+        "any" => Contract::Any,
+        "window" => Contract::Window,
+        "rate" => Contract::Rate,
+        _ => {
+            let text = format!("`{contract}` is no contract; allowed are any, window, rate");
+            return Err(pyo3::exceptions::PyValueError::new_err(text));
+        }
+    };
+    let named = Named { file, class: class_name, source: source.into(), digest: String::new() };
+    try_out(&named).map_err(ControllerError::new_err)?;
+    let failure = begin();
+    let covered = check(contract, || build(&named, Seed(0).stream("cc")));
+    failure.result()?;
+    let covered = covered.map_err(|violation| ControllerError::new_err(violation.to_string()))?;
+    Ok(covered.events)
+}
+
+/// The answers of a controller to a trace: a list of (view, event) as keyword dictionaries, of which the last field of an event is its
+/// `kind`. `name` is a controller of the model, or with `source` a class in Python. Returns (cwnd, ssthresh or None, pacing or None) for each.
+#[pyfunction]
+#[pyo3(signature = (trace, name, source=None))]
+pub fn play_controller(
+    py: Python<'_>,
+    trace: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)>,
+    name: &str,
+    source: Option<String>,
+) -> PyResult<Vec<(u64, Option<u64>, Option<u64>)>> {
+    let failure = begin();
+    let mut controller = match source {
+        Some(source) => {
+            let named = Named {
+                file: "trace.py".to_owned(),
+                class: name.to_owned(),
+                source: source.into(),
+                digest: String::new(),
+            };
+            build(&named, Seed(0).stream("cc"))
+        }
+        None => cc::build(name, &cc::Params::default())
+            .map_err(|why| pyo3::exceptions::PyValueError::new_err(why.to_string()))?,
+    };
+    failure.result()?;
+    let mut answers = Vec::with_capacity(trace.len());
+    let mut control: Option<cc::Control> = None;
+    for (view, event) in &trace {
+        let mut view = view.cast::<View>()?.get().to_view();
+        if let Some(control) = control {
+            view.control = control;
+        }
+        let event = classes::to_event(event)?;
+        let answer = controller.on(&view, &event);
+        failure.result()?;
+        control = Some(answer);
+        let limit = (answer.ssthresh != Bytes::MAX).then(|| answer.ssthresh.get());
+        answers.push((answer.cwnd.get(), limit, answer.pacing.map(Rate::bits_per_sec)));
+    }
+    let _ = py;
+    Ok(answers)
+}

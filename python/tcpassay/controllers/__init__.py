@@ -1,0 +1,36 @@
+"""Congestion controllers in Python: what their events, their view of the sender and their answers are made of.
+
+    from tcpassay.controllers import Ack, Congestion, Control, View
+
+    class Aimd:
+        def __init__(self, random): ...
+        def on(self, view, event): ...
+
+docs/controllers-python.md describes the interface.
+"""
+
+from tcpassay._native import (
+    Ack,
+    Congestion,
+    Control,
+    ControllerError,
+    Established,
+    RecoveryExit,
+    Resume,
+    Sent,
+    Timeout,
+    View,
+)
+
+__all__ = [
+    "Ack",
+    "Congestion",
+    "Control",
+    "ControllerError",
+    "Established",
+    "RecoveryExit",
+    "Resume",
+    "Sent",
+    "Timeout",
+    "View",
+]
