@@ -13,7 +13,7 @@ from tcpassay.controllers import Ack, Congestion, Control, RecoveryExit, Resume,
 if TYPE_CHECKING:
     from random import Random
 
-INFINITE = 1 << 62
+INFINITE = (1 << 64) - 1
 
 
 class Reno:
@@ -52,7 +52,7 @@ class Reno:
                 cwnd, ssthresh = window, max(ssthresh, cwnd - cwnd // 4)
         else:
             return None
-        return Control(cwnd, None if ssthresh >= INFINITE else ssthresh)
+        return Control(cwnd, ssthresh)
 
     def ack(self, view: View, ack: Ack, cwnd: int, ssthresh: int) -> tuple[int, int]:
         """Slow start and congestion avoidance (section 3.1)."""

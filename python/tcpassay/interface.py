@@ -213,7 +213,7 @@ class Place(StrEnum):
     BETWEEN = "between"
     """In between: both ends take a part of the round trip to answer."""
     UNKNOWN = "unknown"
-    """Nothing tells."""
+    """Unknown."""
 
 
 class StallCause(StrEnum):

@@ -7,6 +7,7 @@ the same number of rounds on every machine.
 
 import ast
 import linecache
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -61,6 +62,17 @@ def load(source: str, file: str, name: str, step: Callable[[], bool]) -> type:
         raise NameError(f"{file} has no class `{name}`")  # noqa: TRY004 - the name is what is wrong
     if not callable(getattr(found, "on", None)):
         raise TypeError(f"{file}: `{name}` has no method `on(self, view, event)`")
+    on = found.on
+
+    def told(self: object, view: object, event: object) -> object:
+        try:
+            return on(self, view, event)
+        except Exception as error:  # noqa: BLE001 - what the user's code raises
+            lines = traceback.format_exception(error)
+            # Without the frame of this function.
+            raise RuntimeError("".join([lines[0], *lines[2:]])) from None
+
+    setattr(found, "on", told)  # noqa: B010 - the attribute is the user's
     return found
 
 

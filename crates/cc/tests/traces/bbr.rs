@@ -235,7 +235,7 @@ traces! { default("bbr");
         t.expect(32_000, 16_000)?;
     }
 
-    /// In ProbeBw the first packet after a pause of the application leaves at the bandwidth, whatever the phase.
+    /// In `ProbeBw` the first packet after a pause of the application leaves at the bandwidth, whatever the phase.
     fn after_a_pause_of_the_application_the_rate_is_the_bandwidth(t) {
         cruising(t);
         t.flight = 22_000;

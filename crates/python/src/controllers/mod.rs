@@ -82,7 +82,7 @@ pub fn build(named: &Named, random: Stream) -> Box<dyn Controller> {
 fn load<'py>(py: Python<'py>, named: &Named) -> PyResult<(Bound<'py, PyAny>, Py<Steps>)> {
     let steps = Py::new(py, Steps::default())?;
     let class = py.import("tcpassay.controllers.load")?.getattr("load")?.call1((
-        named.source.as_ref(),
+        &*named.source,
         &named.file,
         &named.class,
         &steps,
@@ -141,15 +141,10 @@ impl PythonController {
         let random = py.import("random")?.getattr("Random")?.call1((seed,))?;
         steps.get().refill();
         let object = class.call1((random,))?;
-        PythonController::of(py, object, steps.clone_ref(py), Arc::clone(failure))
+        PythonController::of(object, steps.clone_ref(py), Arc::clone(failure))
     }
 
-    fn of(
-        py: Python<'_>,
-        object: Bound<'_, PyAny>,
-        steps: Py<Steps>,
-        failure: Arc<Failure>,
-    ) -> PyResult<PythonController> {
+    fn of(object: Bound<'_, PyAny>, steps: Py<Steps>, failure: Arc<Failure>) -> PyResult<PythonController> {
         let switch = |name: &str| -> PyResult<bool> {
             match object.getattr_opt(name)? {
                 Some(value) => value.extract(),
@@ -162,7 +157,7 @@ impl PythonController {
             on: object.getattr("on")?.unbind(),
             steps,
             failure,
-            object: object.into_pyobject(py)?.unbind(),
+            object: object.unbind(),
         })
     }
 
@@ -219,7 +214,7 @@ impl Controller for PythonController {
         Python::attach(|py| {
             let copy = || -> PyResult<PythonController> {
                 let object = py.import("copy")?.getattr("deepcopy")?.call1((&self.object,))?;
-                PythonController::of(py, object, self.steps.clone_ref(py), Arc::clone(&self.failure))
+                PythonController::of(object, self.steps.clone_ref(py), Arc::clone(&self.failure))
             };
             match copy() {
                 Ok(copy) => Box::new(copy) as Box<dyn Controller>,
@@ -259,7 +254,6 @@ pub fn check_controller(source: String, file: String, class_name: String, contra
 #[pyfunction]
 #[pyo3(signature = (trace, name, source=None))]
 pub fn play_controller(
-    py: Python<'_>,
     trace: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)>,
     name: &str,
     source: Option<String>,
@@ -293,6 +287,5 @@ pub fn play_controller(
         let limit = (answer.ssthresh != Bytes::MAX).then(|| answer.ssthresh.get());
         answers.push((answer.cwnd.get(), limit, answer.pacing.map(Rate::bits_per_sec)));
     }
-    let _ = py;
     Ok(answers)
 }

@@ -60,6 +60,7 @@ struct Sample {
 }
 
 /// BBR.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about the path and the recovery")]
 #[derive(Clone, Debug)]
 pub struct Bbr {
     gains: Gains,

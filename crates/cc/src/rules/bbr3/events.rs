@@ -24,7 +24,7 @@ impl Bbr3 {
                 }
             }
             Some(State::Up) if self.state != State::Up && self.state != State::ProbeRtt => {
-                self.start_refill()
+                self.start_refill();
             }
             _ => {}
         }

@@ -75,6 +75,7 @@ struct Undo {
 }
 
 /// BBR version 3.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about the path and the recovery")]
 #[derive(Clone, Debug)]
 pub struct Bbr3 {
     loss_thresh: f64,
@@ -450,21 +451,17 @@ impl Bbr3 {
             return;
         }
         self.adapt_longterm(view, sample, newly);
-        match self.state {
-            State::Down if self.is_time_to_probe(view) => self.start_refill(),
+        let state = self.state;
+        match state {
+            State::Down | State::Cruise if self.is_time_to_probe(view) => self.start_refill(),
             State::Down
                 if view.flight.get() <= self.with_headroom(view)
                     && view.flight.get() <= self.inflight(view, self.max_bandwidth.get(), 1.0) =>
             {
                 self.state = State::Cruise;
             }
-            State::Cruise if self.is_time_to_probe(view) => self.start_refill(),
             State::Refill if self.round_start => self.start_up(view, sample.rate),
-            State::Up => {
-                if self.is_time_to_go_down(view, sample.rate) {
-                    self.start_down(view.now);
-                }
-            }
+            State::Up if self.is_time_to_go_down(view, sample.rate) => self.start_down(view.now),
             _ => {}
         }
     }
