@@ -62,7 +62,7 @@ def load(source: str, file: str, name: str, step: Callable[[], bool]) -> type:
         raise NameError(f"{file} has no class `{name}`")  # noqa: TRY004 - the name is what is wrong
     if not callable(getattr(found, "on", None)):
         raise TypeError(f"{file}: `{name}` has no method `on(self, view, event)`")
-    on = found.on
+    on = getattr(found, "on")  # noqa: B009 - the attribute is the user's
 
     def told(self: object, view: object, event: object) -> object:
         try:
