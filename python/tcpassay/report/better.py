@@ -9,7 +9,6 @@ from tcpassay.interface import METRICS
 from tcpassay.report.factors import Factor
 from tcpassay.report.page_data import BetterData, BetterRow
 from tcpassay.results import Results
-from tcpassay.terminal import number
 
 PARAMETERS: Final = ("controller", "stack.cc")
 """A group of this name, or the parameter."""
@@ -45,5 +44,5 @@ def _row(ranking: Ranking) -> BetterRow:
         "metric": ranking.metric,
         "best": "" if alike else ", ".join(ranking.best),
         "better": "; ".join(f"{value} than {', '.join(others)}" for value, others in than.items()),
-        "medians": ", ".join(f"{value} {number(median, unit)}" for value, median in ranking.medians.items()),
+        "medians": ", ".join(f"{value} {median:.4g} {unit}" for value, median in ranking.medians.items()),
     }
