@@ -87,3 +87,34 @@ def test_throughput_is_within_5_percent_and_the_longest_round_trips_within_15(
             wrong[value] = errors
     assert len(both) == {"scene": 10, "stack.mtu": 2}[by]
     assert not wrong
+
+
+BBR: Final = """\
+name = "bbr"
+substrates = ["model", "kernel:6.1"]
+oracles = false
+
+[fixed]
+"stack.profile" = "linux"
+"stack.cc" = "bbr"
+"queue.limit" = "250KB"
+"link.rate" = "50Mbit"
+"link.delay" = "10ms"
+"app.duration" = "3s"
+
+[groups.scene]
+bulk = {}
+shallow = { "queue.limit" = "20KB" }
+deep = { "link.rate" = "20Mbit", "link.delay" = "20ms", "queue.limit" = "2MB" }
+loss = { "link.loss" = "1%" }
+policer = { "link.policer" = "20Mbit,50KB", "app.duration" = "6s" }
+requests = { "app.workload" = "rpc", "app.request" = "10KB", "app.response" = "1KB" }
+"""
+
+
+def test_bbr_is_within_5_percent_of_throughput_and_of_the_longest_round_trips(tmp_path: Path) -> None:
+    both = pairs(BBR, "scene", tmp_path)
+    assert len(both) == 6
+    for scene, (model, kernel) in both.items():
+        for name in ("throughput", "rtt_p99"):
+            assert abs(model[name] / kernel[name] - 1.0) <= 0.05, (scene, name, model[name], kernel[name])
