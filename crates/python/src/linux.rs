@@ -12,6 +12,7 @@ use tcpassay_case::Change;
 /// `module`), `name`, `value` and `path`, the parameter. The first is the congestion controller. What a script cannot set by a command has the kind `other`.
 /// `host` counts from 0.
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
 pub fn linux_changes(triples: BTreeMap<String, Scalar>, base: PathBuf, host: usize) -> PyResult<String> {
     let case = case(triples, &base)?;
     if host >= case.hosts.len() {

@@ -47,15 +47,15 @@ pub const ORACLES: &[Oracle] = &[
 
 fn rule(name: &str, flows: usize) -> Box<dyn Rule> {
     match name {
-        retransmission_timer::NAME => Box::new(retransmission_timer::RetransmissionTimer::new(flows)),
+        names::RETRANSMISSION_TIMER => Box::new(retransmission_timer::RetransmissionTimer::new(flows)),
         flow_control::NAME => Box::new(flow_control::FlowControl::new(flows)),
-        ecn::NAME => Box::new(ecn::Ecn::new(flows)),
-        growth::NAME => Box::new(growth::Growth::new(flows)),
+        names::ECN => Box::new(ecn::Ecn::new(flows)),
+        names::WINDOW_GROWTH => Box::new(growth::Growth::new(flows)),
         reduction::NAME => Box::new(reduction::Reduction::new(flows)),
         loss::NAME => Box::new(loss::Loss::new(flows)),
         receiver::NAME => Box::new(receiver::Receiver::new(flows)),
         acknowledgment::NAME => Box::new(acknowledgment::Acknowledgment::new(flows)),
-        probe::NAME => Box::new(probe::Probe::new(flows)),
+        names::TAIL_LOSS_PROBE => Box::new(probe::Probe::new(flows)),
         bounds::NAME => Box::new(bounds::Bounds::new(flows)),
         fairness::NAME => Box::new(fairness::Fairness::new(flows)),
         latency::NAME => Box::new(latency::Latency::new(flows)),

@@ -249,15 +249,19 @@ pub fn check_controller(source: String, file: String, class_name: String, contra
     Ok(covered.events)
 }
 
+/// An answer of a controller: cwnd in bytes, ssthresh in bytes, pacing rate in bits per second.
+type Played = (u64, Option<u64>, Option<u64>);
+
 /// The answers of a controller to a trace: a list of (view, event) as keyword dictionaries, of which the last field of an event is its
 /// `kind`. `name` is a controller of the model, or with `source` a class in Python. Returns (cwnd, ssthresh or None, pacing or None) for each.
 #[pyfunction]
 #[pyo3(signature = (trace, name, source=None))]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
 pub fn play_controller(
     trace: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)>,
     name: &str,
     source: Option<String>,
-) -> PyResult<Vec<(u64, Option<u64>, Option<u64>)>> {
+) -> PyResult<Vec<Played>> {
     let failure = begin();
     let mut controller = match source {
         Some(source) => {
