@@ -308,7 +308,7 @@ BAD = {
     ),
     "a substrate that is not built": (
         "[fixed]", 'substrates = ["model", "remote"]\n[fixed]',
-        "plan.toml:7: `substrates[1]` = `remote`: this version has no substrate `remote`; allowed are model, kernel",
+        "plan.toml:7: `substrates[1]` = `remote`: allowed is `model`, `host`, `kernel`, `kernel:NAME`",
     ),
     "an oracle that there is not": (
         "[fixed]", 'oracles = ["late-akc"]\n[fixed]',

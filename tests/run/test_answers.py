@@ -23,6 +23,7 @@ def test_an_answer_is_the_same_after_it_was_stored() -> None:
     stored = from_json(to_json(payload_of(answer)))
     assert list(stored) == [
         "message", "trace", "digest", "metrics", "cpu_s", "simulation_s", "kept", "findings", "unjudged", "reached",
+        "covered",
     ]  # fmt: skip
     assert stored["findings"][0]["events"][0] == {
         "index": 7, "time_ns": 1_000, "host": "sender", "flow": "flow.0", "kind": "timer_fire", "why": "Rto",

@@ -89,7 +89,7 @@ def test_a_search_that_goes_on_with_another_space_is_refused(tmp_path: Path) -> 
     result(tmp_path, searches.LOSSES.replace("runs = 60", "runs = 8"))
     other = searches.LOSSES.replace('"200KB"', '"300KB"')
     plan = read.read(other, tmp_path / "plan.toml")
-    with pytest.raises(UserError, match="`axes` is not what it was when the search began"):
+    with pytest.raises(UserError, match="`axes` differs from the plan with which the search began"):
         Session.extend(plan, tmp_path / "out", Beginning(), force=True)
 
 

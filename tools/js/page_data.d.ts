@@ -7,6 +7,23 @@ interface AmountData {
   of: number;
 }
 
+/** Which controller is better for which metric. */
+interface BetterData {
+  parameter: string;
+  by: string;
+  confidence: number;
+  rows: BetterRow[];
+}
+
+/** The controllers for one metric at one level. */
+interface BetterRow {
+  level: string;
+  metric: string;
+  best: string;
+  better: string;
+  medians: string;
+}
+
 /** The device whose rate is the capacity of the path. */
 interface Bottleneck {
   name: string;
@@ -327,6 +344,7 @@ interface WholePage {
   coverage: CoverageData;
   reached: ReachedData[];
   kernel_coverage: KernelCoverageData[];
+  better: BetterData | null;
   search: SearchData | null;
   problems: string[];
   recorded: number;

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
+from pydantic.fields import FieldInfo
 
 from tcpassay.errors import Problem, UserError
 from tcpassay.plan import document
@@ -144,7 +145,7 @@ def read(text: str, file: Path) -> Testbed:
 _MODELS: Final[dict[str, type[BaseModel]]] = {"host": Host, "link": Link}
 
 
-def _fields(path: tuple[Step, ...]) -> dict[str, Any]:
+def _fields(path: tuple[Step, ...]) -> dict[str, FieldInfo]:
     kind: type[BaseModel] = _MODELS[str(path[0])] if path else TestbedFile
     return dict(kind.model_fields)
 
