@@ -7,6 +7,8 @@ use tcpassay_units::{Dur, Time};
 /// RFC 9438 section 4.1: segments per cubic second; section 4.7: what fast convergence leaves of the last maximum.
 const C: f64 = 0.4;
 const CONVERGED: f64 = 0.85;
+/// What Linux adds at least in a window before the first reduction (`net/ipv4/tcp_cubic.c`, `bictcp_update`: one segment in twenty).
+const FIRST: f64 = 0.05;
 /// The window's rounding to segments, and its computation every 31 ms.
 const SPARE: f64 = 3.0;
 const DELAY: Dur = Dur::from_millis(40);
@@ -86,7 +88,9 @@ impl Curve {
         };
         let most = share(self.largest, segment);
         let cubic = curve(most).max(curve(most * CONVERGED)).max(curve(0.0));
-        Some(cubic.max(avoidance + self.earned) * 1.05 + SPARE)
+        // Linux's `bictcp_update` adds a twentieth a window at least while no reduction has told it of a maximum.
+        let unknown = if self.largest == 0 { avoidance * (self.earned * FIRST).exp() } else { 0.0 };
+        Some(cubic.max(avoidance + self.earned).max(unknown) * 1.05 + SPARE)
     }
 }
 
