@@ -19,7 +19,7 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.to
 PROFILED := sh tools/pgo.sh use
 IF_POSSIBLE := @! sh tools/pgo.sh possible || $(MAKE) --no-print-directory pgo
 
-.PHONY: help quick setup pgo agent wheel kernel demo fidelity figures test test-rust test-python torture check lint format bench bench-host gate quality history fuzz clean
+.PHONY: help quick setup pgo agent wheel kernel demo fidelity figures test test-rust test-python torture check lint format bench bench-host gate quality history testbed fuzz clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -90,6 +90,9 @@ figures: setup ## Figures 1, 2, 3, 4 and 7 of the paper, from plans that check w
 	@$(BIN)/python tools/figures.py $(OUT)
 
 test: test-rust test-python ## Every test, Rust and Python
+
+testbed: setup agent ## The substrate `remote` with sshd in namespaces of this machine (needs root and openssh-server; not part of `make check`)
+	$(BIN)/python -m pytest --quiet -m testbed tests/testbed
 
 quality: setup ## Planted faults: a build with all of them, and which of them the shipped plan finds (tests/quality/model)
 	$(BIN)/python tools/quality/plant.py --out $(OUT)/quality

@@ -170,9 +170,8 @@ def _host(made: Lab, name: str, address: str, device: str) -> None:
         "PermitRootLogin prohibit-password\nPasswordAuthentication no\nUsePAM no\nStrictModes no\nPidFile none\n"
     )
     # A daemon: it ends when the test ends it, by the number that it writes.
-    made.holders[f"{name}.sshd"] = subprocess.Popen(
-        made.inside(name, SSHD, "-D", "-e", "-f", str(config)),
-        stderr=(folder / f"sshd.{name}.log").open("wb"),
-        start_new_session=True,
-    )
+    with (folder / f"sshd.{name}.log").open("wb") as log:
+        made.holders[f"{name}.sshd"] = subprocess.Popen(
+            made.inside(name, SSHD, "-D", "-e", "-f", str(config)), stderr=log, start_new_session=True
+        )
     until(lambda: "LISTEN" in made.call(name, "ss", "-tln"), "sshd listens")

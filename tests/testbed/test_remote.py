@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ from patience import parent, until
 from tcpassay.errors import UserError
 from tcpassay.recording import Recording
 from tcpassay.substrate.agent import agent_program
+
+pytestmark = pytest.mark.testbed
 
 ROLES = {"alpha": "sender", "beta": "router", "gamma": "receiver"}
 PLAN = """
@@ -51,7 +54,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[labs.Lab]:
 
 
 def command(lab: labs.Lab, *words: str) -> list[str]:
-    return lab.inside("control", "tcpassay", *words)
+    return lab.inside("control", sys.executable, "-m", "tcpassay", *words)
 
 
 def tcpassay(lab: labs.Lab, *words: str) -> subprocess.CompletedProcess[str]:
