@@ -1,4 +1,4 @@
-"""`tcpassay doctor`: what this machine can run, said honestly."""
+"""`tcpassay doctor`: the substrates that this machine can run, and what is missing."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ def substrates() -> dict[str, doctor.Diagnosis]:
     return {one.substrate: one for one in doctor.diagnose()}
 
 
-def test_every_substrate_of_the_design_is_told_and_the_model_can_be_used_everywhere() -> None:
+def test_every_substrate_of_the_design_is_reported_and_the_model_can_be_used_everywhere() -> None:
     found = substrates()
     assert list(found) == ["model", "kernel", "host", "remote"]
     assert [name for name, one in found.items() if one.built][:2] == ["model", "kernel"]
@@ -28,7 +28,7 @@ def test_every_substrate_of_the_design_is_told_and_the_model_can_be_used_everywh
     assert found["kernel"].usable == all(check.mark != "missing" for check in found["kernel"].checks)
 
 
-def test_what_is_missing_comes_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_requirement_is_reported_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "missing_tools", lambda: ["flex", "bison"])
     monkeypatch.setattr(store, "kernels", list)
     monkeypatch.setattr(doctor.shutil, "which", lambda *_args, **_options: None)
@@ -63,7 +63,7 @@ def test_a_kernel_that_is_built_and_boots_can_be_used(monkeypatch: pytest.Monkey
     assert kernel.checks[-1].found == "6.1 ran a case in 0.6 s of CPU"
 
 
-def test_a_kernel_that_does_not_boot_is_told_with_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_does_not_boot_is_reported_with_its_console(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = _built(monkeypatch, Answer("crashed", "the guest left no answer\nMemory?"))
     assert not kernel.usable
     assert kernel.checks[-1].found == "crashed: the guest left no answer Memory?"
@@ -75,7 +75,7 @@ def test_without_an_agent_it_is_said_how_to_build_it(monkeypatch: pytest.MonkeyP
     assert missing["agent"] == f"make -C {REPOSITORY} agent"
 
 
-def test_a_place_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_place_that_cannot_be_written_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(**_: object) -> str:
         raise OSError(28, "No space left on device")
 
@@ -86,7 +86,7 @@ def test_a_place_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch)
     assert "TMPDIR" in check.do
 
 
-def test_the_command_speaks_to_people_and_to_programs() -> None:
+def test_the_command_prints_text_or_json() -> None:
     command = [sys.executable, "-m", "tcpassay", "doctor"]
     told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout
     assert "model, the model TCP in virtual time: can be used" in told

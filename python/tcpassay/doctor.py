@@ -18,7 +18,7 @@ from tcpassay import _native
 from tcpassay._native import __version__
 from tcpassay.errors import UserError
 from tcpassay.kernel import build, store
-from tcpassay.messages import Collect, Outcome, Triples
+from tcpassay.messages import METRICS_ONLY, Outcome, Triples
 from tcpassay.substrate import kernel as guest
 from tcpassay.substrate.agent import agent_program, check_case, how_to_get_agent
 
@@ -27,13 +27,6 @@ Mark = Literal["ok", "missing", "worse"]
 _TRY_SECONDS: Final = 10
 # A case of a few milliseconds.
 _TRIPLES: Final[Triples] = {"app.duration": "5ms", "link.rate": "10Mbit"}
-_COLLECT: Final[Collect] = {
-    "series": None,
-    "warmup": "0s",
-    "deliveries": False,
-    "events": False,
-    "packets": False,
-}
 _BOOT_SECONDS: Final = 60
 _ABOUT: Final = {
     "model": "the model TCP in virtual time",
@@ -95,7 +88,7 @@ def model() -> list[Check]:
     """Runs a case of a few milliseconds; the model needs only the native module."""
     with tempfile.TemporaryDirectory(prefix="tcpassay-doctor-") as folder:
         try:
-            _native.run_case(_TRIPLES, 1, folder, _COLLECT, f"{folder}/run")
+            _native.run_case(_TRIPLES, 1, folder, METRICS_ONLY, f"{folder}/run")
         except OSError as error:
             why = f"a run cannot be written to {tempfile.gettempdir()}: {error}"
             return [Check("a run", "missing", why, "make space there, or set TMPDIR")]
@@ -114,7 +107,7 @@ def kernel() -> list[Check]:
         checks.append(Check("agent", "ok", str(agent_program())))
     except UserError as error:
         checks.append(_no_agent(error))
-    checks += [_package(*one) for one in (("ip", "iproute2"), ("tc", "iproute2"), ("setpriv", "util-linux"))]
+    checks += [_package(*one) for one in (("ip", "iproute2"), ("tc", "iproute2"), ("setarch", "util-linux"))]
     try:
         there = store.kernels()
     except (UserError, OSError) as error:
@@ -134,7 +127,7 @@ def kernel() -> list[Check]:
             )
         )
     else:
-        checks.append(Check("compiler and tools", "ok", "all that a build needs"))
+        checks.append(Check("compiler and tools", "ok", "all tools for a build"))
     sources = [path.name for path in sorted(Path("/usr/src").glob("linux-source-*.tar.*"))]
     can_fetch = bool(shutil.which("apt-get") and shutil.which("dpkg-deb"))
     if sources or can_fetch:
@@ -155,7 +148,7 @@ def _boots(name: str) -> Check:
             triples=_TRIPLES,
             seed=1,
             base=folder,
-            collect=_COLLECT,
+            collect=METRICS_ONLY,
             folder=f"{folder}/run",
             kernel=name,
             patience_s=_BOOT_SECONDS,
@@ -170,7 +163,7 @@ def _package(tool: str, package: str) -> Check:
     place = _tool(tool)
     if place:
         return Check(tool, "ok", place)
-    return Check(tool, "missing", "not in the path", f"apt-get install {package}")
+    return Check(tool, "missing", "not in PATH", f"apt-get install {package}")
 
 
 def remote() -> list[Check]:
@@ -264,7 +257,7 @@ def _namespaces() -> Check:
     except (OSError, subprocess.TimeoutExpired) as error:
         return Check("namespaces, veth", "missing", str(error), "allow network namespaces")
     if done.returncode == 0:
-        return Check("namespaces, veth", "ok", "made one and removed it")
+        return Check("namespaces, veth", "ok", "a namespace was created and removed")
     said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
     return Check(
         "namespaces, veth", "missing", said, "root with CAP_NET_ADMIN, and a kernel with NET_NS and VETH"
@@ -281,7 +274,9 @@ def _controllers() -> Check:
 
 def _bpf(agent: Path | None) -> list[Check]:
     """Checks BPF: step marking, the limiter, model controllers on the real kernel."""
-    left = "without it queue.ecn_mark, `limiter` and controllers of the model are refused; all else works"
+    left = (
+        "without it queue.ecn_mark, `limiter` and controllers of the model are refused; everything else works"
+    )
     if agent is None:
         return [Check("BPF", "worse", "only the agent can check it", how_to_get_agent())]
     if os.geteuid() != 0:
@@ -294,15 +289,15 @@ def _bpf(agent: Path | None) -> list[Check]:
     except OSError as error:
         return [Check("BPF", "worse", str(error), how_to_get_agent())]
     shim = (
-        Check("stack.cc_engine", "worse", lacks, "`shim` is refused; all else works")
+        Check("stack.cc_engine", "worse", lacks, "`shim` is refused; everything else works")
         if lacks
         else Check("stack.cc_engine", "ok", "kernel, shim, object files")
     )
-    return [Check("BPF", "ok", "steps that mark, limiter"), shim]
+    return [Check("BPF", "ok", "step marking, limiter"), shim]
 
 
 def _no_agent(error: UserError) -> Check:
-    """The message of the error contains the remedy already."""
+    """The check for a missing agent; the error message contains the remedy."""
     remedy = how_to_get_agent()
     return Check("agent", "missing", str(error).removesuffix(f"; {remedy}"), remedy)
 

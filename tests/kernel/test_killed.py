@@ -1,4 +1,4 @@
-"""A guest that somebody else kills says nothing about its case: the run is made again, and nothing stays behind."""
+"""A guest that an unrelated process kills has no result: the run is repeated, and nothing is left behind."""
 
 import json
 import os
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
-# It ends by being killed.
+# The process ends by a signal.
 ENDLESS = {"link.rate": "1Gbit", "app.duration": "3000s"}
 
 
@@ -134,7 +134,7 @@ def test_a_process_of_a_guest_that_its_own_fault_stopped_was_not_killed_from_out
 
 
 @pytest.mark.parametrize("said", ["failed", "finished"])
-def test_an_answer_of_a_guest_with_a_killed_process_is_not_believed(tmp_path: Path, said: str) -> None:
+def test_an_answer_of_a_guest_with_a_killed_process_is_discarded(tmp_path: Path, said: str) -> None:
     answer = {"ended": said, "message": "ip: ", "trace": "1", "metrics": {"values": {}}}
     line = "userspace - ptrace continue failed, op = 31, errno = 3"
     ended = a_guest_that_says(tmp_path, line, f"echo {shlex.quote(json.dumps(answer))} >answer.json")

@@ -19,7 +19,7 @@ from tcpassay.gcov.counters import NOTES
 from tcpassay.kernel import boots, kbuild, shadow, store
 from tcpassay.kernel.kbuild import CONFIG
 from tcpassay.kernel.series import Patch
-from tcpassay.kernel.source import Debian, Say, Source, run
+from tcpassay.kernel.source import Debian, Say, Source, UnavailableError, run
 from tcpassay.kernel.store import Kernel
 from tcpassay.kernel.variant import PLAIN, Variant
 
@@ -46,7 +46,10 @@ class _Wanted:
     @property
     def ours(self) -> list[Patch]:
         """The patches of this package."""
-        return [*shadow.patches(), *self.variant.patches]
+        ours = shadow.patches()
+        if isinstance(self.source, Debian):
+            ours = shadow.until(self.source.version, ours)
+        return [*ours, *self.variant.patches]
 
 
 def missing_tools() -> list[str]:
@@ -54,7 +57,7 @@ def missing_tools() -> list[str]:
     return [package for tool, package in TOOLS.items() if shutil.which(tool) is None]
 
 
-def build(  # noqa: PLR0913 - what is built, and who is told
+def build(  # noqa: PLR0913 - what is built, and the observers
     source: Source,
     name: str,
     *,
@@ -66,11 +69,12 @@ def build(  # noqa: PLR0913 - what is built, and who is told
 ) -> tuple[Kernel, bool]:
     """The kernel of this source with the patches of the user, and whether it was built now.
 
-    Raises `UserError` with the hunk that does not apply, the compiler's messages, or the end of the console of a kernel
-    that does not boot; there is no such kernel in the store then.
+    Raises `UnavailableError` if no build can begin here, otherwise `UserError` with the hunk that does not apply, the
+    compiler's messages, or the end of the console of a kernel that does not boot; there is no such kernel in the store
+    then.
     """
     if missing := missing_tools():
-        raise UserError(
+        raise UnavailableError(
             f"to build a kernel here lack: {', '.join(missing)} (Debian: apt-get install {' '.join(missing)})"
         )
     place, tree = store.folder(name), store.tree(source.identity)
@@ -80,7 +84,7 @@ def build(  # noqa: PLR0913 - what is built, and who is told
         wanted = _Wanted(source, name, list(users), variant)
         if before and isinstance(source, Debian) and before.key == _key(wanted, before.patches):
             return before, False
-        # What an earlier version of tcpassay left in the folder of a kernel.
+        # Files of an earlier version of tcpassay in the folder of a kernel.
         for part in ("source", "pristine", "build", "manifest.json", "linux.new"):
             store.drop(place / part)
         kept = tree.is_dir() or bool(users) or not isinstance(source, Debian)
@@ -135,6 +139,7 @@ def _built(wanted: _Wanted, jobs: int, say: Say, stepped: Stepped) -> tuple[Kern
         built=datetime.now(UTC).isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - started, 1),
         patches=copy.patches,
+        contained=copy.contained,
         absent=absent,
         series=[patch.name for patch in users],
         variant=variant.name,
@@ -144,9 +149,9 @@ def _built(wanted: _Wanted, jobs: int, say: Say, stepped: Stepped) -> tuple[Kern
 
 
 def _objects(tree: Path, variant: Variant, say: Say) -> Path:
-    """The folder of object files; a variant begins with those of the plain kernel, of which it needs most."""
+    """The folder of object files; a variant of the plain configuration begins with those of the plain kernel."""
     plain, own = tree / PLAIN.folder, tree / variant.folder
-    if not own.exists() and plain.is_dir():
+    if not own.exists() and plain.is_dir() and not variant.config:
         say("copying the object files of the plain kernel")
         draft = own.with_name(f"{own.name}.new")
         store.drop(draft)
@@ -158,7 +163,7 @@ def _objects(tree: Path, variant: Variant, say: Say) -> Path:
 
 
 def _keep_notes(variant: Variant, tree: Path, build: Path, into: Path) -> None:
-    """Copies the sources with counters, gcc's notes about them, and the list of what is counted to a folder."""
+    """Copies the sources with counters, gcc's notes about them, and the list of counted places to a folder."""
     store.drop(into)
     for file in variant.sources(tree):
         name = file.relative_to(tree)
@@ -175,7 +180,7 @@ def _key(wanted: _Wanted, applied: list[str], digest: str | None = None) -> str:
     parts = [
         wanted.source.words if isinstance(wanted.source, Debian) else f"build version 1\n{digest}",
         CONFIG.read_text(encoding="utf-8"),
-        *(f"{patch.name}\n{patch.text}" for patch in wanted.ours),
+        *(f"{patch.name}\n{patch.text}" for patch in shadow.relevant(wanted.ours, applied)),
         *applied,
         run(["gcc", "--version"]).stdout.partition("\n")[0],
         *(f"user's, build version 1\n{patch.name}\n{patch.text}" for patch in wanted.users),

@@ -66,7 +66,7 @@ def configure(tree: Path, build: Path, log: Path, variant: Variant, say: Say) ->
     return absent
 
 
-def make(  # noqa: PLR0913, PLR0917 - where it is built, and who is told
+def make(  # noqa: PLR0913, PLR0917 - where it is built, and the observers
     tree: Path,
     build: Path,
     log: Path,
@@ -75,7 +75,7 @@ def make(  # noqa: PLR0913, PLR0917 - where it is built, and who is told
     say: Say,
     stepped: Callable[[str], None],
 ) -> None:
-    """Compiles what is not up to date. Raises `UserError` with the first error of the compiler."""
+    """Compiles files that are not up to date. Raises `UserError` with the first error of the compiler."""
     say("compiling")
     words: deque[str] = deque(maxlen=400)
     with (

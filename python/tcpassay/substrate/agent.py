@@ -162,7 +162,7 @@ def run_request(run_case: RunCase, request: CaseRequest) -> tuple[Answer, Left |
 
 
 def answer_of(text: str) -> Answer:
-    """What came of a run according to the agent. Raises `ValueError` for text that is no answer."""
+    """The result of a run in the agent's answer. Raises `ValueError` for a text that is no answer."""
     said: AgentAnswer = json.loads(text)
     ended = RunEnd(said["ended"])
     if ended in ENDED:
@@ -182,7 +182,7 @@ def memory_kills() -> int:
 
 
 class ChildUsage:
-    """What the child processes of this process have used since the creation of this object."""
+    """The resources that the child processes of this process have used since the creation of this object."""
 
     def __init__(self) -> None:
         self._cpu_s = _children_cpu_s()

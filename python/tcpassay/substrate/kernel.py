@@ -39,6 +39,7 @@ from tcpassay.substrate.agent import (
     run_request,
 )
 from tcpassay.substrate.base import Left
+from tcpassay.substrate.guard import guarded
 
 # The guest's clock at boot; the agent uses the same value.
 BOOT_NS: Final = 1_000_000_000_000_000_000
@@ -131,7 +132,7 @@ class Ended:
 
 
 def covered(kernel: store.Kernel, scratch: Path) -> str:
-    """What the guest of a scratch folder reached in the kernel's code; empty for a kernel without counters."""
+    """The kernel code that the guest of a scratch folder reached; empty for a kernel without counters."""
     if kernel.notes is None:
         return ""
     catalogue = catalogue_of(kernel.notes)
@@ -144,15 +145,13 @@ def covered(kernel: store.Kernel, scratch: Path) -> str:
 
 @cache
 def catalogue_of(notes: Path) -> Catalogue:
-    """The list of what the kernel counts."""
+    """The catalogue of the kernel's counters."""
     return Catalogue.read(notes / store.CATALOGUE)
 
 
 def boot(image: Path, scratch: Path, seed: int, patience_s: float) -> Ended:
     """Starts the guest and waits for its end."""
     command = [
-        # The guest ends with this process, even if this process is killed.
-        *("setpriv", "--pdeathsig", "KILL"),
         *("setarch", "-R", str(image)),
         *("root=none", "rootfstype=hostfs", "rw", "init=/proc/self/cwd/init", "con0=null,fd:1"),
         *(f"mem={MEMORY}", "time-travel=inf-cpu", f"time-travel-start={BOOT_NS}", "tt-read-cost=0"),
@@ -172,23 +171,11 @@ def boot(image: Path, scratch: Path, seed: int, patience_s: float) -> Ended:
     with contextlib.suppress(OSError):  # an ordinary user may have reached the limit of pipe sizes
         fcntl.fcntl(read, fcntl.F_SETPIPE_SZ, _CONSOLE)
     with os.fdopen(read, "rb", buffering=0) as words:
-        with os.fdopen(write, "wb", buffering=0) as console:
-            guest = subprocess.Popen(  # noqa: S603 - an argument list of our own
-                command,
-                cwd=scratch,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=console,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        try:
+        with (
+            os.fdopen(write, "wb", buffering=0) as console,
+            guarded(command, scratch, environment, console) as guest,
+        ):
             code = _wait(guest, read, patience_s)
-        finally:
-            # The guest's processes are in its session and are killed with it.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(guest.pid, signal.SIGKILL)
-            guest.wait()
         os.set_blocking(read, False)
         said = (words.read(_CONSOLE) or b"").decode(errors="replace")
         return Ended(said, code is None, -signal.SIGKILL if code is None else code)
