@@ -1,4 +1,4 @@
-# What CI runs, and what runs at a desk. `make demo` and `make test` set up everything they need.
+# CI runs `make check`; the other targets are for development. `make demo` and `make test` set up everything they need.
 SHELL := /bin/sh
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
@@ -12,10 +12,10 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 PROFILE ?= release
 PLANS := rate-limiter-latency rate-limiter-mark-data rate-limiter-mark-ack rate-limiter-sequence rate-limiter-fixed
 
-# The native module is everything that Cargo builds; a stamp newer than all of it means nothing to do.
+# Sources of the native module. It is built again if one of them is newer than the stamp.
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-# Optimised by a profile, where this Rust can take one (`rustup component add llvm-tools`).
+# Profile-guided optimisation, if the Rust toolchain supports it (`rustup component add llvm-tools`).
 PROFILED := sh tools/pgo.sh use
 IF_POSSIBLE := @! sh tools/pgo.sh possible || $(MAKE) --no-print-directory pgo
 
@@ -24,7 +24,7 @@ IF_POSSIBLE := @! sh tools/pgo.sh possible || $(MAKE) --no-print-directory pgo
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-setup: $(STAMPS)/native ## The Python environment and the native module (nothing to do when nothing changed)
+setup: $(STAMPS)/native ## The Python environment and the native module
 
 $(STAMPS)/venv: tools/venv.sh
 	@mkdir -p $(STAMPS)
@@ -39,33 +39,33 @@ $(STAMPS)/packages: $(STAMPS)/venv requirements.lock requirements-dev.lock
 $(STAMPS)/native: $(STAMPS)/packages pyproject.toml $(RUST)
 	@echo "Building the native module"
 	@PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --quiet
-	@$(BIN)/python -m compileall -q python/tcpassay  # as pip does for who installs it, also where none is written at run time
+	@$(BIN)/python -m compileall -q python/tcpassay  # as `pip install` does; PYTHONDONTWRITEBYTECODE may be set at run time
 	@touch $@
 
-pgo: $(STAMPS)/pgo ## The native module optimised by a profile: a fifth less time a run (seven minutes of CPU; needs llvm-tools)
+pgo: $(STAMPS)/pgo ## The native module with profile-guided optimisation: a run takes a fifth less time (seven minutes of CPU; needs llvm-tools)
 
-# The module that was trained and the one that is optimised by it must come to the same as any other.
+# The instrumented module and the optimised module must give identical results.
 $(STAMPS)/pgo: $(STAMPS)/native tools/pgo.sh tools/pgo_train.py
 	@sh tools/pgo.sh take $(BIN)/python
-	@echo "Building the native module by the profile"
+	@echo "Building the native module with the profile"
 	@PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(PROFILED) $(BIN)/maturin develop --profile release --quiet
 	@$(BIN)/python tools/pgo_train.py | diff "$${CARGO_TARGET_DIR:-target}/pgo/trained" -
 	@touch $@
 
-agent: ## The agent, beside the package, with BPF where it can be built (nothing to do when nothing changed)
+agent: ## The agent, in the package folder; with BPF if it can be built
 	@cargo build --locked --release --quiet -p tcpassay-agent --features "$$(sh tools/bpf.sh)"
 	@cp -u "$${CARGO_TARGET_DIR:-target}/release/tcpassay-agent" python/tcpassay/tcpassay-agent
 
-wheel: setup agent ## A wheel with the agent in it, tried in a fresh environment: a plan, its report, the agent
+wheel: setup agent ## A wheel with the agent; it is tested in a new environment with a plan, its report and the agent
 	$(IF_POSSIBLE)
 	@CARGO_TARGET_DIR="$${CARGO_TARGET_DIR:-target}" $(PROFILED) $(BIN)/maturin build --profile $(PROFILE) --out $(OUT)/wheel --quiet
 	@sh tools/wheel.sh $(BIN)/python $(OUT)/wheel
 
 kernel: setup agent ## Linux 6.1 for the substrate `kernel`, once (about ten minutes of CPU; needs flex, bison, bc), and its tests
 	@sh tools/kernel.sh $(BIN)/tcpassay
-	$(BIN)/python -m pytest --quiet tests/kernel
+	$(BIN)/python -m pytest --quiet --numprocesses $(JOBS) --dist loadfile tests/kernel
 
-demo: setup ## A sweep around the paper's rate limiter: oracles find the stalls, isolation their cause, and a sequence diagram explains one
+demo: setup ## A sweep around the paper's rate limiter: find the stalls, isolate their cause, explain one with a sequence diagram
 	@$(BIN)/tcpassay run plans/demo.toml --jobs $(JOBS) --out $(OUT)/demo --force || [ $$? -eq 1 ]
 	@echo; echo "Which of the settings cause it:"; echo
 	@$(BIN)/tcpassay isolate $(OUT)/demo late-ack --jobs $(JOBS) --budget 60s || [ $$? -eq 130 ]
@@ -74,8 +74,8 @@ demo: setup ## A sweep around the paper's rate limiter: oracles find the stalls,
 	@$(BIN)/tcpassay report $(OUT)/demo
 	@$(BIN)/python tools/demo.py $(OUT)/demo
 
-# One seed of every case, two more of those in which losses are drawn.
-fidelity: setup agent ## The model beside Linux 6.1: a covering array on both, and docs/fidelity.md (needs `make kernel`; half an hour of CPU)
+# One seed of every case, two more seeds of the cases with random losses.
+fidelity: setup agent ## Compare the model with Linux 6.1 on a covering array, and write docs/fidelity.md (needs `make kernel`; half an hour of CPU)
 	@$(BIN)/tcpassay run plans/fidelity.toml --seed 1 --jobs $(JOBS) --out $(OUT)/fidelity/1 --force || [ $$? -eq 1 ]
 	@for seed in 2 3; do $(BIN)/tcpassay run plans/fidelity.toml --seed $$seed --filter damage=loss-tenth --filter damage=loss-1 \
 		--filter damage=bursts --jobs $(JOBS) --out $(OUT)/fidelity/$$seed --force || [ $$? -eq 1 ] || exit; done
@@ -83,7 +83,7 @@ fidelity: setup agent ## The model beside Linux 6.1: a covering array on both, a
 	@$(BIN)/tcpassay run $(OUT)/fidelity/second.toml --seed 1 --jobs $(JOBS) --out $(OUT)/fidelity/held --force || [ $$? -eq 1 ]
 	@$(BIN)/python tools/fidelity.py docs $(OUT)/fidelity/[1-3] --held $(OUT)/fidelity/held
 
-figures: setup ## Figures 1, 2, 3, 4 and 7 of the paper, from plans that check what they show
+figures: setup ## Figures 1, 2, 3, 4 and 7 of the paper; the checks of their plans verify what the figures show
 	@for plan in $(PLANS); do \
 		$(BIN)/tcpassay run plans/papers/$$plan.toml --jobs $(JOBS) --out $(OUT)/$$plan --force || [ $$? -eq 1 ] || exit; echo; \
 	done
@@ -91,26 +91,30 @@ figures: setup ## Figures 1, 2, 3, 4 and 7 of the paper, from plans that check w
 
 test: test-rust test-python ## Every test, Rust and Python
 
-testbed: setup agent ## The substrate `remote` with sshd in namespaces of this machine (needs root and openssh-server; not part of `make check`)
-	$(BIN)/python -m pytest --quiet -m testbed tests/testbed
+# The kills of `make testbed`; `make check` has a sample of them. Other moments: make testbed KILLS_SEED=2.
+KILLS ?= 100
+KILLS_SEED ?= 1
 
-quality: setup ## Planted faults: a build with all of them, and which of them the shipped plan finds (tests/quality/model)
+testbed: setup agent ## The tests of the substrate `remote` with KILLS kills at random moments (needs root and openssh-server)
+	TCPASSAY_KILLS=$(KILLS) TCPASSAY_KILLS_SEED=$(KILLS_SEED) $(BIN)/python -m pytest --quiet tests/testbed
+
+quality: setup ## Build the model with all planted faults, and determine which of them the shipped plan finds (tests/quality/model)
 	$(BIN)/python tools/quality/plant.py --out $(OUT)/quality
 	$(BIN)/python tools/quality/run.py --build $(OUT)/quality --causes --out docs/quality.md
 
-history: setup agent ## Old bugs of Linux put back into 6.1: which of them the shipped plan finds (an hour of CPU; needs flex, bison, bc)
+history: setup agent ## Reintroduce old bugs of Linux into 6.1, and determine which of them the shipped plan finds (an hour of CPU; needs flex, bison, bc)
 	$(BIN)/python tools/quality/history.py --out $(abspath $(OUT))/history --jobs $(JOBS)
 
-gate: ## Instructions per packet-hop against bench/instructions.json (needs valgrind; says so without it)
+gate: ## Compare instructions per packet-hop with bench/instructions.json (needs valgrind; prints a message without it)
 	python3 tools/instr_gate.py
 
-# The same examples every time, as pytest's are; `cargo test` draws others.
+# A fixed seed, so that property tests use the same examples each time; a plain `cargo test` uses new ones.
 test-rust: export PROPTEST_RNG_SEED ?= 1
 test-rust:
 	cargo test --locked --workspace --quiet
 	@if [ -n "$$(sh tools/bpf.sh --install)" ]; then cargo test --locked --quiet -p tcpassay-bpf -p tcpassay-agent --features tcpassay-bpf/bpf,tcpassay-agent/bpf; fi
 
-# Ray is an extra for those who have a cluster (240 MB); its tests need it here.
+# Ray (240 MB) is an optional dependency for running plans on a cluster; its tests need it.
 $(STAMPS)/ray: $(STAMPS)/packages requirements-ray.lock
 	@echo "Installing Ray"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-ray.lock
@@ -120,17 +124,18 @@ test-python: setup agent $(STAMPS)/ray
 	@sh tools/chromium.sh
 	@sh tools/ssh.sh
 	@sh tools/kernel.sh $(BIN)/tcpassay if-possible
-	$(BIN)/python -m pytest --quiet
+	$(BIN)/python -m pytest --quiet --numprocesses $(JOBS) --dist loadfile -m "not realtime"
+	$(BIN)/python -m pytest --quiet -m realtime
 
-# The same trials every time in `make check`; for a search: make torture TORTURE="--seconds 3600 --seed 100".
+# `make check` repeats the same trials each time. A longer search: make torture TORTURE="--seconds 3600 --seed 100".
 TORTURE ?= --seed 1 --trials 1
 
-torture: setup ## Faults on purpose: damaged and hostile folders, kills, signals, full disks, bad plans (TORTURE="--seed N --seconds S")
+torture: setup ## Fault injection: damaged and hostile folders, kills, signals, full disks, invalid plans (TORTURE="--seed N --seconds S")
 	$(BIN)/python tools/torture $(TORTURE)
 
 check: lint test torture gate ## What CI runs: lints, every test, a short torture, instructions per packet-hop
 
-# What `make quick` tests: crates without guests and network namespaces, Python without long simulations.
+# `make quick` tests the crates without guests and network namespaces, and Python without long simulations.
 QUICK_CRATES := units states wire capture cc tcp workload measure case
 QUICK_TESTS := tests/plan/test_quantity.py tests/plan/test_axis.py tests/plan/test_constraints.py tests/plan/test_extends.py tests/plan/test_refusals.py \
 	tests/cover/test_space.py tests/cover/test_verify.py tests/cover/test_contradiction.py tests/compare/test_signedrank.py \
@@ -161,38 +166,38 @@ lint: setup
 	@sh tools/js.sh
 	@sh tools/audit.sh $(BIN)/python
 
-format: setup ## Format Rust and Python; write what is generated from Rust declarations
+format: setup ## Format Rust and Python; regenerate the Python and TypeScript types from the Rust declarations
 	cargo fmt --all
 	$(BIN)/python tools/interface.py
 	$(BIN)/python tools/page_types.py
 	$(BIN)/ruff check --fix --quiet || true
 	$(BIN)/ruff format
 
-bench: setup ## Speed of what a wheel has: packets a CPU second, the runner's overhead, memory; ns-3 where libns3-dev is installed
+bench: setup ## Speed of the wheel's native module: packets per CPU second, overhead of the runner, memory; also of ns-3 if libns3-dev is installed
 	$(IF_POSSIBLE)
 	$(PROFILED) cargo run --locked --release --quiet -p tcpassay-python --example speed
 	@if pkg-config --exists ns3-core 2>/dev/null || ls /usr/include/ns3* >/dev/null 2>&1; then \
 		mkdir -p $(OUT)/bench; $(MAKE) --no-print-directory $(OUT)/bench/dumbbell && $(OUT)/bench/dumbbell; \
-	else echo "ns-3 is not installed (Debian: libns3-dev); bench/ns3 holds the same scenarios for it"; fi
+	else echo "ns-3 is not installed (Debian: libns3-dev); bench/ns3 contains the same scenarios for it"; fi
 	$(BIN)/python tools/bench_run.py
 	$(BIN)/python bench/capture.py
 	$(BIN)/python bench/capture.py --bytes 100000000 --headers
 
-bench-host: setup agent ## The generators on this machine's kernel beside iperf3 and a C ping-pong (needs root, iperf3, gcc)
+bench-host: setup agent ## Compare the traffic generators on this machine's kernel with iperf3 and a C ping-pong (needs root, iperf3, gcc)
 	$(BIN)/python tools/bench_host.py
 
 $(OUT)/bench/dumbbell: bench/ns3/dumbbell.cc
 	g++ -O2 -std=c++17 -o $@ $< $$(pkg-config --cflags --libs 'ns3-*' 2>/dev/null || for lib in /usr/lib/*/libns3*.so; do echo $$lib; done)
 
-# Names of fuzz/fuzz_targets, and how long each runs.
+# The targets of fuzz/fuzz_targets, and the seconds for which each runs.
 FUZZ ?= packet case connection script code capture siftr
 FUZZ_SECONDS ?= 60
 
-fuzz: ## Fuzz what reads and what listens, FUZZ_SECONDS each (needs cargo-fuzz and a nightly toolchain)
+fuzz: ## Fuzz the parsers and the connection, FUZZ_SECONDS per target (needs cargo-fuzz and a nightly toolchain)
 	@cargo fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz is missing: cargo install --locked cargo-fuzz" >&2; exit 2; }
 	@cd fuzz && for target in $(FUZZ); do \
 		cargo +nightly fuzz run $$target $$([ $$target != case ] || echo --features case) -- -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 || exit; \
 	done
 
-clean: ## Remove what make made, but for Cargo's target folder
+clean: ## Remove all files that make built, except Cargo's target folder
 	rm -rf $(VENV) $(STAMPS) $(OUT) python/tcpassay/_native*.so

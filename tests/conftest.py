@@ -1,11 +1,35 @@
-"""Settings that all Python tests share."""
+"""Settings and fixtures of all Python tests."""
 
+from pathlib import Path
+
+import pytest
 from hypothesis import HealthCheck, settings
 
-# How long an example takes says something about the machine, and nothing about the code.
+from tcpassay.errors import UserError
+from tcpassay.substrate.agent import agent_program
+
+HOST = Path(__file__).parent / "host"
+
+# The duration of an example depends on the machine, not on the tested code.
 NO_CLOCK = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-# The same examples every time: what fails has been broken by what was changed. To look for more, draw others:
-# `pytest --hypothesis-profile=search`.
+# The same examples in each run, so that a new failure is caused by a change. `pytest --hypothesis-profile=search`
+# uses new examples.
 settings.register_profile("search", **NO_CLOCK)
 settings.register_profile("tcpassay", **NO_CLOCK, derandomize=True)
 settings.load_profile("tcpassay")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests of the substrate `host`, which measure in real time and must not run in parallel with others."""
+    for item in items:
+        if HOST in item.path.parents:
+            item.add_marker("realtime")
+
+
+@pytest.fixture
+def agent() -> None:
+    """Skips the test, with the reason, if no agent is built."""
+    try:
+        agent_program()
+    except UserError as error:
+        pytest.skip(str(error))

@@ -1,6 +1,8 @@
-"""A testbed inside one machine: hosts with an sshd each in network namespaces, and a namespace of the controller.
+"""A testbed on one machine: hosts with sshd in network namespaces, and a namespace for the controller.
 
-Each host has its own `/run`, `/root`, `/var/lib` and `/sys`. Everything ends with the processes of the namespaces.
+Each host has its own `/run`, `/root`, `/var/lib`, `/sys` and processes. When the first process of a PID namespace
+ends, the kernel ends all others in it. The first processes end with the test, whatever ends it, so that nothing remains
+of a lab.
 """
 
 import contextlib
@@ -8,24 +10,39 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from patience import until
+import agents
+from patience import children, parent, until
+from tcpassay.errors import UserError
+from tcpassay.substrate.agent import agent_program
 
 SSHD = "/usr/sbin/sshd"
 # Folders of a host that other hosts must not see.
 OWN = ("/run", "/root", "/var/lib")
+# Files that stay after the first connection and the first run: the lock, an empty folder, and the copied agent.
+STAYS = tuple(
+    word
+    for path in ("/run/tcpassay-host.lock", "/run/netns", "/root/.cache", "/root/.cache/tcpassay",
+                 "/root/.cache/tcpassay/agent-*")
+    for word in ("-not", "-path", path)
+)  # fmt: skip
 
 
 def lacking() -> str:
     """The reason why no lab can be made here; empty if one can."""
     if os.geteuid() != 0:
         return "a lab of namespaces needs root"
-    for tool in (SSHD, "ssh", "ssh-keygen", "ip", "unshare", "nsenter", "ethtool"):
+    for tool in (SSHD, "ssh", "ssh-keygen", "ip", "unshare", "nsenter", "setpriv", "ethtool"):
         if shutil.which(tool) is None:
             return f"{tool} is not installed (Debian: openssh-server, openssh-client, iproute2, util-linux, ethtool)"
+    try:
+        agent_program()
+    except UserError as error:
+        return str(error)
     return ""
 
 
@@ -35,11 +52,33 @@ class Lab:
 
     folder: Path
     holders: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    first: dict[str, int] = field(default_factory=dict)
+    """The first process of each PID namespace."""
     file: Path = Path()
 
     def inside(self, name: str, *command: str) -> list[str]:
         """A command in the namespaces of a host or of the controller (`control`)."""
-        return ["nsenter", f"--target={self.holders[name].pid}", "--net", "--mount", *command]
+        return ["nsenter", f"--target={self.first[name]}", "--net", "--mount", "--pid", *command]
+
+    def tcpassay(self, *words: str) -> list[str]:
+        """A command of the controller."""
+        return self.inside("control", sys.executable, "-m", "tcpassay", *words)
+
+    def namespaces(self, *names: str) -> set[str]:
+        """The PID namespaces of these hosts; without names of all hosts and of the controller."""
+        return {str(Path(f"/proc/{self.first[name]}/ns/pid").readlink()) for name in names or self.first}
+
+    def processes(self, *names: str) -> agents.Processes:
+        """The processes of runs."""
+        return agents.processes(self.namespaces(*names))
+
+    def serving(self, *names: str) -> list[int]:
+        """The processes of agents."""
+        return agents.serving(self.namespaces(*names))
+
+    def states(self) -> dict[str, dict[str, str]]:
+        """The state of each host."""
+        return {name: self.state(name) for name in self.first if name != "control"}
 
     def call(self, name: str, *command: str) -> str:
         """The output of a command in the namespaces of a host."""
@@ -47,8 +86,16 @@ class Lab:
         assert done.returncode == 0, (command, done.stderr)
         return done.stdout
 
+    def link(self, a: str, at_a: str, b: str, at_b: str, *more: str) -> None:
+        """A veth pair between two hosts. `ip` is outside of their PID namespaces, because it names them by numbers."""
+        subprocess.run(
+            ["nsenter", f"--target={self.first[a]}", "--net", "ip", "link", "add", "name", at_a, *more, "type", "veth",
+             "peer", "name", at_b, "netns", str(self.first[b])],
+            check=True,
+        )  # fmt: skip
+
     def state(self, name: str) -> dict[str, str]:
-        """What of a host a run might change."""
+        """The state of a host that a run might change."""
         commands = (
             ("ip", "-d", "link"),
             ("ip", "-4", "addr"),
@@ -56,8 +103,10 @@ class Lab:
             ("ip", "neigh", "show", "nud", "permanent"),
             ("tc", "qdisc"),
             ("sysctl", "-a", "--pattern", r"^net\.(ipv4|core)\."),
-            ("ethtool", "-k", "eth1"),
-            ("ls", "-A", "/var/lib"),
+            # What a device does not support is an error, and a part of its state.
+            *(("sh", "-c", f"ethtool {option} eth1 2>&1 || true") for option in ("-k", "-c", "-g")),
+            ("ip", "netns"),
+            ("find", *OWN, *STAYS),
         )
         return {" ".join(words): self.call(name, *words) for words in commands}
 
@@ -71,19 +120,21 @@ class Lab:
             raise
 
 
-def _hold(own: Sequence[str]) -> subprocess.Popen[bytes]:
-    mounts = "; ".join(f"mount -t tmpfs tmpfs {place}" for place in own)
-    script = (
-        f"mount -t sysfs sysfs /sys; {mounts}; echo ready; exec sleep infinity"
-        if own
-        else "echo ready; exec sleep infinity"
-    )
+def _hold(lab: Lab, name: str, own: Sequence[str]) -> None:
+    """Makes the namespaces of a host or of the controller."""
+    mounts = " && ".join(f"mount -t tmpfs tmpfs {place}" for place in own)
+    more = f"mount -t sysfs sysfs /sys && {mounts} && " if own else ""
+    # SIGCHLD is ignored, so that the kernel removes processes whose parents have ended.
+    script = f"trap '' CHLD; {more}echo ready && exec sleep infinity"
     holder = subprocess.Popen(
-        ["unshare", "--net", "--mount", "sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True
-    )
+        ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child",
+         "--mount-proc", "sh", "-c", script],
+        stdout=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    lab.holders[name] = holder
     assert holder.stdout is not None
     assert holder.stdout.readline() == b"ready\n"
-    return holder
+    (lab.first[name],) = children(holder.pid)
 
 
 @contextlib.contextmanager
@@ -93,7 +144,7 @@ def lab(  # noqa: C901 - one step after the other
     """A lab with these hosts (name and role) and links."""
     made = Lab(folder)
     try:
-        made.holders["control"] = _hold(())
+        _hold(made, "control", ())
         made.call("control", "ip", "link", "add", "br0", "type", "bridge")
         made.call("control", "ip", "addr", "add", "192.168.77.1/24", "dev", "br0")
         for device in ("br0", "lo"):
@@ -114,7 +165,8 @@ def lab(  # noqa: C901 - one step after the other
         (folder / "ssh_config").write_text("".join(config))
         (folder / "known").write_text("".join(known))
         interfaces = dict.fromkeys(roles, 0)
-        text = ['ssh_config = "ssh_config"\n']
+        # Runs do not wait for an idle machine.
+        text = ['ssh_config = "ssh_config"\nquiet_s = 0\n']
         text += [
             f'[[host]]\nname = "{name}"\nssh = "{name}"\nrole = "{role}"\n' for name, role in roles.items()
         ]
@@ -123,11 +175,7 @@ def lab(  # noqa: C901 - one step after the other
             for name in (a, b):
                 interfaces[name] += 1
                 ends.append(f"eth{interfaces[name]}")
-            pids = [str(made.holders[name].pid) for name in (a, b)]
-            made.call(
-                "control", "ip", "link", "add", "name", ends[0], "netns", pids[0], "type", "veth",
-                "peer", "name", ends[1], "netns", pids[1],
-            )  # fmt: skip
+            made.link(a, ends[0], b, ends[1])
             for name, end in zip((a, b), ends, strict=True):
                 made.call(name, "ip", "link", "set", end, "up")
             text.append(f'[[link]]\nbetween = ["{a}:{ends[0]}", "{b}:{ends[1]}"]\n')
@@ -148,16 +196,14 @@ def lab(  # noqa: C901 - one step after the other
             holder.wait()
             if holder.stdout is not None:
                 holder.stdout.close()
+        for first in made.first.values():
+            until(lambda first=first: parent(first) is None, "the processes of a host end")
 
 
 def _host(made: Lab, name: str, address: str, device: str) -> None:
     """The namespaces of a host with its sshd, connected to the controller."""
-    made.holders[name] = _hold(OWN)
-    pid = str(made.holders[name].pid)
-    made.call(
-        "control", "ip", "link", "add", "name", device, "master", "br0", "type", "veth", "peer", "name", "mgmt0",
-        "netns", pid,
-    )  # fmt: skip
+    _hold(made, name, OWN)
+    made.link("control", device, name, "mgmt0", "master", "br0")
     made.call("control", "ip", "link", "set", device, "up")
     made.call(name, "ip", "addr", "add", f"{address}/24", "dev", "mgmt0")
     for one in ("lo", "mgmt0"):
@@ -169,7 +215,6 @@ def _host(made: Lab, name: str, address: str, device: str) -> None:
         f"ListenAddress {address}\nHostKey {folder / 'host_key'}\nAuthorizedKeysFile {folder / 'key.pub'}\n"
         "PermitRootLogin prohibit-password\nPasswordAuthentication no\nUsePAM no\nStrictModes no\nPidFile none\n"
     )
-    # A daemon: it ends when the test ends it, by the number that it writes.
     with (folder / f"sshd.{name}.log").open("wb") as log:
         made.holders[f"{name}.sshd"] = subprocess.Popen(
             made.inside(name, SSHD, "-D", "-e", "-f", str(config)), stderr=log, start_new_session=True

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The tests of testbeds start real sshd processes in network namespaces. Installs OpenSSH where that is possible; without it they are
-# skipped, and say so.
+# The tests of testbeds start real sshd processes in network namespaces. Installs OpenSSH if possible; without it these tests are
+# skipped with a reason.
 set -eu
 [ -x /usr/sbin/sshd ] && command -v ssh >/dev/null 2>&1 && command -v ethtool >/dev/null 2>&1 && exit 0
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then

@@ -43,7 +43,7 @@ fn compile(clang: &str, source: &Path, object: &Path, libbpf: &str, arch: &str) 
             "-std=gnu11",
         ])
         .args(["-I", libbpf, "-I", "src/bpf", "-idirafter"])
-        // Where Debian keeps <asm/types.h>, which clang does not look for when the target is BPF.
+        // The folder of <asm/types.h> on Debian, which clang does not search for the target BPF.
         .arg(format!("/usr/include/{arch}-linux-gnu"))
         .arg("-c")
         .arg(source)

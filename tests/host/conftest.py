@@ -1,4 +1,4 @@
-"""What runs on this machine's own kernel needs root and an agent; where either is missing it is skipped, saying so."""
+"""Fixtures for the kernel of this machine: tests are skipped, with a reason, without root or an agent."""
 
 import fcntl
 import subprocess
@@ -18,7 +18,7 @@ def _able() -> Iterator[None]:
         host.ready()
     except UserError as error:
         pytest.skip(f"nothing can be run on this machine's kernel: {error}")
-    # They look at the whole machine, on which another copy of them would be seen.
+    # These tests inspect the state of the whole machine, so that two copies would disturb each other.
     with Path("/run/tcpassay-tests.lock").open("w") as lock:
         fcntl.lockf(lock, fcntl.LOCK_EX)
         yield
@@ -26,6 +26,6 @@ def _able() -> Iterator[None]:
 
 @pytest.fixture
 def bpf() -> None:
-    """What needs BPF is skipped where there is none."""
+    """Skips tests that need BPF if the agent has no BPF."""
     if subprocess.run([agent_program(), "bpf"], capture_output=True, check=False).returncode:
         pytest.skip("this build or this kernel has no BPF (`tcpassay-agent bpf` says what is missing)")

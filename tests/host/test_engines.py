@@ -1,4 +1,4 @@
-"""`stack.cc_engine` through `tcpassay run`: Linux's own controllers, the model's through BPF, and an object file's."""
+"""`stack.cc_engine` in `tcpassay run`: controllers of Linux, of the model through BPF, and of an object file."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Real time on a machine that others use: the gate before a run, repetitions and medians, what is recorded of it."""
+"""Real time on a shared machine: the gate before a run, repetitions and medians, and the recorded load."""
 
 import contextlib
 import json
@@ -33,7 +33,7 @@ def busy() -> float:
 
 @contextlib.contextmanager
 def load() -> Iterator[list[int]]:
-    """Every processor has something to do, of the lowest priority: it makes the machine busy and nobody late."""
+    """Keeps every processor busy with processes of the lowest priority, which do not delay other processes."""
     processors = len(os.sched_getaffinity(0))
     if processors < (os.cpu_count() or 1):
         pytest.skip(

@@ -1,4 +1,4 @@
-"""Isolation where time is real: runs are repeated, and what shows in none of them is said not to reproduce."""
+"""Isolation in real time: runs are repeated, and a finding that never occurs is reported as not reproducible."""
 
 import json
 import subprocess

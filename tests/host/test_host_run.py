@@ -238,7 +238,7 @@ def test_a_second_run_waits_for_the_first(tmp_path: Path) -> None:
 def test_what_this_kernel_cannot_do_is_refused_with_the_reason(tmp_path: Path) -> None:
     answer = go(tmp_path / "a", SLOW | {"link.ack_thinning": 3})
     assert answer["outcome"] == "refused"
-    assert "substrates that can are model, kernel" in answer["message"]
+    assert "substrates that do are model, kernel" in answer["message"]
     answer = go(tmp_path / "b", SLOW | {"link.loss": "1%"})
     if answer["outcome"] not in {"done", "path"}:
         assert "`link.loss`" in answer["message"]
@@ -246,7 +246,7 @@ def test_what_this_kernel_cannot_do_is_refused_with_the_reason(tmp_path: Path) -
 
 
 def test_without_root_it_says_so_and_what_still_works() -> None:
-    # The agent may lie where nobody may look.
+    # The agent may be in a folder that other users cannot read.
     with agent_program().open("rb") as program:
         done = subprocess.run(
             ["setpriv", "--reuid=65534", "--clear-groups", "--", f"/dev/fd/{program.fileno()}", "host"],

@@ -1,4 +1,4 @@
-"""Not root, no `tc`, no BPF: what is said, and what still works. What is there is hidden in a mount namespace."""
+"""Without root, `tc` or BPF: messages, and the remaining features. Programs are hidden in a mount namespace."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def without(hide: str, *words: str, given: str = "") -> subprocess.CompletedProc
 
 
 def errors(hide: str, triples: dict[str, Any]) -> dict[str, str]:
-    """What of a case is refused, and why."""
+    """The refused settings of a case, with the reasons."""
     told = without(hide, "check", "host", given=json.dumps({"triples": triples, "base": "/"}) + "\n")
     assert told.returncode == 0, told.stderr
     return {error["path"]: error["why"] for error in json.loads(told.stdout).get("errors", [])}
@@ -69,7 +69,7 @@ def test_without_the_kernels_types_programs_are_refused_and_the_rest_is_not() ->
 
 
 def test_without_root_the_limiter_says_so() -> None:
-    # The agent may lie where nobody may look.
+    # The agent may be in a folder that other users cannot read.
     with agent_program().open("rb") as program:
         done = subprocess.run(
             ["setpriv", "--reuid=65534", "--clear-groups", "--", f"/dev/fd/{program.fileno()}", *LIMITER],

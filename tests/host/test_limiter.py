@@ -1,4 +1,4 @@
-"""`tcpassay limiter` on a device of a namespace that the test made."""
+"""`tcpassay limiter` on a device in a namespace of the test."""
 
 import json
 import os
@@ -76,7 +76,7 @@ def test_it_is_applied_again_changed_and_removed_and_then_all_is_as_before() -> 
     assert limiter("show", "v0", "--json") is None
 
 
-def test_what_somebody_else_put_there_is_refused_and_stays() -> None:
+def test_a_queue_discipline_of_another_program_is_refused_and_not_changed() -> None:
     inside("tc", "qdisc", "add", "dev", "v0", "root", "bfifo", "limit", "30000")
     before = qdiscs()
     assert "which is not of `limiter`" in apply(fails=True)
@@ -99,7 +99,7 @@ def test_wrong_values_say_what_is_allowed_and_change_nothing() -> None:
     for words, why in (
         (("--rate", "fast"), "--rate fast"),
         (("--threshold", "many"), "--threshold many"),
-        (("--threshold", "30MB"), "drops before it marks"),
+        (("--threshold", "30MB"), "drops packets before it marks"),
         (("--limit", "x"), "--limit x"),
     ):
         assert why in apply(*words, fails=True)

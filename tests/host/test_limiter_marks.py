@@ -1,4 +1,4 @@
-"""`tcpassay limiter` before real traffic: what it marks is what the other end counts."""
+"""`tcpassay limiter` with real traffic: the other end counts as many marks as the limiter."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 NEAR, FAR = (f"tcpassay-marks-{os.getpid()}-{end}" for end in ("near", "far"))
-# Takes four connections and what comes by them; then says that all is read.
+# Accepts four connections and reads all their data; then prints that everything is read.
 SINK = """
 import socket, threading
 listener = socket.create_server(("10.99.0.2", 7000))
@@ -21,7 +21,7 @@ threads = [threading.Thread(target=read, args=listener.accept()[:1]) for _ in ra
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 """
-# Sends 3 MB by each of four connections at once: three seconds of the limiter's rate.
+# Sends 3 MB on each of four connections in parallel: three seconds of the limiter's rate.
 SOURCE = """
 import socket, threading
 def send():
@@ -95,7 +95,7 @@ def applied(mark: str) -> None:
     limiter("apply", "v0", "--rate", "32Mbit", "--threshold", "15KB", "--mark", mark)
 
 
-def test_data_that_leave_above_the_threshold_arrive_with_ce_and_their_sender_hears_of_it() -> None:
+def test_data_sent_above_the_threshold_arrive_with_ce_and_the_marks_are_echoed_to_the_sender() -> None:
     applied("data")
     near, far = transfer()
     marks = limiter("show", "v0")["marks"]
@@ -114,7 +114,7 @@ def test_acks_that_come_back_while_much_waits_have_ece_and_right_checksums_and_d
     assert marks > 20, "the regime: the queue was above its threshold"
     assert near["TcpExtTCPDeliveredCE"] > 0, "the sender heard of congestion"
     assert far["IpExtInCEPkts"] == near["IpExtInCEPkts"] == 0, "although no packet met with it"
-    # Whoever sees a wrong checksum drops the packet, and counts it.
+    # A receiver drops and counts packets with a wrong checksum.
     assert far["TcpInCsumErrors"] == near["TcpInCsumErrors"] == 0
 
 

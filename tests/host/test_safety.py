@@ -1,4 +1,4 @@
-"""Whatever ends a run, this machine is afterwards as it was before: devices, routes, queues, sysctls, mounts."""
+"""After any end of a run, this machine has its former state: devices, routes, queues, sysctls, mounts."""
 
 import contextlib
 import ctypes
@@ -50,7 +50,7 @@ COMMANDS = (
     ("bpftool", "net"),
     ("bpftool", "struct_ops"),
 )
-# What changes by itself.
+# State that changes without the test.
 CLOCKS = re.compile(r"(valid_lft|preferred_lft|expires) \S+|nf_conntrack_count = \d+")
 
 
@@ -189,7 +189,7 @@ def test_an_agent_that_is_killed_leaves_nothing_behind(
 ) -> None:
     with watched(), started(agent_program(), "host", said=request(tmp_path, "1h")) as process:
         built(process, process.pid)
-        # While it runs, nobody else sees anything of it.
+        # During the run other processes see no change.
         assert state() == before
         killed(process, number)
     settled(before)
@@ -208,7 +208,7 @@ def test_a_runner_that_is_killed_takes_its_agent_along_and_leaves_nothing_behind
 
 
 def child_of(runner: subprocess.Popen[str]) -> int | None:
-    """The agent that a runner has started, when that is there; nothing when the runner has ended."""
+    """The agent process of a runner; `None` if the runner has ended."""
 
     def seen() -> list[int]:
         there = children(runner.pid)

@@ -69,7 +69,7 @@ def test_a_testbed_has_hosts_and_for_each_its_interfaces_by_peer() -> None:
         ('"gamma:eth1"', '"gamma:eth1;reboot"', 19, "`host:interface`"),
         ('"gamma:eth1"', '"alpha:eth1"', 18, "line 16 has a link between these hosts"),
         ('"gamma:eth1"', '"beta:eth3"', 18, "connects `beta` with itself"),
-        ('"mtu"', '"sysctls"', 15, "allowed is one of up, mtu, offloads"),
+        ('"mtu"', '"sysctls"', 15, "allowed is one of up, mtu, offloads, coalescing, rings"),
         ('role = "receiver"', 'role = "router"', 14, "at most one host with the role `router`"),
     ],
 )

@@ -25,13 +25,13 @@ pub const LINK_MAJOR: &str = "/sys/module/sch_tbf/parameters/link_major";
 
 /// The environment of a run.
 pub struct Environment {
-    /// `kernel` or `host`.
+    /// `kernel`, `host` or `remote`.
     pub substrate: Substrate,
     /// Queue disciplines that this kernel does not have.
     absent: BTreeSet<&'static str>,
     /// Why BPF programs cannot mark packets; `None` if they can.
     pub no_bpf: Option<String>,
-    /// The part of a testbed that this machine is.
+    /// The part of the testbed that this machine has.
     pub part: Option<Part>,
     /// The network namespace in which the process was started: that of the test interfaces.
     pub origin: Option<File>,
@@ -41,7 +41,7 @@ impl Environment {
     /// A guest. Its kernel is configured with all queue disciplines.
     pub fn guest() -> Environment {
         let no_bpf =
-            Some("no qdisc marks returning ACKs; the model does, and the substrate `host`".to_owned());
+            Some("no qdisc marks returning ACKs; the model and the substrate `host` support it".to_owned());
         Environment {
             substrate: Substrate::Kernel,
             absent: BTreeSet::new(),
@@ -70,16 +70,22 @@ impl Environment {
 
     /// The name of the substrate.
     pub fn name(&self) -> &'static str {
-        match (&self.part, self.is_host()) {
-            (Some(_), _) => "remote",
-            (None, true) => "host",
-            (None, false) => "kernel",
+        match self.substrate {
+            Substrate::Remote => "remote",
+            Substrate::Host => "host",
+            _ => "kernel",
         }
     }
 
     /// Returns true if the run takes place in real time, on the kernel of this machine.
     pub fn is_host(&self) -> bool {
-        self.substrate == Substrate::Host
+        matches!(self.substrate, Substrate::Host | Substrate::Remote)
+    }
+
+    /// Makes this machine a part of a testbed.
+    pub fn join(&mut self, part: Part) {
+        self.part = Some(part);
+        self.substrate = Substrate::Remote;
     }
 
     /// Returns true if the kernel has a queue discipline.

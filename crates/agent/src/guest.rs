@@ -82,3 +82,37 @@ fn mounts() -> Result<(), String> {
     sys::credit_randomness(random.as_fd(), [1; 64]).map_err(wrong("the random number generator"))?;
     sys::mount("tracefs", "/sys/kernel/tracing", "tracefs", 0).map_err(wrong("/sys/kernel/tracing"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A scratch folder with one file.
+    fn scratch(name: &str, text: &str) -> std::path::PathBuf {
+        let folder = std::env::temp_dir().join(format!("tcpassay-guest-{}-{name}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(name), text).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_request_that_cannot_be_read_is_answered_with_the_file_and_the_reason() {
+        let folder = scratch("case.json", r#"{"triples": 7}"#);
+        let answer = serde_json::to_value(serve(&folder)).unwrap();
+        fs::remove_file(folder.join("case.json")).unwrap();
+        let absent = serde_json::to_value(serve(&folder)).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        for (answer, reason) in [(answer, "case.json: invalid type"), (absent, "case.json: No such file")] {
+            let text = answer.to_string();
+            assert!(text.contains(reason), "{text}");
+        }
+    }
+
+    #[test]
+    fn scripts_that_cannot_be_read_are_an_error_before_anything_is_mounted() {
+        let folder = scratch("scripts.json", r#"[{"text": "", "loose": false}]"#);
+        let error = scripts(&folder).unwrap_err();
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(error.contains("missing field `options`"), "{error}");
+    }
+}

@@ -33,7 +33,7 @@ pub fn main() -> io::Result<()> {
         serve(&request).unwrap_or_else(|e| CaseAnswer::failed(e.to_string()))
     } else {
         CaseAnswer::failed(
-            "the substrate `host` needs root: it makes network namespaces; `kernel` and `model` do not",
+            "the substrate `host` needs root to create network namespaces; `kernel` and `model` do not need root",
         )
     };
     let mut out = io::stdout().lock();

@@ -92,7 +92,9 @@ fn parse(arguments: &[&str]) -> Result<ApplySettings, String> {
         text => text.parse().map_err(|e| format!("--limit {text}: {e}"))?,
     };
     if threshold >= limit {
-        return Err(format!("--threshold {threshold}: the queue holds {limit}, and drops before it marks"));
+        return Err(format!(
+            "--threshold {threshold}: the limit of the queue is {limit}, so that it drops packets before it marks them"
+        ));
     }
     Ok(ApplySettings { rate, threshold, mark, limit })
 }
@@ -100,7 +102,7 @@ fn parse(arguments: &[&str]) -> Result<ApplySettings, String> {
 /// The commands of `tc` that create the shaper of a limiter; `exists`: its root exists already.
 fn shaper_commands(rate: Rate, limit: Bytes, exists: bool) -> Vec<String> {
     let r = rate.bits_per_sec();
-    // What passes while a timer is late, as in the substrate `host`.
+    // The bytes that the rate sends while a timer is late, as on the substrate `host`.
     let burst = rate.bytes_in(Dur::from_micros(100)).get().max(1600);
     let root = (!exists).then(|| format!("qdisc add root handle {ROOT:x}: htb default 1"));
     let rest = [
@@ -293,7 +295,7 @@ mod tests {
             (["1Gbit", "30KB", "both", "auto"], "--mark both: allowed are data, ack"),
             (
                 ["1Gbit", "60KB", "data", "60KB"],
-                "--threshold 60KB: the queue holds 60KB, and drops before it marks",
+                "--threshold 60KB: the limit of the queue is 60KB, so that it drops packets before it marks them",
             ),
         ] {
             assert_eq!(parse(&arguments).unwrap_err(), message);
@@ -310,7 +312,8 @@ mod tests {
             commands,
             [
                 "qdisc add root handle 7ca5: htb default 1",
-                "class replace parent 7ca5: classid 7ca5:1 htb rate 2000000000bit ceil 2000000000bit burst 25000b cburst 25000b quantum 100000",
+                "class replace parent 7ca5: classid 7ca5:1 htb rate 2000000000bit ceil 2000000000bit burst 25000b cburst \
+                 25000b quantum 100000",
                 "qdisc replace parent 7ca5:1 handle 7ca6: bfifo limit 25000000",
             ]
         );

@@ -15,9 +15,9 @@
 //! | module | content |
 //! | --- | --- |
 //! | [`request`] | the input and output of the agent as JSON |
-//! | [`environment`] | guest or host, and what its kernel has |
-//! | [`unsupported`] | the settings of a case that the kernel cannot do |
-//! | [`placement`] | which machine of a testbed has which host of a case |
+//! | [`environment`] | guest or host, and the features of its kernel |
+//! | [`unsupported`] | the settings of a case that the kernel does not support |
+//! | [`placement`] | assignment of the hosts of a case to the machines of a testbed |
 //! | [`netns`] | the topology: namespaces, qdiscs, offloads, sysctls, impairments |
 //! | [`probe`] | measures the path before the traffic |
 //! | [`traffic`] | the applications of the workload on real sockets |

@@ -1,4 +1,4 @@
-//! Which machine of a testbed has which host of a case.
+//! Assignment of the hosts of a case to the machines of a testbed.
 //!
 //! The topology of a case on a testbed is that of the substrate `host`, cut where two neighbours are on different machines. The machines
 //! with the role `sender` have the hosts that send data, in the order of the testbed file; those with the role `receiver` have the
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use tcpassay_case::Case;
 use tcpassay_case::topology::Shape;
 
-/// What a machine of a testbed is used for.
+/// The role of a machine of a testbed.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -38,11 +38,11 @@ impl Role {
 pub struct Machine {
     /// Its name in the testbed file.
     pub name: String,
-    /// What it is used for.
+    /// Its role.
     pub role: Role,
     /// Its test interfaces, by the name of the machine at the other end.
     pub interfaces: BTreeMap<String, String>,
-    /// The groups of settings of test interfaces that may be changed: `up`, `mtu`, `offloads`.
+    /// The groups of settings of test interfaces that may be changed: `up`, `mtu`, `offloads`, `coalescing`, `rings`.
     pub allow: Vec<String>,
 }
 
@@ -113,7 +113,8 @@ impl Part {
             }
         }
         let hosts: Option<Vec<usize>> = hosts.into_iter().collect();
-        let hosts = hosts.ok_or("it has hosts without traffic, which no machine of the testbed can be")?;
+        let hosts = hosts
+            .ok_or("it has hosts without traffic, which cannot be assigned to a machine of the testbed")?;
         let others = match (&of_role(Role::Router)[..], &case.net.shape) {
             (&[router, ..], _) => router,
             ([], Shape::Pair) => hosts[case.net.flows[0].0],

@@ -19,12 +19,12 @@ pub struct Request {
     /// The seed of the run.
     #[serde(default)]
     pub seed: u64,
-    /// The folder of the files that settings name.
+    /// The folder of the files to which settings refer.
     pub base: PathBuf,
-    /// What to collect.
+    /// The data to collect.
     #[serde(default)]
     pub collect: CollectRequest,
-    /// How long a run in real time waits at most until few processors are busy, in seconds.
+    /// The longest time that a run in real time waits until few processors are busy, in seconds.
     #[serde(default)]
     patience_s: f64,
     /// Set to measure the traffic generators: two hosts are joined by a veth pair only, and the path is not measured.
@@ -46,7 +46,7 @@ pub struct GeneratorBenchmark {
     pub copy: bool,
 }
 
-/// What to collect. Durations are texts, as in a plan.
+/// The data to collect. Durations are texts, as in a plan.
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches, each a key of a plan")]
@@ -92,10 +92,10 @@ pub enum CheckResult {
     Errors(Vec<CaseProblem>),
 }
 
-/// How a case ended.
+/// The result of a case.
 #[derive(Serialize, Default)]
 pub struct CaseAnswer {
-    /// Why the run ended.
+    /// The reason for the end of the run.
     pub ended: RunEnd,
     /// The error.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -137,7 +137,7 @@ impl CollectRequest {
 }
 
 impl Request {
-    /// How long to wait at most until few processors are busy.
+    /// The longest time to wait until few processors are busy.
     pub fn max_wait_for_quiet(&self) -> std::time::Duration {
         std::time::Duration::try_from_secs_f64(self.patience_s).unwrap_or_default()
     }
@@ -193,26 +193,26 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kernel_cannot_do_is_refused_with_who_can() {
+    fn an_unsupported_setting_is_refused_with_the_substrates_that_support_it() {
         for (rows, words) in [
-            (&[("topology", "racks:1x1")][..], "the model has this one"),
-            (&[("nic.ring", "512")], "substrates that can are model"),
-            (&[("stack.cc", "mvegas")], "the model has"),
-            (&[("stack.profile", "freebsd")], "a kernel is what it is"),
-            (&[("queue.kind", "dualpi2")], "the model has it"),
-            (&[("nic.rx_usecs", "50us")], "substrates that can are model"),
-            (&[("stack.delayed_ack", "2,40ms")], "Linux has its own rule"),
+            (&[("topology", "racks:1x1")][..], "the model supports this one"),
+            (&[("nic.ring", "512")], "substrates that do are model"),
+            (&[("stack.cc", "mvegas")], "the model supports it"),
+            (&[("stack.profile", "freebsd")], "a kernel supports only `linux`"),
+            (&[("queue.kind", "dualpi2")], "the model supports it"),
+            (&[("nic.rx_usecs", "50us")], "substrates that do are model"),
+            (&[("stack.delayed_ack", "2,40ms")], "Linux delays ACKs by its own rule"),
             (&[("stack.cc", "dctcp"), ("stack.ecn", "dctcp"), ("stack.cc.g", "0.1")], "powers of two"),
-            (&[("stack.cc", "reno"), ("stack.hystart", "linux")], "Linux has it in cubic"),
-            (&[("stack.cc", "cubic"), ("stack.hystart", "hystart++")], "a HyStart of its own"),
+            (&[("stack.cc", "reno"), ("stack.hystart", "linux")], "Linux has it only in cubic"),
+            (&[("stack.cc", "cubic"), ("stack.hystart", "hystart++")], "a different HyStart"),
             (&[("stack.cc", "bbr"), ("stack.pacing", "off")], "bbr always paces"),
             (&[("stack.fin_wait2", "1500ms")], "whole seconds"),
             (&[("stack.cc", "vegas"), ("receiver/stack.cc.alpha", "3")], "one set of parameters"),
             (&[("stack.cc.beta", "0.7")], "no such parameter"),
-            (&[("stack.cc_engine", "shim")], "substrates that can are host"),
+            (&[("stack.cc_engine", "shim")], "substrates that do are host"),
             (
                 &[("stack.ecn", "classic"), ("queue.ecn_mark", "ack")],
-                "no qdisc marks returning ACKs; the model does",
+                "no qdisc marks returning ACKs; the model and",
             ),
         ] {
             let errors = wrong(rows);
@@ -221,13 +221,16 @@ mod tests {
     }
 
     #[test]
-    fn a_host_without_netem_refuses_what_needs_it_with_that_reason_and_takes_the_rest() {
+    fn a_host_without_netem_refuses_only_settings_that_need_it_and_gives_the_reason() {
         let bare = Environment::without(&["netem", "red", "codel"]);
         for (rows, words) in [
-            (&[][..], "`link.delay` = `50us`: the substrate `host` cannot do this: this kernel has no netem"),
+            (
+                &[][..],
+                "`link.delay` = `50us`: the substrate `host` does not support this: this kernel has no netem",
+            ),
             (
                 &[("link.delay", "0s"), ("link.loss", "1%")],
-                "`link.loss` = `0.01`: the substrate `host` cannot",
+                "`link.loss` = `0.01`: the substrate `host` does not",
             ),
             (&[("link.delay", "0s"), ("queue.kind", "codel")], "this kernel has no `codel`"),
             (

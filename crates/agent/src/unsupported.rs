@@ -1,4 +1,5 @@
-//! What this substrate cannot do, said before anything is built: each with who can.
+//! The settings of a case that this substrate does not support, determined before the network is built. Each
+//! message states where the setting is supported.
 
 use crate::environment::Environment;
 use crate::netns::impairments;
@@ -12,7 +13,7 @@ use tcpassay_case::topology::Shape;
 use tcpassay_case::{Case, CaseError, CcEngine, HostSettings, LinkSettings, Mark, Unsupported};
 use tcpassay_workload::{BackgroundTraffic, Behaviour};
 
-/// Everything in the case that the kernel does not do, in the order of the entities.
+/// All settings of the case that the kernel does not support, in the order of the entities.
 pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
     let mut all = Vec::new();
     let name = environment.name();
@@ -23,7 +24,7 @@ pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
             path,
             other: None,
             value: Some(Value::Text(setting.to_string())),
-            why: format!("the substrate `{name}` cannot do this: {why}"),
+            why: format!("the substrate `{name}` does not support this: {why}"),
         });
     };
     for Unsupported { setting, path, why } in case.unsupported_by_linux() {
@@ -36,7 +37,7 @@ pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
     }
     for kind in ["htb", "bfifo"] {
         if others && environment.is_host() && !environment.has(kind) {
-            let why = format!("this kernel has no `{kind}` (CONFIG_NET_SCH_*), with which rates are made");
+            let why = format!("this kernel has no `{kind}` (CONFIG_NET_SCH_*), which limits rates");
             refuse((case.setting("link.rate"), "link.rate".to_owned()), &why);
         }
     }
@@ -50,11 +51,14 @@ pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
         if environment.is_host() && matches!(link.loss_model, LossModel::List(_)) {
             refuse(
                 at("link.loss_model"),
-                "netem draws what it loses; the model and the substrate `kernel` drop a list",
+                "netem has only random losses; the model and the substrate `kernel` support a list",
             );
         }
         if link.ack_loss > 0.0 && answers && !impairments::drawn_here(case, i, environment) {
-            refuse(at("link.ack_loss"), "netem would lose the responses, too; the model loses pure ACKs");
+            refuse(
+                at("link.ack_loss"),
+                "netem would also lose responses with data; the model loses only pure ACKs",
+            );
         }
         match link.queue.mark {
             Mark::Ack => {
@@ -76,7 +80,8 @@ pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
         }
         if !environment.has("netem") {
             for path in needs_netem(link) {
-                let why = "this kernel has no netem (CONFIG_NET_SCH_NETEM), and nothing else delays or loses";
+                let why =
+                    "this kernel has no netem (CONFIG_NET_SCH_NETEM), which is needed for delays and losses";
                 refuse(at(path), why);
             }
         }
@@ -85,7 +90,7 @@ pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
         refuse((case.setting("topology"), "topology".to_owned()), why);
     }
     if environment.part.is_some() && matches!(case.network.background, BackgroundTraffic::Udp(_)) {
-        let why = "no agent of a testbed sends datagrams; `host` does";
+        let why = "agents of a testbed do not send datagrams; `host` supports it";
         refuse((case.setting("app.background"), "app.background".to_owned()), why);
     }
     hosts(case, environment, placement.as_ref(), &mut refuse);
@@ -94,7 +99,7 @@ pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
     all
 }
 
-/// The parameters of a link that netem alone executes.
+/// The parameters of a link that only netem implements.
 fn needs_netem(link: &LinkSettings) -> BTreeSet<&'static str> {
     let ways = [Direction::Forward, Direction::Backward];
     ways.into_iter().flat_map(|way| link.netem(way)).map(|(parameter, _)| parameter.path).collect()
@@ -116,12 +121,12 @@ fn hosts(
         let at = |path: &str| case.host_setting(i, path);
         controller(host, environment, &mut |path, why| refuse(at(path), why));
         if host.nic.queue.is_some() && host.nic.rate.is_none() && matches!(case.net.shape, Shape::Pair) {
-            refuse(at("nic.queue"), "with no nic.rate nothing waits there");
+            refuse(at("nic.queue"), "without nic.rate no packet waits in this queue");
         }
     }
 }
 
-/// What of a host's controller cannot be had from who decides there.
+/// The settings of a host's controller that `stack.cc_engine` does not support.
 fn controller(host: &HostSettings, environment: &Environment, refuse: &mut impl FnMut(&str, &str)) {
     let engine = &host.engine;
     if let (CcEngine::Shim | CcEngine::Object(_), Some(why)) = (engine, &environment.no_bpf) {
@@ -131,7 +136,7 @@ fn controller(host: &HostSettings, environment: &Environment, refuse: &mut impl 
     }
     match engine {
         CcEngine::Kernel if !host.cc.in_linux() => {
-            refuse("stack.cc", &format!("Linux has no {}; the model has", host.cc));
+            refuse("stack.cc", &format!("Linux has no {}; the model supports it", host.cc));
         }
         CcEngine::Kernel if !environment.has_cc(host.cc.name()) => {
             let why = format!("this kernel has no {} (CONFIG_TCP_CONG_*)", host.cc);
@@ -139,7 +144,7 @@ fn controller(host: &HostSettings, environment: &Environment, refuse: &mut impl 
         }
         CcEngine::Shim if !tcpassay_cc::window_based().contains(&host.cc.name()) => {
             let why = format!(
-                "{PARAMETER} = shim has the model's window-based controllers: {}",
+                "{PARAMETER} = shim supports the model's window-based controllers: {}",
                 tcpassay_cc::window_based().join(", ")
             );
             refuse("stack.cc", &why);
@@ -147,7 +152,7 @@ fn controller(host: &HostSettings, environment: &Environment, refuse: &mut impl 
         _ => {}
     }
     if *engine != CcEngine::Shim && !host.cc_values.is_empty() && environment.is_host() {
-        let why = "parameters of its controllers are this machine's; the model and a guest set them, and stack.cc_engine = shim";
+        let why = "the parameters of its controllers apply to the whole machine and are not changed; the model, a guest and stack.cc_engine = shim support them";
         refuse("stack.cc", why);
     }
 }

@@ -1,4 +1,5 @@
-//! Cases on this machine's kernel whose windows the model's controllers decide. Needs root and BPF, and says so otherwise.
+//! Cases on the kernel of this machine with controllers of the model. The tests need root and BPF, and
+//! report if they are missing.
 //!
 //! The tests run in real time; [`control`] describes what is asserted on which machine.
 #![cfg(feature = "bpf")]
@@ -82,7 +83,8 @@ fn run(request: &Value, always: impl Fn(&Value, &Value)) -> Made {
 }
 
 #[test]
-fn a_case_with_the_shim_runs_a_controller_that_linux_lacks_and_its_recording_says_what_the_shim_did() {
+fn a_case_with_the_shim_runs_a_controller_that_linux_lacks_and_its_recording_contains_the_counters_of_the_shim()
+ {
     needs_bpf!();
     let request = request("mvegas", &[("stack.cc", "mvegas"), ("stack.cc_engine", "shim")]);
     let always = |answer: &Value, counters: &Value| {
@@ -135,7 +137,7 @@ fn a_controller_that_the_shim_has_not_is_refused_before_anything_is_built() {
     let answer = agent(&["check", "host"], &request);
     let why = answer["errors"][0]["why"].as_str().unwrap();
     assert!(
-        why.ends_with("has the model's window-based controllers: cubic, dctcp, mvegas, reno, vegas"),
+        why.ends_with("supports the model's window-based controllers: cubic, dctcp, mvegas, reno, vegas"),
         "{why}"
     );
 }

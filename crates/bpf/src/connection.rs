@@ -22,7 +22,8 @@ use tcpassay_cc::{Ack, Cause, Control, Controller, Event, Limited, RateSample, V
 use tcpassay_states::CongestionState;
 use tcpassay_units::{Bytes, Dur, Time};
 
-/// What the kernel applies to a connection until the next decision. Windows are in packets.
+/// The window, threshold and pacing rate that the kernel applies to a connection until the next decision.
+/// Windows are in packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decision {
     /// The number of the newest event that the decision takes into account.
@@ -96,7 +97,7 @@ impl ControlledConnection {
         self.lost
     }
 
-    /// How often the controller asked for a window below one segment.
+    /// Number of times that the controller requested a window below one segment.
     pub fn clamps(&self) -> u64 {
         self.clamps
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Why an operation with BPF failed.
+/// The reason why an operation with BPF failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The program was built without the feature `bpf`.
@@ -27,7 +27,7 @@ pub enum Error {
     Object {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
     /// The kernel refused an operation.

@@ -10,7 +10,7 @@ use tcpassay_units::Bytes;
 /// The handle and the priority of the filter.
 pub const PLACE: u32 = 0x7ca5;
 
-/// Which packets are marked.
+/// The packets that are marked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MarkedPackets {
     /// Outgoing packets get the CE mark.
@@ -33,7 +33,7 @@ impl MarkedPackets {
 /// The settings of a limiter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Which packets are marked.
+    /// The packets that are marked.
     pub mark: MarkedPackets,
     /// Packets are marked while the backlog of the device's root queue discipline is larger.
     pub threshold: Bytes,

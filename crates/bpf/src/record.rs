@@ -58,7 +58,7 @@ pub struct Record {
     pub kind: RecordKind,
     /// The congestion state after the event.
     pub state: CongestionState,
-    /// What limited the sender.
+    /// The limit of the sender.
     pub limited: Limited,
     /// Payload bytes of a full segment.
     pub mss: u32,

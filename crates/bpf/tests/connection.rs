@@ -1,12 +1,14 @@
 //! The events that a controller receives, and the decisions of a connection, by records of the kernel.
 
+mod common;
+
+use common::record;
 use std::sync::{Arc, Mutex};
-use tcpassay_bpf::{ControlledConnection, Decision, INFINITE, Record, RecordKind};
-use tcpassay_cc::{Cause, Control, Controller, Event, Limited, View};
+use tcpassay_bpf::{ControlledConnection, Decision, Record, RecordKind};
+use tcpassay_cc::{Cause, Control, Controller, Event, View};
 use tcpassay_states::CongestionState;
 use tcpassay_units::{Bytes, Dur, Rate};
 
-const MSS: u32 = 1000;
 const TICK: Dur = Dur::from_millis(4);
 
 /// A controller that records its events, and answers with a function of the test.
@@ -69,33 +71,9 @@ impl Fixture {
         change: fn(&mut Record),
     ) -> Option<Decision> {
         self.number += 1;
-        let mut record = Record {
-            at: 5_000_000_000 + self.number * 1_000_000,
-            number: self.number,
-            answered: 0,
-            sent: 0,
-            connection: 0,
-            kind,
-            state,
-            limited: Limited::Cwnd,
-            mss: MSS,
-            cwnd: 10,
-            ssthresh: INFINITE,
-            flight: 8,
-            srtt: 2000,
-            min_rtt: None,
-            round: 3,
-            acked: 0,
-            delivered: 0,
-            lost: 0,
-            marked: 0,
-            rtt: None,
-            rate: None,
-            idle: 0,
-            rto: 0,
-            initial: 10,
-            ports: (1, 2),
-        };
+        let mut record = record(self.number, kind, state);
+        record.at += 5_000_000_000;
+        record.round = 3;
         change(&mut record);
         self.connection.on(&record)
     }

@@ -1,42 +1,14 @@
 //! The shim beside the other two forms of a controller: the events of `tests/controllers/reno.trace` as records of a kernel.
 
+mod common;
+
+use common::{MSS, record};
 use tcpassay_bpf::{ControlledConnection, INFINITE, Record, RecordKind};
-use tcpassay_cc::{Limited, Params, build};
+use tcpassay_cc::{Params, build};
 use tcpassay_states::CongestionState as State;
 use tcpassay_units::Dur;
 
 const TRACE: &str = include_str!("../../../tests/controllers/reno.trace");
-const MSS: u32 = 1000;
-
-fn record(number: u64, kind: RecordKind, state: State, segments: u32) -> Record {
-    Record {
-        at: number * 1_000_000,
-        number,
-        answered: 0,
-        sent: 0,
-        connection: 0,
-        kind,
-        state,
-        limited: Limited::Cwnd,
-        mss: MSS,
-        cwnd: 10,
-        ssthresh: INFINITE,
-        flight: 8,
-        srtt: 2000,
-        min_rtt: None,
-        round: 1,
-        acked: segments * MSS,
-        delivered: segments,
-        lost: 0,
-        marked: 0,
-        rtt: None,
-        rate: None,
-        idle: 0,
-        rto: 0,
-        initial: 10,
-        ports: (1, 2),
-    }
-}
 
 #[test]
 fn reno_through_the_shim_answers_as_the_trace_says() {
@@ -68,7 +40,9 @@ fn reno_through_the_shim_answers_as_the_trace_says() {
             }
             other => panic!("{other} is no event of a trace"),
         };
-        let decision = connection.on(&record(number, kind, state, segments)).expect("an answer");
+        let acknowledging =
+            Record { acked: segments * MSS, delivered: segments, ..record(number, kind, state) };
+        let decision = connection.on(&acknowledging).expect("an answer");
         let said = |word: &str| if word == "-" { INFINITE } else { word.parse().unwrap() };
         let [.., cwnd, ssthresh] = words[..] else { panic!("{line}") };
         assert_eq!(

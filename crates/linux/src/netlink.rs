@@ -274,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_red_qdisc_tells_its_bytes_drops_and_marks() {
+    fn the_bytes_drops_and_marks_of_a_red_qdisc_are_read() {
         let words = |all: &[u32]| all.iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<u8>>();
         let mut stats = attribute(1, &words(&[3_000_000_000, 1, 7]));
         stats.extend(attribute(3, &words(&[2, 3000, 5, 0, 0])));
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_red_is_changed_in_its_weight_alone() {
+    fn only_the_weight_of_a_red_is_changed() {
         let words = |all: &[u32]| all.iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<u8>>();
         let mut parms = words(&[500_000, 40_000, 40_001]);
         parms.extend([1, 2, 3, 9]);

@@ -39,7 +39,8 @@ impl Ring {
         &self.socket
     }
 
-    /// The address of a number in the ring.
+    /// The address of a value of type `T` at byte `offset` of the ring. Panics if it is not inside the ring
+    /// or not aligned.
     fn place<T>(&self, offset: usize) -> *mut T {
         let size = size_of::<T>();
         assert!(offset.is_multiple_of(size) && offset + size <= self.len, "a number outside the ring");

@@ -1,4 +1,4 @@
-//! System calls that `std` does not have. A function is one system call with safe arguments.
+//! System calls that `std` does not have. Each function makes one system call and has safe arguments.
 //!
 //! Each function returns the error of the system call. `libc` has
 //! the numbers and layouts; what it lacks is declared beside its use with the header it is from.
@@ -207,6 +207,25 @@ pub fn receive(fd: BorrowedFd, into: &mut [u8]) -> io::Result<usize> {
     count(unsafe { libc::recv(fd.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), libc::MSG_DONTWAIT) })
 }
 
+/// recvfrom(2) with `MSG_DONTWAIT`. Returns the length of a datagram and the address of its sender.
+pub fn receive_from(fd: BorrowedFd, into: &mut [u8]) -> io::Result<(usize, SocketAddrV4)> {
+    // SAFETY: all zeroes are a valid sockaddr_in.
+    let mut peer: libc::sockaddr_in = unsafe { zeroed() };
+    let mut len = len_of::<libc::sockaddr_in>();
+    // SAFETY: the kernel writes at most the length of the slice, and at most `len` bytes of the address.
+    let got = count(unsafe {
+        libc::recvfrom(
+            fd.as_raw_fd(),
+            into.as_mut_ptr().cast(),
+            into.len(),
+            libc::MSG_DONTWAIT,
+            (&raw mut peer).cast(),
+            &raw mut len,
+        )
+    })?;
+    Ok((got, address_back(&peer)))
+}
+
 /// Receives up to two messages in one call (recvmmsg(2)). Returns their lengths; 0 if there is no message.
 pub fn receive_two(fd: BorrowedFd, into: [&mut [u8]; 2]) -> io::Result<[usize; 2]> {
     let mut parts = into.map(|part| libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: part.len() });
@@ -273,9 +292,11 @@ pub fn offload(fd: BorrowedFd, interface: &str, set: u32, get: u32, on: bool) ->
     ethtool(fd, interface, get, 0).map(|value| value != 0)
 }
 
+/// The request of an ioctl for ethtool (include/uapi/linux/sockios.h).
+const SIOCETHTOOL: libc::c_ulong = 0x8946;
+
 /// A command of include/uapi/linux/ethtool.h whose argument is a `struct ethtool_value`. Returns the value that the kernel leaves there.
 pub fn ethtool(fd: BorrowedFd, interface: &str, command: u32, data: u32) -> io::Result<u32> {
-    const SIOCETHTOOL: libc::c_ulong = 0x8946;
     #[repr(C)]
     struct Value {
         command: u32,
@@ -291,6 +312,23 @@ pub fn ethtool(fd: BorrowedFd, interface: &str, command: u32, data: u32) -> io::
     // SAFETY: the request points to an ethtool_value, which these commands read or write, and both outlive the call.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), SIOCETHTOOL, &raw mut request) })?;
     Ok(value.data)
+}
+
+/// A command of include/uapi/linux/ethtool.h whose argument is a structure of 32-bit numbers, the first of which is the command. The kernel
+/// reads and writes the whole structure, so that `words` must be as long as that of the command.
+pub fn ethtool_words<const N: usize>(
+    fd: BorrowedFd,
+    interface: &str,
+    words: &mut [u32; N],
+) -> io::Result<()> {
+    // SAFETY: all zeroes are a valid ifreq.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(interface.bytes()) {
+        *to = from.cast_signed();
+    }
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+    // SAFETY: the request points to the words, which outlive the call.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), SIOCETHTOOL, &raw mut request) }).map(drop)
 }
 
 /// The index of an interface in the network namespace of the process.

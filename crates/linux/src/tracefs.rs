@@ -187,7 +187,7 @@ mod tests {
         print fmt: \"field:%d offset:0; size:1;\", REC->x\n";
 
     #[test]
-    fn a_field_is_where_the_events_own_format_says() {
+    fn a_field_has_the_offset_of_the_format_of_its_event() {
         let format = Format::parse(FORMAT).expect("a format");
         assert_eq!(format.id, 1234);
         let record: Vec<u8> = (0..54).collect();

@@ -15,7 +15,7 @@ from tcpassay.plan import document
 from tcpassay.plan.document import Document, Step
 
 Role = Literal["sender", "receiver", "router"]
-Allowed = Literal["up", "mtu", "offloads"]
+Allowed = Literal["up", "mtu", "offloads", "coalescing", "rings"]
 
 FOLDER: Final = "tcpassay/testbeds"
 """The folder of named testbeds below the folder of the user's settings."""
@@ -48,7 +48,7 @@ class Host(Strict):
     sudo: StrictBool = Field(default=False, description="Whether the agent is started by `sudo -n`")
     agent: Program | None = Field(default=None, description="An installed agent; by default it is copied")
     allow: list[Allowed] = Field(
-        default=["up", "mtu", "offloads"],
+        default=["up", "mtu", "offloads", "coalescing", "rings"],
         description="Settings of test interfaces that may be changed for a run",
     )
 
@@ -69,6 +69,10 @@ class TestbedFile(Strict):
     ssh_config: str | None = Field(
         default=None, description="A configuration file for `ssh -F`, relative to this file"
     )
+    quiet_s: Annotated[float, Field(ge=0, le=3600, allow_inf_nan=False)] = Field(
+        default=10.0,
+        description="How long a run waits at most until the processors of a host are idle, in seconds",
+    )
     host: Annotated[list[Host], Field(min_length=2, max_length=_MOST_HOSTS)] = Field(description="The hosts")
     link: Annotated[list[Link], Field(min_length=1, max_length=1000)] = Field(
         description="How they are connected"
@@ -84,6 +88,7 @@ class Testbed:
         self.file = file
         self.hosts = tuple(spec.host)
         self.ssh_config = None if spec.ssh_config is None else file.parent / spec.ssh_config
+        self.quiet_s = spec.quiet_s
         self.interfaces: dict[str, dict[str, str]] = {host.name: {} for host in spec.host}
         """For each host its interfaces, by the name of the host at the other end."""
         for link in spec.link:

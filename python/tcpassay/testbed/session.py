@@ -27,9 +27,8 @@ _T = TypeVar("_T")
 
 PATIENCE_S: Final = 600.0
 """Maximum time of a run, if the request has no limit."""
-QUIET_S: Final = 10.0
-"""Maximum time that a run waits for the hosts to be idle."""
 PREPARE_S: Final = 120.0
+"""Maximum time to prepare a run, in addition to the time that it waits for idle hosts."""
 _CLAIM_S: Final = 10.0
 """Maximum time to wait for a host that another controller is leaving."""
 _LEAD_NS: Final = 60_000_000
@@ -37,6 +36,8 @@ _LEAD_NS: Final = 60_000_000
 _QUIET_NS: Final = 50_000_000
 """All applications have finished if none has begun anything for this time."""
 _RESTORE_S: Final = 60.0
+_BUCKET_NS: Final = 1_000_000
+"""By how much a path may be shorter than that of the case."""
 
 
 class RunError(Exception):
@@ -178,25 +179,30 @@ class Session:
             "seed": request.seed,
             "base": "/nonexistent",
             "collect": request.collect,
-            "patience_s": QUIET_S,
+            "patience_s": self.testbed.quiet_s,
         }
         for part in parts:
             part.connection.send({"kind": "run", "case": case, "part": self._part(part.connection, number)})
         if refused := self._prepared(parts):
             return refused
+        paths = [path for probed in self.each(_probe) for path in probed.paths]
+        if wrong := [why for path in paths if (why := path_problem(path))]:
+            # The others wait for a start that does not come: the end of their connections ends their parts.
+            self.close()
+            return Answer("path", "; ".join(wrong))
         before = self.each(Connection.offset)
         start = time.time_ns() + _LEAD_NS
         for part, offset in zip(parts, before, strict=True):
             part.connection.send({"kind": "start", "at": start + offset.ahead})
         self._collect(parts, request.seconds or PATIENCE_S)
         after = self.each(Connection.offset)
-        return _joined(request, parts, _clock_rows(parts, before, after))
+        return _joined(request, parts, [*_path_rows(paths), *_clock_rows(parts, before, after)])
 
     def _prepared(self, parts: list[_Part]) -> Answer | None:
         """Waits until all hosts are prepared. Returns the answer if a host refuses the case."""
         failed = []
         for part in parts:
-            answer = part.connection.receive(PREPARE_S)
+            answer = part.connection.receive(PREPARE_S + self.testbed.quiet_s)
             if isinstance(answer, wire.Ended):
                 part.ended = answer
                 part.restored = not part.connection.expect(wire.Restored, _RESTORE_S).problems
@@ -256,6 +262,39 @@ class Session:
             case other:
                 raise LostError(part.connection.host.name, f"`{other.kind}` arrived unexpectedly")
         return False
+
+
+def _probe(connection: Connection) -> wire.Probed:
+    """The paths of the data that a host sends, measured now."""
+    return connection.ask({"kind": "probe"}, wire.Probed)
+
+
+def path_problem(path: wire.ProbedPath) -> str:
+    """How a path differs from that of the case; empty if it does not.
+
+    A token bucket releases a packet before its transmission time has passed, and queues of other traffic make a path
+    longer, so that only a much shorter one is wrong.
+    """
+    where = f"the path from `{path.from_}` to `{path.to}` is not that of the case"
+    if path.measured is None:
+        return "" if path.lossy else f"{where}: no packet of {path.size} B came back"
+    if path.measured + _BUCKET_NS < 0.9 * path.asked:
+        return f"{where}: its round-trip time is {path.measured / 1e6:.3f} ms instead of {path.asked / 1e6:.3f} ms"
+    return ""
+
+
+def _path_rows(paths: list[wire.ProbedPath]) -> list[Mapping[str, object]]:
+    """The rows of the recording about the paths before the run: the shortest round trip of full-sized packets."""
+    return [
+        {
+            "entity": f"path.{path.from_}.{path.to}",
+            "property": "rtt",
+            "unit": "ns",
+            "asked": float(path.asked),
+            "measured": None if path.measured is None else float(path.measured),
+        }
+        for path in paths
+    ]
 
 
 def _clock_rows(parts: list[_Part], before: list[Offset], after: list[Offset]) -> list[Mapping[str, object]]:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tcpassay.interface import RunEnd
 
-PROTOCOL: Final = 1
+PROTOCOL: Final = 2
 LONGEST: Final = 16 << 20
 """The longest content of a JSON frame in bytes."""
 CHUNK: Final = 1 << 20
@@ -115,6 +115,24 @@ class Prepared(_Message):
     kind: Literal["prepared"]
 
 
+class ProbedPath(_Message):
+    """The path of data from a host to another one; times are in nanoseconds."""
+
+    from_: Annotated[str, Field(alias="from", max_length=100)]
+    to: Annotated[str, Field(max_length=100)]
+    size: _Number
+    asked: _Number
+    measured: _Number | None
+    lossy: bool
+
+
+class Probed(_Message):
+    """The paths of the data that the host sends."""
+
+    kind: Literal["probed"]
+    paths: Annotated[list[ProbedPath], Field(max_length=1000)]
+
+
 class Idle(_Message):
     """Whether all applications of the host have finished."""
 
@@ -140,7 +158,7 @@ class Ended(_Message):
     errors: Annotated[list[CaseProblem], Field(max_length=10_000)]
 
     def end(self) -> RunEnd:
-        """Why the run ended. Raises `WireError` for an unknown word."""
+        """The reason for the end of the run. Raises `WireError` for an unknown word."""
         try:
             return RunEnd(self.ended)
         except ValueError:
@@ -162,7 +180,19 @@ class Failed(_Message):
 
 
 Message = (
-    Hello | Inspected | Claimed | Busy | Checked | Time | Prepared | Idle | File | Ended | Restored | Failed
+    Hello
+    | Inspected
+    | Claimed
+    | Busy
+    | Checked
+    | Time
+    | Prepared
+    | Probed
+    | Idle
+    | File
+    | Ended
+    | Restored
+    | Failed
 )
 _MESSAGES: Final[TypeAdapter[Message]] = TypeAdapter(Annotated[Message, Field(discriminator="kind")])
 

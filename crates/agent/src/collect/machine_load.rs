@@ -1,12 +1,15 @@
-//! How busy this machine is before and during a run in real time. The rows of the recording have the entity `machine`.
+//! The load of this machine before and during a run in real time. The rows of the recording have the entity
+//! `machine`.
 //!
 //! | property | unit | meaning |
 //! | --- | --- | --- |
 //! | `busy_before` | share | busy processors in the last 200 ms before the run, which waits until it is at most 0.2 |
 //! | `busy_others` | share | processors used by other processes, and by interrupts that are not accounted to the agent |
+//! | `interrupts` | share | processors that handle interrupts, hard and soft |
 //! | `stolen` | share | processors that a hypervisor took away |
 //! | `agent_cpu` | s | CPU time of the agent: applications, collectors, and the network stack on its behalf |
 //! | `late` | s | the longest delay of a tick of the agent |
+//! | `start` | s | the delay of the first tick after the agreed start |
 //! | `load` | 1 | the load average of one minute at the end of the run |
 
 use crate::system::Failure;
@@ -32,6 +35,7 @@ pub fn pause(time: Duration) {
 struct CpuTicks {
     all: u64,
     idle: u64,
+    interrupts: u64,
     stolen: u64,
 }
 
@@ -47,12 +51,15 @@ pub struct MachineLoad {
 }
 
 impl MachineLoad {
-    /// Waits until few processors are busy, for at most `max_wait`.
-    pub fn when_quiet(max_wait: Duration) -> Result<MachineLoad, Failure> {
+    /// Waits until few processors are busy, for at most `max_wait`. `wait` lets a time pass; its error ends the wait.
+    pub fn when_quiet(
+        max_wait: Duration,
+        mut wait: impl FnMut(Duration) -> Result<(), Failure>,
+    ) -> Result<MachineLoad, Failure> {
         let since = sys::monotonic();
         loop {
             let first = ticks()?;
-            pause(INTERVAL);
+            wait(INTERVAL)?;
             let ticks = ticks()?;
             let busy_before = share(first, ticks, |a, b| (b.all - a.all) - (b.idle - a.idle));
             if busy_before <= QUIET || u128::from(sys::monotonic() - since) >= max_wait.as_nanos() {
@@ -73,8 +80,8 @@ impl MachineLoad {
         sys::cpu_time() - self.cpu
     }
 
-    /// The rows of the recording, at the end of a run in which the longest delay of a tick was `late`.
-    pub fn finish(self, late: Dur) -> Result<Vec<EnvironmentProperty>, Failure> {
+    /// The rows of the recording, at the end of a run in which the longest delay of a tick was `late`, and that of the first one `start`.
+    pub fn finish(self, late: Dur, start: Dur) -> Result<Vec<EnvironmentProperty>, Failure> {
         let monotonic = sys::monotonic();
         // Two clocks are not read at the same instant, and a clock may be slewed. If it was set, it differs by more than 5 ms.
         if (sys::now() - monotonic).abs_diff(self.offset) > 5_000_000 {
@@ -97,9 +104,16 @@ impl MachineLoad {
         Ok(vec![
             row("busy_before", "share", Some(QUIET), Some(self.busy_before)),
             row("busy_others", "share", None, Some((busy - own).max(0.0))),
+            row(
+                "interrupts",
+                "share",
+                None,
+                Some(share(self.ticks, end, |a, b| b.interrupts - a.interrupts)),
+            ),
             row("stolen", "share", None, Some(share(self.ticks, end, |a, b| b.stolen - a.stolen))),
             row("agent_cpu", "s", None, Some(cpu)),
             row("late", "s", None, Some(float(late.as_nanos()) / 1e9)),
+            row("start", "s", None, Some(float(start.as_nanos()) / 1e9)),
             row("load", "1", None, load),
         ])
     }
@@ -126,7 +140,12 @@ fn parse(text: &str) -> Option<CpuTicks> {
     let line = text.lines().next()?.strip_prefix("cpu ")?;
     let fields: Vec<u64> = line.split_whitespace().map(|word| word.parse().ok()).collect::<Option<_>>()?;
     let all = fields.get(..8)?;
-    Some(CpuTicks { all: all.iter().sum(), idle: all[3] + all[4], stolen: all[7] })
+    Some(CpuTicks {
+        all: all.iter().sum(),
+        idle: all[3] + all[4],
+        interrupts: all[5] + all[6],
+        stolen: all[7],
+    })
 }
 
 #[cfg(test)]
@@ -136,8 +155,8 @@ mod tests {
     #[test]
     fn waiting_for_a_disk_is_idle_and_guests_are_not_counted_twice() {
         let text = "cpu  10 1 5 100 4 1 2 7 3 1\ncpu0 1 1 1 1\n";
-        assert_eq!(parse(text), Some(CpuTicks { all: 130, idle: 104, stolen: 7 }));
-        let later = CpuTicks { all: 230, idle: 179, stolen: 12 };
+        assert_eq!(parse(text), Some(CpuTicks { all: 130, idle: 104, interrupts: 3, stolen: 7 }));
+        let later = CpuTicks { all: 230, idle: 179, interrupts: 3, stolen: 12 };
         let busy = share(parse(text).unwrap(), later, |a, b| (b.all - a.all) - (b.idle - a.idle));
         assert!((busy - 0.25).abs() < 1e-9);
     }

@@ -1,7 +1,8 @@
-//! The collectors of a run: what the recording contains is read here, and nothing here changes the run.
+//! The collectors of a run, which read the data of the recording. They do not change the run.
 //!
-//! [`tap`] captures packets, [`flow_tracker`] and [`rtt`] derive counters from them. [`tcp_info`], [`inet_diag`], [`queues`],
-//! [`nstat`] and [`trace_events`] read the kernel; [`machine_load`] reads how busy the machine was.
+//! [`tap`] captures packets, [`flow_tracker`] and [`rtt`] derive counters from them. [`tcp_info`],
+//! [`inet_diag`], [`queues`], [`nstat`] and [`trace_events`] read the kernel; [`machine_load`] reads the
+//! load of the machine.
 
 pub mod flow_tracker;
 pub mod inet_diag;

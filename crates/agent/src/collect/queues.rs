@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passed_before_the_traffic_does_not_count_but_the_backlog_does() {
+    fn packets_before_the_traffic_do_not_count_but_the_backlog_does() {
         let mut now = qdisc(9000, 5, 3, 700);
         subtract(&mut now, &qdisc(6000, 4, 1, 900));
         assert_eq!((now.bytes, now.packets, now.drops, now.marks, now.backlog), (3000, 2, 1, 2, 700));

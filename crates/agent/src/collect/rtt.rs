@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(sampler.on_ack(ms(13), 0, &[(10, 30)], None), Some(Dur::from_millis(10)));
         assert_eq!(sampler.on_ack(ms(14), 0, &[(10, 30)], None), None);
         sampler.on_sent(ms(14), (0, 10), true, Some(Timestamps { val: 1014, ecr: 0 }));
-        // The echo is of the second transmission; what was SACKed long ago says nothing.
+        // The echo is of the second transmission; data that were SACKed before give no sample.
         assert_eq!(sampler.on_ack(ms(24), 30, &[], Some(1014)), Some(Dur::from_millis(10)));
         assert_eq!(sampler.on_ack(ms(25), 40, &[], None), Some(Dur::from_millis(21)));
     }

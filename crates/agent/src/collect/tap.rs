@@ -19,12 +19,12 @@ const BLOCK: u32 = 65_536;
 /// Bytes kept of each packet, beginning with its IP header.
 const SNAP: u32 = 128;
 
-/// Which packets of a device a tap sees.
+/// The direction of the packets of a device that a tap captures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TapDirection {
-    /// Those that leave.
+    /// Packets that the device sends.
     Out,
-    /// Those that arrive.
+    /// Packets that the device receives.
     In,
 }
 

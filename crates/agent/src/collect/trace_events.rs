@@ -5,8 +5,8 @@
 //! * `tcp:tcp_probe` has the windows when a segment arrives, before the segment is processed. A row of the log is written if a window has
 //!   changed. The window after the end of `Recovery` is the one that the next segment finds. ssthresh is `tcp_current_ssthresh`,
 //!   which outside of a reduction is at least three quarters of cwnd.
-//! * `tcp:tcp_retransmit_skb` tells in which state the kernel retransmitted. In states other than `Recovery` and `Loss` only the tail loss
-//!   probe retransmits.
+//! * `tcp:tcp_retransmit_skb` contains the state in which the kernel retransmitted. In states other than
+//!   `Recovery` and `Loss` only the tail loss probe retransmits.
 //! * `sock:inet_sock_set_state` has the states of connections.
 //!
 //! Events that a kernel does not have are missing in the log. Windows are traced only for an event log, because each segment is an event.
@@ -105,7 +105,7 @@ pub struct KernelTrace {
     source: Option<Source>,
     traced: Vec<TracedEvent>,
     senders: BTreeMap<FlowId, Sender>,
-    /// Which events this kernel has, in the order of `EVENTS`.
+    /// Whether this kernel has each event, in the order of `EVENTS`.
     has: [bool; 4],
 }
 

@@ -227,7 +227,8 @@ fn links_and_routes(case: &Case, topology: &NetnsTopology, place: usize) -> Vec<
     lines
 }
 
-/// The command that tells the MAC address of the next machine on the way to a host. Devices of one machine have one address.
+/// The command that sets the MAC address of the next machine on the path to a host. Devices of one machine
+/// have one address.
 fn neighbour(dev: &VethDevice, host: usize) -> Option<String> {
     let link = dev.test_link.as_ref()?;
     Some(format!("neigh add {} lladdr {} dev {} nud permanent", address(host), link.peer_mac, dev.name))
@@ -288,8 +289,7 @@ fn set_link_service(case: &Case, topology: &NetnsTopology) -> Result<(), Failure
         .iter()
         .any(|link| link.queue.kind == QueueKind::Red && link.queue.served_by == ServedBy::Link);
     if red {
-        let why = "RED below a token bucket never sees itself idle (docs/kernel.md), and this kernel has nothing else; \
-                   build it anew (`tcpassay kernel build`), or say queue.served_by = token-bucket";
+        let why = "RED below a token bucket never becomes idle (docs/kernel.md), and this kernel has no other way to serve it; build the kernel again (`tcpassay kernel build`), or set queue.served_by = token-bucket";
         return Err(why.to_owned());
     }
     Ok(())

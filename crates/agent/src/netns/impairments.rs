@@ -1,11 +1,13 @@
 //! Impairments of single packets on a link: loss, damage, duplicates, jitter, reordering by distance, thinning of ACKs.
 //!
-//! They have the rules of the model's elements (`crates/sim/src/element/{loss,damage,jitter,reorder,thin}.rs`) and draw from the model's
-//! random streams, so that on both substrates the same packets of a link meet the same fate for the same seed. netem has some of them
-//! (`link.drawn_by = netem`): it draws from the kernel's randomness; with a rate its jitter delays the packets behind, too, and never
-//! reorders; its `reorder` sends a packet ahead where this one holds one back.
+//! They have the rules of the model's elements
+//! (`crates/sim/src/element/{loss,damage,jitter,reorder,thin}.rs`) and draw from the model's random streams,
+//! so that with the same seed the same packets of a link are lost, damaged, duplicated or delayed on both
+//! substrates. netem implements some of them (`link.drawn_by = netem`), with differences: it uses random
+//! numbers of the kernel; with a rate its jitter also delays later packets and never reorders; its `reorder`
+//! sends a packet ahead of others, whereas this module holds a packet back.
 //!
-//! This module does not know where packets come from: [`relay`](crate::netns::relay) moves them.
+//! This module does not send or receive packets; [`relay`](crate::netns::relay) does.
 
 use crate::environment::Environment;
 use std::collections::{BTreeMap, VecDeque};

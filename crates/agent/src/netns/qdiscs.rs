@@ -1,8 +1,9 @@
-//! Queues, wires and faults of a case as lines of `tc -batch`.
+//! Queues, wires and impairments of a case as lines of `tc -batch`.
 //!
-//! Sizes are IP bytes, as in the model: a root has `stab overhead -14`, so that the Ethernet header does not count. A queue
-//! in the sending host sees super-segments, for which `stab` would forget the headers of all packets but the first: there the
-//! shaper's rate is raised by the share of the Ethernet header in a full packet instead, and backlogs are Ethernet's bytes.
+//! Sizes are IP bytes, as in the model: a root has `stab overhead -14`, so that the Ethernet header does not
+//! count. A queue in the sending host contains super-segments, for which `stab` would count the headers of
+//! the first packet only. There the rate of the shaper is increased by the share of the Ethernet header in a
+//! full packet instead, and backlogs include Ethernet headers.
 //!
 //! Known differences from the model's elements:
 //! * A shaper at a link's rate (`tbf`) stands before every queue that is not plain, with a bucket of one packet; the wire
@@ -16,7 +17,7 @@ use tcpassay_case::params::linux::Direction;
 use tcpassay_case::{LinkSettings, LinuxQdisc, Mark, QueueKind, QueueSettings};
 use tcpassay_units::{Bytes, Dur, Rate};
 
-/// More packets than a case has.
+/// A limit in packets that no case reaches.
 const ENDLESS: u32 = 10_000_000;
 const ROOT: &str = "root handle 1: stab overhead -14";
 /// Bytes of an Ethernet header.
@@ -28,12 +29,13 @@ pub const LINK: u16 = 2;
 /// The major number of a queue proper, below its shaper.
 pub const INNER: u16 = 0x10;
 
-/// Whether a line makes the RED of a step.
+/// Whether a line creates the RED qdisc of a step threshold.
 pub fn is_step(line: &str) -> bool {
     line.contains(" red limit ") && line.ends_with(" nodrop")
 }
 
-/// Whether it matters to a discipline that it is asked for a packet only when the one before it has left.
+/// Whether a discipline makes decisions when packets are dequeued, so that a packet must be dequeued only
+/// after the transmission of the one before.
 pub fn decides(kind: QueueKind) -> bool {
     matches!(kind.linux(), LinuxQdisc::Own { .. })
 }
@@ -42,17 +44,17 @@ fn bits(rate: Rate) -> String {
     format!("{}bit", rate.bits_per_sec())
 }
 
-/// What a queue has to be made for.
+/// The conditions under which a queue is created.
 #[derive(Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of the place of a queue")]
 pub struct Shaping {
-    /// Super-segments pass it whole.
+    /// Super-segments pass the queue without segmentation.
     pub supers: bool,
-    /// In real time, where timers are late: shapers are `htb` with a bucket for 100 us.
+    /// The queue works in real time, where timers are late: shapers are `htb` with a bucket for 100 us.
     pub real: bool,
-    /// A program marks above the step, and not a queue discipline.
+    /// A BPF program marks packets above the step threshold, instead of a queue discipline.
     pub program: bool,
-    /// What decides about packets is served as a link serves it, and not by a token bucket.
+    /// A discipline that decides at dequeue is served like by a link, and not by a token bucket.
     pub link: bool,
 }
 
@@ -63,7 +65,7 @@ fn bucket(rate: Rate, mtu: Bytes) -> u64 {
     mtu.get() + rate.bytes_in(Dur::from_nanos(128)).get().max(u64::from(ETHERNET))
 }
 
-/// What a direction of a link does to packets behind its queue: serialises, delays, loses.
+/// The commands for one direction of a link behind its queue: transmission rate, delay, losses.
 pub fn wire(dev: &str, rate: Rate, link: &LinkSettings, way: Direction) -> String {
     let mut command = format!("qdisc add dev {dev} {ROOT} netem limit {ENDLESS} rate {}", bits(rate));
     for (_, words) in link.netem(way) {
@@ -80,7 +82,8 @@ pub fn line_rate(dev: &str, rate: Rate, mtu: Bytes, queue: Option<u32>, shaping:
     lines
 }
 
-/// A token bucket before the queue of a device, which drops what is beyond it. It counts Ethernet headers, for which it has more.
+/// A policer before the queue of a device, which drops packets that exceed the token bucket. It counts
+/// Ethernet headers, so its rate and burst are increased accordingly.
 pub fn policer(dev: &str, rate: Rate, burst: Bytes, mtu: Bytes) -> [String; 2] {
     let more = (mtu.as_f64() + 14.0) / mtu.as_f64();
     [
@@ -99,7 +102,7 @@ fn tbf(dev: &str, rate: Rate, mtu: Bytes, burst: Option<Bytes>) -> String {
     format!("qdisc add dev {dev} {ROOT} tbf rate {} burst {burst}b limit 1000000000", bits(rate))
 }
 
-/// A queue as `queue.*` says, before a link of `rate`. The queue proper has the handle `10:`.
+/// The commands for the queue of `queue.*` before a link of `rate`. The inner qdisc has the handle `10:`.
 pub fn queue(dev: &str, queue: &QueueSettings, rate: Rate, mtu: Bytes, shaping: Shaping) -> Vec<String> {
     let mut lines = Vec::new();
     let served = queue.rate.unwrap_or(rate);
@@ -111,7 +114,7 @@ pub fn queue(dev: &str, queue: &QueueSettings, rate: Rate, mtu: Bytes, shaping: 
         return lines.into_iter().map(|line| line.replace(" stab overhead -14", "")).collect();
     }
     if shaping.real && queue.kind != QueueKind::Tbf {
-        // A shaper slower than the link leaves the link nothing to do.
+        // With a shaper slower than the link, the link needs no shaper of its own.
         lines.extend(real_htb(dev, served.min(rate), mtu, queue.burst));
     } else if queue.kind == QueueKind::Htb {
         let burst = queue.burst.unwrap_or(mtu.max(Bytes::new(1600))).get();
@@ -143,7 +146,8 @@ fn htb(dev: &str, rate: Rate, burst: u64) -> [String; 2] {
     ]
 }
 
-/// A shaper in real time: a timer is late by microseconds, and what the bucket cannot hold meanwhile is rate lost.
+/// A shaper in real time. Timers are late by microseconds, and a bucket that is too small for this time
+/// would reduce the rate.
 fn real_htb(dev: &str, rate: Rate, mtu: Bytes, burst: Option<Bytes>) -> Vec<String> {
     let late = rate.bytes_in(Dur::from_micros(100));
     let burst = burst.unwrap_or(late.max(mtu).max(Bytes::new(1600)));
@@ -165,7 +169,8 @@ fn inner(queue: &QueueSettings, rate: Rate, mtu: Bytes, shaping: Shaping) -> Str
         }
         _ => match queue.limit {
             Some(Limit::Bytes(b)) => format!("bfifo limit {}", b.get()),
-            // A super-segment is one packet: a queue of packets would hold forty times what it says.
+            // A super-segment counts as one packet, so a limit in packets would permit up to forty times the
+            // bytes.
             _ if shaping.real => format!("bfifo limit {bytes}"),
             _ => format!("pfifo limit {}", queue.packets(1000, mtu)),
         },
@@ -186,14 +191,15 @@ mod tests {
             lines,
             [
                 "qdisc add dev c1a root handle 1: stab overhead -14 htb default 1",
-                "class add dev c1a parent 1: classid 1:1 htb rate 1000000000bit ceil 1000000000bit burst 12500b cburst 12500b quantum 100000",
+                "class add dev c1a parent 1: classid 1:1 htb rate 1000000000bit ceil 1000000000bit burst 12500b cburst 12500b \
+                 quantum 100000",
                 "qdisc add dev c1a parent 1:1 handle 10: bfifo limit 1500000",
             ]
         );
     }
 
     #[test]
-    fn what_decides_about_packets_is_served_as_a_link_serves_it_unless_a_token_bucket_is_asked_for() {
+    fn a_discipline_that_decides_at_dequeue_is_served_like_by_a_link_unless_a_token_bucket_is_requested() {
         let red = QueueSettings { kind: QueueKind::Red, ..QueueSettings::plain() };
         let roots = |link| {
             let shaping = Shaping { link, ..VIRTUAL };
@@ -214,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_told_from_red() {
+    fn a_step_threshold_is_distinguished_from_red() {
         let threshold = Bytes::new(30_000);
         let step = QueueSettings { mark: Mark::Data, threshold, ..QueueSettings::plain() };
         let red = QueueSettings { kind: QueueKind::Red, ecn: true, ..QueueSettings::plain() };

@@ -8,7 +8,7 @@
 //! memory at its receiver as a packet that TCP sent, and can be merged with others. A packet that send(2) makes is linear: it uses up
 //! to twice as much memory, and is never merged.
 //!
-//! The probes of the path are impaired too, by random numbers of a seed of their own. The run begins with new impairments.
+//! The probes of the path are also impaired, with a separate seed. The run begins with new impairments.
 
 use crate::netns::build::{self, NetnsSet};
 use crate::netns::impairments::{Corruptible, ImpairmentCounts, Impairments, PacketSummary};
@@ -128,7 +128,7 @@ struct Relay {
 pub struct RelaySet(Vec<Relay>);
 
 impl RelaySet {
-    /// Starts those of a topology, with the faults that probes meet.
+    /// Starts the relays of a topology, with the impairments for probes.
     pub fn start(
         case: &Case,
         topology: &NetnsTopology,

@@ -15,7 +15,7 @@ pub fn route_attributes(case: &Case, host: usize) -> String {
     words
 }
 
-/// The sysctls of a host, each with its value. Those that the case leaves to the kernel are not among them.
+/// The sysctls of a host, each with its value. Sysctls for which the case has no setting are not contained.
 fn host_sysctls(case: &Case, host: usize) -> Vec<(&'static str, String)> {
     // No connection inherits what an earlier one measured.
     let mut all = vec![("tcp_no_metrics_save", "1".to_owned())];

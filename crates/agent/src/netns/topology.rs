@@ -150,10 +150,11 @@ impl NetnsTopology {
         topology
     }
 
-    /// Leaves what is on this machine of a testbed. Queues on other machines are not monitored here.
+    /// Removes namespaces and devices that are on other machines of a testbed. Queues on other machines are
+    /// not monitored here.
     ///
     /// # Errors
-    /// A case that the testbed cannot have.
+    /// A case that the testbed cannot represent.
     pub fn cut(&mut self, case: &Case, part: &Part) -> Result<(), String> {
         let placement = part.place(case)?;
         let machine = |netns: &Netns| netns.host.map_or(placement.others, |host| placement.hosts[host]);
@@ -214,7 +215,7 @@ impl NetnsTopology {
 
     /// Adds a namespace. Returns its index.
     fn netns(&mut self, name: String, host: Option<usize>) -> usize {
-        // The prefix tells to whom a namespace on this machine belongs.
+        // The prefix identifies namespaces of tcpassay on this machine.
         let name = if self.real { format!("tcpassay-{name}") } else { name };
         self.namespaces.push(Netns { name, host, routes: Vec::new(), local: true });
         self.namespaces.len() - 1
@@ -470,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_ends_of_a_veth_pair_know_each_other() {
+    fn the_two_ends_of_a_veth_pair_refer_to_each_other() {
         let topology =
             NetnsTopology::of(&case(Substrate::Kernel, &[("topology", "star:3")]), &Environment::guest());
         for (at, device) in topology.devices.iter().enumerate() {

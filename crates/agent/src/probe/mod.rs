@@ -35,7 +35,7 @@ pub fn measure(
     let mut prober = open(namespaces, taps, pace, (s, r))?;
     if pace.trains > 1 {
         prober.segment = case.hosts[s].mtu.get() - HEADERS;
-        // Without TSO the kernel cuts them, which is still one call instead of many.
+        // Without TSO the kernel segments the data, which still takes one system call instead of many.
         prober.largest = case.hosts[s].stack.tso.unwrap_or(prober.largest).min(prober.largest);
     }
     let mut path = MeasuredPath::default();
@@ -68,7 +68,7 @@ fn open<'a>(
         namespaces.enter(host)?;
         let fd = sys::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_NONBLOCK, 0).map_err(wrong)?;
         sys::bind(fd.as_fd(), address(host)).map_err(wrong)?;
-        // Only a connected socket counts up the IP identification of packets that must not be cut.
+        // Only with a connected socket does the kernel increment the IP identification of packets with DF.
         sys::connect(fd.as_fd(), address(peer)).map_err(wrong)?;
         sys::set(fd.as_fd(), libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO).map_err(wrong)?;
         // ECT(0): where a step marks, it marks the probes.
@@ -137,7 +137,7 @@ fn round_trip(
         Some(ns) if ns.abs_diff(asked.as_nanos()) <= slack => {}
         Some(ns) => wrong(path, format!("the round-trip time is {} instead of {asked}", Dur::from_nanos(ns))),
         None if case.links.iter().any(|l| l.loss_model != LossModel::Bernoulli || l.loss >= 0.5) => {}
-        None => wrong(path, "no probe came through"),
+        None => wrong(path, "no probe arrived"),
     }
     Ok(())
 }
@@ -171,7 +171,7 @@ fn back_to_back(
     let least =
         float(policed(case, (s, r), n * mtu).map_or(narrowest, |rate| rate.min(narrowest)).bits_per_sec());
     let jitter = case.links[link].jitter.size.as_nanos() > 0;
-    // The times of packets that are released in slots do not tell the rate.
+    // The rate cannot be computed from the times of packets that are released in slots.
     let slots = case.links[link].slot.is_some();
     let slack = if jitter { 0.3 } else { prober.pace.rate };
     let (mut measured, mut offered, mut marked, mut all) = (None::<f64>, 0.0_f64, 0, 0);
@@ -201,7 +201,7 @@ fn back_to_back(
             path,
             if slow {
                 format!(
-                    "this machine sends {:.0} Mbit/s at most, and {:.0} were asked for",
+                    "this machine sends at most {:.0} Mbit/s, but the case requires {:.0} Mbit/s",
                     offered / 1e6,
                     asked / 1e6
                 )
@@ -344,7 +344,7 @@ fn largest(case: &Case, s: usize, prober: &Prober, passed: bool, path: &mut Meas
     if !refused {
         wrong(path, format!("a packet of {} bytes leaves, with an MTU of {mtu}", mtu + 1));
     } else if !passed && clear {
-        wrong(path, format!("no packet of {mtu} bytes comes through"));
+        wrong(path, format!("no packet of {mtu} bytes arrives"));
     }
 }
 
@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn the_rate_of_a_whole_train_is_its_bytes_without_the_last_packet_over_its_time() {
-        // After 8 packets and the burst of none: 41 packets at intervals of 12 us on average, with jitter.
+        // After the first 8 packets, without a burst: 41 packets at intervals of 12 us on average, with jitter.
         let at: Vec<u64> = (0..50).map(|n| n * 12_000 + if n % 2 == 1 { 5_000 } else { 0 }).collect();
         let rate = train_rate(&probes(&at, 3), 0, 1500, true).unwrap();
         assert!((rate / 1e9 - 1.0).abs() < 0.02, "{rate}");

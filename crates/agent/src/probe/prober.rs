@@ -57,7 +57,7 @@ impl ProbeTiming {
 pub struct MeasuredPath {
     /// Rows of the recording.
     pub rows: Vec<EnvironmentProperty>,
-    /// How the path differs from the case; `None` if it does not.
+    /// The first difference between the path and the case; `None` if there is none.
     pub mismatch: Option<String>,
 }
 
@@ -150,7 +150,7 @@ pub(super) fn float(n: u64) -> f64 {
 
 /// Keeps the first difference between the path and the case.
 pub(super) fn wrong(path: &mut MeasuredPath, why: impl Display) {
-    path.mismatch.get_or_insert_with(|| format!("the path is not what was asked: {why}"));
+    path.mismatch.get_or_insert_with(|| format!("the path is not that of the case: {why}"));
 }
 
 #[cfg(test)]
@@ -170,7 +170,7 @@ mod tests {
     fn the_first_difference_of_a_path_is_kept() {
         let mut path = MeasuredPath::default();
         wrong(&mut path, "the rate is half");
-        wrong(&mut path, "no probe came through");
-        assert_eq!(path.mismatch.unwrap(), "the path is not what was asked: the rate is half");
+        wrong(&mut path, "no probe arrived");
+        assert_eq!(path.mismatch.unwrap(), "the path is not that of the case: the rate is half");
     }
 }

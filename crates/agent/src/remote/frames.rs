@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use tcpassay_measure::reason::RunEnd;
 
 /// The version of the messages. An agent and a controller with different versions do not work together.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 /// The agent ends when its controller has sent nothing for this time, in milliseconds: the network may be lost.
 pub const SILENCE: i32 = 30_000;
 /// The longest content of a JSON frame in bytes.
@@ -30,21 +30,21 @@ pub enum FromController {
         /// [`PROTOCOL`]
         protocol: u32,
     },
-    /// What can this machine do?
+    /// Requests the features of this machine.
     Inspect {
         /// The test interfaces.
         interfaces: Vec<String>,
     },
     /// Reserves this machine until the end of the connection.
     Claim {},
-    /// Can this machine run its part of the case?
+    /// Requests a check whether this machine can run its part of the case.
     Check {
         /// The case.
         case: Request,
         /// The part of this machine.
         part: Part,
     },
-    /// What time is it?
+    /// Requests the time of the clock of this machine.
     Clock {},
     /// Prepares the part of this machine.
     Run {
@@ -53,14 +53,16 @@ pub enum FromController {
         /// The part of this machine.
         part: Part,
     },
-    /// The traffic starts.
+    /// Measures the paths to other machines. All machines are prepared, and answer probes.
+    Probe {},
+    /// Starts the traffic.
     Start {
-        /// When, by the clock of this machine in nanoseconds.
+        /// Time of the start by the clock of this machine, in nanoseconds.
         at: u64,
     },
     /// All applications of all machines have finished.
     Stop {
-        /// When, in nanoseconds after the start.
+        /// Time in nanoseconds after the start.
         end: u64,
     },
     /// The controller is alive.
@@ -84,12 +86,12 @@ pub enum FromAgent {
     },
     /// The answer to `Inspect`.
     Inspected {
-        /// Missing or present features, each with what was found.
+        /// The features, each with its state.
         found: Vec<Finding>,
     },
     /// This machine is reserved.
     Claimed {
-        /// What an agent that was killed had left, and what became of it.
+        /// Messages about settings that a killed agent had left, and about their restoration.
         restored: Vec<String>,
     },
     /// Another controller uses this machine.
@@ -104,13 +106,18 @@ pub enum FromAgent {
         /// The clock of this machine in nanoseconds.
         now: u64,
     },
-    /// Everything is ready for `Start`.
+    /// Everything is ready for `Probe` and `Start`.
     Prepared {},
+    /// The answer to `Probe`.
+    Probed {
+        /// The paths of the hosts of this machine that send data.
+        paths: Vec<ProbedPath>,
+    },
     /// Whether all applications of this machine have finished.
     Idle {
         /// In nanoseconds after the start.
         at: u64,
-        /// They have.
+        /// True if all applications have finished.
         idle: bool,
     },
     /// A file of the recording; its bytes follow in frames of the kind 1.
@@ -122,7 +129,7 @@ pub enum FromAgent {
     },
     /// The end of a run.
     Ended {
-        /// Why it ended.
+        /// The reason for the end.
         ended: RunEnd,
         /// The error.
         message: String,
@@ -131,14 +138,31 @@ pub enum FromAgent {
     },
     /// The settings of this machine are as they were before the run.
     Restored {
-        /// What could not be restored.
+        /// Settings that could not be restored.
         problems: Vec<String>,
     },
     /// The message cannot be processed.
     Failed {
-        /// Why.
+        /// The reason.
         message: String,
     },
+}
+
+/// The path of data from a machine to another one.
+#[derive(Serialize)]
+pub struct ProbedPath {
+    /// The machine of the sender.
+    pub from: String,
+    /// The machine of the receiver.
+    pub to: String,
+    /// The size of the probes in bytes: the MTU of the case.
+    pub size: u64,
+    /// The round-trip time of the case in nanoseconds, without queues.
+    pub asked: u64,
+    /// The shortest measured round-trip time in nanoseconds; `None` if no probe came back.
+    pub measured: Option<u64>,
+    /// The case loses so many packets that all probes may be lost.
+    pub lossy: bool,
 }
 
 /// A feature of a machine.
@@ -146,9 +170,9 @@ pub enum FromAgent {
 pub struct Finding {
     /// The feature.
     pub what: String,
-    /// It is there; otherwise runs fail.
+    /// True if the feature is present. Without it runs fail.
     pub ok: bool,
-    /// What was found.
+    /// The state that was found.
     pub found: String,
     /// The MTU of a test interface.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! What a machine of a testbed can do, and which of its interfaces must not be touched.
+//! The features of a machine of a testbed, and the interfaces that must not be changed.
 
 use crate::environment::Environment;
 use crate::remote::frames::Finding;
@@ -55,10 +55,10 @@ pub fn interface(name: &str, ssh_address: &str) -> Vec<Finding> {
     }
 }
 
-/// Fails if an interface carries the controller's connection, or if that cannot be told.
+/// Fails if an interface carries the controller's connection, or if this cannot be determined.
 pub fn refuse_ssh_interface(interface: &str, ssh_address: &str) -> Result<(), Failure> {
     if ssh_address.is_empty() {
-        let why = "SSH_CONNECTION does not tell by which interface the controller is connected; it must not be changed";
+        let why = "the interface of the controller's connection, which must not be changed, cannot be determined from SSH_CONNECTION";
         return Err(why.to_owned());
     }
     let all = settings::run_ip(&["-json", "address", "show"])?;
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_below_the_interface_with_the_address_carries_the_connection_too() {
+    fn interfaces_below_the_one_with_the_address_carry_the_connection_too() {
         let all = json!([
             {"ifname": "lo", "addr_info": [{"local": "127.0.0.1"}]},
             {"ifname": "eth0", "master": "br0", "addr_info": []},

@@ -1,8 +1,9 @@
 //! Joins the recordings of all machines of a testbed to one.
 //!
-//! Times count from the start of the traffic, which the agents have by their own clocks. A connection has a flow in two recordings: the
-//! machine of the sending host knows what left it, its `TCP_INFO` and its round-trip times; that of the receiving host knows what
-//! arrived and what was read. One-way delays are absent, because their ends were measured by two clocks.
+//! Times count from the start of the traffic, which each agent measures by its own clock. A flow is in two
+//! recordings: that of the sender's machine contains transmissions, `TCP_INFO` and round-trip times, that of
+//! the receiver's machine contains arrivals and reads. One-way delays are absent, because they would be
+//! differences between two clocks.
 
 use crate::remote::part::{PART_FILE, PartFile};
 use crate::request::{CaseAnswer, CollectRequest};
@@ -17,13 +18,13 @@ use tcpassay_measure::{
     LatencyKind, Recording, Series, SeriesColumn, metrics,
 };
 
-/// What to join: the input of `tcpassay-agent merge`.
+/// The recordings to join: the input of `tcpassay-agent merge`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Order {
     /// The recording of each machine.
     parts: Vec<Source>,
-    /// What was collected.
+    /// The collected data.
     collect: CollectRequest,
     /// Rows for the environment of the recording.
     environment: Vec<EnvironmentProperty>,
@@ -114,7 +115,8 @@ fn connections(parts: &[Part]) -> BTreeMap<Key, u32> {
     let mut opened: BTreeMap<Key, u64> = BTreeMap::new();
     for part in parts {
         for (key, flows) in part.about.connections.iter().zip(part.recording.flows.chunks(2)) {
-            // The clock of the client's machine counts, and otherwise the only one that knows.
+            // The time of the client's machine is used if it has the connection, otherwise that of the other
+            // machine.
             if part.about.hosts.contains(&key.1) || !opened.contains_key(key) {
                 opened.insert(*key, flows[0].start.as_nanos());
             }
@@ -168,7 +170,8 @@ fn join(mut parts: Vec<Part>) -> Result<Recording, Failure> {
     Ok(joined)
 }
 
-/// Adds the counters of a part. Each host is on one machine. The counters of the run are sums, except for those that tell whether.
+/// Adds the counters of a part. Each host is on one machine. The counters of the run are sums, except for
+/// those that are 0 or 1.
 fn join_counters(
     all: &mut BTreeMap<String, BTreeMap<String, u64>>,
     more: BTreeMap<String, BTreeMap<String, u64>>,
@@ -188,7 +191,8 @@ fn join_counters(
     }
 }
 
-/// The flows of all connections: what left the sender by the recording of its machine, what arrived by that of the receiver.
+/// The flows of all connections: transmissions from the recording of the sender's machine, arrivals from
+/// that of the receiver's machine.
 fn flows(parts: &[Part], count: usize) -> Result<Vec<Flow>, Failure> {
     let mut joined: Vec<Option<Flow>> = vec![None; count];
     for part in parts {
@@ -216,7 +220,8 @@ fn flows(parts: &[Part], count: usize) -> Result<Vec<Flow>, Failure> {
     joined.into_iter().collect::<Option<Vec<_>>>().ok_or_else(|| "a connection has one direction".to_owned())
 }
 
-/// What the sender's machine counted of what left, and the receiver's of what arrived.
+/// The counters of transmissions from the sender's machine, and those of arrivals from the receiver's
+/// machine.
 fn of_both(sender: &FlowCounters, receiver: &FlowCounters) -> FlowCounters {
     FlowCounters {
         delivered_packets: receiver.delivered_packets,
@@ -310,3 +315,6 @@ fn events(parts: &[Part]) -> EventLog {
     });
     all.into()
 }
+
+#[cfg(test)]
+mod tests;

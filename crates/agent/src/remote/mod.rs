@@ -13,9 +13,11 @@
 //! The recordings of all machines become one on the controller's machine ([`merge`]).
 
 mod frames;
+mod hardware;
 mod inspect;
 mod merge;
 mod part;
+mod path;
 mod session;
 mod settings;
 mod supervisor;

@@ -5,6 +5,7 @@ use crate::host::LOCK;
 use crate::netns::topology::NetnsTopology;
 use crate::placement::Part;
 use crate::remote::frames::{FromAgent, FromController, PROTOCOL, SILENCE};
+use crate::remote::settings::Wanted;
 use crate::remote::supervisor::{self, Supervisor};
 use crate::remote::{inspect, part, settings};
 use crate::request::{CheckResult, Request};
@@ -16,7 +17,7 @@ use tcpassay_case::params::Value;
 use tcpassay_case::{Case, CaseError};
 use tcpassay_linux::sys;
 
-/// What belongs to the machine for the time of the connection.
+/// The state of the machine during a connection of a controller.
 struct Claim {
     supervisor: Supervisor,
     _lock: File,
@@ -52,7 +53,7 @@ impl Session {
         let answer = match message {
             FromController::Hello { protocol } if protocol != PROTOCOL => {
                 return Err(format!(
-                    "the controller speaks version {protocol} of the messages, and this agent {PROTOCOL}"
+                    "the controller uses version {protocol} of the messages, and this agent version {PROTOCOL}"
                 ));
             }
             FromController::Hello { .. } => FromAgent::Hello {
@@ -72,14 +73,14 @@ impl Session {
             FromController::Clock {} => FromAgent::Time { now: sys::now() },
             FromController::Run { case, part } => return self.run(&case, part),
             FromController::Alive {} => return Ok(Vec::new()),
-            FromController::Start { .. } | FromController::Stop { .. } => {
+            FromController::Probe {} | FromController::Start { .. } | FromController::Stop { .. } => {
                 return Err("no run has been prepared".to_owned());
             }
         };
         Ok(vec![answer])
     }
 
-    /// What this machine can do. The process is in its original network namespace before and after.
+    /// The environment of this machine. The process is in its original network namespace before and after.
     fn environment(&mut self) -> Result<&mut Environment, Failure> {
         if self.environment.is_none() {
             let wrong = |e: io::Error| format!("a network namespace: {e}");
@@ -109,7 +110,7 @@ impl Session {
     fn check(&mut self, request: &Request, part: Part) -> Result<CheckResult, Failure> {
         self.refuse_interfaces(&part)?;
         let environment = self.environment()?;
-        environment.part = Some(part);
+        environment.join(part);
         let case = match request.case(environment) {
             Ok(case) => case,
             Err(errors) => return Ok(CheckResult::Errors(errors)),
@@ -131,7 +132,7 @@ impl Session {
     /// Runs a part in a process of its own, and restores the test interfaces.
     fn run(&mut self, request: &Request, part: Part) -> Result<Vec<FromAgent>, Failure> {
         self.refuse_interfaces(&part)?;
-        self.environment()?.part = Some(part);
+        self.environment()?.join(part);
         let environment = self.environment.as_ref().expect("made above");
         let claim = self.claim.as_mut().ok_or("this machine was not claimed")?;
         let wrong = |e: io::Error| format!("the process of the run: {e}");
@@ -147,7 +148,14 @@ impl Session {
             });
         }
         let status = sys::wait_for_child(process).map_err(wrong)?;
-        let problems = claim.supervisor.restore().unwrap_or_else(|_| supervisor::restore_journal());
+        let problems = if let Ok(problems) = claim.supervisor.restore() {
+            problems
+        } else {
+            // It was killed. The next one restores what its journal contains, and serves the next run.
+            let (supervisor, problems) = Supervisor::start()?;
+            claim.supervisor = supervisor;
+            problems
+        };
         if status != 0 {
             // The controller may have received a part of a message, after which nothing can be sent.
             eprintln!("tcpassay-agent: the process of the run ended with wait status {status:#x}");
@@ -157,30 +165,77 @@ impl Session {
     }
 }
 
-/// The settings of test interfaces that the case changes and the testbed does not allow to be changed.
+/// The reason why a setting cannot have its value: the device does not have it, or the testbed does not allow the change.
+fn refusal(wanted: &Wanted, part: &Part) -> Result<Result<(), String>, Failure> {
+    if let Err(why) = settings::check(wanted) {
+        return Ok(Err(why));
+    }
+    let now = settings::read(&wanted.interface, wanted.attribute)?;
+    let group = wanted.attribute.group();
+    if !wanted.changes(now) || part.allows(group) {
+        return Ok(Ok(()));
+    }
+    Ok(Err(format!(
+        "`{}` of `{}` is {now} and would have to be {}; `allow` does not contain `{group}`",
+        wanted.attribute.name(),
+        wanted.interface,
+        wanted.value,
+    )))
+}
+
+/// The settings of test interfaces that the case changes, and that a device does not have or the testbed does not allow to be changed.
 fn not_allowed(case: &Case, environment: &Environment) -> Result<Vec<CaseError>, Failure> {
     let Some(part) = &environment.part else { return Ok(Vec::new()) };
     let mut topology = NetnsTopology::of(case, environment);
     topology.cut(case, part)?;
     let mut errors = Vec::new();
     for wanted in settings::wanted(case, &topology, &settings::is_virtual) {
-        let now = settings::read(&wanted.interface, wanted.attribute)?;
-        let changes = wanted.changes(now);
-        if changes && !part.allows(wanted.attribute.group()) {
+        if !wanted.required {
+            continue;
+        }
+        if let Err(why) = refusal(&wanted, part)? {
             errors.push(CaseError {
                 path: wanted.parameter.to_owned(),
                 other: None,
                 value: Some(Value::Text(case.setting(wanted.parameter).to_string())),
-                why: format!(
-                    "host `{}` of the testbed: `{}` of `{}` is {now} and would have to be {}; `allow` does not contain `{}`",
-                    part.machine,
-                    wanted.attribute.name(),
-                    wanted.interface,
-                    wanted.value,
-                    wanted.attribute.group()
-                ),
+                why: format!("host `{}` of the testbed: {why}", part.machine),
             });
         }
     }
     Ok(errors)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session() -> Session {
+        Session { claim: None, environment: None, ssh_address: String::new() }
+    }
+
+    #[test]
+    fn a_controller_with_another_version_of_the_messages_is_refused_with_both_versions() {
+        let message = session().answer(FromController::Hello { protocol: PROTOCOL + 1 }).err().unwrap();
+        let expected = format!(
+            "the controller uses version {} of the messages, and this agent version {PROTOCOL}",
+            PROTOCOL + 1
+        );
+        assert_eq!(message, expected);
+        let answers = session().answer(FromController::Hello { protocol: PROTOCOL }).unwrap();
+        assert!(matches!(&answers[..], [FromAgent::Hello { protocol: PROTOCOL, .. }]));
+    }
+
+    #[test]
+    fn traffic_cannot_start_or_stop_before_a_run_was_prepared() {
+        for message in [FromController::Start { at: 1 }, FromController::Stop { end: 1 }] {
+            assert_eq!(session().answer(message).err().unwrap(), "no run has been prepared");
+        }
+    }
+
+    #[test]
+    fn a_sign_of_life_has_no_answer_and_a_request_for_the_clock_has_one() {
+        assert!(session().answer(FromController::Alive {}).unwrap().is_empty());
+        let answers = session().answer(FromController::Clock {}).unwrap();
+        assert!(matches!(answers[..], [FromAgent::Time { now }] if now > 0));
+    }
 }

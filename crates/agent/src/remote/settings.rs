@@ -1,15 +1,19 @@
 //! The settings of a test interface, which are not in a namespace of the run, and their values.
 
+use crate::collect::machine_load::pause;
 use crate::netns::topology::NetnsTopology;
+use crate::remote::hardware;
 use crate::system::{Failure, PATH};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
-use tcpassay_case::params::linux::{GRO, Offload, TSO};
+use std::time::Duration;
+use tcpassay_case::params::linux::{GRO, HardwareSetting, Offload, TSO};
 use tcpassay_case::{Case, Change};
 use tcpassay_linux::sys;
+use tcpassay_measure::EnvironmentProperty;
 
 /// Large receive offload: `ETHTOOL_SFLAGS`, `ETHTOOL_GFLAGS` with `ETH_FLAG_LRO` (`linux/ethtool.h`).
 const LRO_FLAG: u32 = 1 << 15;
@@ -34,6 +38,14 @@ pub enum Attribute {
     GroMaxSize,
     /// How long a merge may wait, in nanoseconds.
     GroFlushTimeout,
+    /// The delay of receive interrupts in microseconds.
+    RxUsecs,
+    /// The number of packets that raises a receive interrupt at once.
+    RxFrames,
+    /// The delay of receive interrupts follows the load.
+    AdaptiveRx,
+    /// The descriptors of the receive ring.
+    RxRing,
 }
 
 impl Attribute {
@@ -47,6 +59,31 @@ impl Attribute {
             Attribute::Lro => "lro",
             Attribute::GroMaxSize => "gro_max_size",
             Attribute::GroFlushTimeout => "gro_flush_timeout",
+            Attribute::RxUsecs => "rx_usecs",
+            Attribute::RxFrames => "rx_frames",
+            Attribute::AdaptiveRx => "adaptive_rx",
+            Attribute::RxRing => "rx_ring",
+        }
+    }
+
+    /// The setting of the hardware that it is.
+    fn hardware(self) -> Option<HardwareSetting> {
+        match self {
+            Attribute::RxUsecs => Some(HardwareSetting::RxUsecs),
+            Attribute::RxFrames => Some(HardwareSetting::RxFrames),
+            Attribute::AdaptiveRx => Some(HardwareSetting::AdaptiveRx),
+            Attribute::RxRing => Some(HardwareSetting::RxRing),
+            _ => None,
+        }
+    }
+
+    /// The attribute that is a setting of the hardware.
+    fn of_hardware(setting: HardwareSetting) -> Attribute {
+        match setting {
+            HardwareSetting::RxUsecs => Attribute::RxUsecs,
+            HardwareSetting::RxFrames => Attribute::RxFrames,
+            HardwareSetting::AdaptiveRx => Attribute::AdaptiveRx,
+            HardwareSetting::RxRing => Attribute::RxRing,
         }
     }
 
@@ -55,6 +92,8 @@ impl Attribute {
         match self {
             Attribute::Up => "up",
             Attribute::Mtu => "mtu",
+            Attribute::RxUsecs | Attribute::RxFrames | Attribute::AdaptiveRx => "coalescing",
+            Attribute::RxRing => "rings",
             _ => "offloads",
         }
     }
@@ -70,12 +109,15 @@ impl Attribute {
 pub struct Wanted {
     /// The test interface.
     pub interface: String,
-    /// Which setting.
+    /// The setting.
     pub attribute: Attribute,
-    /// Its value; of the MTU the least.
+    /// Its value; for the MTU the smallest allowed one.
     pub value: u64,
     /// The parameter that needs it.
     pub parameter: &'static str,
+    /// A device that does not take the value fails the run. The default of a setting of the hardware is written only where the device takes
+    /// it.
+    pub required: bool,
 }
 
 impl Wanted {
@@ -96,7 +138,7 @@ pub fn wanted(case: &Case, topology: &NetnsTopology, is_virtual: &dyn Fn(&str) -
         let Some(link) = &device.test_link else { continue };
         let mut want = |attribute, value, parameter| {
             let interface = link.interface.clone();
-            all.push(Wanted { interface, attribute, value, parameter });
+            all.push(Wanted { interface, attribute, value, parameter, required: true });
         };
         want(Attribute::Up, 1, "topology");
         want(Attribute::Mtu, mtu, "stack.mtu");
@@ -109,8 +151,16 @@ pub fn wanted(case: &Case, topology: &NetnsTopology, is_virtual: &dyn Fn(&str) -
             want(Attribute::Gro, u64::from(topology.keeps_super_segments), "nic.gro");
             continue;
         };
+        let mut hardware = Vec::new();
         for asked in case.changes(host) {
             match asked.change {
+                Change::Hardware(setting, value) => hardware.push(Wanted {
+                    interface: link.interface.clone(),
+                    attribute: Attribute::of_hardware(setting),
+                    value,
+                    parameter: asked.parameter.path,
+                    required: asked.setting != asked.parameter.default_setting(),
+                }),
                 Change::Offload(GRO, on) => want(Attribute::Gro, u64::from(on), asked.parameter.path),
                 Change::Device("gro_max_size", value) => {
                     if let Ok(value) = value.parse() {
@@ -125,8 +175,40 @@ pub fn wanted(case: &Case, topology: &NetnsTopology, is_virtual: &dyn Fn(&str) -
                 _ => {}
             }
         }
+        // A device may ignore its delay while it adapts the delay to the load, and refuse to change it.
+        hardware.sort_by_key(|wanted: &Wanted| wanted.attribute != Attribute::AdaptiveRx);
+        all.extend(hardware);
     }
     all
+}
+
+/// The reason why an interface cannot have a value, as far as it is known before the value is written.
+///
+/// # Errors
+/// The reason.
+pub fn check(wanted: &Wanted) -> Result<(), Failure> {
+    match wanted.attribute.hardware() {
+        Some(setting) => hardware::check(&wanted.interface, setting, wanted.value),
+        None => Ok(()),
+    }
+}
+
+/// The rows of the recording about the hardware of the test interfaces: what the case asks for, and what it is.
+#[expect(clippy::cast_precision_loss, reason = "microseconds and descriptors below 2^53")]
+pub fn hardware_rows(all: &[Wanted]) -> Vec<EnvironmentProperty> {
+    let of_hardware = all.iter().filter(|wanted| wanted.attribute.hardware().is_some());
+    let row = |wanted: &Wanted| {
+        let measured = read(&wanted.interface, wanted.attribute).ok()?;
+        let unit = if wanted.attribute == Attribute::RxUsecs { "us" } else { "1" };
+        Some(EnvironmentProperty {
+            entity: wanted.interface.clone(),
+            property: wanted.attribute.name().to_owned(),
+            unit: unit.to_owned(),
+            asked: Some(wanted.value as f64),
+            measured: Some(measured as f64),
+        })
+    };
+    of_hardware.filter_map(row).collect()
 }
 
 /// Returns true if an interface has no hardware of its own.
@@ -148,6 +230,9 @@ pub fn read(interface: &str, attribute: Attribute) -> Result<u64, Failure> {
             let text = fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
             text.trim().parse().map_err(|e| format!("{path}: {e}"))
         }
+        Attribute::RxUsecs | Attribute::RxFrames | Attribute::AdaptiveRx | Attribute::RxRing => {
+            hardware::read(interface, attribute.hardware().expect("these are of the hardware"))
+        }
         Attribute::Up | Attribute::Mtu | Attribute::GroMaxSize => {
             let link = link(interface)?;
             let value = match attribute {
@@ -158,7 +243,7 @@ pub fn read(interface: &str, attribute: Attribute) -> Result<u64, Failure> {
                 Attribute::Mtu => link["mtu"].as_u64(),
                 _ => link["gro_max_size"].as_u64(),
             };
-            value.ok_or_else(|| format!("`ip` does not tell `{}` of `{interface}`", attribute.name()))
+            value.ok_or_else(|| format!("`ip` does not report `{}` of `{interface}`", attribute.name()))
         }
     }
 }
@@ -185,6 +270,14 @@ pub fn write(interface: &str, attribute: Attribute, value: u64) -> Result<(), Fa
             run_ip(&["link", "set", "dev", interface, if value == 0 { "down" } else { "up" }]).map(drop)?;
         }
         Attribute::Mtu => run_ip(&["link", "set", "dev", interface, "mtu", &number]).map(drop)?,
+        Attribute::RxUsecs | Attribute::RxFrames | Attribute::AdaptiveRx | Attribute::RxRing => {
+            let setting = attribute.hardware().expect("these are of the hardware");
+            let had_carrier = has_carrier(interface);
+            hardware::write(interface, setting, value)?;
+            if had_carrier {
+                wait_for_carrier(interface)?;
+            }
+        }
         Attribute::GroMaxSize => {
             run_ip(&["link", "set", "dev", interface, "gro_max_size", &number]).map(drop)?;
         }
@@ -194,6 +287,26 @@ pub fn write(interface: &str, attribute: Attribute, value: u64) -> Result<(), Fa
         return Ok(());
     }
     Err(format!("`{}` of `{interface}`: {value} was written and it is {now}", attribute.name()))
+}
+
+/// The longest time for which an interface loses its carrier when its rings change.
+const CARRIER: Duration = Duration::from_secs(20);
+
+/// Returns true if a cable is connected to an interface that is up.
+fn has_carrier(interface: &str) -> bool {
+    fs::read_to_string(format!("/sys/class/net/{interface}/carrier")).is_ok_and(|text| text.trim() == "1")
+}
+
+/// Waits for the end of the reset that some devices make when their hardware is changed.
+fn wait_for_carrier(interface: &str) -> Result<(), Failure> {
+    let begun = sys::monotonic();
+    while !has_carrier(interface) {
+        if u128::from(sys::monotonic() - begun) > CARRIER.as_nanos() {
+            return Err(format!("`{interface}` has had no carrier for 20 s after its hardware was changed"));
+        }
+        pause(Duration::from_millis(5));
+    }
+    Ok(())
 }
 
 fn socket() -> Result<std::os::fd::OwnedFd, Failure> {
@@ -221,7 +334,7 @@ fn flags(interface: &str, value: Option<u32>) -> Result<u32, Failure> {
 /// The object of `ip -json link show` about an interface.
 pub fn link(interface: &str) -> Result<serde_json::Value, Failure> {
     let all = run_ip(&["-json", "-details", "link", "show", "dev", interface])?;
-    all.get(0).cloned().ok_or_else(|| format!("`ip` tells nothing about `{interface}`"))
+    all.get(0).cloned().ok_or_else(|| format!("`ip` reports nothing about `{interface}`"))
 }
 
 /// Runs `ip` with arguments, without a shell. Returns its JSON, or null without output.
@@ -248,12 +361,15 @@ mod tests {
     use tcpassay_case::params::Substrate;
 
     fn wanted_at(own: &str, rows: &[(&str, &str)]) -> Vec<(String, Attribute, u64)> {
-        let case = case(Substrate::Host, rows);
+        wanted_with(own, rows).into_iter().map(|w| (w.interface, w.attribute, w.value)).collect()
+    }
+
+    fn wanted_with(own: &str, rows: &[(&str, &str)]) -> Vec<Wanted> {
+        let case = case(Substrate::Remote, rows);
         let mut topology = NetnsTopology::of(&case, &Environment::without(&[]));
         let machines = [("a", Role::Sender), ("r", Role::Router), ("b", Role::Receiver)];
         topology.cut(&case, &part(own, &machines)).unwrap();
-        let all = wanted(&case, &topology, &|_| true);
-        all.into_iter().map(|w| (w.interface, w.attribute, w.value)).collect()
+        wanted(&case, &topology, &|_| true)
     }
 
     #[test]
@@ -275,6 +391,21 @@ mod tests {
             wanted_at("a", &rows).into_iter().find(|w| w.1 == Attribute::Tso).unwrap().2
         };
         assert_eq!((tso("on"), tso("off")), (1, 0));
+    }
+
+    #[test]
+    fn hardware_follows_the_host_and_only_what_a_case_asks_for_is_required() {
+        let rows = [("link.delay", "0s"), ("sender/nic.rx_usecs", "50us"), ("sender/nic.ring", "512")];
+        let hardware = |own: &str| {
+            let all = wanted_with(own, &rows).into_iter().filter(|w| w.attribute.hardware().is_some());
+            all.map(|w| (w.attribute, w.value, w.required)).collect::<Vec<_>>()
+        };
+        let delay = |value| (Attribute::RxUsecs, value, value > 0);
+        let (adaptive, frames) = ((Attribute::AdaptiveRx, 0, false), (Attribute::RxFrames, 0, false));
+        // Adaptation ends before the delay is written. An unlimited ring stays as it is.
+        assert_eq!(hardware("a"), [adaptive, delay(50), frames, (Attribute::RxRing, 512, true)]);
+        assert_eq!(hardware("b"), [adaptive, delay(0), frames]);
+        assert_eq!(hardware("r"), []);
     }
 
     #[test]

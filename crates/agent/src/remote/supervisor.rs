@@ -4,6 +4,7 @@
 //! agent has ended for any reason: then its end of the socket is closed. If the supervisor itself is killed, the journal
 //! remains; the next agent restores what is in it, and so does `tcpassay-agent restore`.
 
+use crate::netns::topology::NETNS_FOLDER;
 use crate::remote::settings::{self, Attribute};
 use crate::system::Failure;
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,11 @@ use tcpassay_linux::sys;
 /// The folder of the journal. It outlives a reboot.
 const FOLDER: &str = "/var/lib/tcpassay";
 const JOURNAL: &str = "/var/lib/tcpassay/journal";
+/// How often a socket that its application has closed sends its data again. `SOCK_DESTROY` is not used instead of it: before Linux 6.12 a
+/// closed socket that it aborts never ends.
+const ORPHAN_RETRIES: &str = "/proc/sys/net/ipv4/tcp_orphan_retries";
+/// The next journal while it is written.
+const UNFINISHED: &str = "/var/lib/tcpassay/journal.new";
 
 /// A setting that was changed.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
@@ -31,7 +37,15 @@ pub struct ChangedSetting {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Order {
-    Change { interface: String, attribute: Attribute, value: u64 },
+    Change {
+        interface: String,
+        attribute: Attribute,
+        value: u64,
+    },
+    /// The process of a run has made its network namespaces.
+    Hold {
+        process: u32,
+    },
     Restore,
 }
 
@@ -41,7 +55,8 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts a supervisor, which first restores what the journal of an earlier one contains. Returns it with what came of that.
+    /// Starts a supervisor, which first restores what the journal of an earlier one contains. Returns it
+    /// with the messages about the restoration.
     ///
     /// # Errors
     /// The process cannot be created.
@@ -50,7 +65,7 @@ impl Supervisor {
         let (ours, theirs) = UnixStream::pair().map_err(wrong)?;
         if sys::fork().map_err(wrong)? == 0 {
             drop(ours);
-            // A signal to the session of the connection does not concern it.
+            // A signal to the session of the ssh connection must not end the supervisor.
             let ended = sys::detach().and_then(|()| serve(&theirs));
             std::process::exit(i32::from(ended.is_err()));
         }
@@ -67,6 +82,18 @@ impl Supervisor {
     pub fn change(&mut self, interface: &str, attribute: Attribute, value: u64) -> Result<(), Failure> {
         let order = Order::Change { interface: interface.to_owned(), attribute, value };
         match self.ask(&order)?.first() {
+            None => Ok(()),
+            Some(problem) => Err(problem.clone()),
+        }
+    }
+
+    /// Keeps the network namespaces that a process has made until [`Supervisor::restore`]; then closed sockets with unsent data, which
+    /// would keep them for minutes, are given up.
+    ///
+    /// # Errors
+    /// The process has ended.
+    pub fn hold(&mut self, process: u32) -> Result<(), Failure> {
+        match self.ask(&Order::Hold { process })?.first() {
             None => Ok(()),
             Some(problem) => Err(problem.clone()),
         }
@@ -94,13 +121,18 @@ impl Supervisor {
 /// Serves the agent until its end, and then restores all settings.
 fn serve(stream: &UnixStream) -> io::Result<()> {
     let mut out = stream;
+    let mut held = HeldNamespaces::default();
     for line in BufReader::new(stream).lines() {
         let Ok(line) = line else { break };
         let problems = match serde_json::from_str(&line)? {
             Order::Change { interface, attribute, value } => {
                 change(&interface, attribute, value).err().into_iter().collect()
             }
-            Order::Restore => restore_journal(),
+            Order::Hold { process } => held.hold(process).err().into_iter().collect(),
+            Order::Restore => {
+                held.release();
+                restore_journal()
+            }
         };
         let mut answer = serde_json::to_string(&problems)?;
         answer.push('\n');
@@ -108,8 +140,39 @@ fn serve(stream: &UnixStream) -> io::Result<()> {
             break;
         }
     }
+    held.release();
     restore_journal();
     Ok(())
+}
+
+/// The network namespaces of a run. The supervisor outlives a run that is killed.
+#[derive(Default)]
+struct HeldNamespaces(Vec<fs::File>);
+
+impl HeldNamespaces {
+    fn hold(&mut self, process: u32) -> Result<(), Failure> {
+        let folder = format!("/proc/{process}/root{NETNS_FOLDER}");
+        let wrong = |e: io::Error| format!("{folder}: {e}");
+        for entry in fs::read_dir(&folder).map_err(wrong)? {
+            let path = entry.map_err(wrong)?.path();
+            // The folder has hidden ones with other contents.
+            if !path.file_name().unwrap_or_default().to_string_lossy().starts_with('.') {
+                self.0.push(fs::File::open(path).map_err(wrong)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets closed sockets of the namespaces end after their next timeout, and closes the namespaces. An error leaves them to the kernel.
+    fn release(&mut self) {
+        let Ok(origin) = fs::File::open("/proc/self/ns/net") else { return };
+        for namespace in self.0.drain(..) {
+            if sys::enter(namespace.as_fd()).is_ok() {
+                let _ = fs::write(ORPHAN_RETRIES, "1");
+            }
+        }
+        let _ = sys::enter(origin.as_fd());
+    }
 }
 
 /// Changes a setting after its old value was written to the journal.
@@ -120,17 +183,26 @@ fn change(interface: &str, attribute: Attribute, value: u64) -> Result<(), Failu
         return Ok(());
     }
     let mut all = journal()?;
-    let same = |one: &&ChangedSetting| one.interface == interface && one.attribute == attribute;
-    if let Some(one) = all.iter().find(same) {
-        return Err(format!(
-            "`{}` of `{interface}` must be {} for one host of the case and {value} for another one",
-            attribute.name(),
-            one.written
-        ));
-    }
-    all.push(ChangedSetting { interface: interface.to_owned(), attribute, before, written: value });
+    let changed = ChangedSetting { interface: interface.to_owned(), attribute, before, written: value };
+    add(&mut all, changed)?;
     write_journal(&all)?;
     settings::write(interface, attribute, value)
+}
+
+/// Adds a change to the journal. Two hosts of a case cannot need different values of one setting.
+fn add(journal: &mut Vec<ChangedSetting>, new: ChangedSetting) -> Result<(), Failure> {
+    let same = |one: &&ChangedSetting| one.interface == new.interface && one.attribute == new.attribute;
+    if let Some(one) = journal.iter().find(same) {
+        return Err(format!(
+            "`{}` of `{}` must be {} for one host of the case and {} for another one",
+            new.attribute.name(),
+            new.interface,
+            one.written,
+            new.written
+        ));
+    }
+    journal.push(new);
+    Ok(())
 }
 
 /// The changes in the journal, in the order in which they were made.
@@ -146,22 +218,22 @@ fn journal() -> Result<Vec<ChangedSetting>, Failure> {
 fn write_journal(all: &[ChangedSetting]) -> Result<(), Failure> {
     let wrong = |e: io::Error| format!("{JOURNAL}: {e}");
     if all.is_empty() {
-        return match fs::remove_file(JOURNAL) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(wrong(e)),
-            Err(_) => Ok(()),
-            Ok(()) => {
-                // The folder remains if it has other files.
-                let _ = fs::remove_dir(FOLDER);
-                Ok(())
+        // A supervisor that was killed while it wrote has left the second file.
+        for path in [JOURNAL, UNFINISHED] {
+            match fs::remove_file(path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(wrong(e)),
+                _ => {}
             }
-        };
+        }
+        // The folder remains if it has other files.
+        let _ = fs::remove_dir(FOLDER);
+        return Ok(());
     }
     fs::create_dir_all(FOLDER).map_err(wrong)?;
-    let beside = format!("{JOURNAL}.new");
     let text = serde_json::to_string(all).map_err(|e| e.to_string())?;
-    let mut file = fs::File::create(&beside).map_err(wrong)?;
+    let mut file = fs::File::create(UNFINISHED).map_err(wrong)?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(wrong)?;
-    fs::rename(&beside, JOURNAL).map_err(wrong)
+    fs::rename(UNFINISHED, JOURNAL).map_err(wrong)
 }
 
 /// Restores the settings of the journal, the last change first. Returns what could not be restored; the journal keeps it.
@@ -182,17 +254,25 @@ pub fn restore_journal() -> Vec<String> {
 }
 
 fn restore(one: &ChangedSetting) -> Result<(), Failure> {
-    let ChangedSetting { interface, attribute, before, written } = one;
     // An interface that was removed has no settings.
-    if !Path::new(&format!("/sys/class/net/{interface}")).exists() {
+    if !Path::new(&format!("/sys/class/net/{}", one.interface)).exists() {
         return Ok(());
     }
-    match settings::read(interface, *attribute)? {
-        now if now == *before => Ok(()),
-        now if now == *written => settings::write(interface, *attribute, *before),
+    match restored(one, settings::read(&one.interface, one.attribute)?)? {
+        Some(value) => settings::write(&one.interface, one.attribute, value),
+        None => Ok(()),
+    }
+}
+
+/// The value to write to restore a setting whose value is `now`; `None` if it is restored already.
+fn restored(one: &ChangedSetting, now: u64) -> Result<Option<u64>, Failure> {
+    let ChangedSetting { interface, attribute, before, written } = one;
+    match now {
+        now if now == *before => Ok(None),
+        now if now == *written => Ok(Some(*before)),
         now => Err(format!(
-            "`{}` of `{interface}` was {before}, the agent made it {written}, and now it is {now}: it is left so; \
-             remove {JOURNAL} when it is right",
+            "`{}` of `{interface}` was {before}, the agent made it {written}, and now it is {now}: it is not changed; remove \
+             {JOURNAL} when the value is right",
             attribute.name()
         )),
     }
@@ -206,4 +286,62 @@ pub fn lock(path: &str) -> Result<Option<fs::File>, Failure> {
     let wrong = |e: io::Error| format!("{path}: {e}");
     let lock = fs::File::create(path).map_err(wrong)?;
     Ok(sys::try_lock(lock.as_fd()).map_err(wrong)?.then_some(lock))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mtu(before: u64, written: u64) -> ChangedSetting {
+        ChangedSetting { interface: "eth1".to_owned(), attribute: Attribute::Mtu, before, written }
+    }
+
+    #[test]
+    fn a_setting_is_restored_only_if_it_still_has_the_value_that_the_agent_wrote() {
+        assert_eq!(restored(&mtu(1500, 9000), 9000), Ok(Some(1500)));
+        assert_eq!(restored(&mtu(1500, 9000), 1500), Ok(None));
+        assert_eq!(
+            restored(&mtu(1500, 9000), 4000).unwrap_err(),
+            "`mtu` of `eth1` was 1500, the agent made it 9000, and now it is 4000: it is not changed; remove \
+             /var/lib/tcpassay/journal when the value is right"
+        );
+    }
+
+    #[test]
+    fn two_hosts_that_need_different_values_of_one_setting_are_refused() {
+        let mut journal = vec![mtu(1500, 9000)];
+        assert_eq!(
+            add(&mut journal, mtu(9000, 4000)).unwrap_err(),
+            "`mtu` of `eth1` must be 9000 for one host of the case and 4000 for another one"
+        );
+        let other = ChangedSetting { interface: "eth2".to_owned(), ..mtu(1500, 4000) };
+        assert_eq!(add(&mut journal, other), Ok(()));
+        assert_eq!(journal.len(), 2);
+    }
+
+    #[test]
+    fn the_journal_contains_interface_setting_and_both_values() {
+        let text = serde_json::to_string(&[mtu(1500, 9000)]).unwrap();
+        assert_eq!(text, r#"[{"interface":"eth1","attribute":"mtu","before":1500,"written":9000}]"#);
+        assert_eq!(serde_json::from_str::<Vec<ChangedSetting>>(&text).unwrap(), [mtu(1500, 9000)]);
+    }
+
+    #[test]
+    fn a_machine_has_one_lock_at_a_time() {
+        let path = std::env::temp_dir().join(format!("tcpassay-lock-{}", std::process::id()));
+        let path = path.to_str().unwrap();
+        let first = lock(path).unwrap();
+        assert!(first.is_some() && lock(path).unwrap().is_none());
+        drop(first);
+        assert!(lock(path).unwrap().is_some());
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_supervisor_that_has_ended_is_an_error() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut supervisor = Supervisor { stream: BufReader::new(ours) };
+        drop(theirs);
+        assert!(supervisor.restore().unwrap_err().starts_with("the supervisor has ended"));
+    }
 }

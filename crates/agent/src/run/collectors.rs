@@ -10,7 +10,7 @@ use crate::traffic::runtime::TrafficRuntime;
 use tcpassay_linux::sys;
 use tcpassay_units::{Dur, Time};
 
-/// How often the collectors are read, at least.
+/// The longest interval at which the collectors are read.
 pub const TICK: Dur = Dur::from_millis(1);
 /// In real time a packet is in the ring of its tap at most this long after it passed, in nanoseconds. The measured delay is far below.
 const RING_DELAY: u64 = 200_000;
@@ -83,8 +83,9 @@ impl Collectors<'_> {
     }
 }
 
-/// What a packet at a tap is: for each host that it concerns, whether the packet leaves it. Each host has two taps, for leaving and
-/// for arriving packets. In a benchmark of two hosts tap `n` sees the packets that arrive at host `n`, which left the other one.
+/// The hosts that a packet at a tap concerns; for each, whether the packet leaves it. Each host has two
+/// taps, for leaving and for arriving packets. In a benchmark of two hosts tap `n` sees the packets that
+/// arrive at host `n`, which left the other one.
 fn roles(tap: usize, benchmark: bool) -> Vec<(u32, bool)> {
     let host = |n: usize| u32::try_from(n).expect("few hosts");
     if benchmark {

@@ -4,6 +4,8 @@
 //! series). In real time a tick that was missed is made up for with the present values.
 
 use crate::environment::Environment;
+use crate::netns::build::NetnsSet;
+use crate::netns::topology::NetnsTopology;
 use crate::run::collectors::{Collectors, TICK};
 use crate::system::Failure;
 use crate::traffic::app_calls::AppCalls;
@@ -12,6 +14,7 @@ use crate::traffic::udp_background::UdpBackground;
 use crate::traffic::{EpollToken, Readiness};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 use tcpassay_case::{Case, completion};
 use tcpassay_linux::sys;
 use tcpassay_units::{Dur, Time};
@@ -21,20 +24,35 @@ use tcpassay_workload::{Apps, HostIndex, TrafficSchedule};
 pub trait Conductor {
     /// The descriptor on which the controller's messages arrive.
     fn fd(&self) -> BorrowedFd<'_>;
-    /// Reports that everything is ready, and waits. Returns when the traffic starts, by the clock of this machine in nanoseconds.
+    /// Lets a time pass.
     ///
     /// # Errors
     /// The connection to the controller ended.
+    fn wait(&mut self, time: Duration) -> Result<(), Failure>;
+    /// Opens what measures the paths to other machines, before they report that they are ready.
+    ///
+    /// # Errors
+    /// A socket that cannot be opened.
+    fn open_path(
+        &mut self,
+        case: &Case,
+        topology: &NetnsTopology,
+        namespaces: &mut NetnsSet,
+    ) -> Result<(), Failure>;
+    /// Reports that everything is ready, and waits. Returns when the traffic starts, by the clock of this machine in nanoseconds.
+    ///
+    /// # Errors
+    /// As for [`Conductor::wait`].
     fn start(&mut self) -> Result<u64, Failure>;
     /// Reports whether all applications of this machine have finished.
     ///
     /// # Errors
-    /// As for [`Conductor::start`].
+    /// As for [`Conductor::wait`].
     fn report_idle(&mut self, at: Time, idle: bool) -> Result<(), Failure>;
     /// Reads a message. Returns when the run ended, if the controller ends it.
     ///
     /// # Errors
-    /// As for [`Conductor::start`].
+    /// As for [`Conductor::wait`].
     fn read(&mut self) -> Result<Option<Time>, Failure>;
 }
 
@@ -46,13 +64,15 @@ pub struct EventLoop<'a> {
     pub udp: Option<UdpBackground>,
     /// The longest delay of a tick.
     pub max_delay: Dur,
+    /// The delay of the first tick.
+    pub start_delay: Dur,
     /// All applications finished before the end of the case.
     pub finished: bool,
-    /// When all applications of a testbed had finished.
+    /// Time at which all applications of a testbed had finished.
     pub ended: Option<Time>,
     /// The controller of a testbed.
     pub conductor: Option<&'a mut dyn Conductor>,
-    /// What was reported last: all applications of this machine have finished.
+    /// The state that was last reported: true if all applications of this machine have finished.
     idle: bool,
     /// The start of the run by the kernel's clock, in nanoseconds.
     start: u64,
@@ -67,9 +87,9 @@ struct Timetable {
     interval: Dur,
     /// The next tick.
     tick: Time,
-    /// When the collectors are read at the latest.
+    /// The latest time at which the collectors are read.
     collect: Time,
-    /// What the timer is set to; `Time::MAX` when it is not set.
+    /// The time to which the timer is set; `Time::MAX` if it is not set.
     armed: Time,
 }
 
@@ -91,6 +111,7 @@ impl<'a> EventLoop<'a> {
             collectors,
             udp,
             max_delay: Dur::ZERO,
+            start_delay: Dur::ZERO,
             finished: false,
             ended: None,
             conductor: None,
@@ -173,6 +194,7 @@ impl<'a> EventLoop<'a> {
             }
         }
         self.runtime.update_clock(None);
+        self.start_delay = self.runtime.now() - Time::ZERO;
         Ok(timer)
     }
 
@@ -281,7 +303,7 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// Tells the application of an endpoint that the endpoint is ready.
+    /// Notifies the application of an endpoint that the endpoint is ready.
     fn notify(&mut self, at: usize) {
         let Some((host, slot)) = self.runtime.owner(at) else { return };
         let now = self.runtime.now();

@@ -17,7 +17,7 @@ mod recording;
 mod setup;
 
 use crate::collect::inet_diag::InetDiag;
-use crate::collect::machine_load::MachineLoad;
+use crate::collect::machine_load::{MachineLoad, pause};
 use crate::collect::queues::QueueMonitor;
 use crate::collect::tap::Taps;
 use crate::collect::trace_events::KernelTrace;
@@ -59,11 +59,11 @@ fn run_case(request: &Request, case: &Case, environment: &Environment) -> Result
     Ok(answer(&ran.recording, collect.unseen, ran.mismatch, metrics::metrics(&ran.recording.0, options)))
 }
 
-/// What a run has left.
+/// The results of a run.
 pub struct Ran {
     /// The recording, and the digest of its packets.
     pub recording: (Recording, u64),
-    /// How the path differs from the case.
+    /// The difference between the path and the case.
     pub mismatch: Option<String>,
     /// The connections of the workload, in the order of the flows of the recording.
     pub connections: Vec<ConnKey>,
@@ -106,12 +106,21 @@ fn traffic(
     // Trace events have windows in segments; their size is known from the handshake, which the taps see.
     let windows = collect.events && !collect.unseen;
     let (trace, machine) = if environment.is_host() {
-        (KernelTrace::listen(windows), Some(MachineLoad::when_quiet(request.max_wait_for_quiet())?))
+        let mut wait = |time| {
+            if let Some(conductor) = &mut conductor {
+                return conductor.wait(time);
+            }
+            pause(time);
+            Ok(())
+        };
+        let load = MachineLoad::when_quiet(request.max_wait_for_quiet(), &mut wait);
+        (KernelTrace::listen(windows), Some(load?))
     } else {
         (KernelTrace::open(windows).map_err(|e| format!("tracefs: {e}"))?, None)
     };
-    let Setup { benchmark, topology, namespaces, marking_programs, taps, relays, path } = setup;
-    let engines = CcEngines::start(case, &topology, &schedule, &request.base, seed)?;
+    let Setup { benchmark, topology, namespaces, marking_programs, mut taps, relays, path } = setup;
+    let prefix = engine_prefix(case, environment)?;
+    let engines = CcEngines::start(case, &topology, &schedule, &request.base, seed, &prefix)?;
     let mut runtime = TrafficRuntime::new(
         case,
         &schedule,
@@ -130,7 +139,13 @@ fn traffic(
     let udp = UdpBackground::of(case, &mut runtime.namespaces)?;
     // All servers listen.
     let start = match &mut conductor {
-        Some(conductor) => conductor.start()?,
+        Some(conductor) => {
+            conductor.open_path(case, &topology, &mut runtime.namespaces)?;
+            let start = conductor.start()?;
+            // The probes of the path do not belong to the run.
+            taps.drain(u64::MAX, |_| {});
+            start
+        }
         None if environment.is_host() => sys::now() + HOST_LEAD,
         None => GUEST_START,
     };
@@ -155,6 +170,12 @@ fn traffic(
     let parts = recording::Parts { engines, relays, machine, path };
     let recording = recording::assemble(request, environment, event_loop, parts)?;
     Ok(Ran { recording, mismatch, connections })
+}
+
+/// The beginning of the names of controllers that this run registers in the kernel. The machines of a testbed may have one kernel.
+fn engine_prefix(case: &Case, environment: &Environment) -> Result<String, Failure> {
+    let part = environment.part.as_ref().map(|part| part.place(case)).transpose()?;
+    Ok(part.map_or("run".to_owned(), |placement| format!("m{}r", placement.own)))
 }
 
 /// The collector of a run, with an interface for each host.
@@ -209,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_says_how_the_run_ended() {
+    fn the_answer_contains_the_reason_for_the_end() {
         assert_eq!(told(&recording(true, 0), false, None).ended, RunEnd::Duration);
         assert_eq!(told(&recording(true, 1), false, None).ended, RunEnd::Finished);
         assert_eq!(told(&recording(false, 0), false, None).ended, RunEnd::Failed);

@@ -23,7 +23,7 @@ use tcpassay_units::Time;
 /// Counters by group and name.
 type Counters = BTreeMap<String, BTreeMap<String, u64>>;
 
-/// What the recording is made of, besides the event loop.
+/// The sources of the recording besides the event loop.
 pub struct Parts {
     pub engines: CcEngines,
     pub relays: RelaySet,
@@ -38,7 +38,8 @@ pub fn assemble(
     event_loop: EventLoop,
     parts: Parts,
 ) -> Result<(Recording, u64), Failure> {
-    let EventLoop { case, mut runtime, mut collectors, udp, max_delay, finished, ended, .. } = event_loop;
+    let EventLoop { case, mut runtime, mut collectors, udp, max_delay, start_delay, finished, ended, .. } =
+        event_loop;
     runtime.record_final_reads();
     collectors.read_packets_until(u64::MAX, &mut runtime);
     // The trace ends here: the connections that the agent closes below were not closed by an application.
@@ -78,7 +79,7 @@ pub fn assemble(
     let mut rows = parts.path.rows;
     if let Some(machine) = parts.machine {
         run.insert("cpu_ns".to_owned(), machine.own_cpu());
-        rows.extend(machine.finish(max_delay)?);
+        rows.extend(machine.finish(max_delay, start_delay)?);
     }
     let mut recording = runtime.collector.finish(now);
     recording.events = collectors.trace.order(std::mem::take(&mut recording.events));

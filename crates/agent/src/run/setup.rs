@@ -1,4 +1,5 @@
-//! Everything before the traffic: the topology in the kernel, taps, relays, and the measured path.
+//! The preparation of a run before the traffic: the topology in the kernel, taps, relays, and the
+//! measurement of the path.
 
 use crate::collect::tap::{TapDirection, Taps};
 use crate::environment::{BOOT, Environment};
@@ -87,7 +88,7 @@ pub fn prepare(
 }
 
 /// Where the taps are, by number: for each host of this machine the packets that it sends, then those that arrive at it. `benchmark` is set if the generators are
-/// measured, and tells whether the run goes without taps; then one tap at the receiving device of each host is enough.
+/// measured, and states whether the run has no taps; then one tap at the receiving device of each host is enough.
 fn tap_points(
     case: &Case,
     topology: &NetnsTopology,

@@ -1,6 +1,6 @@
 //! The socket calls of applications: the trait [`Sockets`] of the workload on the sockets of the kernel.
 
-use crate::traffic::endpoint::IoMode;
+use crate::traffic::endpoint::{Endpoint, IoMode};
 use crate::traffic::runtime::TrafficRuntime;
 use std::os::fd::AsFd;
 use tcpassay_linux::sys;
@@ -9,9 +9,10 @@ use tcpassay_measure::{EventKind, EventRow};
 use tcpassay_units::Bytes;
 use tcpassay_workload::{ConnKey, SocketId, Sockets};
 
-/// What an application is told to be readable if it does not ask how much is readable. It then reads until the socket is empty.
+/// The number of readable bytes that is reported to an application for which the kernel is not asked. The
+/// application then reads until the socket is empty.
 const UNKNOWN_READABLE: Bytes = Bytes::new(1 << 30);
-/// A write of this many bytes or more is one of an application that sends without end.
+/// A write of at least this number of bytes is that of an application that sends without end.
 const WITHOUT_END: Bytes = Bytes::new(1 << 40);
 
 /// The calls of the applications of one host.
@@ -86,13 +87,7 @@ impl Sockets for AppCalls<'_, '_> {
         if self.has_failed() {
             return Bytes::ZERO;
         }
-        let endpoint = self.runtime.endpoint(self.host, slot);
-        match (endpoint.may_have_data.get(), endpoint.asks_readable) {
-            (false, _) => Bytes::ZERO,
-            // Asking the kernel would cost a system call for each message, which applications do without.
-            (true, false) => UNKNOWN_READABLE,
-            (true, true) => endpoint.readable(),
-        }
+        reported_readable(self.runtime.endpoint(self.host, slot))
     }
 
     fn read(&mut self, slot: SocketId, n: Bytes) -> Bytes {
@@ -109,8 +104,7 @@ impl Sockets for AppCalls<'_, '_> {
         if self.has_failed() {
             return false;
         }
-        let endpoint = self.runtime.endpoint(self.host, slot);
-        endpoint.peer_closed && (!endpoint.may_have_data.get() || endpoint.readable().is_zero())
+        has_read_to_the_end(self.runtime.endpoint(self.host, slot))
     }
 
     fn shutdown(&mut self, slot: SocketId) {
@@ -128,5 +122,60 @@ impl Sockets for AppCalls<'_, '_> {
         if let Some(at) = self.runtime.slot(self.host, slot) {
             self.runtime.close(at, true);
         }
+    }
+}
+
+/// The number of readable bytes that is reported to the application.
+fn reported_readable(endpoint: &Endpoint) -> Bytes {
+    match (endpoint.may_have_data.get(), endpoint.asks_readable) {
+        (false, _) => Bytes::ZERO,
+        // Asking the kernel would cost a system call for each message, which applications do without.
+        (true, false) => UNKNOWN_READABLE,
+        (true, true) => endpoint.readable(),
+    }
+}
+
+/// Returns true if the peer has closed the connection and no data are left to read.
+fn has_read_to_the_end(endpoint: &Endpoint) -> bool {
+    endpoint.peer_closed && (!endpoint.may_have_data.get() || endpoint.readable().is_zero())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn an_application_that_does_not_ask_the_kernel_reads_until_the_socket_is_empty() {
+        let (endpoint, mut peer) = Endpoint::with_peer();
+        assert_eq!(reported_readable(&endpoint), Bytes::ZERO);
+        peer.write_all(&[0; 300]).unwrap();
+        // No event has reported the data.
+        assert_eq!(reported_readable(&endpoint), Bytes::ZERO);
+        endpoint.may_have_data.set(true);
+        assert_eq!(reported_readable(&endpoint), Bytes::new(1 << 30));
+    }
+
+    #[test]
+    fn an_application_that_asks_the_kernel_gets_the_number_of_bytes() {
+        let (mut endpoint, mut peer) = Endpoint::with_peer();
+        endpoint.asks_readable = true;
+        peer.write_all(&[0; 300]).unwrap();
+        endpoint.may_have_data.set(true);
+        assert_eq!(reported_readable(&endpoint), Bytes::new(300));
+    }
+
+    #[test]
+    fn the_end_of_the_stream_is_reported_after_all_data_were_read() {
+        let (mut endpoint, mut peer) = Endpoint::with_peer();
+        peer.write_all(&[0; 300]).unwrap();
+        endpoint.may_have_data.set(true);
+        assert!(!has_read_to_the_end(&endpoint));
+        endpoint.peer_closed = true;
+        assert!(!has_read_to_the_end(&endpoint));
+        let mut own = UnixStream::from(endpoint.fd.try_clone().unwrap());
+        assert_eq!(own.read(&mut [0; 1000]).unwrap(), 300);
+        assert!(has_read_to_the_end(&endpoint));
     }
 }

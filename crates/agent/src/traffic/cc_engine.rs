@@ -24,6 +24,7 @@ pub type KernelCcNames = BTreeMap<(usize, String), String>;
 /// The controllers that are registered for the run.
 #[derive(Debug, Default)]
 pub struct CcEngines {
+    prefix: String,
     shims: Vec<(Spec, Shim)>,
     objects: BTreeMap<String, Objects>,
     /// The names that sockets ask for.
@@ -31,15 +32,16 @@ pub struct CcEngines {
 }
 
 impl CcEngines {
-    /// Registers the controllers that the hosts of this machine need. Object files are relative to `base`.
+    /// Registers the controllers that the hosts of this machine need, with names that begin with `prefix`. Object files are relative to `base`.
     pub fn start(
         case: &Case,
         topology: &NetnsTopology,
         plan: &TrafficSchedule,
         base: &Path,
         seed: Seed,
+        prefix: &str,
     ) -> Result<CcEngines, Failure> {
-        let mut all = CcEngines::default();
+        let mut all = CcEngines { prefix: prefix.to_owned(), ..CcEngines::default() };
         for host in (0..case.hosts.len()).filter(|host| topology.has_host(*host)) {
             let own = case.hosts[host].cc.name();
             let asked = plan.parts().iter().map(|part| part.cc.as_deref().unwrap_or(own));
@@ -60,17 +62,10 @@ impl CcEngines {
         let mut spec = Spec::new(cc);
         spec.dctcp_ecn = settings.stack.ecn == EcnMode::Dctcp;
         spec.params = settings.cc_params(cc, seed.stream(&format!("cc.{cc}")));
-        let is_same = |other: &Spec| {
-            let (a, b) = (&other.params, &spec.params);
-            other.controller == spec.controller
-                && other.dctcp_ecn == spec.dctcp_ecn
-                && (&a.values, a.byte_counting, a.hystart, a.arithmetic)
-                    == (&b.values, b.byte_counting, b.hystart, b.arithmetic)
-        };
-        if let Some((_, shim)) = self.shims.iter().find(|(other, _)| is_same(other)) {
+        if let Some((_, shim)) = self.shims.iter().find(|(other, _)| have_equal_settings(other, &spec)) {
             return Ok(shim.name().to_owned());
         }
-        spec.name = Some(format!("run{}_{cc}", self.shims.len()));
+        spec.name = Some(format!("{}{}_{cc}", self.prefix, self.shims.len()));
         let shim = Shim::start(&spec).map_err(|e| format!("{PARAMETER} = shim, stack.cc = {cc}: {e}"))?;
         let name = shim.name().to_owned();
         self.shims.push((spec, shim));
@@ -95,13 +90,26 @@ impl CcEngines {
         let mut counters = BTreeMap::new();
         for (spec, shim) in self.shims {
             let outcome = shim.stop().map_err(|e| format!("{PARAMETER}, {}: {e}", spec.kernel_name()))?;
-            for (what, n) in counters_of(&outcome) {
-                let all = counters.entry(what.to_owned()).or_insert(0);
-                // The latency of several shims is the largest of them.
-                *all = if what.ends_with("_us") { n.max(*all) } else { *all + n };
-            }
+            add_counters(&mut counters, &counters_of(&outcome));
         }
         Ok(counters)
+    }
+}
+
+/// Returns true if one shim can control the senders of both settings. The random stream and the name are not compared.
+fn have_equal_settings(one: &Spec, other: &Spec) -> bool {
+    let (a, b) = (&one.params, &other.params);
+    one.controller == other.controller
+        && one.dctcp_ecn == other.dctcp_ecn
+        && (&a.values, a.byte_counting, a.hystart, a.arithmetic)
+            == (&b.values, b.byte_counting, b.hystart, b.arithmetic)
+}
+
+/// Adds the counters of a shim. The latency of several shims is the largest of them.
+fn add_counters(all: &mut BTreeMap<String, u64>, counters: &[(&str, u64)]) {
+    for (what, n) in counters {
+        let sum = all.entry((*what).to_owned()).or_insert(0);
+        *sum = if what.ends_with("_us") { (*n).max(*sum) } else { *sum + n };
     }
 }
 
@@ -118,4 +126,37 @@ fn counters_of(outcome: &ShimCounts) -> [(&'static str, u64); 8] {
         ("latency_p50_us", micros(0.5)),
         ("latency_p99_us", micros(0.99)),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tcpassay_cc::ByteCounting;
+
+    #[test]
+    fn counts_of_several_shims_are_added_and_the_largest_latency_is_kept() {
+        let mut all = BTreeMap::new();
+        add_counters(&mut all, &[("connections", 2), ("latency_p99_us", 80)]);
+        add_counters(&mut all, &[("connections", 3), ("latency_p99_us", 50)]);
+        let expected = [("connections".to_owned(), 5), ("latency_p99_us".to_owned(), 80)];
+        assert_eq!(all, BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn senders_with_equal_settings_share_a_shim_whatever_its_name_and_random_stream() {
+        let reno = Spec::new("reno");
+        let mut named = Spec { name: Some("run0_reno".to_owned()), ..reno.clone() };
+        named.params.rng = Seed(7).stream("cc.reno");
+        assert!(have_equal_settings(&reno, &named));
+    }
+
+    #[test]
+    fn senders_with_different_controllers_parameters_or_ecn_have_shims_of_their_own() {
+        let reno = Spec::new("reno");
+        let mut counting = reno.clone();
+        counting.params.byte_counting = ByteCounting::Limit(2);
+        for other in [Spec::new("cubic"), Spec { dctcp_ecn: true, ..reno.clone() }, counting] {
+            assert!(!have_equal_settings(&reno, &other), "{other:?}");
+        }
+    }
 }

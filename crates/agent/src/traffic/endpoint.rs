@@ -40,7 +40,7 @@ pub struct Endpoint {
     pub io: IoMode,
 }
 
-/// Who reads from or writes to a socket.
+/// The component that reads from or writes to a socket.
 pub enum IoMode {
     /// The application, when it is notified.
     Application,
@@ -52,7 +52,7 @@ pub enum IoMode {
     BlockingWriter(BlockingWriter),
 }
 
-/// What [`Endpoint::update`] found.
+/// The result of [`Endpoint::update`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Readiness {
     /// The endpoint was closed before.
@@ -63,7 +63,7 @@ pub enum Readiness {
     Failed,
 }
 
-/// How a receiver without an application of its own reads.
+/// The method by which a receiver without its own application reads.
 pub enum ReadMode {
     /// The kernel discards the data (`MSG_TRUNC`).
     Discard,
@@ -188,12 +188,10 @@ fn send_all(n: Bytes, chunk: usize, send: impl Fn(usize) -> io::Result<usize>) -
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::net::UnixStream;
-
-    fn endpoint() -> (Endpoint, UnixStream) {
-        let (ours, peer) = UnixStream::pair().unwrap();
+impl Endpoint {
+    /// An endpoint on one end of a Unix socket, and the other end.
+    pub fn with_peer() -> (Endpoint, std::os::unix::net::UnixStream) {
+        let (ours, peer) = std::os::unix::net::UnixStream::pair().unwrap();
         let endpoint = Endpoint {
             fd: ours.into(),
             host: 0,
@@ -211,10 +209,15 @@ mod tests {
         };
         (endpoint, peer)
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn events_of_epoll_change_the_state_of_an_endpoint() {
-        let (mut endpoint, _peer) = endpoint();
+        let (mut endpoint, _peer) = Endpoint::with_peer();
         assert_eq!(endpoint.update(libc::EPOLLOUT), Readiness::Ready);
         assert!(endpoint.connected && !endpoint.may_have_data.get() && !endpoint.peer_closed);
         assert_eq!(endpoint.update(libc::EPOLLIN | libc::EPOLLRDHUP), Readiness::Ready);
@@ -223,7 +226,7 @@ mod tests {
 
     #[test]
     fn an_error_event_without_an_error_of_the_socket_is_no_failure() {
-        let (mut endpoint, _peer) = endpoint();
+        let (mut endpoint, _peer) = Endpoint::with_peer();
         assert_eq!(endpoint.update(libc::EPOLLERR | libc::EPOLLIN), Readiness::Ready);
     }
 
@@ -249,7 +252,7 @@ mod tests {
     #[test]
     fn the_kernel_counts_what_is_readable() {
         use std::io::Write;
-        let (endpoint, mut peer) = endpoint();
+        let (endpoint, mut peer) = Endpoint::with_peer();
         assert_eq!(endpoint.readable(), Bytes::ZERO);
         assert!(!endpoint.may_have_data.get());
         peer.write_all(&[0; 7]).unwrap();

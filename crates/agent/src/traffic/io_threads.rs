@@ -58,7 +58,7 @@ pub struct BlockingWriter {
     pub busy: bool,
 }
 
-/// What the threads of all blocking writers share with the event loop.
+/// The state that the threads of all blocking writers share with the event loop.
 pub struct BlockingWriters {
     /// Readable when a write has returned.
     pub eventfd: OwnedFd,

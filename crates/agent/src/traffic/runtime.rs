@@ -1,8 +1,9 @@
 //! The sockets of all hosts.
 //!
-//! A socket belongs to the network namespace in which it was made; after that, one process may use the sockets of all namespaces. Epoll
-//! is edge-triggered, so that the loop looks at a socket once for each event. The recording needs to know which connection of
-//! the workload a server has accepted: the addresses of its two ends tell.
+//! A socket belongs to the network namespace in which it was made; after that, one process may use the
+//! sockets of all namespaces. Epoll is edge-triggered, so that the loop looks at a socket once for each
+//! event. The recording needs the connection of the workload that a server has accepted; it is determined
+//! from the addresses of both ends.
 
 use crate::collect::flow_tracker::FlowTracker;
 use crate::collect::tap::CapturedPacket;
@@ -408,7 +409,7 @@ impl<'a> TrafficRuntime<'a> {
         self.flow_tracker.packet(packet, host, outgoing, &mut self.collector);
     }
 
-    /// Opens the flows of a connection from another machine, unless they are open or it is none of the workload.
+    /// Opens the flows of a connection from another machine, unless they are open or the connection does not belong to the workload.
     fn expect(&mut self, client: SocketAddrV4, server: SocketAddrV4) {
         let Some(key) = self.connection(client, server) else { return };
         let (from, to) = ((key.client.0, client.port()), (key.server.0, server.port()));

@@ -11,7 +11,7 @@ use tcpassay_linux::sys;
 pub fn apply(case: &Case, fd: BorrowedFd, host: usize, cc: &str) -> Result<(), Failure> {
     let tcp = libc::IPPROTO_TCP;
     sys::set_bytes(fd, tcp, libc::TCP_CONGESTION, cc.as_bytes())
-        .map_err(|e| format!("stack.cc = {cc}: this kernel does not take it ({e})"))?;
+        .map_err(|e| format!("stack.cc = {cc}: this kernel rejects it ({e})"))?;
     let mut name = [0; 16];
     let n = sys::get_bytes(fd, tcp, libc::TCP_CONGESTION, &mut name).map_err(|e| e.to_string())?;
     if name[..n].split(|b| *b == 0).next() != Some(cc.as_bytes()) {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_that_says_nothing_sets_the_controller_alone() {
+    fn an_empty_case_sets_only_the_controller() {
         let (plain, socket) = (socket(), applied(&[], "reno").expect("reno is in every kernel"));
         for (level, option) in [
             (libc::IPPROTO_TCP, libc::TCP_NODELAY),
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn a_controller_that_the_kernel_does_not_have_is_an_error_with_its_name() {
         let why = applied(&[], "no-such-rule").expect_err("no kernel has it");
-        assert!(why.starts_with("stack.cc = no-such-rule: this kernel does not take it ("), "{why}");
+        assert!(why.starts_with("stack.cc = no-such-rule: this kernel rejects it ("), "{why}");
     }
 
     #[test]

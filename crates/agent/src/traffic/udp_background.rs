@@ -20,7 +20,7 @@ pub struct UdpBackground {
     source: UdpSource,
     socket: OwnedFd,
     to: SocketAddrV4,
-    /// Nobody reads this socket. Its filter drops the datagrams, so that the kernel sends no ICMP message.
+    /// This socket is never read. Its filter drops the datagrams, so that the kernel sends no ICMP message.
     _receiver: OwnedFd,
     /// The number of datagrams that the kernel accepted.
     pub sent: u64,
@@ -50,7 +50,7 @@ impl UdpBackground {
         }))
     }
 
-    /// When the next datagram is due.
+    /// Time of the next datagram.
     pub fn next(&self) -> Time {
         self.source.next()
     }

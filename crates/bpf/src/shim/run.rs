@@ -26,7 +26,7 @@ const NEEDS_ECN: u32 = 2;
 
 /// The largest number of records that are read before decisions are written, which bounds the delay of a decision under load.
 const BATCH: usize = 64;
-/// How long the thread waits for a record before it checks whether it must end.
+/// Longest time for which the thread waits for a record before it checks whether it must end.
 const NAP: Duration = Duration::from_millis(20);
 
 /// The largest latency of the histogram, in nanoseconds.

@@ -103,7 +103,7 @@ pub struct ShimCounts {
     pub written: u64,
     /// Decisions that a socket has applied. The others were replaced before the next ACK, or no ACK followed.
     pub applied: u64,
-    /// How often a controller asked for a window below one segment.
+    /// Number of times that a controller requested a window below one segment.
     pub clamps: u64,
     /// Time from the event in the kernel to the written decision, in nanoseconds.
     pub latency: Histogram<u64>,

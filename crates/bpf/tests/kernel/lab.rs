@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Why the tests cannot run; `None` if they can.
+/// The reason why the tests cannot run; `None` if they can.
 pub fn missing() -> Option<String> {
     // Only root can make namespaces.
     let root = std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0);

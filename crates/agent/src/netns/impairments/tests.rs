@@ -166,7 +166,7 @@ fn jitter_adds_what_the_wire_has_not_delayed_and_lets_packets_overtake() {
 }
 
 #[test]
-fn probes_meet_losses_but_no_lists_and_nobody_who_holds_them_back() {
+fn probes_are_subject_to_random_losses_but_not_to_lists_or_reordering() {
     let wire = (Rate::from_mbit(12), Bytes::new(1500));
     for (path, value) in [("link.loss_model", "list:1"), ("link.reorder", "100%:3")] {
         let mut faults: Impairments<u64> =
@@ -187,7 +187,7 @@ fn losses_on_the_way_back_are_of_pure_acks() {
 }
 
 #[test]
-fn sack_is_found_behind_other_options_and_nonsense_ends_the_search() {
+fn sack_is_found_behind_other_options_and_an_invalid_option_ends_the_search() {
     assert!(has_sack(&[1, 1, 8, 10, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 5, 10, 0, 0, 0, 0, 0, 0, 0, 0]));
     for options in [&[1, 1, 8, 10, 0, 0, 0, 0, 0, 0, 0, 0][..], &[0, 5], &[8, 0, 5], &[8], &[8, 200, 5], &[]]
     {
@@ -196,7 +196,7 @@ fn sack_is_found_behind_other_options_and_nonsense_ends_the_search() {
 }
 
 #[test]
-fn a_packet_is_what_its_headers_say() {
+fn the_summary_of_a_packet_follows_from_its_headers() {
     let packet = |protocol: u8, flags: u8, payload: u8| {
         let mut bytes =
             vec![0x45, 0, 0, 52 + payload, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];

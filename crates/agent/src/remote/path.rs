@@ -1,0 +1,162 @@
+//! The path between the machines of a testbed, measured before the traffic of each run.
+//!
+//! Each host of the case answers datagrams (the echo service, RFC 862). A host that sends data sends full-sized datagrams, which must not
+//! be fragmented, to each host that it sends data to. The shortest round trip counts.
+
+use crate::netns::build::NetnsSet;
+use crate::netns::topology::NetnsTopology;
+use crate::remote::frames::ProbedPath;
+use crate::system::Failure;
+use std::io;
+use std::net::SocketAddrV4;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use tcpassay_case::Case;
+use tcpassay_case::params::grammar::LossModel;
+use tcpassay_linux::sys;
+use tcpassay_measure::pcapng::host_address;
+use tcpassay_units::Bytes;
+
+const ECHO: u16 = 7;
+/// IP and UDP headers.
+const HEADERS: u64 = 28;
+/// The number of probes of a path without an answer after which none is expected.
+const PROBES: u64 = 8;
+/// The number of answers that suffice.
+const ANSWERS: usize = 4;
+/// A path whose answers took this time together is not probed further, in nanoseconds.
+const ENOUGH: u64 = 50_000_000;
+/// The longest time to wait for an answer in addition to four round trips, in milliseconds. A busy machine answers late.
+const PATIENCE: u64 = 500;
+
+/// A pair of hosts whose sender is on this machine.
+struct Pair {
+    from: usize,
+    to: usize,
+    /// The size of a packet with its headers.
+    size: u64,
+    /// The round-trip time of the case in nanoseconds, 0 if it is not defined.
+    rtt: u64,
+    /// Losses may hide the path.
+    lossy: bool,
+}
+
+/// The sockets of this machine for probes and their answers.
+pub struct PathProber {
+    /// For each host of this machine.
+    sockets: Vec<(usize, OwnedFd)>,
+    pairs: Vec<Pair>,
+    poll: OwnedFd,
+}
+
+impl PathProber {
+    /// Opens a socket for each host of this machine. `watched` is a descriptor that [`PathProber::wait`] waits for, too.
+    pub fn open(
+        case: &Case,
+        topology: &NetnsTopology,
+        namespaces: &mut NetnsSet,
+        watched: BorrowedFd,
+    ) -> Result<PathProber, Failure> {
+        let wrong = |e: io::Error| format!("a probe of the path: {e}");
+        let poll = sys::epoll().map_err(wrong)?;
+        sys::watch(poll.as_fd(), watched, libc::EPOLLIN, 0).map_err(wrong)?;
+        let mut sockets = Vec::new();
+        for host in (0..case.hosts.len()).filter(|host| topology.has_host(*host)) {
+            namespaces.enter(host)?;
+            let socket =
+                sys::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_NONBLOCK, 0).map_err(wrong)?;
+            sys::bind(socket.as_fd(), address(host)).map_err(wrong)?;
+            sys::set(socket.as_fd(), libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)
+                .map_err(wrong)?;
+            sys::watch(poll.as_fd(), socket.as_fd(), libc::EPOLLIN, 1).map_err(wrong)?;
+            sockets.push((host, socket));
+        }
+        let lossy = case.links.iter().any(|link| link.loss_model != LossModel::Bernoulli || link.loss >= 0.5);
+        let mut pairs: Vec<Pair> = Vec::new();
+        for &(from, to) in case.net.flows.iter().filter(|(from, _)| topology.has_host(*from)) {
+            if pairs.iter().any(|pair| (pair.from, pair.to) == (from, to)) {
+                continue;
+            }
+            let size = case.hosts[from].mtu.min(case.hosts[to].mtu).get();
+            let ways =
+                [(from, to), (to, from)].map(|(a, b)| case.base_rtt(a, b, Bytes::new(size)).as_nanos());
+            pairs.push(Pair { from, to, size, rtt: u64::midpoint(ways[0], ways[1]), lossy });
+        }
+        Ok(PathProber { sockets, pairs, poll })
+    }
+
+    /// Waits until the watched descriptor or a datagram can be read, and answers datagrams. Returns false after `milliseconds`.
+    pub fn wait(&self, watched: BorrowedFd, milliseconds: i32) -> io::Result<bool> {
+        loop {
+            if !sys::wait_readable(self.poll.as_fd(), milliseconds)? {
+                return Ok(false);
+            }
+            if sys::wait_readable(watched, 0)? {
+                return Ok(true);
+            }
+            self.answer();
+        }
+    }
+
+    /// Sends each datagram back to where it came from.
+    fn answer(&self) {
+        let mut buffer = vec![0; 65_536];
+        for (_, socket) in &self.sockets {
+            while let Ok((len, from)) = sys::receive_from(socket.as_fd(), &mut buffer) {
+                // A lost answer is repeated by the next probe.
+                let _ = sys::send_to(socket.as_fd(), &buffer[..len], from);
+            }
+        }
+    }
+
+    /// Measures the paths of the hosts of this machine that send data. `names`: the machine of each host.
+    pub fn measure(&self, names: &[String]) -> Result<Vec<ProbedPath>, Failure> {
+        self.pairs.iter().map(|pair| self.probe(pair, names)).collect()
+    }
+
+    fn probe(&self, pair: &Pair, names: &[String]) -> Result<ProbedPath, Failure> {
+        let wrong = |e: io::Error| format!("a probe of the path to `{}`: {e}", names[pair.to]);
+        let (_, socket) =
+            self.sockets.iter().find(|(host, _)| *host == pair.from).expect("a host of this machine");
+        let mut payload = vec![0; usize::try_from(pair.size - HEADERS).expect("a packet")];
+        let (mut sent, mut times) = (Vec::new(), Vec::new());
+        let mut buffer = vec![0; 65_536];
+        let begun = sys::monotonic();
+        for number in 0..PROBES {
+            payload[..8].copy_from_slice(&number.to_le_bytes());
+            sent.push(sys::monotonic());
+            match sys::send_to(socket.as_fd(), &payload, address(pair.to)) {
+                Ok(_) => {}
+                // The path takes smaller packets only.
+                Err(e) if e.raw_os_error() == Some(libc::EMSGSIZE) => break,
+                Err(e) => return Err(wrong(e)),
+            }
+            let patience = i32::try_from(4 * pair.rtt / 1_000_000 + PATIENCE).unwrap_or(i32::MAX);
+            if !sys::wait_readable(socket.as_fd(), patience).map_err(wrong)? {
+                continue;
+            }
+            while let Ok((len, from)) = sys::receive_from(socket.as_fd(), &mut buffer) {
+                let now = sys::monotonic();
+                let number = buffer.get(..8).filter(|_| len == payload.len() && from == address(pair.to));
+                let number = number.map(|bytes| u64::from_le_bytes(bytes.try_into().expect("8 bytes")));
+                let at = number.and_then(|n| sent.get(usize::try_from(n).ok()?));
+                times.extend(at.map(|at| now - at));
+            }
+            if times.len() >= ANSWERS || (!times.is_empty() && sys::monotonic() - begun > ENOUGH) {
+                break;
+            }
+        }
+        Ok(ProbedPath {
+            from: names[pair.from].clone(),
+            to: names[pair.to].clone(),
+            size: pair.size,
+            asked: pair.rtt,
+            measured: times.into_iter().min(),
+            lossy: pair.lossy,
+        })
+    }
+}
+
+/// The address at which a host answers.
+fn address(host: usize) -> SocketAddrV4 {
+    SocketAddrV4::new(host_address(u32::try_from(host).expect("few hosts")), ECHO)
+}

@@ -1,0 +1,79 @@
+"""Plans for labs of namespaces, and their commands."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import labs
+from patience import until
+
+ROLES = {"alpha": "sender", "beta": "router", "gamma": "receiver"}
+LINKS = [("alpha", "beta"), ("beta", "gamma")]
+FIVE = {"s1": "sender", "s2": "sender", "r": "router", "d1": "receiver", "d2": "receiver"}
+FIVE_LINKS = [("s1", "r"), ("s2", "r"), ("r", "d1"), ("r", "d2")]
+PLAN = """
+name = "remote"
+substrates = ["remote:FILE"]
+oracles = false
+[fixed]
+"topology" = "pair"
+"link.rate" = "200Mbit"
+"link.delay" = "0s"
+"stack.cc" = "cubic"
+"queue.kind" = "htb"
+"queue.rate" = "50Mbit"
+"app.workload" = "bulk"
+"app.flows" = 2
+"app.duration" = "DURATION"
+[collect]
+series = "10ms"
+events = true
+"""
+# It changes the MTU of the test interfaces, which is not in a namespace of the run.
+LARGE = PLAN.replace("[collect]", '"stack.mtu" = "4000B"\n[collect]')
+
+
+def require() -> None:
+    """Skips a test where no lab can be made, with the reason."""
+    if why := labs.lacking():
+        pytest.skip(f"no testbed can be made: {why}")
+
+
+def plan(lab: labs.Lab, folder: Path, duration: str, text: str = PLAN) -> Path:
+    """The file of a plan for a lab."""
+    file = folder / "plan.toml"
+    file.write_text(text.replace("FILE", str(lab.file)).replace("DURATION", duration))
+    return file
+
+
+def tcpassay(lab: labs.Lab, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command of the controller that has ended."""
+    return subprocess.run(lab.tcpassay(*words), capture_output=True, text=True, check=False)
+
+
+def start(lab: labs.Lab, file: Path, out: Path) -> subprocess.Popen[bytes]:
+    """Starts the runs of a plan, in a process group of its own."""
+    return subprocess.Popen(
+        lab.tcpassay("run", str(file), "--out", str(out)),
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+
+
+def until_running(lab: labs.Lab, process: subprocess.Popen[bytes], hosts: int) -> None:
+    """Waits until a run is prepared on all hosts: their settings are changed and their namespaces are made."""
+
+    def running() -> bool:
+        runs = lab.processes().runs
+        return len(runs) == hosts and all(netns(one) for one in runs)
+
+    until(lambda: process.poll() is not None or running(), "the run is prepared")
+    assert process.poll() is None, process.communicate()[0]
+
+
+def netns(run: int) -> list[str]:
+    """The network namespaces that a run has made."""
+    try:
+        return [path.name for path in Path(f"/proc/{run}/root/run/netns").glob("tcpassay-*")]
+    except OSError:
+        return []

@@ -1,0 +1,144 @@
+"""Kills at random moments: the hosts are as they were before.
+
+`make check` has a sample. `make testbed` has a hundred (the environment variable TCPASSAY_KILLS); TCPASSAY_KILLS_SEED
+draws other ones.
+"""
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import beds
+import labs
+from beds import LARGE, plan, start
+from patience import until
+
+KILLS = int(os.environ.get("TCPASSAY_KILLS", "12"))
+SEED = int(os.environ.get("TCPASSAY_KILLS_SEED", "1"))
+STAGES = ("connected", "reserved", "begun", "running")
+VICTIMS = {
+    "ssh": STAGES[1:],
+    "agent": STAGES,
+    "supervisor": STAGES[1:],
+    "run": STAGES[2:],
+    "controller": STAGES,
+}
+"""For each kind of process the stages of a run at which it exists."""
+MARGIN_S = 0.3
+"""A kill follows the stage of a run by a random time up to this one, in seconds."""
+
+
+def reached(lab: labs.Lab, stage: str) -> bool:
+    """Whether a run is at this stage or behind it."""
+    living = lab.processes()
+    match stage:
+        case "connected":
+            return bool(lab.serving())
+        case "reserved":
+            return bool(living.supervisors)
+        case "begun":
+            return bool(living.runs)
+        case _:
+            return len(living.runs) == len(beds.ROLES) and all(beds.netns(one) for one in living.runs)
+
+
+def victims(lab: labs.Lab, kind: str) -> list[int]:
+    """The processes of this kind that exist now."""
+    living = lab.processes()
+    match kind:
+        case "ssh":
+            return living.ssh
+        case "agent":
+            return living.agents or lab.serving()
+        case "supervisor":
+            return living.supervisors
+        case _:
+            return living.runs
+
+
+def killed(one: int) -> bool:
+    """Kills a process; false if it has ended."""
+    try:
+        os.kill(one, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def kill(lab: labs.Lab, draw: random.Random, process: subprocess.Popen[bytes], kind: str) -> str:
+    """Kills a process of this kind, or the controller if there is none. Returns the kind of what was killed."""
+    if kind != "controller" and (there := victims(lab, kind)) and killed(draw.choice(there)):
+        # Without its supervisor a run goes on; then the controller is killed, too.
+        if kind != "supervisor":
+            return kind
+        time.sleep(draw.uniform(0, MARGIN_S))
+    else:
+        kind = "controller"
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    return kind
+
+
+def test_hosts_are_as_before_after_kills_at_random_moments(lab: labs.Lab, tmp_path: Path) -> None:
+    draw = random.Random(SEED)  # noqa: S311 - moments of a test
+    # The first connection copies the agent, which stays.
+    assert beds.tcpassay(lab, "testbed", "check", str(lab.file)).returncode == 0
+    before = lab.states()
+    count: Counter[str] = Counter()
+    changed = 0
+    for number in range(KILLS):
+        kind = list(VICTIMS)[number % len(VICTIMS)]
+        stage = draw.choice(VICTIMS[kind])
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        process = start(lab, plan(lab, folder, "300s", LARGE), folder / "out")
+        until(lambda stage=stage, process=process: process.poll() is not None or reached(lab, stage), stage)
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(draw.uniform(0, MARGIN_S))
+        changed += "mtu 4000" in lab.call("gamma", "ip", "link", "show", "eth1")
+        count[kill(lab, draw, process, kind)] += 1
+        process.communicate()
+        # 2: the connection ended while the plan was checked.
+        assert process.returncode in {1, 2, -signal.SIGKILL}, (stage, kind)
+        until(lambda: not lab.serving(), f"the agents end after a kill of {kind}")
+        lab.settled(before)
+        for name in beds.ROLES:
+            assert lab.call(name, "ls", "/var/lib") == "", (stage, kind, name)
+    # The kills met each kind of process, and hosts that were changed.
+    assert set(count) == set(VICTIMS) or KILLS < 12
+    assert changed > 0
+    assert count.total() == KILLS
+
+
+def test_a_lost_network_ends_the_run_and_the_host_is_restored(lab: labs.Lab, tmp_path: Path) -> None:
+    assert beds.tcpassay(lab, "testbed", "check", str(lab.file)).returncode == 0
+    before = lab.states()
+    process = start(lab, plan(lab, tmp_path, "300s", LARGE), tmp_path / "out")
+    beds.until_running(lab, process, len(beds.ROLES))
+    (agent,) = lab.processes("gamma").agents
+    lab.call("control", "ip", "link", "set", "m4", "down")
+    said, _ = process.communicate()
+    assert process.returncode == 1
+    assert b"gamma" in said, said
+    # gamma has heard nothing for 30 s; the others have heard the end of the controller.
+    until(lambda: agent not in lab.serving(), "the agent of gamma ends")
+    until(lambda: not lab.serving(), "the agents end")
+    until(lambda: "mtu 1500" in lab.call("gamma", "ip", "link", "show", "eth1"), "gamma is restored")
+    lab.call("control", "ip", "link", "set", "m4", "up")
+    lab.settled(before)
+    done = beds.tcpassay(lab, "testbed", "check", str(lab.file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    lab.settled(before)
+
+
+@pytest.fixture(autouse=True)
+def _connected(lab: labs.Lab) -> None:
+    """A test that fails does not leave the lab without its network."""
+    lab.call("control", "ip", "link", "set", "m4", "up")
