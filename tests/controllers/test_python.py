@@ -1,4 +1,4 @@
-"""Controllers in Python: the interface, the conformance kit, the three forms of Reno, and what ends a run."""
+"""Controllers in Python: the interface, the conformance kit, the three forms of Reno, and errors that end a run."""
 
 import json
 import subprocess
@@ -11,6 +11,7 @@ import pytest
 import plans
 from tcpassay import _native, load
 from tcpassay.controllers import Ack, Congestion, ControllerError, Established, RecoveryExit, Timeout, View
+from tcpassay.controllers.check import checked
 from tcpassay.controllers.load import load as load_class
 from tcpassay.substrate import substrate_of
 
@@ -70,8 +71,9 @@ def test_reno_in_python_and_in_rust_answer_as_the_trace_says() -> None:
 
 
 def test_reno_in_python_keeps_the_contract_of_window_based_controllers() -> None:
-    events = _native.check_controller(RENO.read_text(encoding="utf-8"), str(RENO), "Reno", "window")
-    assert events > 100_000
+    found = checked(RENO, "Reno", "window")
+    assert found.broken is None
+    assert found.events > 100_000
 
 
 def test_a_faulty_controller_breaks_the_contract() -> None:
@@ -105,9 +107,9 @@ def test_the_checksum_of_the_file_is_part_of_the_case(tmp_path: Path) -> None:
     ("body", "said"),
     [
         ("raise ValueError('of mine')", "ValueError: of mine"),
-        ("while True: pass", "made 1000000 rounds in one event"),
-        ("return [x for x in iter(int, 1)]", "made 1000000 rounds in one event"),
-        ("return 7", "`on` answered 7; allowed is a Control or None"),
+        ("while True: pass", "made 1000000 iterations in one event"),
+        ("return [x for x in iter(int, 1)]", "made 1000000 iterations in one event"),
+        ("return 7", "`on` returned 7; allowed is a Control or None"),
         ("return Control(0)", "cwnd=0; allowed is 1 to 1099511627776 bytes"),
         ("return Control(-1)", "OverflowError"),
         ("return Control(view.cwnd, pacing_bps=1.5)", "TypeError"),
@@ -132,7 +134,7 @@ class Mine:
         run(source(tmp_path, text), tmp_path)
     message = str(failed.value)
     assert said in message
-    if "`on` answered" not in message and "rounds" not in message and "cwnd=0" not in message:
+    if "`on` returned" not in message and "iterations" not in message and "cwnd=0" not in message:
         assert 'File "mine.py", line 9, in on' in message
 
 
@@ -180,7 +182,7 @@ def test_a_file_that_cannot_be_a_controller_is_refused(
 
 def test_kernels_refuse_a_controller_in_python() -> None:
     for name in ("kernel", "host"):
-        with pytest.raises(_native.CaseError, match=r"runs on the model alone"):
+        with pytest.raises(_native.CaseError, match=r"runs only on the model"):
             substrate_of(name).check({"stack.cc": "python:reno.py:Reno"}, str(RENO.parent))
 
 

@@ -143,11 +143,11 @@ pub struct ParamInfo {
     pub range: (f64, f64),
     /// Description in one line.
     pub doc: &'static str,
-    /// What Linux's controller of the same name has for it.
+    /// The corresponding parameter or constant of Linux's controller of the same name.
     pub linux: LinuxParam,
 }
 
-/// What Linux's controller of the same name has for a parameter.
+/// The counterpart of a parameter in Linux's controller of the same name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinuxParam {
     /// A parameter of the controller's module.
@@ -159,7 +159,7 @@ pub enum LinuxParam {
     },
     /// A constant of the kernel, with the reason why it cannot be changed.
     Constant(&'static str),
-    /// Nothing.
+    /// Linux has no counterpart.
     Absent,
 }
 
@@ -168,7 +168,7 @@ pub enum LinuxParam {
 pub enum ModuleValue {
     /// A share in 1/1024, rounded.
     Per1024,
-    /// 1, or 0 for zero.
+    /// `0` for zero, `1` for any other value.
     Switch,
     /// Whole packets.
     Packets,
@@ -181,7 +181,7 @@ impl ModuleValue {
     ///
     /// # Errors
     ///
-    /// Linux has no such value: what it takes.
+    /// The values that Linux accepts, if it does not accept this one.
     pub fn text(self, value: f64) -> Result<String, &'static str> {
         match self {
             ModuleValue::Per1024 => Ok(format!("{:.0}", (value * 1024.0).round())),

@@ -17,7 +17,7 @@ pub struct Control {
     pub pacing: Option<Rate>,
 }
 
-/// What limited the sender when the event occurred.
+/// The limit of the sender when the event occurred.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limited {
     /// The congestion window. Only in this case may the window grow.
@@ -44,9 +44,10 @@ pub struct View {
     pub srtt: Option<Dur>,
     /// The smallest round-trip time of the connection.
     pub min_rtt: Option<Dur>,
-    /// What limited the sender during the flight that this event ends.
+    /// The limit of the sender during the flight that this event ends.
     pub limited: Limited,
-    /// The time before which pacing lets nothing leave; in the past if it delays nothing.
+    /// The earliest time at which pacing permits the next transmission; not in the future if pacing does not
+    /// delay it.
     pub next_send: Time,
 }
 
@@ -59,16 +60,17 @@ pub enum Cause {
     Ecn,
 }
 
-/// A delivery rate sample: what was delivered since the most recently sent of the segments that the ACK reports was sent.
+/// A delivery rate sample: the data delivered between the transmission of a segment and its ACK. If an ACK
+/// reports several segments, the sample is of the one that was sent last.
 ///
 /// Source: draft-cheng-iccrg-delivery-rate-estimation; Linux `tcp_rate_gen`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RateSample {
     /// Bytes delivered, as [`Ack::delivered`] counts them.
     pub delivered: Bytes,
-    /// The longer of the times in which these were sent and acknowledged; never zero.
+    /// The time in which these bytes were sent or acknowledged, whichever is longer; never zero.
     pub interval: Dur,
-    /// When the segment was sent.
+    /// Time at which the segment was sent.
     pub sent_at: Time,
 }
 

@@ -19,7 +19,8 @@
 //! `Sent` event for each transmission. Between `Congestion` (at most once per
 //! window) and `RecoveryExit` the data path decides what to send (PRR, RFC 6675 pipe); the controller receives every
 //! `Ack`, but its `cwnd` takes effect at `RecoveryExit`. When one ACK ends a recovery and also contains the reason
-//! for the next one, the next `Congestion` follows its `Ack`.
+//! for the next one, the next `Congestion` follows its `Ack`. A controller that governs recovery receives a second
+//! `Congestion`, of `Cause::Loss`, for losses in a window of which it was told of a mark.
 //!
 //! `Timeout` also begins a recovery, which `RecoveryExit` ends. It may occur during a recovery that `Congestion`
 //! began; one `RecoveryExit` then ends both. After a `Timeout` the controller's `cwnd` takes effect immediately, and

@@ -1,6 +1,7 @@
-//! What this crate may know.
+//! Test of the dependencies of this crate.
 
-/// "A controller never sees a sequence number, a timer or a header" is true because there is nothing to see them through.
+/// A controller cannot access sequence numbers, timers or headers, because the crate depends on no crate
+/// that defines them.
 #[test]
 fn the_crate_depends_on_units_alone() {
     let manifest = include_str!("../Cargo.toml");
@@ -11,7 +12,7 @@ fn the_crate_depends_on_units_alone() {
         .filter(|line| !line.trim().is_empty())
         .collect();
     assert_eq!(lines, ["tcpassay-units.workspace = true"]);
-    // Nor by another kind of table (target-specific, build).
+    // Other tables of dependencies (target-specific, build) must not exist either.
     let tables: Vec<&str> = manifest.lines().filter(|line| line.starts_with('[')).collect();
     assert_eq!(tables, ["[package]", "[lints]", "[dependencies]", "[dev-dependencies]"]);
 }

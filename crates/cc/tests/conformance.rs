@@ -1,4 +1,4 @@
-//! Every controller keeps the contract, and the kit finds each kind of breach.
+//! Every controller satisfies the contract, and the kit detects each kind of violation.
 
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tcpassay_cc::{
 };
 use tcpassay_units::Bytes;
 
-/// As the RFCs, with HyStart++, as Linux, as FreeBSD.
+/// The variants of controllers: as in the RFCs, with HyStart++, as in Linux, as in FreeBSD.
 const FORMS: [(HystartMode, Arithmetic); 4] = [
     (HystartMode::Off, Arithmetic::Rfc),
     (HystartMode::PlusPlus, Arithmetic::Rfc),
@@ -18,7 +18,8 @@ const FORMS: [(HystartMode, Arithmetic); 4] = [
     (HystartMode::Off, Arithmetic::FreeBsd),
 ];
 
-/// Linux's Vegas does not ask whether the window is filled (`tcp_vegas_cong_avoid`).
+/// The contract of a controller. Linux's Vegas changes a window that the sender does not fill
+/// (`tcp_vegas_cong_avoid`).
 fn contract(name: &str, arithmetic: Arithmetic) -> Contract {
     match (name, arithmetic) {
         ("bbr" | "bbr3", _) => Contract::Rate,
@@ -89,7 +90,7 @@ proptest! {
     }
 }
 
-/// Reno with a fault: what it hears and what it answers can be changed, with one number of memory.
+/// Reno with a fault: functions change its inputs and its outputs, and share one number as state.
 #[derive(Clone, Debug)]
 struct Faulty {
     reno: Box<dyn Controller>,
@@ -132,7 +133,7 @@ fn breach(
     check(Contract::Window, make).expect_err("the kit finds the fault")
 }
 
-/// The breach of `clause` is found and told by a short history.
+/// Asserts that the violation is of `clause` and that its history is short.
 #[track_caller]
 fn finds(clause: Clause, violation: &Violation) {
     assert_eq!(violation.clause, clause, "{violation}");
@@ -242,7 +243,7 @@ fn a_repeated_timeout_that_halves_again_is_found() {
             *again = false;
         }
     };
-    // The skeleton halves what is left of the window: one segment, so the floor.
+    // `Windowed` halves the remaining window of one segment, so the result is the minimum.
     finds(Clause::Collapses, &breach(always_first, same));
 }
 
@@ -274,7 +275,7 @@ fn an_ack_for_more_that_earns_less_is_found() {
     finds(Clause::MoreAckedNeverLess, &breach(none, distrusts));
 }
 
-/// A controller whose copies share a counter.
+/// A controller with a fault: its copies share a counter.
 #[derive(Clone, Debug)]
 struct Siamese(Arc<AtomicU64>);
 
@@ -301,7 +302,7 @@ fn copies_that_share_state_are_found() {
 }
 
 #[test]
-fn a_violation_tells_the_clause_the_event_and_the_history() {
+fn a_violation_contains_the_clause_the_event_and_the_history() {
     let text = breach(|v, _| v.limited = Limited::Cwnd, same).to_string();
     assert!(text.starts_with("AppLimited: Ack("), "{text}");
     assert!(text.contains("\n  Send { segments:"), "{text}");

@@ -47,16 +47,17 @@ def bisect(
     case: Annotated[
         str | None,
         typer.Option(
-            help="What is run: a plan, or DIR:CASE for a case of a result folder.", metavar="PLAN|DIR:CASE"
+            help="The plan that is run, or DIR:CASE for a case of a result folder.", metavar="PLAN|DIR:CASE"
         ),
     ] = None,
     script: Annotated[
         list[Path] | None,
-        typer.Option(help="What is run: a packetdrill script; may be given several times.", metavar="FILE"),
+        typer.Option(help="A packetdrill script that is run; may be given several times.", metavar="FILE"),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="With DIR:CASE: only this seed.")] = None,
     by: Annotated[
-        str, typer.Option(help="What counts as a difference: packets, findings or outcome.", metavar="KIND")
+        str,
+        typer.Option(help="The compared property of the runs: packets, findings or outcome.", metavar="KIND"),
     ] = "packets",
     jobs: Annotated[
         int | None,
@@ -66,12 +67,13 @@ def bisect(
 ) -> None:
     """Find the first commit, patch or kernel that behaves differently.
 
-    The cases are run on the first and on the last state, and then on states between them, until the first one is known
-    that does not behave like the first. Each state only recompiles what differs; the kernel `bisect` holds the
-    last one. States that cannot be built are skipped.
+    A state is a commit, a series of patches or a kernel. The cases are run on the first and on the last state, then on
+    states between them, until the earliest state that does not behave like the first state is known. Each build only
+    recompiles files that differ; the kernel `bisect` is the last state that was built. States that cannot be built are
+    skipped.
 
-    Exit code 0: found. 1: the first and the last state behave the same, or skipped states leave several. 2: an error in
-    the input.
+    Exit code 0: found. 1: the first and the last state behave the same, or several states remain because skipped ones
+    lie between them. 2: an error in the input.
     """
     from tcpassay.trees import states  # noqa: PLC0415 - start-up time
     from tcpassay.trees.behaviour import Behaviour  # noqa: PLC0415 - start-up time
@@ -106,7 +108,9 @@ def _show(found: "Bisection", named: Callable[[str], str]) -> None:
         typer.echo("\n".join(f"  {line}" for line in found.steps[0].shown.splitlines()))
         return
     if len(found.first) > 1:
-        typer.echo("One of these is the first that behaves differently; those between cannot be built:")
+        typer.echo(
+            "One of these is the first that behaves differently; the states between them cannot be built:"
+        )
         for state in found.first:
             typer.echo(f"  {named(state)}")
         return
@@ -160,7 +164,7 @@ def _plan(case: str | None, script: list[Path] | None, seed: int | None) -> "Cal
     from tcpassay.trees import behaviour  # noqa: PLC0415 - start-up time
 
     if (case is None) == (not script):
-        raise UserError("give what is run by either --case or --script")
+        raise UserError("either --case or --script is needed")
     if script:
         return behaviour.of_scripts(script)
     folder, colon, name = str(case).rpartition(":")

@@ -15,7 +15,7 @@ PointOption = Annotated[
     typer.Option(help="Only packets of this capture point (the name of an interface).", metavar="NAME"),
 ]
 MergeOption = Annotated[
-    bool, typer.Option("--merge", help="Take all interfaces for one capture point.", show_default=False)
+    bool, typer.Option("--merge", help="Treat all interfaces as one capture point.", show_default=False)
 ]
 
 
@@ -37,10 +37,10 @@ def rtt(
 ) -> None:
     """Analyse the TCP connections of a packet capture, round trip by round trip; or a log of FreeBSD's siftr.
 
-    A flow is one direction of a connection that carries data. One line for each of its round trips states the time
-    of its end since the first packet of the connection, its duration, the bytes that were sent in it, and their
-    rate. The lines are followed by round-trip times, stalls and what the connection waited for, retransmissions,
-    reordering, marks, and what the capture cannot show.
+    A flow is one direction of a connection that carries data. Each round trip has one line: the time of its end
+    since the first packet of the connection, its duration, the bytes that were sent in it, and their rate. The lines
+    are followed by round-trip times, stalls and what the connection waited for, retransmissions, reordering, marks, and
+    what the capture cannot show.
     """
     from tcpassay.captured import show  # noqa: PLC0415 - pydantic takes half of the start-up time
     from tcpassay.captured.analyse import Analysis, Wanted, siftr_log  # noqa: PLC0415 - start-up time

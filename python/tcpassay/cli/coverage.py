@@ -24,10 +24,10 @@ def coverage(
         ),
     ] = None,
     cases: Annotated[
-        bool, typer.Option("--cases", help="Also list each case with what no case before it reached.")
+        bool, typer.Option("--cases", help="Also list for each case what no earlier case reached.")
     ] = False,
     lcov: Annotated[
-        Path | None, typer.Option(help="Write a file for `genhtml` and editors.", metavar="FILE")
+        Path | None, typer.Option(help="Write an lcov file, for `genhtml` and editors.", metavar="FILE")
     ] = None,
     filter_: Annotated[
         list[str] | None,
@@ -49,9 +49,9 @@ def coverage(
 ) -> None:
     """Show the lines, branches and functions of the kernel that a plan reaches.
 
-    The kernel is one of `kernel build --coverage`. A plan is run on it instead of on its substrates; in the cases of a
-    plan for the model, settings that a kernel does not support have their defaults. Of a folder the runs are shown that
-    were made on such a kernel.
+    The kernel must have counters (`kernel build --coverage`). A plan is run on this kernel instead of on its
+    substrates; in the cases of a plan for the model, settings that a kernel does not support have their defaults. In a
+    folder of results, only the runs on such a kernel count.
 
     Exit code 0: the coverage is shown. 2: an error in the input. 130: interrupted.
     """

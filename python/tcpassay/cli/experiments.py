@@ -20,7 +20,12 @@ PlansOption = Annotated[
 ]
 OutOption = Annotated[Path, typer.Option(help="Folder for the results.", metavar="DIR")]
 PagesOption = Annotated[
-    Path | None, typer.Option("--pages", help="Also write the pages into this folder.", metavar="DIR")
+    Path | None,
+    typer.Option(
+        "--pages",
+        help="Also write a page per experiment, as in docs/experiments, into this folder.",
+        metavar="DIR",
+    ),
 ]
 
 
@@ -71,7 +76,7 @@ def run(
     if all_:
         chosen = [one for one in chosen if where in one.substrates]
     for one in chosen:
-        one.on(where)  # an error in any of them is found before the first run
+        one.on(where)  # errors in all plans are found before the first run
     substrate_of(where).ready()
     outcomes = []
     for one in chosen:
@@ -96,7 +101,7 @@ def pages(
     out: OutOption = OUT,
     plans: PlansOption = None,
 ) -> None:
-    """Write the pages of the experiments that were run, and the index."""
+    """Write the page of each experiment that was run, and the index of all experiments."""
     from tcpassay.experiments import catalogue, page  # noqa: PLC0415 - start-up time
 
     for file in page.write(catalogue.every(catalogue.folder(plans)), out, docs):
@@ -105,7 +110,7 @@ def pages(
 
 @app.command()
 def readings(json_: JsonOption = False) -> None:
-    """List the readings: numbers beside the metrics that experiments take from recordings."""
+    """List the readings: further numbers, not metrics, that experiments take from recordings."""
     from tcpassay.experiments import show  # noqa: PLC0415 - start-up time
     from tcpassay.experiments.readings import READINGS  # noqa: PLC0415 - start-up time
 

@@ -1,4 +1,4 @@
-"""The command `explain`. As in `cli/__init__.py`, no rule of its own."""
+"""The command `explain`. As in `cli/__init__.py`, it contains no rules."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,11 +14,11 @@ def explain(
     finding: Annotated[
         str, typer.Argument(help="CASE-SEED/ORACLE, its beginning, or an oracle.", metavar="FINDING")
     ],
-    lines: Annotated[int, typer.Option(min=10, max=100_000, help="About how many lines are shown.")] = 60,
+    lines: Annotated[int, typer.Option(min=10, max=100_000, help="Approximate number of lines.")] = 60,
     svg: Annotated[
         Path | None,
         typer.Option(
-            help="Draw the sequence diagram into this file, too; the report shows it in any case.",
+            help="Also write the sequence diagram to this file; the report shows it in any case.",
             metavar="FILE",
         ),
     ] = None,
@@ -61,5 +61,5 @@ def explain(
 
 
 def add(app: typer.Typer) -> None:
-    """Make it a command of `app`."""
+    """Adds the command to `app`."""
     app.command()(explain)

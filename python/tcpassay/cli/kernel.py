@@ -2,8 +2,10 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -16,7 +18,7 @@ from tcpassay.errors import UserError
 if TYPE_CHECKING:
     from tcpassay.kernel.source import Source
 
-FAILED, INTERRUPTED = 1, 130
+FAILED, UNAVAILABLE, INTERRUPTED = 1, 3, 130
 
 app = typer.Typer(
     name="kernel",
@@ -59,17 +61,35 @@ def build(
     ] = None,
     coverage: Annotated[
         bool,
-        typer.Option("--coverage", help="Count what is executed of TCP and the queue disciplines (gcov)."),
+        typer.Option(
+            "--coverage", help="Count executions of the lines of TCP and the queue disciplines (gcov)."
+        ),
+    ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option(
+            "--debug",
+            help="Check memory, undefined behaviour, locks, lists and timers (KASAN, UBSAN, lockdep, DEBUG_NET); what "
+            "the checkers report is a finding.",
+        ),
     ] = False,
     jobs: Annotated[
         int | None,
         typer.Option(min=1, max=1024, help="Number of parallel compilers; by default one per core."),
     ] = None,
+    if_possible: Annotated[
+        bool,
+        typer.Option(
+            "--if-possible",
+            help="Exit code 3 instead of 2 if this machine lacks the programs for a build, or the source cannot be "
+            "fetched.",
+        ),
+    ] = False,
     json_: JsonOption = False,
 ) -> None:
     """Build a kernel unless it exists: Debian's 6.1, or the given source, with the given patches.
 
-    The kernels of one source share their object files: after a change of a patch or a file only what depends on it is
+    The kernels of one source share their object files: after a change of a patch or a file, only dependent files are
     compiled again.
     """
     from rich.console import Console  # noqa: PLC0415 - start-up time
@@ -80,7 +100,9 @@ def build(
 
     chosen = _source(source, debian, revision)
     patches = series.read(patch or [])
-    of = variant.COVERAGE if coverage else variant.PLAIN
+    if coverage and debug:
+        raise UserError("`--coverage` and `--debug` exclude each other: build two kernels")
+    of = variant.COVERAGE if coverage else variant.DEBUG if debug else variant.PLAIN
     called = name or variant.kernel_name(series.kernel_name(chosen.name, patches), of)
     progress = Progress(
         SpinnerColumn(),
@@ -90,7 +112,7 @@ def build(
         console=Console(stderr=True),
         transient=True,
     )
-    with progress:
+    with _told_apart(if_possible), progress:
         task = progress.add_task(f"kernel {called}", total=None, made="")
         count = 0
 
@@ -117,8 +139,10 @@ def build(
         typer.echo(f"  with the patches: {', '.join(kernel.series)}")
     if kernel.absent:
         typer.echo(f"  features that this version lacks: {', '.join(kernel.absent)}")
-    if left := {patch.name for patch in shadow.patches()} - set(kernel.patches):
-        typer.echo(f"  patches that do not apply and were omitted: {', '.join(sorted(left))}")
+    if kernel.contained:
+        typer.echo(f"  patches that this version does not need: {', '.join(kernel.contained)}")
+    for omitted, lost in shadow.omitted(kernel.patches, kernel.contained).items():
+        typer.echo(f"  patch {omitted} does not apply and was omitted: {lost}")
 
 
 @app.command()
@@ -145,6 +169,13 @@ def compare(
             help="Time (60s) or runs (200) for the search of causes; 0 omits it.", metavar="TIME|RUNS"
         ),
     ] = "60s",
+    by: Annotated[
+        Literal["packets", "metrics"] | None,
+        typer.Option(
+            help="What makes a pair of runs different: packets, or metrics and findings.",
+            show_default="packets if the kernels have the same release, otherwise metrics",
+        ),
+    ] = None,
     junit: JunitOption = None,
     json_: JsonOption = False,
     force: Annotated[bool, typer.Option("--force", help="Replace existing results.")] = False,
@@ -174,7 +205,7 @@ def compare(
         )
     folder = out or Path("results") / f"{base}-{head}"
     options = trees.Options(
-        jobs or os.cpu_count() or 1, seed, tuple(filter_ or ()), Budget.of(budget), force, resume
+        jobs or os.cpu_count() or 1, seed, tuple(filter_ or ()), Budget.of(budget), force, resume, by
     )
     wanted = read_plan(folder / "plan.toml" if resume else plan, base, head)
     console = terminal.console(stderr=True)
@@ -227,8 +258,22 @@ def remove(
         store.remove(name)
 
 
+@contextmanager
+def _told_apart(wanted: bool) -> Iterator[None]:
+    """Ends the command with a code of its own where no build can begin, if that is `wanted`."""
+    from tcpassay.kernel.source import UnavailableError  # noqa: PLC0415 - start-up time
+
+    try:
+        yield
+    except UnavailableError as error:
+        if not wanted:
+            raise
+        typer.echo(f"tcpassay: {error}", err=True)
+        raise typer.Exit(UNAVAILABLE) from None
+
+
 def _source(tree: Path | None, debian: str | None, revision: str | None) -> "Source":
-    """The source that the options name."""
+    """The source selected by the options. Raises `UserError` if they contradict each other."""
     from tcpassay.kernel import store  # noqa: PLC0415 - start-up time
     from tcpassay.kernel.revision import Revision  # noqa: PLC0415 - start-up time
     from tcpassay.kernel.source import Debian, Tree  # noqa: PLC0415 - start-up time

@@ -17,17 +17,17 @@ def pairs(
         int,
         typer.Option(
             min=0,
-            help="Number of cases of which partners are run on the model: half the delay, no loss, four times the "
+            help="Number of cases for which partners are run on the model: half the delay, no loss, four times the "
             "buffer.",
             metavar="N",
         ),
     ] = 0,
     seeds: Annotated[
-        int, typer.Option(min=1, max=100, help="Seeds of each partner that is made.", metavar="N")
+        int, typer.Option(min=1, max=100, help="Number of seeds of each of these partners.", metavar="N")
     ] = 3,
     json_: JsonOption = False,
 ) -> None:
-    """Compare runs that differ in one setting of which the effect is known: delay, loss, buffer, substrate.
+    """Compare runs that differ in one setting with a known effect: delay, loss, buffer or substrate.
 
     A shorter delay, no loss or a larger buffer must not lower goodput by a quarter unless a counter of the run explains
     it, and a case must have similar results on the model and on a kernel.
@@ -51,5 +51,5 @@ def pairs(
 
 
 def add(app: typer.Typer) -> None:
-    """Add the command to `app`."""
+    """Adds the command to `app`."""
     app.command()(pairs)

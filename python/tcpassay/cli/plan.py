@@ -83,7 +83,7 @@ def _sizes(wanted: "Plan", size: "Sizes", console: "Console") -> None:
 
 
 def _search(wanted: "Plan", console: "Console") -> None:
-    """What a plan tries whose cases depend on results."""
+    """Prints the space of a search or of a guided plan."""
     from tcpassay.search import outlook  # noqa: PLC0415 - start-up time
 
     for line in outlook.lines(wanted.spec):

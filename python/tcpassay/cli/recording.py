@@ -45,7 +45,7 @@ def log(
         from tcpassay import socket_statistics  # noqa: PLC0415 - start-up time
 
         if siftr is not None:
-            raise UserError("`--ss` and `--siftr` are two formats: give one")
+            raise UserError("`--ss` and `--siftr` exclude each other")
         if flow is not None:
             _place(flow, [one["name"] for one in recording.flows], "flow")
         _write("".join(f"{line}\n" for line in socket_statistics.lines(recording, flow)).encode(), out)
@@ -55,7 +55,7 @@ def log(
             "the run has no event log; its plan needs `events = true` in [collect]", Place(recording.folder)
         )
     if siftr is not None and flow is not None:
-        raise UserError("`--siftr` writes all flows of a host: leave out `--flow`")
+        raise UserError("`--siftr` writes all flows of a host and excludes `--flow`")
     path = str(recording.folder)
     if siftr is not None:
         text = _read(recording, lambda: _native.siftr_text(path, _place(siftr, recording.hosts, "host")))
@@ -147,7 +147,7 @@ def plot(
     suffix = target.suffix.removeprefix(".")
     if suffix not in {"svg", "png"}:
         raise UserError(f"`{target}`: the allowed formats are .svg and .png")
-    from tcpassay.figures import kinds  # noqa: PLC0415 - matplotlib takes longer than all else
+    from tcpassay.figures import kinds  # noqa: PLC0415 - importing matplotlib takes longest
 
     try:
         drawn = kinds.draw(figure, [(one.label, one.recording.folder) for one in found])

@@ -35,7 +35,7 @@ def report(
             f"with the curves of {written.drawn} of {written.recorded} recordings, those with findings first"
         )
     if open_ and not webbrowser.open(written.file.resolve().as_uri()):
-        typer.echo("tcpassay: no browser to show it in", err=True)
+        typer.echo("tcpassay: no browser was found", err=True)
         sys.exit(2)
 
 

@@ -30,8 +30,9 @@ def judge(
 ) -> None:
     """Call the oracles on recordings with an event log, or on a capture. Exit code 1: there are findings.
 
-    On a capture (pcap, pcapng) only the oracles that need nothing but packets are called. They evaluate each connection
-    for the end at which it was captured. The output names the other oracles. `--point` and `--merge` are for captures.
+    On a capture (pcap, pcapng) only the oracles that need no other data than packets are called. They evaluate each
+    connection for the end at which it was captured. The output names the other oracles. `--point` and `--merge` are for
+    captures.
     """
     from tcpassay.judge import folders, show  # noqa: PLC0415 - polars is most of the start-up time
 
@@ -109,7 +110,7 @@ def compare(
     between: Annotated[
         str | None,
         typer.Option(
-            help="Compare each two values of this parameter or group of one result: which is better for which metric.",
+            help="Compare the values of this parameter or group in one result with each other, for each metric.",
             metavar="PATH",
         ),
     ] = None,
@@ -153,7 +154,7 @@ def compare(
     if between is not None:
         if b is not None or where_a or where_b or ignore:
             raise UserError(
-                "`--between` compares values within one result, without a second one, --where and --ignore"
+                "`--between` compares values within one result; it excludes a second result, --where and --ignore"
             )
         rankings = comparing.between(load(a), between, by, options)
         if json_:

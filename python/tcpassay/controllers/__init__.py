@@ -1,4 +1,4 @@
-"""Congestion controllers in Python: what their events, their view of the sender and their answers are made of.
+"""The types of congestion controllers in Python: events, the view of the sender, and answers.
 
     from tcpassay.controllers import Ack, Congestion, Control, View
 

@@ -1,8 +1,8 @@
 """Loads a controller from its source.
 
 A run is a function of case, seed and version. A controller may therefore import only modules that read neither a clock
-nor the environment nor other files. Each round of its loops is counted, so that a loop that does not end is found after
-the same number of rounds on every machine.
+nor the environment nor other files. Each iteration of its loops is counted, so that an infinite loop is detected after
+the same number of iterations on every machine.
 """
 
 import ast
@@ -36,9 +36,9 @@ _STEP: Final = "__step__"
 
 
 def load(source: str, file: str, name: str, step: Callable[[], bool]) -> type:
-    """The class `name` of a source text.
+    """Returns the class `name` of a source text.
 
-    Each round of a loop calls `step`, which raises when there were too many.
+    Each iteration of a loop calls `step`, which raises an exception after too many iterations.
 
     Raises:
         SyntaxError: the text is not Python.
@@ -77,7 +77,7 @@ def load(source: str, file: str, name: str, step: Callable[[], bool]) -> type:
 
 
 def _executed(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a tree without what stands below `if TYPE_CHECKING:`."""
+    """The nodes of a tree, except those below `if TYPE_CHECKING:`."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             continue
@@ -94,7 +94,7 @@ def _imported(node: ast.AST) -> list[str]:
 
 
 class _Counted(ast.NodeTransformer):
-    """Counts the rounds of loops and comprehensions."""
+    """Inserts calls that count the iterations of loops and comprehensions."""
 
     def visit_For(self, node: ast.For) -> ast.AST:
         self.generic_visit(node)

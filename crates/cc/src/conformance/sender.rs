@@ -25,7 +25,7 @@ pub struct Coverage {
     pub losses: u64,
     /// Reductions caused by marks.
     pub marks: u64,
-    /// Timeouts.
+    /// Retransmission timeouts.
     pub timeouts: u64,
     /// Timeouts during a recovery.
     pub timeouts_in_recovery: u64,

@@ -10,7 +10,7 @@ pub enum HistoryStep {
     Send {
         /// Segments.
         segments: u8,
-        /// What limits the sender when the congestion window does not.
+        /// The limit of the sender if the congestion window does not limit it.
         unless: Limited,
     },
     /// A cumulative ACK.

@@ -135,7 +135,7 @@ impl LinuxCubic {
 /// `bic_K` in 1/1024 s for `missing` segments below the origin: the root of 2^40 missing / (10 scale).
 fn root(missing: u64, scale: u64) -> u64 {
     let factor = (1u64 << 40) / (scale * 10);
-    #[expect(clippy::cast_precision_loss, reason = "three significant digits are what Linux has")]
+    #[expect(clippy::cast_precision_loss, reason = "Linux uses three significant digits")]
     let cube = factor.saturating_mul(missing) as f64;
     rounded(cbrt(cube))
 }

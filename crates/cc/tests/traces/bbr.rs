@@ -6,8 +6,9 @@
 //! even number; with a full pipe also what ACKs bring at once, up to the nine packets (9.995) that the bandwidth delivers in 100 ms.
 
 use crate::mutant::{Mishears, default, with};
+use crate::rate_samples::{self, inner, paced, sample};
 use crate::trace::{MSS, Outcome, Sender, caught, traces, unharmed};
-use tcpassay_cc::{Ack, Cause, Event, RateSample, View};
+use tcpassay_cc::{Ack, Cause, Event, View};
 use tcpassay_units::{Bytes, Dur, Time};
 
 traces! { default("bbr");
@@ -72,7 +73,8 @@ traces! { default("bbr");
         t.expect_inner("mode", 2.0)?;
     }
 
-    /// What is gone before the next packet leaves does not count: 1677 for 30 ms are two packets (2.99), and 14 are left.
+    /// Packets that will be delivered before the next transmission do not count: 1677 for 30 ms are two
+    /// packets (2.99), and 14 are left.
     fn drain_counts_what_will_be_delivered_before_the_next_packet_leaves(t) {
         filled(t);
         t.view.next_send = t.view.now + Dur::from_millis(30);
@@ -164,7 +166,8 @@ traces! { default("bbr");
         t.expect_inner("mode", 2.0)?;
     }
 
-    /// Samples that the application limits count only if they say more: 5 packets (838) do not, 20 (3355) do.
+    /// Application-limited samples count only if they are larger than the estimate: 5 packets (838) do not,
+    /// 20 (3355) do.
     fn samples_limited_by_the_application_never_lower_the_bandwidth(t) {
         cruising(t);
         let bandwidth = inner(t, "bandwidth");
@@ -226,7 +229,7 @@ traces! { default("bbr");
         t.expect(32_000, 16_000)?;
     }
 
-    /// Marks say nothing to BBR.
+    /// BBR ignores ECN marks.
     fn a_mark_changes_nothing(t) {
         cruising(t);
         t.enter(Cause::Ecn, 32_000);
@@ -271,7 +274,7 @@ traces! { default("bbr");
     }
 
     /// Less than a fifth of losses (50 of 256) are no policer.
-    fn fewer_losses_are_no_policer(t) {
+    fn fewer_losses_do_not_indicate_a_policer(t) {
         cruising(t);
         for _ in 0..20 {
             t.wait(100);
@@ -293,7 +296,7 @@ traces! { default("bbr");
         t.expect(32_000, 16_000)?;
     }
 
-    /// A recovery that was not needed: Startup's measurement begins anew.
+    /// After a spurious recovery the measurement of Startup begins again.
     fn an_undo_forgets_the_bandwidth_that_counted_as_full(t) {
         round(t, 10, 10);
         round(t, 10, 10);
@@ -310,18 +313,10 @@ traces! { default("bbr");
     }
 }
 
-fn inner(t: &Sender, name: &str) -> f64 {
-    t.controller.internals().into_iter().find(|(n, _)| *n == name).expect("a variable").1
-}
-
-/// Demands a pacing rate in bytes a second.
+/// Asserts a pacing rate in bytes per second.
 #[track_caller]
 fn rate(t: &Sender, expected: u64) -> Outcome {
-    let place = std::panic::Location::caller();
-    match t.view.control.pacing {
-        Some(rate) if rate.bits_per_sec() == expected * 8 => Ok(()),
-        live => Err(format!("{place}: expected {} bit/s, live {live:?}", expected * 8)),
-    }
+    paced(t, expected, 0)
 }
 
 /// An ACK for so many packets with a rate sample of `delivered` packets in so many microseconds.
@@ -330,13 +325,7 @@ fn ack(t: &mut Sender, acked: u64, delivered: u64, us: u64) {
 }
 
 fn sampled(t: &mut Sender, acked: u64, delivered: u64, us: u64, change: impl FnOnce(&mut Ack)) {
-    let sent_at = Time::ZERO;
-    let sample =
-        RateSample { delivered: Bytes::new(delivered * MSS), interval: Dur::from_micros(us), sent_at };
-    t.ack_with(acked * MSS, |ack| {
-        ack.sample = Some(sample);
-        change(ack);
-    });
+    rate_samples::sampled(t, acked, sample(delivered, us, Time::ZERO), change);
 }
 
 /// A round trip of 100 ms: everything is acknowledged at its end.
@@ -383,7 +372,7 @@ fn cruising(t: &mut Sender) {
     }
 }
 
-/// A phase later.
+/// Advances by one phase.
 fn step(t: &mut Sender) {
     t.wait(101);
     ack(t, 10, 10, 100_000);
@@ -408,7 +397,7 @@ fn other_constants_are_told_apart() {
 }
 
 #[test]
-fn what_a_controller_overhears_is_told_apart() {
+fn a_controller_that_ignores_an_input_is_caught() {
     let faults: [fn(&mut View, &mut Event, &mut u64); 9] = [
         // Limits of the application.
         |_, e, _| {
@@ -436,7 +425,7 @@ fn what_a_controller_overhears_is_told_apart() {
         },
         // The wait of pacing.
         |v, _, _| v.next_send = Time::ZERO,
-        // That an undo is one.
+        // Undo events.
         |_, e, _| {
             if let Event::RecoveryExit { spurious, .. } = e {
                 *spurious = false;

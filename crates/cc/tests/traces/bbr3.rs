@@ -1,8 +1,9 @@
 //! BBR version 3, by draft-ietf-ccwg-bbr. Ten segments of 1000 bytes each 100 ms are 100,000 bytes a second; the product is ten segments.
 
 use crate::mutant::{Mishears, default, with};
+use crate::rate_samples::{self, inner, paced, sample};
 use crate::trace::{MSS, Outcome, Sender, caught, traces, unharmed};
-use tcpassay_cc::{Ack, Cause, Event, Limited, RateSample, View};
+use tcpassay_cc::{Ack, Cause, Event, Limited, View};
 use tcpassay_units::{Bytes, Dur, Time};
 
 traces! { default("bbr3");
@@ -240,21 +241,13 @@ fn signals(bytes: u64) -> f64 {
     bytes as f64
 }
 
-fn inner(t: &Sender, name: &str) -> f64 {
-    t.controller.internals().into_iter().find(|(n, _)| *n == name).expect("a variable").1
-}
-
-/// Demands a pacing rate in bytes a second.
+/// Asserts a pacing rate in bytes per second.
 #[track_caller]
 fn rate(t: &Sender, expected: u64) -> Outcome {
-    let place = std::panic::Location::caller();
-    match t.view.control.pacing {
-        Some(rate) if rate.bits_per_sec().abs_diff(expected * 8) <= 1 => Ok(()),
-        live => Err(format!("{place}: expected {} bit/s, live {live:?}", expected * 8)),
-    }
+    paced(t, expected, 1)
 }
 
-/// Something leaves now, after which so much is in flight.
+/// Sends a segment now, after which `flight` bytes are in flight.
 fn send(t: &mut Sender, flight: u64) -> Time {
     t.flight = flight;
     t.tell(Event::Sent { bytes: Bytes::new(MSS), app_limited: false });
@@ -262,12 +255,7 @@ fn send(t: &mut Sender, flight: u64) -> Time {
 }
 
 fn sampled(t: &mut Sender, acked: u64, delivered: u64, sent_at: Time, change: impl FnOnce(&mut Ack)) {
-    let interval = Dur::from_millis(100);
-    let sample = RateSample { delivered: Bytes::new(delivered * MSS), interval, sent_at };
-    t.ack_with(acked * MSS, |ack| {
-        ack.sample = Some(sample);
-        change(ack);
-    });
+    rate_samples::sampled(t, acked, sample(delivered, 100_000, sent_at), change);
 }
 
 /// An ACK with a sample of `delivered` segments in 100 ms.
@@ -330,7 +318,7 @@ fn other_constants_are_told_apart() {
 }
 
 #[test]
-fn what_a_controller_overhears_is_told_apart() {
+fn a_controller_that_ignores_an_input_is_caught() {
     let faults: [fn(&mut View, &mut Event, &mut u64); 6] = [
         |_, e, _| {
             if let Event::Ack(ack) = e {

@@ -37,7 +37,7 @@ traces! { default("cubic");
 
     /// Section 4.4: (target - cwnd) / cwnd for each segment: an ACK for a tenth of the window goes a tenth of the way
     /// from 70 to 72.08393.
-    fn an_ack_goes_its_share_of_the_way(t) {
+    fn an_ack_moves_the_window_by_its_share_of_the_difference(t) {
         t.put(100_000, 50_000);
         t.lose();
         t.ack(7_000);
@@ -87,7 +87,7 @@ traces! { default("cubic");
         t.expect_inner("w_max", 102_669.0)?;
     }
 
-    /// Section 4.6 speaks of the flight: 50 segments in flight under a window of 100 leave 35.
+    /// Section 4.6 uses the flight size: 50 segments in flight under a window of 100 leave 35.
     fn a_loss_leaves_seven_tenths_of_the_flight(t) {
         t.put(100_000, 50_000);
         t.enter(Cause::Loss, 50_000);

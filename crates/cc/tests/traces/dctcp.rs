@@ -120,7 +120,7 @@ traces! { default("dctcp");
     }
 
     /// Section 3.4: growth is that of conventional TCP, one segment a window.
-    fn growth_is_renos(t) {
+    fn the_window_grows_as_with_reno(t) {
         t.put(10_000, 10_000);
         t.acks(9);
         t.expect(10_000, 10_000)?;

@@ -1,7 +1,7 @@
-//! Literal traces of every controller, and planted faults that they tell from it.
+//! Literal traces of every controller, and planted faults that the traces must detect.
 //!
-//! Every number was derived from the source that the controller names, by hand or with exact arithmetic outside this
-//! code; the comment of a trace says how.
+//! Every number was derived by hand or with exact arithmetic outside this code from the source that the
+//! controller cites. The comment of a trace describes the derivation.
 
 mod bbr;
 mod bbr3;
@@ -12,6 +12,7 @@ mod freebsd;
 mod hystart;
 mod mutant;
 mod mvegas;
+mod rate_samples;
 mod reno;
 mod skeleton;
 mod trace;

@@ -1,4 +1,4 @@
-//! Tools to plant faults without touching the controllers.
+//! Tools to plant faults without a change of the controllers.
 
 use std::collections::BTreeMap;
 use tcpassay_cc::{
@@ -22,12 +22,12 @@ pub fn values<R: WindowRule>() -> ParamValues {
     ParamValues::resolve(R::NAME, R::PARAMS, &Params::default()).unwrap()
 }
 
-/// The skeleton around a rule.
+/// A controller that consists of [`Windowed`] around a rule.
 pub fn windowed<R: WindowRule>(rule: R) -> Box<dyn Controller> {
     Box::new(Windowed::new(rule, &Params::default()))
 }
 
-/// A controller that hears something else than what is told.
+/// A controller whose inputs are changed by a function.
 #[derive(Clone, Debug)]
 pub struct Mishears {
     pub inner: Box<dyn Controller>,

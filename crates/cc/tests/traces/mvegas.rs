@@ -67,7 +67,7 @@ traces! { default("mvegas");
 
     /// The default stream, `Seed(0).stream("cc")`, rolls 37 36 13 3 21 63 30 33 below 64. With two packets queued a roll
     /// below 16 grows the window: the third and the fourth. With one, a roll below 32: the fifth and the seventh.
-    fn the_dice_are_those_of_the_stream(t) {
+    fn the_random_numbers_are_those_of_the_stream(t) {
         let grew = [rolls(t, 2, 4)?, rolls(t, 1, 4)?].concat();
         if grew != [false, false, true, true, true, false, true, false] {
             return Err(format!("{grew:?}"));
@@ -107,7 +107,7 @@ fn rolls(t: &mut Sender, queued: u64, rounds: u32) -> Result<Vec<bool>, String> 
 }
 
 #[test]
-fn another_seed_rolls_other_dice() {
+fn another_seed_gives_other_random_numbers() {
     let grown = |seed| {
         let params = Params { rng: Seed(seed).stream("cc"), ..Params::default() };
         let mut t = Sender::new(build("mvegas", &params).unwrap(), 10_000);

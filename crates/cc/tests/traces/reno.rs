@@ -41,7 +41,7 @@ traces! { default("reno");
         t.expect(12_500, 12_500)?;
     }
 
-    /// Equation 4 speaks of the flight, not of cwnd: 10 segments in flight under a window of 25 leave 5.
+    /// Equation 4 uses the flight size, not cwnd: 10 segments in flight under a window of 25 leave 5.
     fn a_loss_halves_the_flight_and_not_an_unused_window(t) {
         t.put(25_000, 8_000);
         t.enter(Cause::Loss, 10_000);

@@ -1,4 +1,5 @@
-//! What all window-based controllers share, shown on Reno, whose halves and single segments are easy to follow.
+//! The common behaviour of window-based controllers ([`Windowed`](tcpassay_cc::Windowed)), tested with Reno,
+//! whose numbers are simple.
 
 use crate::mutant::{Mishears, default};
 use crate::trace::{Outcome, Sender, caught, traces};
@@ -209,7 +210,7 @@ traces! { default("reno");
     }
 
     /// RFC 9293 and 7661: a window that is not used is not validated by ACKs, and so does not grow.
-    fn congestion_avoidance_rests_while_the_application_or_the_peer_limits(t) {
+    fn the_window_does_not_grow_while_the_application_or_the_peer_limits_the_sender(t) {
         for by in [Limited::App, Limited::Rwnd] {
             t.put(20_000, 20_000);
             t.limited(by);
@@ -258,7 +259,7 @@ traces! { default("reno");
         t.expect(5_000, 5_000)?;
     }
 
-    /// The sender forgets nothing by sending.
+    /// A transmission does not change the state of the controller.
     fn sending_changes_nothing(t) {
         t.tell(Event::Sent { bytes: Bytes::new(1_000), app_limited: false });
         t.expect(10_000, NEVER)?;
@@ -336,7 +337,7 @@ fn counted_with_a_limit_a_timeout_lowers_the_limit_to_one_until_recovery_ends() 
     t.expect(5_000, 20_000).unwrap();
 }
 
-/// A skeleton with a fault in what it takes from the sender.
+/// Asserts that a fault in the inputs of `Windowed` is detected.
 #[track_caller]
 fn caught_when(change: fn(&mut View, &mut Event, &mut u64)) {
     caught(TRACES, || Mishears::boxed(default("reno"), change));
@@ -367,7 +368,7 @@ fn a_skeleton_that_undoes_every_recovery_is_caught() {
 }
 
 #[test]
-fn a_skeleton_deaf_to_the_exit_rule_is_caught() {
+fn a_skeleton_that_ignores_the_exit_rule_is_caught() {
     caught_when(|_, event, _| {
         if let Event::RecoveryExit { exit, .. } = event {
             *exit = Bytes::MAX;

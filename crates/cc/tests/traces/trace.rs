@@ -1,11 +1,11 @@
-//! A hand-driven sender: a trace says what happens, and what the controller must have answered by then.
+//! A sender that is driven by a trace: a list of events, and the expected outputs of the controller.
 //!
 //! Segments have 1000 bytes, so that windows read as segments.
 
 use tcpassay_cc::{Ack, Cause, Control, Controller, Event, Limited, View};
 use tcpassay_units::{Bytes, Dur, Time};
 
-/// What a trace makes of a controller: nothing to say, or the first wrong answer.
+/// The result of a trace: success, or a description of the first wrong output.
 pub type Outcome = Result<(), String>;
 
 /// One trace: its name is the behaviour.
@@ -43,7 +43,7 @@ impl Sender {
         self.view.control.cwnd.get()
     }
 
-    /// Puts a window and a threshold in force, as if the controller had answered them.
+    /// Sets window and ssthresh as if they were outputs of the controller.
     pub fn put(&mut self, cwnd: u64, ssthresh: u64) {
         self.view.control.cwnd = Bytes::new(cwnd);
         self.view.control.ssthresh = Bytes::new(ssthresh);
@@ -102,7 +102,7 @@ impl Sender {
         self.tell(Event::Congestion { cause, flight: Bytes::new(flight) });
     }
 
-    /// Recovery ends as proven right, without an exit rule.
+    /// Ends a recovery that was not spurious, without an exit rule.
     pub fn leave(&mut self) {
         self.leave_within(u64::MAX);
     }
@@ -119,7 +119,7 @@ impl Sender {
         self.tell(Event::Timeout { flight: Bytes::new(flight), again });
     }
 
-    /// A loss with the whole window in flight, recovered from; the ACK that ends it is told too.
+    /// A loss with the whole window in flight, and its recovery, including the ACK that ends it.
     pub fn lose(&mut self) {
         self.enter(Cause::Loss, self.cwnd());
         self.leave();
@@ -130,7 +130,7 @@ impl Sender {
         self.view.limited = by;
     }
 
-    /// Demands a window and a threshold in bytes.
+    /// Asserts a window and a slow-start threshold in bytes.
     #[track_caller]
     pub fn expect(&self, cwnd: u64, ssthresh: u64) -> Outcome {
         let Control { cwnd: c, ssthresh: s, .. } = self.view.control;
@@ -145,7 +145,7 @@ impl Sender {
         ))
     }
 
-    /// Demands an inner variable, to nine digits.
+    /// Asserts an internal variable to nine digits.
     #[track_caller]
     pub fn expect_inner(&self, name: &str, value: f64) -> Outcome {
         let place = std::panic::Location::caller();
@@ -162,7 +162,8 @@ pub fn run(trace: Trace, controller: Box<dyn Controller>) -> Outcome {
     trace(&mut Sender::new(controller, 10 * MSS))
 }
 
-/// What makes no difference must pass, or a mutant made with the same tools and caught proves nothing.
+/// Asserts that the tools for mutants without a fault pass all traces. Otherwise the detection of a mutant
+/// would prove nothing.
 #[track_caller]
 pub fn unharmed(traces: &[(&str, Trace)], make: impl Fn() -> Box<dyn Controller>) {
     for (name, trace) in traces {
@@ -170,13 +171,10 @@ pub fn unharmed(traces: &[(&str, Trace)], make: impl Fn() -> Box<dyn Controller>
     }
 }
 
-/// A planted fault must make at least one of the traces fail.
+/// Asserts that at least one trace fails with a planted fault.
 #[track_caller]
 pub fn caught(traces: &[(&str, Trace)], mutant: impl Fn() -> Box<dyn Controller>) {
-    assert!(
-        traces.iter().any(|(_, trace)| run(*trace, mutant()).is_err()),
-        "no trace tells this mutant from the controller"
-    );
+    assert!(traces.iter().any(|(_, trace)| run(*trace, mutant()).is_err()), "no trace detects this mutant");
 }
 
 /// Declares traces: one test each, run on what `$make` makes, and the list `TRACES` for mutants.

@@ -121,7 +121,7 @@ traces! { default("vegas");
         t.expect(2_000, 2_000)?;
     }
 
-    /// Losses are Reno's.
+    /// A loss is processed as in Reno.
     fn a_loss_halves_the_flight(t) {
         avoiding(t, 20_000);
         t.enter(Cause::Loss, 16_000);

@@ -1,24 +1,26 @@
-//! How much more than expected is acknowledged at a time, because ACKs or data are collected on the path.
+//! The ACK aggregation estimate: the amount by which acknowledged data exceed the estimated bandwidth,
+//! because ACKs or data are aggregated on the path.
 //!
-//! Source: `bbr_update_ack_aggregation` of Linux 6.1 `tcp_bbr.c`. In each epoch, what is acknowledged beyond the estimated bandwidth is
-//! the excess; the largest excess of five to ten round trips enlarges the window.
+//! Source: `bbr_update_ack_aggregation` of Linux 6.1 `tcp_bbr.c`. The excess of an epoch is the data
+//! acknowledged beyond the estimated bandwidth. The largest excess of the last five to ten round trips is
+//! added to the window.
 
 use super::arithmetic::{Totals, micros, packets_in};
 use tcpassay_units::Time;
 
-/// Round trips of one of the two parts of the window.
+/// Number of round trips of each of the two parts of the filter's window.
 const ROUNDS: u32 = 5;
-/// An epoch ends when so many packets were acknowledged in it.
+/// Number of acknowledged packets that ends an epoch.
 const LONGEST: u64 = 1 << 20;
 
-/// What an ACK says.
+/// The values of an ACK that the estimate uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub totals: Totals,
     /// Packets newly delivered.
     pub acked: u64,
     pub round_start: bool,
-    /// The bandwidth in use.
+    /// The bandwidth estimate in packets per microsecond times 2^24.
     pub bandwidth: u64,
     /// The window in packets.
     pub cwnd: u64,
@@ -29,7 +31,7 @@ pub(super) struct Step {
 pub(super) struct Aggregation {
     begin: Time,
     acked: u64,
-    /// The largest excess in each part of the window, and which part is the present one.
+    /// The largest excess in each part of the filter's window; then the index of the current part.
     most: [u64; 2],
     part: usize,
     rounds: u32,
@@ -40,7 +42,7 @@ impl Aggregation {
         Aggregation { begin: now, acked: 0, most: [0; 2], part: 0, rounds: 0 }
     }
 
-    /// A new epoch begins, after the connection was idle.
+    /// Begins a new epoch after an idle time.
     pub fn restart(&mut self, now: Time) {
         self.begin = now;
         self.acked = 0;
@@ -51,7 +53,7 @@ impl Aggregation {
         self.most[0].max(self.most[1])
     }
 
-    /// Takes an ACK with a valid rate sample.
+    /// Processes an ACK with a valid rate sample.
     pub fn on(&mut self, step: &Step) {
         if step.acked == 0 {
             return;

@@ -1,7 +1,8 @@
-//! The largest of the values of a window of time, by three estimates.
+//! A windowed maximum filter with three estimates.
 //!
-//! Source: Kathleen Nichols' windowed filter, which Linux has in `lib/win_minmax.c`. The estimates are the best value, the best one after
-//! it, and the best one after that; each is from a later part of the window, so that one is at hand when the first becomes too old.
+//! Source: Kathleen Nichols' windowed filter, in Linux `lib/win_minmax.c`. The estimates are the largest
+//! value, the largest value after it, and the largest value after that one. When the first becomes older
+//! than the window, the second replaces it.
 
 /// A value and its time, in any unit that does not decrease.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -22,12 +23,12 @@ impl WindowedMax {
         self.best[0].value
     }
 
-    /// Forgets everything but `value`.
+    /// Discards all values and begins with `value`.
     pub fn reset(&mut self, at: u64, value: u64) {
         self.best = [Estimate { at, value }; 3];
     }
 
-    /// Takes `value` of time `at` into a window of `length`.
+    /// Adds `value` of time `at`. `length` is the length of the window, in the unit of `at`.
     pub fn update(&mut self, length: u64, at: u64, value: u64) {
         let new = Estimate { at, value };
         if value >= self.best[0].value || at - self.best[2].at > length {
@@ -41,7 +42,7 @@ impl WindowedMax {
         }
         let age = at - self.best[0].at;
         if age > length {
-            // The best one has left the window; so may have the next one.
+            // The first estimate is older than the window; the second may be, too.
             self.shift(new);
             if at - self.best[0].at > length {
                 self.shift(new);

@@ -1,4 +1,4 @@
-//! The modes and their gains, and how much may be in flight.
+//! The modes, their gains, and the target of data in flight.
 
 use super::arithmetic::{BANDWIDTH_SHIFT, UNIT};
 use tcpassay_units::Bytes;
@@ -28,14 +28,14 @@ pub(super) enum Mode {
 /// The gains that parameters set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Gains {
-    /// Of rate and window in Startup.
+    /// Gain of rate and window in Startup.
     pub startup: u64,
-    /// Of the window in `ProbeBw`.
+    /// Gain of the window in `ProbeBw`.
     pub window: u64,
 }
 
 impl Gains {
-    /// Of the rate.
+    /// The gain of the pacing rate.
     pub fn pacing(&self, mode: Mode, phase: usize, policed: bool) -> u64 {
         match mode {
             Mode::Startup => self.startup,
@@ -46,7 +46,7 @@ impl Gains {
         }
     }
 
-    /// Of the window.
+    /// The gain of the window.
     pub fn window(&self, mode: Mode) -> u64 {
         match mode {
             Mode::Startup | Mode::Drain => self.startup,
@@ -62,14 +62,15 @@ pub(super) fn product(bandwidth: u64, min_rtt: Option<u64>, gain: u64) -> u64 {
     (bandwidth.saturating_mul(rtt).saturating_mul(gain) / UNIT).div_ceil(1 << BANDWIDTH_SHIFT)
 }
 
-/// Packets of a super-segment at a rate in bytes a second.
+/// Number of packets of a super-segment at a pacing rate in bytes per second.
 pub(super) fn burst(rate: u64, mss: Bytes) -> u64 {
     let least = if rate < SINGLE_SEGMENTS { 1 } else { 2 };
     let size = (rate >> 10).min(LONGEST_SEGMENT);
     (size / mss.get()).max(least).min(127)
 }
 
-/// Room for super-segments at both ends and in between, whole pairs for delayed ACKs, and more in the phase that probes.
+/// Quantization budget (`bbr_quantization_budget`): adds space for three super-segments, rounds up to an
+/// even number of packets because of delayed ACKs, and adds two packets in the probing phase.
 pub(super) fn quantized(window: u64, burst: u64, probes: bool) -> u64 {
     let window = (window + 3 * burst).next_multiple_of(2);
     if probes { window + 2 } else { window }

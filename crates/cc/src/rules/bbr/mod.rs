@@ -7,9 +7,10 @@
 //! Differences from Linux:
 //!
 //! * Times of the 10 s window and of the 200 ms in `ProbeRtt` are exact; in Linux they are ticks.
-//! * Reductions for other reasons than a loss (marks, a full local queue) do not change the state of recovery here; in Linux neither does
-//!   the state CWR, but a loss that follows a mark within a window is a recovery there and none here.
-//! * Bytes that the data path counts singly (profiles other than `linux`) are rounded up to packets for each sample.
+//! * Reductions for other reasons than a loss (marks, a full local queue) do not change the state of
+//!   recovery here; nor does state CWR in Linux. A loss in the same window as a preceding mark begins a
+//!   recovery in Linux but not here.
+//! * Profiles other than `linux` count bytes; they are rounded up to packets for each sample.
 
 mod aggregation;
 mod arithmetic;
@@ -30,18 +31,19 @@ use tcpassay_units::{Bytes, Dur, Rate, Stream, Time};
 
 /// Round trips of the bandwidth filter.
 const BANDWIDTH_ROUNDS: u64 = 10;
-/// Growth of the bandwidth in a round trip with which the pipe does not count as full.
+/// Growth of the bandwidth per round trip, in 1/256, at which the pipe is not yet full.
 const FULL_GROWTH: u64 = UNIT * 5 / 4;
-/// Round trips without that growth after which it does.
+/// Number of round trips without this growth after which the pipe is full.
 const FULL_ROUNDS: u32 = 3;
 /// Duration of `ProbeRtt`.
 const PROBE_RTT: Dur = Dur::from_millis(200);
-/// The least window, in packets.
+/// The smallest window, in packets.
 const LEAST: u64 = 4;
-/// The excess of aggregated ACKs counts up to what the bandwidth delivers in so many microseconds.
+/// Limit of the excess of aggregated ACKs: the packets that the bandwidth delivers in this number of
+/// microseconds.
 const EXCESS_MICROS: u64 = 100_000;
 
-/// The congestion states of Linux that matter.
+/// The congestion states of Linux that BBR distinguishes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Recovery {
     /// Open, Disorder, CWR.
@@ -54,7 +56,7 @@ enum Recovery {
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     delivered: u64,
-    /// Packets delivered when the packet was sent that the sample is of.
+    /// Total number of packets delivered when the packet of the sample was sent.
     prior: u64,
     micros: u64,
 }
@@ -72,7 +74,8 @@ pub struct Bbr {
     mode: Mode,
     bandwidth: WindowedMax,
     rounds: u64,
-    /// The round trip ends with the first packet that was sent when this much had been delivered.
+    /// Total number of packets delivered at which the round trip ends: an ACK for a packet sent at or after
+    /// this count begins the next one.
     round_end: u64,
     round_start: bool,
     totals: Totals,
@@ -84,7 +87,8 @@ pub struct Bbr {
     min_rtt_at: Time,
     probe_rtt_end: Option<Time>,
     probe_rtt_round_done: bool,
-    /// What was sent while so much had been delivered (from, to) says nothing of the bandwidth.
+    /// Range of the delivered count: samples of packets sent in this range are ignored, because they do not
+    /// measure the bandwidth.
     unreliable: Option<(u64, u64)>,
     phase: usize,
     phase_at: Time,
@@ -99,7 +103,7 @@ pub struct Bbr {
     prior_cwnd: u64,
     idle_restart: bool,
     has_seen_rtt: bool,
-    /// Bytes a second.
+    /// Pacing rate in bytes per second.
     rate: u64,
 }
 
@@ -142,7 +146,7 @@ impl Bbr {
         }
     }
 
-    /// The estimate in use.
+    /// The bandwidth estimate: that of the policer if one was detected, otherwise the maximum filter.
     fn bandwidth(&self) -> u64 {
         self.policer.rate().unwrap_or(self.bandwidth.get())
     }
@@ -159,7 +163,7 @@ impl Bbr {
         self.quantized(gains::product(bandwidth, self.min_rtt, gain), mss)
     }
 
-    /// What will be in flight when the next packet may leave, which pacing delays.
+    /// Estimated number of packets in flight at the earliest time at which pacing permits the next packet.
     fn flight_at_departure(&self, view: &View, flight: u64) -> u64 {
         let wait = view.next_send.since(view.now).as_micros();
         let more = if self.pacing_gain() > UNIT { gains::burst(self.rate, view.mss) } else { 0 };
@@ -229,7 +233,7 @@ impl Bbr {
         }
     }
 
-    /// The round trip and the bandwidth.
+    /// Updates the round-trip counter and the bandwidth.
     fn update_bandwidth(&mut self, view: &View, sample: &Sample, losses: u64, app_limited: bool) {
         if sample.prior >= self.round_end {
             self.round_end = self.totals.delivered;
@@ -245,8 +249,9 @@ impl Bbr {
         }
     }
 
-    /// Whether the phase of `ProbeBw` is over: it lasts for the smallest round-trip time; the one that probes until it has filled the
-    /// pipe or lost something, the one that drains no longer than a queue remains.
+    /// Whether the phase of `ProbeBw` is over. A phase lasts for the smallest round-trip time. The probing
+    /// phase continues until the target is in flight or a loss occurs; the draining phase ends early if no
+    /// queue remains.
     fn phase_is_over(&self, view: &View, prior_flight: u64, losses: u64) -> bool {
         let age = micros(self.totals.delivered_at).saturating_sub(micros(self.phase_at));
         let long = self.min_rtt.is_some_and(|rtt| age > rtt);
@@ -300,7 +305,8 @@ impl Bbr {
         ssthresh
     }
 
-    /// The smallest round-trip time; after ten seconds without one, a pause in which the queue drains. Returns the window.
+    /// Updates the smallest round-trip time. If it was not measured again for ten seconds, begins
+    /// `ProbeRtt`, in which the queue drains. Returns the window.
     fn update_min_rtt(&mut self, view: &View, ack: &Ack, cwnd: u64) -> u64 {
         let expired = view.now > self.min_rtt_at + self.min_rtt_window;
         if let Some(rtt) = ack.rtt.map(Dur::as_micros)
@@ -350,8 +356,9 @@ impl Bbr {
         cwnd.max(self.prior_cwnd)
     }
 
-    /// The window while losses are repaired: what was delivered in the first round trip, then no bound; at the end what was before.
-    /// The second value: nothing else may change it.
+    /// The window during recovery (`bbr_set_cwnd_to_recover_or_restore`): packet conservation in the first
+    /// round trip, then no limit; at the end the window before the recovery is restored. If the second value
+    /// is true, the window is final for this ACK.
     fn recovered(&mut self, view: &View, cwnd: u64, acked: u64, losses: u64) -> (u64, bool) {
         let flight = packets(view.flight, view.mss);
         let mut cwnd = if losses > 0 { cwnd.saturating_sub(losses).max(1) } else { cwnd };
@@ -426,7 +433,8 @@ impl Bbr {
         (self.window(view, cwnd, acked, losses), ssthresh)
     }
 
-    /// Data leave after nothing was in flight, because the application had none: until more is known the rate is the bandwidth.
+    /// Processes the first transmission after an application-limited idle time with nothing in flight: the
+    /// pacing rate becomes the bandwidth estimate.
     fn on_restart(&mut self, view: &View, cwnd: u64) -> u64 {
         self.idle_restart = true;
         self.aggregation.restart(view.now);
@@ -452,7 +460,7 @@ impl Bbr {
         packets(view.flight, view.mss) + 1
     }
 
-    /// What was marked lost since the last event: there is less in flight.
+    /// Number of packets marked lost since the last event, computed from the decrease of the flight.
     fn newly_lost(&self, view: &View) -> u64 {
         self.flight.saturating_sub(packets(view.flight, view.mss))
     }
@@ -552,7 +560,8 @@ impl Controller for Bbr {
     }
 }
 
-/// An ACK that was probably delayed: of one short packet alone (`FLAG_ACK_MAYBE_DELAYED`).
+/// Whether the ACK was probably delayed: it acknowledges a single packet smaller than the MSS
+/// (`FLAG_ACK_MAYBE_DELAYED`).
 fn is_delayed(view: &View, ack: &Ack) -> bool {
     ack.acked < view.mss
         && ack.marked.is_zero()

@@ -1,4 +1,4 @@
-//! Name and parameters.
+//! The name of the controller and its parameters.
 
 use super::Bbr;
 use crate::controller::{LinuxParam, ParamInfo};
@@ -26,14 +26,14 @@ impl Bbr {
             name: "min_rtt_window",
             default: 10.0,
             range: (1.0, 60.0),
-            doc: "seconds after which the smallest round-trip time is measured anew",
+            doc: "seconds after which the smallest round-trip time is measured again",
             linux: LinuxParam::Constant("Linux fixes it (bbr_min_rtt_win_sec)"),
         },
         ParamInfo {
             name: "policer",
             default: 1.0,
             range: (0.0, 1.0),
-            doc: "1: a policer's rate is recognised and used; below: it is not",
+            doc: "1: the rate of a policer is detected and used; below 1: it is not",
             linux: LinuxParam::Constant("Linux always does (bbr_lt_bw_sampling)"),
         },
         ParamInfo {

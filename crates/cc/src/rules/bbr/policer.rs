@@ -1,24 +1,25 @@
-//! The long-term bandwidth: the rate that a policer lets pass.
+//! The long-term bandwidth estimate: detection of a policer and of its rate.
 //!
-//! Source: draft-cardwell-iccrg-bbr-congestion-control-00 and the constants of Linux 6.1 `tcp_bbr.c`. Between two losses that are four
-//! round trips apart at least, with a fifth of the packets lost, the average rate is measured. If two such intervals in a row agree, the
-//! sender is taken to be policed and uses their mean for 48 round trips.
+//! Source: draft-cardwell-iccrg-bbr-congestion-control-00 and the constants of Linux 6.1 `tcp_bbr.c`. The
+//! average rate is measured over intervals between losses that last at least four round trips and in which
+//! at least a fifth of the packets were lost. If two consecutive intervals have nearly the same rate, a
+//! policer is assumed, and the mean of the two rates is used for 48 round trips.
 
 use super::arithmetic::{Totals, UNIT, bytes_per_second, rate_of};
 use tcpassay_units::Time;
 
-/// Round trips of an interval: at least, and at most.
+/// Smallest and largest length of an interval in round trips.
 const ROUNDS: (u32, u32) = (4, 16);
-/// Share of lost packets, in 1/256, of which an interval has at least so many.
+/// Smallest share of lost packets in an interval, in 1/256.
 const LOSS: u64 = 50;
-/// Two intervals agree if they differ by an eighth at most, in 1/256 ...
+/// Two rates agree if they differ by at most an eighth (in 1/256) ...
 const RATIO: u64 = 32;
-/// ... or by so many bytes a second.
+/// ... or by at most this number of bytes per second.
 const DIFFERENCE: u64 = 4000 / 8;
 /// Round trips for which the rate is used.
 const USE: u32 = 48;
 
-/// What an ACK says of losses.
+/// The values of an ACK that the detection uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     /// Totals after the ACK.
@@ -34,14 +35,14 @@ pub(super) struct Step {
     pub mss: u64,
 }
 
-/// What follows.
+/// The result of an ACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
-    /// Nothing.
+    /// No change of the state.
     Same,
-    /// A policer was found: its rate is used from now on.
+    /// A policer was detected. Its rate is used from now on.
     Policed,
-    /// The rate has been used long enough.
+    /// The rate was used for its number of round trips, and the path is probed again.
     Over,
 }
 
@@ -58,12 +59,12 @@ pub(super) struct Policer {
 }
 
 impl Policer {
-    /// The rate in use, if one is.
+    /// The rate of the policer, if one was detected.
     pub fn rate(&self) -> Option<u64> {
         self.uses.then_some(self.bandwidth)
     }
 
-    /// Forgets everything.
+    /// Discards the measurement and the rate.
     pub fn reset(&mut self, totals: Totals) {
         *self = Policer { begin: totals, ..Policer::default() };
     }
@@ -73,7 +74,7 @@ impl Policer {
         self.rounds = 0;
     }
 
-    /// Takes an ACK, or a timeout (one loss, the end of a round trip).
+    /// Processes an ACK, or a timeout, which counts as one loss at the end of a round trip.
     pub fn on(&mut self, step: &Step) -> Verdict {
         if self.uses {
             if step.cycling && step.round_start {
@@ -86,7 +87,7 @@ impl Policer {
             return Verdict::Same;
         }
         if !self.sampling {
-            // The first loss says that the policer has no tokens left.
+            // The first loss shows that the bucket of the policer is empty.
             if step.losses == 0 {
                 return Verdict::Same;
             }

@@ -1,4 +1,4 @@
-//! The events that a controller receives.
+//! The implementation of [`Controller`](crate::Controller) for BBR version 3.
 
 use super::history::Departure;
 use super::signals::{self, Growth, share};

@@ -1,24 +1,24 @@
-//! What was in flight, and what had been lost, when each segment was sent.
+//! For each segment sent, the bytes in flight and the bytes lost at the time of its transmission.
 
 use std::collections::VecDeque;
 use tcpassay_units::Time;
 
-/// The state when something was sent.
+/// The state at a transmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Departure {
     pub at: Time,
-    /// Bytes in flight, with what was sent.
+    /// Bytes in flight, including the transmission.
     pub flight: u64,
     /// Bytes lost before.
     pub lost: u64,
 }
 
-/// What was sent and may still be sampled, in order of time.
+/// The transmissions of which a rate sample may still arrive, in order of time.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct History(VecDeque<Departure>);
 
 impl History {
-    /// Something was sent. Of what leaves at the same time the last counts.
+    /// Adds a transmission. Of several transmissions at the same time only the last is kept.
     pub fn push(&mut self, new: Departure) {
         match self.0.back_mut() {
             Some(last) if last.at == new.at => *last = new,
@@ -26,7 +26,7 @@ impl History {
         }
     }
 
-    /// The state at `at`, of which a sample is; what was sent before is forgotten.
+    /// Returns the state at the transmission of time `at`, and removes earlier transmissions.
     pub fn find(&mut self, at: Time) -> Option<Departure> {
         while self.0.front().is_some_and(|first| first.at < at) {
             self.0.pop_front();

@@ -1,13 +1,13 @@
-//! The smallest round-trip time, and the pauses in which it is measured ("`ProbeRTT` Logic").
+//! The smallest round-trip time, and state `ProbeRTT`, in which it is measured (section "`ProbeRTT` Logic").
 
 use super::{AckPhase, Bbr3, PROBE_RTT_GAIN, State};
 use crate::event::{Ack, View};
 use std::cmp::max;
 use tcpassay_units::{Dur, Time};
 
-/// How long a pause is.
+/// Duration of `ProbeRTT`.
 const PROBE_RTT: Dur = Dur::from_millis(200);
-/// How long the smallest round-trip time is believed.
+/// Time for which a smallest round-trip time is valid.
 const MIN_RTT_WINDOW: Dur = Dur::from_secs(10);
 
 impl Bbr3 {

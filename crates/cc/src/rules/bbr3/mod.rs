@@ -1,17 +1,19 @@
-//! BBR version 3: a model of the path with long-term bounds (what probing found to be safe) and short-term ones (what the last losses
-//! say), and cycles of deceleration, cruise, refill and probe.
+//! BBR version 3: a model of the path with long-term bounds (the largest safe values that probing has found)
+//! and short-term bounds (from the most recent losses), and cycles of the phases Down, Cruise, Refill and
+//! Up.
 //!
 //! Source: draft-ietf-ccwg-bbr; the names of sections are those of the draft.
 //!
 //! Differences from the draft:
 //!
-//! * The draft looks at each lost packet (`HandleLostPacket`). The sender reports how much an ACK showed to be lost, so that the losses are
-//!   compared with the flight of the newest delivered packet, as on each ACK.
+//! * The draft processes each lost packet (`HandleLostPacket`). Here the sender reports the bytes that an
+//!   ACK showed to be lost, and these are compared with the flight at the transmission of the newest
+//!   delivered packet.
 //! * `ProbeRtt` is entered every `probe_rtt_interval` of 5 s, as in the draft up to version 04, while the smallest round-trip time is of 10 s.
 //! * Precautionary probing, which was added after version 04, is absent.
 //! * ACKs that report losses count as ranges of lost data (`StartupFullLossCnt`).
 //! * The draft has no response to marks. With `ecn = 1` this one reduces the short-term bound by a third of the smoothed share of marked
-//!   bytes once in a round trip, and half of the bytes marked end a probe, as in the implementation in Linux that the draft names.
+//!   bytes once in a round trip, and half of the bytes marked end a probe, as in the implementation for Linux that the draft refers to.
 
 mod events;
 mod history;
@@ -33,14 +35,14 @@ const DOWN_GAIN: f64 = 0.9;
 const UP_GAIN: f64 = 1.25;
 const UP_WINDOW_GAIN: f64 = 2.25;
 const PROBE_RTT_GAIN: f64 = 0.5;
-/// ACKs with losses in a round trip that end Startup.
+/// Number of ACKs with losses in a round trip that ends Startup.
 const STARTUP_LOSSES: u32 = 6;
 const HEADROOM: f64 = 0.15;
-/// The rate is a hundredth below what the gains give.
+/// Pacing margin: the pacing rate is 1 % below bandwidth times gain.
 const MARGIN: f64 = 0.99;
-/// Round trips of Drain at most.
+/// Largest number of round trips of Drain.
 const DRAIN_ROUNDS: u64 = 3;
-/// Round trips between probes at most, for Reno and CUBIC beside this flow.
+/// Largest number of round trips between probes, for coexistence with Reno and CUBIC.
 const RENO_ROUNDS: u64 = 63;
 const NONE: u64 = u64::MAX;
 
@@ -55,7 +57,7 @@ enum State {
     ProbeRtt,
 }
 
-/// Which part of a probe the ACKs are of.
+/// The part of a probe whose ACKs are arriving.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AckPhase {
     Init,
@@ -65,7 +67,7 @@ enum AckPhase {
     Stopping,
 }
 
-/// What a loss may have changed without need.
+/// The values before a loss, which are restored if the loss was spurious.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Undo {
     state: Option<State>,

@@ -1,4 +1,4 @@
-//! Name and parameters.
+//! The name of the controller and its parameters.
 
 use super::Bbr3;
 use crate::controller::{LinuxParam, ParamInfo};
@@ -40,7 +40,7 @@ impl Bbr3 {
             name: "ecn",
             default: 0.0,
             range: (0.0, 1.0),
-            doc: "1: marks reduce the flight; below: they do not",
+            doc: "1: ECN marks reduce the data in flight; below 1: they do not",
             linux: LinuxParam::Absent,
         },
     ];

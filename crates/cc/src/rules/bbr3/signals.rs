@@ -3,7 +3,7 @@
 /// A rate sample.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Sample {
-    /// Bytes a second.
+    /// Delivery rate in bytes per second.
     pub rate: f64,
     /// Bytes delivered since the packet of the sample was sent.
     pub delivered: u64,
@@ -13,7 +13,7 @@ pub(super) struct Sample {
     pub lost: u64,
     /// Bytes in flight when it was sent, with it.
     pub flight: u64,
-    /// The application was the limit.
+    /// True if the application limited the rate.
     pub app_limited: bool,
     /// Bytes newly reported as marked.
     pub marked: u64,
@@ -25,7 +25,7 @@ pub(super) fn real(bytes: u64) -> f64 {
     bytes as f64
 }
 
-/// A part of a number of bytes, rounded down.
+/// A number of bytes times a factor, rounded down.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -51,7 +51,7 @@ impl MaxBandwidth {
         self.now = self.now.max(rate);
     }
 
-    /// A cycle ends. One without a sample does not count.
+    /// Ends a cycle. A cycle without a sample does not count.
     pub fn advance(&mut self) {
         if self.now > 0.0 {
             self.before = self.now;
@@ -60,7 +60,7 @@ impl MaxBandwidth {
     }
 }
 
-/// What was delivered in the present round trip at most.
+/// The largest delivery rate and the largest delivered volume of the current round trip.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Latest {
     pub bandwidth: f64,
@@ -86,7 +86,7 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// A new measurement from a rate on.
+    /// Begins a new measurement with `rate`.
     pub fn from(rate: f64) -> Growth {
         Growth { rate, rounds: 0 }
     }
@@ -96,7 +96,7 @@ impl Growth {
         self.rounds >= 3
     }
 
-    /// A round trip with a sample ends. Returns [`Growth::is_over`].
+    /// Processes the end of a round trip with a sample. Returns [`Growth::is_over`].
     pub fn on_round(&mut self, rate: f64) -> bool {
         if !self.is_over() {
             if rate >= self.rate * 1.25 {

@@ -1,0 +1,90 @@
+"""The typer application `tcpassay`, with all commands or only with the command that is called.
+
+Importing the modules of all commands takes half a second, and a call needs only one of them.
+"""
+
+import inspect
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Annotated, Final
+
+import typer
+
+from tcpassay._native import __version__
+
+COMPLETE: Final = "_TCPASSAY_COMPLETE"
+"""The environment variable with which a shell requests completions."""
+
+MODULES: Final = {
+    "params": "lists",
+    "metrics": "lists",
+    "completion": "lists",
+    "schema": "lists",
+    "plan": "plan",
+    "run": "run",
+    "replay": "run",
+    "judge": "results",
+    "oracles": "results",
+    "compare": "results",
+    "isolate": "isolate",
+    "pairs": "pairs",
+    "explain": "explain",
+    "script": "script",
+    "controller": "controller",
+    "kernel": "kernel",
+    "experiments": "experiments",
+    "limiter": "limiter",
+    "testbed": "testbed",
+    "report": "report",
+    "table": "table",
+    "plot": "recording",
+    "log": "recording",
+    "packets": "recording",
+    "rtt": "capture",
+    "doctor": "doctor",
+}
+"""Commands, and the module of `tcpassay.cli` that contains each, in the order of the help text."""
+
+
+def assembled(commands: Iterable[str] = MODULES) -> typer.Typer:
+    """Returns the application with the modules of these commands."""
+    app = typer.Typer(
+        name="tcpassay",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    for name in dict.fromkeys(MODULES[command] for command in commands):
+        module = import_module(f"tcpassay.cli.{name}")
+        if hasattr(module, "add"):
+            module.add(app)
+        else:
+            app.add_typer(module.app)
+    _join_lines(app)
+    return app
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tcpassay {__version__}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Test TCP implementations: run plans, evaluate the results with checks and oracles, and compare them."""
+
+
+def _join_lines(commands: typer.Typer) -> None:
+    """Makes each paragraph of the help texts one line, which is then wrapped at the width of the terminal."""
+    for command in commands.registered_commands:
+        paragraphs = (inspect.getdoc(command.callback) or "").split("\n\n")
+        command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    for group in commands.registered_groups:
+        if group.typer_instance is not None:
+            _join_lines(group.typer_instance)

@@ -1,0 +1,43 @@
+"""The application of typer: with the module of one command it knows this command, with all it knows every command."""
+
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from tcpassay.cli.assemble import MODULES, assembled
+
+
+def commands(app: typer.Typer) -> set[str]:
+    """The names under which commands and groups are called."""
+    alone = {one.name or one.callback.__name__.rstrip("_") for one in app.registered_commands if one.callback}
+    return alone | {
+        group.typer_instance.info.name or "" for group in app.registered_groups if group.typer_instance
+    }
+
+
+def test_the_table_has_all_commands() -> None:
+    assert commands(assembled()) == set(MODULES)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_module_of_a_command_contains_it(name: str) -> None:
+    assert name in commands(assembled([name]))
+
+
+def test_a_call_imports_only_the_module_of_its_command() -> None:
+    code = (
+        "import sys; sys.argv = ['tcpassay', 'rtt', '--help']\n"
+        "from tcpassay import cli\n"
+        "try: cli.main()\n"
+        "except SystemExit: pass\n"
+        "print('|', *sorted(name for name in sys.modules if name.startswith('tcpassay.cli.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.rpartition("|")[2].split() == [
+        "tcpassay.cli.assemble",
+        "tcpassay.cli.capture",
+        "tcpassay.cli.options",
+    ]
+    assert "Usage: tcpassay rtt" in done.stdout
