@@ -170,7 +170,7 @@ fn address(at: *const sockaddr, len: socklen_t) -> Option<SocketAddr> {
     if at.is_null() || (len as usize) < size_of::<libc::sockaddr_in>() {
         return None;
     }
-    // SAFETY: `len` bytes are there; the family says which structure they are, whose length is looked at before it is read.
+    // SAFETY: `len` bytes are readable; the family determines the structure, whose length is compared with `len` before it is read.
     unsafe {
         match c_int::from((*at).sa_family) {
             libc::AF_INET => {
@@ -252,7 +252,7 @@ fn fill(into: *mut c_void, result: SyscallReturn) -> ssize_t {
     if let Ok(n) = result
         && !into.is_null()
     {
-        // SAFETY: a read gives no more than the caller asked for, and has room for.
+        // SAFETY: a read returns no more bytes than the caller requested, and the caller's buffer has this size.
         unsafe { into.cast::<u8>().write_bytes(0, n as usize) };
     }
     long(result)
@@ -388,7 +388,7 @@ extern "C" fn getsockopt(
         }
     };
     let n = bytes.len().min(room);
-    // SAFETY: no more than the room that there is.
+    // SAFETY: no more bytes are written than the buffer has.
     unsafe {
         into.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), n);
         *len = n as socklen_t;

@@ -28,7 +28,8 @@ const SPINS: u32 = 16;
 const FOREVER: Dur = Dur::from_secs(100_000);
 /// The first port that is chosen for a socket without one.
 const FIRST_PORT: u16 = 32_768;
-/// How long the thread that advances virtual time waits for the thread of a returned call, in real time.
+/// Longest real time for which the thread that advances virtual time waits for the thread of a returned
+/// call.
 const HANDOVER: Duration = Duration::from_millis(200);
 
 /// The result of a system call: a number, or an `errno`.

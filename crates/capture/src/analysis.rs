@@ -11,12 +11,16 @@ use std::hash::BuildHasherDefault;
 use std::io::Read;
 use std::net::SocketAddr;
 use tcpassay_units::Time;
+use tcpassay_wire::Flags;
 use tcpassay_wire::headers::{Headers, NoHeaders, read};
 
 /// A connection at one capture point: the interface, and both ends in order.
 type Key = (usize, [SocketAddr; 2]);
 
-/// What is to be analysed.
+/// Number of entries of `Analysis::latest`.
+const LATEST: usize = 256;
+
+/// Options of an analysis.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AnalysisOptions {
     /// Only packets of the interface with this name.
@@ -25,7 +29,8 @@ pub struct AnalysisOptions {
     pub merge_interfaces: bool,
 }
 
-/// Packets of a capture that were not analysed, and why, and how complete the others are.
+/// Counters of the packets of a capture: those that were analysed, those that were not by reason, and those
+/// that are incomplete.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct PacketCounts {
     /// All packets.
@@ -56,10 +61,10 @@ pub struct PacketCounts {
     pub skipped_blocks: u64,
 }
 
-/// Where a segment belongs.
+/// The connection and the sender of a segment.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed {
-    /// When it was captured, since 1970.
+    /// Time of the capture, since 1970.
     pub at: Time,
     /// Index of the connection.
     pub connection: usize,
@@ -67,14 +72,14 @@ pub struct Placed {
     pub from: usize,
 }
 
-/// What is known of a connection, for whoever follows its packets in a second pass.
+/// Properties of a connection, for a second pass over the packets of the capture.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionFacts {
     /// The end that opened it, and the other.
     pub ends: [SocketAddr; 2],
     /// Both SYNs are in the capture.
     pub has_handshake: bool,
-    /// Where the capture was taken, for the data of the end that opened it.
+    /// The place at which the capture was taken, for the data of the end that opened the connection.
     pub place: Place,
     /// The largest payload of a segment, by the end that sends it.
     pub mss: [u64; 2],
@@ -89,26 +94,26 @@ pub struct Analysis {
     pub(crate) connections: Vec<Connection>,
     /// Connection and sending end of each flow.
     pub(crate) flows: Vec<(usize, usize)>,
-    /// The key of the last packet, because consecutive packets often have the same.
-    last: Option<(Key, usize)>,
+    /// The latest keys by a cheap hash of their ports: a wrong entry only causes a search in `places`.
+    latest: Box<[Option<(Key, usize)>]>,
     /// Time of the last packet of each interface.
     clocks: Vec<Time>,
-    /// What was read.
+    /// Counters of the packets that were read.
     pub counts: PacketCounts,
-    /// Why the capture could not be read to its end.
+    /// The error that ended the reading of the capture; `None` if it was read to its end.
     pub error: Option<ReadError>,
     rounds: Vec<Round>,
 }
 
 impl Analysis {
-    /// Of nothing yet.
+    /// Creates an analysis without packets.
     pub fn new(options: AnalysisOptions) -> Analysis {
         Analysis {
             options,
             places: IndexMap::default(),
             connections: Vec::new(),
             flows: Vec::new(),
-            last: None,
+            latest: vec![None; LATEST].into_boxed_slice(),
             clocks: Vec::new(),
             counts: PacketCounts::default(),
             error: None,
@@ -137,7 +142,7 @@ impl Analysis {
         true
     }
 
-    /// One capture point was chosen, or all are taken for one.
+    /// Whether the analysis covers one capture point: one was chosen, or all are considered as one.
     pub(crate) fn is_of_one_point(&self) -> bool {
         self.options.interface.is_some() || self.options.merge_interfaces
     }
@@ -186,7 +191,7 @@ impl Analysis {
         self.counts.options_cut += u64::from(headers.cut);
         let point = if self.options.merge_interfaces { 0 } else { interface };
         let envelope = &headers.envelope;
-        let seen = Seen { at, ecn: envelope.ecn, id: envelope.id, segment: headers.segment };
+        let seen = Seen { at, ecn: envelope.ecn, id: envelope.id, segment: &headers.segment };
         let (place, from) = self.find(point, [envelope.from, envelope.to], &seen);
         let connection = &mut self.connections[place];
         connection.packet(from, &seen, &mut self.rounds);
@@ -219,14 +224,19 @@ impl Analysis {
     }
 
     /// The connection of a packet, and which of its ends sends it.
-    fn find(&mut self, point: usize, ends: [SocketAddr; 2], seen: &Seen) -> (usize, usize) {
+    fn find(&mut self, point: usize, ends: [SocketAddr; 2], seen: &Seen<'_>) -> (usize, usize) {
+        // The same place for both directions.
+        let slot = usize::from(ends[0].port() ^ ends[1].port()) % LATEST;
+        if let Some((key, place)) = &self.latest[slot]
+            && key.0 == point
+            && (key.1 == ends || key.1 == [ends[1], ends[0]])
+            && !seen.segment.flags.has(Flags::SYN)
+        {
+            return (*place, usize::from(self.connections[*place].ends[0] != ends[0]));
+        }
         let swapped = ends[0] > ends[1];
         let key = (point, if swapped { [ends[1], ends[0]] } else { ends });
-        let known = match &self.last {
-            Some((last, place)) if *last == key => Some(*place),
-            _ => self.places.get(&key).copied(),
-        };
-        let place = match known {
+        let place = match self.places.get(&key).copied() {
             Some(place) => {
                 let from = usize::from(self.connections[place].ends[0] != ends[0]);
                 if self.connections[place].is_other(from, seen) {
@@ -238,12 +248,11 @@ impl Analysis {
             }
             None => self.open(key, ends, seen),
         };
-        self.last = Some((key, place));
+        self.latest[slot] = Some((key, place));
         (place, usize::from(self.connections[place].ends[0] != ends[0]))
     }
 
-    fn open(&mut self, key: Key, ends: [SocketAddr; 2], seen: &Seen) -> usize {
-        use tcpassay_wire::Flags;
+    fn open(&mut self, key: Key, ends: [SocketAddr; 2], seen: &Seen<'_>) -> usize {
         // A SYN-ACK comes from the end that was opened to.
         let answer = seen.segment.flags.has(Flags::SYN | Flags::ACK);
         let ends = if answer { [ends[1], ends[0]] } else { ends };
@@ -259,6 +268,7 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// Those of [`Reader::next_packet`].
+    #[inline]
     pub fn next_segment(
         &mut self,
         counts: &mut PacketCounts,
@@ -274,6 +284,7 @@ impl<R: Read> Reader<R> {
 }
 
 /// The headers of a packet that is a TCP segment.
+#[inline]
 fn headers(packet: &Packet<'_>, counts: &mut PacketCounts) -> Option<Headers> {
     let at = match network(packet.link, packet.data) {
         Network::Ip(at) => at,

@@ -1,4 +1,5 @@
-//! Durations in logarithmic classes, in constant memory: quantiles, and whether there are two groups.
+//! A histogram of durations with logarithmic classes in constant memory, with quantiles and a test for two
+//! groups.
 
 use tcpassay_units::Dur;
 
@@ -63,7 +64,7 @@ impl Histogram {
         self.most = if value > self.most { value } else { self.most };
     }
 
-    /// How many durations there are.
+    /// Number of durations.
     pub fn total(&self) -> u64 {
         self.total
     }
@@ -201,7 +202,7 @@ mod tests {
         assert_eq!(of(&[(100, 50)]).modes(), None);
         let wide: Vec<(u64, usize)> = (0..200).map(|n| (100 + 10 * n, 3)).collect();
         assert_eq!(of(&wide).modes(), None);
-        // A few outliers are no group.
+        // A few outliers do not form a group.
         assert_eq!(of(&[(100, 95), (2000, 4)]).modes(), None);
     }
 

@@ -12,7 +12,7 @@ const PPPOE: u16 = 0x8864;
 const PPP_IPV4: u16 = 0x0021;
 const PPP_IPV6: u16 = 0x0057;
 
-/// Where the IP packet of a frame begins.
+/// The position of the IP packet in a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Network {
     /// At this byte.
@@ -23,7 +23,7 @@ pub enum Network {
     Unsupported,
 }
 
-/// Finds the IP packet in a frame.
+/// Finds the IP packet in a frame of link type `link`.
 pub fn network(link: LinkType, frame: &[u8]) -> Network {
     let start = match link.0 {
         // NULL and LOOP: an address family of four bytes, in the byte order of the host that captured, or of the network.

@@ -34,7 +34,7 @@ const SILENCE_NS: u64 = 50_000_000;
 pub struct SiftrLog {
     /// Lines of packets.
     pub lines: u64,
-    /// Text about what could not be read.
+    /// Messages about lines that could not be read.
     pub notes: Vec<String>,
     /// The connections, in the order of their first lines.
     pub flows: Vec<SiftrFlow>,
@@ -61,9 +61,9 @@ pub struct SiftrFlow {
     pub cwnd: (u64, u64),
     /// Smallest slow-start threshold, when there was one.
     pub least_ssthresh: Option<u64>,
-    /// How often the congestion window fell to one segment.
+    /// Number of times that the congestion window fell to one segment.
     pub collapses: u64,
-    /// When it did so first.
+    /// Time at which it fell to one segment first.
     pub first_collapse_ns: Option<u64>,
     /// Smallest and largest smoothed round-trip time.
     pub srtt_ns: Option<(u64, u64)>,

@@ -61,7 +61,7 @@ fn unknown(connection: &Connection, from: usize, half: &Half) -> Vec<String> {
         [one, other] => [one, other].contains(&Some(Scale::Absent)),
     };
     if !scale {
-        say("The window scale is unknown without both SYNs: limits by the receive window and shut windows cannot be recognised.".to_owned());
+        say("The window scale is unknown without both SYNs: limits by the receive window and closed windows cannot be recognised.".to_owned());
     }
     if connection.packets[1 - from] == 0 {
         say("No packet of the receiver is in the capture: without ACKs there are no round trips, and no limit by the receive window.".to_owned());
@@ -70,7 +70,7 @@ fn unknown(connection: &Connection, from: usize, half: &Half) -> Vec<String> {
     }
     if half.counters.unseen_bytes > 0 {
         say(format!(
-            "{} were acknowledged but are not in the capture: it missed packets, or they took another way. Retransmissions and \
+            "{} were acknowledged but are not in the capture: the capture missed packets, or they took another path. Retransmissions and \
              reordering are counted among the captured packets only.",
             words::bytes(half.counters.unseen_bytes)
         ));

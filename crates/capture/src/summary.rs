@@ -13,9 +13,9 @@ pub struct Summary {
     pub connections: u64,
     /// Names of the capture points.
     pub interfaces: Vec<String>,
-    /// Counters of what was read.
+    /// Counters of the packets that were read.
     pub packets: PacketCounts,
-    /// Text about what could not be read, and its consequences.
+    /// Messages about packets that could not be read, and the consequences.
     pub notes: Vec<String>,
     /// The directions that carried data, in the order of their first data packet.
     pub flows: Vec<FlowSummary>,
@@ -34,7 +34,7 @@ pub struct FlowSummary {
     pub sender: String,
     /// Address and port of the receiver.
     pub receiver: String,
-    /// Where the capture was taken.
+    /// The place at which the capture was taken.
     pub place: Place,
     /// First packet of the connection, in nanoseconds since 1970.
     pub start_ns: u64,
@@ -52,16 +52,16 @@ pub struct FlowSummary {
     pub round_trips: Option<RoundTrips>,
     /// Stalls by cause.
     pub stalls: Vec<Stalls>,
-    /// Text about what the capture shows.
+    /// Messages about the findings in the capture.
     pub words: Vec<String>,
-    /// Text about what the capture cannot show.
+    /// Messages about properties that cannot be determined from this capture.
     pub unknown: Vec<String>,
 }
 
 /// The distribution of round-trip times of a flow; quantiles to 5 %.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct RoundTrips {
-    /// How many there are.
+    /// Number of round-trip times.
     pub count: u64,
     /// The shortest.
     pub min_ns: u64,

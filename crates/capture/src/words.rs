@@ -159,7 +159,9 @@ fn stall(flow: &FlowSummary, stalls: &Stalls) -> String {
     let (from, to) = (&flow.sender, &flow.receiver);
     let what = match stalls.cause {
         StallCause::RetransmissionTimer => {
-            format!("{from} waited for its retransmission timer (RTO): no ACK came for what was outstanding")
+            format!(
+                "{from} waited for its retransmission timer (RTO): no ACK arrived for the outstanding data"
+            )
         }
         StallCause::DelayedAck => format!("{from} waited for an ACK that {to} delayed"),
         StallCause::ZeroWindow => {
@@ -171,7 +173,8 @@ fn stall(flow: &FlowSummary, stalls: &Stalls) -> String {
             )
         }
         StallCause::SenderResumed => format!(
-            "{from} paused with data outstanding and went on with new data before an ACK came: its application, its pacing or a probe"
+            "{from} paused with data outstanding and continued with new data before an ACK arrived: its application, its \
+             pacing or a probe"
         ),
         StallCause::SynTimer => format!("{from} waited for the timer of its SYN"),
     };
@@ -250,7 +253,7 @@ pub(crate) fn notes(analysis: &Analysis, interfaces: &[Interface]) -> Vec<String
         }
     };
     if let Some(error) = &analysis.error {
-        say(1, format!("The capture is incomplete: {error}. What precedes it was analysed."));
+        say(1, format!("The capture is incomplete: {error}. The packets before this place were analysed."));
     }
     let packets = |count: u64| many(count, "packet");
     say(counts.skipped_blocks, format!("{} damaged and skipped.", many(counts.skipped_blocks, "block")));
@@ -264,7 +267,7 @@ pub(crate) fn notes(analysis: &Analysis, interfaces: &[Interface]) -> Vec<String
     }
     say(
         counts.fragments,
-        format!("{} are IP fragments, which are not put together.", packets(counts.fragments)),
+        format!("{} are IP fragments, which are not reassembled.", packets(counts.fragments)),
     );
     say(
         counts.short,
@@ -273,7 +276,7 @@ pub(crate) fn notes(analysis: &Analysis, interfaces: &[Interface]) -> Vec<String
             packets(counts.short)
         ),
     );
-    say(counts.malformed, format!("{} with headers that contradict themselves.", packets(counts.malformed)));
+    say(counts.malformed, format!("{} with inconsistent headers.", packets(counts.malformed)));
     say(
         counts.options_cut,
         format!(
@@ -295,8 +298,8 @@ pub(crate) fn notes(analysis: &Analysis, interfaces: &[Interface]) -> Vec<String
     say(
         u64::from(several),
         format!(
-            "The capture has {} points, and each connection is analysed at each of them: {}. `--point NAME` selects one, `--merge` takes all \
-             for one.",
+            "The capture has {} points, and each connection is analysed at each of them: {}. `--point NAME` selects one, \
+             `--merge` considers all as one.",
             points.len(),
             points.join(", ")
         ),

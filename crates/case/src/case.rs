@@ -14,26 +14,26 @@ use tcpassay_workload::{HostPair, TrafficPart, TrafficSchedule, WorkloadSpec};
 #[derive(Clone, Debug)]
 pub struct Case {
     pub(crate) given: Given,
-    /// Who is joined to whom.
+    /// The hosts, switches and links.
     pub net: Net,
-    /// Shortest paths.
+    /// The shortest paths between hosts.
     pub routes: Routes,
-    /// In the order of [`Net::hosts`].
+    /// The settings of the hosts, in the order of [`Net::hosts`].
     pub hosts: Vec<HostSettings>,
-    /// In the order of [`Net::links`].
+    /// The settings of the links, in the order of [`Net::links`].
     pub links: Vec<LinkSettings>,
-    /// What holds for the whole network.
+    /// The settings of the whole network.
     pub network: NetworkSettings,
-    /// `app.*` of each distinct set of flow groups: what they do and between whom.
+    /// The workloads (`app.*`), each with the pairs of hosts that run it.
     pub apps: Vec<(WorkloadSpec, Vec<HostPair>)>,
-    /// When the run ends at the latest.
+    /// The latest end of the run, from its begin.
     pub end: Dur,
-    /// Traces of `link.rate = trace:<file>`, by file name.
+    /// The traces of `link.rate = trace:<file>`, by file name.
     pub traces: BTreeMap<String, Pace>,
 }
 
 impl Case {
-    /// The triples that are not at their default: the shortest case that does the same.
+    /// The triples that differ from the defaults: the shortest description of this case.
     pub fn to_triples(&self) -> BTreeMap<String, Value> {
         self.given.to_triples()
     }
@@ -47,17 +47,19 @@ impl Case {
         self.to_triples().into_iter().map(row).collect()
     }
 
-    /// The setting of `path` at host `i`, and where it was said: a row at its default has the plain path.
+    /// The setting of `path` at host `i`, and the full path at which it was given; for a default, the path
+    /// without address.
     pub fn host_setting(&self, i: usize, path: &str) -> (Setting, String) {
         self.host_scope(&self.net.host_addresses(i)).find(path)
     }
 
-    /// The setting of `path` at link `i`, and where it was said.
+    /// The setting of `path` at link `i`, and the full path at which it was given; for a default, the path
+    /// without address.
     pub fn link_setting(&self, i: usize, path: &str) -> (Setting, String) {
         self.given.scope(&self.net.link_addresses(i), self.net.links[i].main).find(path)
     }
 
-    /// The setting of a row that holds for the whole network.
+    /// The setting of a parameter of the whole network.
     pub fn setting(&self, path: &str) -> Setting {
         self.given.whole().find(path).0
     }
@@ -78,7 +80,8 @@ impl Case {
         self.given.scope(addresses, true)
     }
 
-    /// Round-trip time of an idle path: delays both ways, and a packet of `size` there and an ACK back at every link's rate.
+    /// Round-trip time of an idle path: the delays in both directions, the transmission of a packet of
+    /// `size` bytes, and the transmission of its ACK.
     pub fn base_rtt(&self, from: usize, to: usize, size: Bytes) -> Dur {
         let Some(path) = self.routes.path(&self.net, from, to) else { return Dur::ZERO };
         path.iter()
@@ -93,13 +96,14 @@ impl Case {
             .fold(Dur::ZERO, |a, b| a + b)
     }
 
-    /// The slowest link of a path, for background load and checks; a trace counts with its mean.
+    /// The rate of the slowest link of a path, for background load and checks. A trace counts with its mean
+    /// rate.
     pub fn bottleneck_rate(&self, sender: usize, receiver: usize) -> Option<Rate> {
         let path = self.routes.path(&self.net, sender, receiver)?;
         path.iter().map(|port| self.link_rate(port.link)).min()
     }
 
-    /// The rate of a link: a shaper before it counts; a trace counts with its mean.
+    /// The rate of a link, or of a shaper before it if there is one. A trace counts with its mean rate.
     pub fn link_rate(&self, link: usize) -> Rate {
         let settings = &self.links[link];
         let wire = match &settings.rate {
@@ -112,7 +116,7 @@ impl Case {
         }
     }
 
-    /// The applications of the whole network.
+    /// The traffic of all applications of the network.
     pub fn plan(&self, seed: Seed) -> TrafficSchedule {
         let mut plan: Option<TrafficSchedule> = None;
         for (spec, pairs) in &self.apps {

@@ -1,18 +1,18 @@
-//! Why a case is refused.
+//! The error that describes why a case is invalid.
 
 use crate::params::{Setting, Value};
 use std::fmt;
 
-/// What is wrong with a case, in one sentence: the parameter, the value, and what is allowed.
+/// An error of a case. Its text is one sentence with the parameter, the value, and the allowed values.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CaseError {
-    /// The path as it was given, with its address.
+    /// The path as given, with its address.
     pub path: String,
-    /// A second path that the first contradicts, when there is one.
+    /// The path and value of a second setting that contradicts the first.
     pub other: Option<String>,
-    /// The value; `None` when the path itself is wrong.
+    /// The value; `None` if the path is wrong.
     pub value: Option<Value>,
-    /// What is wrong, and what is allowed.
+    /// The reason, and the allowed values.
     pub why: String,
 }
 

@@ -1,15 +1,16 @@
-//! Files that a case names: topologies, traces of a link's rate, traffic.
+//! Reading of the files to which a case refers: topologies, traces of a link's rate, distributions of sizes.
 
-/// Text of a file that a case names.
+/// A function that returns the text of a file.
 pub type ReadFile<'a> = &'a dyn Fn(&str) -> std::io::Result<String>;
 
-/// Bytes that a file that a case names may have.
+/// The largest allowed size of a file, in bytes.
 const LARGEST_FILE: u64 = 64 << 20;
 
-/// Text of a regular file of at most 64 MiB: reading a pipe or a device might never end.
+/// Returns the text of a regular file of at most 64 MiB. Other files are errors, because reading a pipe or a
+/// device might never end.
 ///
 /// # Errors
-/// What the system says, and `InvalidInput` for what is not such a file.
+/// The error of the operating system; `InvalidInput` if the file is not regular or too large.
 pub fn read_file(path: &std::path::Path) -> std::io::Result<String> {
     let about = std::fs::metadata(path)?;
     let wrong = |why: &str| Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, why));

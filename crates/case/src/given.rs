@@ -1,4 +1,4 @@
-//! What a case says: parsed triples, and the most specific of them for an entity.
+//! Parsed triples, and the selection of the most specific one for an entity.
 
 use crate::error::CaseError;
 use crate::params::{self, ParamSpec, Row, Setting, Substrate, Value};
@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Given {
     rows: BTreeMap<String, Setting>,
-    /// `stack.cc.<name>`, which no row declares: `(address, name)`.
+    /// Values of `stack.cc.<name>`, which are not in the table, by `(address, name)`.
     controllers: BTreeMap<(String, String), f64>,
-    /// Where the case runs.
+    /// The substrate on which the case runs.
     pub substrate: Substrate,
 }
 
-/// An entity's view: the most specific address first, then the plain path unless `plain` is false.
+/// The settings as one entity sees them: its addresses, the most specific one first, then the path without
+/// address unless `plain` is false.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scope<'a> {
     given: &'a Given,
@@ -22,7 +23,7 @@ pub(super) struct Scope<'a> {
     plain: bool,
 }
 
-/// `sender/stack.ecn` is address `sender`, path `stack.ecn`.
+/// Splits a full path into address and path: `sender/stack.ecn` into `sender` and `stack.ecn`.
 pub(super) fn split(full: &str) -> (&str, &str) {
     full.split_once('/').unwrap_or(("", full))
 }
@@ -32,7 +33,7 @@ fn join(address: &str, path: &str) -> String {
 }
 
 impl Given {
-    /// Parses triples one by one; every error is reported, not only the first.
+    /// Parses triples. Appends every error to `errors`, not only the first.
     pub fn parse(
         substrate: Substrate,
         triples: &BTreeMap<String, Value>,
@@ -65,21 +66,22 @@ impl Given {
                 Substrate::Model => "the model",
                 Substrate::Kernel => "the substrate `kernel`",
                 Substrate::Host => "the substrate `host`",
+                Substrate::Remote => "the substrate `remote`",
             };
-            return Err(format!("{here} cannot honour it; substrates that can are {}", row.substrates));
+            return Err(format!("{here} does not support it; substrates that do are {}", row.substrates));
         }
         if !address.is_empty() && params::table::is_of_network(row) {
-            return Err("it holds for the whole network and takes no address".to_owned());
+            return Err("it applies to the whole network and takes no address".to_owned());
         }
         row.kind.parse(value)
     }
 
-    /// The settings by full path, to be completed.
+    /// The settings by full path.
     pub fn settings_mut(&mut self) -> impl Iterator<Item = (&String, &mut Setting)> {
         self.rows.iter_mut()
     }
 
-    /// Refuses addresses that the network does not have.
+    /// Appends an error for each address that the network does not have.
     pub fn check_addresses(&self, known: &[&str], errors: &mut Vec<CaseError>) {
         let fulls = self.rows.keys().cloned();
         let controllers =
@@ -91,23 +93,24 @@ impl Given {
                 errors.push(CaseError::new(
                     &full,
                     None,
-                    format!("nothing is called `{address}` in this topology; there are {some}"),
+                    format!("this topology has no entity `{address}`; it has {some}"),
                 ));
             }
         }
     }
 
-    /// The view of an entity.
+    /// The settings as an entity with these addresses sees them.
     pub fn scope<'a>(&'a self, addresses: &'a [&'a str], plain: bool) -> Scope<'a> {
         Scope { given: self, addresses, plain }
     }
 
-    /// The view of the whole network.
+    /// The settings of the whole network.
     pub fn whole(&self) -> Scope<'_> {
         Scope { given: self, addresses: &[], plain: true }
     }
 
-    /// Triples that are not at their default, or, with an address, not what the plain path says.
+    /// The triples that differ from the default or, with an address, from the setting of the path without
+    /// address.
     pub fn to_triples(&self) -> BTreeMap<String, Value> {
         let differs = |full: &str, setting: &Setting| {
             let (address, path) = split(full);
@@ -157,7 +160,7 @@ fn controller_value(name: &str, value: &Value) -> Result<f64, String> {
 }
 
 impl Scope<'_> {
-    /// Where the case runs.
+    /// The substrate on which the case runs.
     pub fn substrate(&self) -> Substrate {
         self.given.substrate
     }
@@ -181,12 +184,12 @@ impl Scope<'_> {
         }
     }
 
-    /// As [`Scope::of`], by path. Panics if the table does not have it.
+    /// Like [`Scope::of`], by path. Panics if the table does not contain the path.
     pub fn find(&self, path: &str) -> (Setting, String) {
         self.of(params::find(path).unwrap_or_else(|| panic!("{path} is not in the table")))
     }
 
-    /// Where `path` was set, for errors.
+    /// The full path at which `path` was set, for error messages.
     pub fn place(&self, path: &str) -> String {
         self.find(path).1
     }
@@ -196,12 +199,12 @@ impl Scope<'_> {
         self.find(path).0 != Setting::Word("profile")
     }
 
-    /// The controllers' parameters that hold here.
+    /// The parameters of controllers that apply to this entity.
     pub fn controller_values(&self) -> BTreeMap<String, f64> {
         let mut values = BTreeMap::new();
         let plain = if self.plain { Some("") } else { None };
         let order: Vec<&str> = self.addresses.iter().copied().chain(plain).collect();
-        // The most specific last, so that it wins.
+        // The most specific address is last, so that its value replaces the others.
         for address in order.into_iter().rev() {
             for ((at, name), x) in &self.given.controllers {
                 if at == address {

@@ -1,35 +1,36 @@
-//! What a transfer would take were it alone, and the recording's row of one that ended.
+//! The ideal duration of a transfer on an idle path, and the row of the recording for a finished transfer.
 
 use crate::case::Case;
 use tcpassay_measure::{Completion, CompletionKind};
 use tcpassay_units::{Bytes, Dur, Rate};
 use tcpassay_workload::TrafficSchedule;
 
-/// The path between two hosts when nothing else is on it.
+/// The path between two hosts without other traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IdlePath {
     /// Round-trip time of a full packet and its ACK.
     pub rtt: Dur,
-    /// Of its slowest link.
+    /// Rate of its slowest link.
     pub rate: Rate,
 }
 
 impl IdlePath {
-    /// One round trip, and `payload` at the rate of the path, with the headers of full packets.
+    /// The ideal duration of a transfer: one round trip, and the transmission of `payload` in full packets
+    /// at the rate of the path.
     pub fn ideal(&self, payload: Bytes) -> Dur {
         self.rtt + self.rate.time_for(payload).mul_f64(1500.0 / 1460.0)
     }
 }
 
 impl Case {
-    /// The path from one host to another; `None` when there is none.
+    /// The path from one host to another; `None` if they are not connected.
     pub fn idle_path(&self, from: usize, to: usize) -> Option<IdlePath> {
         let rate = self.bottleneck_rate(from, to)?;
         Some(IdlePath { rtt: self.base_rtt(from, to, self.hosts[from].mtu), rate })
     }
 }
 
-/// What the recording says of a flow, a request or a round of `plan` that ended.
+/// The row of the recording for a flow, a request or a round of `plan` that ended.
 pub fn completion(
     done: &tcpassay_workload::AppCompletion,
     plan: &TrafficSchedule,

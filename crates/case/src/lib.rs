@@ -4,8 +4,9 @@
 //! * [`topology`] - hosts, switches and links by name, and shortest paths.
 //! * [`pace`] - the rate of a link: fixed, or from a trace.
 //! * [`draws`] - the random decisions about single packets of a link.
-//! * [`Case`] - a complete and consistent case. [`Case::from_triples`] reports every error at once, each with its path, so
-//!   that a plan file's line can be shown. Nothing later in a run refuses a case that was made.
+//! * [`Case`] - a complete and consistent case. [`Case::from_triples`] reports every error at once, each
+//!   with its path, so that a plan file's line can be shown. A later step of a run does not refuse a `Case`
+//!   that was created successfully.
 //!
 //! The crate contains no simulation engine and no access to a kernel: the simulator and the agent both read it.
 

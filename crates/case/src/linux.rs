@@ -1,9 +1,10 @@
-//! What a case changes in Linux, and what of it Linux cannot do: the knobs of the rows, with their values.
+//! The changes that a case makes in a Linux kernel, and the settings that Linux does not support. Both
+//! follow from the knobs of the parameter table.
 
 use crate::case::Case;
 use crate::given::Scope;
 use crate::linux_cc::module_parameters;
-use crate::params::linux::{Knob, Offload, SocketOption, SocketValue};
+use crate::params::linux::{HardwareSetting, Knob, Offload, SocketOption, SocketValue};
 use crate::params::{CcEngine, HostSettings, ParamSpec, Row, Setting, find, table};
 
 /// The path of the congestion controller.
@@ -22,6 +23,8 @@ pub enum Change {
     DeviceFile(&'static str, String),
     /// An offload of the device.
     Offload(Offload, bool),
+    /// A number of the hardware of the interface.
+    Hardware(HardwareSetting, u64),
     /// An option of every socket.
     Socket(SocketOption, SocketValue),
     /// A parameter of a module.
@@ -30,23 +33,23 @@ pub enum Change {
         file: &'static str,
         /// The value.
         value: String,
-        /// The value that a kernel without the file behaves by.
+        /// The value that describes the behaviour of a kernel without the file.
         absent: &'static str,
     },
 }
 
-/// A change, and the parameter that asks for it.
+/// A change and the parameter that requires it.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// The parameter.
     pub parameter: &'static ParamSpec,
-    /// Its setting.
+    /// The setting of the parameter.
     pub setting: Setting,
-    /// What it changes.
+    /// The change.
     pub change: Change,
 }
 
-/// A setting that Linux does not have.
+/// A setting that Linux does not support.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Unsupported {
     /// The setting.
@@ -58,7 +61,7 @@ pub struct Unsupported {
 }
 
 impl Case {
-    /// What the parameters of a host change in a kernel, in the order of the table.
+    /// The changes that the parameters of a host make in a kernel, in the order of the table.
     pub fn changes(&self, host: usize) -> Vec<Asked> {
         let names = self.net.host_addresses(host);
         let scope = self.host_scope(&names);
@@ -71,7 +74,8 @@ impl Case {
         all
     }
 
-    /// The changes of a kernel for `stack.cc.<name>` of a host; none if Linux does not have one of the values.
+    /// The changes that `stack.cc.<name>` of a host makes in a kernel; none if Linux does not support one of
+    /// the values.
     fn controller_changes(&self, host: usize) -> Vec<Asked> {
         let settings = &self.hosts[host];
         if settings.engine != CcEngine::Kernel || settings.cc_values.is_empty() {
@@ -87,7 +91,8 @@ impl Case {
         module_parameters(settings).unwrap_or_default().into_iter().map(asked).collect()
     }
 
-    /// The values of `stack.cc.<name>` that a guest's kernel does not have. The modules of this machine's kernel are not changed.
+    /// The values of `stack.cc.<name>` that the kernel of a guest does not support. On substrate `host` the
+    /// modules of the kernel are not changed.
     pub fn unsupported_controller_values(&self) -> Vec<Unsupported> {
         let mut all = Vec::new();
         for (i, host) in self.hosts.iter().enumerate().filter(|(_, host)| host.engine == CcEngine::Kernel) {
@@ -96,7 +101,7 @@ impl Case {
             });
             let once = other.map(|other| {
                 format!(
-                    "one kernel has one set of parameters of it, and {} has others",
+                    "a kernel has one set of parameters of this controller, and {} has other values",
                     self.net.hosts[other].name
                 )
             });
@@ -132,7 +137,7 @@ impl Case {
         all
     }
 
-    /// Parameters of modules at a host that wants them otherwise than the first host that shares them.
+    /// Module parameters of a host that differ from those of the first host that shares the module.
     fn once_per_kernel(
         &self,
         rows: &[Row<HostSettings>],
@@ -171,7 +176,7 @@ fn changes<S>(rows: &'static [Row<S>], scope: &Scope, settings: &S, all: &mut Ve
     }
 }
 
-/// The change that a knob makes, if it makes one and Linux can.
+/// The change that a knob makes; `None` if it makes none or Linux does not support the value.
 fn change<S>(knob: &Knob<S>, setting: &Setting, settings: &S) -> Option<Change> {
     let text = |value: &fn(&Setting, &S) -> Result<Option<String>, &'static str>| {
         value(setting, settings).ok().flatten()
@@ -186,6 +191,9 @@ fn change<S>(knob: &Knob<S>, setting: &Setting, settings: &S) -> Option<Change> 
         }
         Knob::Offload(offload, value) => {
             value(setting, settings).ok().flatten().map(|on| Change::Offload(*offload, on))
+        }
+        Knob::Hardware(hardware, value) => {
+            value(setting, settings).ok().flatten().map(|value| Change::Hardware(*hardware, value))
         }
         Knob::Socket(option, value) => {
             value(setting, settings).ok().flatten().map(|value| Change::Socket(*option, value))
@@ -214,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_that_says_nothing_sets_buffers_and_ecn_alone() {
+    fn an_empty_case_sets_only_buffers_and_ecn() {
         let expected =
             [("tcp_ecn", "0"), ("tcp_rmem", "4096 131072 6291456"), ("tcp_wmem", "4096 16384 4194304")];
         assert_eq!(sysctls(&[]), expected.map(|(name, value)| (name, value.to_owned())));
@@ -256,12 +264,12 @@ mod tests {
     }
 
     #[test]
-    fn what_linux_does_not_have_is_named_with_its_place() {
+    fn an_unsupported_setting_is_reported_with_its_path() {
         let found = case(&[("receiver/stack.tlp", "open-only")]).unsupported_by_linux();
         let expected = Unsupported {
             setting: Setting::Word("open-only"),
             path: "receiver/stack.tlp".to_owned(),
-            why: "that was Linux before 4.15; the model has it".to_owned(),
+            why: "only Linux before 4.15 behaves so; the model supports it".to_owned(),
         };
         assert_eq!(found, [expected]);
     }
@@ -291,11 +299,11 @@ mod tests {
         assert!(delay.map(|(file, value)| (file.to_owned(), value)).eq(expected));
         assert!(modules(&[("stack.cc", "reno"), ("stack.hystart", "off")]).is_empty());
         let reno = case(&[("stack.cc", "reno"), ("stack.hystart", "linux")]).unsupported_by_linux();
-        assert_eq!(reno[0].why, "Linux has it in cubic");
+        assert_eq!(reno[0].why, "Linux has it only in cubic");
     }
 
     #[test]
-    fn netem_is_told_what_a_direction_of_a_link_does_and_nothing_else() {
+    fn netem_gets_only_the_parameters_of_the_direction() {
         use crate::params::linux::Direction;
         let words = |rows: &[(&str, &str)], way| {
             let words: Vec<String> = case(rows).links[0].netem(way).map(|(_, words)| words).collect();

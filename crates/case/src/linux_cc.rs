@@ -1,5 +1,6 @@
-//! Parameters of controllers (`stack.cc.<name>`) as parameters of the modules of Linux's controllers. Each is declared with its module
-//! parameter in `tcpassay_cc`. A kernel has a module once, so that hosts with the same controller have the same values.
+//! Parameters of controllers (`stack.cc.<name>`) as parameters of the modules of Linux's controllers.
+//! `tcpassay_cc` declares each of them with its module parameter. A kernel has one instance of a module, so
+//! hosts with the same controller must have the same values.
 
 use crate::params::HostSettings;
 use tcpassay_cc::LinuxParam;
@@ -7,7 +8,7 @@ use tcpassay_cc::LinuxParam;
 /// The file below `/sys/module` and the text for each value of a host's controller.
 ///
 /// # Errors
-/// The first value that Linux does not have, with the reason.
+/// The first value that Linux does not support, with the reason.
 pub(crate) fn module_parameters(host: &HostSettings) -> Result<Vec<(&'static str, String)>, String> {
     let known = tcpassay_cc::params(host.cc.name());
     let text = |(name, value): (&String, &f64)| {
@@ -20,7 +21,7 @@ pub(crate) fn module_parameters(host: &HostSettings) -> Result<Vec<(&'static str
             LinuxParam::Constant(why) => Err(why.to_owned()),
             LinuxParam::Absent => Err(format!("Linux's {} has no such parameter", host.cc)),
         };
-        text.map_err(|why| format!("stack.cc.{name} = {value}: {why}; the model has this value"))
+        text.map_err(|why| format!("stack.cc.{name} = {value}: {why}; the model supports this value"))
     };
     host.cc_values.iter().map(text).collect()
 }
@@ -62,27 +63,27 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_linux_does_not_have_is_named_with_the_reason() {
+    fn an_unsupported_value_is_reported_with_the_reason() {
         for (rows, why) in [
             (
                 &[("stack.cc", "dctcp"), ("stack.ecn", "dctcp"), ("stack.cc.g", "0.1")][..],
-                "stack.cc.g = 0.1: Linux takes powers of two, 1 to 1/1024 (dctcp_shift_g); the model has this value",
+                "stack.cc.g = 0.1: Linux takes powers of two, 1 to 1/1024 (dctcp_shift_g); the model supports this value",
             ),
             (
                 &[("stack.cc", "vegas"), ("stack.cc.alpha", "1.5")],
-                "stack.cc.alpha = 1.5: Linux takes whole packets; the model has this value",
+                "stack.cc.alpha = 1.5: Linux takes whole packets; the model supports this value",
             ),
             (
                 &[("stack.cc", "cubic"), ("stack.cc.c", "0.8")],
-                "stack.cc.c = 0.8: Linux fixes C when it starts (bic_scale); the model has this value",
+                "stack.cc.c = 0.8: Linux fixes C when it starts (bic_scale); the model supports this value",
             ),
             (
                 &[("stack.cc", "cubic"), ("stack.cc.beta_ecn", "0.85")],
-                "stack.cc.beta_ecn = 0.85: Linux's cubic has no such parameter; the model has this value",
+                "stack.cc.beta_ecn = 0.85: Linux's cubic has no such parameter; the model supports this value",
             ),
             (
                 &[("stack.cc", "reno"), ("stack.cc.beta", "0.7")],
-                "stack.cc.beta = 0.7: Linux's reno has no such parameter; the model has this value",
+                "stack.cc.beta = 0.7: Linux's reno has no such parameter; the model supports this value",
             ),
         ] {
             let found = case(rows).unsupported_controller_values();
@@ -96,7 +97,10 @@ mod tests {
         let rows = [("stack.cc", "vegas"), ("receiver/stack.cc.alpha", "3")];
         let found = case(&rows).unsupported_controller_values();
         assert_eq!(found.len(), 1);
-        assert_eq!(found[0].why, "one kernel has one set of parameters of it, and sender has others");
+        assert_eq!(
+            found[0].why,
+            "a kernel has one set of parameters of this controller, and sender has other values"
+        );
         let rows = [("stack.cc", "vegas"), ("receiver/stack.cc", "cubic"), ("receiver/stack.cc.beta", "0.8")];
         assert!(case(&rows).unsupported_controller_values().is_empty());
     }

@@ -2,30 +2,30 @@
 
 use tcpassay_units::{Bytes, Dur, Rate};
 
-/// How fast a port sends.
+/// The rate of a port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// Each packet in no time: something else in the path limits.
+    /// Transmission takes no time, because another element of the path limits the rate.
     Unlimited,
     /// A fixed rate.
     Fixed(Rate),
-    /// A rate that changes at the given instants of a cycle of the given length; `None` is an outage. Before the first
-    /// instant the last rate of the cycle holds.
+    /// A rate that changes periodically: the times of the changes within a cycle with the new rates (`None`:
+    /// outage), and the length of the cycle. Before the first change the last rate of the cycle applies.
     Steps(Vec<(Dur, Option<Rate>)>, Dur),
-    /// Instants of a cycle at each of which 1500 bytes may leave (mahimahi's format); what is not used is lost. The cycle
-    /// is as long as its last instant.
+    /// Times within a cycle at each of which 1500 bytes may be sent (the format of mahimahi). An unused
+    /// opportunity is lost. The last time is the length of the cycle.
     Opportunities(Vec<Dur>),
 }
 
-/// Why a trace cannot be used.
+/// The error of an invalid trace.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("line {line}: `{text}`: {why}")]
 pub struct TraceError {
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// What stands there.
+    /// The text of the line.
     pub text: String,
-    /// What is wrong, and what is allowed.
+    /// The reason, and the allowed values.
     pub why: &'static str,
 }
 
@@ -33,13 +33,15 @@ pub struct TraceError {
 pub const OPPORTUNITY: u64 = 1500;
 
 impl Pace {
-    /// From the text of a trace: lines of one whole number are mahimahi's (milliseconds, one opportunity each); lines of
-    /// `seconds,rate` (`0.5,20Mbit`) are steps, where a rate of `0` is an outage and the last line's instant ends the cycle.
-    /// Empty lines and those that begin with `#` are skipped.
+    /// Parses the text of a trace. Lines of one whole number have the format of mahimahi (milliseconds, one
+    /// opportunity each). Lines of `seconds,rate` (`0.5,20Mbit`) are changes of the rate; a rate of `0` is
+    /// an outage, and the time of the last line is the end of the cycle. Empty lines and lines that begin
+    /// with `#` are ignored.
     ///
     /// # Errors
     ///
-    /// The first line that is neither, goes back in time, or leaves nothing ever to be sent.
+    /// The first line with another format or with a time before that of the previous line; a trace that
+    /// never permits a transmission.
     pub fn from_trace(text: &str) -> Result<Pace, TraceError> {
         let lines = text.lines().zip(1..).map(|(text, line)| (text.trim(), line));
         let lines: Vec<_> = lines.filter(|(t, _)| !t.is_empty() && !t.starts_with('#')).collect();
@@ -53,7 +55,7 @@ impl Pace {
         let mut at = Dur::ZERO;
         let mut advance = |to: Dur, line| {
             if to < at {
-                return Err(fail(line, "earlier than the line before; instants must not decrease"));
+                return Err(fail(line, "earlier than the line before; times must not decrease"));
             }
             at = to;
             Ok(to)
@@ -70,7 +72,7 @@ impl Pace {
                 instants.push(advance(Dur::from_millis(ms), line)?);
             }
             if at.is_zero() {
-                return Err(fail(first, "a cycle of no length; the last instant must be above 0"));
+                return Err(fail(first, "the cycle has no length; the last time must be above 0"));
             }
             return Ok(Pace::Opportunities(instants));
         }
@@ -92,14 +94,13 @@ impl Pace {
         }
         let last = steps.pop().expect("there is a first line");
         if steps.iter().all(|s| s.1.is_none()) || last.0.is_zero() {
-            let why =
-                "nothing can ever be sent; a line before the last needs a rate, and the last ends the cycle";
+            let why = "the trace never permits a transmission; a line before the last needs a rate, and the last line ends the cycle";
             return Err(fail(*lines.last().expect("there is a first line"), why));
         }
         Ok(Pace::Steps(steps, last.0))
     }
 
-    /// The mean rate: the bytes of a whole cycle over its length. [`Pace::Unlimited`] is 2^64 - 1 bit/s.
+    /// The mean rate: the bytes of a cycle divided by its length. [`Pace::Unlimited`] has 2^64 - 1 bit/s.
     pub fn mean(&self) -> Rate {
         match self {
             Pace::Unlimited => Rate::from_bits_per_sec(u64::MAX),
@@ -110,7 +111,7 @@ impl Pace {
             }
             Pace::Steps(steps, cycle) => {
                 let ends = steps.iter().skip(1).map(|s| s.0).chain([*cycle]);
-                // Before the first instant the last rate holds.
+                // Before the first change the last rate applies.
                 let before = steps.first().map_or(Dur::ZERO, |s| s.0);
                 let wrap = steps.last().and_then(|s| s.1).map_or(Bytes::ZERO, |r| r.bytes_in(before));
                 let within: Bytes = steps
@@ -129,13 +130,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bad_trace_names_the_line_the_value_and_what_is_allowed() {
+    fn the_error_of_a_trace_contains_line_value_and_allowed_values() {
         let e = |text| Pace::from_trace(text).unwrap_err().to_string();
-        assert_eq!(e("5\n3\n"), "line 2: `3`: earlier than the line before; instants must not decrease");
+        assert_eq!(e("5\n3\n"), "line 2: `3`: earlier than the line before; times must not decrease");
         assert_eq!(e("# x\n0,1Gbit\n1,fast"), "line 3: `1,fast`: not a rate as in `20Mbit`, nor `0`");
         assert_eq!(e("1\n2 ms"), "line 2: `2 ms`: not a whole number of milliseconds");
         assert!(e("").contains("an empty trace"));
-        assert!(e("0,0\n1,0").contains("nothing can ever be sent"));
-        assert!(e("0\n").contains("a cycle of no length"));
+        assert!(e("0,0\n1,0").contains("the trace never permits a transmission"));
+        assert!(e("0\n").contains("the cycle has no length"));
     }
 }

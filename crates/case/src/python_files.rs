@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(&*python.source, "class Aimd: pass\n");
         let text = case.to_triples()["stack.cc"].to_string();
         assert_eq!(text, format!("python:mine/aimd.py:Aimd@{}", python.digest));
-        // What the case says is a value again.
+        // The value that the case prints can be read again.
         assert_eq!(PythonController::named(&text).digest, python.digest);
     }
 
@@ -88,10 +88,7 @@ mod tests {
     fn kernels_refuse_python() {
         for substrate in [Substrate::Kernel, Substrate::Host] {
             let errors = case(substrate, "python:mine/aimd.py:Aimd").unwrap_err();
-            assert!(
-                errors[0].why.starts_with("a controller in Python runs on the model alone"),
-                "{errors:?}"
-            );
+            assert!(errors[0].why.starts_with("a controller in Python runs only on the model"), "{errors:?}");
         }
     }
 }

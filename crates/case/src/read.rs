@@ -1,4 +1,4 @@
-//! From triples to a [`Case`]: values are read, defaults filled in, and everything is checked.
+//! Conversion of triples to a [`Case`]: parses values, adds defaults, and checks everything.
 
 use crate::case::Case;
 use crate::error::CaseError;
@@ -14,7 +14,7 @@ use tcpassay_units::{Dur, Rate};
 use tcpassay_workload::{HostIndex, HostPair, WorkloadSpec};
 
 impl Case {
-    /// Reads and checks triples. Files that values name are read from the working directory.
+    /// Parses and checks triples. Files to which values refer are read from the working directory.
     ///
     /// # Errors
     /// Everything that is wrong, in the order of the paths.
@@ -22,7 +22,7 @@ impl Case {
         Case::with_files(triples, &|name| read_file(name.as_ref()))
     }
 
-    /// As [`Case::from_triples`], with files read by `read`.
+    /// Like [`Case::from_triples`], with files read by `read`.
     ///
     /// # Errors
     /// Everything that is wrong, in the order of the paths.
@@ -30,8 +30,8 @@ impl Case {
         Case::on(Substrate::Model, triples, read)
     }
 
-    /// As [`Case::with_files`], for a substrate: rows that it cannot honour are errors. On a kernel a row at `profile` is
-    /// what the kernel does by itself.
+    /// Like [`Case::with_files`], for a substrate. A row that the substrate does not support is an error. On
+    /// a kernel, `profile` means the default behaviour of the kernel.
     ///
     /// # Errors
     /// Everything that is wrong, in the order of the paths.
@@ -69,8 +69,8 @@ impl Case {
             given,
         };
         case.links = (0..case.net.links.len()).map(|i| case.link_settings(i, &mut errors)).collect();
-        // What an application does with several values, and a rule between settings, cannot be judged while one of them
-        // has only its default because it could not be read: the message would be false.
+        // Rules between several settings are not checked if one of them could not be parsed, because it has
+        // its default then and the message would be wrong.
         if !errors.iter().any(|error| split(&error.path).1.starts_with("app.")) {
             case.read_apps(read, &mut errors);
         }
@@ -150,12 +150,12 @@ impl Case {
                 LinkRate::Fixed(Rate::from_bits_per_sec(rate.bits_per_sec().saturating_mul(10)))
             }
             LinkRate::Fixed(rate) => LinkRate::Fixed(rate),
-            // A variable bottleneck is somewhere below this.
+            // The rate of a trace is assumed to be below this rate.
             LinkRate::Trace(_) => LinkRate::Fixed(Rate::from_gbit(10)),
         }
     }
 
-    /// Groups the senders by what their applications do.
+    /// Groups the senders by their workload.
     fn read_apps(&mut self, read: ReadFile, errors: &mut Vec<CaseError>) {
         let file = |name: &str| read(name).map_err(|why| format!("cannot read `{name}`: {why}"));
         let mut apps: Vec<(WorkloadSpec, Vec<HostPair>)> = Vec::new();
@@ -184,7 +184,7 @@ impl Case {
                         continue;
                     }
                 };
-            // Only the end of the run ends the traffic.
+            // The traffic has no end of its own, so the run ends after its duration.
             end = end.max(spec.start.saturating_add(spec.duration.unwrap_or(Dur::ZERO)));
             spec.duration = None;
             for member in &mut spec.mix {

@@ -1,4 +1,4 @@
-//! What must hold between the settings of a case.
+//! The constraints between the settings of a case.
 
 use crate::case::Case;
 use crate::error::CaseError;
@@ -64,7 +64,8 @@ impl Rules<'_> {
         } else if stack.rto.initial > stack.rto.max {
             self.refuse("stack.initial_rto", "stack.max_rto", "the first timeout is above the largest");
         }
-        // Without SACK a profile disables the rules that need it, as a kernel does; rules that the case sets explicitly are required.
+        // Without SACK the profile disables the algorithms that need SACK, as a kernel does. If the case
+        // enables one of them explicitly, this is an error.
         if !stack.sack && self.scope.substrate() == Substrate::Model {
             let (detection, recovery) =
                 (self.scope.sets("stack.loss_detection"), self.scope.sets("stack.recovery"));
@@ -88,12 +89,13 @@ impl Rules<'_> {
         self.controller(host);
     }
 
-    /// Values of `stack.cc.<name>`: those of plain paths only where the controller has them.
+    /// Checks the values of `stack.cc.<name>`. A value without address applies only to hosts whose
+    /// controller has the parameter.
     fn controller(&mut self, host: &HostSettings) {
         if self.scope.substrate() != Substrate::Model {
             if host.python.is_some() {
                 let (cc, at) = self.scope.find("stack.cc");
-                let why = "a controller in Python runs on the model alone; docs/controllers-python.md has the way to Linux";
+                let why = "a controller in Python runs only on the model; docs/controllers-python.md describes the way to Linux";
                 self.errors.push(CaseError::new(
                     &at,
                     Some(&crate::params::Value::Text(cc.to_string())),
@@ -117,7 +119,7 @@ impl Rules<'_> {
     }
 }
 
-/// What both ends and everything between them must agree on.
+/// Checks the settings that must be equal at both ends and along the path.
 fn path(case: &Case, sender: usize, receiver: usize, errors: &mut Vec<CaseError>) {
     let (s, r) = (case.net.host_addresses(sender), case.net.host_addresses(receiver));
     let (s, r) = (case.host_scope(&s), case.host_scope(&r));
@@ -125,7 +127,7 @@ fn path(case: &Case, sender: usize, receiver: usize, errors: &mut Vec<CaseError>
     let mut same = |path: &str, differs: bool, why: &str| {
         if differs {
             let ((a, at_a), (b, at_b)) = (s.find(path), r.find(path));
-            // A default has no position in the plan; the message names the end that has it.
+            // A default has no position in the plan, so the message names the host.
             let at = |place: String, i: usize| {
                 if place.contains('/') { place } else { format!("{}/{path}", name(i)) }
             };
@@ -133,8 +135,8 @@ fn path(case: &Case, sender: usize, receiver: usize, errors: &mut Vec<CaseError>
         }
     };
     let (a, b) = (&case.hosts[sender], &case.hosts[receiver]);
-    same("stack.mtu", a.mtu != b.mtu, "the MTU is equal along a path");
-    same("stack.ecn", a.stack.ecn != b.stack.ecn, "ECN is the same at both ends of a connection");
+    same("stack.mtu", a.mtu != b.mtu, "the MTU must be equal along a path");
+    same("stack.ecn", a.stack.ecn != b.stack.ecn, "ECN must be the same at both ends of a connection");
     let Some(ports) = case.routes.path(&case.net, sender, receiver) else {
         let why = format!("no path leads from `{}` to `{}`", name(sender), name(receiver));
         errors.push(CaseError::new("topology", None, why));
@@ -166,41 +168,41 @@ fn link(case: &Case, i: usize, errors: &mut Vec<CaseError>) {
     let syn = case.link_rate(i).time_for(Bytes::new(60));
     if (settings.delay + syn) * 2 >= case.end {
         let slow = if syn > settings.delay { "link.rate" } else { "link.delay" };
-        refuse(slow, "app.duration", "the run ends before a SYN and its answer can have crossed the link");
+        refuse(slow, "app.duration", "the run ends before a SYN and its answer can cross the link");
     }
     let shaper = queue.kind.is_shaper();
     if shaper && queue.rate.is_none() {
         refuse("queue.kind", "queue.rate", "a shaper needs its rate");
     }
     if !shaper && queue.rate.is_some() {
-        refuse("queue.rate", "queue.kind", "only htb and tbf have a rate of their own");
+        refuse("queue.rate", "queue.kind", "only htb and tbf have a rate");
     }
     if let Some(burst) = queue.burst
         && burst < Bytes::new(9216).min(mtu(case))
     {
-        refuse("queue.burst", "stack.mtu", "a bucket smaller than a packet passes none");
+        refuse("queue.burst", "stack.mtu", "the bucket is smaller than a packet, so no packet can be sent");
     }
     if queue.kind == QueueKind::Red && queue.red_min >= queue.red_max {
-        refuse("queue.red_min", "queue.red_max", "the lower threshold is below the upper");
+        refuse("queue.red_min", "queue.red_max", "the lower threshold must be below the upper one");
     }
     if queue.mark == Mark::Data && !shaper && queue.kind != QueueKind::Fifo {
         refuse(
             "queue.ecn_mark",
             "queue.kind",
-            "the step marks data in fifo, htb and tbf; others mark with queue.ecn = on",
+            "the step threshold marks data only in fifo, htb and tbf; other disciplines mark with queue.ecn = on",
         );
     }
     if queue.place == QueuePlace::Sender && !matches!(case.net.shape, Shape::Pair) {
-        refuse("queue.place", "topology", "a queue in the sending host is for topology = pair");
+        refuse("queue.place", "topology", "a queue in the sending host needs topology = pair");
     }
     if matches!(settings.rate, LinkRate::Trace(_)) && (shaper || queue.kind != QueueKind::Fifo) {
-        refuse("link.rate", "queue.kind", "a link with a trace has a fifo");
+        refuse("link.rate", "queue.kind", "a link with a trace needs queue.kind = fifo");
     }
     if settings.jitter.size > settings.delay {
         refuse(
             "link.jitter",
             "link.delay",
-            "jitter beyond the delay would need packets that arrive before they left",
+            "jitter larger than the delay would make packets arrive before they are sent",
         );
     }
 }
@@ -224,7 +226,7 @@ fn switch(case: &Case, errors: &mut Vec<CaseError>) {
     }
     if case.links.iter().any(|l| l.queue.kind != QueueKind::Fifo) {
         let other = at("queue.kind");
-        let why = "ports of a shared or dual buffer are fifo";
+        let why = "ports of a shared or dual buffer need queue.kind = fifo";
         errors.push(CaseError::between((&buffers.1, &buffers.0), (&other.1, &other.0), why));
     }
     let (Buffers::Shared(size) | Buffers::Dual(size)) = case.network.buffers else { return };
@@ -233,7 +235,7 @@ fn switch(case: &Case, errors: &mut Vec<CaseError>) {
         errors.push(CaseError::between(
             (&buffers.1, &buffers.0),
             (&other.1, &other.0),
-            "a buffer holds a packet",
+            "a buffer must hold at least one packet",
         ));
     }
 }

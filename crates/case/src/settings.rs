@@ -1,4 +1,4 @@
-//! From the table to typed settings: each row changes the settings of its entity.
+//! Computation of typed settings: each row of the table changes the settings of its entity.
 
 use crate::given::Scope;
 use crate::params::{HostSettings, LinkSettings, NetworkSettings, PythonController, Substrate, stack, table};
@@ -13,11 +13,12 @@ pub(crate) fn network(scope: &Scope) -> NetworkSettings {
     settings
 }
 
-/// The settings of a host. On a kernel the profile is always Linux. `python` are the controllers in Python that were read.
+/// The settings of a host. On a kernel the profile is always Linux. `python` contains the controllers in
+/// Python that were read.
 pub(crate) fn host(scope: &Scope, python: &[PythonController]) -> HostSettings {
     let profile = match scope.substrate() {
         Substrate::Model => stack::PROFILE_NAMES.of(&scope.find("stack.profile").0),
-        Substrate::Kernel | Substrate::Host => Profile::Linux,
+        Substrate::Kernel | Substrate::Host | Substrate::Remote => Profile::Linux,
     };
     let mut settings = HostSettings::of_profile(profile);
     for rows in table::HOST {

@@ -1,4 +1,4 @@
-//! What a case accepts, refuses, and prints back.
+//! Tests of parsing, checking and printing of cases.
 
 use crate::params::Value;
 use crate::params::grammar::LinkRate;
@@ -117,15 +117,16 @@ fn an_unknown_parameter_is_refused_with_the_nearest() {
 fn a_wrong_unit_shows_the_value_and_what_is_allowed() {
     assert_eq!(
         error(&[("link.delay", "10KB")]),
-        "`link.delay` = `10KB`: `10KB` is not a length of time: the unit is unknown here; allowed are a number and one of ns us ms s min h, as in `10ms`"
+        "`link.delay` = `10KB`: `10KB` is not a length of time: the unit is unknown here; allowed are a number and one of ns \
+         us ms s min h, as in `10ms`"
     );
 }
 
 #[test]
-fn a_parameter_that_the_model_cannot_honour_is_refused_with_who_can() {
+fn a_parameter_that_the_model_does_not_support_is_refused_with_the_substrates_that_do() {
     assert_eq!(
         error(&[("app.blocking", "off")]),
-        "`app.blocking` = `off`: the model cannot honour it; substrates that can are kernel, host"
+        "`app.blocking` = `off`: the model does not support it; substrates that do are kernel, host, remote"
     );
 }
 
@@ -134,7 +135,7 @@ fn an_mtu_that_differs_along_a_path_names_both_places() {
     let error = error(&[("sender/stack.mtu", "9000B")]);
     assert_eq!(
         error,
-        "`sender/stack.mtu` = `9KB`: with `receiver/stack.mtu` = `1500B`: the MTU is equal along a path"
+        "`sender/stack.mtu` = `9KB`: with `receiver/stack.mtu` = `1500B`: the MTU must be equal along a path"
     );
 }
 
@@ -162,15 +163,15 @@ fn constraints_are_refused_with_both_settings() {
         (&[("switch.buffers", "shared:1MB")], "there is no switch"),
         (&[("stack.min_rto", "2s"), ("stack.max_rto", "1s")], "the smallest timeout is above the largest"),
         (&[("app.workload", "paced")], "`paced` needs a rate"),
-        (&[("nowhere/link.delay", "1ms")], "nothing is called `nowhere`"),
+        (&[("nowhere/link.delay", "1ms")], "this topology has no entity `nowhere`"),
         (&[("stack.cc.beta", "7")], "out of range"),
         (&[("stack.cc.zeta", "7")], "no controller has a parameter `zeta`"),
         (&[("link.rate", "trace:missing.tr")], "cannot read `missing.tr`"),
         (&[("link.rate", "steps:10Mbit")], "steps of the form `seconds,rate` are needed, separated by `;`"),
         (&[("link.rate", "steps:0,10Mbit;1,fast")], "step 2: `1,fast`: not a rate as in `20Mbit`"),
-        (&[("link.rate", "steps:0,0;1,0")], "nothing can ever be sent"),
+        (&[("link.rate", "steps:0,0;1,0")], "the trace never permits a transmission"),
         (&[("topology", "file:missing.toml")], "cannot read `missing.toml`"),
-        (&[("link.jitter", "1ms")], "before they left"),
+        (&[("link.jitter", "1ms")], "before they are sent"),
     ] {
         let error = error(rows);
         assert!(error.contains(message), "{rows:?}: {error}");

@@ -1,7 +1,8 @@
-//! The event log of a packet capture, for the oracles that need nothing but packets.
+//! Conversion of a packet capture to an event log, for the oracles that only need segments.
 //!
-//! A log belongs to an end: the segments that it sends, and those that reach it. A capture has that only for the end at which it was
-//! taken. Connections that were captured in between, or without their handshake, are left out and counted.
+//! An event log contains the segments that one end of a connection sends and those that it receives. A
+//! capture contains these for the end at which it was taken. Connections that were captured between their
+//! ends, or without their handshake, get no log; [`LoggedConnections`] counts them.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -15,14 +16,15 @@ use tcpassay_units::{Bytes, SeqNum, Time};
 use tcpassay_wire::headers::Headers;
 use tcpassay_wire::{Ecn, Flags, Segment};
 
-/// Which connections of a capture have an event log.
+/// Numbers of connections of a capture with and without an event log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LoggedConnections {
     /// Connections with a log.
     pub logged: u64,
-    /// Connections without handshake.
+    /// Connections whose handshake is not in the capture.
     pub without_handshake: u64,
-    /// Connections that were captured between their ends, or at an unknown place.
+    /// Connections that were captured between their ends, or at a place that the analysis could not
+    /// determine.
     pub between: u64,
 }
 
@@ -33,16 +35,17 @@ struct Logged {
     /// Index of its first flow.
     flow: u32,
     hosts: [u32; 2],
-    /// Initial sequence numbers, and the position after what was sent, by end.
+    /// Indexed by end: the initial sequence number, and the position after the last byte sent.
     first: [Option<SeqNum>; 2],
     sent: [u64; 2],
     scales: [Option<u8>; 2],
     established: bool,
 }
 
-/// The event log of a capture as a recording. `known` is an analysis of the whole capture, which `reader` reads once more.
+/// Converts a capture to a recording with an event log. `known` is the analysis of the whole capture;
+/// `reader` reads the same capture from its beginning.
 ///
-/// A capture that ends with an error has a log of what precedes it, as `known` has.
+/// If the capture ends with an error, the log contains the packets before the error, as `known` does.
 pub fn recording<R: Read>(
     known: &Analysis,
     options: &AnalysisOptions,
@@ -53,7 +56,7 @@ pub fn recording<R: Read>(
         header: Header {
             version: version.to_owned(),
             substrate: "capture".to_owned(),
-            // Not a parameter: a capture has no case, from whose settings oracles could conclude.
+            // This is not a parameter: a capture has no case, so oracles find no settings.
             case: vec![Triple {
                 entity: String::new(),
                 parameter: "capture".to_owned(),
@@ -193,7 +196,8 @@ impl Logged {
                 ..EventRow::new(at, host, Some(flow), EventKind::Sack)
             });
         }
-        // Both ends have sent a SYN, and one has acknowledged the other's.
+        // The connection is established when both ends have sent a SYN and one has acknowledged the SYN of
+        // the other.
         if !self.established && self.first.iter().all(Option::is_some) && !segment.flags.has(Flags::SYN) {
             self.established = true;
             let opened =
@@ -205,7 +209,7 @@ impl Logged {
         }
     }
 
-    /// The position of a number of end `from`, whose SYN has position 0.
+    /// The stream position of a sequence number of end `from`. Its SYN has position 0.
     fn position(&self, from: usize, seq: SeqNum) -> Option<u64> {
         seq.unwrap_near(self.first[from]?, self.sent[from])
     }

@@ -18,43 +18,46 @@ pub(crate) struct Sent {
     pub sacked: bool,
 }
 
-/// The data that an ACK newly acknowledged or reported.
+/// The data that an ACK newly acknowledged or SACKed.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of an ACK")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Taken {
-    /// Positions that the cumulative point passed.
+    /// Bytes by which SND.UNA advanced.
     pub acked: u64,
-    /// Positions newly SACKed, or acknowledged and not SACKed before.
+    /// Bytes newly SACKed, or acknowledged without having been SACKed before.
     pub delivered: u64,
-    /// The same with every packet as a whole segment, however short it is: Linux's window counts packets.
+    /// Like `delivered`, but each packet counts as a full segment whatever its length, because Linux's
+    /// window counts packets.
     pub in_packets: u64,
-    /// Some of what was newly delivered had been sent more than once.
+    /// True if a part of the newly delivered data had been sent more than once.
     pub again: bool,
-    /// Some of it had been sent once.
+    /// True if a part of the newly delivered data had been sent once.
     pub once: bool,
-    /// The cumulative point passed data that had been sent more than once and not been SACKed.
+    /// True if SND.UNA passed data that had been sent more than once and had not been SACKed.
     pub acked_again: bool,
-    /// A SACK block newly reported data that had been sent once.
+    /// True if a SACK block newly reported data that had been sent once.
     pub sacked_once: bool,
-    /// How far behind the highest position known to be delivered an original was delivered: the reordering that this ACK shows.
+    /// The reordering that this ACK shows, in bytes: the distance from an original transmission that was
+    /// delivered now to the highest position known to be delivered before.
     pub late: u64,
     /// Bytes that a DSACK block reports.
     pub dsacked: u64,
-    /// The round trip of the newest data that it acknowledges, if they were sent once.
+    /// The round-trip time of the newest data that the ACK acknowledges; `None` if they were sent more than
+    /// once.
     pub sample: Option<Dur>,
 }
 
-/// The state of an end before a row.
+/// The state of an end before a row of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Before {
     pub una: u64,
     pub nxt: u64,
-    /// The right edge of the peer's window: the largest that it announced.
+    /// The largest right edge of the window that the peer announced.
     pub edge: u64,
     pub cwnd: u64,
     pub ssthresh: u64,
     pub state: CongestionState,
-    /// The receiver's next position in order.
+    /// RCV.NXT, as a stream position.
     pub frontier: u64,
     /// The largest position acknowledged to the peer.
     pub acked_out: u64,
@@ -68,7 +71,7 @@ pub(crate) struct End {
     /// The largest segment that this end sends.
     mss: u64,
     pub now: Before,
-    /// Outstanding, in order of position.
+    /// The outstanding data, in order of position.
     pub out: VecDeque<Sent>,
     /// Bytes of `out` that are SACKed.
     pub sacked: u64,
@@ -77,29 +80,29 @@ pub(crate) struct End {
     /// Bytes of `out` that were sent more than once.
     pub again: u64,
     pub taken: Taken,
-    /// The shortest and the longest round trip so far of data that were sent once.
+    /// The shortest and the longest round-trip time so far of data that were sent once.
     pub round_trips: Option<(Dur, Dur)>,
-    /// The last of these round trips.
+    /// The last round-trip time of data that were sent once.
     pub recent_round_trip: Dur,
-    /// Position after what the application has written.
+    /// The position after the last byte that the application has written.
     pub written: u64,
     /// Bytes that the application has read.
     pub read: u64,
-    /// The application's writes are logged.
+    /// True if the log contains the writes of the application.
     pub logs_writes: bool,
-    /// The peer's window as last announced.
+    /// The peer's window as last announced, in bytes.
     pub wnd: u64,
-    /// What arrived above the frontier, as ranges that do not touch.
+    /// Data that arrived above `frontier`, as sorted ranges that do not touch each other.
     pub above: Vec<(u64, u64)>,
     /// Position of the peer's FIN.
     pub fin_in: Option<u64>,
     /// Position of the own FIN.
     pub fin_out: Option<u64>,
-    /// The positions that the present arrival repeats.
+    /// The positions of the segment that arrived in this row, if all of them had arrived before.
     pub repeated: Option<(u64, u64)>,
-    /// The handshake is done.
+    /// True after the handshake.
     pub open: bool,
-    /// The connection was closed or aborted.
+    /// True after the connection was closed or aborted.
     pub over: bool,
 }
 
@@ -141,7 +144,7 @@ impl End {
         self.now.nxt - self.now.una
     }
 
-    /// Updates the state by a row.
+    /// Updates the state with a row of the log.
     pub fn update(&mut self, event: &EventRow, sacks: &[(u64, u64)], refused: bool) {
         self.taken = Taken::default();
         self.repeated = None;
@@ -297,7 +300,8 @@ impl End {
         }
     }
 
-    /// `sent` was delivered now for the first time.
+    /// Records the delivery of `sent`, which was reported for the first time. `known`: highest position
+    /// known to be delivered before.
     fn late(&mut self, sent: Sent, known: u64) {
         if sent.tries == 1 && sent.end <= known {
             self.taken.late = self.taken.late.max(known - sent.start);
@@ -307,7 +311,7 @@ impl End {
     fn sack(&mut self, ack: u64, sacks: &[(u64, u64)], known: u64) {
         for (place, &(start, end)) in sacks.iter().enumerate() {
             let within = |other: &(u64, u64)| other.0 <= start && end <= other.1;
-            // A DSACK (RFC 2883 section 4) reports nothing new.
+            // A DSACK block (RFC 2883 section 4) reports data that were delivered before.
             if place == 0 && (end <= ack || sacks.get(1).is_some_and(within)) {
                 self.taken.dsacked = end - start.min(end);
                 continue;
@@ -368,16 +372,17 @@ impl End {
         }
     }
 
-    /// An upper bound of the retransmission timeout that Linux computes from these round trips, before any back-off: SRTT is at most
-    /// the longest, and the mean deviation at most the larger of half a round trip, with which it begins (RFC 6298 section 2.2), and the
-    /// distance between the longest and the shortest. Zero before the first round trip.
+    /// An upper bound of the retransmission timeout that Linux computes from these round-trip times, before
+    /// any back-off. SRTT is at most the longest one. The mean deviation begins with half of a round-trip
+    /// time (RFC 6298 section 2.2), and is at most the larger of this and the difference between the longest
+    /// and the shortest one. Zero before the first round-trip sample.
     pub fn most_rto(&self, least: Dur) -> Dur {
         self.round_trips.map_or(Dur::ZERO, |(shortest, longest)| {
             longest + least.max((longest / 2).max(longest.saturating_sub(shortest)) * 4)
         })
     }
 
-    /// Whether everything from `start` to `end` has arrived.
+    /// Whether all data from `start` to `end` have arrived.
     pub fn has(&self, start: u64, end: u64) -> bool {
         end <= self.now.frontier || {
             let start = start.max(self.now.frontier);

@@ -7,27 +7,29 @@ use tcpassay_case::{Case, HostSettings};
 use tcpassay_measure::Recording;
 use tcpassay_units::{Bytes, Dur, Rate};
 
-/// More than the headers of any packet, those of the link included.
+/// An upper bound of the bytes of headers of any packet, link layer included.
 const HEADERS: u64 = 150;
-/// Tolerance for rounding.
+/// Tolerance for the rounding of computed delays.
 const SLACK: Dur = Dur::from_micros(10);
 
-/// Settings of the hosts of a recording, by their places.
+/// Settings of the hosts of a recording, indexed as in the recording.
 #[derive(Debug)]
 pub(crate) struct Facts {
     case: Case,
     substrate: Substrate,
-    /// Parameters that are not at their default, without their entities.
+    /// Parameters and values of the case that differ from the defaults, without their entities.
     said: Vec<(String, String)>,
 }
 
 impl Facts {
-    /// The case of a recording; `None` when its header does not hold a complete case (a case that names files, or a script).
+    /// Reads the case of a recording. `None` if the header does not contain a complete case (a case that
+    /// refers to files, or a script).
     pub fn of(recording: &Recording) -> Option<Facts> {
         let header = &recording.header;
         let substrate = match header.substrate.as_str() {
             "kernel" => Substrate::Kernel,
-            "host" | "remote" => Substrate::Host,
+            "host" => Substrate::Host,
+            "remote" => Substrate::Remote,
             _ => Substrate::Model,
         };
         let triples: BTreeMap<String, Value> = header
@@ -54,35 +56,47 @@ impl Facts {
         self.case.hosts.get(host as usize)
     }
 
-    /// The recording is of the model: its timers are exact, and its profile is the one that the case names.
+    /// Whether the recording was made by the model. Its timers are then exact, and its stack has the profile
+    /// of the case.
     pub fn is_model(&self) -> bool {
         self.substrate == Substrate::Model
     }
 
-    /// The recording is of a kernel in virtual time.
+    /// Whether the recording was made by a kernel in virtual time.
     pub fn is_kernel(&self) -> bool {
         self.substrate == Substrate::Kernel
     }
 
-    /// A parameter as the case has it; empty at its default.
+    /// The value of a parameter in the case; empty if the parameter has its default.
     fn said(&self, parameter: &str) -> &str {
         self.said.iter().find(|(path, _)| path == parameter).map_or("", |(_, value)| value)
     }
 
-    /// The applications send without end and read at once.
-    pub fn endless(&self) -> bool {
-        let default = |parameter: &str, word: &str| {
-            matches!(self.said(parameter), "" | "none" | "auto") || self.said(parameter) == word
-        };
-        default("app.workload", "bulk")
-            && default("app.flow_size", "endless")
-            && default("app.arrival", "closed")
-            && ["app.read_rate", "app.rate", "app.background", "app.mix", "app.rcvbuf", "app.sndbuf"]
-                .iter()
-                .all(|row| default(row, "none"))
+    /// Whether a parameter has its default or this value, which means the same.
+    fn is_default(&self, parameter: &str, value: &str) -> bool {
+        matches!(self.said(parameter), "" | "none" | "auto") || self.said(parameter) == value
     }
 
-    /// The case draws losses, or other disturbances that look like them.
+    /// Whether the applications write without end, as fast as their sockets accept data.
+    pub fn writes_without_end(&self) -> bool {
+        self.is_default("app.workload", "bulk")
+            && self.is_default("app.flow_size", "endless")
+            && self.is_default("app.arrival", "closed")
+            && ["app.rate", "app.mix"].iter().all(|row| self.is_default(row, "none"))
+    }
+
+    /// Whether the applications write without end and read at once.
+    pub fn endless(&self) -> bool {
+        let rest = ["app.read_rate", "app.background", "app.rcvbuf", "app.sndbuf"];
+        self.writes_without_end() && rest.iter().all(|row| self.is_default(row, "none"))
+    }
+
+    /// Whether the queue is in the sending host: it drops packets there, and TCP small queues limit the bytes of a connection in it.
+    pub fn queues_in_host(&self) -> bool {
+        self.said("queue.place") == "sender" || matches!(self.said("queue.kind"), "htb" | "tbf")
+    }
+
+    /// Whether the case has random losses, or random disturbances that a sender may take for losses.
     pub fn draws_losses(&self) -> bool {
         [
             "link.loss",
@@ -99,7 +113,8 @@ impl Facts {
             || !matches!(self.said("link.loss_model"), "" | "bernoulli")
     }
 
-    /// Rate of the slowest link; `None` where other traffic or a varying rate make it no bound.
+    /// Rate of the slowest link; `None` if other traffic or a varying rate invalidate it as a bound of the
+    /// throughput.
     pub fn rate(&self, from: u32, to: u32) -> Option<Rate> {
         let steady = |link: &&LinkSettings| matches!(link.rate, LinkRate::Fixed(_)) && link.policer.is_none();
         let fixed = self.links(from, to)?.iter().all(steady);
@@ -107,7 +122,7 @@ impl Facts {
         self.case.bottleneck_rate(from as usize, to as usize).filter(|_| fixed && alone)
     }
 
-    /// A queue of the path does not serve packets in the order of their arrival.
+    /// Whether a queue of the path serves packets in another order than that of their arrival.
     pub fn schedules(&self, from: u32, to: u32) -> bool {
         let fifo = |link: &&LinkSettings| {
             let kind = link.queue.kind;
@@ -117,7 +132,7 @@ impl Facts {
         self.links(from, to).is_none_or(|links| !links.iter().all(fifo))
     }
 
-    /// The path may deliver a packet twice.
+    /// Whether the path may deliver a packet twice.
     pub fn duplicates(&self, from: u32, to: u32) -> bool {
         self.links(from, to).is_none_or(|links| links.iter().any(|link| link.duplicate > 0.0))
     }
@@ -128,8 +143,9 @@ impl Facts {
         Some(path.iter().map(|port| &self.case.links[port.link]).collect())
     }
 
-    /// The longest one-way delay of an empty packet that is alone on the path, the rate of the slowest link, and bytes of headers
-    /// of a packet, rounded up; `None` where something on the path holds packets back by rules of its own.
+    /// Returns three values for a packet that is alone on the path: the longest one-way delay without
+    /// payload, the rate of the slowest link, and the bytes of its headers (an upper bound). `None` if an
+    /// element of the path delays packets by rules that this computation does not know.
     pub fn idle(&self, from: u32, to: u32) -> Option<(Dur, Rate, u64)> {
         let links = self.links(from, to)?;
         let plain = |link: &&LinkSettings| {
@@ -152,7 +168,7 @@ impl Facts {
         }
         let rate = self.case.bottleneck_rate(from as usize, to as usize)?;
         let propagation = links.iter().fold(Dur::ZERO, |sum, link| sum + link.delay);
-        // A full packet at each link but the slowest, whose time the caller counts.
+        // Transmission of a full packet at each link except the slowest one, which the caller adds.
         let hops = u64::try_from(links.len()).expect("few links");
         let packet = rate.time_for(Bytes::new(self.host(from)?.mtu.get() + HEADERS)) * hops;
         // Each poll postpones the end of a merge by the timeout, at most until a poll in the next tick of 1 ms (`napi_complete_done`).
@@ -162,7 +178,8 @@ impl Facts {
         Some((propagation + packet + held + SLACK, rate, HEADERS))
     }
 
-    /// A time that no round trip between two hosts can be shorter than: propagation both ways, without what jitter takes off.
+    /// A lower bound of the round-trip time between two hosts: propagation in both directions, minus the
+    /// largest reduction by jitter.
     pub fn least_rtt(&self, from: u32, to: u32) -> Dur {
         let Some(path) = self.case.routes.path(&self.case.net, from as usize, to as usize) else {
             return Dur::ZERO;

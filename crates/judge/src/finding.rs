@@ -4,38 +4,38 @@ use std::collections::BTreeMap;
 use tcpassay_measure::EventKind;
 use tcpassay_units::Time;
 
-/// An oracle: a rule that follows from a standard or from the documented behaviour of a profile.
+/// An oracle: a set of rules that follow from a standard or from the documented behaviour of a profile.
 #[derive(Clone, Copy, Debug)]
 pub struct Oracle {
-    /// Its name in findings and on command lines.
+    /// Name of the oracle in findings and on command lines.
     pub name: &'static str,
-    /// The meaning of its findings, in a few words.
+    /// Subject of the oracle in a few words, for lists of oracles.
     pub title: &'static str,
-    /// What it asserts.
+    /// The rules that the oracle asserts.
     pub asserts: &'static str,
-    /// Why that must hold, with the section of the standard.
+    /// The reason why the rules must hold, with the sections of the standards.
     pub why: &'static str,
     /// The evidence that its findings contain.
     pub evidence: &'static str,
-    /// The cases in which its findings are wrong.
+    /// The circumstances in which findings of the oracle are wrong.
     pub wrong_when: &'static str,
-    /// Kinds of events that it requires in addition to segments.
+    /// Kinds of events that the oracle requires in addition to segments.
     pub needs: &'static [EventKind],
 }
 
 /// How severe a finding is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
-    /// The run violates a rule that is mandatory for a TCP.
+    /// The stack violated a rule that is mandatory for TCP.
     Error,
-    /// Throughput or latency was lost; possibly no rule was violated.
+    /// The stack lost throughput or latency, possibly without the violation of a mandatory rule.
     Warning,
     /// Random events on the path explain the observation.
     Note,
 }
 
 impl Level {
-    /// The name in `findings.json`.
+    /// The name of the level in `findings.json`.
     pub fn name(self) -> &'static str {
         match self {
             Level::Error => "error",
@@ -50,7 +50,7 @@ impl Level {
 pub struct Found {
     /// Name of the oracle.
     pub oracle: &'static str,
-    /// How the rule was violated.
+    /// The kind of violation, the same text for all occurrences.
     pub title: &'static str,
     /// Index of the flow in the recording; the flow is the direction of the data.
     pub flow: u32,
@@ -62,7 +62,7 @@ pub struct Found {
     pub end: Time,
     /// Begin of the last occurrence.
     pub last: Time,
-    /// How severe it is.
+    /// Severity of the finding.
     pub level: Level,
     /// Description of the first occurrence.
     pub text: String,
@@ -110,7 +110,7 @@ impl Findings {
     }
 }
 
-/// One occurrence.
+/// One occurrence of a finding.
 #[derive(Debug)]
 pub(crate) struct Occurrence {
     pub oracle: &'static str,

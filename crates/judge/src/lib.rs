@@ -1,13 +1,15 @@
-//! Oracles that evaluate the event log of a run in one pass, and the behaviours that a run reached.
+//! Oracles, which evaluate the event log of a run in one pass, and counts of the behaviours that a run
+//! reached.
 //!
 //! * [`judge`] - applies the [`ORACLES`] to a recording and returns their findings.
 //! * [`reached`] - counts the behaviours that a recording shows: event kinds, reasons, states, regimes.
-//! * [`capture`] - the event log of a packet capture, for the oracles that need nothing but packets.
+//! * [`capture`] - converts a packet capture to an event log, for the oracles that only need segments.
 //!
-//! The pass is a loop over the rows. For each connection end an [`end::End`] is kept: outstanding segments, SACKed ranges, what the
-//! receiver holds, windows. Each oracle sees every row as a [`step::Step`]: the row, the end before it and after it. An oracle that
-//! compares with settings (the smallest RTO, the controller) reads them from [`facts::Facts`], which are made of the case in the
-//! header of the recording. Without facts those rules are not applied.
+//! The pass is a loop over the rows. It keeps an [`end::End`] for each connection end: outstanding segments,
+//! SACKed ranges, data held by the receiver, windows. Each oracle receives every row as a [`step::Step`]:
+//! the row, and the state of the end before and after it. An oracle that compares with settings (the
+//! smallest RTO, the controller) reads them from [`facts::Facts`], which are computed from the case in the
+//! header of the recording. For a recording without a case these rules are not applied.
 //!
 //! The crate does not depend on the simulator, and it reads no files.
 

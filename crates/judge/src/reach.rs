@@ -1,4 +1,4 @@
-//! Which behaviours a run reached.
+//! Counts of the behaviours that a run reached.
 
 use std::collections::BTreeMap;
 use tcpassay_measure::reason::{Timer, WindowCause};
@@ -6,8 +6,9 @@ use tcpassay_measure::{ECT, EventKind, Recording};
 use tcpassay_units::Bytes;
 use tcpassay_wire::Flags;
 
-/// Counts what a recording shows: for each kind of event its reasons (`timer_fire Rto`, `congestion Open->Recovery: rack`), and
-/// regimes that segments and windows show (`closed window`, `CE on a merged segment`). The map contains no zeros.
+/// Counts the behaviours that a recording shows, by name. For each kind of event these are its reasons
+/// (`timer_fire Rto`, `congestion Open->Recovery: rack`), and in addition regimes that follow from segments
+/// and windows (`closed window`, `CE on a merged segment`). The map contains no zeros.
 pub fn reached(recording: &Recording) -> BTreeMap<String, u64> {
     let mut reached: BTreeMap<String, u64> = BTreeMap::new();
     let mut words: Vec<BTreeMap<String, u64>> = vec![BTreeMap::new(); EventKind::ALL.len()];

@@ -1,4 +1,4 @@
-//! A row of the event log as oracles see it.
+//! A row of the event log with the state of its connection end, as oracles receive it.
 
 use crate::end::{Before, End};
 use crate::facts::Facts;
@@ -10,7 +10,7 @@ use tcpassay_tcp::Config;
 use tcpassay_units::Time;
 use tcpassay_wire::Flags;
 
-/// The recording and the settings, which all oracles use.
+/// The recording and the settings of the case, which all oracles use.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
     pub recording: &'a Recording,
@@ -33,18 +33,18 @@ impl<'a> Context<'a> {
         self.facts.is_some_and(Facts::is_model)
     }
 
-    /// The recording is of a kernel in virtual time: its log has the windows that arriving segments meet, and no decisions; its processor
-    /// takes no time.
+    /// Whether the recording is of a kernel in virtual time. Its log contains the windows at arrivals and no
+    /// decisions of the stack, and processing takes no time.
     pub fn of_kernel(&self) -> bool {
         self.facts.is_some_and(Facts::is_kernel)
     }
 
-    /// Times of the log are those of the stack, without the work of a processor.
+    /// Whether the times of the log are those of the stack, because processing takes no time.
     pub fn in_virtual_time(&self) -> bool {
         self.exact() || self.of_kernel()
     }
 
-    /// The name of the host that sends `flow`, with a capital letter for the beginning of a sentence.
+    /// The name of the host that sends `flow`, capitalised for the beginning of a sentence.
     pub fn who(&self, flow: usize) -> String {
         let name = &self.recording.hosts[self.recording.flows[flow].from as usize];
         let mut letters = name.chars();
@@ -65,7 +65,7 @@ pub(crate) struct Step<'a> {
     pub end: &'a End,
     /// The SACK blocks of a segment, in order.
     pub sacks: &'a [(u64, u64)],
-    /// The segment arrived and was not accepted.
+    /// True if the segment arrived and was not accepted.
     pub refused: bool,
 }
 
@@ -163,21 +163,22 @@ impl Step<'_> {
 }
 
 impl Occurrence {
-    /// Adds a further row as evidence, and sets the begin of the occurrence.
+    /// Adds `row` as evidence, and sets the begin of the occurrence to `at`.
     pub fn since(mut self, row: usize, at: Time) -> Occurrence {
         self.rows.insert(0, row);
         self.start = at;
         self
     }
 
-    /// Makes it a warning: the standard only recommends the rule, or random cases without a fault show the same.
+    /// Sets the level to warning: the standard only recommends the rule, or random cases without a fault
+    /// also violate it.
     pub fn warning(mut self) -> Occurrence {
         self.level = Level::Warning;
         self
     }
 }
 
-/// A rule that processes every row of every connection end.
+/// An oracle or a part of one, which processes every row of every connection end.
 pub(crate) trait Rule {
     /// Processes a row.
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings);

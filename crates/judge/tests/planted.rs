@@ -1,6 +1,7 @@
-//! A sample of planted faults, without a build of their own: a host's settings are changed after the case was read, so that its stack
-//! does not do what its case says. Oracles read the case in the header and the log. Each fault is found, and the same case without it
-//! has no finding of that kind. `make quality` has faults in the code (tests/quality/model).
+//! A sample of planted faults that need no separate build: the settings of a host are changed after the case
+//! was read, so that its stack deviates from the case. The oracles read the log and the unchanged case in
+//! the header. Each test asserts that the oracle finds the fault, and that the same case without the fault
+//! has no finding of that kind. `make quality` tests faults in the code (tests/quality/model).
 
 use std::collections::BTreeMap;
 use tcpassay_case::params::Value;
@@ -17,7 +18,8 @@ const BASE: &Rows = &[("app.duration", "400ms"), ("link.rate", "20Mbit"), ("link
 const LOSSY: &Rows = &[("link.loss", "2%")];
 const REORDERED: &Rows = &[("link.reorder", "1%:3")];
 
-/// Titles of errors and warnings in a run of `rows` with both hosts changed by `fault`.
+/// Returns the titles of errors and warnings in a run of `rows` in which `fault` changed the settings of
+/// both hosts.
 fn titles(rows: &[&Rows], fault: impl Fn(&mut HostSettings)) -> Vec<&'static str> {
     let triples: BTreeMap<String, Value> = [BASE]
         .iter()
@@ -34,7 +36,7 @@ fn titles(rows: &[&Rows], fault: impl Fn(&mut HostSettings)) -> Vec<&'static str
     found.iter().filter(|one| one.level != Level::Note).map(|one| one.title).collect()
 }
 
-/// The fault is found by its title, and the case without it is clean of that.
+/// Asserts that the run with the fault has a finding with this title, and the run without it has none.
 #[track_caller]
 fn finds(title: &str, rows: &[&Rows], fault: impl Fn(&mut HostSettings)) {
     let clean = titles(rows, |_| {});
@@ -50,7 +52,7 @@ fn an_initial_window_of_forty_segments_is_found() {
 
 #[test]
 fn an_ack_for_every_eighth_segment_is_found() {
-    finds("full segments wait for an ACK", &[], |host| host.stack.delayed_ack.every = 8);
+    finds("too many full segments are unacknowledged", &[], |host| host.stack.delayed_ack.every = 8);
 }
 
 #[test]
@@ -83,7 +85,7 @@ fn a_loss_on_the_first_duplicate_is_found() {
 
 #[test]
 fn a_loss_that_waits_for_forty_duplicates_is_found() {
-    finds("a loss beyond the duplicate threshold", &[LOSSY], |host| {
+    finds("no loss detection at the duplicate threshold", &[LOSSY], |host| {
         host.stack.loss_detection = LossDetection::DupThresh { threshold: 40, adaptive: false };
     });
 }
@@ -91,24 +93,26 @@ fn a_loss_that_waits_for_forty_duplicates_is_found() {
 #[test]
 fn duplicates_that_release_nothing_are_found() {
     let rows: &Rows = &[("stack.limited_transmit", "on")];
-    finds("duplicates release no new data", &[LOSSY, rows], |host| host.stack.limited_transmit = false);
+    finds("duplicate ACKs without limited transmit", &[LOSSY, rows], |host| {
+        host.stack.limited_transmit = false;
+    });
 }
 
 #[test]
 fn small_segments_in_spite_of_nagle_are_found() {
     let rows: &Rows = &[("app.workload", "paced"), ("app.rate", "2Mbit"), ("app.burst", "300B")];
-    finds("a small segment against Nagle's algorithm", &[rows], |host| host.stack.nodelay = true);
+    finds("a small segment that violates Nagle's algorithm", &[rows], |host| host.stack.nodelay = true);
 }
 
 #[test]
-fn probes_of_a_shut_window_without_back_off_are_found() {
+fn probes_of_a_closed_window_without_back_off_are_found() {
     let rows: &Rows = &[
         ("app.read_rate", "20Kbit"),
         ("app.rcvbuf", "16KB"),
         ("app.duration", "4s"),
         ("stack.min_rto", "200ms"),
     ];
-    finds("probes of a shut window without back-off", &[rows], |host| {
+    finds("probes of a closed window without back-off", &[rows], |host| {
         let constant = Dur::from_millis(200);
         host.stack.persist = Some(Persist { min: constant, max: constant });
     });
@@ -123,7 +127,7 @@ fn an_interrupt_that_is_held_back_too_long_is_found() {
 #[test]
 fn a_merge_although_receive_offload_is_off_is_found() {
     let rows: &Rows = &[("nic.rx_usecs", "2ms")];
-    finds("a merged segment although nothing merges", &[rows], |host| host.nic.gro = true);
+    finds("a merged segment although receive offload is off", &[rows], |host| host.nic.gro = true);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use tcpassay_wire::Flags;
 /// The reason of an event (`dupthresh`, `rto`, `ce changed`): a constant of the code, or text from a file.
 pub type Reason = Cow<'static, str>;
 
-/// In [`EventRow::why`] of a segment that leaves: its packets are ECN-capable.
+/// Value of [`EventRow::why`] for a segment that is sent with ECT in its IP header.
 pub const ECT: &str = "ECT";
 
 /// The kind of an event.
@@ -30,10 +30,10 @@ pub const ECT: &str = "ECT";
 pub enum EventKind {
     /// A segment arrived; `value` is its timestamp (TSval).
     In,
-    /// A segment left; `window` is what it announces, `value` the timestamp that it echoes (TSecr), `why` is [`ECT`] when it is
-    /// ECN-capable.
+    /// A segment was sent; `window` is the window that it announces, `value` its timestamp echo (TSecr),
+    /// `why` is [`ECT`] if it is ECN-capable.
     Out,
-    /// A segment left that had been sent before.
+    /// A segment was retransmitted. The fields are those of `Out`.
     Retransmit,
     /// An arriving segment was rejected.
     Refused,
@@ -61,7 +61,8 @@ pub enum EventKind {
     AckDelay,
     /// The receiver neither sends an ACK nor sets a timer for it.
     AckForget,
-    /// The controller asked for a window outside of its bounds: `asked`; `cwnd` is what it got.
+    /// The controller requested a window outside of the bounds: `asked` is the request, `cwnd` the window
+    /// after clamping.
     Clamp,
     /// A device dropped a packet.
     Drop,
@@ -69,7 +70,8 @@ pub enum EventKind {
     Mark,
     /// An application wrote or read (`why`); `value` is the number of bytes.
     App,
-    /// A SACK block of the segment in the row before it (or of the one before its other blocks): `seq` up to `seq + len`.
+    /// A SACK block (`seq` to `seq + len`) of the last segment above this row; a segment with several blocks
+    /// is followed by several rows.
     Sack,
 }
 
@@ -93,7 +95,7 @@ pub struct EventRow {
     pub host: u32,
     /// The flow: the direction in which this host sends. `None` when the event belongs to no connection.
     pub flow: Option<u32>,
-    /// What.
+    /// The kind of the event.
     pub kind: EventKind,
     /// The reason, or the object of the event; empty when there is none.
     pub why: Reason,
@@ -119,7 +121,7 @@ pub struct EventRow {
     pub rto: Option<Dur>,
     /// The value of this kind of event: a time or a duration in nanoseconds.
     pub value: Option<u64>,
-    /// The congestion window that a controller asked for and did not get.
+    /// The congestion window that a controller requested, if it was clamped.
     pub asked: Option<Bytes>,
     /// Whether the segment carried CE.
     pub ce: bool,

@@ -18,7 +18,8 @@ pub struct EventLog {
     numbers: Vec<u64>,
     words: Vec<Reason>,
     places: BTreeMap<Reason, u32>,
-    /// The last reason by kind and length of text, because consecutive reasons are usually equal.
+    /// Index of the last reason by kind of event and length of text, because consecutive reasons are usually
+    /// equal.
     recent: [u32; 512],
     /// Whether any row has [`Field::Asked`].
     asked: bool,
@@ -138,7 +139,7 @@ impl EventLog {
         self.rows.get(row).map(|row| self.event(*row))
     }
 
-    /// Whether any row says what a controller asked for and did not get.
+    /// Whether any row contains a window that a controller requested and that was clamped.
     pub(crate) fn has_asked(&self) -> bool {
         self.asked
     }
@@ -148,7 +149,7 @@ impl EventLog {
         self.rows.iter().map(|row| self.event(*row))
     }
 
-    /// When each row happened.
+    /// The times of the rows.
     pub fn times(&self) -> impl ExactSizeIterator<Item = Time> + '_ {
         self.rows.iter().map(|row| row.at)
     }
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_kept_once_also_when_others_of_its_length_come_between() {
+    fn a_reason_is_stored_once_even_if_others_of_its_length_come_between() {
         let said = ["Rto", "Tlp", "Rto", "", "Tlp"];
         let log = EventLog::from(said.map(timer).to_vec());
         assert_eq!(log.words, ["", "Rto", "Tlp"]);

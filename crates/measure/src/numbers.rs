@@ -89,14 +89,14 @@ mod tests {
     use tcpassay_units::{Dur, Time};
 
     #[test]
-    fn the_code_of_a_kind_is_its_place_among_all() {
+    fn the_number_of_a_kind_is_its_index_in_all() {
         for (place, kind) in EventKind::ALL.iter().copied().enumerate() {
             assert_eq!(kind as usize, place, "{}", kind.name());
         }
     }
 
     #[test]
-    fn what_is_absent_is_minus_one_and_null() {
+    fn an_absent_value_is_minus_one_or_null() {
         let mut event = EventRow::new(Time::from_nanos(5), 1, None, EventKind::TimerFire);
         event.value = Some(7);
         event.why = "rto".into();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_tells_recordings_apart_by_everything_but_the_event_log() {
+    fn the_digest_depends_on_everything_except_the_event_log() {
         let delivery =
             |bytes| Delivery { at: Time::ZERO, flow: 0, wire_bytes: 9, bytes, one_way: Dur::ZERO, ce: false };
         let of = |recording: &Recording| recording.digest().expect("it has a digest");

@@ -75,7 +75,7 @@ pub(crate) fn write(
             bytes.clear();
             let shortened = shorten(packet, &mut comment);
             encode_packet(&shortened, &mut bytes)
-                .ok_or(PcapError::InvalidField("a packet whose options do not fit a header"))?
+                .ok_or(PcapError::InvalidField("the options of a packet do not fit in a header"))?
         };
         writer.write_pcapng_block(EnhancedPacketBlock {
             interface_id: packet.interface,
@@ -108,7 +108,8 @@ fn shorten(packet: &PacketRecord, comment: &mut Option<Cow<'static, str>>) -> Pa
     let mut shortened = packet.clone();
     let longest = 65_535 - 60 - 20;
     if let Some(segment) = &mut shortened.segment {
-        let note = format!("payload of {} bytes, more than a packet can say", segment.len);
+        let note =
+            format!("payload of {} bytes, more than the length field of a packet can represent", segment.len);
         segment.len = segment.len.min(longest);
         *comment = Some(Cow::Owned(match comment {
             Some(before) => format!("{before}; {note}"),
@@ -139,7 +140,10 @@ pub(crate) fn read(input: impl Read) -> Result<(Vec<CapturePoint>, Vec<PacketRec
                     }
                 }
                 if resolution != 9 {
-                    return Err(format!("interface {} does not count nanoseconds", interfaces.len()));
+                    return Err(format!(
+                        "interface {} does not have timestamps in nanoseconds",
+                        interfaces.len()
+                    ));
                 }
                 interfaces.push(interface);
             }
@@ -154,7 +158,9 @@ pub(crate) fn read(input: impl Read) -> Result<(Vec<CapturePoint>, Vec<PacketRec
 
 fn read_packet(block: &EnhancedPacketBlock<'_>) -> Result<PacketRecord, String> {
     let packet = decode(&block.data).map_err(|e| e.to_string())?;
-    let host = |a: SocketAddr| host_of(a.ip()).ok_or_else(|| format!("{} is no host of a run", a.ip()));
+    let host = |a: SocketAddr| {
+        host_of(a.ip()).ok_or_else(|| format!("{} is not the address of a host of a run", a.ip()))
+    };
     let note = block.options.iter().find_map(|option| match option {
         EnhancedPacketOption::Comment(text) => Some(Cow::Owned(text.clone().into_owned())),
         _ => None,

@@ -1,5 +1,6 @@
-//! The reasons of events as data. [`EventRow::why`] is text, because reasons are of many kinds. Code that depends on a reason reads it with
-//! the functions of this module. The module also declares why a run ended.
+//! Parsing of the reasons of events. [`EventRow::why`] is text, because there are many kinds of reasons.
+//! Code that depends on a reason parses it with the functions of this module. The module also declares the
+//! reasons for the end of a run.
 
 use crate::EventRow;
 use serde::{Serialize, Serializer};
@@ -9,7 +10,7 @@ pub use tcpassay_states::{
     AckReason, AppCall, CongestionCause, CongestionState, LossRule, TcpState, Timer, WindowCause,
 };
 
-/// Why a run ended, on every substrate.
+/// The reason for the end of a run, on every substrate.
 #[derive(
     Default,
     Clone,
@@ -26,29 +27,29 @@ pub use tcpassay_states::{
     VariantArray,
 )]
 pub enum RunEnd {
-    /// The duration that the case asks for was over.
+    /// The duration of the case had passed.
     #[strum(serialize = "duration")]
     Duration,
-    /// Nothing was left to do.
+    /// All traffic was finished and no event was pending.
     #[strum(serialize = "finished")]
     Finished,
-    /// As many events as a run may have were used up.
+    /// The run reached the limit of the number of events.
     #[strum(serialize = "event limit")]
     EventLimit,
-    /// The path was not what the case asks for, so that nothing was sent over it.
+    /// The measured properties of the path were not those of the case, so the applications were not started.
     #[strum(serialize = "path")]
     Path,
-    /// The run broke off with an error of its own.
+    /// The run failed with an error.
     #[default]
     #[strum(serialize = "failed")]
     Failed,
-    /// The case asks for what this substrate cannot do.
+    /// The substrate does not support the case.
     #[strum(serialize = "refused")]
     Refused,
 }
 
 impl RunEnd {
-    /// As it stands in files and messages.
+    /// The name in files and messages.
     pub fn name(self) -> &'static str {
         self.into()
     }
@@ -73,7 +74,8 @@ const ABORTED: &str = "aborted: ";
 const CAUSE: &str = ": ";
 const UNDO: &str = "undo";
 
-/// The reasons as data. What is not of the asked kind is `None`, also a word that only another version or a kernel writes.
+/// The reason of the event, parsed. The functions return `None` for another kind of event, and for words
+/// that only another version or a kernel writes.
 impl EventRow {
     /// The timer of a row `timer_set`, `timer_cancel` or `timer_fire`.
     pub fn timer(&self) -> Option<Timer> {
@@ -90,7 +92,7 @@ impl EventRow {
         CongestionChange::read(&self.why)
     }
 
-    /// What changed the window, of a row `window`.
+    /// The cause of a row `window`.
     pub fn window_cause(&self) -> Option<WindowCause> {
         self.why.parse().ok()
     }
@@ -100,13 +102,13 @@ impl EventRow {
         self.why.parse().ok()
     }
 
-    /// What the application did, of a row `app`.
+    /// The call of the application in a row `app`.
     pub fn app_call(&self) -> Option<AppCall> {
         self.why.parse().ok()
     }
 }
 
-/// Why [`EventKind::State`](crate::EventKind::State) happened.
+/// The reason of an [`EventKind::State`](crate::EventKind::State).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StateChange<'a> {
     /// The connection moved from one state to another.
@@ -146,19 +148,19 @@ impl fmt::Display for StateChange<'_> {
     }
 }
 
-/// Why [`EventKind::Congestion`](crate::EventKind::Congestion) happened.
+/// The reason of an [`EventKind::Congestion`](crate::EventKind::Congestion).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CongestionChange<'a> {
     /// Before; `None` if it is not known.
     pub from: Option<CongestionState>,
     /// After; `None` if it is not known.
     pub to: Option<CongestionState>,
-    /// What caused it, in words.
+    /// The text of the cause.
     pub cause: &'a str,
 }
 
 impl<'a> CongestionChange<'a> {
-    /// The cause where a kernel left fast recovery and no segment showed the window after it.
+    /// The cause if a kernel left fast recovery and the log does not contain the window after it.
     pub const WINDOW_UNKNOWN: &'static str = "window unknown";
 
     /// Reads the reason of an event; `None` if it is not of this form. States with other names are not known.

@@ -459,7 +459,8 @@ pub struct PacketRecord {
     pub ecn: Ecn,
     /// IP identification, which distinguishes copies.
     pub id: u16,
-    /// What happened to the packet here (`dropped: full`, `marked`), written as the comment of the packet.
+    /// The event of the packet at this point (`dropped: full`, `marked`), written as the comment of the
+    /// packet.
     pub note: Option<Reason>,
     /// The segment; `None` for a datagram.
     pub segment: Option<Segment>,

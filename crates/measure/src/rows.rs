@@ -16,7 +16,8 @@ pub(crate) const DEVICE_SUMS: [&str; 3] = ["out_bytes", "drops", "marks"];
 /// The largest backlog of a device within each interval.
 pub(crate) const MAX_BACKLOG: &str = "max_backlog_bytes";
 
-/// The metrics that `series.parquet` may have: those of flows, then those of devices. Those to which nothing happened have no column.
+/// The metrics that `series.parquet` may have: those of flows, then those of devices. A metric without any
+/// value has no column.
 pub fn series_columns() -> Vec<&'static str> {
     [&FLOW_SUMS[..], &GAUGES, &DEVICE_SUMS, &[MAX_BACKLOG]].concat()
 }
@@ -120,7 +121,7 @@ fn place(interval: u64, first: u64, len: usize) -> Option<usize> {
     (place < len).then_some(place)
 }
 
-/// The series of a flow; `None` when it carried nothing.
+/// The series of a flow; `None` if the flow carried no data and was not sampled.
 pub(crate) fn flow_series(
     name: &str,
     sums: IntervalSums<4>,

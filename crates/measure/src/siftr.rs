@@ -1,10 +1,10 @@
 //! The event log of one host in the format of FreeBSD's siftr(4), with the same fields.
 //!
-//! One line for each segment of the host's stack, as the kernel module writes it (`sys/netinet/siftr.c`, IPv4): for
-//! an arriving segment with the state before TCP processes it, for a departing segment with the state that sent it,
-//! when the segment is not yet in flight. The state is derived from the other rows of the event log. Fields that a
-//! recording does not contain are 0: packet hash, bandwidth-controlled window, receive window, both window scales
-//! (windows are already scaled), socket buffers, reassembly queue, flow id and type.
+//! One line for each segment of the host's stack, as the kernel module writes it (`sys/netinet/siftr.c`,
+//! IPv4): for an arriving segment with the state before TCP processes it, for a segment that is sent with
+//! the state before it is in flight. The state is derived from the other rows of the event log. Fields that
+//! a recording does not contain are 0: packet hash, bandwidth-controlled window, receive window, both window
+//! scales (windows are already scaled), socket buffers, reassembly queue, flow id and type.
 //!
 //! Ticks are milliseconds (`hz=1000`). The port is 5001 at the accepting end, and 32768 or higher at the other end.
 

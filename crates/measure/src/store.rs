@@ -89,7 +89,7 @@ impl Recording {
             return Err(StoreError::new(dir, &"a recording needs a folder with a name"));
         };
         if dir.exists() && !dir.join("recording.json").is_file() && !is_empty_dir(dir) {
-            return Err(StoreError::new(dir, &"it is there already and is not a recording"));
+            return Err(StoreError::new(dir, &"it exists already and is not a recording"));
         }
         let beside = |suffix: &str| {
             let mut beside = std::ffi::OsString::from(".");
@@ -252,7 +252,7 @@ impl Recording {
             return Err(StoreError::new(&path, &why));
         }
         if !is_whole(&text) {
-            return Err(StoreError::new(&path, &"it is damaged: its checksum is not that of its text"));
+            return Err(StoreError::new(&path, &"the file is damaged: its checksum does not match its text"));
         }
         let mut recording: Recording = serde_json::from_str(&text).map_err(|e| StoreError::new(&path, &e))?;
         for (name, entry) in &index.files {
@@ -260,14 +260,13 @@ impl Recording {
             let bytes = fs::read(&path).map_err(|e| StoreError::new(&path, &e))?;
             let found = FileEntry::of(&bytes, 0);
             if found.xxh3 != entry.xxh3 {
-                let why =
-                    "it is damaged, or of another recording: its checksum is not that in recording.json";
+                let why = "the file is damaged or belongs to another recording: its checksum is not that in recording.json";
                 return Err(StoreError::new(&path, &why));
             }
             let read = recording.read_file(name, &path, index.series_interval_ns);
             let have = read.map_err(|why| StoreError::new(&path, &why))?;
             if have != entry.rows {
-                let why = format!("it has {have} rows; recording.json says {}", entry.rows);
+                let why = format!("the table has {have} rows, but recording.json states {}", entry.rows);
                 return Err(StoreError::new(&path, &why));
             }
         }
@@ -280,7 +279,7 @@ impl Recording {
             let file = fs::File::open(path).map_err(|e| e.to_string())?;
             let (interfaces, packets) = pcapng::read(BufReader::new(file))?;
             if interfaces != self.interfaces {
-                return Err("its interfaces are not those of recording.json".to_owned());
+                return Err("the interfaces of the capture are not those of recording.json".to_owned());
             }
             self.packets = packets;
             return Ok(self.packets.len() as u64);
@@ -289,13 +288,13 @@ impl Recording {
         match name {
             "latency.parquet" => self.latencies = tables::to_latencies(&table).map_err(say)?,
             "series.parquet" => {
-                let interval = interval.ok_or("recording.json does not say the interval")?;
+                let interval = interval.ok_or("recording.json does not contain the interval")?;
                 self.series = Some(tables::to_series(&table, Dur::from_nanos(interval)).map_err(say)?);
             }
             "deliveries.parquet" => self.deliveries = tables::to_deliveries(&table).map_err(say)?,
             "completions.parquet" => self.completions = tables::to_completions(&table).map_err(say)?,
             "events.parquet" => self.events = tables::to_events(&table).map_err(say)?,
-            _ => return Err("recording.json names it, but no such table is known".to_owned()),
+            _ => return Err("recording.json lists a table that this version does not know".to_owned()),
         }
         Ok(table.rows() as u64)
     }

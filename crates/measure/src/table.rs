@@ -267,7 +267,7 @@ impl ParquetTable {
     pub fn whole(&self, name: &str) -> Result<&[Option<u64>]> {
         match self.find(name)? {
             ColumnData::Whole(values) => Ok(values),
-            _ => Err(bad(format!("column {name} does not hold whole numbers"))),
+            _ => Err(bad(format!("column {name} does not contain integers"))),
         }
     }
 
@@ -282,7 +282,7 @@ impl ParquetTable {
     pub fn text(&self, name: &str) -> Result<Vec<&str>> {
         match self.find(name)? {
             ColumnData::Text(values) => values.iter().map(|value| value.as_utf8()).collect(),
-            _ => Err(bad(format!("column {name} does not hold words"))),
+            _ => Err(bad(format!("column {name} does not contain text"))),
         }
     }
 
@@ -290,7 +290,7 @@ impl ParquetTable {
     pub fn flag(&self, name: &str) -> Result<&[bool]> {
         match self.find(name)? {
             ColumnData::Flag(values) => Ok(values),
-            _ => Err(bad(format!("column {name} does not hold flags"))),
+            _ => Err(bad(format!("column {name} does not contain booleans"))),
         }
     }
 }
@@ -299,7 +299,8 @@ fn read_column(name: &str, reader: ColumnReader, into: &mut ColumnData) -> Resul
     match (reader, into) {
         (ColumnReader::Int64ColumnReader(reader), ColumnData::Whole(into)) => {
             for value in read_values(reader)? {
-                let unsigned = |x: i64| u64::try_from(x).map_err(|_| bad(format!("column {name} holds {x}")));
+                let unsigned =
+                    |x: i64| u64::try_from(x).map_err(|_| bad(format!("column {name} contains {x}")));
                 into.push(value.map(unsigned).transpose()?);
             }
         }
@@ -308,14 +309,14 @@ fn read_column(name: &str, reader: ColumnReader, into: &mut ColumnData) -> Resul
         }
         (ColumnReader::ByteArrayColumnReader(reader), ColumnData::Text(into)) => {
             for value in read_values(reader)? {
-                let value = value.ok_or_else(|| bad(format!("column {name} has an absent word")))?;
+                let value = value.ok_or_else(|| bad(format!("column {name} has a missing text")))?;
                 value.as_utf8().map_err(|e| bad(format!("column {name}: {e}")))?;
                 into.push(value);
             }
         }
         (ColumnReader::BoolColumnReader(reader), ColumnData::Flag(into)) => {
             let values = read_values(reader)?.into_iter().collect::<Option<Vec<bool>>>();
-            into.extend(values.ok_or_else(|| bad(format!("column {name} has an absent flag")))?);
+            into.extend(values.ok_or_else(|| bad(format!("column {name} has a missing boolean")))?);
         }
         _ => return Err(bad(format!("column {name} changes its type"))),
     }

@@ -44,7 +44,7 @@ fn table(columns: Vec<(&str, ColumnData)>) -> ParquetTable {
 }
 
 fn unknown(column: &str, value: &str) -> ParquetError {
-    ParquetError::General(format!("column {column} holds the unknown `{value}`"))
+    ParquetError::General(format!("column {column} contains the unknown value `{value}`"))
 }
 
 impl CompletionKind {
@@ -61,7 +61,7 @@ impl LatencyKind {
     }
 }
 
-/// The column of `events.parquet` that is there only if a row has a value.
+/// The column of `events.parquet` that exists only if a row has a value in it.
 pub const ASKED: &str = "asked_bytes";
 
 /// The type of a column of Parquet.
@@ -73,7 +73,7 @@ pub enum ColumnType {
     Real,
     /// UTF-8 text.
     Text,
-    /// A truth value.
+    /// Boolean.
     Flag,
 }
 
@@ -285,7 +285,7 @@ pub(crate) fn from_events(log: &EventLog, rows: Range<usize>) -> ParquetTable {
         ("value_ns", number(EventField::Value)),
         ("ce", flag(&heads, |e| e.ce)),
     ];
-    // Few controllers ask for what they cannot get; the logs of the others do without the column.
+    // Few logs contain clamped windows, so other logs have no such column.
     if log.has_asked() {
         columns.push((ASKED, number(EventField::Asked)));
     }
@@ -325,7 +325,7 @@ pub(crate) fn to_events(table: &ParquetTable) -> Result<EventLog> {
     let row = |i: usize| {
         let bits = flags[i].and_then(|bits| u16::try_from(bits).ok());
         let kind: EventKind = kind[i].parse().map_err(|_| unknown("kind", kind[i]))?;
-        // Before there was the column `asked_bytes`, the bytes stood in `value_ns`.
+        // Older versions wrote the requested bytes to `value_ns` instead of `asked_bytes`.
         let old = kind == EventKind::Clamp && asked.is_none();
         Ok(EventRow {
             at: Time::from_nanos(at[i]),
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_controller_asked_for_has_a_column_of_bytes_if_it_was_clamped() {
+    fn a_clamped_request_of_a_controller_has_a_column_of_bytes() {
         let timer = EventRow { value: Some(7), ..EventRow::new(Time::ZERO, 0, Some(0), EventKind::TimerSet) };
         let without = from_events(&EventLog::from(vec![timer.clone()]), 0..1);
         assert_eq!(names(&without).last(), Some(&"ce"));

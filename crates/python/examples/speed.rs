@@ -1,13 +1,13 @@
-//! How fast the model runs: data packets per CPU second of the run loop, for the scenarios that ns-3 and htsim were
-//! measured on.
+//! Measures the speed of the model: data packets per CPU second of the run loop, for the scenarios in which
+//! ns-3 and htsim were measured.
 //!
 //! `speed [SCENARIO ...] [--collect] [--json] [--seconds=X]`; without names all run, with collectors off and then with
 //! counters, latency and 1 ms series (`--collect`: only so). CPU time is the process's own (`/proc/self/schedstat`);
 //! the peak of memory (`VmHWM`) is of the whole process, so run one scenario alone to know its own. The process has the
 //! huge pages that the workers of `tcpassay run` have, unless `GLIBC_TUNABLES` says something else (also when empty).
 //!
-//! It stands beside the native module because a profile of the module (`make pgo`) is good for the crates as the module has
-//! them: with the features of other crates' tests their functions would have other names.
+//! The example is in the crate of the native module because a profile of the module (`make pgo`) only
+//! applies to crates that are compiled with the same features.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
@@ -82,7 +82,7 @@ const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "permutation",
         what: "64 hosts, 4 leaves x 16, fat spine, DCTCP, 20 us",
-        // Nothing is congested but the senders' own NICs: they mark as every queue does (and as htsim's do).
+        // Only the NICs of the senders are congested. They mark packets like every queue (as in htsim).
         rows: &[PERMUTATION, &[("nic.ecn_threshold", "30KB")]],
     },
     Scenario {

@@ -9,7 +9,7 @@ use tcpassay_capture::siftr::{holds_siftr, read_siftr};
 use tcpassay_capture::{Analysis, AnalysisOptions, Reader};
 use tcpassay_judge::capture;
 
-/// Packets read between two chances to interrupt.
+/// Number of packets that are read between two checks for an interrupt.
 const STEP: u64 = 100_000;
 
 fn open(path: &Path) -> PyResult<Reader<File>> {
@@ -34,8 +34,8 @@ impl CaptureAnalysis {
         Ok(CaptureAnalysis { reader: open(&path)?, analysis: Analysis::new(options), over: false })
     }
 
-    /// Reads on. The rounds that ended since the last call, of one flow if `flow` is given, a line each: as text, or with `json` as
-    /// JSON. `None` at the end of the capture.
+    /// Reads the next packets. Returns the rounds that ended since the last call (only those of `flow` if it
+    /// is given), one line each, as text or with `json` as JSON. `None` at the end of the capture.
     fn rounds<'py>(
         &mut self,
         py: Python<'py>,
@@ -60,7 +60,7 @@ impl CaptureAnalysis {
         Ok(Some(PyBytes::new(py, text.as_bytes())))
     }
 
-    /// The summary of what was read, a JSON object.
+    /// The summary of the packets read so far, a JSON object.
     fn summary(&self) -> String {
         serde_json::json!(self.analysis.summary(self.reader.interfaces())).to_string()
     }
@@ -70,7 +70,7 @@ impl CaptureAnalysis {
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
 pub fn siftr_summary(py: Python<'_>, path: PathBuf) -> PyResult<Option<String>> {
-    // A file that cannot be decompressed is none; who reads it as a capture reports why.
+    // A file that cannot be decompressed is not a log of siftr. Reading it as a capture reports the reason.
     if !holds_siftr(File::open(&path)?).unwrap_or(false) {
         return Ok(None);
     }
@@ -78,8 +78,8 @@ pub fn siftr_summary(py: Python<'_>, path: PathBuf) -> PyResult<Option<String>> 
     Ok(Some(serde_json::json!(log).to_string()))
 }
 
-/// Writes the event log of a capture as a recording into `folder`. Returns which connections it has, and the notes of the analysis: a
-/// JSON object.
+/// Writes the event log of a capture as a recording into `folder`. Returns the numbers of connections with
+/// and without a log, and the notes of the analysis: a JSON object.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
 pub fn capture_recording(

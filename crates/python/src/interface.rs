@@ -1,4 +1,5 @@
-//! What Rust declares and Python uses, as data from which `tools/interface.py` writes `tcpassay/interface.py`.
+//! The declarations of Rust that Python uses, as JSON, from which `tools/interface.py` generates
+//! `tcpassay/interface.py`.
 
 use pyo3::prelude::*;
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ pub fn interface_json() -> String {
     let enums = [
         enumeration::<EventKind>(
             "EventKind",
-            "What a row of the event log reports; the order is that of the numbers in `Ran.numbers`.",
+            "The kind of a row of the event log. The order is that of the numbers in `Ran.numbers`.",
         ),
         or_unknown(enumeration::<TcpState>(
             "TcpState",
@@ -37,12 +38,12 @@ pub fn interface_json() -> String {
             "AckReason",
             "The reason of the events `ack_now`, `ack_delay` and `ack_forget`.",
         ),
-        enumeration::<RunEnd>("RunEnd", "Why a run ended, on every substrate."),
-        enumeration::<LatencyKind>("LatencyKind", "What a row of the table `latency` measures."),
-        enumeration::<CompletionKind>("CompletionKind", "What a row of the table `completions` reports."),
-        enumeration::<Direction>("Direction", "Which way of a metric is good."),
-        enumeration::<Place>("Place", "Where on the path of a flow a capture was taken."),
-        enumeration::<StallCause>("StallCause", "What a connection waited for in a stall."),
+        enumeration::<RunEnd>("RunEnd", "The reason for the end of a run, on every substrate."),
+        enumeration::<LatencyKind>("LatencyKind", "The kind of a row of the table `latency`."),
+        enumeration::<CompletionKind>("CompletionKind", "The kind of a row of the table `completions`."),
+        enumeration::<Direction>("Direction", "Whether higher or lower values of a metric are better."),
+        enumeration::<Place>("Place", "The place on the path of a flow at which a capture was taken."),
+        enumeration::<StallCause>("StallCause", "The cause of a stall of a connection."),
     ];
     let tables: Vec<Value> = table_columns()
         .into_iter()

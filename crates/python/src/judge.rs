@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tcpassay_judge::{Found, ORACLES, judge, reached};
 use tcpassay_measure::{EventKind, Recording};
 
-/// What the oracles say of themselves, a JSON list.
+/// The descriptions of the oracles, a JSON list.
 #[pyfunction]
 pub fn oracles_json() -> String {
     let one = |oracle: &tcpassay_judge::Oracle| {
@@ -19,7 +19,7 @@ pub fn oracles_json() -> String {
     ORACLES.iter().map(one).collect::<serde_json::Value>().to_string()
 }
 
-/// What the oracles named in `oracles` find in the recording in `folder`, a JSON list.
+/// Applies the oracles named in `oracles` to the recording in `folder`. Returns the findings, a JSON list.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
 pub fn judge_folder(py: Python<'_>, folder: PathBuf, oracles: Vec<String>) -> PyResult<String> {
@@ -27,7 +27,7 @@ pub fn judge_folder(py: Python<'_>, folder: PathBuf, oracles: Vec<String>) -> Py
         .map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
-/// Which behaviours the recording in `folder` reached, a JSON object of counts.
+/// Counts the behaviours that the recording in `folder` reached, a JSON object.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
 pub fn reached_in_folder(py: Python<'_>, folder: PathBuf) -> PyResult<String> {

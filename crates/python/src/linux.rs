@@ -1,4 +1,4 @@
-//! What a case changes in Linux.
+//! The changes that a case makes in Linux.
 
 use crate::model::{Scalar, case};
 use pyo3::exceptions::PyValueError;
@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tcpassay_case::Change;
 
-/// The changes of a kernel that the `stack` parameters of a host ask for, as JSON: a list of `kind` (`sysctl`, `route`,
-/// `module`), `name`, `value` and `path`, the parameter. The first is the congestion controller. What a script cannot set by a command has the kind `other`.
-/// `host` counts from 0.
+/// The changes of a kernel that the `stack` parameters of a host require, as JSON: a list of `kind`
+/// (`sysctl`, `route`, `module`), `name`, `value` and `path`, the parameter. The first is the congestion
+/// controller. A change that a script cannot make by a command has the kind `other`. `host` counts from 0.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
 pub fn linux_changes(triples: BTreeMap<String, Scalar>, base: PathBuf, host: usize) -> PyResult<String> {

@@ -19,7 +19,7 @@ create_exception!(
     _native,
     CaseError,
     PyException,
-    "A case that cannot be run: `args[0]` is a list of (path, other path or None, value or None, what is wrong)."
+    "A case that cannot be run. `args[0]` is a list of (path, other path or None, value or None, reason)."
 );
 
 /// A value of a triple, as in TOML.
@@ -197,7 +197,7 @@ pub fn run_held(
             EndReason::Duration => RunEnd::Duration.name(),
             EndReason::Finished => RunEnd::Finished.name(),
             EndReason::EventLimit => RunEnd::EventLimit.name(),
-            EndReason::Interrupted => unreachable!("nothing asks it to stop"),
+            EndReason::Interrupted => unreachable!("the run has no stop flag"),
         };
         let (events, trace) = outcome.trace;
         let metrics = metrics(&outcome.recording, measured);
@@ -276,13 +276,13 @@ impl Ran {
         rows.iter().map(|row| self.recording.event_row(*row)).collect::<serde_json::Value>().to_string()
     }
 
-    /// What the oracles named in `oracles` find, a JSON list.
+    /// Applies the oracles named in `oracles`. Returns the findings, a JSON list.
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
     fn judged(&self, py: Python<'_>, oracles: Vec<String>) -> String {
         py.detach(|| crate::judge::judged(&self.recording, &oracles))
     }
 
-    /// Which behaviours the run reached, a JSON object of counts.
+    /// Counts the behaviours that the run reached, a JSON object.
     fn reached(&self, py: Python<'_>) -> String {
         py.detach(|| crate::judge::counts(&self.recording))
     }

@@ -225,7 +225,7 @@ pub struct Syscall {
     pub args: Vec<Expr>,
     /// The expected result.
     pub result: ExpectedResult,
-    /// When a blocking call must return, relative to the same time as the event.
+    /// Time at which a blocking call must return, relative to the same time as the event.
     pub end: Option<Dur>,
 }
 

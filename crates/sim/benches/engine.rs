@@ -1,4 +1,4 @@
-//! What the engine's parts cost: the event queue at several sizes, and a packet through each kind of element.
+//! Benchmarks of the engine: the event queue at several sizes, and a packet through each kind of element.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;

@@ -1,6 +1,7 @@
-//! Runs one case and prints what it left behind: `case link.rate=10Gbit stack.cc=cubic --seed=7 --series=1ms --log`.
+//! Runs one case and prints its recording: `case link.rate=10Gbit stack.cc=cubic --seed=7 --series=1ms
+//! --log`.
 //!
-//! A bench for developers, and the program that the determinism test runs twice; users have `tcpassay run`.
+//! For developers, and for the determinism test, which runs this program twice. Users run `tcpassay run`.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -44,7 +45,8 @@ fn main() -> ExitCode {
         #[expect(clippy::cast_precision_loss, reason = "for reading")]
         let mbit = c.read_bytes as f64 * 8.0 / 1e6 / seconds;
         println!(
-            "{} {}->{} {} {}: {mbit:.1} Mbit/s, {} packets, {} retransmitted, {} CE, timeouts {:?}, srtt {:?} ns, cwnd {:?}, acks in {:?}, alpha {:?}, undos {:?}, spurious {:?}",
+            "{} {}->{} {} {}: {mbit:.1} Mbit/s, {} packets, {} retransmitted, {} CE, timeouts {:?}, srtt {:?} ns, cwnd {:?}, \
+             acks in {:?}, alpha {:?}, undos {:?}, spurious {:?}",
             flow.name,
             flow.from,
             flow.to,

@@ -1,9 +1,10 @@
-//! The cost of the network alone: a window of packets goes round a dumbbell of plain links.
+//! Measures the cost of the network without TCP: a window of packets circulates in a dumbbell of plain
+//! links.
 //!
-//! `hops PACKETS [PAIRS]`: each of the pairs (1 by default) sends its share of the packets over an access link, the shared
-//! bottleneck and another access link, and hears of each by an ACK over three links back. Prints packet-hops and events. To
-//! get instructions for each hop, run it twice with different numbers under `perf stat -e instructions:u` or
-//! `valgrind --tool=callgrind` and divide the differences.
+//! `hops PACKETS [PAIRS]`: each of the pairs (1 by default) sends its share of the packets over an access
+//! link, the shared bottleneck and another access link, and receives an ACK for each over three links back.
+//! Prints packet-hops and events. To get instructions for each hop, run it twice with different numbers
+//! under `perf stat -e instructions:u` or `valgrind --tool=callgrind` and divide the differences.
 
 use tcpassay_sim::element::{LinkSpec, QueueLimit, SwitchSpec};
 use tcpassay_sim::engine::{Core, FlowLabel, HostId, Hosts, Network, Packet, PacketId, TimerId};

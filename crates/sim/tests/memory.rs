@@ -1,18 +1,19 @@
-//! What a run takes of memory. A process of its own, with one test: the kernel tells the most that the whole process ever had.
+//! Memory of a run. The test is alone in its process, because the kernel reports the peak of the whole
+//! process.
 
 use std::collections::BTreeMap;
 use tcpassay_case::{Case, params::Value};
 use tcpassay_sim::{CollectOptions, SimOptions, run};
 use tcpassay_units::{Dur, Seed};
 
-/// The most resident memory so far, in kilobytes.
+/// The peak of resident memory so far, in kilobytes.
 fn peak_kb() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").expect("Linux says how much a process uses");
     let line = text.lines().find(|l| l.starts_with("VmHWM")).expect("the peak is told");
     line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("in kB")
 }
 
-/// Runs a dumbbell; gives the packets that its flows delivered.
+/// Runs a dumbbell and returns the number of packets that its flows delivered.
 fn dumbbell(rows: &[(&str, &str)], collect: CollectOptions) -> u64 {
     let common = [("topology", "pair"), ("stack.profile", "linux"), ("stack.cc", "cubic")];
     let triples: BTreeMap<String, Value> =

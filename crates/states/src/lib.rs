@@ -1,7 +1,7 @@
 //! States, timers and decisions of a TCP connection, by their names in the event log.
 //!
-//! The model TCP decides by them, recordings contain their names, and readers of recordings, also in Python, get them back. A connection
-//! of a kernel has the same ones.
+//! The model TCP uses these types, recordings contain their names, and readers of recordings (also in
+//! Python) parse the names again. The log of a kernel uses the same names.
 
 use std::fmt;
 use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
@@ -60,7 +60,7 @@ named! {
     /// The sender's congestion state (Linux: `enum tcp_ca_state`).
     #[derive(Default)]
     CongestionState {
-        /// Nothing unusual.
+        /// No loss, reordering or congestion mark is known.
         #[default]
         Open,
         /// Duplicate ACKs or SACK blocks, not yet taken for loss.
@@ -100,7 +100,7 @@ named! {
 
     /// Why a receiver sends an ACK at once, delays it or forgets it.
     AckReason {
-        /// Enough full-sized segments wait.
+        /// The number of full-sized segments that causes an ACK has arrived.
         EveryN,
         /// Quick ACK mode.
         Quick,
@@ -118,11 +118,12 @@ named! {
         Fin,
         /// A segment that must be answered although it is not acceptable.
         Answer,
-        /// Nothing demands an ACK at once.
+        /// The ACK is delayed, because no other reason applies.
         Delay,
     }
 
-    /// What changed the congestion state of a sender of the model. The trace events of a kernel do not contain it.
+    /// The cause of a change of the congestion state of a sender of the model. The trace events of a kernel
+    /// do not contain it.
     CongestionCause {
         /// Duplicate ACKs, or SACK blocks.
         #[strum(serialize = "duplicate ACK")]
@@ -151,7 +152,7 @@ named! {
         /// The network interface of the sender dropped a packet.
         #[strum(serialize = "refused by the interface")]
         LocalDrop,
-        /// Segments longer than the path carries are sent again.
+        /// Segments longer than the new path MTU are retransmitted.
         #[strum(serialize = "path")]
         Path,
         /// Data of a SYN that the peer did not accept are sent again.
@@ -177,7 +178,7 @@ named! {
         UndoFrto,
     }
 
-    /// What changed the congestion window or the slow-start threshold of a sender of the model.
+    /// The cause of a change of the congestion window or of ssthresh of a sender of the model.
     #[strum(serialize_all = "snake_case")]
     WindowCause {
         /// The connection was established.
@@ -220,19 +221,19 @@ named! {
         NewReno,
         /// The last segment of a recovery (RFC 6675 section 4, rule 4, as FreeBSD does it).
         Rescue,
-        /// The segment is longer than the path carries.
+        /// The segment is longer than the path MTU.
         Path,
         /// The peer did not accept the data of the SYN.
         #[strum(serialize = "SYN data")]
         SynData,
     }
 
-    /// What an application did with its socket.
+    /// The call of an application on its socket.
     #[strum(serialize_all = "lowercase")]
     AppCall {
-        /// It read.
+        /// The application read data.
         Read,
-        /// It wrote.
+        /// The application wrote data.
         Write,
     }
 }

@@ -1,4 +1,5 @@
-//! One bulk transfer between two connections over a pipe: what the stack alone costs, without the simulator around it.
+//! One bulk transfer between two connections over a pipe, to measure the cost of the stack without the
+//! simulator.
 //!
 //! `pair [CONTROLLER] [PACKETS]`, under callgrind: `--toggle-collect` is not needed, the pipe itself costs little. The
 //! pipe has 10 Gbit/s, 100 us of round trip and marks CE above 100 KB; with a controller other than `dctcp` it drops
@@ -69,7 +70,7 @@ fn main() {
         let timers = [client.next_timer().unwrap_or(Time::MAX), server.next_timer().unwrap_or(Time::MAX)];
         let next = there.next().min(back.next());
         now = next.min(timers[0]).min(timers[1]);
-        assert!(now != Time::MAX, "nothing moves any more");
+        assert!(now != Time::MAX, "no event is left before the end of the transfer");
         if now == there.next() {
             let (_, segment, ecn) = there.flight.pop_front().expect("it has a head");
             arrived += 1;

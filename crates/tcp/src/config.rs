@@ -1,4 +1,4 @@
-//! Every switch of the stack, and its named sets.
+//! The configuration of the stack, and the named profiles.
 
 mod ecn;
 mod loss;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tcpassay_cc::{Arithmetic, ByteCounting, HystartMode};
 use tcpassay_units::{Bytes, Dur};
 
-/// What a sender does after an idle time longer than the RTO (`stack.slow_start_after_idle`).
+/// The window of a sender after an idle time longer than the RTO (`stack.slow_start_after_idle`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AfterIdle {
     /// Keep the window.
@@ -34,7 +34,7 @@ pub enum Pacing {
     Percent {
         /// While cwnd < ssthresh / 2.
         slow_start: u32,
-        /// Otherwise.
+        /// In all other states.
         avoidance: u32,
     },
 }
@@ -43,20 +43,22 @@ pub enum Pacing {
 /// `tcp_tso_autosize`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TsoAutosize {
-    /// No limit; with pacing, what passes in a millisecond at the pacing rate.
+    /// No limit; with pacing, the bytes that the pacing rate sends in a millisecond.
     #[default]
     Off,
-    /// Linux 3.12 to 5.17: what passes in 1/1024 s at the pacing rate, which Linux computes also without pacing; at least two
-    /// segments.
+    /// Linux 3.12 to 5.17: the bytes that the pacing rate sends in 1/1024 s, at least two segments. Linux
+    /// computes the pacing rate also without pacing.
     Rate,
     /// Linux since 5.18: the same, plus the limit of the NIC, halved for each 512 us of the minimum round-trip time.
     RateAndRtt,
 }
 
-/// Packetization layer path MTU discovery (RFC 4821) as Linux has it. Sizes are those of segments without options.
+/// Packetization layer path MTU discovery (RFC 4821) as implemented by Linux. Sizes are those of segments
+/// without options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MtuProbing {
-    /// From the start (`tcp_mtu_probing` = 2), not only after timeouts that indicate a black hole (1).
+    /// True: probing begins with the connection (`tcp_mtu_probing` = 2). False: only after timeouts that
+    /// indicate a black hole (1).
     pub always: bool,
     /// The size that the search starts from (`tcp_base_mss`).
     pub base: Bytes,
@@ -70,12 +72,12 @@ pub struct MtuProbing {
     pub headers: Bytes,
 }
 
-/// Linux's send queue (`tcp_sendmsg_locked`). A write fills buffers of one super-segment each. A transmission contains data of one
-/// buffer only, and a buffer costs more than its bytes. A write pushes its data after each half window, and data are sent while
-/// it goes on.
+/// Linux's send queue (`tcp_sendmsg_locked`). A write fills buffers of one super-segment each. A
+/// transmission contains data of one buffer only, and a buffer uses more memory than its bytes. A write sets
+/// PSH after each half window, and data are sent during the write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Skbs {
-    /// The cost of a buffer besides its bytes (`SKB_TRUESIZE` of an empty one).
+    /// Memory of a buffer in addition to its bytes (`SKB_TRUESIZE` of an empty one).
     pub overhead: Bytes,
     /// Bytes for headers in each buffer, when the send buffer is sized (`MAX_TCP_HEADER`, which depends on the kernel's
     /// configuration).
@@ -97,8 +99,8 @@ pub enum StackFlavor {
     FreeBsd,
 }
 
-/// Every switch of one stack. `Config::profile` returns the named sets. Most fields are set by a parameter of the table, which
-/// the documentation of the field names.
+/// The configuration of one stack. `Config::profile` returns the named profiles. Most fields are set by a
+/// parameter of the table; the documentation of the field names it.
 #[expect(clippy::struct_excessive_bools, reason = "independent switches")]
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
@@ -120,7 +122,7 @@ pub struct Config {
     pub ecn: EcnMode,
     /// `stack.ecn_option`: accurate ECN with its TCP option.
     pub ecn_option: bool,
-    /// Which packets without new data are ECN-capable. With DCTCP all of them are.
+    /// The packets without new data that are sent ECN-capable. With DCTCP all packets are.
     pub control_ecn: ControlEcn,
     /// `stack.ecn_form`.
     pub ecn_form: EcnForm,
@@ -158,7 +160,7 @@ pub struct Config {
     pub early_retransmit: bool,
     /// `stack.hystart`: the rule that ends the first slow start before a loss.
     pub hystart: HystartMode,
-    /// `stack.cc_arithmetic`: whose arithmetic the controllers use.
+    /// `stack.cc_arithmetic`: the variant of the controllers' arithmetic.
     pub cc_arithmetic: Arithmetic,
     /// `stack.abc` (RFC 3465).
     pub byte_counting: ByteCounting,
@@ -169,9 +171,11 @@ pub struct Config {
     /// Largest super-segment handed to the NIC (`nic.gso_max`), or `None` for one MSS a segment (TSO off). A
     /// super-segment also holds at most half the congestion window (Linux `tcp_cwnd_test`).
     pub tso: Option<Bytes>,
-    /// Least segments of a super-segment that is sized by rate (Linux `tcp_min_tso_segs`).
+    /// Smallest number of segments of a super-segment whose size follows the rate (Linux
+    /// `tcp_min_tso_segs`).
     pub min_tso_segs: u32,
-    /// Deferral ends when a super-segment of one over this part of the window could be sent (Linux `tcp_tso_win_divisor`).
+    /// Divisor: deferral ends when a super-segment of `window / tso_win_divisor` can be sent (Linux
+    /// `tcp_tso_win_divisor`).
     pub tso_win_divisor: u32,
     /// A super-segment that could be longer waits for more window (Linux `tcp_tso_should_defer`).
     pub tso_defer: bool,
@@ -180,14 +184,15 @@ pub struct Config {
     pub tso_defer_recent: bool,
     /// `stack.tso_autosize`.
     pub tso_autosize: TsoAutosize,
-    /// Send buffer (`app.sndbuf`): the application may be this far ahead of the acknowledgements; `None` grows with cwnd, up
-    /// to `max_send_buffer`.
+    /// Send buffer (`app.sndbuf`): limit of the bytes that are written and not acknowledged. `None`: the
+    /// buffer grows with cwnd, up to `max_send_buffer`.
     pub send_buffer: Option<Bytes>,
     /// `stack.max_sndbuf`: the largest size of a send buffer that grows with cwnd.
     pub max_send_buffer: Bytes,
     /// The largest segment without options that the path carries: the MTU less 40 (IPv4); `None`: as large as [`Config::mss`].
     pub path_mss: Option<Bytes>,
-    /// The search for the longest segment that the path carries; `None`: its length is that of the route's MTU.
+    /// The search for the longest segment that the path carries (PLPMTUD). `None`: no search; the MTU of the
+    /// route is used.
     pub mtu_probing: Option<MtuProbing>,
     /// With TSO: the send queue consists of buffers, as in Linux; `None`: it is a stream, and only its bytes count.
     pub skbs: Option<Skbs>,
@@ -206,8 +211,8 @@ pub struct Config {
     /// The next segment carries CWR, also if it is a retransmission (FreeBSD), not only the next new data (RFC 3168 section
     /// 6.1.2).
     pub cwr_on_retransmission: bool,
-    /// A mark that finds the window at one segment stops the sender for a retransmission timeout (RFC 3168 section 6.1.2; neither
-    /// Linux, which keeps two segments, nor FreeBSD).
+    /// A mark that arrives while the window is one segment stops the sender for a retransmission timeout
+    /// (RFC 3168 section 6.1.2; neither Linux, which keeps two segments, nor FreeBSD).
     pub mark_stops_one_segment: bool,
     /// A reset that answers a segment echoes its timestamp (RFC 7323 section 5.2 recommends it; neither Linux nor FreeBSD).
     pub stamp_resets: bool,
@@ -223,7 +228,7 @@ pub struct Config {
     /// FreeBSD's window: the buffer is a multiple of the MSS (`tcp_mss`), and every ACK announces all free space
     /// (`tcp_output`), also if it grew by less than a segment.
     pub bsd_window: bool,
-    /// `stack.nagle`: until when a segment smaller than the MSS waits.
+    /// `stack.nagle`: the condition for which a segment smaller than the MSS waits.
     pub nagle: Nagle,
     /// `app.nodelay`: Nagle's algorithm off (RFC 1122 section 4.2.3.4).
     pub nodelay: bool,
@@ -255,10 +260,10 @@ pub struct Config {
     /// An ACK of data that were never sent is answered (RFC 5961 section 5; Linux since 7.1 and in stable series since then);
     /// otherwise it is dropped silently. Only for [`StackFlavor::Linux`].
     pub challenge_unsent: bool,
-    /// An ACK that acknowledges nothing new may shut the window (Linux since 6.6, `tcp_may_update_window`). Only for
-    /// [`StackFlavor::Linux`].
+    /// An ACK that acknowledges nothing new may close the window (Linux since 6.6, `tcp_may_update_window`).
+    /// Only for [`StackFlavor::Linux`].
     pub shut_by_duplicate: bool,
-    /// How long an active open may take (FreeBSD `net.inet.tcp.keepinit`), independently of the retries.
+    /// Longest duration of an active open (FreeBSD `net.inet.tcp.keepinit`), independently of the retries.
     pub connect_timeout: Option<Dur>,
     /// The stack whose rules apply where no other switch decides.
     pub flavor: StackFlavor,
@@ -266,7 +271,7 @@ pub struct Config {
     pub weak_resets: bool,
     /// A SYN in the window resets the connection (RFC 793; FreeBSD `insecure_syn`).
     pub weak_syns: bool,
-    /// FreeBSD's probes of a shut window; `None`: probes without data after the retransmission timeout.
+    /// FreeBSD's probes of a closed window; `None`: probes without data after the retransmission timeout.
     pub persist: Option<Persist>,
     /// Retransmissions of data before giving up (Linux `tcp_retries2`).
     pub retries: u32,
@@ -276,7 +281,8 @@ pub struct Config {
     pub fin_wait2: Dur,
 }
 
-/// Until when a segment smaller than the MSS waits (`stack.nagle`; it does not with `app.nodelay`).
+/// The condition for which a segment smaller than the MSS waits (`stack.nagle`; without effect with
+/// `app.nodelay`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Nagle {
     /// Everything sent before is acknowledged (RFC 896, RFC 1122 section 4.2.3.4).
@@ -297,12 +303,13 @@ impl From<&Config> for Arc<Config> {
     }
 }
 
-/// The interval of FreeBSD's probes of a shut window, which have a byte of data each (`net.inet.tcp.persmin`, `persmax`).
+/// The interval of FreeBSD's probes of a closed window, which have one byte of data each
+/// (`net.inet.tcp.persmin`, `persmax`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Persist {
-    /// At least.
+    /// Smallest interval.
     pub min: Dur,
-    /// At most.
+    /// Largest interval.
     pub max: Dur,
 }
 
@@ -317,7 +324,7 @@ pub struct Keepalive {
     pub count: u32,
 }
 
-/// Named sets of switches (`stack.profile`).
+/// Named configurations (`stack.profile`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Profile {
     /// The RFCs, in their simplest form where they allow several.

@@ -5,8 +5,8 @@ use tcpassay_units::{Bytes, Dur, Rate};
 
 /// Counters and present values of a connection. Counters start at zero with the connection and never fall.
 ///
-/// Taking one costs a few hundred nanoseconds (the controller's variables are collected into a vector); it changes
-/// nothing.
+/// A snapshot does not change the connection. It takes a few hundred nanoseconds, because the controller's
+/// variables are collected into a vector.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Info {
     /// State of RFC 9293.
@@ -31,19 +31,19 @@ pub struct Info {
     pub flight: Bytes,
     /// Bytes sent and not cumulatively acknowledged.
     pub unacked: Bytes,
-    /// Of those, bytes selectively acknowledged.
+    /// Bytes of `unacked` that are selectively acknowledged.
     pub sacked: Bytes,
-    /// Of those, bytes marked lost and not retransmitted.
+    /// Bytes of `unacked` that are marked lost and not retransmitted.
     pub lost: Bytes,
-    /// Of those, bytes marked lost, retransmitted or not.
+    /// Bytes of `unacked` that are marked lost, retransmitted or not.
     pub lost_all: Bytes,
-    /// Of those, bytes whose retransmission is in flight.
+    /// Bytes of `unacked` whose retransmission is in flight.
     pub retransmitted_out: Bytes,
     /// Doublings of the retransmission timeout in force.
     pub backoff: u32,
-    /// Retransmission timeouts since the cumulative point last moved.
+    /// Retransmission timeouts since SND.UNA last advanced.
     pub timeouts_in_a_row: u32,
-    /// Segments by which reordering was seen, at least the initial threshold.
+    /// Largest observed reordering in segments; at least the initial duplicate threshold.
     pub reordering: u32,
     /// ACKs that showed reordering.
     pub reorderings: u64,
@@ -59,7 +59,8 @@ pub struct Info {
     pub bytes_acked: Bytes,
     /// Payload bytes sent again.
     pub bytes_retransmitted: Bytes,
-    /// Segments sent again, in units of the wire (a super-segment counts as often as the NIC cuts it).
+    /// Segments retransmitted, counted as wire packets (a super-segment counts as the packets into which the
+    /// NIC segments it).
     pub retransmissions: u64,
     /// Times that the retransmission timer fired with data outstanding.
     pub timeouts: u64,
@@ -77,9 +78,9 @@ pub struct Info {
     pub delivered: Bytes,
     /// The packets of those bytes.
     pub delivered_packets: u64,
-    /// Of those, bytes that the peer reported as CE-marked.
+    /// Bytes of `delivered` that the peer reported as CE-marked.
     pub delivered_ce: Bytes,
-    /// Of accurate ECN, where it is in force.
+    /// Counters of accurate ECN; `None` if it was not negotiated.
     pub accurate: Option<AccurateInfo>,
     /// Arriving ACKs with ECE set.
     pub ece_acks_in: u64,
@@ -105,9 +106,9 @@ pub struct Info {
     pub out_of_order_in: u64,
     /// Times that the delayed-ACK timer fired.
     pub delayed_ack_timeouts: u64,
-    /// Segments whose acknowledgement was put off (each time that the timer was set).
+    /// Number of times that an acknowledgment was delayed (the delayed-ACK timer was set).
     pub delayed_acks: u64,
-    /// Segments whose acknowledgement was forgotten (the DCTCP bug).
+    /// Number of times that an acknowledgment was neither sent nor delayed (the DCTCP bug).
     pub forgotten_acks: u64,
     /// Segments refused (PAWS, out of window, bad ACK).
     pub refused: u64,
@@ -131,11 +132,11 @@ pub struct Info {
     pub busy: Dur,
     /// Pacing rate in force.
     pub pacing_rate: Option<Rate>,
-    /// How often the controller returned a window outside its bounds.
+    /// Number of times that the controller returned a window outside of the bounds.
     pub clamps: u64,
     /// Name of the controller.
     pub controller: &'static str,
-    /// The controller's inner variables.
+    /// The controller's internal variables by name.
     pub internals: Vec<(&'static str, f64)>,
 }
 
@@ -161,7 +162,8 @@ pub struct Gauges {
     pub alpha: Option<f64>,
 }
 
-/// What accurate ECN has counted. Bytes are those with ECT(0), CE and ECT(1), in this order; all starts at zero.
+/// The counters of accurate ECN. Bytes are those with ECT(0), CE and ECT(1), in this order. All counters
+/// start at zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AccurateInfo {
     /// Packets that we sent and the peer reported as CE.
@@ -172,14 +174,14 @@ pub struct AccurateInfo {
     pub received_ce: u64,
     /// Payload bytes that arrived.
     pub received_bytes: [u64; 3],
-    /// Of the peer's options: none was seen (0), an empty one (1), counters (2), invalid ones (3).
+    /// State of the peer's options: none seen (0), an empty one (1), counters (2), invalid (3).
     pub option_seen: u8,
-    /// What does not pass, as bits: our marks (2), our option (4), the peer's option (8).
+    /// What the path does not carry, as a bit set: our ECN field (2), our option (4), the peer's option (8).
     pub fail_mode: u8,
 }
 
 impl Info {
-    /// Nothing happened yet.
+    /// The counters of a connection without events.
     pub(crate) fn empty() -> Info {
         Info {
             state: State::Closed,

@@ -1,9 +1,9 @@
 //! The model TCP: sender, receiver, loss recovery, timers; sans I/O.
 //!
-//! A [`Connection`] is one end of one connection. Segments, virtual time and the application's calls go in; segments, a
-//! deadline and log entries come out. It holds no clock, no socket and no randomness: a run is a function of its inputs.
-//! It must not know the network, the host's offloads or the workload. Congestion is decided about by the
-//! [`Controller`](tcpassay_cc::Controller) that it was given.
+//! A [`Connection`] is one end of one connection. Segments, virtual time and the application's calls go in;
+//! segments, a deadline and log entries come out. It holds no clock, no socket and no randomness: a run is a
+//! function of its inputs. It must not know the network, the host's offloads or the workload. The
+//! [`Controller`](tcpassay_cc::Controller) passed at creation computes the congestion window.
 //!
 //! | folder | what |
 //! | --- | --- |
@@ -20,8 +20,8 @@
 //! # The order of calls
 //!
 //! After each call that may change something, [`Connection::poll_transmit`] until `None`; then
-//! [`Connection::next_timer`], and [`Connection::on_timer`] at that time. Whether an arrived segment is acknowledged is decided
-//! in the last poll, when nothing that could carry the ACK is left.
+//! [`Connection::next_timer`], and [`Connection::on_timer`] at that time. The connection decides about a
+//! pure ACK in the last poll, when no data remain with which the ACK could be piggybacked.
 //!
 //! # Example
 //!

@@ -1,7 +1,7 @@
 //! The stack's event log: each decision with its reason, like FreeBSD's black box log.
 //!
-//! The log observes and never decides: with it on or off the stack behaves the same. Positions are 64-bit stream
-//! positions (0 is the SYN, 1 the first byte), so that they read well and never wrap.
+//! The log does not influence the stack. Positions are 64-bit stream positions (0 is the SYN, 1 the first
+//! byte), so that they read well and never wrap.
 
 pub use tcpassay_states::{
     AckReason, CongestionCause, CongestionState, LossRule, TcpState as State, Timer, WindowCause,
@@ -12,16 +12,16 @@ use tcpassay_wire::Flags;
 /// One entry.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LogEntry {
-    /// When.
+    /// Time of the event.
     pub at: Time,
-    /// What, and why.
+    /// The event with its reason.
     pub what: LogEvent,
 }
 
-/// What happened.
+/// An event of a connection.
 #[derive(Clone, PartialEq, Debug)]
 pub enum LogEvent {
-    /// A segment arrived and was acceptable enough to be looked at.
+    /// A segment arrived and passed the first tests, so that its fields are processed.
     SegmentIn {
         /// Position of its first byte in the peer's stream.
         seq: u64,
@@ -38,7 +38,7 @@ pub enum LogEvent {
         /// The timestamp of the peer (TSval), where it sends them.
         stamp: Option<u32>,
     },
-    /// A segment left.
+    /// A segment was sent.
     SegmentOut {
         /// Position of its first byte in our stream.
         seq: u64,
@@ -71,32 +71,32 @@ pub enum LogEvent {
     },
     /// A timer was set, moved or cancelled, or fired.
     Timer {
-        /// Which.
+        /// The timer.
         timer: Timer,
-        /// What happened to it.
+        /// The change.
         change: TimerChange,
     },
     /// The connection moved between the states of RFC 9293.
     State {
-        /// Before.
+        /// State before the change.
         from: State,
-        /// After.
+        /// State after the change.
         to: State,
     },
     /// The sender's congestion state moved.
     Congestion {
-        /// Before.
+        /// State before the change.
         from: CongestionState,
-        /// After.
+        /// State after the change.
         to: CongestionState,
-        /// What caused it.
+        /// The cause.
         why: CongestionCause,
     },
     /// cwnd or ssthresh changed.
     Window {
-        /// Now in force.
+        /// Congestion window after the change.
         cwnd: Bytes,
-        /// Now in force ([`Bytes::MAX`] before the first congestion).
+        /// Slow-start threshold after the change ([`Bytes::MAX`] before the first congestion event).
         ssthresh: Bytes,
         /// Bytes in flight (RFC 6675 pipe).
         flight: Bytes,
@@ -107,7 +107,7 @@ pub enum LogEvent {
     Rtt {
         /// The sample.
         sample: Dur,
-        /// Smoothed.
+        /// The smoothed round-trip time after the sample.
         srtt: Dur,
         /// The retransmission timeout that follows.
         rto: Dur,
@@ -132,7 +132,7 @@ pub enum LogEvent {
     },
     /// The receiver decided about an acknowledgement.
     Ack {
-        /// What it decided.
+        /// The decision.
         decision: AckDecision,
         /// Why.
         why: AckReason,
@@ -143,7 +143,7 @@ pub enum LogEvent {
     Clamped {
         /// The window that it returned.
         asked: Bytes,
-        /// What it got.
+        /// The window after clamping.
         given: Bytes,
     },
     /// The connection ended without a proper close, and why (`"reset by peer"`, `"user timeout"`, `"retries"`).
@@ -153,7 +153,7 @@ pub enum LogEvent {
     },
 }
 
-/// What happened to a timer.
+/// The change of a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimerChange {
     /// It will fire at this time.
@@ -164,7 +164,7 @@ pub enum TimerChange {
     Fired,
 }
 
-/// What the receiver does about an acknowledgement.
+/// The decision of the receiver about an acknowledgment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AckDecision {
     /// Sent at once.
@@ -175,7 +175,7 @@ pub enum AckDecision {
     Forgotten,
 }
 
-/// Where a connection's parts write their entries: one branch a call when it is off.
+/// The log to which the parts of a connection write. While it is off a call costs one branch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log {
     on: bool,
@@ -193,7 +193,7 @@ impl Log {
         self.on = on;
     }
 
-    /// Keeps what `event` builds; does not call it when the log is off.
+    /// Adds the entry that `event` returns. `event` is not called while the log is off.
     #[inline]
     pub(crate) fn put(&mut self, at: Time, event: impl FnOnce() -> LogEvent) {
         if self.on {

@@ -1,4 +1,4 @@
-//! What passes between the connection and its two halves.
+//! The types that the connection, the sender and the receiver exchange.
 //!
 //! The connection owns the handshake, the states and the wire; [`send`](crate::send) owns the outgoing stream and
 //! [`recv`](crate::recv) the incoming one. All three use 64-bit stream positions: 0 is the SYN, 1 the first byte
@@ -12,17 +12,17 @@ use tcpassay_units::{Bytes, Dur};
 /// A half-open range of stream positions.
 pub(crate) type Span = Range<u64>;
 
-/// What the handshake agreed on, as the sender needs it.
+/// The result of the handshake for the sender.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Agreed {
     /// Payload bytes of a full segment: the smaller MSS, less the options of every data segment.
     pub mss: Bytes,
-    /// What the options of every segment take.
+    /// Bytes of the options that every segment has.
     pub options: Bytes,
     /// The largest segment without options that the path carries.
     pub path: Bytes,
-    /// The largest that the peer takes, and we send.
+    /// The largest segment that the peer accepts and this end sends.
     pub clamp: Bytes,
     /// SACK permitted by both.
     pub sack: bool,
@@ -36,9 +36,9 @@ pub(crate) struct Agreed {
     pub window: u64,
     /// Round-trip time of the handshake when it was not retransmitted.
     pub rtt: Option<Dur>,
-    /// Bytes that went with our SYN and are acknowledged with it (RFC 7413).
+    /// Bytes of data in our SYN that are acknowledged together with it (RFC 7413).
     pub syn_data: u64,
-    /// Bytes that went with our SYN and were not acknowledged with it, if they count as lost.
+    /// Bytes of data in our SYN that were not acknowledged together with it, if they count as lost.
     pub syn_data_lost: u64,
     /// The window from which Linux computes the first pacing rate, if that is not the initial window.
     pub rate_window: Option<Bytes>,
@@ -71,7 +71,7 @@ pub(crate) struct AckIn {
     pub may_update: bool,
 }
 
-/// What an ACK achieved.
+/// The result of an ACK for the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct AckOut {
     /// Payload bytes newly acknowledged cumulatively (room in the send buffer).
@@ -88,9 +88,9 @@ pub(crate) struct Chunk {
     pub span: Span,
     /// A FIN follows the payload.
     pub fin: bool,
-    /// PSH: it empties the send queue.
+    /// PSH is set, because the segment empties the send queue.
     pub push: bool,
-    /// Any of it was sent before.
+    /// True if a part of the segment was sent before.
     pub retransmission: bool,
     /// Announce the reduction of the window (CWR; RFC 3168 section 6.1.2).
     pub cwr: bool,

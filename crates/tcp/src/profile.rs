@@ -1,8 +1,8 @@
-//! The named sets of switches.
+//! The named profiles of the configuration.
 //!
-//! Each value stands where it has a source; what a profile leaves out or does otherwise than the real stack is listed in
-//! `docs/deviations.md`. Things that belong to other entities (ECN, MSS, offloads, buffers) start at the simplest value here
-//! and are set by the parameters of a case: `ecn` off, `tso` off, an MTU of 1500 with IPv4.
+//! Each value has a comment with its source. Deviations of a profile from the real stack are listed in
+//! `docs/deviations.md`. Settings that other parameters of a case decide (ECN, MSS, offloads, buffers) have
+//! their simplest value here: `ecn` off, `tso` off, an MTU of 1500 with IPv4.
 
 use crate::{
     AccurateUse, AckCheck, AckCompression, AfterIdle, Config, ControlEcn, DctcpReceiver, DelayedAck, EcnForm,
@@ -35,7 +35,7 @@ impl Profile {
 }
 
 impl Config {
-    /// The switches of a named stack.
+    /// The configuration of a named profile.
     pub fn profile(profile: Profile) -> Config {
         match profile {
             Profile::Rfc => rfc(),
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn linux_4_6_has_what_the_rate_limiter_stalls_on() {
+    fn linux_4_6_has_the_settings_that_cause_the_stalls_of_the_rate_limiter() {
         let cfg = Config::profile(Profile::Linux46);
         assert_eq!(cfg.dctcp_receiver, DctcpReceiver::ClearTimer);
         assert_eq!(cfg.ack_check, AckCheck::IfScheduledOnSlowPath);

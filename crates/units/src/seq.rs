@@ -35,7 +35,7 @@ impl SeqNum {
     }
 
     /// The sequence number of the 64-bit position `pos` when `self` is position 0.
-    #[expect(clippy::cast_possible_truncation, reason = "a circle keeps the low 32 bits")]
+    #[expect(clippy::cast_possible_truncation, reason = "wrap-around keeps the low 32 bits")]
     #[must_use]
     pub const fn at(self, pos: u64) -> SeqNum {
         SeqNum(self.0.wrapping_add(pos as u32))
@@ -86,12 +86,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_position_survives_the_circle_when_the_reference_is_near(
+        fn a_position_is_restored_across_wrap_around_with_a_near_reference(
             base: u32, pos in 0u64..1 << 40, off in -(1i64 << 31)..(1i64 << 31),
         ) {
             let near = pos.saturating_add_signed(off);
             let wire = SeqNum::new(base).at(pos);
-            // Exactly half the circle away is ambiguous.
+            // A distance of exactly half of the number space is ambiguous.
             prop_assume!(pos.abs_diff(near) < 1 << 31);
             prop_assert_eq!(wire.unwrap_near(SeqNum::new(base), near), Some(pos));
         }

@@ -22,7 +22,7 @@ pub struct Headers {
     pub cut: bool,
 }
 
-/// Why there is no TCP header to read.
+/// The reason why a packet has no readable TCP header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoHeaders {
     /// IP carries another protocol.
@@ -90,7 +90,7 @@ struct Ip<'a> {
     ttl: u8,
     /// Length of the payload on the wire.
     len: u32,
-    /// What was captured of it.
+    /// The captured part of the payload.
     payload: &'a [u8],
 }
 

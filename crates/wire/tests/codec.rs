@@ -1,4 +1,4 @@
-//! Packets as bytes: literal layouts, and what is written reads back.
+//! Tests of the encoding of packets: literal layouts, and decoding of encoded packets.
 
 use proptest::prelude::*;
 use std::net::SocketAddr;
@@ -201,7 +201,7 @@ fn options_beyond_forty_bytes_and_packets_beyond_64_kb_are_refused() {
 }
 
 #[test]
-fn what_is_no_packet_says_why() {
+fn bytes_that_are_no_packet_give_the_reason() {
     assert_eq!(decode(&[]), Err(DecodeError::Short { header: "IP", have: 0 }));
     assert_eq!(decode(&[0x45; 19]), Err(DecodeError::Short { header: "IPv4", have: 19 }));
     let mut icmp = bytes(&v4(), &Content::Udp { len: 0 });

@@ -71,7 +71,7 @@ impl ArrivalProcess {
                 Ok(n) if n > 0 => Ok(ArrivalProcess::Burst(n)),
                 _ => Err(ValueError::new(format!("`{n}` is not a number of one or more"), ARRIVALS)),
             },
-            (kind, _) => Err(ValueError::new(format!("`{kind}` is no arrival process"), ARRIVALS)),
+            (kind, _) => Err(ValueError::new(format!("`{kind}` is not an arrival process"), ARRIVALS)),
         }
     }
 
@@ -91,7 +91,7 @@ impl ArrivalProcess {
 }
 
 impl WaitTime {
-    /// Zero.
+    /// No waiting time.
     pub const NONE: WaitTime = WaitTime::Fixed(Dur::ZERO);
 
     pub(crate) fn parse(text: &str) -> Result<WaitTime, ValueError> {
@@ -99,7 +99,9 @@ impl WaitTime {
         match text.split_once(':') {
             None => Ok(WaitTime::Fixed(dur(text)?)),
             Some(("exp", mean)) => Ok(WaitTime::Exp(dur(mean)?)),
-            Some((kind, _)) => Err(ValueError::new(format!("`{kind}` is no distribution of times"), WAITS)),
+            Some((kind, _)) => {
+                Err(ValueError::new(format!("`{kind}` is not a distribution of times"), WAITS))
+            }
         }
     }
 
@@ -203,11 +205,9 @@ mod tests {
         let error = ArrivalProcess::parse("poison:1/s")
             .map_err(|bad| bad.at("app.arrival", "poison:1/s"))
             .expect_err("unknown");
-        assert!(
-            error.to_string().starts_with(
-                "`app.arrival` = `poison:1/s`: `poison` is no arrival process; allowed: `closed`"
-            )
-        );
+        assert!(error.to_string().starts_with(
+            "`app.arrival` = `poison:1/s`: `poison` is not an arrival process; allowed: `closed`"
+        ));
     }
 
     proptest! {

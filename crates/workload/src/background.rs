@@ -62,7 +62,7 @@ impl BackgroundTraffic {
                 }
             }
             ("udp", rest) => rest.parse().map(BackgroundTraffic::Udp).map_err(|e| bad(format!("{e}"))),
-            (kind, _) => Err(bad(format!("`{kind}` is no kind of background"))),
+            (kind, _) => Err(bad(format!("`{kind}` is not a kind of background traffic"))),
         }
     }
 

@@ -91,7 +91,7 @@ impl SizeDistribution {
     ) -> Result<SizeDistribution, ValueError> {
         let bad = |why: String| ValueError::new(why, ALLOWED);
         let bytes = |text: &str| match text.parse::<Bytes>() {
-            Ok(Bytes::ZERO) => Err(bad("a size of zero is no message".to_owned())),
+            Ok(Bytes::ZERO) => Err(bad("the size must be at least one byte".to_owned())),
             Ok(n) => Ok(n),
             Err(e) => Err(bad(e.to_string())),
         };
@@ -105,7 +105,7 @@ impl SizeDistribution {
                     rest.split_once(':').ok_or_else(|| bad("the shape is missing".to_owned()))?;
                 let shape: f64 = shape.parse().map_err(|_| bad(format!("`{shape}` is not a number")))?;
                 if !(shape > 1.0 && shape.is_finite()) {
-                    return Err(bad(format!("with a shape of {shape} there is no mean")));
+                    return Err(bad(format!("a distribution with a shape of {shape} has no mean")));
                 }
                 Ok(SizeDistribution::Pareto { mean: bytes(mean)?, shape })
             }
@@ -127,7 +127,7 @@ impl SizeDistribution {
                 EmpiricalCdf::parse(path, &content).map(SizeDistribution::Table).map_err(bad)
             }
             (_, "") => Ok(SizeDistribution::Fixed(bytes(text)?)),
-            (kind, _) => Err(bad(format!("`{kind}` is no distribution"))),
+            (kind, _) => Err(bad(format!("`{kind}` is not a distribution"))),
         }
     }
 
@@ -330,11 +330,11 @@ mod tests {
     fn a_wrong_size_shows_the_value_what_is_wrong_and_what_is_allowed() {
         let error = parse("pareto:10KB:0.9").expect_err("no mean");
         assert!(error.starts_with(
-            "`app.flow_size` = `pareto:10KB:0.9`: with a shape of 0.9 there is no mean; allowed: a size"
+            "`app.flow_size` = `pareto:10KB:0.9`: a distribution with a shape of 0.9 has no mean; allowed: a size"
         ));
-        assert!(parse("gauss:10KB").expect_err("unknown").contains("`gauss` is no distribution"));
+        assert!(parse("gauss:10KB").expect_err("unknown").contains("`gauss` is not a distribution"));
         assert!(parse("10").expect_err("no unit").contains("the unit is missing"));
-        assert!(parse("0B").expect_err("zero").contains("a size of zero"));
+        assert!(parse("0B").expect_err("zero").contains("the size must be at least one byte"));
         assert!(parse("choice:10KB@-1").expect_err("weight").contains("a weight of -1 is not above zero"));
         assert!(
             parse("file:falls.cdf")

@@ -230,7 +230,7 @@ impl WorkloadSpec {
             let workload = words.next().ok_or_else(|| ValueError::new("a member is empty", MIX))?;
             member.behaviour = Behaviour::parse(workload)?;
             if member.behaviour == Behaviour::Mix {
-                return Err(ValueError::new("a mix cannot hold a mix", MIX));
+                return Err(ValueError::new("a mix cannot contain a mix", MIX));
             }
             for word in words {
                 let (row, value) = word
@@ -342,7 +342,7 @@ where
 
 fn call_size(text: &str) -> Result<Option<Bytes>, ValueError> {
     match optional(text, "auto", BYTES)? {
-        Some(Bytes::ZERO) => Err(ValueError::new("a call of no bytes does nothing", BYTES)),
+        Some(Bytes::ZERO) => Err(ValueError::new("the size of a call must be at least one byte", BYTES)),
         size => Ok(size),
     }
 }
@@ -411,7 +411,7 @@ mod tests {
             ("app.flows", "0", "`app.flows` = `0`: it is out of range; allowed: a number from 1 to 1000000"),
             ("app.flows", "many", "`app.flows` = `many`: it is not a whole number"),
             ("app.start", "10", "`app.start` = `10`: `10` is not a length of time: the unit is missing"),
-            ("app.write_size", "0B", "`app.write_size` = `0B`: a call of no bytes does nothing"),
+            ("app.write_size", "0B", "`app.write_size` = `0B`: the size of a call must be at least one byte"),
             (
                 "app.workload",
                 "bulky",
@@ -421,7 +421,7 @@ mod tests {
             ("app.mix", "rpc + ", "`app.mix` = `rpc + `: a member is empty"),
             ("app.mix", "rpc flows", "`app.mix` = `rpc flows`: `flows` is not `<row>=<value>`"),
             ("app.mix", "rpc flows=0", "`app.mix` = `rpc flows=0`: in `flows=0`: it is out of range"),
-            ("app.mix", "mix", "`app.mix` = `mix`: a mix cannot hold a mix"),
+            ("app.mix", "mix", "`app.mix` = `mix`: a mix cannot contain a mix"),
         ] {
             let error = read(&[(path, value)]).expect_err(message);
             assert!(error.starts_with(message), "{error}");

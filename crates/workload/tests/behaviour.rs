@@ -1,4 +1,4 @@
-//! What each workload does, by the clock, over pipes of 1 ms: connecting takes 2 ms.
+//! The behaviour of each workload in time, over pipes with a delay of 1 ms. The handshake takes 2 ms.
 
 mod net;
 
@@ -216,7 +216,7 @@ fn an_incast_round_that_loses_a_server_ends_not_ok_and_the_next_asks_the_others(
 }
 
 #[test]
-fn a_thought_of_a_connection_that_failed_does_not_reach_the_one_that_took_its_place() {
+fn the_think_timer_of_a_failed_connection_does_not_apply_to_the_connection_that_reuses_its_slot() {
     // Slot 0 thinks until 54 ms; it fails at 5 ms, and flows of the other part take its slot before that.
     let spec = spec(&[
         ("app.workload", "mix"),

@@ -1,17 +1,17 @@
-//! Packets that arrive below the highest position: sent again, late, or copied by the network; and which of those that were sent again
-//! were unnecessary.
+//! Classification of packets below the highest position as retransmitted, late, or duplicated by the
+//! network, and detection of unnecessary retransmissions.
 
 use super::response::Response;
 use super::sequence::Behind;
 use serde::Serialize;
 use tcpassay_units::{Dur, Time};
 
-/// Retransmissions that are remembered until a DSACK may have come.
+/// Number of retransmissions that are stored until a DSACK may have arrived.
 const MOST: usize = 256;
 /// Without a round-trip time: packets of one flight that arrive in another order are this close.
 const CLOSE: Dur = Dur::from_millis(3);
 
-/// How a retransmission proved unnecessary, and how often.
+/// Numbers of unnecessary retransmissions, by evidence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Spurious {
     /// The receiver reported the data as duplicate (DSACK, RFC 2883).
@@ -38,7 +38,7 @@ struct Sent {
     end: u64,
     at: Time,
     stamp: Option<u32>,
-    /// It is not evaluated any more: it arrived late, or it proved unnecessary.
+    /// True if the packet needs no further evaluation: it arrived late, or it proved unnecessary.
     settled: bool,
     acked: bool,
 }

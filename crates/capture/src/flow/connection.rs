@@ -10,7 +10,7 @@ use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use tcpassay_units::{Dur, SeqNum, Time};
 use tcpassay_wire::Flags;
 
-/// Where on the path of a flow the capture was taken.
+/// The place on the path of a flow at which the capture was taken.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, EnumMessage, IntoStaticStr, VariantArray,
 )]
@@ -40,14 +40,14 @@ pub(crate) struct Connection {
     pub last: Time,
     /// The directions, by the end that sends.
     pub halves: [Half; 2],
-    /// How fast each end answers.
+    /// The response times of each end.
     pub answers: [Response; 2],
     pub scales: [Option<Scale>; 2],
     /// The MSS option of each end.
     mss: [Option<u16>; 2],
     /// Number of the SYN of each end.
     pub syns: [Option<SeqNum>; 2],
-    /// When the SYN and the SYN-ACK passed last, when each was sent once.
+    /// Times at which the SYN and the SYN-ACK passed, if each was sent once.
     handshake: [Option<Time>; 2],
     /// Last packet of each end.
     spoke: [Option<Time>; 2],
@@ -89,7 +89,7 @@ impl Connection {
     }
 
     /// Whether a SYN begins another connection between the same ports.
-    pub fn is_other(&self, from: usize, seen: &Seen) -> bool {
+    pub fn is_other(&self, from: usize, seen: &Seen<'_>) -> bool {
         let flags = seen.segment.flags;
         if !flags.has(Flags::SYN) || flags.has(Flags::RST) {
             return false;
@@ -101,19 +101,17 @@ impl Connection {
     }
 
     /// Processes a packet of end `from`; rounds that end go to `rounds`.
-    pub fn packet(&mut self, from: usize, seen: &Seen, rounds: &mut Vec<Round>) {
-        let mut seen = *seen;
+    pub fn packet(&mut self, from: usize, seen: &Seen<'_>, rounds: &mut Vec<Round>) {
         // Time that goes backwards is counted by the caller.
-        if seen.at < self.last {
-            seen.at = self.last;
-        }
+        let later = (seen.at < self.last).then_some(Seen { at: self.last, ..*seen });
+        let seen = later.as_ref().unwrap_or(seen);
         let at = seen.at;
         self.close_rounds(at, rounds);
-        self.silence(from, &seen);
+        self.silence(from, seen);
         let silence = self.spoke[from].map_or(Dur::ZERO, |last| at.since(last));
         let flags = seen.segment.flags;
         if flags.has(Flags::SYN) && !flags.has(Flags::RST) {
-            self.syn(from, &seen);
+            self.syn(from, seen);
         } else if !flags.has(Flags::RST) {
             // The ACK that ends the handshake.
             if from == 0
@@ -123,21 +121,21 @@ impl Connection {
                 self.handshake = [None; 2];
             }
         }
-        self.stamps(from, &seen, silence);
+        self.stamps(from, seen, silence);
         self.reset |= flags.has(Flags::RST);
         if !flags.has(Flags::RST) {
             if flags.has(Flags::ACK) {
-                self.acknowledge(from, &seen);
+                self.acknowledge(from, seen);
             }
             let around = self.around(from);
-            self.halves[from].data(&seen, around);
+            self.halves[from].data(seen, around);
         }
         self.finished[from] |= flags.has(Flags::FIN);
         self.is_over = self.reset || self.finished == [true; 2];
         self.packets[from] += 1;
         self.spoke[from] = Some(at);
         self.last = at;
-        // A round without a way to the sender ends with its ACK.
+        // If the capture was taken at the sender, the ACK needs no further time, and the round ends with it.
         self.close_rounds(at, rounds);
     }
 
@@ -151,7 +149,7 @@ impl Connection {
         self.close_rounds(Time::MAX, rounds);
     }
 
-    fn syn(&mut self, from: usize, seen: &Seen) {
+    fn syn(&mut self, from: usize, seen: &Seen<'_>) {
         let segment = &seen.segment;
         let again = self.syns[from] == Some(segment.seq);
         if again {
@@ -176,7 +174,7 @@ impl Connection {
     }
 
     /// Measures the response times of both ends by echoed timestamps.
-    fn stamps(&mut self, from: usize, seen: &Seen, silence: Dur) {
+    fn stamps(&mut self, from: usize, seen: &Seen<'_>, silence: Dur) {
         let Some(stamps) = seen.segment.options.timestamps else { return };
         if seen.segment.flags.has(Flags::ACK) {
             self.answers[from].echoed(stamps.ecr, seen.at, silence);
@@ -184,7 +182,7 @@ impl Connection {
         self.answers[1 - from].towards(stamps.val, seen.at);
     }
 
-    fn acknowledge(&mut self, from: usize, seen: &Seen) {
+    fn acknowledge(&mut self, from: usize, seen: &Seen<'_>) {
         let to = 1 - from;
         let window = self.window(from, seen);
         let around = self.around(to);
@@ -203,7 +201,7 @@ impl Connection {
     }
 
     /// The window in a segment of `from`; `None` when the scale is unknown.
-    fn window(&self, from: usize, seen: &Seen) -> Option<u64> {
+    fn window(&self, from: usize, seen: &Seen<'_>) -> Option<u64> {
         let window = u64::from(seen.segment.window);
         if seen.segment.flags.has(Flags::SYN) {
             return Some(window);
@@ -236,7 +234,7 @@ impl Connection {
         (option.saturating_sub(stamps)).max(1)
     }
 
-    /// Where the capture was taken, for data of end `sender`.
+    /// The place at which the capture was taken, for data of end `sender`.
     pub fn place(&self, sender: usize) -> Place {
         let [Some(own), Some(other)] = [sender, 1 - sender].map(|end| self.answers[end].least()) else {
             return Place::Unknown;
@@ -259,7 +257,7 @@ impl Connection {
     }
 
     /// Attributes the silence that the packet ends.
-    fn silence(&mut self, from: usize, seen: &Seen) {
+    fn silence(&mut self, from: usize, seen: &Seen<'_>) {
         let length = seen.at.since(self.last);
         if length <= stall::threshold(self.usual()) {
             return;
@@ -270,8 +268,9 @@ impl Connection {
         self.halves[flow].stalls.add(cause, start, length);
     }
 
-    /// What the connection waited for, and in whose direction; `None` for packets that end no wait (keepalive, RST).
-    fn cause(&self, from: usize, seen: &Seen) -> Option<(usize, StallCause)> {
+    /// Returns the end whose direction was stalled, and the cause; `None` for packets that do not end a wait
+    /// (keepalive, RST).
+    fn cause(&self, from: usize, seen: &Seen<'_>) -> Option<(usize, StallCause)> {
         let to = 1 - from;
         let (segment, flags) = (&seen.segment, seen.segment.flags);
         if flags.has(Flags::RST) {
@@ -301,7 +300,7 @@ impl Connection {
         let ack = other.sequence.known_position(segment.ack)?;
         let below = start.is_some_and(|start| start + 1 == own.sequence.nxt);
         if below && own.outstanding() == 0 {
-            // A probe without data: of a shut window, or keepalive.
+            // A probe without data: of a closed window, or keepalive.
             return shut(own).then_some((from, StallCause::ZeroWindow));
         }
         if ack > other.una && other.outstanding() > 0 {

@@ -1,4 +1,4 @@
-//! One direction of a connection: the data that one end sends, and what the ACKs of the other end say of them.
+//! One direction of a connection: the data that one end sends, and the ACKs of the other end for these data.
 
 use super::again::{Again, is_late};
 use super::response::Response;
@@ -47,7 +47,7 @@ pub struct Counters {
     pub ece: u64,
     /// DSACKs for data of which no retransmission was seen.
     pub unexplained_dsacks: u64,
-    /// Probes of a shut window and keepalive probes.
+    /// Probes of a closed window and keepalive probes.
     pub probes: u64,
     /// Retransmissions of the SYN.
     pub syn_retransmissions: u64,
@@ -59,11 +59,11 @@ pub struct Counters {
 
 /// The fields of a packet that one direction uses.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct Seen<'a> {
     pub at: Time,
     pub ecn: Ecn,
     pub id: u16,
-    pub segment: Segment,
+    pub segment: &'a Segment,
 }
 
 /// One direction.
@@ -105,7 +105,7 @@ pub(crate) struct Around {
 }
 
 impl Half {
-    /// There is data that was seen, or acknowledged beyond, and not yet acknowledged.
+    /// Bytes that were seen and are not acknowledged.
     pub fn outstanding(&self) -> u64 {
         if self.sequence.base().is_none() || self.una == 0 {
             0
@@ -115,7 +115,7 @@ impl Half {
     }
 
     /// A packet with payload or FIN leaves the sender. `fin` and `syn` occupy a position each.
-    pub fn data(&mut self, seen: &Seen, around: Around) {
+    pub fn data(&mut self, seen: &Seen<'_>, around: Around) {
         let segment = &seen.segment;
         let fin = u64::from(segment.flags.has(Flags::FIN));
         let seq = if segment.flags.has(Flags::SYN) { segment.seq + 1 } else { segment.seq };
@@ -124,7 +124,7 @@ impl Half {
         if end == start {
             return;
         }
-        // A probe repeats the last byte, or sends one into a shut window.
+        // A probe repeats the last byte, or sends one byte beyond a closed window.
         if segment.len <= 1 && end <= self.sequence.nxt && end <= self.una.max(1) {
             self.counters.probes += 1;
             return;
@@ -160,7 +160,7 @@ impl Half {
         self.join_round(seen, end, again, late.is_some());
     }
 
-    fn count(&mut self, seen: &Seen, again: bool, range: Range, extent: Option<u64>) {
+    fn count(&mut self, seen: &Seen<'_>, again: bool, range: Range, extent: Option<u64>) {
         let (counters, len) = (&mut self.counters, u64::from(seen.segment.len));
         counters.packets += 1;
         counters.bytes += len;
@@ -179,7 +179,7 @@ impl Half {
         }
     }
 
-    fn join_round(&mut self, seen: &Seen, end: u64, again: bool, late: bool) {
+    fn join_round(&mut self, seen: &Seen<'_>, end: u64, again: bool, late: bool) {
         let window = self.window;
         let open = self.open.get_or_insert_with(|| Open::new(end, seen.at, window, again || late));
         let round = &mut open.seen;
@@ -193,7 +193,7 @@ impl Half {
     }
 
     /// An ACK arrives from the receiver, whose response times are in `receiver`. `window` is its window in bytes, when the scale is known.
-    pub fn ack(&mut self, seen: &Seen, window: Option<u64>, around: Around, receiver: &Response) {
+    pub fn ack(&mut self, seen: &Seen<'_>, window: Option<u64>, around: Around, receiver: &Response) {
         let segment = &seen.segment;
         let Some(ack) = self.sequence.position(segment.ack) else { return };
         self.counters.acks += 1;
@@ -219,7 +219,8 @@ impl Half {
         self.sacks(&segment.options.sack, ack);
     }
 
-    /// The ACK of the round passes: it reaches the sender after the time from here to there, of which data packets show both ways.
+    /// The ACK of the round passes the capture point. It reaches the sender after the time from here to the sender, which is estimated
+    /// from the round trip that data packets show.
     fn answered(&mut self, at: Time, around: Around) {
         if let Some(open) = &mut self.open
             && open.closes.is_none()

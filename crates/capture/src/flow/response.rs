@@ -1,11 +1,12 @@
-//! How long one end of a connection, and the way to it, take to answer what passes the capture point.
+//! Response time of one end of a connection, measured at the capture point: path to the end, processing, and
+//! path back.
 
 use tcpassay_units::{Dur, Time};
 
 /// The smallest time from a packet that passes towards an end to the packet that answers it.
 ///
-/// It is measured in the handshake, by ACKs of data, and by echoed timestamps (RFC 7323). The time between capture point and end, both
-/// ways, is never longer.
+/// It is measured in the handshake, by ACKs of data, and by echoed timestamps (RFC 7323). The time from the capture
+/// point to the end and back is at most this time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Response {
     least: Option<Dur>,

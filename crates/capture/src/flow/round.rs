@@ -10,7 +10,7 @@ pub struct Round {
     pub flow: u32,
     /// Number of the round in its flow, from 1.
     pub round: u64,
-    /// When the round ended, since the first packet of the connection.
+    /// Time at which the round ended, since the first packet of the connection.
     pub end_ns: u64,
     /// Its duration.
     pub duration_ns: u64,
@@ -91,7 +91,7 @@ impl Open {
     }
 }
 
-/// How long a round took, when that is a round-trip time.
+/// The duration of a round, if it is a round-trip time.
 pub(crate) fn round_trip(round: &Round) -> Option<Dur> {
     (!round.ambiguous).then_some(Dur::from_nanos(round.duration_ns))
 }

@@ -1,10 +1,11 @@
-//! Sequence numbers of one direction as 64-bit positions, and which of them were seen.
+//! Conversion of the sequence numbers of one direction to 64-bit positions, and the positions that were
+//! seen.
 
 use tcpassay_units::{SeqNum, Time};
 
 /// The position of the first sequence number that is seen. Older ones, which arrive late, have lower positions.
 pub(crate) const ORIGIN: u64 = 1 << 32;
-/// A packet that leads further than this is not one of the connection.
+/// Largest distance from the known positions. A packet beyond it does not belong to the connection.
 const FARTHEST: u64 = 1 << 30;
 /// Holes that are remembered; the oldest one is forgotten first.
 const MOST_HOLES: usize = 256;
@@ -28,14 +29,14 @@ pub(crate) struct Behind {
     pub stamp: Option<u32>,
 }
 
-/// How the positions of a packet relate to those that were seen.
+/// The relation of the positions of a packet to those seen before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Range {
     /// It begins where the last one ended, or behind a hole that it makes.
     New,
     /// It fills the beginning or the rest of a hole.
     Fills(Behind),
-    /// All was seen before.
+    /// All positions were seen before.
     Seen,
 }
 

@@ -1,10 +1,10 @@
-//! Stalls: silences of a connection that its round trips do not explain, and who waited for what.
+//! Stalls: silences of a connection that its round-trip times do not explain, and their causes.
 
 use serde::Serialize;
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use tcpassay_units::Dur;
 
-/// What ended a stall, and thereby what the connection had waited for.
+/// The cause of a stall, derived from the packet that ended it.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, EnumMessage, IntoStaticStr, VariantArray,
 )]
@@ -28,17 +28,17 @@ pub enum StallCause {
 /// All stalls of a flow with one cause.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Stalls {
-    /// What the connection waited for.
+    /// The cause.
     pub cause: StallCause,
-    /// How often.
+    /// Number of stalls.
     pub count: u64,
     /// The sum of the silences.
     pub total_ns: u64,
     /// The longest silence.
     pub longest_ns: u64,
-    /// When the first one began, since the first packet of the connection.
+    /// Time at which the first stall began, since the first packet of the connection.
     pub first_ns: u64,
-    /// When the longest one began.
+    /// Time at which the longest stall began, since the first packet of the connection.
     pub longest_at_ns: u64,
 }
 
@@ -77,7 +77,8 @@ impl StallTable {
     }
 }
 
-/// A silence longer than this is a stall: what the round trips explain, and a quarter or 10 ms more.
+/// The shortest silence that is a stall: the round-trip time, plus a quarter of it or 10 ms, whichever is
+/// longer.
 pub(crate) fn threshold(round_trip: Option<Dur>) -> Dur {
     let Some(round_trip) = round_trip else { return Dur::from_millis(200) };
     let more = if round_trip / 4 > Dur::from_millis(10) { round_trip / 4 } else { Dur::from_millis(10) };

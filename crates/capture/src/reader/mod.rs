@@ -71,6 +71,7 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// A truncated or damaged file; see [`ReadError`].
+    #[inline]
     pub fn next_packet(&mut self) -> Result<Option<Packet<'_>>, ReadError> {
         if self.over {
             return Ok(None);
@@ -105,7 +106,7 @@ impl<R: Read> Reader<R> {
         &self.interfaces
     }
 
-    /// How many damaged blocks were skipped.
+    /// Number of damaged blocks that were skipped.
     pub fn skipped_blocks(&self) -> u64 {
         self.skipped_blocks
     }

@@ -1,4 +1,4 @@
-//! What the readers of all formats share.
+//! Types that the readers of all formats share.
 
 /// The longest packet or block that is read into memory (16 MiB).
 pub(super) const LONGEST: usize = 16 << 20;
@@ -7,7 +7,7 @@ pub(super) const LONGEST: usize = 16 << 20;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LinkType(pub u16);
 
-/// Where packets were captured.
+/// A capture interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interface {
     /// Its name (`if_name`); without one, `interface N` in pcapng, and empty in pcap.
@@ -16,7 +16,7 @@ pub struct Interface {
     pub link: LinkType,
 }
 
-/// Why a capture cannot be read to its end.
+/// The error that ends the reading of a capture.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReadError {
     /// There is not a single byte.
@@ -30,7 +30,7 @@ pub enum ReadError {
     Truncated {
         /// Position of its first byte, after decompression.
         offset: u64,
-        /// What is incomplete.
+        /// The incomplete structure.
         what: &'static str,
     },
     /// A length or a value that no such file has.
@@ -38,17 +38,17 @@ pub enum ReadError {
     Damaged {
         /// Position of its first byte, after decompression.
         offset: u64,
-        /// What is damaged.
+        /// The damaged structure.
         what: &'static str,
-        /// How.
+        /// The kind of damage.
         why: String,
     },
     /// The stream cannot be read or decompressed.
     #[error("after byte {offset} the file cannot be read: {why}")]
     Stream {
-        /// How many bytes could be read, after decompression.
+        /// Number of bytes that could be read, after decompression.
         offset: u64,
-        /// What the system or the decompressor reports.
+        /// The message of the operating system or the decompressor.
         why: String,
     },
 }

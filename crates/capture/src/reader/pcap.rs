@@ -7,7 +7,7 @@ use std::io::Read;
 const HEADER: usize = 24;
 const RECORD: usize = 16;
 
-/// How the records of a file are laid out.
+/// The layout of the records of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     big_endian: bool,

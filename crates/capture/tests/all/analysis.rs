@@ -1,4 +1,4 @@
-//! What the packets of small connections tell, packet by packet.
+//! Tests of the analysis with small connections, packet by packet.
 
 use crate::made::{Made, Timed, analyse, analyse_as, by, handshake, pcap};
 use tcpassay_capture::{AnalysisOptions, FlowSummary, Place, Round, StallCause, Summary};
@@ -113,7 +113,7 @@ fn echoed_timestamps_show_a_queue_before_the_receiver() {
 }
 
 #[test]
-fn data_sent_again_are_retransmissions_and_where_the_first_copy_was_lost_is_told() {
+fn data_sent_again_are_retransmissions_and_the_place_of_the_loss_is_reported() {
     let mut packets = handshake(10_000);
     packets.push(data(1001, 1000).at_us(10_100));
     // 2001 never passes the capture point, 3001 passes and is lost behind it.
@@ -148,7 +148,7 @@ fn late_packets_are_reordering_with_the_extent_of_rfc_4737() {
 }
 
 #[test]
-fn timestamps_tell_a_late_packet_from_one_sent_again_whatever_the_time() {
+fn timestamps_distinguish_a_late_packet_from_a_retransmission_regardless_of_time() {
     let filled = |stamp: u32, after_us: u64| {
         let mut packets = handshake(10_000);
         packets.push(data(2001, 1000).stamps(50, 1).at_us(10_100));
@@ -159,7 +159,7 @@ fn timestamps_tell_a_late_packet_from_one_sent_again_whatever_the_time() {
     assert_eq!(filled(49, 100), (1, 0));
     assert_eq!(filled(49, 50_000), (1, 0));
     assert_eq!(filled(51, 100), (0, 1));
-    // Equal stamps: before a round trip has passed nobody can have sent again.
+    // Equal timestamps: before a round trip has passed no sender can have retransmitted.
     assert_eq!(filled(50, 5_000), (1, 0));
     assert_eq!(filled(50, 15_000), (0, 1));
 }
@@ -187,7 +187,7 @@ fn sent_again(rest: Vec<Timed>) -> FlowSummary {
 }
 
 #[test]
-fn unnecessary_retransmissions_are_told_by_timestamps_time_and_dsack() {
+fn unnecessary_retransmissions_are_detected_by_timestamps_time_and_dsack() {
     let necessary = sent_again(vec![ack(3001).stamps(6, 30).at_us(40_200)]);
     assert_eq!((necessary.counters.retransmissions, necessary.spurious.total()), (1, 0));
     let older = sent_again(vec![ack(3001).stamps(6, 20).at_us(40_200)]);

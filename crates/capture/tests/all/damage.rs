@@ -1,4 +1,5 @@
-//! Hostile and damaged files: nothing panics, and what precedes a damage is the same as without it.
+//! Hostile and damaged files: the crate does not panic, and packets before a damaged place are read as
+//! without the damage.
 
 use crate::made::{Timed, analyse_as, by, handshake, pcap};
 use proptest::prelude::*;
@@ -20,7 +21,7 @@ fn sample() -> Vec<Timed> {
     packets
 }
 
-/// Everything that can be done with a file.
+/// Applies all functions of the crate to a file.
 fn everything(file: &[u8]) -> Option<(Summary, Vec<Round>)> {
     let options = AnalysisOptions::default();
     let mut reader = Reader::new(file).ok()?;
@@ -101,7 +102,7 @@ proptest! {
     }
 
     #[test]
-    fn sections_do_not_change_what_a_capture_tells(cuts in prop::collection::vec(1..80_usize, 0..5)) {
+    fn sections_do_not_change_the_results_of_a_capture(cuts in prop::collection::vec(1..80_usize, 0..5)) {
         let whole = everything(&pcapng(&sample(), &[])).expect("a file");
         prop_assert_eq!(everything(&pcapng(&sample(), &cuts)), Some(whole));
     }

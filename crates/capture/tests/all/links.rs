@@ -99,7 +99,7 @@ fn extension_headers_of_ipv6_are_skipped() {
 }
 
 #[test]
-fn packets_that_are_cut_keep_what_their_headers_tell() {
+fn truncated_packets_keep_the_fields_of_their_headers() {
     // IPv4 header 20, TCP header 32 with timestamps.
     for (len, expected) in [
         (152, (1, 100, 0, 0, 0)),

@@ -72,7 +72,7 @@ fn a_line_of_version_1_3_has_no_packet_hash_and_times_in_microseconds() {
 }
 
 #[test]
-fn a_log_without_lines_says_so() {
+fn a_log_without_lines_has_a_message() {
     let log = read_siftr("enable_time_secs=1\n".as_bytes()).expect("memory");
     assert_eq!(log.notes, ["The log has no lines of packets."]);
 }

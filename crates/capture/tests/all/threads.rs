@@ -1,4 +1,4 @@
-//! Who calls the crate from several threads.
+//! Test of the use of the crate from several threads.
 
 use std::fs::File;
 use tcpassay_capture::{Analysis, Reader};

@@ -1,12 +1,12 @@
-//! Random numbers with memory, as netem draws them.
+//! Correlated random numbers, computed as by netem.
 
 use tcpassay_units::Stream;
 
-/// netem's correlated uniform numbers (`get_crandom` of `net/sched/sch_netem.c`): each is the new draw and the one before
-/// it, weighed by the correlation.
+/// Correlated uniform random numbers of netem (`get_crandom` in `net/sched/sch_netem.c`): each is the mean
+/// of a new random number and the previous result, weighted by the correlation.
 ///
-/// As there, a correlation narrows the distribution (the sum of two uniform numbers is not uniform), so that a loss of
-/// 1 % with 25 % correlation loses less than 1 %; this is the behaviour of netem.
+/// As in netem, a correlation narrows the distribution, because the sum of two uniform numbers is not
+/// uniform. A loss of 1 % with a correlation of 25 % therefore loses less than 1 %.
 #[derive(Clone, Debug)]
 pub struct CorrelatedUniform {
     stream: Stream,
@@ -15,7 +15,7 @@ pub struct CorrelatedUniform {
 }
 
 impl CorrelatedUniform {
-    /// Numbers with a correlation from 0 to 1. Panics outside of this range.
+    /// Creates a generator. Panics if `correlation` is not from 0 to 1.
     pub fn new(stream: Stream, correlation: f64) -> CorrelatedUniform {
         assert!((0.0..=1.0).contains(&correlation), "a correlation of {correlation}");
         CorrelatedUniform { stream, correlation, last: 0.0 }
@@ -32,7 +32,7 @@ impl CorrelatedUniform {
         }
     }
 
-    /// True with probability `p` (without correlation). Draws nothing when `p` is 0.
+    /// True with probability `p` (exactly `p` only without correlation). Uses no random number if `p` is 0.
     pub fn chance(&mut self, p: f64) -> bool {
         p > 0.0 && self.draw() < p
     }

@@ -1,27 +1,28 @@
-//! Delays that vary, as netem's.
+//! Random delays with the distributions of netem.
 //!
-//! Distributions are computed instead of read from netem's tables, with the formulas that made these (iproute2
-//! `netem/*.c`) and their cut at four standard deviations. Difference: `paretonormal` mixes the two quantiles, a quarter
-//! normal and three quarters Pareto, where the table mixes densities.
+//! The distributions are computed with the formulas by which the tables of netem were generated (iproute2
+//! `netem/*.c`), with the same limit of four standard deviations. One difference: `paretonormal` mixes the
+//! two quantiles, a quarter normal and three quarters Pareto, where the table mixes densities.
 
 use super::correlated::CorrelatedUniform;
 use tcpassay_units::{Dur, Stream};
 
-/// The shape of the jitter.
+/// The distribution of the jitter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Distribution {
-    /// Evenly between `delay - jitter` and `delay + jitter`.
+    /// Uniform between `delay - jitter` and `delay + jitter`.
     #[default]
     Uniform,
     /// Normal with standard deviation `jitter`.
     Normal,
-    /// Pareto of shape 3, shifted to a mean of zero: at least two thirds of `jitter` below, a long tail above.
+    /// Pareto of shape 3, shifted to a mean of zero: the smallest value is two thirds of `jitter` below the
+    /// mean; a long tail above.
     Pareto,
     /// A quarter normal, three quarters Pareto.
     ParetoNormal,
 }
 
-/// Draws the delay of one packet after another.
+/// A generator of the delays of consecutive packets.
 #[derive(Clone, Debug)]
 pub struct Delays {
     delay: Dur,
@@ -31,7 +32,8 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// Delays about `delay` by `jitter`, with a correlation from 0 to 1 of one with the next. Panics outside.
+    /// Creates a generator of delays around `delay` with variation `jitter`. `correlation` (0 to 1) is that
+    /// of consecutive delays. Panics if it is out of range.
     pub fn new(
         delay: Dur,
         jitter: Dur,
@@ -42,7 +44,7 @@ impl Delays {
         Delays { delay, jitter, distribution, rng: CorrelatedUniform::new(stream, correlation) }
     }
 
-    /// The delay of the next packet. Draws nothing without jitter.
+    /// The delay of the next packet. Uses no random number without jitter.
     pub fn draw(&mut self) -> Dur {
         if self.jitter.is_zero() {
             return self.delay;
@@ -52,7 +54,7 @@ impl Delays {
     }
 }
 
-/// Deviation from the mean, in units of the jitter, below which a share `u` of the draws lies.
+/// The `u`-quantile of the deviation from the mean, in units of the jitter.
 fn quantile(distribution: Distribution, u: f64) -> f64 {
     match distribution {
         Distribution::Uniform => 2.0 * u - 1.0,
@@ -68,8 +70,8 @@ fn pareto(u: f64) -> f64 {
     ((x - 1.5) * 4.0 / 3.0).min(4.0)
 }
 
-/// The normal quantile by the rational approximation of Abramowitz and Stegun 26.2.23 (error below 4.5e-4, less than a
-/// step of netem's table), cut at four.
+/// The normal quantile by the rational approximation of Abramowitz and Stegun 26.2.23 (error below 4.5e-4,
+/// less than a step of netem's table), limited to four standard deviations.
 fn normal(u: f64) -> f64 {
     let tail = u.min(1.0 - u).max(1e-9);
     let t = libm::sqrt(-2.0 * libm::log(tail));
@@ -84,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_normal_quantile_is_known_at_its_landmarks() {
+    fn the_normal_quantile_has_the_values_of_tables() {
         for (u, z) in [(0.5, 0.0), (0.841_344_7, 1.0), (0.022_750_1, -2.0), (0.998_650_1, 3.0), (0.0, -4.0)] {
             assert!((normal(u) - z).abs() < 1e-3, "{u} {}", normal(u));
         }

@@ -1,19 +1,21 @@
-//! Which packets are lost: independently or correlated, in bursts, or exactly those that one names.
+//! Random and listed losses of packets.
 
 use super::correlated::CorrelatedUniform;
 use tcpassay_units::Stream;
 
-/// How losses are chosen.
+/// A model of losses.
 #[derive(Clone, PartialEq, Debug)]
 pub enum LossProcess {
-    /// Each packet with `probability`; `correlation` with the one before, as netem (0: independent).
+    /// Each packet is lost with `probability`. `correlation` with the packet before as in netem; 0:
+    /// independent losses.
     Bernoulli {
         /// From 0 to 1.
         probability: f64,
         /// From 0 to 1.
         correlation: f64,
     },
-    /// Two states, good and bad (Gilbert 1960, Elliott 1963), as netem's `gemodel`: the state may change before each packet.
+    /// Two states, good and bad (Gilbert 1960, Elliott 1963), as in netem's `gemodel`: the state may change
+    /// before each packet.
     GilbertElliott {
         /// Probability to go from good to bad.
         p: f64,
@@ -24,11 +26,12 @@ pub enum LossProcess {
         /// Loss in the good state (netem's `1-k`).
         good: f64,
     },
-    /// Exactly these, counted from 1 over the packets that the loss applies to, in ascending order.
+    /// The packets with these numbers are lost. The packets to which the loss applies are counted from 1.
+    /// The list is in ascending order.
     List(Vec<u64>),
 }
 
-/// Decides of one packet after another whether it is lost.
+/// The decisions whether consecutive packets are lost.
 #[derive(Clone, Debug)]
 pub struct Losses(State);
 
@@ -40,7 +43,8 @@ enum State {
 }
 
 impl Losses {
-    /// The decisions by a model, from a stream of random numbers. Panics when a list is not in ascending order.
+    /// Creates the decisions of a model from a stream of random numbers. Panics if a list is not in
+    /// ascending order.
     pub fn new(model: LossProcess, stream: Stream) -> Losses {
         Losses(match model {
             LossProcess::Bernoulli { probability, correlation } => {
@@ -50,7 +54,7 @@ impl Losses {
                 State::GilbertElliott { p, r, loss_bad: bad, loss_good: good, bad: false, rng: stream }
             }
             LossProcess::List(list) => {
-                assert!(list.is_sorted_by(|a, b| a < b), "a list of losses out of order");
+                assert!(list.is_sorted_by(|a, b| a < b), "the list of losses must be in ascending order");
                 State::List { list, next: 0, seen: 0 }
             }
         })
@@ -61,7 +65,7 @@ impl Losses {
         match &mut self.0 {
             State::Bernoulli { p, rng } => rng.chance(*p),
             State::GilbertElliott { p, r, loss_bad, loss_good, bad, rng } => {
-                // netem looks at the loss of the state before the change.
+                // netem uses the loss probability of the state before the change.
                 let loss = if *bad { *loss_bad } else { *loss_good };
                 let change = rng.chance(if *bad { *r } else { *p });
                 *bad ^= change;

@@ -1,7 +1,7 @@
-//! The random decisions about single packets of a link, for the simulator and for the relay of the agent.
+//! Random decisions about single packets of a link, for the simulator and for the relay of the agent.
 //!
-//! Each kind of decision has a random stream of its own. With the same seed two substrates make the same decisions in the order in which
-//! packets reach the link.
+//! Each kind of decision has its own random stream. With the same seed the n-th packet that reaches the link
+//! has the same decisions on both substrates.
 
 mod correlated;
 mod delay;
@@ -14,7 +14,7 @@ pub use loss::{LossProcess, Losses};
 use crate::params::{JitterSettings, LinkSettings, grammar};
 use tcpassay_units::{Seed, Stream};
 
-/// Decides of one packet after another whether something happens to it.
+/// Independent decisions with a fixed probability about consecutive packets.
 #[derive(Clone, Debug)]
 pub struct Chances {
     probability: f64,
@@ -22,32 +22,32 @@ pub struct Chances {
 }
 
 impl Chances {
-    /// Something with a probability from 0 to 1.
+    /// Creates decisions with a probability from 0 to 1.
     pub fn new(probability: f64, stream: Stream) -> Chances {
         Chances { probability, rng: CorrelatedUniform::new(stream, 0.0) }
     }
 
-    /// Whether it happens to the next packet.
+    /// The decision about the next packet.
     pub fn hits(&mut self) -> bool {
         self.rng.chance(self.probability)
     }
 }
 
-/// The decisions about the packets that pass one direction of a link.
+/// The decisions about the packets of one direction of a link.
 #[derive(Clone, Debug, Default)]
 pub struct Draws {
-    /// Which packets are lost; a list counts data packets only.
+    /// Decides which packets are lost. A list counts data packets only.
     pub losses: Option<Losses>,
-    /// Which of those that remain are damaged.
+    /// Decides which of the remaining packets are damaged.
     pub corrupt: Option<Chances>,
-    /// Which of those come twice.
+    /// Decides which of these packets are duplicated.
     pub duplicate: Option<Chances>,
-    /// How long each takes from the end of the wire to the end of the link, the delay of the link included.
+    /// The delay of each packet after its transmission: the delay of the link with its jitter.
     pub delays: Option<Delays>,
 }
 
 impl Draws {
-    /// Of the way of the data through the link called `name`.
+    /// The decisions for the forward direction (data) of the link `name`.
     pub fn forward(link: &LinkSettings, name: &str, seed: Seed) -> Draws {
         let stream = |what: &str, kind: &str| seed.stream(&format!("{what}.{name}.{kind}"));
         let chances = |p: f64, what: &str| (p > 0.0).then(|| Chances::new(p, stream(what, what)));
@@ -63,14 +63,14 @@ impl Draws {
         }
     }
 
-    /// Of the way back, on which pure ACKs alone are lost.
+    /// The decisions for the reverse direction, in which only pure ACKs are lost.
     pub fn backward(link: &LinkSettings, name: &str, seed: Seed) -> Draws {
         let stream = || seed.stream(&format!("loss.{name}.back.loss"));
         Draws { losses: ack_losses(link).map(|model| Losses::new(model, stream())), ..Draws::default() }
     }
 }
 
-/// How losses are chosen on the way of the data; `None` when nothing is lost.
+/// The loss model of the forward direction; `None` without losses.
 pub fn losses(link: &LinkSettings) -> Option<LossProcess> {
     match &link.loss_model {
         grammar::LossModel::Bernoulli if link.loss > 0.0 => {
@@ -84,7 +84,7 @@ pub fn losses(link: &LinkSettings) -> Option<LossProcess> {
     }
 }
 
-/// How losses of pure ACKs are chosen on the way back; `None` when nothing is lost.
+/// The loss model for pure ACKs in the reverse direction; `None` without losses.
 pub fn ack_losses(link: &LinkSettings) -> Option<LossProcess> {
     let model = LossProcess::Bernoulli { probability: link.ack_loss, correlation: 0.0 };
     (link.ack_loss > 0.0).then_some(model)

@@ -16,7 +16,7 @@ type Network = Row<NetworkSettings>;
 const MKH: Substrates = Substrates::MKH;
 const M: Substrates = Substrates::M;
 
-/// The workload crate reads these rows; here it is only asked whether it would.
+/// The check of a row that the workload crate reads: this table only asks whether the text is valid.
 macro_rules! row_of_spec {
     ($path:literal, $form:literal) => {
         Kind::Text { form: $form, check: |text| accepts($path, text) }
@@ -33,7 +33,7 @@ const BUFFER: Kind =
     Kind::Or(&["auto"], &Kind::Bytes { min: Bytes::new(2_048), max: Bytes::new(4_000_000_000) });
 const CALL: Kind = Kind::Or(&["auto"], &Kind::Bytes { min: Bytes::new(1), max: Bytes::new(1_000_000_000) });
 
-/// What the applications do. The workload crate reads these rows ([`Spec::read`]).
+/// The parameters of the workload. The workload crate reads them ([`Spec::read`]).
 pub(super) const WORKLOAD: &[ParamSpec] = &[
     P::new(
         "app.workload",
@@ -41,7 +41,8 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
         "bulk",
         &["bulk", "rpc", "rpc-open", "onoff", "paced", "incast", "mix"],
         MKH,
-        "What the applications do: stream, ask and answer (closed or open loop), pause, pace, answer all at once",
+        "Workload of the applications: continuous transfer, requests and responses (closed or open loop), transfers with \
+         pauses, transfers at a rate, many responses at once",
     ),
     P::new(
         "app.mix",
@@ -55,7 +56,7 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
         "none",
         &["none", "rpc request=10KB + rpc request=1MB"],
         MKH,
-        "The members of workload `mix`; what one does not say it takes from the other rows",
+        "The members of workload `mix`; a setting that a member does not contain is that of the other rows",
     )
     .needs("app.workload = mix"),
     P::new(
@@ -70,7 +71,8 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
         "app.flow_size",
         row_of_spec!(
             "app.flow_size",
-            "`endless`, `<bytes>`, `exp:<mean>`, `pareto:<mean>:<shape>`, `choice:<bytes>@<weight>,...`, `websearch`, `datamining` or `file:<cdf>`"
+            "`endless`, `<bytes>`, `exp:<mean>`, `pareto:<mean>:<shape>`, `choice:<bytes>@<weight>,...`, `websearch`, \
+             `datamining` or `file:<cdf>`"
         ),
         "endless",
         &["endless", "1MB", "websearch"],
@@ -142,7 +144,7 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
         "0s",
         &["0s", "1ms", "exp:1ms"],
         MKH,
-        "Pause between an answer and the next request, or between two bulk flows",
+        "Pause between a response and the next request, or between two bulk flows",
     ),
     P::new(
         "app.rate",
@@ -169,7 +171,7 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
         "10ms",
         &["10ms", "1s", "exp:10ms"],
         MKH,
-        "Rest between the bursts of `onoff` and of `burst:<n>` arrivals",
+        "Pause between the bursts of `onoff` and of `burst:<n>` arrivals",
     ),
     P::new(
         "app.write_size",
@@ -177,9 +179,16 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
         "auto",
         &["auto", "1448B", "100B"],
         MKH,
-        "Largest write call; auto: all there is",
+        "Largest write call; auto: all available data",
     ),
-    P::new("app.read_size", CALL, "auto", &["auto", "1KB"], MKH, "Largest read call; auto: all there is"),
+    P::new(
+        "app.read_size",
+        CALL,
+        "auto",
+        &["auto", "1KB"],
+        MKH,
+        "Largest read call; auto: all available data",
+    ),
     P::new(
         "app.read_rate",
         Kind::Or(&["none"], &Kind::Rate),
@@ -190,7 +199,8 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
     ),
 ];
 
-/// Half of a buffer: the kernel doubles the requested value, and the row is the value that it reports.
+/// The value to request for a buffer: half of the setting, because the kernel doubles the requested value,
+/// and the setting is the value that the kernel reports.
 #[expect(clippy::unnecessary_wraps, reason = "all knobs have functions of one type")]
 fn buffer(setting: &Setting, _: &HostSettings) -> Wanted<SocketValue> {
     let small = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
@@ -259,7 +269,7 @@ pub(super) const SOCKETS: &[Host] = &[
         "off",
         &["off", "128KB"],
         MKH,
-        "TCP_NOTSENT_LOWAT: writable only while less than this is unsent",
+        "TCP_NOTSENT_LOWAT: the socket is writable only while fewer bytes than this are unsent",
         |h, v| h.stack.notsent_lowat = v.bytes(),
     )
     .linux(&[Knob::Socket(SocketOption::tcp(libc::TCP_NOTSENT_LOWAT), |v, _| {
@@ -271,11 +281,11 @@ pub(super) const SOCKETS: &[Host] = &[
         "off",
         &["off", "on"],
         MKH,
-        "TCP_QUICKACK, kept on: no delayed ACKs",
+        "TCP_QUICKACK, set again after each read: no delayed ACKs",
         |h, v| put(&mut h.stack.quickack, v.switch()),
     )
     .linux(&[
-        // The kernel clears it by itself.
+        // The kernel clears the option by itself.
         Knob::Socket(SocketOption::tcp(libc::TCP_QUICKACK), |v, _| {
             Ok((v.switch() == Some(true)).then_some(SocketValue::Transient(1)))
         }),
@@ -295,7 +305,7 @@ pub(super) const SOCKETS: &[Host] = &[
         "off",
         &["off", "1s"],
         MKH,
-        "Idle time before the first keepalive probe; probes follow at a tenth of it, nine at most",
+        "Idle time before the first keepalive probe; at most nine probes follow at intervals of a tenth of it",
         |h, v| h.stack.keepalive = v.dur().map(|idle| Keepalive { idle, interval: idle / 10, count: 9 }),
     )
     .linux(&[
@@ -318,7 +328,7 @@ pub(super) const SOCKETS: &[Host] = &[
         "off",
         &["off", "5s"],
         MKH,
-        "TCP_USER_TIMEOUT: abort when data stay unacknowledged so long (RFC 5482)",
+        "TCP_USER_TIMEOUT: abort when data stay unacknowledged for this time (RFC 5482)",
         |h, v| put(&mut h.stack.user_timeout, v.dur().map(Some)),
     )
     .linux(&[Knob::Socket(SocketOption::tcp(libc::TCP_USER_TIMEOUT), |v, _| {
@@ -330,7 +340,7 @@ pub(super) const SOCKETS: &[Host] = &[
         "off",
         &["off", "0s"],
         MKH,
-        "SO_LINGER: close waits so long for the data, then resets; 0s resets at once",
+        "SO_LINGER: close waits up to this time for the data to be acknowledged, then resets; 0s resets at once",
         |h, v| h.linger = v.dur(),
     )
     .linux(&[Knob::Socket(SocketOption::socket(libc::SO_LINGER, libc::SO_LINGER), |v, _| {
@@ -338,7 +348,7 @@ pub(super) const SOCKETS: &[Host] = &[
     })]),
 ];
 
-/// Traffic beside that of the test.
+/// Background traffic.
 pub(super) const BACKGROUND: &[Network] = &[Network::new(
     "app.background",
     Kind::Text {

@@ -1,4 +1,4 @@
-//! The names of congestion controllers: those of the model, and those of Linux.
+//! Names of congestion controllers: those of the model and those of Linux.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ const fn contains(names: &[&str], name: &str) -> bool {
     i < names.len()
 }
 
-/// How many controllers there are.
+/// Number of controllers.
 const COUNT: usize = {
     let (mut count, mut i) = (tcpassay_cc::NAMES.len(), 0);
     while i < OF_LINUX.len() {
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_controllers_of_the_model_come_first_and_none_stands_twice() {
+    fn the_controllers_of_the_model_come_first_and_no_name_occurs_twice() {
         assert_eq!(CONTROLLERS[..7], ["reno", "cubic", "dctcp", "vegas", "mvegas", "bbr", "bbr3"]);
         assert_eq!(CONTROLLERS.len(), 19);
         let once: std::collections::BTreeSet<_> = CONTROLLERS.iter().collect();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_tells_who_has_the_controller() {
+    fn a_name_states_whether_the_model_and_linux_have_the_controller() {
         for (name, model, linux) in [
             ("reno", true, true),
             ("mvegas", true, false),

@@ -1,6 +1,6 @@
-//! Texts with a grammar of their own, as typed values.
+//! Types for the parameters whose values have their own grammar.
 //!
-//! Each type reads one form of text (`FromStr`, whose error says what is wrong), and [`check`] turns it into the
+//! Each type parses one grammar (`FromStr`, whose error gives the reason), and [`check`] converts it to the
 //! check of a row of the table.
 
 use crate::pace::Pace;
@@ -29,7 +29,8 @@ pub(crate) fn probability(text: &str) -> Result<f64, String> {
     if (0.0..=1.0).contains(&p) { Ok(p) } else { Err(format!("`{text}` is not from 0 to 1")) }
 }
 
-/// `stack.delayed_ack`: `off`, or `<n>,<timeout>[,adaptive][,quick:<k>]`. `None`: `off`, which leaves the other rules of the profile.
+/// `stack.delayed_ack`: `off`, or `<n>,<timeout>[,adaptive][,quick:<k>]`. `None`: `off`, which changes only
+/// the delay and keeps the other rules of the profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DelayedAck(pub Option<tcpassay_tcp::DelayedAck>);
 
@@ -121,7 +122,7 @@ impl FromStr for Undo {
                     "eifel-timeout" => undo.eifel_timeout = true,
                     "dsack" => undo.dsack = true,
                     "rack-restore" => undo.rack_restore = true,
-                    _ => return Err(format!("`{part}` is no undo")),
+                    _ => return Err(format!("`{part}` is not a proof that undoes a reduction")),
                 }
             }
         }
@@ -142,7 +143,7 @@ impl FromStr for Abc {
             "all" => Ok(Abc(ByteCounting::All)),
             "on" => Ok(Abc(ByteCounting::Limit(2))),
             n => match number(n, "a number of MSS")? {
-                0 => Err("a limit of 0 never grows".to_owned()),
+                0 => Err("with a limit of 0 the window never grows".to_owned()),
                 n => Ok(Abc(ByteCounting::Limit(n))),
             },
         }
@@ -172,7 +173,7 @@ impl FromStr for Pacing {
     }
 }
 
-/// What `link.rate` begins with when it says the steps of a trace itself.
+/// The prefix of a `link.rate` that contains the steps of a trace instead of a file name.
 pub(crate) const STEPS: &str = "steps:";
 
 /// The text of a trace ([`Pace::from_trace`]) from steps without [`STEPS`], as in `0,10Mbit;0.5,2Mbit;1,2Mbit`.
@@ -183,7 +184,7 @@ pub(crate) fn trace_of_steps(steps: &str) -> String {
 /// `link.rate`: a rate, `trace:<file>`, or `steps:<seconds>,<rate>;...` ([`Pace::from_trace`]).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LinkRate {
-    /// Constant.
+    /// A constant rate.
     Fixed(Rate),
     /// The file's name, or the steps with [`STEPS`] before them.
     Trace(String),
@@ -257,13 +258,13 @@ impl FromStr for LossModel {
 /// `link.reorder`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ReorderRule {
-    /// None.
+    /// No reordering.
     Off,
-    /// With this probability a packet is held until `gap` others have passed it.
+    /// With probability `p` a packet is held until `gap` others have passed it.
     Gap {
-        /// Probability.
+        /// Probability that a packet is held, 0 to 1.
         p: f64,
-        /// Packets.
+        /// Number of packets that must pass a held packet.
         gap: u32,
     },
     /// Bursts of `n` packets arrive in reverse.
@@ -302,7 +303,8 @@ impl FromStr for PolicerText {
     }
 }
 
-/// `link.slot`: `off`, or `<shortest gap>,<longest gap>[,<packets>]`: packets leave only in slots, at most so many each.
+/// `link.slot`: `off`, or `<shortest gap>,<longest gap>[,<packets>]`: packets are sent only in slots, each
+/// with at most this number of packets. The gap is the time between two slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot(pub Option<(Dur, Dur, u32)>);
 
@@ -320,7 +322,10 @@ impl FromStr for Slot {
         };
         let (min, max): (Dur, Dur) = (unit(min)?, unit(max)?);
         if min.is_zero() || min > max || packets == 0 {
-            return Err("gaps and packets are positive and the longest gap comes second".to_owned());
+            return Err(
+                "gaps and packets must be positive, and the second gap must not be shorter than the first"
+                    .to_owned(),
+            );
         }
         Ok(Slot(Some((min, max, packets))))
     }
@@ -343,7 +348,9 @@ impl FromStr for Limit {
             None => Limit::Bytes(unit(text)?),
         };
         match limit {
-            Limit::Packets(0) | Limit::Bytes(Bytes::ZERO) => Err("an empty queue holds nothing".to_owned()),
+            Limit::Packets(0) | Limit::Bytes(Bytes::ZERO) => {
+                Err("a queue with a limit of 0 cannot hold a packet".to_owned())
+            }
             limit => Ok(limit),
         }
     }
@@ -352,11 +359,11 @@ impl FromStr for Limit {
 /// `switch.buffers`: `shared:<size>`, `dual:<size>` (of each buffer), or `port` (each port has its own `queue.limit`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Buffers {
-    /// Each output port its own.
+    /// Each output port has its own buffer, `queue.limit`.
     Port,
-    /// One for all ports.
+    /// One buffer of this size for all ports.
     Shared(Bytes),
-    /// Two an output port, half of the input ports each, served round robin.
+    /// Two buffers of this size for each output port, each for half of the input ports, served round robin.
     Dual(Bytes),
 }
 

@@ -15,7 +15,7 @@ pub(crate) const HEADERS: u64 = 40;
 pub struct HostSettings {
     /// The settings of the TCP, with the socket options of `app.*` and the segmentation offload of the NIC.
     pub stack: Config,
-    /// The profile from which they started.
+    /// The profile whose settings are the defaults of `stack`.
     pub profile: Profile,
     /// `stack.cc`.
     pub cc: CcName,
@@ -31,7 +31,7 @@ pub struct HostSettings {
     pub small_queues: SmallQueues,
     /// `stack.fastopen`.
     pub fastopen: bool,
-    /// What is asked of the socket buffers.
+    /// The requested sizes of the socket buffers.
     pub buffers: SocketBuffers,
     /// `app.blocking`.
     pub blocking: bool,
@@ -41,7 +41,7 @@ pub struct HostSettings {
     pub nic: NicSettings,
 }
 
-/// `stack.cc_engine`: which code decides the windows of the senders of this machine.
+/// `stack.cc_engine`: the code that computes the congestion windows of this host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CcEngine {
     /// The controller of Linux.
@@ -52,10 +52,10 @@ pub enum CcEngine {
     Object(String),
 }
 
-/// `stack.small_queues`: how much a connection may have in the queues of its own host.
+/// `stack.small_queues`: the limit of the data of a connection in the queues of its own host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SmallQueues {
-    /// No bound.
+    /// No limit.
     Off,
     /// The bytes of a millisecond at the connection's rate, at least two super-segments (Linux's `tcp_small_queue_check`).
     Auto,
@@ -63,7 +63,7 @@ pub enum SmallQueues {
     Bytes(Bytes),
 }
 
-/// What is asked of the socket buffers. `None` leaves a value to the profile.
+/// The requested sizes of the socket buffers. `None` keeps the value of the profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SocketBuffers {
     /// `app.sndbuf`.
@@ -98,7 +98,7 @@ impl HostSettings {
         }
     }
 
-    /// Derives what follows from several parameters, after all of them were set.
+    /// Computes the settings that depend on several parameters, after all parameters were set.
     pub(crate) fn finish(&mut self) {
         self.stack.tso = self.nic.tso.then_some(self.nic.gso_max);
         if self.profile == Profile::Linux {
@@ -108,13 +108,15 @@ impl HostSettings {
         }
     }
 
-    /// The parameters of the controller `cc` at this host. The values of `stack.cc.<name>` are for the host's own controller.
+    /// The parameters of the controller `cc` at this host. The values of `stack.cc.<name>` apply only if
+    /// `cc` is the controller of the host.
     pub fn cc_params(&self, cc: &str, rng: Stream) -> tcpassay_cc::Params {
         let values = if cc == self.cc.name() { self.cc_values.clone() } else { BTreeMap::new() };
         self.stack.controller_params(values, rng)
     }
 
-    /// Buffers as Linux 6.1 counts them, including the overhead of each packet. A window is half of its buffer.
+    /// Sets the buffers as in Linux 6.1, where a buffer includes the overhead of each packet. A window is
+    /// half of its buffer.
     fn linux_buffers(&mut self) {
         /// `SKB_TRUESIZE` of an empty buffer: 512 B for headers and `skb_shared_info`, and `struct sk_buff`.
         const BUFFER: Bytes = Bytes::new(768);
@@ -149,7 +151,8 @@ impl HostSettings {
         });
     }
 
-    /// Buffers without overhead. `app.*` takes precedence over `stack.*`, and `stack.*` over the profile.
+    /// Sets the buffers without overhead of packets. `app.*` takes precedence over `stack.*`, and `stack.*`
+    /// over the profile.
     fn plain_buffers(&mut self) {
         let (c, asked) = (&mut self.stack, self.buffers);
         c.send_buffer = asked.send;
@@ -162,7 +165,8 @@ impl HostSettings {
         let tunes = asked.autotune.unwrap_or(matches!(c.recv_buffer, RecvBuffer::Auto { .. }));
         c.recv_buffer = match asked.receive {
             Some(size) => RecvBuffer::Fixed(size),
-            // A buffer that starts at its maximum has nothing to tune. It starts at Linux's 64 KiB.
+            // Autotuning has no effect on a buffer that starts at its maximum, so it starts at the 64 KiB of
+            // Linux.
             None if tunes => RecvBuffer::Auto { initial: initial.min(max).min(Bytes::new(65_536)), max },
             None => RecvBuffer::Fixed(max),
         };

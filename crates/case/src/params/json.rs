@@ -1,4 +1,4 @@
-//! The table for others: the Python side, documentation, completion.
+//! Export of the table as JSON for Python, the documentation and shell completion.
 
 use super::kind::Kind;
 use super::table::rows;
@@ -75,7 +75,7 @@ mod tests {
         let all: Vec<Json> = serde_json::from_str(&to_json()).unwrap();
         let path = |p: &str| all.iter().find(|row| row["path"] == p).unwrap_or_else(|| panic!("{p}"));
         assert_eq!(path("queue.ecn_mark")["choices"], json!(["off", "data", "ack"]));
-        assert_eq!(path("app.blocking")["substrates"], json!(["kernel", "host"]));
+        assert_eq!(path("app.blocking")["substrates"], json!(["kernel", "host", "remote"]));
         assert!(path("stack.cc.beta")["controllers"]["reno"]["min"].is_number());
         assert!(all.len() > 100);
     }

@@ -36,7 +36,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// What values a parameter takes.
+/// The set of values that a parameter accepts.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// `on` or `off` (`true`, `false`).
@@ -70,11 +70,11 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// One of these words, or a value of the kind.
     Or(&'static [&'static str], &'static Kind),
-    /// A text with a grammar of its own: how it is written, and its check, which answers what is wrong.
+    /// A text with its own grammar.
     Text {
-        /// How it is written.
+        /// The description of the grammar, for messages.
         form: &'static str,
-        /// The check.
+        /// The check of a text; its error is the reason why the text is wrong.
         check: fn(&str) -> Result<(), String>,
     },
 }
@@ -101,7 +101,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// A switch; `None` for a word.
+    /// The value of a switch; `None` for a word.
     pub fn switch(&self) -> Option<bool> {
         if let Setting::Bool(on) = self { Some(*on) } else { None }
     }
@@ -170,10 +170,10 @@ impl Kind {
     pub const DUR: Kind = Kind::Dur { min: Dur::ZERO, max: Dur::from_secs(3600) };
     /// Any number of bytes from 1 up to a terabyte.
     pub const BYTES: Kind = Kind::Bytes { min: Bytes::new(1), max: Bytes::new(1_000_000_000_000) };
-    /// As the profile says, or switched.
+    /// `profile` (the setting of the profile), `on` or `off`.
     pub const SWITCH: Kind = Kind::Or(&["profile"], &Kind::Bool);
 
-    /// What is allowed, as a phrase: `a length of time from 0s to 3600s`.
+    /// The allowed values, as a phrase: `a length of time from 0s to 3600s`.
     pub fn allowed(&self) -> String {
         match self {
             Kind::Bool => "on or off".to_owned(),
@@ -207,7 +207,7 @@ impl Kind {
     ///
     /// # Errors
     ///
-    /// What is wrong and what is allowed; the parameter's name is not repeated.
+    /// The reason and the allowed values. The name of the parameter is not repeated.
     pub fn parse(&self, value: &Value) -> Result<Setting, String> {
         let refuse = || Err(format!("allowed is {}", self.allowed()));
         match (self, value) {
@@ -217,7 +217,8 @@ impl Kind {
                 {
                     return Ok(Setting::Word(word));
                 }
-                // `off` as a word of its own wins over the switch, and TOML's `false` means the same.
+                // If `off` is one of the words it takes precedence over the switch. `false` in TOML means
+                // the same.
                 if *value == Value::Bool(false)
                     && let Some(word) = words.iter().find(|w| **w == "off")
                 {

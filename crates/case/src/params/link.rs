@@ -62,7 +62,7 @@ pub struct JitterSettings {
     pub distribution: Distribution,
 }
 
-/// `link.drawn_by`: what decides about single packets of a link of a guest.
+/// `link.drawn_by`: the component that makes the random decisions about packets on a link of a guest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DrawnBy {
     /// The random streams of the model.
@@ -106,7 +106,8 @@ impl LinkSettings {
         way == Direction::Forward && self.loss > 0.0 && self.loss_model == LossModel::Bernoulli
     }
 
-    /// What netem does to the packets of a direction: the parameters that ask for it, each with its words of `tc`.
+    /// The arguments of `tc` for netem in one direction: each parameter that requires some, with its
+    /// arguments.
     pub fn netem(&self, way: Direction) -> impl Iterator<Item = (&'static ParamSpec, String)> {
         ROWS.iter().flat_map(move |row| {
             row.linux.iter().filter_map(move |knob| match knob {
@@ -117,7 +118,8 @@ impl LinkSettings {
     }
 }
 
-/// A length of time to the nanosecond: `tc` reads decimals of a microsecond, and not every version reads `ns`.
+/// Formats a duration for `tc` in microseconds with three decimals, because not every version of `tc`
+/// accepts `ns`.
 fn time(d: Dur) -> String {
     format!("{}.{:03}us", d.as_micros(), d.as_nanos() % 1000)
 }
@@ -139,18 +141,19 @@ pub(super) const ROWS: &[P] = &[
     P::new(
         "link.rate",
         Kind::Text {
-            form: "a rate, as in `1Gbit`, or `trace:<file>` (lines of `ms`, one 1500-byte opportunity each, or of `seconds,rate`), or `steps:<seconds>,<rate>;...` (the last step ends the cycle)",
+            form: "a rate, as in `1Gbit`, or `trace:<file>` (lines of `ms`, one 1500-byte opportunity each, or of \
+                   `seconds,rate`), or `steps:<seconds>,<rate>;...` (the last step ends the cycle)",
             check: check::<LinkRate>,
         },
         "1Gbit",
         &["1Gbit", "100Mbit", "10Gbit"],
         MKH,
-        "Capacity, both ways",
+        "Capacity in each direction",
         |l, v| put(&mut l.rate, v.parsed()),
     )
     .linux(&[Knob::Builtin(|_, l| match l.rate {
         LinkRate::Fixed(_) => Ok(()),
-        LinkRate::Trace(_) => Err("netem has one rate; the model follows traces"),
+        LinkRate::Trace(_) => Err("netem has one rate; the model supports traces"),
     })]),
     P::new(
         "link.delay",
@@ -170,7 +173,9 @@ pub(super) const ROWS: &[P] = &[
         "0s",
         &["0s", "1ms"],
         MKH,
-        "Random delay added, as netem's (plus or minus). A packet overtakes the one before it when its delay is shorter by more than the time between them, so that nothing is reordered only where twice the jitter is less than what the shortest packet takes on the wire",
+        "Random delay added, as netem's (plus or minus). A packet overtakes the one before it when its delay is shorter by \
+         more than the time between them, so packets stay in order only if twice the jitter is less than the transmission time \
+         of the shortest packet",
         |l, v| put(&mut l.jitter.size, v.dur()),
     )
     .linux(&[Knob::Netem(|l, way| l.jitters(way).then(|| time(l.jitter.size)))]),
@@ -228,7 +233,7 @@ pub(super) const ROWS: &[P] = &[
         "bernoulli",
         &["bernoulli", "gilbert-elliott:1%,25%", "list:100"],
         MKH,
-        "How losses are chosen; `list` drops exactly these data packets, counted from 1 (not on `host`)",
+        "Model of the losses; `list` drops exactly these data packets, counted from 1 (not on `host`)",
         |l, v| put(&mut l.loss_model, v.parsed()),
     )
     .linux(&[Knob::Netem(|l, way| match &l.loss_model {
@@ -256,7 +261,8 @@ pub(super) const ROWS: &[P] = &[
         "1",
         &["1", "3"],
         MK,
-        "The return path forwards one pure ACK of a connection in so many, the newest, when the last of them comes (RFC 3449 section 5.2.1); ACKs with SACK, duplicates and ACKs whose ECN flags change are not thinned",
+        "The return path forwards only the newest of this number of pure ACKs of a connection, when the last of them arrives \
+         (RFC 3449 section 5.2.1); ACKs with SACK, duplicates and ACKs whose ECN flags change are not thinned",
         |l, v| put(&mut l.ack_thinning, v.int()),
     ),
     P::new(
@@ -265,7 +271,8 @@ pub(super) const ROWS: &[P] = &[
         "10ms",
         &["10ms", "1ms"],
         MK,
-        "The longest time for which `link.ack_thinning` holds an ACK, from the first of those that it thins together: then the newest is forwarded, however few came",
+        "The longest time for which `link.ack_thinning` holds an ACK, from the arrival of the first ACK of the group; the \
+         newest is then forwarded, even if the group is not complete",
         |l, v| put(&mut l.ack_thinning_wait, v.dur()),
     ),
     P::new(
@@ -274,7 +281,8 @@ pub(super) const ROWS: &[P] = &[
         "off",
         &["off", "1%:5", "reverse-burst:4"],
         MK,
-        "Reordering: with this probability a packet is held until `gap` others have passed it, or bursts arrive reversed; what is held goes at the latest after four times what those packets take on the wire",
+        "Reordering: with this probability a packet is held until `gap` others have passed it, or bursts arrive reversed; a \
+         held packet is released at the latest after four times the transmission time of those packets",
         |l, v| put(&mut l.reorder, v.parsed()),
     ),
     P::new(
@@ -283,7 +291,9 @@ pub(super) const ROWS: &[P] = &[
         "model",
         &["model", "netem"],
         Substrates::K,
-        "Who draws losses, damage, duplicates and jitter of a kernel's link: the random streams of the model, so that with the same seed the same packets meet the same fate on both (a relay, which costs the machine some 100 us a packet), or netem (docs/kernel.md)",
+        "Component that decides losses, damage, duplicates and jitter on a link of a kernel: the random streams of the model, \
+         so that with the same seed the same packets are lost, damaged, duplicated or delayed on both substrates (a relay, \
+         which costs about 100 us of real time per packet), or netem (docs/kernel.md)",
         |l, v| l.drawn_by = DRAWN_BY.of(v),
     ),
     P::new(
@@ -325,7 +335,7 @@ pub(super) const ROWS: &[P] = &[
         "off",
         &["off", "1ms,5ms"],
         MKH,
-        "Bursty scheduling as of a shared radio: packets leave only in slots (netem's slot)",
+        "Bursty scheduling as on a shared radio channel: packets are sent only in slots (netem's slot)",
         |l, v| put(&mut l.slot, v.parsed::<Slot>().map(|text| text.0)),
     )
     .linux(&[Knob::Netem(|l, way| {

@@ -1,17 +1,18 @@
-//! What Linux offers for a parameter: knobs as data, which the agent executes.
+//! The knobs of Linux for a parameter, as data that the agent executes.
 //!
-//! A knob gives the value to set, leaves the kernel unchanged, or states why Linux does not support the value. The agent
-//! derives from this one declaration what to set and what to refuse.
+//! A knob gives the value to set, leaves the kernel unchanged, or states why Linux does not support the
+//! value. The agent uses this declaration to set the value and to refuse unsupported values.
 
 use super::kind::Setting;
 
-/// What a knob is set to: `None` leaves it to the kernel. The error says why Linux cannot do what the setting asks.
+/// The value of a knob. `None` keeps the value of the kernel. The error is the reason why Linux does not
+/// support the setting.
 pub type Wanted<T> = Result<Option<T>, &'static str>;
 
 /// Derives the value of a knob from the setting of a row and the settings of its entity.
 pub type Derive<S, T> = fn(&Setting, &S) -> Wanted<T>;
 
-/// What a parameter changes in Linux.
+/// A knob: the value in Linux that a parameter changes.
 #[derive(Debug)]
 pub enum Knob<S: 'static> {
     /// A sysctl below `net.ipv4`, of the network namespace of a host.
@@ -24,29 +25,32 @@ pub enum Knob<S: 'static> {
     DeviceFile(&'static str, Derive<S, String>),
     /// An offload of the device of a host (`ethtool -K`).
     Offload(Offload, Derive<S, bool>),
+    /// A number of the hardware of an interface (`ethtool -C`, `ethtool -G`). Virtual devices do not have it.
+    Hardware(HardwareSetting, Derive<S, u64>),
     /// An option of every socket of a host.
     Socket(SocketOption, Derive<S, SocketValue>),
-    /// Words of `tc qdisc add ... netem` for a direction of a link.
+    /// Arguments of `tc qdisc add ... netem` for one direction of a link.
     Netem(fn(&S, Direction) -> Option<String>),
-    /// A parameter of a module below `/sys/module`. A kernel has it once, so that hosts of a guest must agree.
+    /// A parameter of a module below `/sys/module`. It applies to the whole kernel, so all hosts of a guest
+    /// must have the same value.
     Module {
         /// The file.
         file: &'static str,
         /// Its value.
         value: Derive<S, String>,
-        /// The value that a kernel without the file behaves by.
+        /// The value that describes the behaviour of a kernel without the file.
         absent: &'static str,
-        /// Whether two hosts share it.
+        /// Whether two hosts use the module, and therefore need the same value.
         shared: fn(&S, &S) -> bool,
-        /// Why hosts that share it cannot differ.
+        /// The reason for the message if these hosts have different values.
         once: &'static str,
     },
-    /// Nothing is set: the kernel behaves so without a setting, or the function returns why it does not.
+    /// No setting is needed: the kernel always behaves as required, or the function returns why it does not.
     Builtin(fn(&Setting, &S) -> Result<(), &'static str>),
 }
 
 impl<S> Knob<S> {
-    /// Why Linux cannot do what is asked.
+    /// The reason why Linux does not support the setting; `None` if it does.
     pub fn unsupported(&self, setting: &Setting, settings: &S) -> Option<&'static str> {
         match self {
             Knob::Sysctl(_, value)
@@ -55,6 +59,7 @@ impl<S> Knob<S> {
             | Knob::DeviceFile(_, value)
             | Knob::Module { value, .. } => value(setting, settings).err(),
             Knob::Offload(_, value) => value(setting, settings).err(),
+            Knob::Hardware(_, value) => value(setting, settings).err(),
             Knob::Socket(_, value) => value(setting, settings).err(),
             Knob::Builtin(check) => check(setting, settings).err(),
             Knob::Netem(_) => None,
@@ -74,7 +79,7 @@ pub enum Direction {
 /// An offload, with the commands of `linux/ethtool.h` that set it and read it back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offload {
-    /// What messages call it.
+    /// The name of the offload in messages.
     pub name: &'static str,
     /// `ETHTOOL_S...`.
     pub set: u32,
@@ -87,6 +92,19 @@ pub const TSO: Offload = Offload { name: "segmentation", set: 0x1f, get: 0x1e };
 /// Generic receive offload: `ETHTOOL_SGRO`, `ETHTOOL_GGRO`.
 pub const GRO: Offload = Offload { name: "receive merging", set: 0x2c, get: 0x2b };
 
+/// A number of the hardware of an interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HardwareSetting {
+    /// `rx-usecs`: the delay of an interrupt after the first packet, in microseconds.
+    RxUsecs,
+    /// `rx-frames`: the number of packets that raises an interrupt at once.
+    RxFrames,
+    /// `adaptive-rx`: 1 if the delay follows the load.
+    AdaptiveRx,
+    /// `rx` of `ethtool -G`: the descriptors of the receive ring.
+    RxRing,
+}
+
 /// A socket option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SocketOption {
@@ -94,7 +112,7 @@ pub struct SocketOption {
     pub level: i32,
     /// The option that is set.
     pub set: i32,
-    /// The option that reads it back.
+    /// The option by which the value is read back.
     pub get: i32,
 }
 
@@ -115,9 +133,9 @@ impl SocketOption {
 pub enum SocketValue {
     /// A number, and what the kernel must report afterwards.
     Number {
-        /// What is set.
+        /// The value that is set.
         set: i32,
-        /// What is read back.
+        /// The value that must be read back.
         back: i32,
     },
     /// A number that is not read back: the kernel changes it by itself.

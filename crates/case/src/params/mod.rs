@@ -1,17 +1,19 @@
-//! The one parameter table.
+//! The parameter table.
 //!
-//! A case is a set of triples `<entity, parameter, value>`. Every parameter is declared here once, with its kind
-//! (and so its unit), suggested levels, default, the substrates that honour it, constraints and one line of doc;
-//! plan files, the command line, reports and the replay command all read this table ([`to_json`]).
+//! A case is a set of triples `<entity, parameter, value>`. Every parameter is declared here once, with its
+//! kind (which includes the unit), suggested levels, default, the substrates that support it, constraints
+//! and one line of documentation. Plans, the command line, reports and the replay command read this table
+//! ([`to_json`]).
 //!
-//! * The default is the simplest value, so that isolating a cause and printing the shortest replay agree on what
-//!   "simpler" is. A row of `stack` whose default is `profile` takes what `stack.profile` says.
+//! * The default is the simplest value. The isolation of causes and the shortest replay command both use
+//!   this order. A row of `stack` whose default is `profile` has the setting of `stack.profile`.
 //! * A value contains its unit (`"10ms"`, `"1Gbit"`, `"30KB"`); a number without the required unit is refused.
 //! * A path may be addressed to one side or instance: `sender/stack.ecn`, `receiver0/nic.gro`,
 //!   `access/link.delay`. The most specific address wins; a plain path is for all instances
 //!   (see [`topology`](crate::topology) for the names).
 //!
-//! This module must not know how a parameter is honoured: that is the part of the settings of a [`Case`](crate::Case).
+//! This module must not know how a substrate implements a parameter: it only sets fields of the settings of
+//! a [`Case`](crate::Case).
 
 mod app;
 mod cc_name;

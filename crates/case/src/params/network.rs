@@ -19,7 +19,7 @@ pub struct NetworkSettings {
     pub rack_hosts: u32,
     /// `rack.fanout`.
     pub rack_fanout: u32,
-    /// `rack.uplink`; `None` is the sum of the rates of the hosts.
+    /// `rack.uplink`; `None` means the sum of the rates of the hosts.
     pub rack_uplink: Option<Rate>,
     /// `switch.buffers`.
     pub buffers: Buffers,
@@ -48,7 +48,7 @@ pub(super) const ROWS: &[P] = &[
         "port",
         &["port", "shared:12MB", "dual:200KB"],
         Substrates::M,
-        "Output buffers of a switch: each port its own, one shared, or two a port served round robin",
+        "Output buffers of a switch: one per port, one shared by all ports, or two per port served round robin",
         |n, v| put(&mut n.buffers, v.parsed()),
     )
     .needs("shared and dual need a topology with a switch, and queue.kind = fifo"),
@@ -61,12 +61,12 @@ pub(super) const ROWS: &[P] = &[
         "pair",
         &["pair", "dumbbell:2", "star:2", "racks:3x3"],
         Substrates::MKH,
-        "Who is joined to whom",
+        "Hosts, switches and the links between them",
         |n, v| put(&mut n.shape, v.parsed()),
     )
     .linux(&[Knob::Builtin(|_, n| match n.shape {
         Shape::Pair | Shape::Dumbbell(_) | Shape::Star(_) => Ok(()),
-        _ => Err("it has pair, dumbbell and star; the model has this one"),
+        _ => Err("it supports pair, dumbbell and star; the model supports this one"),
     })]),
     P::new(
         "rack.hosts",

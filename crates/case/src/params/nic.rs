@@ -1,7 +1,7 @@
 //! Network interfaces: the settings of a NIC, and the parameters that set them.
 
 use super::kind::Kind;
-use super::linux::{GRO, Knob};
+use super::linux::{GRO, HardwareSetting, Knob};
 use super::row::{Row, put};
 use super::spec::Substrates;
 use super::words::Words;
@@ -10,9 +10,10 @@ use tcpassay_units::{Bytes, Dur, Rate};
 type P = Row<NicSettings>;
 const MKH: Substrates = Substrates::MKH;
 const M: Substrates = Substrates::M;
-/// Sizes of super-segments.
+const MR: Substrates = Substrates::MR;
+/// Range of the sizes of super-segments.
 const SUPER: Kind = Kind::Bytes { min: Bytes::new(536), max: Bytes::new(1_000_000) };
-/// Delays of interrupts.
+/// Range of the delays of interrupts.
 const COALESCE: Kind = Kind::Dur { min: Dur::ZERO, max: Dur::from_millis(100) };
 
 /// The settings of a network interface.
@@ -61,11 +62,11 @@ pub struct NicSettings {
 /// `nic.adaptive`: interrupt coalescing that follows the load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Adaptive {
-    /// Coalescing is as set.
+    /// Coalescing has the fixed settings `nic.rx_usecs` and `nic.rx_frames`.
     Off,
     /// Coalescing follows the load.
     On,
-    /// The firmware ignores the setting and coalesces by a rule of its own.
+    /// The firmware ignores the settings and coalesces by the rule of `nic.hidden_*`.
     Hidden,
 }
 
@@ -96,7 +97,7 @@ impl NicSettings {
     }
 }
 
-/// The largest size that devices of Linux take without IPv6 jumbograms.
+/// The size, limited to the largest one of Linux devices without IPv6 jumbograms.
 fn device_size(bytes: Bytes) -> String {
     bytes.get().min(65_536).to_string()
 }
@@ -131,7 +132,7 @@ pub(super) const ROWS: &[P] = &[
         "0s",
         &["0s", "20us"],
         MKH,
-        "How long a merge may wait for its next segment (gro_flush_timeout); 0s ends it with its interrupt",
+        "How long a merged segment may wait for its next segment (gro_flush_timeout); 0s: it is delivered with its interrupt",
         |n, v| put(&mut n.gro_timeout, v.dur()),
 )
     .linux(&[Knob::DeviceFile("gro_flush_timeout", |_, n| {
@@ -147,25 +148,32 @@ pub(super) const ROWS: &[P] = &[
         |n, v| n.stale_hash = LRO_ORDER.of(v),
 )
     .needs("stale-hash needs nic.gro = on"),
-    P::new("nic.rx_usecs", COALESCE, "0s", &["0s", "20us"], M, "Receive interrupt delay (ethtool rx-usecs)",
+    P::new("nic.rx_usecs", COALESCE, "0s", &["0s", "20us"], MR, "Receive interrupt delay (ethtool rx-usecs)",
         |n, v| put(&mut n.rx_delay, v.dur()),
-),
+)
+    .linux(&[Knob::Hardware(HardwareSetting::RxUsecs, |_, n| {
+            if n.rx_delay.as_nanos() % 1000 != 0 {
+                return Err("ethtool counts whole microseconds");
+            }
+            Ok(Some(n.rx_delay.as_nanos() / 1000))
+        })]),
     P::new(
         "nic.rx_frames",
         Kind::Int { min: 0, max: 4096 },
         "0",
         &["0", "32"],
-        M,
-        "Packets that raise the receive interrupt at once (ethtool rx-frames); 0: only the delay does",
+        MR,
+        "Number of packets that raises the receive interrupt at once (ethtool rx-frames); 0: only the delay does",
         |n, v| put(&mut n.rx_frames, v.int()),
-),
+)
+    .linux(&[Knob::Hardware(HardwareSetting::RxFrames, |_, n| Ok(Some(u64::from(n.rx_frames))))]),
     P::new(
         "nic.rx_cost",
         COALESCE,
         "0s",
         &["0s", "1us"],
         M,
-        "Time of the host's processor for each received packet: batches grow with load; 0s: as fast as you like",
+        "Processing time of the host for each received packet, so that batches grow with the load; 0s: processing takes no time",
         |n, v| put(&mut n.rx_cost, v.dur()),
 ),
     P::new("nic.tx_usecs", COALESCE, "0s", &["0s", "20us"], M, "Transmit completion delay (ethtool tx-usecs)",
@@ -176,10 +184,15 @@ pub(super) const ROWS: &[P] = &[
         Kind::Choice(ADAPTIVE.names()),
         "off",
         &["off", "on", "hidden"],
-        M,
-        "Coalescing that follows the load; hidden: a firmware that ignores nic.rx_usecs and follows nic.hidden_*",
+        MR,
+        "Adaptive coalescing, which depends on the load; hidden: a firmware that ignores nic.rx_usecs and uses nic.hidden_*",
         |n, v| n.adaptive = ADAPTIVE.of(v),
-),
+)
+    .linux(&[Knob::Hardware(HardwareSetting::AdaptiveRx, |_, n| match n.adaptive {
+            Adaptive::Off => Ok(Some(0)),
+            Adaptive::On => Ok(Some(1)),
+            Adaptive::Hidden => Err("only the model has a firmware with a hidden rule"),
+        })]),
     P::new(
         "nic.hidden_short",
         COALESCE,
@@ -216,7 +229,7 @@ pub(super) const ROWS: &[P] = &[
         "4",
         &["4", "0", "16"],
         M,
-        "Packets at which a hidden firmware raises the interrupt at once; 0: only its delays count",
+        "Number of packets at which a hidden firmware raises the interrupt at once; 0: only its delays apply",
         |n, v| put(&mut n.hidden_frames, v.int()),
 )
     .needs("nic.adaptive = hidden"),
@@ -235,7 +248,7 @@ pub(super) const ROWS: &[P] = &[
         "unlimited",
         &["unlimited", "1000"],
         MKH,
-        "Packets that the host queues above the NIC (txqueuelen)",
+        "Limit in packets of the queue of the host above the NIC (txqueuelen)",
         |n, v| n.queue = v.int(),
 ),
     P::new(
@@ -252,8 +265,9 @@ pub(super) const ROWS: &[P] = &[
         Kind::Or(&["unlimited"], &Kind::Int { min: 1, max: 65_536 }),
         "unlimited",
         &["unlimited", "512"],
-        M,
-        "Descriptors of the receive ring: packets of one interrupt beyond it are dropped",
+        MR,
+        "Descriptors of the receive ring: further packets of one interrupt are dropped; unlimited on remote: the ring stays as it is",
         |n, v| n.ring = v.int(),
-),
+)
+    .linux(&[Knob::Hardware(HardwareSetting::RxRing, |_, n| Ok(n.ring.map(u64::from)))]),
 ];

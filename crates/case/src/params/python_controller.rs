@@ -1,7 +1,8 @@
 //! Controllers in Python: `stack.cc = "python:<file>.py:<Class>"`.
 //!
-//! A run is a function of case, seed and version, so that the content of the file belongs to the case: its checksum is appended to the
-//! value when the case is read, and a value that has one already must have the checksum of the file.
+//! A run is a function of case, seed and version, so the content of the file is a part of the case: when the
+//! case is read, the checksum of the file is appended to the value. If the value already contains a
+//! checksum, it must be that of the file.
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use tcpassay_units::{Bytes, Dur, Rate};
 
 type P = Row<QueueSettings>;
 const MKH: Substrates = Substrates::MKH;
-/// Target delays and intervals.
+/// Range of target delays and intervals.
 const SHORT: Kind = Kind::Dur { min: Dur::from_nanos(1), max: Dur::from_secs(10) };
 
 /// The settings of a queue.
@@ -82,7 +82,7 @@ impl QueueKind {
         matches!(self, QueueKind::Htb | QueueKind::Tbf)
     }
 
-    /// How Linux has the discipline.
+    /// The implementation of the discipline in Linux.
     pub fn linux(self) -> LinuxQdisc {
         use LinuxQdisc::{Absent, Composed, Own};
         match self {
@@ -118,11 +118,11 @@ impl QueueKind {
                 words: |q, mtu, _| format!("fq limit {}", q.packets(10_000, mtu)),
                 marks: &[],
             },
-            QueueKind::DualPi2 => Absent("Linux has it from 6.17 on; the model has it"),
+            QueueKind::DualPi2 => Absent("Linux has it from 6.17 on; the model supports it"),
         }
     }
 
-    /// The name of the qdisc of Linux whose absence means that a kernel does not have the discipline.
+    /// The name of the qdisc of Linux that a kernel needs for the discipline.
     pub fn qdisc(self) -> &'static str {
         match self {
             QueueKind::Fifo => "bfifo",
@@ -144,32 +144,32 @@ impl QueueKind {
     }
 }
 
-/// How Linux has a queue discipline.
+/// The implementation of a queue discipline in Linux.
 #[derive(Clone, Copy, Debug)]
 pub enum LinuxQdisc {
-    /// As a qdisc below a shaper of the rate of the link. It decides about packets, so that it matters that a packet is
-    /// taken from it only when the one before has left.
+    /// One qdisc below a shaper with the rate of the link. The qdisc makes decisions when packets are
+    /// dequeued, so a packet must be dequeued only after the transmission of the one before.
     Own {
-        /// The shortest arguments with which `tc` makes one, to try whether a kernel has it.
+        /// The shortest arguments with which `tc` creates the qdisc, to test whether a kernel supports it.
         trial: &'static str,
         /// The arguments of `tc` for a queue of packets of at most an MTU, before a link of a rate.
         words: fn(&QueueSettings, Bytes, Rate) -> String,
         /// The offsets of its counters of marks in its statistics (its `tc_*_xstats` in `linux/pkt_sched.h`).
         marks: &'static [usize],
     },
-    /// As several qdiscs that the agent joins.
+    /// Several qdiscs that the agent combines.
     Composed {
-        /// As above.
+        /// The shortest arguments with which `tc` creates the qdisc, to test whether a kernel supports it.
         trial: &'static str,
     },
-    /// Not at all, with the reason.
+    /// Linux does not have the discipline; the reason.
     Absent(&'static str),
 }
 
 /// `queue.place`: where a queue is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueuePlace {
-    /// A shaper of a `pair` in the sending host, any other queue before the link.
+    /// A shaper of topology `pair` is in the sending host, any other queue before the link.
     Auto,
     /// Before the link.
     Link,
@@ -179,19 +179,19 @@ pub enum QueuePlace {
     Undescribed,
 }
 
-/// `queue.served_by`: what takes packets from the queue of a guest.
+/// `queue.served_by`: the component that dequeues packets from the queue in a guest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServedBy {
-    /// The link, when the packet before has left.
+    /// The link, after the transmission of the packet before.
     Link,
-    /// A token bucket, which peeks.
+    /// A token bucket (tbf), which peeks at the next packet before it may be sent.
     TokenBucket,
 }
 
-/// `queue.ecn_mark`: what is marked above the threshold.
+/// `queue.ecn_mark`: the packets that are marked above the threshold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mark {
-    /// Nothing.
+    /// No packets are marked.
     Off,
     /// CE on data packets.
     Data,
@@ -223,7 +223,8 @@ impl QueueSettings {
 }
 
 impl QueueSettings {
-    /// The limit in packets, for qdiscs that count packets: bytes are as many packets of the MTU.
+    /// The limit in packets, for qdiscs that count packets. A limit in bytes is converted to packets of the
+    /// MTU; `auto` is used without a limit.
     pub fn packets(&self, auto: u32, mtu: Bytes) -> u32 {
         match self.limit {
             None => auto,
@@ -232,7 +233,8 @@ impl QueueSettings {
         }
     }
 
-    /// The limit in bytes, for qdiscs that count bytes: packets are as many MTUs, and automatic is 1000 packets.
+    /// The limit in bytes, for qdiscs that count bytes. A limit in packets is multiplied by the MTU;
+    /// automatic is 1000 packets.
     pub fn bytes(&self, mtu: Bytes) -> u64 {
         match self.limit {
             Some(Limit::Bytes(bytes)) => bytes.get(),
@@ -240,7 +242,8 @@ impl QueueSettings {
         }
     }
 
-    /// Target, interval under the name that the qdisc has for it, and marking, with a space before each.
+    /// The arguments of `tc` for target, interval (whose name is `interval`) and marking, each with a
+    /// leading space.
     fn codel_words(&self, interval: &str) -> String {
         let mut words = String::new();
         for (name, value) in [("target", self.target), (interval, self.interval)] {
@@ -252,7 +255,7 @@ impl QueueSettings {
     }
 }
 
-/// RED with the weight of the model, 1/512.
+/// The arguments of `tc` for RED with the weight of the model, 1/512.
 fn red(q: &QueueSettings, mtu: Bytes, rate: Rate) -> String {
     format!(
         "red limit {} min {} max {} avpkt {} burst {} probability {} bandwidth {}bit{}",
@@ -267,7 +270,8 @@ fn red(q: &QueueSettings, mtu: Bytes, rate: Rate) -> String {
     )
 }
 
-/// The burst for which `tc` computes a weight of 1/512 (its `tc_red_eval_ewma`), or the least that it takes.
+/// The burst for which `tc` computes a weight of 1/512 (its `tc_red_eval_ewma`), or the smallest burst that
+/// `tc` accepts.
 fn red_burst(min: u64, avpkt: u64) -> u32 {
     let mean = Bytes::new(min).as_f64() / Bytes::new(avpkt).as_f64();
     let weight_log = |burst: u32| {
@@ -322,7 +326,8 @@ pub(super) const ROWS: &[P] = &[
         "auto",
         &["auto", "100KB", "1000p"],
         MKH,
-        "What the queue holds; auto: 1000 packets (10240 for fq_codel), as Linux. codel, fq_codel, pie and fq count packets, as in Linux: bytes are as many packets of the largest MTU",
+        "Limit of the queue; auto: 1000 packets (10240 for fq_codel), as in Linux. codel, fq_codel, pie and fq count packets, \
+         as in Linux: a limit in bytes is converted to packets of the largest MTU",
         |q, v| q.limit = v.parsed(),
     ),
     P::new(
@@ -331,7 +336,8 @@ pub(super) const ROWS: &[P] = &[
         "auto",
         &["auto", "link", "sender"],
         MKH,
-        "Where it stands: before the bottleneck link, or in the sending host above its NIC (auto: htb and tbf of a pair there)",
+        "Place of the queue: before the bottleneck link, or in the sending host above its NIC (auto: htb and tbf of a pair in \
+         the sending host, others before the link)",
         |q, v| q.place = PLACES.of(v),
     ),
     P::new(
@@ -340,7 +346,8 @@ pub(super) const ROWS: &[P] = &[
         "link",
         &["link", "token-bucket"],
         Substrates::K,
-        "Who takes packets from red, codel, fq_codel, pie and fq: the link, when the packet before has left, or tbf at its rate, which peeks (docs/kernel.md)",
+        "Component that dequeues packets from red, codel, fq_codel, pie and fq: the link, after the transmission of the packet \
+         before, or tbf at its rate, which peeks at the next packet (docs/kernel.md)",
         |q, v| q.served_by = SERVED_BY.of(v),
     ),
     P::new(
@@ -358,7 +365,7 @@ pub(super) const ROWS: &[P] = &[
         "auto",
         &["auto", "100KB"],
         MKH,
-        "Bucket of a shaper; auto: what the rate passes in 1 ms and at least 10 packets",
+        "Bucket size of a shaper; auto: the bytes that the rate transmits in 1 ms, at least 10 packets",
         |q, v| q.burst = v.bytes(),
     ),
     P::new(
@@ -367,7 +374,7 @@ pub(super) const ROWS: &[P] = &[
         "1",
         &["1", "2"],
         Substrates::M,
-        "Leaf classes of htb, equal shares that borrow from the root; flow i goes to class i modulo this",
+        "Number of leaf classes of htb with equal shares, which borrow from the root; flow i uses class i modulo this number",
         |q, v| put(&mut q.classes, v.int()),
     ),
     P::new(
@@ -376,7 +383,7 @@ pub(super) const ROWS: &[P] = &[
         "30KB",
         &["30KB", "100KB"],
         MKH,
-        "Backlog above which the step marks",
+        "Backlog above which the step threshold marks packets",
         |q, v| put(&mut q.threshold, v.bytes()),
     ),
     P::new(
@@ -385,7 +392,7 @@ pub(super) const ROWS: &[P] = &[
         "off",
         &["off", "data", "ack"],
         MKH,
-        "What the step marks: CE on data, or ECE on the returning ACKs",
+        "Packets that the step threshold marks: data with CE, or the returning ACKs with ECE",
         |q, v| q.mark = MARKS.of(v),
     )
     .needs("marking needs stack.ecn other than off at both ends"),
@@ -451,7 +458,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn red_s_burst_gives_the_weight_of_the_model() {
+    fn red_gets_the_burst_for_the_weight_of_the_model() {
         // By tc_red_eval_ewma: 1/512 fits and 1/256 does not.
         let burst = red_burst(30_000, 1500);
         let a = f64::from(burst) + 1.0 - 20.0;
@@ -476,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_qdisc_is_told_what_the_queue_says() {
+    fn a_qdisc_gets_the_settings_of_the_queue() {
         let words = |queue: &QueueSettings| match queue.kind.linux() {
             LinuxQdisc::Own { words, .. } => words(queue, Bytes::new(1500), Rate::from_mbit(20)),
             other => panic!("{other:?}"),

@@ -1,4 +1,4 @@
-//! A row of the table: the declaration of a parameter together with what it changes.
+//! A row of the table: the declaration of a parameter with the setting and the knobs that it changes.
 
 use super::kind::{Kind, Setting};
 use super::linux::Knob;
@@ -7,11 +7,12 @@ use super::spec::{ParamSpec, Substrates};
 /// A parameter that changes the settings `S`.
 #[derive(Debug)]
 pub struct Row<S: 'static> {
-    /// What a user may say.
+    /// The declaration for users: path, kind, default, levels.
     pub spec: ParamSpec,
     /// Changes the settings. A word such as `profile` may leave them as they are.
     pub set: fn(&mut S, &Setting),
-    /// What Linux offers for it. Empty if the agent does it by itself, or if the row is not for kernels.
+    /// The knobs of Linux. Empty if the agent implements the parameter itself, or if kernels do not support
+    /// it.
     pub linux: &'static [Knob<S>],
 }
 
@@ -33,13 +34,13 @@ impl<S> Row<S> {
         }
     }
 
-    /// Adds what Linux offers.
+    /// Adds the knobs of Linux.
     pub(super) const fn linux(mut self, knobs: &'static [Knob<S>]) -> Row<S> {
         self.linux = knobs;
         self
     }
 
-    /// Adds what must hold together with other parameters.
+    /// Adds the constraints with other parameters, as text.
     pub(super) const fn needs(mut self, constraints: &'static str) -> Row<S> {
         self.spec.constraints = constraints;
         self

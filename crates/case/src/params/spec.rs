@@ -1,10 +1,11 @@
-//! What the table says of a parameter.
+//! The declaration of a parameter.
 
 use super::kind::{Kind, Setting, Value};
 use std::fmt;
 
-/// Where a parameter is honoured: `model`, `kernel`, `host`.
+/// The substrates that support a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "a set: each substrate is a member or not")]
 pub struct Substrates {
     /// The simulator.
     pub model: bool,
@@ -12,9 +13,11 @@ pub struct Substrates {
     pub kernel: bool,
     /// The running kernel, in network namespaces.
     pub host: bool,
+    /// The running kernels of several hosts.
+    pub remote: bool,
 }
 
-/// Where a case runs.
+/// The substrate on which a case runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Substrate {
     /// The simulator.
@@ -24,36 +27,42 @@ pub enum Substrate {
     Kernel,
     /// The running kernel, in network namespaces.
     Host,
+    /// The running kernels of several hosts, connected by their interfaces.
+    Remote,
 }
 
 impl Substrates {
-    /// Whether it is among them.
+    /// Whether the set contains `substrate`.
     pub fn has(self, substrate: Substrate) -> bool {
         match substrate {
             Substrate::Model => self.model,
             Substrate::Kernel => self.kernel,
             Substrate::Host => self.host,
+            Substrate::Remote => self.remote,
         }
     }
 
-    /// Everywhere.
-    pub const MKH: Substrates = Substrates { model: true, kernel: true, host: true };
-    /// Where time is virtual.
-    pub const MK: Substrates = Substrates { model: true, kernel: true, host: false };
-    /// The model alone.
-    pub const M: Substrates = Substrates { model: true, kernel: false, host: false };
-    /// A kernel in virtual time alone.
-    pub const K: Substrates = Substrates { model: false, kernel: true, host: false };
-    /// The host's kernel alone.
-    pub const H: Substrates = Substrates { model: false, kernel: false, host: true };
-    /// Real kernels alone.
-    pub const KH: Substrates = Substrates { model: false, kernel: true, host: true };
-    /// The model and the host's kernel.
-    pub const MH: Substrates = Substrates { model: true, kernel: false, host: true };
+    /// All substrates.
+    pub const MKH: Substrates = Substrates { model: true, kernel: true, host: true, remote: true };
+    /// The substrates with virtual time.
+    pub const MK: Substrates = Substrates { model: true, kernel: true, host: false, remote: false };
+    /// Only the model.
+    pub const M: Substrates = Substrates { model: true, kernel: false, host: false, remote: false };
+    /// The model, and hosts with real network interfaces.
+    pub const MR: Substrates = Substrates { model: true, kernel: false, host: false, remote: true };
+    /// Only a kernel in virtual time.
+    pub const K: Substrates = Substrates { model: false, kernel: true, host: false, remote: false };
+    /// Only running kernels in real time.
+    pub const H: Substrates = Substrates { model: false, kernel: false, host: true, remote: true };
+    /// Only real kernels.
+    pub const KH: Substrates = Substrates { model: false, kernel: true, host: true, remote: true };
+    /// The model and running kernels in real time.
+    pub const MH: Substrates = Substrates { model: true, kernel: false, host: true, remote: true };
 
-    /// The names, in the table's order.
+    /// The names of the substrates, in the order of the documentation.
     pub fn names(self) -> Vec<&'static str> {
-        let all = [(self.model, "model"), (self.kernel, "kernel"), (self.host, "host")];
+        let all =
+            [(self.model, "model"), (self.kernel, "kernel"), (self.host, "host"), (self.remote, "remote")];
         all.into_iter().filter_map(|(here, name)| here.then_some(name)).collect()
     }
 }
@@ -64,22 +73,22 @@ impl fmt::Display for Substrates {
     }
 }
 
-/// One parameter: one knob of an entity.
+/// The declaration of one parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct ParamSpec {
     /// `<entity>.<name>`, e.g. `link.delay`.
     pub path: &'static str,
-    /// What values it takes, and in which unit.
+    /// The accepted values, with their unit.
     pub kind: Kind,
     /// The default, which is the simplest value.
     pub default: &'static str,
     /// Suggested levels for a plan, simplest first.
     pub levels: &'static [&'static str],
-    /// Who honours it.
+    /// The substrates that support it.
     pub substrates: Substrates,
     /// Constraints with other parameters, as text; empty without constraints.
     pub constraints: &'static str,
-    /// One line.
+    /// One line of documentation.
     pub doc: &'static str,
 }
 

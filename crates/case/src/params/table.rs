@@ -1,4 +1,4 @@
-//! All rows of the table, and how they are found.
+//! All rows of the table, and the search for a row.
 
 use super::host::HostSettings;
 use super::link::LinkSettings;
@@ -47,7 +47,7 @@ fn specs<S>(rows: &'static [Row<S>]) -> impl Iterator<Item = &'static ParamSpec>
     rows.iter().map(|row| &row.spec)
 }
 
-/// Whether a row holds for the whole network, so that it takes no address.
+/// Whether a row applies to the whole network, so that it takes no address.
 pub(crate) fn is_of_network(spec: &ParamSpec) -> bool {
     NETWORK.iter().copied().flatten().any(|row| row.spec.path == spec.path)
 }
@@ -57,14 +57,14 @@ pub fn find(path: &str) -> Option<&'static ParamSpec> {
     rows().find(|row| row.path == path)
 }
 
-/// The known path that looks most like `path`, when any does.
+/// The known path with the smallest edit distance to `path`; `None` if none is similar.
 pub fn nearest(path: &str) -> Option<&'static str> {
     let close = |known: &'static str| (distance(path, known), known);
     let (edits, known) = rows().map(|row| close(row.path)).min()?;
     (edits <= path.len().div_ceil(3)).then_some(known)
 }
 
-/// Levenshtein distance between two short texts.
+/// Levenshtein distance between two short texts. docs/dev/dependencies.md states why no library computes it.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn every_path_stands_once_and_has_a_doc_line() {
+    fn every_path_occurs_once_and_has_a_doc_line() {
         let mut seen = BTreeSet::new();
         for row in rows() {
             assert!(seen.insert(row.path), "{} stands twice", row.path);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_name_is_suggested_for_a_slip_and_nothing_for_nonsense() {
+    fn the_nearest_name_is_suggested_for_a_typing_error_and_nothing_for_unrelated_text() {
         assert_eq!(nearest("link.dealy"), Some("link.delay"));
         assert_eq!(nearest("queue.ecn_treshold"), Some("queue.ecn_threshold"));
         assert_eq!(nearest("flux.capacitor"), None);

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_gives_its_value_and_a_value_its_word() {
+    fn words_and_values_are_converted_in_both_directions() {
         static COLORS: Words<u8, 2> = Words::new([("red", 1), ("blue", 2)]);
         assert_eq!(COLORS.names(), ["red", "blue"]);
         assert_eq!(COLORS.of(&Setting::Word("blue")), 2);

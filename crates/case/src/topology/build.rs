@@ -1,10 +1,10 @@
-//! The network of a topology.
+//! Construction of the network of a topology.
 
 use super::file;
 use super::net::{Net, Side};
 use super::shape::Shape;
 
-/// The numbers of a topology of racks.
+/// The numbers of hosts and receivers in a topology of racks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RackCounts {
     /// `rack.hosts`.
@@ -14,11 +14,12 @@ pub struct RackCounts {
 }
 
 impl Net {
-    /// The network of `shape`; `racks` are the numbers of racks. Files are read through `read`.
+    /// Builds the network of `shape`; `racks` are the parameters of topology `racks`. Files are read through
+    /// `read`.
     ///
     /// # Errors
     ///
-    /// What is wrong with the file of a topology, with its line.
+    /// The error in the file of a topology, with its line.
     pub fn of(
         shape: &Shape,
         racks: RackCounts,

@@ -14,7 +14,7 @@
 use super::net::{Host, Net, Node, Side, TopologyLink};
 use toml_edit::{Document, Item, TableLike};
 
-/// Fills `net` from the file's text. Errors name the line.
+/// Reads the text of the file into `net`. Errors contain the line.
 pub(super) fn fill(net: &mut Net, text: &str) -> Result<(), String> {
     let doc = Document::parse(text).map_err(|why| why.to_string())?;
     let at = |item: &Item| match item.span() {
@@ -57,11 +57,11 @@ pub(super) fn fill(net: &mut Net, text: &str) -> Result<(), String> {
         let [from, to] = fields(table.as_ref(), &["from", "to"], &place)?.try_into().expect("two");
         match ends(net, from, to, &place)? {
             (Node::Host(from), Node::Host(to)) => net.flows.push((from, to)),
-            _ => return Err(format!("{place}: a flow is between hosts")),
+            _ => return Err(format!("{place}: both ends of a flow must be hosts")),
         }
     }
     if net.flows.is_empty() {
-        return Err("no flows: nobody sends to anybody".to_owned());
+        return Err("the list of flows is empty".to_owned());
     }
     for i in 0..net.hosts.len() {
         let sends = net.flows.iter().any(|f| f.0 == i);

@@ -1,6 +1,6 @@
-//! Topologies: who is joined to whom, and who sends to whom.
+//! Topologies: hosts, switches, links, and pairs of senders and receivers.
 //!
-//! # Names, and what a plain path means
+//! # Names, and the meaning of a path without address
 //!
 //! | topology | hosts | links |
 //! | --- | --- | --- |
@@ -11,14 +11,15 @@
 //! | `file:<toml>` | as the file says | `<from>-<to>` |
 //!
 //! A parameter may be addressed to an instance (`sender0/stack.cc`, `access-sender0/link.delay`), to a side
-//! (`sender/`, `receiver/`), or to a group of links (`access/`, `uplink/`). A plain `link.` or `queue.` path is for
-//! the bottleneck of `pair`, `dumbbell` and `star`, whose access links have no delay or faults unless addressed, and
-//! for every link of `racks` and `file`.
+//! (`sender/`, `receiver/`), or to a group of links (`access/`, `uplink/`). A `link.` or `queue.` path
+//! without address applies to the bottleneck of `pair`, `dumbbell` and `star`, whose access links have no
+//! delay or faults unless addressed, and for every link of `racks` and `file`.
 //!
-//! Data flow from senders to receivers, acknowledgements back. `link.ack_loss` and `link.ack_thinning` hold on a
-//! link's way back; loss, jitter and the other faults on its way forward; rate and delay both ways.
-//! In `racks`, sender `i` sends to receiver `i` modulo the number of receivers, so that with fewer workers than
-//! storage hosts the workers' links carry several; with a `rack.fanout` of `n` also to the `n - 1` receivers after it.
+//! Data flow from senders to receivers, acknowledgements back. `link.ack_loss` and `link.ack_thinning` apply
+//! to the reverse direction of a link; loss, jitter and the other faults to the forward direction; rate and
+//! delay to both. In `racks`, sender `i` sends to receiver `i` modulo the number of receivers, so that with
+//! fewer workers than storage hosts the workers' links carry several; with a `rack.fanout` of `n` also to
+//! the `n - 1` receivers after it.
 //!
 //! This module must not know about time, packets or settings.
 

@@ -2,7 +2,7 @@
 
 use super::shape::Shape;
 
-/// Which end of its connections a host is.
+/// The role of a host in its connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// Sends data.
@@ -22,7 +22,7 @@ pub struct Host {
     pub side: Side,
 }
 
-/// A place where links end.
+/// An end of a link: a host or a switch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Node {
     /// Index into [`Net::hosts`].
@@ -31,20 +31,20 @@ pub enum Node {
     Switch(usize),
 }
 
-/// A link, both ways. Forward is `from` to `to`, the way of the data.
+/// A link with both directions. Data flow forward, from `from` to `to`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TopologyLink {
     /// Its name, for addresses.
     pub name: String,
     /// Its group: `bottleneck`, `access`, `uplink`, or `link` in a file.
     pub group: &'static str,
-    /// Where data enter.
+    /// The node from which data come.
     pub from: Node,
-    /// Where data leave.
+    /// The node to which data go.
     pub to: Node,
-    /// Plain `link.` and `queue.` paths are for this link.
+    /// Whether `link.` and `queue.` paths without address apply to this link.
     pub main: bool,
-    /// `queue.` holds for the way back too.
+    /// Whether `queue.` also applies to the reverse direction.
     pub both_ways: bool,
     /// The link's own rate in a file, as text.
     pub rate: Option<String>,
@@ -52,10 +52,10 @@ pub struct TopologyLink {
     pub delay: Option<String>,
 }
 
-/// Who is joined to whom.
+/// A network: hosts, switches, links and pairs of hosts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Net {
-    /// What the case asked for.
+    /// The topology as the case describes it.
     pub shape: Shape,
     /// Hosts.
     pub hosts: Vec<Host>,
@@ -122,7 +122,7 @@ impl Net {
         all
     }
 
-    /// Every address there is.
+    /// All addresses of the network.
     pub fn addresses(&self) -> Vec<&str> {
         let hosts = (0..self.hosts.len()).flat_map(|i| self.host_addresses(i));
         let links = (0..self.links.len()).flat_map(|i| self.link_addresses(i));

@@ -2,16 +2,17 @@
 
 use super::net::{Net, Node};
 
-/// One direction of one link: `forward` is the way of the data.
+/// One direction of a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct DirectedLink {
     /// Index into [`Net::links`].
     pub link: usize,
-    /// From `from` to `to`.
+    /// True for the direction from `from` to `to`, that of the data.
     pub forward: bool,
 }
 
-/// For every node the port that leads to each host: fewest links, ties by the order of the links.
+/// For each node and each destination host, the next link of the shortest path: fewest links; of equal paths
+/// the first in the order of the links.
 #[derive(Clone, Debug)]
 pub struct Routes {
     hosts: usize,
@@ -25,7 +26,7 @@ impl Routes {
     pub fn of(net: &Net) -> Routes {
         let (hosts, nodes) = (net.hosts.len(), net.hosts.len() + net.switches.len());
         let mut routes = Routes { hosts, nodes, next: vec![None; hosts * nodes] };
-        // Links by node, so that thousands of hosts stay cheap.
+        // Links by node, so that the search takes linear time with thousands of hosts.
         let mut at: Vec<Vec<usize>> = vec![Vec::new(); nodes];
         for (i, link) in net.links.iter().enumerate() {
             at[routes.index(link.from)].push(i);
@@ -43,14 +44,14 @@ impl Routes {
                 head += 1;
                 for &i in &at[routes.index(here)] {
                     let link = &net.links[i];
-                    // Towards `here`: forward when the link ends here.
+                    // The direction towards `here` is forward if the link ends here.
                     let forward = link.to == here;
                     let there = if forward { link.from } else { link.to };
                     let index = routes.index(there);
                     if !seen[index] {
                         seen[index] = true;
                         routes.next[index * hosts + destination] = Some(DirectedLink { link: i, forward });
-                        // A host forwards nothing: paths end there.
+                        // A host does not forward packets, so paths end there.
                         if matches!(there, Node::Switch(_)) {
                             queue.push(there);
                         }
@@ -68,13 +69,14 @@ impl Routes {
         }
     }
 
-    /// The port that leads from `node` to host `destination`; `None` when nothing does (or it is there).
+    /// The next link from `node` to host `destination`; `None` if there is no path or `node` is the
+    /// destination.
     pub fn next(&self, node: Node, destination: usize) -> Option<DirectedLink> {
         debug_assert!(self.index(node) < self.nodes, "a node of another network");
         self.next[self.index(node) * self.hosts + destination]
     }
 
-    /// The ports from host `from` to host `to`; `None` when there is no path.
+    /// The links from host `from` to host `to`; `None` if there is no path.
     pub fn path(&self, net: &Net, from: usize, to: usize) -> Option<Vec<DirectedLink>> {
         let mut path = Vec::new();
         let mut here = Node::Host(from);

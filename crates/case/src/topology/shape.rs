@@ -1,15 +1,15 @@
-//! Topologies as a case names them.
+//! The values of parameter `topology`.
 
 use std::str::FromStr;
 
-/// A topology as a case names it.
+/// The value of parameter `topology`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Shape {
     /// One sender, one receiver, one link.
     Pair,
-    /// So many pairs over one link.
+    /// This number of pairs over one link.
     Dumbbell(u32),
-    /// So many senders, one receiver, one switch.
+    /// This number of senders, one receiver, one switch.
     Star(u32),
     /// Leaf-spine: storage racks send to worker racks.
     Racks {

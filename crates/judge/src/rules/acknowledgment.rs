@@ -1,4 +1,4 @@
-//! What segments say: SACK, timestamps, sizes, FIN.
+//! Contents of segments: SACK blocks, timestamps, sizes, position of the FIN.
 
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
@@ -12,14 +12,15 @@ pub(super) const NAME: &str = "segment-contents";
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "contents of segments against RFC 2018, RFC 2883, RFC 7323 and RFC 9293",
-    asserts: "every SACK block names data that arrived, and the first one holds the data that arrived last; a duplicate is reported \
-              by a DSACK block, which names data that came twice, and by nothing else; the timestamp that a segment echoes is the \
-              one that RFC 7323 keeps, and every segment has one where both ends use them; no segment is larger than the MSS or, with segmentation offload, than the largest \
-              super-segment; nothing is sent after the FIN, and the FIN stands after the last byte written.",
+    asserts: "every SACK block reports only data that arrived, and the first block contains the data that arrived last; a \
+              duplicate is reported by a DSACK block, and a DSACK block reports only data that arrived twice; a segment echoes \
+              TS.Recent of RFC 7323, and every segment has a timestamp if both ends use them; no segment is larger than the \
+              MSS or, with segmentation offload, than the largest super-segment; no data are sent after the FIN, and the FIN \
+              follows the last byte written.",
     why: "RFC 2018 sections 3 and 4, RFC 2883 section 4, RFC 7323 section 4.3, RFC 9293 sections 3.7.1 and 3.10.4.",
-    evidence: "the segment whose contents are wrong, and the arrival or the write that they contradict.",
-    wrong_when: "arrivals are missing from the log, or a host drops what the log shows as arrived (memory, reneging): then a block \
-                 may be missing that was due.",
+    evidence: "the segment with wrong contents, and the arrival or the write that it contradicts.",
+    wrong_when: "arrivals are missing from the log, or a host drops data that the log shows as arrived (lack of memory, \
+                 reneging): a block that the oracle expects may then be missing.",
     needs: &[],
 };
 
@@ -27,17 +28,18 @@ pub(super) const ORACLE: Oracle = Oracle {
 struct Half {
     /// TS.Recent and Last.ACK.sent of RFC 7323 section 4.3.
     recent: Option<u32>,
-    /// Out-of-order data that arrived last and were not yet reported.
+    /// The out-of-order data that arrived last, if no ACK has reported them yet: range, time, row.
     newest: Option<((u64, u64), Time, usize)>,
-    /// Ranges that came more than once since the last ACK.
+    /// Ranges that arrived again since the last ACK.
     duplicates: Vec<(u64, u64)>,
-    /// A whole duplicate arrived and no ACK was sent since.
+    /// A completely duplicate segment arrived and no ACK was sent since: its row and range.
     owes_dsack: Option<(usize, (u64, u64))>,
-    /// SYNs that offered SACK are not in the log: it is agreed once a block was seen or both ends have it.
+    /// Whether SACK was negotiated. The log does not contain the options of a SYN: SACK is considered
+    /// negotiated if a SACK block was seen or the settings of both ends enable it.
     sack: Option<bool>,
 }
 
-/// See the module.
+/// Implements the rules in the documentation of this module.
 pub(super) struct Acknowledgment {
     halves: Vec<Half>,
 }
@@ -59,7 +61,7 @@ impl Rule for Acknowledgment {
             let forgets = context.stack(step.flow).is_some_and(|stack| stack.delayed_ack.adaptive);
             arrival(half, step, forgets);
         } else if step.event.kind == EventKind::In {
-            // Below the window: it is answered, and reported.
+            // A segment below the window is answered by an ACK that reports it as a duplicate.
             half.duplicates.push((step.seq(), step.seq_end()));
         } else if step.is_sent() && step.is_stream() {
             blocks(half, context, step, found);
@@ -73,7 +75,8 @@ impl Rule for Acknowledgment {
     }
 }
 
-/// `forgets`: when data arrive, an earlier duplicate that no ACK has reported is not reported any more (Linux, `tcp_data_queue`).
+/// `forgets`: the arrival of data discards an earlier duplicate that no ACK has reported yet (Linux,
+/// `tcp_data_queue`).
 fn arrival(half: &mut Half, step: &Step<'_>, forgets: bool) {
     let stamp = step.event.value.and_then(|value| u32::try_from(value).ok());
     if step.flags().has(Flags::RST) {
@@ -95,7 +98,7 @@ fn arrival(half: &mut Half, step: &Step<'_>, forgets: bool) {
     if forgets {
         half.owes_dsack = None;
     }
-    // A FIN takes a position.
+    // A FIN occupies one sequence number.
     let (start, end) = (step.seq(), step.seq_end() + u64::from(step.flags().has(Flags::FIN)));
     if start > step.before.frontier && step.end.repeated.is_none() && step.len() > 0 {
         half.newest = Some(((start, step.seq_end()), step.at(), step.row));
@@ -105,7 +108,7 @@ fn arrival(half: &mut Half, step: &Step<'_>, forgets: bool) {
     if let Some(range) = step.end.repeated {
         half.newest = None;
         half.duplicates.push(range);
-        // Above the window's left edge Linux does not see every duplicate (`tcp_ooo_try_coalesce`).
+        // Linux does not detect every duplicate above RCV.NXT (`tcp_ooo_try_coalesce`).
         if range == (start, end) && step.len() > 0 && (!forgets || end <= step.before.frontier) {
             half.owes_dsack = Some((step.row, range));
         }
@@ -128,17 +131,16 @@ fn blocks(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
             });
         }
     }
-    // An ACK of the data before a change of CE reports the state before the change.
+    // The ACK that DCTCP sends at a change of CE describes the state before the change.
     if ack < end.now.frontier || !context.exact() {
         return;
     }
     if let Some(&(start, stop)) = dsack
         && !half.duplicates.iter().any(|range| range.0 < stop && start < range.1)
     {
-        found.add(step.of_receiver(context, NAME, "a DSACK of data that came once"), || {
+        found.add(step.of_receiver(context, NAME, "a DSACK of data that arrived once"), || {
             format!(
-                "{} reported positions {start} to {stop} as duplicates, but none of them came twice since its last segment (RFC 2883 \
-                 section 4).", context.who(step.flow)
+                "{} reported positions {start} to {stop} as duplicates, but none of them arrived twice since its last segment (RFC 2883 section 4).", context.who(step.flow)
             )
         });
     }
@@ -154,14 +156,14 @@ fn blocks(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
             step.of_receiver(context, NAME, "a duplicate is not reported").since(row, step.at()),
             || {
                 format!(
-                    "Positions {} to {} came twice to {}, and its next ACK has no DSACK block (RFC 2883 section 4).",
+                    "Positions {} to {} arrived twice at {}, and its next ACK has no DSACK block (RFC 2883 section 4).",
                     range.0, range.1, context.who(step.flow)
                 )
             },
         );
     }
     let first = step.sacks.get(usize::from(dsack.is_some()));
-    // DCTCP's ACK of the data before a change of CE reports the state before the change.
+    // The ACK that DCTCP sends at a change of CE describes the state before the change.
     let then = stack.ecn == EcnMode::Dctcp;
     if half.newest.is_some() && !end.above.is_empty() && first.is_none() && !then {
         found.add(step.of_receiver(context, NAME, "an ACK without SACK blocks above a gap"), || {
@@ -176,7 +178,8 @@ fn blocks(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
             step.of_receiver(context, NAME, "the first SACK block is not of the newest data").since(row, step.at()),
             || {
                 format!(
-                    "Positions {} to {} arrived last at {}, but the first SACK block of its next ACK is {} to {} (RFC 2018 section 4).",
+                    "Positions {} to {} were the last to arrive at {}, but the first SACK block of its next ACK is {} to {} \
+                     (RFC 2018 section 4).",
                     newest.0, newest.1, context.who(step.flow), first.0, first.1
                 )
             },

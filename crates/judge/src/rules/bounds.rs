@@ -12,27 +12,26 @@ pub(super) const NAME: &str = "bounds";
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "throughput against a simple model",
-    asserts: "a flow delivers a window of its receiver each round trip at most, and all flows of a path no more than its slowest link; \
-              an endless flow that neither application nor receiver limits delivers at least a twentieth of what the rate, the \
-              window and the number of its reductions allow.",
+    asserts: "a flow delivers at most one receive window per round-trip time, and all flows of a path together at most the \
+              rate of the slowest link; an endless flow that neither the application nor the receiver limits delivers at least \
+              a twentieth of what the rate, the window and the number of its reductions allow.",
     why: "no stack can exceed window / RTT (RFC 9293 section 3.8.6) or the rate of the link. A Reno-like sender with a share p of \
-          reductions delivers about 1.22 MSS / (RTT sqrt(p)) (Mathis et al., 1997; RFC 5348 section 3.1 adds timeouts), and CUBIC and \
-          DCTCP no less on such paths (RFC 9438 section 4.3): what is far below that was lost for another reason.",
-    evidence: "the last row of the flow; the text has the terms of the model.",
-    wrong_when: "the application stops writing without the log saying so, or timeouts take most of the run.",
+          reductions delivers about 1.22 MSS / (RTT sqrt(p)) (Mathis et al., 1997; RFC 5348 section 3.1 adds timeouts), and CUBIC and DCTCP deliver no less on such paths (RFC 9438 section 4.3): a throughput far below this has another cause.",
+    evidence: "the last row of the flow; the text contains the terms of the model.",
+    wrong_when: "the application stops writing and the log does not show it, or the sender waits for timeouts during most of the run.",
     needs: &[],
 };
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Half {
-    /// The largest room that the peer's window left.
+    /// The largest usable window that the peer announced, in bytes.
     window: u64,
     /// Reductions for losses and marks.
     reductions: u32,
     last: Option<(usize, Time)>,
 }
 
-/// See the module.
+/// Implements the rules in the documentation of this module.
 pub(super) struct Bounds {
     halves: Vec<Half>,
 }
@@ -76,14 +75,15 @@ impl Rule for Bounds {
             let one = |title, level| occurrence(flow, place, title, level, time, last);
             let rtt = facts.least_rtt(flow.from, flow.to);
             let bytes = flow.counters.read_bytes;
-            // When a kernel counts its bytes, and where its run begins, is not known so exactly.
+            // On a kernel the time at which bytes are counted and the begin of the run are known less
+            // exactly.
             let exact = context.exact();
             if rtt > Dur::ZERO && half.window > 0 && exact {
                 let rounds = time.as_nanos() / rtt.as_nanos().max(1) + 2;
                 if bytes > half.window.saturating_mul(rounds) {
-                    found.add(one("more than a window a round trip", Level::Error), || {
+                    found.add(one("more than a window per round trip", Level::Error), || {
                         format!(
-                            "{bytes} bytes were delivered in {time}; the largest window was {} and a round trip takes {rtt} at least.",
+                            "{bytes} bytes were delivered in {time}; the largest window was {}, and a round trip takes at least {rtt}.",
                             half.window
                         )
                     });
@@ -95,8 +95,8 @@ impl Rule for Bounds {
                 let all = of_paths.get(&(flow.from, flow.to)).copied().unwrap_or(0);
                 let most = rate.bytes_in(context.recording.header.duration).get() + 65_536;
                 if all > most && exact {
-                    found.add(one("more than the link carries", Level::Error), || {
-                        format!("The flows of this path delivered {all} bytes; its slowest link carries {most} in that time.")
+                    found.add(one("more than the rate of the link", Level::Error), || {
+                        format!("The flows of this path delivered {all} bytes; its slowest link can transmit {most} in that time.")
                     });
                 }
                 if let Some(least) = half.least(context, flow, place, rate.bytes_in(time).get(), time)
@@ -115,7 +115,8 @@ impl Rule for Bounds {
 }
 
 impl Half {
-    /// A twentieth of what an endless flow can deliver; `None` where something else limits it. `carried`: what the path carries.
+    /// A twentieth of the bytes that an endless flow can deliver; `None` if something other than congestion
+    /// control limits the flow. `carried`: bytes that the path can carry.
     fn least(self, context: &Context<'_>, flow: &Flow, place: usize, carried: u64, time: Dur) -> Option<u64> {
         let facts = context.facts?;
         let limited = |of: Option<u64>| of.unwrap_or(0) > time.as_nanos() / 20;
@@ -138,7 +139,8 @@ impl Half {
         let flows = u64::try_from(alike.count()).ok()?.max(1);
         let windows = self.window.saturating_mul(rounds);
         let mss = context.recording.flows[place].mss.get();
-        // A period between two reductions of n rounds has n segments a round on average, from n/2 up: 3/8 n^2 in total.
+        // In a period of n rounds between two reductions the window rises by at least n/2 segments (delayed
+        // ACKs), so that at least 3/8 n^2 segments are sent.
         let periods = u64::from(self.reductions) + 1;
         let each = rounds / periods;
         let sawtooth = periods * (3 * each * each / 8 + each) * mss;

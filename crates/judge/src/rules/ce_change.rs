@@ -1,4 +1,4 @@
-//! RFC 8257 section 3.2: what changes the state of CE is acknowledged at once.
+//! RFC 8257 section 3.2: a DCTCP receiver sends an ACK at once when the CE mark of arriving data changes.
 
 use super::names::ECN as NAME;
 use crate::finding::Findings;
@@ -7,24 +7,26 @@ use tcpassay_measure::EventKind;
 use tcpassay_tcp::DctcpReceiver;
 use tcpassay_units::{Dur, Time};
 
-/// The time of a receiver that acknowledges at once, which may have to wait for a merge.
+/// Time within which a receiver that acknowledges at once sends its ACK. It may wait for a merge by GRO.
 const AT_ONCE: Dur = Dur::from_millis(1);
 
-/// The mark of the data that arrived last, and data that wait for their ACK.
+/// The CE mark of the data that arrived last, and the data that wait for their ACK.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CeChange {
     ce: bool,
-    /// Data with another mark than those before: when they came, the row, the position that is to be acknowledged.
+    /// Data with another CE mark than the data before: time of arrival, row, position that must be
+    /// acknowledged.
     due: Option<(Time, usize, u64)>,
 }
 
 impl CeChange {
-    /// A row of an end that has agreed on DCTCP's echo.
+    /// Processes a row of an end that uses DCTCP's echo of CE marks.
     pub fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         self.waits(context, step, found);
         if step.is_sent() && step.is_stream() {
             let ack = step.event.ack.unwrap_or(0);
-            // What was sent in the instant of the arrival, or later, and covers it; out of order any ACK serves.
+            // An ACK sent at the time of the arrival or later, which covers the data. For data out of order
+            // any ACK is sufficient.
             if self.due.is_some_and(|(_, _, until)| ack >= until) {
                 self.due = None;
             }
@@ -50,7 +52,8 @@ impl CeChange {
             return;
         }
         self.due = None;
-        // A shut window holds ACKs back until the application reads; the other receivers of `stack.dctcp_receiver` are faults by choice.
+        // A closed window delays ACKs until the application reads. The other values of
+        // `stack.dctcp_receiver` are intended faults.
         let room =
             step.end.now.offered > step.end.now.frontier + context.recording.flows[step.peer].mss.get();
         if settings.stack.dctcp_receiver != DctcpReceiver::Immediate || !room {
@@ -60,8 +63,7 @@ impl CeChange {
             step.of_receiver(context, NAME, "a change of CE is not acknowledged at once").since(row, since),
             || {
                 format!(
-                    "At {since} data up to position {until} reached {} with another mark than the data before, and {} later it had not \
-                     acknowledged them (RFC 8257 section 3.2).", context.who(step.flow), step.at().since(since)
+                    "At {since} data up to position {until} reached {} with another CE mark than the data before, and {} later it had not acknowledged them (RFC 8257 section 3.2).", context.who(step.flow), step.at().since(since)
                 )
             },
         );

@@ -4,32 +4,35 @@ use crate::step::Step;
 use tcpassay_tcp::CongestionState;
 use tcpassay_units::{Dur, Time};
 
-/// RFC 9438 section 4.1: segments per cubic second; section 4.7: what fast convergence leaves of the last maximum.
+/// Constant C of RFC 9438 section 4.1, in segments per cubic second.
 const C: f64 = 0.4;
+/// RFC 9438 section 4.7: the share of the last maximum that fast convergence keeps.
 const CONVERGED: f64 = 0.85;
-/// What Linux adds at least in a window before the first reduction (`net/ipv4/tcp_cubic.c`, `bictcp_update`: one segment in twenty).
+/// Smallest growth per window on Linux before the first reduction, as a share of the window
+/// (`net/ipv4/tcp_cubic.c`, `bictcp_update`: one segment in twenty).
 const FIRST: f64 = 0.05;
-/// The window's rounding to segments, and its computation every 31 ms.
+/// Tolerance in segments: the window is rounded to segments, and Linux computes it every 31 ms.
 const SPARE: f64 = 3.0;
 const DELAY: Dur = Dur::from_millis(40);
 
-/// The time and the windows since the last reduction.
+/// Elapsed time and acknowledged windows since the last reduction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Curve {
     /// The window before the last reduction, in bytes.
     largest: u64,
-    /// The window when the epoch began, in bytes; `None` while a reduction lasts.
+    /// The window at the begin of the epoch, in bytes; `None` during a reduction.
     start: Option<u64>,
-    /// Time of the epoch in which data were outstanding, and the row before.
+    /// Part of the epoch during which data were outstanding; the time of the previous row follows.
     busy: Dur,
     last: Time,
-    /// The window when congestion avoidance began last, and windows acknowledged since.
+    /// The window at the last begin of congestion avoidance; the number of windows acknowledged since then
+    /// follows.
     avoidance: Option<u64>,
     earned: f64,
 }
 
 impl Curve {
-    /// A row: time passes.
+    /// Adds the time since the previous row to the epoch if data were outstanding.
     pub fn passes(&mut self, step: &Step<'_>) {
         if step.before.nxt > step.before.una {
             self.busy += step.at().since(self.last);
@@ -37,7 +40,7 @@ impl Curve {
         self.last = step.at();
     }
 
-    /// The congestion state changed.
+    /// Processes a change of the congestion state.
     pub fn state(&mut self, step: &Step<'_>) {
         let reduces = |state| !matches!(state, CongestionState::Open | CongestionState::Disorder);
         if reduces(step.end.now.state) && !reduces(step.before.state) {
@@ -50,18 +53,18 @@ impl Curve {
         }
     }
 
-    /// So many windows were acknowledged.
+    /// Adds acknowledged data, as a number of windows.
     pub fn acknowledged(&mut self, windows: f64) {
         self.earned += windows;
     }
 
-    /// Nothing is known of the epoch.
+    /// Discards the epoch: its begin is not known.
     pub fn forget(&mut self) {
         *self = Curve { last: self.last, ..Curve::default() };
     }
 
-    /// A window after its growth in congestion avoidance, or another one (not `grows`), with the size of a segment in bytes. Returns the
-    /// bound in segments, when it is known.
+    /// Processes a change of the window. `grows`: it grew in congestion avoidance. `segment`: size of a
+    /// segment in bytes. Returns the upper bound of the window in segments if it is known.
     pub fn window(&mut self, step: &Step<'_>, segment: u64, grows: bool) -> Option<f64> {
         // Before the first reduction the epoch begins when slow start ends.
         if self.largest == 0 && step.end.now.cwnd < step.end.now.ssthresh {
@@ -88,13 +91,14 @@ impl Curve {
         };
         let most = share(self.largest, segment);
         let cubic = curve(most).max(curve(most * CONVERGED)).max(curve(0.0));
-        // Linux's `bictcp_update` adds a twentieth a window at least while no reduction has told it of a maximum.
+        // Before the first reduction, when no maximum is known, Linux's `bictcp_update` adds at least a
+        // twentieth of a segment per segment acknowledged.
         let unknown = if self.largest == 0 { avoidance * (self.earned * FIRST).exp() } else { 0.0 };
         Some(cubic.max(avoidance + self.earned).max(unknown) * 1.05 + SPARE)
     }
 }
 
-/// A part of a whole that is not 0.
+/// The quotient `part / whole`; `whole` must not be 0.
 #[expect(clippy::cast_precision_loss, reason = "windows are far below 2^53")]
 pub(super) fn share(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64

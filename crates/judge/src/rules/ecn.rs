@@ -13,14 +13,12 @@ use tcpassay_wire::Flags;
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "ECN against RFC 3168, RFC 8257 and RFC 9768",
-    asserts: "classic ECN: a receiver sets ECE on every segment from a CE mark until CWR, and on no other; DCTCP: ECE of an ACK is \
-              the mark of the last data that it acknowledges, and data with another mark than those before are acknowledged at once; accurate ECN: the ACE field is the count of CE packets, from 5 on, \
-              modulo 8. A sender answers ECE within a window by one reduction, not by several, and announces it by CWR on the \
-              next new data. Pure ACKs and retransmissions of classic ECN are not ECN-capable, new data are.",
+    asserts: "classic ECN: a receiver sets ECE on every segment from a CE mark until CWR, and on no other; DCTCP: ECE of an ACK equals the CE mark of the last data that it acknowledges, and data with another mark than the data before are acknowledged at once; accurate ECN: the ACE field is the count of CE packets, from 5 on, \
+              modulo 8. A sender reduces its window once per window of data with ECE, and sets CWR on the next new data. With classic ECN, new data are sent with ECT, pure ACKs and retransmissions without.",
     why: "RFC 3168 sections 6.1.2 (one reduction a window, CWR), 6.1.3 (ECE until CWR), 6.1.4 and 6.1.5 (no ECT on pure ACKs and \
           retransmissions); RFC 8257 section 3.2; RFC 9768 sections 3.2.1 and 3.2.2.",
     evidence: "the mark or the ACK with ECE, and the segment that contradicts it.",
-    wrong_when: "marks reached the host in a packet that the log does not have. An end that is closing is not judged.",
+    wrong_when: "marks reached the host in a packet that is missing from the log. The oracle ignores an end that is closing.",
     needs: &[],
 };
 
@@ -39,30 +37,30 @@ struct Half {
     asked: bool,
     mode: Mode,
     agreed: bool,
-    /// Classic: a mark waits for CWR; the row that brought it.
+    /// Classic ECN: the row with a CE mark for which no CWR has arrived yet.
     latched: Option<usize>,
     /// The end of the data that arrived last.
     newest: u64,
-    /// DCTCP: the mark of the last data, and RCV.NXT after them.
+    /// DCTCP: the CE mark of the last data, and RCV.NXT after them.
     mark: (bool, u64),
-    /// Accurate: packets with CE; `None` when the handshake left it unknown.
+    /// Accurate ECN: number of packets with CE; `None` if marks in the handshake make it unknown.
     marked: Option<u64>,
-    /// By how many packets the count may be too low.
+    /// Number of packets by which the count may be too low.
     slack: u64,
-    /// The first ECE that no reduction has answered: row, time, SND.NXT then.
+    /// The first ECE that was not followed by a reduction: row, time, SND.NXT at that time.
     unanswered: Option<(usize, Time, u64)>,
     /// SND.NXT at the last reduction, and its row.
     reduced: Option<(u64, usize)>,
-    /// A reduction waits for new data to carry CWR.
+    /// The row of a reduction after which no new data with CWR were sent yet.
     cwr_due: Option<usize>,
-    /// A row `window` showed a reduction whose cause is not logged yet.
+    /// True if a row `window` showed a reduction and the row with its cause has not come yet.
     entered: bool,
-    /// There was a reduction.
+    /// True after the first reduction.
     ever: bool,
     change: CeChange,
 }
 
-/// See the module.
+/// Implements the rules in the documentation of this module.
 pub(super) struct Ecn {
     halves: Vec<Half>,
 }
@@ -131,7 +129,7 @@ fn handshake(half: &mut Half, wanted: EcnMode, step: &Step<'_>) {
 }
 
 fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
-    // Data that had arrived before do not change the state.
+    // Duplicate data do not change the state.
     let data = step.len() > 0 && step.end.repeated != Some((step.seq(), step.seq_end()));
     match half.mode {
         Mode::Classic => {
@@ -148,11 +146,12 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
         Mode::Dctcp if data => half.mark = (step.event.ce, step.end.now.frontier),
         Mode::Accurate if step.event.ce => {
             let mss = context.recording.flows[step.peer].mss.get().max(1);
-            // Whether a packet that is all old counts is not settled: it is not acceptable (RFC 9293 section 3.10.7.4).
+            // Implementations differ in whether they count a packet of old data only, because it is not
+            // acceptable (RFC 9293 section 3.10.7.4).
             let old = step.end.repeated == Some((step.seq(), step.seq_end()));
             half.slack += u64::from(old);
             half.marked = half.marked.map(|n| n + if old { 0 } else { step.len().div_ceil(mss).max(1) });
-            // Packets with an option are shorter, so that a merge may hold one more.
+            // Packets with an option have less payload, so that a merged segment may consist of one more.
             half.slack += u64::from(step.len() > mss);
         }
         _ => {}
@@ -162,7 +161,7 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
 /// Evaluates the ECN flags of a segment that is sent.
 fn echo(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let ece = step.flags().has(Flags::ECE);
-    // A kernel logs an arrival at its device, some time before its TCP, which may send an ACK meanwhile.
+    // A kernel logs an arrival at the device, before TCP processes it. TCP may send an ACK in between.
     if half.mode == Mode::Classic && !context.exact() && step.event.ack.unwrap_or(0) < half.newest {
         return;
     }
@@ -170,7 +169,7 @@ fn echo(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
         Mode::Classic => match half.latched {
             Some(row) if !ece => {
                 found.add(
-                    step.of_receiver(context, NAME, "ECE missing before CWR came").since(row, step.at()),
+                    step.of_receiver(context, NAME, "ECE missing before CWR arrived").since(row, step.at()),
                     || {
                         format!(
                             "{} had received a CE mark and no CWR since, but sent an ACK without ECE (RFC 3168 section 6.1.3).",
@@ -182,7 +181,7 @@ fn echo(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
             None if ece => {
                 found.add(step.of_receiver(context, NAME, "ECE without a mark"), || {
                     format!(
-                        "{} set ECE, but no CE mark came since the last CWR (RFC 3168 section 6.1.3).",
+                        "{} set ECE, but no CE mark has arrived since the last CWR (RFC 3168 section 6.1.3).",
                         context.who(step.flow)
                     )
                 });
@@ -203,7 +202,7 @@ fn echo(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
         Mode::Accurate => {
             let Some(marked) = half.marked else { return };
             let (said, counted) = (ace(step.flags()), (5 + marked) % 8);
-            // The handshake's own codes stand on the first ACKs (RFC 9768 section 3.2.2.1).
+            // The first ACKs contain the handshake encoding of the ACE field (RFC 9768 section 3.2.2.1).
             let more = (said + 8 - counted) % 8;
             if more > half.slack && half.slack < 4 && step.before.acked_out > 1 && step.end.now.frontier > 1 {
                 found.add(step.of_receiver(context, NAME, "the ACE field is not the count of marks").warning(), || {
@@ -219,7 +218,7 @@ fn echo(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
     }
 }
 
-/// Codepoints and CWR of a segment that leaves.
+/// Checks the ECN codepoint and CWR of a segment that is sent.
 fn sent(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(stack) = context.stack(step.flow) else { return };
     let capable = step.event.why == ECT;
@@ -271,7 +270,7 @@ fn sent(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
     }
 }
 
-/// Reductions: rows `window` show them, rows `congestion` whether marks were the cause.
+/// Detects reductions: rows `window` show the reduction, rows `congestion` its cause.
 fn reduction(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let event = step.event;
     half.entered |= event.kind == EventKind::Window
@@ -292,7 +291,7 @@ fn reduction(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mu
     half.ever = true;
     half.unanswered = None;
     if !std::mem::take(&mut half.entered) {
-        // A loss within the window of a mark, or the other way round: reduced already.
+        // A loss and a mark in the same window cause only one reduction.
         return;
     }
     let by_marks =
@@ -318,7 +317,7 @@ fn reduction(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mu
     }
 }
 
-/// An ACK with ECE is answered by a reduction before a window has passed.
+/// Checks that a reduction follows an ACK with ECE before a window of data was acknowledged.
 fn answered(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     if half.mode == Mode::Accurate || half.mode == Mode::Off {
         return;
@@ -332,7 +331,7 @@ fn answered(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut
     {
         half.unanswered = None;
         let mss = context.recording.flows[step.flow].mss.get();
-        // Nothing is left to reduce.
+        // A window at its minimum cannot be reduced.
         if step.end.now.cwnd > 2 * mss && stack.flavor != StackFlavor::FreeBsd {
             found.add(step.of_sender(context, NAME, "ECE not answered by a reduction").since(row, at), || {
                 format!(

@@ -1,4 +1,4 @@
-//! Flows that are alike in everything and share a path unequally for long.
+//! Flows with equal settings that share a path unequally for a long time.
 
 use crate::finding::{Findings, Level, Occurrence, Oracle};
 use crate::step::{Context, Rule, Step};
@@ -9,20 +9,20 @@ pub(super) const NAME: &str = "fairness";
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
-    title: "flows alike share unequally",
-    asserts: "of endless flows between the same hosts with the same controller and workload, which begin together, each gets more than \
-              a twentieth of the mean in the second half of the run.",
+    title: "flows with equal settings share a path unequally",
+    asserts: "endless flows between the same hosts, with the same controller and workload, which begin together, are compared: \
+              in the second half of the run each flow delivers more than a twentieth of the mean.",
     why: "controllers of one kind converge to equal shares (RFC 5681 with Chiu and Jain, 1989; RFC 9438 section 5.3): a flow that gets \
           almost nothing for hundreds of round trips is starved by a fault or by a queue that locks it out (RFC 7567 section 2).",
-    evidence: "the last row of the starved flow; the text has its bytes and the mean of the flows like it.",
-    wrong_when: "a flow loses its SYN or a whole window to chance and waits for long timeouts: with losses that the case draws it is a \
-                 note.",
+    evidence: "the last row of the starved flow; the text contains its bytes and the mean of the flows with equal settings.",
+    wrong_when: "a flow loses its SYN or a whole window at random and waits for long timeouts. In a case with random losses \
+                 the finding is a note.",
     needs: &[],
 };
 
-/// See the module.
+/// Implements the rules in the documentation of this module.
 pub(super) struct Fairness {
-    /// Of each flow: bytes that arrived in order in the second half of the run, and its last row.
+    /// For each flow: bytes that arrived in order in the second half of the run, and its last row.
     late: Vec<(u64, Option<usize>)>,
 }
 
@@ -68,11 +68,11 @@ impl Rule for Fairness {
             if own >= mean / 20 || mean < 200 * flow.mss.get() {
                 continue;
             }
-            // No RFC requires equal shares, so that this is no fault.
+            // No RFC requires equal shares, so the finding is a note.
             let level = Level::Note;
             let one = Occurrence {
                 oracle: NAME,
-                title: "a flow is starved by others like it",
+                title: "a flow is starved by flows with equal settings",
                 flow: u32::try_from(place).expect("flows are numbered in 32 bits"),
                 host: flow.from,
                 start: half_time(context),
@@ -82,8 +82,7 @@ impl Rule for Fairness {
             };
             found.add(one, || {
                 format!(
-                    "In the second half of the run {} received {own} bytes, and the mean of the {} flows like it is {mean}; a round trip \
-                     takes {rtt}.", flow.name, alike.len()
+                    "In the second half of the run {} received {own} bytes; the mean of the {} flows with equal settings is {mean}. A round trip takes {rtt}.", flow.name, alike.len()
                 )
             });
         }

@@ -13,44 +13,43 @@ pub(super) const NAME: &str = "flow-control";
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "flow control against RFC 9293",
-    asserts: "no segment reaches beyond the largest right edge that the peer announced, but for a probe of one byte; the right \
-              edge that a receiver announces never moves left; a receiver whose application has read everything opens a window \
-              that was too small for a segment; a sender with data and a shut window keeps a timer, and its probes come ever more \
-              slowly; a segment smaller than the MSS is not sent while more data wait, unless it fills half of the largest window \
+    asserts: "no segment except a probe of one byte exceeds the largest right edge that the peer announced; the right edge that a receiver announces never moves left; a receiver whose application has read everything opens a window that was smaller than a segment; a sender that has data and a closed window runs the persist timer, and the interval between its probes grows; a segment smaller than the MSS is not sent while more data wait, unless it fills half of the largest window \
               that the peer ever announced, or, with Nagle's algorithm, while data are outstanding.",
     why: "RFC 9293 sections 3.8.6 (a sender must respect the window, a receiver should not shrink it), 3.8.6.1 (zero-window probes \
           with exponential back-off), 3.8.6.2.1 and 3.8.6.2.2 (silly window avoidance) and 3.7.4 (Nagle).",
-    evidence: "the segment and the announcement that it contradicts; for what is missing, the last read and the end of the wait.",
-    wrong_when: "announcements were lost from the log. Small segments are judged on the model alone, where each write is logged.",
+    evidence: "the segment and the announcement that it contradicts; for a missing window update, the last read and the end of the wait.",
+    wrong_when: "announcements were lost from the log. The rules for small segments apply to the model only, which logs each write.",
     needs: &[],
 };
 
-/// How long a window update may take.
+/// Longest time until a window update.
 const PATIENCE: Dur = Dur::from_millis(200);
-/// A timer is set at the instant from which on it is needed.
+/// Time within which a timer must be set after it is needed.
 const AT_ONCE: Dur = Dur::from_millis(1);
 
 #[derive(Clone, Debug, Default)]
 struct Half {
-    /// The row that announced the largest right edge to the peer, and what it announced.
+    /// The largest right edge announced to the peer, and the row that announced it.
     offered: (u64, usize),
-    /// The largest power of two that divides every window announced.
+    /// Exponent of the largest power of two that divides every window announced.
     scale: Option<u32>,
-    /// The window is too small for a segment and everything was read: since when.
+    /// Time and row since which the announced window has been smaller than a segment although the
+    /// application has read everything.
     owes: Option<(Time, usize)>,
-    /// Waits between probes of a shut window.
+    /// Time of the last probe of a closed window, and the interval before it.
     probed: Option<(Time, Dur)>,
     /// The largest window that the peer announced.
     largest: u64,
-    /// The persist timer runs.
+    /// True while the persist timer runs.
     persists: bool,
-    /// The persist timer fired since data were sent last: what the window holds may leave, however little.
+    /// True if the persist timer fired after data were sent last: a segment of any size that fits in the
+    /// window may then be sent.
     overrides: bool,
-    /// Data wait, the window is shut and nothing is outstanding: since when.
+    /// Time and row since which data wait for a closed window with nothing outstanding.
     shut: Option<(Time, usize)>,
 }
 
-/// See the module.
+/// Implements the rules in the documentation of this module.
 pub(super) struct FlowControl {
     halves: Vec<Half>,
 }
@@ -90,17 +89,19 @@ fn within_window(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
 
 fn edge_stays(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let (Some(ack), Some(window)) = (step.event.ack, step.event.window) else { return };
-    // FreeBSD announces what its buffer holds when the handshake is over (profile `freebsd`, `bsd_window`).
+    // After the handshake FreeBSD announces the size of its buffer, which may be less than the window of the
+    // SYN (profile `freebsd`, `bsd_window`).
     if context.stack(step.flow).is_some_and(|stack| stack.bsd_window) {
         return;
     }
     let edge = ack + window.get();
     let (before, row) = half.offered;
-    // What the scale cannot say (RFC 7323 section 2.4): windows are multiples of a power of two.
+    // With window scaling, windows are multiples of a power of two (RFC 7323 section 2.4), and the right
+    // edge may retreat by the rounding.
     half.scale = window.get().trailing_zeros().min(half.scale.unwrap_or(14)).into();
     let unit = 1 << half.scale.unwrap_or(0);
-    // An ACK of less than what arrived in order announces the window that belongs to the later position: so does the ACK that
-    // Linux's DCTCP sends for the state before a change of CE (`dctcp_ece_ack_update`).
+    // An ACK below RCV.NXT announces the window that belongs to RCV.NXT. Linux's DCTCP sends such an ACK at
+    // a change of CE (`dctcp_ece_ack_update`).
     if edge + unit <= before && ack >= step.before.frontier {
         found.add(
             step.of_receiver(context, NAME, "the right edge of the window moved left").since(row, step.at()),
@@ -117,7 +118,7 @@ fn edge_stays(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &m
     }
 }
 
-/// RFC 9293 sections 3.7.4 and 3.8.6.2.1.
+/// Checks a segment smaller than the MSS (RFC 9293 sections 3.7.4 and 3.8.6.2.1).
 fn small_segment(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(stack) = context.stack(step.flow).filter(|_| context.exact()) else { return };
     let mss = context.recording.flows[step.flow].mss.get();
@@ -125,7 +126,8 @@ fn small_segment(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     if step.event.kind != EventKind::Out || len == 0 || len >= mss || !step.end.logs_writes {
         return;
     }
-    // What ends at a window's edge, or with the data, is as long as it can be. Options may take a few bytes.
+    // A segment that ends at the edge of the window, or at the end of the data, cannot be longer. Options
+    // may take a few bytes of a full segment.
     let waits = step.end.written.saturating_sub(end);
     let room = step.before.edge.saturating_sub(end);
     if waits >= mss && room >= mss && len + 40 < mss && !stack.nodelay && !stack.cork && stack.skbs.is_none()
@@ -139,12 +141,12 @@ fn small_segment(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     }
     let held = match stack.nagle {
         Nagle::All => step.before.nxt > step.before.una,
-        // What these look at is not in the log.
+        // The log does not contain the conditions of these variants.
         Nagle::Small | Nagle::Idle => false,
     };
     let plain = !stack.nodelay && !stack.cork && !step.flags().any(Flags::FIN | Flags::URG) && room >= mss;
     if held && plain && waits == 0 && len + 40 < mss {
-        found.add(step.of_sender(context, NAME, "a small segment against Nagle's algorithm"), || {
+        found.add(step.of_sender(context, NAME, "a small segment that violates Nagle's algorithm"), || {
             format!(
                 "{} sent {len} bytes at position {} with {} bytes outstanding and without TCP_NODELAY (RFC 9293 section 3.7.4).",
                 context.who(step.flow), step.seq(), step.before.nxt - step.before.una
@@ -153,7 +155,7 @@ fn small_segment(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     }
 }
 
-/// RFC 9293 section 3.8.6.2.2: the window opens when a segment's worth was read.
+/// RFC 9293 section 3.8.6.2.2: the window opens when the application has read the data of a segment.
 fn update_follows(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let mss = context.recording.flows[step.peer].mss.get();
     let now = &step.end.now;
@@ -179,7 +181,7 @@ fn update_follows(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found
     }
 }
 
-/// RFC 9293 section 3.8.6.1.
+/// Checks the intervals between probes of a closed window (RFC 9293 section 3.8.6.1).
 fn probes(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     if step.end.taken.acked > 0 || step.end.wnd > 0 {
         half.probed = None;
@@ -197,10 +199,9 @@ fn probes(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
         let least = (before * 2).min(most);
         let floor = stack.persist.is_some_and(|persist| wait <= persist.min);
         if wait + wait / 20 < least && !floor {
-            found.add(step.of_sender(context, NAME, "probes of a shut window without back-off"), || {
+            found.add(step.of_sender(context, NAME, "probes of a closed window without back-off"), || {
                 format!(
-                    "{} waits {wait} before the next probe of a shut window, after {before} before the last one; the interval \
-                     should grow exponentially.", context.who(step.flow)
+                    "{} waits {wait} before the next probe of a closed window, after {before} before the last one; the interval should grow exponentially.", context.who(step.flow)
                 )
             });
         }
@@ -208,7 +209,8 @@ fn probes(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     half.probed = Some((step.at(), wait));
 }
 
-/// RFC 9293 section 3.8.6.2.1: a part of a segment leaves when it fills half of the largest window, or when the timer says so.
+/// RFC 9293 section 3.8.6.2.1: a segment smaller than the MSS may be sent if it fills half of the largest
+/// window, or if the override timer fires.
 fn silly(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let (len, end) = (step.len(), step.seq_end());
     if len == 0 {
@@ -220,7 +222,7 @@ fn silly(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
     let room = step.before.edge.saturating_sub(step.seq());
     let more = step.end.logs_writes && step.end.written > end;
     let new = step.event.kind == EventKind::Out && step.seq() >= step.before.nxt;
-    // A probe of one byte goes beyond the window. Options may take a few bytes.
+    // A probe of one byte may exceed the window. Options may take a few bytes of a full segment.
     let small = len > 1 && room > 0 && room + 40 < mss && len + 40 < mss;
     if new && small && more && !overrides && room < half.largest / 2 && !stack.cork {
         found.add(step.of_sender(context, NAME, "a small segment into a large window"), || {
@@ -232,7 +234,8 @@ fn silly(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
     }
 }
 
-/// RFC 9293 section 3.8.6.1: while data wait for a shut window and nothing is outstanding, the persist timer runs.
+/// RFC 9293 section 3.8.6.1: while data wait for a closed window and nothing is outstanding, the persist
+/// timer runs.
 fn persist(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     if let Some((since, row)) = half.shut
         && step.at().since(since) > AT_ONCE
@@ -240,10 +243,10 @@ fn persist(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
         half.shut = Some((Time::MAX, row));
         if !half.persists {
             found.add(
-                step.of_sender(context, NAME, "a shut window without a persist timer").since(row, since),
+                step.of_sender(context, NAME, "a closed window without a persist timer").since(row, since),
                 || {
                     format!(
-                        "{} had {} bytes for a shut window and nothing outstanding at {since}, and {} later no persist timer ran.",
+                        "{} had {} bytes to send, a closed window and nothing outstanding at {since}, and {} later no persist timer ran.",
                         context.who(step.flow), step.end.written.saturating_sub(step.before.nxt), step.at().since(since)
                     )
                 },

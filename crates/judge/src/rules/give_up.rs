@@ -1,4 +1,4 @@
-//! When a connection is given up: RFC 9293 section 3.8.3, RFC 5482.
+//! The earliest time at which a connection may be given up: RFC 9293 section 3.8.3, RFC 5482.
 
 use super::names::RETRANSMISSION_TIMER as NAME;
 use crate::finding::Findings;
@@ -9,20 +9,20 @@ use tcpassay_tcp::CongestionState;
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
 
-/// A tick of a kernel.
+/// The largest clock tick of a kernel (100 Hz).
 const TICK: Dur = Dur::from_millis(10);
 
-/// The last progress of one sender.
+/// The rule for one sender: its last progress.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GiveUp {
-    /// The last time at which no retransmission was outstanding and no recovery lasted: a kernel counts from the first retransmission
-    /// after that.
+    /// The last time without an outstanding retransmission and without recovery. A kernel counts from the
+    /// first retransmission after this time.
     progress: Time,
     reset: bool,
 }
 
 impl GiveUp {
-    /// A row of a log.
+    /// Processes a row of the log.
     pub fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         match step.event.kind {
             EventKind::In => self.reset |= step.flags().has(Flags::RST),
@@ -50,17 +50,17 @@ impl GiveUp {
         else {
             return;
         };
-        // Linux counts by time: as long as so many timeouts take with the smallest RTO (`retransmits_timed_out`).
+        // Linux converts the number of retransmissions to a time: the duration of as many timeouts with the
+        // smallest RTO (`retransmits_timed_out`).
         let waited = step.at().since(self.progress);
         let least = match (stack.user_timeout, stack.retries) {
             (Some(patience), _) => patience,
             (None, retries) => stack.rto.min.saturating_mul((2 << retries.min(20)) - 1),
         };
         if waited + TICK < least {
-            found.add(step.of_sender(context, NAME, "given up too early").since(step.row, self.progress), || {
+            found.add(step.of_sender(context, NAME, "connection given up too early").since(step.row, self.progress), || {
                 format!(
-                    "{} gave up the connection {waited} after it began to retransmit; {least} are allowed (RFC 9293 section \
-                     3.8.3, RFC 5482).", context.who(step.flow)
+                    "{} gave up the connection {waited} after it began to retransmit; it must retransmit for at least {least} (RFC 9293 section 3.8.3, RFC 5482).", context.who(step.flow)
                 )
             });
         }

@@ -1,5 +1,6 @@
 //! Growth of the congestion window: RFC 5681, RFC 3465, RFC 6928, RFC 7661.
 
+use super::additive_increase::{self, Increase};
 use super::names::WINDOW_GROWTH as NAME;
 use super::traced_window::TracedWindow;
 use crate::finding::{Findings, Oracle};
@@ -15,60 +16,64 @@ use tcpassay_wire::Flags;
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "growth of the congestion window against RFC 5681",
-    asserts: "in slow start an ACK adds what it delivers at most (Linux: a segment for each packet), and no more than the byte counting of the \
-              profile allows; in \
-              congestion avoidance Reno and DCTCP add one segment for each window of acknowledged data, no more and, while the \
-              window is full, no less; CUBIC adds at most half a window a round trip and, while its window is full, keeps up with \
-              half of Reno's growth since the last reduction, and does not exceed its function of the time since then without idle \
-              periods; an ACK with ECE adds nothing; a window of which less than half is used does not grow; the first flight is \
-              the initial window; after an idle RTO the first flight is the restart window at most; slow start does not end by \
-              itself while round trips are as short as ever and a quarter of the path is in use; nothing but probes is sent beyond \
-              the window, which is never below one segment.",
+    asserts: "in slow start an ACK increases the window by at most the data that it delivers (Linux: a segment for each \
+              packet), and by no more than the byte counting of the profile allows; in congestion avoidance Reno and DCTCP add \
+              at most one segment per window of acknowledged data, and exactly one while the window is full; CUBIC adds at \
+              most half a window per round trip, grows at least half as fast as Reno since the last reduction while its window \
+              is full, and does not exceed the CUBIC function of the time since then without idle periods; an ACK with ECE \
+              does not increase the window; a window of which less than half is used does not grow; the first flight is at \
+              most the initial window; after an idle time of one RTO the first flight is at most the restart window; slow \
+              start without a loss or mark does not end while round-trip times are not longer than the shortest one and less \
+              than a quarter of the path's capacity is in use; only probes are sent beyond the window, which is never below \
+              one segment.",
     why: "RFC 5681 section 3.1 (equations 2 and 3) and 4.1 (idle), RFC 3465 sections 2.1 to 2.3, RFC 6928, RFC 9438 sections 4.2 \
-          (target of 1.5 windows), 4.3 (Reno-friendly region) and 5.8 (idle), RFC 9406 section 4 (end of slow start), RFC 2861, RFC 7661 \
-          section 1 (an unused window says nothing of the path).",
-    evidence: "the change of the window, and the row from which on it was counted.",
-    wrong_when: "the controller is one that the oracle has no rule for (it then checks the initial window alone). Of a real kernel the \
-                 window is known when a segment arrives, so that every rule allows for what the last arrivals delivered.",
+          (target of 1.5 windows), 4.3 (Reno-friendly region) and 5.8 (idle), RFC 9406 section 4 (end of slow start), RFC 2861, RFC 7661 section 1 (an unused window is not validated by the path).",
+    evidence: "the row with the change of the window, and the row at which counting began.",
+    wrong_when: "the oracle has no rule for the controller (it then checks only the initial window). The log of a real kernel \
+                 contains the window at each arrival of a segment, so every rule allows for the data that the last arrivals \
+                 delivered.",
     needs: &[EventKind::Window],
 };
 
 #[derive(Clone, Debug, Default)]
 struct Half {
-    /// Delivered by the last ACK, and when.
+    /// Time of the last ACK, and the bytes that it delivered.
     delivered: (Time, u64),
-    /// Congestion avoidance: window when counting began, bytes acknowledged since as parts of windows, the row.
+    /// Congestion avoidance: data acknowledged since counting began, as a number of windows; then the window
+    /// and the row at that time.
     earned: f64,
     from: Option<(u64, usize)>,
-    /// Bytes acknowledged with a full window since it grew last.
+    /// Bytes acknowledged since the window grew last, while it was full.
     full: u64,
     full_from: Option<(usize, Time)>,
-    /// CUBIC: the window when congestion avoidance began, the row, and windows acknowledged since while it was full.
+    /// CUBIC: the window, row and time at the begin of congestion avoidance; then the number of windows
+    /// acknowledged since, while the window was full.
     stage: Option<(u64, usize, Time)>,
     stage_windows: f64,
-    /// Peaks of the flight: when, how much.
+    /// Peaks of the flight size: time, bytes.
     peaks: VecDeque<(Time, u64)>,
-    /// An ACK of data came: the first flight is over.
+    /// True after the first ACK of data, which ends the first flight.
     acked: bool,
     syn_sent: u32,
     first: Option<(usize, u64)>,
     last_sent: Time,
     srtt: Option<Dur>,
-    /// The longest smoothed round trip so far: data of a burst are acknowledged long after they filled the window.
+    /// The longest SRTT so far, because data of a burst are acknowledged long after they filled the window.
     longest: Dur,
     rto: Option<Dur>,
-    /// After idle: bytes that may leave before the next ACK, and the row.
+    /// After an idle time: bytes that may be sent before the next ACK; then the bytes sent.
     burst: Option<(u64, u64)>,
     marked: bool,
-    /// Time of the last change of the congestion state: the ACK that ends a timeout counts in any case.
+    /// Time of the last change of the congestion state. An ACK at this time counts, because it may end a
+    /// timeout.
     changed: Option<Time>,
-    /// Both ends have SACK.
+    /// Whether both ends use SACK.
     sack: bool,
-    /// Of a kernel.
+    /// State of the rules for the log of a kernel.
     traced: TracedWindow,
 }
 
-/// See the module.
+/// Implements the rules in the documentation of this module.
 pub(super) struct Growth {
     halves: Vec<Half>,
 }
@@ -96,7 +101,7 @@ impl Rule for Growth {
                 forget(half);
                 half.stage = None;
                 half.changed = Some(step.at());
-                // In a recovery a round trip is longer, and the flight from before it counts.
+                // During recovery round trips are longer, so earlier peaks of the flight remain valid.
                 half.peaks.clear();
             }
             // A tail loss probe may send new data beyond the window (RFC 8985 section 7.3).
@@ -153,7 +158,7 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
         half.delivered = (step.at(), delivered);
     }
     half.acked |= half.first.is_some();
-    // A duplicate lets a segment go, too (RFC 3042).
+    // A duplicate ACK also permits a segment (RFC 3042).
     half.burst = None;
     let mss = context.recording.flows[step.flow].mss.get();
     let calm = step.before.state == CongestionState::Open && step.end.sacked == 0 && !half.marked;
@@ -168,7 +173,8 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
         half.full += taken.acked;
     }
     half.earned += share(delivered, cwnd);
-    // One MSS for each ACK, however much it acknowledges: where ACKs are lost or thinned, growth has no lower bound.
+    // Without byte counting an ACK adds one MSS whatever it acknowledges. If ACKs are lost or thinned,
+    // growth has no lower bound.
     if context.stack(step.flow).is_none_or(|stack| stack.byte_counting == ByteCounting::PerAck) {
         return;
     }
@@ -233,7 +239,7 @@ fn cubic_keeps_up(
     }
 }
 
-/// A `window` row that an ACK caused.
+/// Checks a `window` row that an ACK caused.
 fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let event = step.event;
     let (before, after) = (step.before.cwnd, step.end.now.cwnd);
@@ -266,7 +272,7 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     let grew = after - before;
     let (at, delivered) = half.delivered;
     let delivered = if at == step.at() { delivered } else { 0 };
-    // FreeBSD is in slow start at the threshold, too, and may exceed it.
+    // FreeBSD also uses slow start at the threshold, and may exceed it.
     let at_threshold = stack.cc_arithmetic == Arithmetic::FreeBsd && before == step.before.ssthresh;
     if before < step.before.ssthresh || at_threshold {
         let limit = match stack.byte_counting {
@@ -275,7 +281,7 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
             ByteCounting::All => u64::MAX,
         };
         let most = delivered.min(limit);
-        // A FIN takes a position and no byte; Linux counts whole segments.
+        // A FIN occupies a sequence number and no byte. Linux counts whole segments.
         if grew > most + mss {
             found.add(step.of_sender(context, NAME, "slow start adds more than was acknowledged"), || {
                 format!(
@@ -288,7 +294,7 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
         half.from = None;
     } else if name == "cubic" {
         if grew > delivered / 2 + 2 * mss {
-            found.add(step.of_sender(context, NAME, "CUBIC adds more than half a window a round trip"), || {
+            found.add(step.of_sender(context, NAME, "CUBIC adds more than half a window per round trip"), || {
                 format!(
                     "In congestion avoidance the window of {} grew by {grew} bytes with an ACK of {delivered} (RFC 9438 section 4.2).",
                     context.who(step.flow)
@@ -297,19 +303,11 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
         }
     } else if step.before.state != CongestionState::Loss {
         let (from, row) = *half.from.get_or_insert((before, step.row));
-        // One segment for each window, one that was earned before, one that is rounded.
+        // One segment for each window, one that was earned before counting began, one for rounding.
         let most = half.earned.mul_add(1.0, 2.0);
         if share(after - from, mss) > most * 1.02 + 0.5 {
-            found.add(
-                step.of_sender(context, NAME, "congestion avoidance adds more than a segment a window").since(row, step.at()),
-                || {
-                    format!(
-                        "In congestion avoidance the window of {} grew from {from} to {after} bytes while {:.1} windows were \
-                         acknowledged; one segment of {mss} bytes a window is allowed (RFC 5681 section 3.1).",
-                        context.who(step.flow), half.earned
-                    )
-                },
-            );
+            let increase = Increase { row, from, to: after, windows: half.earned, mss };
+            additive_increase::report(&increase, context, step, found);
             forget(half);
         }
     }
@@ -343,7 +341,8 @@ fn unused(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findi
     }
 }
 
-/// The initial window, and the restart window after idle.
+/// Checks the first flight against the initial window, and the flight after an idle time against the restart
+/// window.
 fn first_flight(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     if step.flags().has(Flags::SYN) {
         half.syn_sent += 1;
@@ -358,7 +357,7 @@ fn first_flight(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: 
     if !half.acked {
         let (_, start) = *half.first.get_or_insert((step.row, step.seq()));
         let sent = step.seq_end() - start;
-        // A kernel's log does not tell which of the first segments is a tail loss probe.
+        // The log of a kernel does not identify a tail loss probe among the first segments.
         let probe = if context.exact() { 0 } else { mss };
         if sent > initial + probe && step.event.kind == EventKind::Out && start == 1 {
             found.add(step.of_sender(context, NAME, "the first flight is above the initial window"), || {

@@ -10,25 +10,25 @@ pub(super) const NAME: &str = "latency-tail";
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
-    title: "latencies gather at the time of a timer",
-    asserts: "requests of one size do not gather around the median plus the time of a delayed ACK, or of a retransmission timeout, with a \
-              connection that is silent for that time.",
-    why: "a second mode of the latency at the time of a timer says that requests wait for the timer: an end holds an ACK back while the \
-          other waits for it (RFC 9293 sections 3.7.4 and 3.8.6.3, Minshall et al., 2000), or the tail of a request is lost and nothing \
-          but the RTO repairs it (RFC 8985 section 7).",
-    evidence: "the number of requests in both modes; the time of the first one that waited.",
-    wrong_when: "the applications pause for such a time themselves. Timeouts after losses that the case draws are a note.",
+    title: "request latencies accumulate at the duration of a timer",
+    asserts: "latencies of requests of one size do not accumulate at the median plus the duration of a delayed ACK or of a \
+              retransmission timeout, while the connection is silent for that time.",
+    why: "a second mode of the latency distribution at the duration of a timer shows that requests wait for the timer: one end \
+          delays an ACK while the other waits for it (RFC 9293 sections 3.7.4 and 3.8.6.3, Minshall et al., 2000), or the tail \
+          of a request is lost and only the RTO repairs it (RFC 8985 section 7).",
+    evidence: "the numbers of requests; the time of the first request that waited.",
+    wrong_when: "the applications pause for such a time. Timeouts after random losses of the case are a note.",
     needs: &[],
 };
 
-/// The shortest silence that can be a timer's.
+/// The shortest silence that is attributed to a timer.
 const SILENCE: Dur = Dur::from_millis(10);
 
-/// See the module.
+/// Implements the rules in the documentation of this module.
 pub(super) struct Latency {
-    /// When the last segment of each connection left or arrived.
+    /// For each connection, the time at which its last segment was sent or arrived.
     last: Vec<Time>,
-    /// Times without a segment of one connection.
+    /// Periods without a segment of one connection, longer than `SILENCE`.
     silences: Vec<(Time, Time)>,
 }
 
@@ -37,7 +37,7 @@ impl Latency {
         Latency { last: vec![Time::ZERO; flows], silences: Vec::new() }
     }
 
-    /// A connection was silent for a time like `wait` during the request.
+    /// Whether a connection was silent for a time similar to `wait` during the request.
     fn has_waited(&self, done: &Completion, wait: Dur) -> bool {
         self.silences
             .iter()
@@ -130,12 +130,12 @@ impl Latency {
     }
 }
 
-/// A duration to the microsecond.
+/// Rounds a duration to microseconds.
 fn readable(time: Dur) -> Dur {
     Dur::from_micros(time.as_nanos() / 1000)
 }
 
-/// The last row up to a time.
+/// The last row not later than a time.
 fn row_at(context: &Context<'_>, at: Time) -> Vec<usize> {
     let place = context.recording.events.times().position(|time| time > at);
     place.and_then(|place| place.checked_sub(1)).into_iter().collect()

@@ -15,50 +15,54 @@ pub(super) const NAME: &str = "loss-detection";
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "loss detection and repair against RFC 5681, RFC 6675 and RFC 8985",
-    asserts: "by the duplicate threshold a segment is lost once three segments above it are SACKed, not before, and then without \
-              delay; a threshold that adapts is not below the reordering that was seen; by time not sooner than a round trip after \
-              it was sent, and a quarter more once reordering was seen, and only if something sent later was delivered; the first \
-              two duplicates let new data go; what recovery begins with goes out again within a round trip; what is acknowledged \
-              or SACKed is not sent again, but after a timeout; a reduction is undone by DSACKs only when they report all that was \
-              retransmitted.",
+    asserts: "detection by the duplicate threshold marks a segment lost as soon as three segments above it are SACKed, and not \
+              earlier; an adaptive threshold is not below the reordering that was observed; detection by time (RACK) marks a \
+              segment lost only if a segment sent later was delivered, and not earlier than one round-trip time after its \
+              transmission, plus a quarter if reordering was observed; the first two duplicate ACKs permit new data (limited \
+              transmit); the first loss of a recovery is retransmitted within a round trip; acknowledged or \
+              SACKed data are not retransmitted except after a timeout; DSACKs undo a reduction only if they report all \
+              retransmitted data.",
     why: "RFC 5681 section 3.2 (three duplicates), RFC 6675 sections 4 (IsLost) and 5, RFC 8985 section 6.2 (sent later, and the \
           reordering window), RFC 3042 (limited transmit), RFC 3708 (undo), RFC 2018 section 5.1 (SACKed segments are not \
           retransmitted before a timeout).",
-    evidence: "the row that marks the loss, or the segment that was sent again, and for what is missing the ACK that made it due.",
-    wrong_when: "an adaptive threshold has grown, which the log does not tell: then only what comes much too early is judged. The log of a \
-                 real kernel has no marks of losses: there only what is sent again, and in which order, is judged.",
+    evidence: "the row that marks the loss, or the retransmitted segment; for a missing action, the ACK that required it.",
+    wrong_when: "an adaptive threshold has grown, which the log does not show; the oracle then reports only marks that are \
+                 much too early. The log of a real kernel has no loss marks; the oracle then checks only which data are \
+                 retransmitted, and in which order.",
     needs: &[EventKind::Congestion],
 };
 
 #[derive(Clone, Debug, Default)]
 struct Half {
-    /// Duplicate ACKs in a row.
+    /// Number of consecutive duplicate ACKs.
     duplicates: u32,
-    /// Three segments above the first hole are SACKed, and it is not marked lost: since when.
+    /// Time and row since which three segments above the first hole have been SACKed although the hole is
+    /// not marked lost.
     overdue: Option<(Time, usize)>,
-    /// Recovery began and nothing was retransmitted yet.
+    /// Time and row of the begin of a recovery in which nothing was retransmitted yet.
     repair: Option<(Time, usize)>,
     srtt: Option<Dur>,
-    /// A timeout happened: SACKed data may go again up to here.
+    /// After a timeout: SACKed data below this position may be retransmitted.
     forgiven: u64,
-    /// The largest reordering that ACKs have shown, in bytes, until a timeout.
+    /// The largest reordering that ACKs have shown since the last timeout, in bytes.
     reordered: u64,
-    /// An original was delivered after one sent later.
+    /// True if an original transmission was delivered after one that was sent later.
     reorders: bool,
-    /// Limited transmit is due: the first duplicate came, and its row.
+    /// Time and row of the first duplicate ACK, while limited transmit must follow.
     limited: Option<(Time, usize)>,
-    /// Bytes retransmitted in the present episode, and bytes that DSACKs reported since it began.
+    /// Bytes retransmitted in the present recovery; then bytes that DSACKs reported since its begin.
     retransmitted: u64,
     reported: u64,
-    /// Marked lost and not sent again since.
+    /// Ranges marked lost and not retransmitted since.
     lost: Vec<(u64, u64)>,
-    /// RACK: something sent after the first outstanding segment was SACKed: since when.
+    /// RACK: time and row since which data sent after the first outstanding segment have been SACKed.
     passed: Option<(Time, usize)>,
-    /// Of a kernel: three segments above the first hole that was not repaired are SACKed: its position, since when, the row.
+    /// For a kernel: the first hole that was not retransmitted and has three SACKed segments above it:
+    /// position, time, row.
     hole: Option<(u64, Time, usize)>,
 }
 
-/// See the module.
+/// Implements the rules in the documentation of this module.
 pub(super) struct Loss {
     halves: Vec<Half>,
 }
@@ -71,7 +75,8 @@ impl Loss {
 
 impl Rule for Loss {
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        // In real time a segment may be sent while an ACK that the tap has seen waits for the stack.
+        // In real time a segment may be sent after the tap has seen an ACK and before the stack processes
+        // it.
         if !context.in_virtual_time() {
             return;
         }
@@ -137,7 +142,7 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
     }
 }
 
-/// RFC 3042: each of the first two duplicates allows a new segment, beyond the congestion window.
+/// RFC 3042: each of the first two duplicate ACKs permits a new segment beyond the congestion window.
 fn limited_transmit(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(settings) = context.settings(step.flow).filter(|_| context.exact()) else { return };
     let stack = &settings.stack;
@@ -146,7 +151,7 @@ fn limited_transmit(half: &mut Half, context: &Context<'_>, step: &Step<'_>, fou
     if half.duplicates == 3
         && let Some((since, row)) = half.limited.take()
     {
-        found.add(step.of_sender(context, NAME, "duplicates release no new data").since(row, since).warning(), || {
+        found.add(step.of_sender(context, NAME, "duplicate ACKs without limited transmit").since(row, since).warning(), || {
             format!(
                 "Three duplicate ACKs have reached {} since {since}, and it sent nothing, with {} bytes written and not sent, {} \
                  outstanding and a congestion window of {} (RFC 3042).", context.who(step.flow),
@@ -172,13 +177,13 @@ fn limited_transmit(half: &mut Half, context: &Context<'_>, step: &Step<'_>, fou
     }
 }
 
-/// RFC 3708: every retransmission of the episode was reported as a duplicate.
+/// RFC 3708: a reduction is undone only if DSACKs reported every retransmission of the recovery.
 fn undone(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let proven = half.reported >= half.retransmitted;
     if !context.exact() || proven || step.congestion_cause() != Some(CongestionCause::UndoDsack) {
         return;
     }
-    found.add(step.of_sender(context, NAME, "an undo without proof"), || {
+    found.add(step.of_sender(context, NAME, "an undo although not all retransmissions were reported as duplicates"), || {
         format!(
             "{} undid a reduction because of DSACKs, which report {} bytes; {} bytes were retransmitted (RFC 3708).",
             context.who(step.flow), half.reported, half.retransmitted
@@ -186,7 +191,7 @@ fn undone(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findi
     });
 }
 
-/// RFC 6675 section 4, `NextSeg`: in recovery lost data are sent before new data.
+/// RFC 6675 section 4, `NextSeg`: during recovery lost data are sent before new data.
 fn repair_first(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(stack) = context.stack(step.flow).filter(|_| context.exact()) else { return };
     let new = step.seq() >= step.before.nxt;
@@ -194,8 +199,8 @@ fn repair_first(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: 
         return;
     }
     let end = step.end;
-    // A mark covers what was repaired before, too. By the duplicate threshold a segment is lost as long as more than two segments
-    // above it are SACKed (RFC 6675 section 4).
+    // A row that marks a loss may include data that were already retransmitted. By the duplicate threshold a
+    // segment is lost as long as more than two segments above it are SACKed (RFC 6675 section 4).
     let mss = context.recording.flows[step.flow].mss.get();
     let above = |start: u64| -> u64 {
         end.out.iter().filter(|s| s.sacked && s.start > start).map(|s| s.end - s.start).sum()
@@ -219,8 +224,9 @@ fn repair_first(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: 
     }
 }
 
-/// RFC 6675 section 5 on kernels, whose log has no marks of losses: new data leave although a hole with three segments SACKed above it
-/// was known for longer than the reordering window of RACK, and was never sent again.
+/// RFC 6675 section 5 for kernels, whose log has no loss marks. Reports new data that are sent although a
+/// hole with three SACKed segments above it has existed for longer than RACK's reordering window and was
+/// never retransmitted.
 fn unrepaired(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let end = step.end;
     let recovers = end.now.state == CongestionState::Recovery;
@@ -284,7 +290,8 @@ fn lost(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
             let flow = &context.recording.flows[step.flow];
             let least = context.facts.map_or(Dur::ZERO, |facts| facts.least_rtt(flow.from, flow.to));
             let waited = step.at().since(first.last);
-            // Once reordering was seen a quarter of the smallest round trip is added (RFC 8985 section 6.2, step 4).
+            // After reordering was observed, a quarter of the smallest round-trip time is added (RFC 8985
+            // section 6.2, step 4).
             let seen = half.reorders
                 && step.end.taken.late == 0
                 && context.exact()
@@ -303,7 +310,7 @@ fn lost(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
     }
 }
 
-/// An adaptive threshold follows the reordering that was seen (Linux `tcp_check_sack_reordering`).
+/// Checks that an adaptive threshold follows the observed reordering (Linux `tcp_check_sack_reordering`).
 fn adapted(
     half: &Half,
     context: &Context<'_>,
@@ -315,7 +322,7 @@ fn adapted(
     let Some(stack) = context.stack(step.flow).filter(|_| context.exact()) else { return };
     let adapts = matches!(stack.loss_detection, LossDetection::DupThresh { adaptive: true, .. });
     let seen = (half.reordered / mss.max(1)).min(300);
-    // Half of it: what the sender counts differs by segments that are smaller, or that ACKs have passed.
+    // Tolerance of a half: the sender counts segments, which may be small or already acknowledged.
     let most = seen / 2;
     let detects = matches!(step.end.now.state, CongestionState::Open | CongestionState::Disorder);
     if adapts
@@ -326,7 +333,7 @@ fn adapted(
         && u64::from(count) < most
         && u64::from(half.duplicates) + 1 < most
     {
-        found.add(step.of_sender(context, NAME, "a loss below the reordering that was seen"), || {
+        found.add(step.of_sender(context, NAME, "a loss below the observed reordering"), || {
             format!(
                 "{} has seen segments reordered by {seen}, and marked a segment lost with {bytes} bytes in {count} segments SACKed \
                  above it; its threshold adapts.", context.who(step.flow)
@@ -369,7 +376,7 @@ fn again(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
     }
 }
 
-/// RFC 8985 section 6.2: the reordering window is a round trip at most, and a timer ends it.
+/// RFC 8985 section 6.2: the reordering window is at most one round-trip time, and a timer ends it.
 fn passed(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(stack) = context.stack(step.flow) else { return };
     let Some(srtt) = half.srtt else { return };
@@ -396,7 +403,8 @@ fn passed(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     if !waits || !matches!(stack.loss_detection, LossDetection::Rack { .. }) || !stack.sack {
         half.passed = None;
     } else if half.passed.is_none() && step.is_arrival() && !step.sacks.is_empty() {
-        // Sent later, and not in the same instant. A SACK of a retransmission that comes soon may be of the original (section 6.2, step 2).
+        // Sent later, and not at the same time. A SACK shortly after a retransmission may report the
+        // original (section 6.2, step 2).
         let later = step.end.out.iter().any(|s| s.sacked && s.tries == 1 && s.first > head.last);
         half.passed = later.then_some((step.at(), step.row));
     }
@@ -428,7 +436,7 @@ fn late(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
         half.overdue = None;
         if matches!(step.end.now.state, CongestionState::Open | CongestionState::Disorder) {
             found.add(
-                step.of_sender(context, NAME, "a loss beyond the duplicate threshold").since(row, since),
+                step.of_sender(context, NAME, "no loss detection at the duplicate threshold").since(row, since),
                 || {
                     format!(
                         "More than three segments above the first outstanding one of {} were SACKed at {since}, and no loss was \

@@ -1,6 +1,8 @@
-//! The oracles, a module for each group of rules, and the pass over the log that applies them.
+//! One module for each oracle or group of rules, the list of oracles, and the pass over the log that applies
+//! them.
 
 mod acknowledgment;
+mod additive_increase;
 mod bounds;
 mod ce_change;
 mod cubic_curve;
@@ -27,7 +29,7 @@ use crate::finding::{Findings, Found, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::{EventKind, EventRow, Recording};
 
-/// Every oracle of this crate, in the order in which they are documented.
+/// All oracles of this crate, in the order of the documentation.
 pub const ORACLES: &[Oracle] = &[
     retransmission_timer::ORACLE,
     flow_control::ORACLE,
@@ -65,7 +67,8 @@ fn rule(name: &str, flows: usize) -> Box<dyn Rule> {
     }
 }
 
-/// What the oracles named in `wanted` find in a recording; other names are ignored.
+/// Applies the oracles named in `wanted` to a recording and returns their findings. Names that are not in
+/// [`ORACLES`] are ignored, because Python has further oracles.
 pub fn judge(recording: &Recording, wanted: &[&str]) -> Vec<Found> {
     let flows = recording.flows.len();
     let mut rules: Vec<Box<dyn Rule>> =
@@ -133,7 +136,7 @@ fn span(event: &EventRow) -> (u64, u64) {
     (start, start + u64::from(event.len.unwrap_or(0)))
 }
 
-/// Of each flow: the other direction of its connection, or itself.
+/// For each flow: the index of the other direction of its connection, or its own index if there is none.
 fn peers(recording: &Recording) -> Vec<usize> {
     let mut of_connection = std::collections::BTreeMap::new();
     let mut peers: Vec<usize> = (0..recording.flows.len()).collect();
@@ -146,7 +149,7 @@ fn peers(recording: &Recording) -> Vec<usize> {
     peers
 }
 
-/// The rows in the order of time, where they are not in it already.
+/// Indices of the rows in the order of time; `None` if the log has this order already.
 fn order(recording: &Recording) -> Option<Vec<usize>> {
     let times: Vec<_> = recording.events.times().collect();
     if times.is_sorted() {

@@ -1,10 +1,10 @@
-//! Names of oracles whose rules stand in several modules.
+//! Names of oracles whose rules are in several modules.
 
-/// The oracle of `ecn.rs`.
+/// Name of the oracle in `ecn.rs`; `ce_change.rs` has another rule of it.
 pub(super) const ECN: &str = "ecn";
-/// The oracle of `growth.rs`.
+/// Name of the oracle in `growth.rs`; `cubic_curve.rs` and `traced_window.rs` have further rules of it.
 pub(super) const WINDOW_GROWTH: &str = "window-growth";
-/// The oracle of `probe.rs`.
+/// Name of the oracle in `probe.rs`; `traced_probe.rs` has its rules for kernels.
 pub(super) const TAIL_LOSS_PROBE: &str = "tail-loss-probe";
-/// The oracle of `retransmission_timer.rs`.
+/// Name of the oracle in `retransmission_timer.rs`; `give_up.rs` has another rule of it.
 pub(super) const RETRANSMISSION_TIMER: &str = "retransmission-timer";

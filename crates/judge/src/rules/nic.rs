@@ -11,46 +11,48 @@ pub(super) const NAME: &str = "nic";
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "merging and coalescing by the NIC",
-    asserts: "a segment above the MSS arrives only where receive offload is on, and is not larger than its largest merge; data do not \
-              arrive more often than they were sent; no more packets arrive with CE than were marked; a packet that is alone on the \
-              path arrives after its propagation, its transmission and the time that the interrupt may be held back, and any other \
-              packet after the backlog before it in addition.",
-    why: "a merge must leave to TCP what TCP would have seen without it: only the next segment in sequence with the same flags, \
-          options and ECN field is appended (Linux `tcp_gro_receive`, `inet_gro_receive`; RFC 3168 section 5.3 for marks). Interrupts come within `rx_usecs` of the \
-          first packet (`ethtool -C`).",
-    evidence: "the arrival, and for a delay the row at which the packet was sent.",
-    wrong_when: "the path duplicates packets or delays them by rules that the oracle does not know (then it judges merges alone), or \
-                 other traffic shares it.",
+    asserts: "a segment above the MSS arrives only if receive offload is on, and does not exceed the largest merged segment; \
+              data do not arrive more often than they were sent; no more packets arrive with CE than were marked; a packet \
+              that is alone on the path takes at most its propagation, its transmission and the time by which the interrupt \
+              may be delayed; any other packet takes at most this time plus the backlog before it.",
+    why: "a merge must not change the information that TCP receives: only the next segment in sequence with the same flags, \
+          options and ECN field is appended (Linux `tcp_gro_receive`, `inet_gro_receive`; RFC 3168 section 5.3 for marks). \
+          Interrupts come within `rx_usecs` of the first packet (`ethtool -C`).",
+    evidence: "the arrival of the segment; for a delay also the transmission of the segment.",
+    wrong_when: "the path duplicates packets or delays them by rules that the oracle does not know (the oracle then checks \
+                 only merges), or other traffic shares the path.",
     needs: &[],
 };
 
 #[derive(Clone, Debug, Default)]
 struct Half {
-    /// A packet of this flow that is alone on the path: position, when it left, its row, and when it must have arrived.
+    /// A packet of this flow that is alone on the path: position, time of transmission, row, latest time of
+    /// arrival.
     alone: Option<(u64, Time, usize, Time)>,
-    /// Bytes of this flow that were sent again, and bytes that arrived again.
+    /// Bytes of this flow that were sent more than once; then bytes that arrived more than once.
     again: u64,
     repeated: u64,
-    /// The last arrival of this flow's data with CE.
+    /// Row and time of the last arrival of data of this flow with CE.
     marked: Option<(usize, Time)>,
 }
 
-/// See the module.
+/// Implements the rules in the documentation of this module.
 pub(super) struct Nic {
     halves: Vec<Half>,
-    /// Of each host: when all that it sent has left the slowest link, and the longest that a packet can have waited for that.
+    /// For each host: the time at which the slowest link has transmitted everything that the host sent; then
+    /// the longest time that a packet can have waited for the link.
     busy: Vec<Time>,
     waited: Vec<Dur>,
-    /// Of each flow, once asked: whether its path can be judged.
+    /// For each flow, after the first use: properties of its path.
     paths: Vec<Option<Path>>,
 }
 
-/// What holds for the path of a flow.
+/// Properties of the path of a flow that decide which rules apply.
 #[derive(Clone, Copy, Debug)]
 struct Path {
     duplicates: bool,
-    /// Delay of an empty packet that is alone, and time for each byte on the slowest link; `None` when rules of the path hold
-    /// packets back.
+    /// Delay of an empty packet that is alone, rate of the slowest link, bytes of headers
+    /// ([`Facts::idle`](crate::facts::Facts::idle)); `None` if the path delays packets by unknown rules.
     idle: Option<(Dur, tcpassay_units::Rate, u64)>,
 }
 
@@ -97,7 +99,7 @@ impl Rule for Nic {
         }
         let duplicates =
             (0..self.paths.len()).any(|flow| self.path(context, flow).is_none_or(|p| p.duplicates));
-        // A mark on a super-segment is one mark, and its packets carry it.
+        // A device counts a marked super-segment as one mark, but each of its packets carries the mark.
         let super_segments =
             (0..context.recording.flows.len()).any(|f| context.stack(f).is_none_or(|s| s.tso.is_some()));
         if !context.exact() || duplicates || super_segments {
@@ -123,22 +125,22 @@ impl Rule for Nic {
             };
             found.add(one, || {
                 format!(
-                    "{came} packets with data and CE reached their hosts, but devices marked {made} packets: a merge has taken the \
-                     mark of one packet for that of others (Linux `inet_gro_receive`)."
+                    "{came} packets with data and CE reached their hosts, but devices marked {made} packets: a merge has \
+                     applied the mark of one packet to others (Linux `inet_gro_receive`)."
                 )
             });
         }
     }
 }
 
-/// Packets that devices marked.
+/// Number of packets that devices marked.
 fn marks(recording: &Recording) -> u64 {
     let devices: u64 = recording.devices.iter().map(|device| device.counters.marks).sum();
     let others: u64 = recording.counters.values().filter_map(|counters| counters.get("marks")).sum();
     devices + others
 }
 
-/// A merge where there is none, or one that is too large.
+/// Reports a merged segment on a NIC without receive offload, and one that is too large.
 fn merged(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let mss = context.recording.flows[step.peer].mss.get();
     if step.len() <= mss {
@@ -150,13 +152,16 @@ fn merged(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let nic = &settings.nic;
     // A sender that looks for the path's MTU sends segments above its MSS.
     if !nic.gro && !nic.stale_hash && peer.mtu_probing.is_none() {
-        found.add(step.of_receiver(context, NAME, "a merged segment although nothing merges"), || {
-            format!(
-                "{} received a segment of {} bytes; the MSS is {mss} and receive offload is off.",
-                context.who(step.flow),
-                step.len()
-            )
-        });
+        found.add(
+            step.of_receiver(context, NAME, "a merged segment although receive offload is off"),
+            || {
+                format!(
+                    "{} received a segment of {} bytes; the MSS is {mss} and receive offload is off.",
+                    context.who(step.flow),
+                    step.len()
+                )
+            },
+        );
     }
     if nic.gro && step.len() > nic.gro_max.get().max(mss) {
         found.add(step.of_receiver(context, NAME, "a merge above the largest size"), || {
@@ -171,7 +176,8 @@ fn merged(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
 }
 
 impl Nic {
-    /// No packet takes longer than the backlog before it, propagation, and what its NIC holds back.
+    /// Checks that no packet takes longer than propagation, the backlog before it and the interrupt delay of
+    /// its NIC together.
     fn delays(&mut self, context: &Context<'_>, found: &mut Findings) {
         let recording = context.recording;
         for latency in recording.latencies.iter().filter(|one| one.kind == LatencyKind::OneWay) {
@@ -222,7 +228,7 @@ impl Nic {
         if half.alone.is_some_and(|(seq, ..)| seq >= step.seq()) {
             half.alone = None;
         }
-        // A log without latencies may be a part of a run.
+        // A log without latencies may cover only a part of a run.
         if context.recording.hosts.len() != 2 || context.recording.latencies.is_empty() {
             return;
         }
@@ -279,8 +285,9 @@ impl Nic {
             self.halves[step.peer].again = repeated;
             found.add(step.of_receiver(context, NAME, "data arrive more often than they were sent"), || {
                 format!(
-                    "{} received positions {start} to {end} again; {repeated} bytes have arrived more than once so far, but only {again} \
-                     were sent more than once, and the path duplicates nothing: a merge has put them where others belong.",
+                    "{} received positions {start} to {end} again; {repeated} bytes have arrived more than once so far, but \
+                     only {again} were sent more than once, and the path does not duplicate packets: a merge has assigned them \
+                     wrong positions.",
                     context.who(step.flow)
                 )
             });

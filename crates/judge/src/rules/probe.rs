@@ -12,14 +12,16 @@ use tcpassay_units::{Dur, Time};
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "tail loss probes against RFC 8985",
-    asserts: "a probe leaves when the sender has heard nothing for two smoothed round trips or an RTO, not sooner; none leaves in \
-              recovery or (but with Linux) while segments are SACKed, and no second one before new data were acknowledged; it is new data \
-              or the last segment again; a retransmission timer that fires in the open state with nothing SACKed comes after a probe.",
-    why: "RFC 8985 sections 7.2 (when the probe timer is set, and for how long) and 7.3 (what a probe sends, and one at a time).",
-    evidence: "the row at which the timer fired, and the transmission that the wait is counted from.",
-    wrong_when: "samples that the log does not have made the smoothed round-trip time shorter. The log of a real kernel has no timer of \
-                 probes: there they are known as retransmissions by the reason that the kernel gives, and new data that leave after a \
-                 silence are taken for one.",
+    asserts: "a probe is sent when no segment has arrived for two SRTT or for the RTO, and not earlier; no probe is sent in \
+              recovery or (except on Linux) while segments are SACKed, and no second probe before new data were acknowledged; \
+              a probe consists of new data or repeats the last segment; a retransmission timer that fires in state Open with \
+              nothing SACKed was preceded by a probe.",
+    why: "RFC 8985 sections 7.2 (when the probe timer is set, and its duration) and 7.3 (contents of a probe; at most one \
+          probe is outstanding).",
+    evidence: "the row at which the timer fired, and the transmission at which the wait began.",
+    wrong_when: "samples that are missing from the log made SRTT shorter. The log of a real kernel does not contain the probe \
+                 timer: a retransmission is a probe if the kernel gives this reason, and new data that are sent after a \
+                 silence are considered a probe.",
     needs: &[EventKind::TimerFire],
 };
 
@@ -27,15 +29,15 @@ pub(super) const ORACLE: Oracle = Oracle {
 struct Half {
     srtt: Option<Dur>,
     rto: Option<Dur>,
-    /// A probe was sent and nothing was acknowledged since.
+    /// Time and row of a probe after which nothing was acknowledged yet.
     probing: Option<(Time, usize)>,
-    /// The probe timer fired at this time, and what it sends is not seen yet.
+    /// Time at which the probe timer fired, until the log shows the probe.
     fired: Option<Time>,
-    /// Of a kernel.
+    /// State of the rules for the log of a kernel.
     traced: TracedProbe,
 }
 
-/// See the module.
+/// Implements the rules in the documentation of this module.
 pub(super) struct Probe {
     halves: Vec<Half>,
 }
@@ -90,7 +92,7 @@ fn fired(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
     }
     if let Some((at, row)) = half.probing {
         found.add(
-            step.of_sender(context, NAME, "a second probe without an answer to the first").since(row, at).warning(),
+            step.of_sender(context, NAME, "a second probe before the first was acknowledged").since(row, at).warning(),
             || {
                 format!(
                     "{} sent a probe at {at}, nothing was acknowledged since, and its probe timer fired again (RFC 8985 section 7.3).",
@@ -104,7 +106,8 @@ fn fired(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
     let (Some(head), Some(newest)) = (step.end.out.front(), step.end.out.back()) else { return };
     let waited = step.at().since(newest.last);
     let least = (srtt * 2).min(rto);
-    // The timer may have been set with an SRTT that was shorter, and it ends with the RTO of the first segment.
+    // The timer may have been set with a shorter SRTT, and it ends no later than the RTO of the first
+    // segment.
     let at_rto = step.at().since(head.last) + rto / 10 >= rto;
     if waited < least / 2 && !at_rto {
         found.add(
@@ -123,7 +126,7 @@ fn sent(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
     let Some(at) = half.fired.take().filter(|at| *at == step.at()) else { return };
     half.probing = Some((at, step.row));
     if step.seq_end() < step.before.nxt && step.end.fin_out.is_none() {
-        found.add(step.of_sender(context, NAME, "a probe that is not of the last segment"), || {
+        found.add(step.of_sender(context, NAME, "a probe that does not repeat the last segment"), || {
             format!(
                 "{} probed with positions {} to {}; the last one sent is {} (RFC 8985 section 7.3).",
                 context.who(step.flow),

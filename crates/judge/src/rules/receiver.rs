@@ -1,68 +1,93 @@
-//! When a receiver acknowledges: RFC 9293, RFC 5681.
+//! Times at which a receiver must send ACKs: RFC 9293, RFC 5681.
 
+use crate::facts::Facts;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::Timer;
+use tcpassay_tcp::{CongestionState, Pacing};
 use tcpassay_units::{Dur, Time};
 
 pub(super) const NAME: &str = "ack-timing";
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
-    title: "when ACKs are sent, against RFC 9293 and RFC 5681",
-    asserts: "an ACK leaves before more than twice the allowed number of full segments wait for it; data out of order, data that \
-              fill a gap, and duplicates are acknowledged at once, which a compression of duplicate ACKs may delay by a \
-              millisecond, but not the first three after a gap; without SACK these ACKs announce the same window, so that they are \
-              duplicates; a probe below the window is answered; no keepalive probe leaves without the option, and one leaves \
-              when the connection was idle for its time.",
+    title: "times of ACKs against RFC 9293 and RFC 5681",
+    asserts: "an ACK is sent before more than twice the allowed number of full segments are unacknowledged; data out of order, \
+              data that fill a gap, and duplicates are acknowledged at once (ACK compression may delay duplicate ACKs by a \
+              millisecond, except the first three after a gap); without SACK these ACKs announce the same window, so that they \
+              count as duplicate ACKs; a connection does not wait for a delayed ACK while the sender has data and window for \
+              more, all sent data have arrived, and neither end sends; a probe below the window is answered; keepalive probes \
+              are sent only with the option, and then after the idle time of the option.",
     why: "RFC 9293 section 3.8.6.3 (at least every second full segment), RFC 5681 section 4.2 (out-of-order data at once), RFC 9293 \
-          sections 3.8.6.1, 3.10.7.4 and 3.8.4.",
+          sections 3.8.6.1, 3.10.7.4 and 3.8.4. A delayed ACK saves a packet where others follow; where the sender cannot go on \
+          without it, the delay is lost time (RFC 1122 section 4.2.3.2, RFC 8257 section 3.2).",
     evidence: "the first arrival that waits, and the row at which it still waits.",
-    wrong_when: "the host could not send. A window that is shut lets a Linux receiver wait for its application to read.",
+    wrong_when: "the host could not send. A Linux receiver with a closed window waits until its application reads.",
     needs: &[],
 };
 
-/// Duplicate ACKs may be compressed for a millisecond and its slack (Linux `tcp_comp_sack_delay_ns`).
+/// Linux may delay duplicate ACKs by a millisecond plus the slack of the timer (`tcp_comp_sack_delay_ns`,
+/// `tcp_comp_sack_slack_ns`).
 const AT_ONCE: Dur = Dur::from_millis(2);
-/// Duplicate ACKs that start fast retransmit (RFC 5681 section 3.2): none of them may wait.
+/// Number of duplicate ACKs that start fast retransmit (RFC 5681 section 3.2). None of them may be delayed.
 const THRESHOLD: u32 = 3;
-/// The time of a receiver that sends an ACK at once.
+/// Time within which a receiver without ACK compression sends an ACK at once.
 const INSTANT: Dur = Dur::from_micros(50);
-/// Data out of order after which a sender without SACK has no duplicate ACK, if each ACK announces another window.
+/// The shortest delay of an ACK that Linux does not send at once (`TCP_DELACK_MIN`), less its tick.
+const DELAYED: Dur = Dur::from_millis(35);
+/// Number of segments out of order after which ACKs that all announce different windows are reported.
 const MANY: u32 = 6;
 
 #[derive(Clone, Debug, Default)]
 struct Half {
-    /// The first arrival since the last ACK that must be acknowledged at once: when, row, why.
+    /// The first arrival since the last ACK that must be acknowledged at once: time, row, reason.
     urgent: Option<(Time, usize, &'static str)>,
-    /// Enough full segments wait: since when.
+    /// Time and row since which too many full segments have been unacknowledged.
     many: Option<(Time, usize)>,
 }
 
-/// What arrived since the position in order moved last.
+/// Arrivals since RCV.NXT advanced last.
 #[derive(Clone, Debug, Default)]
 struct Gap {
-    /// Arrivals out of order.
+    /// Number of arrivals out of order.
     arrivals: u32,
-    /// One of the first of them waits for its ACK: since when, the row.
+    /// Time and row of one of the first arrivals out of order, while its ACK is missing.
     instant: Option<(Time, usize)>,
-    /// ACKs that announced the window of the ACK before, and ACKs that did not.
+    /// Number of ACKs that announced the same window as the ACK before; then number of the others.
     same: u32,
     others: u32,
-    /// The right edge and position of the last ACK.
+    /// The right edge and the acknowledgment number of the last ACK.
     edge: (u64, u64),
 }
 
-/// See the module.
+/// Data that were not acknowledged at once.
+#[derive(Clone, Debug, Default)]
+struct Delay {
+    /// Time and row of the last arrival of data since the last ACK.
+    newest: Option<(Time, usize)>,
+    /// The highest position that this end sent.
+    sent: u64,
+    /// The highest position that this end knows to be acknowledged.
+    una: u64,
+    /// Time since which this end has data that both windows permit.
+    ready: Option<Time>,
+}
+
+/// Implements the rules in the documentation of this module.
 pub(super) struct Receiver {
     halves: Vec<Half>,
     gaps: Vec<Gap>,
+    delays: Vec<Delay>,
 }
 
 impl Receiver {
     pub fn new(flows: usize) -> Receiver {
-        Receiver { halves: vec![Half::default(); flows], gaps: vec![Gap::default(); flows] }
+        Receiver {
+            halves: vec![Half::default(); flows],
+            gaps: vec![Gap::default(); flows],
+            delays: vec![Delay::default(); flows],
+        }
     }
 }
 
@@ -71,6 +96,7 @@ impl Rule for Receiver {
         let half = &mut self.halves[step.flow];
         waits(half, context, step, found);
         gap(&mut self.gaps[step.flow], context, step, found);
+        both_wait(&mut self.delays, context, step, found);
         if step.is_sent() && step.is_stream() {
             *half = Half::default();
         }
@@ -103,7 +129,8 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
     let mss = context.recording.flows[step.peer].mss.get();
     let every = u64::from(stack.delayed_ack.every.max(1));
     let waiting = now.saturating_sub(step.end.now.acked_out);
-    // Linux waits while an ACK would announce less than was announced before (`__tcp_ack_snd_check`).
+    // Linux delays an ACK that would announce a smaller right edge than the last one
+    // (`__tcp_ack_snd_check`).
     let held = stack.delayed_ack.adaptive && step.end.read + 1 < before;
     if !held && waiting > 2 * every * mss && step.end.now.offered > now + mss {
         half.many.get_or_insert((step.at(), step.row));
@@ -130,17 +157,21 @@ fn waits(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
         && step.at().since(since) > AT_ONCE
     {
         half.many = None;
-        found.add(step.of_receiver(context, NAME, "full segments wait for an ACK").since(row, since), || {
-            format!(
-                "{} had {} bytes unacknowledged at {since} and sent no ACK (RFC 9293 section 3.8.6.3).",
-                context.who(step.flow),
-                step.end.now.frontier - step.end.now.acked_out
-            )
-        });
+        found.add(
+            step.of_receiver(context, NAME, "too many full segments are unacknowledged").since(row, since),
+            || {
+                format!(
+                    "{} had {} bytes unacknowledged at {since} and sent no ACK (RFC 9293 section 3.8.6.3).",
+                    context.who(step.flow),
+                    step.end.now.frontier - step.end.now.acked_out
+                )
+            },
+        );
     }
 }
 
-/// RFC 5681 section 4.2: each of the first segments out of order is answered at once, by an ACK that counts as a duplicate (section 2).
+/// RFC 5681 section 4.2: each of the first segments out of order is acknowledged at once by a duplicate ACK
+/// as section 2 defines it.
 fn gap(gap: &mut Gap, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(settings) = context.settings(step.flow).filter(|_| context.in_virtual_time()) else { return };
     let nic = &settings.nic;
@@ -150,7 +181,7 @@ fn gap(gap: &mut Gap, context: &Context<'_>, step: &Step<'_>, found: &mut Findin
     {
         gap.instant = None;
         found.add(
-            step.of_receiver(context, NAME, "one of the first duplicate ACKs is held back").since(row, since),
+            step.of_receiver(context, NAME, "one of the first duplicate ACKs is delayed").since(row, since),
             || {
                 format!(
                     "{} received data out of order at {since}, not more than {THRESHOLD} segments after the gap, and had sent no ACK {} \
@@ -162,7 +193,8 @@ fn gap(gap: &mut Gap, context: &Context<'_>, step: &Step<'_>, found: &mut Findin
     }
     let now = &step.end.now;
     if now.frontier != step.before.frontier || step.end.above.is_empty() || step.end.over {
-        // An arrival that fills a part of the gap is the first of those that are answered at once.
+        // An arrival that fills a part of the gap is the first of the new gap that must be acknowledged at
+        // once.
         let first = u32::from(step.is_arrival() && step.len() > 0 && !step.end.above.is_empty());
         *gap = Gap { edge: gap.edge, arrivals: first, ..Gap::default() };
     }
@@ -177,11 +209,12 @@ fn gap(gap: &mut Gap, context: &Context<'_>, step: &Step<'_>, found: &mut Findin
     }
     let out_of_order =
         step.is_arrival() && step.len() > 0 && step.seq() > now.frontier && step.end.repeated.is_none();
-    // A duplicate is answered, too.
+    // A duplicate is also answered by an ACK.
     let counts = step.is_arrival() && step.len() > 0 && !step.end.above.is_empty();
     if counts && now.frontier == step.before.frontier {
         gap.arrivals += 1;
-        // Where GRO keeps packets until a timeout, Linux 6.1 was seen to answer 72 us after the arrival; the reason is not known.
+        // With a GRO flush timeout Linux 6.1 was observed to answer 72 us after the arrival. The reason is
+        // not known.
         let known = nic.gro_timeout.is_zero();
         if out_of_order && known && gap.arrivals <= THRESHOLD && step.end.open && step.end.fin_in.is_none() {
             gap.instant.get_or_insert((step.at(), step.row));
@@ -190,10 +223,57 @@ fn gap(gap: &mut Gap, context: &Context<'_>, step: &Step<'_>, found: &mut Findin
     let sack = |flow| context.stack(flow).is_some_and(|stack| stack.sack);
     if !(sack(step.flow) && sack(step.peer)) && gap.others >= MANY && gap.same < THRESHOLD {
         gap.others = 0;
-        found.add(step.of_receiver(context, NAME, "ACKs of data out of order announce other windows").warning(), || {
+        found.add(step.of_receiver(context, NAME, "ACKs of data out of order announce different windows").warning(), || {
             format!(
                 "{} answered data out of order with {MANY} ACKs of position {}, each with another window than the one before: without SACK \
                  none of them is a duplicate ACK (RFC 5681 section 2).", context.who(step.flow), now.frontier
+            )
+        });
+    }
+}
+
+/// The sender waits for an ACK that the receiver delays: all data that were sent have arrived, and there are more to send.
+fn both_wait(delays: &mut [Delay], context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    // A queue in the host holds back what may be sent.
+    if !context.of_kernel() || context.facts.is_none_or(Facts::queues_in_host) {
+        return;
+    }
+    let (end, now) = (step.end, &step.end.now);
+    let Some(settings) = context.settings(step.flow) else { return };
+    let mss = context.recording.flows[step.flow].mss.get();
+    // Nagle's algorithm and a cork hold back what is shorter than a segment; pacing and a full send buffer hold back everything.
+    let free =
+        settings.stack.pacing == Pacing::Off && !settings.stack.cork && settings.buffers.send.is_none();
+    let paced = !free || context.recording.flows[step.flow].cc == "bbr";
+    let more = end.logs_writes && end.written >= now.nxt + mss && end.fin_out.is_none();
+    let calm = matches!(now.state, CongestionState::Open | CongestionState::Cwr)
+        && end.sacked == 0
+        && end.again == 0;
+    let ready = !paced && more && calm && end.outstanding() > 0 && now.una + end.wnd >= now.nxt + 2 * mss;
+    let own = &mut delays[step.flow];
+    own.sent = now.nxt;
+    own.una = now.una;
+    own.ready = if ready { own.ready.or(Some(step.at())) } else { None };
+    if step.is_arrival() && step.is_stream() && step.len() > 0 {
+        own.newest = Some((step.at(), step.row));
+        return;
+    }
+    if !(step.is_sent() && step.is_stream()) {
+        return;
+    }
+    let Some((since, row)) = own.newest.take() else { return };
+    let sender = &delays[step.peer];
+    // A sender may also wait for an ACK that was lost.
+    let told = sender.una == step.before.acked_out;
+    let all = told && sender.sent == now.frontier && sender.ready.is_some_and(|at| at <= since);
+    let owed = step.before.acked_out < now.frontier && step.event.ack.unwrap_or(0) >= now.frontier;
+    let Some(stack) = context.stack(step.flow) else { return };
+    let waited = step.at().since(since);
+    if all && owed && waited >= DELAYED.min(stack.delayed_ack.timeout) && end.open && end.fin_in.is_none() {
+        found.add(step.of_receiver(context, NAME, "both ends wait for a delayed ACK").since(row, since).warning(), || {
+            format!(
+                "All data that were sent had reached {} at {since}, it acknowledged them {waited} later, and its peer, which had more to \
+                 send and room in the announced window, sent nothing meanwhile (RFC 1122 section 4.2.3.2).", context.who(step.flow)
             )
         });
     }

@@ -1,4 +1,4 @@
-//! Reductions of the window and their undo: RFC 5681, RFC 9438, RFC 8257, RFC 3522, RFC 3708.
+//! Reductions of the congestion window and their undo: RFC 5681, RFC 9438, RFC 8257, RFC 3522, RFC 3708.
 
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
@@ -13,15 +13,15 @@ pub(super) const NAME: &str = "window-reduction";
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "reduction of the window against RFC 5681",
-    asserts: "a loss leaves a slow-start threshold of the controller's factor of the flight (or of the window), not more and not \
-              less, and two segments at least; a timeout leaves a window of one segment, and a repeated timeout lowers the \
-              threshold no further; losses and marks of one window reduce it once; recovery ends with a window of ssthresh at \
-              most; an undone reduction restores the window from before.",
+    asserts: "a loss sets ssthresh to the flight size (or the window) times the factor of the controller, and to at least two \
+              segments; a timeout sets the window to one segment, and a repeated timeout does not lower ssthresh further; \
+              losses and marks of one window reduce it once; recovery ends with a window of at most ssthresh; an undo restores \
+              the window before the reduction.",
     why: "RFC 5681 section 3.1 (equation 4, and the loss window), RFC 6582 section 3.2, RFC 6675 section 5, RFC 9438 section 4.6 \
           (0.7), RFC 8257 section 3.3 (alpha/2 for marks, half for losses), RFC 3522 and RFC 4015 (undo).",
     evidence: "the row of the reduction and, where it is compared with an earlier one, that row.",
-    wrong_when: "the controller is one that the oracle has no factor for. Its window when marks come is judged by bounds alone, \
-                 because alpha is not in the log.",
+    wrong_when: "the oracle has no factor for the controller. After ECN marks DCTCP is checked against bounds only, because \
+                 alpha is not in the log.",
     needs: &[EventKind::Congestion, EventKind::Window],
 };
 
@@ -29,17 +29,18 @@ pub(super) const ORACLE: Oracle = Oracle {
 struct Half {
     /// SND.NXT at the last reduction, and its row.
     reduced: Option<(u64, usize)>,
-    /// cwnd and ssthresh before the first reduction of the present episode.
+    /// cwnd and ssthresh before the first reduction of the present CWR, Recovery or Loss state.
     prior: Option<(u64, u64)>,
     /// ssthresh after the last timeout, while nothing was acknowledged since.
     timed_out: Option<(u64, usize)>,
-    /// A row `window` with the cause `enter` or `timeout`, until the row of the state change shows its cause.
+    /// A row `window` with the cause `enter` or `timeout`, until the row of the state change shows the
+    /// reason.
     entered: Option<Entered>,
-    /// The episode began with a mark, whose reduction is never undone.
+    /// True if an ECN mark caused the reduction, which is then never undone.
     marked: bool,
-    /// The present timeout came while a reduction was under way.
+    /// True if the present timeout occurred in state CWR, Recovery or Loss.
     within: bool,
-    /// What was outstanding at the latest ACK, and what of it was SACKed.
+    /// Bytes outstanding at the latest ACK; then the bytes of them that were SACKed.
     flight: u64,
     sacked: u64,
 }
@@ -57,7 +58,7 @@ struct Entered {
 }
 
 impl Entered {
-    /// ssthresh of before, where the reduction kept or lowered it.
+    /// ssthresh before the reduction, if the reduction did not raise it.
     fn threshold_if_below(&self) -> u64 {
         if self.threshold >= self.ssthresh && self.threshold != u64::MAX && self.threshold > self.window {
             self.threshold
@@ -67,7 +68,7 @@ impl Entered {
     }
 }
 
-/// See the module.
+/// Implements the rules in the documentation of this module.
 pub(super) struct Reduction {
     halves: Vec<Half>,
 }
@@ -100,7 +101,8 @@ impl Rule for Reduction {
     }
 }
 
-/// The controller's factors: smallest and largest remaining share after a loss, and after a mark.
+/// The factors of the controller: smallest and largest remaining share of the window after a loss, and after
+/// a mark.
 fn factors(context: &Context<'_>, step: &Step<'_>) -> Option<((f64, f64), (f64, f64))> {
     let settings = context.settings(step.flow)?;
     let value = |name: &str, default: f64| settings.cc_values.get(name).copied().unwrap_or(default);
@@ -133,7 +135,7 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
                 row: step.row,
                 timeout,
                 ssthresh: after.ssthresh,
-                // A timeout within a reduction reduces from the window before that.
+                // A timeout during a reduction reduces from the window before that reduction.
                 window: half
                     .prior
                     .filter(|_| reduces(before.state))
@@ -159,15 +161,14 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
                         step.of_sender(context, NAME, "a repeated timeout lowers ssthresh again").since(row, step.at()),
                         || {
                             format!(
-                                "The first segment of {} timed out again, and ssthresh fell from {threshold} to {} (RFC 5681 section \
-                                 3.1: it is held constant).", context.who(step.flow), after.ssthresh
+                                "The first segment of {} timed out again, and ssthresh fell from {threshold} to {} (RFC 5681 section 3.1: ssthresh is held constant).", context.who(step.flow), after.ssthresh
                             )
                         },
                     );
                 }
                 half.timed_out = Some((after.ssthresh, step.row));
                 judge(half, context, step, CongestionState::Loss, false, found);
-                // The next timeout of the same loss changes no state.
+                // The next timeout of the same loss does not change the congestion state.
                 half.within = true;
             }
         }
@@ -198,15 +199,15 @@ fn state(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
     }
     if reduces(before) {
         left(half, context, step, found);
-        // Linux ends the reduction for a loss that a probe repaired at once, so that another loss of the same flight is a new one
-        // (`tcp_process_tlp_ack`).
+        // Linux immediately ends the reduction for a loss that a tail loss probe repaired. Another loss of
+        // the same flight is then a new one (`tcp_process_tlp_ack`).
         if step.congestion_cause() == Some(CongestionCause::RepairedByProbe) {
             half.reduced = None;
         }
     }
 }
 
-/// A reduction is under way.
+/// Whether a reduction lasts in this state.
 fn reduces(state: CongestionState) -> bool {
     !matches!(state, CongestionState::Open | CongestionState::Disorder)
 }
@@ -247,14 +248,14 @@ fn judge(
         CongestionState::Cwr if marks => "a mark",
         _ => "a loss",
     };
-    // Whole segments, and a flight from which limited transmit or SACKed segments are taken off.
-    // Where ssthresh was not above the window before, it need not fall.
+    // Tolerances: rounding to segments, and stacks that subtract segments of limited transmit or SACKed
+    // segments from the flight. If ssthresh was not above the window before, it need not fall.
     let high = (scale(large, most).max(floor) + 2 * mss).max(entered.threshold_if_below());
-    // A mark is seen in an ACK that advances: nothing was sent beyond the window for it.
-    // What SACK had reported is not in flight (RFC 9937 section 6.1).
+    // An ECN mark arrives with an ACK that advances SND.UNA, so no data beyond the window are in flight.
+    // SACKed data are not in flight (RFC 9937 section 6.1).
     let low =
         scale(small.saturating_sub(entered.sacked), least).saturating_sub(if marks { 2 } else { 4 } * mss);
-    // A timeout within a reduction is computed from a window that is not known exactly.
+    // For a timeout during a reduction the reference window is not known exactly.
     let within = entered.timeout && half.within;
     if entered.ssthresh > high && entered.ssthresh != u64::MAX && !within {
         found.add(step.of_sender(context, NAME, "ssthresh above the controller's factor"), || {
@@ -267,8 +268,7 @@ fn judge(
     if entered.ssthresh < low && !within {
         found.add(step.of_sender(context, NAME, "ssthresh below the controller's factor"), || {
             format!(
-                "After {name} ssthresh of {} is {} bytes, with {} bytes in flight and a window of {}; the factor of {} leaves {low} \
-                 at least.", context.who(step.flow), entered.ssthresh, entered.flight, entered.window,
+                "After {name} ssthresh of {} is {} bytes, with {} bytes in flight and a window of {}; the factor of {} requires at least {low}.", context.who(step.flow), entered.ssthresh, entered.flight, entered.window,
                 context.recording.flows[step.flow].cc
             )
         });
@@ -293,7 +293,7 @@ fn scale(bytes: u64, factor: f64) -> u64 {
     (bytes as f64 * factor) as u64
 }
 
-/// Recovery has ended without an undo.
+/// Checks the window at the end of a recovery that was not undone.
 fn left(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let mss = context.recording.flows[step.flow].mss.get();
     let now = step.end.now;
@@ -309,7 +309,7 @@ fn left(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
     half.entered = None;
 }
 
-/// A reduction was undone because it was unnecessary.
+/// Checks the window after an undo of a reduction.
 fn undone(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some((cwnd, ssthresh)) = half.prior.filter(|_| context.exact() && !half.marked) else { return };
     let now = step.end.now;

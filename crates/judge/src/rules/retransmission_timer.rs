@@ -12,18 +12,19 @@ use tcpassay_units::{Dur, Time};
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "retransmission timer against RFC 6298",
-    asserts: "a round-trip sample is of a segment that was sent once, or of its timestamp, and not below the propagation delay; \
-              SRTT moves by an eighth of each sample; the RTO lies between its bounds, at SRTT plus the deviation of the last \
-              sample at least and SRTT plus four times the largest deviation at most; the timer runs while data are outstanding, for the RTO in force, which doubles with each \
-              timeout and never fires sooner after the last progress than the smallest RTO, nor later than the RTO; a connection is given \
-              up because of missing acknowledgements not before its user timeout or its number of retransmissions.",
+    asserts: "a round-trip sample is taken from a segment that was sent once, or from its timestamp, and is not below the \
+              propagation delay; SRTT = 7/8 SRTT + 1/8 sample; the RTO lies between its bounds, and between SRTT plus the \
+              deviation of the last sample and SRTT plus four times the largest deviation; the timer runs for the current RTO \
+              while data are outstanding; the RTO doubles with each timeout; after the last progress the timer fires neither \
+              before the smallest RTO nor after the RTO; a connection is not given up for missing acknowledgments before its \
+              user timeout or its number of retransmissions.",
     why: "RFC 6298 sections 2 (estimator and bounds), 3 (Karn's algorithm) and 5 (rules 5.1 to 5.6), RFC 5482 and RFC 9293 section \
-          3.8.3 (R2): a timer that is too short \
-          sends again what is under way and collapses the window for nothing, one that does not back off adds load to a \
-          congested path, and one that is not restarted on progress fires for data that are being acknowledged.",
-    evidence: "the sample, or the row that set or fired the timer, and the row that it follows from.",
-    wrong_when: "the timers of a real kernel tick, and its log has neither samples nor settings of timers: there the back-off is \
-                 judged by the times at which timers fired, and the first timeout by an upper bound of the RTO from the round trips. A user timeout that shortens the last wait is recognised by its length.",
+          3.8.3 (R2): a timer that is too short causes spurious retransmissions and reduces the window without a loss, a timer without back-off adds load to a congested path, and a timer that is not restarted on progress fires although data are being acknowledged.",
+    evidence: "the sample, or the row at which the timer was set or fired, and the row from which the expected value follows.",
+    wrong_when: "the timers of a real kernel have the granularity of its clock tick, and its log contains neither samples nor \
+                 the setting of timers: the oracle then computes the back-off from the times at which timers fired, and \
+                 compares the first timeout with an upper bound of the RTO from the round-trip times. A user timeout that \
+                 shortens the last wait is recognised by its duration.",
     needs: &[EventKind::TimerFire],
 };
 
@@ -41,24 +42,26 @@ struct Half {
     rto: Option<Dur>,
     /// Timeouts since the last sample.
     doublings: u32,
-    /// When the timer will fire, and the row that set it.
+    /// Time at which the timer will fire, and the row that set it.
     due: Option<(Time, usize)>,
-    /// The wait that the last timeout set, while nothing was acknowledged since.
+    /// Duration for which the last timeout set the timer, and the row; `None` after an acknowledgment of new
+    /// data.
     waited: Option<(Dur, usize)>,
     fired: Option<(Time, usize)>,
-    /// The timer has fired, and no round trip was measured since: the back-off lasts (RFC 6298 section 5).
+    /// True from a timeout until the next round-trip sample, while the back-off is kept (RFC 6298 section
+    /// 5).
     backed_off: bool,
     progress: Time,
     advanced: Option<(Time, usize)>,
     other_timer: Option<Time>,
-    /// The last arrival: when, its row, and whether all that it newly delivered had been sent more than once.
+    /// The last arrival if all data that it newly delivered had been sent more than once: time, row.
     ambiguous: Option<(Time, usize)>,
     /// The largest deviation of a sample from SRTT so far.
     deviation: Dur,
     give_up: GiveUp,
 }
 
-/// See the module.
+/// Implements the rules in the documentation of this module.
 pub(super) struct RetransmissionTimer {
     halves: Vec<Half>,
 }
@@ -76,7 +79,8 @@ impl Rule for RetransmissionTimer {
             EventKind::In => {
                 let taken = step.end.taken;
                 let only_again = taken.again && !taken.once;
-                // An ACK that passes a retransmission may have waited for it, so that it times nothing else either.
+                // An ACK that acknowledges a retransmission may have waited for it, so it gives no sample of
+                // other data either.
                 let waited = taken.acked_again && !taken.sacked_once;
                 half.ambiguous = (only_again || waited).then_some((step.at(), step.row));
                 half.backed_off &= taken.sample.is_none();
@@ -101,7 +105,7 @@ impl Rule for RetransmissionTimer {
     }
 }
 
-/// RFC 6298 sections 2 and 3.
+/// Checks a round-trip sample, SRTT and the RTO (RFC 6298 sections 2 and 3).
 fn sample(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let event = step.event;
     let (Some(value), Some(srtt), Some(rto)) = (event.value.map(Dur::from_nanos), event.srtt, event.rto)
@@ -114,14 +118,14 @@ fn sample(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     let granularity = if stack.timestamps { TICK } else { Dur::ZERO };
     if value + granularity < least {
         found.add(step.of_sender(context, NAME, "a sample below the propagation delay"), || {
-            format!("{} measured a round trip of {value}, but the links alone delay a packet and its ACK by {least}.", context.who(step.flow))
+            format!("{} measured a round-trip time of {value}, but the propagation delay of the links is {least} in total.", context.who(step.flow))
         });
     }
-    // A sample by timestamp is a whole number of its ticks.
+    // A sample from a timestamp is a multiple of the timestamp clock's period.
     if let Some((at, row)) = half.ambiguous
         && at == step.at()
         && context.exact()
-        // Without timestamps FreeBSD times one segment after the other, which may have been SACKed before.
+        // Without timestamps FreeBSD times one segment at a time, which may have been SACKed before.
         && stack.flavor != StackFlavor::FreeBsd
         && (!stack.timestamps || !value.as_nanos().is_multiple_of(TICK.as_nanos()))
     {
@@ -135,7 +139,7 @@ fn sample(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
             },
         );
     }
-    // The handshake's sample, which is not logged, is at most 8/7 of SRTT.
+    // The sample of the handshake is not logged; SRTT before this sample was at most 8/7 of SRTT after it.
     let known = half.srtt.unwrap_or(srtt * 8 / 7);
     half.deviation = half.deviation.max(known.abs_diff(value)).max(known / 2).max(value / 2);
     let ceiling = (srtt + (half.deviation * 4).max(stack.rto.min) + stack.rto.slop).min(stack.rto.max);
@@ -176,19 +180,19 @@ fn sample(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     }
     half.srtt = Some(srtt);
     half.rto = Some(rto);
-    // A sample ends the back-off (RFC 6298 section 5), also one from a SACK block.
+    // Every sample ends the back-off (RFC 6298 section 5), also a sample from a SACK block.
     half.doublings = 0;
     half.waited = None;
     half.fired = None;
 }
 
-/// RFC 6298 section 5: the wait is the RTO in force.
+/// RFC 6298 section 5: the timer is set for the current RTO.
 fn set(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(due) = step.event.value.map(Time::from_nanos) else { return };
     let wait = due.since(step.at());
     half.due = Some((due, step.row));
     let Some(stack) = context.stack(step.flow) else { return };
-    // The user timeout ends the last wait.
+    // The user timeout may shorten the last wait.
     let patient = stack.user_timeout.is_none_or(|patience| due < half.progress + patience);
     let most = stack.rto.max;
     let at_timeout = half.fired.is_some_and(|(at, _)| at == step.at());
@@ -213,7 +217,7 @@ fn set(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Find
     if wait > expected + ROUNDING {
         found.add(step.of_sender(context, NAME, "the timer is set for longer than the RTO"), || {
             format!(
-                "{} set its retransmission timer for {wait}; the RTO in force is {expected}.",
+                "{} set its retransmission timer for {wait}; the current RTO is {expected}.",
                 context.who(step.flow)
             )
         });
@@ -222,15 +226,15 @@ fn set(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Find
     if wait + ROUNDING < expected && stack.flavor != StackFlavor::Linux {
         found.add(step.of_sender(context, NAME, "the timer is set for less than the RTO"), || {
             format!(
-                "{} set its retransmission timer for {wait}; the RTO in force is {expected} (RFC 6298 section 5).",
+                "{} set its retransmission timer for {wait}; the current RTO is {expected} (RFC 6298 section 5).",
                 context.who(step.flow)
             )
         });
     }
 }
 
-/// A kernel logs that the timer fired, not how it was set: the wait is the time since it fired last, when nothing was acknowledged
-/// since.
+/// A kernel logs that the timer fired, but not for how long it was set. The wait is the time since the
+/// previous timeout if nothing was acknowledged since.
 fn kernel_fire(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some((last, row)) = half.fired.replace((step.at(), step.row)) else {
         half.waited = None;
@@ -249,16 +253,15 @@ fn kernel_fire(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &
             step.of_sender(context, NAME, "no back-off after a timeout").since(row, last),
             || {
                 format!(
-                    "The retransmission timer of {} fired {wait} after it had fired last, and {before} lay between the two timeouts \
-                     before; the wait must double (RFC 6298 section 5, rule 5.5).", context.who(step.flow)
+                    "The retransmission timer of {} fired {wait} after it had fired last, and the interval before was {before}; the wait must double (RFC 6298 section 5, rule 5.5).", context.who(step.flow)
                 )
             },
         );
     }
 }
 
-/// RFC 6298 section 5, rules 5.1 to 5.3: the timer counts from the last new acknowledgement, or the last transmission, and is not set
-/// again by anything else.
+/// RFC 6298 section 5, rules 5.1 to 5.3: the timer is set at the last acknowledgment of new data or the last
+/// transmission, and not restarted by other events.
 fn first_timeout(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(stack) = context.stack(step.flow).filter(|_| context.of_kernel()) else { return };
     let Some(newest) = step.end.out.iter().map(|sent| sent.last).max() else { return };
@@ -267,7 +270,7 @@ fn first_timeout(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mu
     let most = step.end.most_rto(stack.rto.min);
     let since = half.progress.max(newest);
     let waited = step.at().since(since);
-    // Pacing delays the timer, too, and a shut window has another one.
+    // Pacing delays the timer, and a closed window uses the persist timer instead.
     let mss = context.recording.flows[step.flow].mss.get();
     let plain =
         stack.pacing == Pacing::Off && context.recording.flows[step.flow].cc != "bbr" && step.end.wnd >= mss;
@@ -275,8 +278,7 @@ fn first_timeout(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mu
     if calm && most > Dur::ZERO && step.end.open && waited > most + most / 8 + KERNEL_TICK {
         found.add(step.of_sender(context, NAME, "the timer fired too late").since(step.row, since), || {
             format!(
-                "The retransmission timer of {} fired {waited} after the last transmission and the last new acknowledgement; the RTO is \
-                 {most} at most (RFC 6298 section 5, rules 5.1 to 5.3).", context.who(step.flow)
+                "The retransmission timer of {} fired {waited} after the last transmission and the last new acknowledgement; the RTO is at most {most} (RFC 6298 section 5, rules 5.1 to 5.3).", context.who(step.flow)
             )
         });
     }
@@ -301,7 +303,7 @@ fn fire(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
         });
         return;
     };
-    // In a recovery without SACK only the first partial ACK restarts the timer (RFC 6582 section 4).
+    // During a recovery without SACK only the first partial ACK restarts the timer (RFC 6582 section 4).
     let recovers = step.before.state == CongestionState::Recovery;
     if recovers && (!stack.sack || stack.recovery == Recovery::NewReno) {
         return;
@@ -325,7 +327,7 @@ fn fire(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
     }
 }
 
-/// RFC 6298 section 5, rule 5.1: while something is outstanding the timer runs.
+/// RFC 6298 section 5, rule 5.1: the timer runs while data are outstanding.
 fn running(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let event = step.event;
     if event.kind == EventKind::TimerSet && !matches!(event.timer(), Some(Timer::Rto | Timer::DelayedAck)) {

@@ -1,4 +1,4 @@
-//! Tail loss probes of a kernel, whose log has their transmissions and not their timer.
+//! Tail loss probes of a kernel, whose log contains the transmissions of probes but not the probe timer.
 
 use super::names::TAIL_LOSS_PROBE as NAME;
 use crate::finding::Findings;
@@ -8,23 +8,24 @@ use tcpassay_measure::reason::Timer;
 use tcpassay_tcp::{CongestionState, Pacing, Tlp};
 use tcpassay_units::{Dur, Time};
 
-/// In [`EventRow::why`](tcpassay_measure::EventRow::why) of a retransmission.
+/// Value of [`EventRow::why`](tcpassay_measure::EventRow::why) for a retransmission that is a probe.
 const PROBE: &str = "tail loss probe";
-/// A tick of a kernel, and its smallest probe timeout.
+/// The largest clock tick of a kernel, which is also its smallest probe timeout.
 const TICKS: Dur = Dur::from_millis(10);
 
-/// What is known of the probes of one sender.
+/// State of the rules for the probes of one sender.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TracedProbe {
-    /// A probe was sent: when, the row, and the position up to which data were outstanding then.
+    /// The last probe: time, row, position after the data outstanding at that time.
     probed: Option<(Time, usize, u64)>,
-    /// The last segment of this connection, whoever sent it, and the last write of the application.
+    /// Time of the last segment of this connection in either direction; then of the last write of the
+    /// application.
     heard: Time,
     wrote: Time,
 }
 
 impl TracedProbe {
-    /// A row of a kernel's log.
+    /// Processes a row of the log of a kernel.
     pub fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         if self.probed.is_some_and(|(_, _, until)| step.end.now.una >= until) {
             self.probed = None;
@@ -47,14 +48,14 @@ impl TracedProbe {
         }
     }
 
-    /// RFC 8985 section 7.3: a probe is outstanding until it is acknowledged, and meanwhile there is no other one.
+    /// RFC 8985 section 7.3: no other probe is sent until the outstanding probe is acknowledged.
     fn again(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         if let Some((at, row, until)) = self.probed
             && step.at() > at
             && step.end.now.una < until
         {
             found.add(
-                step.of_sender(context, NAME, "a second probe without an answer to the first").since(row, at).warning(),
+                step.of_sender(context, NAME, "a second probe before the first was acknowledged").since(row, at).warning(),
                 || {
                     format!(
                         "{} sent a tail loss probe at {at}, and another one {} later, before the data up to position {until} were \
@@ -66,7 +67,8 @@ impl TracedProbe {
         self.probed = Some((step.at(), step.row, step.end.now.nxt));
     }
 
-    /// New data that leave after a silence, and not because the application has just written, are a probe, too.
+    /// New data that are sent after a silence are also a probe, unless the application has just written
+    /// them.
     fn new_data(&mut self, step: &Step<'_>) {
         let Some((shortest, _)) = step.end.round_trips else { return };
         let outstanding = step.before.nxt > step.before.una;
@@ -76,16 +78,16 @@ impl TracedProbe {
         }
     }
 
-    /// RFC 8985 section 7.2: with SACK, nothing SACKed, and no recovery the probe timer runs, which ends no later than the retransmission
-    /// timer.
+    /// RFC 8985 section 7.2: with SACK, nothing SACKed, and no recovery the probe timer runs, and it fires
+    /// no later than the retransmission timer.
     fn timeout(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let selective = |flow| context.stack(flow).is_some_and(|stack| stack.sack);
         let Some(stack) = context.stack(step.flow) else { return };
         let open = step.before.state == CongestionState::Open && step.end.sacked == 0 && step.end.again == 0;
         let Some(newest) = step.end.out.back() else { return };
-        // Data that left just before the timeout have no probe yet.
+        // Data that were sent shortly before the timeout have no probe yet.
         let waited = step.at().since(newest.last) + TICKS >= stack.rto.min;
-        // What pacing holds back in the host is not probed.
+        // Linux sends no probe for data that pacing still delays in the host.
         let paced = stack.pacing != Pacing::Off || context.recording.flows[step.flow].cc == "bbr";
         let judged =
             open && waited && !paced && stack.tlp == Tlp::On && selective(step.flow) && selective(step.peer);

@@ -1,9 +1,11 @@
-//! The window of a kernel, of which the log has the value that each arriving segment meets: growth, and what is sent beyond it.
+//! Rules for the congestion window of a kernel, whose log contains the window at each arrival of a segment:
+//! growth of the window, and data sent beyond it.
 //!
-//! Each arrival of a kernel's log is followed by a `window` row if the window differs from the one that the arrival before met. So a
-//! window without a row has not changed, and what an ACK does to it is known when the next segment arrives. Until then what the ACK
-//! delivered bounds its growth.
+//! A `window` row follows an arrival in the log if the window differs from that at the arrival before.
+//! Without such a row the window has not changed. The effect of an ACK on the window is known when the next
+//! segment arrives. Until then the data that the ACK delivered bound the growth.
 
+use super::additive_increase::{self, Increase};
 use super::cubic_curve::{Curve, share};
 use super::names::WINDOW_GROWTH as NAME;
 use crate::finding::{Findings, Occurrence};
@@ -14,38 +16,43 @@ use tcpassay_tcp::{AfterIdle, CongestionState, Pacing};
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
 
-/// Windows that are acknowledged in slow start before a window that does not grow is reported, and in congestion avoidance.
+/// Number of acknowledged windows after which a window that does not grow is reported: in slow start, in
+/// congestion avoidance.
 const WINDOWS: (u64, u64) = (3, 12);
-/// CUBIC of Linux computes its increment every 31 ms at most (`bictcp_update`).
+/// Time after which missing growth of CUBIC is reported. Linux computes the increment at most every 31 ms
+/// (`bictcp_update`).
 const SETTLED: Dur = Dur::from_millis(400);
-/// Round trips for which a window must have been unused before it grows.
+/// Number of round trips without use of the window after which its growth is reported.
 const UNUSED: u64 = 3;
 
-/// What is known of the window of one sender.
+/// State of the rules for the window of one sender.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TracedWindow {
-    /// Bytes, in whole segments, that arrivals have delivered since the last row of a window, and those of the last arrival.
+    /// Bytes, in whole segments, that arrivals have delivered since the last `window` row; then those of the
+    /// last arrival.
     delivered: u64,
     newest: (Time, u64),
-    /// The congestion state changed at this time, and the window is not known until a later arrival.
+    /// Time of a change of the congestion state after which the window is not known until a later arrival.
     unknown: Option<Time>,
-    /// The arrival that tells the window again: its growth until then is not that of one ACK.
+    /// Time of the arrival after which the window is known again. The growth until then is not the effect of
+    /// one ACK.
     told: Option<Time>,
-    /// The last segment that was not full: Linux's window counts packets, however short they are.
+    /// Time of the last segment that was smaller than the MSS. Linux's window counts packets of any length.
     short: Option<Time>,
-    /// Bytes acknowledged since the window changed, while the sender filled it: since when, the row.
+    /// Bytes acknowledged since the window changed, while the sender filled it; then the time and the row.
     filled: u64,
     filled_from: Option<(Time, usize)>,
-    /// Congestion avoidance of Reno: the window when counting began, windows acknowledged since.
+    /// Congestion avoidance of Reno: the window and row at which counting began; then the number of windows
+    /// acknowledged since.
     from: Option<(u64, usize)>,
     earned: f64,
-    /// The flight that arrivals met: when, bytes.
+    /// Flight size at arrivals: time, bytes.
     flights: VecDeque<(Time, u64)>,
     last_sent: Time,
-    /// After an idle time: the first position, the bytes that may leave before an ACK comes, and the row.
+    /// After an idle time: the first position, the bytes that may be sent before the next ACK, and the row.
     burst: Option<(u64, u64, usize)>,
     curve: Curve,
-    /// The slow-start threshold was set before.
+    /// True after ssthresh was set.
     reduced: bool,
     marked: bool,
 }
@@ -110,7 +117,7 @@ impl TracedWindow {
         self.fills(context, step, flight, found);
     }
 
-    /// RFC 5681 section 3.1: a sender that fills its window lets it grow.
+    /// RFC 5681 section 3.1: the window of a sender that fills it grows.
     fn fills(&mut self, context: &Context<'_>, step: &Step<'_>, flight: u64, found: &mut Findings) {
         let (taken, end, now) = (step.end.taken, step.end, &step.end.now);
         let Some(settings) = context.settings(step.flow) else { return };
@@ -120,7 +127,7 @@ impl TracedWindow {
         let controller = context.recording.flows[step.flow].cc.as_str();
         let rule = match controller {
             "reno" | "cubic" => true,
-            // DCTCP reduces for marks that a window has.
+            // DCTCP may reduce in each window with marks, so only its slow start is checked.
             "dctcp" => slow_start,
             _ => false,
         };
@@ -159,7 +166,7 @@ impl TracedWindow {
         }
     }
 
-    /// The window that an arriving segment met.
+    /// Checks the window at the arrival of a segment.
     fn window(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let (before, after) = (step.before.cwnd, step.end.now.cwnd);
         let pending = if self.newest.0 == step.at() { self.newest.1 } else { 0 };
@@ -208,22 +215,15 @@ impl TracedWindow {
             let (from, row) = *self.from.get_or_insert((before, step.row));
             if share(after - from, mss) > self.earned * 1.02 + 2.5 {
                 self.from = None;
-                found.add(
-                    step.of_sender(context, NAME, "congestion avoidance adds more than a segment a window").since(row, step.at()),
-                    || {
-                        format!(
-                            "In congestion avoidance the window of {} grew from {from} to {after} bytes while {:.1} windows were \
-                             acknowledged; one segment of {mss} bytes a window is allowed (RFC 5681 section 3.1).",
-                            context.who(step.flow), self.earned
-                        )
-                    },
-                );
+                let increase = Increase { row, from, to: after, windows: self.earned, mss };
+                additive_increase::report(&increase, context, step, found);
             }
         }
         self.unused(context, step, found);
     }
 
-    /// RFC 9438 section 4.2: half a window a round trip, and not beyond the function of the time in which the sender was not idle.
+    /// RFC 9438 section 4.2: the window grows by at most half per round trip, and does not exceed the CUBIC
+    /// function of the time without idle periods.
     fn cubic(
         &mut self,
         context: &Context<'_>,
@@ -234,7 +234,7 @@ impl TracedWindow {
     ) {
         let mss = context.recording.flows[step.flow].mss.get();
         if grew > delivered / 2 + 2 * mss {
-            found.add(step.of_sender(context, NAME, "CUBIC adds more than half a window a round trip"), || {
+            found.add(step.of_sender(context, NAME, "CUBIC adds more than half a window per round trip"), || {
                 format!(
                     "In congestion avoidance the window of {} grew by {grew} bytes while {delivered} were acknowledged (RFC 9438 section \
                      4.2).", context.who(step.flow)
@@ -246,7 +246,7 @@ impl TracedWindow {
             && share(step.end.now.cwnd, mss) > bound
         {
             self.curve.forget();
-            found.add(step.of_sender(context, NAME, "the window leaves CUBIC's function"), || {
+            found.add(step.of_sender(context, NAME, "the window exceeds the CUBIC function"), || {
                 format!(
                     "The window of {} grew to {} bytes; CUBIC's function of the time since the last reduction, without idle periods, and \
                      Reno's growth allow {bound:.0} segments of {mss} bytes (RFC 9438 sections 4.2, 4.3 and 5.8).",
@@ -256,13 +256,14 @@ impl TracedWindow {
         }
     }
 
-    /// Short segments were sent in the last round trips, so that bytes do not tell packets.
+    /// Whether segments smaller than the MSS were sent in the last round trips, so that the number of
+    /// packets does not follow from bytes.
     fn is_short(&self, step: &Step<'_>) -> bool {
         let longest = step.end.round_trips.map_or(Dur::ZERO, |(_, longest)| longest);
         self.short.is_some_and(|at| step.at().since(at) <= longest * (UNUSED + 1))
     }
 
-    /// RFC 7661 section 1: an unused window says nothing of the path.
+    /// RFC 7661 section 1: an unused window is not validated by the path and must not grow.
     fn unused(&self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let Some((_, longest)) = step.end.round_trips else { return };
         let mss = context.recording.flows[step.flow].mss.get();
@@ -280,8 +281,9 @@ impl TracedWindow {
         }
     }
 
-    /// RFC 9406: slow start ends by itself when round trips become longer. Linux also ends it when the ACKs of a window take half of a
-    /// round trip, which is half of what the path holds.
+    /// RFC 9406: HyStart ends slow start when round-trip times become longer. Linux also ends it when the
+    /// ACKs of a window take half of a round-trip time; the window is then half of the bandwidth-delay
+    /// product.
     fn ends_slow_start(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let (before, after) = (step.before.ssthresh, step.end.now.ssthresh);
         let first = before == u64::MAX && after != u64::MAX && step.before.cwnd > 0 && !self.reduced;
@@ -301,8 +303,7 @@ impl TracedWindow {
         if !rises && step.end.now.cwnd < holds / 4 {
             found.add(step.of_sender(context, NAME, "slow start ends without a sign of congestion").warning(), || {
                 format!(
-                    "Slow start of {} ended with a window of {} bytes, without a loss, a mark, or a longer round trip than {shortest}; the \
-                     path holds {holds} bytes (RFC 9406 section 4).", context.who(step.flow), step.end.now.cwnd
+                    "Slow start of {} ended with a window of {} bytes, without a loss, a mark, or a longer round-trip time than {shortest}; the bandwidth-delay product of the path is {holds} bytes (RFC 9406 section 4).", context.who(step.flow), step.end.now.cwnd
                 )
             });
         }
@@ -320,19 +321,21 @@ impl TracedWindow {
         if !calm || self.unknown.is_some() || cwnd == 0 || end.fin_out.is_some() {
             return;
         }
-        // A tail loss probe and what fills the last segment.
+        // Tolerance for a tail loss probe and the rounding up to a full segment.
         let most = cwnd + self.delivered + 3 * mss;
         if end.outstanding() > most {
             found.add(step.of_sender(context, NAME, "data beyond the congestion window"), || {
                 format!(
-                    "{} has {} bytes outstanding, with a congestion window of {cwnd} bytes and {} acknowledged since (RFC 5681 section 3.1).",
+                    "{} has {} bytes outstanding, with a congestion window of {cwnd} bytes and {} acknowledged since (RFC 5681 \
+                     section 3.1).",
                     context.who(step.flow), end.outstanding(), self.delivered
                 )
             });
         }
     }
 
-    /// RFC 2861, as Linux has it: after an RTO without transmissions the window is halved once an RTO, to the restart window.
+    /// RFC 2861 as implemented by Linux: after an RTO without transmissions the window is halved once per
+    /// RTO, down to the restart window.
     fn restart(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let Some(stack) = context.stack(step.flow) else { return };
         let idle = step.at().since(self.last_sent);
@@ -354,7 +357,7 @@ impl TracedWindow {
             found.add(first.since(row, step.at()), || {
                 format!(
                     "{} had sent nothing for longer than its RTO, which is {rto} at most, and then sent more than {most} bytes before an \
-                     ACK came: its restart window, or its window halved once an RTO (RFC 5681 section 4.1, RFC 2861).",
+                     ACK came: its restart window, or its window halved once per RTO (RFC 5681 section 4.1, RFC 2861).",
                     context.who(step.flow)
                 )
             });

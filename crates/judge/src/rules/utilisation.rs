@@ -1,5 +1,6 @@
-//! Use of the window: data that may be sent are sent.
+//! Use of the window: a sender sends data that both windows permit.
 
+use crate::facts::Facts;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_case::SmallQueues;
@@ -11,29 +12,30 @@ pub(super) const NAME: &str = "idle-with-room";
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
-    title: "data, window space, and nothing sent",
-    asserts: "while the application has written at least a segment more than was sent, and the congestion window and the peer's \
-              window both hold a segment more than is outstanding, a sender that neither paces nor recovers sends within a \
-              round trip.",
-    why: "RFC 9293 section 3.8.6.2.1 (a full segment is sent when the window holds it) and RFC 5681 section 3 (a sender may send up \
-          to the smaller of both windows): such a rest costs throughput and nothing explains it.",
-    evidence: "the last row at which the sender could have sent, and the row at which the rest was noticed.",
-    wrong_when: "the host could not send (its queue was full, or the process was stopped). An application that sends without end, as a \
-                 kernel's log has it, waits for its send buffer.",
+    title: "no transmission although data and window space are available",
+    asserts: "while at least a full segment waits to be sent, and the congestion window and the peer's window both permit \
+              another full segment, a sender without pacing and outside of recovery sends within a round trip; so does an \
+              endless sender whose unsent data are below TCP_NOTSENT_LOWAT, because its application is woken.",
+    why: "RFC 9293 section 3.8.6.2.1 (a full segment is sent when the window holds it) and RFC 5681 section 3 (a sender may \
+          send up to the smaller of both windows): the pause reduces throughput without a reason.",
+    evidence: "the row since which the sender could have sent, and the row at which the pause was detected.",
+    wrong_when: "the host could not send (its queue was full, or the process was stopped). On a kernel an endless application \
+                 appears to have data at all times, although it may wait for its send buffer.",
     needs: &[EventKind::Window],
 };
 
 #[derive(Clone, Debug, Default)]
 struct Half {
-    /// Since when it could send.
+    /// Time and row since which the sender could have sent.
     since: Option<(Time, usize)>,
     srtt: Option<Dur>,
-    /// Of a kernel: the window may have become smaller since a row told it, by an idle time or a change of state.
+    /// For a kernel: true if the window may be smaller than in the last `window` row, because of an idle
+    /// time or a change of state.
     stale: bool,
     last_sent: Time,
 }
 
-/// See the module.
+/// Implements the rules in the documentation of this module.
 pub(super) struct Utilisation {
     halves: Vec<Half>,
 }
@@ -54,7 +56,8 @@ impl Rule for Utilisation {
         if let EventKind::Rtt = step.event.kind {
             half.srtt = step.event.srtt;
         }
-        // A guest takes no time to send: on a kernel half of the shortest round trip is allowed.
+        // In virtual time a guest needs no time to send. On a kernel half of the shortest round-trip time is
+        // allowed.
         let wait = if context.exact() {
             half.srtt.unwrap_or(Dur::from_secs(1)) + Dur::from_millis(5)
         } else {
@@ -92,16 +95,27 @@ impl Rule for Utilisation {
             && !(stack.tso_defer && stack.tso.is_some())
             && !stack.cork
             && stack.mtu_probing.is_none()
-            // What the send buffer does not take the application has not written.
+            // Data that the send buffer does not accept are not yet written by the application.
             && (context.exact() || settings.buffers.send.is_none() && context.recording.flows[step.flow].cc != "bbr");
         let calm = now.state == CongestionState::Open && end.sacked == 0;
-        // What is shorter than a segment goes when nothing is outstanding, and with TCP_NODELAY.
+        // Less than a full segment is sent if nothing is outstanding, and with TCP_NODELAY.
         let short = end.written > now.nxt && (end.outstanding() == 0 || stack.nodelay) && !context.exact();
-        let waits = end.logs_writes && (end.written >= now.nxt + mss || short) && end.fin_out.is_none();
+        // An application that sends without end writes as soon as less than TCP_NOTSENT_LOWAT waits (tcp(7)).
+        let woken = settings.stack.notsent_lowat.is_some_and(|least| end.written < now.nxt + least.get())
+            && context.of_kernel()
+            && context.facts.is_some_and(Facts::writes_without_end);
+        let written = end.written >= now.nxt + mss || short || woken;
+        let waits = end.logs_writes && written && end.fin_out.is_none();
         let room =
             now.cwnd >= end.outstanding() + end.again + 2 * mss && now.una + end.wnd >= now.nxt + 2 * mss;
-        // The initial window is not in the log before it changes.
-        if plain && calm && waits && room && !half.stale && end.open && !end.over && now.cwnd > 2 * mss {
+        // The log does not contain the initial window until it changes.
+        let plain = plain && (context.exact() || !context.facts.is_some_and(Facts::queues_in_host));
+        let may =
+            plain && calm && waits && room && !half.stale && end.open && !end.over && now.cwnd > 2 * mss;
+        // Linux's window counts packets, however short they are.
+        let packets =
+            || end.out.iter().map(|sent| (sent.end - sent.start).next_multiple_of(mss)).sum::<u64>();
+        if may && (context.exact() || now.cwnd >= packets() + end.again + 2 * mss) {
             half.since.get_or_insert((step.at(), step.row));
         } else {
             half.since = None;
@@ -109,4 +123,4 @@ impl Rule for Utilisation {
     }
 }
 
-const TITLE: &str = "the sender rests although it may send";
+const TITLE: &str = "the sender pauses although it may send";

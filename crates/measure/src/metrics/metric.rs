@@ -1,4 +1,4 @@
-//! What the declaration of a metric says.
+//! The declaration of a metric.
 
 use super::context::MetricContext;
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
@@ -9,7 +9,7 @@ pub struct Metric {
     pub name: &'static str,
     /// The unit: `s`, `bit/s`, `B`, `1` for a ratio, or the counted item.
     pub unit: &'static str,
-    /// Which way is good.
+    /// Whether higher or lower values are better.
     pub direction: Direction,
     /// The exact definition.
     pub doc: &'static str,
@@ -17,7 +17,7 @@ pub struct Metric {
     pub(super) of: Compute,
 }
 
-/// Which way of a metric is good.
+/// Whether higher or lower values of a metric are better.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, EnumMessage, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum Direction {
@@ -25,11 +25,11 @@ pub enum Direction {
     Higher,
     /// A lower value is better.
     Lower,
-    /// A difference is no improvement and no regression.
+    /// A difference is neither an improvement nor a regression.
     Neither,
 }
 
-/// How a metric is computed.
+/// The function that computes a metric; `None` if the recording has no data for it.
 pub(super) type Compute = fn(&MetricContext<'_>) -> Option<f64>;
 
 pub(super) const fn higher(name: &'static str, unit: &'static str, doc: &'static str, of: Compute) -> Metric {

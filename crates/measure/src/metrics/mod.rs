@@ -121,15 +121,15 @@ pub struct ClassMetrics {
     pub failed: usize,
     /// Mean time in seconds.
     pub mean: Option<f64>,
-    /// Median.
+    /// Median time in seconds.
     pub p50: Option<f64>,
-    /// 90th percentile.
+    /// 90th percentile of the time in seconds.
     pub p90: Option<f64>,
     /// 99th percentile.
     pub p99: Option<f64>,
     /// 99.9th percentile.
     pub p999: Option<f64>,
-    /// Longest.
+    /// Longest time in seconds.
     pub max: Option<f64>,
     /// Mean of the duration over the duration on an idle path.
     pub slowdown_mean: Option<f64>,

@@ -1,4 +1,4 @@
-//! What the collector makes of what it is fed.
+//! Tests of the collector.
 
 use crate::sample::{flow, us};
 use proptest::prelude::*;
@@ -73,13 +73,13 @@ fn a_sample_at_the_end_of_an_interval_is_the_value_of_that_interval() {
     let recording = collector.finish(us(3_000));
     let cwnd = column(&recording, "flow.0", "cwnd_bytes");
     assert_eq!((cwnd[0].to_bits(), cwnd[2].to_bits()), (10f64.to_bits(), 30f64.to_bits()));
-    assert!(cwnd[1].is_nan(), "nothing was said about it");
+    assert!(cwnd[1].is_nan(), "no value was recorded");
     let entity = recording.series.as_ref().and_then(|s| s.entity("flow.0")).expect("a flow");
-    assert!(entity.column("alpha").is_none(), "nobody spoke of alpha");
+    assert!(entity.column("alpha").is_none(), "no value of alpha was recorded");
 }
 
 #[test]
-fn acks_and_retransmissions_are_told_from_data() {
+fn acks_and_retransmissions_are_counted_apart_from_data() {
     let mut collector = Collector::new(CollectOptions::default());
     let flow = collector.add_flow(flow(0));
     collector.sent(flow, 1448, false);
@@ -109,7 +109,7 @@ fn the_latency_of_all_holds_every_flow_also_those_without_a_distribution_of_thei
 }
 
 #[test]
-fn nothing_is_kept_that_was_not_asked_for() {
+fn only_requested_data_are_collected() {
     let mut collector = Collector::new(CollectOptions::default());
     let flow = collector.add_flow(flow(0));
     collector.delivered(flow, arrival(us(5), 100));
@@ -187,6 +187,6 @@ fn background_beyond_the_flows_with_distributions_of_their_own_stays_apart_too()
     }
     let recording = collector.finish(us(10));
     let all = recording.latencies.iter().find(|l| l.kind == LatencyKind::Rtt && l.entity == "all");
-    // The first background flow was there before any flow of the test; it does not count in any case.
+    // The first background flow was opened before any flow of the test, so its samples are excluded.
     assert_eq!(all.map(|l| l.histogram.count()), Some(50));
 }

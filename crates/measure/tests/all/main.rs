@@ -1,4 +1,4 @@
-//! Recordings: collected, stored, computed from.
+//! Tests of the collection, storage and evaluation of recordings.
 
 mod collect;
 mod metrics;

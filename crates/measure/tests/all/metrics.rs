@@ -1,4 +1,4 @@
-//! Metrics of small recordings, by hand.
+//! Metrics of small recordings, with values computed by hand.
 
 use crate::sample::{device, flow, us};
 use std::collections::BTreeSet;
@@ -57,7 +57,7 @@ fn a_recording_of_nothing_has_no_metric_at_all() {
 }
 
 #[test]
-fn where_nobody_looked_at_packets_what_they_tell_is_absent_and_what_applications_tell_is_there() {
+fn without_packet_counters_their_metrics_are_absent_and_those_of_applications_present() {
     let mut flow = flow(0);
     flow.counters.unseen = true;
     flow.counters.read_bytes = 1_000_000;
@@ -99,7 +99,7 @@ fn what_was_carried_in_the_warm_up_is_no_throughput_of_the_time_after_it() {
     let warm = metrics(&recording, MetricOptions { warmup: Dur::from_millis(1) }).values;
     assert_near(warm.get("throughput"), 2_000_000_000.0);
     assert_near(warm.get("goodput"), 1_928_000_000.0);
-    // Without a series nobody knows when it was.
+    // Without a series the time of the bytes is not known.
     recording.series = None;
     let warm = metrics(&recording, MetricOptions { warmup: Dur::from_millis(1) }).values;
     assert_near(warm.get("throughput"), 3_000_000_000.0);
@@ -141,7 +141,7 @@ fn saturation_is_what_left_the_bottleneck_over_what_its_rate_allows() {
     queue.counters.packets = 200;
     queue.counters.marks = 50;
     recording.devices = vec![queue];
-    assert_eq!(all(&recording).values.get("saturation"), None, "nobody said which device it is");
+    assert_eq!(all(&recording).values.get("saturation"), None, "the recording does not name the bottleneck");
     recording.header.bottleneck = Some(0);
     // 400 KB of 500 KB.
     assert_near(all(&recording).values.get("saturation"), 0.8);
@@ -169,7 +169,7 @@ fn two_flows_that_stall_in_turn_vary_alone_and_not_together() {
 }
 
 #[test]
-fn a_series_answers_its_interval_and_its_multiples_only() {
+fn a_series_supports_only_its_interval_and_multiples_of_it() {
     let mut recording = run(Dur::from_millis(40), vec![carried(0, 1_446_000)]);
     let bytes: Vec<f64> = (0..40).map(|i| if i % 20 < 10 { 1_000.0 } else { 3_000.0 }).collect();
     recording.series = Some(series(Dur::from_millis(1), &[("flow.0", "wire_bytes", &bytes)]));
@@ -188,7 +188,7 @@ fn a_series_answers_its_interval_and_its_multiples_only() {
 }
 
 #[test]
-fn deliveries_answer_any_interval_down_to_a_microsecond() {
+fn deliveries_support_any_interval_down_to_a_microsecond() {
     let mut recording = run(Dur::from_micros(8), vec![carried(0, 1_446_000), carried(1, 1)]);
     let delivery =
         |at, flow| Delivery { at: us(at), flow, wire_bytes: 125, bytes: 100, one_way: Dur::ZERO, ce: false };
@@ -301,7 +301,7 @@ fn shares_of_25_25_50_have_jain_s_index_of_eight_ninths() {
 }
 
 #[test]
-fn counters_of_senders_add_up_and_what_no_sender_says_is_absent() {
+fn counters_of_senders_are_summed_and_a_counter_of_no_sender_is_absent() {
     let mut one = carried(0, 1_446_000);
     one.tcp.timeouts = Some(3);
     one.tcp.cwnd_limited_ns = Some(500_000_000);
@@ -332,7 +332,7 @@ fn counters_of_senders_add_up_and_what_no_sender_says_is_absent() {
 }
 
 #[test]
-fn means_of_a_series_leave_out_where_nothing_was_said() {
+fn means_of_a_series_leave_out_absent_values() {
     let mut recording = run(Dur::from_millis(4), vec![carried(0, 1_446_000)]);
     let cwnd = [10_000.0, f64::NAN, 20_000.0, 60_000.0];
     recording.series = Some(series(Dur::from_millis(1), &[("flow.0", "cwnd_bytes", &cwnd)]));
@@ -356,7 +356,7 @@ fn event(at: u64, kind: EventKind, seq: u64, len: u32, ack: u64, flags: Flags) -
 }
 
 #[test]
-fn a_round_ends_with_the_ack_of_all_that_was_out_when_it_began() {
+fn a_round_ends_with_the_ack_of_all_data_outstanding_at_its_begin() {
     let ack = Flags::ACK;
     let ece = Flags::ACK | Flags::ECE;
     let out = |at, seq| event(at, EventKind::Out, seq, 100, 1, ack);
@@ -370,7 +370,7 @@ fn a_round_ends_with_the_ack_of_all_that_was_out_when_it_began() {
         answer(20, 101, ack),
         out(20, 201),
         answer(21, 201, ece),
-        // Round 1 ended there (all that was out at 20 ms is acknowledged); round 2 ends with 301.
+        // Round 1 ended there (all data outstanding at 20 ms are acknowledged); round 2 ends with 301.
         event(22, EventKind::Lost, 201, 100, 0, ack),
         event(22, EventKind::Retransmit, 201, 100, 1, ack),
         EventRow { cwnd: Some(Bytes::new(777)), ..event(23, EventKind::Window, 0, 0, 0, ack) },
@@ -434,7 +434,7 @@ fn the_time_before_a_flow_was_opened_is_no_silence_of_it() {
 }
 
 #[test]
-fn microseconds_are_answered_by_deliveries_with_the_silent_ones_as_zeros() {
+fn intervals_of_a_microsecond_without_deliveries_are_zeros() {
     let mut recording = run(Dur::from_micros(8), vec![carried(0, 1_446_000), carried(1, 1_446_000)]);
     let delivery =
         |at, flow| Delivery { at: us(at), flow, wire_bytes: 125, bytes: 100, one_way: Dur::ZERO, ce: false };
@@ -448,7 +448,11 @@ fn microseconds_are_answered_by_deliveries_with_the_silent_ones_as_zeros() {
     assert_near(m.get("flow_throughput_sd_1us"), 0.5e9 * (of(0.375) + of(0.125)));
     recording.deliveries.clear();
     recording.series = Some(series(Dur::from_micros(4), &[("flow.0", "wire_bytes", &[125.0, 250.0])]));
-    assert_eq!(all(&recording).values.get("throughput_sd_1us"), None, "4 us cannot answer 1 us");
+    assert_eq!(
+        all(&recording).values.get("throughput_sd_1us"),
+        None,
+        "a series of 4 us does not support 1 us"
+    );
 }
 
 #[test]

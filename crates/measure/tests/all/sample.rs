@@ -1,4 +1,4 @@
-//! A recording that holds something of everything.
+//! A recording with at least one value of each kind of data.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ pub fn captured(at: Time, segment: Option<Segment>) -> PacketRecord {
     }
 }
 
-/// Everything that a recording can hold, in a few rows.
+/// Returns a recording with a few rows of each kind of data.
 pub fn recording() -> Recording {
     let collect = CollectOptions {
         series: Some(Dur::from_millis(1)),

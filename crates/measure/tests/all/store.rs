@@ -76,7 +76,7 @@ fn a_folder_that_is_no_recording_is_not_replaced() {
     let dir = sample::folder("foreign");
     fs::write(dir.join("thesis.tex"), "years of work").expect("writable");
     let error = sample::recording().write(&dir).expect_err("not ours").to_string();
-    assert!(error.ends_with("foreign: it is there already and is not a recording"), "{error}");
+    assert!(error.ends_with("foreign: it exists already and is not a recording"), "{error}");
     assert!(dir.join("thesis.tex").exists());
 }
 

@@ -1,4 +1,4 @@
-//! The event log as people read it.
+//! Tests of the event log as text.
 
 use crate::sample::{flow, recording, us};
 use std::borrow::Cow;
@@ -55,7 +55,7 @@ fn log() -> Recording {
 }
 
 #[test]
-fn each_event_is_a_line_that_says_when_where_what_and_why() {
+fn each_event_is_a_line_with_time_place_kind_and_reason() {
     let mut out = Vec::new();
     log().write_event_text(&mut out).expect("memory");
     let text = String::from_utf8(out).expect("text");

@@ -1,4 +1,5 @@
-//! What a controller in Python sees: the events and the view of `tcpassay_cc`, in whole bytes, nanoseconds and bits a second.
+//! The interface of a controller in Python: the events and the view of `tcpassay_cc`, in whole bytes,
+//! nanoseconds and bits per second.
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
@@ -6,10 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tcpassay_cc::{self as cc, Cause, Limited};
 use tcpassay_units::{Bytes, Dur, Rate, Time};
 
-/// Rounds of loops that a controller may make for one event.
+/// Largest number of loop iterations of a controller per event.
 const STEPS: u64 = 1_000_000;
 
-/// Counts the rounds of the loops of a controller. Its source is changed so that each round calls it.
+/// Counts the loop iterations of a controller. The source of the controller is changed so that each
+/// iteration calls this object.
 #[pyclass(frozen)]
 #[derive(Default)]
 pub struct Steps {
@@ -17,7 +19,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// A new event begins.
+    /// Resets the counter at the begin of an event.
     pub fn refill(&self) {
         self.left.store(STEPS, Ordering::Relaxed);
     }
@@ -25,11 +27,11 @@ impl Steps {
 
 #[pymethods]
 impl Steps {
-    /// One more round; true.
+    /// Counts an iteration. Returns true; raises an error if the limit is exceeded.
     fn __call__(&self) -> PyResult<bool> {
         let left = self.left.load(Ordering::Relaxed);
         if left == 0 {
-            let text = format!("the loops of the controller made {STEPS} rounds in one event");
+            let text = format!("the loops of the controller made {STEPS} iterations in one event");
             return Err(PyRuntimeError::new_err(text));
         }
         self.left.store(left - 1, Ordering::Relaxed);
@@ -37,8 +39,8 @@ impl Steps {
     }
 }
 
-/// The answer of a controller: the congestion window in bytes, the slow-start threshold in bytes (None leaves it as it is), and the
-/// pacing rate in bits per second (None: the rule of the stack).
+/// The output of a controller: the congestion window in bytes, the slow-start threshold in bytes (None keeps
+/// it unchanged), and the pacing rate in bits per second (None: the rule of the stack).
 #[pyclass(frozen, get_all)]
 pub struct Control {
     pub cwnd: u64,
@@ -55,9 +57,9 @@ impl Control {
     }
 }
 
-/// The state of the sender: time since the start of the run, MSS, window, threshold (None before the first congestion) and flight
-/// in bytes, the smoothed and the smallest round-trip time, what limited the sender (`cwnd`, `app`, `rwnd`), and when pacing
-/// lets the next segment leave.
+/// The state of the sender: time since the start of the run, MSS, window, threshold (None before the first
+/// congestion) and flight in bytes, the smoothed and the smallest round-trip time, what limited the sender
+/// (`cwnd`, `app`, `rwnd`), and the earliest time of the next transmission by pacing.
 #[pyclass(frozen, get_all)]
 pub struct View {
     pub now_ns: u64,

@@ -20,13 +20,13 @@ create_exception!(
     _native,
     ControllerError,
     PyException,
-    "A controller in Python raised, did not come to an end, or gave an impossible answer: `args[0]` has the traceback."
+    "A controller in Python raised an exception, did not terminate, or returned an invalid value. `args[0]` contains the traceback."
 );
 
-/// The largest window that an answer may have, 1 TiB; anything above is a mistake.
+/// The largest window that a controller may return, 1 TiB. A larger value is an error of the controller.
 const MOST: u64 = 1 << 40;
 
-/// What went wrong first in a run, for all of its controllers.
+/// The first failure of a controller in a run.
 #[derive(Debug, Default)]
 pub struct Failure {
     /// Asks the run to stop.
@@ -169,11 +169,11 @@ impl PythonController {
         }
         let control = answer.cast::<Control>().map_err(|_| {
             let what = answer.repr().map_or_else(|_| "something".to_owned(), |text| text.to_string());
-            ControllerError::new_err(format!("`on` answered {what}; allowed is a Control or None"))
+            ControllerError::new_err(format!("`on` returned {what}; allowed is a Control or None"))
         })?;
         let control = control.get();
         if control.cwnd == 0 || control.cwnd > MOST {
-            let text = format!("`on` answered cwnd={}; allowed is 1 to {MOST} bytes", control.cwnd);
+            let text = format!("`on` returned cwnd={}; allowed is 1 to {MOST} bytes", control.cwnd);
             return Err(ControllerError::new_err(text));
         }
         Ok(cc::Control {
@@ -227,8 +227,8 @@ impl Controller for PythonController {
     }
 }
 
-/// Plays the histories of the conformance kit on a controller in Python. `contract` is `any`, `window` or `rate`.
-/// Returns how many events the histories had.
+/// Runs the histories of the conformance kit on a controller in Python. `contract` is `any`, `window` or
+/// `rate`. Returns the number of events of the histories.
 #[pyfunction]
 pub fn check_controller(source: String, file: String, class_name: String, contract: &str) -> PyResult<u64> {
     let contract = match contract {
@@ -236,7 +236,7 @@ pub fn check_controller(source: String, file: String, class_name: String, contra
         "window" => Contract::Window,
         "rate" => Contract::Rate,
         _ => {
-            let text = format!("`{contract}` is no contract; allowed are any, window, rate");
+            let text = format!("`{contract}` is not a contract; allowed are any, window, rate");
             return Err(pyo3::exceptions::PyValueError::new_err(text));
         }
     };
@@ -249,11 +249,12 @@ pub fn check_controller(source: String, file: String, class_name: String, contra
     Ok(covered.events)
 }
 
-/// An answer of a controller: cwnd in bytes, ssthresh in bytes, pacing rate in bits per second.
+/// An output of a controller: cwnd in bytes, ssthresh in bytes, pacing rate in bits per second.
 type Played = (u64, Option<u64>, Option<u64>);
 
-/// The answers of a controller to a trace: a list of (view, event) as keyword dictionaries, of which the last field of an event is its
-/// `kind`. `name` is a controller of the model, or with `source` a class in Python. Returns (cwnd, ssthresh or None, pacing or None) for each.
+/// Returns the outputs of a controller for a trace: a list of (view, event) as keyword dictionaries, of
+/// which the last field of an event is its `kind`. `name` is a controller of the model, or with `source` a
+/// class in Python. Returns (cwnd, ssthresh or None, pacing or None) for each.
 #[pyfunction]
 #[pyo3(signature = (trace, name, source=None))]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]

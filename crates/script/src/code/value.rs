@@ -33,7 +33,7 @@ impl fmt::Display for CodeValue {
     }
 }
 
-/// Why the evaluation of a block stopped.
+/// The reason why the evaluation of a block stopped.
 #[derive(Clone, PartialEq, Debug)]
 pub enum CodeError {
     /// An assertion is false: its position and message.

@@ -118,7 +118,7 @@ fn tier_c_errno_notes_and_wildcards_of_calls() {
     let get = call("+0 fcntl(3, F_GETFL) = 0x2 (flags O_RDWR)");
     assert_eq!(get.result.value, Some(2));
     assert_eq!(call("+0 read(3, ..., 10) = ...").result.value, None);
-    // What follows a comment is no errno.
+    // Text in a comment is not parsed as an errno.
     assert_eq!(call("+0 connect(3, ..., ...) = -1 // EINPROGRESS").result.errno, None);
 }
 
@@ -223,7 +223,7 @@ fn code_beyond_the_evaluator_is_kept_with_the_reason() {
 }
 
 #[test]
-fn what_other_versions_have_is_told_with_its_place_and_is_no_syntax_error() {
+fn constructs_of_other_versions_are_reported_with_their_position_and_are_no_syntax_error() {
     for (text, position, what) in [
         ("+0 < udp (1000)", "1:6", "a packet of UDP"),
         ("+0 > sctp: INIT[flgs=0]", "1:6", "a packet of SCTP"),

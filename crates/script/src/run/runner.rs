@@ -15,13 +15,13 @@ use tcpassay_units::{Dur, Time};
 pub(super) struct BlockedCall<'a> {
     pub(super) call: &'a Syscall,
     pub(super) position: Position,
-    /// When the call was made.
+    /// Time at which the call was made.
     pub(super) began: Time,
-    /// When the call must return; `None` if the script does not say it.
+    /// Time at which the call must return; `None` if the script does not specify it.
     pub(super) end: Option<Time>,
 }
 
-/// Why a run stops before the end of the script.
+/// The reason why a run stops before the end of the script.
 #[derive(Clone, Debug)]
 pub(super) struct Stop {
     pub(super) status: Status,
@@ -40,7 +40,7 @@ pub(super) struct Runner<'a, T> {
     pub(super) unchecked: VecDeque<SentPacket>,
     pub(super) env: CodeEnvironment,
     pub(super) blocked: Option<BlockedCall<'a>>,
-    /// When the previous event finished.
+    /// Time at which the previous event finished.
     pub(super) base: Time,
     /// The largest error in time beyond the tolerance, and the first event with such an error.
     pub(super) drift: Dur,

@@ -32,7 +32,7 @@ impl SyscallResult {
     }
 }
 
-/// Why the runner stops at a system call, a packet or the start of a script.
+/// The reason why the runner stops at a system call, a packet or the start of a script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ScriptError {
     /// The target does not support this.
@@ -51,7 +51,7 @@ pub enum ScriptError {
 /// A packet that the target sent.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SentPacket {
-    /// When the packet left.
+    /// Time at which the packet was sent.
     pub at: Time,
     /// The number of its connection, as in [`Target::sequence_map`].
     pub conn: usize,
@@ -96,7 +96,7 @@ pub trait Target {
     /// Lets time pass to `until`. [`Target::step`] must have returned [`StepResult::Quiet`] for `until` before.
     fn advance_to(&mut self, until: Time);
 
-    /// How long the runner waits for a packet after its expected time, to report by how much it is late.
+    /// Time for which the runner waits for a packet after its expected time, to report its delay.
     fn packet_timeout(&self) -> Dur;
 
     /// The error in time that is allowed after a wait of `wait` if the clock of the target is coarse. The runner allows the
@@ -146,7 +146,7 @@ pub trait Target {
     /// Lines that explain a failure: the state of the connection and the last events of the stack.
     fn diagnostics(&self) -> Vec<String>;
 
-    /// When the next timer expires, as text; empty if this is unknown.
+    /// Time at which the next timer expires, as text; empty if it is unknown.
     fn next_action(&self) -> String {
         String::new()
     }

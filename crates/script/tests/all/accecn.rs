@@ -1,4 +1,4 @@
-//! Accurate ECN in scripts: the option, the marks and the flags, the sysctls, what `TCP_INFO` tells.
+//! Accurate ECN in scripts: the option, marks, flags, sysctls, and the fields of `TCP_INFO`.
 
 use crate::{linux, verdict};
 

@@ -1,4 +1,4 @@
-//! Commands, the files that they call, and switches that the model lacks.
+//! Shell commands of scripts, the files that they call, and settings that the model does not support.
 
 use super::{accepted, linux, verdict};
 use tcpassay_script::host::HostSettings;

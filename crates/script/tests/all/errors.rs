@@ -1,4 +1,4 @@
-//! The error queue, pipes and files, and what Linux does with segments that are not as they should be.
+//! The error queue, pipes and files, and the processing of invalid segments by Linux.
 
 use crate::verdict_on;
 use tcpassay_tcp::Profile;
@@ -28,7 +28,7 @@ ee_type=0, ee_code=SO_EE_CODE_ZEROCOPY_COPIED, ee_info={first}, ee_data={last}}}
 }
 
 #[test]
-fn two_writes_without_a_copy_are_told_as_one_range_once_they_are_acknowledged() {
+fn two_acknowledged_zero_copy_writes_are_reported_as_one_range() {
     let sent = "+0 send(4, ..., 2000, MSG_ZEROCOPY) = 2000
 +0 > P. 1:2001(2000) ack 1
 +0 recvmsg(4, {msg_name(...)=..., msg_iov(1)=[{...,0}], msg_control=[]}, MSG_ERRQUEUE) = -1 EAGAIN
@@ -61,7 +61,7 @@ fn a_note_in_the_error_queue_is_an_edge_each_time() {
 }
 
 #[test]
-fn stamps_tell_when_the_last_byte_of_a_write_left_and_was_acknowledged() {
+fn timestamps_report_when_the_last_byte_of_a_write_was_sent_and_acknowledged() {
     let stamp = |nanos: u32, what: &str| {
         format!(
             "+0 recvmsg(4, {{msg_name(...)=..., msg_iov(1)=[{{...,0}}], msg_flags=MSG_ERRQUEUE|MSG_TRUNC, msg_control=[
@@ -118,7 +118,7 @@ fn a_segment_longer_than_the_window_is_taken_whole_when_nothing_is_unread_and_no
 }
 
 #[test]
-fn data_in_order_that_repeat_what_came_before_them_are_told_in_a_dsack() {
+fn data_in_order_that_repeat_earlier_data_are_reported_in_a_dsack() {
     let script = "+0 < P. 1001:2001(1000) ack 1 win 257
 +0 > . 1:1(0) ack 1 <nop,nop,sack 1001:2001>
 +0 < P. 3001:4001(1000) ack 1 win 257

@@ -1,4 +1,4 @@
-//! TCP Fast Open (RFC 7413), client and server, as Linux and FreeBSD have it.
+//! TCP Fast Open (RFC 7413), client and server, as implemented by Linux and FreeBSD.
 
 use crate::verdict_on;
 use tcpassay_tcp::Profile;

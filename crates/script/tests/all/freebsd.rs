@@ -1,4 +1,4 @@
-//! What FreeBSD does with segments outside the usual course (`tcp_do_segment`, the SYN cache, `tcp_twcheck`).
+//! The processing of unusual segments by FreeBSD (`tcp_do_segment`, the SYN cache, `tcp_twcheck`).
 
 use crate::{verdict, verdict_on};
 use std::fmt::Write;
@@ -126,7 +126,7 @@ fn a_sysctl_of_the_command_line_makes_it_an_older_version() {
 }
 
 #[test]
-fn without_prr_the_window_begins_at_one_segment_and_creeps_up_while_less_than_half_of_it_is_in_flight() {
+fn without_prr_the_window_begins_at_one_segment_and_grows_while_less_than_half_of_it_is_in_flight() {
     let head = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
 +0 bind(3, ..., ...) = 0
 +0 listen(3, 1) = 0
@@ -253,7 +253,7 @@ fn a_hop_limit_is_compared_where_a_script_writes_it() {
 
 #[test]
 fn ecn_plus_marks_the_syn_ack_and_ecn_plus_plus_every_packet() {
-    // What the SYN-ACK, and what other packets without new data have.
+    // The expected ECN fields of the SYN-ACK and of other packets without new data.
     for (kind, answer, control) in [(0, "noecn", "noecn"), (1, "ect0", "noecn"), (2, "ect0", "ect0")] {
         let script = format!(
             "0 `sysctl net.inet.tcp.ecn.enable=1`
@@ -315,7 +315,7 @@ fn in_syn_received_a_reset_in_the_window_is_challenged_and_the_window_is_the_fir
 }
 
 #[test]
-fn cwr_without_data_is_heard_and_answered() {
+fn cwr_without_data_ends_the_echo_and_is_acknowledged() {
     let script = "0 `sysctl net.inet.tcp.ecn.enable=1`
 +0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
 +0 bind(3, ..., ...) = 0

@@ -1,4 +1,4 @@
-//! Scripts that would exhaust the stack, the memory or the time of who runs them.
+//! Scripts that would exhaust the stack, the memory or the time of the process that runs them.
 
 use super::{linux, plain, verdict};
 use proptest::prelude::*;
@@ -239,7 +239,7 @@ proptest! {
         }
         text.push_str("+0 write(4, ..., 300000) = ...\n+.1 < P. 1:1001(1000) ack 1 win 65535\n+0 < P. 5001:6001(1000) ack 1 win 65535\n\
                        +3 < . 1001:1001(0) ack 1 win 65535\n+0 read(4, ..., 100000) = ...\n+0 close(4) = 0\n+300 `true`\n");
-        // A window of a gigabyte is filled in a while; what matters is that it ends.
+        // The time to fill a window of a gigabyte does not matter; the test asserts that the script ends.
         let mut options = RunOptions::new(Profile::ALL[profile]);
         options.step_limit = 50_000;
         let _ = run(&text, &options);

@@ -1,4 +1,4 @@
-//! Code and commands.
+//! Tests of code blocks and commands with literal results.
 
 use super::{plain, verdict};
 use tcpassay_script::host::HostSettings;

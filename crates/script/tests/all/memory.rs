@@ -1,4 +1,5 @@
-//! Linux's receive memory: what a packet costs, what window that leaves, what is dropped (numbers by hand, from `SKB_TRUESIZE`).
+//! Linux's receive memory: the memory of a packet, the resulting window, and dropped packets (numbers
+//! computed by hand from `SKB_TRUESIZE`).
 
 use crate::{linux, verdict};
 
@@ -41,7 +42,7 @@ fn what_an_overdrawn_buffer_cannot_take_is_dropped_shuts_the_window_and_is_wante
     let rest = "+0 < P. 1:60001(60000) ack 1 win 257\n* > . 1:1(0) ack 60001
 +0 setsockopt(4, SOL_SOCKET, SO_RCVBUF, [20000], 4) = 0
 +0 < P. 60001:61001(1000) ack 1 win 257\n+0 > . 1:1(0) ack 60001 win 0
-// A shut window: an answer, and nothing is taken.
+// A closed window: an answer, and nothing is taken.
 +0 < P. 60001:61001(1000) ack 1 win 257\n+0 > . 1:1(0) ack 60001 win 0
 +0 < F. 60001:60001(0) ack 1 win 257\n+0 > . 1:1(0) ack 60002 win 0
 +0 %{ assert SK_MEMINFO_RCVBUF == 40000, SK_MEMINFO_RCVBUF }%

@@ -1,4 +1,4 @@
-//! Planted mismatches must fail, with the right place and words.
+//! Scripts with a planted mismatch must fail, with the right position and message.
 
 use super::{linux, plain, verdict};
 use tcpassay_script::report::Status;
@@ -43,7 +43,7 @@ fn a_packet_inside_its_range_passes_and_one_outside_does_not() {
 }
 
 #[test]
-fn nothing_sent_is_told_with_what_the_stack_waits_for() {
+fn a_missing_packet_is_reported_with_the_next_timer_of_the_stack() {
     let report = plain("+0 > . 1:1(0) ack 1");
     assert_eq!(
         verdict(&report),
@@ -113,7 +113,7 @@ fn a_syntax_error_has_its_place() {
 }
 
 #[test]
-fn an_unknown_option_of_the_script_is_told() {
+fn an_unknown_option_of_the_script_is_reported() {
     let report = linux("--tolerence_usecs=5\n0 `true`");
     assert_eq!(report.status, Status::Syntax);
     assert_eq!(report.reason, "`--tolerence_usecs` is not an option; see `tcpassay script --help`");
@@ -149,7 +149,7 @@ fn a_script_that_never_ends_is_stopped_by_steps() {
 }
 
 #[test]
-fn a_call_that_nothing_can_end_is_told() {
+fn a_call_that_nothing_can_end_is_reported() {
     let report = plain("+0 read(4, ..., 100) = 100");
     assert_eq!(verdict(&report), "fail 9 `read` blocks, and no timer or packet can end it");
 }

@@ -1,5 +1,5 @@
-//! How long an opening connection of today's Linux tries (`tcp_write_timeout`, `retransmits_timed_out`); older versions are in
-//! `tests/older`, and were compared with Linux 6.1.
+//! The number and times of SYN retransmissions of current Linux (`tcp_write_timeout`,
+//! `retransmits_timed_out`); older versions are in `tests/older`, and were compared with Linux 6.1.
 
 use crate::{linux, verdict};
 

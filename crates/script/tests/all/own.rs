@@ -19,7 +19,8 @@ fn scripts(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What is wrong with the scripts of a folder, run as the stacks that their first lines name; at least `least` there are.
+/// Runs the scripts of a folder with the profiles that their first lines name. Returns the failures. Panics
+/// if there are fewer than `least` scripts.
 fn wrong(folder: &str, least: usize) -> String {
     let mut found = Vec::new();
     scripts(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut found);

@@ -1,4 +1,4 @@
-//! Linux's send queue: what a write takes, when a writer is woken.
+//! Linux's send queue: the bytes that a write accepts, and the times at which a writer is woken.
 
 use crate::{plain, verdict};
 

@@ -1,4 +1,4 @@
-//! Whatever a script says, the runner ends with a report.
+//! The runner ends with a report for any script.
 
 use proptest::prelude::*;
 use tcpassay_script::run::{RunOptions, run};

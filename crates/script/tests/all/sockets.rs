@@ -26,7 +26,7 @@ fn peeking_leaves_the_data() {
 }
 
 #[test]
-fn a_refused_connection_says_so_once() {
+fn a_refused_connection_returns_its_error_once() {
     let report = linux(
         "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
 +0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0

@@ -1,4 +1,4 @@
-//! What a socket tells who waits for it, bad pointers, and states without a connection.
+//! Events of sockets for `poll` and `epoll`, invalid pointers, and sockets without a connection.
 
 use super::{linux, passes, plain, verdict};
 

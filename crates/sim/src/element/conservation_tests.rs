@@ -1,4 +1,5 @@
-//! Nothing vanishes and nothing appears: at every element, whatever arrives, at every moment.
+//! Conservation of packets: every element has sent, dropped or still holds each packet that arrived, at any
+//! time and for random arrivals.
 
 use super::test_net::{TestPath, numbered};
 use super::*;
@@ -9,7 +10,7 @@ use proptest::prelude::*;
 use tcpassay_units::{Bytes, Dur, Rate};
 use tcpassay_wire::{Ecn, Flags};
 
-/// What arrives: after a gap in microseconds, so many bytes, of a flow, with a mark, flags and a band.
+/// An arriving packet: the gap to the previous one in microseconds, bytes, flow, ECN mark, flags, band.
 #[derive(Clone, Debug)]
 struct Arrival {
     gap: u64,
@@ -46,7 +47,8 @@ fn packet(a: &Arrival, seq: &mut [u32; 4]) -> Packet {
     p
 }
 
-/// Sends `arrivals` through `element`; after each, its counters must balance with what it says it holds.
+/// Sends `arrivals` through `element`. After each packet, the counters must agree with the number of packets
+/// that the element holds.
 fn conserves(element: impl IntoElement, arrivals: &[Arrival], copies: bool) -> Result<(), TestCaseError> {
     let mut line = TestPath::new(element);
     let (mut now, mut seq) = (0, [0; 4]);

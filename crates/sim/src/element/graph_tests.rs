@@ -58,7 +58,7 @@ impl Limiter {
         Limiter { net, mark, log: Log::default() }
     }
 
-    /// Sends an ACK of `flow` back; says whether it arrives with ECE.
+    /// Sends an ACK of `flow` back and returns whether it arrives with ECE.
     fn echoes(&mut self, flow: u32, flags: Flags) -> bool {
         self.net.core().send(packet(1, 0, flow, 0, flags));
         let now = self.net.now();
@@ -146,7 +146,7 @@ fn a_packet_without_a_route_is_a_bug() {
 
 #[test]
 #[should_panic(expected = "two elements are called `x`")]
-fn two_elements_may_not_share_a_name_and_so_their_dice() {
+fn two_elements_may_not_have_the_same_name_because_random_streams_derive_from_names() {
     let mut net = Network::new(Seed(1));
     net.add("x", SwitchSpec);
     net.add("x", SwitchSpec);

@@ -66,7 +66,7 @@ mod tests {
     use crate::element::test_net::{TestPath, numbered};
     use crate::engine::Packet;
 
-    /// Which of `n` full segments are lost.
+    /// Returns the numbers of the lost ones of `n` full segments.
     fn lost(model: LossProcess, n: u32, seed: u64) -> Vec<u32> {
         let mut line = TestPath::seeded(LossSpec { model, which: PacketFilter::All }, seed);
         for seq in 0..n {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn another_name_or_seed_is_other_dice_and_the_same_is_the_same() {
+    fn the_losses_are_a_function_of_name_and_seed() {
         let model = LossProcess::Bernoulli { probability: 0.5, correlation: 0.0 };
         assert_eq!(lost(model.clone(), 100, 1), lost(model.clone(), 100, 1));
         assert_ne!(lost(model.clone(), 100, 1), lost(model, 100, 2));

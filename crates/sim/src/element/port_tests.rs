@@ -52,7 +52,7 @@ fn a_super_segment_leaves_as_wire_packets_at_line_rate() {
 }
 
 #[test]
-fn the_host_hears_when_a_packet_has_left_not_when_it_arrives() {
+fn the_host_is_notified_when_a_packet_has_left_and_not_when_it_arrives() {
     let mut line = TestPath::new(PortSpec { segment: true, ..fifo(Rate::from_gbit(1), Dur::from_millis(5)) });
     let mut p = data(4380);
     p.notify = true;
@@ -77,7 +77,7 @@ fn completions_are_collected_for_the_coalescing_time() {
 }
 
 #[test]
-fn a_packet_dropped_in_the_host_is_told_too() {
+fn the_host_is_notified_of_a_packet_that_it_dropped() {
     let queue = DisciplineSpec::Fifo(FifoSpec { limit: QueueLimit::packets(1), mark_above: None });
     let mut line = TestPath::new(PortSpec::new(queue, Pace::Fixed(Rate::from_gbit(1)), Dur::ZERO));
     for _ in 0..3 {

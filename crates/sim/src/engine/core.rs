@@ -15,7 +15,7 @@ pub(crate) enum EventTarget {
     Timer(TimerId),
 }
 
-/// What happened to a packet at a watched element ([`Network::watch`](super::Network::watch)).
+/// An event of a packet at a watched element ([`Network::watch`](super::Network::watch)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PacketEvent {
     /// The packet arrived; its contents are those on arrival.

@@ -2,7 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-/// Why an element dropped a packet.
+/// The reason why an element dropped a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum DropReason {
     /// The queue was full.

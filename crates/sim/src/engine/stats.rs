@@ -6,12 +6,12 @@ use tcpassay_units::{Dur, Time};
 /// One interval of the series of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueSample {
-    /// When the interval began.
+    /// Time of the begin of the interval.
     pub start: Time,
     /// The longest queue that an arriving packet found, that packet included, in bytes. Intervals without an arrival
     /// have no sample, and the backlog at the start of the interval is not included.
     pub max_bytes: u64,
-    /// The same in packets.
+    /// The longest queue in packets.
     pub max_packets: u32,
 }
 

@@ -77,7 +77,7 @@ fn another_seed_is_another_run_and_the_same_seed_is_the_same() {
     assert_ne!(go(1), go(2));
 }
 
-/// What the two processes print: everything that is in a recording.
+/// The program of the two processes: prints the complete recording of a run.
 #[test]
 #[ignore = "run by two_processes_leave_the_same_recording"]
 fn child() {
@@ -100,7 +100,7 @@ fn two_processes_leave_the_same_recording() {
 }
 
 #[test]
-fn a_run_that_is_told_to_stop_leaves_what_it_has() {
+fn a_stopped_run_has_a_recording_up_to_that_point() {
     let stop = std::sync::atomic::AtomicBool::new(true);
     let case = case(&[("app.duration", "1000s")]);
     let outcome = run(&case, Seed(1), &SimOptions { stop: Some(&stop), ..SimOptions::default() });
@@ -110,15 +110,16 @@ fn a_run_that_is_told_to_stop_leaves_what_it_has() {
 }
 
 #[test]
-fn a_run_that_needs_too_many_events_is_given_up_and_says_so() {
+fn a_run_with_too_many_events_ends_with_this_reason() {
     let outcome = run(&case(&[]), Seed(1), &SimOptions { max_events: 70_000, ..SimOptions::default() });
     assert_eq!(outcome.ended, EndReason::EventLimit);
     assert!(!outcome.recording.header.complete);
 }
 
 #[test]
-fn adding_a_sender_s_link_does_not_move_another_link_s_dice() {
-    // Losses are drawn from streams by name: the first packets of one link fare the same whatever else there is.
+fn an_additional_link_does_not_change_the_random_numbers_of_another_link() {
+    // Losses use random streams by name: the first packets of a link have the same losses whatever other
+    // links exist.
     let lost = |topology| {
         let outcome = go_with(
             &[

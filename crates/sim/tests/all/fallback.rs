@@ -1,4 +1,4 @@
-//! What the ends agreed on, and not what they offered, is what offloads go by.
+//! Offloads depend on the negotiated options of a connection and not on the offered ones.
 
 use crate::case;
 use tcpassay_measure::PacketRecord;

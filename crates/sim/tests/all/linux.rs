@@ -1,4 +1,5 @@
-//! Buffers and duplicate ACKs of the profile `linux`, as Linux 6.1 has them (measured on the substrate `kernel`).
+//! Buffers and duplicate ACKs of the profile `linux`, compared with Linux 6.1 (measured on the substrate
+//! `kernel`).
 
 use crate::{Rows, data, float, go, goodput};
 

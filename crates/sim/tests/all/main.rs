@@ -39,7 +39,7 @@ fn data(recording: &Recording) -> Vec<&Flow> {
     recording.data_flows().map(|(_, flow)| flow).collect()
 }
 
-/// Bits a second that the applications read, all together, over the run.
+/// Bits per second that all applications together read over the run.
 fn goodput(recording: &Recording) -> f64 {
     let bytes: u64 = data(recording).iter().map(|f| f.counters.read_bytes).sum();
     float(bytes) * 8.0 / recording.header.duration.as_secs_f64()

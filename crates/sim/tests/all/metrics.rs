@@ -1,4 +1,4 @@
-//! What metrics say of runs whose answer is known.
+//! Metrics of runs with known results.
 
 use crate::{Rows, case, data, go, go_with, ms};
 use tcpassay_case::Case;
@@ -132,7 +132,7 @@ fn in_racks_the_bottleneck_is_the_busiest_link() {
 }
 
 #[test]
-fn a_reduction_after_a_mark_is_logged_in_linux_s_word() {
+fn a_reduction_after_a_mark_is_logged_with_linux_s_name_of_the_state() {
     let rows: Rows = &[
         ("stack.ecn", "classic"),
         ("queue.ecn_mark", "data"),

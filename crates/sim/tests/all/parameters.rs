@@ -1,4 +1,4 @@
-//! Every parameter that the table says the model honours is honoured: setting it changes the run.
+//! Every parameter that the model supports according to the table changes a run when it is set.
 
 use crate::{Rows, go_with, triples};
 use std::collections::BTreeSet;
@@ -183,11 +183,11 @@ const FLIPS: &[Flip] = &[
     ("stack.max_sndbuf", "64KB", &[("link.delay", "10ms")]),
     ("stack.tso_autosize", "rate", &[("nic.tso", "on"), ("link.delay", "5ms")]),
     ("stack.tso_defer", "on", &[("nic.tso", "on"), ("link.delay", "5ms")]),
-    // Every SYN is lost: of a model that begins well the first passes, and the server's patience counts.
+    // Every SYN is lost, so the number of retransmissions of the client decides.
     ("stack.syn_retries", "2", &[("link.loss", "100%"), ("app.duration", "900s")]),
     ("stack.retries", "3", DIES),
     ("stack.time_wait", "1s", FLOWS),
-    // FIN-WAIT-2 of an orphan: the peer's FIN never comes, because the way there dies.
+    // FIN-WAIT-2 of an orphan: the FIN of the peer never arrives, because the path fails.
     ("stack.fin_wait2", "1s", &[]),
     ("nic.tso", "on", &[]),
     ("nic.gso_max", "16KB", TSO_HTB),
@@ -249,13 +249,14 @@ const FLIPS: &[Flip] = &[
     ("rack.uplink", "50Mbit", RACKS),
 ];
 
-/// Why a parameter shows nowhere in the steps of a run; a unit test of the stack shows it instead.
+/// Parameters that do not change the events of a run, with the reason. A unit test of the stack covers each
+/// of them.
 const UNSEEN: &[(&str, &str)] = &[
     ("stack.fin_wait2", "both ends of the model close together, so that no end waits for the other's FIN"),
-    ("stack.flavor", "the hosts of a case send nothing that does not belong"),
+    ("stack.flavor", "the hosts of a case send no segments outside of their connections"),
 ];
 
-/// All that a run leaves behind but its case, and the steps it took.
+/// The recording of a run without its case, and the number and hash of its events.
 fn steps(rows: Rows, more: &[(&str, &str)]) -> (String, (u64, u64)) {
     let all: Vec<_> = rows.iter().chain(more).copied().collect();
     let mut outcome = go_with(&all, CollectOptions { latency: true, ..CollectOptions::default() });

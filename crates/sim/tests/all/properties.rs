@@ -1,4 +1,5 @@
-//! Whatever the network does, bytes arrive once and in order, connections end or report, and no packet vanishes.
+//! Properties of runs with random impairments: bytes are read once and in order, connections end or report a
+//! failure, and no packet disappears.
 //!
 //! Conservation at every element is asserted by the run itself, at its end, in builds with debug assertions.
 

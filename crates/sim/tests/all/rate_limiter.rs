@@ -1,8 +1,9 @@
 //! The paper's rate limiter ("Rethinking the development and test of TCP", sections 2 and 3).
 //!
-//! A sender with HTB at 2 Gbit/s above its 10 Gbit/s NIC, a threshold of 30 KB, TSO and GRO on, an interrupt delay of
-//! 30 us at both ends, DCTCP, Linux 4.6. What stalls is a connection whose last segment in flight is the one that begins
-//! with CWR and changes the mark: its windows must be small, so several share the limiter, as on a host.
+//! A sender with HTB at 2 Gbit/s above its 10 Gbit/s NIC, a threshold of 30 KB, TSO and GRO on, an interrupt
+//! delay of 30 us at both ends, DCTCP, Linux 4.6. A connection stalls if its last segment in flight is the
+//! one with CWR whose CE mark differs from the segment before. This requires small windows, so several
+//! connections share the limiter, as on a host.
 
 use crate::{CollectOptions, data, float, go, go_with, ms};
 use tcpassay_measure::{EventKind, EventRow, LatencyKind, Recording};

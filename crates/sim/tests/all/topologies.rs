@@ -1,4 +1,4 @@
-//! Every topology.
+//! Runs on every topology.
 
 use crate::{data, float, go, goodput};
 use tcpassay_case::Case;

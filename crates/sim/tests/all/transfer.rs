@@ -30,7 +30,8 @@ fn every_controller_on_every_profile_fills_a_link_whose_queue_holds_a_bandwidth_
             let what = format!("{controller} on {profile}");
             let rate = goodput(&outcome.recording);
             assert!(rate > 90e6, "{what}: {rate}");
-            // The regime: it was the network that limited, and it said so in the controller's own language.
+            // The regime: the network limited the flow, and signalled this by losses or marks as the
+            // controller requires.
             let flow = data(&outcome.recording)[0];
             let queue = &outcome.recording.devices[0].counters;
             match controller {

@@ -14,7 +14,7 @@ pub enum EcnMode {
     Accurate,
 }
 
-/// Which packets without new data are ECN-capable where ECN is agreed on.
+/// The packets without new data that are sent ECN-capable if ECN was negotiated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ControlEcn {
     /// None (RFC 3168).
@@ -26,7 +26,7 @@ pub enum ControlEcn {
     All,
 }
 
-/// Which choices of RFC 9768 accurate ECN makes (`stack.ecn_form`).
+/// The variant of accurate ECN where RFC 9768 permits several (`stack.ecn_form`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum EcnForm {
     /// The recommendations of the RFC: the option if a counter changed, ACKs that are not ECN-capable.
@@ -46,13 +46,14 @@ impl EcnForm {
 /// How Linux uses the option of accurate ECN. Scripts set these sysctls; no parameter of a case does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AccurateUse {
-    /// Only if a counter changed (`tcp_ecn_option` = 1).
+    /// The option is sent only if a counter changed (`tcp_ecn_option` = 1).
     pub on_demand: bool,
-    /// Also if the path seems to drop it (`tcp_ecn_option` = 3).
+    /// The option is sent even if the path seems to drop it (`tcp_ecn_option` = 3).
     pub persist: bool,
-    /// On demand: at least this many times in a round trip (`tcp_ecn_option_beacon`); 0 for never.
+    /// With `on_demand`: the option is sent at least this number of times per round trip
+    /// (`tcp_ecn_option_beacon`); 0: never.
     pub beacon: u32,
-    /// Nothing is sent ECN-capable when the field of a SYN or SYN-ACK was changed on its way (`tcp_ecn_fallback`).
+    /// ECT is disabled if the network changed the ECN field of a SYN or SYN-ACK (`tcp_ecn_fallback`).
     pub fallback: bool,
 }
 
@@ -62,12 +63,12 @@ impl Default for AccurateUse {
     }
 }
 
-/// What DCTCP's receiver does when the CE mark changes while an ACK is delayed (`stack.dctcp_receiver`).
+/// The action of a DCTCP receiver when the CE mark changes while an ACK is delayed (`stack.dctcp_receiver`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DctcpReceiver {
-    /// Linux before 4.17: acknowledge what came before the change and, by sending that ACK, clear the delayed ACK
-    /// of the segment that changed it. The bug of the paper. Whether the segment's own ACK is then forgotten depends
-    /// on [`AckCheck`](super::AckCheck).
+    /// Linux before 4.17: acknowledge the data before the change; this ACK also clears the delayed ACK of
+    /// the segment with the change (the bug of the paper). Whether the segment's own ACK is then forgotten
+    /// depends on [`AckCheck`](super::AckCheck).
     ClearTimer,
     /// The paper's fix: the delayed-ACK timer of the new segment is armed again.
     Rearm,

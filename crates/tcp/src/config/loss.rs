@@ -19,7 +19,7 @@ pub enum LossDetection {
     },
 }
 
-/// What to send during recovery (`stack.recovery`).
+/// The algorithm of loss recovery (`stack.recovery`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recovery {
     /// RFC 6582: window inflation and partial ACKs. Used, too, whenever SACK was not negotiated.
@@ -28,17 +28,17 @@ pub enum Recovery {
     Sack,
     /// RFC 9937: proportional rate reduction (with or without SACK).
     Prr,
-    /// FreeBSD before 13, and after it with `do_prr` off: the window begins at one segment and grows by one with each duplicate
-    /// ACK while less than ssthresh is in flight (`tcp_do_segment`, `tcp_sack_partialack`). What is in flight is what was sent
-    /// above the highest SACKed position and what was retransmitted; with `pipe` everything that is not SACKed and what
-    /// was retransmitted (`rfc6675_pipe`).
+    /// FreeBSD before 13, and after it with `do_prr` off: the window begins at one segment and grows by one
+    /// with each duplicate ACK while less than ssthresh is in flight (`tcp_do_segment`,
+    /// `tcp_sack_partialack`). Data in flight are the data sent above the highest SACKed position and the
+    /// retransmitted data; with `pipe` all data not SACKed and the retransmitted data (`rfc6675_pipe`).
     FreeBsd {
         /// The flight is counted as in `rfc6675_pipe`.
         pipe: bool,
     },
 }
 
-/// How fast PRR may fill the flight again once it is below ssthresh (`stack.prr_bound`).
+/// The limit of the rate at which PRR restores a flight below ssthresh (`stack.prr_bound`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PrrBound {
     /// RFC 9937: the amount that was delivered and not yet replaced, and one further segment on an ACK that advances and shows no
@@ -62,7 +62,7 @@ pub enum RecoveryExit {
     Rfc6582,
 }
 
-/// Which proofs undo a spurious recovery (`stack.undo`, a set).
+/// The methods that detect a spurious recovery and undo it (`stack.undo`, a set).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "a set")]
 pub struct Undo {
@@ -77,7 +77,7 @@ pub struct Undo {
     pub rack_restore: bool,
 }
 
-/// When the tail loss probe may be armed (`stack.tlp`).
+/// The congestion states in which the tail loss probe timer may be set (`stack.tlp`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Tlp {
     /// Never.

@@ -53,25 +53,26 @@ pub enum RecvTuning {
     Linux,
 }
 
-/// Linux sends three duplicate ACKs for a position, and a little later one for all that follow (`__tcp_ack_snd_check`, with
-/// SACK).
+/// ACK compression of Linux with SACK: after three duplicate ACKs for a position, one delayed ACK replaces
+/// several (`__tcp_ack_snd_check`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckCompression {
-    /// How many ACKs are replaced by one at most (`tcp_comp_sack_nr`).
+    /// Largest number of ACKs that one ACK replaces (`tcp_comp_sack_nr`).
     pub most: u32,
-    /// The one ACK leaves after a twentieth of the round-trip time, and at the latest after this time
+    /// Largest delay of the ACK, which is a twentieth of the round-trip time otherwise
     /// (`tcp_comp_sack_delay_ns`).
     pub delay: Dur,
-    /// The timer fires this much later, as it does in a kernel that nothing else wakes (`tcp_comp_sack_slack_ns`).
+    /// The timer fires later by this slack, as in an otherwise idle kernel (`tcp_comp_sack_slack_ns`).
     pub slack: Dur,
 }
 
 /// Rules of Linux's receive buffer that changed between releases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemoryRules {
-    /// Until 6.5: half of the buffer is window (`tcp_adv_win_scale` = 1).
+    /// Until 6.5: the window is half of the buffer (`tcp_adv_win_scale` = 1).
     Half,
-    /// As of 7.0: the share of payload in what arrives is window (`scaling_ratio`).
+    /// As of 7.0: the window is the share of the buffer that payload has in arriving packets
+    /// (`scaling_ratio`).
     Measured,
 }
 
@@ -82,11 +83,11 @@ pub struct RecvMemory {
     pub size: Bytes,
     /// Largest size that autotuning reaches (`tcp_rmem[2]`).
     pub max: Bytes,
-    /// The application has set it: it does not grow.
+    /// True if the application has set the size: the buffer does not grow.
     pub locked: bool,
     /// The right edge may move left (`tcp_shrink_window`).
     pub shrink: bool,
-    /// A server's socket: it does not grow before `accept`.
+    /// True for the socket of a server: the buffer does not grow before `accept`.
     pub passive: bool,
     /// Bytes of the IP header.
     pub ip: Bytes,
@@ -94,7 +95,8 @@ pub struct RecvMemory {
     pub gso: Option<Bytes>,
     /// The release.
     pub rules: MemoryRules,
-    /// The cost of a packet besides its bytes, if it came from a network interface (`SKB_TRUESIZE` of an empty buffer, from 768 B
-    /// to 1280 B); `None`: it came through `tun`, whose buffers are copied into pages.
+    /// Memory of a packet in addition to its bytes if packets arrive from a network interface
+    /// (`SKB_TRUESIZE` of an empty buffer, 768 B to 1280 B). `None`: packets arrive through `tun`, whose
+    /// buffers are copied into pages.
     pub buffer: Option<Bytes>,
 }

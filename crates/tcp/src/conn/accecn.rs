@@ -1,4 +1,5 @@
-//! The byte counters of accurate ECN, and what the sender makes of them and of the ACE field.
+//! Accurate ECN in a connection: the byte counters, and the evaluation of the counters and of the ACE field
+//! by the sender.
 //!
 //! Sources: RFC 9768 sections 3.2.2.5.2 and 3.2.3; `tcp_accecn_process_option` and `__tcp_accecn_process` of Linux 6.18.
 //!
@@ -18,19 +19,20 @@ use tcpassay_units::Time;
 use tcpassay_wire::{Ecn, Flags, Options, Segment};
 
 impl Connection {
-    /// A client's SYN-ACK confirms accurate ECN.
+    /// Processes the SYN-ACK that confirms accurate ECN at a client.
     pub(super) fn accurate_syn_ack(&mut self, segment: &Segment, ecn: Ecn) {
         if self.linux_ecn.is_some() {
-            self.open.mark_counts = self.linux_syn_ack(segment, ecn);
+            let counts = self.linux_syn_ack(segment, ecn);
+            self.open.set_mark_counts(counts);
             return;
         }
         // The ACK of the SYN-ACK, and the first data.
         self.reported.test_path(2);
         self.first_accecn(segment);
-        self.open.no_ect |= self.is_mangled(ace_of(segment.flags));
+        self.open.forbid_ect(self.is_mangled(ace_of(segment.flags)));
     }
 
-    /// The option of a SYN-ACK: as many fields as have room beside a cookie of Fast Open.
+    /// Adds the option of a SYN-ACK, with as many fields as fit beside a Fast Open cookie.
     pub(super) fn put_first_accecn(&self, options: &mut Options) {
         let cookie = self.sent_fast_open().map_or(0, |option| {
             let len = 2 + if option.experimental { 2 } else { 0 } + option.cookie.len();
@@ -46,7 +48,7 @@ impl Connection {
         }
     }
 
-    /// A server's SYN-ACK is answered (RFC 9768 table 4, for pure ACKs without SACK blocks).
+    /// Processes the answer to a server's SYN-ACK (RFC 9768 table 4, for pure ACKs without SACK blocks).
     pub(super) fn accurate_third_ack(&mut self, segment: &Segment) {
         if self.linux_ecn.is_some() {
             self.linux_third_ack(segment);
@@ -61,33 +63,34 @@ impl Connection {
         if segment.seq_len() > 0 || !segment.options.sack.is_empty() {
             return;
         }
-        // Whether our SYN-ACK was marked: the count starts at 6 instead of 5.
+        // If our SYN-ACK was marked, the count starts at 6 instead of 5.
         self.reported.start(ace == 0b110);
-        self.open.ignores_ace = ace == 0;
-        self.open.no_ect |= self.open.ignores_ace || self.is_mangled(ace);
+        self.open.ignore_ace(ace == 0);
+        self.open.forbid_ect(self.open.ignores_ace() || self.is_mangled(ace));
     }
 
-    /// The handshake's encoding reports our SYN or SYN-ACK with an ECN field that the network must not have set (section 3.2.2.3):
-    /// Not-ECT does not change, and ECT does not become that.
+    /// The handshake's encoding reports our SYN or SYN-ACK with an ECN field that the network must not have
+    /// set (section 3.2.2.3): the network must not change Not-ECT, nor ECT to Not-ECT.
     pub(super) fn is_mangled(&self, ace: u64) -> bool {
         if self.rules.trusts_ace {
             return false;
         }
-        if self.syn_is_capable(self.open.passive) {
+        if self.syn_is_capable(self.open.is_passive()) {
             ace == 0b010
         } else {
             matches!(ace, 0b011 | 0b100 | 0b110)
         }
     }
 
-    /// Nothing is sent ECN-capable from now on.
+    /// Disables ECT on all further packets.
     fn stop_ect(&mut self) {
-        self.open.no_ect = true;
+        self.open.forbid_ect(true);
         self.send.stop_ect();
         self.mark_control();
     }
 
-    /// The first segment in which the peer may report bytes: a SYN-ACK, or the ACK of ours.
+    /// Processes the option of the first segment in which the peer may report bytes: a SYN-ACK, or the ACK
+    /// of our SYN-ACK.
     fn first_accecn(&mut self, segment: &Segment) {
         if let Some(option) = segment.options.accecn() {
             self.reported.hear_first(&option);
@@ -98,15 +101,15 @@ impl Connection {
     /// Linux's does for every SYN.
     pub(super) fn accurate_syn_again(&mut self, segment: &Segment, ecn: Ecn) {
         let confirms = segment.flags.has(Flags::ACK) && !matches!(ace_of(segment.flags), 0 | 1 | 7);
-        if self.cfg.ecn_form.is_linux() || confirms && !self.open.passive {
-            self.open.handshake_ace = Some(handshake_ace(ecn));
+        if self.cfg.ecn_form.is_linux() || confirms && !self.open.is_passive() {
+            self.open.set_handshake_ace(handshake_ace(ecn));
         }
         if let Some(option) = segment.options.accecn() {
             self.linux_late_option(&option);
         }
     }
 
-    /// An acceptable segment, before anything is made of it.
+    /// Processes the ECN field of an acceptable segment, before its ACK and its data.
     pub(super) fn accurate_arrived(&mut self, segment: &Segment, start: u64, ecn: Ecn) {
         if self.linux_ecn.is_some() {
             self.linux_received(segment, start, ecn);
@@ -115,7 +118,8 @@ impl Connection {
         }
     }
 
-    /// Bytes newly reported as CE by an ACK that is newer than the one before; `None` if its counters are not valid.
+    /// Returns the bytes newly reported as CE by an ACK that is newer than the previous one; `None` if its
+    /// counters are not valid.
     pub(super) fn read_accurate(&mut self, segment: &Segment, newly: Newly) -> Option<u64> {
         if self.linux_ecn.is_some() {
             return Some(self.read_linux(segment, newly));
@@ -124,23 +128,23 @@ impl Connection {
         let trusts = self.rules.trusts_ace;
         if self.reported.take_first() && ace == 0 && !trusts {
             // Section 3.2.2.4: no counter starts at zero.
-            self.open.ignores_ace = true;
+            self.open.ignore_ace(true);
             self.stop_ect();
         }
-        if self.open.ignores_ace {
+        if self.open.ignores_ace() {
             return None;
         }
         let mss = u64::from(self.send.mss32()).max(1);
         let marked = segment.options.accecn().and_then(|option| self.reported.read_option(&option));
         let packets = self.reported.read_ace(ace, newly.packets, marked, mss, trusts);
-        // Section 3.2.3.2.5: bytes without a packet, where the counter cannot have turned.
+        // Section 3.2.3.2.5: the option reports bytes but ACE no packet, and ACE cannot have wrapped.
         if packets == 0 && newly.packets <= 7 && marked.is_some_and(|n| n > 0) {
             self.stop_ect();
         }
         Some(marked.unwrap_or(packets * mss))
     }
 
-    /// What to send next, with room for the option where it has one and not every segment leaves that.
+    /// Returns the next data to send. If the segment has an option, its data leave room for it.
     pub(super) fn poll_accurate(&mut self, now: Time) -> Option<Chunk> {
         let tests = self.reported.is_testing();
         let narrow = if !self.cfg.ecn_option {
@@ -158,8 +162,8 @@ impl Connection {
         chunk
     }
 
-    /// Puts the option on a segment if a counter changed and there is room. At most two SACK blocks stay beside it, and two are not
-    /// given up for it (section 3.2.3.3). Returns by how many bytes the packets are shorter than full ones.
+    /// Puts the option on a segment if a counter changed and there is room. At most two SACK blocks stay beside it,
+    /// and the first two are not removed in its favour (section 3.2.3.3). Returns by how many bytes the packets are shorter than full ones.
     #[cold]
     pub(super) fn put_accecn(&mut self, now: Time, options: &mut Options, chunk: Option<&Chunk>) -> u32 {
         let narrow = self.reported.take_narrow();
@@ -171,8 +175,8 @@ impl Connection {
             return 0;
         }
         let tests = self.reported.take_test();
-        // Section 3.2.3.2.2: a client's first data go again without it.
-        if chunk.is_some_and(|c| c.retransmission && c.span.start == 1) && !self.open.passive {
+        // Section 3.2.3.2.2: a client's first data are retransmitted without it.
+        if chunk.is_some_and(|c| c.retransmission && c.span.start == 1) && !self.open.is_passive() {
             return narrow;
         }
         let Some(option) = self.recv.accecn(tests) else { return narrow };
@@ -212,7 +216,7 @@ impl Connection {
             } else {
                 2 * u8::from(self.reported.has_seen_option())
             },
-            fail_mode: u8::from(self.open.no_ect) << 1 | u8::from(self.reported.is_zeroed()) << 3,
+            fail_mode: u8::from(self.open.forbids_ect()) << 1 | u8::from(self.reported.is_zeroed()) << 3,
         })
     }
 }

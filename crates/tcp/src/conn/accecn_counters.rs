@@ -1,11 +1,12 @@
-//! The counters of accurate ECN that both forms share, and those of the RFC's form: what the peer has reported.
+//! The counters of accurate ECN that both variants share, and those of the RFC's variant: the marks that the
+//! peer has reported.
 //!
 //! Sources: RFC 9768 sections 3.2.2.5.2 and 3.2.3.
 
 use crate::recv::ByteCounts;
 use tcpassay_wire::AccEcn;
 
-/// What the options of a header may take.
+/// Bytes available for options in a header.
 pub(super) const SPACE: u32 = 40;
 
 /// Packets that an ACK acknowledges, smoothed, in 64ths (`pkts_acked_ewma` of Linux).
@@ -13,7 +14,7 @@ pub(super) const SPACE: u32 = 40;
 pub(super) struct Stretch(u64);
 
 impl Stretch {
-    /// What Linux's 16 bits hold.
+    /// The largest value of Linux's 16-bit field.
     pub const MOST: Stretch = Stretch(0xffff);
 
     /// An ACK acknowledged this many packets.
@@ -24,7 +25,7 @@ impl Stretch {
         }
     }
 
-    /// ACKs of more than four packets are the rule.
+    /// Whether ACKs acknowledge more than four packets on average.
     pub fn is_long(self) -> bool {
         self.0 > 4 << 6
     }
@@ -41,15 +42,15 @@ pub(super) struct Reported {
     /// The peer's first option was zeroed on its way (section 3.2.3.2.4).
     zeroed: bool,
     stretch: Stretch,
-    /// A client's segments that still test the path (section 3.2.3.2.1).
+    /// Number of further segments with which a client tests the path (section 3.2.3.2.1).
     tests: u8,
-    /// The peer has reported nothing after the handshake.
+    /// True until the first report of the peer after the handshake.
     first: bool,
-    /// The timestamp of the segment that is being read is newer than any before.
+    /// True if the timestamp of the current segment is newer than any before.
     newer: bool,
     /// An option of the peer's was seen.
     option_seen: bool,
-    /// Bytes by which the segment that is being made is shorter than a full one, for the option.
+    /// Bytes by which the segment under construction is shorter than a full one, for the option.
     narrow: u32,
 }
 
@@ -112,7 +113,7 @@ impl Reported {
         std::mem::take(&mut self.newer)
     }
 
-    /// Bytes by which the segment that is being made is shorter than a full one, for the option.
+    /// Bytes by which the segment under construction is shorter than a full one, for the option.
     pub fn set_narrow(&mut self, bytes: u32) {
         self.narrow = bytes;
     }
@@ -154,8 +155,9 @@ impl Reported {
         Some(ce)
     }
 
-    /// Marked packets that the counter's three bits stand for, on an ACK for `packets` packets; `marked` bytes if that is known.
-    /// `safest`: as many as there may be, however long the ACKs are (`tcp_ecn_input_segment` of FreeBSD).
+    /// Returns the number of newly marked packets, derived from the three bits of the counter, for an ACK of
+    /// `packets` packets; `marked`: bytes newly reported as CE, if known. `safest`: assume the largest
+    /// possible number regardless of the usual length of ACKs (`tcp_ecn_input_segment` of FreeBSD).
     pub fn read_ace(&mut self, ace: u64, packets: u64, marked: Option<u64>, mss: u64, safest: bool) -> u64 {
         let least = ace.wrapping_sub(self.packets) & 7;
         self.stretch.acked(packets);
@@ -171,7 +173,7 @@ impl Reported {
     }
 }
 
-/// What an ACK newly acknowledges.
+/// The data that an ACK newly acknowledges.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Newly {
     pub bytes: u64,
@@ -187,14 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn counters_of_24_bits_go_on_when_they_turn() {
+    fn counters_of_24_bits_wrap_around() {
         let mut reported = Reported::START;
         assert_eq!(reported.read_option(&option(2, [1001, 0xff_ff00, 0])), Some(0xff_ff00));
         assert_eq!(reported.read_option(&option(2, [1001, 0x100, 0])), Some(0x200));
     }
 
     #[test]
-    fn a_field_that_is_left_out_has_not_moved_and_an_empty_option_tells_nothing() {
+    fn an_omitted_field_has_not_changed_and_an_empty_option_reports_nothing() {
         let mut reported = Reported::START;
         assert_eq!(reported.read_option(&option(1, [1001, 0, 0])), Some(0));
         assert_eq!(reported.read_option(&option(0, [0, 0, 0])), None);
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_say_how_often_the_packet_counter_has_turned() {
+    fn the_bytes_determine_how_often_the_packet_counter_wrapped() {
         // 5 + 18 = 23 = 7 modulo 8: two packets, or ten, or eighteen.
         let mut reported = Reported::START;
         assert_eq!(reported.read_ace(7, 20, Some(18_000), 1000, false), 18);
@@ -227,13 +229,13 @@ mod tests {
     }
 
     #[test]
-    fn where_long_acks_are_the_rule_the_least_is_believed() {
+    fn with_usually_long_acks_the_smallest_number_is_assumed() {
         let mut reported = Reported::START;
         assert_eq!(reported.read_ace(7, 10, None, 1000, false), 2);
     }
 
     #[test]
-    fn freebsd_believes_the_most_however_long_the_acks_are() {
+    fn freebsd_assumes_the_largest_number_regardless_of_the_length_of_acks() {
         let mut reported = Reported::START;
         assert_eq!(reported.read_ace(7, 10, None, 1000, true), 10);
     }

@@ -1,5 +1,6 @@
-//! Accurate ECN as Linux has it (`stack.ecn_form = linux`): every packet is counted and every packet is ECN-capable; the option
-//! begins with the counter of ECT(1) and is on every segment with room, or on demand; the packet counter is compared with the bytes.
+//! Accurate ECN as implemented by Linux (`stack.ecn_form = linux`): every packet is counted and every packet
+//! is ECN-capable; the option begins with the counter of ECT(1) and is on every segment with room, or on
+//! demand; the packet counter is compared with the bytes.
 //!
 //! It must not know how packets are acknowledged, only which of them require an ACK.
 //!
@@ -26,7 +27,7 @@ impl Connection {
         }
     }
 
-    /// A client's SYN-ACK. Returns whether its mark counts.
+    /// Processes a client's SYN-ACK. Returns whether its CE mark counts.
     pub(super) fn linux_syn_ack(&mut self, segment: &Segment, ecn: Ecn) -> bool {
         let valid = ecn != Ecn::Ce || self.reflected(ace_of(segment.flags));
         if let Some(linux) = &mut self.linux_ecn {
@@ -38,7 +39,7 @@ impl Connection {
     /// The segment that ends the handshake at a server (`tcp_accecn_third_ack`).
     pub(super) fn linux_third_ack(&mut self, segment: &Segment) {
         let ace = ace_of(segment.flags);
-        self.open.no_ect |= ace == 0;
+        self.open.forbid_ect(ace == 0);
         let pure = segment.seq_len() == 0 && segment.options.sack.is_empty();
         let marked = matches!(ace, 2..=4 | 6) && pure && self.reflected(ace) && ace == 6;
         if let Some(linux) = &mut self.linux_ecn {
@@ -50,7 +51,7 @@ impl Connection {
     /// (RFC 9768 section 3.2.2.3), unless `tcp_ecn_fallback` is off.
     fn reflected(&mut self, ace: u64) -> bool {
         let valid = !self.is_mangled(ace) || !self.cfg.accurate.fallback;
-        self.open.no_ect |= !valid;
+        self.open.forbid_ect(!valid);
         valid
     }
 
@@ -111,14 +112,14 @@ impl Connection {
         }
     }
 
-    /// Whether a segment that leaves now has an option.
+    /// Whether a segment that is sent now has an option.
     fn linux_tells(&self, now: Time) -> bool {
         let srtt = self.send.srtt().unwrap_or(Dur::ZERO);
         let linux = self.linux_ecn.as_ref();
         self.cfg.ecn_option && linux.is_some_and(|linux| linux.tells(now, self.cfg.accurate, srtt))
     }
 
-    /// What a segment with an option leaves for it beyond what every one does.
+    /// Bytes by which a segment with an option is shorter than other segments.
     pub(super) fn linux_room(&self, now: Time) -> u32 {
         let tells = self.linux_tells(now);
         self.linux_ecn.as_ref().map_or(0, |linux| linux.extra_room(tells))
@@ -146,10 +147,10 @@ impl Connection {
         }
     }
 
-    /// What `TCP_INFO` reports of the counters.
+    /// The values of the counters that `TCP_INFO` reports.
     pub(super) fn linux_info(&self) -> Option<AccurateInfo> {
         let linux = self.linux_ecn.as_ref()?;
-        Some(linux.info(self.recv.marked().0, self.open.no_ect))
+        Some(linux.info(self.recv.marked().0, self.open.forbids_ect()))
     }
 
     /// The use of the option changed during the connection (`net.ipv4.tcp_ecn_option`).
@@ -160,7 +161,7 @@ impl Connection {
         self.reserve_option();
     }
 
-    /// What the receiver echoes in this form.
+    /// The echo of the receiver in this variant.
     pub(super) fn linux_echo(marked: u64) -> Echo {
         Echo::Counted { packets: marked, reported: marked }
     }

@@ -18,13 +18,13 @@ const UNTOLD: u64 = 6;
 /// Bytes sent before the first option after which the option is not used: its counters may have wrapped.
 const TOO_LATE: u64 = (1 << 23) - 1;
 
-/// What the peer's options were like (`saw_accecn_opt`).
+/// The state of the peer's options (`saw_accecn_opt`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Seen {
     Nothing,
     Empty,
     Counters,
-    /// Zeroed on the way, or too late.
+    /// The option was zeroed by the network, or arrived too late.
     Bad,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct LinuxEcn {
     least: u8,
     /// ACKs that must have an option (`accecn_opt_demand`).
     demand: u8,
-    /// When the last option left.
+    /// Time of the last segment with an option.
     told_at: Time,
     /// The first position of the duplicate that the segment which leaves reports, and of the one that the last segment with an
     /// option reported.
@@ -64,7 +64,7 @@ pub(super) struct LinuxEcn {
     /// Packets with CE that the peer reported, and its bytes (`delivered_ce`, `delivered_ecn_bytes`).
     ce_out: u64,
     bytes_out: [u32; 3],
-    /// The one counter that lately moved (`est_ecnfield`).
+    /// The only counter that changed recently (`est_ecnfield`).
     moves: Option<usize>,
     stretch: Stretch,
     /// Bytes that every segment of the sender leaves for the option.
@@ -177,13 +177,13 @@ impl LinuxEcn {
         self.room = room;
     }
 
-    /// Whether a segment that leaves now has an option.
+    /// Whether a segment that is sent now has an option.
     pub(super) fn tells(&self, now: Time, rule: AccurateUse, srtt: Dur) -> bool {
         let beacon = || rule.beacon > 0 && now.since(self.told_at) * u64::from(rule.beacon) >= srtt;
         self.may_send(rule.persist) && (!rule.on_demand || self.demand > 0 || beacon())
     }
 
-    /// What a segment with an option leaves for it beyond what every one does.
+    /// Bytes by which a segment with an option is shorter than other segments.
     pub(super) fn extra_room(&self, tells: bool) -> u32 {
         if self.room == 0 && tells { ROOM } else { 0 }
     }
@@ -195,7 +195,7 @@ impl LinuxEcn {
 
     /// Puts the option on a segment that leaves now, if [`LinuxEcn::tells`] returned true and there is room.
     pub(super) fn put(&mut self, now: Time, tells: bool, options: &mut Options) {
-        // An ACK leaves: nothing waits any more.
+        // The ACK acknowledges all marks that waited.
         self.prompt = false;
         let again = self.again.take();
         self.told_again = None;
@@ -209,7 +209,7 @@ impl LinuxEcn {
         self.demand = self.demand.saturating_sub(1);
     }
 
-    /// What `TCP_INFO` reports of the counters.
+    /// The values of the counters that `TCP_INFO` reports.
     pub(super) fn info(&self, received_ce: u64, no_ect: bool) -> AccurateInfo {
         AccurateInfo {
             delivered_ce: self.ce_out,
@@ -330,7 +330,8 @@ impl LinuxEcn {
         news
     }
 
-    /// What an option may take beside `options`, whose blocks yield to it where it must have more fields than fit.
+    /// Returns the size and number of fields of an option that fits beside `options`. If the option must
+    /// have more fields than fit, SACK blocks are removed.
     fn fit(&self, options: &Options) -> Option<(usize, u8)> {
         let mut without = *options;
         without.sack = options.sack.iter().copied().collect();
@@ -400,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zeroed_option_is_not_believed() {
+    fn a_zeroed_option_is_ignored() {
         let mut ecn = LinuxEcn::new(Ecn::NotEct);
         ecn.on_syn_ack(Some(&option([0, 0, 0])));
         // The packet counter alone: one packet.
@@ -409,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_on_demand_goes_three_times_a_round_trip_and_when_a_counter_of_ce_moves() {
+    fn an_option_on_demand_is_sent_three_times_a_round_trip_and_when_a_counter_of_ce_changes() {
         let mut ecn = client();
         let srtt = Dur::from_millis(90);
         for _ in 0..2 {
@@ -425,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_that_was_reported_with_an_option_before_mutes_the_option() {
+    fn a_duplicate_that_was_reported_with_an_option_before_disables_the_option() {
         let mut ecn = client();
         assert_eq!(ecn.changed_room(true, false), Some(12));
         ecn.set_reported(Some(5001));

@@ -7,8 +7,8 @@ use tcpassay_units::{Dur, Time};
 pub(super) struct Challenge {
     since: Time,
     sent: u32,
-    /// The ACK that is due is one: FreeBSD sends it apart from the stream (`tcp_respond`), without the FIN that its other ACKs
-    /// repeat.
+    /// True if the ACK that is due is a challenge ACK. FreeBSD sends it apart from the stream
+    /// (`tcp_respond`), without the FIN that its other ACKs repeat.
     due: bool,
 }
 

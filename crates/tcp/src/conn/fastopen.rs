@@ -1,14 +1,16 @@
 //! TCP Fast Open: data with the SYN (RFC 7413).
 //!
-//! The host keeps cookies and hands in what concerns this connection: a client's [`FastOpenAsk`], a server's
-//! [`FastOpenServe`]. What the peer's SYN-ACK said is in [`Connection::fast_open_answer`], for the host's cache.
+//! The host stores cookies and passes the data of this connection: [`FastOpenAsk`] at a client,
+//! [`FastOpenServe`] at a server. [`Connection::fast_open_answer`] returns the answer of the peer's SYN-ACK
+//! for the cache of the host.
 //!
-//! A server that took the cookie is in SYN-RECEIVED and transfers data nevertheless: it may be accepted, read and written
-//! (section 4.2.2). Until its SYN-ACK is acknowledged only that is retransmitted (`tcp_fastopen_synack_timer` of Linux).
+//! A server that accepted the cookie transfers data in SYN-RECEIVED: the application may accept, read and
+//! write (section 4.2.2). Until the SYN-ACK is acknowledged only the SYN-ACK is retransmitted
+//! (`tcp_fastopen_synack_timer` of Linux).
 //!
 //! Sources: RFC 7413; `tcp_fastopen.c`, `tcp_send_syn_data` and `tcp_rcv_fastopen_synack` of Linux; `tcp_fastopen.c` of
 //! FreeBSD. Known differences: no limit on pending requests (section 5.1); but with Linux's flavor, data of a SYN that the
-//! peer did not take are sent as if they had never been.
+//! peer did not accept are sent as new data.
 
 use tcpassay_units::Bytes;
 
@@ -27,16 +29,16 @@ pub struct FastOpen {
 pub struct FastOpenAsk {
     /// The option of the first SYN: a cookie, or the request for one. `None`: data without one, where both ends allow it.
     pub option: Option<FastOpen>,
-    /// Most bytes of data with the first SYN.
+    /// Largest number of bytes of data with the first SYN.
     pub payload: Bytes,
 }
 
-/// What a server takes.
+/// The requests that a server accepts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FastOpenServe {
     /// The cookies that this client may present; the server grants the first of them.
     pub cookies: Vec<Vec<u8>>,
-    /// Data are taken without a cookie, too.
+    /// Data are also accepted without a cookie.
     pub without_cookie: bool,
 }
 
@@ -55,7 +57,7 @@ pub struct FastOpenAnswer {
     pub repeated: bool,
 }
 
-/// Whether a cookie of this length is one (RFC 7413 section 4.1.1).
+/// Whether the length of a cookie is valid (RFC 7413 section 4.1.1).
 pub fn is_cookie(cookie: &[u8]) -> bool {
     (4..=16).contains(&cookie.len()) && cookie.len().is_multiple_of(2)
 }
@@ -79,7 +81,7 @@ pub(super) struct FastOpenState {
     pub taken: bool,
 }
 
-/// What a server does with a SYN.
+/// The decision of a server about a SYN.
 pub(super) enum Decision {
     Ignore,
     Grant(FastOpen),
@@ -99,7 +101,7 @@ impl FastOpenServe {
         let fresh = || self.cookies.first().map(|c| FastOpen { cookie: c.clone(), ..asked.clone() });
         match self.cookies.iter().position(|c| *c == asked.cookie) {
             Some(0) => Decision::Take(None),
-            // A cookie of the key before this one: it is taken, and replaced.
+            // A cookie of the previous key is accepted and replaced.
             Some(_) => Decision::Take(fresh()),
             None => fresh().map_or(Decision::Ignore, Decision::Grant),
         }

@@ -1,4 +1,4 @@
-//! The connection's part of TCP Fast Open: what a SYN and a SYN-ACK carry, and what follows.
+//! TCP Fast Open in a connection: contents and processing of SYN and SYN-ACK.
 //!
 //! Sources: RFC 7413; `tcp_send_syn_data`, `tcp_rcv_fastopen_synack` and `tcp_try_fastopen` of Linux; `tcp_fastopen.c` of FreeBSD.
 
@@ -10,12 +10,12 @@ use tcpassay_units::{Bytes, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
 
 impl Connection {
-    /// The SYN, which has not left yet, requests a cookie or uses one.
+    /// Sets whether the SYN, which was not sent yet, requests a cookie or presents one.
     pub fn ask_fast_open(&mut self, ask: FastOpenAsk) {
         self.open.fast.get_or_insert_default().ask = Some(ask);
     }
 
-    /// A listening connection takes Fast Open.
+    /// Enables Fast Open on a listening connection.
     pub fn serve_fast_open(&mut self, serve: FastOpenServe) {
         self.open.fast.get_or_insert_default().serve = Some(serve);
     }
@@ -25,19 +25,19 @@ impl Connection {
         self.open.fast.as_ref()?.answer.as_ref()
     }
 
-    /// Data went with a SYN and were acknowledged or taken (`TCPI_OPT_SYN_DATA`).
+    /// A SYN carried data that were acknowledged (client) or accepted (server) (`TCPI_OPT_SYN_DATA`).
     pub fn used_syn_data(&self) -> bool {
         self.open.fast.as_ref().is_some_and(|f| {
             f.taken && f.carried > 0 || f.answer.as_ref().is_some_and(|a| a.sent > 0 && a.acked == a.sent)
         })
     }
 
-    /// A server that streams although the handshake is not done: the application may accept it.
+    /// Whether a server transfers data before the handshake is done, so that the application may accept the connection.
     pub fn is_fast_open_child(&self) -> bool {
         self.open.fast.as_ref().is_some_and(|f| f.taken)
     }
 
-    /// How many bytes more may be written to go with the SYN, before it has left.
+    /// Number of further bytes that may be written to be sent with the SYN, before the SYN is sent.
     pub fn fast_open_room(&self) -> Bytes {
         let most = self.open.fast.as_ref().and_then(|f| f.ask.as_ref()).map_or(0, |ask| ask.payload.get());
         Bytes::new(if self.open.syn.sent() == 0 { most.saturating_sub(self.send.unsent()) } else { 0 })
@@ -86,7 +86,7 @@ impl Connection {
         }
     }
 
-    /// A SYN arrived at a server. Returns whether the connection streams from now on.
+    /// A SYN arrived at a server. Returns whether the connection transfers data from now on.
     pub(super) fn fast_open_syn(&mut self, now: Time, segment: &Segment, ecn: Ecn) -> bool {
         let Some(fast) = &mut self.open.fast else { return false };
         let peer_option = fast.peer_option.take();

@@ -1,4 +1,4 @@
-//! The handshake: who offers what, what both agree on, and its retransmission.
+//! The handshake: offered options, negotiated options, and retransmission.
 //!
 //! Known differences: data on a SYN is not kept without Fast Open (it is not acknowledged and will be retransmitted); no SYN cookies.
 
@@ -36,7 +36,7 @@ impl Connection {
             self.recv.reserve_options(12);
         }
         self.answer_ecn(flags, ecn);
-        self.open.passive = true;
+        self.open.set_passive();
         self.set_state(now, State::SynReceived);
         if self.fast_open_syn(now, segment, ecn) {
             // Once the SYN-ACK has left.
@@ -49,11 +49,11 @@ impl Connection {
     fn answer_ecn(&mut self, syn: Flags, ecn: Ecn) {
         self.ecn = ecn_negotiation::accept(self.cfg.ecn, syn);
         self.start_linux_ecn(ecn);
-        self.open.ecn_flags = ecn_negotiation::answer(self.ecn, ecn);
+        self.open.set_ecn_flags(ecn_negotiation::answer(self.ecn, ecn));
         self.mark_control();
     }
 
-    /// What packets without new data have in their IP header, by the mode that was agreed on.
+    /// Sets the ECN field of packets without new data, by the negotiated mode.
     pub(super) fn mark_control(&mut self) {
         let all = match self.ecn {
             EcnMode::Off => false,
@@ -61,7 +61,7 @@ impl Connection {
             EcnMode::Dctcp => true,
             EcnMode::Accurate => {
                 let form = self.linux_ecn.is_some() || self.cfg.control_ecn == ControlEcn::All;
-                form && !self.open.no_ect
+                form && !self.open.forbids_ect()
             }
         };
         self.control = if all { Ecn::Ect0 } else { Ecn::NotEct };
@@ -73,7 +73,7 @@ impl Connection {
         if answer {
             self.ecn == EcnMode::Dctcp || self.ecn != EcnMode::Off && kind != ControlEcn::Off
         } else {
-            let asks = self.open.ecn_flags != Flags::NONE;
+            let asks = self.open.ecn_flags() != Flags::NONE;
             asks && (self.cfg.ecn == EcnMode::Dctcp || kind == ControlEcn::All)
         }
     }
@@ -91,13 +91,13 @@ impl Connection {
                 return;
             }
             (EcnMode::Accurate, _) => {
-                self.open.ecn_flags = handshake_ace(ecn);
-                self.open.no_ect |= offered == EcnMode::Off;
+                self.open.set_ecn_flags(handshake_ace(ecn));
+                self.open.forbid_ect(offered == EcnMode::Off);
                 self.start_linux_ecn(ecn);
             }
             (EcnMode::Classic | EcnMode::Dctcp, EcnMode::Off) => {
                 self.ecn = EcnMode::Off;
-                self.open.ecn_flags = Flags::NONE;
+                self.open.set_ecn_flags(Flags::NONE);
             }
             (EcnMode::Off | EcnMode::Classic | EcnMode::Dctcp, _) => {}
         }
@@ -119,7 +119,8 @@ impl Connection {
         if acked && (data.is_none_or(|n| n > carried) || self.open.syn.sent() == 0) {
             self.refuse(now, "bad ack");
             if self.rules.bad_ack_repeats_syn && self.open.syn.timeouts() == 0 && self.open.syn.is_running() {
-                // Perhaps the segment is of an earlier connection: the SYN is sent again at once (`TCP_TIMEOUT_MIN`).
+                // The segment may belong to an earlier connection, so the SYN is retransmitted at once
+                // (`TCP_TIMEOUT_MIN`).
                 self.open.syn.hasten(now.saturating_add(self.cfg.timer_floor));
             }
             if !flags.has(Flags::RST) {
@@ -142,21 +143,21 @@ impl Connection {
             return;
         }
         self.peer_syn(now, segment);
-        let offered = self.open.ecn_flags;
+        let offered = self.open.ecn_flags();
         if !acked {
             // Simultaneous open: both SYNs crossed. The answer repeats our SYN with an ACK.
             self.answer_ecn(if offered == Flags::NONE { Flags::NONE } else { flags }, ecn);
             self.set_state(now, State::SynReceived);
             self.open.syn.send();
             if self.rules.keeps_data_of_crossing_syn {
-                self.open.early = segment.len;
+                self.open.set_early(segment.len);
             }
             return;
         }
         let reserved_is_none = self.rules.reserved_ace_is_no_ecn;
         self.ecn = ecn_negotiation::grant(self.cfg.ecn, offered != Flags::NONE, flags, reserved_is_none);
         if self.ecn == EcnMode::Accurate {
-            self.open.handshake_ace = Some(handshake_ace(ecn));
+            self.open.set_handshake_ace(handshake_ace(ecn));
             self.start_linux_ecn(Ecn::NotEct);
             self.accurate_syn_ack(segment, ecn);
         }
@@ -164,8 +165,8 @@ impl Connection {
         self.fast_open_answered(data);
         self.established(now, ecn, data);
         self.syn_ack_data(now, segment, ecn);
-        // The third segment of the handshake, unless data that the peer did not take go again at once.
-        if self.open.hold_ack {
+        // The third segment of the handshake, unless data that the peer did not accept are retransmitted at once.
+        if self.open.holds_ack() {
             self.recv.hold_ack(now);
         } else {
             self.recv.answer(0..0);
@@ -214,7 +215,7 @@ impl Connection {
             let data =
                 segment.ack.unwrap_near(self.iss, 1).map_or(0, |ack| ack.saturating_sub(1).min(carried));
             self.established(now, Ecn::NotEct, data);
-            let len = std::mem::take(&mut self.open.early);
+            let len = self.open.take_early();
             if len > 0 {
                 let early = Segment { len, flags: Flags::ACK, ..*segment };
                 self.input_data(now, &early, 1..1 + u64::from(len), Ecn::NotEct);
@@ -222,11 +223,11 @@ impl Connection {
         }
     }
 
-    /// Stores what the peer's SYN offers.
+    /// Stores the options that the peer's SYN offers.
     fn peer_syn(&mut self, now: Time, segment: &Segment) {
         self.irs = segment.seq;
         let o = &segment.options;
-        self.open.peer = Some(Offer {
+        self.open.set_peer(Offer {
             mss: o.mss.unwrap_or(536).max(64),
             shift: o.window_scale,
             sack: o.sack_permitted,
@@ -244,15 +245,15 @@ impl Connection {
         self.log.put(now, || LogEvent::Timer { timer: handshake, change: TimerChange::Cancelled });
         self.set_state(now, State::Established);
         self.agree(now, ecn_of_syn_ack, rtt, syn_data);
-        if std::mem::take(&mut self.open.finish) {
+        if self.open.take_finish() {
             self.send.finish();
             self.set_state(now, State::FinWait1);
         }
     }
 
-    /// Sender and receiver get the result of the handshake, and may stream.
+    /// Passes the result of the handshake to sender and receiver, which may then transfer data.
     pub(super) fn agree(&mut self, now: Time, ecn_of_syn_ack: Ecn, rtt: Option<Dur>, syn_data: u64) {
-        let peer = self.open.peer.expect("established without a SYN of the peer");
+        let peer = self.open.peer().expect("established without a SYN of the peer");
         let scaled = self.cfg.window_scale && peer.shift.is_some();
         // RFC 7323 section 2.3: a shift above 14 is read as 14.
         let peer_shift = if scaled { peer.shift.unwrap_or(0).min(14) } else { 0 };
@@ -264,8 +265,8 @@ impl Connection {
         let clamp = u64::from(peer.mss);
         let mss = path.min(clamp) - options;
         // The mark of the peer's SYN counts for FreeBSD, too (`tcp_ecn_syncache_socket`).
-        let of_syn = self.rules.counts_ce_of_syn && self.open.ecn_flags == handshake_ace(Ecn::Ce);
-        let marked = u64::from(ecn_of_syn_ack == Ecn::Ce && self.open.mark_counts || of_syn);
+        let of_syn = self.rules.counts_ce_of_syn && self.open.ecn_flags() == handshake_ace(Ecn::Ce);
+        let marked = u64::from(ecn_of_syn_ack == Ecn::Ce && self.open.mark_counts() || of_syn);
         let echo = match self.ecn {
             EcnMode::Off => Echo::Off,
             EcnMode::Classic => Echo::Classic { ece: false },
@@ -290,7 +291,7 @@ impl Connection {
             self.open.fast.as_ref().filter(|fast| fast.ask.is_some()).map_or(0, |fast| fast.carried);
         // A client computes its first rate while it takes the SYN-ACK (`tcp_ack` from `tcp_rcv_synsent_state_process`), when its
         // window is that of a new socket still, 10 segments. A packet trace of 6.1 shows the MSS with options in it.
-        let client = self.rules.client_paces_from_syn_ack && !self.open.passive;
+        let client = self.rules.client_paces_from_syn_ack && !self.open.is_passive();
         let rate_window = client.then(|| Bytes::new(10 * mss));
         let agreed = Agreed {
             rate_window,
@@ -301,7 +302,7 @@ impl Connection {
             sack: self.sack,
             timestamps: self.ts.is_on(),
             ecn: self.ecn,
-            ect: !self.open.no_ect,
+            ect: !self.open.forbids_ect(),
             window: self.window.size(),
             rtt,
             syn_data,
@@ -323,9 +324,9 @@ impl Connection {
         let at = self.start_syn_timer(now);
         self.log.put(now, || LogEvent::Timer { timer: Timer::Handshake, change: TimerChange::Set(at) });
         let answer = self.state == State::SynReceived;
-        let peer = self.open.peer;
+        let peer = self.open.peer();
         // An option is answered only where it was offered; but Linux repeats its own SYN when SYNs have crossed.
-        let repeats = !self.open.passive && self.rules.repeats_own_syn_options;
+        let repeats = !self.open.is_passive() && self.rules.repeats_own_syn_options;
         let offered = |by_peer: fn(&Offer) -> bool| !answer || repeats || peer.as_ref().is_some_and(by_peer);
         let (window, shift) = self.recv.first_window();
         let stamps = Timestamps { val: self.ts.clock(now), ecr: if answer { self.ts.recent() } else { 0 } };
@@ -343,9 +344,9 @@ impl Connection {
         // section 3.1.4.1).
         let asked = self.cfg.ecn_syns.max(if self.cfg.ecn == EcnMode::Accurate { 2 } else { 1 });
         if self.open.syn.is_repeated() && self.open.syn.sent() > asked && !answer {
-            self.open.ecn_flags = Flags::NONE;
+            self.open.set_ecn_flags(Flags::NONE);
         }
-        let mut ecn_flags = self.open.ecn_flags;
+        let mut ecn_flags = self.open.ecn_flags();
         if answer && self.ecn == EcnMode::Accurate {
             // RFC 9768 section 3.2.3.2: the option on the first, and after two timeouts no flags either.
             if self.open.syn.sent() == 1 && self.cfg.ecn_option {
@@ -353,7 +354,7 @@ impl Connection {
             }
             if self.open.syn.timeouts() >= 2 {
                 ecn_flags = Flags::NONE;
-                self.open.no_ect = true;
+                self.open.forbid_ect(true);
             }
         }
         let flags = Flags::SYN | if answer { Flags::ACK } else { Flags::NONE } | ecn_flags;
@@ -367,24 +368,25 @@ impl Connection {
     pub(super) fn on_handshake_timer(&mut self, now: Time) {
         self.log.put(now, || LogEvent::Timer { timer: Timer::Handshake, change: TimerChange::Fired });
         self.open.syn.on_timer();
-        let limit = if self.open.passive { None } else { self.cfg.connect_timeout };
+        let limit = if self.open.is_passive() { None } else { self.cfg.connect_timeout };
         let spent = now.since(self.open.syn.first_at());
         let over = |limit: Option<Dur>| limit.is_some_and(|t| spent >= t);
         // A Fast Open server of Linux has one retry more (`tcp_fastopen_synack_timer`).
-        let most = match (self.open.passive, self.is_fast_open_child()) {
+        let most = match (self.open.is_passive(), self.is_fast_open_child()) {
             (true, child) => self.cfg.synack_retries + u32::from(child),
             (false, _) => self.cfg.syn_retries + self.cfg.syn_linear,
         };
         // `retransmits_timed_out` of Linux: the time that doubling timeouts would take, independently of the actual ones.
-        let bound =
-            (!self.open.passive && self.rules.bounds_syn_timeouts_by_time && self.cfg.user_timeout.is_none())
-                .then(|| doubled_for(self.cfg.rto.initial, self.cfg.syn_retries, self.cfg.rto.max))
-                .filter(|_| self.open.syn.sent() > 1);
+        let bound = (!self.open.is_passive()
+            && self.rules.bounds_syn_timeouts_by_time
+            && self.cfg.user_timeout.is_none())
+        .then(|| doubled_for(self.cfg.rto.initial, self.cfg.syn_retries, self.cfg.rto.max))
+        .filter(|_| self.open.syn.sent() > 1);
         if self.open.syn.sent() > most || over(self.cfg.user_timeout) || over(limit) || over(bound) {
             self.end(now, Some(ConnError::TimedOut), "handshake");
             return;
         }
-        let linear = if self.open.passive { self.cfg.synack_linear } else { self.cfg.syn_linear };
+        let linear = if self.open.is_passive() { self.cfg.synack_linear } else { self.cfg.syn_linear };
         self.open.syn.back_off(linear, self.cfg.rto.max);
         self.streams = false;
         self.open.syn.repeat();
@@ -394,10 +396,10 @@ impl Connection {
     fn start_syn_timer(&mut self, now: Time) -> Time {
         let first = self.open.syn.sent() == 1;
         // FreeBSD's slop is in every timeout but the first, and not in the SYN cache's.
-        let slop = if self.open.passive || first { Dur::ZERO } else { self.cfg.rto.slop };
+        let slop = if self.open.is_passive() || first { Dur::ZERO } else { self.cfg.rto.slop };
         // Linux clamps every timeout but the first.
         let clamps = self.rules.clamps_syn_timer && !first;
         let limit = self.cfg.connect_timeout.or(self.cfg.user_timeout.filter(|_| clamps));
-        self.open.syn.start(now, slop, self.cfg.rto.max, limit.filter(|_| !self.open.passive))
+        self.open.syn.start(now, slop, self.cfg.rto.max, limit.filter(|_| !self.open.is_passive()))
     }
 }

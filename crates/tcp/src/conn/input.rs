@@ -1,11 +1,11 @@
 //! Arriving segments.
 //!
-//! Order of the tests as in RFC 9293 section 3.10.7.4, with the timestamps of RFC 7323 before them and the answers of
-//! RFC 5961. A segment that is in order, as predicted and plain takes a short way first, as in Linux
-//! (`tcp_rcv_established`), where which way it took decides how it is acknowledged.
+//! Order of the tests as in RFC 9293 section 3.10.7.4, with the timestamps of RFC 7323 before them and the
+//! answers of RFC 5961. Segments that match header prediction are processed by a fast path, as in Linux
+//! (`tcp_rcv_established`), where the choice of fast or slow path influences how a segment is acknowledged.
 //!
-//! Known differences: a segment with data is looked at when it ends at or after the last ACK that we sent (as Linux), so
-//! that its ACK field is processed although its data are old.
+//! Known differences: a segment with data is processed if it ends at or after the last ACK that we sent (as in Linux), so
+//! that its ACK field is processed although its data are old. In Linux that holds for segments without data, too.
 
 use super::accecn_counters::Newly;
 use super::challenge::Challenge;
@@ -131,7 +131,7 @@ impl Connection {
     /// CLOSED: everything but a reset is answered with a reset (RFC 9293 section 3.10.7.1).
     fn input_closed(&mut self, segment: &Segment) {
         // After a passive open the port is in LISTEN, which ignores segments without ACK (RFC 9293 section 3.10.7.2).
-        if segment.flags.has(Flags::RST) || self.open.passive && !segment.flags.has(Flags::ACK) {
+        if segment.flags.has(Flags::RST) || self.open.is_passive() && !segment.flags.has(Flags::ACK) {
             return;
         }
         let reset = self.reset_for(segment);
@@ -153,7 +153,8 @@ impl Connection {
             }
         }
         if self.rules.drops_segments_without_ack_first && !flags.any(Flags::ACK | Flags::RST | Flags::SYN) {
-            // Dropped before anything is looked at (`tcp_rcv_established`, `tcp_rcv_state_process`).
+            // Linux drops the segment before any other test (`tcp_rcv_established`,
+            // `tcp_rcv_state_process`).
             self.refuse(now, "no ack");
             return;
         }
@@ -183,7 +184,8 @@ impl Connection {
         }
         if self.rules.checks_ack_before_timestamp && self.state == State::Established && flags.has(Flags::ACK)
         {
-            // What acknowledges the unsent is dropped, its timestamp with it (`tcp_ack`).
+            // A segment that acknowledges data that were never sent is dropped, and its timestamp is not
+            // stored (`tcp_ack`).
             let ahead = segment.ack.distance(self.iss.at(self.send.snd_max()));
             if ahead > 0 {
                 self.refuse(now, "bad ack");
@@ -233,7 +235,8 @@ impl Connection {
         }
     }
 
-    /// What of a segment that is not taken is reported as a duplicate: in Linux's reports a FIN takes a position.
+    /// The range of a segment that was not accepted which is reported as a duplicate. In Linux's reports a
+    /// FIN occupies a position.
     fn refused_span(&self, segment: &Segment, span: &Span) -> Span {
         let fin = self.rules.fin_in_dsack && segment.flags.has(Flags::FIN);
         span.start..span.end + u64::from(fin)
@@ -285,7 +288,7 @@ impl Connection {
     /// The acceptability test of RFC 9293 section 3.10.7.4.
     fn acceptable(&mut self, now: Time, segment: &Segment, span: &Span) -> bool {
         let end = span.start + u64::from(segment.seq_len());
-        let early = if segment.seq_len() == 0 {
+        let early = if segment.seq_len() == 0 && !self.rules.accepts_from_last_ack {
             span.start < self.recv.nxt()
         } else {
             end < self.recv.last_acked().max(1)
@@ -309,13 +312,13 @@ impl Connection {
             || segment.ack.distance(self.iss.at(self.send.snd_max())) <= 0
     }
 
-    /// How far below the acknowledged position an ACK may be: the largest window of the peer (RFC 5961 section 5), and in Linux no more than
-    /// it has acknowledged, of a client the SYN as well (`bytes_acked`).
+    /// Largest distance of an acceptable ACK below SND.UNA: the largest window of the peer (RFC 5961 section
+    /// 5), and in Linux no more than it has acknowledged, of a client the SYN as well (`bytes_acked`).
     fn oldest_ack(&self) -> u64 {
         if !self.rules.bounds_old_acks_by_acked {
             return self.window.largest();
         }
-        let acked = self.send.snd_una() - u64::from(self.open.passive);
+        let acked = self.send.snd_una() - u64::from(self.open.is_passive());
         self.window.largest().min(acked)
     }
 
@@ -510,7 +513,7 @@ impl Connection {
         };
         if self.recv.data(now, &arrival, &mut self.log) {
             if matches!(self.state, State::FinWait1 | State::FinWait2) {
-                // Nothing will be sent that could carry the ACK.
+                // No data will be sent with which the ACK could be piggybacked.
                 self.recv.answer(0..0);
             }
             match self.state {

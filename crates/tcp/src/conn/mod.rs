@@ -1,4 +1,4 @@
-//! One connection: the handshake, the states, and the wire on both sides of them.
+//! One connection: handshake, states, and the headers of segments in both directions.
 //!
 //! | file | what | source |
 //! | --- | --- | --- |
@@ -60,16 +60,16 @@ pub struct Outgoing {
     pub segment: Segment,
     /// The ECN field of its IP header.
     pub ecn: Ecn,
-    /// Payload bytes of each packet into which the NIC cuts it (`gso_size`); at least 1.
+    /// Payload bytes of each packet into which the NIC segments it (`gso_size`); at least 1.
     pub mss: u32,
 }
 
-/// The rest of [`Outgoing`] for a segment that is written into the host's memory ([`Connection::transmit_into`]).
+/// The fields of [`Outgoing`] except the segment, which is written into the host's memory ([`Connection::transmit_into`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sending {
-    /// As [`Outgoing::ecn`].
+    /// Like [`Outgoing::ecn`].
     pub ecn: Ecn,
-    /// As [`Outgoing::mss`].
+    /// Like [`Outgoing::mss`].
     pub mss: u32,
     /// Bytes of its TCP header, options included.
     pub header: u32,
@@ -91,13 +91,13 @@ pub struct AgreedOptions {
     pub accurate: bool,
     /// The peer's window scale.
     pub peer_shift: u8,
-    /// Ours.
+    /// Our window scale.
     pub our_shift: u8,
-    /// The MSS that we announced.
+    /// The MSS that we announced, in bytes.
     pub announced_mss: Bytes,
 }
 
-/// Why a connection ended without both sides closing it.
+/// The reason why a connection ended without a close by both ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ConnError {
     /// The peer reset it.
@@ -113,10 +113,11 @@ pub enum ConnError {
 
 /// One end of one TCP connection, sans I/O.
 ///
-/// After every call that may change something (`on_segment`, `on_timer`, `write`, `read`, `shutdown`, ...) the host calls
-/// [`poll_transmit`](Connection::poll_transmit) until it returns `None`, and then reads
-/// [`next_timer`](Connection::next_timer). An acknowledgement is decided about only when nothing is left that
-/// could carry it, so a host that passes in two segments without polling between them loses one of two duplicate ACKs.
+/// After every call that may change something (`on_segment`, `on_timer`, `write`, `read`, `shutdown`, ...)
+/// the host calls [`poll_transmit`](Connection::poll_transmit) until it returns `None`, and then reads
+/// [`next_timer`](Connection::next_timer). The connection decides about a pure ACK only when no data remain
+/// with which it could be piggybacked. If a host passes two segments without polling between them, one of
+/// two duplicate ACKs is lost.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, Debug)]
 pub struct Connection {
@@ -139,7 +140,7 @@ pub struct Connection {
     sack: bool,
     /// The peer's window.
     window: SendWindow,
-    /// Of accurate ECN.
+    /// The counters of accurate ECN.
     reported: Reported,
     /// The same in Linux's form.
     linux_ecn: Option<Box<LinuxEcn>>,
@@ -147,13 +148,13 @@ pub struct Connection {
     /// `send_timer`.
     touched: bool,
     send_timer: Time,
-    /// When anything last happened.
+    /// Time of the last event.
     clock: Time,
     /// Last arrival, and keepalive probes sent since.
     last_in: Time,
     probes: u32,
     probe_due: bool,
-    /// Both halves may stream: the handshake is done, or a Fast Open server need not wait for its end.
+    /// Sender and receiver may transfer data: the handshake is done, or a Fast Open server need not wait for its end.
     streams: bool,
     /// End of TIME-WAIT, or of an orphan's FIN-WAIT-2; [`Time::MAX`] when neither runs.
     linger: Time,
@@ -257,7 +258,7 @@ impl Connection {
         self.state
     }
 
-    /// Why the connection ended, if it did not end by closing.
+    /// The reason why the connection ended; `None` if it is open or both ends closed it.
     pub fn error(&self) -> Option<ConnError> {
         self.error
     }
@@ -267,7 +268,7 @@ impl Connection {
         self.info_at(self.clock)
     }
 
-    /// The few of [`Connection::info`] that are cheap to read again and again.
+    /// The values of [`Connection::info`] that are read repeatedly; reading them is fast.
     pub fn gauges(&self) -> Gauges {
         self.send.gauges()
     }

@@ -14,32 +14,32 @@ pub(super) struct Opening {
     /// The retransmission of SYN or SYN-ACK.
     pub syn: SynTimer,
     /// A passive open, which a reset brings back to LISTEN (RFC 9293 section 3.10.7.4).
-    pub passive: bool,
-    /// What the peer's SYN offered, once it arrived.
-    pub peer: Option<Offer>,
+    passive: bool,
+    /// The options that the peer's SYN offered; `None` before it arrived.
+    peer: Option<Offer>,
     /// The ECN flags of our SYN or SYN-ACK.
-    pub ecn_flags: Flags,
+    ecn_flags: Flags,
     /// Accurate ECN: the ACE field of the client's first ACK, which reports the ECN field of the SYN-ACK.
-    pub handshake_ace: Option<Flags>,
+    handshake_ace: Option<Flags>,
     /// Accurate ECN: the client may not have agreed, so that nothing is sent ECN-capable (RFC 9768 section 3.1.5).
-    pub no_ect: bool,
+    no_ect: bool,
     /// Accurate ECN: the mark of a SYN-ACK counts.
-    pub mark_counts: bool,
-    /// Accurate ECN: the client has not agreed, so that its ACE field means nothing (RFC 9768 table 4).
-    pub ignores_ace: bool,
+    mark_counts: bool,
+    /// Accurate ECN: the client has not agreed, so that its ACE field is ignored (RFC 9768 table 4).
+    ignores_ace: bool,
     /// The application closed before the handshake finished: a FIN follows.
-    pub finish: bool,
+    finish: bool,
     /// Fast Open, if the host uses it.
     pub fast: Option<Box<FastOpenState>>,
     /// The third segment of the handshake waits, because data are about to be written (Linux `sk_write_pending`).
-    pub hold_ack: bool,
+    hold_ack: bool,
     /// A challenge ACK is to go out before the handshake is done.
-    pub challenge: bool,
+    challenge: bool,
     /// Bytes of data of a crossing SYN, which FreeBSD keeps until the handshake is done.
-    pub early: u32,
+    early: u32,
 }
 
-/// What a SYN or SYN-ACK offers.
+/// The options that a SYN or SYN-ACK offers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
     pub mss: u16,
@@ -66,6 +66,129 @@ impl Opening {
             challenge: false,
             early: 0,
         }
+    }
+
+    /// The open is passive.
+    pub(super) fn set_passive(&mut self) {
+        self.passive = true;
+    }
+
+    /// See [`set_passive`](Opening::set_passive).
+    #[inline]
+    pub(super) fn is_passive(&self) -> bool {
+        self.passive
+    }
+
+    /// The peer's SYN arrived.
+    pub(super) fn set_peer(&mut self, offer: Offer) {
+        self.peer = Some(offer);
+    }
+
+    /// What the peer's SYN offered.
+    pub(super) fn peer(&self) -> Option<Offer> {
+        self.peer
+    }
+
+    /// The ECN flags of the next SYN or SYN-ACK.
+    pub(super) fn set_ecn_flags(&mut self, flags: Flags) {
+        self.ecn_flags = flags;
+    }
+
+    /// See [`set_ecn_flags`](Opening::set_ecn_flags).
+    pub(super) fn ecn_flags(&self) -> Flags {
+        self.ecn_flags
+    }
+
+    /// The next segment has this ACE field.
+    pub(super) fn set_handshake_ace(&mut self, ace: Flags) {
+        self.handshake_ace = Some(ace);
+    }
+
+    /// The ACE field of the segment that leaves now, if it is not the counter.
+    #[inline]
+    pub(super) fn take_handshake_ace(&mut self) -> Option<Flags> {
+        self.handshake_ace.take()
+    }
+
+    /// Nothing is sent ECN-capable if `forbidden`, for the rest of the connection.
+    pub(super) fn forbid_ect(&mut self, forbidden: bool) {
+        self.no_ect |= forbidden;
+    }
+
+    /// Nothing is sent ECN-capable.
+    pub(super) fn forbids_ect(&self) -> bool {
+        self.no_ect
+    }
+
+    /// Whether the mark of the SYN-ACK counts.
+    pub(super) fn set_mark_counts(&mut self, counts: bool) {
+        self.mark_counts = counts;
+    }
+
+    /// See [`set_mark_counts`](Opening::set_mark_counts).
+    pub(super) fn mark_counts(&self) -> bool {
+        self.mark_counts
+    }
+
+    /// Whether the peer's ACE field is ignored.
+    pub(super) fn ignore_ace(&mut self, ignore: bool) {
+        self.ignores_ace = ignore;
+    }
+
+    /// See [`ignore_ace`](Opening::ignore_ace).
+    pub(super) fn ignores_ace(&self) -> bool {
+        self.ignores_ace
+    }
+
+    /// The application closed: a FIN follows the handshake.
+    pub(super) fn finish_later(&mut self) {
+        self.finish = true;
+    }
+
+    /// See [`finish_later`](Opening::finish_later).
+    pub(super) fn finishes(&self) -> bool {
+        self.finish
+    }
+
+    /// The handshake is done: whether a FIN follows.
+    pub(super) fn take_finish(&mut self) -> bool {
+        std::mem::take(&mut self.finish)
+    }
+
+    /// Whether the third segment of the handshake waits for data.
+    pub(super) fn set_hold_ack(&mut self, hold: bool) {
+        self.hold_ack = hold;
+    }
+
+    /// See [`set_hold_ack`](Opening::set_hold_ack).
+    pub(super) fn holds_ack(&self) -> bool {
+        self.hold_ack
+    }
+
+    /// Whether a challenge ACK is to go out before the handshake is done.
+    pub(super) fn set_challenge(&mut self, due: bool) {
+        self.challenge = due;
+    }
+
+    /// See [`set_challenge`](Opening::set_challenge).
+    #[inline]
+    pub(super) fn owes_challenge(&self) -> bool {
+        self.challenge
+    }
+
+    /// The challenge ACK leaves now, if one is due.
+    pub(super) fn take_challenge(&mut self) -> bool {
+        std::mem::take(&mut self.challenge)
+    }
+
+    /// A crossing SYN has `bytes` of data, which are kept.
+    pub(super) fn set_early(&mut self, bytes: u32) {
+        self.early = bytes;
+    }
+
+    /// The kept data of a crossing SYN are processed now.
+    pub(super) fn take_early(&mut self) -> u32 {
+        std::mem::take(&mut self.early)
     }
 
     /// The MSS that the peer announced.

@@ -13,16 +13,16 @@ use tcpassay_wire::{Ecn, Flags, Options, SackBlock, SackBlocks, Segment, Timesta
 impl Connection {
     /// The next segment for the network. Call it until it returns `None`, after every input.
     ///
-    /// In this order: a reset; in the handshake the SYN or SYN-ACK; an ACK of the data before a change of CE; the
-    /// sender's data; a keepalive probe; and last the ACK that nothing else carried.
+    /// In this order: a reset; in the handshake the SYN or SYN-ACK; an ACK of the data before a change of
+    /// CE; the sender's data; a keepalive probe; and last a pure ACK, if no other segment carried it.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Outgoing> {
         let mut segment = Segment::default();
         let Sending { ecn, mss, .. } = self.transmit_into(now, &mut segment)?;
         Some(Outgoing { segment, ecn, mss })
     }
 
-    /// [`poll_transmit`](Connection::poll_transmit), for a host that has a place for the segment: it is written there. When there is
-    /// none, the place is left as it was.
+    /// [`poll_transmit`](Connection::poll_transmit), for a host that provides the memory for the segment. Without a
+    /// segment to send the memory stays unchanged.
     #[inline]
     pub fn transmit_into(&mut self, now: Time, out: &mut Segment) -> Option<Sending> {
         if self.is_unusual() {
@@ -81,7 +81,7 @@ impl Connection {
         }
         if !self.synchronised() {
             if !self.open.syn.is_due() {
-                let challenge = std::mem::take(&mut self.open.challenge);
+                let challenge = self.open.take_challenge();
                 return challenge.then(|| self.make_challenge(now, out));
             }
             let (segment, ecn) = self.make_syn(now);
@@ -111,7 +111,7 @@ impl Connection {
         if edge >= nxt || nxt - edge < unit { nxt } else { edge }
     }
 
-    /// What is sent if nothing else is: a keepalive probe or an ACK.
+    /// Returns the segment that is sent if no other is: a keepalive probe or an ACK.
     #[inline(never)]
     fn poll_last(&mut self, now: Time, out: &mut Segment) -> Option<Sending> {
         if std::mem::take(&mut self.probe_due) {
@@ -140,7 +140,7 @@ impl Connection {
             || self.recv.may_ack()
             || self.probe_due
             || self.reset.is_some()
-            || ((self.open.syn.is_due() || self.open.challenge) && !self.synchronised())
+            || ((self.open.syn.is_due() || self.open.owes_challenge()) && !self.synchronised())
     }
 
     /// [`Connection::make_data`] of a whole new segment ([`Flow::Whole`]).
@@ -161,7 +161,7 @@ impl Connection {
         };
         out.keep_stamps_only(self.stamps(now));
         self.write_header(whole.start, flags, self.send.mss32(), out);
-        // SACK blocks have no room: an ACK of their own follows.
+        // SACK blocks do not fit into the segment: a separate ACK with them follows.
         if !self.recv.has_blocks() {
             self.recv.ack_sent(now, true, 1, &mut self.log);
         }
@@ -193,7 +193,7 @@ impl Connection {
             return self.make_ack(now, chunk.span.start, out);
         }
         let mut flags = Flags::ACK | self.ecn_flags();
-        // Nothing is pushed by a FIN alone.
+        // A FIN without data has no PSH.
         if chunk.push && len > 0 {
             flags |= Flags::PSH;
         }
@@ -211,7 +211,7 @@ impl Connection {
         let mut options = self.options(now);
         let mut tells = true;
         if self.recv.has_blocks() {
-            // Blocks go along where the segment has room; otherwise an ACK of its own follows.
+            // The segment carries SACK blocks if they fit; otherwise a separate ACK with them follows.
             tells = len + 4 + 8 * 4 <= self.send.mss32();
             if tells {
                 self.put_sacks(&mut options);
@@ -319,7 +319,7 @@ impl Connection {
     /// ECE or ACE.
     #[inline]
     fn ecn_flags(&mut self) -> Flags {
-        if let Some(handshake) = self.open.handshake_ace.take() {
+        if let Some(handshake) = self.open.take_handshake_ace() {
             return handshake;
         }
         self.recv.echo_flags()

@@ -39,7 +39,7 @@ impl Connection {
 
     /// Drops a connection request of a peer silently.
     pub fn forget_request(&mut self, now: Time) {
-        if self.state == State::SynReceived && self.open.passive && !self.streams {
+        if self.state == State::SynReceived && self.open.is_passive() && !self.streams {
             self.back_to_listen(now);
         }
     }
@@ -54,7 +54,7 @@ impl Connection {
             self.challenge.set_due();
             self.recv.answer(0..0);
         } else {
-            self.open.challenge = self.state == State::SynReceived;
+            self.open.set_challenge(self.state == State::SynReceived);
         }
         true
     }
@@ -68,11 +68,11 @@ impl Connection {
                 let plain = segment.ack == self.iss.at(1);
                 self.syn_acked(now, segment);
                 if plain {
-                    // To Linux the SYN is a position that arrived again.
+                    // Linux reports the sequence number of the SYN as a duplicate.
                     self.recv.answer(0..u64::from(self.rules.challenges_crossed_syn));
                 }
-            } else if !self.open.passive && self.rules.challenges_crossed_syn {
-                // After crossing SYNs the socket is a whole one, which challenges them (`tcp_validate_incoming`).
+            } else if !self.open.is_passive() && self.rules.challenges_crossed_syn {
+                // After crossing SYNs Linux has a full socket instead of a request socket, which answers them with challenge ACKs (`tcp_validate_incoming`).
                 self.refuse(now, "syn in connection");
                 self.challenge(now);
             } else {
@@ -82,7 +82,8 @@ impl Connection {
             return;
         }
         let returns = self.rules.syn_returns_to_listen;
-        if returns && self.state == State::SynReceived && self.open.passive && self.in_reset_window(seq) {
+        if returns && self.state == State::SynReceived && self.open.is_passive() && self.in_reset_window(seq)
+        {
             // RFC 9293 section 3.10.7.4, fourth.
             self.back_to_listen(now);
             return;
@@ -100,11 +101,15 @@ impl Connection {
         }
     }
 
-    /// Whether a reset at `seq` is in the window: from the last ACK on (FreeBSD) or RCV.NXT, up to its right edge.
+    /// Whether a reset at `seq` is in the window: from the last ACK on (FreeBSD, Linux) or RCV.NXT, up to its right edge.
     fn in_reset_window(&self, seq: u64) -> bool {
         if self.rules.resets_count_from_last_ack {
             let from = self.recv.last_acked().max(1);
             return seq >= from && seq - from < self.bsd_window();
+        }
+        if self.rules.accepts_from_last_ack {
+            // Whatever `tcp_sequence` accepts.
+            return (self.recv.last_acked().max(1)..=self.recv.limit()).contains(&seq);
         }
         (self.recv.nxt()..self.recv.edge()).contains(&seq)
     }
@@ -112,16 +117,16 @@ impl Connection {
     /// RCV.WND of FreeBSD: what a SYN-ACK offered while the connection is in the SYN cache; after crossing SYNs the buffer in whole
     /// segments.
     fn bsd_window(&self) -> u64 {
-        match (self.state == State::SynReceived && !self.streams, self.open.passive) {
+        match (self.state == State::SynReceived && !self.streams, self.open.is_passive()) {
             (true, true) => u64::from(self.recv.first_window().0),
             (true, false) => self.recv.free().next_multiple_of(self.segment_size().get().max(1)),
-            // A FIN takes no room.
+            // A FIN occupies no space in the window.
             (false, _) => self.recv.free() + u64::from(self.recv.finished()),
         }
     }
 
-    /// A reset (RFC 5961 section 3): the exact next position counts, where resets are not weak, and all else in the window is
-    /// challenged.
+    /// A reset (RFC 5961 section 3): one at RCV.NXT is accepted, with weak resets any one in the window. Other resets
+    /// in the window are answered with a challenge ACK.
     pub(super) fn input_reset(&mut self, now: Time, seq: u64) {
         // A reset outside the window is not answered. Its timestamp is not used (RFC 7323 section 5.2).
         let from_last_ack = self.rules.resets_count_from_last_ack;
@@ -134,7 +139,7 @@ impl Connection {
             return;
         }
         match self.state {
-            State::SynReceived if self.open.passive && !self.streams => self.back_to_listen(now),
+            State::SynReceived if self.open.is_passive() && !self.streams => self.back_to_listen(now),
             State::SynReceived if !self.streams => self.end(now, Some(ConnError::Refused), "refused by peer"),
             // Both sides are finished, and no data is lost. FreeBSD reports the reset nevertheless.
             State::Closing | State::LastAck if self.rules.reset_while_closing_is_error => {
@@ -145,7 +150,7 @@ impl Connection {
         }
     }
 
-    /// What began a passive open was none.
+    /// Returns to LISTEN after a reset or SYN in SYN-RECEIVED of a passive open.
     fn back_to_listen(&mut self, now: Time) {
         let fast = self.open.fast.take();
         self.open = super::opening::Opening::new(&self.cfg);

@@ -4,12 +4,12 @@
 
 use crate::flavor::WindowUpdate;
 
-/// The window, and the segment that it is from.
+/// The window, and the segment that announced it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SendWindow {
     /// The peer's window scale.
     shift: u8,
-    /// As it stood in the header (`pred_flags` of Linux), and in bytes.
+    /// The window field of the header (`pred_flags` of Linux); then the window in bytes.
     field: u16,
     size: u64,
     largest: u64,
@@ -28,11 +28,11 @@ pub(super) struct WindowField {
     pub una: u64,
 }
 
-/// When a segment may change the window.
+/// The rule by which a segment may change the window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UpdateRule {
     pub rule: WindowUpdate,
-    /// An ACK without news may shut the window (Linux since 6.6).
+    /// An ACK that acknowledges nothing new may close the window (Linux since 6.6).
     pub shut_by_duplicate: bool,
 }
 
@@ -73,8 +73,9 @@ impl SendWindow {
         self.field = field;
     }
 
-    /// A segment in order at `seq` acknowledges `ack`, and `news`: something new. Returns `None` if the window that it announces
-    /// differs and must not be used; otherwise whether the segment is newer than that of the last update.
+    /// Processes a segment in order at `seq` that acknowledges `ack`; `news`: it acknowledges new data.
+    /// Returns `None` if the window that it announces differs and must not be used; otherwise whether the
+    /// segment is newer than that of the last update.
     #[inline]
     pub fn predict(&mut self, field: u16, seq: u64, ack: u64, news: bool) -> Option<bool> {
         if self.differs(field) {
@@ -89,7 +90,7 @@ impl SendWindow {
         Some(newer)
     }
 
-    /// The window of an acceptable segment is put in force if it may be. Returns whether it may.
+    /// Applies the window of an acceptable segment if the rule permits it. Returns whether it was applied.
     pub fn update(&mut self, segment: &WindowField, rule: UpdateRule) -> bool {
         let WindowField { field, seq, ack, una } = *segment;
         let window = u64::from(field) << self.shift;
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ack_without_news_may_open_the_window_in_every_stack_and_shrink_it_by_the_rfc_only() {
+    fn an_ack_of_nothing_new_may_open_the_window_in_every_stack_and_shrink_it_only_by_the_rfc() {
         for (update, shrinks) in [
             (WindowUpdate::NotOlder, true),
             (WindowUpdate::NewOrLarger, false),
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn linux_since_6_6_lets_an_ack_without_news_shut_the_window() {
+    fn linux_since_6_6_lets_an_ack_of_nothing_new_close_the_window() {
         let mut window = window();
         let shut = WindowField { field: 0, seq: 1, ack: 1, una: 1 };
         assert!(window.update(&WindowField { field: 10, ..shut }, rule(WindowUpdate::NotOlder)));
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn header_prediction_takes_another_window_only_with_news() {
+    fn header_prediction_accepts_a_changed_window_only_with_new_data_acknowledged() {
         let mut window = window();
         assert_eq!(window.predict(1000, 5001, 1, false), Some(true));
         assert_eq!(window.predict(1000, 5001, 1, false), Some(false));

@@ -17,7 +17,7 @@ impl Connection {
         Bytes::new(self.send.write(now, n.get()))
     }
 
-    /// How much [`write`](Connection::write) would accept.
+    /// Number of bytes that [`write`](Connection::write) would accept.
     pub fn writable(&self) -> Bytes {
         if self.may_send() { Bytes::new(self.send.writable()) } else { Bytes::ZERO }
     }
@@ -28,36 +28,36 @@ impl Connection {
         self.may_send() && self.send.has_room()
     }
 
-    /// [`write`](Connection::write), and whether more follows at once (`MSG_MORE`): then the odd end waits for it.
+    /// [`write`](Connection::write), and whether more data follow immediately (`MSG_MORE`): then a partial segment at the end waits for them.
     pub fn write_more(&mut self, now: Time, n: Bytes, more: bool) -> Bytes {
         self.send.set_more(more);
         self.write(now, n)
     }
 
-    /// Another controller decides from now on (`TCP_CONGESTION`); the window stays.
+    /// Replaces the congestion controller (`TCP_CONGESTION`). The window does not change.
     pub fn set_controller(&mut self, cc: Box<dyn tcpassay_cc::Controller>) {
         self.send.set_controller(cc);
     }
 
-    /// What was written so far is urgent (RFC 9293 section 3.8.5; `MSG_OOB`).
+    /// Marks the data written so far as urgent (RFC 9293 section 3.8.5; `MSG_OOB`).
     pub fn mark_urgent(&mut self) {
         self.send.mark_urgent();
     }
 
-    /// Unread bytes before the last byte of what the peer called urgent, while that is unread; and whether it has arrived.
+    /// Unread bytes before the last byte of the peer's urgent data, while they are unread; and whether this byte has arrived.
     pub fn urgent_ahead(&self) -> Option<(Bytes, bool)> {
         self.recv.urgent_ahead().map(|(n, there)| (Bytes::new(n), there))
     }
 
-    /// The path carries segments of `size` from now on, without options: its MTU less the headers. `too_long`: a
+    /// Sets the path MTU as `size`, the largest segment without options (MTU minus headers). `too_long`: a
     /// router reported a longer segment as too long (RFC 1191), so that longer segments are retransmitted.
     pub fn set_path(&mut self, now: Time, size: Bytes, too_long: bool) {
         self.touched = true;
         self.send.set_path(now, size.get(), too_long, &mut self.log);
     }
 
-    /// The path carries no SYN that offers segments longer than `size`: later SYNs offer less. A SYN with data is sent again
-    /// at once, without the data (`tcp_simple_retransmit` of Linux).
+    /// Limits the MSS that later SYNs announce to `size`, because of the path MTU. A SYN with data is sent
+    /// again at once, without the data (`tcp_simple_retransmit` of Linux).
     pub fn set_syn_path(&mut self, _now: Time, size: Bytes) {
         if self.state == State::SynSent && size < self.cfg.mss {
             Arc::make_mut(&mut self.cfg).mss = size;
@@ -101,7 +101,7 @@ impl Connection {
         Bytes::new(self.send.buffer_size())
     }
 
-    /// No segment contains data written before this call and data written later (`MSG_EOR`).
+    /// Ends a record: no segment contains data written before and after this call (`MSG_EOR`).
     pub fn end_record(&mut self) {
         self.send.end_record();
     }
@@ -118,7 +118,7 @@ impl Connection {
 
     fn may_send(&self) -> bool {
         matches!(self.state, State::SynSent | State::SynReceived | State::Established | State::CloseWait)
-            && !self.open.finish
+            && !self.open.finishes()
     }
 
     /// Reads up to `n` bytes in order. Returns how many were read. May open the window enough for an ACK.
@@ -126,7 +126,7 @@ impl Connection {
         Bytes::new(self.recv.read(now, n.get()))
     }
 
-    /// How much [`read`](Connection::read) would return.
+    /// Number of bytes that [`read`](Connection::read) would return.
     pub fn readable(&self) -> Bytes {
         Bytes::new(self.recv.readable())
     }
@@ -170,7 +170,7 @@ impl Connection {
     /// The third segment of the handshake may wait for data that are about to be written (Linux: an application writes, or
     /// `TCP_DEFER_ACCEPT` is set).
     pub fn hold_handshake_ack(&mut self, hold: bool) {
-        self.open.hold_ack = hold && self.rules.may_hold_handshake_ack;
+        self.open.set_hold_ack(hold && self.rules.may_hold_handshake_ack);
     }
 
     /// Numbers of the next octet that we send, and that we expect (SND.NXT and RCV.NXT of RFC 9293 section 3.3.1).
@@ -188,11 +188,12 @@ impl Connection {
         self.recv.is_urgent()
     }
 
-    /// The application writes no more: a FIN follows the written data. It can still read (half close).
+    /// Closes the sending direction: a FIN follows the written data. The application can still read (half
+    /// close).
     pub fn shutdown(&mut self, now: Time) {
         match self.state {
             State::Listen | State::SynSent => self.end(now, None, "closed"),
-            State::SynReceived if !self.is_fast_open_child() => self.open.finish = true,
+            State::SynReceived if !self.is_fast_open_child() => self.open.finish_later(),
             State::Established | State::SynReceived => {
                 self.touched = true;
                 self.send.finish();
@@ -224,7 +225,8 @@ impl Connection {
         self.shutdown(now);
     }
 
-    /// Ends at once, with a reset where the peer needs one (RFC 9293 section 3.10.5); also a close with a linger time of zero.
+    /// Aborts the connection at once, with a reset if the peer needs one (RFC 9293 section 3.10.5); also a
+    /// close with a linger time of zero.
     pub fn abort(&mut self, now: Time) {
         self.orphan = true;
         match self.state {
@@ -238,24 +240,24 @@ impl Connection {
         self.end(now, None, "aborted");
     }
 
-    /// Nagle's algorithm off or on.
+    /// Disables (`on`) or enables Nagle's algorithm.
     pub fn set_nodelay(&mut self, _now: Time, on: bool) {
         self.touched = true;
         self.send.set_nodelay(on);
     }
 
-    /// Corked: only full segments leave, at most for 200 ms.
+    /// Sets `TCP_CORK`: only full segments are sent, for at most 200 ms.
     pub fn set_cork(&mut self, _now: Time, on: bool) {
         self.touched = true;
         self.send.set_cork(on);
     }
 
-    /// `app.sndbuf` from now on. What is in the buffer stays there.
+    /// Changes `app.sndbuf`. Data in the buffer remain there.
     pub fn set_send_buffer(&mut self, size: Bytes) {
         self.send.set_send_buffer(size.get());
     }
 
-    /// Linux's receive buffer, overhead included, from now on; it no longer grows.
+    /// Sets Linux's receive buffer, including overhead. It no longer grows.
     pub fn set_recv_memory(&mut self, size: Bytes) {
         if let Some(memory) = self.recv.memory() {
             memory.set_size(size.get());
@@ -269,27 +271,28 @@ impl Connection {
         }
     }
 
-    /// The local interface drops everything from now on, or nothing any more. The host drops segments without data.
+    /// Sets whether the local interface drops all packets of the connection. The host drops segments without
+    /// data.
     pub fn set_local_drop(&mut self, on: bool) {
         self.send.set_local_drop(on);
     }
 
-    /// `app.notsent_lowat` from now on.
+    /// Changes `app.notsent_lowat`.
     pub fn set_notsent_lowat(&mut self, low: Option<Bytes>) {
         self.send.set_notsent_lowat(low);
     }
 
-    /// How long a closed connection waits for the peer's FIN from now on (`TCP_LINGER2`).
+    /// Changes the time for which a closed connection waits for the peer's FIN (`TCP_LINGER2`).
     pub fn set_fin_wait2(&mut self, wait: Dur) {
         Arc::make_mut(&mut self.cfg).fin_wait2 = wait;
     }
 
-    /// Retransmissions of a SYN from now on (`TCP_SYNCNT` of Linux).
+    /// Changes the number of retransmissions of a SYN (`TCP_SYNCNT` of Linux).
     pub fn set_syn_retries(&mut self, retries: u32) {
         Arc::make_mut(&mut self.cfg).syn_retries = retries;
     }
 
-    /// `app.user_timeout` from now on.
+    /// Changes `app.user_timeout`.
     pub fn set_user_timeout(&mut self, timeout: Option<Dur>) {
         Arc::make_mut(&mut self.cfg).user_timeout = timeout;
         self.send.set_user_timeout(timeout);
@@ -304,12 +307,12 @@ impl Connection {
         self.recv.set_longest_delay(delay);
     }
 
-    /// `app.keepalive` from now on.
+    /// Changes `app.keepalive`.
     pub fn set_keepalive(&mut self, keepalive: Option<Keepalive>) {
         Arc::make_mut(&mut self.cfg).keepalive = keepalive;
     }
 
-    /// Acknowledge everything at once, or not. Switching it on acknowledges what waits.
+    /// Sets whether every segment is acknowledged at once. Switching it on sends the ACK that is delayed.
     pub fn set_quickack(&mut self, _now: Time, on: bool) {
         self.recv.set_quickack(on);
     }

@@ -4,19 +4,19 @@
 
 use tcpassay_units::{Dur, Time};
 
-/// How often the segment left, and when it leaves again.
+/// Number of transmissions of the SYN or SYN-ACK, and the time of the next one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SynTimer {
     /// To be sent by the next poll.
     due: bool,
-    /// How often it was sent, and whether any of that was a repetition.
+    /// Number of transmissions; then whether any of them was a retransmission.
     sent: u32,
     repeated: bool,
     first_at: Time,
     /// [`Time::MAX`] if the timer does not run.
     at: Time,
     rto: Dur,
-    /// How often the timer fired.
+    /// Number of timeouts.
     timeouts: u32,
 }
 
@@ -34,18 +34,18 @@ impl SynTimer {
         }
     }
 
-    /// The segment is to be sent for the first time.
+    /// Requests the first transmission.
     pub fn begin(&mut self, now: Time) {
         self.due = true;
         self.first_at = now;
     }
 
-    /// The segment is to be sent, with other content than before.
+    /// Requests a transmission with changed contents.
     pub fn send(&mut self) {
         self.due = true;
     }
 
-    /// The segment is to be sent again.
+    /// Requests a retransmission.
     pub fn repeat(&mut self) {
         self.due = true;
         self.repeated = true;
@@ -61,7 +61,7 @@ impl SynTimer {
         self.due
     }
 
-    /// When the timer fires; [`Time::MAX`] if it does not run.
+    /// Time at which the timer fires; [`Time::MAX`] if it does not run.
     #[inline]
     pub fn deadline(&self) -> Time {
         self.at
@@ -72,7 +72,7 @@ impl SynTimer {
         self.at != Time::MAX
     }
 
-    /// How often the segment was sent.
+    /// Number of transmissions.
     pub fn sent(&self) -> u32 {
         self.sent
     }
@@ -82,12 +82,12 @@ impl SynTimer {
         self.repeated
     }
 
-    /// How often the timer fired.
+    /// Number of timeouts.
     pub fn timeouts(&self) -> u32 {
         self.timeouts
     }
 
-    /// When the segment was first sent.
+    /// Time of the first transmission.
     pub fn first_at(&self) -> Time {
         self.first_at
     }
@@ -136,7 +136,8 @@ impl SynTimer {
     }
 }
 
-/// How long a segment and its `retries` last if every timeout doubles the one before (`tcp_model_timeout`).
+/// The total time of a segment and its `retries` retransmissions if every timeout doubles
+/// (`tcp_model_timeout`).
 pub(super) fn doubled_for(first: Dur, retries: u32, max: Dur) -> Dur {
     let (mut all, mut next) = (Dur::ZERO, first);
     for _ in 0..=retries {

@@ -5,7 +5,7 @@ use super::rules::{
     ConnRules, PathLoss, RackWindow, RecvRules, Rules, SendRules, TimeWaitRules, WindowUpdate,
 };
 
-/// What is not named here is as in the RFCs.
+/// Fields that are not listed have the values of the RFCs.
 pub(super) const RULES: Rules = Rules {
     send: SendRules {
         path_loss: PathLoss::All,

@@ -1,4 +1,5 @@
-//! Linux 6.x, also for the profile `linux-4.6`: what differs between releases is a switch of the configuration.
+//! Linux 6.x, also for the profile `linux-4.6`: differences between releases are fields of
+//! [`Config`](crate::Config).
 
 use super::rfc;
 use super::rules::{
@@ -6,7 +7,7 @@ use super::rules::{
 };
 use tcpassay_units::Dur;
 
-/// What is not named here is as in the RFCs.
+/// Fields that are not listed have the values of the RFCs.
 pub(super) const RULES: Rules = Rules {
     send: SendRules {
         emulates_sack: true,
@@ -68,6 +69,7 @@ pub(super) const RULES: Rules = Rules {
         fin_in_dsack: true,
         throttles_answers_without_data: true,
         accepts_disordered_acks: true,
+        accepts_from_last_ack: true,
         bounds_old_acks_by_acked: true,
         window_update: WindowUpdate::NewOrLarger,
         rtt_of_first_full_segment: true,

@@ -1,7 +1,8 @@
-//! What the stacks do differently where no switch of [`Config`](crate::Config) decides it.
+//! Differences between stacks that no field of [`Config`](crate::Config) describes.
 //!
-//! [`StackFlavor`] names a stack. Its [`Rules`] are data: one value for each difference, with the function of the stack
-//! that it describes. `rfc`, `linux` and `freebsd` hold the values. The code asks for a rule and never for a stack.
+//! [`StackFlavor`] names a stack. Its [`Rules`] are data: one value for each difference, with the function
+//! of the stack that it describes. `rfc`, `linux` and `freebsd` hold the values. The code tests a rule and
+//! never the name of a stack.
 
 mod freebsd;
 mod linux;
@@ -15,7 +16,7 @@ pub(crate) use rules::{
 use crate::config::StackFlavor;
 
 impl StackFlavor {
-    /// What this stack does differently.
+    /// The rules of this stack.
     pub(crate) fn rules(self) -> &'static Rules {
         match self {
             StackFlavor::Rfc => &rfc::RULES,

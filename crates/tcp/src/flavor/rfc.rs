@@ -78,6 +78,7 @@ pub(super) const RULES: Rules = Rules {
         fin_in_dsack: false,
         throttles_answers_without_data: false,
         accepts_disordered_acks: false,
+        accepts_from_last_ack: false,
         bounds_old_acks_by_acked: false,
         window_update: WindowUpdate::NotOlder,
         rtt_of_first_full_segment: false,

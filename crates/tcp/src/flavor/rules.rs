@@ -21,7 +21,7 @@ pub(crate) enum RackWindow {
     LastRtt,
 }
 
-/// Which segments count as lost when the route's MTU falls.
+/// The segments that count as lost when the MTU of the route decreases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PathLoss {
     /// Those that are longer than the new segment size (`tcp_simple_retransmit` of Linux).
@@ -49,7 +49,7 @@ pub(crate) struct SendRules {
     pub windows_in_segments: bool,
     /// No segment is longer than half of the largest window that the peer offered (`tcp_bound_to_half_wnd`).
     pub mss_at_most_half_window: bool,
-    /// Which segments are retransmitted when the route's MTU falls.
+    /// The segments that are retransmitted when the MTU of the route decreases.
     pub path_loss: PathLoss,
     /// How RACK's reordering window is computed.
     pub rack_window: RackWindow,
@@ -86,12 +86,13 @@ pub(crate) struct SendRules {
     pub pacing_credit: bool,
     /// The segment with the FIN may exceed the congestion window (`tcp_cwnd_test`).
     pub fin_ignores_cwnd: bool,
-    /// A shut peer window postpones the restart after idle (`tcp_slow_start_after_idle_check`).
+    /// A closed peer window postpones the restart after idle (`tcp_slow_start_after_idle_check`).
     pub no_idle_restart_at_zero_window: bool,
     /// A corked segment is released by the probe timer: it runs while nothing is in flight, lasts an RTO at least, and
     /// marks the data to be pushed (`tcp_check_probe_timer`, `tcp_write_wakeup`).
     pub probe_timer_uncorks: bool,
-    /// The first probe of a shut window is not sent earlier than this, independently of the minimum of the RTO (`tcp_probe0_base`).
+    /// The first probe of a closed window is not sent earlier than this, independently of the minimum of the
+    /// RTO (`tcp_probe0_base`).
     pub least_window_probe: Dur,
 }
 
@@ -106,8 +107,9 @@ pub(crate) struct RecvRules {
     pub acks_overlap_at_once: bool,
     /// A duplicate that no ACK has reported when the next data arrive is not reported any more (`tcp_data_queue`).
     pub forgets_unreported_duplicate: bool,
-    /// A segment is taken whole or not at all: whole if nothing is unread, although it may end beyond the window (`tcp_sequence`,
-    /// `sk_forced_mem_schedule`); otherwise what lies in the window is taken.
+    /// A segment is accepted completely or not at all: completely if no data are unread, even if it ends
+    /// beyond the window (`tcp_sequence`, `sk_forced_mem_schedule`). If false, the part within the window is
+    /// accepted.
     pub takes_whole_segments: bool,
     /// In reports of duplicates and in SACK blocks a FIN takes a position, as in sequence space.
     pub fin_takes_position: bool,
@@ -127,7 +129,8 @@ pub(crate) struct RecvRules {
     pub not_capable_keeps_echo: bool,
 }
 
-/// When an ACK may change the peer's window, for a segment with the sequence number of the last update.
+/// The condition under which an ACK may change the peer's window, for a segment with the sequence number of
+/// the last update.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WindowUpdate {
     /// If its ACK field is not older (RFC 9293 section 3.10.7.4).
@@ -138,12 +141,13 @@ pub(crate) enum WindowUpdate {
     NewerOrLarger,
 }
 
-/// What is done with the data of a SYN or SYN-ACK.
+/// The processing of the data of a SYN or SYN-ACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SynData {
-    /// They are taken like those of other segments.
+    /// The data are accepted like those of other segments.
     AsOthers,
-    /// They are taken if Fast Open was asked for, and do not start delayed ACKs (`tcp_fastopen_add_skb`).
+    /// The data are accepted if Fast Open was requested, and do not start delayed ACKs
+    /// (`tcp_fastopen_add_skb`).
     FastOpenOnly,
 }
 
@@ -162,7 +166,8 @@ pub(crate) enum TimeWaitRules {
 #[expect(clippy::struct_excessive_bools, reason = "independent differences")]
 #[derive(Debug)]
 pub(crate) struct ConnRules {
-    /// At most so many challenge ACKs in this time (RFC 5961 section 7; `tcp_invalid_ratelimit` of Linux).
+    /// Largest number of challenge ACKs, and the time for which it applies (RFC 5961 section 7;
+    /// `tcp_invalid_ratelimit` of Linux).
     pub challenge_acks: (u32, Dur),
     /// A SYN-ACK in LISTEN is ignored, not answered by a reset (`tcp_input` of FreeBSD since 15).
     pub listen_ignores_syn_ack: bool,
@@ -170,7 +175,7 @@ pub(crate) struct ConnRules {
     pub listen_drops_syn_fin: bool,
     /// A server rounds its first window to segments without their options (`tcp_openreq_init_rwin`).
     pub server_window_without_options: bool,
-    /// A wrong ACK in SYN-SENT makes the first SYN leave again at once (`TCP_TIMEOUT_MIN`).
+    /// A wrong ACK in SYN-SENT causes an immediate retransmission of the first SYN (`TCP_TIMEOUT_MIN`).
     pub bad_ack_repeats_syn: bool,
     /// A SYN-ACK must echo a timestamp of one of our SYNs (`tcp_rcv_synsent_state_process`).
     pub checks_echo_of_syn_ack: bool,
@@ -178,7 +183,7 @@ pub(crate) struct ConnRules {
     pub keeps_data_of_crossing_syn: bool,
     /// The reserved ACE value 101 of a SYN-ACK means no ECN; otherwise accurate ECN (RFC 9768 section 3.1.3).
     pub reserved_ace_is_no_ecn: bool,
-    /// What is done with the data of a SYN or SYN-ACK.
+    /// The processing of the data of a SYN or SYN-ACK.
     pub syn_data: SynData,
     /// A server with Fast Open takes the FIN of a SYN (`tcp_fastopen` of FreeBSD).
     pub takes_fin_of_syn: bool,
@@ -224,9 +229,12 @@ pub(crate) struct ConnRules {
     pub throttles_answers_without_data: bool,
     /// An ACK that a later one overtook passes PAWS (`tcp_disordered_ack`).
     pub accepts_disordered_acks: bool,
+    /// A segment without data is acceptable from the position of the last ACK on; otherwise from RCV.NXT on (`tcp_sequence`). Resets
+    /// below RCV.NXT are challenged accordingly.
+    pub accepts_from_last_ack: bool,
     /// An ACK older than all that was acknowledged is not acceptable (`bytes_acked`).
     pub bounds_old_acks_by_acked: bool,
-    /// When an ACK may change the peer's window.
+    /// The condition under which an ACK may change the peer's window.
     pub window_update: WindowUpdate,
     /// The receiver's round-trip time is that of the first full segment with an echo (`tcp_rcv_rtt_measure_ts`).
     pub rtt_of_first_full_segment: bool,

@@ -1,4 +1,4 @@
-//! When to acknowledge.
+//! Decision when to send an ACK.
 //!
 //! Two engines behind one interface: the plain one of RFC 1122 and RFC 5681 (every n full segments, a fixed timer, at once
 //! for unusual segments), and Linux's (`DelayedAck::adaptive`), whose parts are named after `inet_connection_sock`:
@@ -20,7 +20,7 @@ const MSS_DEFAULT: u64 = 536;
 /// `TCP_MIN_MSS`.
 const MSS_MIN: u64 = 88;
 
-/// What the check decided.
+/// The result of the check whether an ACK is due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     /// Send an ACK now.
@@ -31,7 +31,7 @@ pub(crate) enum Verdict {
     Forgotten,
 }
 
-/// What is known where the check is made.
+/// The input of the check.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckInput {
     /// In-order bytes not acknowledged yet.
@@ -42,7 +42,7 @@ pub(crate) struct AckInput {
     pub srtt: Option<Dur>,
     /// RCV.NXT.
     pub nxt: u64,
-    /// What arrived last cannot wait for an ACK that stands for several (`Assembly::is_crowded`).
+    /// True if the ACK of the last arrival must not be compressed (`Assembly::is_crowded`).
     pub crowded: bool,
     /// The round-trip time as the receiver measures it; zero before it has.
     pub rtt: Dur,
@@ -54,7 +54,8 @@ enum Cleared {
     #[default]
     No,
     Yes,
-    /// And socket memory was charged for the segment: it is processed on the slow path.
+    /// It was cleared, and socket memory was charged for the segment, which is therefore processed on the
+    /// slow path.
     Charged,
 }
 
@@ -72,7 +73,7 @@ pub(crate) struct AckPolicy {
     always_quick: bool,
     /// `ICSK_ACK_SCHED`: something waits to be acknowledged.
     scheduled: bool,
-    /// `ICSK_ACK_NOW` and its like: the next check acknowledges, for this reason.
+    /// `ICSK_ACK_NOW` and similar flags: the next check sends an ACK, for this reason.
     due: Option<AckReason>,
     /// The delayed-ACK timer; [`Time::MAX`] when it does not run.
     timer: Time,
@@ -130,7 +131,7 @@ impl AckPolicy {
         }
     }
 
-    /// Something waits to be acknowledged.
+    /// Whether an ACK is scheduled.
     #[inline]
     pub(crate) fn is_scheduled(&self) -> bool {
         self.scheduled
@@ -175,7 +176,7 @@ impl AckPolicy {
         self.last_data = now;
     }
 
-    /// `tcp_measure_rcv_mss`. A super-segment's length stands for its full packets.
+    /// `tcp_measure_rcv_mss`. A super-segment is evidence for the size of its full packets.
     #[inline]
     fn measure(&mut self, len: u64, push: bool) {
         let last = std::mem::take(&mut self.last_len);
@@ -186,7 +187,8 @@ impl AckPolicy {
             self.pushed |= self.today && push;
             return;
         }
-        // Long enough to be a full segment of a small path, or not the end of a write: two of a size prove it.
+        // The segment is long enough to be a full one of a path with a small MTU, or it does not end a write: two of equal
+        // size prove that segments have this size.
         if len >= MSS_DEFAULT || (len >= MSS_MIN && !push) {
             self.last_len = len;
             if len == last {
@@ -263,7 +265,7 @@ impl AckPolicy {
         }
     }
 
-    /// The check is to be made once what can carry the ACK has been sent.
+    /// Requests the check after all data were sent with which the ACK can be piggybacked.
     #[inline]
     pub(crate) fn ask_later(&mut self, fast: bool) {
         self.pending = Some(fast);
@@ -273,7 +275,7 @@ impl AckPolicy {
     pub(crate) fn old_ack_due(&self) -> bool {
         match self.receiver {
             DctcpReceiver::ClearTimer | DctcpReceiver::Rearm if !self.today => self.reserved,
-            // Since 4.18 Linux asks for `ICSK_ACK_TIMER`, whichever the receiver, and an ACK on data stops that, too.
+            // Since 4.18 Linux tests `ICSK_ACK_TIMER` with every receiver, and an ACK that data carry also stops this timer.
             _ => self.timer != Time::MAX,
         }
     }
@@ -295,8 +297,7 @@ impl AckPolicy {
         }
     }
 
-    /// CWR arrived with data: the peer's window may be one packet. Linux acknowledges at once since 2018, when the
-    /// receiver was mended.
+    /// CWR arrived with data: the peer's window may be one packet. Linux acknowledges at once since 4.18.
     pub(crate) fn cwr(&mut self) {
         if self.rule.adaptive && (self.today || self.receiver == DctcpReceiver::Immediate) {
             self.demand(AckReason::CeChange);
@@ -309,7 +310,7 @@ impl AckPolicy {
         self.pending.is_some() || self.due.is_some()
     }
 
-    /// The check, after everything that could carry the ACK was sent. `window_kept`: an ACK sent now would announce at
+    /// Decides about the ACK, after all data that could carry it were sent. `window_kept`: an ACK sent now would announce at
     /// least the window announced before.
     #[inline]
     pub(crate) fn decide(
@@ -325,7 +326,7 @@ impl AckPolicy {
                 AckCheck::Always => cleared == Cleared::No,
                 AckCheck::IfScheduledOnSlowPath => fast && cleared != Cleared::Charged || self.scheduled,
             };
-            // `due` outlives a cleared schedule only where it was set after it.
+            // If the schedule was cleared, `due` remains only if it was set afterwards.
             if !asked && self.due.is_none() {
                 return (ask.unacked > 0).then_some(Verdict::Forgotten);
             }
@@ -334,7 +335,7 @@ impl AckPolicy {
             return Some(Verdict::Now(why));
         }
         fast?;
-        // Linux's `TCP_QUICKACK` acknowledges what an application has read: see `read`.
+        // Linux's `TCP_QUICKACK` causes an ACK when the application reads: see `read`.
         let kept_on = self.always_quick && !self.rule.adaptive;
         let quick = kept_on || (self.quick > 0 && !self.pingpong);
         let enough = if self.rule.adaptive {
@@ -438,12 +439,12 @@ impl AckPolicy {
         Verdict::Delay(at)
     }
 
-    /// An ACK is due, and waits as long as it may.
+    /// Delays a due ACK by the longest permitted time.
     pub(crate) fn hold(&mut self, now: Time) {
         self.scheduled = true;
         self.quick = self.quick.max(self.rule.quick_ack);
         self.ato = ATO_MIN;
-        // What is written now is a reply.
+        // Data written from now on count as a reply.
         self.last_data = now;
         self.timer = now.saturating_add(self.rule.timeout);
     }
@@ -489,7 +490,8 @@ impl AckPolicy {
         }
     }
 
-    /// Data left: a reply within `ato` of what arrived is a conversation (`tcp_event_data_sent`).
+    /// Processes the transmission of data. A reply within `ato` after an arrival starts interactive mode
+    /// (`pingpong`, `tcp_event_data_sent`).
     #[inline]
     pub(crate) fn replied(&mut self, now: Time) {
         if self.rule.adaptive && now.since(self.last_data) < self.ato {
@@ -518,10 +520,11 @@ impl AckPolicy {
         self.rule.timeout = delay;
     }
 
-    /// `app.quickack` was switched. Switching it on acknowledges what waits (`TCP_QUICKACK`).
+    /// `app.quickack` was switched. Switching it on acknowledges what waits; switching it off delays ACKs, the quick ones of the
+    /// start, too (`__tcp_sock_set_quickack`).
     pub(crate) fn set_quick(&mut self, on: bool) {
         self.always_quick = on;
-        self.pingpong = !on && self.pingpong;
+        self.pingpong = !on;
         if on && self.scheduled {
             self.demand(AckReason::Quick);
         }

@@ -1,4 +1,5 @@
-//! The receiver and its account of memory: whether a packet is kept, and what window is announced.
+//! The receiver with Linux's accounting of memory: whether a packet is accepted, and the window that is
+//! announced.
 
 use super::Receiver;
 use super::memory::admit::Packet;
@@ -60,7 +61,7 @@ impl Receiver {
         done.fate
     }
 
-    /// What the window depends on besides memory.
+    /// The inputs of the window besides memory.
     #[inline]
     pub(super) fn at(&self) -> At {
         let Receiver { nxt, edge, acked, .. } = *self;

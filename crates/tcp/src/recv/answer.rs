@@ -9,13 +9,13 @@ use tcpassay_units::{Dur, Time, count};
 use tcpassay_wire::{AccEcn, Flags};
 
 impl Receiver {
-    /// An ACK is to go out before anything else.
+    /// Whether an ACK must be sent before any other segment.
     #[inline]
     pub(crate) fn has_old_ack(&self) -> bool {
         self.old_ack.is_some()
     }
 
-    /// That ACK.
+    /// Returns this ACK.
     pub(crate) fn take_old_ack(&mut self) -> Option<OldAck> {
         self.old_ack.take()
     }
@@ -117,7 +117,7 @@ impl Receiver {
         self.echo.option(handshake)
     }
 
-    /// There is something for the SACK option.
+    /// Whether there are blocks for the SACK option.
     #[inline]
     pub(crate) fn has_blocks(&self) -> bool {
         self.dsack.is_some() || !self.assembly.blocks().is_empty()

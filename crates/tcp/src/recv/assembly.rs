@@ -17,12 +17,13 @@ pub(crate) struct Assembly {
     ranges: VecDeque<Span>,
     /// Ranges of the set in the order in which SACK reports them.
     recent: ArrayVec<Span, 4>,
-    /// What arrived last changed the third block or a later one, or began a block beside two or more: ACKs that were held back cannot
-    /// wait (`tcp_sack_new_ofo_skb`, `TCP_SACK_BLOCKS_EXPECTED`).
+    /// True if the last arrival changed the third block or a later one, or began a block beside two or more:
+    /// compressed ACKs must then be sent (`tcp_sack_new_ofo_skb`, `TCP_SACK_BLOCKS_EXPECTED`).
     crowded: bool,
-    /// As Linux does it: a block grows by what arrives and by the other blocks (`tcp_sack_new_ofo_skb`), and what begins where a
-    /// range ends is appended to that without a look at what follows (`tcp_ooo_try_coalesce`). Otherwise a block is the whole range,
-    /// also where a part of that was pushed out of the option, and every duplicate is seen.
+    /// True as in Linux: a block grows by arriving data and by other blocks (`tcp_sack_new_ofo_skb`), and
+    /// data that begin at the end of a range are appended without a check of the next range
+    /// (`tcp_ooo_try_coalesce`). If false, a block is the whole range, even if a part of it was dropped from
+    /// the option, and every duplicate is detected.
     linux: bool,
 }
 
@@ -31,7 +32,7 @@ impl Assembly {
         Assembly { linux, ..Assembly::default() }
     }
 
-    /// Nothing is kept any more.
+    /// Removes all ranges and blocks.
     pub(crate) fn clear(&mut self) {
         self.ranges.clear();
         self.recent.clear();
@@ -113,7 +114,7 @@ impl Assembly {
         }
     }
 
-    /// Nothing from `from` on is kept any more, and nothing reported (`tcp_prune_ofo_queue`).
+    /// Removes all ranges and blocks from position `from` on (`tcp_prune_ofo_queue`).
     pub(crate) fn cut(&mut self, from: u64) {
         if from == u64::MAX {
             return;
@@ -125,7 +126,8 @@ impl Assembly {
         self.recent.clear();
     }
 
-    /// What of the first range lies below `end`: data that arrived in order repeat it (RFC 2883; `tcp_ofo_queue` of Linux).
+    /// The part of the first range below `end`, which data that arrived in order repeat (RFC 2883;
+    /// `tcp_ofo_queue` of Linux).
     pub(crate) fn first_before(&self, end: u64) -> Option<Span> {
         let first = self.ranges.front().filter(|r| r.start < end)?;
         Some(first.start..first.end.min(end))
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn linux_appends_to_a_range_without_a_look_at_the_next() {
+    fn linux_appends_to_a_range_without_a_check_of_the_next() {
         for (linux, reported) in [(false, Some(50..60)), (true, None)] {
             let mut a = Assembly::new(linux);
             a.insert(30..40);

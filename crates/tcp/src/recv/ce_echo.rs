@@ -1,4 +1,4 @@
-//! The echo of ECN marks: what the receiver reports to the sender.
+//! The echo of ECN marks: the state and the flags by which the receiver reports marks to the sender.
 //!
 //! Sources: RFC 3168 section 6.1.3 (classic), RFC 8257 section 3.2 (DCTCP), RFC 9768 section 3.2 (accurate);
 //! `__tcp_ecn_check_ce` and `tcp_dctcp.c` of Linux 4.6 for the state machine as it was built.
@@ -13,7 +13,7 @@ pub(crate) enum Echo {
     Off,
     /// ECE is latched by CE and released by CWR.
     Classic {
-        /// Latched.
+        /// True while ECE is set.
         ece: bool,
     },
     /// ECE is the mark of the acknowledged segments.
@@ -32,11 +32,11 @@ pub(crate) enum Echo {
         /// Bytes with each field.
         bytes: ByteCounts,
     },
-    /// The same in Linux's form, where the connection counts.
+    /// Accurate ECN as in Linux, where the connection contains the counters.
     Counted {
         /// Packets with CE.
         packets: u64,
-        /// When the last ACK left.
+        /// The value of `packets` at the last ACK.
         reported: u64,
     },
 }
@@ -46,14 +46,14 @@ pub(crate) enum Echo {
 pub(crate) struct ByteCounts {
     /// r.e0b, r.ceb, r.e1b.
     counts: [u32; 3],
-    /// Which have ever moved.
+    /// The counters that have ever changed.
     moved: [bool; 3],
-    /// One has moved since the last ACK left.
+    /// True if a counter changed since the last ACK.
     news: bool,
 }
 
 impl ByteCounts {
-    /// What both ends start from.
+    /// The initial values at both ends.
     pub(crate) const START: [u32; 3] = [1, 0, 1];
 
     /// The option of a SYN-ACK, with this number of fields.
@@ -89,7 +89,7 @@ impl ByteCounts {
     }
 }
 
-/// How the mark of a data segment is acknowledged.
+/// The effect of the mark of a data segment on acknowledgments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Response {
     /// Nothing.
@@ -159,7 +159,7 @@ impl Echo {
                 _ => Response::Nothing,
             },
             Echo::Dctcp { ce } => {
-                // Not-ECT (a retransmission) does not move the machine in Linux.
+                // In Linux a Not-ECT segment (a retransmission) does not change the state of the echo.
                 if field == Ecn::NotEct {
                     return Response::Quick;
                 }
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn accurate_ecn_tells_a_mark_after_none_at_once_and_then_every_second_one() {
+    fn accurate_ecn_reports_a_first_mark_at_once_and_then_every_second_one() {
         // RFC 9768 section 3.2.2.5.1.
         let mut echo = Echo::accurate(0);
         for response in [

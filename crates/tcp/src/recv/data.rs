@@ -133,7 +133,7 @@ impl Receiver {
         finished
     }
 
-    /// Nothing out of order is kept or reported any more (`tcp_fin`).
+    /// Removes all data out of order and their reports (`tcp_fin`).
     pub(super) fn forget_out_of_order(&mut self) {
         self.dsack = None;
         self.assembly.clear();
@@ -226,8 +226,8 @@ impl Receiver {
         }
     }
 
-    /// What has to arrive until a round trip is over. Linux adds the window announced last to what has arrived
-    /// (`tcp_rcv_rtt_measure`), also where a part of that window is used up.
+    /// The position whose arrival ends the round trip. Linux adds the window announced last to the data that
+    /// have arrived (`tcp_rcv_rtt_measure`), also where a part of that window is used up.
     #[inline(never)]
     fn round_end(&self) -> u64 {
         let unacked = self.nxt - self.acked.min(self.nxt);

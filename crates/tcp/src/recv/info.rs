@@ -1,4 +1,4 @@
-//! What the receiver has counted.
+//! The counters of the receiver.
 
 use super::Receiver;
 use crate::Info;

@@ -80,7 +80,7 @@ impl Receiver {
         }
     }
 
-    /// Those so far, and those since the last ACK left.
+    /// Packets with CE so far, and those since the last ACK was sent.
     pub(crate) fn marked(&self) -> (u64, u64) {
         match self.echo {
             Echo::Counted { packets, reported } => (packets, packets - reported),
@@ -107,7 +107,7 @@ impl Receiver {
         self.ect_seen = true;
     }
 
-    /// Something waits to be acknowledged.
+    /// Whether an ACK is scheduled.
     pub(crate) fn is_scheduled(&self) -> bool {
         self.acks.is_scheduled()
     }

@@ -1,7 +1,8 @@
 //! The receiver: the incoming stream from segments to the application's reads, and its acknowledgements.
 //!
-//! Sans I/O. The connection hands it what passed the acceptability test, unwrapped to stream positions; it decides about
-//! acknowledgements, window, SACK and the echo of marks. It must not know headers, states or the outgoing stream.
+//! Sans I/O. The connection passes segments that passed the acceptability test, converted to stream
+//! positions. The receiver decides about acknowledgments, window, SACK and the echo of marks. It does not
+//! depend on headers, states or the outgoing stream.
 //!
 //! | file | rule | source |
 //! | --- | --- | --- |
@@ -109,10 +110,10 @@ pub(crate) struct Receiver {
     report_duplicates: bool,
     window: Window,
     memory: Option<Box<Memory>>,
-    /// The window as last announced, and for which positions of `read` and `nxt`: the answer while neither moves. No position is
-    /// zero, so that zeros stand for none.
+    /// The window that was announced last, with the positions `read` and `nxt` for which it was computed. It is valid while
+    /// both stay the same. Positions are never zero, so that zeros mean that there is no stored window.
     announced: (u64, u64, u16),
-    /// The window that an ACK would announce, as last computed, in the same way. The buffer and the threshold that limits it change only
+    /// The window that an ACK would announce, stored in the same way. The buffer and the threshold that limits it change only
     /// when one of those positions does, the right edge only when it is announced.
     offer: (u64, u64, Offer),
     acks: AckPolicy,
@@ -124,7 +125,7 @@ pub(crate) struct Receiver {
     old_ack: Option<OldAck>,
     /// End of urgent data (RFC 9293 section 3.8.5).
     urgent: u64,
-    /// What is out of order is forgotten when the next ACK has reported it.
+    /// True if data out of order are discarded after the next ACK has reported them.
     forgets_after_ack: bool,
     rules: &'static RecvRules,
     stats: Stats,
@@ -165,7 +166,7 @@ impl Receiver {
         (self.window.first(), self.window.wanted_shift())
     }
 
-    /// Every segment will have this many bytes of options. Our SYN-ACK has not been sent.
+    /// Sets the number of bytes of options of every segment, before the SYN-ACK of this end is sent.
     pub(crate) fn reserve_options(&mut self, options: u64) {
         self.window.reserve(options);
         self.edge = 1 + u64::from(self.window.first());
@@ -181,8 +182,8 @@ impl Receiver {
         self.announced = (0, 0, 0);
     }
 
-    /// The right edge up to which a segment may begin: never below what has arrived, nor, by Linux's account of memory, below the
-    /// largest that was ever announced.
+    /// The right edge below which a segment must begin: at least RCV.NXT, and with Linux's accounting of memory at least the largest
+    /// edge that was ever announced.
     #[inline]
     pub(crate) fn limit(&self) -> u64 {
         self.memory.as_deref().map_or(self.edge, Memory::limit).max(self.edge).max(self.nxt)
@@ -216,7 +217,7 @@ impl Receiver {
         self.edge.saturating_sub(self.acked)
     }
 
-    /// What the buffer could take from `nxt` on, announced or not; never less than was announced.
+    /// Free bytes of the buffer from `nxt` on, announced or not; at least the announced window.
     pub(crate) fn free(&self) -> u64 {
         self.window.free_edge(self.read, self.nxt).max(self.edge).saturating_sub(self.nxt)
     }
@@ -248,7 +249,7 @@ impl Receiver {
         self.acks.hold(now);
     }
 
-    /// Nothing is out of order, and the window is open: header prediction may be tried.
+    /// Whether header prediction may be tried: no data are out of order, and the window is open.
     #[inline]
     pub(crate) fn predictable(&self) -> bool {
         self.assembly.is_empty()
@@ -296,13 +297,13 @@ impl Receiver {
         self.fin < self.nxt
     }
 
-    /// Whether [`Arrival::rtt`] is of use.
+    /// Whether the receiver uses [`Arrival::rtt`].
     #[inline]
     pub(crate) fn wants_rtt(&self) -> bool {
         self.window.tunes()
     }
 
-    /// A segment of this length is as long as the longest (`tcp_rcv_rtt_measure_ts`).
+    /// Whether a segment of this length is a full one (`tcp_rcv_rtt_measure_ts`).
     #[inline]
     pub(crate) fn is_full(&self, len: u64) -> bool {
         len >= self.acks.rcv_mss()

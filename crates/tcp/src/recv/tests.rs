@@ -1,4 +1,4 @@
-//! The receiver without a connection.
+//! Tests of the receiver without a connection.
 
 use super::*;
 use crate::Profile;

@@ -1,4 +1,4 @@
-//! The receive window: how far the peer may send, and how large the buffer should be.
+//! The receive window: its right edge, and the size of the buffer.
 //!
 //! * The right edge never moves left (RFC 9293 section 3.8.6), and moves right only by a worthwhile amount: the silly
 //!   window avoidance of section 3.8.6.2.2.
@@ -18,7 +18,7 @@ use tcpassay_units::{Dur, Time};
 /// Size of the buffer and the scale of the window.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
-    /// Bytes that may stand unread.
+    /// Size of the buffer: the largest number of unread bytes.
     buf: u64,
     max: u64,
     tuning: RecvTuning,
@@ -36,13 +36,14 @@ pub(crate) struct Window {
     /// Round trip by window: a window's worth has arrived when this position has.
     round_end: u64,
     round_at: Time,
-    /// What the application read in the best round so far, and since when and where it is counted.
+    /// The largest number of bytes that the application read in a round so far; then the begin of the
+    /// current round as time and position.
     space: u64,
     read_from: u64,
     read_at: Time,
 }
 
-/// A window for a header.
+/// A window that a header can announce.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Offer {
     pub field: u16,
@@ -89,7 +90,7 @@ impl Window {
         self.wanted
     }
 
-    /// Bytes that may stand unread.
+    /// The maximum number of unread bytes.
     pub(crate) fn size(&self) -> u64 {
         self.buf
     }
@@ -123,7 +124,8 @@ impl Window {
         u16::try_from(self.buf.min(self.threshold)).unwrap_or(u16::MAX)
     }
 
-    /// What to announce when `read` is the first unread position, `nxt` the next expected and `edge` the right edge in force.
+    /// The window to announce. `read`: first unread position; `nxt`: next expected position; `edge`: right
+    /// edge announced before.
     #[inline]
     pub(crate) fn offer(&self, read: u64, nxt: u64, edge: u64) -> Offer {
         let free = self.free_edge(read, nxt);
@@ -153,7 +155,7 @@ impl Window {
         self.rtt
     }
 
-    /// Whether round-trip times are of use to [`Window::arrived`].
+    /// Whether [`Window::arrived`] uses round-trip times.
     #[inline]
     pub(crate) fn tunes(&self) -> bool {
         // Linux measures in any case: how long duplicate ACKs are compressed depends on it.
@@ -188,7 +190,7 @@ impl Window {
         }
         if self.round_is_over(nxt) {
             if self.round_end > 0 {
-                // A window arrives in a round trip or more, never less.
+                // A window of data takes at least a round trip to arrive.
                 let took = now.since(self.round_at);
                 self.rtt = if self.rtt.is_zero() { took } else { self.rtt.min(took) };
             }
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_that_the_scale_cannot_say_is_rounded_up_not_taken_back() {
+    fn an_announced_edge_that_the_scale_cannot_express_is_rounded_up() {
         let mut w = fixed(1 << 20);
         w.shift = 7;
         // 1000 bytes are promised; 8 * 128 = 1024 covers them.
@@ -279,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scale_is_the_smallest_that_can_say_the_largest_buffer() {
+    fn the_scale_is_the_smallest_that_can_express_the_largest_buffer() {
         assert_eq!(fixed(65_535).wanted_shift(), 0);
         assert_eq!(fixed(65_536).wanted_shift(), 1);
         assert_eq!(fixed(6 << 20).wanted_shift(), 7);
@@ -331,7 +333,7 @@ mod tests {
         assert_eq!(w.first(), 65_000);
         let large = RecvBuffer::Fixed(Bytes::new(270_000));
         assert_eq!(Window::new(large, 1000, RecvTuning::Linux).first(), 65_535);
-        // Nothing to open before the buffer grows.
+        // The threshold does not rise before the buffer grows.
         assert!(w.grow(1000, 0));
         assert!(!w.grow(1000, 0));
         w.arrived(Time::ZERO, 1, 65_001, Some(Dur::from_millis(10)));

@@ -14,18 +14,18 @@ use crate::messages::{AckIn, AckOut, Span};
 use tcpassay_cc::{Ack, Event};
 use tcpassay_units::{Bytes, Dur, Time, count};
 
-/// What later steps need to know of the ACK and of the state before it.
+/// The properties of an ACK, and the state before it, for the later steps of its processing.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about one ACK")]
 pub(super) struct AckContext {
     pub now: Time,
-    /// The cumulative point moved.
+    /// True if SND.UNA advanced.
     pub advanced: bool,
     /// A duplicate ACK (RFC 5681 section 2).
     pub dup: bool,
     /// Marks were reported.
     pub marked: bool,
-    /// The ACK carried payload, moved the window or the cumulative point (Linux `FLAG_NOT_DUP`).
+    /// True if the ACK carried payload, changed the window or advanced SND.UNA (Linux `FLAG_NOT_DUP`).
     pub informs: bool,
     /// It has no SACK option.
     pub bare: bool,
@@ -36,7 +36,7 @@ pub(super) struct AckContext {
 }
 
 impl AckContext {
-    /// A timer acts like an ACK that brought nothing.
+    /// The context of a timer, which is processed like an ACK without new information.
     pub fn timer(now: Time, out: u64, sacked: u64) -> AckContext {
         AckContext {
             now,
@@ -50,7 +50,7 @@ impl AckContext {
         }
     }
 
-    /// What of the flight was not SACKed before.
+    /// The bytes of the flight that were not SACKed before.
     pub fn prior_undelivered(&self) -> u64 {
         self.prior_out - self.prior_sacked
     }
@@ -105,7 +105,7 @@ impl Sender {
         self.stats.ece_acks_in += u64::from(ack.ece);
         self.stats.dup_acks_in += u64::from(a.dup);
 
-        // Before the records are gone.
+        // This precedes the removal of the records.
         let timed = self.timed_sample(now, upto);
         let dsacked = ack.dsack.as_ref().map_or(0, |span| self.retransmitted_in(span, prior_una));
         let mut d = Delivered {
@@ -167,7 +167,8 @@ impl Sender {
         AckOut { acked: d.acked - u64::from(d.fin), fin_acked: self.fin_acked() }
     }
 
-    /// In debug builds, while the scoreboard is small: its counts equal a recount of its records.
+    /// Asserts, in debug builds and while the scoreboard is small, that its counters equal a recount of its
+    /// records.
     #[inline]
     fn audit(&self) {
         debug_assert!(
@@ -183,7 +184,7 @@ impl Sender {
         self.scoreboard.audit()
     }
 
-    /// Every ACK is processed in full, or not.
+    /// Sets whether every ACK takes the slow path (for tests).
     #[cfg(test)]
     pub(super) fn process_in_full(&mut self, full: bool) {
         self.long_way = full;
@@ -210,8 +211,8 @@ impl Sender {
             && self.undo.late_proof().is_none()
     }
 
-    /// [`Sender::on_ack`] for an ACK without SACK blocks, DSACK and count of marks, if the short way suffices. Returns whether
-    /// it did; otherwise nothing has changed.
+    /// [`Sender::on_ack`] for an ACK without SACK blocks, DSACK and count of marks, if the fast path
+    /// suffices. Returns whether it did; otherwise nothing has changed.
     #[inline]
     pub fn on_plain_ack(&mut self, now: Time, ack: u64, window: u64, ece: bool, log: &mut Log) -> bool {
         if self.takes_short_way(ack, ece)
@@ -223,7 +224,8 @@ impl Sender {
         false
     }
 
-    /// The same work as the long way, without the parts that cannot apply to an ACK of [`Sender::takes_short_way`].
+    /// The fast path: the steps of the slow path without those that cannot apply to an ACK for which
+    /// [`Sender::takes_short_way`] is true.
     #[expect(clippy::inline_always, reason = "once for each packet, from one place")]
     #[inline(always)]
     fn on_run(&mut self, now: Time, window: u64, ece: bool, run: &Run, log: &mut Log) {
@@ -270,7 +272,7 @@ impl Sender {
         self.audit();
     }
 
-    /// The peer answered: the connection is not given up yet.
+    /// Resets the counters that end the connection without an answer of the peer.
     #[inline]
     fn on_answer(&mut self, now: Time) {
         if self.persist.on_ack() {
@@ -278,8 +280,8 @@ impl Sender {
         }
     }
 
-    /// What of a reported duplicate can be of a retransmission. Below `una`, the cumulative point before the ACK, nothing is
-    /// remembered, and all of it is taken for that; above it only what was retransmitted.
+    /// The number of bytes of a reported duplicate that retransmissions may have caused. Below `una`
+    /// (SND.UNA before the ACK) there are no records, so all bytes count; above it only retransmitted bytes.
     fn retransmitted_in(&self, span: &Span, una: u64) -> u64 {
         if span.end <= una { span.end - span.start } else { self.scoreboard.retransmitted_in(span) }
     }
@@ -361,7 +363,8 @@ impl Sender {
             None if a.advanced && self.timestamps => timestamp_rtt(ack),
             None => None,
         };
-        // What was SACKed last before what was acknowledged last, and the timestamp if there is neither (Linux `ca_rtt_us`).
+        // The newest SACKed segment takes precedence over the newest acknowledged one; the timestamp is used
+        // if there is neither (Linux `ca_rtt_us`).
         let newest = d.sack_times.or(by_position).map(|(_, last)| a.now.since(last)).or(rtt);
         if let Some(newest) = newest {
             self.rtt.observe_min(a.now, newest);

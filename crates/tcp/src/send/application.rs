@@ -1,4 +1,4 @@
-//! What the application and the host ask for: writes, and options of the socket.
+//! Calls of the application and the host: writes, and options of the socket.
 
 use super::Sender;
 use super::output::send_buffer::WriteStep;
@@ -37,7 +37,7 @@ impl Sender {
         self.buffer.write_step(&step, &progress)
     }
 
-    /// How much one buffer holds (`tcp_xmit_size_goal`): a super-segment, and no more than half the largest window.
+    /// Capacity of one buffer (`tcp_xmit_size_goal`): a super-segment, at most half of the largest window.
     fn size_goal(&self) -> u64 {
         let half = self.window.half_of_largest();
         let most = self.cfg.tso.map_or(self.mss, Bytes::get);
@@ -45,7 +45,7 @@ impl Sender {
         (most - most % self.mss).max(self.mss)
     }
 
-    /// No more writes: a FIN follows what was written.
+    /// Closes the stream: a FIN follows the written data.
     pub fn finish(&mut self) {
         self.buffer.finish();
     }
@@ -55,13 +55,13 @@ impl Sender {
         self.buffer.set_more(more);
     }
 
-    /// What was written so far is a record: it shares no segment with what follows.
+    /// Ends a record: later data are not sent in a segment with earlier data.
     pub fn end_record(&mut self) {
         self.buffer.end_record();
     }
 
-    /// Whether it pays to wake a writer: a third of the buffer is free (Linux `sk_stream_is_writeable`) and some of it may
-    /// be written.
+    /// Whether a waiting writer should be woken: a third of the buffer is free (Linux
+    /// `sk_stream_is_writeable`) and some of it may be written.
     pub fn has_room(&self) -> bool {
         self.buffer.has_room(&self.progress())
     }
@@ -106,17 +106,18 @@ impl Sender {
         self.buffer.size()
     }
 
-    /// The buffer has a fixed size from now on.
+    /// Sets a fixed size of the send buffer.
     pub fn set_send_buffer(&mut self, size: u64) {
         self.buffer.set_size(size);
     }
 
-    /// `app.notsent_lowat` from now on.
+    /// Changes `app.notsent_lowat`.
     pub fn set_notsent_lowat(&mut self, low: Option<Bytes>) {
         self.buffer.set_notsent_lowat(low);
     }
 
-    /// What was written so far is urgent (`MSG_OOB`): every segment that begins before its end says so.
+    /// Marks the data written so far as urgent (`MSG_OOB`): every segment that begins before their end has
+    /// the urgent pointer.
     pub fn mark_urgent(&mut self) {
         self.buffer.mark_urgent();
         self.simple = false;
@@ -127,7 +128,7 @@ impl Sender {
         self.buffer.urgent_end().checked_sub(start).filter(|&n| n > 0)
     }
 
-    /// Another controller decides from now on (`TCP_CONGESTION`).
+    /// Replaces the congestion controller (`TCP_CONGESTION`).
     pub fn set_controller(&mut self, cc: Box<dyn Controller>) {
         self.cc.replace(cc);
         self.simple &= !self.cc.wants_sent_events();
@@ -138,7 +139,8 @@ impl Sender {
         self.rtt.take_sample()
     }
 
-    /// The local interface drops everything from now on, or nothing any more; what waits is tried again when its timer fires.
+    /// Sets whether the local interface drops all packets of the connection. Dropped data are sent again
+    /// when their timer fires.
     pub fn set_local_drop(&mut self, on: bool) {
         self.local_drop.set(on);
         self.simple = false;

@@ -22,19 +22,19 @@ use crate::messages::Span;
 use tcpassay_cc::{Cause, Event};
 use tcpassay_units::{Bytes, Time};
 
-/// Enters a loss in the log, if there is one.
+/// Logs newly detected losses, if there are any.
 pub(super) fn log_lost(now: Time, span: Span, lost: u64, why: LossRule, log: &mut Log) {
     if lost > 0 {
         log.put(now, || LogEvent::Lost { start: span.start, end: span.end, why });
     }
 }
 
-/// The flight that a reduction begins with.
+/// The flight at the begin of a reduction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flight {
     /// RFC 5681's flight size.
     pub size: u64,
-    /// What of it was not SACKed before.
+    /// The bytes of it that were not SACKed before.
     pub undelivered: u64,
 }
 
@@ -51,7 +51,7 @@ impl Sender {
         Step { delivered, advanced: a.advanced, repaired: d.ambiguous, lost: lost > 0, recovery }
     }
 
-    /// The size that the window gives to `bytes` in so many packets: Linux counts packets (`tcp_cwnd_reduction`, `tcp_cong_avoid`),
+    /// The size of `bytes` in this number of packets, in the unit of the window: Linux counts packets (`tcp_cwnd_reduction`, `tcp_cong_avoid`),
     /// however short they are.
     #[inline]
     pub(super) fn delivered_size(&self, bytes: u64, packets: u64) -> u64 {
@@ -64,8 +64,8 @@ impl Sender {
         self.rules.counts_packets && self.nagle.small_end() > self.scoreboard.una()
     }
 
-    /// What is in flight, as the window counts it (`tcp_packets_in_flight`). The records are counted only if a short segment may be
-    /// among them.
+    /// The data in flight in the unit of the window (`tcp_packets_in_flight`). The records are counted only
+    /// if a short segment may be among them.
     #[inline]
     pub(super) fn in_flight(&self) -> u64 {
         if self.counts_packets() { self.packets_in_flight() } else { self.pipe() }
@@ -222,7 +222,7 @@ impl Sender {
         })
     }
 
-    /// After the controller's `Ack` event: what could not precede it. One ACK may end an episode and show the reason of the
+    /// The steps that follow the controller's `Ack` event. One ACK may end an episode and show the reason of the
     /// next one; the next one begins here, before anything is sent.
     pub(super) fn begin_next_episode(&mut self, a: &AckContext, d: &Delivered, log: &mut Log) {
         if !matches!(self.state, Ca::Open | Ca::Disorder) {
@@ -263,7 +263,7 @@ impl Sender {
         lost
     }
 
-    /// What RACK's reordering window depends on.
+    /// The inputs of RACK's reordering window.
     pub(super) fn rack_input(&self) -> WindowInput {
         WindowInput {
             recovering: matches!(self.state, Ca::Recovery | Ca::Loss),
@@ -320,6 +320,13 @@ impl Sender {
             }
             // The mark remains real if the loss turns out to be spurious.
             self.undo.clear();
+            // A controller that governs recovery answers to losses also where it did nothing about the mark: Linux's BBR reads the state of
+            // the connection on each ACK (`bbr_set_cwnd_to_recover_or_restore`).
+            if self.cc.governs_recovery() {
+                let flight = Bytes::new(self.reduced_from(flight.size));
+                let event = Event::Congestion { cause: Cause::Loss, flight };
+                self.on_event(now, &event, WindowCause::Enter, log);
+            }
         } else {
             // RFC 5681 section 3.2 step 2: without what limited transmit sent, which is what exceeds the window; of what it sent longer
             // ago, while reordering kept duplicates coming, nothing is outstanding any more.
@@ -387,7 +394,8 @@ impl Sender {
 
     fn reduce(&mut self, now: Time, cause: Cause, flight: u64, log: &mut Log) {
         if cause == Cause::Ecn && self.cfg.mark_stops_one_segment && self.target() <= self.mss {
-            // RFC 3168 section 6.1.2: the window cannot shrink, so the timer makes the pause.
+            // RFC 3168 section 6.1.2: the window cannot become smaller, so the sender pauses until a timer
+            // fires.
             self.timers.pause(now.saturating_add(self.rtt.rto()));
         }
         let flight = self.reduced_from(flight);

@@ -1,5 +1,5 @@
-//! What limits the sender: its congestion window, the peer's window, or the application. Source: Linux
-//! `tcp_cwnd_validate`.
+//! Determines what limits the sender: its congestion window, the peer's window, or the application. Source:
+//! Linux `tcp_cwnd_validate`.
 
 use tcpassay_cc::{Control, Limited};
 use tcpassay_units::{Dur, Time};
@@ -57,7 +57,7 @@ impl CwndValidation {
         }
     }
 
-    /// `limit` keeps the sender from sending more from now on.
+    /// Sets what limits the sender from now on.
     #[inline]
     pub fn set(&mut self, now: Time, limit: Limited) {
         if self.limit != limit {
@@ -77,7 +77,8 @@ impl CwndValidation {
         }
     }
 
-    /// What limited the flight (Linux `tcp_is_cwnd_limited`): in slow start more than half a window in use counts as full.
+    /// The limit of the flight (Linux `tcp_is_cwnd_limited`): in slow start more than half a window in use
+    /// counts as full.
     pub fn limit_of_flight(&self, control: Control) -> Limited {
         let cwnd = control.cwnd;
         if self.filled || (cwnd < control.ssthresh && cwnd.get() < 2 * self.most_in_flight) {

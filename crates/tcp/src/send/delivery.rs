@@ -1,4 +1,4 @@
-//! What one ACK delivered, delivery-rate samples and round counting.
+//! The data that one ACK delivered, delivery-rate samples, and the counting of round trips.
 //!
 //! Sources: draft-cheng-iccrg-delivery-rate-estimation; RFC 6298 and Karn's rule for round-trip samples (as Linux
 //! `tcp_clean_rtx_queue`: the oldest segment acknowledged feeds the RTO, the newest one controllers and RACK).
@@ -14,7 +14,7 @@ pub(super) struct Run {
     pub start: u64,
     /// Position after the first record.
     pub first_end: u64,
-    /// When the first record was sent.
+    /// Time of transmission of the first record.
     pub first_sent_at: Time,
     /// Packets in it.
     pub packets: u64,
@@ -26,7 +26,7 @@ pub(super) struct Run {
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about one ACK")]
 pub(super) struct Delivered {
-    /// When the ACK arrived.
+    /// Time of arrival of the ACK.
     pub now: Time,
     /// The millisecond in which the echoed timestamp was made, if there is one. It tells an original from a retransmission only for
     /// data that are acknowledged cumulatively: beside SACK blocks the receiver echoes the segment that arrived last in order (RFC 7323 section 4.3).
@@ -65,7 +65,8 @@ pub(super) struct Delivered {
     pub rack_rtt: Dur,
     /// It is that of one acknowledged in order.
     pub rack_in_order: bool,
-    /// How far behind the highest position known to be delivered an original arrived: the reordering seen, or zero.
+    /// The reordering in bytes: distance from an original that arrived now to the highest position known to
+    /// be delivered; 0 without reordering.
     pub late: u64,
     /// An original below `recover` was delivered (F-RTO's evidence).
     pub original: bool,
@@ -174,13 +175,13 @@ pub(super) struct Deliveries {
     total: u64,
     /// Packets delivered.
     packets: u64,
-    /// What was delivered, as the window counts it: bytes, or packets times the MSS.
+    /// Delivered data in the unit of the window: bytes, or packets times the MSS.
     size: u64,
-    /// Of those, bytes reported as marked.
+    /// Bytes of `total` that were reported as marked.
     marked: u64,
-    /// When the last were.
+    /// Time of the last delivery.
     at: Time,
-    /// When the segment that begins the present sample was sent.
+    /// Time of transmission of the segment that begins the present sample.
     first_sent_at: Time,
     /// The sender is limited by the application until so much is delivered; zero when it is not.
     app_limited_until: u64,
@@ -218,7 +219,7 @@ impl Deliveries {
         self.marked += bytes;
     }
 
-    /// `bytes` that went with the SYN are acknowledged.
+    /// `bytes` of data that the SYN carried are acknowledged.
     pub fn add_syn_data(&mut self, bytes: u64) {
         self.total += bytes;
         self.size += bytes;
@@ -258,7 +259,7 @@ impl Deliveries {
         }
     }
 
-    /// The same for a run, which is of `bytes` bytes.
+    /// Like [`Deliveries::on_ack`], for a run of `bytes` bytes.
     #[inline]
     pub fn on_run(&mut self, now: Time, bytes: u64, size: u64, run: &Run, min_rtt: Option<Dur>) -> Sample {
         let last = &run.last;
@@ -286,7 +287,7 @@ impl Deliveries {
         }
         self.first_sent_at = sent_at;
         let interval = sent_at.since(snap.first_sent_at).max(now.since(snap.delivered_at));
-        // Shorter than a round trip cannot be right: ACKs were lost or compressed after retransmissions.
+        // An interval shorter than a round trip is invalid: ACKs were lost or compressed after retransmissions.
         let valid = !interval.is_zero() && min_rtt.is_none_or(|min| interval >= min);
         let delivered = Bytes::new(self.size - snap.delivered);
         let rate = valid.then_some(RateSample { delivered, interval, sent_at });
@@ -337,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_sent_while_the_application_is_the_limit_say_so_until_they_are_delivered() {
+    fn segments_sent_while_the_application_is_the_limit_are_marked_until_they_are_delivered() {
         let mut deliveries = Deliveries::default();
         deliveries.set_app_limited(1000);
         assert!(deliveries.app_limited());
@@ -381,10 +382,11 @@ mod tests {
     }
 
     #[test]
-    fn a_sack_that_echoes_an_old_timestamp_speaks_of_the_retransmission_and_an_ack_that_does_of_the_original()
-    {
-        // RFC 7323 section 4.3: out of order the receiver echoes what arrived last in order. `tcp_rack_advance` looks at the time
-        // alone, `tcp_skb_spurious_retrans` at the echo of what is acknowledged in order.
+    fn an_old_timestamp_echo_with_sack_may_be_of_the_retransmission_and_on_a_cumulative_ack_is_of_the_original()
+     {
+        // RFC 7323 section 4.3: out of order the receiver echoes what arrived last in order.
+        // `tcp_rack_advance` uses only the time, `tcp_skb_spurious_retrans` the echo for data that are
+        // acknowledged in order.
         let again = Sent { flags: EVER, tries: 2, ..record(1, at(40), Snapshot::default()) };
         let old_echo = || Delivered { now: at(90), echo_ms: Some(39), mss: 1000, ..Delivered::default() };
         let mut acked = old_echo();

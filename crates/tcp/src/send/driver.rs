@@ -1,10 +1,10 @@
-//! The interface to the controller: it receives events in their documented order, and its answer is clamped.
+//! The interface to the controller: passes events in their documented order and clamps the result.
 
 use crate::log::{Log, LogEvent, WindowCause};
 use tcpassay_cc::{Control, Controller, Event, View};
 use tcpassay_units::Bytes;
 
-/// The largest window: what window scaling can express (RFC 7323 section 2.3).
+/// The largest window that window scaling can express (RFC 7323 section 2.3).
 const MAX_CWND: Bytes = Bytes::new(1 << 30);
 
 /// Controller and the control in force.
@@ -13,7 +13,7 @@ pub(super) struct Driver {
     cc: Box<dyn Controller>,
     wants_sent_events: bool,
     governs_recovery: bool,
-    /// In force, clamped.
+    /// The control in force, after clamping.
     control: Control,
     clamps: u64,
     stage: Stage,
@@ -25,7 +25,7 @@ pub(super) struct Driver {
 enum Stage {
     /// Before the event `Established`.
     Unconnected,
-    /// Between two ACKs: timers fire, segments leave.
+    /// Between two ACKs, when timers fire and segments are sent.
     BetweenAcks,
     /// An ACK is being processed, without an event so far.
     Ack,
@@ -63,7 +63,7 @@ impl Driver {
         self.cc.name()
     }
 
-    /// The controller's inner variables.
+    /// The controller's internal variables.
     pub fn internals(&self) -> Vec<(&'static str, f64)> {
         self.cc.internals()
     }
@@ -79,8 +79,8 @@ impl Driver {
         self.control
     }
 
-    /// Puts a window and a threshold in force that are not the controller's: the initial window, or windows that are
-    /// scaled with the segment size.
+    /// Sets a window and a threshold that the controller did not compute: the initial window, or windows
+    /// that are scaled with the segment size.
     pub fn set_control(&mut self, cwnd: Bytes, ssthresh: Bytes) {
         self.control.cwnd = cwnd;
         self.control.ssthresh = ssthresh;
@@ -98,7 +98,7 @@ impl Driver {
         self.governs_recovery
     }
 
-    /// Answers that had to be clamped.
+    /// Number of results of the controller that were clamped.
     pub fn clamps(&self) -> u64 {
         self.clamps
     }
@@ -121,8 +121,8 @@ impl Driver {
         self.reduced
     }
 
-    /// Passes `event` to the controller and puts its answer, clamped, in force. Panics in debug builds if the order of
-    /// events is violated.
+    /// Passes `event` to the controller, clamps its result and applies it. Panics in debug builds if the
+    /// order of events is violated.
     #[inline]
     pub fn on_event(&mut self, view: &View, event: &Event, why: WindowCause, log: &mut Log) {
         self.check(event);

@@ -1,4 +1,4 @@
-//! The sender's share of [`Info`].
+//! The fields of [`Info`] that the sender fills in.
 
 use super::Sender;
 use crate::{Gauges, Info};
@@ -24,7 +24,7 @@ impl Sender {
         }
     }
 
-    /// Writes everything that the sender knows into `info`.
+    /// Fills in the sender's fields of `info`.
     pub fn fill(&self, now: Time, info: &mut Info) {
         let bytes = Bytes::new;
         let (by_cwnd, by_window, by_app) =

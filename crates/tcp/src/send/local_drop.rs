@@ -17,7 +17,7 @@ pub(super) struct LocalDrop {
 }
 
 impl LocalDrop {
-    /// The interface drops everything from now on, or nothing any more.
+    /// Sets whether the interface drops all packets.
     pub fn set(&mut self, active: bool) {
         *self = LocalDrop { active, since: None };
     }
@@ -64,6 +64,6 @@ mod tests {
         assert_eq!(drop.retry(at(1500), limit), Some(Dur::from_millis(300)));
         assert_eq!(drop.retry(at(1800), limit), None);
         drop.set(true);
-        assert_eq!(drop.retry(at(1800), limit), Some(Dur::from_millis(500)), "it starts anew");
+        assert_eq!(drop.retry(at(1800), limit), Some(Dur::from_millis(500)), "the count begins again");
     }
 }

@@ -1,11 +1,12 @@
 //! The sender: the outgoing stream from the application's bytes to acknowledged ones.
 //!
-//! Sans I/O. The connection calls [`Sender::write`], [`Sender::on_ack`] and [`Sender::on_timer`], and asks
-//! [`Sender::poll`] what to put on the wire. Everything is in 64-bit stream positions (see `messages`); the sender must not
-//! know headers, options or the receiver.
+//! Sans I/O. The connection calls [`Sender::write`], [`Sender::on_ack`] and [`Sender::on_timer`], and calls
+//! [`Sender::poll`] for the next segment. All positions are 64-bit stream positions (see `messages`). The
+//! sender does not depend on headers, options or the receiver.
 //!
-//! [`Sender`] holds components and the state of congestion control. Each component has private state, takes its inputs
-//! as arguments and returns a decision; none knows the sender. These files hold the order of processing:
+//! [`Sender`] holds components and the state of congestion control. Each component has private state, takes
+//! its inputs as arguments and returns a decision; no component depends on the sender. These files contain
+//! the order of processing:
 //!
 //! | file | what |
 //! | --- | --- |
@@ -29,8 +30,8 @@
 //! | `pmtud` | how large a segment may be | RFC 1191, RFC 4821 |
 //! | `cwnd_validation` | what limits the sender | `tcp_cwnd_validate` of Linux |
 //! | `peer_window` | the window that the peer offers | RFC 9293 section 3.8.6 |
-//! | `persist` | probes of a shut window | RFC 9293 section 3.8.6.1 |
-//! | `local_drop` | an interface that drops everything | `tcp_send_probe0` of Linux |
+//! | `persist` | probes of a closed window | RFC 9293 section 3.8.6.1 |
+//! | `local_drop` | an interface that drops all packets | `tcp_send_probe0` of Linux |
 //! | `timers` | the other deadlines | RFC 6298 |
 //! | `driver` | the controller and the order of its events | `tcpassay_cc` |
 //! | `loss/dupthresh` | duplicate threshold, early retransmit, reordering | RFC 5681, 6675, 5827 |
@@ -54,6 +55,7 @@ mod congestion;
 mod cwnd_validation;
 mod delivery;
 mod driver;
+mod emit;
 mod info;
 mod local_drop;
 mod loss;
@@ -103,12 +105,12 @@ use tcpassay_cc::{Controller, Event, View};
 use tcpassay_units::{Bytes, Dur, Time};
 use timers::Timers;
 
-/// What a sender is about to do.
+/// The next action of a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Flow {
     /// Send a whole new segment: [`Sender::emit_whole`].
     Whole,
-    /// Nothing, because the congestion window is full: [`Sender::rest_full`].
+    /// Send no data, because the congestion window is full: [`Sender::rest_full`].
     Full,
     /// Ask [`Sender::poll`].
     Other,
@@ -163,8 +165,8 @@ pub(crate) struct Sender {
     stats: Counters,
     /// The handshake is done.
     up: bool,
-    /// The handshake is done, there is no TSO, and the controller gets no events of transmissions: [`Sender::flow`] may find
-    /// a short way.
+    /// The handshake is done, there is no TSO, and the controller gets no events of transmissions, so that
+    /// [`Sender::flow`] may use the fast path.
     simple: bool,
     mss: u64,
     mss32: u32,
@@ -186,13 +188,13 @@ pub(crate) struct Sender {
     reducing: bool,
     /// Retransmit the next lost (or first) record even if the window does not allow it: the first retransmission of an episode.
     force_retransmit: bool,
-    /// Bytes sent beyond cwnd by limited transmit in this disorder.
+    /// Bytes sent beyond cwnd by limited transmit in the present Disorder state.
     limited_sent: u64,
     /// Announce CWR on the next new data.
     cwr_due: bool,
     /// Last transmission of data.
     last_sent: Time,
-    /// Every ACK is processed in full, for the comparison of both ways.
+    /// Every ACK takes the slow path, for the comparison of slow and fast path.
     #[cfg(test)]
     long_way: bool,
 }
@@ -316,7 +318,7 @@ impl Sender {
         self.pacer.update(self.cfg.pacing, &control, self.rtt.srtt());
     }
 
-    /// `n` bytes that went with the SYN were not taken: they are lost, which is no sign of congestion (`tcp_rcv_fastopen_synack`,
+    /// The peer did not accept `n` bytes of the SYN: they are lost, which does not indicate congestion (`tcp_rcv_fastopen_synack`,
     /// `tcp_non_congestion_loss_retransmit`).
     fn resend_syn_data(&mut self, now: Time, n: u64, log: &mut Log) {
         let nagle = self.nagle;
@@ -331,9 +333,9 @@ impl Sender {
         self.lose_without_reduction(now, |_| true, (LossRule::SynData, CongestionCause::SynData), log);
     }
 
-    /// `n` bytes that went with the SYN are sent and acknowledged.
+    /// `n` bytes of data that the SYN carried are sent and acknowledged.
     fn skip_syn_data(&mut self, now: Time, n: u64) {
-        debug_assert!(n <= self.unsent(), "more was acknowledged than was written");
+        debug_assert!(n <= self.unsent(), "more data acknowledged than written");
         self.scoreboard = Scoreboard::new(1 + n);
         self.nagle.on_small_segment(1 + n);
         self.deliveries.add_syn_data(n);
@@ -342,7 +344,7 @@ impl Sender {
         self.buffer.on_all_acked(now, self.scoreboard.nxt());
     }
 
-    /// The handshake of a server that streamed already is done: round-trip times of the data in flight are measured from this time.
+    /// The handshake of a server that has already sent data (Fast Open) is done: round-trip times of the data in flight are measured from this time.
     pub fn confirmed(&mut self, now: Time, rtt: Option<Dur>, log: &mut Log) {
         if let Some(rtt) = rtt.filter(|_| self.rtt.srtt().is_none()) {
             self.first_sample(now, rtt);
@@ -357,7 +359,7 @@ impl Sender {
         Bytes::new(self.mss)
     }
 
-    /// What the controller may read.
+    /// The view that the controller receives.
     #[inline]
     fn view(&self, now: Time) -> View {
         let control = self.cc.control();
@@ -410,24 +412,24 @@ impl Sender {
         }
     }
 
-    /// Whether an ACK shows that anything was delivered that was not known to be. If not, it may be older than an ACK that was
-    /// processed before.
+    /// Whether an ACK reports data as delivered that no ACK had reported before. If not, it may be older than an ACK that
+    /// was processed before.
     pub fn is_news(&self, ack: u64, sacks: &[Span]) -> bool {
         let una = self.scoreboard.una();
         ack > una || ack == una && sacks.iter().any(|s| !self.scoreboard.has_sacked(s))
     }
 
-    /// Bytes, and packets, that an ACK newly shows to be delivered.
+    /// Bytes, and packets, that an ACK reports as delivered for the first time.
     pub fn newly(&self, ack: u64, sacks: &[Span]) -> (u64, u64) {
         self.scoreboard.newly(ack, sacks, self.mss)
     }
 
-    /// Every segment is decided about on its own, because its options differ.
+    /// Disables the fast path of sending, because the options of segments differ.
     pub fn disable_short_way(&mut self) {
         self.simple = false;
     }
 
-    /// Data are not ECN-capable any more.
+    /// Disables ECT on further data.
     pub fn stop_ect(&mut self) {
         self.ect = false;
     }
@@ -438,7 +440,7 @@ impl Sender {
         matches!(self.ecn, EcnMode::Classic | EcnMode::Dctcp)
     }
 
-    /// Neither a loss nor reordering is being handled.
+    /// Whether the congestion state is Open: no loss and no reordering is being processed.
     pub fn is_calm(&self) -> bool {
         matches!(self.state, CongestionState::Open | CongestionState::Cwr)
     }
@@ -455,7 +457,8 @@ impl Sender {
         self.scoreboard.nxt()
     }
 
-    /// Position after the highest that was sent; [`Sender::snd_nxt`] unless a byte went as a probe of a shut window.
+    /// Position after the highest that was sent; [`Sender::snd_nxt`] unless a byte was sent as a probe of a
+    /// closed window.
     pub fn snd_max(&self) -> u64 {
         let nxt = self.scoreboard.nxt();
         nxt + u64::from(self.persist.has_probed(nxt))
@@ -483,7 +486,7 @@ impl Sender {
         self.up
     }
 
-    /// Nothing is outstanding and nothing waits.
+    /// Whether no data are outstanding or unsent.
     pub fn idle(&self) -> bool {
         self.scoreboard.outstanding() == 0 && !self.has_new()
     }
@@ -505,7 +508,7 @@ impl Sender {
         self.buffer.unsent(self.scoreboard.nxt())
     }
 
-    /// Something has never been sent: bytes or the FIN.
+    /// Whether new bytes or the FIN wait to be sent.
     #[inline]
     fn has_new(&self) -> bool {
         self.buffer.has_new(self.scoreboard.nxt())

@@ -29,7 +29,7 @@ impl Sender {
         timers.min(self.persist.deadline()).min(self.pacer.deadline())
     }
 
-    /// Runs every timer that is due. What is to be sent then comes from the next polls.
+    /// Runs every timer that is due. The next polls return the segments to send.
     pub fn on_timer(&mut self, now: Time, log: &mut Log) -> Result<(), GaveUp> {
         if self.pacer.deadline() <= now {
             // The next poll may send. A host without room asks later, and must not be called for it again.
@@ -68,7 +68,7 @@ impl Sender {
         }
     }
 
-    /// What is in flight now.
+    /// The flight at present.
     pub(super) fn flight(&self) -> Flight {
         let size = self.scoreboard.outstanding();
         Flight { size, undelivered: size - self.scoreboard.sacked() }
@@ -132,7 +132,7 @@ impl Sender {
         Ok(())
     }
 
-    /// RFC 9293 section 3.8.6.1: probes, ever more slowly; they end as in Linux if they stay unanswered.
+    /// RFC 9293 section 3.8.6.1: probes with exponential back-off. Unanswered probes end as in Linux.
     fn on_persist_timer(&mut self, now: Time, log: &mut Log) -> Result<(), GaveUp> {
         let retries_over = self.persist.unanswered() >= self.cfg.retries;
         if self.local_drop.is_active() {
@@ -153,7 +153,7 @@ impl Sender {
         Ok(())
     }
 
-    /// The peer's window, or the local interface, stops everything: the timer of window probes runs. It waits for the RTO
+    /// The peer's window, or the local interface, prevents all transmissions: the timer of window probes runs. It waits for the RTO
     /// within its bounds, or for what FreeBSD computes (`tcp_setpersist`).
     pub(super) fn start_persist(&mut self, now: Time, log: &mut Log) {
         let rto = &self.cfg.rto;
@@ -199,8 +199,8 @@ impl Sender {
         self.segment_timer.restart(self.scoreboard.nxt());
     }
 
-    /// How long a partial segment is held: in Linux until the timer of probes, which waits for the RTO at least
-    /// (`tcp_check_probe_timer`).
+    /// The time for which a partial segment is held: in Linux until the timer of probes, which waits for the
+    /// RTO at least (`tcp_check_probe_timer`).
     pub(super) fn cork_time(&self) -> Dur {
         if self.rules.probe_timer_uncorks { self.rtt.rto().max(CORK) } else { CORK }
     }
@@ -219,13 +219,14 @@ impl Sender {
         if advanced && self.timer_restarts() {
             let mut wait = self.rtt.rto();
             if shared && self.probe_time(now).is_none() {
-                // What ran was the timer of probes or of reordering: the RTO counts from the first segment (`tcp_rearm_rto`).
+                // The timer of probes or of reordering ran, so the RTO counts from the first segment
+                // (`tcp_rearm_rto`).
                 wait = self.head_timeout(now).since(now);
             }
             self.timers.set_rto(now, wait, log);
         }
         if advanced {
-            // Set when sending comes to rest.
+            // The timer is set when the sender stops sending.
             self.probe.mark_stale();
         } else if self.timers.is_reorder_running() || !self.may_probe() {
             // One timer in Linux, and RFC 8985 section 8: that of reordering replaces the probe's.
@@ -258,7 +259,7 @@ impl Sender {
         }
     }
 
-    /// When the tail loss probe should fire, if it should.
+    /// The time at which the tail loss probe should fire; `None` if it should not.
     #[inline]
     pub(super) fn probe_time(&self, now: Time) -> Option<Time> {
         self.probe.time(|| {
@@ -281,7 +282,8 @@ impl Sender {
         })
     }
 
-    /// When the RTO is over that counts from the transmission of the first segment, but a tick from now at least (`tcp_rearm_rto`).
+    /// The end of the RTO, counted from the transmission of the first segment, but at least one tick from
+    /// now (`tcp_rearm_rto`).
     fn head_timeout(&self, now: Time) -> Time {
         let sent = self.scoreboard.front().map_or(now, |head| head.sent_at);
         sent.saturating_add(self.rtt.rto()).max(now + Dur::from_millis(1))

@@ -10,7 +10,7 @@ use tcpassay_units::{Bytes, Dur, Rate, Time};
 /// Linux's percentages (`tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`).
 pub(super) const LINUX: (u32, u32) = (200, 120);
 
-/// Linux paces nothing before so many segments with data have left.
+/// Number of segments with data that Linux sends without pacing at the start.
 const UNPACED: u64 = 10;
 
 /// Linux `tcp_update_pacing_rate`: a percentage of `window` each round trip, which depends on whether cwnd is below half of ssthresh.
@@ -19,26 +19,26 @@ pub(super) fn rate(window: Bytes, control: Control, percent: (u32, u32), srtt: D
     Rate::from_bytes_per(Bytes::new(window.get().saturating_mul(u64::from(percent)) / 100), srtt)
 }
 
-/// The pacing rate, and the time before which nothing leaves.
+/// The pacing rate, and the earliest time of the next transmission.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pacer {
     /// Whether the first segments are not paced and lateness is credited, as in Linux.
     credit: bool,
-    /// In force.
+    /// The pacing rate in force.
     rate: Option<Rate>,
     /// The rate of a Linux client, whether it paces or not, from the SYN-ACK until the first ACK of data.
     first: Option<Rate>,
     /// Segments with data that left, counted up to [`UNPACED`].
     segments: u64,
-    /// Nothing leaves before.
+    /// The earliest time of the next transmission.
     next: Time,
-    /// Something waits for `next`.
+    /// True if a segment waits for `next`.
     waiting: bool,
 }
 
 impl Pacer {
-    /// `credit`: the first ten segments are not paced, and what left later than it might have shortens the wait of the
-    /// next segment by up to a half.
+    /// `credit`: the first ten segments are not paced, and a segment that was sent late shortens the wait of the next
+    /// one by up to a half.
     pub fn new(credit: bool) -> Pacer {
         Pacer { credit, ..Pacer::default() }
     }
@@ -88,13 +88,13 @@ impl Pacer {
         self.waiting
     }
 
-    /// Nothing waits.
+    /// Records that no segment waits.
     #[inline]
     pub fn rest(&mut self) {
         self.waiting = false;
     }
 
-    /// `bytes` in so many segments left now.
+    /// Records that `bytes` were sent now in this number of segments.
     #[inline]
     pub fn sent(&mut self, now: Time, bytes: u64, segments: u64) {
         let Some(rate) = self.rate else { return };
@@ -111,13 +111,13 @@ impl Pacer {
         }
     }
 
-    /// When the next transmission may begin.
+    /// The earliest time of the next transmission.
     #[inline]
     pub fn next(&self) -> Time {
         self.next
     }
 
-    /// When the waiting segment may leave; [`Time::MAX`] if none waits.
+    /// The time at which the waiting segment may be sent; [`Time::MAX`] if none waits.
     #[inline]
     pub fn deadline(&self) -> Time {
         if self.waiting { self.next } else { Time::MAX }

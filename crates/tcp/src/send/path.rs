@@ -3,8 +3,8 @@
 //! Sources: `tcp_sync_mss`, `tcp_bound_to_half_wnd`, `tcp_mtup_probe_success` and `tcp_simple_retransmit` of Linux;
 //! `tcp_mtudisc` of FreeBSD.
 //!
-//! Known difference from the sources: FreeBSD goes back to the first unacknowledged byte without another state; here that is
-//! the state Loss with the window left as it was.
+//! Known difference from the sources: FreeBSD goes back to the first unacknowledged byte without another state; here
+//! it enters the state Loss with an unchanged window.
 
 use super::Sender;
 use super::congestion::log_lost;
@@ -18,7 +18,7 @@ use tcpassay_cc::Limited;
 use tcpassay_units::{Bytes, Time};
 
 impl Sender {
-    /// The handshake is done: the segment size that it agreed on is in force.
+    /// The handshake is done: applies the negotiated segment size.
     pub(super) fn start_path(&mut self, agreed: &Agreed) {
         self.pmtud.start(agreed.options.get(), agreed.path.get(), agreed.clamp.get());
         self.mss = agreed.mss.get();
@@ -32,7 +32,7 @@ impl Sender {
         self.mss32
     }
 
-    /// Whether the chunk at `start` is a probe of the path, which nothing may cut.
+    /// Whether the chunk at `start` is a probe of the path, which must not be segmented.
     pub fn is_path_probe(&self, start: u64) -> bool {
         self.pmtud.is_probe(start)
     }
@@ -63,7 +63,7 @@ impl Sender {
         }
     }
 
-    /// The route carries segments of `size`.
+    /// Applies a route MTU that carries segments of `size` (without options).
     fn sync_path(&mut self, size: u64) {
         let mss = self.pmtud.sync(size);
         if mss != self.mss {
@@ -80,7 +80,7 @@ impl Sender {
         }
     }
 
-    /// Segments have `mss` bytes from now on. Linux counts windows in segments, so that they change with it.
+    /// Sets the segment size. Linux counts windows in segments, so windows change with it.
     fn set_mss(&mut self, mss: u64) {
         let before = std::mem::replace(&mut self.mss, mss);
         self.mss32 = u32::try_from(mss).expect("an MSS fits 16 bits");
@@ -158,7 +158,7 @@ impl Sender {
         }
     }
 
-    /// The retransmission timer fired: perhaps the path drops long segments silently.
+    /// Processes a timeout, because the path may silently drop long segments.
     pub(super) fn check_black_hole(&mut self, now: Time, first: bool) {
         if self.pmtud.on_timeout(now, first) {
             self.sync_path(self.pmtud.route());
@@ -188,7 +188,7 @@ impl Sender {
         self.sync_path(self.pmtud.route());
     }
 
-    /// What the search for a larger segment wants before new data leave: nothing, waiting, or a probe.
+    /// The action of the search for a larger segment before new data are sent: none, wait, or send a probe.
     pub(super) fn poll_path(&mut self, now: Time, log: &mut Log) -> Option<Result<Chunk, Limited>> {
         if self.buffer.pushes_one() || !self.pmtud.take_check() {
             return None;

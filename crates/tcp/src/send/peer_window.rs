@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_room_is_what_the_window_leaves_behind_what_was_sent() {
+    fn the_room_is_the_window_minus_the_data_sent() {
         let window = PeerWindow::new(4000);
         assert_eq!(window.edge(1001), 5001);
         assert_eq!(window.room(1001, 3001), 2000);

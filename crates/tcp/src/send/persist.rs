@@ -1,4 +1,4 @@
-//! Probes of a shut window.
+//! Probes of a closed window.
 //!
 //! Sources: RFC 9293 section 3.8.6.1; Linux `tcp_send_probe0`; FreeBSD `tcp_setpersist`.
 
@@ -6,7 +6,7 @@ use super::timers::{fires, note};
 use crate::log::{Log, Timer, TimerChange};
 use tcpassay_units::{Dur, Time};
 
-/// How long to wait before the first probe, and the bounds of that wait and of the later ones.
+/// The wait before the first probe, and the bounds of this wait and of the later ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Wait {
     pub first: Dur,
@@ -18,14 +18,16 @@ pub(super) struct Wait {
 #[derive(Clone, Debug)]
 pub(super) struct Persist {
     timer: Time,
-    /// The peer's window has been shut since data last left: the other fields are in use.
+    /// True if the peer's window has been closed since the last transmission of data. Only then the other
+    /// fields are valid.
     active: bool,
     backoff: u32,
     /// Probes that the peer did not answer.
     unanswered: u32,
     /// A probe is to be sent by the next poll.
     probe_due: bool,
-    /// The timer fired on a window too small for a segment: what fits leaves (RFC 9293 section 3.8.6.2.1).
+    /// True if the timer fired while the window was smaller than a segment: a segment of the size of the
+    /// window is then sent (RFC 9293 section 3.8.6.2.1).
     override_sws: bool,
     /// The position of a byte that was sent as a probe and is not known to have arrived, and when it was sent.
     probe: Option<(u64, Time)>,
@@ -77,7 +79,8 @@ impl Persist {
         self.probe_due = false;
     }
 
-    /// The peer's window is shut and nothing is in flight. Returns whether the timer started and no probe was sent before.
+    /// The peer's window is closed and nothing is in flight. Returns whether the timer started and no probe
+    /// was sent before.
     pub fn start(&mut self, now: Time, wait: Wait, log: &mut Log) -> bool {
         if self.timer != Time::MAX || self.probe_due {
             return false;
@@ -111,7 +114,7 @@ impl Persist {
         }
     }
 
-    /// Data left: the window is open.
+    /// Stops the timer after a transmission of data, because the window is open.
     #[inline]
     pub fn stop(&mut self) {
         if self.active {
@@ -155,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shut_window_is_probed_ever_more_slowly_within_the_bounds() {
+    fn a_closed_window_is_probed_with_back_off_within_the_bounds() {
         let mut log = Log::default();
         let mut persist = Persist::default();
         assert!(persist.start(at(0), WAIT, &mut log));

@@ -1,4 +1,5 @@
-//! How large a segment may be: what the path carries, and the search for more (packetization layer path MTU discovery).
+//! The largest segment that the path carries, and the search for it (packetization layer path MTU
+//! discovery).
 //!
 //! Sizes are those of segments without options: the MTU less the IP and TCP headers. The component returns segment sizes
 //! and windows; it changes neither.
@@ -17,7 +18,7 @@ const BLACK_HOLE: Dur = Dur::from_millis(3000);
 /// The smallest payload of a segment (`TCP_MIN_MSS`, less the options).
 pub(super) const LEAST_MSS: u64 = 48;
 
-/// A probe that is out.
+/// A probe that was sent and whose result is not known.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     size: u64,
@@ -25,29 +26,29 @@ struct Probe {
     end: u64,
 }
 
-/// What is known of the path.
+/// The state of path MTU discovery.
 #[derive(Clone, Debug)]
 pub(super) struct Pmtud {
     /// The largest segment that both ends agreed on.
     clamp: u64,
     /// Bytes of options in every segment.
     options: u64,
-    /// What the route carries.
+    /// The largest segment (without options) that the MTU of the route permits.
     route: u64,
     probing: Option<MtuProbing>,
     /// Probes are sent.
     enabled: bool,
-    /// Between these the largest segment is searched for.
+    /// Lower bound of the search; the upper bound follows.
     low: u64,
     high: u64,
     probe: Option<Probe>,
     probed_at: Time,
-    /// Whether to probe was decided since sending last came to rest.
+    /// True if a decision about a probe was made since the sender last stopped sending.
     checked: bool,
     first_timeout: Time,
 }
 
-/// What sending a probe depends on.
+/// The inputs of the decision about a probe.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProbeInput {
     pub now: Time,
@@ -67,9 +68,9 @@ pub(super) struct ProbeInput {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ready {
     No,
-    /// When the window has drained.
+    /// A probe may be sent after the data in flight have decreased.
     Wait,
-    /// With this payload.
+    /// A probe with this payload may be sent.
     Yes(u64),
 }
 
@@ -102,7 +103,7 @@ impl Pmtud {
         }
     }
 
-    /// What the route carries.
+    /// The largest segment (without options) that the MTU of the route permits.
     pub fn route(&self) -> u64 {
         self.route
     }
@@ -113,7 +114,7 @@ impl Pmtud {
         self.probing.is_some()
     }
 
-    /// Whether the chunk at `start` is a probe, which nothing may cut.
+    /// Whether the chunk at `start` is a probe, which must not be segmented.
     #[inline]
     pub fn is_probe(&self, start: u64) -> bool {
         self.probe.is_some_and(|probe| probe.start == start)
@@ -156,7 +157,7 @@ impl Pmtud {
         true
     }
 
-    /// The probe was retransmitted, which says nothing of its length.
+    /// Discards the probe, because its retransmission proves nothing about its length.
     #[inline]
     pub fn forget_probe(&mut self) {
         self.probe = None;
@@ -182,7 +183,7 @@ impl Pmtud {
         Some(scaled.max(1))
     }
 
-    /// Sending came to rest.
+    /// The sender has sent everything that it may send.
     #[inline]
     pub fn on_rest(&mut self) {
         self.checked = false;

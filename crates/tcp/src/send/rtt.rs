@@ -169,7 +169,7 @@ impl Deviation {
         if error <= quarter {
             self.mdev -= quarter - error;
         } else if r < srtt {
-            // A round trip that got shorter widens the deviation an eighth as fast.
+            // A shorter round-trip time increases the deviation with an eighth of the gain.
             self.mdev += (error - quarter) / 8;
         } else {
             self.mdev += error - quarter;

@@ -1,6 +1,7 @@
 //! The sender's timers, except for that of window probes (`persist`) and that of pacing.
 //!
-//! A timer is a time, or [`Time::MAX`] if it does not run; the host asks for the earliest and calls back then.
+//! A timer is a time, or [`Time::MAX`] if it does not run. The host reads the earliest one and calls the
+//! sender at this time.
 //!
 //! Sources: RFC 6298 section 5; RFC 3168 section 6.1.2; Linux `TCP_CORK` (200 ms).
 
@@ -166,7 +167,7 @@ impl Timers {
         }
     }
 
-    /// A partial segment is held back, for `longest` at most.
+    /// Starts the cork timer for a partial segment, which is delayed by at most `longest`.
     pub fn hold_cork(&mut self, now: Time, longest: Dur, log: &mut Log) {
         if self.cork == Time::MAX && !self.uncorked {
             let at = now.saturating_add(longest);
@@ -175,7 +176,7 @@ impl Timers {
         }
     }
 
-    /// What was held back has left.
+    /// Stops the cork timer after the partial segment was sent.
     #[inline]
     pub fn release_cork(&mut self) {
         self.cork = Time::MAX;
@@ -204,7 +205,7 @@ impl Timers {
         self.uncorked
     }
 
-    /// Data left: what was allowed is used up.
+    /// Clears the permission for a partial segment after a transmission.
     #[inline]
     pub fn on_sent(&mut self) {
         self.uncorked = false;
@@ -234,8 +235,8 @@ impl Timers {
         self.progress = now;
     }
 
-    /// An ACK shut the window, or kept it shut, although data are in flight: their retransmissions are probes, and while the peer
-    /// answers the connection stays (RFC 9293 section 3.8.6.1).
+    /// An ACK closed the window, or kept it closed, while data are in flight. Their retransmissions are
+    /// probes, and the connection remains open while the peer answers (RFC 9293 section 3.8.6.1).
     pub fn on_zero_window(&mut self, now: Time) {
         self.progress = now;
         self.timeouts = self.timeouts.min(1);

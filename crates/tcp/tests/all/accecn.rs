@@ -1,4 +1,5 @@
-//! Accurate ECN (RFC 9768): who enters which mode, what each mode may send, and when a receiver tells.
+//! Accurate ECN (RFC 9768): the negotiated modes, the contents of segments in each mode, and the times at
+//! which a receiver reports marks.
 
 use crate::common::*;
 use tcpassay_tcp::{Config, ConnError, EcnMode, State};
@@ -110,7 +111,7 @@ fn a_server_that_saw_a_syn_without_ecn_stays_accurate_and_sends_nothing_ecn_capa
 }
 
 #[test]
-fn the_answer_to_a_repeated_syn_tells_how_that_one_arrived() {
+fn the_answer_to_a_repeated_syn_reports_the_ecn_field_of_that_syn() {
     // Section 3.1.5.
     let mut one = One { c: listen(&accurate(), ISS), now: Time::ZERO };
     let first = one.take(&syn(&accurate()).flags(ALL));
@@ -132,7 +133,7 @@ fn classic_and_accurate_syns_in_one_handshake_reset_it() {
 }
 
 #[test]
-fn a_zero_on_the_ack_of_the_syn_ack_ends_ect_and_the_sender_does_not_listen_but_still_tells() {
+fn a_zero_on_the_ack_of_the_syn_ack_ends_ect_and_the_use_of_feedback_but_not_its_sending() {
     // Table 4, note 1.
     let mut one = accepted(0b000);
     assert_eq!(one.write(14_600)[0].ecn, Ecn::NotEct);
@@ -170,7 +171,7 @@ fn a_syn_that_left_ecn_capable_may_arrive_marked_and_not_without_a_field() {
 }
 
 #[test]
-fn a_counter_that_begins_at_zero_ends_ect_and_hearing() {
+fn a_counter_that_begins_at_zero_ends_ect_and_the_use_of_feedback() {
     // Section 3.2.2.4; later zeros are counters that have turned.
     let mut one = accepted(0b010);
     one.write(14_600);
@@ -200,7 +201,7 @@ fn a_newer_timestamp_makes_an_ack_count_that_shows_nothing_delivered() {
 }
 
 #[test]
-fn marks_on_acks_are_counted_and_every_third_is_told_at_once() {
+fn every_third_mark_on_pure_acks_is_acknowledged_at_once() {
     // Sections 3.2 and 3.2.2.5.1: Linux sends ACKs that are ECN-capable.
     let mut one = accepted(0b010);
     one.write(1460);
@@ -214,7 +215,7 @@ fn marks_on_acks_are_counted_and_every_third_is_told_at_once() {
 }
 
 #[test]
-fn the_ack_of_a_repeated_syn_ack_tells_how_that_one_arrived() {
+fn the_ack_of_a_repeated_syn_ack_reports_its_ecn_field() {
     // Section 3.2.2.1.
     let mut one = One { c: connect(&accurate(), ISS, Time::ZERO), now: Time::ZERO };
     one.sent();
@@ -230,7 +231,7 @@ fn the_ack_of_a_repeated_syn_ack_tells_how_that_one_arrived() {
 }
 
 #[test]
-fn a_server_that_gave_up_its_flags_sends_nothing_ecn_capable() {
+fn a_server_whose_syn_ack_had_no_flags_sends_nothing_ecn_capable() {
     // Section 3.1.5: it sent a SYN-ACK with 000.
     let mut one = One { c: listen(&accurate(), ISS), now: Time::ZERO };
     one.take(&syn(&accurate()).flags(ALL));
@@ -256,7 +257,7 @@ fn an_ack_that_was_overtaken_does_not_count() {
 }
 
 #[test]
-fn a_mark_after_none_is_told_at_once_and_then_every_second_one() {
+fn the_first_mark_and_then_every_second_one_are_acknowledged_at_once() {
     // Section 3.2.2.5.1. The first of each pair is told by delayed ACKs of every second segment otherwise.
     let cfg =
         Config { delayed_ack: tcpassay_tcp::DelayedAck { every: 100, ..plain().delayed_ack }, ..accurate() };

@@ -226,7 +226,7 @@ fn a_counter_of_the_option_that_falls_says_nothing_and_is_followed() {
 }
 
 #[test]
-fn options_that_begin_with_zeros_are_not_believed() {
+fn options_whose_first_counters_are_zero_are_ignored() {
     let mut one = One { c: listen(&form(), ISS), now: Time::ZERO };
     one.take(&syn(&form()).flags(ALL));
     one.take(&with(ack(1, 1).flags(ace(2)), [0, 0, 0]));

@@ -1,4 +1,5 @@
-//! The option of accurate ECN (RFC 9768 section 3.2.3): where it goes, what it yields to, and what the sender learns from it.
+//! The option of accurate ECN (RFC 9768 section 3.2.3): the segments that carry it, its priority among
+//! options, and its evaluation by the sender.
 
 use crate::common::*;
 use tcpassay_tcp::{Config, DelayedAck, EcnMode, State};
@@ -119,7 +120,7 @@ fn the_sender_counts_the_bytes_that_the_option_says_and_not_whole_segments() {
 }
 
 #[test]
-fn the_option_tells_of_a_counter_that_has_turned() {
+fn the_option_shows_that_the_packet_counter_has_wrapped() {
     // Section 3.2.3.2.5: ten marks move ACE from 5 to 7, like two; afterwards it is believed from there.
     let mut one = accepted(&accurate());
     one.write(14_600);
@@ -142,7 +143,7 @@ fn an_option_with_zeroed_counters_is_ignored_from_then_on() {
 }
 
 #[test]
-fn without_the_option_nothing_but_the_flags_is_told() {
+fn without_the_option_only_the_flags_report_marks() {
     let mut one = accepted(&Config { ecn_option: false, ..accurate() });
     let out = one.give(&data(1, 1460), Ecn::Ce).remove(0).segment;
     assert_eq!((out.flags, out.options.accecn()), (Flags::ACK | ace(6), None));

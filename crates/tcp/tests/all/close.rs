@@ -41,7 +41,7 @@ fn a_fin_that_comes_again_in_time_wait_is_acknowledged_and_starts_the_wait_anew(
 }
 
 #[test]
-fn the_peers_fin_is_acknowledged_at_once_and_told_when_everything_is_read() {
+fn the_peers_fin_is_acknowledged_at_once_and_reported_after_all_data_were_read() {
     let mut one = One::accepted(&plain());
     one.take(&data(1, 100));
     assert_eq!(shows(&one.take(&fin(101, 1))), [". 1+0 ack 102"]);
@@ -215,7 +215,7 @@ fn an_ack_older_than_a_window_is_challenged_and_its_data_dropped() {
 }
 
 #[test]
-fn the_window_of_an_older_segment_is_not_believed() {
+fn an_older_segment_does_not_update_the_send_window() {
     let mut one = One::accepted(&plain());
     one.take(&data(101, 100).window(1000));
     assert_eq!(one.c.info().snd_wnd, bytes(1000));
@@ -276,7 +276,7 @@ fn eleven_challenges_in_five_seconds_get_ten_acks() {
 }
 
 #[test]
-fn what_the_timestamp_of_a_reset_says_is_not_used() {
+fn the_timestamp_of_a_reset_is_not_used() {
     // RFC 7323 section 5.2.
     let cfg = Config::profile(Profile::Rfc);
     let mut one = One::accepted(&cfg);

@@ -1,4 +1,5 @@
-//! One connection against a script, and two against each other, in virtual time.
+//! Tools for tests: one connection that a test drives segment by segment, and two connections over a path,
+//! in virtual time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -160,7 +161,7 @@ impl Change for Segment {
     }
 }
 
-/// What a test says about a segment: flags, our position, the peer's position acknowledged, payload.
+/// The text of a segment in tests: flags, our position, payload length, acknowledged position of the peer.
 pub fn show(out: &Outgoing) -> String {
     let s = &out.segment;
     let seq = s.seq.distance(SeqNum::new(ISS));
@@ -177,7 +178,7 @@ pub fn shows(out: &[Outgoing]) -> Vec<String> {
     out.iter().map(show).collect()
 }
 
-/// What the network does to one packet: extra delays of its copies; none loses it.
+/// The effect of the network on a packet: the extra delay of each copy. An empty list is a loss.
 pub type Fate = Vec<Dur>;
 
 /// Two connections and a path of equal delay both ways.

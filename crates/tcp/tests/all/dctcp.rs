@@ -240,7 +240,7 @@ fn cwr_is_acknowledged_at_once_by_linux_since_2018() {
 }
 
 #[test]
-fn each_ack_tells_the_mark_of_what_it_acknowledges() {
+fn each_ack_has_the_mark_of_the_data_that_it_acknowledges() {
     let mut one = receiver(&rfc(DctcpReceiver::Immediate));
     let mut heard = Vec::new();
     for (i, ecn) in [Ecn::Ect0, Ecn::Ce, Ecn::Ce, Ecn::Ce, Ecn::Ect0, Ecn::Ect0].into_iter().enumerate() {

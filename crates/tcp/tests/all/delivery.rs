@@ -1,4 +1,5 @@
-//! Whatever the network does: every byte arrives once and in order, and the connection ends or says why.
+//! Properties of connections over a faulty path: every byte is delivered once and in order, and the
+//! connection ends or reports an error.
 
 use crate::common::*;
 use proptest::prelude::*;
@@ -91,7 +92,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn every_byte_is_delivered_once_and_in_order_and_the_connection_ends_or_says_why(
+    fn every_byte_is_delivered_once_and_in_order_and_the_connection_ends_or_reports_an_error(
         profile in profiles(),
         ecn in ecn_modes(),
         faults in faults(),
@@ -111,7 +112,7 @@ proptest! {
             timestamps,
             window_scale,
             recv_buffer: RecvBuffer::Fixed(Bytes::new(buffer)),
-            // What finds out that the peer gave up while we only wait.
+            // Keepalive detects that the peer gave up while this end only waits.
             keepalive: Some(Keepalive { idle: Dur::from_secs(7200), interval: Dur::from_secs(75), count: 9 }),
             tso: tso.then_some(Bytes::new(20_000)),
             // Enough that a handshake never fails for want of tries: FreeBSD's three lose one in four hundred at 12 %.

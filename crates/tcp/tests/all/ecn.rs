@@ -1,4 +1,4 @@
-//! ECN: who agrees with whom, ECE and CWR, and the counters of accurate ECN.
+//! ECN: negotiation, ECE and CWR, and the counters of accurate ECN.
 
 use crate::common::*;
 use tcpassay_tcp::{Config, EcnMode, Outgoing, Profile, State};
@@ -48,7 +48,7 @@ fn a_listener_does_not_offer_what_was_not_asked() {
 }
 
 #[test]
-fn accurate_ecn_is_agreed_by_three_flags_and_tells_how_the_syns_arrived() {
+fn three_flags_negotiate_accurate_ecn_and_report_the_ecn_field_of_each_syn() {
     // 010: each SYN arrived Not-ECT.
     assert_eq!(
         handshake(EcnMode::Accurate, EcnMode::Accurate),
@@ -73,7 +73,7 @@ fn an_accurate_client_and_a_classic_server_agree_on_classic_ecn() {
 }
 
 #[test]
-fn a_reflected_syn_ack_is_no_consent() {
+fn a_syn_ack_with_both_ecn_flags_does_not_accept_ecn() {
     let cfg = with(EcnMode::Classic);
     let mut one = One { c: connect(&cfg, ISS, Time::ZERO), now: Time::ZERO };
     one.sent();
@@ -160,7 +160,7 @@ fn a_mark_on_the_segment_with_cwr_is_a_new_one() {
 }
 
 #[test]
-fn a_sender_that_hears_ece_reduces_once_and_says_so_with_cwr_on_new_data() {
+fn a_sender_that_receives_ece_reduces_once_and_sets_cwr_on_new_data() {
     let mut one = classic();
     let before = one.c.info().cwnd;
     assert_eq!(before, bytes(14_600));

@@ -1,4 +1,5 @@
-//! The behaviours of the RFCs, named test by test, through the public interface.
+//! Tests of the behaviour that RFCs require, through the public interface. The name of each test is the
+//! behaviour.
 
 mod accecn;
 mod accecn_linux;

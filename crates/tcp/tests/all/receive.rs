@@ -1,9 +1,9 @@
-//! Receiving: when it acknowledges, what it reports, how the window moves.
+//! The receiver: times of ACKs, SACK blocks, and the window.
 
 use crate::common::*;
 use tcpassay_tcp::{Config, DelayedAck, Profile, RecvBuffer};
 use tcpassay_units::{Dur, Time};
-use tcpassay_wire::Flags;
+use tcpassay_wire::{Flags, Segment};
 
 #[test]
 fn every_second_full_segment_is_acknowledged_at_once() {
@@ -379,7 +379,7 @@ fn an_old_timestamp_is_refused_and_answered_and_the_data_do_not_count() {
 }
 
 #[test]
-fn after_24_days_of_silence_an_old_timestamp_is_believed() {
+fn after_24_days_of_silence_an_old_timestamp_is_accepted() {
     let cfg = Config { user_timeout: None, ..Config::profile(Profile::Rfc) };
     let mut one = One::accepted(&cfg);
     one.take(&data(1, 100).stamp(500, 5000));
@@ -410,4 +410,32 @@ fn urgent_data_are_known_until_they_are_read() {
     assert!(one.c.is_urgent());
     one.read(50);
     assert!(!one.c.is_urgent());
+}
+
+#[test]
+fn linux_processes_an_ack_from_the_position_of_its_last_ack_on() {
+    let cfg = Config { timestamps: false, ..Config::profile(Profile::Linux) };
+    let mut one = One::accepted(&cfg);
+    assert_eq!(shows(&one.write(1000)), ["P. 1+1000 ack 1"]);
+    one.c.set_quickack(one.now, false);
+    // Its ACK waits: RCV.NXT is 101, the last ACK was 1.
+    assert_eq!(shows(&one.take(&data(1, 100))), [""; 0]);
+    let before = one.c.info().refused;
+    assert_eq!(shows(&one.take(&ack(1, 1001))), [""; 0]);
+    assert_eq!(one.c.info().refused - before, 0);
+    assert!(one.c.is_flushed());
+    // A reset there is challenged, and the challenge is an ACK of everything.
+    assert_eq!(shows(&one.take(&Segment { flags: Flags::RST, ..ack(50, 0) })), [". 1001+0 ack 101"]);
+    // From now on the position is too old.
+    one.take(&ack(50, 1001));
+    assert_eq!(one.c.info().refused - before, 2);
+}
+
+#[test]
+fn by_the_rfc_an_ack_below_the_next_expected_position_is_answered() {
+    let mut one = One::accepted(&plain());
+    assert_eq!(shows(&one.write(1000)), ["P. 1+1000 ack 1"]);
+    assert_eq!(shows(&one.take(&data(1, 100))), [""; 0]);
+    assert_eq!(shows(&one.take(&ack(1, 1001))), [". 1001+0 ack 101"]);
+    assert!(!one.c.is_flushed());
 }

@@ -40,7 +40,7 @@ fn without_keepalive_an_idle_connection_stays_for_ever() {
 }
 
 #[test]
-fn a_closed_window_is_probed_ever_more_slowly_and_an_update_lets_data_go() {
+fn a_closed_window_is_probed_with_back_off_and_a_window_update_releases_data() {
     let mut one = One::accepted(&plain());
     one.write(1460);
     one.take(&ack(1, 1461).window(0));
@@ -70,7 +70,7 @@ fn a_lost_window_update_is_made_up_for_by_a_probe() {
 }
 
 #[test]
-fn the_log_says_why_and_changes_nothing() {
+fn the_log_contains_reasons_and_does_not_change_the_connection() {
     let run = |log: bool| {
         let cfg = Config::profile(Profile::Linux);
         let mut net = Two::new(connect(&cfg, 7, Time::ZERO), listen(&cfg, 9), ms(10));

@@ -14,7 +14,7 @@ struct Pipe {
     flying: Vec<(Time, u64)>,
     /// Arrived and not read.
     arrived: u64,
-    /// When the FIN arrives, and whether it has.
+    /// Time at which the FIN arrives; then whether it has arrived.
     fin: Option<Time>,
     fin_arrived: bool,
     pub written: u64,
@@ -240,7 +240,7 @@ fn fail(net: &mut Net, apps: &mut [Apps], at: usize) {
     }
 }
 
-/// What arrives now arrives, then both ends of every connection that saw something are told.
+/// Delivers the bytes that arrive now, and then notifies both ends of every connection with an arrival.
 fn deliver(net: &mut Net, apps: &mut [Apps]) {
     let now = net.now;
     for at in 0..net.conns.len() {

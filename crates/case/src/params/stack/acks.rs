@@ -1,4 +1,4 @@
-//! When a receiver acknowledges.
+//! Parameters of acknowledgments.
 
 use super::kinds::{M, MK, MKH, P, PROFILE};
 use crate::params::grammar::{DelayedAck, check};
@@ -43,7 +43,7 @@ pub(super) const ROWS: &[P] = &[
     .linux(&[Knob::Route("quickack", |v, _| match v {
         Setting::Text(how) if how == "off" => Ok(Some("1".to_owned())),
         Setting::Text(_) => {
-            Err("Linux has its own rule, 40 to 200 ms by the arrivals, or none at all (`off`); the model has this one")
+            Err("Linux delays ACKs by its own rule (40 to 200 ms, depending on the arrivals) or not at all (`off`); the model supports this value")
         }
         _ => Ok(None),
     })]),
@@ -53,7 +53,7 @@ pub(super) const ROWS: &[P] = &[
         "profile",
         &["profile", "immediate", "rearm", "clear-timer"],
         MK,
-        "On a change of CE with an ACK delayed: clear its timer (the bug), arm it again, acknowledge at once",
+        "Action on a change of CE while an ACK is delayed: clear its timer (the bug), arm it again, acknowledge at once",
         |h, v| put(&mut h.stack.dctcp_receiver, DCTCP_RECEIVER.of(v)),
     )
     .linux(&[Knob::Module {
@@ -63,10 +63,10 @@ pub(super) const ROWS: &[P] = &[
             DctcpReceiver::ClearTimer => "1".to_owned(),
             DctcpReceiver::Rearm => "2".to_owned(),
         })),
-        // A kernel without our patch acknowledges at once.
+        // A kernel without the patch of tcpassay acknowledges at once.
         absent: "0",
         shared: |_, _| true,
-        once: "one kernel has one receiver; the model one for each host",
+        once: "a kernel has one setting for all hosts; the model has one per host",
     }])
     .needs("stack.ecn = dctcp"),
     P::new(
@@ -75,7 +75,8 @@ pub(super) const ROWS: &[P] = &[
         "profile",
         &["profile", "always", "if-scheduled-on-slow-path"],
         M,
-        "When an arriving segment asks whether an ACK is due (Linux's slow path asks only if one is scheduled)",
+        "Condition under which an arriving segment causes the check whether an ACK is due (Linux's slow path checks only if an \
+         ACK is scheduled)",
         |h, v| put(&mut h.stack.ack_check, ACK_CHECK.of(v)),
     ),
 ];

@@ -26,7 +26,8 @@ pub(super) const ROWS: &[P] = &[
         |h, v| h.buffers.max_window = v.bytes(),
     )
     .linux(&[
-        // The buffers of a machine with memory enough. `tcp_adv_win_scale` is 1: half of a buffer is window.
+        // The buffers of a machine with sufficient memory. `tcp_adv_win_scale` is 1: the window is half of
+        // the buffer.
         Knob::Sysctl("tcp_rmem", |v, _| {
             let max = v.bytes().map_or(6_291_456, |window| window.get() * 2);
             Ok(Some(format!("4096 {} {max}", 131_072.min(max))))
@@ -38,7 +39,7 @@ pub(super) const ROWS: &[P] = &[
         "profile",
         &["profile", "64KB", "4MB"],
         MKH,
-        "Largest send buffer that following the window reaches",
+        "Largest send buffer that autotuning reaches",
         |h, v| h.buffers.max_send = v.bytes(),
     )
     .linux(&[Knob::Sysctl("tcp_wmem", |v, _| {

@@ -41,12 +41,12 @@ pub(super) const ROWS: &[P] = &[
         &["rfc", "linux", "linux-4.6", "freebsd", "freebsd-rack"],
         MKH,
         "A named set of the rows below (docs/deviations.md says where each leaves the RFCs)",
-        // The other rows change the settings of the profile, so that they are made from it first (`settings::host`).
+        // `settings::host` applies the profile before all other rows, because they change its settings.
         |_, _| (),
     )
     .linux(&[Knob::Builtin(|v, _| match v {
         Setting::Word("rfc" | "linux") => Ok(()),
-        _ => Err("a kernel is what it is: linux, or nothing said"),
+        _ => Err("a kernel supports only `linux`, which is also its default"),
     })]),
     P::new(
         "stack.cc",
@@ -65,15 +65,16 @@ pub(super) const ROWS: &[P] = &[
             }
         },
     )
-    .needs("dctcp needs stack.ecn = dctcp at both ends; the model has the first seven and Python, a kernel all but mvegas and bbr3"),
+    .needs("dctcp needs stack.ecn = dctcp at both ends; the model supports the first seven and Python, a kernel all but mvegas and bbr3"),
     P::new(
         "stack.cc_engine",
         Kind::Or(&["kernel", "shim"], &Kind::Text { form: "a BPF object file, `<path>.o`", check: object_file }),
         "kernel",
         &["kernel", "shim"],
         Substrates::H,
-        "Who decides: Linux's own stack.cc, the model's code through BPF, or the one controller of an object file",
+        "Code of the congestion controller: the stack.cc of Linux, the code of the model through BPF, or the controller in an \
+         object file",
         |h, v| h.engine = engine(v),
     )
-    .needs("shim has reno, cubic, dctcp, vegas and mvegas"),
+    .needs("shim supports reno, cubic, dctcp, vegas and mvegas"),
 ];

@@ -25,13 +25,14 @@ pub(super) const ROWS: &[P] = &[
         "off",
         &["off", "classic", "dctcp", "accurate"],
         MKH,
-        "Explicit congestion notification: RFC 3168, RFC 8257's per-packet echo, RFC 9768's counters",
+        "Explicit congestion notification: classic (RFC 3168), with the per-packet echo of DCTCP (RFC 8257), or accurate with \
+         counters (RFC 9768)",
         |h, v| h.stack.ecn = ECN.of(v),
     )
     .linux(&[Knob::Sysctl("tcp_ecn", |_, h| match h.stack.ecn {
-        EcnMode::Accurate => Err("Linux before 6.18 has no accurate ECN; the model has"),
+        EcnMode::Accurate => Err("Linux before 6.18 has no accurate ECN; the model supports it"),
         EcnMode::Dctcp if h.cc != CcName::DCTCP && h.engine != CcEngine::Shim => {
-            Err("Linux echoes each mark only with stack.cc = dctcp; the model with any")
+            Err("Linux echoes each mark only with stack.cc = dctcp; the model does so with any controller")
         }
         EcnMode::Off | EcnMode::Dctcp => Ok(Some("0".to_owned())),
         EcnMode::Classic => Ok(Some("1".to_owned())),
@@ -43,7 +44,7 @@ pub(super) const ROWS: &[P] = &[
         "profile",
         ON_OFF,
         M,
-        "Accurate ECN with its TCP option, which counts bytes (RFC 9768 section 3.2.3), not by the three flags alone",
+        "Accurate ECN with its TCP option, which counts bytes (RFC 9768 section 3.2.3); off: only the ACE field",
         |h, v| put(&mut h.stack.ecn_option, v.switch()),
     )
     .needs("stack.ecn = accurate"),
@@ -53,7 +54,8 @@ pub(super) const ROWS: &[P] = &[
         "profile",
         &["profile", "rfc", "linux"],
         M,
-        "Accurate ECN's option where a counter moved (RFC 9768 section 3.2.3.3), or Linux's on every segment, all ECN-capable",
+        "Accurate ECN as in RFC 9768 section 3.2.3.3 (option when a counter changed), or as in Linux (option on every segment, \
+         all segments ECN-capable)",
         |h, v| put(&mut h.stack.ecn_form, ECN_FORM.of(v)),
     )
     .needs("stack.ecn = accurate"),

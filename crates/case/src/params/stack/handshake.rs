@@ -1,4 +1,4 @@
-//! TCP options that the handshake agrees on, and the initial window.
+//! Parameters of the TCP options that the handshake negotiates, and of the initial window.
 
 use super::kinds::{MKH, ON_OFF, P, PROFILE};
 use crate::params::kind::Kind;

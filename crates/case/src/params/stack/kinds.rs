@@ -1,4 +1,4 @@
-//! The type, the kinds and the substrates that rows of several topics have.
+//! Types, kinds and substrates that rows in several modules use.
 
 use crate::params::host::HostSettings;
 use crate::params::kind::Kind;

@@ -1,4 +1,4 @@
-//! The duration of retries, and of the states after the end of a connection.
+//! Parameters of the number of retries and of the duration of states after the end of a connection.
 
 use super::kinds::{M, MKH, P, PROFILE, TIME_OR_PROFILE};
 use crate::params::kind::Kind;
@@ -16,7 +16,7 @@ pub(super) const ROWS: &[P] = &[
         &["profile", "6"],
         MKH,
         "Retransmissions of a SYN before giving up",
-        // With a row of its own all retransmissions count, those with the same interval included.
+        // If the case sets this row, all retransmissions count, including those with the same interval.
         |h, v| {
             if let Some(n) = v.int() {
                 (h.stack.syn_retries, h.stack.syn_linear) = (n, 0);
@@ -54,7 +54,7 @@ pub(super) const ROWS: &[P] = &[
     )
     .linux(&[Knob::Sysctl("tcp_fin_timeout", |v, _| match v.dur() {
         Some(d) if d < Dur::from_secs(1) || d.as_nanos() % 1_000_000_000 > 0 => {
-            Err("Linux counts whole seconds; the model any time")
+            Err("Linux supports whole seconds; the model supports any time")
         }
         d => Ok(d.map(|d| (d.as_millis() / 1000).to_string())),
     })]),

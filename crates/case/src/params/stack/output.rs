@@ -1,4 +1,4 @@
-//! What leaves a host: data with the SYN, small queues, super-segments.
+//! Parameters of output: data with the SYN, TCP small queues, super-segments.
 
 use super::kinds::{M, MKH, ON_OFF, P};
 use crate::params::host::SmallQueues;
@@ -30,7 +30,7 @@ pub(super) const ROWS: &[P] = &[
         "off",
         &["off", "on"],
         M,
-        "TCP Fast Open (RFC 7413): from the second connection to a server on the first bytes go with the SYN",
+        "TCP Fast Open (RFC 7413): from the second connection to a server the SYN carries the first bytes",
         |h, v| put(&mut h.fastopen, v.switch()),
     )
     .needs("the same at both ends of a connection"),
@@ -40,7 +40,7 @@ pub(super) const ROWS: &[P] = &[
         "off",
         &["off", "auto"],
         M,
-        "TCP small queues: bytes a connection may have below it in its own host (auto: 1 ms of pacing, as Linux)",
+        "TCP small queues: limit of the bytes of a connection in the queues of its own host (auto: 1 ms of pacing, as in Linux)",
         |h, v| h.small_queues = small_queues(v),
     ),
     P::new(
@@ -49,7 +49,7 @@ pub(super) const ROWS: &[P] = &[
         "profile",
         ON_OFF,
         M,
-        "Wait for window rather than send a small super-segment (Linux)",
+        "Wait for more window instead of sending a small super-segment (Linux)",
         |h, v| put(&mut h.stack.tso_defer, v.switch()),
     ),
     P::new(
@@ -65,6 +65,6 @@ pub(super) const ROWS: &[P] = &[
         None => Ok(None),
         Some(TsoAutosize::Rate) => Ok(Some("0".to_owned())),
         Some(TsoAutosize::RateAndRtt) => Ok(Some("9".to_owned())),
-        Some(TsoAutosize::Off) => Err("Linux always goes by the rate; the model can leave it"),
+        Some(TsoAutosize::Off) => Err("Linux always uses the rate; the model supports both"),
     })]),
 ];

@@ -35,7 +35,7 @@ static TLP: Words<Option<Tlp>, 4> = Words::new([
     ("on", Some(Tlp::On)),
 ]);
 
-/// How losses are detected, unless the profile decides.
+/// The loss detection that the setting names; `None` for `profile`.
 fn detection(setting: &Setting) -> Option<Detection> {
     setting.parsed::<LossDetection>().map(|text| text.0)
 }
@@ -53,7 +53,7 @@ pub(super) const ROWS: &[P] = &[
         "profile",
         &["profile", "dupthresh", "dupthresh:adaptive", "rack", "rack:dsack"],
         MKH,
-        "How loss is detected: duplicate ACKs (RFC 5681, 6675) or RACK (RFC 8985)",
+        "Loss detection: duplicate ACKs (RFC 5681, 6675) or RACK (RFC 8985)",
         |h, v| put(&mut h.stack.loss_detection, v.parsed::<LossDetection>().map(|text| text.0)),
     )
     .linux(&[
@@ -85,7 +85,7 @@ pub(super) const ROWS: &[P] = &[
         "profile",
         &["profile", "newreno", "sack", "prr", "freebsd"],
         M,
-        "What recovery sends: RFC 6582, RFC 6675, RFC 9937, FreeBSD without PRR",
+        "Algorithm of loss recovery: RFC 6582, RFC 6675, RFC 9937 (PRR), FreeBSD without PRR",
         |h, v| put(&mut h.stack.recovery, RECOVERY.of(v)),
     )
     .needs("sack and freebsd need stack.sack"),
@@ -95,7 +95,7 @@ pub(super) const ROWS: &[P] = &[
         "profile",
         &["profile", "safe-ack", "repair"],
         M,
-        "How fast PRR fills the flight again below ssthresh: RFC 9937, or Linux 4.3 to 5.x",
+        "Rate at which PRR restores a flight below ssthresh: RFC 9937, or Linux 4.3 to 5.x",
         |h, v| put(&mut h.stack.prr_bound, PRR_BOUND.of(v)),
     ),
     P::new(
@@ -104,7 +104,7 @@ pub(super) const ROWS: &[P] = &[
         "profile",
         &["profile", "ssthresh", "rfc6582", "rfc3782-less-careful"],
         M,
-        "cwnd on leaving recovery",
+        "cwnd at the end of recovery",
         |h, v| put(&mut h.stack.recovery_exit, RECOVERY_EXIT.of(v)),
     ),
     P::new(
@@ -113,7 +113,7 @@ pub(super) const ROWS: &[P] = &[
         "profile",
         &["profile", "at-once", "prr"],
         M,
-        "Reduction on ECE: cwnd = ssthresh at once (RFC 3168), or step by step by PRR (Linux)",
+        "Reduction on ECE: cwnd = ssthresh at once (RFC 3168), or gradually by PRR (Linux)",
         |h, v| put(&mut h.stack.cwr_by_prr, CWR.of(v)),
     ),
     P::new(
@@ -128,7 +128,7 @@ pub(super) const ROWS: &[P] = &[
         "profile",
         &["profile", "off", "eifel", "eifel+dsack", "rack-restore"],
         M,
-        "Proofs that undo a false recovery (RFC 3522, RFC 3708, FreeBSD RACK)",
+        "Methods that detect a spurious recovery and undo it (RFC 3522, RFC 3708, FreeBSD RACK)",
         |h, v| put(&mut h.stack.undo, v.parsed::<Undo>().map(|text| text.0)),
     ),
     P::new(
@@ -144,7 +144,7 @@ pub(super) const ROWS: &[P] = &[
         None => Ok(None),
         Some(Tlp::Off) => Ok(Some("0".to_owned())),
         Some(Tlp::On) => Ok(Some("3".to_owned())),
-        Some(Tlp::OpenOnly) => Err("that was Linux before 4.15; the model has it"),
+        Some(Tlp::OpenOnly) => Err("only Linux before 4.15 behaves so; the model supports it"),
     })])
     .needs("on and open-only need stack.sack"),
     P::new(

@@ -31,7 +31,7 @@ pub(super) const ROWS: &[P] = &[
         |h, v| put(&mut h.stack.rto.min, v.dur()),
     )
     .linux(&[Knob::Route("rto_min", |v, _| match v.dur() {
-        Some(min) if min < Dur::from_millis(1) => Err("a tick is 1 ms; the model can go below"),
+        Some(min) if min < Dur::from_millis(1) => Err("a tick is 1 ms; the model supports shorter times"),
         min => Ok(min.map(|min| format!("{}ms", min.as_millis()))),
     })])
     .needs("stack.min_rto <= stack.max_rto"),
@@ -59,7 +59,7 @@ pub(super) const ROWS: &[P] = &[
         "profile",
         &["profile", "rto", "variance"],
         M,
-        "Where min_rto enters: max(min, srtt + 4 rttvar) (RFC 6298), or srtt + max(min, 4 rttvar) (Linux)",
+        "Quantity to which min_rto applies: max(min, srtt + 4 rttvar) (RFC 6298), or srtt + max(min, 4 rttvar) (Linux)",
         |h, v| put(&mut h.stack.rto.min_on_variance, RTO_FLOOR.of(v)),
     ),
 ];

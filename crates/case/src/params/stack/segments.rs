@@ -25,7 +25,8 @@ pub(super) const ROWS: &[P] = &[
         "profile",
         &["profile", "all", "idle", "small"],
         M,
-        "What a small segment waits for: all data acknowledged (RFC 896), but for a burst from idle (BSD), the last small one (Linux)",
+        "Condition for sending a small segment: all data acknowledged (RFC 896); also at once after an idle time (BSD); the \
+         previous small segment acknowledged (Linux)",
         |h, v| put(&mut h.stack.nagle, NAGLE.of(v)),
     )
     .needs("app.nodelay = off"),
@@ -45,7 +46,7 @@ pub(super) const ROWS: &[P] = &[
         "auto",
         &["auto", "536B"],
         MKH,
-        "Largest segment announced; auto: MTU less 40 bytes of headers",
+        "MSS that is announced; auto: MTU minus 40 bytes of headers",
         |h, v| h.stack.mss = v.bytes().unwrap_or(Bytes::new(h.mtu.get() - HEADERS)),
     )
     .linux(&[Knob::Route("advmss", |v, _| Ok(v.bytes().map(|mss| mss.get().to_string())))])

@@ -1,4 +1,4 @@
-//! Growth of the congestion window, pacing, and the flavour of the stack.
+//! Parameters of the growth of the congestion window, of pacing, and of the flavour of the stack.
 
 use super::kinds::{M, MK, MKH, ON_OFF, P, PROFILE};
 use crate::params::cc_name::CcName;
@@ -38,12 +38,12 @@ static AFTER_IDLE: Words<Option<AfterIdle>, 4> = Words::new([
     ("decay", Some(AfterIdle::Decay)),
 ]);
 
-/// The ratios of pacing in slow start and in congestion avoidance, in percent of the window over the round trip.
+/// The pacing ratios in slow start and in congestion avoidance, in percent of window / RTT.
 fn pacing(setting: &Setting, host: &HostSettings) -> Wanted<(u32, u32)> {
     match setting.parsed::<Pacing>().map(|text| text.0) {
         Some(tcpassay_tcp::Pacing::Off) if host.cc == CcName::BBR => Err("Linux's bbr always paces"),
         Some(tcpassay_tcp::Pacing::Percent { slow_start, avoidance }) if slow_start.max(avoidance) > 1000 => {
-            Err("Linux goes up to 1000 % (tcp_pacing_ss_ratio); the model further")
+            Err("Linux supports up to 1000 % (tcp_pacing_ss_ratio); the model supports more")
         }
         Some(tcpassay_tcp::Pacing::Percent { slow_start, avoidance }) => Ok(Some((slow_start, avoidance))),
         Some(tcpassay_tcp::Pacing::Off) | None => Ok(None),
@@ -57,7 +57,7 @@ const fn cubic_module(file: &'static str, value: Derive<HostSettings, String>) -
         value,
         absent: "",
         shared: |a, b| a.cc == b.cc,
-        once: "one kernel has one set of parameters of a controller; the model one for each host",
+        once: "a kernel has one set of parameters of a controller; the model has one per host",
     }
 }
 
@@ -72,13 +72,13 @@ pub(super) const ROWS: &[P] = &[
         "profile",
         &["profile", "off", "hystart++", "linux"],
         MK,
-        "What ends slow start early: HyStart++ (RFC 9406; model), or in CUBIC Linux's HyStart, by ACK trains, delay or both",
+        "Early end of slow start: HyStart++ (RFC 9406; model), or in CUBIC Linux's HyStart by ACK trains, by delay or by both",
         |h, v| put(&mut h.stack.hystart, HYSTART.of(v)),
     )
     .linux(&[cubic_module("tcp_cubic/parameters/hystart", |v, h| match HYSTART.of(v) {
         None => Ok(None),
-        Some(HystartMode::PlusPlus) => Err("Linux has a HyStart of its own"),
-        Some(HystartMode::Linux(_)) if h.cc != CcName::CUBIC => Err("Linux has it in cubic"),
+        Some(HystartMode::PlusPlus) => Err("Linux has a different HyStart"),
+        Some(HystartMode::Linux(_)) if h.cc != CcName::CUBIC => Err("Linux has it only in cubic"),
         Some(HystartMode::Linux(_)) => Ok(Some("1".to_owned())),
         Some(HystartMode::Off) => Ok((h.cc == CcName::CUBIC).then(|| "0".to_owned())),
     }),
@@ -94,7 +94,8 @@ pub(super) const ROWS: &[P] = &[
         "profile",
         &["profile", "rfc", "linux", "freebsd"],
         M,
-        "How what does not belong is answered: stray resets and SYNs, challenge ACKs, SYNs in TIME-WAIT (RFC 9293 with 5961)",
+        "Answers to segments that do not fit the connection: resets and SYNs outside the window, challenge ACKs, SYNs in \
+         TIME-WAIT (RFC 9293 with 5961)",
         |h, v| put(&mut h.stack.flavor, FLAVOR.of(v)),
     ),
     P::new(
@@ -103,7 +104,8 @@ pub(super) const ROWS: &[P] = &[
         "profile",
         &["profile", "rfc", "linux", "freebsd"],
         M,
-        "CUBIC, DCTCP and Reno as the RFCs have them, or as Linux, in whole segments and milliseconds, or as FreeBSD reduces",
+        "Arithmetic of CUBIC, DCTCP and Reno: that of the RFCs, that of Linux (whole segments and milliseconds), or the \
+         reductions of FreeBSD",
         |h, v| put(&mut h.stack.cc_arithmetic, ARITHMETIC.of(v)),
     ),
     P::new(
@@ -120,7 +122,7 @@ pub(super) const ROWS: &[P] = &[
     )
     .linux(&[Knob::Sysctl("tcp_pacing_ss_ratio", |v, h| pacing(v, h).map(|ratios| ratios.map(|(start, _)| start.to_string()))),
         Knob::Sysctl("tcp_pacing_ca_ratio", |v, h| pacing(v, h).map(|ratios| ratios.map(|(_, later)| later.to_string()))),
-        // No bound at all would be all ones, which leaves pacing as it is (`sock_setsockopt`).
+        // The value without a limit is all ones, which does not enable pacing (`sock_setsockopt`).
         Knob::Socket(
             SocketOption::socket(libc::SO_MAX_PACING_RATE, libc::SO_MAX_PACING_RATE),
             |v, h| pacing(v, h).map(|ratios| ratios.map(|_| SocketValue::Bytes((u64::MAX - 1).to_ne_bytes().to_vec()))),
@@ -131,14 +133,14 @@ pub(super) const ROWS: &[P] = &[
         "profile",
         &["profile", "off", "on", "decay"],
         MKH,
-        "After idle: keep the window, restart (RFC 5681), or halve it once an RTO (RFC 2861, Linux)",
+        "Window after an idle time: unchanged, restart window (RFC 5681), or halved once per RTO (RFC 2861, Linux)",
         |h, v| put(&mut h.stack.after_idle, AFTER_IDLE.of(v)),
     )
     .linux(&[Knob::Sysctl("tcp_slow_start_after_idle", |v, _| match AFTER_IDLE.of(v) {
         None => Ok(None),
         Some(AfterIdle::Keep) => Ok(Some("0".to_owned())),
         Some(AfterIdle::Decay) => Ok(Some("1".to_owned())),
-        Some(AfterIdle::Restart) => Err("Linux has `off` and `decay`; the model all three"),
+        Some(AfterIdle::Restart) => Err("Linux supports `off` and `decay`; the model supports all three"),
     })]),
     P::new(
         "stack.abc",
@@ -152,7 +154,7 @@ pub(super) const ROWS: &[P] = &[
         "profile",
         &["profile", "per-ack", "2", "all"],
         M,
-        "How slow start counts an ACK (RFC 3465)",
+        "Growth of the window per ACK in slow start (RFC 3465)",
         |h, v| put(&mut h.stack.byte_counting, v.parsed::<Abc>().map(|text| text.0)),
     ),
     P::new(

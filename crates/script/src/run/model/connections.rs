@@ -43,7 +43,7 @@ pub(super) struct ModelConnection {
     pub icmp_error: Option<&'static str>,
     pub route: Option<RouteMtu>,
     pub errors: ErrorQueue,
-    /// How often a writer that waits for send buffer space was woken.
+    /// Number of times that a writer that waits for send buffer space was woken.
     pub write_wakeups: u64,
     /// The TOS byte of outbound packets without the ECN field.
     pub tos: u8,

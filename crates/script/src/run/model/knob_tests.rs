@@ -76,7 +76,11 @@ fn commands(rows: &[(&str, &str)]) -> Option<Vec<String>> {
         Change::Sysctl(name, value) => Some(format!("sysctl -q net.ipv4.{name}=\"{value}\"")),
         Change::Route(attribute, value) => Some(format!("ip route change default {attribute} {value}")),
         Change::Module { file, value, .. } => Some(format!("echo {value} > /sys/module/{file}")),
-        Change::Device(..) | Change::DeviceFile(..) | Change::Offload(..) | Change::Socket(..) => None,
+        Change::Device(..)
+        | Change::DeviceFile(..)
+        | Change::Offload(..)
+        | Change::Hardware(..)
+        | Change::Socket(..) => None,
     };
     let path = rows[0].0;
     let asked = case.changes(0).into_iter().filter(|asked| asked.parameter.path == path);

@@ -32,7 +32,7 @@ pub struct Model {
     pub(super) table: ConnectionTable,
     pub(super) files: BTreeMap<i64, File>,
     pub(super) socket_under_test: SocketUnderTest,
-    /// When the current call began, and the bytes that it has written.
+    /// Time at which the current call began; then the bytes that it has written.
     pub(super) call_began: Time,
     pub(super) written: u64,
     /// The current call waits for space in the send buffer.
@@ -41,7 +41,7 @@ pub struct Model {
     pub(super) fast_call: bool,
     /// The Fast Open cookie cache.
     pub(super) fast_open: Cache,
-    /// When the timeout of the blocked call ends.
+    /// Time at which the timeout of the blocked call ends.
     pub(super) wake: Option<Time>,
     /// Executes commands that the host settings do not know, with `--allow-shell`.
     pub(super) executor: Option<ShellExecutor>,

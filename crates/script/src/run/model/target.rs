@@ -21,7 +21,7 @@ impl Model {
         if self.is_bsd() { OptionLayout::FreeBsd } else { OptionLayout::Linux }
     }
 
-    /// When the timeout of a blocked `poll` or `epoll_wait` ends.
+    /// Time at which the timeout of a blocked `poll` or `epoll_wait` ends.
     pub(super) fn gives_up(&self, call: &Syscall) -> Option<Time> {
         let index = match call.name.as_str() {
             "poll" => 2,

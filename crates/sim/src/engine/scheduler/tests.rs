@@ -76,7 +76,7 @@ fn nothing_is_taken_before_it_is_due() {
 #[derive(Clone, Debug)]
 enum Op {
     Add,
-    /// So long after the last that was taken.
+    /// A wake-up at this time after the last event that was taken, in nanoseconds.
     Set(usize, u64),
     /// At this time, which may have passed.
     SetAt(usize, u64),

@@ -1,10 +1,11 @@
-//! Whether there is room for a packet (`tcp_sequence`, `tcp_data_queue`, `tcp_try_rmem_schedule`).
+//! Decision whether there is memory for a packet (`tcp_sequence`, `tcp_data_queue`,
+//! `tcp_try_rmem_schedule`).
 
 use super::{Fate, GROWS_FROM, Held, Memory};
 use crate::MemoryRules;
 use crate::messages::Span;
 
-/// A packet, and the receiver that it arrives at.
+/// A packet, and the state of the receiver on its arrival.
 #[derive(Clone, Debug)]
 pub(in crate::recv) struct Packet {
     pub span: Span,
@@ -19,7 +20,7 @@ pub(in crate::recv) struct Packet {
     pub rcv_mss: u64,
 }
 
-/// What is done with a packet, and what follows for the acknowledgements.
+/// The decision about a packet, and its effects on acknowledgments.
 #[expect(clippy::struct_excessive_bools, reason = "independent consequences")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::recv) struct Admission {
@@ -30,7 +31,7 @@ pub(in crate::recv) struct Admission {
     pub acks: bool,
     /// Quick ACKs end.
     pub ends_quick: bool,
-    /// Nothing out of order is kept from this position on.
+    /// Data out of order are removed from this position on.
     pub cut: u64,
     /// Its length counts for the estimate of the peer's segment size.
     pub measured: bool,

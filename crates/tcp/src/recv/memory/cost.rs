@@ -1,4 +1,4 @@
-//! What a packet costs besides its bytes.
+//! The memory of a packet, including the overhead of its buffer.
 
 const PAGE: u64 = 4096;
 /// `NET_SKB_PAD`
@@ -21,7 +21,8 @@ fn head(n: u64) -> (u64, u64) {
     (size + BUFFER, size - SHARED)
 }
 
-/// What a packet of `n` bytes with its headers costs (`truesize`), and what may be appended to it at no cost.
+/// Returns the memory of a packet of `n` bytes including headers (`truesize`), and the number of bytes that
+/// can be appended without further memory.
 pub(super) fn cost(n: u64) -> (u64, u64) {
     if PAD + n < PAGE {
         let (cost, room) = head(PAD + n);

@@ -1,4 +1,4 @@
-//! Linux's receive buffer with the overhead of its buffers: the memory of a packet, the remaining window, and dropped packets.
+//! Linux's receive buffer with the overhead of its socket buffers: the memory of a packet, the remaining window, and dropped packets.
 //!
 //! A packet from `tun` costs its pages and structures (`tun_get_user`, `SKB_TRUESIZE`). A packet from a network
 //! interface costs its bytes and one buffer; what follows it in order is attached to that buffer without another one, until the
@@ -39,16 +39,16 @@ struct Held {
     start: u64,
     end: u64,
     cost: u64,
-    /// What the next may append: bytes that are copied, or fragments that are attached.
+    /// Space for further data: bytes that can be copied, or fragments that can be attached.
     room: u64,
 }
 
 impl Held {
-    /// No buffer: nothing can be appended to it, and every position is behind it.
+    /// Stands for the absence of a buffer: no space is left in it, and every position is above its end.
     const NONE: Held = Held { start: 0, end: 0, cost: 0, room: 0 };
 }
 
-/// The account.
+/// The accounting of receive memory of a connection.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
@@ -69,19 +69,20 @@ pub(crate) struct Memory {
     /// The last buffer in order, while a part of it is unread; otherwise its end is zero. An application that reads at once never
     /// has another one.
     last: Held,
-    /// What is before it, in order and unread.
+    /// The buffers before `last`, in order and unread.
     queue: VecDeque<Held>,
-    /// Out of order.
+    /// The buffers of data out of order.
     later: Vec<Held>,
-    /// `ICSK_ACK_NOMEM`: the next ACK shuts the window.
+    /// `ICSK_ACK_NOMEM`: the next ACK closes the window.
     refused: bool,
     /// `rcv_mwnd_seq`
     limit: u64,
     /// The window that was last computed, while nothing that it depends on has changed.
     known: Option<(Offer, bool)>,
-    /// An application holds the socket.
+    /// True after `accept`: an application has the socket.
     owned: bool,
-    /// What was read in the best round trip (`rcvq_space`), and what is counted now.
+    /// The largest number of bytes read in a round trip (`rcvq_space`); then the state of the current
+    /// measurement.
     space: u64,
     from: u64,
     since: Time,
@@ -132,7 +133,8 @@ impl Memory {
         }
     }
 
-    /// What a packet of `len` bytes with `headers` before them costs, and what may be appended to it.
+    /// Returns the memory of a packet of `len` bytes with `headers` before them, and the space for further
+    /// data in its buffer.
     fn price(&self, len: u64, headers: u64) -> (u64, u64) {
         let Some(buffer) = self.cfg.buffer else { return cost(self.cfg.ip.get() + headers + len) };
         if len <= self.advmss {
@@ -157,13 +159,13 @@ impl Memory {
         self.price(len, 0).0 > left
     }
 
-    /// Header prediction needs to know no more than that there is place.
+    /// Whether header prediction needs no check except for free memory.
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
         self.cfg.buffer.is_some() && self.later.is_empty() && self.used <= self.size
     }
 
-    /// The next `len` bytes, from `start`, while [`Memory::is_plain`]. Returns whether the threshold rose.
+    /// The next `len` bytes in order arrive, from `start`, while [`Memory::is_plain`] is true. Returns whether the threshold rose.
     #[expect(clippy::inline_always, reason = "once for each packet, from one place")]
     #[inline(always)]
     pub(super) fn take_next(&mut self, start: u64, len: u64, rcv_mss: u64) -> bool {
@@ -183,7 +185,7 @@ impl Memory {
         len >= GROWS_FROM && self.grow(len, len, rcv_mss)
     }
 
-    /// [`Memory::take_next`] of more than a segment.
+    /// [`Memory::take_next`] for a packet of more than one segment.
     #[inline(never)]
     fn take_many(&mut self, start: u64, len: u64, rcv_mss: u64) -> bool {
         let (cost, room) = self.price(len, 0);
@@ -196,8 +198,8 @@ impl Memory {
         self.window_of(self.size.saturating_sub(self.used))
     }
 
-    /// `__tcp_select_window`, of a connection that announces `wnd`; and whether less than half of the buffer is free, which ends
-    /// quick ACKs.
+    /// Returns the window to announce (`__tcp_select_window`) for a connection that announces `wnd`, and whether less than
+    /// half of the buffer is free, which ends quick ACKs.
     #[inline]
     fn select(&self, shift: u8, rcv_mss: u64, wnd: u64) -> (u64, bool) {
         let full = self.clamp.min(self.window_of(self.size));
@@ -208,7 +210,7 @@ impl Memory {
         (round_up(free.min(self.threshold), shift), false)
     }
 
-    /// [`Memory::select`] in every case.
+    /// [`Memory::select`] without its fast path.
     #[inline(never)]
     fn select_seldom(&self, shift: u8, rcv_mss: u64, wnd: u64) -> (u64, bool) {
         let unit = 1 << shift;
@@ -250,7 +252,7 @@ impl Memory {
         self.limit
     }
 
-    /// `tcp_measure_rcv_mss`: what share of a buffer is payload, from a packet unlike those before.
+    /// `tcp_measure_rcv_mss`: updates the share of payload in a buffer after a packet of another size.
     fn weigh(&mut self, len: u64, cost: u64, rcv_mss: u64) {
         let one = self.cfg.gso.map_or(len, |gso| len.min(gso.get()));
         if one > rcv_mss {
@@ -262,7 +264,7 @@ impl Memory {
         }
     }
 
-    /// `truesize_adjust`: what of a packet's cost are its fragments without the buffer that holds them.
+    /// `truesize_adjust`: the part of a packet's cost that its fragments cause, without the buffer that holds them.
     #[inline]
     fn payload_cost(&self, cost: u64) -> u64 {
         cost - self.cfg.buffer.map_or(0, Bytes::get)
@@ -298,8 +300,8 @@ impl Memory {
         more > 0
     }
 
-    /// `tcp_rcv_space_adjust` until 6.12: the buffer has place for twice what was read in a round trip and sixteen segments, more
-    /// while that grows, in packets of a segment each.
+    /// `tcp_rcv_space_adjust` until 6.12: the buffer holds twice the bytes read in a round trip and sixteen segments, and more
+    /// while this number grows, in packets of one segment each.
     fn follow(&mut self, read: u64) {
         let before = std::mem::replace(&mut self.space, read);
         if self.locked {
@@ -378,7 +380,7 @@ impl Memory {
         (self.used, self.size)
     }
 
-    /// What the window depends on may have changed.
+    /// Discards the stored window, because its inputs may have changed.
     pub(super) fn invalidate(&mut self) {
         self.known = None;
     }
@@ -409,14 +411,14 @@ impl Memory {
         window > 0 && window >= 2 * current
     }
 
-    /// Everything that has arrived is acknowledged.
+    /// Records that all data that have arrived are acknowledged.
     #[inline]
     pub(super) fn acked(&mut self) {
         self.refused = false;
         self.known = None;
     }
 
-    /// The window that an ACK announces, and whether less than half of the buffer is free; computed from what holds now.
+    /// The window that an ACK announces, and whether less than half of the buffer is free; computed from the present state.
     #[expect(clippy::inline_always, reason = "once for each ACK, from one place")]
     #[inline(always)]
     pub(super) fn offer(&mut self, at: At) -> (Offer, bool) {
@@ -425,7 +427,7 @@ impl Memory {
         made
     }
 
-    /// [`Memory::offer`], without computing it again if nothing has changed since.
+    /// [`Memory::offer`], computed again only if its inputs have changed since the last call.
     #[inline]
     pub(super) fn offer_again(&mut self, at: At) -> (Offer, bool) {
         if let Some(known) = self.known {
@@ -465,7 +467,7 @@ fn round_up(n: u64, shift: u8) -> u64 {
     (n + (1 << shift) - 1) >> shift << shift
 }
 
-/// Where the receiver stands when it announces a window.
+/// The state of the receiver when it announces a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct At {
     /// RCV.NXT.
@@ -480,7 +482,7 @@ pub(super) struct At {
     pub shift: u8,
 }
 
-/// What is done with a packet.
+/// The decision about a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
     /// It is kept, or was received before.

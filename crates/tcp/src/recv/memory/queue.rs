@@ -1,4 +1,5 @@
-//! The queues: data in order and unread, and data out of order; what is dropped if there is no room.
+//! The queues of data in order and unread, and of data out of order, and the data that are dropped without
+//! free memory.
 
 use super::cost::FRAGMENTS;
 use super::{Held, Memory};
@@ -108,7 +109,7 @@ impl Memory {
         self.last = held;
     }
 
-    /// Something in order is unread.
+    /// Whether data in order are unread.
     #[inline]
     pub(super) fn has_unread(&self) -> bool {
         self.last.end > 0

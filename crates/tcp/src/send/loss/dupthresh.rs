@@ -16,11 +16,11 @@ pub(in crate::send) struct DupThresh {
     threshold: u32,
     initial: u32,
     adaptive: bool,
-    /// How often reordering was seen.
+    /// Number of times that reordering was observed.
     reorderings: u64,
 }
 
-/// What early retransmit depends on.
+/// The inputs of early retransmit.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::send) struct EarlyRetransmit {
     pub enabled: bool,
@@ -40,13 +40,13 @@ impl DupThresh {
         DupThresh { threshold: initial, initial, adaptive, reorderings: 0 }
     }
 
-    /// Duplicates, or segments' worth of SACKed bytes, that mean a loss.
+    /// The threshold: number of duplicate ACKs, or of SACKed segments, that indicates a loss.
     #[inline]
     pub fn threshold(&self) -> u32 {
         self.threshold
     }
 
-    /// How often reordering was seen.
+    /// Number of times that reordering was observed.
     pub fn reorderings(&self) -> u64 {
         self.reorderings
     }
@@ -68,7 +68,7 @@ impl DupThresh {
         }
     }
 
-    /// Reordering has raised the threshold above its initial value.
+    /// Whether reordering has raised the threshold above its initial value.
     #[inline]
     pub fn is_raised(&self) -> bool {
         self.threshold > self.initial
@@ -91,8 +91,8 @@ impl DupThresh {
         self.threshold
     }
 
-    /// With SACK: marks what RFC 6675 takes for lost. `threshold` is that of [`DupThresh::lowered`]. Returns the bytes newly
-    /// marked.
+    /// With SACK: marks the segments that are lost according to RFC 6675. `threshold` is that of
+    /// [`DupThresh::lowered`]. Returns the bytes newly marked.
     pub fn detect_by_sack(
         &self,
         threshold: u32,
@@ -123,7 +123,7 @@ pub(in crate::send) struct DuplicateAcks {
     bytes: u64,
 }
 
-/// What a duplicate ACK, or the end of a row of them, meets without SACK.
+/// The state of the sender when a duplicate ACK, or the end of a series of them, arrives without SACK.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::send) struct RenoState {
     pub state: Ca,
@@ -138,7 +138,7 @@ pub(in crate::send) struct RenoState {
     pub emulates_sack: bool,
 }
 
-/// What a duplicate ACK without SACK adds.
+/// The effect of a duplicate ACK without SACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::send) struct Counted {
     /// Bytes that count as delivered.
@@ -185,7 +185,8 @@ impl DuplicateAcks {
         let recovering = now.state == Ca::Recovery;
         let hole = if recovering || now.emulates_sack { now.mss } else { 0 };
         let known = self.bytes.min(acked.saturating_sub(hole));
-        // Linux forgets them outside recovery (`tcp_fastretrans_alert`), and when recovery ends there (step D).
+        // Linux resets the count outside recovery (`tcp_fastretrans_alert`), and when recovery ends there
+        // (step D).
         let over = now.emulates_sack && (!recovering || now.recovered);
         let forgets = over || now.state == Ca::Loss || now.outstanding == 0;
         self.bytes = if forgets { 0 } else { self.bytes - known };

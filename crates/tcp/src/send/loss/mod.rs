@@ -1,4 +1,5 @@
-//! Loss detection: which segments are lost, and which detections were false. How much may be sent then is not decided here.
+//! Loss detection: which segments are lost, and which detections were spurious. The folder `recovery`
+//! decides how much may be sent.
 
 pub(super) mod dupthresh;
 pub(super) mod rack;

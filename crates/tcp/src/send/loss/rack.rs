@@ -38,7 +38,7 @@ pub(in crate::send) struct Rack {
     widened: bool,
 }
 
-/// What the reordering window depends on besides RACK's own variables.
+/// The inputs of the reordering window besides RACK's variables.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::send) struct WindowInput {
     /// In Recovery or Loss.

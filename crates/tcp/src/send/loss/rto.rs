@@ -1,4 +1,4 @@
-//! F-RTO: whether a retransmission timeout was spurious.
+//! F-RTO: detection of spurious retransmission timeouts.
 //!
 //! Source: RFC 5682, in its form with SACK if SACK is in use; `tcp_process_loss` of Linux.
 
@@ -23,7 +23,7 @@ pub(in crate::send) struct FrtoAck {
     pub advanced: bool,
     /// A duplicate ACK.
     pub duplicate: bool,
-    /// Something was newly SACKed.
+    /// True if data were newly SACKed.
     pub sacked: bool,
     /// SACK is in use.
     pub sack: bool,
@@ -33,7 +33,7 @@ pub(in crate::send) struct FrtoAck {
     pub recover: u64,
 }
 
-/// What follows from it.
+/// The result of an ACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::send) enum Decision {
     /// The timeout was spurious.

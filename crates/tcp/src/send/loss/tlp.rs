@@ -1,4 +1,5 @@
-//! The tail loss probe: if the end of a flight stays unacknowledged, one segment asks for an ACK before the RTO would.
+//! The tail loss probe: if the end of a flight stays unacknowledged, one segment is sent before the RTO to
+//! elicit an ACK.
 //!
 //! Sources: RFC 8985 section 7; for [`Tlp::OpenOnly`] `tcp_schedule_loss_probe` of Linux 4.6.
 
@@ -19,13 +20,13 @@ pub(in crate::send) struct LossProbe {
     shares_timer: bool,
     /// A probe needs no round-trip sample since the last one.
     without_sample: bool,
-    /// What the timers take longer than computed (Linux `TCP_TIMEOUT_MIN`).
+    /// Time that is added to the computed timeouts (Linux `TCP_TIMEOUT_MIN`).
     timer_floor: Dur,
     /// To be sent by the next poll.
     due: bool,
-    /// Something was sent since the timer was set.
+    /// True if a segment was sent since the timer was set.
     stale: bool,
-    /// `TLP.end_seq`: set while a probe is out.
+    /// `TLP.end_seq`: set while a probe is outstanding.
     end: Option<u64>,
     /// The probe was a retransmission of this.
     retransmitted: Option<Span>,
@@ -35,7 +36,7 @@ pub(in crate::send) struct LossProbe {
     sampled: bool,
 }
 
-/// What the time of a probe depends on.
+/// The inputs of the time of a probe.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::send) struct ProbeInput<C, H> {
     pub now: Time,
@@ -45,7 +46,7 @@ pub(in crate::send) struct ProbeInput<C, H> {
     pub sacked: u64,
     /// One segment is outstanding.
     pub single: bool,
-    /// When the retransmission timer fires.
+    /// Time at which the retransmission timer fires.
     pub rto_timer: Time,
     pub srtt: Option<Dur>,
     /// New data wait and the congestion window would allow them.
@@ -57,7 +58,7 @@ pub(in crate::send) struct ProbeInput<C, H> {
 /// The data of an ACK that concern a probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::send) enum Outcome {
-    /// No probe is out, or it is not decided.
+    /// No probe is outstanding, or its outcome is not known yet.
     Undecided,
     /// The probe was unnecessary, or carried new data.
     Unneeded,
@@ -81,7 +82,7 @@ impl LossProbe {
         }
     }
 
-    /// A probe is out.
+    /// Whether a probe is outstanding.
     #[inline]
     pub fn is_out(&self) -> bool {
         self.end.is_some()
@@ -110,7 +111,7 @@ impl LossProbe {
         self.sampled = true;
     }
 
-    /// Something was sent or acknowledged: the timer is restarted when the sender stops sending.
+    /// Records a transmission or an acknowledgment: the timer is restarted when the sender stops sending.
     #[inline]
     pub fn mark_stale(&mut self) {
         self.stale = true;
@@ -122,7 +123,7 @@ impl LossProbe {
         std::mem::take(&mut self.stale)
     }
 
-    /// No probe is out or due any more.
+    /// Discards an outstanding or due probe.
     pub fn cancel(&mut self) {
         self.due = false;
         self.end = None;
@@ -196,7 +197,7 @@ impl LossProbe {
         Some(at.max(input.now))
     }
 
-    /// The probe timer fired. The next poll sends the probe, unless one is out already and shares the timer, which returns
+    /// The probe timer fired. The next poll sends the probe, unless one is outstanding already and shares the timer, which returns
     /// false (`tcp_send_loss_probe`). Without a round trip measured since the last probe there is none, or probes could keep
     /// the estimate from following a path that became longer (RFC 8985 section 7.3).
     pub fn on_timer(&mut self) -> bool {

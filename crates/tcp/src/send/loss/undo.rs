@@ -1,4 +1,4 @@
-//! Spurious recoveries: the proofs that nothing had been lost.
+//! Detection of spurious recoveries.
 //!
 //! Sources: RFC 3522 and RFC 4015 (Eifel, by timestamps), with Linux's `retrans_stamp` (`tcp_packet_delayed`,
 //! `tcp_try_undo_partial`); RFC 3708 and Linux `undo_retrans` (DSACK; `tcp_dsack_seen`, `tcp_check_dsack`,
@@ -10,22 +10,24 @@ use crate::log::CongestionCause;
 use crate::send::scoreboard::sent::Sent;
 use tcpassay_units::Time;
 
-/// What an episode retransmitted, and the proofs that count.
+/// The retransmissions of a recovery, and the evidence that they were spurious.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::send) struct UndoState {
     rule: Undo,
     /// Cumulative point when the episode began; `None` if there is nothing to undo.
     marker: Option<u64>,
-    /// Something was retransmitted, in this episode or before it and still in flight.
+    /// True if a segment was retransmitted in this recovery, or before it and is still in flight.
     any: bool,
     /// Bytes retransmitted and not yet reported as duplicates.
     unproven: u64,
     /// Bytes retransmitted and not yet acknowledged too early.
     not_early: u64,
-    /// Something was retransmitted twice, or acknowledged in due time: not all was early.
+    /// True if a segment was retransmitted twice, or acknowledged in due time, so that not all
+    /// acknowledgments were too early.
     timely: bool,
-    /// The first of the retransmissions that an ACK may refer to (Linux `retrans_stamp`). It outlives an episode whose
-    /// retransmissions are in flight, because an echo of one of those is no proof against the next episode.
+    /// The first of the retransmissions that an ACK may refer to (Linux `retrans_stamp`). It is kept after an episode
+    /// whose retransmissions are in flight, because an echo of one of them does not prove that the next episode is
+    /// spurious.
     first: Option<Time>,
 }
 
@@ -65,7 +67,7 @@ impl UndoState {
         };
     }
 
-    /// There is nothing to undo any more.
+    /// Discards the state: there is nothing to undo.
     pub fn clear(&mut self) {
         *self = UndoState { rule: self.rule, first: self.first, ..UndoState::default() };
     }
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn bsd_believes_timestamps_after_timeouts_only() {
+    fn bsd_uses_timestamps_only_after_timeouts() {
         let rule = Undo { eifel: false, eifel_timeout: true, ..EIFEL_RULE };
         let echo = UndoAck { echo_ms: Some(499), ..ACK };
         assert_eq!(episode(rule).on_ack(&echo), None);
@@ -196,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn freebsds_rack_wants_every_retransmission_to_be_acknowledged_too_early() {
+    fn freebsds_rack_requires_that_every_retransmission_was_acknowledged_too_early() {
         let rule = Undo { eifel: false, rack_restore: true, ..EIFEL_RULE };
         assert_eq!(
             episode(rule).on_ack(&UndoAck { early_bytes: 1000, ..ACK }),

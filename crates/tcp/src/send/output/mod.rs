@@ -1,4 +1,4 @@
-//! What is sent next, and how much of it: the send buffer, Nagle's algorithm, segment and super-segment sizes.
+//! Selection of the data to send: the send buffer, Nagle's algorithm, segment and super-segment sizes.
 
 pub(super) mod nagle;
 pub(super) mod segment_size;

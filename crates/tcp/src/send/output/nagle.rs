@@ -1,4 +1,5 @@
-//! Whether a segment smaller than the MSS may leave: Nagle's algorithm in three forms, and cork.
+//! Decision whether a segment smaller than the MSS may be sent: Nagle's algorithm in three variants, and
+//! cork.
 //!
 //! Sources: RFC 896, RFC 1122 section 4.2.3.4; draft-minshall-nagle and Linux `tcp_minshall_check`; BSD `tcp_output`
 //! (`TF_MORETOCOME` and `idle`).
@@ -14,7 +15,7 @@ pub(in crate::send) struct Nagle {
     idle_burst: bool,
 }
 
-/// What the decision depends on.
+/// The inputs of the decision.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::send) struct NagleInput {
     pub rule: config::Nagle,
@@ -46,7 +47,7 @@ impl Nagle {
         self.idle_burst = true;
     }
 
-    /// Sending came to rest.
+    /// The sender has sent everything that it may send.
     #[inline]
     pub fn end_burst(&mut self) {
         self.idle_burst = false;
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn bsds_form_lets_the_end_of_a_burst_that_began_idle_go() {
+    fn bsds_variant_sends_the_end_of_a_burst_that_began_idle() {
         let mut nagle = Nagle::default();
         let idle = NagleInput { rule: config::Nagle::Idle, ..INPUT };
         assert!(!nagle.allows_partial(&idle));
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn cork_holds_also_with_nodelay_and_a_fin_lets_go() {
+    fn cork_also_applies_with_nodelay_and_a_fin_overrides_it() {
         let nagle = Nagle::default();
         let corked = NagleInput { corked: true, nodelay: true, outstanding: 0, ..INPUT };
         assert!(!nagle.allows_partial(&corked));

@@ -1,11 +1,11 @@
-//! How much to send at once: segments, super-segments, and when to wait.
+//! Decision how much to send at once: segments, super-segments, deferral.
 //!
 //! Pure arithmetic. Sources: RFC 9293 section 3.8.6.2.1 (silly window avoidance); RFC 896 and RFC 1122 section 4.2.3.4
 //! (Nagle); Linux `tcp_cwnd_test` (a super-segment holds at most half the window), `tcp_tso_should_defer`.
 
 use tcpassay_cc::Limited;
 
-/// What the decision depends on. All in bytes.
+/// The inputs of the decision, in bytes.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, Copy, Debug)]
 pub(in crate::send) struct SizeInput {
@@ -35,7 +35,7 @@ pub(in crate::send) struct SizeInput {
     pub closed: bool,
 }
 
-/// Bytes to send now, or what prevents it.
+/// Returns the bytes to send now, or the limit that prevents it.
 pub(in crate::send) fn decide(input: &SizeInput) -> Result<u64, Limited> {
     let SizeInput { mss, avail, cwnd_room, wnd_room, .. } = *input;
     if avail == 0 {

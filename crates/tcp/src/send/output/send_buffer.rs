@@ -1,7 +1,7 @@
-//! The send buffer: how far the application may be ahead of the acknowledgements.
+//! The send buffer: the limit of data that are written and not acknowledged.
 //!
-//! Two models: a stream, of which only the bytes count; and Linux's queue of buffers (`Config::skbs`), which decides
-//! what one transmission may hold, what is pushed, and how much a write may add.
+//! There are two models: a stream, for which only bytes count; and Linux's queue of buffers
+//! (`Config::skbs`), which determines the data of one transmission, PSH, and the space for writes.
 //!
 //! Sources: Linux `tcp_sendmsg_locked`, `tcp_sndbuf_expand` (twice the window, up to `tcp_wmem[2]`), `TCP_NOTSENT_LOWAT`;
 //! FreeBSD's `sendbuf_max`.
@@ -13,17 +13,17 @@ use tcpassay_units::{Bytes, Dur, Time};
 /// Initial size of an autotuned buffer.
 const INITIAL: u64 = 64 << 10;
 
-/// A part of the unsent data that shares no transmission with the next: a record (`MSG_EOR`), or one of Linux's buffers.
+/// A part of the unsent data: a record (`MSG_EOR`), or one of Linux's buffers. No segment contains data of two parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Record {
     end: u64,
     /// PSH when its end is sent.
     push: bool,
-    /// Nothing may be appended.
+    /// True if no data may be appended.
     closed: bool,
 }
 
-/// How much of the stream is sent and acknowledged.
+/// The progress of the stream: positions sent and acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::send) struct Progress {
     pub una: u64,
@@ -32,7 +32,7 @@ pub(in crate::send) struct Progress {
     pub records: usize,
 }
 
-/// What a step of a write depends on.
+/// The inputs of a step of a write.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::send) struct WriteStep {
     pub now: Time,
@@ -42,13 +42,13 @@ pub(in crate::send) struct WriteStep {
     pub first: bool,
     /// More follows (`MSG_MORE`).
     pub more: bool,
-    /// What one buffer holds (`tcp_xmit_size_goal`).
+    /// Capacity of one buffer in bytes (`tcp_xmit_size_goal`).
     pub goal: u64,
     /// The largest window that the peer offered.
     pub largest_window: u64,
 }
 
-/// The application's end of the stream.
+/// The send buffer of a connection.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, Debug)]
 pub(in crate::send) struct SendBuffer {
@@ -58,33 +58,33 @@ pub(in crate::send) struct SendBuffer {
     fin: bool,
     /// The application has said that more follows: a segment smaller than the MSS waits (`MSG_MORE`).
     more: bool,
-    /// The last write said so: nothing pushes what it wrote.
+    /// The last write had `MSG_MORE`, so its data are sent without PSH.
     quiet: bool,
     /// The unsent data, as far as they are divided, in order.
     records: VecDeque<Record>,
     /// A write has just filled a buffer and is not complete: only one transmission now (`tcp_push_one`).
     push_one: bool,
-    /// That one is sent.
+    /// The one transmission of the step was sent.
     halt: bool,
     fixed: Option<u64>,
     size: u64,
     max: u64,
     notsent_lowat: Option<u64>,
     skbs: Option<Skbs>,
-    /// Up to where everything is marked to be pushed (`pushed_seq`).
+    /// Position up to which all data are marked for PSH (`pushed_seq`).
     pushed: u64,
     /// End of the urgent data.
     urgent: u64,
     /// A writer found no room (`SOCK_NOSPACE`).
     writer_waits: bool,
-    /// Something was sent since then, and since sending last came to rest.
+    /// True if a segment was sent since a writer found no room, and since the sender last stopped sending.
     sent_since: bool,
     busy: Stopwatch,
-    /// Everything is sent, and the writer waits for room.
+    /// Time during which everything was sent and the writer waited for space.
     starved: Stopwatch,
 }
 
-/// How long something has held in total (Linux `TCP_CHRONO_BUSY` and the two limits within it).
+/// Accumulated duration of a condition (Linux `TCP_CHRONO_BUSY` and its two limits).
 #[derive(Clone, Copy, Debug, Default)]
 struct Stopwatch {
     spent: Dur,
@@ -147,7 +147,7 @@ impl SendBuffer {
         self.fin
     }
 
-    /// No more writes: a FIN follows what was written.
+    /// Closes the stream: a FIN follows the written data.
     pub fn finish(&mut self) {
         self.fin = true;
     }
@@ -158,13 +158,14 @@ impl SendBuffer {
         self.end.saturating_sub(nxt)
     }
 
-    /// Something has never been sent: bytes or the FIN.
+    /// Whether new bytes or the FIN wait to be sent.
     #[inline]
     pub fn has_new(&self, nxt: u64) -> bool {
         nxt < self.end + u64::from(self.fin)
     }
 
-    /// A whole segment that is sent up to `end` is a whole record, or no record ends in it; and no write is between two steps.
+    /// Returns true if a full segment up to `end` can be sent without further decisions: it is a whole record or no record ends in
+    /// it, and no write is between two steps.
     #[inline]
     pub fn is_simple(&self, end: u64) -> bool {
         self.records.front().is_none_or(|r| r.end == end) && !self.push_one && !self.halt
@@ -197,7 +198,7 @@ impl SendBuffer {
         taken
     }
 
-    /// The buffer has a fixed size from now on.
+    /// Sets a fixed size.
     pub fn set_size(&mut self, size: u64) {
         self.fixed = Some(size);
         self.size = size;
@@ -223,13 +224,13 @@ impl SendBuffer {
         self.more
     }
 
-    /// Whatever the application said, nothing is held back for more (`tcp_data_snd_check`).
+    /// Clears `MSG_MORE`: data are no longer held back (`tcp_data_snd_check`).
     #[inline]
     pub fn forget_more(&mut self) {
         self.more = false;
     }
 
-    /// What was written so far shares no segment with what follows.
+    /// Ends a record: later data are not sent in a segment with earlier data.
     pub fn end_record(&mut self) {
         match self.records.back_mut() {
             Some(last) if last.end == self.end => last.closed = true,
@@ -237,8 +238,8 @@ impl SendBuffer {
         }
     }
 
-    /// Whether it pays to wake a writer: a third of the buffer is free (Linux `sk_stream_is_writeable`) and some of it may
-    /// be written.
+    /// Whether a waiting writer should be woken: a third of the buffer is free (Linux
+    /// `sk_stream_is_writeable`) and some of it may be written.
     pub fn has_room(&self, progress: &Progress) -> bool {
         let queued = self.queued(progress);
         let free = self.size.saturating_sub(queued);
@@ -253,7 +254,7 @@ impl SendBuffer {
         let bytes = self.end - progress.una;
         let Some(skbs) = self.skbs else { return bytes };
         let records = &self.records;
-        // Those that are sent are dropped at once, except the end of a record that was put after them.
+        // Records that are sent are dropped at once, except the end of a record that was added after them.
         let unsent = match records.front() {
             Some(r) if r.end <= progress.nxt => {
                 records.len() - records.partition_point(|r| r.end <= progress.nxt)
@@ -346,7 +347,7 @@ impl SendBuffer {
         buffers * goal
     }
 
-    /// As much as the last buffer takes, or a new one.
+    /// Writes as many bytes as the last buffer, or a new one, can hold.
     fn fill_one(&mut self, step: &WriteStep, progress: &Progress) -> (u64, bool) {
         let nxt = progress.nxt;
         let from = self.records.iter().rev().nth(1).map_or(0, |r| r.end).max(nxt);
@@ -385,7 +386,7 @@ impl SendBuffer {
         (taken, front)
     }
 
-    /// What was written so far is urgent (`MSG_OOB`).
+    /// Marks the data written so far as urgent (`MSG_OOB`).
     pub fn mark_urgent(&mut self) {
         self.urgent = self.end;
     }
@@ -404,7 +405,7 @@ impl SendBuffer {
         self.records.front().map(|r| r.end)
     }
 
-    /// Nothing can be appended to the next transmission.
+    /// Whether no data can be appended to the next transmission.
     pub fn is_closed(&self) -> bool {
         self.fin || self.records.front().is_some_and(|r| r.closed)
     }
@@ -427,13 +428,13 @@ impl SendBuffer {
         }
     }
 
-    /// Something was sent.
+    /// Records a transmission.
     #[inline]
     pub fn on_sent(&mut self) {
         self.sent_since = true;
     }
 
-    /// Sending came to rest.
+    /// The sender has sent everything that it may send.
     #[inline]
     pub fn on_rest(&mut self) {
         self.sent_since = false;
@@ -457,7 +458,7 @@ impl SendBuffer {
         self.halt = std::mem::take(&mut self.push_one);
     }
 
-    /// Nothing could leave: the restriction to one transmission ends.
+    /// Ends the restriction to one transmission, because no segment could be sent.
     #[inline]
     pub fn end_push_one(&mut self) {
         self.push_one = false;
@@ -476,7 +477,7 @@ impl SendBuffer {
         }
     }
 
-    /// Everything sent is acknowledged.
+    /// Records that all data sent are acknowledged.
     #[inline]
     pub fn on_all_acked(&mut self, now: Time, nxt: u64) {
         if self.unsent(nxt) == 0 {
@@ -485,7 +486,8 @@ impl SendBuffer {
         }
     }
 
-    /// How long data were unsent or unacknowledged, and how long of that the buffer was too small.
+    /// Time during which data were unsent or unacknowledged; then the part of it during which the buffer was
+    /// too small.
     pub fn times(&self, now: Time) -> (Dur, Dur) {
         (self.busy.at(now), self.starved.at(now))
     }

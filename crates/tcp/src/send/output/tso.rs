@@ -1,4 +1,4 @@
-//! How long a super-segment may be, and when to wait for more window before sending one.
+//! The length of super-segments, and the decision to wait for more window before sending one.
 //!
 //! Sources: Linux `tcp_tso_autosize`, `tcp_tso_should_defer`.
 
@@ -7,7 +7,7 @@ use crate::send::pacing;
 use tcpassay_cc::Control;
 use tcpassay_units::{Bytes, Dur, Rate, Time};
 
-/// What the length depends on.
+/// The inputs of the length.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::send) struct LengthInput {
     pub rule: TsoAutosize,
@@ -59,15 +59,15 @@ fn by_rate(input: &LengthInput) -> Option<u64> {
     Some(size)
 }
 
-/// What deferral depends on.
+/// The inputs of the decision about deferral.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::send) struct DeferInput {
-    /// As since Linux 4.20.
+    /// The rule of Linux since 4.20.
     pub recent_only: bool,
     pub now: Time,
-    /// When data last left, or the pacer lets the next go.
+    /// Time of the last transmission of data, or the time at which pacing permits the next one.
     pub last_sent: Time,
-    /// When the oldest outstanding record was sent.
+    /// Time of transmission of the oldest outstanding record.
     pub head_sent: Option<Time>,
     pub srtt: Option<Dur>,
 }

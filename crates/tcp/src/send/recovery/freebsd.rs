@@ -16,7 +16,7 @@ pub(in crate::send) struct PartialAckWindow {
     rescued: u64,
 }
 
-/// What the window depends on besides the ACK and the scoreboard.
+/// The inputs of the window besides the ACK and the scoreboard.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::send) struct WindowInput {
     pub cwnd: u64,
@@ -25,14 +25,14 @@ pub(in crate::send) struct WindowInput {
     pub recover: u64,
     /// The first retransmission of this recovery has not left.
     pub first_is_due: bool,
-    /// Something was newly SACKed.
+    /// True if data were newly SACKed.
     pub sacked: bool,
     /// The flight is everything that is not SACKed, and what was retransmitted (`rfc6675_pipe`); otherwise what was sent
     /// above the highest SACKed position, and what was retransmitted.
     pub pipe: bool,
 }
 
-/// What a duplicate ACK is compared with.
+/// The state with which a duplicate ACK is compared.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::send) struct DetectInput {
     pub state: Ca,
@@ -62,7 +62,7 @@ pub(in crate::send) fn detect(input: &DetectInput, scoreboard: &mut Scoreboard) 
 }
 
 impl PartialAckWindow {
-    /// The last segment, of `bytes`, is sent again for its SACK to show what else is lost.
+    /// Retransmits the last segment, of `bytes`, because its SACK block shows which other segments are lost.
     pub fn on_rescue(&mut self, bytes: u64) {
         self.rescued = bytes;
     }

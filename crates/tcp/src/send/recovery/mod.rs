@@ -1,4 +1,4 @@
-//! How much a recovery may send: one module for each algorithm.
+//! The algorithms that determine how much may be sent during a recovery, one module for each.
 
 pub(super) mod freebsd;
 pub(super) mod newreno;

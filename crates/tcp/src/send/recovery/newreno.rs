@@ -24,7 +24,7 @@ pub(in crate::send) struct RecoveryAck {
 }
 
 impl NewReno {
-    /// A recovery begins with so many duplicate ACKs.
+    /// A recovery begins with this number of duplicate ACKs.
     pub fn begin(duplicates: u32) -> NewReno {
         NewReno { entry_duplicates: duplicates, partial_acks: 0 }
     }

@@ -15,7 +15,7 @@ pub(in crate::send) struct Step {
     pub advanced: bool,
     /// A retransmission was acknowledged.
     pub repaired: bool,
-    /// Something was newly lost.
+    /// True if a segment was newly marked lost.
     pub lost: bool,
     /// The flight must be repaired: one segment leaves at once.
     pub recovery: bool,
@@ -52,7 +52,7 @@ impl Prr {
         self.out += bytes;
     }
 
-    /// Something was sent since the reduction began.
+    /// True if a segment was sent since the reduction began.
     #[inline]
     pub fn has_sent(&self) -> bool {
         self.out > 0
@@ -68,7 +68,7 @@ impl Prr {
             // Rounded up to whole segments, as in the RFC's figures and in Linux, which counts segments.
             u64::try_from(due).unwrap_or(u64::MAX).next_multiple_of(mss).saturating_sub(self.out)
         } else {
-            // Whole segments here, too, or what a short one delivers would let nothing go.
+            // The amount is rounded up here, too; otherwise the delivery of a short segment would allow no segment.
             let owed = self.delivered.saturating_sub(self.out).max(delivered).next_multiple_of(mss);
             let count = match bound {
                 PrrBound::SafeAck if step.advanced && !step.lost => owed + mss,

@@ -1,4 +1,4 @@
-//! What a recovery with SACK sends after the segments known to be lost.
+//! Selection of the segments that a recovery with SACK sends after the segments known to be lost.
 //!
 //! Source: RFC 6675 section 4, rules 3 and 4 of `NextSeg`, and section 5 step 4.3.
 
@@ -9,7 +9,7 @@ use crate::send::scoreboard::sent::RETX;
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::send) struct NextSeg {
     high_rxt: u64,
-    /// No rescue retransmission before this is acknowledged.
+    /// A rescue retransmission is allowed after this position is acknowledged.
     rescue: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ impl NextSeg {
         self.rescue = Some(end);
     }
 
-    /// The rescue retransmission was sent. `HighRxt` stays where `before` has it.
+    /// The rescue retransmission was sent. `HighRxt` keeps the value of `before`.
     pub fn on_rescue(&mut self, before: &NextSeg, recover: u64) {
         self.high_rxt = before.high_rxt;
         self.rescue = Some(recover);

@@ -6,7 +6,7 @@ use super::Scoreboard;
 use super::sent::{EVER, FIN, LOST, RETX, SACKED, Sent};
 use tcpassay_units::Time;
 
-/// What a RACK scan found.
+/// The result of a RACK scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::send) struct RackScan {
     /// Bytes newly marked lost.
@@ -217,7 +217,7 @@ impl Scoreboard {
         // Retransmissions have an order of their own.
         let mut k = 0;
         while let Some(&(at, start, stop)) = self.resent.get(k) {
-            // A retransmission of this very moment is newer than anything delivered.
+            // A retransmission at the present time is newer than all delivered segments.
             if at > xmit || at == now {
                 break;
             }

@@ -31,13 +31,13 @@ pub(super) struct Scoreboard {
     retx: u64,
     pending: u64,
     high_sacked: u64,
-    /// The SACK blocks of the ACK before.
+    /// The SACK blocks of the previous ACK.
     cache: ArrayVec<Span, 4>,
-    /// Nothing below needs a retransmission.
+    /// No record below this position needs a retransmission.
     retx_hint: u64,
-    /// Everything unSACKed below is marked lost by the duplicate threshold.
+    /// All records below this position that are not SACKed are marked lost by the duplicate threshold.
     mark_hint: u64,
-    /// Nothing below is an original transmission in flight.
+    /// No record below this position is an original transmission in flight.
     rack_hint: u64,
     /// Retransmissions in order of time: (when, first position, position after the last); stale ones are skipped.
     resent: VecDeque<(Time, u64, u64)>,
@@ -276,7 +276,7 @@ impl Scoreboard {
         for block in blocks {
             let mut start = block.start.max(self.una);
             let mut end = block.end.min(self.nxt);
-            // Known from the ACK before: the block grew at one end, or not at all.
+            // The previous ACK reported this block: it grew at one end, or not at all.
             for known in &self.cache {
                 if known.start <= start && start < known.end {
                     start = known.end;
@@ -342,7 +342,7 @@ impl Scoreboard {
         all
     }
 
-    /// Forgets all SACK marks: the receiver took data back (RFC 2018 section 8).
+    /// Removes all SACK marks, because the receiver discarded SACKed data (RFC 2018 section 8).
     pub fn renege(&mut self) {
         self.q.each(|s| s.flags &= !SACKED);
         self.sacked = 0;

@@ -187,7 +187,7 @@ fn a_mark_that_finds_one_segment_of_window_stops_new_data_for_a_retransmission_t
 }
 
 #[test]
-fn what_was_agreed_on_and_not_what_was_asked_for_decides_how_marks_are_heard_and_answered() {
+fn the_negotiated_ecn_mode_and_not_the_requested_one_decides_the_reaction_to_marks() {
     use EcnMode::{Accurate, Classic, Dctcp, Off};
     for asked in [Off, Classic, Dctcp, Accurate] {
         for got in [Off, Classic, Dctcp, Accurate] {

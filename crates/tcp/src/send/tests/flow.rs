@@ -156,7 +156,7 @@ fn a_window_that_is_shut_over_data_in_flight_keeps_the_connection_as_long_as_the
         assert_eq!(r.ack(0), [0; 0]);
     }
     assert!(r.now.since(start) > Dur::from_secs(300), "longer than the user timeout");
-    // Then it answers no more.
+    // From then on the peer does not answer.
     assert_eq!(r.fire(), Ok(vec![0]));
     assert_eq!(r.fire(), Err(GaveUp::Retries));
 }
@@ -175,7 +175,7 @@ fn linux_waits_200_ms_for_the_first_probe_of_a_shut_window_whatever_the_least_rt
     }
 }
 
-/// How long the first probe of a shut window waits after a round trip of `rtt`.
+/// How long the first probe of a closed window waits after a round trip of `rtt`.
 fn shut_after(cfg: &Config, rtt: Dur) -> Dur {
     let mut r = Rig::with(cfg, &Agreed { rtt: Some(rtt), window: 0, ..agreed() });
     assert_eq!(r.write(1), [0; 0]);
@@ -222,7 +222,7 @@ fn the_peers_window_bounds_the_flight() {
 }
 
 #[test]
-fn time_is_charged_to_what_limits() {
+fn time_is_counted_for_the_limit_of_the_sender() {
     let mut r = Rig::new(&rfc());
     r.advance(ms(50));
     r.write(20);

@@ -1,8 +1,9 @@
 //! Controllers that govern recovery ([`Controller::governs_recovery`]), and the samples that they receive.
 
 use super::*;
+use crate::config::EcnMode;
 use std::sync::{Arc, Mutex};
-use tcpassay_cc::RateSample;
+use tcpassay_cc::{Cause, RateSample};
 
 /// Answers a constant window, and records the events.
 #[derive(Clone, Debug)]
@@ -42,7 +43,7 @@ fn samples(events: &Mutex<Vec<Event>>) -> Vec<RateSample> {
 }
 
 #[test]
-fn its_window_applies_in_a_recovery() {
+fn the_window_of_a_governing_controller_applies_in_recovery() {
     let (mut r, _) = rig(20);
     assert_eq!(r.write(40).len(), 20);
     r.advance(ms(100));
@@ -55,7 +56,32 @@ fn its_window_applies_in_a_recovery() {
 }
 
 #[test]
-fn it_does_not_hear_of_a_restart_after_idle() {
+fn a_governing_controller_receives_losses_after_a_mark_of_the_same_window() {
+    let events: Arc<Mutex<Vec<Event>>> = Arc::default();
+    let cc = Constant { segments: 20, events: Arc::clone(&events) };
+    let cfg = Config { ecn: EcnMode::Classic, ..rfc() };
+    let mut r = Rig::boxed(&cfg, &Agreed { ecn: cfg.ecn, ..agreed() }, Box::new(cc));
+    r.write(40);
+    r.advance(ms(100));
+    let mut ack = r.ack_in(seg(1));
+    ack.ece = true;
+    r.deliver(&ack);
+    r.drain();
+    let causes = || -> Vec<Cause> {
+        let events = events.lock().unwrap();
+        let cause =
+            |event: &Event| if let Event::Congestion { cause, .. } = event { Some(*cause) } else { None };
+        events.iter().filter_map(cause).collect()
+    };
+    assert_eq!(causes(), [Cause::Ecn]);
+    r.sack(1, &[2..5]);
+    assert!(r.s.in_recovery_state());
+    assert_eq!(causes(), [Cause::Ecn, Cause::Loss]);
+    assert_eq!(r.cwnd(), 20_000);
+}
+
+#[test]
+fn a_governing_controller_receives_no_restart_after_idle() {
     let (mut r, events) = rig(20);
     r.write(2);
     r.advance(ms(100));
@@ -66,7 +92,7 @@ fn it_does_not_hear_of_a_restart_after_idle() {
 }
 
 #[test]
-fn a_sample_says_what_was_delivered_since_its_segment_was_sent() {
+fn a_rate_sample_has_the_data_delivered_since_its_segment_was_sent() {
     let (mut r, events) = rig(20);
     r.write(4);
     let sent_at = r.now;
@@ -80,7 +106,7 @@ fn a_sample_says_what_was_delivered_since_its_segment_was_sent() {
 }
 
 #[test]
-fn what_is_sent_after_the_application_left_the_window_unused_says_so() {
+fn segments_sent_after_the_application_left_the_window_unused_are_app_limited() {
     let (mut r, events) = rig(20);
     r.write(2);
     r.advance(ms(100));

@@ -1,4 +1,4 @@
-//! RFC behaviours, named test by test.
+//! Tests of the sender by RFC; the name of each test states the rule.
 
 #![expect(clippy::single_range_in_vec_init, reason = "one SACK block is a list of one range")]
 

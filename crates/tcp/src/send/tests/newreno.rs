@@ -100,12 +100,12 @@ fn rfc_6582_leaves_an_empty_recovery_with_two_segments() {
 }
 
 #[test]
-fn the_less_careful_rule_leaves_it_with_one_which_a_delayed_ack_answers_late() {
+fn the_less_careful_rule_leaves_an_empty_recovery_with_one_segment_whose_ack_is_delayed() {
     assert_eq!(leave_with_nothing_in_flight(RecoveryExit::Rfc3782LessCareful), (1000, 1));
 }
 
 #[test]
-fn the_ssthresh_rule_leaves_it_with_a_burst() {
+fn the_ssthresh_rule_leaves_an_empty_recovery_with_a_burst() {
     assert_eq!(leave_with_nothing_in_flight(RecoveryExit::Ssthresh), (4500, 4));
 }
 

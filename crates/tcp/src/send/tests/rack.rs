@@ -1,4 +1,4 @@
-//! RFC 8985 section 6: loss by time.
+//! Tests of loss detection by time (RFC 8985 section 6).
 
 use super::*;
 use crate::config::LossDetection;

@@ -1,4 +1,4 @@
-//! RFC 6298, RFC 5682, and the proofs that a recovery was false.
+//! Tests of RFC 6298, of RFC 5682, and of the detection of spurious recoveries.
 
 use super::*;
 use crate::config::{LossDetection, Recovery, Tlp, Undo};
@@ -105,7 +105,7 @@ fn segments_known_to_be_delivered_are_not_sent_again_after_a_timeout() {
 }
 
 #[test]
-fn a_first_segment_that_was_sacked_and_never_acknowledged_was_taken_back() {
+fn a_timeout_resends_a_sacked_first_segment_that_the_receiver_discarded() {
     let mut r = Rig::new(&rfc());
     r.write(10);
     r.sack(0, &[1..3]);
@@ -221,7 +221,7 @@ fn after_a_spurious_timeout_three_duplicates_retransmit_also_without_sack() {
 }
 
 #[test]
-fn f_rto_does_not_believe_an_ack_of_a_part_of_the_retransmission() {
+fn f_rto_ignores_an_ack_of_a_part_of_the_retransmission() {
     // RFC 5682 section 2.1 step 2a.
     let mut r = Rig::new(&frto());
     r.write(20);
@@ -245,7 +245,7 @@ fn f_rto_without_new_data_is_conventional() {
 }
 
 #[test]
-fn f_rto_believes_a_sack_of_an_original() {
+fn f_rto_accepts_a_sack_of_an_original() {
     let mut r = Rig::new(&frto());
     r.write(20);
     r.fire().unwrap();
@@ -346,7 +346,7 @@ fn a_tail_loss_probe_is_no_retransmission_that_a_later_ack_could_disprove() {
     let between = r.ts_now() + 1;
     r.fire().unwrap();
     assert_eq!(r.info().ca_state, Ca::Loss);
-    // Sent after the probe and before the timeout's retransmission: the original of nothing that was retransmitted.
+    // The timestamp lies after the probe and before the retransmission of the timeout, so that no retransmitted segment has it.
     let mut ack = r.ack_in(seg(1));
     ack.ts_ecr = Some(between);
     r.deliver(&ack);
@@ -377,7 +377,7 @@ fn eifel_waits_for_retransmissions_in_flight_and_marks_nothing_more_lost_meanwhi
 }
 
 #[test]
-fn duplicates_that_the_network_made_undo_nothing() {
+fn dsacks_of_data_that_the_network_duplicated_undo_nothing() {
     let mut r = Rig::controlled_by("reno", &undo(Undo { dsack: true, ..Undo::default() }));
     r.write(10);
     r.advance(ms(100));
@@ -394,7 +394,7 @@ fn duplicates_that_the_network_made_undo_nothing() {
 }
 
 #[test]
-fn more_duplicates_than_there_were_retransmissions_are_the_network_s() {
+fn dsacks_beyond_the_number_of_retransmissions_undo_nothing() {
     let mut r = Rig::controlled_by("reno", &undo(Undo { dsack: true, ..Undo::default() }));
     r.write(10);
     r.advance(ms(100));

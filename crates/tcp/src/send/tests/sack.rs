@@ -1,4 +1,4 @@
-//! RFC 6675, RFC 3042, RFC 5827: loss by counting, with SACK.
+//! Tests of loss detection by the duplicate threshold with SACK (RFC 6675, RFC 3042, RFC 5827).
 
 use super::*;
 use crate::log::CongestionState as Ca;

@@ -1,4 +1,4 @@
-//! RFC 8985 section 7, and Linux 4.6's conditions.
+//! Tests of the tail loss probe (RFC 8985 section 7, and the conditions of Linux 4.6).
 
 use super::*;
 use crate::config::{StackFlavor, Tlp};

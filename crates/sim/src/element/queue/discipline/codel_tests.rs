@@ -48,7 +48,7 @@ fn a_queue_below_the_target_never_drops() {
 }
 
 #[test]
-fn a_queue_that_empties_in_time_is_a_good_queue() {
+fn a_queue_that_empties_within_the_interval_drops_nothing() {
     let mut line = line(CoDelSpec::INTERNET);
     for _ in 0..100 {
         line.send(data(1460));

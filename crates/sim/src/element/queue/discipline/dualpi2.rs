@@ -223,7 +223,8 @@ mod tests {
         }
         line.run_until(101_000_000);
         let seqs = line.seqs();
-        // The first was sent before any L4S packet came; then L4S until the credit turns, then one in ten.
+        // The first packet was sent before an L4S packet arrived; then L4S packets are sent until the credit is above zero, then one
+        // classic packet in ten.
         let classic = seqs[1..].iter().filter(|s| **s >= 1000).count();
         assert!((8..=11).contains(&classic), "{classic}");
         assert_eq!(seqs[1..6], [0, 1, 2, 3, 4]);

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overflow_drops_from_the_head_of_the_fattest_queue() {
+    fn an_overflow_drops_from_the_head_of_the_queue_with_most_bytes() {
         let codel = CoDelSpec { limit: QueueLimit::packets(20), ..FqCoDelSpec::LINUX.codel };
         let mut line = line(FqCoDelSpec { codel, drop_batch: 2, ..FqCoDelSpec::LINUX });
         for n in 0..16 {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn codel_acts_on_the_queue_that_stands_and_spares_the_other() {
+    fn codel_drops_only_from_the_queue_with_standing_delay() {
         let mut line = line(FqCoDelSpec::LINUX);
         for n in 0..600 {
             line.send(of_flow(1, n, 1460));

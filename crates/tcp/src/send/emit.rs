@@ -1,0 +1,136 @@
+//! Transmissions: the changes of scoreboard, timers, counters and controller by a segment that leaves.
+
+use super::Sender;
+use super::scoreboard::sent::{APP, FIN, PUSH, Sent};
+use crate::config::EcnMode;
+use crate::log::{CongestionState as Ca, Log, WindowCause};
+use crate::messages::{Chunk, Whole};
+use tcpassay_cc::Event;
+use tcpassay_units::{Bytes, Time, count};
+
+impl Sender {
+    /// [`Sender::emit_new`] for one full segment, if [`Sender::flow`] has returned [`Flow::Whole`](super::Flow::Whole).
+    #[inline]
+    pub fn emit_whole(&mut self, now: Time) -> Whole {
+        let start = self.scoreboard.nxt();
+        let end = start + self.mss;
+        let snap = self.deliveries.snapshot(now, false);
+        let push = self.buffer.take_simple(end);
+        let flags = if self.deliveries.app_limited() { APP } else { 0 } | if push { PUSH } else { 0 };
+        self.scoreboard.push(Sent { start, sent_at: now, snap, len: self.mss32, flags, tries: 1 });
+        match self.state {
+            Ca::Disorder if end - self.scoreboard.una() > self.cwnd => self.limited_sent += self.mss,
+            Ca::Recovery | Ca::Cwr => self.prr.on_sent(self.mss),
+            _ => {}
+        }
+        count(&mut self.stats.bytes_sent, self.mss);
+        self.last_sent = now;
+        if end == self.buffer.end() {
+            self.timers.release_cork();
+        }
+        self.pacer.rest();
+        self.timers.on_sent();
+        self.persist.stop();
+        self.probe.mark_stale();
+        let cwr = std::mem::take(&mut self.cwr_due);
+        Whole { start, push, cwr, ect: self.ect }
+    }
+
+    /// Sends `n` new bytes, and the FIN if it follows and the peer's window holds it.
+    pub(super) fn emit_new(&mut self, now: Time, n: u64, log: &mut Log) -> Chunk {
+        let start = self.scoreboard.nxt();
+        let end = start + n;
+        let stream_end = self.buffer.end();
+        let fin = self.buffer.has_fin() && end == stream_end && end < self.window.edge(self.scoreboard.una());
+        let idle = self.scoreboard.outstanding() == 0;
+        if idle {
+            self.timers.restart_user_timeout(now);
+            self.nagle.begin_idle_burst();
+        }
+        let snap = self.deliveries.snapshot(now, idle);
+        // The segment with the end of a write has PSH in each transmission; with `push_super` every super-segment has it, too.
+        let ends = self.buffer.pushes(end);
+        let push = ends || (self.cfg.push_super && n > self.mss && !self.is_path_probe(start));
+        let mut flags = if fin { FIN } else { 0 } | if self.deliveries.app_limited() { APP } else { 0 };
+        if ends {
+            flags |= PUSH;
+        }
+        let len = u32::try_from(n + u64::from(fin)).expect("a segment fits 32 bits");
+        self.scoreboard.push(Sent { start, sent_at: now, snap, len, flags, tries: 1 });
+        self.buffer.record_end(self.scoreboard.nxt());
+        if self.state == Ca::Disorder && self.scoreboard.outstanding() > self.cwnd {
+            self.limited_sent += n;
+        }
+        self.account(now, n, log);
+        let small = !n.is_multiple_of(self.mss);
+        if small && !self.is_path_probe(start) {
+            self.nagle.on_small_segment(end);
+        }
+        if end == stream_end || small {
+            self.timers.release_cork();
+        }
+        if !self.timers.is_rto_running() {
+            self.timers.set_rto(now, self.rtt.rto(), log);
+        }
+        self.persist.stop();
+        self.probe.mark_stale();
+        let cwr = n > 0 && std::mem::take(&mut self.cwr_due);
+        Chunk { span: start..end, fin, push, retransmission: false, cwr, ect: self.ect && n > 0 }
+    }
+
+    /// Retransmits record `index`.
+    pub(super) fn emit_again(&mut self, now: Time, index: usize, log: &mut Log) -> Chunk {
+        let snap = self.deliveries.snapshot(now, false);
+        let sent = self.scoreboard.resend(index, now, snap, self.deliveries.app_limited());
+        let fin = sent.is(FIN);
+        let n = u64::from(sent.len) - u64::from(fin);
+        let push = if self.cfg.push_super {
+            sent.is(PUSH) || n > self.mss
+        } else {
+            sent.start + n == self.buffer.end()
+        };
+        self.undo.on_retransmit(now, &sent);
+        self.pmtud.forget_probe();
+        self.segment_timer.restart(self.scoreboard.nxt());
+        self.next_seg.on_retransmit(sent.end());
+        self.stats.bytes_retransmitted += n;
+        self.stats.retransmissions += u64::from(sent.len).div_ceil(self.mss);
+        self.account(now, n, log);
+        // RFC 6675 section 5 step 4.3 allows a restart of the timer; Linux restarts it for the first segment.
+        if (sent.start == self.scoreboard.una() && self.timer_restarts()) || !self.timers.is_rto_running() {
+            self.timers.set_rto(now, self.rtt.rto(), log);
+        }
+        Chunk {
+            span: sent.start..sent.start + n,
+            fin,
+            push,
+            retransmission: true,
+            cwr: self.cfg.cwr_on_retransmission && n > 0 && std::mem::take(&mut self.cwr_due),
+            ect: self.ect && self.ecn == EcnMode::Dctcp,
+        }
+    }
+
+    /// The effects that new data and retransmissions have in common: counters, PRR, the controller, pacing.
+    fn account(&mut self, now: Time, n: u64, log: &mut Log) {
+        self.stats.bytes_sent += n;
+        self.last_sent = now;
+        self.buffer.on_sent();
+        let packets = if n <= self.mss { 1 } else { n.div_ceil(self.mss) };
+        if matches!(self.state, Ca::Recovery | Ca::Cwr) {
+            self.prr.on_sent(self.delivered_size(n, packets));
+        }
+        if self.cc.wants_sent_events() {
+            let app_limited = self.deliveries.app_limited();
+            self.on_event(now, &Event::Sent { bytes: Bytes::new(n), app_limited }, WindowCause::Sent, log);
+            if self.cc.governs_recovery() {
+                self.cwnd = self.target();
+                // The rate applies to what leaves now (`tcp_event_data_sent`).
+                self.update_pacing();
+            } else if matches!(self.state, Ca::Open | Ca::Disorder | Ca::Loss) {
+                self.cwnd = self.target();
+            }
+        }
+        self.pacer.sent(now, n, packets);
+        self.timers.on_sent();
+    }
+}
