@@ -20,9 +20,9 @@ import pytest
 ATTEMPTS: Final = 4
 NAP_S: Final = 0.001
 LATE_S: Final = 0.005
-"""A nap that ends later than this is a disturbance."""
+"""A sleep that ends later than this, in seconds, is a disturbance."""
 OTHERS: Final = 0.25
-"""A larger share of all processors that other processes took is a disturbance."""
+"""A larger share of the CPU time used by other processes is a disturbance."""
 
 Answer = dict[str, Any]
 T = TypeVar("T")
@@ -58,7 +58,7 @@ def taken(pids: list[int]) -> int:
 
 @dataclass
 class Control:
-    """What the control saw: the longest delay of a nap in seconds, and the share of all processors that others took."""
+    """The observation: the longest delay of a sleep in seconds, and the share of CPU time used by other processes."""
 
     late_s: float = 0.0
     others: float = 0.0

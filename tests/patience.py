@@ -1,4 +1,4 @@
-"""Waiting for what must happen, however slow the machine is."""
+"""Waiting for events, independently of the speed of the machine."""
 
 import contextlib
 import time
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 SAFETY_NET_S: Final = 600.0
-"""After this something hangs: ten minutes are not a measure of speed."""
+"""Seconds after which a test is considered to hang."""
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""Scripts that tests write, and the command `script` as they call it."""
+"""Scripts of tests, and a function that calls the command `script`."""
 
 from pathlib import Path
 

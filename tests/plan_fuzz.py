@@ -1,4 +1,4 @@
-"""Plans as nobody writes them, for fuzzing: mutations of real ones, and right keys with random values."""
+"""Random plans for fuzzing: mutations of real plans, and valid keys with random values."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tcpassay.errors import UserError
 from tcpassay.plan import read
 
-# What a reader may take for something else: numbers at the edges, quantities of all kinds, words of the format.
+# Values that a reader may misinterpret: extreme numbers, quantities of all kinds, keywords of the format.
 SCALARS = st.sampled_from(
     [
         *(

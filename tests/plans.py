@@ -1,11 +1,11 @@
-"""Plans that tests are made of."""
+"""Plans for tests."""
 
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parent.parent
 PLANS = REPOSITORY / "plans"
 
-# A run of a few milliseconds; nothing that a test changes below is more than one line of it.
+# A run of a few milliseconds; each change of a test affects at most one line.
 SMALL = """\
 name = "small"
 doc = "Two controllers, one seed."
@@ -29,7 +29,7 @@ value = 0
 why = "nothing is lost"
 """
 
-# The same, and every recording stays; a line longer.
+# The same plan with one more line: every recording is kept.
 KEPT = SMALL.replace("oracles = false\n", 'oracles = false\nkeep.recordings = "all"\n')
 
 

@@ -1,4 +1,4 @@
-"""Files of a result folder that tests write by hand or change, with the checksums that readers ask for."""
+"""Files of a result folder that tests write or change, with the checksums that readers require."""
 
 import json
 from pathlib import Path

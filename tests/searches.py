@@ -1,4 +1,4 @@
-"""Plans of searches that tests are made of."""
+"""Plans of searches for tests."""
 
 # A path on which a few lost packets matter; a hundred runs of half a second take half a second of CPU.
 LOSSES = """\

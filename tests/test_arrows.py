@@ -1,4 +1,4 @@
-"""Who may know whom: the arrows between crates, and between the package's parts."""
+"""The allowed dependencies between crates, and between the parts of the Python package."""
 
 import ast
 import json
@@ -9,7 +9,7 @@ import plans
 
 PACKAGE = plans.REPOSITORY / "python" / "tcpassay"
 
-# The whole of what each crate may know of the others.
+# All crates that each crate may depend on.
 ARROWS = {
     "units": set(),
     "states": set(),
@@ -30,14 +30,14 @@ ARROWS = {
     "python": {"case", "cc", "sim", "script", "tcp", "judge", "measure", "units", "capture"},
 }
 
-# What the tests of a crate may know besides: those of scripts compare the knobs of Linux with their declarations, those
-# of oracles run cases whose hosts do not do what they say.
+# Further crates that the tests of a crate may depend on: those of scripts compare the knobs of Linux with their
+# declarations, those of oracles run cases whose hosts do not do what they say.
 TESTED_WITH = {"script": {"case"}, "judge": {"sim"}}
 
 # What the Rust crates declare, generated for Python, and the forms of messages and results: every module may use them.
 DECLARED = {"interface", "reasons", "messages", "finding", "result_format", "recording_format"}
 
-# Libraries that bring in a clock, threads, the network or unordered maps have no place below the run.
+# Deterministic crates must not use libraries with a clock, threads, network access or unordered maps.
 PURE = {"arrayvec", "libm", "rand_core", "rand_distr", "rand_xoshiro", "thiserror", "etherparse", "strum"}
 
 
@@ -54,11 +54,11 @@ def test_what_rust_declares_needs_nothing_of_the_package() -> None:
     assert imports("reasons") == {"_native"}
 
 
-def test_the_workspace_has_these_crates_and_a_new_one_must_say_what_it_may_know() -> None:
+def test_the_workspace_has_these_crates_and_each_has_a_list_of_allowed_dependencies() -> None:
     assert set(packages()) == set(ARROWS)
 
 
-def test_a_crate_knows_only_the_crates_that_it_may() -> None:
+def test_a_crate_depends_only_on_the_allowed_crates() -> None:
     for crate, dependencies in packages().items():
         for d in dependencies:
             if d["name"].startswith("tcpassay-"):
@@ -91,7 +91,7 @@ def imports(part: str) -> set[str]:
     return found - {part, "__version__"} - DECLARED
 
 
-def test_plans_know_nothing_of_running_and_drawing() -> None:
+def test_plans_do_not_depend_on_running_and_drawing() -> None:
     # `cover` and `search` for the cases that a strategy chooses, `judge` for names of oracles, `substrate` to have
     # cases checked, `script.files` for the profile that a script names.
     assert imports("plan") <= {
@@ -106,7 +106,7 @@ def test_plans_know_nothing_of_running_and_drawing() -> None:
     }
 
 
-def test_the_substrate_host_knows_nothing_of_guests_and_of_building_kernels() -> None:
+def test_the_substrate_host_does_not_depend_on_guests_and_on_building_kernels() -> None:
     # What both share is `substrate.agent`.
     known = imports("substrate/host")
     assert "agent_program" in (PACKAGE / "substrate" / "host.py").read_text(encoding="utf-8")
@@ -114,16 +114,16 @@ def test_the_substrate_host_knows_nothing_of_guests_and_of_building_kernels() ->
     assert "substrate.kernel" not in (PACKAGE / "substrate" / "host.py").read_text(encoding="utf-8")
 
 
-def test_searches_make_cases_from_results_and_know_nothing_of_running() -> None:
+def test_searches_make_cases_from_results_and_do_not_depend_on_running() -> None:
     # `kernel` for the store: whether a kernel has counters. `gcov` for what they count.
     assert imports("search") <= {"_native", "errors", "gcov", "kernel", "plan", "substrate", "terminal"}
 
 
-def test_covering_arrays_know_plans_and_nothing_else() -> None:
+def test_covering_arrays_depend_on_plans_only() -> None:
     assert imports("cover") <= {"plan", "errors"}
 
 
-def test_judging_and_comparing_read_results_and_know_nothing_of_plans_and_running() -> None:
+def test_judging_and_comparing_read_results_and_do_not_depend_on_plans_and_running() -> None:
     assert imports("recording") <= {"errors", "regular", "seal"}
     # The type of a run in memory.
     assert imports("judge") <= {"recording", "results", "errors", "_native", "output", "owner", "seal"}
@@ -133,7 +133,7 @@ def test_judging_and_comparing_read_results_and_know_nothing_of_plans_and_runnin
     assert imports("compare") <= {"common", "errors", "plan", "quantile", "results", "terminal"}
 
 
-def test_a_report_reads_results_and_knows_nothing_of_running() -> None:
+def test_a_report_reads_results_and_does_not_depend_on_running() -> None:
     tables = {"plan", "judge", "compare", "cover"}
     # A report is written into a folder, which has one owner at a time. It shows the drawings of findings.
     # `search` prints the values of its cases, `gcov` reads what runs reached in the code of a kernel.
@@ -142,7 +142,7 @@ def test_a_report_reads_results_and_knows_nothing_of_running() -> None:
     assert imports("drawings") <= {"regular", "judge", "output"}
 
 
-def test_nothing_but_the_command_line_and_main_knows_the_command_line() -> None:
+def test_only_main_and_the_command_line_depend_on_the_command_line() -> None:
     parts = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
     for part in parts - {"__main__", "__pycache__", "cli"}:
         assert "cli" not in imports(part), part

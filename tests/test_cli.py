@@ -1,4 +1,4 @@
-"""The command, as a user runs it: what it prints where, what it leaves behind, its exit code."""
+"""The command: its output, the files that it writes, and its exit code."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from tcpassay import load
 
 COMMAND = [sys.executable, "-m", "tcpassay"]
 
-# Of the result, what a program may rely on.
+# The documented part of the result.
 RESULT = {
     "type": "object",
     "required": [
@@ -201,24 +201,24 @@ def test_an_error_in_the_plan_is_one_line_exit_code_2_and_nothing_is_written(tmp
     assert everything_in(tmp_path) == {Path("plan.toml")}
 
 
-def test_a_missing_plan_is_told(tmp_path: Path) -> None:
+def test_a_missing_plan_is_reported(tmp_path: Path) -> None:
     refused(
         tcpassay("run", tmp_path / "no.toml"), f"{tmp_path / 'no.toml'}: cannot read the file", "no such file"
     )
 
 
-def test_a_folder_for_a_plan_is_told(tmp_path: Path) -> None:
+def test_a_folder_for_a_plan_is_reported(tmp_path: Path) -> None:
     refused(
         tcpassay("run", tmp_path), f"{tmp_path}: cannot read the file: it is a folder, not a regular file"
     )
 
 
-def test_a_plan_that_is_not_text_is_told(tmp_path: Path) -> None:
+def test_a_plan_that_is_not_text_is_reported(tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_bytes(b"name = \xff")
     refused(tcpassay("run", tmp_path / "plan.toml"), "not UTF-8 text (byte 7)")
 
 
-def test_a_missing_file_that_a_value_names_is_told_with_the_line(tmp_path: Path) -> None:
+def test_a_missing_file_that_a_value_names_is_reported_with_the_line(tmp_path: Path) -> None:
     plan = plans.write(tmp_path, plans.SMALL.replace('"100Mbit"', '"trace:no.trace"'))
     done = tcpassay("run", plan, "--out", tmp_path / "out")
     refused(done, "plan.toml:7: `link.rate` = `trace:no.trace`", "cannot read `no.trace`")
@@ -254,7 +254,7 @@ def test_not_even_force_replaces_a_folder_that_holds_something_else(tmp_path: Pa
     assert everything_in(tmp_path / "home") == {Path("thesis.tex")}
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     plan = plans.write(tmp_path)
     refused(tcpassay("run", plan, "--out", plan), f"{plan}: not a folder")
     refused(tcpassay("run", plan, "--out", plan / "deeper"), f"{plan / 'deeper'}: cannot write results there")

@@ -56,7 +56,7 @@ def test_judging_a_result_folder_writes_its_findings_and_fails(results: Path) ->
     ]
 
 
-def test_judging_one_recording_says_so_for_machines_too(results: Path) -> None:
+def test_judging_one_recording_is_also_stated_in_json(results: Path) -> None:
     done = tcpassay("judge", results / "recordings/a-1", "--json", "--oracle", "late-ack")
     assert json.loads(done.stdout) == {
         "judged": 1,
@@ -150,7 +150,7 @@ def test_parts_of_folders_are_compared(two: tuple[Path, Path]) -> None:
         (["--where-b", "stack.cc=bbr"], "there is no run with stack.cc=bbr"),
     ],
 )
-def test_what_cannot_be_compared_is_refused_with_what_is_allowed(
+def test_arguments_that_cannot_be_compared_are_refused_with_the_allowed_ones(
     two: tuple[Path, Path], arguments: list[str], said: str
 ) -> None:
     done = tcpassay("compare", *two, *arguments)

@@ -1,4 +1,4 @@
-"""docs/conformance.md names files and tests: each is there."""
+"""The files and tests named in docs/conformance.md exist."""
 
 import re
 from functools import cache

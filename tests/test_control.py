@@ -1,4 +1,4 @@
-"""A test of real time is skipped for what the control of the machine saw, and for nothing else."""
+"""A test in real time is skipped only if the observation of the machine shows a disturbance."""
 
 import contextlib
 from collections.abc import Iterator
@@ -41,13 +41,15 @@ def passing(monkeypatch: pytest.MonkeyPatch, results: list[int], *, disturbed: b
     return passes(lambda attempt: results[attempt], expect)
 
 
-def test_what_holds_is_no_skip_on_a_disturbed_machine_and_is_tried_again_when_it_does_not(
+def test_on_a_disturbed_machine_an_assertion_that_holds_is_not_skipped_and_one_that_fails_is_repeated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert passing(monkeypatch, [0, 1], disturbed=True) == 1
 
 
-def test_what_does_not_hold_fails_on_an_undisturbed_machine_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_an_undisturbed_machine_an_assertion_that_fails_is_not_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pytest.raises(AssertionError):
         passing(monkeypatch, [0, 1], disturbed=False)
 

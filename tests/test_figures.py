@@ -1,4 +1,4 @@
-"""Figures: from recordings alone, the same bytes each time, and they show what the data say."""
+"""Figures: they are drawn from recordings alone, with identical bytes each time, and show the recorded data."""
 
 import json
 import shutil
@@ -70,7 +70,7 @@ def test_each_stall_is_annotated_with_its_length(stalled: Path) -> None:
     assert texts[-1] == "4 stalls, 4 retransmissions, 3 packets dropped"
 
 
-def test_what_is_sent_again_is_told_from_what_is_sent_first(stalled: Path) -> None:
+def test_retransmissions_are_distinguished_from_first_transmissions(stalled: Path) -> None:
     _, position, again = Recording(stalled).sent()
     assert again.sum() == 4
     first = position[~again]
@@ -219,7 +219,7 @@ def test_a_folder_that_cannot_be_written_costs_the_figures_alone(tmp_path: Path,
     ]
 
 
-def test_cases_without_a_recording_are_told_with_what_to_do(tmp_path: Path, steady: Path) -> None:
+def test_cases_without_a_recording_are_reported_with_what_to_do(tmp_path: Path, steady: Path) -> None:
     plan, folder, done = _results(tmp_path, steady, 1)
     drawn = figures.draw(plan, folder, done)
     assert drawn.files == ["figures/first.svg", "figures/first.png"]

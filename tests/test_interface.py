@@ -1,4 +1,4 @@
-"""What Rust declares and Python uses is generated, and the file is up to date."""
+"""The Python declarations generated from Rust are up to date."""
 
 import importlib
 import json

@@ -1,4 +1,4 @@
-"""Import cycles are found where there are some, and the tree has none but those that are listed."""
+"""Import cycles are detected, and the tree has none except those in the list."""
 
 import importlib
 import sys

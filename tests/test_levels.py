@@ -26,7 +26,7 @@ RUNS = [
 ]
 
 
-def test_an_interval_is_students() -> None:
+def test_a_confidence_interval_is_that_of_students_distribution() -> None:
     # Of 1, 2 and 3 the standard deviation is 1, and t with two degrees of freedom 4.303: 4.303 / sqrt(3).
     one = levels.mean([1.0, 2.0, 3.0])
     assert (one.mean, one.count) == (2.0, 3)
@@ -93,7 +93,7 @@ def test_the_command_prints_a_row_for_each_case(results: Path) -> None:
     ]
 
 
-def test_what_does_not_vary_cannot_be_a_row(results: Path) -> None:
+def test_a_parameter_that_does_not_vary_cannot_be_a_row(results: Path) -> None:
     done = table(results, "--by", "stack.mtu")
     assert done.returncode == 2
     assert "`--by stack.mtu`: the plan varies `stack.cc`, `queue.limit`" in done.stderr

@@ -26,7 +26,7 @@ def test_every_key_and_element_has_its_line_and_column() -> None:
     assert places[("figure", 0, "kind")] == (6, 1)
 
 
-def test_text_that_is_not_toml_says_where_it_ends_to_be() -> None:
+def test_a_syntax_error_in_toml_is_reported_with_its_position() -> None:
     with pytest.raises(_native.TomlError) as caught:
         _native.read_toml("a = 1\nb = \n")
     message, line, column = caught.value.args
@@ -50,7 +50,7 @@ def test_the_stub_declares_exactly_what_the_module_has() -> None:
             assert list(inspect.signature(getattr(_native, name)).parameters) == arguments, name
 
 
-def test_a_wrong_case_is_told_with_path_other_path_value_and_reason() -> None:
+def test_a_wrong_case_is_reported_with_path_other_path_value_and_reason() -> None:
     with pytest.raises(_native.CaseError) as caught:
         _native.check_case({"stack.cc": "dctcp", "link.delay": 10, "sender/stack.mtu": "9000B"}, ".")
     # Rules between settings are checked once every value can be read.
@@ -64,7 +64,7 @@ def test_a_wrong_case_is_told_with_path_other_path_value_and_reason() -> None:
     assert errors["sender/stack.mtu"][0] == "receiver/stack.mtu"
 
 
-def test_what_is_at_its_default_is_not_part_of_a_case() -> None:
+def test_a_parameter_at_its_default_is_not_part_of_a_case() -> None:
     triples = {"app.workload": "bulk", "stack.cc": "cubic", "nic.tso": False, "link.rate": "1Gbit"}
     assert _native.check_case(triples, ".") == {"stack.cc": "cubic"}
 

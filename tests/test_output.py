@@ -1,4 +1,4 @@
-"""`output.write`: whole or not at all, and never over a device."""
+"""`output.write` writes a file completely or not at all, and never replaces a device."""
 
 import os
 import stat
@@ -102,7 +102,7 @@ def test_a_pipe_is_written_when_it_has_a_reader_and_refused_without(tmp_path: Pa
 
 
 @pytest.mark.parametrize("call", [lambda path: output.write(path, "x"), output.check])
-def test_what_cannot_be_a_file_is_refused(call: object, tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_a_file_is_refused(call: object, tmp_path: Path) -> None:
     assert callable(call)
     with pytest.raises(UserError, match="it is a folder"):
         call(tmp_path)

@@ -1,4 +1,4 @@
-"""The profile that the native module is optimised by (`make pgo`): what it is taken from, and where none can be."""
+"""Profile-guided optimisation (`make pgo`): the workload, and toolchains that do not support it."""
 
 import importlib.util
 import os
@@ -53,7 +53,7 @@ def pgo(*arguments: str, env: dict[str, str]) -> subprocess.CompletedProcess[str
     )
 
 
-def test_where_no_profile_can_be_taken_it_is_said_what_is_missing(without_tools: dict[str, str]) -> None:
+def test_without_the_tools_for_a_profile_the_missing_ones_are_listed(without_tools: dict[str, str]) -> None:
     asked, told = pgo("possible", env=without_tools), pgo("take", "python", env=without_tools)
     assert (asked.returncode, told.returncode) == (1, 2)
     for answer in (asked, told):

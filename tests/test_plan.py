@@ -1,4 +1,4 @@
-"""Reading plans: what a good one says, and what is said about a bad one."""
+"""Reading plans: the content of valid plans, and the messages about invalid ones."""
 
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def test_the_partner_of_a_case_differs_only_in_what_is_named() -> None:
     assert partner.varied == {"stack.cc": "cubic", "app.flows": 2}
 
 
-# Each row: what replaces what, the line that must be named, and what the message must say.
+# Each row: the replaced text, its replacement, and the required parts of the message.
 BAD = {
     "a parameter that does not exist": ('"link.delay"', '"link.dealy"', ["`link.dealy`", "link.delay"]),
     "an axis that does not exist": ('"stack.cc"', '"stack.ccc"', ["`stack.ccc`", "stack.cc"]),
@@ -85,10 +85,10 @@ BAD = {
     "a link that nothing crosses in time": (
         '"link.rate" = "100Mbit"',
         '"link.rate" = "1bit"',
-        ["`link.rate` = `1bit`", "app.duration", "crossed"],
+        ["`link.rate` = `1bit`", "app.duration", "cross the link"],
     ),
     "a word that is not among the choices": ('"cubic"]', '"qubic"]', ["`stack.cc` = `qubic`", "cubic"]),
-    "a substrate that cannot honour it": (
+    "a substrate that does not support it": (
         '"link.rate" = "100Mbit"',
         '"app.blocking" = true',
         ["`app.blocking` = `on`", "kernel, host"],
@@ -96,7 +96,7 @@ BAD = {
     "an MTU that differs along the path": (
         '"link.rate" = "100Mbit"',
         '"sender/stack.mtu" = "9000B"',
-        ["`sender/stack.mtu` = `9000B`", "receiver/stack.mtu", "the MTU is equal along a path"],
+        ["`sender/stack.mtu` = `9000B`", "receiver/stack.mtu", "the MTU must be equal along a path"],
     ),
     "a key of no section": (
         'doc = "',
@@ -142,7 +142,7 @@ BAD = {
     "a constraint that is no text": (
         "seeds = [7]",
         "constraints = [7]",
-        ["`constraints[0]` = `7`: allowed is a text (what must hold in every case"],
+        ["`constraints[0]` = `7`: allowed is a text (conditions on the parameters that hold in every case"],
     ),
     "a strategy that is no table": (
         "seeds = [7]",
@@ -166,7 +166,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_bad_input_is_told_with_value_what_is_allowed_and_line(what: str) -> None:
+def test_bad_input_is_reported_with_value_what_is_allowed_and_line(what: str) -> None:
     old, new, parts = BAD[what]
     assert plans.SMALL.count(old) == 1
     text = plans.SMALL.replace(old, new)
@@ -177,20 +177,20 @@ def test_bad_input_is_told_with_value_what_is_allowed_and_line(what: str) -> Non
         assert part in message
 
 
-def test_all_problems_are_told_at_once_each_with_its_line() -> None:
+def test_all_problems_are_reported_at_once_each_with_its_line() -> None:
     text = plans.SMALL.replace('"20ms"', '"20"').replace('"cubic"', '"qubic"')
     lines = problems(text).splitlines()
     assert [line.split(": ")[0] for line in lines] == ["plan.toml:6", "plan.toml:11"]
 
 
-def test_malformed_toml_is_told_with_line_and_column_and_the_line_is_not_quoted() -> None:
+def test_malformed_toml_is_reported_with_line_and_column_and_the_line_is_not_quoted() -> None:
     message = problems(plans.SMALL.replace('op = "=="', 'op = "=='))
     assert message.startswith(f"plan.toml:{plans.line_of(plans.SMALL, 'op =')}: not TOML: ")
     assert "(column " in message
     assert "==" not in message
 
 
-def test_a_path_given_twice_in_two_spellings_is_told_with_both_lines() -> None:
+def test_a_path_given_twice_in_two_spellings_is_reported_with_both_lines() -> None:
     message = problems(plans.SMALL.replace('"link.delay" = "1ms"', 'link.rate = "1Gbit"'))
     assert message == "plan.toml:8: `link.rate` stands here and in line 7; give it once"
 
@@ -244,7 +244,7 @@ def test_every_parameter_that_takes_amounts_says_what_they_are_counted_in() -> N
     assert [units[path] for path in said] == ["B", "s", "bit/s", "bit/s", "1", "1", "1", ""]
 
 
-def test_every_parameter_refuses_nonsense_with_what_the_table_says_is_allowed() -> None:
+def test_every_parameter_refuses_an_invalid_value_with_the_allowed_values_of_the_table() -> None:
     for row in table.parameters().values():
         if "model" not in row.substrates or row.default == "controller" or row.kind == "text":
             continue

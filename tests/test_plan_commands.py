@@ -1,4 +1,4 @@
-"""`tcpassay plan`: what it prints, for a person and for a program, and its exit code."""
+"""`tcpassay plan`: its output as text and as JSON, and its exit code."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ constraints = ['IF [stack.cc] = "dctcp" THEN [stack.ecn] = "dctcp"']
 kind = "t-way"
 """
 
-# Of the output, what a program may rely on.
+# The documented part of the JSON output.
 OUTPUT = {
     "type": "object",
     "additionalProperties": False,
@@ -126,7 +126,7 @@ def test_cases_are_listed_when_they_are_few_or_asked_for(tmp_path: Path) -> None
     assert listed.returncode == 0
 
 
-def test_what_a_strategy_leaves_out_is_shown(tmp_path: Path) -> None:
+def test_combinations_that_a_strategy_omits_are_shown(tmp_path: Path) -> None:
     done = plan(tmp_path, SWEEP.replace('"t-way"', '"one-at-a-time"'))
     assert done.returncode == 0
     assert "missing: " in done.stdout
@@ -141,11 +141,11 @@ def test_a_level_that_no_case_can_have_and_a_value_that_is_no_level_are_noted(tm
     assert "note: `vegas` is no level of `stack.cc`" in done.stdout
 
 
-def test_a_plan_that_is_refused_is_told_on_standard_error_with_exit_code_2(tmp_path: Path) -> None:
+def test_a_plan_that_is_refused_is_reported_on_standard_error_with_exit_code_2(tmp_path: Path) -> None:
     done = plan(tmp_path, SWEEP.replace("constraints", "# constraints"))
     assert (done.returncode, done.stdout) == (2, "")
     assert (
-        'left out by `constraints` =\n    \'IF [stack.cc] = "dctcp" THEN [stack.ecn] = "dctcp"\','
+        'excluded by `constraints` =\n    \'IF [stack.cc] = "dctcp" THEN [stack.ecn] = "dctcp"\','
         in done.stderr
     )
     assert plan(tmp_path, SWEEP, "--strength", "9").returncode == 2

@@ -19,7 +19,7 @@ from tcpassay.run.pool import Limits, Pool
 
 LIMITS = Limits()
 
-# A worker that runs no case: what it does is the substrate of the request, what it says the message of the answer.
+# A worker that runs no case: the substrate of the request selects its action; the answer's message is its output.
 FAKE = """
 import json, os, signal, sys, time
 from tcpassay.run import message
@@ -42,7 +42,7 @@ for request in message.receive(sys.stdin.buffer):
     sys.stdout.buffer.write(message.pack(message.Reply(answer, os.fstat(2).st_size)))
     sys.stdout.flush()
 """
-# A worker that ends at once, and says what those that it starts would see.
+# A worker that exits immediately and prints the environment of its child processes.
 ENDED = """
 import io, os, sys
 from tcpassay.run import worker
@@ -136,7 +136,7 @@ def test_a_run_has_the_same_recording_with_huge_pages_and_without() -> None:
     assert with_tunables(DIGEST, HUGE).stdout == with_tunables(DIGEST, "").stdout != ""
 
 
-def test_a_worker_that_leaves_early_is_told_with_its_exit_code() -> None:
+def test_a_worker_that_leaves_early_is_reported_with_its_exit_code() -> None:
     (answer,) = run("leave", jobs=1)
     assert (answer.outcome, answer.message) == (
         "crashed",

@@ -132,7 +132,7 @@ def test_plots_are_drawn_of_a_recording_and_of_cases_side_by_side(
         (["plot", "{folder}", "--seed", "7"], "no run with seed 7"),
     ],
 )
-def test_what_cannot_be_shown_is_one_message(
+def test_a_recording_that_cannot_be_shown_is_an_error_message(
     args: list[str], message: str, folder: Path, recording: Path
 ) -> None:
     done = invoke(*(arg.format(folder=folder, recording=recording) for arg in args))

@@ -1,4 +1,4 @@
-"""Runs as the package makes them: the same bytes from every process, whatever is collected, readable by others."""
+"""Recordings: identical bytes from every process with any collected data, and readable by other programs."""
 
 import hashlib
 import json

@@ -114,7 +114,7 @@ def test_a_table_that_was_not_collected_is_empty_with_its_columns(folder: Path) 
     assert "one_way_ns" in deliveries.columns
 
 
-def test_asking_for_what_is_not_there_says_what_is(folder: Path) -> None:
+def test_an_unknown_name_is_reported_with_the_known_ones(folder: Path) -> None:
     results = tcpassay.load(folder)
     with pytest.raises(UserError, match="no case `z`"):
         results.events("z")
@@ -129,7 +129,7 @@ def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
         tcpassay.load(tmp_path)
 
 
-def test_a_whole_folder_has_no_problems_and_says_what_it_holds(folder: Path) -> None:
+def test_a_complete_folder_has_no_problems_and_its_contents_are_listed(folder: Path) -> None:
     results = tcpassay.load(folder)
     assert results.problems == []
     assert repr(results) == f"Results({str(folder)!r}: 4 runs, 3 done, 1 findings)"
@@ -182,7 +182,7 @@ def test_findings_of_another_format_are_refused(folder: Path) -> None:
 
 def test_a_finding_of_another_shape_is_damage(folder: Path) -> None:
     (folder / "findings.json").write_text('{"format": 1, "findings": [{"oracle": "x"}]}')
-    with pytest.raises(DamagedError, match="a finding is not what it should be"):
+    with pytest.raises(DamagedError, match="a finding has a wrong form"):
         read_findings(folder)
 
 
@@ -209,7 +209,7 @@ def test_a_damaged_recording_leaves_the_others(folder: Path, damage: str) -> Non
 def test_a_log_that_was_cut_at_a_row_is_damage(folder: Path) -> None:
     place = folder / "recordings/a-1"
     pl.read_parquet(place / "events.parquet").head(50).write_parquet(place / "events.parquet")
-    with pytest.raises(DamagedError, match=r"its checksum is not the one that it was written with"):
+    with pytest.raises(DamagedError, match=r"its checksum differs from the recorded one"):
         _ = Recording.open(place).events
 
 

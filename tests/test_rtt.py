@@ -1,4 +1,4 @@
-"""`tcpassay rtt` and `tcpassay judge` on captures of runs of the model, whose recordings tell the truth."""
+"""`tcpassay rtt` and `tcpassay judge` on captures of runs of the model, whose recordings are the reference."""
 
 import gzip
 import io

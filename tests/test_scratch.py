@@ -1,4 +1,4 @@
-"""Scratch folders outlive no process, however it ends."""
+"""Scratch folders are removed when their process ends, for any reason."""
 
 import os
 import signal
@@ -83,3 +83,23 @@ def test_a_home_that_is_not_this_users_own_is_not_used(temporary: Path, how: str
         assert made.parent == temporary
     assert (home / "precious").is_dir()
     assert not made.exists()
+
+
+def test_a_folder_that_its_process_removes_during_the_search_is_passed_over(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = temporary / f"tcpassay-{os.getuid()}"
+    (home / "ending").mkdir(parents=True)
+    home.chmod(0o700)
+    listed = os.scandir
+
+    def list_then_remove(folder: Path) -> list[os.DirEntry[str]]:
+        entries = list(listed(folder))
+        (home / "ending").rmdir()
+        return entries
+
+    monkeypatch.setattr(os, "scandir", list_then_remove)
+    with scratch.folder() as own:
+        monkeypatch.setattr(os, "scandir", listed)
+        assert own.is_dir()
+        assert [entry.name for entry in home.iterdir() if entry.is_dir()] == [own.name]

@@ -1,4 +1,4 @@
-"""The trials of `make torture` find planted faults, and nothing where nothing is planted."""
+"""The trials of `make torture` find planted faults, and report nothing without a planted fault."""
 
 import contextlib
 import importlib

@@ -1,4 +1,4 @@
-"""Types between the modules of the package: no dictionary of any content, and files have the declared types."""
+"""Types between the modules of the package: no `dict[str, Any]`, and files have the declared types."""
 
 import ast
 import json
@@ -90,7 +90,7 @@ def test_the_type_of_a_recording_has_exactly_the_fields_that_the_data_plane_writ
 
 
 DEFERRED = re.compile(r"# noqa: PLC0415 - (?P<reason>.+)$")
-# Slow to import: what most commands and every worker of the model start without.
+# Modules that are slow to import and that most commands and the workers of the model do not import at the start.
 SLOW = {"matplotlib", "numpy", "polars", "pydantic", "ray", "rich", "scipy", "tcpassay", "typer", "coverwise"}
 
 

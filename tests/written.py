@@ -1,4 +1,4 @@
-"""Recordings written by hand, row by row, to be judged. Times are in milliseconds.
+"""Hand-written recordings for tests of oracles. Times are in milliseconds.
 
 Host 0 (`sender`) sends flow 0 to host 1 (`receiver`), whose half of the connection is flow 1. Segments have 1000 bytes.
 """
@@ -36,7 +36,7 @@ class Written:
         self.cc = "reno"
 
     def of_a_kernel(self) -> Self:
-        """The log is what the trace events of a kernel tell."""
+        """Marks the log as that of a kernel with trace events."""
         self.substrate = "kernel"
         told = ("traced_congestion", "traced_windows", "traced_states")
         self.counters = {"run": {"tap_lost": 0} | dict.fromkeys(told, 1)}

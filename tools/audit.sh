@@ -1,6 +1,6 @@
 #!/bin/sh
-# Known vulnerabilities and licences of what we depend on, where the programs that know them are installed and reach
-# their databases. Without them a line says so, and nothing fails.
+# Checks the dependencies for known vulnerabilities and their licences, if the programs for it are installed and can
+# reach their databases. Otherwise it prints a message and succeeds.
 #
 #     tools/audit.sh PYTHON
 set -u

@@ -1,8 +1,8 @@
-"""Prints how long it takes to generate, verify and journal cases. Run by hand; nothing is asserted.
+"""Measures the time to generate, verify and journal cases. It is run by hand and asserts nothing.
 
     .venv/bin/python tools/bench_cover.py
 
-CPU seconds count, of this process and of the generator's, because they repeat on a busy machine.
+Times are CPU seconds of this process and of the generator's process, which are stable on a busy machine.
 """
 
 import resource
@@ -33,7 +33,7 @@ PLAN = Path(__file__).parent.parent / "plans" / "coverage.toml"
 
 
 def space(rules: tuple[str, ...], invalid: int) -> Space:
-    """22 parameters of two to five levels; the first `invalid` of them have an invalid one too."""
+    """22 parameters with two to five levels; the first `invalid` of them also have an invalid level."""
     parameters = (
         Parameter(f"p{n}", tuple(range(size)), (99,) if n < invalid else ()) for n, size in enumerate(SIZES)
     )
@@ -41,13 +41,13 @@ def space(rules: tuple[str, ...], invalid: int) -> Space:
 
 
 def cpu() -> float:
-    """CPU seconds of this process and of the children that ended."""
+    """CPU seconds of this process and of its terminated child processes."""
     usages = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def say(text: str) -> None:
-    """A line of the table."""
+    """Prints a row of the table."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
@@ -78,7 +78,7 @@ def cover() -> None:
 
 
 def plan() -> None:
-    """The plan that ships, with its constraints and negative values, read from its file at several strengths."""
+    """Measures plans/coverage.toml, with its constraints and negative values, at several strengths."""
     say(
         f"\n{'plans/coverage.toml':34}{'strength':>10}{'cases':>7}{'tuples':>9}{'generate':>10}{'verify':>9}{'read':>10}"
     )
@@ -100,7 +100,7 @@ def plan() -> None:
 
 
 def journal() -> None:
-    """Ten thousand cases through the journal."""
+    """Measures the journal with ten thousand cases."""
     case = {f"entity.parameter{n}": "value" for n in range(22)}
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()

@@ -1,6 +1,6 @@
-"""The generators on this machine's kernel beside others of their kind, in turn: bulk and iperf3, RPC and a C ping-pong.
+"""Compares the traffic generators on this machine's kernel with other programs: iperf3, and a ping-pong in C.
 
-Both run between two network namespaces that a pair of veth joins, with nothing that shapes. Needs root, iperf3 and gcc.
+Both run between two network namespaces connected by a veth pair without shaping. Needs root, iperf3 and gcc.
 Usage: python tools/bench_host.py [ROUNDS]
 """
 
@@ -26,13 +26,13 @@ COLLECT = {"series": None, "warmup": "0s", "deliveries": False, "events": False,
 
 
 def run(*command: str) -> str:
-    """What a command says; it must not fail."""
+    """The output of a command. Raises an exception if the command fails."""
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
 
 
 @contextmanager
 def spaces() -> Iterator[None]:
-    """Two namespaces and a cable, set as the agent sets its own."""
+    """Creates two namespaces with a veth pair, with the settings that the agent uses."""
     made = []
     try:
         for space in SPACES:
@@ -52,7 +52,7 @@ def spaces() -> Iterator[None]:
 
 
 def ours(folder: str, triples: dict[str, object], metric: str, *, taps: bool, copy: bool = False) -> float:
-    """A metric of a case of ours."""
+    """A metric of a run of tcpassay."""
     collect, bare = COLLECT | {"taps": taps}, {"copy": copy}
     answer = host.run_case(
         triples=triples, seed=1, base=folder, collect=collect, folder=f"{folder}/run", quiet_s=0, bare=bare
@@ -97,11 +97,11 @@ def line(what: str, here: list[float], there: list[float], scale: float, unit: s
 
 
 def main() -> None:
-    """Rounds of each in turn, and their medians."""
+    """Runs rounds of both programs alternately, and prints their medians."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     host.ready()
-    # As the agent has it: ahead of everything else, for all of them.
-    with contextlib.suppress(PermissionError):  # it may lead a session already
+    # With the real-time priority of the agent, for both programs.
+    with contextlib.suppress(PermissionError):  # the process may be a session leader already
         os.setsid()
     if (group := Path("/proc/self/autogroup")).exists():
         group.write_text("-20", encoding="ascii")

@@ -1,11 +1,11 @@
-"""What the runner costs beyond the simulation, and how much memory a large plan takes.
+"""Measures the overhead of the runner beyond the simulation, and the memory of a large plan.
 
     python tools/bench_run.py [--runs N] [--cases N] [--jobs N]
 
 First, runs of one simulated second (pair, 1 Gbit/s, 10 ms round trip): all CPU time of `tcpassay run`, with its
 workers, against that of the data plane alone, which simulates and computes metrics. The goal is 5 % on top. The same
-with every run judged says what event logs and oracles cost. Then a plan of many cases, as short as can be: the largest
-process that plans, journals and reports it. The goal is 2 GB. Exit code 1 when a goal is missed.
+with oracles gives the cost of event logs and oracles. Second, a plan of many very short cases: the memory of the
+largest process that plans, journals and reports it. The goal is 2 GB. Exit code 1: a goal is missed.
 """
 
 import argparse
@@ -56,16 +56,16 @@ keep = {{ recordings = "none", sample = "0%" }}
 
 @dataclass(frozen=True)
 class Cost:
-    """What a command took, with all processes that it started and waited for."""
+    """The cost of a command, including all child processes that it waited for."""
 
     wall: float
     cpu: float
     largest: int
-    """Bytes of the largest of the processes."""
+    """Maximum resident memory of one of the processes in bytes."""
 
 
 def command(*arguments: str) -> Cost:
-    """Runs `tcpassay`, and fails when it does."""
+    """Runs `tcpassay`. Raises `SystemExit` if it fails."""
     started = time.monotonic()
     process = subprocess.Popen(  # noqa: S603 - this very program
         [sys.executable, "-m", "tcpassay", *arguments], stdout=subprocess.DEVNULL
@@ -78,7 +78,7 @@ def command(*arguments: str) -> Cost:
 
 
 def seconds(folder: Path, runs: int, jobs: int, *, oracles: bool) -> float:
-    """The overhead, as a share of what the data plane took."""
+    """The overhead, as a share of the CPU time of the data plane."""
     seeds = list(range(1, max(runs // 100, 1) + 1))
     plan, out = folder / "seconds.toml", folder / "seconds"
     plan.write_text(SECONDS.format(seeds=seeds, oracles=str(oracles).lower()), encoding="utf-8")
@@ -99,7 +99,7 @@ def seconds(folder: Path, runs: int, jobs: int, *, oracles: bool) -> float:
 
 
 def many(folder: Path, cases: int, jobs: int) -> int:
-    """The size of the largest process."""
+    """The memory of the largest process in bytes."""
     side = round(cases**0.5)
     plan, out = folder / "many.toml", folder / "many"
     plan.write_text(MANY.format(side=side), encoding="utf-8")
@@ -116,7 +116,7 @@ def many(folder: Path, cases: int, jobs: int) -> int:
 
 
 def main() -> None:
-    """Prints both, and fails when a goal is missed."""
+    """Prints both measurements, and fails if a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--cases", type=int, default=10_000)

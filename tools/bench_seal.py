@@ -1,8 +1,8 @@
-"""What the checksums of a result folder cost.
+"""Measures the cost of the checksums of a result folder.
 
     python tools/bench_seal.py FOLDER
 
-Prints the CPU time (the least of several rounds) of the checksums of all files of FOLDER, of sealing its largest JSON
+Prints the CPU time (the minimum of several rounds) of the checksums of all files of FOLDER, of sealing its largest JSON
 file, and of the checksum of a row of the journal. The files are read before, so that no disk is measured.
 """
 

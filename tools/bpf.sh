@@ -1,6 +1,6 @@
 #!/bin/sh
-# Whether the agent can be built with BPF (the feature `bpf`): prints the cargo feature that says so, or what is missing (on
-# standard error) and nothing. With --install, as root on Debian, installs what is missing first.
+# Whether the agent can be built with BPF (the feature `bpf`): prints the cargo feature, or prints what is missing on
+# standard error. With --install, as root on Debian, installs missing packages first.
 # Usage: tools/bpf.sh [--install]
 set -eu
 missing() {

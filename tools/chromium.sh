@@ -1,6 +1,6 @@
 #!/bin/sh
-# Debian's Chromium, which the tests of the report open it with: installed when it is missing and that is possible.
-# Where it is not, those tests skip and say why.
+# Installs Debian's Chromium for the tests of the report, if it is missing and can be installed. Without it these tests
+# are skipped with a reason.
 set -eu
 if command -v chromium >/dev/null 2>&1; then
     exit 0

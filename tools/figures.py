@@ -1,4 +1,4 @@
-"""The end of `make figures`: where to look, and what to see there."""
+"""The last step of `make figures`: prints the files, and what each figure shows."""
 
 import json
 import sys
@@ -9,12 +9,12 @@ FIGURES = (
     ("rate-limiter-mark-data", "throughput", "Figure 2: CE on data packets; throughput oscillates"),
     ("rate-limiter-mark-ack", "throughput", "Figure 3: ECE on the returning ACKs; no oscillation"),
     ("rate-limiter-sequence", "sequence", "Figure 4: the sender stalls for 200 ms, nothing was lost"),
-    ("rate-limiter-fixed", "throughput", "Figure 7: the receiver mended in two ways"),
+    ("rate-limiter-fixed", "throughput", "Figure 7: two corrections of the receiver"),
 )
 
 
 def main(out: Path) -> None:
-    """Prints a line for each figure; fails when a plan's checks did not hold."""
+    """Prints a line for each figure; fails if a check of a plan failed."""
     print("\nThe rate limiter of 'Rethinking TCP test', in virtual time:\n")
     ok = True
     for plan, figure, shows in FIGURES:

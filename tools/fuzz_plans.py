@@ -1,8 +1,9 @@
-"""Reads random plans for as long as asked: only problems with a message and a place may come out.
+"""Fuzzes the reader of plans: every error must be a problem with a message and a position.
 
     PYTHONPATH=tests .venv/bin/python tools/fuzz_plans.py [examples of each kind, by default 10000]
 
-The tests do the same for a hundred examples. What fails is shown shrunk, and kept in `.hypothesis` for the next run.
+The tests do the same for a hundred examples. A failing example is shrunk, printed, and stored in `.hypothesis` for the
+next run.
 """
 
 import sys
@@ -20,5 +21,5 @@ LONG = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list
 
 for name, strategy in (("mutations of real plans", REAL.flatmap(mutated)), ("random plans", random_plans())):
     LONG(given(strategy)(lambda text: tells(text, PLANS / "plan.toml")))()
-    sys.stdout.write(f"{EXAMPLES} {name}: nothing but problems that have a place\n")
+    sys.stdout.write(f"{EXAMPLES} {name}: every error has a position\n")
     sys.stdout.flush()

@@ -1,11 +1,11 @@
-"""Gates CI on instructions for each hop of a packet, which repeat to a few digits where times do not.
+"""Limits the instructions per packet-hop in CI; instruction counts are reproducible, unlike times.
 
     python tools/instr_gate.py [--write] [SCENARIO ...]
 
 Runs the scenarios of `crates/python/examples/speed.rs` under callgrind for two lengths of virtual time; the difference
-of instructions over the difference of hops is what a hop costs, without start-up. More than `bench/instructions.json`
-allows (and three hundredths, for another C library) fails; `--write` writes what was measured there instead. Without
-valgrind nothing is gated, and that is said.
+of instructions over the difference of hops is what a hop costs, without start-up. It fails if a scenario exceeds
+`bench/instructions.json` by more than 3 % (the tolerance for other C libraries); `--write` stores the measured values
+there instead. Without valgrind it prints a message and measures nothing.
 """
 
 import json
@@ -18,14 +18,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = ROOT / "bench" / "instructions.json"
-# Virtual time of the two runs: past slow start, and long enough for the mean to settle.
+# Virtual time of the two runs: beyond slow start, and long enough for a stable mean.
 LENGTHS = {"permutation": ("1ms", "4ms"), "hundred": ("20ms", "60ms"), "incast": ("20ms", "60ms")}
 USUAL = ("20ms", "80ms")
 TOLERANCE = 1.03
 
 
 def build() -> Path:
-    """The scenarios' program, optimised."""
+    """Builds the program of the scenarios, optimised."""
     command = [
         "cargo",
         "build",
@@ -47,12 +47,12 @@ def count(program: Path, scenario: str, length: str) -> tuple[int, int, int]:
     """Instructions, hops and data packets of one run."""
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", str(program)]
     command += [scenario, "--off", "--json", f"--seconds={length}"]
-    # With the variable set the program does not start itself again, where callgrind would not follow it.
+    # With this variable the program does not restart itself; callgrind would not follow the new process.
     plain = os.environ | {"GLIBC_TUNABLES": ""}
     run = subprocess.run(command, check=True, capture_output=True, text=True, env=plain)  # noqa: S603
     counted = re.search(r"Collected : (\d+)", run.stderr)
     if counted is None:
-        sys.exit(f"callgrind did not say how many instructions it saw:\n{run.stderr}")
+        sys.exit(f"the output of callgrind contains no number of instructions:\n{run.stderr}")
     row = json.loads(run.stdout)
     return int(counted[1]), row["hops"], row["packets"]
 
@@ -81,7 +81,7 @@ def main(arguments: list[str]) -> None:
     elif over:
         sys.exit(
             f"more instructions per packet-hop than {BUDGETS.relative_to(ROOT)} allows: {', '.join(over)}; "
-            "make the path shorter, or say in the commit why it must be longer and run this with --write"
+            "reduce them, or give the reason in the commit message and run this with --write"
         )
 
 

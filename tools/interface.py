@@ -1,4 +1,4 @@
-"""Writes `python/tcpassay/interface.py` from what the native module declares.
+"""Writes `python/tcpassay/interface.py` from the declarations of the native module.
 
 It is part of `make format`. With `--check` it writes nothing and exits with 1 if the file differs.
 """
@@ -40,7 +40,7 @@ class Metric:
 
 
 def declarations() -> dict[str, Any]:
-    """What the native module declares. It is loaded without the package, which imports the file that is written."""
+    """The declarations of the native module, loaded without the package, which imports the written file."""
     file = next(iter(sorted(PACKAGE.glob("_native*.so"))))
     spec = importlib.util.spec_from_file_location("tcpassay._native", file)
     if spec is None or spec.loader is None:
@@ -67,7 +67,7 @@ def enum(name: str, doc: str, members: list[tuple[str, str, str]]) -> str:
 
 
 def mapping(name: str, rows: list[str], doc: str) -> str:
-    """A constant mapping, a line an entry."""
+    """A constant mapping with one line per entry."""
     entries = "".join(f"        {row}\n" for row in rows)
     return f'\n\n# fmt: off\n{name} = MappingProxyType(\n    {{\n{entries}    }}\n)\n"""{doc}"""\n# fmt: on\n'
 

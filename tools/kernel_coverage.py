@@ -69,8 +69,9 @@ class Document:
         self.notes = notes
 
     def files(self, names: Sequence[str]) -> list[File]:
-        """The files with these names in net/ipv4."""
-        return self.catalogue.named(f"net/ipv4/{name}.c" for name in names)
+        """The files with these names in net/ipv4, in this order."""
+        wanted = [f"net/ipv4/{name}.c" for name in names]
+        return sorted(self.catalogue.named(wanted), key=lambda file: wanted.index(file.name))
 
     def source(self, file: File) -> list[str]:
         """The text of a file by line."""

@@ -66,7 +66,7 @@ class Crate:
 
     @staticmethod
     def of(folder: Path) -> "Crate":
-        """The crate whose `src` is below `folder`. Files of tests are left out."""
+        """The crate whose `src` is below `folder`. Files of tests are omitted."""
         sources = {}
         for path in sorted((folder / "src").rglob("*.rs")):
             parts = path.relative_to(folder / "src").with_suffix("").parts
@@ -83,7 +83,7 @@ class Crate:
         return text[: test.start()] if test else text
 
     def _find(self, module: Module, path: str) -> tuple[Module, str] | None:
-        """The module that `path` names something of, and what; `None` if the path leaves the crate."""
+        """The module of a path and the imported name in it; `None` if the path leaves the crate."""
         names = path.split("::")
         if names[0] == "crate":
             at: Module = ()

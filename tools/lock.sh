@@ -1,7 +1,7 @@
 #!/bin/sh
-# Writes the hashes of the pinned packages into the lock files: after a version was changed there by hand, with `uv` in
-# PATH. All files of a version are listed, so that other platforms and Pythons can install them, too. Nothing is resolved:
-# what a package depends on stands in the files itself, and `make setup` checks nothing else (--no-deps).
+# Writes the hashes of the pinned packages into the lock files: run it after changing a version by hand, with `uv` in
+# PATH. All files of a version are listed, for all platforms and versions of Python. Dependencies are not resolved: the
+# files list them explicitly, and `make setup` installs with --no-deps.
 set -eu
 cd "$(dirname "$0")/.."
 for file in requirements.lock requirements-dev.lock requirements-ray.lock; do

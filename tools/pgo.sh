@@ -1,9 +1,9 @@
 #!/bin/sh
-# Optimises the native module by a profile: the compiler is told what runs often, and lays out and inlines by that.
+# Profile-guided optimisation of the native module: the compiler lays out and inlines code by measured frequencies.
 #
-#     tools/pgo.sh possible            says whether this toolchain can, and what is missing
-#     tools/pgo.sh take PYTHON         builds a module that counts, and runs tools/pgo_train.py with it
-#     tools/pgo.sh use COMMAND ARG...  runs cargo or maturin with the profile that was taken last; without one, as it is
+#     tools/pgo.sh possible            checks whether the toolchain supports it; prints what is missing
+#     tools/pgo.sh take PYTHON         builds an instrumented module, and runs tools/pgo_train.py with it
+#     tools/pgo.sh use COMMAND ARG...  runs cargo or maturin with the latest profile; without a profile, unchanged
 #
 # All of it is built in a folder of its own, so that builds without a profile stay what they are. The target is named, or
 # build scripts and macros would count as well.

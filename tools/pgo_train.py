@@ -1,11 +1,11 @@
-"""Runs what a profile of the native module is taken from: cases of many kinds, and what is done with their recordings.
+"""The workload for profile-guided optimisation of the native module: cases of many kinds, and uses of their recordings.
 
     python tools/pgo_train.py
 
-None of them is a scenario of `make bench`: rates, delays, sizes and most settings differ, so that the benchmark says
-what a profile does for runs that it has not seen. Everything happens in this process, because a module that counts
-writes its counts when its process ends by itself. Prints one checksum of all recordings: a module that was built with a
-profile must come to the same.
+The cases differ from the scenarios of `make bench` in rates, delays, sizes and most settings, so that the benchmark
+measures the effect of the profile on other runs. Everything runs in this process, because an instrumented module writes
+its counts when its process exits normally. The output is a checksum of all recordings, which must be identical for a
+module that was built with the profile.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from tcpassay import _native
 
 Triples = dict[str, Any]
 
-# A data centre, a long path, and one between them; virtual time that takes some 40 ms each.
+# A data centre, a long path, and one between them; each run takes about 40 ms of real time.
 PATHS: tuple[Triples, ...] = (
     {"link.rate": "5Gbit", "link.delay": "20us", "queue.limit": "300KB", "app.duration": "60ms"},
     {"link.rate": "400Mbit", "link.delay": "8ms", "queue.limit": "1200KB", "app.duration": "1500ms"},
@@ -59,14 +59,14 @@ WORKLOADS: tuple[Triples, ...] = (
 
 
 def cases() -> Iterator[Triples]:
-    """Every stack over every network, the paths in turn; then other applications, with two stacks each."""
+    """The cases: every stack over every network, with alternating paths; then other applications with two stacks."""
     pairs = [*itertools.product(STACKS, NETWORKS), *itertools.product(STACKS[:2], WORKLOADS)]
     for (stack, around), path in zip(pairs, itertools.cycle(PATHS), strict=False):
         yield path | stack | around
 
 
 def train(triples: Triples, number: int) -> str:
-    """Runs a case as a worker does, some with series and some with an event log that is looked at; gives its digest."""
+    """Runs a case like a worker, some with series and some with an event log that oracles read. Returns its digest."""
     collect = {
         "series": "1ms" if number % 5 == 0 else None,
         "warmup": "0s",
@@ -81,7 +81,7 @@ def train(triples: Triples, number: int) -> str:
 
 
 def main() -> None:
-    """Runs them all."""
+    """Runs all cases and prints the checksum."""
     digests = [train(triples, number) for number, triples in enumerate(cases())]
     checksum = hashlib.sha256("\n".join(digests).encode()).hexdigest()
     print(f"{len(digests)} cases, {checksum[:16]}")

@@ -4,10 +4,11 @@
     python tools/recordings_digest.py --cases cases.json > after    # with the second one
     diff before after
 
-A change of the code that must not change behaviour leaves every line as it was. Without `--cases` the cases are drawn
+A change that must not change behaviour changes no line. Without `--cases` the cases are drawn
 from `--seed`: the profiles in turn, and for each case some parameters of the whole table with one of their levels. A
-level that the case may not have is dropped. Runs are short. Each recording has its event log, its packets, its time
-series and its deliveries. A line holds the number of the case, the number of events, and the SHA-256 of all files.
+level that the data plane refuses for the case is omitted. Runs are short. Each recording has its event log, its
+packets, its time series and its deliveries. A line holds the number of the case, the number of events, and the SHA-256
+of all files.
 """
 
 import argparse
@@ -34,7 +35,7 @@ PROFILES = ("rfc", "linux", "linux-4.6", "freebsd", "freebsd-rack")
 # A rate, and the virtual time that takes a part of a second there.
 PATHS = (("10Mbit", "2s"), ("100Mbit", "400ms"), ("1Gbit", "60ms"))
 DELAYS = ("50us", "1ms", "5ms", "20ms")
-# What makes a sender recover. Most levels of the table alone lose nothing.
+# Settings that cause losses; most levels of the table alone cause none.
 DAMAGE: tuple[Triples, ...] = (
     {"link.loss": "1%"},
     {"link.loss": "5%", "app.flows": 3},

@@ -22,7 +22,7 @@ from tcpassay.run.session import Beginning, Session
 from tcpassay.terminal import number
 
 Curve = list[tuple[float, float]]
-"""CPU seconds, and the best value up to then."""
+"""CPU seconds, and the best value after this time."""
 
 
 def ran(text: str, near: Path) -> dict:
@@ -35,7 +35,7 @@ def ran(text: str, near: Path) -> dict:
 
 
 def strategy(text: str, said: str) -> str:
-    """The plan with another strategy, or with more keys of its own where `said` names no kind."""
+    """The plan with another strategy, or with further keys of its own strategy if `said` contains no `kind`."""
     start = text.index("[strategy]\n")
     end = text.find("\n[", start + 1)
     kept = [
@@ -61,7 +61,7 @@ def curve(made: dict, metric: str, *, greatest: bool) -> Curve:
 
 
 def at(points: Curve, cpu_s: float) -> float:
-    """The best value after so much CPU time."""
+    """The best value after this CPU time."""
     return [value for spent, value in points if spent <= cpu_s][-1]
 
 
@@ -131,7 +131,7 @@ def reached(made: dict, most: int) -> tuple[int, int, float]:
 
 
 def listed(text: str, near: Path) -> str:
-    """The plan with the levels of its sequences in place of the sequences, for strategies that only know lists."""
+    """The plan with lists of levels instead of sequences, for strategies that support only lists."""
     spec = read.read(text, near).spec
     lines = text.splitlines()
     for path, one in spec.axes.items():
@@ -142,7 +142,7 @@ def listed(text: str, near: Path) -> str:
 
 
 def strategies(file: Path, seed: int, cases: int) -> Iterator[tuple[str, dict]]:
-    """The runs of each strategy; covering arrays have the cases that they need, the others so many or more."""
+    """The runs of each strategy; the number of cases of the covering arrays is the minimum of the other strategies."""
 
     def other(said: str) -> dict:
         text = listed(file.read_text(encoding="utf-8"), file)

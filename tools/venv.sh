@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes a virtual environment in $1 with the first Python of at least 3.11 that can.
+# Creates a virtual environment in $1 with the first suitable Python, version 3.11 or newer.
 set -eu
 target=$1
 old='import sys; sys.exit(sys.version_info < (3, 11))'

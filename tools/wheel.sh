@@ -1,7 +1,6 @@
 #!/bin/sh
-# Installs the newest wheel of a folder into an environment of its own and runs there what its user would: a plan, its
-# report, and a case that the agent looks at. What the wheel depends on is taken from the environment that built it, so
-# that nothing is fetched.
+# Installs the newest wheel of a folder into a new environment and tests it there: a plan, its report, and a case that
+# the agent checks. The dependencies are taken from the environment that built the wheel, so that nothing is downloaded.
 #
 #     tools/wheel.sh PYTHON FOLDER
 set -eu

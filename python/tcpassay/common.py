@@ -30,7 +30,7 @@ def words(having: Sequence[Values], runs: Sequence[Values]) -> str:
         return "only one run"  # all values are shared
     parts = common(having, runs)
     if not parts:
-        return "no setting that only they have"
+        return "no parameter value is specific to these runs"
     alike = [run for run in runs if all(run.get(name) in values for name, values in parts.items())]
     said = ", ".join(f"{name}={'|'.join(values)}" for name, values in parts.items())
     return f"{said} ({len(having)} of {len(alike)} runs with that)"

@@ -9,7 +9,7 @@ from tcpassay.output import reason, write_whole
 
 FOLDER: Final = "explain"
 _LARGEST: Final = 4_000_000
-"""Bytes of a drawing that a report takes in."""
+"""Maximum size in bytes of a drawing in a report."""
 
 
 def _file(folder: Path, finding: Finding) -> Path:
@@ -17,7 +17,7 @@ def _file(folder: Path, finding: Finding) -> Path:
 
 
 def keep(folder: Path, finding: Finding, drawing: str) -> str:
-    """Writes a drawing for the report; why it could not be written, or nothing."""
+    """Writes a drawing for the report. Returns an error message, or an empty text on success."""
     file = _file(folder, finding)
     try:
         file.parent.mkdir(exist_ok=True)
@@ -28,7 +28,7 @@ def keep(folder: Path, finding: Finding, drawing: str) -> str:
 
 
 def kept(folder: Path, finding: Finding) -> bytes | None:
-    """The drawing of a finding, when it was explained."""
+    """The drawing of a finding; `None` if the finding was not explained."""
     try:
         return regular.read_bytes(_file(folder, finding), largest=_LARGEST, links=False)
     except OSError:

@@ -23,7 +23,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of `events.parquet`, by its place in the file, from 0."""
+    """One row of `events.parquet`, by its index in the file, from 0."""
 
     index: int
     time_ns: int
@@ -90,7 +90,7 @@ class Finding:
     @classmethod
     def from_json(cls, value: object) -> "Finding":
         """The inverse of `as_json`. Raises `KeyError`, `TypeError` or `ValueError` for other values."""
-        said: Any = value  # whatever a file contains
+        said: Any = value  # any JSON value
         events = tuple(Row(**row) for row in said["events"])
         made = {"severity": Severity(said["severity"]), "events": events, "packets": tuple(said["packets"])}
         return cls(**(said | made))

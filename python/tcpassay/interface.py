@@ -11,14 +11,14 @@ from typing import Final
 
 
 class EventKind(StrEnum):
-    """What a row of the event log reports; the order is that of the numbers in `Ran.numbers`."""
+    """The kind of a row of the event log. The order is that of the numbers in `Ran.numbers`."""
 
     IN = "in"
     """A segment arrived; `value` is its timestamp (TSval)."""
     OUT = "out"
-    """A segment left; `window` is what it announces, `value` the timestamp that it echoes (TSecr), `why` is [`ECT`] when it is ECN-capable."""
+    """A segment was sent; `window` is the window that it announces, `value` its timestamp echo (TSecr), `why` is [`ECT`] if it is ECN-capable."""
     RETRANSMIT = "retransmit"
-    """A segment left that had been sent before."""
+    """A segment was retransmitted. The fields are those of `Out`."""
     REFUSED = "refused"
     """An arriving segment was rejected."""
     TIMER_SET = "timer_set"
@@ -46,7 +46,7 @@ class EventKind(StrEnum):
     ACK_FORGET = "ack_forget"
     """The receiver neither sends an ACK nor sets a timer for it."""
     CLAMP = "clamp"
-    """The controller asked for a window outside of its bounds: `asked`; `cwnd` is what it got."""
+    """The controller requested a window outside of the bounds: `asked` is the request, `cwnd` the window after clamping."""
     DROP = "drop"
     """A device dropped a packet."""
     MARK = "mark"
@@ -54,7 +54,7 @@ class EventKind(StrEnum):
     APP = "app"
     """An application wrote or read (`why`); `value` is the number of bytes."""
     SACK = "sack"
-    """A SACK block of the segment in the row before it (or of the one before its other blocks): `seq` up to `seq + len`."""
+    """A SACK block (`seq` to `seq + len`) of the last segment above this row; a segment with several blocks is followed by several rows."""
 
 
 class TcpState(StrEnum):
@@ -92,7 +92,7 @@ class CongestionState(StrEnum):
     UNKNOWN = "?"
     """A state that is not known."""
     OPEN = "Open"
-    """Nothing unusual."""
+    """No loss, reordering or congestion mark is known."""
     DISORDER = "Disorder"
     """Duplicate ACKs or SACK blocks, not yet taken for loss."""
     CWR = "CWR"
@@ -132,7 +132,7 @@ class AckReason(StrEnum):
     """The reason of the events `ack_now`, `ack_delay` and `ack_forget`."""
 
     EVERY_N = "EveryN"
-    """Enough full-sized segments wait."""
+    """The number of full-sized segments that causes an ACK has arrived."""
     QUICK = "Quick"
     """Quick ACK mode."""
     OUT_OF_ORDER = "OutOfOrder"
@@ -150,28 +150,28 @@ class AckReason(StrEnum):
     ANSWER = "Answer"
     """A segment that must be answered although it is not acceptable."""
     DELAY = "Delay"
-    """Nothing demands an ACK at once."""
+    """The ACK is delayed, because no other reason applies."""
 
 
 class RunEnd(StrEnum):
-    """Why a run ended, on every substrate."""
+    """The reason for the end of a run, on every substrate."""
 
     DURATION = "duration"
-    """The duration that the case asks for was over."""
+    """The duration of the case had passed."""
     FINISHED = "finished"
-    """Nothing was left to do."""
+    """All traffic was finished and no event was pending."""
     EVENT_LIMIT = "event limit"
-    """As many events as a run may have were used up."""
+    """The run reached the limit of the number of events."""
     PATH = "path"
-    """The path was not what the case asks for, so that nothing was sent over it."""
+    """The measured properties of the path were not those of the case, so the applications were not started."""
     FAILED = "failed"
-    """The run broke off with an error of its own."""
+    """The run failed with an error."""
     REFUSED = "refused"
-    """The case asks for what this substrate cannot do."""
+    """The substrate does not support the case."""
 
 
 class LatencyKind(StrEnum):
-    """What a row of the table `latency` measures."""
+    """The kind of a row of the table `latency`."""
 
     ONE_WAY = "one_way"
     """One-way latency of a packet with payload, from the sender's stack to the receiving host's."""
@@ -182,7 +182,7 @@ class LatencyKind(StrEnum):
 
 
 class CompletionKind(StrEnum):
-    """What a row of the table `completions` reports."""
+    """The kind of a row of the table `completions`."""
 
     FLOW = "flow"
     """A bulk flow."""
@@ -193,18 +193,18 @@ class CompletionKind(StrEnum):
 
 
 class Direction(StrEnum):
-    """Which way of a metric is good."""
+    """Whether higher or lower values of a metric are better."""
 
     HIGHER = "higher"
     """A higher value is better."""
     LOWER = "lower"
     """A lower value is better."""
     NEITHER = "neither"
-    """A difference is no improvement and no regression."""
+    """A difference is neither an improvement nor a regression."""
 
 
 class Place(StrEnum):
-    """Where on the path of a flow a capture was taken."""
+    """The place on the path of a flow at which a capture was taken."""
 
     SENDER = "sender"
     """At the sender, or near it."""
@@ -217,7 +217,7 @@ class Place(StrEnum):
 
 
 class StallCause(StrEnum):
-    """What a connection waited for in a stall."""
+    """The cause of a stall of a connection."""
 
     RETRANSMISSION_TIMER = "retransmission_timer"
     """The sender waited for its retransmission timer: no ACK came for what was outstanding."""

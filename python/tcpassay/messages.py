@@ -6,7 +6,7 @@ Workers and substrates exchange them. The module imports little, because a worke
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, TypedDict
+from typing import Final, Literal, TypedDict
 
 from tcpassay.finding import Finding
 
@@ -40,11 +40,11 @@ class Outcome(StrEnum):
 
 
 Expected = Literal["done", "refused"]
-"""How a case is to end."""
+"""The expected outcome of a case."""
 
 
 class Collect(TypedDict, total=False):
-    """The data that a run collects, in the form of the data plane; what is absent has the default of a plan."""
+    """The data that a run collects, in the form of the data plane; an absent key has the default of a plan."""
 
     series: str | None
     """Interval of the time series."""
@@ -53,6 +53,16 @@ class Collect(TypedDict, total=False):
     packets: bool
     deliveries: bool
     taps: bool
+
+
+METRICS_ONLY: Final[Collect] = {
+    "series": None,
+    "warmup": "0s",
+    "deliveries": False,
+    "events": False,
+    "packets": False,
+}
+"""A run that collects nothing but metrics and counters."""
 
 
 class ScriptRow(TypedDict):
@@ -83,7 +93,7 @@ class Script:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseRequest:
-    """A case to run with a seed, and what is to remain of the run."""
+    """A case to run with a seed, and the data of the run to keep."""
 
     substrate: str
     collect: Collect
@@ -98,11 +108,11 @@ class CaseRequest:
     oracles: list[str] | None = field(default_factory=list)
     """Names of oracles; an empty list means none, `None` means all."""
     keep: bool = False
-    """Whether the recording stays in any case."""
+    """Whether the recording is kept in any case."""
     keep_found: bool = False
-    """Whether it stays when there is a finding, or when one of `checks` fails."""
+    """Whether the recording is kept if there is a finding or if one of `checks` fails."""
     keep_events: bool = False
-    """Whether the event log stays in a recording without a finding."""
+    """Whether a recording without a finding keeps its event log."""
     checks: list[tuple[str, str, float]] = field(default_factory=list)
     """Metric, operator and value."""
     memory: int | None = None
@@ -115,7 +125,7 @@ class CaseRequest:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a run. A journal stores it."""
+    """The result of a run, which the journal stores."""
 
     outcome: str
     message: str = ""

@@ -48,7 +48,7 @@ _REASONS: Final = 4096
 
 @lru_cache(_REASONS)
 def state_change(why: str) -> StateChange:
-    """Reads the reason of an event `state`; what cannot be read has unknown states."""
+    """Reads the reason of an event `state`; the states of an unreadable reason are `UNKNOWN`."""
     before, after, aborted = _native.state_change(why) or (None, None, None)
     unknown = TcpState.UNKNOWN
     return StateChange(TcpState(before or unknown), TcpState(after or unknown), aborted)
@@ -56,7 +56,7 @@ def state_change(why: str) -> StateChange:
 
 @lru_cache(_REASONS)
 def congestion_change(why: str) -> CongestionChange:
-    """Reads the reason of an event `congestion`; what cannot be read has unknown states and is its own cause."""
+    """Reads the reason of an event `congestion`; an unreadable text has unknown states and becomes the cause."""
     unknown = CongestionState.UNKNOWN
     before, after, cause, undone, known = _native.congestion_change(why) or (
         unknown,

@@ -17,7 +17,9 @@ from tcpassay.errors import Place, UserError
 from tcpassay.interface import TABLES, Table
 from tcpassay.recording_format import Flow, Header, RecordingIndex
 
-if TYPE_CHECKING:  # polars is most of the start-up time, and who judges a run in memory needs none of it
+if (
+    TYPE_CHECKING
+):  # importing polars takes most of the start-up time; judging a run in memory does not need it
     import polars as pl
 
 FORMAT: Final = 2
@@ -60,7 +62,7 @@ def read_json(file: Path) -> dict[str, object]:
     except (ValueError, RecursionError) as error:
         raise DamagedError(file, f"it is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise DamagedError(file, "it does not hold an object")
+        raise DamagedError(file, "it does not contain a JSON object")
     if not whole and value.get("format") in {None, FORMAT}:
         raise DamagedError(file, "it is damaged: it does not end with its checksum")
     return value
@@ -93,7 +95,7 @@ def understood(file: Path) -> Iterator[None]:
         pl.exceptions.PolarsError,
     ) as error:
         first = str(error).splitlines()[0] if str(error) else ""
-        why = f"it says what cannot be ({type(error).__name__}: {first})"
+        why = f"its content is inconsistent ({type(error).__name__}: {first})"
         raise DamagedError(file, why) from error
 
 
@@ -110,13 +112,13 @@ def read_table(
         raise DamagedError(file, _reason(error)) from error
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DamagedError(file, f"it is not the table it should be: {first}") from error
+        raise DamagedError(file, f"it is not a readable table: {first}") from error
     if missing := [name for name in needed if name not in frame.columns]:
         raise DamagedError(file, f"it has no column `{missing[0]}`")
     return frame
 
 
-WRONG: Final = "it is damaged: its checksum is not the one that it was written with"
+WRONG: Final = "it is damaged: its checksum differs from the recorded one"
 
 
 def _reason(error: OSError) -> str:
@@ -161,11 +163,11 @@ class Recording:
             ("devices", list),
         ):
             if not isinstance(index.get(key), kind):
-                raise DamagedError(file, f"`{key}` is missing or not what it should be")
+                raise DamagedError(file, f"`{key}` is missing or has a wrong type")
         checked = cast("RecordingIndex", index)
         for name, entry in checked["files"].items():
             if not _is_entry(entry):
-                raise DamagedError(file, f"it does not say the rows and the checksum of {name!r}")
+                raise DamagedError(file, f"the number of rows or the checksum of {name!r} is missing")
         return cls(folder, checked)
 
     @property

@@ -13,7 +13,7 @@ from tcpassay.messages import Expected, Metrics, ScriptRow, Value
 
 @dataclass(frozen=True, slots=True)
 class RunKey:
-    """What a journal calls a case: a run of a case of the plan with a seed."""
+    """The key of a run in the journal: a case of the plan with a seed."""
 
     case: str
     seed: int
@@ -67,7 +67,7 @@ class WorkDone(Work, total=False):
 
 
 class EndedRow(TypedDict, total=False):
-    """What came of a run, in `result.json`."""
+    """The result of a run, in `result.json`."""
 
     outcome: str
     message: str
@@ -144,7 +144,7 @@ class StepRow(BestRow):
 
 
 class SearchRow(TypedDict):
-    """What a search found."""
+    """The result of a search."""
 
     kind: Literal["search"]
     method: str
@@ -161,7 +161,7 @@ class SearchRow(TypedDict):
 
 
 class ReachedRow(TypedDict):
-    """What the runs of a guided plan reached."""
+    """The behaviours, or lines of a kernel, that the runs of a guided plan reached."""
 
     behaviours: int
     pairs: int
@@ -172,13 +172,13 @@ class ReachedRow(TypedDict):
 
 
 class GenerationRow(ReachedRow):
-    """What was reached up to the end of a generation."""
+    """The behaviours, or lines of a kernel, reached up to the end of a generation."""
 
     runs: int
 
 
 class GuidedRow(ReachedRow):
-    """What a guided plan reached."""
+    """The result of a guided plan: what its runs reached, and its smallest equivalent set of cases."""
 
     kind: Literal["guided"]
     generations: int

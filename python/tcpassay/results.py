@@ -1,12 +1,12 @@
 """A result folder for notebooks, as polars frames; `tcpassay.load` is its entry.
 
     results = tcpassay.load("results/rate-limiter-fixed")
-    results.data                                              # one row a run: parameters and metrics
-    results.cases, results.metrics, results.findings         # one row a run, or a finding
-    results.events("1a2b"), results.series("1a2b3c4d5e", seed=2)   # a case may be shortened
-    results.problems                                          # files that are damaged, and what was used instead
+    results.data                                              # one row per run: parameters and metrics
+    results.cases, results.metrics, results.findings         # one row per run, or per finding
+    results.events("1a2b"), results.series("1a2b3c4d5e", seed=2)   # a prefix of a case's id suffices
+    results.problems                                          # damaged files, and the data used instead
 
-Everything is read when it is asked for. A damaged file becomes a line of `problems`, and the rest is used.
+Files are read at the first access. A damaged file becomes a line of `problems`, and the other files are used.
 """
 
 import hashlib
@@ -141,7 +141,7 @@ class Results:
             return {}
         for name, kind in _INDEX.items():
             if not isinstance(index.get(name, kind()), kind):
-                self._note(DamagedError(self.folder / RESULT, f"`{name}` is not what it should be"))
+                self._note(DamagedError(self.folder / RESULT, f"`{name}` has a wrong type"))
                 return {}
         return cast("ResultIndex", index)
 
@@ -187,7 +187,7 @@ class Results:
         if isinstance(runs, list):
             good = [run for run in runs if _is_good(run)]
             if len(good) < len(runs):
-                why = f"{len(runs) - len(good)} of its runs are not what they should be"
+                why = f"{len(runs) - len(good)} of its runs have a wrong form"
                 self._note(DamagedError(self.folder / RESULT, why))
             return self._so_far(good) if self._goes_on else good
         if self.index:
@@ -211,12 +211,12 @@ class Results:
                 ended = {}
                 for entry in journal.entries():
                     if entry.damaged:
-                        why = f"what came of its case {entry.number} is damaged"
+                        why = f"the result of its case {entry.number} is damaged"
                         self._note(DamagedError(self.folder / JOURNAL, why))
                     elif entry.outcome is not None and entry.payload and entry.case.get("repetition") == 1:
                         answer = answer_of(entry.outcome, entry.payload)
                         if answer is None or not is_run(entry.case.get("case"), entry.case.get("seed")):
-                            why = f"its case {entry.number} says what cannot be"
+                            why = f"its case {entry.number} has an inconsistent result"
                             self._note(DamagedError(self.folder / JOURNAL, why))
                             continue
                         key = RunKey.of(entry.case)
@@ -236,7 +236,7 @@ class Results:
         return made
 
     def _found(self, folder: Path) -> list[RunRow]:
-        """A run of which only the recording is known."""
+        """The runs of a folder without a result file, from their recordings."""
         case, _, text = folder.name.rpartition("-")
         seed = int(text) if text.isascii() and text.isdigit() else None
         if seed is None or not is_run(case, seed) or f"{case}-{seed}" != folder.name:
@@ -361,7 +361,7 @@ class Results:
                 f"there is no case `{text}`; `tcpassay table --cases` lists them", Place(self.folder)
             )
         if len(meant) > 1:
-            some = ", ".join(meant[:3]) + (", ..." if len(meant) > 3 else "")  # noqa: PLR2004 - as many as are read
+            some = ", ".join(meant[:3]) + (", ..." if len(meant) > 3 else "")  # noqa: PLR2004 - more would not be read
             raise UserError(f"`{text}` is the beginning of {len(meant)} cases: {some}", Place(self.folder))
         return meant[0]
 
@@ -413,7 +413,7 @@ class Results:
 
 def _check_keys(file: Path, frame: pl.DataFrame) -> None:
     if frame.schema["case"] != pl.String() or not frame.schema["seed"].is_integer():
-        raise DamagedError(file, "its columns `case` and `seed` are not what they should be")
+        raise DamagedError(file, "its columns `case` and `seed` are missing or have a wrong type")
 
 
 def _is_good(run: object) -> bool:

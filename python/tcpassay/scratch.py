@@ -53,7 +53,10 @@ def _sweep(home: Path) -> None:
     for entry in os.scandir(home):
         if not entry.is_dir(follow_symlinks=False):
             continue
-        owner = _lock(Path(entry.path) / _OWNER)
+        try:
+            owner = _lock(Path(entry.path) / _OWNER)
+        except FileNotFoundError:  # its process has just removed it, which needs no global lock
+            continue
         if owner is not None:
             shutil.rmtree(entry.path, ignore_errors=True)
             os.close(owner)

@@ -1,4 +1,4 @@
-"""Comparing two result folders: literal small data, and what must hold for any two folders."""
+"""Comparison of two result folders: small literal data, and properties that hold for any two folders."""
 
 import hashlib
 import io
@@ -284,7 +284,7 @@ def printed(comparison: Comparison, *, everything: bool = False, width: int = 16
     return out.getvalue()
 
 
-def test_people_read_the_regressions_last_and_in_words(tmp_path: Path) -> None:
+def test_the_text_lists_the_regressions_last(tmp_path: Path) -> None:
     text = printed(of(tmp_path, TEN, [0.9 * x for x in TEN]))
     assert "stack.cc: a cubic, b reno" in text
     assert "10 pairs of runs" in text
@@ -298,7 +298,7 @@ def test_in_80_columns_no_name_of_a_metric_is_folded(tmp_path: Path) -> None:
     assert lines[at + 1] == "  a 104 bit/s; b 93.6 bit/s; up 0, down 10 of 10 cases; p 0.002"
 
 
-def test_people_are_told_that_nothing_differs(tmp_path: Path) -> None:
+def test_the_text_states_that_nothing_differs(tmp_path: Path) -> None:
     assert printed(of(tmp_path, TEN, TEN)).endswith(
         "1 metric, 1 of them identical in every pair\nidentical\n"
     )

@@ -1,4 +1,4 @@
-"""A sample of plans/controllers.toml, and what `compare --between` says of it."""
+"""A sample of plans/controllers.toml, and its result of `compare --between`."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What separates runs that differ from those that do not."""
+"""The settings that separate differing runs from identical ones."""
 
 from tcpassay.compare.separate import Rule, separate
 
@@ -48,7 +48,7 @@ def test_a_reason_of_two_settings_is_found_and_what_no_rule_covers_is_counted() 
     found = separate(different, identical)
     assert found.shared == {}
     assert found.rules == (Rule({"a": "1", "b": "1"}, 2),)
-    assert found.text == "no setting that only they have; all with a=1, b=1 (2 runs); 1 others"
+    assert found.text == "no parameter value is specific to these runs; all with a=1, b=1 (2 runs); 1 others"
 
 
 def test_all_runs_and_a_single_run() -> None:

@@ -1,4 +1,4 @@
-"""The statistics: published values, brute force, and what must hold for any data."""
+"""The statistics: published values, exhaustive computation, and properties that hold for any data."""
 
 import itertools
 import math
@@ -55,7 +55,7 @@ def test_the_interval_of_six_is_all_of_them_and_of_five_there_is_none() -> None:
     assert shift(np.array([1.0, 2.0, 3.0, 4.0, 5.0])).low is None
 
 
-def test_one_wild_difference_moves_the_estimate_little() -> None:
+def test_a_single_outlier_changes_the_estimate_little() -> None:
     assert shift(np.array([1.0, 1.1, 0.9, 1.05, 0.95, 1e9])).estimate < 1.2
 
 
@@ -132,7 +132,7 @@ def test_benjamini_and_hochberg_divide_by_the_rank() -> None:
     assert adjust([0.01, 0.04, 0.03, 0.005], "bh") == pytest.approx([0.02, 0.04, 0.04, 0.02])
 
 
-def test_without_correction_p_stays() -> None:
+def test_without_correction_p_values_are_unchanged() -> None:
     assert adjust([0.2, 0.01], "none") == [0.2, 0.01]
 
 

@@ -1,4 +1,4 @@
-"""The slow and obvious answers that the fast ones are compared with, and random spaces to compare them on."""
+"""Exhaustive reference implementations, and random spaces for comparisons with them."""
 
 from itertools import combinations, product
 

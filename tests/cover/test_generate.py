@@ -1,4 +1,4 @@
-"""Strategies: what they give, that they give it again, and that extension keeps what was there."""
+"""Strategies: their cases, reproducibility, and that an extension keeps existing cases."""
 
 import pytest
 from bruteforce import allowed_rows, spaces

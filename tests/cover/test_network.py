@@ -1,4 +1,4 @@
-"""The solver against trying everything."""
+"""The solver, compared with exhaustive enumeration."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""The verifier: against brute force, on arrays whose coverage is known, and with planted faults."""
+"""The verifier, compared with exhaustive enumeration, on arrays with known coverage, and with planted faults."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""The parts of an explanation, from logs made by hand."""
+"""The parts of an explanation, from hand-written logs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`tcpassay explain` on runs of the model: the stall of the old DCTCP receiver, beside the repaired one."""
+"""`tcpassay explain` on runs of the model: the stall of the old DCTCP receiver, compared with the corrected one."""
 
 import base64
 import json
@@ -91,7 +91,7 @@ def test_the_first_difference_is_the_ack_that_the_repaired_receiver_sends(result
     assert difference.here.time_ns == difference.there.time_ns
 
 
-def test_terminal_json_and_drawing_say_the_same(results: Path, tmp_path: Path) -> None:
+def test_terminal_json_and_drawing_have_the_same_content(results: Path, tmp_path: Path) -> None:
     isolated(results)
     ran = CliRunner().invoke(
         app, ["explain", str(results), "late-ack", "--json", "--svg", str(tmp_path / "a.svg")]

@@ -52,13 +52,16 @@ def test_the_script_fails_where_the_receiver_arms_its_timer_again(script: Script
     repaired = script.text.replace("echo 1 >", "echo 2 >")
     report = on_model(repaired)
     assert report["status"] in {"fail", "time"}
-    # It fails at the answer to the question after the silence: an ACK came long before.
+    # It fails at the ACK after the silence, because an ACK was sent long before.
     assert report["line"] == len(script.text.splitlines())
 
 
 def test_the_script_ends_with_the_silence_that_is_the_fault(script: Scripted) -> None:
     lines = script.text.splitlines()
-    assert lines[-3] == "// Nothing is sent for 1 s. Then an old segment asks where the end stands."
+    assert (
+        lines[-3]
+        == "// Nothing is sent for 1 s. Then an old segment elicits an ACK with the state of the end."
+    )
     assert "[ce]" in script.text
     assert len(lines) < 150
 
@@ -131,7 +134,7 @@ def test_a_script_is_cut_before_the_packet_that_precedes_the_line_and_asks_after
     short = cut(text, line, 500_000)
     assert short is not None
     assert short.splitlines()[-3:] == [
-        "// Nothing is sent for 0.5 s. Then an old segment asks where the end stands.",
+        "// Nothing is sent for 0.5 s. Then an old segment elicits an ACK with the state of the end.",
         "0.510000 < . 1:1(0) ack 1 win 64",
         "+0 > . 1:1(0) ack 1001",
     ]

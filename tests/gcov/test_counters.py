@@ -1,4 +1,4 @@
-"""Counters of a program that gcc compiled here, read as those of a kernel."""
+"""Counters of a program compiled with gcc, read like those of a kernel."""
 
 import subprocess
 from pathlib import Path
@@ -31,7 +31,7 @@ int main(int count, char **words)
 
 @pytest.fixture(scope="module")
 def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with gcc's notes about a program, which is there as `program`."""
+    """A folder with a program, `program`, and gcc's notes about it."""
     place = tmp_path_factory.mktemp("notes")
     source = place / "net/ipv4/tcp_half.c"
     source.parent.mkdir(parents=True)
@@ -94,7 +94,7 @@ def test_a_catalogue_is_read_as_it_was_written(notes: Path, tmp_path: Path) -> N
     assert Catalogue.read(tmp_path / "catalogue.json").digest == catalogue.digest
 
 
-def test_what_another_build_counted_is_refused(notes: Path) -> None:
+def test_counts_of_another_build_are_refused(notes: Path) -> None:
     other = Catalogue((File("net/ipv4/tcp.c", (), (1, 2), ()),))
     with pytest.raises(UserError, match="counted by another build of the kernel"):
         catalogue_of(notes).decode(other.encode(1))

@@ -1,4 +1,4 @@
-"""Plans for the model as plans for a kernel; skipped, saying so, where no agent is built."""
+"""Conversion of plans for the model to plans for a kernel. The tests are skipped, with a reason, without an agent."""
 
 from pathlib import Path
 
@@ -6,7 +6,6 @@ import pytest
 
 from tcpassay.errors import UserError
 from tcpassay.gcov.fitted import fit
-from tcpassay.substrate.agent import agent_program
 
 MODEL = """
 name = "made"
@@ -20,12 +19,7 @@ seeds = [1, 2]
 """
 
 
-@pytest.fixture(autouse=True)
-def agent() -> None:
-    try:
-        agent_program()
-    except UserError as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("agent")
 
 
 def plan(folder: Path, text: str) -> Path:

@@ -1,7 +1,10 @@
-"""What runs reached together, as tables, lcov and groups of unreached lines, with literal sources."""
+"""The code reached by several runs, as tables, lcov and groups of unreached lines, with literal sources."""
 
+import importlib.util
 import json
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -21,6 +24,7 @@ INPUT = File(
     (Branch(2, "tcp_ack", 0), Branch(2, "tcp_ack", 1), Branch(7, "tcp_md5", 0), Branch(7, "tcp_md5", 1)),
 )
 FIFO = File("net/sched/sch_fifo.c", (Function("enqueue", 1, 3),), (2, 3), ())
+TOOL = Path(__file__).parents[2] / "tools" / "kernel_coverage.py"
 CATALOGUE = Catalogue((INPUT, FIFO))
 
 
@@ -154,3 +158,18 @@ def test_a_line_is_in_the_group_of_its_function_and_md5_and_repair_are_out_of_re
     assert reasons.out_of_reach(file, SOURCE) == [13, 15]
     plain = File("net/ipv4/tcp.c", (Function("tcp_shut", 1, 16),), (4, 7, 13), ())
     assert reasons.out_of_reach(plain, SOURCE) == [4]
+
+
+def test_the_document_lists_files_in_the_order_of_its_columns() -> None:
+    spec = importlib.util.spec_from_file_location("kernel_coverage", TOOL)
+    assert spec is not None
+    assert spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    names = ("tcp_timer", "tcp_input")
+    files = tuple(replace(INPUT, name=f"net/ipv4/{name}.c") for name in sorted(names))
+    document = SimpleNamespace(catalogue=Catalogue(files))
+    assert [file.name for file in tool.Document.files(document, names)] == [
+        "net/ipv4/tcp_timer.c",
+        "net/ipv4/tcp_input.c",
+    ]

@@ -98,7 +98,7 @@ def test_a_triple_that_another_only_needs_is_told_from_those_that_matter(
 def test_where_chance_decides_each_set_runs_with_several_seeds(two: tuple[Path, dict[str, Any]]) -> None:
     by_path = {path: cause for cause in two[1]["causes"] for path in paths(cause)}
     assert (by_path["link.jitter"]["shown"], by_path["link.jitter"]["runs"]) == (3, 3)
-    # Reversed bursts are no draw: one run tells.
+    # Reversed bursts are not random: one run suffices.
     assert (by_path["link.reorder"]["shown"], by_path["link.reorder"]["runs"]) == (1, 1)
 
 

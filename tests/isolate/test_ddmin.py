@@ -1,4 +1,4 @@
-"""Delta debugging on made-up effects, compared with trying every subset."""
+"""Delta debugging on artificial effects, compared with an exhaustive search."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -107,7 +107,7 @@ def test_an_effect_that_needs_nothing_has_no_cause() -> None:
     assert ddmin([], first_of(lambda _: True)) == ()
 
 
-def test_what_is_rather_not_wanted_comes_first_and_goes_first() -> None:
+def test_of_two_equivalent_causes_the_later_items_are_kept() -> None:
     """Two causes that do as well: the later items stay."""
     assert ddmin("abcd", either_of("a", "d")) == ("d",)
     assert ddmin("dcba", either_of("a", "d")) == ("a",)

@@ -1,4 +1,4 @@
-"""Whether an effect is there: seeds, repetitions, what cannot run, what ended otherwise, and how sure the answer is."""
+"""Whether a candidate shows the effect: seeds, repetitions, refused and failed runs, and the confidence."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ def ran(shows: object, trace: str = "", outcome: str = "done") -> Ran:
 
 
 class Pretended:
-    """A runner whose runs come to what a function says."""
+    """A runner whose results are computed by a function."""
 
     def __init__(self, answer: Answers, jobs: int = 1, most: int | None = None) -> None:
         self.jobs = jobs
@@ -72,13 +72,13 @@ def test_where_time_is_real_the_same_seed_is_repeated_under_names_of_its_own() -
     assert [trials.name(0), trials.name(1)] == ["7-r1", "7-r2"]
 
 
-def test_what_shows_with_the_first_seed_needs_no_other() -> None:
+def test_a_set_that_shows_the_finding_with_the_first_seed_needs_no_other_seed() -> None:
     runner = Pretended(lambda _, seed: ran(YES, str(seed)))
     assert experiment(runner, SEEDS).first([LOSS]) == 0
     assert len(runner.made) == 1
 
 
-def test_what_shows_with_one_of_the_seeds_has_the_effect() -> None:
+def test_a_set_that_shows_the_finding_with_one_of_the_seeds_has_the_effect() -> None:
     runner = Pretended(lambda _, seed: ran(seed == 2, str(seed)))
     tried = experiment(runner, SEEDS)
     assert tried.first([LOSS]) == 0
@@ -104,7 +104,7 @@ def test_repetitions_in_real_time_are_all_made_also_when_they_are_alike() -> Non
 
 
 @pytest.mark.parametrize("outcome", ["timeout", "memory", "crashed", "path", "failed"])
-def test_a_run_that_does_not_end_tells_neither_that_the_effect_is_there_nor_that_it_is_gone(
+def test_a_run_that_does_not_end_neither_shows_nor_excludes_the_effect(
     outcome: str,
 ) -> None:
     tried = experiment(Pretended(lambda _, __: ran(NO, outcome=outcome)), SEEDS)
@@ -113,7 +113,7 @@ def test_a_run_that_does_not_end_tells_neither_that_the_effect_is_there_nor_that
     assert rate.problem.startswith(outcome)
 
 
-def test_what_the_data_plane_refuses_is_not_run() -> None:
+def test_cases_that_the_data_plane_refuses_are_not_run() -> None:
     runner = Pretended(lambda _, __: ran(YES))
     marks = triples_of({"queue.ecn_mark": "data"})
     tried = experiment(runner, SEEDS)
@@ -160,7 +160,7 @@ def test_a_triple_at_its_default_is_none_in_whatever_units() -> None:
     assert setting.beyond_defaults(said) == LOSS
 
 
-# Six settings of which no one needs another.
+# Six independent settings.
 MANY = triples_of(
     {
         "link.loss": "1%",
@@ -241,7 +241,7 @@ def test_a_proof_resets_each_triple_and_names_what_had_to_go_with_it() -> None:
         (10, 10, 1, 0.2589),  # 1 - 0.05^(1/10)
     ],
 )
-def test_how_likely_a_reset_is_believed_wrongly_is_bounded_by_clopper_and_pearson(
+def test_the_probability_of_a_wrong_reset_result_is_bounded_by_clopper_and_pearson(
     shown: int, runs: int, again: int, most: float
 ) -> None:
     assert miss(Rate(shown, runs), again) == pytest.approx(most, abs=5e-4)

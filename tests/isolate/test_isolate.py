@@ -1,4 +1,4 @@
-"""`tcpassay isolate` as a user runs it, on a plan whose cause is known: bursts that arrive in reverse."""
+"""`tcpassay isolate` on a plan with a known cause: bursts that arrive in reverse order."""
 
 import io
 import json
@@ -68,7 +68,7 @@ def copy(ran: Path, tmp_path: Path) -> Path:
 
 
 def answer(told: dict[str, Any]) -> list[dict[str, Any]]:
-    """What an isolation came to, without what it cost."""
+    """The result of an isolation without its cost."""
     cost = {"cpu_s", "plan"}
     return [{name: value for name, value in cause.items() if name not in cost} for cause in told["causes"]]
 
@@ -178,7 +178,7 @@ def test_a_kill_costs_nothing_but_time(copy: Path, isolated: tuple[Path, dict[st
     assert answer(done) == answer(isolated[1])
 
 
-def test_what_was_isolated_takes_no_run_more(isolated: tuple[Path, dict[str, Any]]) -> None:
+def test_a_repeated_isolation_makes_no_further_run(isolated: tuple[Path, dict[str, Any]]) -> None:
     again = json.loads(tcpassay("isolate", "out", "--json", cwd=isolated[0]).stdout)
     assert again["runs_made"] == 0
     assert answer(again) == answer(isolated[1])
@@ -191,7 +191,7 @@ def test_a_finding_can_be_named_by_run_by_its_beginning_and_by_oracle(copy: Path
         assert told["causes"][0]["isolated_from"] == {"case": case, "seed": 3}
 
 
-def test_a_finding_that_there_is_not_is_an_error_that_lists_those_there_are(copy: Path) -> None:
+def test_an_unknown_finding_is_an_error_that_lists_the_known_ones(copy: Path) -> None:
     done = tcpassay("isolate", "out", "ffffff", cwd=copy)
     assert done.returncode == 2
     assert "`ffffff` is no finding there" in done.stderr
@@ -214,7 +214,7 @@ def test_a_plan_whose_every_case_has_the_finding_is_told_so_and_isolated_on_dema
 
 
 def test_a_finding_that_does_not_reproduce_is_said_so_with_what_differs(copy: Path) -> None:
-    """The results say that another version made them, and that a run had other settings than it had."""
+    """Changes the results: they name another version, and a run has other settings."""
     file = copy / "out" / "result.json"
     result = json.loads(file.read_text(encoding="utf-8"))
     result["environment"]["tcpassay"] = "0.0.9"

@@ -1,4 +1,4 @@
-"""Small runs and round values, on made-up effects."""
+"""Reduction of runs and round values, on artificial effects."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""The oracles of the data plane: each finds its fault in a log written by hand, and nothing in the neighbour."""
+"""The oracles of the data plane: each finds its fault in a hand-written log, and nothing without the fault."""
 
 from pathlib import Path
 from typing import Protocol
@@ -191,26 +191,26 @@ CASES: list[tuple[str, str, Log]] = [
     ("retransmission-timer", "no back-off after a timeout", back_off),
     ("flow-control", "data beyond the peer's window", beyond_the_window),
     ("flow-control", "the right edge of the window moved left", left_edge),
-    ("ecn", "ECE missing before CWR came", echo),
+    ("ecn", "ECE missing before CWR arrived", echo),
     ("window-growth", "slow start adds more than was acknowledged", slow_start),
     ("window-reduction", "a timeout leaves more than one segment", after_a_timeout),
     ("window-reduction", "ssthresh below the controller's factor", second_timeout),
     ("loss-detection", "a loss below the duplicate threshold", lost_too_early),
     ("ack-timing", "an ACK that is due at once is missing", out_of_order),
     ("segment-contents", "a SACK block of data that did not arrive", block),
-    ("idle-with-room", "the sender rests although it may send", rest),
+    ("idle-with-room", "the sender pauses although it may send", rest),
     ("retransmission-timer", "the RTO is longer than its samples explain", long_rto),
-    ("flow-control", "a shut window without a persist timer", no_persist_timer),
+    ("flow-control", "a closed window without a persist timer", no_persist_timer),
     ("flow-control", "a small segment into a large window", silly),
-    ("tail-loss-probe", "a second probe without an answer to the first", second_probe),
+    ("tail-loss-probe", "a second probe before the first was acknowledged", second_probe),
     ("nic", "data arrive more often than they were sent", moved_by_a_merge),
-    ("nic", "a merged segment although nothing merges", too_large_a_merge),
-    ("loss-detection", "an undo without proof", undone),
+    ("nic", "a merged segment although receive offload is off", too_large_a_merge),
+    ("loss-detection", "an undo although not all retransmissions were reported as duplicates", undone),
 ]
 
 
 @pytest.mark.parametrize(("oracle", "title", "log"), CASES, ids=[title for _, title, _ in CASES])
-def test_an_oracle_finds_its_fault_and_is_quiet_about_the_healthy_neighbour(
+def test_an_oracle_finds_its_fault_and_has_no_finding_for_the_similar_log_without_it(
     tmp_path: Path, oracle: str, title: str, log: Log
 ) -> None:
     found = log(wrong=True).judged(tmp_path / "wrong", oracle)

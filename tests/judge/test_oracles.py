@@ -1,4 +1,4 @@
-"""Each oracle finds its planted fault, says where, and is quiet about the healthy neighbour of that fault."""
+"""Each oracle finds its planted fault with its place, and finds nothing in a similar log without the fault."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def stalled() -> Written:
     return log.data(211, 211.5, 11001, again=True).ack(211.5, 212, 12001)
 
 
-def test_a_timeout_while_the_receiver_has_everything_and_is_silent_is_the_receivers_error(
+def test_a_timeout_while_the_receiver_has_all_data_and_sends_nothing_is_a_fault_of_the_receiver(
     folder: Path,
 ) -> None:
     finding = one(stalled().judged(folder, TIMEOUT))
@@ -127,7 +127,7 @@ def test_a_short_retransmission_that_is_faster_than_any_long_segment_was_is_no_o
     assert log.judged(folder, TIMEOUT) == []
 
 
-def test_a_timeout_within_the_time_that_the_receiver_may_delay_its_ack_is_the_senders_haste(
+def test_a_timeout_before_the_receivers_longest_ack_delay_is_a_fault_of_the_sender(
     folder: Path,
 ) -> None:
     log = Written(duration=600).transfer(0, 10)
@@ -161,7 +161,7 @@ def test_the_timer_of_a_tail_loss_probe_is_no_timeout(folder: Path) -> None:
     assert log.judged(folder, TIMEOUT) == []
 
 
-def test_what_happens_again_and_again_to_a_flow_is_one_finding_with_its_number(folder: Path) -> None:
+def test_repeated_occurrences_in_a_flow_are_one_finding_with_their_number(folder: Path) -> None:
     log = stalled()
     log.data(212, 212.5, 12001).set_rto(212, 412).fires(412).data(412, 412.5, 12001, again=True)
     log.ack(412.5, 413, 13001)
@@ -196,7 +196,7 @@ def test_silence_with_nothing_outstanding_is_an_idle_application(folder: Path) -
     assert log.judged(folder, SILENCE) == []
 
 
-def test_silence_beyond_the_time_at_which_the_timer_was_to_fire_is_a_timer_that_did_not(folder: Path) -> None:
+def test_silence_beyond_the_time_of_a_timer_shows_that_it_did_not_fire(folder: Path) -> None:
     log = Written(duration=900).transfer(0, 10).data(10, None, 10001).set_rto(10, 210)
     finding = one(log.judged(folder, SILENCE))
     assert finding.title == "both sides silent with data outstanding: the retransmission timer did not fire"
@@ -205,7 +205,7 @@ def test_silence_beyond_the_time_at_which_the_timer_was_to_fire_is_a_timer_that_
     assert cited(finding) == [("out", ns(10)), ("timer_set", ns(10))]
 
 
-def test_silence_after_a_timer_that_fired_is_not_the_timers_fault(folder: Path) -> None:
+def test_silence_after_a_timer_fired_is_not_a_fault_of_the_timer(folder: Path) -> None:
     log = Written(duration=900).transfer(0, 10).waits(9.5, 49.5)
     log.data(10, None, 10001).set_rto(10, 210).fires(210)
     log.data(300, 300.5, 10001, again=True).ack(300.5, 301, 11001)
@@ -225,7 +225,7 @@ def test_silence_without_a_timer_is_a_deadlock_for_ever(folder: Path) -> None:
     assert "to the end of the run" in finding.text
 
 
-def test_silence_after_the_connection_was_given_up_is_peace(folder: Path) -> None:
+def test_silence_after_the_connection_was_aborted_is_no_finding(folder: Path) -> None:
     log = Written(duration=3000).transfer(0, 10).data(10, None, 10001).event(10, 0, "timer_cancel", "Rto")
     log.event(11, 0, "state", "aborted: user timeout")
     assert log.judged(folder, SILENCE) == []
@@ -250,7 +250,7 @@ def test_an_ack_that_its_timer_sends_in_time_is_a_delayed_ack(folder: Path) -> N
     assert log.judged(folder, LATE) == []
 
 
-def test_an_ack_after_half_a_second_is_late_though_its_timer_says_so(folder: Path) -> None:
+def test_an_ack_after_half_a_second_is_late_even_if_its_timer_was_set_to_that_time(folder: Path) -> None:
     log = Written(2000).transfer(0, 10).data(10, 10.5, 10001).waits(10.5, 610.5).ack(610.5, 611, 11001)
     finding = one(log.judged(folder, LATE))
     assert "must be delayed by less than 500 ms" in finding.text
@@ -264,7 +264,7 @@ def test_an_ack_that_never_comes_is_late_at_the_end_of_the_run(folder: Path) -> 
     assert "there was still no ACK of it" in finding.text
 
 
-def test_a_run_that_ends_before_the_ack_is_due_says_nothing(folder: Path) -> None:
+def test_a_run_that_ends_before_the_ack_is_due_has_no_finding(folder: Path) -> None:
     assert Written(400).transfer(0, 10).data(10, 10.5, 10001).judged(folder, LATE) == []
 
 
@@ -328,7 +328,7 @@ def test_a_window_that_marks_reduced_to_one_segment_may_stay_so_when_something_i
     assert log.judged(folder, WINDOW) == []
 
 
-# A fast retransmit of what was only reordered.
+# A fast retransmit of data that were only reordered.
 
 NEEDLESS = "needless-fast-retransmit"
 
@@ -374,7 +374,7 @@ def test_a_retransmission_of_two_segments_of_which_one_was_lost_is_right(folder:
     assert log.judged(folder, NEEDLESS) == []
 
 
-def test_what_is_sent_again_after_a_timeout_is_no_fast_retransmit(folder: Path) -> None:
+def test_a_retransmission_after_a_timeout_is_no_fast_retransmit(folder: Path) -> None:
     log = reordered(11.4)
     log.rows = [row | {"why": "Open->Loss: rto"} if row["kind"] == "congestion" else row for row in log.rows]
     assert log.judged(folder, NEEDLESS) == []
@@ -534,7 +534,7 @@ def test_a_window_that_is_what_it_was_before_was_undone_where_no_reason_is_given
         assert one(log.judged(folder, NEEDLESS)).text.endswith(end)
 
 
-# The answer of a kernel to a loss.
+# The reaction of a kernel to a loss.
 
 RESPONSE = "loss-response"
 

@@ -1,4 +1,4 @@
-"""The oracles on runs of the model: faults that a profile or a switch brings, and runs that only had bad luck."""
+"""The oracles on runs of the model: faults of a profile or a setting, and runs that only have random losses."""
 
 import struct
 from pathlib import Path
@@ -179,7 +179,8 @@ LUCK: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("profile", ["rfc", "linux", "freebsd-rack"])
 @pytest.mark.parametrize("luck", LUCK)
 def test_bad_luck_is_no_finding(tmp_path: Path, luck: str, profile: str) -> None:
-    # With Nagle's algorithm and without quick ACKs (`rfc`) requests wait for delayed ACKs, which is no bad luck.
+    # With Nagle's algorithm and without quick ACKs (`rfc`) requests wait for delayed ACKs, which is not a random
+    # effect.
     common = {"stack.profile": profile, "stack.cc": "cubic", "app.nodelay": "on"}
     recording = run(tmp_path, SMALL, LUCK[luck], common)
     assert len(recording.events) > 100

@@ -24,8 +24,8 @@ def titles(findings: list[Finding]) -> list[str]:
     return [one.title.rpartition(": ")[2] for one in findings if one.severity is not Severity.NOTE]
 
 
-def kernel(duration: float = 5000, cc: str = "reno", **case: str) -> Written:
-    """A connection of a kernel whose application writes without end."""
+def kernel(duration: float = 5000, cc: str = "reno", written: int = 1 << 40, **case: str) -> Written:
+    """A connection of a kernel whose application writes without end, or what is `written` at first."""
     log = Written(duration).of_a_kernel()
     log.cc = cc
     log.case = {"stack.profile": "linux", "stack.cc": cc} | {
@@ -33,7 +33,7 @@ def kernel(duration: float = 5000, cc: str = "reno", **case: str) -> Written:
     }
     for host in (0, 1):
         log.event(0, host, "state", "SynSent->Established")
-    return log.event(0.1, 0, "app", "write", value_ns=1 << 40)
+    return log.event(0.1, 0, "app", "write", value_ns=written)
 
 
 def met(log: Written, at: float, segments: float, threshold: int | None = None) -> Written:
@@ -83,7 +83,7 @@ def test_slow_start_that_adds_more_than_was_acknowledged_is_found(folder: Path) 
     assert titles(log.judged(folder, GROWTH)) == ["slow start adds more than was acknowledged"]
 
 
-def test_a_window_of_nothing_is_found(folder: Path) -> None:
+def test_a_window_of_zero_is_found(folder: Path) -> None:
     log = met(kernel(), 20, 0)
     flights(log, [10, 10])
     assert "a congestion window below one segment" in titles(log.judged(folder, GROWTH))
@@ -142,11 +142,11 @@ def cubic(*, busy: bool) -> Written:
 
 
 def test_an_idle_time_does_not_let_cubic_grow(folder: Path) -> None:
-    assert titles(cubic(busy=False).judged(folder, GROWTH)) == ["the window leaves CUBIC's function"]
+    assert titles(cubic(busy=False).judged(folder, GROWTH)) == ["the window exceeds the CUBIC function"]
 
 
 def test_time_in_which_data_are_outstanding_lets_cubic_grow(tmp_path: Path) -> None:
-    assert "the window leaves CUBIC's function" not in titles(
+    assert "the window exceeds the CUBIC function" not in titles(
         cubic(busy=True).judged(tmp_path / "busy", GROWTH)
     )
 
@@ -162,7 +162,9 @@ def probes(*at: float) -> Written:
 
 
 def test_a_second_probe_before_an_answer_is_found(folder: Path) -> None:
-    assert titles(probes(60, 90).judged(folder, PROBE)) == ["a second probe without an answer to the first"]
+    assert titles(probes(60, 90).judged(folder, PROBE)) == [
+        "a second probe before the first was acknowledged"
+    ]
 
 
 def test_one_probe_and_then_a_timeout_are_right(folder: Path) -> None:
@@ -180,7 +182,7 @@ def test_the_first_timeout_comes_an_rto_after_the_last_progress(
     assert titles(probes(60).fires(at).judged(folder, TIMER)) == found
 
 
-@pytest.mark.parametrize(("at", "found"), [(300, ["given up too early"]), (800, [])])
+@pytest.mark.parametrize(("at", "found"), [(300, ["connection given up too early"]), (800, [])])
 def test_a_connection_is_given_up_after_its_user_timeout(at: float, found: list[str], folder: Path) -> None:
     log = kernel(app__user_timeout="700ms")
     seq = flights(log, [10, 10])
@@ -209,7 +211,7 @@ def test_new_data_before_a_hole_that_is_known_to_be_lost_are_found(folder: Path,
     assert found == ([] if repaired else ["new data before what is lost"])
 
 
-@pytest.mark.parametrize(("at", "found"), [(20.0, []), (45.0, ["the sender rests although it may send"])])
+@pytest.mark.parametrize(("at", "found"), [(20.0, []), (45.0, ["the sender pauses although it may send"])])
 def test_a_sender_that_may_send_does_so(at: float, found: list[str], folder: Path) -> None:
     log = met(kernel(), 20, 20, 20)
     seq = flights(log, [20])
@@ -220,7 +222,7 @@ def test_a_sender_that_may_send_does_so(at: float, found: list[str], folder: Pat
 
 
 @pytest.mark.parametrize(
-    ("late", "found"), [(0.0, []), (0.9, ["one of the first duplicate ACKs is held back"])]
+    ("late", "found"), [(0.0, []), (0.9, ["one of the first duplicate ACKs is delayed"])]
 )
 def test_the_first_duplicate_acks_leave_at_once(late: float, found: list[str], folder: Path) -> None:
     log = kernel()
@@ -234,7 +236,7 @@ def test_the_first_duplicate_acks_leave_at_once(late: float, found: list[str], f
 
 
 @pytest.mark.parametrize(
-    ("step", "found"), [(0, []), (500, ["ACKs of data out of order announce other windows"])]
+    ("step", "found"), [(0, []), (500, ["ACKs of data out of order announce different windows"])]
 )
 def test_without_sack_duplicate_acks_have_one_window(step: int, found: list[str], folder: Path) -> None:
     log = kernel(stack__sack="off")
@@ -260,3 +262,39 @@ def test_a_change_of_ce_is_acknowledged_at_once(late: float, found: list[str], f
     log.event(2, 1, "in", seq=1001, len=1000, ack=1, flags=ACK, ce=True)
     log.event(2 + late, 1, "out", seq=1, len=0, ack=2001, flags=ACK | 0x40, window_bytes=100_000)
     assert titles(log.judged(folder, "ecn")) == found
+
+
+@pytest.mark.parametrize(
+    ("late", "missing", "found"),
+    [(40.0, False, ["both ends wait for a delayed ACK"]), (40.0, True, []), (0.0, False, [])],
+)
+def test_a_sender_that_cannot_go_on_does_not_wait_for_a_delayed_ack(
+    late: float, found: list[str], folder: Path, *, missing: bool
+) -> None:
+    log = kernel()
+    seq = flights(log, [10])
+    log.data(40, 45, seq)
+    if missing:
+        log.data(40, None, seq + 1000)
+    log.event(45 + late, 1, "out", seq=1, len=0, ack=seq + 1000, flags=ACK, window_bytes=100_000)
+    log.event(50 + late, 0, "in", seq=1, len=0, ack=seq + 1000, flags=ACK, window_bytes=100_000)
+    assert titles(log.judged(folder, "ack-timing")) == found
+
+
+@pytest.mark.parametrize(
+    ("rest", "lowat", "found"),
+    [(30.0, "16KB", ["the sender pauses although it may send"]), (30.0, "off", []), (2.0, "16KB", [])],
+)
+def test_an_endless_sender_is_woken_when_little_is_unsent(
+    rest: float, lowat: str, found: list[str], folder: Path
+) -> None:
+    log = kernel(written=25_000, app__notsent_lowat=lowat)
+    met(log, 19, 20, 20)
+    seq = flights(log, [20])
+    for i in range(5):
+        log.data(20, 25, seq + i * 1000)
+    log.event(20 + rest, 0, "app", "write", value_ns=15_000)
+    for i in range(5, 20):
+        log.data(20 + rest, 25 + rest, seq + i * 1000)
+    answer(log, 70, seq + 20_000)
+    assert titles(log.judged(folder, "idle-with-room")) == found

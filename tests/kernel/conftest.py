@@ -1,4 +1,4 @@
-"""What tests of the substrate `kernel` need; where it is not there they skip and say why."""
+"""Fixtures for tests of the substrate `kernel`, which are skipped with a reason if it cannot run."""
 
 import pytest
 

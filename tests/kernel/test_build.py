@@ -6,7 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from tcpassay.cli import app
 from tcpassay.errors import UserError
 from tcpassay.kernel import boots, kbuild, series, shadow, source, store, variant
 from tcpassay.kernel import build as building
@@ -142,10 +144,105 @@ def test_a_patch_that_does_not_apply_is_named(linux: Path) -> None:
 def test_a_patch_that_is_optional_is_left_out_and_that_is_recorded(
     linux: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shadow, "OPTIONAL", {"first"})
+    monkeypatch.setattr(shadow, "LOST", {"first": "time"})
     (linux / "arch/um/os-Linux/util.c").write_text("int other;\n")
     kernel, _, _ = build(linux)
     assert kernel.patches == []
+
+
+FORM = PATCH.replace("/util.c", "/moved.c")
+
+
+def test_of_the_forms_of_a_patch_the_first_that_applies_is_used(
+    linux: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forms = [series.Patch("first", PATCH), series.Patch("first (9.9)", FORM)]
+    monkeypatch.setattr(shadow, "patches", lambda: forms)
+    assert build(linux)[0].patches == ["first"]
+    (linux / "arch/um/os-Linux/util.c").write_text("int other;\n")
+    (linux / "arch/um/os-Linux/moved.c").write_text(UTIL)
+    kernel, _, _ = build(linux)
+    assert kernel.patches == ["first (9.9)"]
+    patched = store.tree(Tree(linux).identity) / "source/arch/um/os-Linux/moved.c"
+    assert "added" in patched.read_text()
+    assert shadow.omitted(kernel.patches, kernel.contained) == {}
+    (linux / "arch/um/os-Linux/moved.c").write_text("int other;\n")
+    with pytest.raises(UserError, match=r"cannot run in virtual time: patch `first \(9\.9\)`"):
+        build(linux)
+
+
+def test_a_form_for_a_later_series_does_not_rebuild_a_kernel_that_does_not_need_it() -> None:
+    first, form = series.Patch("first", PATCH), series.Patch("first (9.9)", FORM)
+    assert shadow.relevant([first, form], applied=["first"]) == [first]
+    assert shadow.relevant([first, form], applied=["first (9.9)"]) == [first, form]
+    assert shadow.relevant([first, form], applied=[]) == [first, form]
+
+
+def test_a_source_that_does_what_a_patch_does_needs_no_patch(
+    linux: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shadow, "CONTAINED", {"first": ("arch/um/os-Linux/util.c", "int added_upstream;")})
+    (linux / "arch/um/os-Linux/util.c").write_text("int added_upstream;\n")
+    kernel, _, _ = build(linux)
+    assert (kernel.patches, kernel.contained) == ([], ["first"])
+    assert shadow.omitted(kernel.patches, kernel.contained) == {}
+
+
+def test_a_source_without_the_fault_needs_no_patch_and_one_with_it_is_refused(
+    linux: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shadow, "FAULTS", {"first": ("arch/um/os-Linux/util.c", "int fault;")})
+    (linux / "arch/um/os-Linux/util.c").write_text("int other;\n")
+    assert build(linux)[0].contained == ["first"]
+    (linux / "arch/um/os-Linux/util.c").write_text("int fault;\n")
+    with pytest.raises(UserError, match="patch `first` does not apply"):
+        build(linux)
+
+
+def test_debians_version_decides_which_forms_are_read() -> None:
+    of_6_1, of_6_12 = (shadow.until(version, shadow.patches()) for version in ("6.1", "6.12"))
+    assert not any("(" in patch.name for patch in of_6_1)
+    assert {patch.name for patch in of_6_12} - {patch.name for patch in of_6_1} == {
+        "0007-um-memory-is-mapped-at-once (6.12)",
+        "0010-um-consecutive-pages-of-a-folio (6.12)",
+    }
+
+
+@pytest.mark.parametrize("ends", ["no-tools", "no-source", "does-not-compile", "does-not-boot"])
+def test_only_missing_programs_and_sources_let_the_tests_of_a_kernel_be_skipped(
+    linux: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    def refuses(*_: object) -> None:
+        raise UserError("the kernel was built, but does not boot")
+
+    def cannot_be_fetched(*_: object) -> None:
+        raise source.UnavailableError("`linux-source-6.1` cannot be fetched: no network")
+
+    command = ["kernel", "build", "--source", str(linux), "--if-possible"]
+    expected = 3
+    if ends == "no-tools":
+        monkeypatch.setattr(building, "missing_tools", lambda: ["flex"])
+    elif ends == "no-source":
+        monkeypatch.setattr(source.Debian, "_fetch", cannot_be_fetched)
+        # Another version than any that is installed in /usr/src.
+        command = ["kernel", "build", "--debian", "1.1", "--if-possible"]
+    elif ends == "does-not-compile":
+        (linux / "net/ipv4/tcp.c").write_text("int tcp\n")
+        expected = 2
+    else:
+        monkeypatch.setattr(boots, "require", refuses)
+        expected = 2
+    program = tmp_path / "tcpassay"
+    ran = CliRunner().invoke(app, command)
+    code = 2 if isinstance(ran.exception, UserError) else ran.exit_code
+    assert code == expected
+    # The script that CI calls passes the code on, or says that tests will be skipped.
+    program.write_text(f"#!/bin/sh\nexit {code}\n")
+    program.chmod(0o755)
+    script = Path(__file__).parents[2] / "tools" / "kernel.sh"
+    said = subprocess.run(["sh", str(script), str(program), "if-possible"], capture_output=True, check=False)  # noqa: S607
+    assert said.returncode == (0 if expected == 3 else expected)
+    assert (b"will be skipped" in said.stderr) == (expected == 3)
 
 
 def test_a_build_that_fails_shows_the_compilers_words_and_leaves_no_kernel(linux: Path) -> None:
@@ -216,9 +313,13 @@ def test_every_patch_of_the_package_says_what_it_is_for_and_touches_something() 
         "0005-um-faults-of-sixteen-pages",
         "0006-um-no-system-calls-at-a-switch",
         "0007-um-memory-is-mapped-at-once",
+        "0007-um-memory-is-mapped-at-once (6.12)",
+        "0007-um-memory-is-mapped-at-once (7.3)",
         "0008-net-sched-tbf-as-a-link",
+        "0009-um-registers-of-any-host",
+        "0010-um-consecutive-pages-of-a-folio (6.12)",
     ]
-    for patch in shadow.patches():
+    for patch in [*shadow.patches(), *variant.COVERAGE.patches, *variant.DEBUG.patches]:
         assert len(patch.text.partition("\n---\n")[0]) > 200
         assert patch.touches
 

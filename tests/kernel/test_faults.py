@@ -1,4 +1,4 @@
-"""What a link does to single packets on purpose: on a real Linux the same packets are held and lost as on the model."""
+"""Impairments of single packets on a link: on a real Linux the same packets are delayed and lost as on the model."""
 
 import json
 import struct
@@ -13,7 +13,7 @@ from tcpassay.substrate import kernel as guest
 pytestmark = pytest.mark.usefixtures("kernel")
 
 COLLECT = {"series": None, "warmup": "0s", "deliveries": False, "events": False, "packets": True}
-# Ten packets that are sent whatever comes back: both stacks send the same until they know of a fault.
+# The initial window of ten packets does not depend on ACKs: both stacks send the same until a fault affects them.
 CASE = {"link.rate": "20Mbit", "link.delay": "20ms", "app.duration": "1s"}
 MSS = 1448
 
@@ -78,7 +78,7 @@ def test_the_same_packets_arrive_late_as_on_the_model(tmp_path: Path, reorder: s
     arrivals = [segments(go(tmp_path / go.__name__, case), 1)[:same] for go in (on_kernel, on_model)]
     assert arrivals[0] == arrivals[1]
     assert len(arrivals[0]) == same
-    # It was reordered.
+    # Regime: packets were reordered.
     assert sum(b < a for a, b in zip(arrivals[0], arrivals[0][1:], strict=False)) > 5
 
 
@@ -100,7 +100,7 @@ def test_the_same_packets_are_lost_come_twice_or_late_as_on_the_model(
 ) -> None:
     kernel, model = (segments(go(tmp_path / go.__name__, CASE | drawn), 1) for go in (on_kernel, on_model))
     assert kernel[:200] == model[:200]
-    # Something happened to them.
+    # Regime: packets were lost or delayed.
     sent = segments(tmp_path / "on_kernel", 0)
     assert kernel[:200] != sent[:200]
 

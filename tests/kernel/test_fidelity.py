@@ -1,4 +1,4 @@
-"""The model beside Linux 6.1 in a few quick cases; plans/fidelity.toml has the whole space."""
+"""Comparison of the model with Linux 6.1 in a few short cases; plans/fidelity.toml covers the whole space."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Runs on a kernel with counters; skipped, saying so, where none is built (`tcpassay kernel build --coverage`)."""
+"""Runs on a kernel with counters (`tcpassay kernel build --coverage`); skipped with a reason without one."""
 
 import hashlib
 import json
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from lossy import LOSSY
 from tcpassay.cli import app
 from tcpassay.errors import UserError
 from tcpassay.gcov.catalogue import Catalogue
@@ -18,15 +19,6 @@ from tcpassay.results import load
 from tcpassay.script import linux
 from tcpassay.substrate import kernel as guest
 
-LOSSY: dict[str, bool | int | float | str] = {
-    "link.rate": "50Mbit",
-    "link.delay": "5ms",
-    "link.loss": "0.5%",
-    "nic.tso": "on",
-    "stack.cc": "cubic",
-    "app.flows": 2,
-    "app.duration": "300ms",
-}
 PLAN = """
 name = "small"
 substrates = ["model", "kernel"]

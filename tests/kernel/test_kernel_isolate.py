@@ -1,4 +1,4 @@
-"""Isolation on a real Linux in virtual time: the old DCTCP receiver, with what it takes to stall a connection."""
+"""Isolation on a real Linux in virtual time: the settings with which the old DCTCP receiver stalls a connection."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Rows of the parameter table that Linux has a switch for: each changes what the kernel does."""
+"""Parameters that Linux supports: each changes the behaviour of the kernel."""
 
 import json
 from pathlib import Path

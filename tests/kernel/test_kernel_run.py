@@ -1,4 +1,4 @@
-"""Cases on a real Linux in virtual time; skipped, saying so, where no kernel or no agent is built."""
+"""Cases on a real Linux in virtual time. The tests are skipped, with a reason, without a kernel or an agent."""
 
 import hashlib
 import json
@@ -9,23 +9,13 @@ from typing import Any
 import polars as pl
 import pytest
 
+from lossy import LOSSY
 from tcpassay import _native
 from tcpassay.judge import unjudged
 from tcpassay.judge.registry import ORACLES
 from tcpassay.recording import Recording
 from tcpassay.substrate import kernel as guest
 from tcpassay.substrate.agent import check_case
-
-LOSSY = {
-    "link.rate": "50Mbit",
-    "link.delay": "5ms",
-    "link.loss": "0.5%",
-    "nic.tso": "on",
-    "stack.cc": "cubic",
-    "app.flows": 2,
-    "app.duration": "300ms",
-}
-
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
@@ -94,7 +84,7 @@ def test_without_taps_what_packets_tell_is_null_and_everything_else_the_same(tmp
     assert [seen[name] for name in exact] == [unseen[name] for name in exact]
     for name in of_intervals:
         assert seen[name] == pytest.approx(unseen[name], rel=0.2)
-    # The kernel counted the same: nothing moved.
+    # The kernel's counters are the same in both runs.
     assert indexes[0]["counters"]["sender"] == indexes[1]["counters"]["sender"]
     counters = [flow["counters"] for flow in indexes[1]["flows"]]
     assert {(flow["sent_bytes"], flow["ce_packets"]) for flow in counters} == {(None, None)}
@@ -251,10 +241,12 @@ def test_red_below_a_token_bucket_never_sees_itself_idle_and_below_a_link_it_doe
 def test_what_the_substrate_cannot_do_is_refused_with_who_can(tmp_path: Path) -> None:
     answer = go(tmp_path / "a", {"stack.delayed_ack": "2,40ms"})
     assert answer["outcome"] == "refused"
-    assert "Linux has its own rule" in answer["message"]
+    assert "Linux delays ACKs by its own rule" in answer["message"]
     with pytest.raises(_native.CaseError) as wrong:
         check_case({"stack.cc": "mvegas"}, ".")
-    assert [(path, "the model has" in why) for path, _, _, why in wrong.value.args[0]] == [("stack.cc", True)]
+    assert [(path, "the model supports it" in why) for path, _, _, why in wrong.value.args[0]] == [
+        ("stack.cc", True)
+    ]
     assert check_case({"stack.cc": "bbr", "link.rate": "2Gbit"}, ".") == {
         "stack.cc": "bbr",
         "link.rate": "2Gbit",
@@ -331,14 +323,14 @@ def test_a_guest_that_exhausts_its_memory_is_an_outcome_with_its_console(
     assert not (tmp_path / "a").exists()
 
 
-# A path of 100 Mbit/s and 10 ms, and what is done to it behind the agent's back.
+# A path of 100 Mbit/s and 10 ms, and changes of it of which the agent is not informed.
 PATH = {"link.rate": "100Mbit", "link.delay": "5ms", "link.loss": "1%", "app.duration": "100ms"}
 MARKED = {"queue.ecn_mark": "data", "queue.ecn_threshold": "30KB", "stack.ecn": "dctcp", "stack.cc": "dctcp"}
 Tamper = tuple[str, str, str]
 
 
 def step(verb: str, above: int) -> str:
-    """A queue that marks above so many bytes."""
+    """A queue that marks above this number of bytes."""
     red = f"red limit 90000000 min {above} max {above + 1} avpkt {above} burst 1 probability 1 bandwidth 100mbit"
     return f"qdisc {verb} dev c1a parent 1:1 handle 10: {red} ecn nodrop"
 
@@ -373,7 +365,7 @@ def step(verb: str, above: int) -> str:
             ),
             "of 5000 probes were lost instead of 50.0",
         ),
-        ({}, ("wire-bottleneck", "ip", "link set dev c2a mtu 1400"), "no packet of 1500 bytes comes through"),
+        ({}, ("wire-bottleneck", "ip", "link set dev c2a mtu 1400"), "no packet of 1500 bytes arrives"),
         (
             {},
             ("sender", "ip", "link set dev c0a mtu 2000"),
@@ -408,11 +400,11 @@ def test_a_path_that_is_not_what_was_asked_stops_the_case_with_that_outcome(
 ) -> None:
     answer = go(tmp_path / "a", PATH | case, tamper=tamper if isinstance(tamper, list) else [tamper])
     assert answer["outcome"] == "path", answer["message"]
-    assert answer["message"].startswith("the path is not what was asked: ")
+    assert answer["message"].startswith("the path is not that of the case: ")
     assert why in answer["message"]
 
 
-def test_what_was_measured_of_the_path_is_part_of_the_recording(tmp_path: Path) -> None:
+def test_the_measured_properties_of_the_path_are_part_of_the_recording(tmp_path: Path) -> None:
     answer = go(tmp_path / "a", PATH | MARKED)
     assert answer["outcome"] == "done", answer["message"]
     recording = json.loads((tmp_path / "a" / "recording.json").read_text(encoding="utf-8"))
@@ -441,7 +433,7 @@ def test_a_link_may_be_as_fast_as_a_virtual_clock_has_time_for(
     assert answer["outcome"] == "done", answer["message"]
     assert least < answer["metrics"]["throughput"] < int(rate.removesuffix("Gbit")) * 1e9
     recording = json.loads((tmp_path / "a" / "recording.json").read_text(encoding="utf-8"))
-    # No packet escaped the taps.
+    # The taps recorded every packet.
     assert recording["header"]["complete"] is True
 
 

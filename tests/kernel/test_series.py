@@ -69,7 +69,9 @@ def test_the_hunk_that_does_not_apply_is_shown_with_its_file_and_its_line_in_the
     ]
 
 
-def test_a_patch_that_the_tree_contains_already_is_told_from_one_that_does_not_fit(tmp_path: Path) -> None:
+def test_a_patch_that_the_tree_contains_already_is_distinguished_from_one_that_does_not_apply(
+    tmp_path: Path,
+) -> None:
     made = tree(tmp_path)
     series.apply(patch(tmp_path, CHANGE), made)
     with pytest.raises(UserError, match=r"change.patch: .* `net/ipv4/tcp.c` already contains it"):

@@ -14,6 +14,11 @@ Stack:
  60a3b8c0 60a3b8e0 00000000
 ---[ end trace 0000000000000000 ]---
 """
+WARNING_7 = """------------[ cut here ]------------
+WARNING: net/ipv4/tcp_input.c:3499 at tcp_fastretrans_alert+0x8e1/0x9d0, CPU#0: tcpassay-agent/34
+CPU: 0 UID: 0 PID: 34 Comm: tcpassay-agent Not tainted 7.3.4-tcpassay #1
+---[ end trace 0000000000000000 ]---
+"""
 KASAN = """==================================================================
 BUG: KASAN: use-after-free in tcp_shifted_skb+0x1f0/0x880
 Read of size 4 at addr 0000000061f2a0d8 by task tcpassay-agent/34
@@ -44,14 +49,17 @@ def test_a_console_without_reports_has_none() -> None:
     )
 
 
-def test_what_was_written_before_init_is_no_report_of_the_case() -> None:
+def test_console_output_before_init_is_no_report_of_the_case() -> None:
     assert splats(BOOT) == []
     assert splats(WARNING) == []
 
 
 def test_each_kind_of_report_has_its_place_and_neither_addresses_nor_numbers() -> None:
     assert titles(WARNING) == ["net/ipv4/tcp_input.c tcp_fastretrans_alert"]
+    assert titles(WARNING_7) == ["net/ipv4/tcp_input.c at tcp_fastretrans_alert"]
     assert titles(KASAN) == ["KASAN: use-after-free in tcp_shifted_skb"]
+    copied = UBSAN.replace(" in net/", " in /root/.cache/tcpassay/trees/debian-6.1/source/net/")
+    assert titles(copied) == titles(UBSAN)
     assert titles(UBSAN) == ["UBSAN: shift-out-of-bounds in net/ipv4/tcp_dctcp.c"]
     assert titles(LOCKDEP) == ["possible circular locking dependency detected"]
 

@@ -1,4 +1,4 @@
-"""The parameter table tells the truth about kernels: what is listed is taken, but for what docs/kernel.md has."""
+"""The parameter table is correct for kernels: every listed value is accepted, except those in docs/kernel.md."""
 
 import json
 import re
@@ -8,10 +8,9 @@ from typing import Any, Final
 import pytest
 
 from tcpassay import _native
-from tcpassay.errors import UserError
-from tcpassay.substrate.agent import agent_program, check_case
+from tcpassay.substrate.agent import check_case
 
-# What a level needs beside it, on any substrate.
+# The settings that a level requires on any substrate.
 CONTEXT: Final[dict[tuple[str, str | None], dict[str, Any]]] = {
     ("app.workload", "rpc-open"): {"app.arrival": "poisson:1000/s"},
     ("app.workload", "paced"): {"app.rate": "10Mbit"},
@@ -32,12 +31,7 @@ CONTEXT: Final[dict[tuple[str, str | None], dict[str, Any]]] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def agent() -> None:
-    try:
-        agent_program()
-    except UserError as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("agent")
 
 
 def rows(substrate: str) -> list[dict[str, Any]]:
@@ -63,20 +57,20 @@ def documented() -> set[tuple[str, str]]:
     return {(row.strip(" `"), value) for row, values in cells for value in re.findall(r"`([^`]*)`", values)}
 
 
-def test_what_the_kernel_refuses_of_the_levels_it_is_listed_for_is_what_the_documentation_says() -> None:
+def test_the_documentation_lists_the_levels_that_a_kernel_refuses() -> None:
     refused = {}
     for row in rows("kernel"):
         for level in row["levels"]:
             if why := why_not(row["path"], level):
                 refused[row["path"], level] = why
     assert set(refused) == documented(), refused
-    assert all("the substrate `kernel` cannot do this: " in why for why in refused.values()), refused
+    assert all("the substrate `kernel` does not support this: " in why for why in refused.values()), refused
 
 
 @pytest.mark.parametrize("substrate", ["kernel", "host"])
 def test_no_row_lists_a_kernel_that_refuses_every_value_but_the_default(substrate: str) -> None:
     where = () if substrate == "kernel" else ("host",)
-    # What a machine lacks is told when it is asked for (docs/host.md); that is not what the table is about.
+    # Features that a machine lacks are reported when they are used (docs/host.md) and are not part of the table.
     lacks = ("this kernel has no", "BPF", "clang")
     useless = []
     for row in rows(substrate):
@@ -100,4 +94,4 @@ def test_what_the_table_does_not_list_a_kernel_for_is_refused() -> None:
     for row in others:
         why = why_not(row["path"], row["levels"][-1])
         assert why is not None, row["path"]
-        assert "the substrate `kernel` cannot honour it" in why
+        assert "the substrate `kernel` does not support it" in why

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 from test_build import build, linux  # noqa: F401 - a fixture
+from typer.testing import CliRunner
 
+from tcpassay.cli import app
 from tcpassay.errors import UserError
 from tcpassay.gcov import Catalogue
 from tcpassay.gcov.counted import kernel_with_counters
 from tcpassay.kernel import store
-from tcpassay.kernel.variant import COVERAGE, PLAIN, Variant, kernel_name
+from tcpassay.kernel.variant import COVERAGE, DEBUG, PLAIN, Variant, kernel_name
 
 GCOV = """#include "gcov.h"
 
@@ -65,6 +67,29 @@ def test_the_variant_shares_the_source_and_has_objects_of_its_own(counted: Path)
     assert (store.read("mine") or with_counters) == plain
     _, again, _ = build(counted, "mine+coverage", of=COVERAGE)
     assert not again
+
+
+def test_the_kernel_with_checkers_shares_no_objects_because_its_configuration_differs(counted: Path) -> None:
+    _, _, first = build(counted)
+    checked, new, second = build(counted, "mine+debug", of=DEBUG)
+    assert new
+    assert second == first
+    assert (checked.variant, checked.absent, checked.notes) == ("debug", [], None)
+    assert "CONFIG_KASAN=y" in (checked.folder / "tree/build-debug/.config").read_text()
+    assert "CONFIG_KASAN" not in (checked.folder / "tree/build/.config").read_text()
+
+
+def test_a_checker_that_a_version_does_not_have_is_recorded(counted: Path) -> None:
+    makefile = counted / "Makefile"
+    makefile.write_text(
+        makefile.read_text().replace("cp $(KCONFIG_ALLCONFIG)", "grep -v DEBUG_NET $(KCONFIG_ALLCONFIG) >")
+    )
+    assert build(counted, "mine+debug", of=DEBUG)[0].absent == ["DEBUG_NET"]
+
+
+def test_counters_and_checkers_exclude_each_other() -> None:
+    ran = CliRunner().invoke(app, ["kernel", "build", "--coverage", "--debug"])
+    assert "exclude each other" in str(ran.exception)
 
 
 def test_a_tree_without_the_options_of_the_variant_is_refused(counted: Path) -> None:

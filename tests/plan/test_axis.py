@@ -1,4 +1,4 @@
-"""Axes that are not lists: ranges and distributions, and the values that they come to."""
+"""Axes that are not lists: ranges and distributions, and their values."""
 
 from typing import Any
 

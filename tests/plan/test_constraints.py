@@ -1,4 +1,4 @@
-"""The constraint language: what is read, what it means, and what is said of a mistake."""
+"""The constraint language: syntax, meaning, and messages about errors."""
 
 from pathlib import Path
 
@@ -106,7 +106,7 @@ def test_parameters_come_in_order_of_mention_and_once() -> None:
         ("NOT " * 51 + "[a] = 1", 1, 201, "at most 50 levels of NOT and parentheses", "`NOT`"),
     ],
 )
-def test_a_mistake_is_placed_and_says_what_was_expected(
+def test_an_error_is_reported_with_its_position_and_the_expected_value(
     text: str, line: int, column: int, expected: str, found: str
 ) -> None:
     with pytest.raises(ConstraintError) as caught:

@@ -1,4 +1,4 @@
-"""What `docs/constraints.md` shows is what happens."""
+"""The examples of `docs/constraints.md` have the described results."""
 
 import re
 from pathlib import Path

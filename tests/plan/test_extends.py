@@ -1,4 +1,4 @@
-"""Plans that start from others: what is taken, what is replaced, where mistakes stand, and the text that is left."""
+"""Plans that extend others: inherited and replaced entries, positions of errors, and the merged text."""
 
 from pathlib import Path
 
@@ -106,7 +106,7 @@ def test_constraints_and_checks_are_added_and_a_figure_replaces_one_of_its_file(
     assert [(one.file, one.title) for one in spec.figure] == [("other", ""), ("rtt", "mine")]
 
 
-def test_a_mistake_in_the_base_is_told_with_the_base_and_its_line(tmp_path: Path) -> None:
+def test_a_mistake_in_the_base_is_reported_with_the_base_and_its_line(tmp_path: Path) -> None:
     message = refused(tmp_path, OWN, BASE.replace('"1ms"', '"1"'))
     assert message.startswith("base.toml:9: `link.delay` = `1`: ")
     message = refused(tmp_path, OWN, BASE.replace('why = "nothing is lost"\n', ""))
@@ -148,7 +148,7 @@ def test_more_than_twenty_plans_that_extend_one_another_are_refused(tmp_path: Pa
     )
 
 
-def test_a_base_that_cannot_be_read_is_told_where_it_is_asked_for(tmp_path: Path) -> None:
+def test_a_base_that_cannot_be_read_is_reported_where_it_is_asked_for(tmp_path: Path) -> None:
     message = refused(tmp_path, OWN.replace("base.toml", "nowhere.toml"))
     assert (
         message == "plan.toml:2: `extends` = `nowhere.toml`: cannot read the file: no such file or directory"

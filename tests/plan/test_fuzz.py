@@ -1,4 +1,4 @@
-"""Whatever stands in a plan file: cases, or problems with a message and a place. `tools/fuzz_plans.py` runs longer."""
+"""Any plan file gives cases, or errors with message and position. `tools/fuzz_plans.py` runs longer."""
 
 import tempfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `docs/plan.md` shows is what happens, and no key is left out."""
+"""The examples of `docs/plan.md` have the described results, and every key is documented."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What values mean when they are compared."""
+"""The meaning of values in comparisons."""
 
 from fractions import Fraction
 

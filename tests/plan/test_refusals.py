@@ -1,4 +1,4 @@
-"""The constraint that is proposed for a refusal, with rules that the data plane does not happen to have."""
+"""The constraint that is proposed for a refusal, with artificial rules of the data plane."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ class Rule:
 
 
 def left_out(broken: Callable[..., bool]) -> list[list[int]]:
-    """The rows that the proposals leave out when all rows are cases."""
+    """The rows that the proposed constraints exclude if all rows are cases."""
     plane = Rule(broken)
     refusals = Refusals(cast("Expander", plane), len(ROWS), 20)
     for row in ROWS:

@@ -1,4 +1,4 @@
-"""What a plan says about units, groups, figures, load and sizes, and what it may not."""
+"""Valid and invalid units, groups, figures, loads and sizes of plans."""
 
 from pathlib import Path
 
@@ -73,7 +73,7 @@ def test_a_failed_check_names_its_case_and_seed() -> None:
 
 
 @pytest.mark.parametrize(("op", "seed"), [("<=", 2), (">=", 1)])
-def test_a_statistic_names_the_run_that_speaks_most_against_it(op: str, seed: int) -> None:
+def test_a_statistic_names_the_run_that_contradicts_it_most(op: str, seed: int) -> None:
     text = CHECK.format("rtt_p99", "1").replace("<=", op) + 'over = "mean"\n'
     made = plan("seeds = [1, 2]\n" + text)
     measured = {(case.id, s): {"rtt_p99": float(s)} for case in made.cases for s in (1, 2)}
@@ -98,7 +98,7 @@ def test_a_level_of_a_group_overrides_what_is_fixed_and_the_others_keep_it() -> 
     assert [case.triples["link.delay"] for case in made.cases] == ["5ms", "1ms"]
 
 
-def test_what_an_axis_sets_cannot_be_fixed_too() -> None:
+def test_a_parameter_of_an_axis_cannot_also_be_fixed() -> None:
     text = '[fixed]\n"stack.cc" = "reno"\n[axes]\n"stack.cc" = ["reno", "cubic"]\n'
     assert "keep one" in refused(text)
 
@@ -242,7 +242,7 @@ def test_more_load_than_a_link_of_a_topology_from_a_file_carries_is_noted(tmp_pa
     )
     file = tmp_path / "plan.toml"
     said = 'name = "x"\n[fixed]\ntopology = "file:two.toml"\n"app.workload" = "rpc-open"\n"link.rate" = "10Gbit"\n'
-    # What host `a` offers goes to both others in turn.
+    # The load of host `a` alternates between both other hosts.
     (note,) = read(said + '"app.arrival" = "poisson:3Gbit"\n', file).notes
     assert "the most: 1.5 Gbit/s into 1 Gbit/s of link `s-b` in case" in note
     assert read(said + '"app.arrival" = "poisson:2Gbit"\n', file).notes == ()

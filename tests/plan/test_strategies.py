@@ -114,7 +114,7 @@ def test_one_at_a_time_starts_from_the_simplest_and_changes_one_thing() -> None:
     cases = read.read(with_strategy('kind = "one-at-a-time"\n'), FILE).cases
     assert list(cases[0].varied.values()) == ["reno", "off", "off", "1ms", "0s", "0", "auto", 1, "none"]
     changed = [{k for k in case.varied if case.varied[k] != cases[0].varied[k]} for case in cases[1:]]
-    # A change that a constraint forbids alone takes what it needs with it.
+    # A change that a constraint forbids includes the changes that it requires.
     assert [names for names in changed if len(names) > 1] == [{"stack.cc", "stack.ecn"}]
     assert len(cases) == 1 + 3 + 2 + 2 + 2 + 1 + 1 + 2 + 1 + 2
 
@@ -136,7 +136,7 @@ def test_a_range_is_an_axis_of_its_values() -> None:
     assert {case.varied["link.delay"] for case in plan.cases} == {"1ms", "10ms", "100ms"}
 
 
-def test_constraints_speak_of_groups_of_their_members_of_what_is_fixed_and_of_defaults() -> None:
+def test_constraints_refer_to_groups_their_members_fixed_values_and_defaults() -> None:
     def count(constraint: str) -> int:
         text = with_strategy('kind = "full"\n').replace("constraints = [", f"constraints = ['{constraint}',")
         text = text.replace("[fixed]", '[fixed]\n"stack.initial_window" = 4')
@@ -177,15 +177,15 @@ def test_in_a_t_way_plan_a_negative_value_meets_every_level_of_the_others() -> N
     assert "stack.mtu" not in plan.cases[0].varied
 
 
-def test_a_case_that_the_data_plane_refuses_is_told_with_the_constraint_that_leaves_it_out() -> None:
+def test_a_case_that_the_data_plane_refuses_is_reported_with_the_constraint_that_leaves_it_out() -> None:
     lines = SWEEP.splitlines(keepends=True)
     message = refused("".join(lines[:1] + lines[5:]))
     assert (
         "plan.toml:7: `stack.cc` = `dctcp`: with `stack.ecn` = `off`: dctcp needs stack.ecn = dctcp at both ends "
-        "(`stack.ecn` is set in line 8); 3 of 19 cases; left out by `constraints` =\n"
+        "(`stack.ecn` is set in line 8); 3 of 19 cases; excluded by `constraints` =\n"
         '    \'IF [stack.cc] = "dctcp" THEN [stack.ecn] = "dctcp"\','
     ) in message
-    assert "left out by `constraints` =\n    '[link.jitter] <= [link.delay]'," in message
+    assert "excluded by `constraints` =\n    '[link.jitter] <= [link.delay]'," in message
     proposed = [line for line in message.splitlines() if line.startswith("    '")]
     assert len(proposed) == 2
     assert read.read(lines[0] + f"constraints = [{''.join(proposed)}]\n" + "".join(lines[5:]), FILE).cases
@@ -334,25 +334,25 @@ BAD = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_what_is_wrong_is_told_with_its_place_and_what_is_allowed(what: str) -> None:
+def test_errors_are_reported_with_their_position_and_the_allowed_values(what: str) -> None:
     old, new, said = BAD[what]
     assert old in SWEEP
     assert said in refused(SWEEP.replace(old, new, 1))
 
 
-def test_lists_too_long_to_be_asked_about_are_told_without_a_proposal() -> None:
+def test_lists_too_long_to_be_asked_about_are_reported_without_a_proposal() -> None:
     delays = [f"{n}us" for n in range(1, 3000)]
     text = (
         f'name = "x"\n[axes]\n"link.delay" = {json.dumps(delays)}\n"link.jitter" = ["0s", "2ms", "2500us"]\n'
     )
     message = refused(text)
     assert message.startswith(
-        "plan.toml:4: `link.jitter` = `2ms`: with `link.delay` = `1us`: jitter beyond the delay"
+        "plan.toml:4: `link.jitter` = `2ms`: with `link.delay` = `1us`: jitter larger than the delay"
     )
     assert message.count("\n") == 0
 
 
-def test_more_than_a_covering_array_can_be_made_for_is_told_before_it_is_tried() -> None:
+def test_more_than_a_covering_array_can_be_made_for_is_reported_before_it_is_tried() -> None:
     axes = "\n".join(
         f'"sender/stack.cc.{name}" = {list(range(1, 60))}' for name in ("alpha", "beta", "gamma", "c")
     )
@@ -364,15 +364,15 @@ def test_more_than_a_covering_array_can_be_made_for_is_told_before_it_is_tried()
 def test_settings_that_must_agree_at_both_ends_are_refused_with_both_places() -> None:
     mtu = '[fixed]\n"sender/stack.mtu" = "9000B"\n"stack.mtu" = "1500B"'
     assert refused(SWEEP.replace("[fixed]", mtu, 1)).startswith(
-        "plan.toml:8: `sender/stack.mtu` = `9000B`: with `receiver/stack.mtu` = `1500B`: the MTU is equal along a path "
-        "(`receiver/stack.mtu` is set in line 9)"
+        "plan.toml:8: `sender/stack.mtu` = `9000B`: with `receiver/stack.mtu` = `1500B`: "
+        "the MTU must be equal along a path (`receiver/stack.mtu` is set in line 9)"
     )
     ecn = '[fixed]\n"receiver/stack.ecn" = "classic"\n"sender/stack.ecn" = "dctcp"'
     text = SWEEP.replace('"stack.ecn" = ["off", "classic", "dctcp"]\n', "").replace("[fixed]", ecn, 1)
     message = refused(text.replace("""    'IF [stack.cc] = "dctcp" THEN [stack.ecn] = "dctcp"',\n""", ""))
     assert (
-        "plan.toml:8: `sender/stack.ecn` = `dctcp`: with `receiver/stack.ecn` = `classic`: ECN is the same at both "
-        "ends of a connection (`receiver/stack.ecn` is set in line 7)"
+        "plan.toml:8: `sender/stack.ecn` = `dctcp`: with `receiver/stack.ecn` = `classic`: ECN must be the same at "
+        "both ends of a connection (`receiver/stack.ecn` is set in line 7)"
     ) in message
 
 
@@ -380,7 +380,7 @@ def test_settings_that_vary_at_each_end_get_the_constraint_that_they_are_equal()
     values = '["1500B", "9000B", "3000B"]'
     axes = f'[axes]\n"sender/stack.mtu" = {values}\n"receiver/stack.mtu" = {values}\n'
     message = refused(SWEEP.replace("[axes]\n", axes))
-    assert "left out by `constraints` =\n    '[sender/stack.mtu] = [receiver/stack.mtu]'," in message
+    assert "excluded by `constraints` =\n    '[sender/stack.mtu] = [receiver/stack.mtu]'," in message
 
 
 CHOICES: dict[str, list[str | bool]] = {
@@ -406,7 +406,7 @@ def test_whatever_varies_the_proposed_constraints_leave_out_what_is_refused_and_
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_so_it_is_for_the_rule_of_four_settings_whichever_case_is_looked_at_first(seed: int) -> None:
+def test_the_constraint_for_a_rule_of_four_settings_is_exact_in_any_order_of_the_cases(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - reproducible is the point
     paths = ["nic.tso", "nic.gso_max", "stack.mtu", "stack.mss"]
     rng.shuffle(paths)

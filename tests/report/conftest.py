@@ -1,4 +1,4 @@
-"""A real browser: Debian's Chromium, driven by Playwright, which downloads none of its own."""
+"""A real browser: Debian's Chromium, controlled by Playwright, which does not download another one."""
 
 import shutil
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The report in a real browser: it opens, filters, zooms, is linked to, and its figures have the results' numbers."""
+"""The report in a real browser: opening, filters, zoom, links, and charts with the numbers of the results."""
 
 import json
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def boxes(view: View) -> Any:
     return view.chart("distribution", "o.series[0].data.map((one) => one.value)")
 
 
-def test_it_opens_offline_and_says_what_was_found_first(view: Open, report: Path) -> None:
+def test_it_opens_offline_and_shows_the_findings_first(view: Open, report: Path) -> None:
     page = view(report).open()
     assert page.text("h1") == "made"
     assert page.page.locator(".figure").all_inner_texts() == [
@@ -150,7 +150,7 @@ def test_a_filter_changes_every_view_and_the_address(view: Open, report: Path) -
     assert page.page.locator("#runs tbody tr").count() == 5
     assert "No findings in the runs that are shown." in page.text("#findings")
     assert "w.stack.cc=cubic" in page.page.url
-    # What has the keyboard's focus keeps it, so that one can go on.
+    # The keyboard focus is kept.
     assert page.page.evaluate("document.activeElement.dataset.level") == "cubic"
     page.after(lambda: page.page.locator('.level[data-level="50KB"]').click())
     assert page.text("#filters strong") == "1 of 10 runs"
@@ -181,7 +181,7 @@ def test_a_click_on_a_heading_sorts_by_number(view: Open, report: Path) -> None:
     assert rows[-1].split("\t")[0] == "bbbb000005"
 
 
-def test_what_the_runs_with_a_finding_share_is_said_and_shown(view: Open, tmp_path: Path) -> None:
+def test_settings_shared_by_the_runs_with_a_finding_are_stated_and_shown(view: Open, tmp_path: Path) -> None:
     runs = [
         folders.run(f"c{n}", 1, {"goodput": 1e6}, mark=mark, receiver=receiver, flows=flows)
         for n, (mark, receiver, flows) in enumerate(
@@ -193,7 +193,7 @@ def test_what_the_runs_with_a_finding_share_is_said_and_shown(view: Open, tmp_pa
     ]
     found = [("late-ack", f"c{n}", 1) for n in (9, 10, 11)]  # data, a, and flows of 2, 3, 4
     page = view(write_report(folders.folder(tmp_path / "made", runs, found)).file).open()
-    # Three numbers of flows in three runs say nothing, and neither do they of the receiver's runs with one flow.
+    # Three different numbers of flows in three runs are no evidence, nor are the receiver's runs with one flow.
     assert (
         page.text(".shared")
         == "The runs with it share mark = data, receiver = a \u2014 3 of the 4 runs with all of that. Show them"
@@ -385,7 +385,7 @@ def test_hostile_names_stay_names(view: Open, tmp_path: Path) -> None:
     assert page.text("h1") == HOSTILE
     assert page.page.title() == f"{HOSTILE} · tcpassay"
     assert page.chart("distribution", "o.xAxis[0].data[0]") == HOSTILE
-    # The tooltip is where a chart library would make HTML of it.
+    # A chart library might interpret the text of a tooltip as HTML.
     box = page.page.locator("#metrics .chart").bounding_box()
     assert box is not None
     page.page.locator("#metrics .chart").scroll_into_view_if_needed()
@@ -440,7 +440,7 @@ def test_a_thousand_runs_open_and_filter_quickly(view: Open, tmp_path: Path) -> 
     page.page.evaluate("window.started = performance.now()")
     page.after(lambda: page.page.locator('.level[data-level="dctcp"]').click())
     assert page.text("#filters strong") == "248 of 1,000 runs"
-    # A second is far more than it takes; a machine that is busy with other things must not fail this.
+    # A second is much longer than needed, so that the test does not fail on a busy machine.
     assert page.page.evaluate("performance.now() - window.started") < 5000
 
 

@@ -1,4 +1,4 @@
-"""What a report says is what the results hold, and says what it could not read."""
+"""The report contains the data of the results, and names the files that it could not read."""
 
 import hashlib
 import json
@@ -43,7 +43,7 @@ def test_a_run_without_a_metric_has_none_rather_than_zero(folder: Path) -> None:
     assert header["messages"] == {"9": "a bug in the data plane: index out of bounds"}
 
 
-def test_what_all_cases_share_is_said_once(folder: Path) -> None:
+def test_settings_that_all_cases_share_are_stated_once(folder: Path) -> None:
     assert model.build(tcpassay.load(folder)).data["fixed"] == {"link.rate": "100Mbit"}
 
 
@@ -117,7 +117,7 @@ constraints = ['IF [stack.cc] = "dctcp" THEN [queue.limit] = "50KB"']
 """
 
 
-def test_what_the_constraints_of_the_plan_forbid_is_not_missing(tmp_path: Path) -> None:
+def test_combinations_that_the_constraints_of_the_plan_forbid_are_not_missing(tmp_path: Path) -> None:
     runs = [
         folders.run("a", 1, {"goodput": 1.0}, queue__limit="500KB", stack__cc="reno"),
         folders.run("b", 1, {"goodput": 1.0}, queue__limit="50KB", stack__cc="reno"),
@@ -299,7 +299,7 @@ def test_whatever_is_damaged_the_rest_is_reported(folder: Path, name: str, how: 
     else:
         file.write_bytes({"half": raw[: len(raw) // 2], "empty": b"", "garbage": b"\xff\x00{" * 40}[how])
     written = write_report(folder)
-    # A folder without findings is what one has that was never judged, and half a plan may be one.
+    # A folder without a findings file may be one that was not judged, and the first half of a plan may be a valid plan.
     quiet = {("findings.json", "gone"), ("plan.toml", "half"), ("plan.toml", "empty")}
     assert [name in problem for problem in written.problems] == [True] * ((name, how) not in quiet)
     assert written.runs == (1 if name == "result.json" else 10)
@@ -312,7 +312,7 @@ def test_a_recording_without_counters_is_named_and_left_out(folder: Path) -> Non
     sealed.write(file, index)
     written = write_report(folder)
     assert (written.drawn, written.recorded) == (0, 1)
-    assert written.problems[0].startswith(f"{file}: it is not what it should be")
+    assert written.problems[0].startswith(f"{file}: its content is inconsistent")
 
 
 def test_a_folder_without_results_is_the_users_mistake(tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ def test_a_folder_without_results_is_the_users_mistake(tmp_path: Path) -> None:
         write_report(tmp_path)
 
 
-def test_what_cannot_be_written_says_where_and_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+def test_a_failed_write_is_reported_with_its_path_and_leaves_no_file(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(UserError, match=r"file/report.html: cannot write the report: not a directory"):
         write_report(folder, tmp_path / "file" / "report.html")

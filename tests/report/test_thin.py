@@ -1,4 +1,4 @@
-"""Thinning leaves out only what would not be seen."""
+"""Thinning only omits points that would not be visible."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def test_a_distribution_of_few_values_is_all_of_them() -> None:
     assert (kept.tolist(), share.tolist()) == ([2, 3, 9], [0.5, 0.75, 1])
 
 
-def test_what_lies_in_a_window_is_meant_up_to_a_limit() -> None:
+def test_the_points_inside_windows_are_selected_up_to_a_maximum_number() -> None:
     time = np.array([0.0, 1, 2, 3, 4, 5])
     assert thin.within(time, [(1, 2), (4, 4)], 3).tolist() == [False, True, True, False, True, False]
     assert not thin.within(time, [(1, 2), (4, 4)], 2).any()

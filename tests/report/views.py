@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class View:
-    """A page of a report that is open, and all that it said and asked for."""
+    """An open page of a report, with its console messages and requests."""
 
     def __init__(self, page: "Page", file: Path) -> None:
         self.page = page
@@ -32,7 +32,7 @@ class View:
         return self
 
     def drawn(self) -> int:
-        """How often the page has been drawn."""
+        """The number of times that the page was drawn."""
         return int(self.page.locator("html").get_attribute("data-ready") or 0)
 
     def after(self, act: Any) -> None:

@@ -1,4 +1,4 @@
-"""The test's side of the gate that gated.py puts before and behind each run."""
+"""Controls the gates before and after each run that gated.py installs."""
 
 import json
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ SCRIPT: Final = Path(__file__).with_name("gated.py")
 
 
 class Gate:
-    """At first nobody is let in, and nobody held."""
+    """At first no run may begin, and no answer is held."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

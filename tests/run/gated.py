@@ -1,4 +1,4 @@
-"""The real command, with workers that wait at a gate, and with a plan's time that passes with the answers.
+"""The command with workers that wait at gates, and with a clock of the plan that advances with each answer.
 
 What a test wants to happen in the middle of a sweep must neither come too late on a fast machine nor too early on a
 slow one. So the runs stop where the test says: each waits before it begins until its number is among those that are let

@@ -1,4 +1,4 @@
-"""A process that works on a journal until no case waits; the tests kill it. Its log shows what it began.
+"""A process that works on a journal until no case is pending, and that tests kill. Its log lists the started cases.
 
 Usage: journal_worker.py FOLDER LOG
 It says that it is ready, and finishes one case for each line of its standard input, and all the others when that ends.

@@ -25,7 +25,7 @@ def bound(port: int) -> bool:
     return True
 
 
-# Below the ports that the system gives to who asks for any, and above those of Ray's workers.
+# Below the range of ephemeral ports, and above the ports of Ray's workers.
 port = next(port for port in range(21_000 + os.getpid() % 10_000, 32_000) if bound(port))
 where = ["--host", "127.0.0.1", "--port", str(port), "--address", cluster.address]
 client = subprocess.Popen(

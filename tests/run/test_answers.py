@@ -1,4 +1,4 @@
-"""Answers of workers on disk: what earlier versions wrote is read, and what is damaged is not."""
+"""Answers of workers in files: those of earlier versions can be read, and damaged ones are rejected."""
 
 from typing import Any
 
@@ -49,5 +49,5 @@ def test_fields_that_an_earlier_version_did_not_write_have_their_defaults() -> N
         [],
     ],
 )
-def test_what_is_no_answer_is_damage(damaged: Any) -> None:
+def test_a_stored_value_that_is_no_answer_is_treated_as_damaged(damaged: Any) -> None:
     assert answer_of("done", damaged or [1]) is None

@@ -1,4 +1,4 @@
-"""What of a plan is run, in which order, and what is kept when the plan grows."""
+"""Selection and order of the runs of a plan, and the runs that are kept when the plan is extended."""
 
 import json
 import subprocess
@@ -73,7 +73,7 @@ def test_a_filter_takes_values_of_one_parameter_as_alternatives_and_of_several_t
         ("0123456789abcdef", "no case has this id"),
     ],
 )
-def test_a_filter_that_selects_nothing_is_told(text: str, said: str) -> None:
+def test_a_filter_that_selects_nothing_is_reported(text: str, said: str) -> None:
     with pytest.raises(UserError, match=said):
         chosen(text)
 
@@ -88,7 +88,7 @@ def test_a_dry_run_lists_the_runs_and_writes_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["plan.toml"]
 
 
-def test_what_the_author_of_a_plan_should_know_is_told_before_it_runs(tmp_path: Path) -> None:
+def test_what_the_author_of_a_plan_should_know_is_reported_before_it_runs(tmp_path: Path) -> None:
     plans.write(tmp_path, "constraints = ['[stack.cc] <> \"vegas\"']\n" + PLAN)
     done = tcpassay("run", "plan.toml", "--dry-run", cwd=tmp_path)
     assert done.returncode == 0
@@ -98,7 +98,7 @@ def test_what_the_author_of_a_plan_should_know_is_told_before_it_runs(tmp_path: 
     )
 
 
-def test_seeds_that_change_nothing_are_told(tmp_path: Path) -> None:
+def test_seeds_that_change_nothing_are_reported(tmp_path: Path) -> None:
     plans.write(tmp_path, PLAN)
     done = tcpassay("run", "plan.toml", cwd=tmp_path)
     assert "note: each of the 4 cases gave the same run with every seed" in done.stdout

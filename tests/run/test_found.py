@@ -1,4 +1,4 @@
-"""What the runs with a finding share, in the summary of a run."""
+"""The common values of the runs with a finding, in the summary of a run."""
 
 from tcpassay.plan.expand import Case
 from tcpassay.run.found import shared

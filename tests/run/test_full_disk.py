@@ -1,4 +1,4 @@
-"""A disk that is full in the middle of a run, on a small file system of its own."""
+"""A disk that becomes full during a run, on a separate small file system."""
 
 import json
 import shutil

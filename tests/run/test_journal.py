@@ -1,4 +1,4 @@
-"""The journal: nothing lost and nothing repeated, whatever dies when."""
+"""The journal: no case is lost or repeated, whichever process dies at any time."""
 
 import random
 import resource
@@ -24,7 +24,7 @@ CASES = [{"stack.cc": "reno", "n": n} for n in range(200)]
 
 
 class Process:
-    """A process that a test has started: it says lines, and goes on when it is told to."""
+    """A process started by a test: it prints lines, and continues after a signal of the test."""
 
     def __init__(self, *command: str | Path) -> None:
         self._process = subprocess.Popen(
@@ -32,18 +32,18 @@ class Process:
         )
 
     def said(self, line: str) -> None:
-        """Waits for it."""
+        """Waits until the process prints this line."""
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == f"{line}\n"
 
     def go_on(self, lines: int = 1) -> None:
-        """So many times."""
+        """Lets the process pass `lines` stops."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n" * lines)
         self._process.stdin.flush()
 
     def end(self) -> None:
-        """It is no more told to wait, and ends by itself."""
+        """Lets the process continue without further stops until it ends."""
         self._process.communicate(timeout=SAFETY_NET_S)
         assert self._process.returncode == 0
 
@@ -60,7 +60,7 @@ def start(folder: Path, log: Path) -> Process:
 
 
 def begun(log: Path) -> list[int]:
-    """What the processes with this log began; the last line may be a part of one."""
+    """The cases that the processes with this log started; the last line may be incomplete."""
     text = log.read_text() if log.exists() else ""
     return [int(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
@@ -71,7 +71,7 @@ def results(folder: Path) -> list[tuple[int, object, Outcome | None, object]]:
 
 
 def undisturbed(folder: Path) -> list[tuple[int, object, Outcome | None, object]]:
-    """The result of the worker without a disturbance."""
+    """The result of an uninterrupted worker."""
     folder.mkdir()
     Journal.create(folder, "plan", CASES)
     start(folder, folder / "log").end()
@@ -134,7 +134,7 @@ def test_killed_twenty_times_it_ends_as_if_never_disturbed(tmp_path: Path) -> No
         process.go_on(most)
         if kill % 2:  # in the middle of a case
             until(lambda: len(begun(log)) > before + most, "one more case than can be finished is begun")  # noqa: B023
-        else:  # wherever it is
+        else:  # at any point
             time.sleep(rng.uniform(0, 0.01))
         process.kill()
         now = begun(log)[before:]
@@ -178,7 +178,7 @@ def killed_at(script: str, folder: Path, stop: int, seconds: float | None = None
     process.kill()
 
 
-# In the midst of the cases; at any moment between the last of them and the end; and when it is done.
+# Between cases, at any time between the last case and the end, and after the end.
 KILLS = [(0, None), (10_000, None), (19_999, None), *((19_999, n / 500) for n in range(6)), (NEVER, None)]
 
 
@@ -218,7 +218,7 @@ def test_a_survivor_takes_over_the_case_of_a_process_that_died(tmp_path: Path) -
         until(lambda: begun(tmp_path / "log"), "the other has a case")
         claims = [journal.claim(), journal.claim()]
         assert journal.counts().running == 3
-        # The other process lives, so its case is its own.
+        # The other process is alive, so it keeps its case.
         assert journal.claim() is None
         process.kill()
         taken = journal.claim()
@@ -238,7 +238,7 @@ def test_another_journal_of_the_same_process_is_not_taken_for_dead(tmp_path: Pat
 
 
 def interrupted(call: Callable[[], object], at: int) -> bool:
-    """Calls with an interrupt at the step `at`, where a line begins; whether it came to that."""
+    """Calls the function with an interrupt before the `at`-th executed line; returns whether it was reached."""
     steps = 0
 
     def step(_frame: FrameType, event: str, _arg: object) -> Callable[..., Any]:
@@ -270,7 +270,7 @@ def test_an_interrupt_at_any_line_leaves_a_journal_that_goes_on(tmp_path: Path) 
             at += 1
         assert at > 20
         assert journal.notes["interrupted"] == str(at - 1)
-        # The claim that came through, and those whose transaction was over when the interrupt came.
+        # The successful claim, and claims whose transaction had ended before the interrupt.
         assert 1 <= journal.counts().running < at
     assert journal_of(tmp_path).waiting == 200
 

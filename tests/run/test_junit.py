@@ -1,4 +1,4 @@
-"""JUnit XML of a plan: what continuous integration shows of it."""
+"""JUnit XML of a plan, as used by continuous integration."""
 
 import subprocess
 import sys
@@ -43,7 +43,7 @@ def test_runs_and_checks_are_tests_and_a_failure_has_the_command_that_repeats_it
     assert "Report:  tcpassay report results" in done.stdout
 
 
-def test_a_file_that_cannot_be_written_is_told_before_anything_is_run(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported_before_anything_is_run(tmp_path: Path) -> None:
     (tmp_path / "ci.toml").write_text(PLAN, encoding="utf-8")
     done = tcpassay(tmp_path, "run", "ci.toml", "--out", "results", "--junit", ".")
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""Runs that crash, hang or eat memory, in real worker processes: each is an outcome, and the others go on.
+"""Runs that crash, hang or exhaust memory, in real worker processes: each has an outcome, and other runs continue.
 
 Nothing but a hang may hit a limit of time, however busy the machine is: so the limits are an hour, and it passes for
 the run that hangs and for no other.
@@ -20,7 +20,7 @@ from tcpassay.run.execute import Local, execute
 from tcpassay.run.result import Result
 from tcpassay.run.session import Beginning, Session
 
-# The real worker, but for what some seeds do in the place of the simulation.
+# The real worker, except that some seeds replace the simulation.
 PLANTED = """
 import ctypes, itertools, os, pathlib, time
 from tcpassay import _native
@@ -104,7 +104,7 @@ def test_each_way_to_break_off_is_its_own_outcome_and_the_others_go_on(tmp_path:
     assert not (tmp_path / "out" / ".work").exists()
 
 
-def test_an_allocation_that_the_data_plane_is_refused_is_told_as_memory_and_not_as_a_crash(
+def test_a_failed_allocation_of_the_data_plane_is_reported_as_memory_and_not_as_a_crash(
     tmp_path: Path,
 ) -> None:
     # A real run whose event log does not fit into the memory that it may have.
@@ -157,7 +157,7 @@ def test_a_result_that_cannot_be_written_stops_all_and_is_no_outcome(
     assert [run.outcome for run in result.runs] == ["done", "done", "done"]
 
 
-def test_a_value_that_must_be_refused_is_and_one_that_is_accepted_is_told(tmp_path: Path) -> None:
+def test_a_value_that_must_be_refused_is_and_one_that_is_accepted_is_reported(tmp_path: Path) -> None:
     text = plans.SMALL.replace("[axes]", '[negative]\n"link.rate" = ["fast"]\n\n[axes]')
     result = run(tmp_path, text)
     refused = [run for run in result.runs if run.case.expect == "refused"]

@@ -1,4 +1,4 @@
-"""A result folder has one owner at a time, and what is made under its name is there whole or not at all."""
+"""A result folder has one owner at a time, and is created completely or not at all."""
 
 import multiprocessing
 import os
@@ -79,7 +79,7 @@ def test_a_folder_that_was_removed_is_still_owned_and_its_owner_writes_nothing_m
     assert not live.exists()
 
 
-def test_an_owner_whose_folder_was_replaced_with_its_parent_is_told(tmp_path: Path) -> None:
+def test_an_owner_whose_folder_was_replaced_with_its_parent_is_reported(tmp_path: Path) -> None:
     (tmp_path / "above").mkdir()
     with begin(tmp_path / "above" / "out") as first:
         shutil.rmtree(tmp_path / "above")

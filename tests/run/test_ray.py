@@ -1,4 +1,4 @@
-"""`--executor ray` on two nodes of this machine: the same results to the last bit, the same outcomes."""
+"""`--executor ray` on two nodes of this machine: identical results and outcomes."""
 
 import contextlib
 import hashlib
@@ -67,7 +67,7 @@ oracles = false
 
 
 def ended(journal: Path) -> list[tuple[str | None, int]]:
-    """What came of each run, and how often it was claimed."""
+    """The outcome of each run, and the number of its claims."""
     if not journal.exists():
         return []
     with contextlib.closing(sqlite3.connect(journal, timeout=600)) as database:

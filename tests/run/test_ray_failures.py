@@ -1,4 +1,4 @@
-"""What `--executor ray` says when a cluster cannot run anything; with a Ray of our own: nothing is waited for."""
+"""Messages of `--executor ray` if a cluster cannot run anything; Ray is replaced by a fake without waiting times."""
 
 import re
 from collections.abc import Callable
@@ -19,15 +19,15 @@ REQUEST = CaseRequest(substrate="model", collect={}, base="/nowhere/inputs", fol
 
 
 class RayError(Exception):
-    """Of Ray: an actor is gone, or has not come to life."""
+    """Stands for Ray's error about an actor that is lost or did not start."""
 
 
 class RaySystemError(RayError):
-    """Of Ray: the cluster is gone."""
+    """Stands for Ray's error about a lost cluster."""
 
 
 class _Reference:
-    """Of what an actor was asked; two are never the same."""
+    """A reference to a request to an actor; all references are different."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -81,7 +81,7 @@ def run(requests: int = 1) -> list[Any]:
     return list(on_ray.OnRay("ray", None).run([REQUEST] * requests, Limits()))
 
 
-def test_a_cluster_without_a_cpu_is_told_before_anything_is_run(cluster: Any) -> None:
+def test_a_cluster_without_a_cpu_is_reported_before_anything_is_run(cluster: Any) -> None:
     cluster([0], lambda _: VERSION)
     with pytest.raises(UserError, match="`--executor ray`: the cluster has no CPU to run on"):
         run()
@@ -101,7 +101,7 @@ def test_when_the_last_node_is_lost_in_the_middle_the_command_stops_to_be_resume
     running = on_ray.OnRay("ray", None).run([REQUEST] * 3, Limits())
     with pytest.raises(UserError, match="the Ray cluster has no CPU left to run on"):
         answers.extend(one for some in running for one in some)
-    # What was under way is nobody's fault, and is made again.
+    # Runs in progress were not the cause of the failure and are repeated.
     assert [(index, answer.outcome, answer.outside) for index, answer in answers] == [(0, "crashed", True)]
 
 
@@ -127,7 +127,7 @@ def test_a_node_with_another_version_is_refused_before_it_runs_anything(cluster:
     assert ray.killed == 1
 
 
-def test_a_cluster_that_is_gone_is_told_as_such(cluster: Any) -> None:
+def test_a_cluster_that_is_gone_is_reported_as_such(cluster: Any) -> None:
     ray = cluster([1], lambda _: VERSION)
 
     def gone(*_: Any, **__: Any) -> Any:

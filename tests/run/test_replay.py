@@ -1,4 +1,4 @@
-"""`tcpassay replay`: one run again, from the folder alone, byte for byte."""
+"""`tcpassay replay`: repeats one run from the folder alone, with identical bytes."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ import sealed
 from tcpassay import load
 from tcpassay.judge import read_findings
 
-# A stack that takes reordering for loss, and one that waits.
+# A stack that treats reordering as loss, and one that waits.
 PLAN = """\
 name = "found"
 seeds = [3]
@@ -104,7 +104,7 @@ def change(folder: Path, profile: str, **values: Any) -> str:
     return str(run["case"])
 
 
-def test_another_trace_is_told_and_is_exit_code_1(copy: Path) -> None:
+def test_another_trace_is_reported_and_is_exit_code_1(copy: Path) -> None:
     case = change(copy, "linux", trace="0123456789abcdef")
     done = tcpassay("replay", "out", case, cwd=copy)
     assert done.returncode == 1
@@ -112,7 +112,7 @@ def test_another_trace_is_told_and_is_exit_code_1(copy: Path) -> None:
     assert "trace 0123456789abcdef before" in done.stdout
 
 
-def test_one_changed_byte_of_the_recording_is_told_with_its_file(copy: Path) -> None:
+def test_one_changed_byte_of_the_recording_is_reported_with_its_file(copy: Path) -> None:
     case = runs(copy / "out")["freebsd"]["case"]
     file = copy / "out" / "recordings" / f"{case}-3" / "series.parquet"
     content = bytearray(file.read_bytes())
@@ -140,7 +140,7 @@ def test_without_result_and_plan_a_kept_recording_is_enough_to_repeat_it(copy: P
         (("",), "several cases begin so: "),
     ],
 )
-def test_what_is_no_run_is_told(ran: tuple[Path, str], args: tuple[str, ...], said: str) -> None:
+def test_an_unknown_run_is_reported(ran: tuple[Path, str], args: tuple[str, ...], said: str) -> None:
     done = tcpassay("replay", "out", *args, cwd=ran[0])
     assert done.returncode == 2
     assert said in done.stderr

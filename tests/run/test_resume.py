@@ -1,4 +1,4 @@
-"""The real command, killed at random moments and resumed: nothing lost, nothing repeated, the same result."""
+"""The command, killed at random times and resumed: no run is lost or repeated, and the result is the same."""
 
 import contextlib
 import hashlib
@@ -22,7 +22,7 @@ from tcpassay import load
 
 COMMAND = [sys.executable, "-m", "tcpassay"]
 
-# Sixty runs of a few milliseconds; a stack that takes reordering for loss, so that there are findings.
+# Sixty runs of a few milliseconds, with a stack that treats reordering as loss, so that there are findings.
 PLAN = """\
 name = "many"
 seeds = [1, 2, 3, 4, 5, 6]
@@ -97,13 +97,13 @@ def asked(folder: Path, question: str) -> list[Any]:
 
 
 def ended(folder: Path) -> dict[int, tuple[str, float, int]]:
-    """Of each run that ended: what came of it, when, and how often it was begun."""
+    """The outcome, the end time and the number of starts of each ended run."""
     rows = asked(folder, "SELECT number, outcome, finished, attempts FROM cases WHERE outcome IS NOT NULL")
     return {number: (outcome, finished, attempts) for number, outcome, finished, attempts in rows}
 
 
 def reached(process: subprocess.Popen[str], folder: Path, number: int) -> None:
-    """Waits until so many runs have ended."""
+    """Waits until this number of runs has ended."""
     until(lambda: goes_on(process) and len(ended(folder)) >= number, f"{number} runs end")
 
 

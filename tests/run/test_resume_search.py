@@ -1,4 +1,4 @@
-"""A search that is killed and resumed has the same cases and results as one that nobody disturbed."""
+"""A search that is killed and resumed has the same cases and results as an uninterrupted one."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Draws scripts about one connection from a seed, and writes down what the model answers.
+"""Generates random scripts about one connection from a seed, with the behaviour of the model as expectation.
 
 A script is made step by step: an event is drawn for the state that the connection has reached, the model is run, and
 all that it sends until the next event becomes a line of the script with its time. A real Linux can be asked the same.
@@ -14,17 +14,17 @@ from typing import Final
 
 from tcpassay import _native
 
-# What no stack sends: the report of the failure tells what it sent instead.
+# A segment that no stack sends; the report of the failed script contains the segment that was sent instead.
 NEVER: Final = "P. 7777777:7777778(1) ack 1 win 1"
 LIVE: Final = re.compile(r"live: +([0-9.]+) (?:(\[[a-z0-9]+\]) )?(.*)")
 SEGMENT: Final = re.compile(r"([A-Z.]+) (\d+):(\d+)\(\d+\)(?: ack (\d+))?(?: win (\d+))?")
 MOST_ANSWERS: Final = 24
-# Seconds between two events: at once, within a delayed ACK, beyond it, beyond a timeout.
+# Seconds between two events: none, less than a delayed ACK, more, more than a retransmission timeout.
 GAPS: Final = (0.0, 0.0, 0.001, 0.01, 0.03, 0.07, 0.15, 0.25, 0.9)
 
 
 def report(text: str, profile: str) -> dict[str, object]:
-    """What the model makes of a script."""
+    """The report of the model about a script."""
     made: dict[str, object] = json.loads(_native.run_script(text, profile, loose=False, options=[]))
     return made
 
@@ -43,13 +43,13 @@ def retransmits(text: str) -> bool:
 
 @dataclass
 class Script:
-    """A script that grows, and what is known of both ends of its connection."""
+    """A script under construction, and the known state of both ends of its connection."""
 
     source: random.Random
     profile: str
     lines: list[str] = field(default_factory=list)
     now: float = 0.0
-    # When the last event was.
+    # Time of the last event.
     began: float = 0.0
     # Positions: of the stack under test, and of the peer that the script plays.
     una: int = 1
@@ -72,11 +72,11 @@ class Script:
     sender: bool = True
 
     def run(self, more: str) -> dict[str, object]:
-        """The report of the script so far and a line more."""
+        """The report of the script so far with one further line."""
         return report("\n".join([*self.lines, more]) + "\n", self.profile)
 
     def _next(self, until: float) -> tuple[float, str] | None:
-        """What the model sends next, at the latest `until`."""
+        """The next segment of the model, at the latest at `until`."""
         told = self.run(f"{self.now:.6f}~{until:.6f} > {NEVER}")
         details = told["details"]
         assert isinstance(details, list)
@@ -89,7 +89,7 @@ class Script:
         return (at, found[3]) if at <= until else None
 
     def wait(self, seconds: float) -> None:
-        """Adds what the model sends in the meantime.
+        """Adds the segments that the model sends in the meantime.
 
         The timers of a kernel may be late by an eighth: an event near one of them would come before or after it by
         chance, and is put off.
@@ -111,7 +111,7 @@ class Script:
         self.now = self.began = math.ceil(until * 1e4) / 1e4
 
     def answers(self, until: float) -> None:
-        """The same up to a time."""
+        """Adds the segments that the model sends up to a time."""
         self.wait(until - self.now)
 
     def _learn(self, packet: str) -> None:
@@ -134,11 +134,11 @@ class Script:
             self.heard = int(stamp[1])
 
     def add(self, line: str) -> None:
-        """An event of the script now."""
+        """Adds an event at the current time."""
         self.lines.append(f"{self.now:.6f} {line}")
 
     def packet(self, text: str, sack: str = "") -> None:
-        """A segment of the peer, with the options that the connection agreed on."""
+        """Adds a segment of the peer, with the negotiated options."""
         parts = []
         if self.stamps:
             parts.append(f"nop,nop,TS val {self.stamp} ecr {self.heard}")
@@ -150,7 +150,7 @@ class Script:
     # --- the handshake
 
     def open(self) -> None:
-        """A connection that the peer opens, and that is accepted."""
+        """Adds a passive open: a connection that the peer opens and the application accepts."""
         pick = self.source.choice
         self.mss = pick((536, 1000, 1000, 1460))
         self.stamps = pick((True, False))
@@ -195,7 +195,7 @@ class Script:
         self.add(f"write(4, ..., {size}) = {size}")
 
     def _take(self, low: int, high: int) -> None:
-        """Positions arrive at the peer."""
+        """Marks positions as received by the peer."""
         merged: list[tuple[int, int]] = []
         for one in sorted([*self.got, (low, high)]):
             if merged and one[0] <= merged[-1][1]:
@@ -210,7 +210,7 @@ class Script:
         self.blocks = now + [one for one in self.blocks if one not in now]
 
     def _tell(self, flags: str = ".", duplicate: tuple[int, int] | None = None) -> None:
-        """The peer acknowledges what it has."""
+        """Adds an ACK of the peer for the received data."""
         room = 3 if self.stamps else 4
         told = ([duplicate] if duplicate else []) + self.blocks
         blocks = " ".join(f"{low}:{high}" for low, high in told[:room])
@@ -223,7 +223,7 @@ class Script:
         return [one for one in runs if not any(low <= one[0] and one[1] <= high for low, high in self.got)]
 
     def ack(self) -> None:  # noqa: C901 - a table of cases
-        """Some of what was sent arrives, in a drawn order, and is acknowledged, now and then for several segments."""
+        """Some of the sent segments arrive in a random order and are acknowledged, sometimes several with one ACK."""
         source = self.source
         if source.random() < 0.06:
             self.window = source.choice((30000, 30000, 20 * self.mss, 0)) >> self.shift
@@ -258,7 +258,7 @@ class Script:
             self._tell()
 
     def acks(self) -> None:
-        """All but the first of what was sent arrive one after the other, and each is acknowledged."""
+        """All sent segments except the first one arrive in order, and each is acknowledged."""
         missing = self._missing()
         for one in missing[1 : 1 + self.source.choice((1, 2, 3, 4, 6))]:
             self._take(*one)
@@ -266,7 +266,7 @@ class Script:
             self.wait(0.0005)
 
     def data(self) -> None:
-        """Data: in order, beyond a gap, old, or partly old."""
+        """Adds data of the peer: in order, above a gap, old, or partly old."""
         source = self.source
         size = source.choice((1, 10, 100, 500, self.mss, self.mss))
         at = source.choice((self.peer, self.peer, self.peer + 500, self.peer + 2000, max(1, self.peer - 300)))
@@ -345,7 +345,7 @@ def drawn(seed: int, profile: str, events: int = 14) -> str:
         script.stamp += round(wait * 1000) + 1
         script.wait(wait)
     if not script.over:
-        # What was not expected before it makes its answer differ.
+        # An unexpected segment before it would change its answer.
         script.packet(f". {script.peer + 9_000_000}:{script.peer + 9_000_001}(1) ack {script.una}")
         script.answers(script.now + 0.001)
     return "\n".join(script.lines) + "\n"

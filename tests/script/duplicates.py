@@ -1,4 +1,4 @@
-"""Generated scripts about data that arrive twice, and what an acknowledgement must say of them.
+"""Generated scripts about data that arrive twice, with the required acknowledgements.
 
 A case is a sequence of segments. What answers each follows from RFC 2018 and RFC 2883 alone, computed here from
 ranges and not by the project's code, so that a script is a test of the model and of a real Linux alike. Positions
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 UNIT = 100
-# Where the streams end, in units: a FIN stands there and nowhere else.
+# The ends of the streams in units; a FIN is only at these positions.
 LAST = 6
-# Without timestamps the option has room for so many blocks.
+# Maximum number of SACK blocks in the option without timestamps.
 ROOM = 4
 
 Range = tuple[int, int]
@@ -30,7 +30,7 @@ class Segment:
 
 @dataclass
 class Receiver:
-    """What a receiver that answers every segment at once knows. In its reports a FIN takes one position.
+    """The state of a receiver that acknowledges every segment immediately. In its reports a FIN takes one position.
 
     `linux`: what begins where a queued range ends is appended to that, and nobody looks whether it repeats the range
     after it (`tcp_ooo_try_coalesce`).
@@ -38,7 +38,7 @@ class Receiver:
 
     linux: bool
 
-    # Where the units are counted from.
+    # The position of unit 0.
     base: int = 1
     next: int = 1
     fin: bool = False
@@ -68,7 +68,7 @@ class Receiver:
             self.next = end
             self._advance()
         if self.finished and not done:
-            # Nothing is left to be reported when a stream has ended.
+            # After the end of a stream nothing is reported.
             again, self.queue, self.blocks = None, [], []
         said = ([again] if again else []) + self.blocks
         return self.next, said[:ROOM]
@@ -86,7 +86,7 @@ class Receiver:
 
     def _queue(self, start: int, end: int) -> None:
         self.queue = _merged([*self.queue, (start, end)])
-        # The block that is reported first grows by what arrived and by the blocks that this touches.
+        # The first reported block includes the arrived data and adjacent blocks.
         block = (start, end)
         others = self.blocks
         while touching := [one for one in others if one[0] <= block[1] and block[0] <= one[1]]:
@@ -162,7 +162,7 @@ def _segments(first: int, *, fins: bool) -> Iterator[Segment]:
 
 
 def every_overlap(*, fins: bool) -> Iterator[list[Segment]]:
-    """Two units delivered, every set of later runs queued, and then every segment that there can be."""
+    """All cases with two delivered units, each set of queued ranges above them, and each possible next segment."""
     for mask in range(2 ** (LAST - 3)):
         present = [unit for unit in range(3, LAST) if mask >> (unit - 3) & 1]
         runs = _runs(present)
@@ -185,7 +185,7 @@ def _runs(units: list[int]) -> list[list[int]]:
 
 
 def drawn(seed: int, count: int, *, fins: bool) -> Iterator[list[Segment]]:
-    """Sequences of up to seven segments that are drawn, but for those of which nobody can tell what Linux says."""
+    """Random sequences of up to seven segments, without those for which Linux's answer depends on its internal tree."""
     source = random.Random(seed)  # noqa: S311 - a test, not a secret
     possible = list(_segments(0, fins=fins))
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""Scripts that are drawn from a seed: what the model answers, a real Linux 6.1 answers, too."""
+"""Random scripts: a real Linux 6.1 behaves like the model."""
 
 import drawn
 import pytest
@@ -9,8 +9,8 @@ from tcpassay.script import linux
 from tcpassay.substrate.agent import agent_program
 
 PROFILE = "linux-6.1"
-# A retransmission timer of a kernel is late by up to an eighth of a time that may be 3 s here; the check knows no more
-# than the time since the event before.
+# A retransmission timer of a kernel is late by up to an eighth of its time, which may be 3 s here; the check only knows
+# the time since the previous event.
 LATE_US = 400_000
 
 
@@ -33,7 +33,7 @@ def test_the_scripts_reach_retransmissions_reports_and_the_ends_of_connections()
 
 
 def test_linux_answers_most_scripts_as_the_model() -> None:
-    # A hundred seeds gave 17 that differ; docs/deviations.md has what is known of them.
+    # With 100 seeds 17 scripts differed; docs/deviations.md describes the known reasons.
     try:
         agent_program()
         store.find()

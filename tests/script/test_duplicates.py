@@ -1,4 +1,4 @@
-"""What an acknowledgement says of data that arrived twice (RFC 2018, RFC 2883), on the model and on a real Linux."""
+"""Acknowledgements of data that arrived twice (RFC 2018, RFC 2883), on the model and on a real Linux."""
 
 import json
 
@@ -63,7 +63,7 @@ def test_the_first_block_names_what_had_been_delivered_and_not_what_was_queued()
 
 @pytest.mark.parametrize("profile", ["linux", "linux-6.1", "linux-4.6"])
 def test_the_model_of_linux_reports_every_overlap_of_old_new_and_queued_data(profile: str) -> None:
-    # Linux 4.6 tells of its window when a read has opened it.
+    # Linux 4.6 sends a window update when a read has opened the window.
     reads = profile != "linux-4.6"
     texts = [duplicates.script(cases, reads=reads) for cases in without_fin() + with_fin()]
     wrong = failures(texts, profile)
@@ -88,7 +88,7 @@ def test_linux_reports_every_overlap_of_old_new_and_queued_data() -> None:
         store.find()
     except UserError as error:
         pytest.skip(f"no script can be run on a kernel: {error}")
-    # A script costs a process of the guest: of the cases with a FIN a sample.
+    # Each script needs a process of the guest; therefore only a sample of the cases with a FIN is used.
     texts = [duplicates.script(cases) for cases in without_fin() + with_fin()[::12]]
     requests = [linux.request(text, loose=False, options=(), limit_s=linux.VIRTUAL_LIMIT_S) for text in texts]
     wrong = [

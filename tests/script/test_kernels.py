@@ -1,4 +1,4 @@
-"""Scripts on a real Linux; skipped, saying so, where there is no kernel, no agent or no root."""
+"""Scripts on a real Linux. The tests are skipped, with a reason, without a kernel, an agent or root."""
 
 import json
 import os
@@ -80,6 +80,7 @@ def test_in_a_guest_what_happens_at_once_is_exact_and_mistakes_are_found(tmp_pat
     assert made["good"]["profile"] == store.find().release
 
 
+@pytest.mark.realtime
 @pytest.mark.usefixtures("host")
 def test_on_this_host_a_script_that_fails_is_tried_again_and_says_so(tmp_path: Path) -> None:
     write(tmp_path, bad=GOOD.replace("mss 1460", "mss 1461"), blocking=BLOCKING, good=GOOD)
@@ -101,7 +102,7 @@ def test_on_this_host_a_script_that_fails_is_tried_again_and_says_so(tmp_path: P
 
 
 def of_linux() -> list[Path]:
-    """The project's own scripts that speak of today's Linux, or of 6.1."""
+    """The project's own scripts for current Linux or for 6.1."""
     found = sorted((REPOSITORY / "scripts").rglob("*.pkt"))
     older = sorted((REPOSITORY / "crates" / "script" / "tests" / "older").glob("*.pkt"))
     return [

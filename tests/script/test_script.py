@@ -93,7 +93,7 @@ OLD = """0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
 +2 > S 0:0(0) <...>
 +4.1 getsockopt(3, SOL_SOCKET, SO_ERROR, [ETIMEDOUT], [4]) = 0
 """
-"""As Linux before 6.5 has it; since then SYNs go again four times more."""
+"""Linux before 6.5; later versions retransmit SYNs four more times."""
 
 
 def test_a_script_for_an_older_version_says_so(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_script_for_an_older_version_says_so(tmp_path: Path) -> None:
         (["--compare", "vague"], "allowed are exact, loose"),
     ],
 )
-def test_what_the_user_got_wrong_is_told(tmp_path: Path, words: list[str], message: str) -> None:
+def test_errors_of_the_user_are_reported(tmp_path: Path, words: list[str], message: str) -> None:
     result = call(write(tmp_path, good=GOOD), *words)
     assert isinstance(result.exception, UserError)
     assert message in str(result.exception)
@@ -130,13 +130,13 @@ def test_a_script_that_tests_nothing_is_an_error(tmp_path: Path, text: str) -> N
     assert "empty.pkt:1:1  expected a packet of the stack, a system call or an assertion" in result.output
 
 
-def test_a_first_line_that_names_no_profile_is_told_with_file_and_line(tmp_path: Path) -> None:
+def test_a_first_line_that_names_no_profile_is_reported_with_file_and_line(tmp_path: Path) -> None:
     result = call(write(tmp_path, good=GOOD, odd="// profile: plan9\n" + GOOD))
     assert isinstance(result.exception, UserError)
     assert f"{tmp_path}/odd.pkt:1: `plan9` is not a profile; allowed are rfc, linux" in str(result.exception)
 
 
-def test_what_is_neither_a_file_nor_a_folder_is_told(tmp_path: Path) -> None:
+def test_a_path_that_is_neither_a_file_nor_a_folder_is_reported(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.pkt")
     with pytest.raises(UserError, match="neither a file nor a folder"):
         files.find([tmp_path / "pipe.pkt"])
@@ -146,7 +146,7 @@ def test_what_is_neither_a_file_nor_a_folder_is_told(tmp_path: Path) -> None:
 def test_a_script_that_ends_its_process_is_crashed_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A worker that ends itself, hangs or takes memory at a word in the script, as a fault of the runner would.
+    # A worker that exits, hangs or allocates memory if the script contains a keyword, like a faulty runner.
     (tmp_path / "bad_worker.py").write_text(WORKER)
     monkeypatch.setattr(pool, "WORKER", [str(tmp_path / "bad_worker.py")])
     monkeypatch.setattr(batch, "SECONDS", 20.0)
@@ -212,7 +212,7 @@ def test_hostile_scripts_cost_themselves_and_no_more(tmp_path: Path) -> None:
     }
 
 
-def test_what_a_script_brings_along_does_not_reach_the_terminal(tmp_path: Path) -> None:
+def test_escape_sequences_of_a_script_do_not_reach_the_terminal(tmp_path: Path) -> None:
     out = tmp_path / "out.xml"
     result = call(write(tmp_path, odd=GOOD + "+0 `\x1b[2Jreboot\x00`\n"), "--junit", out)
     assert result.exit_code == 1
@@ -249,7 +249,7 @@ def test_a_shell_script_beside_the_script_is_what_it_calls(tmp_path: Path) -> No
     assert "../common/defaults.sh: reboot" in result.output
 
 
-def test_a_file_that_is_not_there_is_told() -> None:
+def test_a_file_that_is_not_there_is_reported() -> None:
     with pytest.raises(UserError, match="no such file or folder"):
         files.find([Path("/nowhere/x.pkt")])
 

@@ -1,4 +1,4 @@
-"""Scripts as cases of a plan: journaled, resumed, chosen, made again, reported and compared like any other."""
+"""Scripts as cases of a plan: journal, resume, selection, repetition, report and comparison work as for other cases."""
 
 import json
 import shutil
@@ -49,7 +49,7 @@ def comparable(folder: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in run.items() if k not in {"cpu_s", "simulation_s", "message"}} for run in runs]
 
 
-def test_what_a_script_expects_and_does_not_get_is_a_finding_with_file_line_and_both_packets(
+def test_a_mismatch_of_a_script_is_a_finding_with_file_line_and_both_packets(
     home: Path,
 ) -> None:
     result = tcpassay("run", home / "plan.toml", "--out", home / "out")
@@ -158,7 +158,7 @@ def test_a_report_shows_scripts_beside_other_cases(home: Path) -> None:
         ('file = ["pkt"]', 4, "scripts"),
     ],
 )
-def test_a_bad_entry_is_told_with_file_and_line(home: Path, entry: str, line: int, message: str) -> None:
+def test_a_bad_entry_is_reported_with_file_and_line(home: Path, entry: str, line: int, message: str) -> None:
     (home / "plan.toml").write_text(f'name = "bad"\n\n[[scripts]]\n{entry}\n')
     with pytest.raises(UserError) as error:
         read_file(home / "plan.toml")
@@ -167,7 +167,7 @@ def test_a_bad_entry_is_told_with_file_and_line(home: Path, entry: str, line: in
     assert message in said
 
 
-def test_a_first_line_that_names_no_profile_of_ours_is_told_with_its_place(home: Path) -> None:
+def test_a_first_line_that_names_no_profile_of_ours_is_reported_with_its_place(home: Path) -> None:
     write_scripts(home / "pkt", good="// profile: plan9\n" + GOOD)
     with pytest.raises(UserError, match=r"good.pkt:1: .*`plan9` is not a profile"):
         read_file(home / "plan.toml")

@@ -1,4 +1,4 @@
-"""Genes: whatever is drawn, changed or combined is a value that the plan allows."""
+"""Genes: drawn, changed and combined values are values that the plan allows."""
 
 from fractions import Fraction
 from random import Random

@@ -1,4 +1,4 @@
-"""The strategy `guided`: it begins with a covering array, reaches more, and leaves a corpus that reaches it all."""
+"""The strategy `guided`: a covering array, further cases that reach more, and a corpus that reaches all of it."""
 
 import json
 from itertools import combinations
@@ -87,7 +87,7 @@ def test_the_corpus_is_a_plan_of_fewer_runs_that_reaches_the_same(folder: Path) 
     assert pairs(again["runs"]) == pairs(made["runs"])
 
 
-def test_a_budget_within_the_covering_array_is_told(folder: Path) -> None:
+def test_a_budget_within_the_covering_array_is_reported(folder: Path) -> None:
     text = (folder / "plan.toml").read_text(encoding="utf-8").replace("runs = 40", "runs = 3")
     plan = read.read(text, FILE)
     assert len(plan.cases) == 3
@@ -102,7 +102,7 @@ def test_without_oracles_there_is_nothing_that_guides() -> None:
     )
 
 
-def test_what_fewer_cases_reached_weighs_more() -> None:
+def test_a_behaviour_that_fewer_cases_reached_has_a_larger_weight() -> None:
     rarity = Rarity()
     assert rarity.add(frozenset({"a", "b"})) == {"a", "b"}
     assert rarity.add(frozenset({"a", "c"})) == {"c"}

@@ -1,4 +1,4 @@
-"""A best case of a search is isolated: the triples, and the lost packets, without which its metric is not so bad."""
+"""Isolation of a best case of a search: the triples and lost packets that are necessary for its value of the metric."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_the_cause_of_a_best_case_has_no_triple_and_no_lost_packet_to_spare(fold
     assert cause.proven
     said = {one.path: one.value for one in cause.triples}
     assert said["link.loss_model"] == triples["link.loss_model"]
-    # What the plan fixes is no part of the cause.
+    # Fixed settings of the plan are not part of the cause.
     assert said.keys() <= {"link.loss_model", "stack.cc"}
     assert cause.smallest is not None
     fewest = str(cause.smallest.triples["link.loss_model"])
@@ -67,7 +67,7 @@ def test_a_run_that_was_made_is_not_made_again(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("best-4", "`best-4`: the search there has 3 best cases"),
+        ("best-4", "`best-4`: this search has 3 best cases"),
         ("best-0", "`best-0`: the runs there have no findings"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The strategy `search`: what it finds, what it costs, what it refuses."""
+"""The strategy `search`: results, cost and refused plans."""
 
 import json
 import statistics
@@ -56,7 +56,7 @@ def test_the_best_case_is_the_worst_of_all_runs_and_the_path_leads_to_it(tmp_pat
     assert path[-1] == min(values)
     for one in search["path"]:
         assert min(values[: one["runs"]]) == one["value"]
-    # It learns: the last generations are worse than the first one.
+    # The search makes progress: the last generations have worse values than the first one.
     assert statistics.median(values[-20:]) < statistics.median(values[:20]) * 0.8
 
 
@@ -144,19 +144,19 @@ def test_the_budget_counts_the_runs_of_every_seed(tmp_path: Path) -> None:
     assert made["search"]["best"][0]["value"] == pytest.approx(mean)
 
 
-def test_a_metric_that_no_run_has_is_told_after_the_first_generation(tmp_path: Path) -> None:
+def test_a_metric_that_no_run_has_is_reported_after_the_first_generation(tmp_path: Path) -> None:
     message = "`strategy.metric` = `completion_p99`: none of the 8 runs of the first generation has it"
     text = searches.LOSSES.replace('"goodput"', '"completion_p99"')
     with begin(tmp_path, text) as session, pytest.raises(UserError, match=message):
         execute(session, Local(1))
 
 
-# Each row: what replaces what, and the one message.
+# Each row: the replaced text, its replacement, and the message.
 BAD = {
     "no budget": (
         "budget = { runs = 60 }",
         "",
-        "plan.toml:15: `strategy.budget` is missing; it is needed: What the search may cost",
+        "plan.toml:15: `strategy.budget` is missing; it is needed: Limits of the cost of the search",
     ),
     "an empty budget": (
         "{ runs = 60 }",

@@ -1,4 +1,4 @@
-"""Bisection over patches, kernels and commits, with builders and runs that a test makes up."""
+"""Bisection over patches, kernels and commits, with artificial builders and runs."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Comparison of two kernels: pairs, metrics, causes, first differences, and what is written about them."""
+"""Comparison of two kernels: pairs, metrics, causes, first differences, and their output."""
 
 import io
 import struct

@@ -1,4 +1,4 @@
-"""The real bugs of Linux's TCP in tests/quality/history: their headers, and kernels into which they are put back.
+"""The real bugs of Linux's TCP in tests/quality/history: their headers, and kernels that contain them again.
 
 The patches apply to the source of Debian's 6.1, before those of tcpassay.
 """
@@ -36,7 +36,7 @@ class Bug:
     symptom: str
     patch: Patch
     cases: tuple[str, ...] = ()
-    """Factors and values of the cases that run; several values of one factor: any of them. Empty: all."""
+    """Factors and values that select cases; several values of a factor are alternatives. Empty: all cases."""
 
     @property
     def title(self) -> str:

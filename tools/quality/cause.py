@@ -1,4 +1,4 @@
-"""Isolates the cause of what a planted fault shows: `tcpassay isolate` of the case in which it was found."""
+"""Isolates the cause of a planted fault's finding: `tcpassay isolate` of the case in which it was found."""
 
 import json
 import os
@@ -13,7 +13,7 @@ BUDGET = "60s"
 
 
 def cause(fault: Fault, first: dict[str, Any], build: Path) -> dict[str, Any]:
-    """The triples that `isolate` returns, and whether they are right.
+    """The triples that `isolate` returns, and whether they are correct.
 
     They are right when the isolation is proven (each triple is necessary) and, for each group of parameters without
     which the fault cannot show (`needs`), one of the group is among them.

@@ -1,4 +1,4 @@
-"""Random cases without a planted fault: what the oracles say of them must have a reason.
+"""Random cases without a planted fault: every finding of the oracles must have an explanation.
 
     python tools/quality/clean.py --cases 500 --profiles rfc linux --seed 1
 
@@ -38,7 +38,7 @@ LEFT_OUT = {
 
 
 def levels() -> dict[str, list[str]]:
-    """Levels of the parameters that a random case may move."""
+    """Levels of the parameters that a random case may change."""
     rows = json.loads(_native.params_json())
     moved = {row["path"]: row["levels"] for row in rows if row["levels"] and row["path"] not in LEFT_OUT}
     # RFC 3782's exit from recovery may leave one segment, which is a finding of its own (RFC 6582 section 3.2).
@@ -80,7 +80,7 @@ def findings(triples: dict[str, Any], seed: int, folder: Path) -> tuple[list[Any
 
 
 def main() -> None:
-    """See the module."""
+    """The command line; see the docstring of the module."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,6 +1,6 @@
-"""How findings of two runs are compared."""
+"""Comparison of the findings of two runs."""
 
 
 def known_as(oracle: str, title: str) -> tuple[str, str]:
-    """What identifies a finding in the comparison of two runs: its oracle and the end of its title."""
+    """The key of a finding in the comparison of two runs: its oracle and the end of its title."""
     return oracle, title.rpartition(": ")[2]

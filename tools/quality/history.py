@@ -1,4 +1,4 @@
-"""Puts old bugs of Linux's TCP back into a kernel, and tells which of them a shipped plan finds: `make history`.
+"""Reintroduces old bugs of Linux's TCP into a kernel, and determines which of them a plan finds: `make history`.
 
     python tools/quality/history.py                    # every bug: build, run, isolate; then docs/quality-history.md
     python tools/quality/history.py --only cwnd-of-zero --no-isolation
@@ -30,13 +30,13 @@ from tcpassay.results import Results, load
 PLAN = ROOT / "plans" / "kernel-coverage.toml"
 DOCS = ROOT / "docs" / "quality-history.md"
 NOTES = DATA / "notes.toml"
-"""Of bugs that are not found: what would be needed."""
+"""For bugs that are not found: the missing feature."""
 SLOWER = 0.9
 """Share of the goodput without the bug below which a case counts as slower."""
 
 
 def run(kernels: Kernels, kernel: str, plan: Path, out: Path, filters: tuple[str, ...] = ()) -> Path:
-    """Runs the plan on a kernel of the store, or goes on with it, and returns the folder of results."""
+    """Runs the plan on a kernel of the store, or continues it, and returns the folder of results."""
     folder = out / "results" / kernel
     own = out / f"{kernel}.toml"
     text = f'name = "{kernel}"\nextends = "{plan.resolve()}"\nsubstrates = ["kernel:{kernel}"]\n'
@@ -57,7 +57,7 @@ def run(kernels: Kernels, kernel: str, plan: Path, out: Path, filters: tuple[str
 
 
 def found_in(results: Results, run: dict[str, Any]) -> Counter[tuple[str, str]]:
-    """How often each finding is in a run, by the oracles as they are now; as judged then if it has no log."""
+    """The number of each finding in a run, by the current oracles; without an event log, the stored findings."""
     if run.get("recording") and can_judge(Recording.open(results.place_of(run))):
         found = [(one.oracle, one.title, one.severity) for one in judge(results.place_of(run))]
     else:
@@ -94,7 +94,7 @@ def cases(results: Results, plain: dict[str, dict[str, Any]] | None = None) -> d
 
 
 def compared(plain: dict[str, dict[str, Any]], faulty: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """What the faulty kernel shows that the plain one does not: by oracle, in how many cases, and in which first."""
+    """The findings that only the faulty kernel has: by oracle, with the number of cases and the first case."""
     by: Counter[str] = Counter()
     first: dict[str, str] = {}
     differ = 0
@@ -129,7 +129,7 @@ def compared(plain: dict[str, dict[str, Any]], faulty: dict[str, dict[str, Any]]
 
 
 def isolated(kernels: Kernels, folder: Path, row: dict[str, Any], budget: str) -> dict[str, Any]:
-    """The cause of what the commonest oracle found in the first case, as `tcpassay isolate` tells it."""
+    """The cause, by `tcpassay isolate`, of the most frequent oracle's finding in the first case."""
     chosen = next((row["first"][one] for one in row["by"] if not one.startswith("outcome: ")), None)
     if chosen is None:
         return {}
@@ -144,13 +144,19 @@ def isolated(kernels: Kernels, folder: Path, row: dict[str, Any], budget: str) -
     return {"finding": chosen, "exit": ended.returncode, "told": told, "error": ended.stderr[-300:]}
 
 
+def finished(out: Path, bug: Bug) -> bool:
+    """Whether all runs of a bug are there."""
+    folder = out / "results" / bug.id
+    return (folder / "result.json").exists() and load(folder).index["status"] == "complete"
+
+
 def looked_at(
     kernels: Kernels, bug: Bug, plain: dict[str, dict[str, Any]], given: argparse.Namespace
 ) -> dict[str, Any]:
-    """Builds, runs, compares and isolates one bug, or reads what was done before."""
+    """Builds, runs, compares and isolates one bug, or reads stored results."""
     file: Path = given.out / f"{bug.id}.json"
     folder = given.out / "results" / bug.id
-    complete = (folder / "result.json").exists() and load(folder).index["status"] == "complete"
+    complete = finished(given.out, bug)
     if given.table and not complete:
         return {}
     row: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
@@ -169,7 +175,7 @@ def looked_at(
 
 
 def cause(row: dict[str, Any]) -> str:
-    """What the isolation says of the first finding, in a cell of the table."""
+    """The result of the isolation of the first finding, as a cell of the table."""
     isolation = row.get("isolation") or {}
     told = next(iter(isolation.get("told", {}).get("causes", [])), None)
     if not told:
@@ -195,9 +201,9 @@ def table(rows: dict[str, dict[str, Any]], plain: dict[str, dict[str, Any]]) -> 
         "the bug fails. *Differ* counts cases whose recording has other bytes than without the bug; where none",
         "differs, the plan did not reach the bug. Where the header of a patch has `Cases`, no other cases were run;",
         "*differ* has the number of cases that were run.",
-        "No case was written for one of the bugs, and every oracle states a rule of an RFC for any TCP. *Slower*",
+        "No case was written for one of the bugs, and every oracle states a rule of an RFC or of Linux. *Slower*",
         "counts cases with less than 90 % of the goodput without the bug: a comparison of kernels, not a finding.",
-        "A finding in a single case may be chance, because what a bug changes moves everything after it.",
+        "A finding in a single case may be accidental, because a changed packet changes all later packets of the run.",
         "",
         f"* Found: {len(caught)} of {len(rows)} that were run (of {len(bugs())}). Reached (a case differs): {reached}.",
         f"* {len(plain)} cases a kernel; {seconds / max(len(rows), 1):.0f} CPU s a kernel for the runs.",
@@ -225,7 +231,7 @@ def table(rows: dict[str, dict[str, Any]], plain: dict[str, dict[str, Any]]) -> 
 
 
 def main() -> None:
-    """See the module."""
+    """The command line; see the docstring of the module."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -236,13 +242,21 @@ def main() -> None:
     parser.add_argument("--budget", default="60", help="runs of each isolation, or its time")
     parser.add_argument("--no-isolation", action="store_true")
     parser.add_argument("--table", action="store_true", help="write the table from what was run before")
+    parser.add_argument(
+        "--seconds", type=float, help="begin with no further bug after this time; the next call goes on"
+    )
     given = parser.parse_args()
+    started = time.monotonic()
     given.out = given.out.resolve()
     kernels = Kernels(given.out, given.jobs)
     plain = cases(load(run(kernels, kernels.image(None), given.plan, given.out)))
     print(f"plain: {len(plain)} cases, {sum(one['cpu_s'] for one in plain.values()):.0f} CPU s", flush=True)
     rows: dict[str, dict[str, Any]] = {}
     for bug in bugs(given.only):
+        late = given.seconds is not None and time.monotonic() - started > given.seconds
+        if late and not finished(given.out, bug):
+            print(f"{bug.id}: the time is up", flush=True)
+            sys.exit(3)
         if not (row := looked_at(kernels, bug, plain, given)):
             continue
         rows[bug.id] = row

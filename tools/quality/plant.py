@@ -131,7 +131,7 @@ def build(folder: Path, profile: str) -> Path:
 
 
 def main() -> None:
-    """See the module."""
+    """The command line; see the docstring of the module."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -41,7 +41,7 @@ def triples(plan: Path) -> list[dict[str, Any]]:
 
 
 def found(settings: dict[str, Any], seed: int, base: str) -> set[tuple[str, str]]:
-    """Oracles and titles of what is found in a case, or of its failure."""
+    """Oracles and titles of the findings in a case, or its failure."""
     from tcpassay import _native  # noqa: PLC0415 - the build with the faults
     from tcpassay.judge import judge_recording  # noqa: PLC0415
     from tcpassay.judge.log import Held  # noqa: PLC0415
@@ -57,7 +57,7 @@ def found(settings: dict[str, Any], seed: int, base: str) -> set[tuple[str, str]
 
 
 class Search:
-    """The cases of one strategy, and what is found in them without a fault."""
+    """The cases of one strategy, and their findings without a fault."""
 
     def __init__(self, plan: Path, build: Path, strategy: str, most: int) -> None:
         from tcpassay import _native  # noqa: PLC0415 - the build with the faults
@@ -85,7 +85,7 @@ class Search:
 
 
 def main() -> None:
-    """See the module."""
+    """The command line; see the docstring of the module."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,11 +1,11 @@
-"""`docs/quality.md`, from what was measured."""
+"""Writes `docs/quality.md` from the measurements."""
 
 from typing import Any
 
 from plant import ROOT, Fault
 
 NOTES = ROOT / "tests" / "quality" / "notes.md"
-"""What the table does not say, in words."""
+"""Text around the table."""
 
 
 def _cell(one: dict[str, Any] | None) -> str:
@@ -15,7 +15,7 @@ def _cell(one: dict[str, Any] | None) -> str:
 
 
 def table(planted: list[Fault], rows: dict[str, dict[str, Any]], strategies: list[str]) -> str:
-    """In how many cases each fault is found, by which oracle, and whether its cause is isolated."""
+    """For each fault: the number of cases in which it is found, the oracle, and whether its cause is isolated."""
     rows = {fault.id: rows[fault.id] for fault in planted if fault.id in rows}
     lines = [
         "# Planted faults",

@@ -1,4 +1,4 @@
-"""Faults put into `tcpassay` on purpose, drawn from a seed: `make torture`.
+"""Fault injection into `tcpassay`, with trials drawn from a seed: `make torture`.
 
     python tools/torture [--seed N] [--trials N] [--seconds S] [--only KIND] [--keep]
 
@@ -31,11 +31,11 @@ SHARES = {
     "inputs": 3,
     "guests": 2,
 }
-"""Of `--trials`: cheap kinds of trials are made more often than dear ones."""
+"""Factors of `--trials`: cheap kinds of trials are repeated more often than expensive ones."""
 
 
 def main() -> int:
-    """Runs the trials, and tells what they found."""
+    """Runs the trials and prints the faults that they found."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def _one(kind: str, seed: int, number: int, scratch: Path, skipped: dict[str, str], *, keep: bool) -> int:
-    """One trial; how many faults it found."""
+    """Runs one trial; returns the number of faults that it found."""
     folder = scratch / f"{kind}-{seed}-{number}"
     folder.mkdir()
     trial = Trial(kind, seed, number, folder, scratch)

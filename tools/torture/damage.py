@@ -1,4 +1,4 @@
-"""A file of a finished folder is damaged; whatever reads the folder must notice it or not depend on it.
+"""Damages a file of a finished folder: every reader of the folder must detect the damage or not depend on the file.
 
 The damage is drawn: a flipped bit, a byte, a run of zeros, noise, a cut, an insertion, a removed piece, two
 pieces exchanged, a file of another run in its place, an empty file, no file. In the journal also, as SQLite would do
@@ -29,7 +29,7 @@ def _byte(raw: bytes, dice: random.Random) -> bytes:
 
 
 def _digit(raw: bytes, dice: random.Random) -> bytes:
-    """Another digit: what no syntax notices."""
+    """Changes a digit, which no syntax check detects."""
     places = [at for at, byte in enumerate(raw) if 48 <= byte < 58] or [0]
     at = dice.choice(places)
     return raw[:at] + str((raw[at] - 47) % 10).encode() + raw[at + 1 :]
@@ -75,20 +75,20 @@ WAYS: dict[str, Callable[[bytes, random.Random], bytes]] = {
 
 
 def trial(trial: Trial) -> None:
-    """One damage, and everybody who reads the folder after it."""
+    """Damages one file, and calls every reader of the folder."""
     import tcpassay.judge.folders  # noqa: PLC0415 - before the forks
     import tcpassay.report  # noqa: F401, PLC0415
 
     out = trial.copy()
     inner = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
-    # Half of the trials on what is one file a folder; recordings are many.
+    # Half of the trials damage files that a folder has once; recordings are more numerous.
     top = [name for name in inner if "/" not in name]
     name = trial.dice.choice(trial.dice.choice((top, inner)))
     judge(trial, out, name, _harm(trial, out, name))
 
 
 def judge(trial: Trial, out: Path, name: str, how: str) -> None:
-    """Everybody reads a folder of which `name` is damaged. Raises `Fault` when one of them does not notice."""
+    """Calls all readers of a folder with the damaged file `name`. Raises `Fault` if one does not detect the damage."""
     before = _all(out)
     for reader in (_load, _judge, _report, _resume):
         whole = trial.folder / "copy"
@@ -124,7 +124,7 @@ def _harm(trial: Trial, out: Path, name: str) -> str:
 
 
 def _harm_rows(file: Path, dice: random.Random) -> str:
-    """Changes what a row says, so that the file stays a good database."""
+    """Changes the content of a row, so that the file remains a valid database."""
     with contextlib.closing(sqlite3.connect(file)) as database, database:
         number = dice.randrange(database.execute("SELECT count(*) FROM cases").fetchone()[0])
         column = dice.choice(("payload", "payload", "outcome", "content", "number", "row", "meta", "no meta"))
@@ -152,7 +152,7 @@ def _harm_rows(file: Path, dice: random.Random) -> str:
 
 
 def _answers(folder: Path) -> tuple[object, list[str]]:
-    """All that `load` says, and the problems that it tells."""
+    """The data that `load` returns, and the reported problems."""
     import tcpassay  # noqa: PLC0415
     from tcpassay.errors import UserError  # noqa: PLC0415
 
@@ -193,7 +193,7 @@ def _judge(trial: Trial, out: Path) -> None:
 
 
 def _shadow(trial: Trial) -> Path:
-    """A copy of the calm results that may be written."""
+    """A writable copy of the undisturbed results."""
     return Path(shutil.copytree(trial.calm, trial.folder / f"shadow-{os.getpid()}"))
 
 
@@ -216,7 +216,7 @@ def _page(file: Path) -> str:
 
 
 def _resume(trial: Trial, out: Path) -> None:
-    """Either refused with a message, or the results are afterwards those of an undisturbed run."""
+    """The command either refuses with a message, or gives the results of an undisturbed run."""
     from tcpassay.errors import UserError  # noqa: PLC0415
     from tcpassay.run.execute import Local, execute  # noqa: PLC0415
     from tcpassay.run.session import Session  # noqa: PLC0415

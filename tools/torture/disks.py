@@ -1,4 +1,4 @@
-"""A disk of a drawn size is full: while the folder is made, while runs go on. With space the sweep ends as ever."""
+"""A disk of random size becomes full while the folder is created or during runs. With space the sweep completes."""
 
 import shutil
 import subprocess
@@ -25,7 +25,7 @@ cp -r disk/out out
 
 
 def trial(trial: Trial) -> None:
-    """From no space at all to enough for half of the recordings."""
+    """Sizes from no space to enough for half of the recordings."""
     trial.plan()
     if shutil.which("unshare") is None:
         raise Skip("no unshare here")

@@ -1,4 +1,4 @@
-"""Processes of a guest are killed at drawn moments: the run is the undisturbed one, or is known to be killed."""
+"""Processes of a guest are killed at random times: the run equals an undisturbed one, or is reported as killed."""
 
 import os
 import signal
@@ -16,11 +16,11 @@ SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM)
 CASE = {"app.duration": "50ms", "link.loss": "1%"}
 COLLECT = {"series": "1ms", "warmup": "0s", "deliveries": False, "events": False, "packets": False}
 _TRACES: dict[str, Any] = {}
-"""Of the undisturbed run."""
+"""The recording of the undisturbed run."""
 
 
 def trial(trial: Trial) -> None:
-    """One guest, of whose processes one is killed after a drawn number of looks at them."""
+    """Runs a guest and kills one of its processes after a random number of checks."""
     from tcpassay.errors import UserError  # noqa: PLC0415
     from tcpassay.kernel import store  # noqa: PLC0415
     from tcpassay.substrate.agent import agent_program  # noqa: PLC0415
@@ -52,7 +52,7 @@ def _run(trial: Trial) -> "Answer":
 
 
 def _kill(nth: int, delay: float, number: signal.Signals) -> None:
-    """Waits for the guest that this process starts and for its nth process, and ends it a little later."""
+    """Waits for the guest of this process and for its nth process, and kills that process shortly afterwards."""
     seen: list[int] = []
     ends = time.monotonic() + 20
     while time.monotonic() < ends:
@@ -64,7 +64,7 @@ def _kill(nth: int, delay: float, number: signal.Signals) -> None:
         seen += [one for one in (guest, *_children(guest)) if one not in seen]
         if len(seen) > nth:
             time.sleep(delay)
-            if _is_guest(guest):  # its number may be another's by now
+            if _is_guest(guest):  # another process may have its number by now
                 try:
                     os.kill(seen[nth], number)
                 except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""A folder that somebody made on purpose: with right checksums, and values and links that lead out of it.
+"""Maliciously crafted folders: with valid checksums, and with values and links that lead out of the folder.
 
 Nothing outside the folder may be changed, removed or read into an answer, and nothing may hang.
 """
@@ -44,7 +44,7 @@ BASES = ("..", "/", "../../..", "inputs/../..", "", "inputs/\0", "/etc")
 
 
 def trial(trial: Trial) -> None:
-    """One attack, and every command that reads or writes folders."""
+    """One attack, with every command that reads or writes folders."""
     out = trial.copy()
     victim = trial.folder / "victim-1"
     victim.mkdir()
@@ -69,7 +69,7 @@ def trial(trial: Trial) -> None:
         except Fault as fault:
             raise Fault(f"{how}: {arguments[0]}: {fault}") from None
         if "SECRET-CONTENT" in ran.out + ran.err:
-            raise Fault(f"{how}: {arguments[0]} tells the content of a file outside the folder")
+            raise Fault(f"{how}: {arguments[0]} shows the content of a file outside the folder")
         if _outside(trial) != before:
             raise Fault(f"{how}: {' '.join(arguments)} changed something outside the folder")
         shutil.rmtree(whole)
@@ -102,7 +102,7 @@ def _sum(*parts: object) -> str:
 
 
 def _rows(trial: Trial, out: Path) -> str:
-    """A finished row of a run that there cannot be, as the journal itself would have written it."""
+    """A finished row of an invalid run, in the format of the journal."""
     case, seed = trial.dice.choice(CASES), trial.dice.choice(SEEDS)
     content = json.dumps(
         {"case": case, "seed": seed, "repetition": 1}, separators=(",", ":"), ensure_ascii=False
@@ -185,7 +185,7 @@ def _kinds(trial: Trial, out: Path) -> str:
 
 
 def _notes(trial: Trial, out: Path) -> str:
-    """The journal notes another base, other copies, sessions that are none."""
+    """The journal contains another base, other copies, or invalid sessions."""
     key, value = trial.dice.choice(
         [("base", base) for base in BASES]
         + [
@@ -204,7 +204,7 @@ def _notes(trial: Trial, out: Path) -> str:
 
 
 def _texts(trial: Trial, out: Path) -> str:
-    """Texts that a terminal would obey."""
+    """Texts with control sequences of terminals."""
     evil = trial.dice.choice(("\x1b[2J", "\x9b31m", "\x1b]0;title\x07", "\u202e", "[red]x[/nope]", "a\rb"))
     key = trial.dice.choice(("message", "outcome", "varied"))
 

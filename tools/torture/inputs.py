@@ -1,4 +1,4 @@
-"""Plans, scripts and surroundings that no one should make: a message, no hang, no traceback."""
+"""Invalid plans, scripts and environments must give a message, without a hang or a traceback."""
 
 import os
 import resource
@@ -11,7 +11,7 @@ from trial import PLAN, Fault, Trial, command, ended, start
 SECRET = "SECRET-CONTENT"  # noqa: S105 - it is what must not be told
 MANY_KEYS, MANY_SEEDS = 200_000, 1_000_000
 FASTEST = 120
-"""CPU seconds that refusing a plan may take; it takes a few."""
+"""Maximum CPU seconds for refusing a plan; usually it takes a few."""
 
 
 def trial(trial: Trial) -> None:
@@ -65,7 +65,7 @@ def _device(trial: Trial) -> None:
 
 
 def _large(trial: Trial) -> None:
-    """More keys or seeds than anybody means; in CPU time, because the machine may be busy."""
+    """Plans with excessive numbers of keys or seeds; limits are in CPU time, because the machine may be busy."""
     way = trial.dice.choice(("seeds", "keys", "levels", "dotted"))
     if way == "seeds":
         text = PLAN.replace("[1, 2]", str(list(range(MANY_SEEDS))))
@@ -81,7 +81,7 @@ def _large(trial: Trial) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (FASTEST, FASTEST + 5))
 
     if way == "seeds":
-        # So many seeds are a plan that can be read, and the command ends within the limit.
+        # A plan with this number of seeds is valid, and the command ends within the limit.
         ran = trial.sane(command("plan", "plan.toml", cwd=trial.folder, preexec_fn=limited))
         if ran.code not in {0, 2}:
             raise Fault(f"exit code {ran.code} for {MANY_SEEDS} seeds")
@@ -90,7 +90,7 @@ def _large(trial: Trial) -> None:
 
 
 def _foreign(trial: Trial) -> None:
-    """A file that is no plan is not quoted."""
+    """The content of a file that is no plan does not appear in messages."""
     text = trial.dice.choice(
         (
             f"{SECRET}\n",
@@ -107,7 +107,7 @@ def _foreign(trial: Trial) -> None:
 
 
 def _control(trial: Trial) -> None:
-    """Characters that a terminal obeys, in every text of a plan."""
+    """Control characters of terminals in every text of a plan."""
     evil = trial.dice.choice((r"\u001b[31m", r"\u009b2J", r"\u0007", r"\u202e", r"\r", r"\u007f"))
     old, new = trial.dice.choice(
         (
@@ -130,7 +130,7 @@ def _bytes(trial: Trial) -> None:
 
 
 def _output(trial: Trial) -> None:
-    """Standard output is closed, full, or nobody reads it."""
+    """Standard output is closed, full, or a pipe without a reader."""
     trial.plan()
     arguments = trial.dice.choice(
         (("metrics",), ("params", "--json"), ("plan", "plan.toml"), ("run", "plan.toml", "--out", "out"))
@@ -225,7 +225,7 @@ def _read_only(trial: Trial) -> None:
 
 
 def _mutated(trial: Trial) -> None:
-    """A plan in which something was changed: read or refused, with the same words for the same plan."""
+    """A mutated plan is accepted or refused, with identical messages for identical plans."""
     from damage import WAYS  # noqa: PLC0415
 
     raw = PLAN.encode()

@@ -1,4 +1,4 @@
-"""A sweep is killed again and again, also while its folder is made, and resumed: nothing is lost, nothing changes.
+"""A sweep is killed repeatedly, also during the creation of its folder, and resumed: the results are unchanged.
 
 When a kill comes is counted in system calls of the runner (strace injects it) where strace is installed; else after a
 drawn time. What is judged holds wherever the kill came.
@@ -16,7 +16,7 @@ MOST = 6
 
 
 def trial(trial: Trial) -> None:
-    """Kills at drawn moments, and a last command that ends the sweep."""
+    """Kills the command at random times; the last command completes the sweep."""
     trial.plan()
     out = trial.folder / "out"
     if trial.dice.random() < 0.3:
@@ -36,7 +36,7 @@ def trial(trial: Trial) -> None:
 
 
 def _next(trial: Trial) -> tuple[str, ...]:
-    """What a user would type now."""
+    """The command that continues the sweep."""
     if (trial.folder / "out" / "journal.sqlite").exists():
         return "run", "--resume", "out", "--jobs", "2"
     force = ("--force",) if trial.dice.random() < 0.5 else ()

@@ -1,4 +1,4 @@
-"""Others want the folder of a live runner: by `run --force`, `--resume`, `--extend`, after it was moved or removed."""
+"""Other commands access the folder of an active runner: `run --force`, `--resume`, `--extend`, moving, removing."""
 
 import json
 import shutil
@@ -9,7 +9,7 @@ from trial import PLAN, Fault, Ran, Trial, command, ended, fork, problems, start
 
 
 def trial(trial: Trial) -> None:
-    """A runner that does not end by itself, and somebody who comes while it lives."""
+    """A runner that does not end by itself, and a second command during its run."""
     text = PLAN.replace('"app.duration" = "10ms"\n', "").replace("events = true\npackets = true\n", "")
     text = text.replace("oracles = true", "oracles = false").replace(
         "[axes]\n", '[axes]\n"app.duration" = ["10ms", "3600s"]\n'

@@ -1,4 +1,4 @@
-"""A sweep is asked to stop, once or several times: it says 130, keeps what ended, and can be resumed."""
+"""A sweep receives one or several signals: the exit code is 130, ended runs are kept, and it can be resumed."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""What trials share: a plan, its results without a disturbance, commands and what must hold of each of them."""
+"""Common parts of trials: a plan, its undisturbed results, commands, and the conditions on every command."""
 
 import json
 import os
@@ -36,16 +36,16 @@ value = 0
 why = "a check to be read back"
 """
 LONGEST: Final = 600.0
-"""Seconds after which a command hangs; nothing that is judged takes a hundredth of it."""
+"""Seconds after which a command counts as hanging; normal commands take less than a hundredth of it."""
 _PARTS: Final = ("status", "ok", "checks", "findings", "undetermined")
 
 
 class Fault(Exception):  # noqa: N818 - what it found
-    """Something that must not be."""
+    """A violated condition."""
 
 
 class Skip(Exception):  # noqa: N818 - not an error
-    """This machine cannot make such trials."""
+    """This machine cannot run these trials."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Trial:
 
     @property
     def calm(self) -> Path:
-        """The results of the plan without a disturbance, made once."""
+        """The undisturbed results of the plan, computed once."""
         made = self.scratch / "calm"
         if not made.exists():
             made.mkdir()
@@ -98,7 +98,7 @@ class Trial:
         return self.sane(ran)
 
     def sane(self, ran: Ran) -> Ran:
-        """Whatever comes of a command: no traceback, no crash, and a message where something is wrong."""
+        """Checks any ended command: no traceback, no crash, and a message if it failed."""
         for text in (ran.out, ran.err):
             if "Traceback" in text or "panicked" in text or "Exception ignored" in text:
                 raise Fault(f"traceback: {text.strip()[-600:]}")
@@ -111,7 +111,7 @@ class Trial:
         return ran
 
     def same(self, out: Path) -> None:
-        """The results are those of the calm run, byte for byte where they are a function of the plan."""
+        """Checks that the results equal those of the undisturbed run; files that only depend on the plan are equal."""
         if essence(out) != essence(self.calm):
             raise Fault("the results are not those of an undisturbed run")
         here, there = files(out), files(self.calm)
@@ -135,12 +135,12 @@ def files(out: Path) -> dict[str, bytes]:
 
 
 def environment() -> dict[str, str]:
-    """Of commands: plain output, whatever the terminal is."""
+    """The environment of commands: plain output, independent of the terminal."""
     return os.environ | {"NO_COLOR": "1", "TERM": "dumb", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def command(*arguments: str | bytes | Path, cwd: Path, **how: Any) -> Ran:
-    """Runs `tcpassay`; who hangs is a fault."""
+    """Runs `tcpassay`. Raises `Fault` if it hangs."""
     process = start(*arguments, cwd=cwd, **how)
     return ended(process)
 

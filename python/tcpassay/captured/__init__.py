@@ -1,5 +1,5 @@
-"""Packet captures: their rounds, a summary of each flow, and the findings of the oracles that packets alone can feed.
+"""Packet captures: their rounds, a summary of each flow, and the findings of the oracles that need only packets.
 
-`model.py` holds the result of an analysis, `analyse.py` reads a capture, `show.py` prints, `judge.py` calls
+`model.py` contains the types of results, `analyse.py` reads a capture, `show.py` prints the results, `judge.py` calls
 the oracles.
 """

@@ -1,4 +1,4 @@
-"""Reading a capture: rounds as they end, and the summary."""
+"""Analysis of a capture: its rounds in the order of their ends, and the summary."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from tcpassay.errors import Place, UserError
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What of a capture is analysed."""
+    """The analysed part of a capture."""
 
     flow: int | None = None
     """Only the rounds of this flow."""
@@ -32,13 +32,13 @@ class Analysis:
             raise unreadable(file, error) from None
 
     def rounds(self, *, json: bool) -> Iterator[bytes]:
-        """The rounds, a line each, in parts; afterwards the whole capture was read."""
+        """The rounds as text in parts, one line per round. Exhausting the iterator reads the whole capture."""
         while (part := self._native.rounds(self._wanted.flow, json)) is not None:
             if part:
                 yield part
 
     def summary(self) -> Summary:
-        """What was read up to now, of the wanted flows.
+        """The summary of the wanted flows in the part of the capture that was read.
 
         Raises `UserError` for a flow or a capture point that does not exist.
         """

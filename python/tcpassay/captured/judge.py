@@ -1,4 +1,4 @@
-"""The oracles on a capture: those that packets alone can feed, for the end at which the capture was taken."""
+"""Calls the oracles that need only packets on a capture, for the end at which the capture was taken."""
 
 import tempfile
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ def judge_capture(
 
 
 def _unlogged(connections: LoggedConnections) -> list[str]:
-    """Which connections are not judged, and why."""
+    """The connections that are not judged, with the reasons, each as a sentence."""
     said = []
     if count := connections.without_handshake:
         said.append(

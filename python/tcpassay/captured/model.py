@@ -85,7 +85,7 @@ class RoundTrips:
     p99_ns: int
     max_ns: int
     modes: tuple[int, int, float] | None
-    """Of two groups: their medians, and the share of the upper one."""
+    """The medians of two groups of the samples, and the share of the upper group."""
 
 
 @dataclass(frozen=True, slots=True, config=_EXACT)
@@ -124,7 +124,7 @@ class FlowSummary:
 
 @dataclass(frozen=True, slots=True, config=_EXACT)
 class Summary:
-    """What an analysis found."""
+    """The result of an analysis."""
 
     connections: int
     interfaces: list[str]
@@ -155,7 +155,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True, config=_EXACT)
 class LoggedConnections:
-    """Which connections of a capture the oracles can judge."""
+    """The connections of a capture that the oracles can judge."""
 
     logged: int
     without_handshake: int
@@ -172,7 +172,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True, config=_EXACT)
 class SiftrFlow:
-    """What a log of siftr says of one connection; `SiftrFlow` of `crates/capture/src/siftr.rs` documents each field."""
+    """One connection in a log of siftr; `SiftrFlow` of `crates/capture/src/siftr.rs` documents each field."""
 
     local: str
     foreign: str

@@ -1,4 +1,4 @@
-"""The rounds and the summary of a capture, for people and as JSON."""
+"""The rounds and the summary of a capture as text and as JSON."""
 
 from collections.abc import Iterator
 
@@ -42,7 +42,7 @@ def lines(analysis: Analysis, *, rounds: bool) -> Iterator[str]:
 
 
 def show(summary: Summary, console: Console) -> None:
-    """Print what was found in each flow."""
+    """Prints the summary of each flow."""
     flows = summary.flows
     for one in flows[:MOST]:
         _flow(one, console, several=len(summary.interfaces) > 1)
@@ -57,7 +57,7 @@ def show(summary: Summary, console: Console) -> None:
 
 
 def siftr(log: SiftrLog, console: Console) -> None:
-    """Print what a log of siftr shows."""
+    """Prints the summary of a log of siftr."""
     for number, one in enumerate(log.flows[:MOST], 1):
         console.print(f"[bold]Flow {number}[/]: {escape(one.local)} - {escape(one.foreign)}", highlight=False)
         for text in one.words:

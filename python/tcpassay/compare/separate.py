@@ -1,8 +1,9 @@
 """The smallest settings that separate the runs that differ from those that do not.
 
-First the settings that all runs that differ share, as few as exclude as many of the others as all of them. If some of
-the others have these settings, too: the smallest sets of further settings with which every run differs. Both describe
-the runs that were made; whether a setting is a cause is decided by resetting it (`isolate`, `kernel compare`).
+The first result is a subset of the settings that all differing runs share: the smallest one that excludes as many
+identical runs as all shared settings together. If identical runs remain, the second result is the smallest sets of
+further settings with which every run differs. Both describe the existing runs only; whether a setting is a cause is
+decided by resetting it (`isolate`, `kernel compare`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ _MOST_TRIED: Final = 200_000
 """Bound on the number of tried sets, for plans with very many parameters."""
 
 _ALL: Final = "all pairs differ"
-_NONE: Final = "no setting that only they have"
+_NONE: Final = "no parameter value is specific to these runs"
 _ONE: Final = "only one run"
 
 
@@ -89,7 +90,7 @@ def _has(run: Values, settings: Mapping[str, Sequence[str]]) -> bool:
 
 
 def _fewest(shared: dict[str, list[str]], identical: Sequence[Values]) -> dict[str, list[str]]:
-    """As few of the shared settings as exclude as many of the identical runs as all of them."""
+    """The smallest subset of the shared settings that excludes as many identical runs as all of them."""
     chosen: dict[str, list[str]] = {}
     beside = list(identical)
     while beside:

@@ -8,17 +8,16 @@
 | `Boundary` | the default; each ordered parameter at its lowest and highest; all lowest; all highest | 2 n |
 | `OneAtATime` | the default, then each other level of each parameter alone | the number of levels |
 
-Where the default or a single change of it is not allowed, the allowed case that departs from it in as few
-parameters as possible stands in.
+If the default or a single change of it is not allowed, it is replaced by the allowed case that differs from it in the
+fewest parameters.
 
-An invalid level never meets another one in a case, or the refusal of one would hide the other (PICT's
-"negative testing"), and the constraints that mention its parameter do not judge the case. `TWay` pairs an
-invalid level with every level of the others, whatever t is; the other strategies have one case for each,
-otherwise at the default.
+A case has at most one invalid level, because the refusal of one would hide that of another (PICT's "negative testing");
+the constraints that mention its parameter do not apply to the case. `TWay` combines an invalid level with every level
+of the other parameters for any t; the other strategies have one case per invalid level, otherwise with defaults.
 
-Existing cases are kept as a prefix by all strategies. `TWay` builds strength t on its own array of strength t
-- 1, and families before all that is above 2, so that extending 2 to 3 to 4 keeps the cases already run even
-when nothing but the seed is known of them.
+All strategies keep existing cases as a prefix. `TWay` builds strength t on its own array of strength t - 1, and
+families before strengths above 2, so that increasing the strength from 2 to 4 keeps the existing cases even if only the
+seed is known.
 """
 
 import random
@@ -41,7 +40,7 @@ STRENGTHS: Final = range(2, 7)
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Parameters that interact more closely than the rest."""
+    """Parameters that are covered with a strength of their own."""
 
     name: str
     parameters: tuple[str, ...]

@@ -1,9 +1,9 @@
-"""The space that cases are drawn from: parameters with levels, and the constraints between them.
+"""The space of cases: parameters with levels, and constraints between them.
 
 Inside `cover` a case is a row: for each parameter, in the space's order, the index of its level; invalid
 levels are numbered after the valid ones. A constraint becomes a table: for each combination of valid levels
-of the parameters that it mentions, whether it is allowed. Generators and the verifier see only rows and
-tables, so that what a value means is decided in one place (`plan.constraints`).
+of the parameters that it mentions, whether it is allowed. Generators and the verifier use only rows and
+tables; only `plan.constraints` interprets values.
 """
 
 import difflib
@@ -25,13 +25,13 @@ Rows = list[list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a plan, with the levels that the plan gives it."""
+    """A parameter of a plan, with its levels in the plan."""
 
     name: str
     levels: tuple[Value, ...]
-    """The valid levels, at least one, no two of which mean the same."""
+    """The valid levels: at least one, all with different meanings."""
     invalid: tuple[Value, ...] = ()
-    """Levels that the program under test must refuse. A case holds at most one."""
+    """Levels that must be refused. A case has at most one."""
     default: int = 0
     """Index of the simplest valid level."""
 
@@ -61,14 +61,14 @@ class Parameter:
 class Derived:
     """A name whose value follows from the level of a parameter, for constraints to mention.
 
-    A group of parameters that vary together is one parameter, whose levels are the names of its sets; what a
-    set gives its members is derived. So a group counts as one in interactions, and constraints speak of the
+    A group of parameters that vary together is one parameter, whose levels are the names of its sets; the values of
+    its members are derived. A group is therefore one parameter in interactions, and constraints may mention its
     members.
     """
 
     name: str
     parameter: str
-    """The one that it follows from."""
+    """The parameter that determines it."""
     values: tuple[Value, ...]
     """Its value for each valid level of that parameter."""
 
@@ -83,9 +83,9 @@ class Demand:
 
 @dataclass(frozen=True)
 class Space:
-    """Parameters and constraints, checked on creation to fit each other.
+    """Parameters and constraints, whose consistency is checked on creation.
 
-    Whether all constraints can hold is another question (`contradiction`).
+    `contradiction` checks whether all constraints can hold together.
     """
 
     parameters: tuple[Parameter, ...]
@@ -141,12 +141,12 @@ class Space:
 
     @cached_property
     def views(self) -> Mapping[str, tuple[int, tuple[Value, ...]]]:
-        """What constraints may mention: the parameter that decides it, and a value for each level of that."""
+        """The names that constraints may mention, each with the parameter that determines it and a value per level."""
         own = {parameter.name: (i, parameter.levels) for i, parameter in enumerate(self.parameters)}
         return own | {d.name: (self.index[d.parameter], d.values) for d in self.derived}
 
     def parameter(self, name: str, what: str) -> int:
-        """Position of the parameter that `what`, in words, mentions, or that decides what it mentions.
+        """Index of the parameter with this name, or of the parameter that determines this derived name.
 
         Raises `UserError` when there is none.
         """
@@ -161,11 +161,11 @@ class Space:
         raise UserError(f"{what} mentions `{name}`, which is no parameter of the plan{hint}")
 
     def values(self, row: Sequence[int]) -> dict[str, Value]:
-        """The case that a row stands for."""
+        """The case of a row."""
         return {p.name: p.all_levels[level] for p, level in zip(self.parameters, row, strict=True)}
 
     def rows(self, cases: Iterable[Mapping[str, Value]]) -> Rows:
-        """The rows that stand for cases.
+        """The rows of cases.
 
         Raises `UserError` for a case that lacks a parameter, has one too many, or has a value that is no
         level.
@@ -190,7 +190,7 @@ class Space:
         return rows
 
     def unmatched(self) -> list[str]:
-        """What the constraints compare with although it is no level, each as a sentence.
+        """Values in constraints that are no levels, each as a sentence.
 
         It may be a misspelling, or a value that this plan does not use.
         """

@@ -1,4 +1,4 @@
-"""What constraints allow, as tables: for each combination of valid levels of the parameters that one mentions."""
+"""Constraints as tables: whether each combination of valid levels of the mentioned parameters is allowed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,16 +33,16 @@ LARGEST_TABLE: Final = 1 << 22
 
 
 def matrix(rows: Sequence[Sequence[int]] | Matrix, columns: int) -> Matrix:
-    """Rows of so many parameters as an array, also when there are no rows."""
+    """The rows as an array with this number of columns, also without rows."""
     return np.array(rows, dtype=np.int32).reshape(len(rows), columns)
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What one constraint allows."""
+    """The combinations that a constraint allows."""
 
     scope: tuple[int, ...]
-    """Indices of the parameters that it mentions, rising."""
+    """Indices of the mentioned parameters, ascending."""
     allowed: Allowed
     """One axis for each parameter of the scope, by valid level."""
     constraint: Constraint
@@ -51,7 +51,7 @@ class Table:
 def tabulate(
     constraint: Constraint, sizes: Sequence[int], views: Mapping[str, tuple[int, tuple[Value, ...]]]
 ) -> Table:
-    """What a constraint allows. Raises `UserError` for a table that is too large or an order that has no meaning.
+    """The table of a constraint. Raises `UserError` if it is too large, or for an order between incomparable values.
 
     `sizes` has the number of valid levels of each parameter; `views` has, for each name that the constraint mentions,
     the index of the parameter that decides it and its value for each level of that parameter.
@@ -71,7 +71,7 @@ def tabulate(
 
 @dataclass(frozen=True, slots=True)
 class _Tabulator:
-    """Evaluates an expression for all combinations of levels at once: arrays with one axis a parameter."""
+    """Evaluates an expression for all combinations of levels at once: arrays with one axis per parameter."""
 
     levels: Mapping[str, tuple[Value, ...]]
     axis: Mapping[str, int]
@@ -117,7 +117,7 @@ class _Tabulator:
     def _check_order(
         self, operator: Operator, name: str, right: tuple[Value, ...], *, literal: bool = False
     ) -> None:
-        """Refuse an order between a length of time and a number of bytes: it is a mistake, not just false.
+        """Refuses an order between values of different kinds, such as a time and a number of bytes, which is a mistake.
 
         A parameter of which a plan uses only a level without order, as `"auto"`, is no mistake.
         """

@@ -1,4 +1,4 @@
-"""The experiments of the papers: plans that compare what a paper reports with what their runs measure.
+"""The experiments of the papers: plans that compare the results of a paper with those of their runs.
 
 An experiment is a plan of `plans/papers` with a table `[experiment]`, which holds what the paper says and how a verdict
 follows from the measured numbers. `catalogue` finds them, `session` runs them, `measured` and `verdict` compare their

@@ -1,4 +1,4 @@
-"""Which experiments there are, and the plan of an experiment on a substrate."""
+"""The list of experiments, and the plan of an experiment on a substrate."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ MODEL: Final = "model"
 KERNEL: Final = "kernel"
 Where = Literal["model", "kernel"]
 _SOURCE: Final = Path(__file__).parents[3]
-"""The source tree, when the package is used from one."""
+"""The source tree, if the package is used from one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ class Experiment:
 
     @property
     def substrates(self) -> tuple[Where, ...]:
-        """Where it can run."""
+        """The substrates that can run it."""
         return (MODEL,) if self.told.not_on_kernel else (MODEL, KERNEL)
 
     def on(self, substrate: Where) -> Plan:
-        """The plan on a substrate. Raises `UserError` where it cannot run."""
+        """The plan on a substrate. Raises `UserError` if it cannot run there."""
         if substrate == MODEL:
             return self.plan
         if self.told.not_on_kernel:
@@ -44,7 +44,7 @@ class Experiment:
         return read.read(text, file.with_name(f"{self.name}-{substrate}.toml"))
 
     def _changed(self, substrate: Where) -> model.PlanFile:
-        """The plan without its checks, which are for the model, and with what it has instead on the substrate."""
+        """The plan without its checks, which are for the model, and with its changes for the substrate."""
         spec, told = self.plan.spec, self.told.kernel
         gone = {*told.leave_out, *told.fixed, *told.axes}
         groups = {

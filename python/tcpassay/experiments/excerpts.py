@@ -58,7 +58,7 @@ def _from(text: list[str], excerpt: experiment_table.Excerpt) -> str:
 
 
 def _rounds(recording: Recording, flow: Flow, most: int) -> str:
-    """The first round trips of the flow, as packets at its sender show them; there is one such flow at the sender."""
+    """The first round trips of the flow, from the packets captured at its sender."""
     point, file = recording.hosts[flow["from"]], recording.folder / PACKETS
     seen = Analysis(file, Wanted(point=point))
     for _ in seen.rounds(json=False):

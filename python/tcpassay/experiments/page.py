@@ -135,7 +135,7 @@ def _short(one: Experiment, outcome: Outcome | None, substrate: str) -> str:
 
 
 def _counted(outcome: Outcome) -> str:
-    """How many claims are reproduced, when not all are."""
+    """The number of reproduced claims, if not all are reproduced."""
     of = [claim for claim in outcome.claims if claim.verdict is not Verdict.UNKNOWN]
     good = sum(claim.verdict is Verdict.REPRODUCED for claim in of)
     return f" ({good} of {len(of)} claims)" if good < len(of) else ""
@@ -171,8 +171,12 @@ def _exhibit(exhibit: experiment_table.Exhibit, each: Ran, *, several: bool) -> 
     heads = [column.heading for column in exhibit.column]
     rows: list[list[str]] = []
     if exhibit.runs:
-        columns = [_runs(column, each.numbers) for column in exhibit.column]
-        rows = [list(cells) for cells in zip(*columns, strict=True)]
+        # Not every substrate has all of them.
+        columns = {
+            column.heading: cells for column in exhibit.column if (cells := _runs(column, each.numbers))
+        }
+        heads = list(columns)
+        rows = [list(cells) for cells in zip(*columns.values(), strict=True)]
     else:
         for level in each.numbers.levels(exhibit.rows) if exhibit.rows else [None]:
             chosen = {} if level is None else {exhibit.rows: level}
@@ -186,8 +190,10 @@ def _exhibit(exhibit: experiment_table.Exhibit, each: Ran, *, several: bool) -> 
 
 
 def _runs(column: experiment_table.Column, numbers: Numbers) -> list[str]:
-    """The values in ascending order, then mean and standard deviation."""
+    """The values in ascending order, then mean and standard deviation; nothing when there is no value."""
     values = sorted(value for value in numbers.values(column) if value is not None)
+    if not values:
+        return []
     spread = stdev(values) if len(values) > 1 else 0.0
     labelled = [
         *((str(n), value) for n, value in enumerate(values, 1)),

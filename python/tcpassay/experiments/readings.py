@@ -1,4 +1,4 @@
-"""Numbers beside the metrics that experiments take from recordings.
+"""Numbers, besides the metrics, that experiments compute from recordings.
 
 Each reading is a function of a recording, with its unit and its definition; it is `None` if the recording lacks what it
 needs. A reading of one flow is given its number, from 1, among the flows that carried data.
@@ -23,7 +23,7 @@ AGREEMENT: Final = "agreement"
 FULL: Final = 0.95
 """Share of the capacity at which a path counts as filled."""
 AFTER_NS: Final = 500_000_000
-"""How long after a recovery its effect is looked at."""
+"""Time after a recovery in which its effect is measured."""
 PACKETS: Final = "packets.pcapng"
 
 
@@ -60,7 +60,7 @@ def _slowest(recording: Recording, _: int | None) -> float | None:
 
 
 def _needless(recording: Recording, _: int | None) -> float | None:
-    """Of bytes that were sent again, those whose first copy arrived."""
+    """Retransmitted packets in excess of the dropped ones, as a share of the retransmitted packets."""
     again = sum(flow["counters"]["retransmitted_packets"] or 0 for flow in data_flows(recording))
     lost = sum(device["counters"]["drops"] for device in recording.index["devices"])
     return max(again - lost, 0) / again if again else None

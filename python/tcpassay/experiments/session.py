@@ -1,4 +1,4 @@
-"""Runs an experiment on a substrate, and keeps what its page is made of.
+"""Runs an experiment on a substrate, and stores the data of its page.
 
 OUT/<substrate>/<name>/       the results of the plan
 OUT/<substrate>/<name>.json   claims with their numbers and verdicts, CPU time
@@ -24,7 +24,7 @@ from tcpassay.run.session import Beginning, Session
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A claim of the paper, and what was measured."""
+    """A claim of the paper, and the measured number."""
 
     name: str
     value: float | None
@@ -33,16 +33,16 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of an experiment on a substrate."""
+    """The outcome of an experiment on a substrate."""
 
     name: str
     substrate: str
     verdict: Verdict
     claims: tuple[Judged, ...]
     failed_checks: int
-    """Checks of the plan that do not hold."""
+    """Number of checks of the plan that fail."""
     unexpected: int
-    """Runs with another outcome than the plan expects."""
+    """Number of runs with another outcome than the plan expects."""
     cpu_s: float
     """CPU time of the runs, of evaluating them and of drawing the figures."""
     system: str

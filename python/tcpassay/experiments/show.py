@@ -23,7 +23,7 @@ _STYLES: Final = {
 
 
 def row(one: Experiment) -> dict[str, object]:
-    """An experiment for machines."""
+    """An experiment as JSON."""
     return {
         "name": one.name,
         "title": one.told.title,

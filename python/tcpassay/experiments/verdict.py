@@ -1,4 +1,4 @@
-"""What follows from a measured number for a claim, and from all claims for an experiment.
+"""The verdict about a claim from its measured number, and about an experiment from all claims.
 
 A claim is reproduced if all its conditions `reproduced` hold or, without any, if the number is at most the factor
 `within` above or below that of the paper. Otherwise only the direction is reproduced if all conditions `direction`
@@ -52,7 +52,7 @@ def near(value: float, paper: float, factor: float) -> bool:
 
 
 def of_claim(claim: experiment_table.Claim, value: float | None) -> Verdict:
-    """The verdict about a claim whose number was measured, or was not (`None`)."""
+    """The verdict about a claim; the number is `None` if it was not measured."""
     if value is None:
         return Verdict.UNKNOWN
     if claim.reproduced:

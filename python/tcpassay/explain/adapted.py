@@ -1,4 +1,4 @@
-"""Makes the expectations of a script those of the stack that runs it, while what arrives stays as it is.
+"""Replaces the expectations of a script by the behaviour of the stack that runs it; injected packets do not change.
 
 In a script a stack has a shorter history than in the run: other receive buffers, another number of quick ACKs. Where it
 therefore does something else than in the run, the script says what it does.
@@ -72,7 +72,7 @@ def _numbers(packet: str) -> list[str]:
 
 
 def cut(text: str, line: int, silence_us: int) -> str | None:
-    """The script up to the last packet that arrives before a line (from 1), then silence and a question.
+    """The script up to the last injected packet before a line (from 1), then silence and a segment that elicits an ACK.
 
     The question is an old segment without data, which every TCP answers at once (RFC 9293 section 3.10.7.4). Linux
     accepts what is newer than its last ACK, so that the segment is the oldest there is. A stack that sends something
@@ -89,7 +89,7 @@ def cut(text: str, line: int, silence_us: int) -> str | None:
     theirs = max((int(found["stop"]) for one in kept if (found := _ARRIVES.search(one))), default=1)
     ours = max((int(found["stop"]) for one in kept if (found := _LEAVES.search(one))), default=1)
     asked = [
-        f"// Nothing is sent for {silence_us / 1e6:g} s. Then an old segment asks where the end stands.",
+        f"// Nothing is sent for {silence_us / 1e6:g} s. Then an old segment elicits an ACK with the state of the end.",
         f"{max(timed) + silence_us / 1e6:.6f} < . 1:1(0) ack {ours} win 64",
         f"+0 > . {ours}:{ours}(0) ack {theirs}",
     ]

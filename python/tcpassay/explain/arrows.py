@@ -1,4 +1,4 @@
-"""Which segment that left is which segment that arrived.
+"""The correspondence between departed and arrived segments.
 
 NICs divide super-segments (TSO) and merge segments (GRO), so one that left may arrive in parts, and several may arrive
 as one: an arrow joins a segment that left with each that arrived with some of its bytes. A segment without data is the
@@ -15,13 +15,13 @@ from tcpassay.explain.moments import Connection, End, Moment
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """A segment on its way. Places are those in `Connection.moments`."""
+    """The path of a segment. Its places are indices of `Connection.moments`."""
 
     left: int
     arrived: int | None
-    """`None` when nothing of it arrived: it was lost, or the run ended before."""
+    """The index of the arrival; `None` if the segment was lost or the run ended before."""
     bytes: int
-    """How many of its bytes arrived so."""
+    """Number of its bytes in this arrival."""
 
 
 def arrows(connection: Connection) -> list[Arrow]:
@@ -39,7 +39,7 @@ def arrows(connection: Connection) -> list[Arrow]:
 
 
 class _Sent:
-    """A segment with data that left, and what of it is still on its way."""
+    """A departed segment with data, and its part that has not arrived yet."""
 
     __slots__ = ("place", "rest", "used")
 
@@ -49,7 +49,7 @@ class _Sent:
         self.used = False
 
     def take(self, start: int, stop: int) -> int:
-        """Takes the part between two positions; how many bytes that is."""
+        """Removes the part between two positions, and returns its number of bytes."""
         taken, rest = 0, []
         for low, high in self.rest:
             a, b = max(low, start), min(high, stop)
@@ -63,7 +63,7 @@ class _Sent:
 
 
 def _data(moments: Sequence[Moment], sent: list[int], come: list[int]) -> list[Arrow]:
-    """Of several segments with the same bytes the one that left last, at least the shortest time before the arrival."""
+    """Of several segments with the same bytes, the last one sent at least the shortest delay before the arrival."""
     shortest = _shortest(moments, sent, come)
     waiting = [_Sent(place, moments[place]) for place in sent]
     times = [moments[place].time_ns for place in sent]
@@ -97,7 +97,7 @@ def _without(piece: tuple[int, int], moment: Moment) -> list[tuple[int, int]]:
 
 
 def _shortest(moments: Sequence[Moment], sent: list[int], come: list[int]) -> int:
-    """The shortest time from leaving to arriving, of bytes that were sent once; 0 if it is unknown."""
+    """The shortest delay of bytes that were sent once, in nanoseconds; 0 if it is unknown."""
     left: dict[int, list[int]] = defaultdict(list)
     for place in sent:
         for edge in (moments[place].start, -moments[place].stop):

@@ -1,4 +1,4 @@
-"""The event logs of two runs of almost the same case, side by side: where they begin to differ."""
+"""The first difference between the event logs of two runs of similar cases."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -33,16 +33,16 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first rows of two logs that are not the same; one of them may be missing."""
+    """The first rows of two logs that differ; one of them may be missing."""
 
     same: int
-    """How many rows are the same before them."""
+    """Number of identical rows before them."""
     here: Event | None
     there: Event | None
 
 
 def first_difference(one: tuple[Recording, Log], other: tuple[Recording, Log]) -> Difference | None:
-    """Where two logs begin to differ; `None` when they are the same to the end."""
+    """The first difference of two logs; `None` if they are identical."""
     kinds = one[1].kinds, other[1].kinds
     least = min(len(kinds[0]), len(kinds[1]))
     unequal = kinds[0][:least] != kinds[1][:least]

@@ -1,4 +1,4 @@
-"""A finding explained: its run with the event log, beside the same run with one triple of its cause reset."""
+"""The explanation of a finding: its run with the event log, compared with a run with one triple of its cause reset."""
 
 import shutil
 from collections.abc import Iterator
@@ -26,11 +26,11 @@ from tcpassay.results import Results, load
 from tcpassay.run.replay import again, spec_of
 
 LEAD: Final = 6
-"""Segments that are shown before the first row of the evidence."""
+"""Number of displayed segments before the first row of the evidence."""
 TAIL: Final = 3
-"""Segments that are shown after the last one."""
+"""Number of displayed segments after the last row of the evidence."""
 MOST: Final = 60
-"""Lines that are shown by default."""
+"""Default number of displayed lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ class Neighbour:
     path: str
     reset_to: str
     difference: Difference | None
-    """`None` when the whole log is the same."""
+    """The first difference; `None` if the logs are identical."""
     finds: bool
-    """Whether the oracle finds something there."""
+    """Whether the oracle has a finding in this run."""
 
     @property
     def rank(self) -> tuple[bool, int]:
-        """Higher for a better comparison: without such a finding, and identical for a longer time."""
+        """Sort key, higher for a better comparison: without the finding, and identical for a longer time."""
         return not self.finds, 0 if self.difference is None else self.difference.same
 
 
@@ -56,24 +56,24 @@ class Explanation:
 
     name: str
     finding: Finding
-    """As the run that is shown has it."""
+    """The finding in the displayed run."""
     of: Finding
-    """As the plan has it."""
+    """The finding in the plan's results."""
     isolated: bool
     """The displayed run sets only the cause; otherwise it is the plan's run."""
     connection: Connection
     arrows: tuple[Arrow, ...]
     base: int
-    """Position of the data that is said as 1."""
+    """Position of the data that is displayed as 1."""
     shown: tuple[Shown, ...]
     cause: tuple[TripleRow, ...]
-    """Triples of the isolated cause; empty when the finding was not isolated."""
+    """Triples of the isolated cause; empty if the finding was not isolated."""
     neighbour: Neighbour | None
     notes: tuple[str, ...] = ()
 
     @property
     def written(self) -> list[Line]:
-        """The lines that are shown."""
+        """The displayed lines."""
         return [one for one in self.shown if isinstance(one, Line)]
 
     def as_json(self) -> dict[str, object]:
@@ -133,7 +133,7 @@ def explain(folder: Path, finding: str, *, most: int = MOST) -> Explanation:
 
 
 class _Work:
-    """The runs that an explanation makes."""
+    """Performs the runs of an explanation."""
 
     def __init__(self, results: Results, run: RunRow, cause: CauseRow | None) -> None:
         self._results = results
@@ -143,7 +143,7 @@ class _Work:
         self.isolated = False
 
     def shows(self, effect: Effect, place: Path) -> Finding | None:
-        """Makes the run that shows the effect: that of the cause alone where it does, or else the plan's."""
+        """Runs the case that shows the effect: the cause alone if it has the effect, otherwise the plan's case."""
         if self._cause is not None and effect.oracle in {one["oracle"] for one in self._cause["produces"]}:
             triples = {one["path"]: one["value"] for one in self._cause["cause"]} | self._cause["run"]
             found = self._make(place / "here", triples, effect)
@@ -158,7 +158,7 @@ class _Work:
         return next((one for one in answer.findings if effect_of(one) == effect), None)
 
     def neighbour(self, here: tuple[Recording, Log], told: Finding, folder: Path) -> Neighbour | None:
-        """Of the runs with one triple of the cause reset, the best comparison."""
+        """The best comparison among the runs with one triple of the cause reset."""
         made: list[Neighbour] = []
         for number, (path, value, triples) in enumerate(self._resets()):
             place = folder / f"there-{number}"
@@ -183,7 +183,7 @@ class _Work:
                 yield from self._of_the_plan(row)
 
     def _of_the_plan(self, row: ResetRow) -> Iterator[tuple[str, str, Triples]]:
-        """Resets of the plan's run: to what the proof used, and to the values that other runs of the plan have."""
+        """Resets of triples of the plan's run, to the values of the proof and to those of other runs of the plan."""
         path, ours = row["path"], self._run["triples"]
         if path not in ours:
             return
@@ -202,7 +202,7 @@ class _Work:
 def _diagram(
     here: Connection, told: Finding, difference: int | None, most: int
 ) -> tuple[int, tuple[Arrow, ...], tuple[Shown, ...]]:
-    """Position 1, the arrows, and what is shown; `difference` is the row of the first event that differs."""
+    """Position 1, the arrows, and the displayed moments; `difference` is the row of the first event that differs."""
     first = next((place for place, one in enumerate(here.moments) if one.row == difference), None)
     start, end = _window(here, told, first)
     base = _base(here, start, end)
@@ -230,7 +230,7 @@ def _window(here: Connection, told: Finding, difference: int | None) -> tuple[in
 
 
 def _base(here: Connection, start_ns: int, end_ns: int) -> int:
-    """The lowest position of the data that segments of a time carry or acknowledge."""
+    """The lowest stream position that the segments of a time range carry or acknowledge."""
     said = []
     for one in here.between(start_ns, end_ns):
         if one.segment and not one.flags & (SYN | RST):

@@ -14,9 +14,9 @@ from tcpassay.interface import EventKind
 from tcpassay.judge.words import ms
 
 GAP_NS: Final = 2_000_000
-"""A time without a row from which on it is shown as a gap."""
+"""Minimum time without a row, in nanoseconds, that is displayed as a gap."""
 MANY_GAPS: Final = 20.0
-"""And it is so many times as long as the median distance of the rows that are shown."""
+"""Minimum ratio of a gap to the median distance of the displayed rows."""
 
 
 class Look(StrEnum):
@@ -25,7 +25,7 @@ class Look(StrEnum):
     DATA = "data"
     ACK = "ack"
     INNER = "inner"
-    """Something inside an end."""
+    """An event inside an end."""
     BAD = "bad"
     """A loss, a timeout, a forgotten ACK."""
 
@@ -35,7 +35,7 @@ class Line:
     """One line of the diagram."""
 
     places: tuple[int, ...]
-    """Of the moments in `Connection.moments`: several for segments that leave together."""
+    """Indices of `Connection.moments`; several for segments that leave together."""
     time_ns: int
     end: End
     text: str
@@ -56,7 +56,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Omitted:
-    """Lines that are left out."""
+    """Number of omitted lines."""
 
     count: int
     start_ns: int
@@ -69,7 +69,7 @@ Shown = Line | Gap | Omitted
 def lines(
     connection: Connection, found: Sequence[Arrow], during: tuple[int, int], base: int, difference: int | None
 ) -> list[Line]:
-    """The lines of the moments of a time, both ends included. Positions of the data are said from `base` on.
+    """The lines of the moments of a time range, including its ends. Positions of the data are relative to `base`.
 
     `difference` is the place of the first moment that another run does not have.
     """
@@ -102,7 +102,7 @@ def lines(
 
 
 def _together(connection: Connection, lost: set[int], difference: int | None) -> Iterator[tuple[int, ...]]:
-    """The places of the moments, in groups: contiguous data segments that leave at one instant are one group."""
+    """The indices of the moments in groups; contiguous data segments that leave at one instant are one group."""
     burst: list[int] = []
     for place, one in enumerate(connection.moments):
         last = connection.moments[burst[-1]] if burst else None
@@ -155,7 +155,7 @@ def _after(connection: Connection, time_ns: int) -> bool:
 
 
 def shortened(some: Sequence[Shown], most: int, keep: frozenset[int]) -> list[Shown]:
-    """At most about `most` lines: those at both ends and those of `keep` (places) with their neighbours."""
+    """At most about `most` lines: the first and last ones, and those of `keep` (indices) with neighbours."""
     if len(some) <= most:
         return list(some)
     near = 3
@@ -207,7 +207,7 @@ def text_of(connection: Connection, places: Sequence[int], base: int, parts: int
 
 
 def inner_text(one: Moment, base: int) -> str:
-    """What a moment says that is no segment; empty for what a diagram does not show."""
+    """The text of a moment that is no segment; empty if diagrams do not show it."""
     match one.kind:
         case EventKind.ACK_DELAY:
             text = f"ACK {_ack(one, base)} may wait until {ms(one.number('value_ns') or 0)}"

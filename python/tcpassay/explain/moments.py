@@ -29,7 +29,7 @@ ACK_REASONS: Final[Mapping[str, str]] = {
     AckReason.ANSWER: "the segment must be answered",
     AckReason.DELAY: "it may be delayed",
 }
-"""Why a receiver decides about an ACK."""
+"""Descriptions of the reasons of decisions about ACKs."""
 
 TIMERS: Final[Mapping[str, str]] = {
     Timer.RTO: "retransmission timer",
@@ -61,7 +61,7 @@ class Moment:
     """A row of the event log."""
 
     row: int
-    """Its place in `events.parquet`."""
+    """Index of the row in `events.parquet`."""
     time_ns: int
     end: End
     kind: str
@@ -105,7 +105,7 @@ class Moment:
         return self.segment and self.stop > self.start and not self.flags & SYN
 
     def same(self) -> tuple[object, ...]:
-        """Equal for moments of two runs that do not differ."""
+        """A key that is equal for identical moments of two runs."""
         return (self.time_ns, self.end, self.kind, self.why, tuple(sorted(self.values.items())))
 
 
@@ -114,12 +114,12 @@ class Connection:
     """The moments of one connection of a run."""
 
     names: tuple[str, str]
-    """Hosts: of the sender and of the receiver."""
+    """The hosts of the sender and of the receiver."""
     flow: str
     moments: tuple[Moment, ...]
     """In the order of time."""
     end_ns: int
-    """When the run ended."""
+    """End of the run in nanoseconds."""
     timers_known: bool = True
     """Whether the log has timers; the log of a kernel may lack them."""
 
@@ -129,7 +129,7 @@ class Connection:
 
 
 def connection(recording: Recording, log: Log, flow: str, *, timers_known: bool = True) -> Connection:
-    """The connection whose data are those of `flow`. Raises `KeyError` when the recording has no such flow."""
+    """The connection whose data are those of `flow`. Raises `KeyError` if the recording has no such flow."""
     names = [str(one["name"]) for one in recording.flows]
     if flow not in names:
         raise KeyError(flow)
@@ -161,7 +161,7 @@ def _rows(flows: Ints, pair: list[int]) -> Iterable[int]:
 
 
 def flag_words(moment: Moment) -> str:
-    """The flags of a segment that matter to a reader, and its CE mark."""
+    """The displayed flags of a segment, and its CE mark."""
     said = [name for bit, name in _FLAGS if moment.flags & bit]
     if moment.values.get("ce"):
         said.append("CE")

@@ -19,7 +19,7 @@ from tcpassay.interface import EventKind
 from tcpassay.messages import Triples
 
 MOST_LINES: Final = 4000
-"""A script with more lines is refused: nobody reads it."""
+"""Maximum number of lines of a script; a longer one would be unreadable."""
 TOLERANCE_US: Final = 4000
 """Tolerance of times, that of packetdrill."""
 _SCALE: Final = 10
@@ -44,7 +44,7 @@ _CHANGES: Final = TypeAdapter(list[Change])
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What a script needs to know of the end that it tests."""
+    """The properties of the tested end that a script needs."""
 
     end: End
     mss_bytes: int
@@ -69,18 +69,18 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """What is added to positions of a log for those of the script."""
+    """Offsets from positions in the log to positions in the script."""
 
     theirs: int
     ours: int
 
 
 class UnwritableError(Exception):
-    """No script can be written; the text says why."""
+    """No script can be written, for the reason in the message."""
 
 
 def changes(triples: Triples, base: str, host: int) -> list[Change]:
-    """What the settings of the stack of a host change in Linux. Raises `UnwritableError`."""
+    """The changes of Linux that the settings of a host's stack require. Raises `UnwritableError`."""
     found = _CHANGES.validate_json(_native.linux_changes(triples, base, host))
     for one in found:
         if one["kind"] == "other":
@@ -263,7 +263,7 @@ class _Body:
 
 
 def _with_blocks(moments: Iterable[Moment], end: End) -> Iterator[tuple[Moment, list[tuple[int, int]]]]:
-    """What an end does, each segment with its SACK blocks, which are the rows after it."""
+    """The actions of an end; each segment has its SACK blocks, which are the rows after it."""
     held: Moment | None = None
     blocks: list[tuple[int, int]] = []
     for one in moments:

@@ -34,14 +34,14 @@ _OPTIONS: Final = (("tolerance_usecs", str(packetdrill.TOLERANCE_US)),)
 _REST_NS: Final = 2_000_000_000
 """Silence after the evidence that a script waits for at most."""
 _ONLY_ECN: Final = "outbound packet: ip differ"
-"""What the runner says when a packet differs in the ECN field of its IP header only."""
+"""The runner's message for a packet that differs in the ECN field of its IP header only."""
 _AS_RUN: Final = "It expects what the stack did in the run."
 _AS_SCRIPT: Final = "What arrives is from the run; it expects what the stack does in the script."
 _SOCKET: Final = "0.000000 socket("
 _SPANS: Final = (3, 6, 12, 25, 50, None)
 """Segments before the evidence that scripts begin with, shortest first; `None`: with the handshake."""
 _SILENCE_US: Final = 1_000_000
-"""How long a script waits for what should be sent: longer than an ACK may be delayed (RFC 9293 section 3.8.6.3)."""
+"""Seconds for which a script waits for a packet: longer than an ACK may be delayed (RFC 9293 section 3.8.6.3)."""
 _CASES_OF_LINUX: Final = ("linux", "linux-4.6")
 
 
@@ -81,12 +81,12 @@ class Scripted:
 
     @property
     def shows(self) -> bool:
-        """Whether the model does in the script what it did in the run."""
+        """Whether the model behaves in the script as in the run."""
         return self.outcomes[0].passed
 
     @property
     def distinguishes(self) -> bool:
-        """Whether, besides, the script fails where a triple of the cause is reset."""
+        """Whether the script also fails if a triple of the cause is reset."""
         return self.shows and any(one.differs for one in self.outcomes if one.where == "model")
 
     def as_json(self) -> dict[str, object]:
@@ -277,7 +277,7 @@ def _short(made: Scripted) -> _Texts | None:
 
 
 def _adapted(texts: _Texts) -> _Texts | None:
-    """The same with what the model does in the script, in place of what it did in the run."""
+    """The script with the model's behaviour in the script as expectation, instead of that in the run."""
     ours = adapted(texts.ours, _on_model)
     if ours is None:
         return None
@@ -312,7 +312,7 @@ def _on_model(text: str) -> Report:
 
 
 def told(made: Scripted) -> list[str]:
-    """What happened to the script, line by line, for the terminal."""
+    """The results of the script as lines for the terminal."""
     lines = [f"Script of {made.end}, {len(made.text.splitlines())} lines:"]
     for one in made.outcomes:
         report = one.report

@@ -1,4 +1,4 @@
-"""An explanation as a drawing: two time lines, an arrow for each segment, and what happens at each end beside them.
+"""An explanation as a drawing: two time lines, an arrow for each segment, and the events of each end.
 
 Time runs down but is not to scale: each line has the same height, and a gap is a band with its length.
 """
@@ -23,9 +23,9 @@ _TIME_X: Final = 8
 _ROW: Final = 15
 _TOP: Final = 78
 _SLOPE: Final = 10
-"""How far an arrow falls whose other end is not shown."""
+"""Height of an arrow whose other end is not displayed."""
 _WRAP: Final = 44
-"""Characters beside a time line."""
+"""Maximum number of characters of a text beside a time line."""
 _COLOURS: Final = {Look.DATA: "#0b5394", Look.ACK: "#38761d", Look.INNER: "#555555", Look.BAD: "#c00000"}
 _MARK: Final = "#8e44ad"
 _STYLE: Final = (

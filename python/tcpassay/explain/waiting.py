@@ -1,4 +1,4 @@
-"""What each end waits for at an instant, from its event log."""
+"""The events that each end waits for at an instant, from its event log."""
 
 from dataclasses import dataclass, field
 
@@ -9,14 +9,14 @@ from tcpassay.judge.words import ms
 
 @dataclass(slots=True)
 class State:
-    """What is known of an end after its rows up to an instant."""
+    """The state of an end after its rows up to an instant."""
 
     una: int = 1
     """The first position of its data that is not acknowledged to it."""
     nxt: int = 1
     """The next position that it would send."""
     acked: int = 1
-    """What it acknowledged to its peer."""
+    """The position that it acknowledged to its peer."""
     received: int = 1
     """Up to where its peer's data arrived without a gap, as far as segments show."""
     cwnd: int | None = None
@@ -84,7 +84,7 @@ def states(connection: Connection, time_ns: int) -> tuple[State, State]:
 
 
 def sender_waits(state: State, base: int = 1, *, timers_known: bool) -> str:
-    """What the sender of data waits for."""
+    """The events that the sender of data waits for, in words."""
     flight = state.nxt - state.una
     if flight <= 0:
         return "nothing is outstanding: it waits for data from its application" + _running(
@@ -101,7 +101,7 @@ def sender_waits(state: State, base: int = 1, *, timers_known: bool) -> str:
 
 
 def receiver_waits(state: State, base: int = 1, *, timers_known: bool) -> str:
-    """What the receiver of data waits for."""
+    """The events that the receiver of data waits for, in words."""
     owed = state.received - state.acked
     if state.beyond:
         low = min(piece[0] for piece in state.beyond)

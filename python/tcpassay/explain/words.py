@@ -34,7 +34,7 @@ def neighbour_words(explanation: Explanation) -> list[str]:
 
 
 def marks(explanation: Explanation) -> str:
-    """What the marks in the diagram mean, as far as they are there."""
+    """The meaning of the marks that occur in the diagram."""
     said = [f"Positions count from {explanation.base} of {explanation.connection.flow}."]
     if any(one.first_difference for one in explanation.written):
         said.append("* is the first event that the other run does not have.")

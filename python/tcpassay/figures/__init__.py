@@ -35,7 +35,7 @@ def draw(plan: Plan, folder: Folder, done: set[tuple[str, int]]) -> Drawn:
             _draw(figure, plan, folder, done, drawn)
         except UserError as error:
             drawn.problems += [f"{name} was not drawn: {problem}" for problem in error.problems]
-        except Exception as error:  # noqa: BLE001 - the runs are done, and no error of drawing may cost them
+        except Exception as error:  # noqa: BLE001 - an error of drawing must not lose the results of the runs
             said = " ".join(str(error).split())
             why = f"{type(error).__name__}{f': {said}' if said else ''}"
             drawn.problems.append(f"{name} was not drawn because of an internal error ({why[:300]})")

@@ -1,6 +1,6 @@
-"""The sequence diagram of a flow: two time lines, an arrow for each segment, and what both ends decide beside them.
+"""The sequence diagram of a flow: two time lines, an arrow per segment, and the decisions of both ends.
 
-Time runs down but is not to scale: each line has the same height, and a time of silence is a band with its length.
+Time increases downwards and is not to scale: each event has a line of the same height, and a silence is a band.
 """
 
 import textwrap
@@ -32,7 +32,7 @@ _ROW: Final = 0.17
 
 
 def diagram(figure: model.Diagram, label: str, recording: Recording, remark: str = "") -> Any:
-    """The diagram of the flow around the longest time in which its sender got and sent nothing."""
+    """The diagram of the flow around the longest time in which its sender neither received nor sent a segment."""
     if not recording.logged:
         raise NoDataError("no event log")
     kept = recording.whole
@@ -62,7 +62,7 @@ def diagram(figure: model.Diagram, label: str, recording: Recording, remark: str
 
 
 def _window(told: Connection, segments: int) -> tuple[int, int]:
-    """From some segments before the longest pause of the sender to some after it."""
+    """The events from some segments before the longest pause of the sender to some after it."""
     times = [one.time_ns for one in told.moments if one.segment]
     at_sender = np.array([one.time_ns for one in told.moments if one.segment and one.end == End.SENDER])
     if len(at_sender) < 2:  # noqa: PLR2004 - a pause has two ends
@@ -75,7 +75,7 @@ def _window(told: Connection, segments: int) -> tuple[int, int]:
 
 
 def _base(told: Connection, during: tuple[int, int]) -> int:
-    """The lowest position of the data that segments of the time carry or acknowledge; it is called 1."""
+    """The lowest stream position that the displayed segments carry or acknowledge; it is displayed as 1."""
     said = [
         one.start if one.sent == (one.end == End.SENDER) else one.number("ack") or 0
         for one in told.between(*during)
@@ -89,7 +89,7 @@ def _height(one: Shown) -> float:
 
 
 def _rows(axes: Axes, shown: list[Shown]) -> dict[int, tuple[float, Line]]:
-    """Writes the lines; the row of each moment."""
+    """Draws the lines and returns the row of each time."""
     places: dict[int, tuple[float, Line]] = {}
     row = 0.0
     said = ""
@@ -129,7 +129,7 @@ def _rows(axes: Axes, shown: list[Shown]) -> dict[int, tuple[float, Line]]:
 def _arrow(
     axes: Axes, told: Connection, places: dict[int, tuple[float, Line]], left: int, arrived: int | None
 ) -> None:
-    """An arrow whose two ends are among the lines, or a short one to nowhere."""
+    """Draws an arrow between two rows, or a short arrow if one end is not displayed."""
     if left not in places:
         return
     row, line = places[left]

@@ -72,7 +72,7 @@ class Catalogue:
 
     @cached_property
     def digest(self) -> str:
-        """Eight digits that differ for catalogues in which numbers have other meanings."""
+        """A digest of eight digits; catalogues with different meanings of numbers have different digests."""
         return hashlib.sha256(self.as_text().encode()).hexdigest()[:8]
 
     @cached_property
@@ -98,7 +98,7 @@ class Catalogue:
         return sum(self.mask(file, kind) for file in self.files)
 
     def numbers(self, bits: Bits, file: File, kind: Kind) -> Iterator[int]:
-        """The places, from 0, of what is in `bits` of the functions, lines or branches of a file."""
+        """The indices, from 0, of the functions, lines or branches of a file that are in `bits`."""
         own = (bits >> self.start(file, kind)) & ((1 << file.amount(kind)) - 1)
         return (place for place, digit in enumerate(reversed(f"{own:b}")) if digit == "1")
 

@@ -1,4 +1,4 @@
-"""Counters of gcov: what a guest wrote at its end, as functions, lines and branches.
+"""Counters of gcov that a guest wrote at its end, as functions, lines and branches.
 
 `gcov --json-format` of the compiler that built the kernel reads the counters (`.gcda`) with the notes that the compiler
 wrote (`.gcno`).
@@ -48,7 +48,7 @@ class _Source(TypedDict):
 
 @dataclass
 class _Counts:
-    """What gcov says about a source file."""
+    """The output of gcov for a source file."""
 
     functions: dict[Function, int] = field(default_factory=dict)
     lines: dict[int, int] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class _Counts:
 
 
 def catalogue_of(notes: Path) -> Catalogue:
-    """Everything that the notes in a folder name. Raises `UserError` if gcov cannot read them."""
+    """All functions, lines and branches in the notes of a folder. Raises `UserError` if gcov cannot read them."""
     found = _counts(notes, [file.name for file in sorted(notes.glob(f"*{NOTES}"))])
     files = [
         File(
@@ -84,7 +84,7 @@ def catalogue_of(notes: Path) -> Catalogue:
 
 
 def reached(catalogue: Catalogue, notes: Path, written: bytes) -> Bits:
-    """What a guest reached, from the counters that it wrote. Raises `UserError`."""
+    """The code that a guest reached, from its counters. Raises `UserError`."""
     with scratch_folder() as place:
         names = []
         for name, content in _files(written):
@@ -108,7 +108,7 @@ def reached(catalogue: Catalogue, notes: Path, written: bytes) -> Bits:
 
 
 def _files(written: bytes) -> Iterator[tuple[str, bytes]]:
-    """The files of counters in what a guest wrote: for each a line with its path and size, and its content."""
+    """The files of counters in a guest's output: for each a line with its path and size, and its content."""
     at = 0
     while at < len(written):
         end = written.find(b"\n", at)

@@ -1,4 +1,4 @@
-"""The cases of a plan that a kernel can run: what it does not support is left at its default."""
+"""The cases of a plan that a kernel can run; unsupported settings have their defaults."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +62,7 @@ class _Supported:
 
 
 def _supported(triples: dict[str, Value], substrate: str, base: str) -> _Supported | None:
-    """The triples that the substrate supports; `None` if it refuses what no triple sets."""
+    """The triples that the substrate supports; `None` if it refuses the case for another reason than a triple."""
     left = dict(triples)
     while True:
         try:

@@ -1,4 +1,4 @@
-"""What the runs of a result folder reached in the code of a kernel, together and by case."""
+"""The kernel code that the runs of a result folder reached, together and by case."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,19 +23,19 @@ def file_of(substrate: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CaseReach:
-    """What a case reached with all its seeds."""
+    """The code that a case reached with all its seeds."""
 
     case: str
     label: str
     """The values of the plan's factors, or the script."""
     bits: Bits
     new: Bits
-    """What no case before it had reached."""
+    """The code that no earlier case reached."""
 
 
 @dataclass(frozen=True)
 class Reach:
-    """What runs reached."""
+    """The code that runs reached."""
 
     name: str
     """The plan or the result folder."""
@@ -43,24 +43,24 @@ class Reach:
     catalogue: Catalogue
     cases: tuple[CaseReach, ...]
     runs: tuple[Bits, ...]
-    """What each run reached."""
+    """The code that each run reached."""
     uncounted: int = 0
     """Runs that ended without counters."""
 
     @cached_property
     def bits(self) -> Bits:
-        """What at least one run reached."""
+        """The code that at least one run reached."""
         made = 0
         for one in self.runs:
             made |= one
         return made
 
     def amounts(self, file: File, kind: Kind) -> tuple[int, int]:
-        """How many functions, lines or branches of a file were reached, and of how many."""
+        """The number of reached functions, lines or branches of a file, and the number of all."""
         return (self.bits & self.catalogue.mask(file, kind)).bit_count(), file.amount(kind)
 
     def total(self, kind: Kind, bits: Bits | None = None) -> int:
-        """How many functions, lines or branches of all files are in `bits`, by default those that were reached."""
+        """The number of functions, lines or branches of all files in `bits`; by default in the reached ones."""
         return ((self.bits if bits is None else bits) & self.catalogue.of_kind(kind)).bit_count()
 
     def unreached(self, file: File) -> list[int]:
@@ -104,13 +104,13 @@ def groups(catalogue: Catalogue) -> Iterator[tuple[str, list[File]]]:
 
 
 def sums(reach: Reach, files: Iterable[File], kind: Kind) -> tuple[int, int]:
-    """How many functions, lines or branches of some files were reached, and of how many."""
+    """The number of reached functions, lines or branches of some files, and the number of all."""
     amounts = [reach.amounts(file, kind) for file in files]
     return sum(some for some, _ in amounts), sum(all_ for _, all_ in amounts)
 
 
 def reach_of(folder: Path, runs: Sequence[RunRow], name: str) -> list[Reach]:
-    """What the runs of a result folder reached on each kernel with counters. Raises `UserError`."""
+    """The code that the runs of a result folder reached on each kernel with counters. Raises `UserError`."""
     substrates = dict.fromkeys(str(run.get("substrate")) for run in runs if run.get("covered"))
     return [
         _reach(folder, [run for run in runs if run.get("substrate") == one], name, one) for one in substrates

@@ -1,4 +1,4 @@
-"""A best case of a search, as isolation sees it: its effect is that the metric is beyond a limit.
+"""Isolation of a best case of a search; its effect is that the metric is beyond a limit.
 
 The limit is half-way between the median of the first generation, which is drawn at random, and the value of the case.
 """
@@ -28,7 +28,7 @@ class Bound:
 
     metric: str
     greatest: bool
-    """Whether the effect are values from the limit on, or values up to it."""
+    """Whether values at or above the limit are the effect; otherwise values at or below it."""
     limit: float
 
     @property
@@ -52,14 +52,14 @@ def best(text: str, results: Results, spec: PlanFile) -> tuple[Symptom, Bound]:
     """The requested best case, and the limit of the metric for runs that count as equal. Raises `UserError`."""
     match, search = _ASKED.fullmatch(text), results.index.get("search")
     if match is None or search is None or search["kind"] != "search" or not isinstance(spec.strategy, Search):
-        message = f"`{text}`: the plan there is no search, so that it has no best case"
+        message = f"`{text}`: the plan of these results is no search and has no best case"
         raise UserError(message, Place(results.folder))
     rank = int(match[1] or 1)
     if search["metric"] is None:
-        message = f"`{text}`: the search there is for a finding, not for a metric; isolate its findings"
+        message = f"`{text}`: this search is for a finding, not for a metric; isolate its findings"
         raise UserError(message, Place(results.folder))
     if rank > len(search["best"]):
-        message = f"`{text}`: the search there has {len(search['best'])} best cases"
+        message = f"`{text}`: this search has {len(search['best'])} best cases"
         raise UserError(message, Place(results.folder))
     one = search["best"][rank - 1]
     run = next((run for run in results.runs if run["case"] == one["case"]), None)

@@ -99,12 +99,12 @@ class Reset:
 
     triple: Triple
     value: str
-    """The value in its place: the default, or an alternative."""
+    """The value to which it is reset: the default, or an alternative."""
     also: tuple[Triple, ...]
-    """Triples that had to go, too, because they need this one."""
+    """Further triples that were reset because they require this one."""
     rate: Rate
     triples: Mapping[str, Scalar]
-    """What the case then sets, with what belongs to the run."""
+    """The settings of the case after the reset, including those of the run."""
 
     @property
     def gone(self) -> bool:
@@ -112,7 +112,7 @@ class Reset:
         return self.rate.absent
 
     def as_json(self) -> ResetRow:
-        """For files and machines."""
+        """The form for JSON."""
         return {
             "path": self.triple.path,
             "value": self.triple.value,
@@ -131,14 +131,14 @@ class Smallest:
     """The smallest run that was found to show the effect."""
 
     triples: Mapping[str, Scalar]
-    """All that it sets: the cause, and how long, how fast and how much is sent."""
+    """All its settings: the cause, the duration, the rates and the amount of data."""
     changed: Mapping[str, Scalar]
-    """What differs from the run of the cause."""
+    """The settings that differ from the run of the cause."""
     case: str
     rate: Rate
 
     def as_json(self) -> SmallestRow:
-        """For files and machines."""
+        """The form for JSON."""
         return {
             "case": self.case,
             "triples": dict(self.triples),
@@ -156,25 +156,25 @@ class Cause:
     substrate: str
     case: str
     seed: int
-    """The finding that was isolated is one of this run of the plan."""
+    """`case` and `seed` identify the run of the plan whose finding was isolated."""
     whole: Triples
-    """What that run sets beyond the defaults."""
+    """The settings of that run that differ from the defaults."""
     triples: tuple[Triple, ...]
-    """The cause; empty when the effect shows with every parameter at its default."""
+    """The cause; empty if the effect occurs with every parameter at its default."""
     run: Triples
-    """What the runs of the isolation had beside: their duration."""
+    """Further settings of the isolation's runs: their duration."""
     rate: Rate
     seeds: tuple[int, ...]
     complete: bool = True
-    """Whether it is known to be the smallest; otherwise it is the smallest that was found."""
+    """Whether the cause is proven to be minimal; otherwise it is the smallest set that was found."""
     why_not: str = ""
     effects: frozenset[Effect] = frozenset()
-    """All effects that show with the cause."""
+    """All effects that occur with the cause."""
     consequences: frozenset[Effect] = frozenset()
-    """Effects that need more than the cause to show, but are gone from the plan's run with any triple of the cause."""
+    """Effects that need further settings, but disappear from the plan's run if any triple of the cause is reset."""
     proof: list[Reset] = field(default_factory=list)
     miss: float = 0.0
-    """How likely an effect that is still there would have been missed in a row of the proof, at most."""
+    """Upper bound of the probability that a row of the proof missed a remaining effect."""
     smallest: Smallest | None = None
     explains: list[tuple[str, int, Effect]] = field(default_factory=list)
     """Findings of the plan that the cause explains, by case, seed and effect."""
@@ -191,25 +191,25 @@ class Cause:
 
     @property
     def required(self) -> frozenset[Triple]:
-        """Triples that stand there only because others need them: with another value the effect is there as well."""
+        """Triples that are only required by others: the effect also occurs with another value."""
         return frozenset(row.triple for row in self.proof if row.rate.present)
 
     @property
     def core(self) -> Triples:
-        """The cause without what is only required."""
+        """The cause without the triples that are only required by others."""
         return frozenset(self.triples) - self.required
 
     def case_triples(self) -> dict[str, Scalar]:
-        """What a case sets that shows the cause."""
+        """The settings of a case that shows the cause."""
         return mapping_of({*self.triples, *self.run})
 
     def neighbour(self, path: str) -> dict[str, Scalar] | None:
-        """What the case sets in which this triple of the cause is reset and the effect is gone."""
+        """The settings of the case in which this triple of the cause is reset and the effect is gone."""
         rows = [row for row in self.proof if row.triple.path == path and row.gone]
         return dict(rows[0].triples) if rows else None
 
     def as_json(self) -> CauseRow:
-        """For files and machines."""
+        """The form for JSON."""
         return {
             "oracle": self.effect.oracle,
             "severity": self.effect.severity,

@@ -1,11 +1,11 @@
-"""Delta debugging: from a set of items that has an effect to a subset of it that has the effect and no item to spare.
+"""Delta debugging: reduces a set of items with an effect to a subset of which every item is necessary for the effect.
 
 The algorithm is ddmin (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", IEEE TSE 28(2),
 2002, figure 5) with complements only and two additions. Items may need each other: `close` removes from a subset what
 cannot stand without the items that are missing, so that a subset is tested that can exist. Subsets are handed over in
 batches, of which the first that has the effect counts: several may be tested at a time without changing the answer.
 
-This module knows nothing of TCP, of runs or of files.
+This module does not depend on TCP, runs or files.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,9 +15,9 @@ from typing import TypeVar
 T = TypeVar("T")
 
 First = Callable[[Sequence[frozenset[T]]], int | None]
-"""The place of the first of these subsets that has the effect; `None` when none has it."""
+"""The index of the first of these subsets that has the effect; `None` if none has it."""
 Close = Callable[[frozenset[T]], frozenset[T] | None]
-"""The largest subset of this one that can exist, as far as that is known; `None` when there is none."""
+"""The largest valid subset of this set, as far as it is known; `None` if there is none."""
 
 
 def as_it_is(subset: frozenset[T]) -> frozenset[T]:
@@ -66,7 +66,7 @@ def _candidates(
 
 
 def split(items: Sequence[T], parts: int) -> list[Sequence[T]]:
-    """The items in so many runs of about equal length, of which none is empty when there are enough items."""
+    """The items in `parts` sequences of about equal length, none of which is empty if there are enough items."""
     ends = [round(part * len(items) / parts) for part in range(parts + 1)]
     return [items[start:end] for start, end in pairwise(ends) if start < end]
 

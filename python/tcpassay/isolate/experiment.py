@@ -13,29 +13,29 @@ from tcpassay.plan.model import PlanFile
 from tcpassay.run.settings import limits_of, wanted_of
 
 CONFIDENCE: Final = 0.95
-"""Of the bound on how often an effect shows."""
+"""Confidence of the bound on the frequency of an effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """In how many runs of a case an effect showed."""
+    """The number of runs of a case with an effect."""
 
     shown: int
     runs: int
-    """Those that came to their end."""
+    """Number of completed runs."""
     alike: bool = False
-    """The run uses no random numbers: every seed is the same run, so that one suffices."""
+    """Whether the run has no random events, so that every seed is the same run and one suffices."""
     problem: str = ""
-    """Why there is none that came to its end."""
+    """Why no run completed."""
 
     @property
     def present(self) -> bool:
-        """Whether the effect showed at all."""
+        """Whether the effect occurred in any run."""
         return self.shown > 0
 
     @property
     def absent(self) -> bool:
-        """Whether the case ran and the effect never showed."""
+        """Whether the case ran and the effect never occurred."""
         return self.runs > 0 and not self.shown
 
     def __str__(self) -> str:
@@ -45,10 +45,10 @@ class Rate:
 
 
 def miss(rate: Rate, runs: int) -> float:
-    """How likely an effect that shows at this rate would be missed in so many runs, at most, with 95 % confidence.
+    """Upper bound (95 %) of the probability to miss an effect of this frequency in `runs` runs.
 
-    The lower end of the exact interval of a binomial share (Clopper and Pearson, Biometrika 26, 1934) is what is
-    assumed of the rate. 0 where every run is the same.
+    The frequency is taken as the lower end of the exact interval of a binomial share (Clopper and Pearson, Biometrika
+    26, 1934). The result is 0 if every run is the same.
     """
     if rate.alike:
         return 0.0
@@ -63,7 +63,7 @@ def miss(rate: Rate, runs: int) -> float:
 
 
 def _at_least(successes: int, trials: int, share: float) -> float:
-    """How likely at least so many of the trials succeed."""
+    """The probability that at least this number of trials succeeds."""
     term, below = (1 - share) ** trials, 0.0
     for number in range(successes):
         below += term
@@ -81,7 +81,7 @@ class Trials:
 
     @classmethod
     def of(cls, seed: int, count: int, *, real_time: bool) -> "Trials":
-        """So many trials that begin with the seed of the finding."""
+        """`count` trials, the seed of the finding first."""
         if real_time:
             return cls((seed,) * count, real_time=True)
         others = (other for other in range(1, count + 2) if other != seed)
@@ -91,7 +91,7 @@ class Trials:
         return len(self.seeds)
 
     def name(self, number: int) -> str:
-        """What distinguishes a trial from the others of its case."""
+        """The key of a trial among those of its case."""
         return f"{self.seeds[number]}-r{number + 1}" if self.real_time else str(self.seeds[number])
 
 
@@ -117,17 +117,17 @@ class Experiment:
     trials: Trials
     effect: Effect
     request: CaseRequest
-    """What a worker is asked, without the case and its seed."""
+    """The request to a worker, without the case and its seed."""
     always: Triples = frozenset()
-    """Triples that every case has: those of the run, which are no part of the cause."""
+    """The triples of the run, which every case has and which are not part of the cause."""
     smallest: Triples | None = field(default=None, init=False)
     """The last set that was found to have the effect."""
     _refusals: dict[Triples, str] = field(default_factory=dict, init=False)
     _alike: list[Triples] = field(default_factory=list, init=False)
-    """Sets whose runs are the same with every seed; so are those of their subsets, as no default draws anything."""
+    """Sets whose runs are the same with every seed; this holds for subsets, too: defaults are not random."""
 
     def first(self, candidates: Sequence[Triples]) -> int | None:
-        """The place of the first of these sets that has the effect, for `ddmin`."""
+        """The index of the first of these sets that has the effect, for `ddmin`."""
         at = 0
         while at < len(candidates):
             window = candidates[at : at + max(1, self.runner.jobs)]
@@ -140,13 +140,13 @@ class Experiment:
         return None
 
     def rates(self, candidates: Sequence[Triples]) -> list[Rate]:
-        """In how many of all trials each of these sets has the effect."""
+        """The frequency of the effect in all trials of each of these sets."""
         for number in range(len(self.trials)):
             self._run([(one, number) for one in candidates if self._needed(one, number)])
         return [self._so_far(one) for one in candidates]
 
     def effects(self, candidate: Triples) -> frozenset[Effect]:
-        """All that showed in the runs that were made of a set."""
+        """All effects in the completed runs of a set."""
         return frozenset(effect for ran in self._made(candidate) for effect in ran.effects)
 
     def job(self, candidate: Triples, number: int) -> Job:
@@ -157,13 +157,13 @@ class Experiment:
         return Job(key, replace(self.request, triples=mapping_of(whole), seed=seed))
 
     def refusal(self, candidate: Triples) -> str:
-        """Why a set cannot be run; empty when it can."""
+        """Why a set cannot be run; empty if it can."""
         if candidate not in self._refusals:
             self._refusals[candidate] = self.setting.refusal(candidate | self.always)
         return self._refusals[candidate]
 
     def _decide(self, window: Sequence[Triples]) -> None:
-        """Makes runs until it is known which is the first of these sets that has the effect."""
+        """Runs trials until the first of these sets with the effect is known."""
         for number in range(len(self.trials)):
             open_: list[Triples] = []
             for candidate in window:
@@ -187,7 +187,7 @@ class Experiment:
                 yield ran
 
     def _so_far(self, candidate: Triples) -> Rate:
-        """What the runs that were made say."""
+        """The frequency of the effect in the completed runs."""
         made = list(self._made(candidate))
         ended = [ran for ran in made if ran.resolved]
         alike = bool(ended) and any(candidate <= one for one in self._alike)

@@ -1,4 +1,4 @@
-"""What an isolation leaves in `isolate/` of a result folder: its runs, a file for each cause, a plan that shows it."""
+"""The files of an isolation in `isolate/` of a result folder: its runs, and for each cause a file and a plan."""
 
 import json
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ FORMAT: Final = 2
 
 
 def meaning(substrates: Iterable[str], oracles: Iterable[str]) -> dict[str, str | None]:
-    """What the answers of runs depend on beside the case: programs, kernels and the oracles that are asked."""
+    """A digest of what the results of runs depend on besides the case: programs, kernels and oracles."""
     judge = Path(__file__).parent.parent / "judge"
     sources = b"".join(file.read_bytes() for file in sorted(judge.rglob("*.py")))
     made: dict[str, str | None] = {
@@ -76,7 +76,7 @@ def plan_text(cause: Cause, base: Path) -> str:
 
 def causes(folder: Path) -> list[CauseRow]:
     """The causes that were isolated in a result folder. Raises `DamagedError` for a file that is damaged."""
-    # The checksum at the end of a file vouches for its form.
+    # The checksum at the end of a file ensures its form.
     return [cast("CauseRow", read_json(file)) for file in sorted((folder / FOLDER).glob("*.json"))]
 
 

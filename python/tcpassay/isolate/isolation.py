@@ -11,14 +11,14 @@ from tcpassay.isolate.runner import Budget
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How findings are isolated."""
+    """The options of an isolation."""
 
     seeds: int = 3
-    """Runs of a case that show whether an effect occurs: seeds, or repetitions in real time."""
+    """Number of runs per case: seeds, or repetitions in real time."""
     jobs: int = 1
     budget: Budget = field(default_factory=Budget)
     force: bool = False
-    """Also findings that every run of the plan has."""
+    """Whether findings that every run of the plan has are isolated, too."""
 
 
 @dataclass
@@ -31,13 +31,13 @@ class Isolation:
     everywhere: list[tuple[Effect, int]] = field(default_factory=list)
     """Effects that all runs of the plan have, with their number: no comparison shows their cause."""
     left: list[tuple[str, int, Effect]] = field(default_factory=list)
-    """Findings that were not isolated because the budget ended, or somebody ended the isolation."""
+    """Findings that were not isolated because the budget was used up or the isolation was interrupted."""
     stopped: str = ""
     """Why it ended before it was complete."""
     notes: list[str] = field(default_factory=list)
     runs: int = 0
     made: int = 0
-    """Those of `runs` that were made by this command; the others were remembered."""
+    """Number of runs of this command; the other `runs` were stored results."""
     cpu_s: float = 0.0
     seconds: float = 0.0
 

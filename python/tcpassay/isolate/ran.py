@@ -23,12 +23,12 @@ CREATE TABLE IF NOT EXISTS runs (key TEXT PRIMARY KEY, answer TEXT NOT NULL, che
 
 @dataclass(frozen=True, slots=True, order=True)
 class Effect:
-    """What is found, wherever and however often: two runs with the same effect have the same finding."""
+    """A finding without place and number of occurrences: runs with the same effect have the same finding."""
 
     oracle: str
     severity: str
     title: str
-    """As the oracle gives it, without numbers."""
+    """The title of the finding, without numbers."""
 
     @classmethod
     def of(cls, oracle: str, severity: str, title: str) -> Self:
@@ -43,13 +43,13 @@ class Ran:
     outcome: str
     message: str
     trace: str
-    """Equal for runs that took the same steps."""
+    """Digest of the event sequence; equal for identical runs."""
     effects: frozenset[Effect]
     cpu_s: float
 
     @property
     def resolved(self) -> bool:
-        """Whether it shows if an effect occurs: the run completed and was evaluated by the oracles."""
+        """Whether the run completed and was evaluated by the oracles."""
         return self.outcome == Outcome.DONE
 
     @classmethod
@@ -79,12 +79,12 @@ class Runs:
     """The runs on disk: a completed run is not repeated, even if the isolation was interrupted."""
 
     def __init__(self, folder: Path, meaning: Mapping[str, object], name: str = NAME) -> None:
-        """`name`: the file. `meaning`: what the answers depend on beside the case.
+        """`name` is the file; `meaning` is the digest of what the results depend on besides the case.
 
         Runs that were made under another meaning are forgotten. Raises `UserError` when the file cannot be had.
         """
         self.notes: list[str] = []
-        """Why runs that were made earlier are not used."""
+        """Why stored runs are not used; empty if they are."""
         self._file = folder / name
         said = json.dumps(meaning, sort_keys=True)
         try:
@@ -102,7 +102,7 @@ class Runs:
         try:
             self._database = self._connected()
         except sqlite3.DatabaseError as error:
-            self.notes.append(f"{self._file}: damaged ({error}); the runs in it are made again")
+            self.notes.append(f"{self._file}: damaged ({error}); its runs are repeated")
             for suffix in ("", "-wal", "-shm"):
                 self._file.with_name(self._file.name + suffix).unlink(missing_ok=True)
             self._database = self._connected()
@@ -146,5 +146,5 @@ class Runs:
             raise UserError(message, Place(self._file)) from None
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Closes the file."""
         self._database.close()

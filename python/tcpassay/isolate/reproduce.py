@@ -1,4 +1,4 @@
-"""Why a finding is not there when its run is made again."""
+"""Why a finding does not reproduce."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from tcpassay.substrate import release
 
 @dataclass(frozen=True, slots=True)
 class Unreproduced:
-    """A finding that was not found again."""
+    """A finding that did not reproduce."""
 
     effect: Effect
     case: str
@@ -27,7 +27,7 @@ class Unreproduced:
 
 
 def why_not(results: Results, symptom: Symptom, experiment: Experiment, whole: Triples, rate: Rate) -> str:
-    """What differs from the first time, as far as it is known."""
+    """The known differences from the first run, in words."""
     if not rate.runs:
         return f"its case does not run to its end here: {rate.problem}"
     parts = list(_versions(results, symptom.substrate))

@@ -15,7 +15,7 @@ from tcpassay.plan.quantity import quantity
 from tcpassay.run.pool import Limits, Pool
 
 MOST_ATTEMPTS: Final = 3
-"""How often a run is begun whose process is killed from outside."""
+"""Maximum number of attempts of a run whose process is killed by another process."""
 
 
 class ExhaustedError(Exception):
@@ -27,7 +27,7 @@ class Budget:
     """The budget of one isolation; stored runs are free."""
 
     seconds: float | None = None
-    """Of real time."""
+    """Seconds of real time."""
     runs: int | None = None
 
     @classmethod
@@ -45,16 +45,16 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A run that is wanted."""
+    """A requested run."""
 
     key: str
-    """Equal for runs that are the same: the case, the seed, and the repetition where time is real."""
+    """The identity of a run: the case, the seed, and in real time the repetition."""
     request: CaseRequest
-    """What a worker is asked, without where to write."""
+    """The request to a worker, without the folder of the recording."""
 
 
 class Runner:
-    """Processes that run jobs, what they came to, and what that cost. Close it, or use it in a `with` statement."""
+    """Runs jobs in worker processes, and stores results and cost. Call `close`, or use it in a `with` statement."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - what it runs with
         self,
@@ -65,15 +65,15 @@ class Runner:
         budget: Budget,
         more: Callable[[Answer], Iterable[Effect]] | None = None,
     ) -> None:
-        """`more` gives effects of an answer that no oracle reports."""
+        """`more` returns further effects of an answer, which no oracle reports."""
         self.jobs = jobs
         self._more = more
         self.made = 0
-        """Runs that were made, beside those that were remembered."""
+        """Number of executed runs, without stored results."""
         self.cpu_s = 0.0
-        """Of all runs that were asked for, also of those that an earlier, interrupted isolation made."""
+        """CPU seconds of all requested runs, including those of an earlier, interrupted isolation."""
         self.used = 0
-        """Different runs that were asked for."""
+        """Number of different requested runs."""
         self._runs = runs
         self._work = work
         self._pool = Pool(jobs, limits, stay=True)
@@ -81,11 +81,11 @@ class Runner:
         self._begun = time.monotonic()
         self._known: dict[str, Ran] = {}
         self.watch: Callable[[int], None] = lambda _: None
-        """Told, after each run, how many were made."""
+        """Called after each run with the number of executed runs."""
 
     @property
     def seconds(self) -> float:
-        """Real time since the beginning."""
+        """Real time since the start in seconds."""
         return time.monotonic() - self._begun
 
     def known(self, key: str) -> Ran | None:
@@ -95,7 +95,7 @@ class Runner:
         return self._known.get(key)
 
     def run(self, jobs: Sequence[Job]) -> list[Ran]:
-        """What comes of each job, in their order. Raises `ExhaustedError` when the budget ends before that."""
+        """The results of the jobs, in their order. Raises `ExhaustedError` if the budget is used up before."""
         waiting = {job.key: job for job in jobs if self.known(job.key) is None}
         self._make(list(waiting.values()))
         return [self._known[job.key] for job in jobs]
@@ -123,7 +123,7 @@ class Runner:
             raise ExhaustedError
 
     def _allowed(self, jobs: list[Job]) -> Iterator[Job]:
-        """The jobs that the budget still allows to begin."""
+        """The jobs that the remaining budget allows."""
         for begun, job in enumerate(jobs, self.made):
             if self._budget.seconds is not None and self.seconds > self._budget.seconds:
                 return

@@ -15,14 +15,14 @@ from tcpassay.plan.quantity import quantity
 from tcpassay.plan.table import parameters
 
 MOST_ALTERNATIVES: Final = 4
-"""Values of a parameter that are tried in a proof where its default cannot be."""
+"""Maximum number of values that a proof tries if the default of a parameter is refused."""
 EARLY: Final = 8
-"""Runs are made shorter that last so many times as long as the effect takes to show."""
+"""A run is shortened if its duration exceeds the time of the effect by this factor."""
 SHORT_NS: Final = 10**9
 
 
 def shortened(experiment: Experiment, whole: Triples, first_ns: int) -> Experiment:
-    """The experiment with shorter runs, where the effect shows early in long ones.
+    """The experiment with shorter runs, if the effect occurs early in long ones.
 
     A run at the default rates may be far more expensive than the plan's. Four times as long as the effect takes, and at
     least a second, leaves time for it to show where less is set. Raises `ExhaustedError`.
@@ -38,7 +38,7 @@ def shortened(experiment: Experiment, whole: Triples, first_ns: int) -> Experime
 
 
 def close_of(experiment: Experiment) -> Close[Triple]:
-    """What removes from a set the triples that need others, for `ddmin`; what belongs to the run stays."""
+    """Returns the `close` of `ddmin`: it removes triples with missing requirements, and keeps those of the run."""
 
     def close(triples: Triples) -> Triples | None:
         closed = experiment.setting.close(triples | experiment.always)
@@ -64,13 +64,13 @@ def smallest_set(experiment: Experiment, whole: Triples, suspicion: Suspicion) -
 
 
 def _rank(triple: Triple, suspicion: Suspicion) -> tuple[bool, float, bool, str]:
-    """What rather does not belong to the cause comes first; a profile before the rows that it stands for."""
+    """The triples ordered for removal: the least likely causes first; a profile before the parameters that it sets."""
     shared = triple in suspicion.shared
     return shared, suspicion.share.get(triple, 0.0), triple.parameter != "profile", triple.path
 
 
 def _guesses(experiment: Experiment, whole: Triples, suspicion: Suspicion) -> Iterator[Triples]:
-    """Sets that may have the effect, the smallest first: none, what its runs share, and with that what never varies."""
+    """Candidate sets, the smallest first: empty, the triples shared by its runs, these and the constant ones."""
     yield frozenset()
     setting, always, tried = experiment.setting, experiment.always, {frozenset[Triple](), whole}
     shared = suspicion.shared & whole

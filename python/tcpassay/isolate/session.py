@@ -31,7 +31,7 @@ from tcpassay.run.settings import limits_of
 from tcpassay.substrate import substrate_of
 
 MOST_UNREPRODUCED: Final = 3
-"""Findings of one kind that are not reproduced, after which the others of it are left alone."""
+"""Number of findings of one kind that do not reproduce, after which the others of this kind are skipped."""
 
 
 Watch = Callable[[str], None]
@@ -94,7 +94,7 @@ def _spec(results: Results) -> PlanFile:
 
 
 def _symptoms(results: Results) -> list[Symptom]:
-    """The runs with findings. Raises `UserError` when damage hides the findings, or when no run ended."""
+    """The runs with findings. Raises `UserError` if the findings are damaged, or if no run completed."""
     there = symptoms(results)
     if not there and results.noted:
         said = "; ".join(str(one) for one in results.noted)
@@ -102,7 +102,7 @@ def _symptoms(results: Results) -> list[Symptom]:
     ended = [run for run in results.runs if run.get("outcome") not in {None, "not run"}]
     if ended and not any(run.get("outcome") in {Outcome.DONE, Outcome.REFUSED} for run in ended):
         outcomes = ", ".join(sorted({str(run["outcome"]) for run in ended}))
-        message = f"none of its {len(ended)} runs came to its end ({outcomes}), so that there are no findings"
+        message = f"none of its {len(ended)} runs completed ({outcomes}), so that there are no findings"
         raise UserError(message, Place(results.folder))
     return there
 
@@ -127,11 +127,11 @@ class Session:
         self.made = made
         self.base = base_of(results.folder)
         self.of_metric = False
-        """Whether the effect is a metric beyond a limit: what the plan fixes is then no part of the cause."""
+        """Whether the effect is a metric beyond a limit; fixed settings of the plan are then no part of the cause."""
         self.left = {(s.case, s.seed, effect): s for s in there for effect in s.effects}
 
     def go(self, wanted: Sequence[tuple[Symptom, Effect]] | None) -> None:
-        """Isolates these findings, or all that there are."""
+        """Isolates these findings, or all findings."""
         try:
             for symptom, effect in wanted or self._all():
                 self._one(symptom, effect)
@@ -200,7 +200,7 @@ class Session:
         self._shrink(cause, experiment)
 
     def _merge(self, cause: Cause) -> None:
-        """Finds the effects of the plan's runs that need the cause, though they do not show with it alone."""
+        """Finds the effects of the plan's runs that need the cause but do not occur with the cause alone."""
         others: dict[Effect, list[Symptom]] = {}
         for (_, _, effect), symptom in self.left.items():
             same = symptom.substrate == cause.substrate and contains(symptom.triples, cause.core)
@@ -234,7 +234,7 @@ class Session:
         cause.smallest = Smallest(mapping_of(whole), changed, experiment.setting.name(whole), rate)
 
     def _keep(self, cause: Cause) -> None:
-        """Notes what the cause explains, and merges it with one that was found before."""
+        """Records the findings that the cause explains, and merges it with an equal earlier cause."""
         cause.effects |= {cause.effect}
         for (case, seed, effect), symptom in list(self.left.items()):
             mine = (case, seed) == (cause.case, cause.seed) and effect == cause.effect
@@ -267,11 +267,11 @@ class Session:
         return experiment, setting.beyond_defaults(said) - always
 
     def _oracles(self) -> list[str]:
-        """The oracles that found something in the plan: what others would say of a reduced run is not asked."""
+        """The oracles with findings in the plan; other oracles are not called on reduced runs."""
         return sorted({effect.oracle for symptom in self.there for effect in symptom.effects} - {ORACLE})
 
     def _everywhere(self, symptom: Symptom, effect: Effect) -> int:
-        """How many runs there are when all of them have the effect; 0 when one has not, or there is only one."""
+        """The number of runs if all of them, and at least two, have the effect; otherwise 0."""
         done = [
             run
             for run in self.results.runs
@@ -283,6 +283,6 @@ class Session:
 
 
 def _first_ends(symptom: Symptom, effect: Effect) -> int:
-    """When the last row of the evidence of a finding's first occurrence was logged, in nanoseconds."""
+    """Time of the last evidence row of a finding's first occurrence, in nanoseconds."""
     rows = [one.events[-1].time_ns for one in symptom.findings if one.events and effect_of(one) == effect]
     return min(rows, default=0)

@@ -1,4 +1,4 @@
-"""An isolation for people: cause, effects, proof, smallest run, cost."""
+"""An isolation as text: cause, effects, proof, smallest run, cost."""
 
 import shlex
 
@@ -16,7 +16,7 @@ _STYLES = {"error": "bold red", "warning": "yellow"}
 
 
 def show(isolation: Isolation, console: Console) -> None:
-    """Print the result of an isolation."""
+    """Prints the result of an isolation."""
     for note in isolation.notes:
         console.print(f"note: {escape(note)}", style="yellow", highlight=False)
     for number, cause in enumerate(isolation.causes, 1):

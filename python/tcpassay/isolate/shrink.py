@@ -1,4 +1,4 @@
-"""The smallest run that still shows an effect: how long, how many flows, how fast, how many bytes."""
+"""Reduction of a run that still shows an effect: duration, number of flows, rates and bytes."""
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -10,12 +10,12 @@ from tcpassay.plan.fields import Scalar
 from tcpassay.plan.quantity import Quantity, quantity
 
 Shows = Callable[[Triples], bool]
-"""Whether a run that sets this shows the effect."""
+"""Whether a run with these settings shows the effect."""
 
 LIST: Final = "list:"
-"""What a value of `link.loss_model` begins with that lists the lost packets."""
+"""The prefix of values of `link.loss_model` that list the lost packets."""
 SHORTEST: Final = Fraction(10**6)
-"""Nanoseconds: no run is made shorter than a millisecond."""
+"""Minimum duration of a reduced run in nanoseconds."""
 FEWEST_BYTES: Final = Fraction(1000)
 SLOWEST: Final = Fraction(10**6)
 """Bits a second."""
@@ -44,7 +44,7 @@ def ladder(low: Fraction, high: Fraction) -> list[Fraction]:
 
 
 def written(amount: Fraction, kind: str, like: Scalar) -> Scalar:
-    """An amount as a plan writes it; a share with per cent where `like` has it."""
+    """An amount in the format of a plan; a share as a percentage if `like` is one."""
     if kind in _UNITS:
         units = _UNITS[kind]
         scale = max((n for n in range(len(units)) if amount >= 1000**n and not amount % 1000**n), default=0)
@@ -59,7 +59,7 @@ def written(amount: Fraction, kind: str, like: Scalar) -> Scalar:
 
 
 def least(steps: Sequence[Triples], shows: Shows) -> Triples | None:
-    """The first of these rising steps that shows the effect, if the later ones do as well; `None` when none does.
+    """The first of these rising steps that shows the effect, if the later ones do as well; `None` if none does.
 
     It halves the steps, so that a step which shows the effect below one that does not may be missed; what is returned
     does show it.
@@ -75,7 +75,7 @@ def least(steps: Sequence[Triples], shows: Shows) -> Triples | None:
 
 
 def simpler_values(cause: Triples, shows: Callable[[Triples], bool]) -> Triples:
-    """The cause with each amount as near to its parameter's default as it shows the effect, in round numbers."""
+    """The cause with each amount replaced by the round number nearest to the default that still shows the effect."""
     current = cause
     for triple in sorted(cause, key=lambda one: one.path):
         steps = [(current - {triple}) | {Triple(triple.path, value)} for value in _towards_default(triple)]
@@ -85,7 +85,7 @@ def simpler_values(cause: Triples, shows: Callable[[Triples], bool]) -> Triples:
 
 
 def shorter_lists(cause: Triples, shows: Shows) -> Triples:
-    """The cause with as few packets in each list of lost packets as it shows the effect."""
+    """The cause with the fewest packets in each list of lost packets that still show the effect."""
     current = cause
     for triple in sorted(cause, key=lambda one: one.path):
         if not str(triple.value).startswith(LIST):
@@ -113,7 +113,7 @@ def _towards_default(triple: Triple) -> list[Scalar]:
     """Round values between a parameter's default and this one, those near the default first."""
     value, default = quantity(triple.value), quantity(triple.default)
     here = value.amount
-    # Beside words (`auto`, `none`) nothing is nearer than the least.
+    # If the default is a word (`auto`, `none`), the smallest value is nearest.
     there = default.amount if default.kind == value.kind or default.amount == 0 else Fraction(0)
     if not isinstance(here, Fraction) or not isinstance(there, Fraction):
         return []
@@ -129,9 +129,9 @@ def _towards_default(triple: Triple) -> list[Scalar]:
 
 
 def shorter(cause: Triples, run: Triples, shows: Shows) -> Triples:
-    """The run with less of everything: its time, the rates of its path, the bytes that it sends.
+    """The run with reduced duration, rates and bytes.
 
-    Whatever the cause names keeps its value.
+    The parameters of the cause keep their values.
     """
     named = {one.path for one in cause}
     current = run

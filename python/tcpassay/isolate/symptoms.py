@@ -1,4 +1,4 @@
-"""What a plan found, as isolation sees it: runs with the effects that showed in them, and what these runs share."""
+"""The findings of a plan as input of isolation: runs with their effects, and the values that these runs share."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from tcpassay.plan.fields import Scalar
 from tcpassay.results import Results
 
 _SHOWN = 20
-"""Findings that are listed where the user named one that there is not."""
+"""Maximum number of findings that the message about an unknown finding lists."""
 _RANK: Final = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
 
 
 @dataclass(frozen=True)
 class Symptom:
-    """A run of the plan in which something was found."""
+    """A run of the plan with a finding."""
 
     case: str
     seed: int
@@ -44,12 +44,12 @@ def effect_of(finding: Finding) -> Effect:
 
 
 def name(finding: Finding) -> str:
-    """What a finding is called on the command line: `1a2b3c4d5e-1/late-ack`."""
+    """The name of a finding on the command line, as in `1a2b3c4d5e-1/late-ack`."""
     return f"{finding.case}-{finding.seed}/{finding.oracle}"
 
 
 def symptoms(results: Results) -> list[Symptom]:
-    """The runs in which something was found, in the order of the plan."""
+    """The runs with findings, in the order of the plan."""
     by_run: dict[tuple[str, int | None], list[Finding]] = {}
     for finding in results.found:
         by_run.setdefault((finding.case, finding.seed), []).append(finding)
@@ -115,7 +115,7 @@ def by_effect(symptoms_: Iterable[Symptom]) -> dict[Effect, list[Symptom]]:
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """What the cases of a plan show about the cause of an effect before any further run."""
+    """Evidence about the cause of an effect from the runs of the plan alone."""
 
     shared: Triples
     """Values of one run that all runs with the effect have and not all others."""

@@ -1,4 +1,4 @@
-"""What a case sets, as triples `<entity, parameter, value>`, and which sets of them can be run."""
+"""The settings of a case as triples `<entity, parameter, value>`, and the sets of triples that can be run."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from tcpassay.substrate import substrate_of
 from tcpassay.substrate.base import Substrate
 
 DURATION: Final = "app.duration"
-"""How long is looked is no cause of what is seen: it is kept while triples are removed, and made short afterwards."""
+"""The duration of a run is not a cause: it is kept while triples are removed, and reduced afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Triple:
 
     @property
     def entity(self) -> str:
-        """Whose parameter it is: `stack`, `sender/stack`."""
+        """The entity of the parameter, as in `stack` or `sender/stack`."""
         return self.path[: self.path.rindex(".")] if "." in self.path else self.path
 
     @property
@@ -48,7 +48,7 @@ class Triple:
         return show(self.value)
 
     def same(self, other: "Triple") -> bool:
-        """Whether both say the same, also in other units."""
+        """Whether both triples mean the same, also with different units."""
         return self.path == other.path and quantity(self.value) == quantity(other.value)
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ Triples = frozenset[Triple]
 
 
 def triples_of(said: Mapping[str, Scalar]) -> Triples:
-    """What a mapping of paths to values says."""
+    """The triples of a mapping from paths to values."""
     return frozenset(Triple(path, value) for path, value in said.items())
 
 
@@ -79,18 +79,18 @@ class Setting:
 
     substrate: str
     base: str
-    """Where names of files in values start."""
+    """The base folder of file names in values."""
     constraints: tuple[Constraint, ...] = ()
-    """Those of the plan: cases that they exclude are not to be tested."""
+    """The constraints of the plan; excluded cases are not tested."""
     groups: Mapping[str, Mapping[str, Mapping[str, Scalar]]] | None = None
-    """The plan's groups, which its constraints may mention: what each level of each sets."""
+    """The groups of the plan, which its constraints may mention: the settings of each level."""
 
     @cached_property
     def _substrate(self) -> Substrate:
         return substrate_of(self.substrate)
 
     def said(self, triples: Triples) -> dict[str, str]:
-        """What a set says beyond the defaults. Raises `CaseError` when it cannot be run."""
+        """The settings of a set that differ from the defaults. Raises `CaseError` if it cannot be run."""
         return self._substrate.check(mapping_of(triples), self.base)
 
     def name(self, triples: Triples) -> str:
@@ -99,14 +99,14 @@ class Setting:
         return name_of(self.said(triples) | where)
 
     def beyond_defaults(self, triples: Triples) -> Triples:
-        """The set without triples that say the default. Raises `CaseError`."""
+        """The set without triples that equal the defaults. Raises `CaseError`."""
         said = self.said(triples)
         return frozenset(
             one for one in triples if one.path in said and not one.same(Triple(one.path, one.default))
         )
 
     def refusal(self, triples: Triples) -> str:
-        """Why a set cannot be run, for people; empty when it can."""
+        """Why a set cannot be run, in words; empty if it can."""
         try:
             self.said(triples)
         except CaseError as error:
@@ -115,7 +115,7 @@ class Setting:
         return f"the plan excludes it: {' '.join(broken.text.split())}" if broken else ""
 
     def close(self, triples: Triples) -> Triples | None:
-        """The set without the triples that need others that are missing; `None` if these are unknown."""
+        """The set without the triples whose required triples are missing; `None` if these are unknown."""
         current = triples
         while True:
             by_path = {one.path: one for one in current}
@@ -128,7 +128,7 @@ class Setting:
             current -= {dropped}
 
     def complete(self, triples: Triples, whole: Triples) -> Triples | None:
-        """The set with those of `whole` that it needs to be run; `None` when there are none that help."""
+        """The set with the triples of `whole` that it requires to be run; `None` if there are none."""
         current, known = triples, {one.path: one for one in whole}
         while True:
             named = self._conflict(current, {one.path: one for one in current})
@@ -140,7 +140,7 @@ class Setting:
             current |= added
 
     def _conflict(self, triples: Triples, by_path: Mapping[str, Triple]) -> list[str] | None:
-        """The parameters of what cannot be so, those first that rather go; `None` when all is well."""
+        """The parameters of a contradiction in the order of their removal; `None` if there is no contradiction."""
         try:
             self.said(triples)
         except CaseError as error:
@@ -150,7 +150,7 @@ class Setting:
         if broken is None:
             return None
         members = [path for name in broken.parameters for path in self._members(name)]
-        # Rather one whose absence is enough.
+        # Prefer a parameter whose removal alone resolves the contradiction.
         return sorted(
             members,
             key=lambda path: path not in by_path or not self._allows(broken, triples - {by_path[path]}),

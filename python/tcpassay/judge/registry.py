@@ -1,7 +1,7 @@
-"""Which oracles there are.
+"""The table of the oracles.
 
-To add one: a module in `oracles` with the docstring that `oracles/__init__.py` asks for, `NAME`, `TITLE` and `look`; an
-entry below; and tests with a planted fault that it finds and a healthy recording in which it finds nothing.
+A new oracle needs a module in `oracles` with the docstring that `oracles/__init__.py` describes, `NAME`, `TITLE` and
+`look`; an entry below; and tests with a planted fault, and with a recording without the fault.
 """
 
 import json
@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType, ModuleType
-from typing import Final
+from typing import Final, TypedDict
 
 from tcpassay import _native
 from tcpassay.errors import UserError
@@ -31,6 +31,18 @@ from tcpassay.recording import Recording
 _PARTS: Final = ("Asserts", "Why", "Evidence", "Wrong when")
 
 
+class OracleData(TypedDict):
+    """The description of an oracle."""
+
+    name: str
+    title: str
+    asserts: str
+    why: str
+    evidence: str
+    wrong_when: str
+    needs: tuple[EventKind, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Oracle:
     """A function that finds violations in a recording; it needs no expected values."""
@@ -49,11 +61,16 @@ class Oracle:
     look: Callable[[Trace], Iterator[Found]] | None
     """None for an oracle of the data plane (`crates/judge`)."""
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> OracleData:
         """Its description."""
         return {
-            name: getattr(self, name)
-            for name in ("name", "title", "asserts", "why", "evidence", "wrong_when", "needs")
+            "name": self.name,
+            "title": self.title,
+            "asserts": self.asserts,
+            "why": self.why,
+            "evidence": self.evidence,
+            "wrong_when": self.wrong_when,
+            "needs": self.needs,
         }
 
     def lacks(self, recording: Recording) -> str:

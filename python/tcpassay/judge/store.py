@@ -37,4 +37,4 @@ def read_findings(folder: Path) -> list[Finding]:
         found: Any = value["findings"]
         return [Finding.from_json(one) for one in found]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise DamagedError(file, f"a finding is not what it should be: {error}") from error
+        raise DamagedError(file, f"a finding has a wrong form: {error}") from error

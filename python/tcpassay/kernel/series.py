@@ -51,7 +51,7 @@ class Patch:
 
     @property
     def sections(self) -> list[Section]:
-        """The parts about files that a build reads; documentation and self-tests are left out."""
+        """The parts about files that a build reads; documentation and self-tests are omitted."""
         return [
             section
             for section in _sections(self.text)
@@ -65,7 +65,7 @@ class Patch:
 
 
 def read(files: list[Path]) -> list[Patch]:
-    """The user's patches in order; a folder stands for the patches of its `series` file, or for its `*.patch` files.
+    """The user's patches in order; a folder means the patches of its `series` file, or its `*.patch` files.
 
     Raises `UserError` for a file that cannot be read or contains no change.
     """
@@ -156,7 +156,7 @@ def _read(file: Path) -> Patch:
 
 
 def _sections(text: str) -> list[Section]:
-    """The parts of a patch; text between them (the message of a commit, a signature) is left out."""
+    """The parts of a patch; text between them (the message of a commit, a signature) is omitted."""
     found: list[Section] = []
     lines = text.splitlines(keepends=True)
     at = 0
@@ -228,7 +228,7 @@ def _stripped(path: str) -> str | None:
 
 
 def _end(lines: list[str], at: int, old: int, new: int) -> int:
-    """The index after a hunk that begins at `at` and has so many lines of the old and of the new file."""
+    """The index after a hunk that begins at `at` with these numbers of lines of the old and of the new file."""
     while at < len(lines) and (old > 0 or new > 0):
         kind = lines[at][:1]
         if kind not in {" ", "-", "+", "\\", "\n", "\r"}:

@@ -8,7 +8,9 @@ import hashlib
 import json
 import shutil
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
@@ -20,19 +22,39 @@ from tcpassay.kernel.source import Say, Source, Stat
 WHOLE: Final = ""
 """The name of the single pseudo file of a source that changes only as a whole."""
 
-# Without the first patch a kernel lacks the older DCTCP receivers, without the last one RED that is served by a link;
-# the other patches only improve speed.
-OPTIONAL: Final = {
-    "0004-tcp-dctcp-selectable-receiver",
-    "0005-um-faults-of-sixteen-pages",
-    "0006-um-no-system-calls-at-a-switch",
-    "0007-um-memory-is-mapped-at-once",
-    "0008-net-sched-tbf-as-a-link",
+LOST: Final = {
+    "0004-tcp-dctcp-selectable-receiver": "DCTCP's receivers `clear-timer` and `rearm` are refused",
+    "0005-um-faults-of-sixteen-pages": "a run takes more CPU time",
+    "0006-um-no-system-calls-at-a-switch": "a run takes more CPU time",
+    "0007-um-memory-is-mapped-at-once": "a run takes more CPU time",
+    "0008-net-sched-tbf-as-a-link": "queue disciplines are served by a token bucket, and red is refused",
+    "0009-um-registers-of-any-host": "no case runs where the processor has AMX",
+    "0001-um-memory-is-walked-with-its-lock": "lockdep may report each new process",
 }
+"""What is lost without an optional patch of this package. All others are required."""
 
+CONTAINED: Final = {
+    "0006-um-no-system-calls-at-a-switch": (
+        "arch/x86/um/tls_64.c",
+        "gp[FS_BASE / sizeof(unsigned long)] = tls",
+    ),
+    "0009-um-registers-of-any-host": (
+        "arch/x86/um/shared/sysdep/ptrace.h",
+        "extern unsigned long host_fp_size;",
+    ),
+}
+"""The file and the text by which a source is recognized that does not need a patch, because it does the same itself."""
 
-_LOST: Final = {"0001-gcov-counters-on-the-host": "count what it executes"}
-"""What a kernel cannot do without a required patch; without the others it cannot run in virtual time."""
+FAULTS: Final = {
+    "0010-um-consecutive-pages-of-a-folio": ("arch/um/include/asm/pgtable.h", "(nr << PFN_PTE_SHIFT)"),
+}
+"""The file and the text of a fault that a patch corrects. A source without them does not need the patch."""
+
+_REQUIRED: Final = {
+    "0001-gcov-counters-on-the-host": "count what it executes",
+    "0010-um-consecutive-pages-of-a-folio": "keep the memory of its processes intact",
+}
+"""The features of a kernel that depend on a required patch; without the other patches it has no virtual time."""
 
 # Context around the changes of this package differs between versions of Linux.
 _FUZZ: Final = 2
@@ -47,12 +69,59 @@ class Copy:
     """The hash of the source's state and the patches."""
     patches: list[str]
     """Names of the applied patches."""
+    contained: list[str]
+    """Names of the patches that the source does not need."""
 
 
 def patches() -> list[Patch]:
-    """The patches of this package, in order."""
+    """The patches of this package, in order, each followed by its forms for later series of Linux.
+
+    The form `patches/6.12/0007-x.patch` of the patch `0007-x` has the name `0007-x (6.12)`. Of the forms of a patch the
+    first one that applies is used.
+    """
     folder = Path(__file__).parent / "patches"
-    return [Patch(file.stem, file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.patch"))]
+    first = [(file.stem, [0], file) for file in folder.glob("*.patch")]
+    forms = [(file.stem, _version(file.parent.name), file) for file in folder.glob("[0-9]*/*.patch")]
+    return [
+        Patch(
+            stem if file.parent == folder else f"{stem} ({file.parent.name})",
+            file.read_text(encoding="utf-8"),
+        )
+        for stem, _, file in sorted(first + forms)
+    ]
+
+
+def _version(text: str) -> list[int]:
+    return [int(part) for part in text.split(".")]
+
+
+def until(version: str, ours: Iterable[Patch]) -> list[Patch]:
+    """The patches without forms for later series than this version."""
+    return [
+        patch
+        for patch in ours
+        if "(" not in patch.name or _version(patch.name.partition("(")[2].rstrip(")")) <= _version(version)
+    ]
+
+
+def patch_of(name: str) -> str:
+    """The name of the patch of which this is a form."""
+    return name.partition(" ")[0]
+
+
+def relevant(ours: Iterable[Patch], applied: Iterable[str]) -> list[Patch]:
+    """The patches on which a kernel depends: forms for later series are not read where the first one applies."""
+    there = set(applied)
+    return [
+        patch for patch in ours if patch.name == patch_of(patch.name) or patch_of(patch.name) not in there
+    ]
+
+
+def omitted(applied: Iterable[str], contained: Iterable[str]) -> dict[str, str]:
+    """The patches of this package that a kernel needs and does not have, with what is lost."""
+    there = {patch_of(name) for name in (*applied, *contained)}
+    names = dict.fromkeys(patch_of(patch.name) for patch in patches())
+    return {name: LOST[name] for name in names if name in LOST and name not in there}
 
 
 def refresh(source: Source, folder: Path, users: list[Patch], ours: list[Patch], say: Say) -> Copy:
@@ -79,12 +148,12 @@ def refresh(source: Source, folder: Path, users: list[Patch], ours: list[Patch],
     # The copy is complete; whether the patches are applied is decided by comparing contents.
     _write(manifest, now)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        applied = _patch(Path(scratch), pristine, touched, users, ours)
+        applied, contained = _patch(Path(scratch), tree, pristine, touched, users, ours)
         _take(
             Path(scratch), tree, touched, {name for name in touched if not (pristine / name).exists()}, made
         )
     state = json.dumps([now, [[patch.name, patch.text] for patch in (*users, *ours)]], sort_keys=True)
-    return Copy(tree, hashlib.sha256(state.encode(errors="surrogateescape")).hexdigest(), applied)
+    return Copy(tree, hashlib.sha256(state.encode(errors="surrogateescape")).hexdigest(), applied, contained)
 
 
 class _Created:
@@ -132,17 +201,42 @@ def _keep_pristine(tree: Path, pristine: Path, touched: list[str], fresh: set[st
             kept.unlink()
 
 
-def _patch(
-    scratch: Path, pristine: Path, touched: list[str], users: list[Patch], ours: list[Patch]
-) -> list[str]:
-    """Applies the patches to copies of the originals in `scratch`; returns the applied ones of this package."""
+def _patch(  # noqa: PLR0913, PLR0917 - where the files are, and what is applied to them
+    scratch: Path, tree: Path, pristine: Path, touched: list[str], users: list[Patch], ours: list[Patch]
+) -> tuple[list[str], list[str]]:
+    """Applies the patches to copies of the originals in `scratch`.
+
+    Returns the names of the patches of this package that were applied, and of those that the source does not need.
+    """
     for name in touched:
         (scratch / name).parent.mkdir(parents=True, exist_ok=True)
         if (pristine / name).exists():
             shutil.copy(pristine / name, scratch / name)
     for patch in users:
         series.apply(patch, scratch)
-    return [patch.name for patch in ours if _applied(patch, scratch)]
+    applied: list[str] = []
+    contained: list[str] = []
+    for name, group in groupby(ours, key=lambda patch: patch_of(patch.name)):
+        form, error = _applied(list(group), scratch)
+        if form is not None:
+            applied.append(form)
+        elif _contains(name, scratch, tree):
+            contained.append(name)
+        elif name not in LOST:
+            raise UserError(
+                f"this kernel cannot {_REQUIRED.get(name, 'run in virtual time')}: {error}"
+            ) from None
+    return applied, contained
+
+
+def _contains(name: str, scratch: Path, tree: Path) -> bool:
+    """Whether the source does itself what a patch of this package does, or has not the fault that it corrects."""
+    if name not in {*CONTAINED, *FAULTS}:
+        return False
+    file, text = (CONTAINED | FAULTS)[name]
+    at = scratch / file if (scratch / file).exists() else tree / file
+    there = at.is_file() and text in at.read_text(encoding="utf-8", errors="replace")
+    return there != (name in FAULTS)
 
 
 def _take(scratch: Path, tree: Path, touched: list[str], absent: set[str], made: _Created) -> None:
@@ -160,25 +254,26 @@ def _take(scratch: Path, tree: Path, touched: list[str], absent: set[str], made:
     made.put(absent)
 
 
-def _applied(patch: Patch, scratch: Path) -> bool:
-    """Applies a patch of this package. Raises `UserError` if it is required and does not apply."""
-    with tempfile.TemporaryDirectory(dir=scratch.parent) as folder:
-        trial = Path(folder)
-        for name in patch.touches:
-            if (scratch / name).exists():
-                (trial / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(scratch / name, trial / name)
-        try:
-            series.apply(patch, trial, fuzz=_FUZZ)
-        except UserError as error:
-            if patch.name in OPTIONAL:
-                return False
-            lost = _LOST.get(patch.name, "run in virtual time")
-            raise UserError(f"this kernel cannot {lost}: {error}") from None
-        for name in patch.touches:
-            if (trial / name).exists():
-                shutil.copyfile(trial / name, scratch / name)
-    return True
+def _applied(forms: list[Patch], scratch: Path) -> tuple[str | None, UserError | None]:
+    """The name of the first form of a patch of this package that applies, or the error of the last one."""
+    problem = None
+    for patch in forms:
+        with tempfile.TemporaryDirectory(dir=scratch.parent) as folder:
+            trial = Path(folder)
+            for name in patch.touches:
+                if (scratch / name).exists():
+                    (trial / name).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(scratch / name, trial / name)
+            try:
+                series.apply(patch, trial, fuzz=_FUZZ)
+            except UserError as error:
+                problem = error
+                continue
+            for name in patch.touches:
+                if (trial / name).exists():
+                    shutil.copyfile(trial / name, scratch / name)
+        return patch.name, None
+    return None, problem
 
 
 def _read(manifest: Path) -> dict[str, Stat]:

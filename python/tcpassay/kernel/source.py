@@ -28,6 +28,10 @@ REQUIRED: Final = ("Kconfig", "arch/um/Makefile", "net/ipv4/tcp.c")
 """Files by which a Linux tree is recognized."""
 
 
+class UnavailableError(UserError):
+    """This machine has no programs for a build, or the source cannot be fetched: no build was begun."""
+
+
 class Source(Protocol):
     """A kernel's source."""
 
@@ -92,13 +96,15 @@ class Debian:
         package = f"linux-source-{self.version}"
         instead = "install it, or give a tree by `--source DIR`"
         if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
-            raise UserError(f"`{package}` is not installed, and there is no apt to fetch it with: {instead}")
+            raise UnavailableError(
+                f"`{package}` is not installed, and there is no apt to fetch it with: {instead}"
+            )
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             got = run(["apt-get", "download", "-qq", package], cwd=Path(scratch))
             packages = list(Path(scratch).glob("*.deb"))
             if got.returncode != 0 or not packages:
-                raise UserError(f"`{package}` cannot be fetched: {last_line(got.stderr)}; {instead}")
+                raise UnavailableError(f"`{package}` cannot be fetched: {last_line(got.stderr)}; {instead}")
             inside = f"./usr/src/{target.name}"
             unpacked = Path(scratch, "unpacked")
             unpacked.mkdir()

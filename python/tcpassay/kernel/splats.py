@@ -15,6 +15,8 @@ _INIT: Final = "as init process"
 _STARTS: Final = (
     # include/asm-generic/bug.h, kernel/panic.c: the place in the source follows.
     re.compile(r"WARNING: CPU: \d+ PID: \d+ at (?P<what>\S+ \S+)"),
+    # Linux 7: `WARNING: net/ipv4/tcp.c:12 at tcp_ack+0x1/0x2, CPU#0: agent/1`.
+    re.compile(r"WARNING: (?P<what>\S+:\d+ at \S+), CPU#\d+"),
     re.compile(
         r"WARNING: (?P<what>possible .*|inconsistent lock state|bad unlock balance detected!|.* nested lock.*)"
     ),
@@ -31,6 +33,8 @@ _STARTS: Final = (
 )
 _END: Final = re.compile(r"---\[ end trace|^=+$")
 _MOST_LINES: Final = 60
+_TREE: Final = re.compile(r"/\S*/source/")
+"""The folder of a patched copy of a source (`store.tree`)."""
 _NUMBERS: Final = re.compile(r"\+0x[0-9a-f]+/0x[0-9a-f]+|0x[0-9a-f]+|\b[0-9a-f]{8,}\b|/\d+|:\d+\b")
 """Addresses, process numbers and sizes, which differ between runs, and lines, which differ between trees."""
 
@@ -64,6 +68,6 @@ def _reports(lines: list[str]) -> Iterator[Splat]:
         end = at + 1
         while end < len(lines) and end - at < _MOST_LINES and not _END.search(lines[end]):
             end += 1
-        title = " ".join(_NUMBERS.sub("", what).split())
+        title = " ".join(_NUMBERS.sub("", _TREE.sub("", what)).split())
         yield Splat(title, "\n".join(line.rstrip() for line in lines[at:end]))
         at = end

@@ -19,9 +19,11 @@ from typing import Final
 from tcpassay.errors import UserError
 
 COVERAGE: Final = "coverage"
-"""The variant with counters of code coverage, and the folder of a kernel with what gcov needs."""
+"""The variant with counters of code coverage, and the folder of a kernel with the files that gcov needs."""
 CATALOGUE: Final = "catalogue.json"
-"""The file in this folder that lists what is counted."""
+"""The file in this folder with the list of counted places."""
+DEFAULT: Final = "TCPASSAY_KERNEL"
+"""The environment variable with the name of the kernel of the substrate `kernel`."""
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 
 
@@ -45,6 +47,8 @@ class Kernel:
     """Configuration symbols that this version does not have."""
     series: list[str] = field(default_factory=list)
     """Names of the user's patches, in their order."""
+    contained: list[str] = field(default_factory=list)
+    """Names of the patches of this package that the source does not need."""
     variant: str = ""
     """The variant (`variant.py`); empty for a plain kernel."""
 
@@ -60,7 +64,7 @@ class Kernel:
 
     @property
     def notes(self) -> Path | None:
-        """The folder with what gcov needs to read the counters of a guest; `None` without counters."""
+        """The folder with the files that gcov needs to read the counters of a guest; `None` without counters."""
         return self.folder / COVERAGE if self.variant == COVERAGE else None
 
     def as_json(self) -> dict[str, object]:
@@ -115,8 +119,12 @@ def read(name: str) -> Kernel | None:
 
 
 def find(name: str | None = None) -> Kernel:
-    """The kernel with this name, or the only one, or Debian's 6.1. Raises `UserError` with the list of kernels."""
+    """The kernel with this name, or that of `$TCPASSAY_KERNEL`, or the only one, or Debian's 6.1.
+
+    Raises `UserError` with the list of kernels.
+    """
     known = kernels()
+    name = name or os.environ.get(DEFAULT)
     for kernel in known:
         if kernel.name == (name or ("6.1" if len(known) > 1 else known[0].name)):
             return kernel

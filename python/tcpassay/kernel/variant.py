@@ -1,4 +1,4 @@
-"""Variants of a kernel: plain, or with counters of code coverage.
+"""Variants of a kernel: plain, with counters of code coverage, or with the kernel's own checkers.
 
 A variant has further options of the configuration, and a folder of its own for object files beside the same patched
 source.
@@ -15,7 +15,7 @@ _PATCHES: Final = Path(__file__).parent / "patches"
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """How a kernel is built beside what its source and patches say."""
+    """Build options of a kernel, besides its source and patches."""
 
     name: str
     """Empty for the plain kernel; otherwise the end of the default name of the kernel."""
@@ -72,6 +72,31 @@ COVERAGE: Final = Variant(
     instrumented=_TCP_AND_QUEUES,
 )
 """Counters for TCP over IPv4 and IPv6 and for the queue disciplines."""
+
+DEBUG: Final = Variant(
+    "debug",
+    config=(
+        "DEBUG_KERNEL=y",
+        "KASAN=y",
+        "UBSAN=y",
+        "UBSAN_BOUNDS=y",
+        "UBSAN_SHIFT=y",
+        "UBSAN_BOOL=y",
+        "UBSAN_ENUM=y",
+        "PROVE_LOCKING=y",
+        "DEBUG_NET=y",
+        "DEBUG_LIST=y",
+        "DEBUG_OBJECTS=y",
+        "DEBUG_OBJECTS_FREE=y",
+        "DEBUG_OBJECTS_TIMERS=y",
+        "DEBUG_OBJECTS_WORK=y",
+        "DEBUG_OBJECTS_RCU_HEAD=y",
+    ),
+    # In 6.1 User-Mode Linux has no UBSAN_SANITIZE_ALL; single objects can be checked for undefined behaviour.
+    switch="UBSAN_SANITIZE",
+    instrumented=_TCP_AND_QUEUES,
+)
+"""Checkers of memory, undefined behaviour, locks, lists, timers and socket buffers."""
 
 
 def kernel_name(name: str, variant: Variant) -> str:

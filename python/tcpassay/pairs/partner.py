@@ -1,26 +1,17 @@
-"""Finds pairs among the runs of a result folder, and makes partners of runs on the model."""
+"""Finds pairs among the runs of a result folder, and runs partners on the model."""
 
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from tcpassay import _native
 from tcpassay.errors import Place, UserError
 from tcpassay.finding import Finding, Severity
-from tcpassay.messages import Collect, Outcome, Triples
+from tcpassay.messages import METRICS_ONLY, Outcome, Triples
 from tcpassay.pairs.relation import RELATIONS, Relation
 from tcpassay.pairs.verdict import Pair, Verdict, judged
 from tcpassay.result_format import RunRow
 from tcpassay.results import Results
-
-_COLLECT: Final[Collect] = {
-    "series": None,
-    "warmup": "0s",
-    "deliveries": False,
-    "events": False,
-    "packets": False,
-}
 
 
 def _done(results: Results) -> list[RunRow]:
@@ -103,7 +94,7 @@ def _substrates(runs: list[RunRow], found: list[tuple[str, int, str]]) -> Iterat
                 "substrate",
                 "model",
                 str(run["substrate"]),
-                "the same case comes to about the same on the model and on a kernel",
+                "a case has similar results on the model and on a kernel",
                 str(model[0]["case"]),
                 str(run["case"]),
                 (seed,),
@@ -114,9 +105,10 @@ def _substrates(runs: list[RunRow], found: list[tuple[str, int, str]]) -> Iterat
 
 
 def made(results: Results, most: int, seeds: int) -> Iterator[Verdict]:
-    """Verdicts over partners that are made: for each run of the model, each relation that has an easier value.
+    """Runs partners on the model and returns the verdicts: for each run, one partner per relation with an easier value.
 
-    At most `most` cases, in the order of the folder, with `seeds` seeds each where a run draws random numbers.
+    Partners are run for at most `most` cases, in the order of the folder, with `seeds` seeds if a run has random
+    events.
     """
     base = str(results.folder)
     seen: set[str] = set()
@@ -133,7 +125,7 @@ def made(results: Results, most: int, seeds: int) -> Iterator[Verdict]:
 
 
 def _made(run: RunRow, relation: Relation, base: str, seeds: int) -> Pair | None:
-    """The run with an easier value; `None` where there is none, or the data plane refuses it."""
+    """The run with an easier value; `None` if there is no easier value or the data plane refuses it."""
     triples = dict(run["triples"])
     value = triples.get(relation.path, relation.default)
     amount = relation.amount(value)
@@ -143,7 +135,7 @@ def _made(run: RunRow, relation: Relation, base: str, seeds: int) -> Pair | None
     numbers = tuple(range(int(run["seed"]), int(run["seed"]) + seeds))
     try:
         both = [
-            tuple(_native.run_held(one, seed, base, _COLLECT).metrics for seed in numbers)
+            tuple(_native.run_held(one, seed, base, METRICS_ONLY).metrics for seed in numbers)
             for one in (triples, other)
         ]
     except _native.CaseError:

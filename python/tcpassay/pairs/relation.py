@@ -1,4 +1,4 @@
-"""Which change of which setting must not degrade a result."""
+"""The settings of the path whose change in one direction must not degrade a result."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ class Relation:
     path: str
     default: str
     fewer: bool
-    """Less of it is easier: delay, loss. Otherwise more: a buffer."""
+    """Whether a smaller value makes the path easier (delay, loss); otherwise a larger one does (a buffer)."""
     kind: str
-    """The kind of its amounts, as `quantity` names them."""
+    """The kind of its values, in the words of `quantity`."""
     why: str
     partner: Callable[[Fraction], str]
-    """An easier value than an amount above zero."""
+    """Returns an easier value than an amount above zero."""
 
     def amount(self, value: Value) -> Fraction | None:
-        """The amount of a value; `None` for a word, or another kind of amount."""
+        """The amount of a value; `None` for a word or another kind of amount."""
         known = quantity(value)
         return known.amount if isinstance(known.amount, Fraction) and known.kind == self.kind else None
 
@@ -49,7 +49,7 @@ RELATIONS: Final = (
         "0",
         fewer=True,
         kind="a number",
-        why="a path without loss has nothing to repair",
+        why="a path without loss needs no retransmissions",
         partner=lambda _: "0",
     ),
     Relation(
@@ -61,4 +61,4 @@ RELATIONS: Final = (
         partner=lambda size: f"{round(size * 4)}B",
     ),
 )
-"""Settings of a stack are not among them: none has a direction that is always better."""
+"""Settings of a stack are not listed, because none has a direction that is always better."""

@@ -1,4 +1,4 @@
-"""Verdicts for people."""
+"""Verdicts as text."""
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,7 +10,7 @@ MOST = 20
 
 
 def show(verdicts: list[Verdict], console: Console) -> None:
-    """Print the pairs that degraded, those without an explanation first."""
+    """Prints the degraded pairs, those without an explanation first."""
     worse = sorted(
         (one for one in verdicts if one.degraded), key=lambda one: (not one.unexplained, one.ratio)
     )

@@ -1,4 +1,4 @@
-"""A run and its partner: whether the result degraded, and what explains that."""
+"""The verdict about a run and its partner: whether the result degraded, and which counters explain it."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -8,11 +8,11 @@ from tcpassay.quantile import median
 
 METRIC: Final = "goodput"
 SHARE: Final = 0.75
-"""Of the first run's goodput: less is a degradation. What single packets and the last timer of a run decide is less."""
+"""A partner with less than this share of the run's goodput is degraded. Random variation is smaller than that."""
 DIFFERS: Final = 2.0
-"""Between model and kernel: a factor that no rounding of timers explains."""
+"""The limit for a pair of model and kernel; rounding of timers causes smaller differences."""
 
-# What takes throughput away: the metric, by how much it must rise (share of the first, and at least), and in words.
+# Causes of lower throughput: metric, minimum rise (share of the first value, and absolute), description.
 _COSTS: Final = (
     ("timeouts", 1.2, 1.0, "more timeouts"),
     ("retransmissions", 1.2, 3.0, "more retransmissions"),
@@ -26,7 +26,7 @@ Metrics = Mapping[str, float | None]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two runs that differ in one setting; with several seeds, a value for each."""
+    """Two runs that differ in one setting, with one value per seed."""
 
     setting: str
     """The parameter or `substrate`."""
@@ -35,7 +35,7 @@ class Pair:
     why: str
     case: str
     partner: str
-    """The partner's case, or empty when it was made."""
+    """The partner's case; empty for a partner that is not in the folder."""
     seeds: tuple[int, ...]
     first: tuple[Metrics, ...]
     second: tuple[Metrics, ...]
@@ -45,19 +45,19 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of comparing a pair."""
+    """The result of the comparison of a pair."""
 
     pair: Pair
     ratio: float
     """Median goodput of the partner over that of the run."""
     degraded: bool
-    """With every seed."""
+    """Whether the result degraded with every seed."""
     explanation: str
-    """What explains it; empty when nothing does."""
+    """The counters that explain the degradation, in words; empty if there is no explanation."""
 
     @property
     def unexplained(self) -> bool:
-        """A degradation that nothing in the counters of the runs explains."""
+        """Whether the pair is degraded and no counter of the runs explains it."""
         return self.degraded and not self.explanation
 
     def as_json(self) -> dict[str, object]:
@@ -72,7 +72,7 @@ class Verdict:
 
 
 def judged(pair: Pair) -> Verdict | None:
-    """The verdict; `None` when a run has no goodput."""
+    """The verdict; `None` if a run has no goodput."""
     ratios = []
     for first, second in zip(pair.first, pair.second, strict=True):
         one, other = first.get(METRIC), second.get(METRIC)
@@ -90,7 +90,7 @@ def judged(pair: Pair) -> Verdict | None:
 
 
 def _explanation(pair: Pair) -> str:
-    """Counters that rose in the partner, and the queue's share of a longer round trip."""
+    """The counters that rose in the partner, and the share of queueing in a longer round trip, in words."""
     said = []
     for name, factor, least, words in _COSTS:
         before, after = (median([one.get(name) or 0.0 for one in runs]) for runs in (pair.first, pair.second))

@@ -1,4 +1,4 @@
-r"""Constraints between parameters: how they are written.
+r"""The syntax of constraints between parameters.
 
     constraint = ( "IF" or "THEN" or [ "ELSE" or ] | or ) [ ";" ]
     or         = and { "OR" and }

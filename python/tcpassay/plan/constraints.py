@@ -1,4 +1,4 @@
-"""Constraints between parameters: what they mean.
+"""The meaning of constraints between parameters.
 
 The language is that of PICT's constraints (Czerwonka, "Pairwise Testing in the Real World", 2006, and the
 PICT user guide), read by `constraint_parser`:
@@ -11,12 +11,11 @@ differ in names and texts (not in keywords); TRUE and FALSE are values, the same
 order between two values that have none, as of `"auto"` and `"64KB"`, is false instead of an error, because a
 parameter may mix the two.
 
-A constraint judges complete cases of valid values. It says nothing about the invalid values that a plan adds
-to test refusal: a case that holds one is not judged by the constraints that mention the parameter which holds
-it.
+A constraint applies to complete cases with valid values. A case with an invalid value (`negative`) is not subject to
+the constraints that mention the parameter of this value.
 
-This module knows nothing of levels, tables or generators; `cover.space` turns a constraint into the set of
-what it allows.
+This module does not depend on levels, tables or generators; `cover.space` converts a constraint to the set of
+combinations that it allows.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Two amounts between which values lie, and how such a value is rounded and written.
+"""A range between two amounts: rounding and format of its values.
 
 Values are rounded to four significant digits and written with a suitable unit, so that cases are readable and rounding
 errors of logarithms do not appear.

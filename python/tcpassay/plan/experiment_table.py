@@ -1,4 +1,4 @@
-"""The table `[experiment]` of a plan: what a paper says, and what is compared with it."""
+"""The table `[experiment]` of a plan: the claims of a paper, and the measurements that are compared with them."""
 
 from typing import Annotated, Literal
 
@@ -33,13 +33,14 @@ class Measured(Strict):
     metric: str = Field(
         description="A metric (`tcpassay metrics`) or a reading (`tcpassay experiments readings`)"
     )
-    where: Selector = Field(default={}, description="The cases meant: parameter = value or list")
+    where: Selector = Field(default={}, description="The selected cases: parameter = value or list")
     flow: FlowNumber | None = Field(
-        default=None, description="Of a reading of one flow: which of those with data, from 1"
+        default=None,
+        description="The flow of a reading about one flow: its number among those with data, from 1",
     )
     relative_to: Selector | None = Field(
         default=None,
-        description="Divides by the same number of the case that differs in these parameters only",
+        description="Divides the number by that of the case that differs in these parameters only",
     )
     over: Literal["mean", "median", "min", "max"] = Field(
         default="median", description="The statistic over all selected runs"
@@ -47,41 +48,48 @@ class Measured(Strict):
 
 
 class Claim(Measured):
-    """A statement of a paper, where it stands, and what decides whether it is reproduced."""
+    """A statement of a paper, its place in the paper, and the criterion for its reproduction."""
 
-    name: str = Field(min_length=1, description="What is measured")
-    place: str = Field(min_length=1, description="Where the paper says it")
+    name: str = Field(min_length=1, description="The measured quantity")
+    place: str = Field(min_length=1, description="The place in the paper")
     paper: Quantity | None = Field(default=None, description="The paper's number, in the unit of the metric")
-    says: str = Field(default="", description="What the paper says, where it gives no number")
+    says: str = Field(default="", description="The paper's statement if it gives no number")
     within: Annotated[Number, Field(gt=1)] | None = Field(
-        default=None, description="Reproduced: at most this factor above or below the paper's number"
+        default=None,
+        description="The claim is reproduced if the number is at most this factor above or below the "
+        "paper's number",
     )
     reproduced: list[Condition] = Field(
-        default=[], description="Or these conditions; all must hold. They have precedence over `within`"
+        default=[],
+        description="The claim is reproduced if all of these conditions hold; they have precedence over "
+        "`within`",
     )
     direction: list[Condition] = Field(
-        default=[], description="Otherwise, if these hold, only the direction is reproduced"
+        default=[],
+        description="If the claim is not reproduced but these conditions hold, its direction is reproduced",
     )
 
 
 class Column(Measured):
     """A column of a table of an experiment; a row of the table restricts its cases further."""
 
-    heading: str = Field(min_length=1, description="Above the column")
+    heading: str = Field(min_length=1, description="Heading of the column")
     paper: dict[str, Quantity | Literal["-"]] = Field(
         default={}, description="The paper's numbers, by the value of the row"
     )
     within: Annotated[Number, Field(gt=1)] | None = Field(
-        default=None, description="Numbers at most this factor from the paper's are printed bold"
+        default=None,
+        description="Numbers that differ from the paper's by at most this factor are printed bold",
     )
 
 
 class Exhibit(Strict):
-    """A table of an experiment, in the form of the paper, or of what a sweep of an unknown setting gives."""
+    """A table of an experiment, in the form of the paper, or with the results of a sweep of an unknown setting."""
 
-    title: str = Field(min_length=1, description="Above the table")
+    title: str = Field(min_length=1, description="Title of the table")
     rows: str = Field(
-        default="", description="The axis or group whose values are the rows; without it one row"
+        default="",
+        description="The axis or group whose values are the rows; without it the table has one row",
     )
     runs: StrictBool = Field(
         default=False,
@@ -91,28 +99,28 @@ class Exhibit(Strict):
 
 
 class Excerpt(Strict):
-    """Lines of a recording: what happened, as a log or an analysis shows it."""
+    """Lines of a recording, from a log or an analysis."""
 
-    title: str = Field(min_length=1, description="Above the lines")
+    title: str = Field(min_length=1, description="Title of the excerpt")
     kind: Literal["rounds", "siftr", "events", "ss", "arrivals"] = Field(
         description="Round trips of a flow (`tcpassay rtt`), lines of siftr or of the event log (`tcpassay log`), the "
         "summary of `ss -ti`, or the order in which segments arrive"
     )
     where: Selector = Field(default={}, description="The case, the first one that is selected")
-    flow: FlowNumber = Field(default=1, description="Which of the flows with data, from 1")
-    after: str = Field(
-        default="", description="The lines begin near the first one with this text (`events`, `siftr`)"
-    )
+    flow: FlowNumber = Field(default=1, description="Number of the flow among those with data, from 1")
+    after: str = Field(default="", description="Text of the first line of interest (`events`, `siftr`)")
     before: Annotated[StrictInt, Field(ge=0, le=100)] = Field(
-        default=3, description="How many lines before that one are shown"
+        default=3, description="Number of displayed lines before that line"
     )
-    lines: Annotated[StrictInt, Field(ge=1, le=200)] = Field(default=12, description="How many lines")
+    lines: Annotated[StrictInt, Field(ge=1, le=200)] = Field(default=12, description="Number of lines")
 
 
 class Changes(Strict):
-    """What a plan has instead on the substrate `kernel`."""
+    """The changes of a plan for the substrate `kernel`."""
 
-    leave_out: list[Path] = Field(default=[], description="Parameters that it cannot honour")
+    leave_out: list[Path] = Field(
+        default=[], description="Parameters that `kernel` does not support; they are removed"
+    )
     fixed: dict[Path, Scalar] = Field(default={}, description="Values instead of those of the plan")
     axes: dict[Path, Values] = Field(default={}, description="Axes instead of those of the plan")
     groups: dict[Word, dict[Word, dict[Path, Scalar]]] = Field(
@@ -121,21 +129,23 @@ class Changes(Strict):
     seeds: list[Seed] | None = Field(
         default=None, min_length=1, description="Seeds instead of those of the plan"
     )
-    without_scripts: StrictBool = Field(default=False, description="Leave out the scripts")
+    without_scripts: StrictBool = Field(default=False, description="Omit the scripts")
 
 
 class Experiment(Strict):
-    """An experiment of a paper: what the paper says, and how it is compared with the runs of the plan."""
+    """An experiment of a paper: its claims, and how they are compared with the runs of the plan."""
 
-    title: str = Field(min_length=1, description="In the list of experiments")
+    title: str = Field(min_length=1, description="Title in the list of experiments")
     paper: str = Field(min_length=1, description="Author, title, year")
-    figure: str = Field(min_length=1, description="The figure, table or section")
-    setting: str = Field(min_length=1, description="What the paper says of its setting, and what was chosen")
-    explanation: str = Field(min_length=1, description="Why the numbers differ, from event logs and sources")
-    claim: list[Claim] = Field(min_length=1, description="What the paper claims")
-    table: list[Exhibit] = Field(default=[], description="Tables of the page")
-    excerpt: list[Excerpt] = Field(default=[], description="Lines of recordings in the page")
-    kernel: Changes = Field(
-        default=Changes(), description="What the plan has instead on the substrate `kernel`"
+    figure: str = Field(min_length=1, description="The figure, table or section of the paper")
+    setting: str = Field(
+        min_length=1, description="The settings that the paper states, and those that were chosen"
     )
-    not_on_kernel: str = Field(default="", description="Why it cannot run on `kernel`")
+    explanation: str = Field(
+        min_length=1, description="Why the numbers differ, according to event logs and source code"
+    )
+    claim: list[Claim] = Field(min_length=1, description="The claims of the paper")
+    table: list[Exhibit] = Field(default=[], description="Tables of the experiment's page")
+    excerpt: list[Excerpt] = Field(default=[], description="Excerpts of recordings in the page")
+    kernel: Changes = Field(default=Changes(), description="Changes of the plan for the substrate `kernel`")
+    not_on_kernel: str = Field(default="", description="Why the experiment cannot run on `kernel`")

@@ -1,14 +1,14 @@
-"""A plan that starts from another: what stays, what is replaced, what is added.
+"""Plans that extend other plans: inherited, replaced and added entries.
 
 | of the base | in the plan that extends it |
 | --- | --- |
-| `fixed`, `axes`, `negative` | by parameter; what is set here leaves the base's `fixed` and `axes` (a group: `axes`) |
-| `groups` | by name: a group is replaced whole |
+| `fixed`, `axes`, `negative` | by parameter; removed from the base's `fixed` and `axes` if set here (a group: `axes`) |
+| `groups` | by name: a group is replaced as a whole |
 | `collect`, `limits`, `keep` | by key |
-| `strategy` | by key; replaced whole where it names a `kind` |
+| `strategy` | by key; replaced as a whole if it has a `kind` |
 | `constraints`, `check`, `figure` | added after those of the base; a figure replaces one of the same file |
-| `drop_figures` | figures of the base that are left out |
-| `name` | not taken: every plan has its own |
+| `drop_figures` | figures of the base that are omitted |
+| `name` | not inherited |
 | everything else | replaced |
 
 Names of files in values of a base are relative to the base.

@@ -20,7 +20,7 @@ Amount = Annotated[
     ),
 ]
 TIME: Final = "a length of time"
-"""What `quantity` calls the kind of values whose smallest unit, ns, is not that of the metrics."""
+"""The kind of times in `quantity`; their smallest unit is ns, unlike the unit s of metrics."""
 Share = Annotated[str, Field(pattern=r"^(100|\d{1,2}(\.\d+)?)%$", examples=["5%"])]
 Strength = Annotated[StrictInt, Field(ge=2, le=6)]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
@@ -36,6 +36,6 @@ Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=1
 
 
 class Strict(BaseModel):
-    """Refuses keys that it does not know."""
+    """A table that refuses unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)

@@ -1,7 +1,7 @@
 """The plan file's format: one model for reading, for the JSON schema and for the documentation.
 
-A field's description is its documentation. Which parameters and metrics exist is not said here: the data plane's
-tables say it (`table.py`), and `read.py` asks them.
+A field's description is its documentation. The parameters and metrics are declared in the data
+plane (`table.py`); `read.py` checks their names.
 """
 
 from fractions import Fraction
@@ -41,7 +41,8 @@ class Range(Strict):
     start: Scalar = Field(alias="from", description="The first value, with its unit")
     end: Scalar = Field(alias="to", description="The last value, with its unit")
     steps: Annotated[StrictInt, Field(ge=2, le=1000)] | None = Field(
-        default=None, description="How many values; without it, every value, for `search` and `guided`"
+        default=None,
+        description="Number of values; without it all values between the ends, for `search` and `guided` only",
     )
     scale: Literal["linear", "log"] = Field(default="linear", description="Equal steps or equal ratios")
 
@@ -52,69 +53,71 @@ class Drawn(Strict):
     A longer draw begins with a shorter one of the same seed.
     """
 
-    count: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(description="How many values")
-    seed: Seed = Field(default=1, description="Of the draw; parameters draw independently of each other")
+    count: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(description="Number of values")
+    seed: Seed = Field(default=1, description="Seed of the draw; parameters draw independently of each other")
 
 
 class Uniform(Drawn):
     """Each value between the ends is equally likely."""
 
     distribution: Literal["uniform"] = Field(description="Which distribution")
-    start: Scalar = Field(alias="from", description="No value is less")
-    end: Scalar = Field(alias="to", description="No value is greater")
+    start: Scalar = Field(alias="from", description="Smallest value")
+    end: Scalar = Field(alias="to", description="Largest value")
 
 
 class LogUniform(Drawn):
     """Each order of magnitude between the ends is equally likely."""
 
     distribution: Literal["loguniform"] = Field(description="Which distribution")
-    start: Scalar = Field(alias="from", description="No value is less; above 0")
-    end: Scalar = Field(alias="to", description="No value is greater")
+    start: Scalar = Field(alias="from", description="Smallest value; above 0")
+    end: Scalar = Field(alias="to", description="Largest value")
 
 
 class Normal(Drawn):
-    """The normal distribution, cut off at the ends."""
+    """The normal distribution, truncated at the ends."""
 
     distribution: Literal["normal"] = Field(description="Which distribution")
-    mean: Scalar = Field(description="Its mean, before it is cut off")
-    deviation: Scalar = Field(description="Its standard deviation, before it is cut off")
-    start: Scalar | None = Field(default=None, alias="from", description="No value is less; by default 0")
-    end: Scalar | None = Field(default=None, alias="to", description="No value is greater")
+    mean: Scalar = Field(description="Mean before truncation")
+    deviation: Scalar = Field(description="Standard deviation before truncation")
+    start: Scalar | None = Field(default=None, alias="from", description="Smallest value; by default 0")
+    end: Scalar | None = Field(default=None, alias="to", description="Largest value")
 
 
 class Choice(Drawn):
-    """Some of a list, each drawn at most once."""
+    """Some values of a list, each drawn at most once."""
 
     distribution: Literal["choice"] = Field(description="Which distribution")
-    values: Values = Field(description="What is drawn from")
+    values: Values = Field(description="The list of values")
     weights: list[Annotated[Number, Field(gt=0)]] | None = Field(
-        default=None, description="How likely each is to be drawn first, relative to the others"
+        default=None, description="Relative probability of each value to be drawn first"
     )
 
 
 class Losses(Strict):
     """Lists of lost packets as values of `link.loss_model`, for the strategies `search` and `guided`."""
 
-    sequence: Literal["losses"] = Field(description="What the values are")
+    sequence: Literal["losses"] = Field(description="Kind of the values")
     most: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(
-        description="At most so many packets are lost; a list may be empty (`bernoulli`)"
+        description="Maximum number of lost packets; a list may be empty (`bernoulli`)"
     )
     among: Annotated[StrictInt, Field(ge=1, le=10_000_000)] = Field(
-        description="Only among the first so many packets with data that arrive at the link"
+        description="Losses occur among this number of first data packets that arrive at the link"
     )
 
 
 class Rates(Strict):
     """Rates that change at equal steps as values of `link.rate`, for the strategies `search` and `guided`."""
 
-    sequence: Literal["rates"] = Field(description="What the values are")
-    start: Scalar = Field(alias="from", description="No rate is less")
-    end: Scalar = Field(alias="to", description="No rate is greater")
-    interval: Time = Field(description="How long each rate holds")
+    sequence: Literal["rates"] = Field(description="Kind of the values")
+    start: Scalar = Field(alias="from", description="Lowest rate")
+    end: Scalar = Field(alias="to", description="Highest rate")
+    interval: Time = Field(description="Duration of each rate")
     count: Annotated[StrictInt, Field(ge=2, le=1000)] = Field(
-        description="How many rates; after the last one the first follows"
+        description="Number of rates; they repeat cyclically"
     )
-    scale: Literal["linear", "log"] = Field(default="log", description="How rates are drawn between the ends")
+    scale: Literal["linear", "log"] = Field(
+        default="log", description="Distribution of the rates between the ends"
+    )
 
 
 AXES: Final[dict[str, type[Strict]]] = {
@@ -132,7 +135,7 @@ RANGE_KEYS: Final = frozenset(
 
 
 def axis_form(value: Any) -> str:
-    """Which form of an axis a value is, or is meant to be."""
+    """The form of an axis that a value has, or seems intended to have."""
     for name, kind in AXES.items():
         if isinstance(value, kind):
             return name
@@ -155,13 +158,14 @@ Axis = Annotated[
 
 
 class Family(Strict):
-    """Parameters that interact more closely than the rest."""
+    """Parameters that are covered with a strength of their own."""
 
     of: Annotated[list[Path], Field(min_length=2)] = Field(
         description="Parameters or groups that the plan varies"
     )
     strength: Strength = Field(
-        description="All combinations of so many of them; with as many or more, their full product"
+        description="Number of these parameters of which all combinations are covered; their full product if it is "
+        "not below their number"
     )
 
 
@@ -172,51 +176,57 @@ class Full(Strict):
 
 
 class TWay(Strict):
-    """All combinations of any `strength` parameters: few cases that together hold them all."""
+    """A covering array: few cases that together contain all combinations of any `strength` parameters."""
 
     kind: Literal["t-way"]
-    strength: Strength = Field(default=2, description="All combinations of any so many parameters")
-    seed: Seed = Field(default=1, description="Another seed gives other cases with the same coverage")
-    family: list[Family] = Field(default=[], description="Families with a strength of their own")
+    strength: Strength = Field(
+        default=2, description="Number of parameters of which all combinations are covered"
+    )
+    seed: Seed = Field(
+        default=1, description="Seed of the generator; another seed gives other cases with the same coverage"
+    )
+    family: list[Family] = Field(default=[], description="Families of parameters, each with its own strength")
 
 
 class Random(Strict):
-    """Different combinations, each that the constraints allow equally likely."""
+    """Different combinations, drawn with equal probability from those that the constraints allow."""
 
     kind: Literal["random"]
     count: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = Field(
-        description="How many cases, as far as there are so many"
+        description="Number of cases; fewer if the constraints allow fewer"
     )
-    seed: Seed = Field(default=1, description="Of the draw; more cases of a seed begin with fewer of it")
+    seed: Seed = Field(
+        default=1, description="Seed of the draw; with a larger `count` the cases of a smaller one come first"
+    )
 
 
 class Boundary(Strict):
-    """All at their simplest, then each at its least and its greatest, then all at their least and greatest."""
+    """All parameters at their default, then each alone at its lowest and highest value, then all of them at these."""
 
     kind: Literal["boundary"]
 
 
 class OneAtATime(Strict):
-    """All at their simplest, then each other value of each alone."""
+    """All parameters at their default, then each other value of each parameter alone."""
 
     kind: Literal["one-at-a-time"]
 
 
 class Budget(Strict):
-    """What a search may cost. It ends with the first that is used up."""
+    """The budget of a search, which ends when the first limit is reached."""
 
     runs: Annotated[StrictInt, Field(ge=1, le=1_000_000)] | None = Field(
-        default=None, description="How many runs at most"
+        default=None, description="Maximum number of runs"
     )
     cpu_time: Time | None = Field(
         default=None,
-        description="CPU time of all runs together; no generation begins beyond it. The number of cases then depends "
-        "on the machine, and a faster one begins with the same cases",
+        description="CPU time of all runs; no generation begins after it is used up. The number of cases then depends "
+        "on the machine; the cases of a slower machine are the first cases of a faster one",
     )
 
 
 class Search(Strict):
-    """Cases that a seeded evolutionary search makes, generation by generation, from the worst so far."""
+    """Cases that an evolutionary search with a seed derives, by generation, from the worst cases so far."""
 
     kind: Literal["search"]
     metric: str | None = Field(
@@ -224,38 +234,42 @@ class Search(Strict):
     )
     worst: Literal["least", "greatest"] | None = Field(
         default=None,
-        description="Which end of the metric is searched; by default the one that is worse, where the table of metrics "
-        "knows it",
+        description="Whether the smallest or the largest value of the metric is searched; by default the worse one "
+        "if the metric "
+        "has a preferred direction",
     )
     finding: str | None = Field(
         default=None,
         description="The search ends with the first finding of this oracle (`tcpassay oracles`), or with the first "
-        "error of any (`any`); until then the metric guides it, or how rare is what the runs reach",
+        "error of any oracle (`any`); until then cases are rated by the metric, or by the rarity of the behaviours "
+        "that "
+        "their runs reach",
     )
-    budget: Budget = Field(description="What the search may cost")
+    budget: Budget = Field(description="Limits of the cost of the search")
     method: Literal["evolution", "random"] = Field(
         default="evolution",
-        description="`random` draws every case independently of the results: what a search is compared with",
+        description="`random` draws every case independently of the results, as a baseline for comparison",
     )
     population: Annotated[StrictInt, Field(ge=2, le=1000)] = Field(
-        default=16, description="Cases of a generation; as many of the best stay as parents"
+        default=16,
+        description="Number of cases of a generation, and of the best cases that are kept as parents",
     )
-    seed: Seed = Field(default=1, description="Of the search; another seed makes other cases")
+    seed: Seed = Field(default=1, description="Seed of the search; another seed gives other cases")
     best: Annotated[StrictInt, Field(ge=1, le=100)] = Field(
         default=3, description="Number of best cases that are printed and written as plans"
     )
 
 
 class Guided(Strict):
-    """A covering array, then cases that are made from those that reached new behaviour."""
+    """A covering array, then cases derived from those that reached new behaviour."""
 
     kind: Literal["guided"]
-    strength: Strength = Field(default=2, description="Of the covering array that it begins with")
-    seed: Seed = Field(default=1, description="Of the array and of the cases that follow")
-    family: list[Family] = Field(default=[], description="Families with a strength of their own")
-    budget: Budget = Field(description="What all cases may cost, those of the array included")
+    strength: Strength = Field(default=2, description="Strength of the initial covering array")
+    seed: Seed = Field(default=1, description="Seed of the covering array and of the derived cases")
+    family: list[Family] = Field(default=[], description="Families of parameters, each with its own strength")
+    budget: Budget = Field(description="Limits of the cost of all cases, including the covering array")
     generation: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(
-        default=16, description="Cases that are made at once from the results so far"
+        default=16, description="Number of cases that are derived together from the results so far"
     )
 
 
@@ -274,54 +288,63 @@ Strategy = Annotated[
 
 
 class Limits(Strict):
-    """What a plan may cost."""
+    """Limits of the cost of a plan."""
 
-    case_time: Time = Field(default="10min", description="Real time of one run; beyond it the run is stopped")
-    case_memory: Size = Field(default="4GiB", description="Memory of one run; beyond it the run is stopped")
+    case_time: Time = Field(
+        default="10min", description="Limit of the real time of a run; the run is stopped if it exceeds it"
+    )
+    case_memory: Size = Field(
+        default="4GiB", description="Limit of the memory of a run; the run is stopped if it exceeds it"
+    )
     time: Time | None = Field(
-        default=None, description="Real time of the whole; then it stops, to be resumed; no limit by default"
+        default=None,
+        description="Limit of the real time of the plan; it then stops and can be resumed; no limit by default",
     )
     cases: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = Field(
-        default=100_000, description="A plan with more cases is refused before anything is made"
+        default=100_000,
+        description="Maximum number of cases; a plan with more is refused before cases are generated",
     )
 
 
 class Keep(Strict):
-    """Which recordings stay in the result folder. What figures are drawn from stays, too."""
+    """The recordings that are kept in the result folder, besides those that figures need."""
 
     recordings: Literal["all", "findings", "none"] = Field(
         default="findings",
-        description="All, those with a finding or a failed check, or none. Without [keep] a small plan keeps all",
+        description="All recordings, those with a finding or a failed check, or none. Without [keep] a small plan "
+        "keeps all",
     )
     sample: Share = Field(
-        default="5%", description="Share of the other runs that is kept, too, chosen by case and seed"
+        default="5%", description="Share of the other recordings that is also kept, selected by case and seed"
     )
 
 
 class Collect(Strict):
-    """What each run leaves behind beside its metrics and counters."""
+    """The data that each run records in addition to metrics and counters."""
 
     series: Time | Literal["off"] = Field(default="10ms", description="Interval of the time series")
     warmup: Time = Field(
-        default="0s", description="Left out at the start of the first flow by metrics that can"
+        default="0s",
+        description="Time from the start of the first flow that the metrics over a window exclude",
     )
     events: StrictBool = Field(default=False, description="The event log of all stacks")
-    packets: StrictBool = Field(default=False, description="Packets, as pcapng")
+    packets: StrictBool = Field(default=False, description="Captured packets, as pcapng")
     deliveries: StrictBool = Field(
-        default=False, description="Every packet's delivery, for series at any interval"
+        default=False, description="The delivery of every packet, for series with any interval"
     )
     taps: StrictBool = Field(
         default=True,
-        description="Process every packet at the hosts of `kernel` and `host`; without it packet values are absent",
+        description="Whether every packet is processed at the hosts of `kernel` and `host`; otherwise values about "
+        "packets are absent",
     )
 
 
 class Check(Strict):
-    """A statement about a metric that must hold in the cases it selects."""
+    """A condition on a metric that must hold in the selected cases."""
 
     metric: str = Field(description="Name of a metric (`tcpassay metrics`)")
     where: Selector = Field(
-        default={}, description="The cases meant: parameter = value or list; all by default"
+        default={}, description="The selected cases: parameter = value or list; all by default"
     )
     op: Literal["<", "<=", "==", "!=", ">=", ">"] = Field(
         description="Comparison of the metric with the value"
@@ -335,13 +358,14 @@ class Check(Strict):
         "in these parameters only",
     )
     over: Literal["each", "mean", "median", "min", "max"] = Field(
-        default="each", description="Each selected run by itself, or a statistic over all of them"
+        default="each",
+        description="Whether the check applies to each selected run, or to a statistic over all of them",
     )
-    why: str = Field(min_length=1, description="Why it must hold; shown when it does not")
+    why: str = Field(min_length=1, description="Why the condition must hold; shown if it fails")
 
     @property
     def limit(self) -> float:
-        """The value as a number of the unit in which metrics are counted: s, B, bit/s, packets or 1."""
+        """The value as a number in the unit of the metric: s, B, bit/s, packets or 1."""
         if not isinstance(self.value, str):
             return self.value
         meaning = quantity(self.value)
@@ -350,76 +374,81 @@ class Check(Strict):
 
 
 class Reach(Strict):
-    """A behaviour that the runs must reach, or the plan tests less than it says."""
+    """A behaviour that a minimum number of runs must reach; otherwise the plan does not test it."""
 
     behaviour: str = Field(
         min_length=1,
-        description="Its name, as `reached` of `result.json` has it: `closed window`, `timer_fire Persist`",
+        description="The name of the behaviour in `reached` of `result.json`, as in `closed window`, `timer_fire "
+        "Persist`",
     )
-    runs: Annotated[StrictInt, Field(ge=1)] = Field(default=1, description="In how many runs at least")
-    why: str = Field(default="", description="What it is needed for; shown when it is not reached")
+    runs: Annotated[StrictInt, Field(ge=1)] = Field(
+        default=1, description="Minimum number of runs that must reach it"
+    )
+    why: str = Field(default="", description="Why the behaviour is needed; shown if it is not reached")
 
 
 class Panel(Strict):
-    """What all figures have."""
+    """The settings common to all figures."""
 
     file: FileName = Field(description="File name without extension, in the folder `figures`")
-    title: str = Field(default="", description="Above the figure")
+    title: str = Field(default="", description="Title of the figure")
     where: Selector = Field(
-        default={}, description="The cases shown: parameter = value or list; all by default"
+        default={}, description="The cases in the figure: parameter = value or list; all by default"
     )
     labels: dict[str, str] = Field(
-        default={}, description="What to call a case, by its value of the parameter that varies"
+        default={}, description="Names of the cases, by the value of the varied parameter"
     )
 
 
 class Timeline(Panel):
-    """Series over time, one row a series, one column a case."""
+    """Series over time, with one row per series and one column per case."""
 
     kind: Literal["timeline"]
     series: list[Literal["throughput", "flows", "rtt", "cwnd", "queue", "marks"]] = Field(
-        default=["throughput", "rtt"], min_length=1, description="Rows, from the top"
+        default=["throughput", "rtt"], min_length=1, description="The rows, from the top"
     )
     flow: FlowNumber | None = Field(
         default=None,
-        description="Of `cwnd`: which of the flows with data, from 1; by default that with most timeouts",
+        description="The flow of the row `cwnd`: its number among the flows with data, from 1; by default the flow "
+        "with most timeouts",
     )
-    start: Time | None = Field(default=None, description="Start of the time shown")
-    end: Time | None = Field(default=None, description="End of the time shown")
+    start: Time | None = Field(default=None, description="Start of the displayed time")
+    end: Time | None = Field(default=None, description="End of the displayed time")
 
 
 class Sequence(Panel):
-    """Sequence number against time, the stalls annotated."""
+    """Sequence number over time, with annotated stalls."""
 
     kind: Literal["sequence"]
     flow: FlowNumber | None = Field(
         default=None,
-        description="Which of the flows with data, from 1; by default the one with most timeouts",
+        description="Number of the flow among those with data, from 1; by default the flow with most timeouts",
     )
-    stall: Time = Field(default="100ms", description="A pause of the sender at least so long is a stall")
-    start: Time | None = Field(default=None, description="Start of the time shown")
-    end: Time | None = Field(default=None, description="End of the time shown")
+    stall: Time = Field(default="100ms", description="Minimum pause of the sender that counts as a stall")
+    start: Time | None = Field(default=None, description="Start of the displayed time")
+    end: Time | None = Field(default=None, description="End of the displayed time")
 
 
 class Distribution(Panel):
-    """Cumulative distribution of the round-trip time or of completion times, one line a case (and size)."""
+    """Cumulative distribution of the round-trip time or of completion times, one line per case (and size)."""
 
     kind: Literal["distribution"]
     of: Literal["rtt", "completion"] = Field(
-        default="rtt", description="What: round-trip times, or times of flows and requests by their size"
+        default="rtt",
+        description="The distribution: of round-trip times, or of completion times of flows and requests by their size",
     )
 
 
 class Diagram(Panel):
-    """Sequence diagram of a flow around its longest stall: segments that leave and arrive, ACKs that are owed."""
+    """Sequence diagram of a flow around its longest stall: segments sent and received, and pending ACKs."""
 
     kind: Literal["diagram"]
     flow: FlowNumber | None = Field(
         default=None,
-        description="Which of the flows with data, from 1; by default the one with most timeouts",
+        description="Number of the flow among those with data, from 1; by default the flow with most timeouts",
     )
     segments: Annotated[StrictInt, Field(ge=1, le=40)] = Field(
-        default=8, description="How many segments before the stall are shown"
+        default=8, description="Number of displayed segments before the stall"
     )
 
 
@@ -430,42 +459,44 @@ class Scripts(Strict):
     """packetdrill scripts that are cases of the plan."""
 
     files: Annotated[list[Path], Field(min_length=1)] = Field(
-        description="Scripts, folders of them, or patterns as `dctcp/*.pkt`, relative to this file"
+        description="Scripts, folders of scripts, or patterns as `dctcp/*.pkt`, relative to this file"
     )
     profile: str | Annotated[list[str], Field(min_length=1)] | None = Field(
         default=None,
-        description="The stack, or several; by default what the first line of a script says (`// profile: NAME`), or "
+        description="The profile of the stack, or several; by default that of the first line of a script (`// "
+        "profile: NAME`), or "
         "`linux`, the only one that also runs on real kernels",
     )
     compare: Literal["exact", "loose"] = Field(
-        default="exact", description="`loose`: window, PSH and SYN options do not count"
+        default="exact",
+        description="`exact`, or `loose`: differences of window, PSH and SYN options are ignored",
     )
     options: dict[Path, StrictStr | StrictInt | list[StrictStr]] = Field(
-        default={}, description="Of packetdrill's command line, as `tolerance_usecs = 4000`"
+        default={}, description="Command-line options of packetdrill, as in `tolerance_usecs = 4000`"
     )
 
 
 class PlanFile(Strict):
-    """A plan: which parameters take which values, what is observed, what must hold, what is drawn."""
+    """A plan: parameters with their values, recorded data, checks and figures."""
 
     name: FileName = Field(description="Short name; the default name of the result folder")
     doc: str = Field(default="", description="What the plan shows")
     extends: str | None = Field(
-        default=None, min_length=1, description="A plan that this one starts from, relative to this file"
+        default=None, min_length=1, description="The plan that this plan extends, relative to this file"
     )
     drop_figures: list[FileName] = Field(
-        default=[], description="Figures of the plan that this one extends, by `file`, that are not drawn"
+        default=[], description="Figures of the extended plan that are not drawn, by `file`"
     )
     substrates: list[Substrate] = Field(
         default=["model"],
         min_length=1,
-        description="Where every case runs: `model`, `kernel`, `kernel:NAME` (`tcpassay kernel list`); several "
-        "vary as `substrate`",
+        description="The substrates of every case: `model`, `kernel`, `kernel:NAME` (`tcpassay kernel list`); several "
+        "substrates vary as `substrate`",
     )
-    seeds: list[Seed] = Field(default=[1], min_length=1, description="Every case runs once with each")
+    seeds: list[Seed] = Field(default=[1], min_length=1, description="Every case runs once with each seed")
     repetitions: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(
         default=1,
-        description="Every case runs so often with each seed; on a substrate that is deterministic they must agree",
+        description="Number of runs per case and seed; on a deterministic substrate they must be identical",
     )
     fixed: dict[Path, Scalar] = Field(default={}, description="Parameters with one value in all cases")
     axes: dict[Path, Axis] = Field(
@@ -476,27 +507,29 @@ class PlanFile(Strict):
         description="Parameters that vary together: for each group, named sets of parameter = value",
     )
     negative: dict[Path, Values] = Field(
-        default={}, description="Values that must be refused; cases with one are tested for that"
+        default={}, description="Values that must be refused; each is tested in its own cases"
     )
-    scripts: list[Scripts] = Field(
-        default=[], description="packetdrill scripts that are cases, beside those of the parameters"
-    )
+    scripts: list[Scripts] = Field(default=[], description="packetdrill scripts that are further cases")
     constraints: list[Annotated[str, Field(min_length=1)]] = Field(
-        default=[], description="What must hold in every case (docs/constraints.md)"
+        default=[], description="Conditions on the parameters that hold in every case (docs/constraints.md)"
     )
-    strategy: Strategy = Field(default=Full(kind="full"), description="Which combinations become cases")
+    strategy: Strategy = Field(
+        default=Full(kind="full"), description="How combinations of values are selected as cases"
+    )
     metrics: list[str] = Field(
-        default=[], description="Those that the summary shows; by default those of the checks"
+        default=[], description="The metrics in the summary; by default those of the checks"
     )
     oracles: StrictBool | list[str] = Field(
-        default=True, description="Whether oracles judge each run, or which of them (`tcpassay oracles`)"
+        default=True,
+        description="Whether oracles evaluate each run, or the names of these oracles (`tcpassay oracles`)",
     )
-    limits: Limits = Field(default=Limits(), description="What the plan may cost")
-    keep: Keep = Field(default=Keep(), description="Which recordings stay in the result folder")
-    collect: Collect = Field(default=Collect(), description="What each run leaves behind")
-    check: list[Check] = Field(default=[], description="What must hold")
+    limits: Limits = Field(default=Limits(), description="Limits of the cost of the plan")
+    keep: Keep = Field(default=Keep(), description="The recordings that are kept in the result folder")
+    collect: Collect = Field(default=Collect(), description="The data that each run records")
+    check: list[Check] = Field(default=[], description="Conditions on metrics")
     reach: list[Reach] = Field(default=[], description="Behaviours that the runs must reach")
-    figure: list[Figure] = Field(default=[], description="What is drawn")
+    figure: list[Figure] = Field(default=[], description="Figures of the result")
     experiment: Experiment | None = Field(
-        default=None, description="What a paper says about this, for `tcpassay experiments`"
+        default=None,
+        description="The claims of a paper that `tcpassay experiments` compares with the results",
     )

@@ -84,7 +84,7 @@ class Refusals:
             more = ""
             if one.pair is not None:
                 texts = "\n".join(f"    {_quoted(text)}," for text in self._constraints(one))
-                more = f"; {one.count} of {self._total} cases; left out by `constraints` =\n{texts}"
+                more = f"; {one.count} of {self._total} cases; excluded by `constraints` =\n{texts}"
             yield self._expander.problem(one.error, one.row, more)
 
     def _broken(self, rule: Rule, row: Sequence[int]) -> bool:

@@ -1,7 +1,7 @@
-"""Values that are sequences: lists of lost packets, and rates that change. How they are drawn, changed and combined.
+"""Values that are sequences (lists of lost packets, changing rates): drawing, changing and combining them.
 
-A sequence is a value of a parameter, written as the data plane reads it, so that a case with it can be repeated
-anywhere. All random numbers come from `Random.random`, whose results are the same in every version of Python.
+A sequence is a value of a parameter in the format of the data plane, so that a case with it can be repeated
+independently. All random numbers come from `Random.random`, whose results are the same in every version of Python.
 """
 
 import math
@@ -34,7 +34,7 @@ def near(rng: Random, most: float, least: float) -> float:
 
 
 def folded(share: float) -> float:
-    """A share that left the interval from 0 to 1, reflected at its ends."""
+    """A share outside of the interval from 0 to 1, reflected at its ends."""
     share = abs(share) % 2
     return 2 - share if share > 1 else share
 
@@ -43,16 +43,16 @@ class Sequence(Protocol):
     """The values of an axis of sequences."""
 
     def levels(self) -> List[fields.Scalar]:
-        """Some values that stand for all, the simplest first."""
+        """Representative values, the simplest first."""
 
     def draw(self, rng: Random) -> fields.Scalar:
         """Any value."""
 
     def mutate(self, value: fields.Scalar, rng: Random) -> fields.Scalar:
-        """A value that is like this one."""
+        """A value similar to this one."""
 
     def cross(self, first: fields.Scalar, second: fields.Scalar, rng: Random) -> fields.Scalar:
-        """A value that begins like the first one and ends like the second one."""
+        """A value with the beginning of the first one and the end of the second one."""
 
 
 def sequence_of(path: str, axis: model.Losses | model.Rates) -> Sequence:
@@ -85,13 +85,13 @@ class Losses:
     among: int
 
     def levels(self) -> list[fields.Scalar]:
-        """Nothing lost, and one list."""
+        """No losses, and one list."""
         rng = Random(f"levels {self.path}")  # noqa: S311 - reproducible is the point
         drawn = self.draw(rng)
         return [NOTHING_LOST, drawn if drawn != NOTHING_LOST else self._written({1})]
 
     def draw(self, rng: Random) -> fields.Scalar:
-        """Any number of packets, each equally likely."""
+        """A list of random length, each length with equal probability."""
         wanted = below(rng, self.most + 1)
         lost: set[int] = set()
         while len(lost) < wanted:
@@ -127,7 +127,7 @@ class Losses:
         return [int(n) for n in text.removeprefix(LIST).split(",")] if text.startswith(LIST) else []
 
     def _written(self, lost: set[int] | list[int]) -> str:
-        """The list of those that there can be; of too many the first ones."""
+        """The valid packets of a list; if there are too many, the first ones."""
         allowed = sorted({n for n in lost if 1 <= n <= self.among})[: self.most]
         return f"{LIST}{','.join(map(str, allowed))}" if allowed else NOTHING_LOST
 
@@ -143,7 +143,7 @@ class Rates:
     log: bool
 
     def levels(self) -> list[fields.Scalar]:
-        """Always the greatest, always the least, and rates that alternate between them."""
+        """The constant highest rate, the constant lowest rate, and rates that alternate between them."""
         high, low = self.ends.between(1.0, log=self.log), self.ends.between(0.0, log=self.log)
         return [
             self._written([high] * self.count),
@@ -152,7 +152,7 @@ class Rates:
         ]
 
     def draw(self, rng: Random) -> fields.Scalar:
-        """Rates that are drawn independently of each other."""
+        """Rates drawn independently of each other."""
         return self._written([self._rate(rng.random()) for _ in range(self.count)])
 
     def mutate(self, value: fields.Scalar, rng: Random) -> fields.Scalar:
@@ -189,7 +189,7 @@ class Rates:
         return [amount for amount in amounts if isinstance(amount, Fraction)]
 
     def _written(self, rates: List[Fraction]) -> str:
-        """As the data plane reads it; the last step ends the cycle."""
+        """The rates in the format of the data plane; the last step ends the cycle."""
         times = [_seconds(self.interval * n) for n in range(self.count + 1)]
         said = [str(self.ends.written(rate)) for rate in rates]
         return STEPS + ";".join(f"{time},{rate}" for time, rate in zip(times, [*said, said[-1]], strict=True))

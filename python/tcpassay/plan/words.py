@@ -82,7 +82,7 @@ ALLOWED = {
 
 
 def _tags(path: tuple[Step, ...], value: Any) -> tuple[str, list[str]]:
-    """The key that says of which kind a table is, and its allowed values."""
+    """The key that determines the kind of a table, and its allowed values."""
     if path[0] != "axes":
         return "kind", _kinds(path)
     sequence = isinstance(value, dict) and "sequence" in value

@@ -24,7 +24,7 @@ def toml(spec: model.PlanFile, comment: str) -> str:
 
 
 def absolute(value: fields.Scalar, base: Path) -> fields.Scalar:
-    """A value that names a file relative to the plan that was isolated, as it is named from anywhere."""
+    """A value with a relative file name, with the absolute name instead."""
     if not isinstance(value, str):
         return value
     kind, colon, name = ("", "", value) if value.endswith(_OBJECT) else value.partition(":")

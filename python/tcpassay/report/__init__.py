@@ -2,10 +2,10 @@
 
     write_report(Path("results/plan"), Path("results/plan/report.html"))
 
-`model.py` takes from the results what the page says, `curves.py` what the page of one run draws, thinned by `thin.py`;
-`pack.py` is how numbers stand in HTML, and `page.py` puts the file together. The page itself is `page.html.jinja`,
-`style.css` and `js/`, plain scripts without a build step; `vendor/` holds the chart library. It must not know how runs
-are made: it reads result folders through `tcpassay.results` only.
+`model.py` computes the data of the page, `curves.py` the curves of single runs, which `thin.py` reduces; `pack.py`
+encodes numbers in HTML, and `page.py` writes the file. The page itself consists of `page.html.jinja`, `style.css` and
+the scripts in `js/`, which need no build step; `vendor/` contains the chart library. The package reads result folders
+through `tcpassay.results` only and does not depend on running plans.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,21 +25,21 @@ from tcpassay.results import Results, load
 
 NAME: Final = "report.html"
 MOST_CURVES: Final = 48_000_000
-"""Bytes of curves in one file: some three hundred runs with full event logs, thousands with series alone."""
+"""Maximum bytes of curves in a file: about 300 runs with full event logs, or thousands with series only."""
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What came of it."""
+    """The result of writing a report."""
 
     file: Path
     runs: int
     drawn: int
-    """Runs whose curves are in the file."""
+    """Number of runs whose curves are in the file."""
     recorded: int
-    """Runs that left a recording."""
+    """Number of runs with a recording."""
     findings: int
     problems: list[str]
 
@@ -47,10 +47,10 @@ class Written:
 def write_report(
     folder: Path, out: Path | None = None, *, most_curves: int = MOST_CURVES, progress: Progress | None = None
 ) -> Written:
-    """Write the report of a result folder, whole or not at all; by default into the folder itself.
+    """Writes the report of a result folder completely or not at all; by default into the folder itself.
 
-    Raises `UserError` when the folder holds no results or the file cannot be written. Damaged files are listed in the
-    report and in what is returned.
+    Raises `UserError` if the folder contains no results or the file cannot be written. Damaged files are listed in the
+    report and in the return value.
     """
     target = out or folder / NAME
     if not target.parent.exists() or not target.parent.samefile(folder):
@@ -92,7 +92,7 @@ def _write(folder: Path, target: Path, most_curves: int, progress: Progress | No
 
 
 def _watched(finding: Finding) -> curves.Watched:
-    """The first occurrence, with as much before and after it: the cause stands before what it causes."""
+    """The time window of the first occurrence, extended by its length on both sides, so that it includes the cause."""
     start, end = finding.start_ns, model.first_end(finding)
     margin = max(end - start, 10_000_000)
     return curves.Watched(finding.flow, start - margin, end + margin)

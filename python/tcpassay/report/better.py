@@ -11,7 +11,7 @@ from tcpassay.report.page_data import BetterData, BetterRow
 from tcpassay.results import Results
 
 PARAMETERS: Final = ("controller", "stack.cc")
-"""A group of this name, or the parameter."""
+"""The group with this name, or the parameter, whose values are compared."""
 MOST: Final = 12
 """Maximum number of controllers, and of levels of the other factor."""
 

@@ -103,7 +103,7 @@ def pack(recording: Recording, *, watched: Iterable[Watched] = ()) -> str:
     try:
         return _Curves(recording, list(watched)).pack()
     except (KeyError, TypeError, ValueError, AttributeError, pl.exceptions.PolarsError) as error:
-        why = f"it is not what it should be: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        why = f"its content is inconsistent: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         raise DamagedError(recording.folder / "recording.json", why) from error
 
 

@@ -22,7 +22,7 @@ from tcpassay.finding import Finding, Row, Severity
 from tcpassay.gcov.catalogue import File, Kind
 from tcpassay.gcov.reached import Reach, groups, reach_of, sums
 from tcpassay.interface import METRICS, EventKind
-from tcpassay.judge.registry import ORACLES, Oracle
+from tcpassay.judge.registry import ORACLES
 from tcpassay.plan import table
 from tcpassay.report import coverage
 from tcpassay.report.better import better
@@ -36,7 +36,6 @@ from tcpassay.report.page_data import (
     FindingRow,
     KernelCoverageData,
     MetricData,
-    OracleData,
     PageData,
     PlanData,
     ReachedData,
@@ -82,7 +81,7 @@ def build(results: Results) -> Report:
         "checks": [check for check in index.get("checks") or [] if isinstance(check, dict)],
         "fixed": fixed,
         "findings": _findings(results.found, results.folder),
-        "oracles": {name: _oracle(oracle) for name, oracle in ORACLES.items()},
+        "oracles": {name: oracle.as_json() for name, oracle in ORACLES.items()},
         "coverage": _coverage(runs, factors, planned, searched="search" in index),
         "reached": _reached(results),
         "kernel_coverage": _kernel_coverage(results),
@@ -99,7 +98,7 @@ def _coverage(
 ) -> CoverageData:
     """The coverage of the cases made of parameters; scripts are included only if there are no other cases.
 
-    The values of a search are no levels, so that it covers nothing that could be counted.
+    A search has values instead of levels, so that it has no coverage.
     """
     if searched:
         return {"cases": len({run["case"] for run in runs}), "planned": False, "lines": [], "pairs": []}
@@ -134,7 +133,7 @@ def _plan(results: Results) -> PlanData:
 
 
 def _reached(results: Results) -> list[ReachedData]:
-    """Each behaviour that a run reached or the plan requires: in how many runs, how often, and how many are due."""
+    """The behaviours that a run reached or the plan requires: numbers of runs, of occurrences and of required runs."""
     runs: Counter[str] = Counter()
     times: Counter[str] = Counter()
     for run in results.runs:
@@ -158,7 +157,7 @@ def _reached(results: Results) -> list[ReachedData]:
 
 
 def _kernel_coverage(results: Results) -> list[KernelCoverageData]:
-    """What the runs reached in the code of each kernel with counters; nothing if the lists of it are damaged."""
+    """The code that the runs reached in each kernel with counters; empty if its catalogue is damaged."""
     try:
         found = reach_of(results.folder, results.runs, results.folder.name)
     except UserError:
@@ -187,7 +186,7 @@ def _amount(reach: Reach, files: list[File], kind: Kind) -> AmountData:
 
 
 def _required(plan: str) -> dict[str, int]:
-    """In how many runs the plan requires a behaviour."""
+    """The number of runs in which the plan requires a behaviour."""
     try:
         read, _ = _native.read_toml(plan)
     except ValueError:
@@ -242,18 +241,6 @@ def _row(row: Row) -> FindingRow:
         "kind": row.kind,
         "why": row.why,
         "values": row.values,
-    }
-
-
-def _oracle(one: Oracle) -> OracleData:
-    return {
-        "name": one.name,
-        "title": one.title,
-        "asserts": one.asserts,
-        "why": one.why,
-        "evidence": one.evidence,
-        "wrong_when": one.wrong_when,
-        "needs": one.needs,
     }
 
 

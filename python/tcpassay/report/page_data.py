@@ -8,7 +8,8 @@ Arrays of numbers are in a pack (`pack.py`); an `Index` refers to an array of th
 from typing import NotRequired, TypedDict
 
 from tcpassay.finding import Severity
-from tcpassay.interface import Direction, EventKind
+from tcpassay.interface import Direction
+from tcpassay.judge.registry import OracleData
 from tcpassay.recording_format import FlowCounters, PropertyRow, TcpCounters
 from tcpassay.result_format import VerdictRow
 
@@ -192,14 +193,14 @@ class ReachedData(TypedDict):
 
 
 class AmountData(TypedDict):
-    """How many lines, branches or functions were reached."""
+    """The numbers of reached and of all lines, branches or functions."""
 
     reached: int
     of: int
 
 
 class SourceData(TypedDict):
-    """What was reached of a source file of a kernel."""
+    """The reached code of a source file of a kernel."""
 
     file: str
     lines: AmountData
@@ -208,7 +209,7 @@ class SourceData(TypedDict):
 
 
 class KernelCoverageData(TypedDict):
-    """What was reached in the code of a kernel with counters."""
+    """The reached code of a kernel with counters."""
 
     kernel: str
     runs: int
@@ -304,18 +305,6 @@ class FindingData(TypedDict):
     """End of the first occurrence."""
     drawing: str
     """The sequence diagram as SVG in base64; empty if the finding was not explained."""
-
-
-class OracleData(TypedDict):
-    """The description of an oracle."""
-
-    name: str
-    title: str
-    asserts: str
-    why: str
-    evidence: str
-    wrong_when: str
-    needs: tuple[EventKind, ...]
 
 
 class PageData(TypedDict):

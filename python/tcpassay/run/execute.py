@@ -67,7 +67,7 @@ class Watch(Protocol):
         """Receives how many runs there are or will be at most, and what a search has found so far, in words."""
 
 
-class Full(Exception):  # noqa: N818 - it says what happened
+class Full(Exception):  # noqa: N818 - the condition, not a program error
     """Results cannot be written."""
 
 
@@ -159,7 +159,7 @@ def _run_all(
 
 
 def _tell(session: Session, watch: Watch) -> None:
-    """Tells how far a search has come."""
+    """Reports the progress of a search to the display."""
     if session.growth is not None:
         runs = session.growth.strategy.spending.runs
         watch.grown(session.journal.counts().total if runs is None else runs, session.growth.words())

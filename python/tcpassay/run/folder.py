@@ -1,23 +1,24 @@
 """The result folder.
 
-    plan.toml           the plan, with all that it extends
+    plan.toml           the plan, merged with the plans that it extends
     inputs/             the files that its values name
-    journal.sqlite      which runs there are, and what came of each: what `--resume` works from
-    result.json         what was run on what, every outcome, every check; the checksums of other files
-    metrics.parquet     a row a run: case, seed, what the plan varies, metrics
-    findings.json       what the oracles found
-    recordings/<case>-<seed>/   what the run of a case left behind
+    journal.sqlite      the list of runs and their results, from which `--resume` continues
+    result.json         the environment, every outcome and every check; the checksums of other files
+    metrics.parquet     one row per run: case, seed, varied parameters, metrics
+    findings.json       the findings of the oracles
+    recordings/<case>-<seed>/   the recording of a run
     figures/            SVG and PNG
-    isolate/            the causes of findings, and the runs that isolation made
-    explain/            sequence diagrams of findings that were explained
+    isolate/            the causes of findings, and the runs of isolations
+    explain/            sequence diagrams of explained findings
     search/             plans of the best cases of a search, or of the corpus of a guided plan
-    coverage/           what each kernel with counters counts: the meaning of `covered` in result.json
+    coverage/           the counters of each kernel with counters: the meaning of `covered` in result.json
 
-Files are written under another name and renamed when they are whole; recordings are made in `.work/` and moved: at any
-moment what has its name can be read. A new folder is made as `.NAME.new` beside its place and renamed. In a folder that
-is there already, `.tcpassay.lock` is made first and the journal last, so that what an interruption leaves is known.
+Files are written under a temporary name and renamed when they are complete; recordings are written to `.work/` and
+moved. A file with its final name is therefore always complete. A new folder is created as `.NAME.new` in the same
+parent folder and renamed. In an existing folder, `.tcpassay.lock` is created first and the journal last, so that an
+interrupted creation is recognised.
 
-Who writes owns the folder (`owner.py`). Only what is listed here is ever removed.
+A process that writes to the folder owns it (`owner.py`). Only the files listed here are ever removed.
 """
 
 import contextlib

@@ -1,6 +1,6 @@
-"""The generations of a plan whose cases depend on results, as the journal has them.
+"""The generations of a plan whose cases depend on results, as stored in the journal.
 
-The first generation are the cases of the plan. Each further one is a note of the journal, written in the same
+The first generation contains the cases of the plan. Each further one is a note in the journal, written in the same
 transaction as its runs, so that a resumed search has the same cases as an uninterrupted one.
 """
 
@@ -47,7 +47,7 @@ class Growth:
 
     @classmethod
     def of(cls, plan: Plan, base: Path, notes: Mapping[str, str]) -> Self | None:
-        """The generations that a journal has; `None` if the cases of the plan do not depend on results."""
+        """The generations stored in a journal; `None` if the cases of the plan do not depend on results."""
         strategy = search_of(plan, base)
         if strategy is None:
             return None
@@ -61,12 +61,12 @@ class Growth:
         return sum(map(len, self.generations[:generation])) * self._runs_of_case
 
     def tell(self, runs: Mapping[str, Sequence[Run]]) -> None:
-        """The results of the first generation that has none yet, by case."""
+        """Passes the results, by case, of the first generation without results to the strategy."""
         cases = self.generations[self.strategy.generations]
         self.strategy.tell([(case, runs.get(case.id, ())) for case in cases])
 
     def next(self) -> list[Case]:
-        """The cases of the next generation; empty when there is none."""
+        """The cases of the next generation; empty if the search is finished."""
         return self.strategy.ask()
 
     def add(self, cases: list[Case]) -> dict[str, str]:
@@ -79,7 +79,7 @@ class Growth:
         return {f"{_NOTE}{len(self.generations) - 1:06}": json.dumps(said)}
 
     def words(self) -> str:
-        """What has been found so far."""
+        """The best results so far, in words."""
         return self.strategy.words()
 
 
@@ -88,7 +88,7 @@ def with_generations(plan: Plan, notes: Mapping[str, str], place: Place) -> Plan
     try:
         later = _later(notes)
     except (KeyError, TypeError, ValueError):
-        raise UserError("the journal is damaged: one of its generations is none", place) from None
+        raise UserError("the journal is damaged: one of its generations has a wrong form", place) from None
     return replace(plan, cases=[*plan.cases, *(case for cases in later for case in cases)]) if later else plan
 
 

@@ -274,7 +274,7 @@ class Journal:
         return int(gone)
 
     def append(self, cases: Iterable[Json], notes: Mapping[str, str]) -> None:
-        """Adds cases after those that there are, and stores notes about them, in one transaction."""
+        """Adds cases after the existing ones, and stores notes about them, in one transaction."""
         with self._transaction() as database:
             (count,) = database.execute("SELECT count(*) FROM cases").fetchone()
             insert(database, cases, None, count)
@@ -379,7 +379,7 @@ class Journal:
             raise damaged(path, " ".join(problem.split()))
         version = self._database.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
         if version is None:
-            raise damaged(path, "it does not say its version")
+            raise damaged(path, "its version is missing")
         if version[0] != _VERSION and _is_version(version[0]):
             raise JournalError(
                 f"the journal is of version {version[0]}; this program reads version {_VERSION}", Place(path)
@@ -389,7 +389,7 @@ class Journal:
             "SELECT number, position, content, content_checksum FROM cases"
         ).fetchall()
         if str(len(rows)) != meta[CASES]:
-            raise damaged(path, f"it has {len(rows)} cases and says {meta[CASES]}")
+            raise damaged(path, f"it has {len(rows)} cases; the recorded number is {meta[CASES]}")
         for number, position, content, said in rows:
             if said != checksum_of(number, position, content):
                 raise damaged(path, f"the checksum of its case {number} is wrong")

@@ -81,7 +81,7 @@ class Worker:
     """The kernel's count of out-of-memory kills when the process started."""
     received: bytearray = field(default_factory=bytearray)
     held: bytes = b""
-    """A request that is too long for the pipe."""
+    """The rest of a request that did not fit in the pipe."""
     ended: bool = False
     """Whether it is known to be dead."""
 
@@ -179,7 +179,7 @@ class Worker:
         said = f"the process running it ended with {how}\n{_shortened(words)}".strip()
         starved = any(sign in words for sign in _NO_MEMORY)
         if code == -signal.SIGKILL and _oom_kills() > self.killed:
-            starved, said = True, "the system killed the process running it, for want of memory"
+            starved, said = True, "the system killed the process running it, because memory was exhausted"
         outside = not starved and -code in {signal.SIGKILL, signal.SIGTERM}
         return Answer("memory" if starved else "crashed", said, outside=outside)
 

@@ -296,7 +296,7 @@ def _index(kept: Path, made: Path, *, whole: bool) -> bool:
 def words(done: Replayed) -> str:  # noqa: PLR0911 - one sentence for each case
     """The result of the comparison in one line."""
     if done.recorded_trace is None:
-        return f"trace {done.trace}; the result does not say what it was before"
+        return f"trace {done.trace}; the trace of the original run is unknown"
     if not done.same:
         wrong = [name for name, same in done.files.items() if not same]
         if done.damaged:

@@ -32,7 +32,7 @@ Status = Literal["running", "complete", "interrupted", "budget", "no space"]
 
 @dataclass(frozen=True, slots=True)
 class Run(Answer):
-    """A case with a seed, and what came of it."""
+    """A case with a seed, and its result."""
 
     outcome: str = NOT_RUN
     case: Case = field(kw_only=True)
@@ -83,7 +83,7 @@ class Result:
     sums: dict[str, str] = field(default_factory=dict)
     """Checksums of the files written beside `result.json`."""
     search: SearchRow | GuidedRow | None = None
-    """What a search found, in the form for JSON; `None` for a plan whose cases do not depend on results."""
+    """The result of a search, in the form for JSON; `None` for a plan whose cases do not depend on results."""
     plans: dict[str, str] = field(default_factory=dict)
     """Plans of cases that a search found, by file name."""
 
@@ -174,7 +174,7 @@ class Result:
         self.folder.write(RESULT, seal(as_text(self.as_json())))
 
     def _write_catalogues(self) -> None:
-        """For each kernel with counters, what they count."""
+        """Writes for each kernel with counters the meaning of its counters."""
         for substrate in dict.fromkeys(run.case.substrate for run in self.runs if run.covered):
             notes = store.find(substrate.partition(":")[2] or None).notes
             if notes is not None:

@@ -200,7 +200,7 @@ class Session:
     def grow(self) -> list[Run]:
         """Adds the runs of the next generation when all runs have ended, and returns them.
 
-        Empty for a plan whose cases do not depend on results, and when there are no more.
+        The result is empty for a plan whose cases do not depend on results, and after the last generation.
         """
         if self.growth is None:
             return []
@@ -215,7 +215,7 @@ class Session:
         return [Run.of(case, seed, Answer(NOT_RUN)) for case in cases for seed in self.plan.spec.seeds]
 
     def _ended_runs(self, start: int, end: int) -> dict[str, list[Run]]:
-        """The runs with these numbers by case; of repetitions in real time their median, of others the first."""
+        """The runs with these numbers by case: in real time the median of the repetitions, else the first."""
         again: dict[tuple[str, int], list[Run]] = {}
         for entry in self.journal.entries(start):
             if entry.number >= end:
@@ -332,18 +332,24 @@ def _notes(plan: Plan, base: Path, copied: dict[str, str]) -> dict[str, str]:
 def _checked(notes: dict[str, str], path: Path) -> dict[str, str]:
     """The notes of a journal, after checking the parts that become paths."""
     if missing := {"plan", "file", "base", "inputs", "tables", "version"} - set(notes):
-        raise UserError(f"the journal is damaged: it does not note `{min(missing)}`", Place(path / JOURNAL))
+        raise UserError(
+            f"the journal is damaged: its note `{min(missing)}` is missing", Place(path / JOURNAL)
+        )
     if not inputs.is_base(notes["base"]):
-        message = f"the journal is damaged: `{notes['base']}` is no place of copied files"
+        message = f"the journal is damaged: `{notes['base']}` is not a folder of copied files"
         raise UserError(message, Place(path / JOURNAL))
     try:
         copied, sessions = json.loads(notes["inputs"]), json.loads(notes.get("sessions", "[]"))
     except ValueError:
         copied = sessions = None
     if not inputs.are_sums(copied):
-        raise UserError("the journal is damaged: its copied files are none", Place(path / JOURNAL))
+        raise UserError(
+            "the journal is damaged: its list of copied files has a wrong form", Place(path / JOURNAL)
+        )
     if not isinstance(sessions, list) or not all(map(_is_session, sessions)):
-        raise UserError("the journal is damaged: its sessions are none", Place(path / JOURNAL))
+        raise UserError(
+            "the journal is damaged: its list of sessions has a wrong form", Place(path / JOURNAL)
+        )
     return notes
 
 
@@ -358,7 +364,7 @@ def _planned(journal: Journal, path: Path) -> list[RunKey]:
         known = isinstance(run, dict) and is_run(run.get("case"), run.get("seed"))
         repetition = run.get("repetition") if known else None
         if not isinstance(repetition, int) or repetition < 1:
-            message = f"the journal is damaged: it names a run that there cannot be, {json.dumps(run)[:100]}"
+            message = f"the journal is damaged: it contains an invalid run, {json.dumps(run)[:100]}"
             raise UserError(message, Place(path / JOURNAL))
         runs.append(RunKey.of(run))
     return runs
@@ -397,7 +403,8 @@ def _with_cases(plan: Plan, ids: set[str], path: Path) -> Plan:
     """The plan with these of its cases."""
     if missing := sorted(ids - {case.id for case in plan.cases}):
         message = (
-            f"its plan no longer makes {len(missing)} of its cases ({_some(missing)}): what chooses cases has changed "
+            f"its plan no longer makes {len(missing)} of its cases ({_some(missing)}): the selection of cases has "
+            f"changed "
             "since; run the plan again into another folder"
         )
         raise UserError(message, Place(path))
@@ -454,7 +461,7 @@ def _median(runs: list[Run]) -> Run:
         for name, value in run.metrics.items():
             if value is not None:
                 values.setdefault(name, []).append(value)
-    if len(done) < 2:  # noqa: PLR2004 - one is its own median
+    if len(done) < 2:  # noqa: PLR2004 - a single repetition is the median
         return runs[0]
     metrics = {name: median(values[name]) if name in values else None for name in runs[0].metrics}
     return replace(runs[0], metrics=metrics)

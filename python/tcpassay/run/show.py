@@ -43,7 +43,7 @@ class Progress:
         self._console = console
         self._found = self._broken = 0
         self._said = ""
-        """What a search has found so far."""
+        """The best results of a search so far, in words."""
         self._bar = rich.progress.Progress(
             SpinnerColumn(),
             TextColumn("[bold]{task.description}"),
@@ -177,7 +177,7 @@ def _alike(runs: Iterable[Run]) -> int:
 
 
 def _reached(result: Result) -> list[str]:
-    """How many runs reached each regime, and what the plan requires and did not reach."""
+    """Prints how many runs reached each regime, and the required behaviours that were not reached."""
     runs = Counter(name for run in result.runs for name in run.reached)
     # Kinds of events with their reasons are many; `result.json` has them.
     shown = [f"{escape(name)} ({runs[name]})" for name in sorted(runs) if name.split(" ")[0] not in EVENTS]

@@ -28,12 +28,12 @@ from tcpassay.substrate.model import at_most
 MEMORY: Final = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=33554432:glibc.malloc.mmap_threshold=33554432"
 }
-"""In the environment that a worker is started with, unless the user has settings for glibc. Other C libraries and older
-ones ignore it.
+"""Settings of glibc's allocator in the environment of a worker, unless the user has set them. Other C libraries and
+older versions ignore them.
 
-* Huge pages: what a simulation keeps it touches all over, and to look up pages of 4 KB costs up to a fifth of its time;
-  an event log takes hundreds of megabytes, and half of what that costs is the kernel's, page by page.
-* What a run gave back stays with the process, up to 32 MiB: the next run is of the same size, most likely."""
+* Huge pages: the memory accesses of a simulation are spread over all its data, so that TLB misses with pages of 4 KB
+  cost up to a fifth of its time. An event log takes hundreds of megabytes; half of its cost are page faults.
+* Freed memory of up to 32 MiB stays with the process, because the next run most likely needs the same amount."""
 _PR_SET_PDEATHSIG: Final = 1
 
 

@@ -1,4 +1,4 @@
-"""Runs a packetdrill script as a case: what it expects and does not get is a finding.
+"""Runs a packetdrill script as a case; an unmet expectation of the script is a finding.
 
 | result of the script | of the run |
 | --- | --- |
@@ -32,7 +32,10 @@ _OUTCOMES: Final[dict[Status, str]] = {
     "syntax": "failed",
     "crashed": "crashed",
 }
-_TITLES: Final = {"fail": "the script expects something else", "time": "right but for time"}
+_TITLES: Final = {
+    "fail": "the script expects a different behaviour",
+    "time": "only the times differ from the script",
+}
 # Real time varies from run to run and is excluded from the comparison of runs.
 _OF_THE_MACHINE: Final = ("attempts",)
 

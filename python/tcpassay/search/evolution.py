@@ -21,7 +21,7 @@ from tcpassay.search.spending import Spending
 from tcpassay.terminal import number
 
 NEWCOMERS: Final = 0.1
-"""Share of a generation that is drawn at random, so that the search does not stay at one place."""
+"""Share of a generation that is drawn at random, so that the search does not end in a local optimum."""
 CROSSED: Final = 0.5
 """Share of the others that have two parents."""
 
@@ -64,12 +64,12 @@ class Evolution:
         self._parents: list[Seen] = []
         self._known: set[str] = set()
         self._done = 0
-        """Runs that came to their end."""
+        """Number of completed runs."""
         self._rarity = Rarity()
         self._feedback = Reached()
 
     def tell(self, generation: Sequence[tuple[Case, Sequence[Ran]]]) -> None:
-        """The results of a generation, in its order."""
+        """Receives the results of a generation, in its order."""
         children = []
         for case, runs in generation:
             self.spending.spend(runs)
@@ -96,14 +96,14 @@ class Evolution:
         self._parents = among[: self.strategy.population]
 
     def ask(self) -> list[Case]:
-        """The next generation; empty when the search has ended, and `ended` says why.
+        """The next generation; empty at the end of the search, whose reason is in `ended`.
 
         Raises `UserError` if no case of the first generation has the metric.
         """
         if self.generations == 1 and self.objective.metric is not None and self._done and not self.path:
             raise UserError(
                 f"`strategy.metric` = `{self.objective.metric}`: none of the {self._done} runs of the first generation "
-                "has it, so that there is nothing to search; `tcpassay metrics` says what it is measured of"
+                "has it, so that there is nothing to search; `tcpassay metrics` describes what it measures"
             )
         if self.objective.finding and self.best and self.best[0].found is not None:
             self.ended = "the finding is found"
@@ -167,7 +167,7 @@ class Evolution:
         return self._rank(seen)
 
     def words(self) -> str:
-        """The generation that runs, and the best value so far."""
+        """The running generation and the best value so far, in words."""
         said = f"generation {self.generations + 1}"
         best = self.best[0] if self.best else None
         if best is not None and best.found is not None:

@@ -18,7 +18,7 @@ _BUCKETS: Final = (1, 2, 3, 4, 8, 16, 32, 128)
 
 
 class Ran(Protocol):
-    """What a search sees of a run."""
+    """The parts of a run that a search uses."""
 
     @property
     def seed(self) -> int:
@@ -53,13 +53,13 @@ Kind = Literal["behaviours", "pairs", "lines", "branches"]
 
 
 class Feedback(Protocol):
-    """What is read from runs."""
+    """The interface for reading the features of runs."""
 
     def features(self, runs: Iterable[Ran]) -> frozenset[Hashable]:
-        """What the runs of a case reached: equal features are the same behaviour."""
+        """The features that the runs of a case reached; equal features denote the same behaviour."""
 
     def kind(self, feature: Hashable) -> Kind | None:
-        """As what a feature is counted; `None` for one that is not counted."""
+        """The kind under which a feature is counted; `None` if it is not counted."""
 
 
 class Reached:
@@ -115,7 +115,7 @@ def bucket(count: int) -> int:
 
 
 class Rarity:
-    """How rare the features of a case are among all cases so far."""
+    """The rarity of the features of a case among all cases so far."""
 
     def __init__(self) -> None:
         self.cases: Counter[Hashable] = Counter()

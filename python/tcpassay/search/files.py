@@ -1,4 +1,4 @@
-"""What a search leaves as plans: each of its best cases, and the corpus of a guided plan."""
+"""Plans written at the end of a search: one for each of its best cases, and one for the corpus of a guided plan."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,7 +34,7 @@ def _best(case: Case, rank: int, spec: model.PlanFile, base: Path) -> str:
     """A plan of one case, which keeps its recording with events and packets."""
     said = {
         "name": f"{spec.name[:80]}-best-{rank}",
-        "doc": f"Case {case.id} of {spec.name}: number {rank} of what its search found.",
+        "doc": f"Case {case.id} of {spec.name}: number {rank} of the best cases of its search.",
         "substrates": [case.substrate],
         "seeds": spec.seeds,
         "fixed": _absolute(case.triples, base),

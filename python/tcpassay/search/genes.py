@@ -1,6 +1,6 @@
-"""What a search can change: one gene for each axis and group of a plan, with values as the plan writes them.
+"""The genes of a search: one for each axis and group of a plan, with values in the form of the plan.
 
-A gene draws a value, makes one that is like another, and combines two. All random numbers come from `Random.random`,
+A gene draws a value, changes a value, and combines two values. All random numbers come from `Random.random`,
 whose results are the same in every version of Python.
 """
 
@@ -18,9 +18,9 @@ from tcpassay.plan.sequence import Sequence, below, folded, near, sequence_of
 FINEST: Final = 0.001
 """The smallest change of an amount, as a share of the distance between its ends."""
 BETWEEN: Final = 0.2
-"""How often a listed amount becomes one between the levels: the ends, which a plan lists, reach more."""
+"""Probability that a listed amount becomes one between the levels; the listed levels reach more behaviours."""
 TO_AN_END: Final = 0.1
-"""How often a change of an amount leads to one of its ends, where many faults are."""
+"""Probability that a changed amount becomes one of the ends, where many faults occur."""
 
 
 class Gene(Protocol):
@@ -28,7 +28,7 @@ class Gene(Protocol):
 
     @property
     def name(self) -> str:
-        """That of the axis or the group."""
+        """The name of the axis or the group."""
 
     @property
     def varies(self) -> bool:
@@ -38,10 +38,10 @@ class Gene(Protocol):
         """Any value."""
 
     def mutate(self, value: fields.Scalar, rng: Random) -> fields.Scalar:
-        """Another value, which is like this one where values have an order; it may be equal after rounding."""
+        """Another value; close to this one if values have an order. It may be equal after rounding."""
 
     def cross(self, first: fields.Scalar, second: fields.Scalar, rng: Random) -> fields.Scalar:
-        """A value with parts of both, or one of them."""
+        """A value with parts of both values, or one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Listed:
         return len(self.values) > 1
 
     def draw(self, rng: Random) -> fields.Scalar:
-        """Each value is equally likely."""
+        """A value of the list, drawn with equal probability."""
         return self.values[below(rng, len(self.values))]
 
     def mutate(self, value: fields.Scalar, rng: Random) -> fields.Scalar:
@@ -80,11 +80,11 @@ class Amounts:
 
     @property
     def varies(self) -> bool:
-        """There is always a distance between the ends."""
+        """Always true, because the ends differ."""
         return True
 
     def draw(self, rng: Random) -> fields.Scalar:
-        """Equally likely between the ends, or between their orders of magnitude."""
+        """An amount between the ends, drawn uniformly or log-uniformly."""
         return self._at(rng.random())
 
     def mutate(self, value: fields.Scalar, rng: Random) -> fields.Scalar:
@@ -118,12 +118,12 @@ class Between:
 
     @property
     def name(self) -> str:
-        """That of the axis."""
+        """The name of the axis."""
         return self.listed.name
 
     @property
     def varies(self) -> bool:
-        """There are at least two amounts."""
+        """Always true, because there are at least two amounts."""
         return True
 
     def draw(self, rng: Random) -> fields.Scalar:
@@ -131,7 +131,7 @@ class Between:
         return self.listed.draw(rng)
 
     def mutate(self, value: fields.Scalar, rng: Random) -> fields.Scalar:
-        """Another value of the list, or an amount near this one; near any other where this is none."""
+        """Another value of the list, or an amount near this one (near any amount if this is none)."""
         if rng.random() < BETWEEN:
             return self.amounts.mutate(value, rng)
         return self.listed.mutate(value, rng)
@@ -150,7 +150,7 @@ class Sequences:
 
     @property
     def varies(self) -> bool:
-        """There are at least two."""
+        """Always true, because there are at least two sequences."""
         return True
 
     def draw(self, rng: Random) -> fields.Scalar:
@@ -158,7 +158,7 @@ class Sequences:
         return self.of.draw(rng)
 
     def mutate(self, value: fields.Scalar, rng: Random) -> fields.Scalar:
-        """A sequence that is like this one."""
+        """A sequence that is similar to this one."""
         return self.of.mutate(value, rng)
 
     def cross(self, first: fields.Scalar, second: fields.Scalar, rng: Random) -> fields.Scalar:
@@ -169,7 +169,7 @@ class Sequences:
 def genes(spec: model.PlanFile, *, between: bool) -> list[Gene]:
     """The genes of a plan in its order: axes, then groups.
 
-    With `between`, a list of amounts stands also for those between them.
+    With `between`, a list of amounts also includes the amounts between them.
     """
     made: list[Gene] = [_gene(path, one, between=between) for path, one in spec.axes.items()]
     made += [Listed(name, tuple(sets)) for name, sets in spec.groups.items()]
@@ -190,7 +190,7 @@ def _amounts(path: str, values: tuple[fields.Scalar, ...]) -> Amounts | None:
     """The amounts between the least and the greatest of these values, if at least two are of one kind."""
     meanings = [(value, meaning) for value in values if (meaning := quantity(value)).ordered]
     mine = [(value, meaning) for value, meaning in meanings if meaning.kind == meanings[0][1].kind]
-    if len(mine) < 2:  # noqa: PLR2004 - nothing lies between
+    if len(mine) < 2:  # noqa: PLR2004 - one amount has no range
         return None
     ordered = sorted(mine, key=lambda one: one[1].amount)
     low, high = ordered[0][0], ordered[-1][0]

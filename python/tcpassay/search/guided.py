@@ -1,4 +1,4 @@
-"""Cases that are made from those that reached new behaviour, after a covering array, as by coverage-guided fuzzers."""
+"""A covering array, then cases derived from those that reached new behaviour, as in coverage-guided fuzzing."""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -15,11 +15,11 @@ from tcpassay.search.space import SearchSpace, Values
 from tcpassay.search.spending import Spending
 
 NEWCOMERS: Final = 0.5
-"""Share of new cases that are drawn at random: what only changes cases of a small array stays near them."""
+"""Share of new cases that are drawn at random, because changed cases stay similar to those of a small array."""
 CROSSED: Final = 0.3
 """Share of the other new cases that have two parents."""
 MOST_CHANGES: Final = 6
-"""A new case has up to so many changes, each number equally likely: faults need up to six values together."""
+"""Maximum number of changes of a new case; each number is equally likely. Faults need up to six values together."""
 
 
 class Guided:
@@ -33,9 +33,9 @@ class Guided:
         self.spending = spending
         self.feedback = feedback
         self.corpus: list[tuple[Case, frozenset[Hashable]]] = []
-        """Cases that reached something that no case before them had reached, with all that they reached."""
+        """The corpus: cases that reached a new feature, with all their features."""
         self.path: list[GenerationRow] = []
-        """What was reached after each generation."""
+        """The numbers of reached features after each generation."""
         self.generations = 0
         self.ended = ""
         self._known: set[str] = set()
@@ -43,7 +43,7 @@ class Guided:
         self._counts: Counter[Kind] = Counter()
 
     def tell(self, generation: Sequence[tuple[Case, Sequence[Ran]]]) -> None:
-        """The results of a generation, in its order."""
+        """Receives the results of a generation, in its order."""
         for case, runs in generation:
             self.spending.spend(runs)
             self._known.add(case.id)
@@ -63,7 +63,7 @@ class Guided:
         return made
 
     def ask(self) -> list[Case]:
-        """The next generation; empty when the plan has ended, and `ended` says why."""
+        """The next generation; empty at the end of the plan, whose reason is in `ended`."""
         wanted = self.spending.cases(self.strategy.generation)
         if wanted <= 0:
             self.ended = self.spending.ended()
@@ -112,12 +112,12 @@ class Guided:
         ]
 
     def words(self) -> str:
-        """The generation that runs, and how much was reached."""
+        """The running generation and the numbers of reached features, in words."""
         lines = f", {self._counts['lines']} lines of the kernel" if self._counts["lines"] else ""
         return f"generation {self.generations + 1}, {self._counts['behaviours']} behaviours{lines}"
 
     def smallest(self) -> list[Case]:
-        """Cases of the corpus that together have all its features, chosen greedily, in the order of their runs."""
+        """Cases of the corpus that together have all its features, selected greedily, in the order of their runs."""
         left = set().union(*(features for _, features in self.corpus)) if self.corpus else set()
         chosen: set[int] = set()
         while left:

@@ -1,4 +1,4 @@
-"""What a search looks for: the worst value of a metric, or a finding of an oracle."""
+"""The objective of a search: the worst value of a metric, or a finding of an oracle."""
 
 import statistics
 from collections.abc import Hashable, Sequence
@@ -12,12 +12,12 @@ from tcpassay.plan.expand import Case
 from tcpassay.search.feedback import Ran
 
 ANY: Final = "any"
-"""In place of an oracle: the first error of any."""
+"""Instead of the name of an oracle: the first error of any oracle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the runs of a case came to."""
+    """The results of the runs of a case."""
 
     case: Case
     value: float | None
@@ -26,7 +26,7 @@ class Seen:
     """The first seed with the finding; `None` if none has it."""
     features: frozenset[Hashable] = frozenset()
     number: int = 0
-    """Its place among all cases of the search, from 0."""
+    """Index of the case in the search, from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Objective:
 
     @classmethod
     def of(cls, strategy: model.Search) -> "Objective":
-        """That of a plan that was checked."""
+        """The objective of a checked plan."""
         greatest = strategy.worst == "greatest"
         if strategy.metric is not None and strategy.worst is None:
             greatest = METRICS[strategy.metric].direction is Direction.LOWER
@@ -64,12 +64,12 @@ class Objective:
         return None
 
     def rank(self, seen: Seen) -> tuple[bool, bool, float]:
-        """The greater, the better for the search; a case without a value comes after all others."""
+        """Sort key: greater is better for the search; a case without a value is last."""
         value = 0.0 if seen.value is None else seen.value if self.greatest else -seen.value
         return seen.found is not None, seen.value is not None, value
 
     def words(self) -> str:
-        """What is searched, in words."""
+        """The objective in words."""
         end = "the greatest" if self.greatest else "the least"
         metric = f"{end} `{self.metric}`" if self.metric else ""
         if self.finding is None:

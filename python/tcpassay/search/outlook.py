@@ -1,4 +1,4 @@
-"""What a plan will try whose cases depend on results, in words."""
+"""A description of the cases that a search or a guided plan will generate."""
 
 from collections.abc import Iterator
 
@@ -7,11 +7,11 @@ from tcpassay.plan.expand import show
 from tcpassay.search.objective import Objective
 
 _MOST_LISTED = 8
-"""Values of a list that are shown."""
+"""Maximum number of displayed values of a list."""
 
 
 def lines(spec: model.PlanFile) -> Iterator[str]:
-    """A line for each thing to know before such a plan runs; none for other plans."""
+    """Lines about objective, generations, budget and genes of such a plan; none for other plans."""
     strategy = spec.strategy
     if isinstance(strategy, model.Search):
         yield f"looks for {Objective.of(strategy).words()}"

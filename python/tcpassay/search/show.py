@@ -1,4 +1,4 @@
-"""What a search found, for the terminal: the best cases, the history of the best value, how to continue."""
+"""Terminal output of a search: the best cases, the history of the best value, and the next commands."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -17,11 +17,11 @@ from tcpassay.terminal import number
 
 Step = TypeVar("Step")
 STEPS: Final = 8
-"""Values on the path to the best one that are shown; `result.json` has all."""
+"""Maximum number of displayed values of the history; `result.json` contains all."""
 
 
 def show(search: SearchRow | GuidedRow, cases: Mapping[str, Case], folder: Path, console: Console) -> None:
-    """Prints what a search or a guided plan found; `search` is its part of `result.json`."""
+    """Prints the result of a search or a guided plan; `search` is its part of `result.json`."""
     if search["kind"] == "guided":
         _guided(search, folder, console)
         return
@@ -33,7 +33,7 @@ def show(search: SearchRow | GuidedRow, cases: Mapping[str, Case], folder: Path,
         highlight=False,
     )
     if not search["best"]:
-        console.print("[yellow]no case has what is searched[/]", highlight=False)
+        console.print("[yellow]no case has the metric or finding[/]", highlight=False)
         return
     grid = terminal.grid()
     grid.add_column(search["metric"] or "found", justify="right")
@@ -44,17 +44,17 @@ def show(search: SearchRow | GuidedRow, cases: Mapping[str, Case], folder: Path,
         grid.add_row(value_text(search, one), case.id, escape(case.label))
     console.print(grid)
     path = [f"{value_text(search, one)} after {one['runs']}" for one in _some(search["path"])]
-    console.print(f"Path of the best, in runs: {escape(', '.join(path))}", highlight=False)
+    console.print(f"History of the best value, by number of runs: {escape(', '.join(path))}", highlight=False)
     best = search["best"][0]
     file = shlex.quote(str(folder / files.name_of_best(1, best["case"])))
-    console.print(f"The best case alone:  tcpassay run {escape(file)}", highlight=False, soft_wrap=True)
+    console.print(f"Run the best case:    tcpassay run {escape(file)}", highlight=False, soft_wrap=True)
     where = escape(shlex.quote(str(folder)))
     wanted = "best" if search["metric"] else ""
-    console.print(f"What it needs:        tcpassay isolate {where} {wanted}", highlight=False, soft_wrap=True)
+    console.print(f"Isolate its cause:    tcpassay isolate {where} {wanted}", highlight=False, soft_wrap=True)
 
 
 def reached(row: ReachedRow) -> str:
-    """What the runs of a guided plan reached, in words."""
+    """The numbers of features that a guided plan reached, in words."""
     if "lines" in row:
         return (
             f"{row['lines']} lines and {row['branches']} branches of the kernel and {row['behaviours']} behaviours "
@@ -92,7 +92,7 @@ def _objective(search: SearchRow) -> str:
 
 
 def _some(path: Sequence[Step]) -> Sequence[Step]:
-    """The first of a path, the last, and some between them."""
+    """The first, the last and some intermediate values of the history."""
     if len(path) <= STEPS:
         return path
     places = sorted({round(n * (len(path) - 1) / (STEPS - 1)) for n in range(STEPS)})

@@ -1,4 +1,4 @@
-"""The space of a search: which values make a case, and why others do not."""
+"""The space of a search: values of the genes, the cases that they give, and the reasons for refused values."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from tcpassay.substrate import substrate_of
 Values = dict[str, fields.Scalar]
 """A value for each axis and group."""
 TRIES: Final = 1000
-"""How many combinations are made for one case before it is given up."""
+"""Maximum number of combinations that are tried for one case."""
 
 
 @dataclass
 class SearchSpace:
-    """What the plan of a search sets and varies, and what its cases must fulfil."""
+    """The fixed and varied settings of a search, and the constraints on its cases."""
 
     spec: model.PlanFile
     base: str
@@ -33,15 +33,15 @@ class SearchSpace:
     constant: Values
     """Axes and groups with one value."""
     refused: int = 0
-    """Combinations that the data plane refused."""
+    """Number of combinations that the data plane refused."""
     refusal: str = ""
-    """Why it refused the first of them."""
+    """The reason for the first refusal."""
     unmet: int = 0
-    """Combinations that a constraint excludes."""
+    """Number of combinations that a constraint excludes."""
 
     @classmethod
     def of(cls, spec: model.PlanFile, base: Path, *, between: bool) -> "SearchSpace":
-        """The space of a plan; with `between` a list of amounts stands also for those between them.
+        """The space of a plan; with `between` a list of amounts also includes those between them.
 
         `base` is the folder of relative file names in values. The plan must have been checked.
         """
@@ -77,7 +77,7 @@ class SearchSpace:
         return Case(name_of(named | where), triples, whole, substrate=substrate)
 
     def new(self, make: Callable[[], Values], known: Iterable[str]) -> Case | None:
-        """The first case that `make` makes, allowed and not known; `None` if there is none in a thousand."""
+        """The first new and allowed case that `make` returns; `None` if there is none in a thousand attempts."""
         before = frozenset(known)
         for _ in range(TRIES):
             case = self.case(make())
@@ -86,11 +86,11 @@ class SearchSpace:
         return None
 
     def draw(self, rng: Random) -> Values:
-        """Values that are drawn independently of each other."""
+        """Values of all genes, drawn independently of each other."""
         return {gene.name: gene.draw(rng) for gene in self.genes}
 
     def values(self, case: Case) -> Values:
-        """The values of a case that vary."""
+        """The values of the genes in a case."""
         return {gene.name: case.varied[gene.name] for gene in self.genes}
 
     def _holds(
@@ -102,7 +102,7 @@ class SearchSpace:
 def _value(
     name: str, whole: Mapping[str, fields.Scalar], triples: Mapping[str, fields.Scalar]
 ) -> fields.Scalar:
-    """What a name in a constraint stands for: a group, a parameter that the case sets, or a default."""
+    """The value of a name in a constraint: that of a group, of a parameter of the case, or a default."""
     plain = name.rpartition("/")[2]
     for said, key in ((whole, name), (triples, name), (triples, plain)):
         if key in said:

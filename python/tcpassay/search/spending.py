@@ -1,4 +1,4 @@
-"""The budget of a search, and what of it is used up."""
+"""The budget of a search, and its used part."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from tcpassay.search.feedback import Ran
 
 @dataclass
 class Spending:
-    """What a search may cost, and what its runs have cost."""
+    """The limits of a search's cost, and the cost of its runs so far."""
 
     runs: int | None
-    """The largest number of runs; `None` for no limit."""
+    """Maximum number of runs; `None` for no limit."""
     cpu_s: float | None
     of_case: int
-    """Runs of each case."""
+    """Number of runs per case."""
     used_runs: int = 0
     used_cpu_s: float = 0.0
 
@@ -35,13 +35,13 @@ class Spending:
         self.used_cpu_s += sum(run.cpu_s for run in runs)
 
     def cases(self, most: int) -> int:
-        """How many of `most` more cases may run."""
+        """The number of further cases, at most `most`, that the budget allows."""
         if self.cpu_s is not None and self.used_cpu_s >= self.cpu_s:
             return 0
         return most if self.runs is None else min(most, (self.runs - self.used_runs) // self.of_case)
 
     def ended(self) -> str:
-        """Which part of the budget is used up, in words."""
+        """The part of the budget that is used up, in words; empty if none is."""
         if self.cpu_s is not None and self.used_cpu_s >= self.cpu_s:
             return f"the budget of {self.cpu_s:g} s of CPU time is used up"
         return f"the budget of {self.runs} runs is used up"

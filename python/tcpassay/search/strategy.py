@@ -24,18 +24,18 @@ class Strategy(Protocol):
 
     spending: Spending
     generations: int
-    """Generations with results."""
+    """Number of generations with results."""
     ended: str
-    """Why there are no more cases, in words; empty while there are."""
+    """Why there are no more cases, in words; empty before the end."""
 
     def tell(self, generation: Sequence[tuple[Case, Sequence[Ran]]]) -> None:
-        """The results of a generation, in its order."""
+        """Receives the results of a generation, in its order."""
 
     def ask(self) -> list[Case]:
-        """The next generation; empty when it has ended."""
+        """The next generation; empty at the end."""
 
     def words(self) -> str:
-        """What has been found so far, in a few words."""
+        """The best results so far, in a few words."""
 
     def as_json(self) -> SearchRow | GuidedRow:
         """For `result.json`."""
@@ -57,10 +57,10 @@ def search_of(plan: Plan, base: Path) -> Strategy | None:
 
 
 def _feedback(substrate: str) -> Feedback:
-    """What is read from runs: lines and branches if the substrate is a kernel with counters."""
+    """The feedback of a plan: lines and branches if the substrate is a kernel with counters, otherwise behaviours."""
     kind, _, name = substrate.partition(":")
     if kind == "kernel":
-        # A kernel that does not exist is reported when the substrate is asked whether it is ready.
+        # A kernel that does not exist is reported by the check of the substrate.
         for one in store.kernels():
             if one.notes is not None and one.name == name:
                 return Covered(Catalogue.read(one.notes / store.CATALOGUE))

@@ -1,4 +1,4 @@
-"""What a kernel does in the cases of a plan or in scripts, as a text that is equal for equal behaviour."""
+"""The behaviour of a kernel in the cases of a plan or in scripts, as a text that is equal for equal behaviour."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from tcpassay.run.settings import Settings
 from tcpassay.scratch import folder as scratch_folder
 
 By = Literal["packets", "findings", "outcome"]
-"""What is compared: packets with their times and outcomes; findings and outcomes; outcomes alone."""
+"""The compared properties: packets with their times and outcomes; findings and outcomes; outcomes alone."""
 KINDS: Final[dict[str, By]] = {"packets": "packets", "findings": "findings", "outcome": "outcome"}
 MOST_RUNS: Final = 200
 """A bisection repeats the runs for each state."""
@@ -34,7 +34,7 @@ class Behaviour:
     jobs: int
 
     def __call__(self, kernel: str) -> str:
-        """What the kernel shows. Raises `UserError` if a run ends for a reason outside of the kernel."""
+        """The behaviour as a text. Raises `UserError` if a run ends for a reason outside of the kernel."""
         plan = self.plan(f"kernel:{kernel}")
         settings = Settings.of(plan)
         runs = [(case, seed) for case in plan.cases for seed in plan.spec.seeds]

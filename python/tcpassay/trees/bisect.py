@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from tcpassay.errors import UserError
 
 Observe = Callable[[str], str]
-"""Builds a state, runs the case on it and returns what it showed; equal texts mean equal behaviour.
+"""Builds a state, runs the case on it and returns its behaviour; equal texts mean equal behaviour.
 
 Raises `UnbuildableError` if the state cannot be built.
 """
@@ -29,7 +29,7 @@ class Step:
 
     state: str
     shown: str
-    """What it showed, or why it could not be built."""
+    """Its behaviour, or why it could not be built."""
     kind: str
     """`good`, `bad` (differs from the good one) or `skipped`."""
 

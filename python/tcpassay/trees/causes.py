@@ -17,12 +17,12 @@ from tcpassay.plan import constraint_parser
 from tcpassay.plan.expand import show
 from tcpassay.plan.model import PlanFile
 from tcpassay.run.settings import limits_of
-from tcpassay.trees.experiment import DIFFERENCE, PairExperiment
-from tcpassay.trees.pairs import TreePair
+from tcpassay.trees.experiment import DIFFERENCE, PairExperiment, values_of
+from tcpassay.trees.pairs import By, TreePair
 
 FOLDER: Final = "differences"
 _MOST_STRANGE: Final = 3
-"""Pairs that do not differ when they are run again, after which no further cause is looked for."""
+"""Number of pairs without a difference in a repetition, after which the search for causes ends."""
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Causes:
 
 @dataclass(frozen=True)
 class Search:
-    """What causes are searched in."""
+    """The input of the search for causes."""
 
     folder: Path
     base: str
@@ -78,20 +78,21 @@ class Search:
     spec: PlanFile
     jobs: int
     budget: Budget
+    by: By = "packets"
 
 
 def causes(
     where: Search, different: Sequence[TreePair], identical: Sequence[TreePair], watch: Callable[[str], None]
 ) -> Causes:
-    """The causes of pairs that differ in their packets, until none is left or the budget is used up."""
+    """The causes of pairs that differ in what counts, until none is left or the budget is used up."""
     made = Causes(left=list(different))
     if not different or where.budget.runs == 0 or where.budget.seconds == 0:
         made.stopped = "" if not different else "no budget"
         return made
-    runs = Runs(where.folder / FOLDER, files.meaning(where.kernels, ()))
+    runs = Runs(where.folder / FOLDER, files.meaning(where.kernels, ()) | {"effects": "metrics"})
     try:
         with Runner(
-            runs, where.folder / FOLDER / ".work", where.jobs, limits_of(where.spec), where.budget
+            runs, where.folder / FOLDER / ".work", where.jobs, limits_of(where.spec), where.budget, values_of
         ) as runner:
             runner.watch = lambda count: watch(f"{count} runs")
             search_all(where, runner, identical, made)
@@ -151,6 +152,7 @@ def _one(
         request_of(where.spec, where.kernels[1], where.base, []),
         always,
         where.kernels,
+        where.by,
     )
     whole = setting.beyond_defaults(said) - always
     if not experiment.rates([whole])[0].present:

@@ -24,12 +24,12 @@ from tcpassay.run.session import Beginning, Session
 from tcpassay.substrate import substrate_of
 from tcpassay.trees.causes import FOLDER, Causes, Search, TreeCause, causes
 from tcpassay.trees.first import First, first
-from tcpassay.trees.pairs import Shift, TreePair, pairs_of, shifts
+from tcpassay.trees.pairs import By, Shift, TreePair, pairs_of, shifts
 
 DEFAULT: Final = Path(__file__).with_name("default.toml")
 """The plan that is run if none is given."""
 MOST_SHOWN: Final = 4
-"""Causes for which the first difference is looked for."""
+"""Maximum number of causes for which the first difference is determined."""
 _ENDED: Final = frozenset({"done", "refused", "crashed", "timeout", "memory", "path", "failed"})
 
 
@@ -41,11 +41,13 @@ class Options:
     seed: int | None = None
     filters: tuple[str, ...] = ()
     budget: Budget = field(default_factory=lambda: Budget(seconds=60.0))
-    """For the search of causes."""
+    """Budget of the search for causes."""
     force: bool = False
     """Replace existing results."""
     resume: bool = False
-    """Continue with the results that exist."""
+    """Continue with existing results."""
+    by: By | None = None
+    """What makes a pair different; by default packets if the kernels have the same release, otherwise metrics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +83,20 @@ class TreeComparison:
     folder: Path
     pairs: list[TreePair]
     separation: Separation | None
-    """What separates the pairs that differ from the identical ones; `None` if none differs."""
+    """The settings that separate differing pairs from identical ones; `None` if no pair differs."""
     shifts: list[Shift]
     causes: Causes
     examples: list[Example]
     seeds: int
     """The largest number of seeds of a case."""
     unfinished: int
-    """Runs that were not made, or ended for a reason outside of the kernels."""
+    """Number of runs that did not take place, or ended for a reason outside of the kernels."""
     notes: tuple[str, ...] = ()
+    by: By = "packets"
 
     @property
     def different(self) -> list[TreePair]:
-        """The pairs that differ in anything."""
+        """The pairs that differ in what counts (`by`)."""
         return [one for one in self.pairs if one.differs]
 
     @property
@@ -112,6 +115,7 @@ class TreeComparison:
             "base": self.base.as_json(),
             "head": self.head.as_json(),
             "results": str(self.folder),
+            "by": self.by,
             "cases": self.cases,
             "pairs": len(self.pairs),
             "identical": len(self.pairs) - len(self.different),
@@ -166,14 +170,15 @@ def evaluate(  # noqa: PLR0913, PLR0917 - what is compared, how, and who is told
     """Compares the runs of a result folder; `missing` is the number of runs that were not made."""
     folder = results.folder
     substrates = f"kernel:{kernels[0].name}", f"kernel:{kernels[1].name}"
-    found = pairs_of(results, *substrates)
+    by: By = options.by or ("packets" if kernels[0].release == kernels[1].release else "metrics")
+    found = pairs_of(results, *substrates, by)
     ended = [one for one in found if {one.base.get("outcome"), one.head.get("outcome")} <= _ENDED]
     different = [one for one in ended if one.differs]
     identical = [one for one in ended if not one.differs]
     spec, _ = spec_of(results)
     spec = spec.model_copy(update={"constraints": plan.spec.constraints, "groups": plan.spec.groups})
-    where = Search(folder, str(base_of(folder)), substrates, spec, options.jobs, options.budget)
-    searched = [one for one in different if one.packets and not one.head.get("script")]
+    where = Search(folder, str(base_of(folder)), substrates, spec, options.jobs, options.budget, by)
+    searched = [one for one in different if (one.packets or by == "metrics") and not one.head.get("script")]
     why = causes(where, searched, [one for one in identical if not one.head.get("script")], watch)
     seeds = [one.head["case"] for one in ended]
     return TreeComparison(
@@ -186,12 +191,13 @@ def evaluate(  # noqa: PLR0913, PLR0917 - what is compared, how, and who is told
         _examples(results, why, different, options.jobs, watch),
         max((seeds.count(case) for case in set(seeds)), default=0),
         len(found) - len(ended) + missing,
-        _notes(*kernels),
+        _notes(*kernels, by),
+        by,
     )
 
 
 def _made(plan: Plan, folder: Path, options: Options, progress: Watch | None) -> Result:
-    """Runs what is not done."""
+    """Performs the pending runs."""
     if options.resume:
         session = Session.resume(folder, force=False)
     else:
@@ -202,8 +208,13 @@ def _made(plan: Plan, folder: Path, options: Options, progress: Watch | None) ->
         return execute(session, Local(options.jobs), progress)
 
 
-def _notes(base: store.Kernel, head: store.Kernel) -> tuple[str, ...]:
+def _notes(base: store.Kernel, head: store.Kernel, by: By) -> tuple[str, ...]:
     said = []
+    if by == "metrics" and base.release != head.release:
+        said.append(
+            "the releases differ, which a kernel mixes into its random numbers (ports, sequence numbers): "
+            "pairs are different if metrics, outcomes or findings differ (--by)"
+        )
     for name, of_base, of_head in (
         ("patches of tcpassay", base.patches, head.patches),
         ("lacking features", base.absent, head.absent),

@@ -15,9 +15,9 @@ from tcpassay.judge.words import ms
 from tcpassay.recording import Recording
 
 BEFORE: Final = 3
-"""Packets that are shown before the first one that differs."""
+"""Number of displayed packets before the first one that differs."""
 AFTER: Final = 3
-"""Packets that are shown of each run from the first one that differs."""
+"""Number of displayed packets of each run from the first one that differs."""
 
 _PACKET: Final = 6
 _HEAD: Final = 28
@@ -46,7 +46,7 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class FirstPackets:
-    """Where the captured packets of two runs begin to differ."""
+    """The first difference between the captured packets of two runs."""
 
     same: int
     """The number of packets before that are identical in time, place and content."""
@@ -58,14 +58,14 @@ class FirstPackets:
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """Where two runs begin to differ."""
+    """The first differences between two runs."""
 
     packets: FirstPackets | None
     """`None` if all captured packets are identical."""
     events: Difference | None
     """`None` if the event logs are identical."""
     note: str = ""
-    """Why nothing can be shown."""
+    """Why the differences cannot be determined; empty if they can."""
 
     def as_json(self) -> dict[str, object]:
         """The form for JSON."""
@@ -86,7 +86,7 @@ def first(base: Path, head: Path) -> First:
 def first_packets(
     base: Sequence[Packet], head: Sequence[Packet], points: Sequence[str]
 ) -> FirstPackets | None:
-    """Where two lists of packets begin to differ; `None` if they are equal."""
+    """The first difference between two lists of packets; `None` if they are equal."""
     for place, (one, other) in enumerate(zip_longest(base, head)):
         if one != other:
             return FirstPackets(

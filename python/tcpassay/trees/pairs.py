@@ -1,9 +1,9 @@
-"""Pairs of runs of the same case and seed on two kernels, and in what they differ."""
+"""Pairs of runs of the same case and seed on two kernels, and their differences."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from tcpassay.compare.pairing import SUBSTRATE, Sides, pair
 from tcpassay.interface import METRICS
@@ -11,6 +11,8 @@ from tcpassay.messages import Outcome
 from tcpassay.result_format import RunRow
 from tcpassay.results import Results
 
+By = Literal["packets", "metrics"]
+"""What makes a pair of runs different: the digest over all packets, or metrics; outcomes and findings always do."""
 THRESHOLD: Final = 0.05
 """A metric of a case differs if all runs of one kernel are beyond all runs of the other by more than this share."""
 
@@ -29,11 +31,18 @@ class TreePair:
     """Oracles with findings on HEAD only."""
     gone: tuple[str, ...]
     """Oracles with findings on BASE only."""
+    by: By = "packets"
 
     @property
     def differs(self) -> bool:
-        """Whether anything differs."""
-        return bool(self.packets or self.metrics or self.new or self.gone)
+        """Whether the pair differs in the property that is compared."""
+        packets = self.packets if self.by == "packets" else self.outcomes
+        return bool(packets or self.metrics or self.new or self.gone)
+
+    @property
+    def outcomes(self) -> bool:
+        """Whether the outcomes differ."""
+        return self.base.get("outcome") != self.head.get("outcome")
 
     @property
     def seed(self) -> int:
@@ -87,14 +96,14 @@ class Shift:
         return {"case": self.case, "metric": self.metric, "base": list(self.base), "head": list(self.head)}
 
 
-def pairs_of(results: Results, base: str, head: str) -> list[TreePair]:
+def pairs_of(results: Results, base: str, head: str, by: By = "packets") -> list[TreePair]:
     """The pairs of a result folder with runs on both kernels. Raises `UserError` if there are none."""
     found = pair(results, results, Sides({SUBSTRATE: base}, {SUBSTRATE: head}))
     values = _metrics(results)
     oracles: dict[tuple[str, int], set[str]] = {}
     for one in results.found:
         oracles.setdefault((one.case, one.seed or 0), set()).add(one.oracle)
-    return [_pair(two.a, two.b, values, oracles) for two in found.pairs]
+    return [_pair(two.a, two.b, values, oracles, by) for two in found.pairs]
 
 
 def _pair(
@@ -102,6 +111,7 @@ def _pair(
     head: RunRow,
     values: Mapping[tuple[str, int], Mapping[str, float | None]],
     oracles: Mapping[tuple[str, int], set[str]],
+    by: By,
 ) -> TreePair:
     here, there = (base["case"], int(base["seed"])), (head["case"], int(head["seed"]))
     of_base, of_head = values.get(here, {}), values.get(there, {})
@@ -113,6 +123,7 @@ def _pair(
         tuple(name for name in METRICS if not _same(of_base.get(name), of_head.get(name))),
         tuple(sorted(after - before)),
         tuple(sorted(before - after)),
+        by,
     )
 
 

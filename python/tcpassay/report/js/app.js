@@ -1,4 +1,4 @@
-// Draws the view that the address asks for, and draws it again when that changes.
+// Draws the view that the address (URL fragment) defines, and redraws it when the address changes.
 "use strict";
 
 {
@@ -66,7 +66,7 @@
     document.documentElement.dataset.ready = String(Number(document.documentElement.dataset.ready ?? 0) + 1);
   };
 
-  // A control that changed the view is drawn anew; the keyboard must not lose its place.
+  // A control that changed the view is redrawn; the keyboard focus is restored.
   const focusPath = () => {
     const element = document.activeElement;
     if (!element || !main.contains(element) || !element.closest(".controls")) return null;

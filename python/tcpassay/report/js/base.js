@@ -1,12 +1,12 @@
-// What every other script of the page uses. Each script is a block of its own and adds what others may use to `tcpassay`.
+// Functions used by the other scripts of the page. Each script is a block and adds its shared functions to `tcpassay`.
 "use strict";
 
 /** @type {Tcpassay} */
 const tcpassay = Object.create(null);
 
 {
-  // An element. `properties` are attributes, but for `on` (listeners); children are nodes or text, never HTML: names and
-  // values come from result folders and are not to be trusted.
+  // Creates an element. `properties` are attributes, except `on` (listeners); children are nodes or text, never HTML: names and
+  // values come from result folders and are untrusted.
   const h = (tag, properties = {}, ...children) => {
     const element = document.createElement(tag);
     for (const [name, value] of Object.entries(properties)) {
@@ -21,7 +21,7 @@ const tcpassay = Object.create(null);
     return element;
   };
 
-  // An element of the page's template. The template has every id that the scripts ask for.
+  // Returns an element of the page's template, which contains every id that the scripts use.
   /** @param {string} id */
   const byId = (id) => {
     const element = document.getElementById(id);
@@ -29,7 +29,7 @@ const tcpassay = Object.create(null);
     return element;
   };
 
-  // A section of the page, with its heading and one sentence that says how to read it.
+  // A section of the page, with a heading and one sentence of explanation.
   const section = (id, title, lead, ...children) =>
     h(
       "section",
@@ -39,7 +39,7 @@ const tcpassay = Object.create(null);
       ...children,
     );
 
-  // A choice among a few or many: [value, label] pairs.
+  // A selection list of [value, label] pairs.
   const select = (label, options, value, change) => {
     const list = h(
       "select",
@@ -49,7 +49,7 @@ const tcpassay = Object.create(null);
     return h("label", { class: "choice" }, h("span", {}, label), list);
   };
 
-  // Buttons of which one is pressed.
+  // A group of buttons of which one is pressed.
   const tabs = (label, options, value, change) =>
     h(
       "div",

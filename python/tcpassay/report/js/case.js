@@ -43,7 +43,7 @@
     );
   };
 
-  // Each metric, and where it stands among the runs that are shown.
+  // Each metric of the run, with its rank among the displayed runs.
   const metrics = (run, shown) => {
     const { runs } = tcpassay;
     const rows = runs.metrics
@@ -100,14 +100,14 @@
     );
   };
 
-  // What the path was asked to be and what it was measured to be.
+  // The requested and the measured properties of the path.
   const environment = (curves) => {
     const some = curves?.environment?.filter((row) => row.asked !== null) ?? [];
     if (!some.length) return null;
     const unit = (row) => ({ ns: ["s", 1e-9] })[row.unit] ?? [row.unit === "share" ? "1" : row.unit, 1];
     const value = (row, number) => units.amount(number * unit(row)[1], unit(row)[0]);
     return [
-      h("h3", {}, "The path, asked and measured"),
+      h("h3", {}, "The path: requested and measured"),
       table(
         [
           { title: "what", value: (row) => `${row.entity} ${row.property}` },
@@ -166,7 +166,7 @@
     ];
   };
 
-  // The latencies of the run itself, packet by packet: not one value a run, as everywhere else.
+  // The distribution of the latencies of all packets of this run; elsewhere a run has one value per metric.
   const latencies = (element, curves) => {
     const style = look.style(),
       at = (place) => curves.arrays[place];
@@ -177,7 +177,7 @@
       .filter((value) => value > 0)
       .map((value) => value / by);
     if (!positive.length) return;
-    // A queue that was empty delays by nothing, which a logarithm does not know: such values stand at the left edge.
+    // The delay of an empty queue is zero, which has no logarithm: such values are drawn at the left edge.
     const least = Math.min(...positive);
     look.chart(
       element,

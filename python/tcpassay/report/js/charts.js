@@ -1,4 +1,4 @@
-// How all charts look and behave. Colours come from the style sheet, so that light and dark are said in one place.
+// Appearance and behaviour of all charts. Colours come from the style sheet, which defines the light and the dark theme.
 "use strict";
 
 {
@@ -27,7 +27,7 @@
     };
   };
 
-  // Beyond some thousand points a series is drawn as one shape instead of an object a point.
+  // Above some thousand points a series is drawn as one shape instead of one object per point.
   const MANY = 2000;
 
   const mix = (a, b, share) => {
@@ -100,7 +100,7 @@
     };
   };
 
-  // What a tooltip says: an element, so that no text is ever taken for HTML.
+  // The content of a tooltip as an element, so that no text is interpreted as HTML.
   const tip = (title, rows) => {
     const { h } = tcpassay;
     return h(
@@ -190,7 +190,7 @@
 
   const named = new Map();
 
-  // Lets go of the charts within an element that is about to be replaced.
+  // Disposes of the charts in an element that will be replaced.
   const release = (within) => {
     for (const [element, made] of live) {
       if (!within.contains(element)) continue;

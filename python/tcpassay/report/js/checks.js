@@ -1,4 +1,4 @@
-// What the plan says must hold, and whether it did; what did not comes first.
+// The checks of the plan with their results, failed checks first.
 "use strict";
 
 {
@@ -7,14 +7,14 @@
 
   const sign = (check) => (Object.hasOwn(SIGNS, check.op) ? SIGNS[check.op] : String(check.op));
 
-  // A verdict's run, where it is about one or is decided by one, with the link to its page.
+  // The run of a verdict, or the run that decided it, with a link to its page.
   const subject = (one) => {
     const of = tcpassay.runs.of.get(one.case) ?? [];
     const run = of.find((place) => tcpassay.runs.seed[place] === one.seed);
     return run === undefined ? one.subject : h("a", { href: tcpassay.state.toRun(run) }, one.subject);
   };
 
-  // One claim of the plan, and each run or statistic that it was held against.
+  // A check of the plan, with each run or statistic that it was applied to.
   const claim = (verdicts, open) => {
     const unit = tcpassay.runs.metric.get(verdicts[0].metric)?.unit ?? "";
     const amount = (value) => (value === null || value === undefined ? "–" : units.amount(value, unit));

@@ -1,11 +1,11 @@
-// What was run and how complete it was: for each two parameters, the share of the pairs of their levels that a case met.
+// Coverage of the runs: for each two parameters, the share of the pairs of their levels that cases contain.
 "use strict";
 
 {
   const { h, section, select, state, units, look, plural } = tcpassay;
   const TUPLES = ["", "levels", "pairs", "triples", "quadruples", "quintuples", "sextuples"];
 
-  // The pairs of levels of two parameters, with the number of cases that met each.
+  // The pairs of levels of two parameters, with the number of cases that contain each pair.
   const details = (pair) => {
     const most = Math.max(1, ...pair.counts),
       width = pair.columns.length;
@@ -144,7 +144,7 @@
       "0 % to 100 % of the pairs of levels met; a number where it is less than all. A click shows the pairs.",
     );
 
-  // A strength, or a family: how much of it was met, and what was not.
+  // The coverage at a strength or of a family, with the missing combinations.
   const line = (one) =>
     h(
       "li",
@@ -193,7 +193,7 @@
     );
   };
 
-  // What became of the runs that did not end as they must, with their messages; the same message is told once.
+  // Runs with an unexpected outcome, with their messages; each message is shown once.
   const failures = () => {
     const { runs } = tcpassay,
       expected = new Set(runs.expected),

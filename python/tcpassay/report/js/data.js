@@ -4,7 +4,7 @@
 {
   const { byId } = tcpassay;
 
-  // Everything that the page is about; it is there before anything is drawn.
+  // All data of the page, which are read before anything is drawn.
   const read = async () => {
     const report = JSON.parse(byId("report").textContent ?? "");
     const runs = await tcpassay.unpack("runs");
@@ -34,7 +34,7 @@
 
   const key = (name, seed) => `${name} ${seed}`;
 
-  // Seeds and outcomes can be chosen like the levels of a parameter, where there are several.
+  // Seeds and outcomes can be selected like the levels of a parameter if there are several.
   const addOwn = (runs) => {
     const seeds = [...new Set(runs.seed)].sort((a, b) => a - b);
     const seed = {
@@ -59,7 +59,7 @@
     for (const factor of runs.own) runs.factor.set(factor.name, factor);
   };
 
-  // The places of the runs that have one of the wanted levels of each factor named, and findings where asked.
+  // The indices of the runs that have one of the selected levels of each filtered factor (and findings, if selected).
   const selected = ({ where = {}, only = "" }) => {
     const { runs } = tcpassay;
     const chosen = Object.entries(where).flatMap(([name, levels]) => {
@@ -78,13 +78,13 @@
 
   const level = (factor, run) => factor.levels[factor.codes[run]];
 
-  // What makes a run differ from the others.
+  // The levels that distinguish a run from the others.
   const label = (run) =>
     tcpassay.runs.factors
       .map((factor) => `${factor.name.split(".").at(-1)}=${level(factor, run)}`)
       .join(", ");
 
-  // What can split the runs: everything that has several levels.
+  // The factors by which runs can be split: those with several levels.
   const splits = () =>
     [...tcpassay.runs.factors, ...tcpassay.runs.members, ...tcpassay.runs.own].filter(
       (factor) => factor.levels.length > 1,

@@ -20,7 +20,7 @@
       .filter((group) => group.runs.length);
   };
 
-  // The parameter whose levels explain most of the metric's variance: what one would split by first.
+  // The parameter whose levels explain most of the metric's variance, which is the default split.
   const telling = (metric, shown) => {
     const ranked = tcpassay.runs.factors
       .filter((factor) => factor.levels.length > 1)
@@ -296,7 +296,7 @@
     const made = section(
       "metrics",
       "Metrics",
-      "One value a run. After each parameter stands the share of the metric's variance that its levels explain by themselves.",
+      "One value per run. The number after each parameter is the share of the metric's variance that its levels explain.",
       h(
         "div",
         { class: "controls" },

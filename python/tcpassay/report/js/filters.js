@@ -1,4 +1,4 @@
-// The bar that says which runs are shown, and lets one choose by the values of parameters.
+// The filter bar: it shows which runs are displayed, and selects runs by the levels of parameters.
 "use strict";
 
 {
@@ -21,7 +21,7 @@
     change(factor.name, next.length === factor.levels.length ? [] : next);
   };
 
-  // How many of the runs that all other filters leave have each level: what choosing it would show.
+  // For each level, the number of runs that would be displayed if it were selected, given all other filters.
   const counts = (factor, view) => {
     const where = { ...view.where };
     delete where[factor.name];
@@ -63,7 +63,7 @@
     const factors = data.splits(),
       { runs, report } = tcpassay;
     open ??= factors.length <= CLOSED && innerWidth > NARROW;
-    // Keep the keyboard where it was: the bar is drawn anew with every choice.
+    // Restore the keyboard focus, because the bar is redrawn after every selection.
     const held = document.activeElement?.closest?.(".level");
     const focus = held instanceof HTMLElement && element.contains(held) ? [held.dataset.factor, held.dataset.level] : null;
     const chips = Object.entries(view.where).map(([name, levels]) =>

@@ -1,4 +1,4 @@
-// Findings first: what is wrong, in plain words, where it shows, and the command that repeats it.
+// The findings: description, place and time, and the command that repeats the run.
 "use strict";
 
 {
@@ -7,7 +7,7 @@
   const badge = (severity) =>
     h("span", { class: `badge ${severity === "error" ? "error" : "warning"}` }, severity);
 
-  // The first time that it happened, with a little before and after, so that the cause is in the picture.
+  // The time window of the first occurrence, extended on both sides so that it includes the cause.
   const span = (finding) => {
     const start = finding.start_ns / 1e6,
       end = finding.first_end_ns / 1e6,
@@ -42,8 +42,8 @@
     );
   };
 
-  // One finding in full; alone on the page of its run, which has the command already.
-  // The sequence diagram that `tcpassay explain` drew. An image runs no scripts, whatever is in the result folder.
+  // One finding with all details; the page of its run omits the command, which it already shows.
+  // The sequence diagram of `tcpassay explain`, as an image, because images do not run scripts (the folder is untrusted).
   const drawing = (finding) =>
     finding.drawing &&
     h("img", {
@@ -52,7 +52,7 @@
       alt: `Sequence of events: ${finding.title}`,
     });
 
-  // Of several findings the one that is shown: one that was explained, or the most frequent one.
+  // The finding that represents several: an explained one, or the most frequent one.
   const example = (found) =>
     found.find((finding) => finding.drawing) ??
     found.reduce((best, finding) => (finding.count > best.count ? finding : best));
@@ -89,7 +89,7 @@
     );
   };
 
-  // The levels that all runs with it have and not all others, and how many of the runs with those levels have it. As many
+  // The levels that all runs with the finding share and that not all other runs have, with counts. As many
   // levels as runs are a coincidence.
   const shared = (found, shown) => {
     const hit = [...new Set(found.map((one) => one.run))].filter((run) => run !== null);
@@ -123,8 +123,8 @@
     );
   };
 
-  // In how many of the shown runs with each level something was found: where to look for the cause. A parameter is told
-  // when chance alone would hardly make its levels differ so (chi squared, 5 %, corrected for the number of parameters).
+  // For each level, the number of displayed runs with findings, which indicates possible causes. A parameter is listed
+  // if its levels differ significantly (chi squared, 5 %, corrected for the number of parameters).
   const spread = (found, shown) => {
     const hit = new Set(found.map((one) => one.run)),
       all = hit.size / shown.length;
@@ -196,14 +196,14 @@
     );
   };
 
-  // Connections have two flows each, one a direction.
+  // A connection has two flows, one per direction.
   const connection = (flow) => {
     const match = /^(.*\.)(\d+)$/.exec(flow);
     return match ? `${match[1]}${Number(match[2]) >> 1}` : flow;
   };
 
   // Groups of findings (one oracle and title each) that have one cause: in most runs of the smaller one the larger one
-  // was found, too, of the same connection and at the same time. Each cause begins with the group that tells most.
+  // was found, too, of the same connection and at the same time. Each cause begins with the most informative group.
   const NEAR_NS = 1e6;
   const causes = (groups) => {
     const places = groups.map((found) => {
@@ -305,7 +305,7 @@
   const draw = (selected) => {
     const { report, runs } = tcpassay,
       inside = new Set(selected);
-    // What was refused or crashed cannot have findings, and says nothing of those that can.
+    // Runs that were refused or crashed have no findings and are excluded from the counts.
     const shown = selected.filter(
       (run) => runs.outcomes[runs.outcome[run]] === "done" || runs.findings[run].length,
     );

@@ -19,7 +19,7 @@
     return section(
       "kernel-coverage",
       "Code of the kernel",
-      "What the runs reached of TCP and of the queue disciplines, counted by the kernel itself (gcov).",
+      "The code of TCP and of the queue disciplines that the runs reached, counted by the kernel (gcov).",
       kernels.map((one) =>
         h(
           "details",

@@ -30,8 +30,8 @@
     return name ? `${ends} ${name}` : ends;
   };
 
-  // The runs without those that measured the same as another seed of their case in every metric: such seeds took the same
-  // steps, because nothing in the case is random, and are no evidence more.
+  // The runs without those that equal another seed of their case in every metric: such seeds are the same run,
+  // because the case has no random events, and are not independent samples.
   const distinct = (shown) => {
     const { runs } = tcpassay,
       seen = new Set();
@@ -41,7 +41,7 @@
     });
   };
 
-  // Means by place of the levels of `down` and `across`, of the shown runs that have the metric.
+  // Means by the indices of the levels of `down` and `across`, over the displayed runs that have the metric.
   const cells = (metric, down, across, shown) => {
     const groups = new Map();
     for (const run of shown) {
@@ -157,7 +157,7 @@
     );
   };
 
-  // A row for each case: what varies, and the metrics over its seeds.
+  // One row per case: its varied parameters, and the metrics averaged over its seeds.
   const byCase = (shown) => {
     const { runs, report } = tcpassay;
     const metrics = [...new Set([state.now().metric, ...report.metrics, "goodput", "rtt_p50", "rtt_p99"])]
@@ -239,7 +239,7 @@
     const made = section(
       "levels",
       "By parameter",
-      "Means over the runs that are shown, with Student's 95 % confidence interval from the spread between them.",
+      "Means over the displayed runs, with Student's 95 % confidence interval from the variation between them.",
       h(
         "div",
         { class: "controls" },

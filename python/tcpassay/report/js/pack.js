@@ -1,4 +1,4 @@
-// Reads packs: a header and typed arrays (`pack.py` is the writer and says what the bytes are).
+// Reads packs: a header and typed arrays (`pack.py` writes them and documents the format).
 "use strict";
 
 {

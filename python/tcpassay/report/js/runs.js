@@ -59,7 +59,7 @@
             : "",
       },
       ...(factors.length > FEW ? measured : []),
-      // A column each would be wider than any screen.
+      // One column per parameter would be too wide.
       factors.length > FACTORS && { title: "settings", value: (run) => data.label(run) },
       ...(factors.length > FACTORS ? [] : factors)
         .map((factor) => ({
@@ -94,7 +94,7 @@
     return section(
       "runs",
       "Runs",
-      "A click on a heading sorts; a case leads to its own page.",
+      "A click on a heading sorts the table; a click on a case opens its page.",
       h("div", { class: "controls" }, find),
       table(columns, shown, { most: 50, label: "Runs" }),
     );

@@ -1,4 +1,4 @@
-// What a search found: the best cases, and how the best value came about over the runs.
+// The result of a search: the best cases, and the best value by number of runs.
 "use strict";
 
 {
@@ -23,7 +23,7 @@
   const chart = (canvas, search) => {
     const { unit, by } = units.scale(search.unit, Math.max(...search.path.map(([, value]) => Math.abs(value))));
     const last = search.path[search.path.length - 1];
-    // The best value holds until a better one comes, and at the end of the search.
+    // The best value is constant until a better one is found, and up to the end of the search.
     const points = [...search.path, [search.runs, last[1]]].map(([runs, value]) => [runs, value / by]);
     look.chart(
       canvas,

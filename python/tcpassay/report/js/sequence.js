@@ -1,11 +1,11 @@
-// The time-sequence graph of one flow, as tcptrace draws it: a bar for each segment sent, another colour for what was sent
-// again, and a line for what was acknowledged.
+// The time-sequence graph of one flow, as in tcptrace: a bar for each segment, another colour for retransmissions, and a
+// line for the acknowledged position.
 "use strict";
 
 {
   const { look, units, plural } = tcpassay;
 
-  // The panel of the timeline for the first of these flows that has one: those with findings stand first. `x` turns
+  // The panel of the timeline for the first of these flows that has one (flows with findings come first). `x` converts
   // nanoseconds into the time axis.
   const panel = (curves, flows, colour, x) => {
     const style = look.style(),
@@ -16,7 +16,7 @@
     const { unit, by } = units.scale("B", Math.max(...top));
     const bars = ([time, low, high]) =>
       Array.from(at(time), (ns, n) => [x(ns), at(low)[n] / by, at(high)[n] / by]);
-    // The square end makes a bar that is shorter than a pixel seen.
+    // A square line end keeps bars visible that are shorter than a pixel.
     const strokes = (name, coords, color, z, width) => ({
       name,
       type: "lines",
@@ -43,7 +43,7 @@
       bars: all,
     });
     const acked = Array.from(at(one.acked[0]), (ns, n) => [x(ns), at(one.acked[1])[n] / by]);
-    // Stairs, drawn as such: the library's own line leaves out steps of less than a pixel, and a standstill would slope.
+    // Steps are drawn explicitly: the library's line omits steps below a pixel, so that horizontal parts would be sloped.
     const stairs = acked.slice(1).flatMap(([time, value], n) => [
       [acked[n], [time, acked[n][1]]],
       [
@@ -55,7 +55,7 @@
       lines("sent", bars(one.sent), colour(one.name), 2),
       lines("sent again", bars(one.again), style.bad, 4),
       { ...strokes("acknowledged, drawn", stairs, style.soft, 3, 1), bars: [] },
-      // For the tooltip alone, which knows nothing of strokes.
+      // Only for the tooltip, which does not use the strokes.
       {
         name: "acknowledged",
         type: "line",
@@ -75,7 +75,7 @@
       .join(" ");
     return {
       key: "sequence",
-      title: `Sequence number of ${one.name}: sent, acknowledged (line), sent again (red)`,
+      title: `Sequence number of ${one.name}: sent, acknowledged (line), retransmitted (red)`,
       unit,
       series,
       height: 300,

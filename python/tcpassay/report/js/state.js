@@ -1,6 +1,6 @@
-// What is shown is a function of the address: every view can be linked to, and the browser's back button works.
+// The displayed view is a function of the address: every view can be linked to, and the browser's back button works.
 //
-//   #case=1a2b3c4d5e&seed=2&t=200,450       a run, and the milliseconds shown of it
+//   #case=1a2b3c4d5e&seed=2&t=200,450       a run, with the displayed range in milliseconds
 //   #w.stack.cc=reno&w.stack.cc=cubic&metric=goodput&by=stack.cc&view=cdf
 "use strict";
 
@@ -8,7 +8,7 @@
   const FILTER = "w.";
 
   const parse = (hash) => {
-    // Without a prototype: a parameter may have a name such as `constructor`, which every other object knows.
+    // Without a prototype, because a parameter may have a name such as `constructor`.
     const state = Object.assign(Object.create(null), { where: Object.create(null) });
     for (const [name, value] of new URLSearchParams(hash.replace(/^#/, ""))) {
       if (name.startsWith(FILTER)) (state.where[name.slice(FILTER.length)] ??= []).push(value);
@@ -29,11 +29,11 @@
 
   const now = () => parse(location.hash);
 
-  // The address of this view with some things changed; undefined takes one away.
+  // The address of this view with changed entries; `undefined` removes an entry.
   const link = (change) => format({ ...now(), ...change });
 
   // A run's own page keeps the filters, so that the way back leads to the same selection.
-  // With a finding, its flow and its time are what is shown.
+  // With a finding, its flow and its time range are displayed.
   const toRun = (run, span, finding) => {
     const { runs } = tcpassay;
     return link({

@@ -1,4 +1,4 @@
-// The head of the page: what this is, and the five numbers that one looks for first. And its foot: how to repeat it.
+// The head of the page with the plan and five summary numbers, and its foot with the command that repeats the plan.
 "use strict";
 
 {
@@ -150,7 +150,7 @@
       h(
         "p",
         { class: "lead" },
-        `Curves of ${report.drawn.toLocaleString("en")} of ${plural(report.recorded, "recording")} are in this file. Charts are drawn by Apache ECharts ${echarts.version} (Apache License 2.0; its licence stands in this file).`,
+        `Curves of ${report.drawn.toLocaleString("en")} of ${plural(report.recorded, "recording")} are in this file. Charts are drawn by Apache ECharts ${echarts.version} (Apache License 2.0; this file contains its licence text).`,
       ),
     );
   };

@@ -1,5 +1,5 @@
 // The series of one run, one below the other on one time axis, with its events and its findings. Drag to zoom, double-click
-// or 0 for all of it, arrows to move, + and - to zoom.
+// or press 0 for the whole run, arrow keys to move, + and - to zoom.
 "use strict";
 
 {
@@ -10,7 +10,7 @@
     GAP = 30;
   const LANE = 17;
 
-  // Which flows have curves: those chosen, else all that there are.
+  // The flows with curves: the selected ones, otherwise all.
   const flowsOf = (curves) => {
     const names = curves.flows
       .map((flow) => flow.name)
@@ -23,7 +23,7 @@
     const style = look.style(),
       at = (place) => curves.arrays[place];
     const made = curves.panels.flatMap((panel) => {
-      // Thresholds of several flows together would only hide the windows.
+      // Thresholds of several flows would hide the windows.
       const some = panel.curves.filter(
         (curve) =>
           (curve.owner === undefined || flows.has(curve.owner)) &&
@@ -133,7 +133,7 @@
     const some = curves.lanes
       .map((lane) => {
         const flow = at(lane.flow);
-        // The receiver's half of a connection is a flow of its own, the next one; its events belong to the sender's.
+        // The reverse direction of a connection is the next flow; its events belong to the sender's flow.
         const own = Array.from(at(lane.x), (ns, n) => [ns, flow[n]]).filter(
           ([, place]) => places.size === names.size || places.has(place) || places.has(place - 1),
         );
@@ -160,7 +160,7 @@
     };
   };
 
-  // A faint band over all panels where the selected finding happened first.
+  // A faint band over all panels at the first occurrence of the selected finding.
   const bands = (findings, x) => {
     const style = look.style();
     const merged = [];
@@ -327,7 +327,7 @@
     return { notes: [sequence?.note].filter(Boolean), names };
   };
 
-  // What stands below the pointer, by panel.
+  // The values at the pointer, by panel.
   const describe = (points, all, unit) => {
     if (!points.length) return "";
     const rows = [];
@@ -352,7 +352,7 @@
 
   const bound = new WeakSet();
 
-  // The vertical axis that fits what is seen of a panel: lines are drawn to the edges, so their neighbours outside count.
+  // The range of the vertical axis for the visible part of a panel, including the next points outside of it.
   const fit = (panel, start, stop) => {
     let low = panel.zero ? 0 : Infinity,
       high = panel.zero ? 0 : -Infinity;
@@ -388,7 +388,7 @@
     };
   };
 
-  // The first place whose time is not before `time`.
+  // The first index whose time is not before `time`.
   const lower = (data, time) => {
     let low = 0,
       high = data.length;
@@ -449,7 +449,7 @@
     canvas.zoom = zoom;
   };
 
-  // The place of the finding that is looked at: that of the address, or the first.
+  // The index of the selected finding: that of the address, or the first one.
   const chosen = (run) => {
     const place = Number(state.now().f ?? 0);
     return place in tcpassay.runs.findings[run] ? place : 0;
@@ -458,7 +458,7 @@
   const colourOf = (names) => (name) =>
     look.style().series[names.indexOf(name) % look.style().series.length];
 
-  // Which colour is which flow, and what else the lines mean.
+  // The legend: colours of the flows, and the meaning of other lines.
   const legend = (curves) => {
     const { names, shown } = flowsOf(curves),
       colour = colourOf(names);
@@ -480,7 +480,7 @@
     );
   };
 
-  // The choice of a flow, where there are several.
+  // The selection of a flow if there are several.
   const choice = (curves) => {
     const { names, shown } = flowsOf(curves);
     if (names.length < 2) return null;

@@ -1,4 +1,4 @@
-// Throughput against latency: a point a run, and for each level the median with the quartiles as a cross.
+// Throughput over latency: one point per run, and for each level the median with the quartiles as a cross.
 "use strict";
 
 {
@@ -42,7 +42,7 @@
     const made = section(
       "tradeoff",
       "Throughput and latency",
-      "A point a run; the large marks are medians, their crosses reach from the first to the third quartile. Better is up and to the left. Drag to zoom, double-click for all; a click leads to the run.",
+      "One point per run; the large marks are medians, their crosses extend from the first to the third quartile. Better is up and to the left. Drag to zoom, double-click for all; a click leads to the run.",
       h(
         "div",
         { class: "controls" },

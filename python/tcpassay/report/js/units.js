@@ -1,4 +1,4 @@
-// Numbers with their units, in the field's manner: Mbit/s, ms, KB (1000 bytes).
+// Numbers with the customary units: Mbit/s, ms, KB (1000 bytes).
 "use strict";
 
 {
@@ -23,7 +23,7 @@
     ],
   };
 
-  // The unit in which values up to `largest` are best read, and what to divide by.
+  // The suitable unit for values up to `largest`, and its divisor.
   const scale = (unit, largest) => {
     const steps = PREFIXED[unit];
     if (!steps) return { unit: unit === "1" ? "" : unit, by: 1 };
@@ -31,7 +31,7 @@
     return largest ? { unit: name, by } : { unit: unit === "s" ? "ms" : unit, by: unit === "s" ? 1e-3 : 1 };
   };
 
-  // A number of at most `digits` significant digits, without an exponent where it can be helped.
+  // A number with at most `digits` significant digits, without an exponent if possible.
   const number = (value, digits = 4) => {
     if (value === null || value === undefined || Number.isNaN(value)) return "–";
     if (value === 0) return "0";
@@ -49,22 +49,22 @@
   const amount = (value, unit, digits = 4) => {
     if (value === null || value === undefined || Number.isNaN(value)) return "–";
     const { unit: name, by } = scale(unit, value);
-    // What is counted is said by the name of the metric: 3, not 3 packets.
+    // The name of the metric contains what is counted: 3, not 3 packets.
     return name && (PREFIXED[unit] || unit.includes("/"))
       ? `${number(value / by, digits)} ${name}`
       : number(value / by, digits);
   };
 
-  // The name of an axis.
+  // The title of an axis.
   const named = (title, unit) => (unit ? `${title} (${unit})` : title);
 
-  // A moment in nanoseconds, as the findings' words say it.
+  // A time in nanoseconds, in the format of the findings.
   const ms = (ns) =>
     `${(ns / 1e6).toLocaleString("en", { minimumFractionDigits: 3, maximumFractionDigits: 3, useGrouping: false })} ms`;
 
   const percent = (share, digits = 0) => {
     const value = 100 * share;
-    // Not everything is not 100 %, and something is not 0 %.
+    // An incomplete share is not rounded to 100 %, and a share above zero not to 0 %.
     if (share < 1 && Number(value.toFixed(digits)) === 100)
       return `> ${(100 - 10 ** -digits).toFixed(digits)} %`;
     if (share > 0 && Number(value.toFixed(digits)) === 0) return `< ${(10 ** -digits).toFixed(digits)} %`;
