@@ -161,9 +161,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tcpassay-bench-") as scratch:
         file = options.file or Path(scratch) / "bulk.pcap"
         packets = write(file, options.bytes, 96 if options.headers else 262_144)
-        print(f"{file.stat().st_size / 1e6:.0f} MB, {packets} packets")
+        small = Path(scratch) / "small.pcap"
+        write(small, 0, 262_144)
+        print(f"{file.stat().st_size / 1e6:.0f} MB, {packets} packets, {CONNECTIONS} connections")
         own = str(Path(sys.executable).with_name("tcpassay"))
         programs = {
+            "cat": ["cat", str(file)],
+            "start": [own, "rtt", str(small)],
             "tcpassay rtt": [own, "rtt", str(file)],
             "tshark": ["tshark", "-n", "-q", "-z", "conv,tcp", "-r", str(file)],
             "tcptrace": ["tcptrace", "-n", str(file)],
@@ -176,10 +180,14 @@ def main() -> int:
                 continue
             costs[name] = one = cost(command)
             print(f"{name:<14}{one.seconds:8.2f} s {one.cpu:8.2f} s CPU {one.memory / 1e6:8.0f} MB")
-    ours = costs.pop("tcpassay rtt")
+    reading, start, ours = (costs.pop(name) for name in ("cat", "start", "tcpassay rtt"))
+    print("(cat: reading the file alone; start: `tcpassay rtt` on a capture of handshakes)")
+    print(f"start and reading take {reading.cpu + start.cpu:.2f} s of CPU: no analysis takes less")
     missed = ours.memory > MEMORY
     for name, one in costs.items():
-        print(f"{name} takes {one.cpu / ours.cpu:.1f} times the CPU time (goal: {FASTER:g})")
+        cpu, elapsed = one.cpu / ours.cpu, one.seconds / ours.seconds
+        told = f"{name} takes {cpu:.1f} times the CPU time and {elapsed:.1f} times as long"
+        print(f"{told} (goal: {FASTER:g} times the CPU time)")
         missed |= one.cpu < FASTER * ours.cpu
     return int(missed)
 
