@@ -70,7 +70,7 @@ def test_a_controller_cannot_see_the_sender_because_cc_depends_on_units_alone() 
     assert [d["name"] for d in packages()["cc"] if d["kind"] is None] == ["tcpassay-units"]
 
 
-def test_controllers_stack_and_workloads_are_pure() -> None:
+def test_controllers_stack_and_workloads_depend_on_no_clock_and_no_io() -> None:
     for crate in ("units", "states", "wire", "cc", "tcp", "workload"):
         foreign = {
             d["name"]

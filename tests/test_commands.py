@@ -128,7 +128,7 @@ def test_the_other_way_round_is_no_regression_either(two: tuple[Path, Path]) -> 
     assert tcpassay("compare", two[1], two[0]).returncode == 0
 
 
-def test_machines_get_an_object(two: tuple[Path, Path]) -> None:
+def test_with_json_the_command_prints_one_object(two: tuple[Path, Path]) -> None:
     value = json.loads(tcpassay("compare", *two, "--json").stdout)
     assert value["pairs"] == 10
     assert value["effects"][0]["verdict"] == "worse"

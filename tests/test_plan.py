@@ -288,7 +288,7 @@ LINES = plans.SMALL.splitlines()
 
 
 @given(st.text())
-def test_no_text_makes_the_reader_fail_otherwise_than_with_a_message(text: str) -> None:
+def test_any_text_is_a_plan_or_an_error_with_a_message(text: str) -> None:
     _reads_or_tells(text)
 
 
@@ -298,7 +298,7 @@ def test_no_shuffling_of_a_plans_lines_makes_the_reader_fail(lines: list[str]) -
 
 
 @given(st.integers(0, len(plans.SMALL)), st.integers(0, 5), st.text(max_size=5))
-def test_no_slip_of_the_pen_makes_the_reader_fail(at: int, cut: int, typed: str) -> None:
+def test_no_typing_error_makes_the_reader_fail(at: int, cut: int, typed: str) -> None:
     _reads_or_tells(plans.SMALL[:at] + typed + plans.SMALL[at + cut :])
 
 

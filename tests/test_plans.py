@@ -95,7 +95,7 @@ def test_a_plan_is_named_as_its_file_says_what_it_shows_and_gives_a_reason_for_e
 
 
 @pytest.mark.parametrize("name", MARKED)
-def test_a_plan_that_ships_holds_its_checks_and_draws_its_figures(name: str, tmp_path: Path) -> None:
+def test_a_plan_of_the_project_passes_its_checks_and_draws_its_figures(name: str, tmp_path: Path) -> None:
     file = ready(name)
     if name in LONG:
         pytest.skip(LONG[name])

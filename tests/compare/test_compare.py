@@ -65,7 +65,7 @@ def test_a_parameter_that_only_one_side_sets_tells_the_sides_apart(tmp_path: Pat
     assert compare(a, b).pairing.compared == {"stack.cc": (None, "cubic")}
 
 
-def test_equal_folders_are_identical_and_that_is_an_answer(tmp_path: Path) -> None:
+def test_equal_folders_are_reported_as_identical(tmp_path: Path) -> None:
     comparison = of(tmp_path, TEN, TEN)
     assert comparison.same
     assert effect(comparison).verdict is Verdict.IDENTICAL
@@ -120,7 +120,7 @@ def test_some_up_and_some_down_is_no_significant_difference_with_an_interval(tmp
     assert found.high == pytest.approx(1.05)
 
 
-def test_two_that_differ_of_ten_are_no_significant_difference(tmp_path: Path) -> None:
+def test_two_different_pairs_of_ten_are_no_significant_difference(tmp_path: Path) -> None:
     found = effect(of(tmp_path, TEN, [50.0, 50.0, *TEN[2:]]))
     assert found.verdict is Verdict.SAME
     assert (found.pairs, found.down) == (10, 2)
@@ -188,7 +188,7 @@ def seeds(cc: str, effects: list[list[float]]) -> list[dict[str, Any]]:
     ]
 
 
-def test_the_seeds_of_a_case_are_one_vote_when_there_are_cases_enough(tmp_path: Path) -> None:
+def test_with_enough_cases_the_seeds_of_a_case_count_as_one_pair(tmp_path: Path) -> None:
     a = results(tmp_path / "a", seeds("cubic", [[100.0] * 20] * 6))
     b = results(tmp_path / "b", seeds("reno", [[90.0] * 20] * 3 + [[110.0] * 20] * 3))
     found = effect(compare(a, b))
@@ -304,14 +304,14 @@ def test_the_text_states_that_nothing_differs(tmp_path: Path) -> None:
     )
 
 
-def test_machines_get_all_of_it(tmp_path: Path) -> None:
+def test_the_json_output_has_the_whole_comparison(tmp_path: Path) -> None:
     value = json.loads(json.dumps(of(tmp_path, TEN, [0.9 * x for x in TEN]).as_json(), allow_nan=False))
     assert value["effects"][0]["verdict"] == "worse"
     assert value["regressions"] == ["goodput: -10.00 % (-10.00 % to -10.00 %)"]
     assert value["compared"] == {"stack.cc": ["cubic", "reno"]}
 
 
-def test_every_metric_of_the_data_plane_has_been_thought_of() -> None:
+def test_the_metrics_without_a_preferred_direction_are_these() -> None:
     neither = {name for name in METRICS if direction(name) is Direction.NEITHER}
     assert neither == {
         "oscillation_period", "oscillation_strength", "rtt_min", "recoveries", "undos", "probes", "clamps", "cwnd_mean",
@@ -477,7 +477,7 @@ def test_deterministic_runs_that_differ_are_a_result_without_any_statistics(tmp_
     assert "7 identical, 3 different" in printed(comparison)
 
 
-def test_deterministic_runs_that_are_all_identical_are_said_to_be(tmp_path: Path) -> None:
+def test_deterministic_runs_that_are_all_identical_are_reported_as_such(tmp_path: Path) -> None:
     comparison = compare(kernels(tmp_path / "a", "base", TEN), kernels(tmp_path / "b", "head", TEN))
     assert comparison.same
     assert printed(comparison).endswith("identical\n")
@@ -505,7 +505,7 @@ def test_runs_of_two_substrates_of_one_plan_have_partners_of_their_own(tmp_path:
     assert len(comparison.pairing.pairs) == 20
 
 
-def test_an_effect_and_its_interval_are_said_in_one_form() -> None:
+def test_an_effect_and_its_interval_have_the_same_form() -> None:
     base = {"metric": "m", "scale": "ratio", "estimate": 0.214, "low": 0.0547, "high": 0.8335}
     fields = {name: base.get(name) for name in Effect.__dataclass_fields__}
     assert describe(Effect(**fields)) == "x 0.214 (x 0.0547 to x 0.834)"

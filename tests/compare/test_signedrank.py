@@ -30,7 +30,7 @@ def brute_force(differences: list[float]) -> float:
     return min(1.0, 2 * sum(s <= smaller for s in sums) / len(sums))
 
 
-def test_darwins_maize_is_as_in_the_books() -> None:
+def test_darwins_maize_data_have_the_published_p_value() -> None:
     """Fifteen pairs of plants, in eighths of an inch (Fisher 1935).
 
     The tables' critical sum for 15 at 5 % is 25, so the interval is from the 26th to the 95th of the 120 averages.
@@ -42,7 +42,7 @@ def test_darwins_maize_is_as_in_the_books() -> None:
     assert found.estimate == 25.0
 
 
-def test_six_that_agree_are_the_fewest_for_five_percent() -> None:
+def test_six_equal_signs_are_the_minimum_for_five_percent() -> None:
     assert fewest(0.05) == 6
     assert fewest(0.01) == 8
     assert shift(np.arange(1.0, 7.0)).p == pytest.approx(2 / 64)
@@ -65,7 +65,7 @@ def test_p_is_the_share_of_sign_patterns_as_uneven_also_with_ties(differences: l
 
 
 @given(DIFFERENCES)
-def test_turning_every_sign_turns_the_estimate_and_keeps_p(differences: list[float]) -> None:
+def test_inverting_every_sign_inverts_the_estimate_and_keeps_p(differences: list[float]) -> None:
     there, back = shift(np.array(differences)), shift(-np.array(differences))
     assert back.estimate == -there.estimate
     assert back.p == there.p
@@ -118,7 +118,7 @@ def test_ten_thousand_differences_take_little_memory_and_time() -> None:
     assert found.p < 1e-10
 
 
-def test_false_alarms_come_as_often_as_the_level_says() -> None:
+def test_the_rate_of_false_positives_is_the_level() -> None:
     dice = np.random.default_rng(1)
     alarms = sum(shift(dice.normal(0, 1, 20)).p <= 0.05 for _ in range(2000))
     assert 60 <= alarms <= 135

@@ -30,7 +30,7 @@ def faulty(tmp_path: Path) -> Path:
     return file
 
 
-def test_the_shortest_history_that_breaks_the_contract_is_printed(faulty: Path) -> None:
+def test_the_shortest_history_that_violates_the_contract_is_printed(faulty: Path) -> None:
     found = check(f"{faulty}:Reno")
     assert found.exit_code == 1
     assert "does not keep the contract `window`" in found.stdout

@@ -62,7 +62,7 @@ def exact(events: list[tuple[View, object]]) -> list[tuple[int, int | None, int 
     return _native.play_controller(events, "reno")
 
 
-def test_reno_in_python_and_in_rust_answer_as_the_trace_says() -> None:
+def test_reno_in_python_and_in_rust_return_the_windows_of_the_trace() -> None:
     events, answers = trace()
     rust = exact(events)
     python = _native.play_controller(events, "Reno", RENO.read_text(encoding="utf-8"))
@@ -70,13 +70,13 @@ def test_reno_in_python_and_in_rust_answer_as_the_trace_says() -> None:
     assert [(cwnd // MSS, limit and limit // MSS) for cwnd, limit, _ in rust] == answers
 
 
-def test_reno_in_python_keeps_the_contract_of_window_based_controllers() -> None:
+def test_reno_in_python_satisfies_the_contract_of_window_based_controllers() -> None:
     found = checked(RENO, "Reno", "window")
     assert found.broken is None
     assert found.events > 100_000
 
 
-def test_a_faulty_controller_breaks_the_contract() -> None:
+def test_a_faulty_controller_violates_the_contract() -> None:
     faulty = RENO.read_text(encoding="utf-8").replace(
         "return cwnd + counted, ssthresh", "return cwnd + 3 * counted, ssthresh"
     )

@@ -73,7 +73,7 @@ def test_a_level_that_no_case_can_have_is_explained() -> None:
 
 
 @given(spaces())
-def test_what_is_named_contradicts_itself_and_nothing_less_does(space: Space) -> None:
+def test_the_named_constraints_contradict_each_other_and_no_subset_does(space: Space) -> None:
     if allowed_rows(space):
         check(space)
         return

@@ -282,7 +282,7 @@ def test_more_constraints_than_the_generator_takes_are_joined() -> None:
 
 
 @given(spaces(invalid=True), st.integers(2, 4), st.integers(0, 2**40))
-def test_whatever_the_space_the_array_is_complete_and_allowed(space: Space, strength: int, seed: int) -> None:
+def test_the_array_of_any_space_is_complete_and_allowed(space: Space, strength: int, seed: int) -> None:
     assume(allowed_rows(space))
     suite = generate(space, TWay(strength), seed)
     report = verify_rows(space, suite.rows, TWay(strength))

@@ -66,7 +66,7 @@ def test_a_full_product_without_one_case_misses_exactly_that_triple() -> None:
     assert report.lines[1].examples == ({"p0": 1, "p1": 0, "p2": 1},)
 
 
-def test_an_array_that_claims_triples_and_has_two_thirds_of_them_is_found_out() -> None:
+def test_an_array_with_two_thirds_of_its_triples_is_reported_as_incomplete() -> None:
     report = verify(plain(2, 2, 2, 2, 2), cases(ASKED_FOR_TRIPLES), TWay(3))
     assert [(line.strength, line.total, line.missing) for line in report.lines] == [(2, 40, 2), (3, 80, 27)]
     assert report.lines[1].examples[0] == {"p0": 0, "p1": 1, "p2": 0}

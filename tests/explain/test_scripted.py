@@ -127,7 +127,7 @@ def test_a_script_that_the_runner_cannot_read_is_not_adapted() -> None:
     assert adapted("0 nonsense", on_model) is None
 
 
-def test_a_script_is_cut_before_the_packet_that_precedes_the_line_and_asks_after_a_silence() -> None:
+def test_a_script_ends_before_the_packet_that_precedes_the_line_and_asserts_after_a_silence() -> None:
     data = "0.010000 < P. 1:1001(1000) ack 1 win 9\n0.010000 > . 1:1(0) ack 1001\n"
     text = HANDSHAKE + data + "0.020000 < . 1001:1002(1) ack 1\n+0 > . 1:1(0) ack 1002\n"
     line = len(text.splitlines())

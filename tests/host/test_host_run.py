@@ -245,7 +245,7 @@ def test_what_this_kernel_cannot_do_is_refused_with_the_reason(tmp_path: Path) -
         assert "this kernel has no netem" in answer["message"]
 
 
-def test_without_root_it_says_so_and_what_still_works() -> None:
+def test_without_root_the_message_names_the_substrates_that_work() -> None:
     # The agent may be in a folder that other users cannot read.
     with agent_program().open("rb") as program:
         done = subprocess.run(

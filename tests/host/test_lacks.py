@@ -68,7 +68,7 @@ def test_without_the_kernels_types_programs_are_refused_and_the_rest_is_not() ->
     assert errors(NO_TYPES, asked | {"stack.cc": "cubic"}) == {}
 
 
-def test_without_root_the_limiter_says_so() -> None:
+def test_without_root_the_limiter_reports_that_it_needs_root() -> None:
     # The agent may be in a folder that other users cannot read.
     with agent_program().open("rb") as program:
         done = subprocess.run(

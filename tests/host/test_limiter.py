@@ -47,7 +47,7 @@ def apply(*more: str, fails: bool = False) -> Any:
     return limiter("apply", "v0", *given, *more, fails=fails)
 
 
-def test_it_is_applied_again_changed_and_removed_and_then_all_is_as_before() -> None:
+def test_a_limiter_is_applied_changed_and_removed_and_the_device_is_as_before() -> None:
     before = qdiscs()
     first = apply("--json")
     assert {
@@ -84,7 +84,7 @@ def test_a_queue_discipline_of_another_program_is_refused_and_not_changed() -> N
     assert qdiscs() == before
 
 
-def test_hooks_and_filters_of_somebody_else_stay() -> None:
+def test_hooks_and_filters_of_other_programs_stay() -> None:
     inside("tc", "qdisc", "add", "dev", "v0", "clsact")
     match = ("protocol", "all", "prio", "7", "u32", "match", "u32", "0", "0", "classid", "1:1")
     inside("tc", "filter", "add", "dev", "v0", "egress", *match)

@@ -218,7 +218,7 @@ def child_of(runner: subprocess.Popen[str]) -> int | None:
     return next(iter(seen()), None)
 
 
-def test_whatever_the_moment_of_a_kill_nothing_is_left_behind(tmp_path: Path, before: dict[str, str]) -> None:
+def test_a_kill_at_any_moment_leaves_nothing_behind(tmp_path: Path, before: dict[str, str]) -> None:
     """Twenty times: before the namespaces, between them, in the probes, in the traffic; with and without programs."""
     shim = subprocess.run([agent_program(), "bpf", "shim"], capture_output=True, check=False).returncode == 0
     dice = random.Random(1)  # noqa: S311 - moments, of which a machine makes others each time

@@ -34,7 +34,7 @@ causes = st.lists(st.frozensets(st.integers(0, 7), max_size=5), min_size=1, max_
 
 
 @given(causes)
-def test_of_an_effect_that_more_never_hides_the_answer_is_one_of_the_smallest_causes(
+def test_the_answer_for_a_monotone_effect_is_one_of_the_smallest_causes(
     several: list[Set],
 ) -> None:
     def has(tried: Set) -> bool:
@@ -52,7 +52,7 @@ def test_a_single_cause_is_found_exactly(cause: Set) -> None:
 
 
 @given(st.frozensets(st.frozensets(st.integers(0, 5))))
-def test_of_any_effect_the_answer_has_it_and_no_item_to_spare(having: frozenset[Set]) -> None:
+def test_the_answer_has_the_effect_and_no_unnecessary_item(having: frozenset[Set]) -> None:
     """Also when more items hide the effect again, as when a second fault ends the run."""
     whole = frozenset(range(6))
     found = frozenset(ddmin(range(6), first_of(lambda tried: tried == whole or tried in having)))
@@ -94,7 +94,7 @@ def test_items_that_need_others_are_removed_with_them_and_nothing_impossible_is_
     assert all(close(one) == one for one in tried)
 
 
-def test_an_item_that_nothing_can_stand_without_stays() -> None:
+def test_an_item_that_all_others_need_stays() -> None:
     def needs_seven(tried: Set) -> Set | None:
         return tried if 7 in tried else None
 

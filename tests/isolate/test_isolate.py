@@ -131,7 +131,7 @@ def test_the_terminal_shows_cause_proof_and_command_in_80_columns(
     assert max(len(line) for line in lines if line != command) <= 80
 
 
-def test_a_budget_ends_it_with_the_smallest_set_so_far_and_the_same_command_goes_on(
+def test_a_budget_ends_with_the_smallest_set_so_far_and_the_same_command_continues(
     copy: Path, isolated: tuple[Path, dict[str, Any]]
 ) -> None:
     first = tcpassay("isolate", "out", "--json", "--budget", "2", "--jobs", "1", cwd=copy)
@@ -167,7 +167,9 @@ if __name__ == "__main__":
 """
 
 
-def test_a_kill_costs_nothing_but_time(copy: Path, isolated: tuple[Path, dict[str, Any]]) -> None:
+def test_an_isolation_that_was_killed_and_continued_has_the_same_result(
+    copy: Path, isolated: tuple[Path, dict[str, Any]]
+) -> None:
     (copy / "killed.py").write_text(KILLED, encoding="utf-8")
     killed = subprocess.run(
         [sys.executable, "killed.py"], cwd=copy, capture_output=True, check=False, timeout=600
@@ -198,7 +200,7 @@ def test_an_unknown_finding_is_an_error_that_lists_the_known_ones(copy: Path) ->
     assert done.stderr.count(f"-3/{ORACLE}") == 4
 
 
-def test_a_plan_whose_every_case_has_the_finding_is_told_so_and_isolated_on_demand_only(
+def test_a_finding_in_every_case_is_reported_and_isolated_on_demand_only(
     tmp_path: Path,
 ) -> None:
     run(tmp_path, PLAN.replace('["off", "reverse-burst:5"]', '["reverse-burst:5"]'))
@@ -213,7 +215,7 @@ def test_a_plan_whose_every_case_has_the_finding_is_told_so_and_isolated_on_dema
     assert [one["path"] for one in forced["causes"][0]["cause"]] == ["link.reorder"]
 
 
-def test_a_finding_that_does_not_reproduce_is_said_so_with_what_differs(copy: Path) -> None:
+def test_a_finding_that_does_not_reproduce_is_reported_with_the_difference(copy: Path) -> None:
     """Changes the results: they name another version, and a run has other settings."""
     file = copy / "out" / "result.json"
     result = json.loads(file.read_text(encoding="utf-8"))

@@ -66,14 +66,14 @@ def test_evidence_rows_are_rows_of_the_file_with_their_values(folder: Path) -> N
     assert log.rows[again.index]["kind"] == "retransmit"
 
 
-def test_a_timeout_after_loss_is_what_the_timer_is_for(folder: Path) -> None:
+def test_a_timeout_after_a_loss_is_no_finding(folder: Path) -> None:
     log = Written(duration=400).transfer(0, 10)
     log.data(10, None, 10001).set_rto(10, 210).fires(210)
     log.data(210, 210.5, 10001, again=True).ack(210.5, 211, 11001)
     assert log.judged(folder, TIMEOUT) == []
 
 
-def test_a_timeout_after_the_ack_was_lost_is_not_held_against_anybody(folder: Path) -> None:
+def test_a_timeout_after_a_lost_ack_is_no_finding(folder: Path) -> None:
     log = Written(duration=400).transfer(0, 10)
     log.data(10, 10.5, 10001).ack(10.5, None, 11001).set_rto(10, 210).fires(210)
     log.data(210, 210.5, 10001, again=True).ack(210.5, 211, 11001)
@@ -184,14 +184,14 @@ def test_silence_while_the_receiver_owes_an_ack_is_a_deadlock(folder: Path) -> N
     assert cited(finding) == [("in", ns(11.5)), ("retransmit", ns(211))]
 
 
-def test_silence_after_loss_until_the_timer_fires_is_waiting(folder: Path) -> None:
+def test_silence_after_a_loss_until_the_timer_fires_is_no_finding(folder: Path) -> None:
     log = Written(duration=400).transfer(0, 10).waits(9.5, 49.5)
     log.data(10, None, 10001).set_rto(10, 210).fires(210)
     log.data(210, 210.5, 10001, again=True).ack(210.5, 211, 11001)
     assert log.judged(folder, SILENCE) == []
 
 
-def test_silence_with_nothing_outstanding_is_an_idle_application(folder: Path) -> None:
+def test_silence_with_nothing_outstanding_is_no_finding(folder: Path) -> None:
     log = Written(duration=9000).transfer(0, 10).transfer(5000, 3, first=10001)
     assert log.judged(folder, SILENCE) == []
 
@@ -218,7 +218,7 @@ def test_each_receiver_is_held_to_its_own_delayed_ack_time(folder: Path) -> None
     assert log.judged(folder, SILENCE) == []
 
 
-def test_silence_without_a_timer_is_a_deadlock_for_ever(folder: Path) -> None:
+def test_silence_without_a_timer_is_a_deadlock_without_end(folder: Path) -> None:
     log = Written(duration=3000).transfer(0, 10).data(10, None, 10001).event(10, 0, "timer_cancel", "Rto")
     finding = one(log.judged(folder, SILENCE))
     assert finding.title == "both sides silent with data outstanding: no retransmission timer"
@@ -551,7 +551,7 @@ def kernel_loses(threshold: int | None, *, lost: bool = True) -> Written:
     return log.event(11.2, 0, "window", "met by a segment", cwnd_bytes=9000, ssthresh_bytes=threshold)
 
 
-def test_a_kernel_that_keeps_its_window_at_a_loss_is_found_with_both_windows(folder: Path) -> None:
+def test_a_kernel_that_does_not_reduce_its_window_at_a_loss_is_found_with_both_windows(folder: Path) -> None:
     finding = one(kernel_loses(9000).judged(folder, RESPONSE))
     assert finding.severity is Severity.ERROR
     assert finding.title == "answer to a loss: a loss leaves more than the controller's factor"

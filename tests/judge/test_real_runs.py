@@ -114,7 +114,7 @@ def test_a_stack_that_takes_reordering_for_loss_is_found(tmp_path: Path) -> None
     assert recoveries - 5 <= number["needless-fast-retransmit"] <= recoveries
 
 
-def test_a_stack_that_waits_for_a_reordering_window_is_not(tmp_path: Path) -> None:
+def test_a_stack_that_waits_for_a_reordering_window_has_no_finding(tmp_path: Path) -> None:
     # With FreeBSD's 2 MB of send buffer the sender pauses for 15 ms once, when the window is full; a burst that holds
     # packets from before and after the pause is then wider in sending times than RACK's window of 5 ms.
     parts = {"stack.profile": "freebsd-rack", "stack.max_sndbuf": "16MB", "app.duration": "4s"}
@@ -178,7 +178,9 @@ LUCK: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("profile", ["rfc", "linux", "freebsd-rack"])
 @pytest.mark.parametrize("luck", LUCK)
-def test_bad_luck_is_no_finding(tmp_path: Path, luck: str, profile: str) -> None:
+def test_effects_of_random_losses_and_reordering_are_no_findings(
+    tmp_path: Path, luck: str, profile: str
+) -> None:
     # With Nagle's algorithm and without quick ACKs (`rfc`) requests wait for delayed ACKs, which is not a random
     # effect.
     common = {"stack.profile": profile, "stack.cc": "cubic", "app.nodelay": "on"}

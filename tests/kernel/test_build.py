@@ -245,7 +245,7 @@ def test_only_missing_programs_and_sources_let_the_tests_of_a_kernel_be_skipped(
     assert (b"will be skipped" in said.stderr) == (expected == 3)
 
 
-def test_a_build_that_fails_shows_the_compilers_words_and_leaves_no_kernel(linux: Path) -> None:
+def test_a_build_that_fails_shows_the_compilers_message_and_leaves_no_kernel(linux: Path) -> None:
     build(linux)
     (linux / "net/ipv4/tcp.c").write_text("int tcp = nobody;\n")
     with pytest.raises(UserError) as failed:

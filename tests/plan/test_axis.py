@@ -17,7 +17,7 @@ def values(path: str, **said: Any) -> list[fields.Scalar]:
     return axis.values(path, AXIS.validate_python({key.rstrip("_"): value for key, value in said.items()}))
 
 
-def test_a_linear_range_has_equal_steps_and_its_ends_as_they_were_written() -> None:
+def test_a_linear_range_has_equal_steps_and_its_ends_as_written() -> None:
     assert values("link.delay", from_="0s", to="0.1s", steps=5) == ["0s", "25ms", "50ms", "75ms", "0.1s"]
     assert values("link.loss", from_=0, to=0.1, steps=3) == [0, 0.05, 0.1]
 
@@ -108,7 +108,7 @@ def test_a_choice_draws_each_value_at_most_once_the_likely_ones_first() -> None:
         ),
     ],
 )
-def test_an_axis_without_values_says_which_key_is_to_blame(
+def test_an_error_in_an_axis_without_values_names_the_key(
     path: str, said: dict[str, Any], key: str, message: str
 ) -> None:
     with pytest.raises(axis.AxisError) as caught:
@@ -123,13 +123,13 @@ ENDS = st.tuples(AMOUNTS, st.sampled_from(["", "ms", "s", "KB", "B", "Mbit", "%"
 )
 
 
-def test_a_range_of_values_that_nobody_could_write_is_refused() -> None:
+def test_a_range_of_values_with_too_many_decimals_is_refused() -> None:
     with pytest.raises(axis.AxisError, match="`3`: between these ends lie values of more than 30 decimals"):
         values("link.loss", from_="0%", to=3e-188, steps=3)
 
 
 @given(ENDS, ENDS, st.integers(2, 20), st.sampled_from(["linear", "log"]))
-def test_whatever_the_ends_a_range_is_refused_or_rises_from_one_to_the_other(
+def test_a_range_with_any_ends_is_refused_or_rises_from_one_to_the_other(
     start: Any, end: Any, steps: int, scale: str
 ) -> None:
     try:

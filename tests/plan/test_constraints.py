@@ -166,7 +166,7 @@ WORDS = [
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=15))
-def test_what_is_read_can_be_judged(words: list[str]) -> None:
+def test_every_constraint_that_is_parsed_can_be_evaluated(words: list[str]) -> None:
     try:
         constraint = parse(" ".join(words))
     except ConstraintError:

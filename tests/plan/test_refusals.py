@@ -74,6 +74,6 @@ RULES: dict[str, Callable[..., bool]] = {
 
 
 @pytest.mark.parametrize("what", RULES)
-def test_what_is_left_out_is_what_is_refused(what: str) -> None:
+def test_the_proposed_constraint_excludes_exactly_the_refused_cases(what: str) -> None:
     broken = RULES[what]
     assert left_out(broken) == [row for row in ROWS if broken(**SPACE.values(row))]

@@ -26,7 +26,7 @@ def boxes(view: View) -> Any:
     return view.chart("distribution", "o.series[0].data.map((one) => one.value)")
 
 
-def test_it_opens_offline_and_shows_the_findings_first(view: Open, report: Path) -> None:
+def test_the_report_opens_offline_and_shows_the_findings_first(view: Open, report: Path) -> None:
     page = view(report).open()
     assert page.text("h1") == "made"
     assert page.page.locator(".figure").all_inner_texts() == [
@@ -107,7 +107,7 @@ def test_the_best_cases_of_a_search_are_listed_with_the_path_to_the_best(view: O
     assert "A search chooses values between levels" in page.text("#coverage")
 
 
-def test_boxes_are_tukeys_of_the_runs(view: Open, report: Path) -> None:
+def test_box_plots_are_those_of_tukey(view: Open, report: Path) -> None:
     page = view(report).open("#metric=goodput&by=stack.cc&view=box")
     assert boxes(page) == [[10, 20, 30, 40, 50], [60, 60, 70, 80, 90]]
     assert page.chart("distribution", "o.xAxis[0].data") == ["reno", "cubic"]
@@ -405,7 +405,7 @@ def test_nothing_varies_and_nothing_was_recorded(view: Open, tmp_path: Path) -> 
     assert boxes(page) == [[1, 1, 1, 1, 1]]
 
 
-def test_damage_is_the_first_thing_one_reads(view: Open, tmp_path: Path) -> None:
+def test_damage_is_reported_at_the_top_of_the_page(view: Open, tmp_path: Path) -> None:
     folder = pages.folder(tmp_path / "made")
     (folder / "findings.json").write_text("{", encoding="utf-8")
     page = view(write_report(folder).file).open()
@@ -413,7 +413,7 @@ def test_damage_is_the_first_thing_one_reads(view: Open, tmp_path: Path) -> None
     assert "findings.json" in page.text(".problems")
 
 
-def test_dark_is_dark(view: Open, report: Path) -> None:
+def test_the_dark_theme_has_a_dark_background(view: Open, report: Path) -> None:
     page = view(report)
     page.page.emulate_media(color_scheme="dark")
     page.open()
@@ -445,7 +445,9 @@ def test_a_thousand_runs_open_and_filter_quickly(view: Open, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["constructor", "toString", "hasOwnProperty", "__proto__"])
-def test_a_parameter_may_be_named_as_what_every_object_has(view: Open, tmp_path: Path, name: str) -> None:
+def test_a_parameter_may_have_the_name_of_a_property_of_every_object(
+    view: Open, tmp_path: Path, name: str
+) -> None:
     runs = [folders.run(f"c{n}", 1, {"goodput": 1e6 * n}) for n in range(4)]
     for n, run in enumerate(runs):
         run["varied"] = run["triples"] = {name: f"level{n % 2}"}

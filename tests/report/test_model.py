@@ -245,7 +245,7 @@ def test_a_curve_has_the_recordings_numbers(folder: Path) -> None:
     }
 
 
-def test_nothing_is_left_out_where_a_finding_points(tmp_path: Path) -> None:
+def test_all_points_around_a_finding_are_kept(tmp_path: Path) -> None:
     recording = Written()
     recording.transfer(0, 900, rtt=0.1).transfer(200, 9000, rtt=0.01, first=900_001)
     recording.read = 9_900_000
@@ -315,7 +315,7 @@ def test_a_recording_without_counters_is_named_and_left_out(folder: Path) -> Non
     assert written.problems[0].startswith(f"{file}: its content is inconsistent")
 
 
-def test_a_folder_without_results_is_the_users_mistake(tmp_path: Path) -> None:
+def test_a_folder_without_results_is_an_error_of_the_user(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there are no results"):
         write_report(tmp_path)
 
@@ -365,6 +365,6 @@ def test_with_several_controllers_the_page_says_which_is_better(tmp_path: Path) 
     ]
 
 
-def test_with_one_controller_there_is_nothing_to_say(tmp_path: Path) -> None:
+def test_with_one_controller_the_page_has_no_comparison(tmp_path: Path) -> None:
     runs = [folders.run(f"c{seed}", seed, {"goodput": 1.0}, link__delay=f"{seed}ms") for seed in (1, 2)]
     assert model.build(Results(folders.folder(tmp_path / "r", runs, ()))).data["better"] is None

@@ -110,7 +110,7 @@ def test_seeds_that_change_nothing_are_reported(tmp_path: Path) -> None:
     assert "took the same steps" not in done.stdout
 
 
-def test_to_retry_runs_there_must_be_some(tmp_path: Path) -> None:
+def test_retrying_without_failed_runs_is_an_error(tmp_path: Path) -> None:
     plans.write(tmp_path, PLAN)
     done = tcpassay("run", "plan.toml", "--retry", "timeout", cwd=tmp_path)
     assert (done.returncode, "--resume or --extend" in done.stderr) == (2, True)

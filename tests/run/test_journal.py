@@ -118,7 +118,7 @@ def test_there_are_the_outcomes_of_the_design() -> None:
     ]
 
 
-def test_killed_twenty_times_it_ends_as_if_never_disturbed(tmp_path: Path) -> None:
+def test_a_run_killed_twenty_times_has_the_result_of_an_uninterrupted_run(tmp_path: Path) -> None:
     expected = undisturbed(tmp_path / "calm")
     folder, log = tmp_path / "wild", tmp_path / "wild.log"
     folder.mkdir()

@@ -96,7 +96,7 @@ def _own(path: Path, holds: Event) -> None:
     signal.pause()
 
 
-def test_the_lock_of_a_dead_owner_is_no_obstacle(finished: Path) -> None:
+def test_the_lock_of_a_dead_owner_is_replaced(finished: Path) -> None:
     context = multiprocessing.get_context("fork")
     holds = context.Event()
     process = context.Process(target=_own, args=(finished, holds))
@@ -173,7 +173,7 @@ def test_a_failure_while_a_folder_is_made_leaves_what_a_new_run_accepts(
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_force_takes_empty_folders_and_never_what_is_not_ours(tmp_path: Path) -> None:
+def test_force_replaces_empty_folders_and_no_other_files(tmp_path: Path) -> None:
     (tmp_path / "z" / "recordings").mkdir(parents=True)
     with begin(tmp_path / "z", force=True) as session:
         assert execute(session, Local(1)).ok
@@ -187,7 +187,7 @@ def test_force_takes_empty_folders_and_never_what_is_not_ours(tmp_path: Path) ->
         shutil.rmtree(tmp_path / "y")
 
 
-def test_force_keeps_files_beside_the_results_that_are_not_ours(finished: Path) -> None:
+def test_force_keeps_files_beside_the_results_that_no_run_has_written(finished: Path) -> None:
     (finished / "notes.txt").write_text("mine", encoding="utf-8")
     with begin(finished, force=True) as session:
         assert execute(session, Local(1)).ok

@@ -156,7 +156,7 @@ def prepare(folder: Path, text: str) -> Path:
 
 
 @needs_ray
-def test_two_nodes_leave_the_same_bytes_as_this_machine_alone(cluster: str, tmp_path: Path) -> None:
+def test_two_nodes_write_the_same_bytes_as_this_machine_alone(cluster: str, tmp_path: Path) -> None:
     here, there = prepare(tmp_path / "here", PLAN), prepare(tmp_path / "there", PLAN)
     done = [
         run(here, "plans/plan.toml", "--out", "out", "--jobs", "2"),
@@ -197,7 +197,7 @@ def test_through_the_port_of_rays_client_the_results_are_the_same(nodes: Nodes, 
 
 
 @needs_ray
-def test_a_node_that_is_lost_in_the_middle_costs_nothing_but_time(tmp_path: Path) -> None:
+def test_the_runs_of_a_lost_node_are_repeated_on_another_node(tmp_path: Path) -> None:
     there = prepare(tmp_path, LONG)
     journal = there / "out" / "journal.sqlite"
     gate = Gate(tmp_path / "gate")
@@ -247,14 +247,16 @@ def test_a_node_that_is_lost_in_the_middle_costs_nothing_but_time(tmp_path: Path
 
 
 @needs_ray
-def test_without_a_cluster_it_says_how_to_begin_one(tmp_path: Path) -> None:
+def test_without_a_cluster_an_error_is_reported_and_nothing_is_written(tmp_path: Path) -> None:
     done = run(prepare(tmp_path, PLAN), "plans/plan.toml", "--executor", "ray", address="127.0.0.1:1")
     assert done.returncode == 2
     assert "there is no cluster" in done.stderr.splitlines()[-1]
     assert not (tmp_path / "results").exists()
 
 
-def test_without_ray_it_says_where_it_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray_the_message_says_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tcpassay.errors import UserError  # noqa: PLC0415
     from tcpassay.run.on_ray import OnRay  # noqa: PLC0415
 

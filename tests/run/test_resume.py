@@ -143,7 +143,7 @@ def same(wild: Path, calm: Path) -> None:
     assert not list(wild.glob("journal.sqlite-owner-*"))
 
 
-def test_the_plan_has_what_could_be_lost(calm: Path) -> None:
+def test_the_plan_of_these_tests_has_findings_and_keeps_a_part_of_the_recordings(calm: Path) -> None:
     results = load(calm)
     assert len(results.runs) == RUNS
     assert results.index["status"] == "complete"
@@ -161,7 +161,7 @@ def kill(process: subprocess.Popen[str]) -> None:
     until(lambda: not any(map(parent, workers)), "no worker outlives the command")
 
 
-def test_killed_again_and_again_it_ends_as_if_never_disturbed(calm: Path, tmp_path: Path) -> None:
+def test_a_plan_killed_repeatedly_has_the_result_of_an_uninterrupted_run(calm: Path, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-8")
     out, gate = tmp_path / "out", Gate(tmp_path / "gate")
     rng = random.Random(20261121)  # noqa: S311
@@ -193,7 +193,7 @@ def test_killed_again_and_again_it_ends_as_if_never_disturbed(calm: Path, tmp_pa
     same(out, calm)
 
 
-def test_a_worker_that_is_killed_from_outside_costs_nothing(calm: Path, tmp_path: Path) -> None:
+def test_the_run_of_a_worker_that_is_killed_from_outside_is_repeated(calm: Path, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-8")
     out, gate = tmp_path / "out", Gate(tmp_path / "gate")
     process = start(tmp_path, "plan.toml", "--out", "out", gate=gate)
@@ -277,7 +277,7 @@ def test_the_time_of_the_plan_ends_it_cleanly_and_more_time_goes_on(calm: Path, 
     same(out, calm)
 
 
-def test_while_it_goes_on_the_folder_tells_what_ended(tmp_path: Path) -> None:
+def test_the_folder_of_an_unfinished_run_has_the_results_of_finished_cases(tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-8")
     out, gate = tmp_path / "out", Gate(tmp_path / "gate")
     process = start(tmp_path, "plan.toml", "--out", "out", gate=gate)

@@ -13,7 +13,7 @@ __all__ = ["nothing_stays"]
 
 
 @pytest.mark.parametrize("text", [searches.LOSSES, searches.GUIDED], ids=["search", "guided"])
-def test_a_killed_search_ends_as_if_never_disturbed_whatever_the_number_of_jobs(
+def test_a_killed_search_has_the_result_of_an_uninterrupted_one_for_any_number_of_jobs(
     text: str, tmp_path: Path
 ) -> None:
     # Findings name the folder in the command that repeats the run, so that both folders have the same name.

@@ -27,7 +27,7 @@ def test_one_that_fails_is_exit_code_1_with_file_line_and_both_packets(tmp_path:
     assert "* options: expected mss 1461, live mss 1460" in result.output
 
 
-def test_unsupported_is_no_pass(tmp_path: Path) -> None:
+def test_an_unsupported_script_does_not_pass(tmp_path: Path) -> None:
     result = call(write(tmp_path, odd="`reboot`\n" + GOOD))
     assert result.exit_code == 1
     assert "unsupported" in result.output
@@ -187,7 +187,7 @@ worker.main()
 """
 
 
-def test_hostile_scripts_cost_themselves_and_no_more(tmp_path: Path) -> None:
+def test_hostile_scripts_end_their_own_process_only(tmp_path: Path) -> None:
     code = "+.1 < . 1:1(0) ack 1 win 5\n+0 %{{ {} }}%\n"
     texts = {
         "terms": GOOD + code.format("print(" + "+".join(["1"] * 100_000) + ")"),

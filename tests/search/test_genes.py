@@ -60,7 +60,7 @@ def test_a_value_that_was_changed_often_is_one_that_the_data_plane_accepts(
         assert between or value in {"30KB", "1MB"}
 
 
-def test_a_list_stays_a_list_in_a_search_and_has_all_between_in_a_guided_plan() -> None:
+def test_a_list_keeps_its_values_in_a_search_and_is_a_range_in_a_guided_plan() -> None:
     assert isinstance(of()["queue.limit"], Listed)
     guided = of(between=True)["queue.limit"]
     assert isinstance(guided, Between)

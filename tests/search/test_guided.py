@@ -94,7 +94,7 @@ def test_a_budget_within_the_covering_array_is_reported(folder: Path) -> None:
     assert any("the budget ends within the covering array: 3 of its " in note for note in plan.notes)
 
 
-def test_without_oracles_there_is_nothing_that_guides() -> None:
+def test_a_guided_plan_without_oracles_is_refused() -> None:
     with pytest.raises(UserError) as caught:
         read.read("oracles = false\n" + searches.GUIDED, FILE)
     assert str(caught.value) == (

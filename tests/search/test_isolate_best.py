@@ -31,7 +31,7 @@ def of(folder: Path) -> dict[str, Any]:
     return made
 
 
-def test_the_cause_of_a_best_case_has_no_triple_and_no_lost_packet_to_spare(folder: Path) -> None:
+def test_the_cause_of_a_best_case_has_no_unnecessary_triple_or_lost_packet(folder: Path) -> None:
     (cause,) = isolate(folder, "best", Options()).causes
     best = of(folder)["search"]["best"][0]
     triples = next(run["triples"] for run in of(folder)["runs"] if run["case"] == best["case"])

@@ -247,12 +247,12 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_of_linux_alone_is_taken() {
+    fn a_controller_that_only_linux_has_is_accepted() {
         assert_eq!(wrong(&[("stack.cc", "bbr"), ("app.blocking", "on")]), Vec::<String>::new());
     }
 
     #[test]
-    fn what_linux_has_a_switch_for_is_taken() {
+    fn settings_that_linux_has_are_accepted() {
         for rows in [
             &[("stack.cc", "cubic"), ("stack.cc.beta", "0.8"), ("stack.hystart", "off")][..],
             &[("stack.cc", "vegas"), ("stack.cc.alpha", "3"), ("stack.cc.gamma", "2")],

@@ -131,7 +131,7 @@ fn dctcp_through_the_shim_answers_marks_at_the_threshold_and_loses_nothing() {
 }
 
 #[test]
-fn a_controller_that_the_shim_has_not_is_refused_before_anything_is_built() {
+fn a_controller_that_the_shim_does_not_have_is_refused_before_anything_is_built() {
     needs_bpf!();
     let request = request("bbr", &[("stack.cc", "bbr"), ("stack.cc_engine", "shim")]);
     let answer = agent(&["check", "host"], &request);
@@ -143,7 +143,7 @@ fn a_controller_that_the_shim_has_not_is_refused_before_anything_is_built() {
 }
 
 #[test]
-fn an_object_file_that_is_not_there_ends_the_case_with_its_name() {
+fn a_missing_object_file_ends_the_case_with_its_name() {
     needs_bpf!();
     let answer = agent(&["host"], &request("object", &[("stack.cc_engine", "nowhere.o")]));
     let message = answer["message"].as_str().unwrap();

@@ -11,7 +11,7 @@ use tcpassay_units::Dur;
 const TRACE: &str = include_str!("../../../tests/controllers/reno.trace");
 
 #[test]
-fn reno_through_the_shim_answers_as_the_trace_says() {
+fn reno_through_the_shim_returns_the_windows_of_the_trace() {
     let reno = build("reno", &Params::default()).unwrap();
     let mut connection = ControlledConnection::new(reno, Dur::from_millis(4));
     let mut state = State::Open;

@@ -23,7 +23,7 @@ fn error(rows: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn no_triples_at_all_are_the_simplest_case() {
+fn a_case_without_triples_has_only_defaults() {
     let case = case(&[]);
     assert_eq!((case.hosts.len(), case.links.len()), (2, 1));
     assert_eq!(case.hosts[0].cc, CcName::RENO);
@@ -32,7 +32,7 @@ fn no_triples_at_all_are_the_simplest_case() {
 }
 
 #[test]
-fn a_triple_at_its_default_is_not_printed_back() {
+fn a_triple_at_its_default_is_not_printed() {
     let rows =
         [("link.rate", "1000Mbit"), ("stack.sack", "profile"), ("link.delay", "0.05ms"), ("link.loss", "1%")];
     // A rate is text with a grammar; times and rates with a unit print in one canonical form.

@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn one_ack_for_five_windows_earns_one_segment() {
+    fn one_ack_for_five_windows_adds_one_segment() {
         let mut increase = AdditiveIncrease::default();
         assert_eq!(increase.grow(Bytes::new(2000), Bytes::new(1000), Bytes::new(10_000)), Bytes::new(3000));
     }

@@ -29,7 +29,7 @@ fn contract(name: &str, arithmetic: Arithmetic) -> Contract {
 }
 
 #[test]
-fn every_controller_keeps_the_contract_and_every_regime_is_reached() {
+fn every_controller_satisfies_the_contract_and_every_regime_is_reached() {
     for name in names() {
         for byte_counting in [ByteCounting::PerAck, ByteCounting::Limit(2), ByteCounting::All] {
             for (hystart, arithmetic) in FORMS {
@@ -62,7 +62,7 @@ fn every_controller_keeps_the_contract_and_every_regime_is_reached() {
 
 proptest! {
     #[test]
-    fn no_legal_history_breaks_the_contract_with_any_parameters(
+    fn no_valid_history_violates_the_contract_with_any_parameters(
         which in any::<prop::sample::Index>(),
         at in prop::collection::vec(0.0..=1.0f64, 8),
         bits in prop::collection::vec(any::<u64>(), 1..400),
@@ -141,7 +141,7 @@ fn finds(clause: Clause, violation: &Violation) {
 }
 
 #[test]
-fn without_a_fault_the_wrapper_keeps_the_contract() {
+fn without_a_fault_the_wrapper_satisfies_the_contract() {
     let reno = || build("reno", &Params::default()).unwrap();
     check(Contract::Window, || Box::new(Faulty { reno: reno(), hear: none, answer: same, memory: 0 }))
         .unwrap();
@@ -258,7 +258,7 @@ fn a_false_recovery_that_is_not_undone_is_found() {
 }
 
 #[test]
-fn a_window_kept_over_idle_is_found() {
+fn a_window_that_is_not_reduced_after_an_idle_time_is_found() {
     let keeps = |v: &View, e: &Event, c, _: &mut u64| match e {
         Event::Resume { .. } => v.control,
         _ => c,
@@ -267,7 +267,7 @@ fn a_window_kept_over_idle_is_found() {
 }
 
 #[test]
-fn an_ack_for_more_that_earns_less_is_found() {
+fn an_ack_for_more_data_that_increases_the_window_by_less_is_found() {
     let distrusts = |v: &View, e: &Event, c: Control, _: &mut u64| match e {
         Event::Ack(ack) if ack.acked > v.mss * 4 => Control { cwnd: c.cwnd.min(v.control.cwnd), ..c },
         _ => c,

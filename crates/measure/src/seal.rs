@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_text_is_whole_and_no_change_of_a_byte_leaves_it_so() {
+    fn a_sealed_text_is_verified_and_any_changed_byte_is_detected() {
         let text = seal("{\n \"format\": 2,\n \"name\": \"x\"");
         assert!(is_whole(&text));
         for at in 0..text.len() {

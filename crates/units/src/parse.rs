@@ -163,7 +163,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_parses_back(n: u64) {
+        fn a_printed_value_is_parsed_to_the_same_value(n: u64) {
             prop_assert_eq!(Dur::from_nanos(n).to_string().parse(), Ok(Dur::from_nanos(n)));
             prop_assert_eq!(Bytes::new(n).to_string().parse(), Ok(Bytes::new(n)));
             let rate = Rate::from_bits_per_sec(n.max(1));

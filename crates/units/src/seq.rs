@@ -74,7 +74,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn distance_goes_the_short_way_round() {
+    fn the_distance_of_two_numbers_is_the_shorter_one_modulo_2_to_the_32() {
         assert_eq!(SeqNum::new(5).distance(SeqNum::new(u32::MAX)), 6);
         assert_eq!(SeqNum::new(u32::MAX).distance(SeqNum::new(5)), -6);
     }

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn certain_and_impossible_draw_nothing() {
+    fn probabilities_0_and_1_consume_no_random_numbers() {
         let mut a = Seed(7).stream("x");
         let mut b = Seed(7).stream("x");
         assert!(a.chance(1.0));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chance_of_one_in_a_hundred_comes_up_so_often() {
+    fn a_probability_of_one_hundredth_has_this_frequency() {
         let mut s = Seed(3).stream("p");
         let hits = (0..100_000).filter(|_| s.chance(0.01)).count();
         assert!((900..1100).contains(&hits), "{hits}");

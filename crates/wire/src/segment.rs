@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_the_segment_that_is_written_over_do_not_stay() {
+    fn an_overwritten_segment_keeps_no_options() {
         let stamps = Some(Timestamps { val: 1, ecr: 2 });
         let mut block = SackBlocks::new();
         block.push(SackBlock { start: SeqNum::new(1), end: SeqNum::new(2) });

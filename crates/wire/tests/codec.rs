@@ -257,7 +257,7 @@ fn any_segment() -> impl Strategy<Value = Segment> {
 
 proptest! {
     #[test]
-    fn what_is_written_reads_back_with_a_right_checksum(
+    fn a_written_packet_is_parsed_back_with_a_valid_checksum(
         segment in any_segment(), six: bool, bits in 0u8..4, id: u16, ttl: u8, ports: [u16; 2], snap in 0usize..2000,
     ) {
         let (from, to) = if six { ("[fd00::1]:0", "[fd00::2]:0") } else { ("10.1.2.3:0", "10.255.0.7:0") };

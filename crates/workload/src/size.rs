@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_parses_back() {
+    fn a_printed_value_is_parsed_to_the_same_value() {
         for text in
             ["10KB", "exp:10KB", "pareto:10KB:1.2", "choice:10KB@0.5,1MB@0.5", "websearch", "file:two.cdf"]
         {

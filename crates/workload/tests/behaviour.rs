@@ -113,7 +113,7 @@ fn open_loop_requests_are_timed_from_their_arrival_and_wait_for_the_ones_before(
 }
 
 #[test]
-fn on_off_rests_after_the_socket_took_the_burst() {
+fn on_off_pauses_after_the_socket_has_accepted_the_burst() {
     let rows =
         [("app.workload", "onoff"), ("app.burst", "150KB"), ("app.gap", "10ms"), ("app.duration", "30ms")];
     let ran = pair(&rows, ms(1000));
@@ -134,7 +134,7 @@ fn a_paced_source_writes_a_burst_at_each_tick_of_its_rate() {
 }
 
 #[test]
-fn incast_asks_all_servers_at_once_and_waits_for_all_before_it_asks_again() {
+fn incast_requests_from_all_servers_at_once_and_waits_for_all_answers_before_the_next_round() {
     let pairs: Vec<HostPair> =
         (1..4).map(|n| HostPair { sender: HostIndex(n), receiver: HostIndex(0) }).collect();
     let rows = [
@@ -185,7 +185,7 @@ fn write_calls_are_no_larger_than_write_size() {
 }
 
 #[test]
-fn what_is_under_way_on_a_connection_that_fails_is_recorded_as_not_completed_and_the_rest_goes_on() {
+fn transfers_of_a_connection_that_fails_are_recorded_as_not_completed_and_others_continue() {
     let rows =
         [("app.workload", "rpc"), ("app.concurrency", "2"), ("app.flows", "2"), ("app.duration", "9ms")];
     let plan = TrafficSchedule::new(&spec(&rows), &PAIR, Seed(1));
@@ -199,7 +199,7 @@ fn what_is_under_way_on_a_connection_that_fails_is_recorded_as_not_completed_and
 }
 
 #[test]
-fn an_incast_round_that_loses_a_server_ends_not_ok_and_the_next_asks_the_others() {
+fn an_incast_round_that_loses_a_server_fails_and_the_next_round_uses_the_others() {
     let pairs: Vec<HostPair> =
         (1..4).map(|n| HostPair { sender: HostIndex(n), receiver: HostIndex(0) }).collect();
     let rows = [("app.workload", "incast"), ("app.request", "100B"), ("app.duration", "7ms")];

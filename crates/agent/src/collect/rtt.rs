@@ -125,19 +125,19 @@ mod tests {
     }
 
     #[test]
-    fn an_ack_of_two_segments_measures_the_older() {
+    fn an_ack_of_two_segments_gives_a_sample_of_the_older() {
         assert_eq!(sent(4).on_ack(ms(12), 20, &[], None), Some(Dur::from_millis(11)));
     }
 
     #[test]
-    fn a_part_of_a_super_segment_measures_and_the_rest_measures_again() {
+    fn an_ack_of_a_part_of_a_super_segment_gives_a_sample_and_an_ack_of_the_rest_another() {
         let mut sampler = sent(1);
         assert_eq!(sampler.on_ack(ms(11), 5, &[], None), Some(Dur::from_millis(10)));
         assert_eq!(sampler.on_ack(ms(12), 10, &[], None), Some(Dur::from_millis(11)));
     }
 
     #[test]
-    fn what_is_sacked_measures_once_and_not_when_the_hole_is_filled() {
+    fn a_sacked_segment_gives_one_sample_and_none_when_the_hole_is_filled() {
         let mut sampler = sent(4);
         assert_eq!(sampler.on_ack(ms(12), 0, &[(10, 20)], None), Some(Dur::from_millis(10)));
         assert_eq!(sampler.on_ack(ms(13), 0, &[(10, 30)], None), Some(Dur::from_millis(10)));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_report_of_what_was_acknowledged_measures_nothing() {
+    fn a_dsack_of_acknowledged_data_gives_no_sample() {
         let mut sampler = sent(4);
         sampler.on_ack(ms(12), 20, &[], None);
         assert_eq!(sampler.on_ack(ms(13), 20, &[(0, 10)], Some(1003)), None);

@@ -131,7 +131,7 @@ fn window(sent: &Sent) -> f64 {
 }
 
 #[test]
-fn reno_saws_as_the_kernels_own_reno_does() {
+fn reno_through_the_shim_has_the_mean_window_of_the_kernels_reno() {
     needs_bpf!();
     let spec = spec("reno", "tat_reno");
     let both = || (run(&spec, None), Lab::new("native", 50, 60_000).transfer("reno", None, TRANSFER));
@@ -212,7 +212,7 @@ fn dctcp_negotiates_ecn_by_itself_at_both_ends() {
 }
 
 #[test]
-fn two_run_side_by_side_each_with_its_own_connections() {
+fn two_shims_run_at_the_same_time_each_with_its_own_connections() {
     needs_bpf!();
     let lab = Lab::new("two", 50, 60_000);
     let (reno, vegas) = (spec("reno", "tat_two_reno"), spec("vegas", "tat_two_vegas"));
@@ -229,7 +229,7 @@ fn two_run_side_by_side_each_with_its_own_connections() {
 }
 
 #[test]
-fn a_name_that_is_taken_is_refused_and_the_holder_keeps_it() {
+fn a_name_that_is_in_use_is_refused_and_stays_registered() {
     needs_bpf!();
     let first = Shim::start(&spec("reno", "tat_taken")).unwrap();
     let error = Shim::start(&spec("vegas", "tat_taken")).unwrap_err().to_string();

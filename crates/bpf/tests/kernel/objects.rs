@@ -35,7 +35,7 @@ fn a_controller_in_an_object_file_drives_a_sender_under_its_own_name_and_is_gone
 }
 
 #[test]
-fn a_file_that_is_missing_or_no_object_is_refused_with_its_name() {
+fn a_file_that_is_missing_or_not_an_object_file_is_refused_with_its_name() {
     needs_bpf!();
     let error = Objects::load(Path::new("/nowhere.o")).unwrap_err().to_string();
     assert_eq!(error, "/nowhere.o: No such file or directory (os error 2)");

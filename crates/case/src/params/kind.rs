@@ -323,7 +323,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_setting_prints_as_a_value_that_gives_it_back(ns in 0u64..3_600_000_000_000, n in 1u64..1_000_000_000_000) {
+        fn a_setting_prints_as_a_value_that_parses_to_it(ns in 0u64..3_600_000_000_000, n in 1u64..1_000_000_000_000) {
             for (kind, setting) in [
                 (Kind::DUR, Setting::Dur(Dur::from_nanos(ns))),
                 (Kind::BYTES, Setting::Bytes(Bytes::new(n))),

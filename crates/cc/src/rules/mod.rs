@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn every_controller_is_built_by_its_name_and_says_it() {
+    fn every_controller_is_built_by_its_name_and_returns_it() {
         for name in names() {
             assert_eq!(build(name, &Params::default()).unwrap().name(), name);
         }
@@ -152,14 +152,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_controller_is_refused_with_the_names_that_there_are() {
+    fn an_unknown_controller_is_refused_with_the_known_names() {
         let error = build("rneo", &Params::default()).unwrap_err().to_string();
         assert!(error.starts_with("`rneo` is not a congestion controller; allowed are "), "{error}");
         assert!(error.contains("reno"), "{error}");
     }
 
     #[test]
-    fn an_unknown_parameter_is_refused_with_the_parameters_that_there_are() {
+    fn an_unknown_parameter_is_refused_with_the_known_parameters() {
         let error = build("reno", &with_value("gain", 1.0)).unwrap_err().to_string();
         assert_eq!(error, "`reno` has no parameter `gain`; allowed are beta, beta_ecn");
     }

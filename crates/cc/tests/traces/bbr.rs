@@ -379,12 +379,12 @@ fn step(t: &mut Sender) {
 }
 
 #[test]
-fn the_tools_for_planting_faults_do_no_harm() {
+fn without_a_fault_the_wrapper_passes_every_trace() {
     unharmed(TRACES, || Mishears::boxed(default("bbr"), |_, _, _| {}));
 }
 
 #[test]
-fn other_constants_are_told_apart() {
+fn wrong_constants_are_caught() {
     for (name, value) in [
         ("startup_gain", 2.0),
         ("cwnd_gain", 2.5),

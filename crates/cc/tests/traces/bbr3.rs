@@ -300,12 +300,12 @@ fn probing(t: &mut Sender) {
 }
 
 #[test]
-fn the_tools_for_planting_faults_do_no_harm() {
+fn without_a_fault_the_wrapper_passes_every_trace() {
     unharmed(TRACES, || Mishears::boxed(default("bbr3"), |_, _, _| {}));
 }
 
 #[test]
-fn other_constants_are_told_apart() {
+fn wrong_constants_are_caught() {
     for (name, value) in [
         ("loss_thresh", 0.2),
         ("loss_thresh", 0.01),

@@ -207,7 +207,7 @@ fn cubic() -> Twisted<Cubic> {
 }
 
 #[test]
-fn the_tools_for_planting_faults_do_no_harm() {
+fn without_a_fault_the_wrapper_passes_every_trace() {
     unharmed(TRACES, || Mishears::boxed(windowed(cubic()), |_, _, _| {}));
 }
 

@@ -99,7 +99,7 @@ traces! { linux();
 }
 
 #[test]
-fn a_count_of_rounded_milliseconds_is_told_from_a_late_clock() {
+fn a_clock_that_is_half_a_second_late_is_caught() {
     // Every event half a second late: the cubic is elsewhere.
     caught(TRACES, || {
         Mishears::boxed(linux(), |view, event, acks| {
@@ -114,6 +114,6 @@ fn a_count_of_rounded_milliseconds_is_told_from_a_late_clock() {
 }
 
 #[test]
-fn the_form_of_the_rfc_is_told_from_it() {
+fn the_arithmetic_of_the_rfc_is_caught() {
     caught(TRACES, || build("cubic", &Params::default()).unwrap());
 }

@@ -148,7 +148,7 @@ fn dctcp() -> Twisted<Dctcp> {
 }
 
 #[test]
-fn the_tools_for_planting_faults_do_no_harm() {
+fn without_a_fault_the_wrapper_passes_every_trace() {
     unharmed(TRACES, || Mishears::boxed(windowed(dctcp()), |_, _, _| {}));
 }
 

@@ -32,7 +32,7 @@ mod newreno {
     }
 
     #[test]
-    fn it_is_told_from_the_rfcs() {
+    fn the_arithmetic_of_the_rfc_is_caught() {
         caught(TRACES, || default("reno"));
     }
 }
@@ -81,7 +81,7 @@ mod cubic {
     }
 
     #[test]
-    fn it_is_told_from_the_rfcs() {
+    fn the_arithmetic_of_the_rfc_is_caught() {
         caught(TRACES, || default("cubic"));
     }
 }

@@ -143,7 +143,7 @@ fn a_hystart_that_counts_one_long_round_is_caught() {
 }
 
 #[test]
-fn a_hystart_that_hears_every_other_sample_is_caught() {
+fn a_hystart_that_receives_every_other_sample_is_caught() {
     caught(TRACES, || {
         Mishears::boxed(reno(), |_, event, heard| {
             if let Event::Ack(ack) = event {

@@ -134,7 +134,7 @@ fn deterministic(alpha: f64, beta: f64) -> Box<dyn Controller> {
 }
 
 #[test]
-fn the_tools_for_planting_faults_do_no_harm() {
+fn without_a_fault_the_wrapper_passes_every_trace() {
     unharmed(TRACES, || Mishears::boxed(windowed(mvegas()), |_, _, _| {}));
 }
 

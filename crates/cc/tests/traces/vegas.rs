@@ -160,7 +160,7 @@ fn vegas() -> Twisted<Vegas> {
 }
 
 #[test]
-fn the_tools_for_planting_faults_do_no_harm() {
+fn without_a_fault_the_wrapper_passes_every_trace() {
     unharmed(TRACES, || Mishears::boxed(windowed(vegas()), |_, _, _| {}));
 }
 
@@ -232,7 +232,7 @@ fn a_vegas_that_trusts_one_sample_is_caught() {
 }
 
 #[test]
-fn a_vegas_with_the_bounds_of_another_is_caught() {
+fn a_vegas_with_other_bounds_is_caught() {
     for (param, value) in
         [("alpha", 1.0), ("alpha", 3.0), ("beta", 3.0), ("beta", 5.0), ("gamma", 0.0), ("gamma", 2.0)]
     {
@@ -256,7 +256,7 @@ fn a_vegas_that_leaves_slow_start_with_half_its_window_is_caught() {
 }
 
 #[test]
-fn a_vegas_that_believes_samples_from_before_idle_or_recovery_is_caught() {
+fn a_vegas_that_uses_samples_from_before_idle_or_recovery_is_caught() {
     caught(TRACES, || windowed(Twisted { reset: |_, _, _| {}, ..vegas() }));
 }
 

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_mean_no_deviation_and_no_fairness() {
+    fn an_empty_list_has_no_mean_no_deviation_and_no_fairness() {
         assert_eq!((mean(&[]), deviation(&[1.0]), variation(&[0.0, 0.0])), (None, None, None));
         assert_eq!((quantile(&[], 0.5), jain(&[3.0]), jain(&[0.0, 0.0])), (None, None, None));
     }

@@ -88,7 +88,7 @@ fn throughput_counts_headers_and_goodput_does_not() {
 }
 
 #[test]
-fn what_was_carried_in_the_warm_up_is_no_throughput_of_the_time_after_it() {
+fn bytes_of_the_warm_up_do_not_count_in_the_throughput_after_it() {
     // 1446 KB in 4 ms: 500 packets in the first, half as many in each of the others with a rest in the last.
     let mut recording = run(Dur::from_millis(4), vec![carried(0, 1_446_000)]);
     let (wire, read) = ([750_000.0, 375_000.0, 375_000.0, 0.0], [723_000.0, 361_500.0, 361_500.0, 0.0]);
@@ -123,7 +123,7 @@ fn the_window_goes_from_the_first_flow_to_the_end_of_the_last() {
 }
 
 #[test]
-fn of_a_connection_the_direction_that_carries_more_is_the_flow_and_background_is_none() {
+fn the_flow_of_a_connection_is_its_direction_with_more_bytes_and_background_is_no_flow() {
     let requests = Flow { name: "flow.a".to_owned(), ..carried(0, 1_446) };
     let responses = Flow { name: "flow.b".to_owned(), from: 1, to: 0, ..carried(0, 1_446_000) };
     let other = Flow { class: "background".to_owned(), ..carried(1, 5_000_000) };
@@ -134,7 +134,7 @@ fn of_a_connection_the_direction_that_carries_more_is_the_flow_and_background_is
 }
 
 #[test]
-fn saturation_is_what_left_the_bottleneck_over_what_its_rate_allows() {
+fn saturation_is_the_bytes_that_left_the_bottleneck_divided_by_its_capacity() {
     let mut recording = run(Dur::from_millis(4), vec![carried(0, 1_446_000)]);
     let mut queue = device("queue.bottleneck", Rate::from_mbit(1000));
     queue.counters.bytes = 400_000;
@@ -156,7 +156,7 @@ fn saturation_is_what_left_the_bottleneck_over_what_its_rate_allows() {
 }
 
 #[test]
-fn two_flows_that_stall_in_turn_vary_alone_and_not_together() {
+fn two_flows_that_stall_in_turn_vary_while_their_sum_is_constant() {
     let mut recording = run(Dur::from_millis(40), vec![carried(0, 1_446_000), carried(1, 1_446_000)]);
     let turn = |first| (0..4).map(|i| if i % 2 == first { 0.0 } else { 10_000.0 }).collect::<Vec<_>>();
     let (even, odd) = (turn(0), turn(1));
@@ -564,7 +564,7 @@ fn a_timeout_lasts_from_the_last_transmission_or_the_last_new_ack() {
 }
 
 #[test]
-fn failures_and_fairness_of_sizes_are_of_what_began_in_the_window() {
+fn failures_and_fairness_of_sizes_are_of_transfers_that_began_in_the_window() {
     let mut recording = run(Dur::from_secs(1), vec![carried(0, 1_446_000)]);
     let failed = |start| Completion { ok: false, ..completion(10_000, start, start + 1, Some(1)) };
     recording.completions = vec![

@@ -91,7 +91,7 @@ fn completions_and_slowdowns_have_nearest_ranks() {
 }
 
 #[test]
-fn what_senders_count_is_summed_over_the_flows() {
+fn counters_of_senders_are_summed_over_the_flows() {
     let mut flows = vec![carried(0, 1_446_000), carried(1, 1_446_000)];
     for (flow, n) in flows.iter_mut().zip([3, 4]) {
         let tcp = &mut flow.tcp;

@@ -23,7 +23,7 @@ const FILES: [&str; 7] = [
 ];
 
 #[test]
-fn what_is_written_reads_back_equal() {
+fn a_recording_that_was_written_is_read_back_equal() {
     let dir = sample::folder("round-trip").join("r");
     let recording = sample::recording();
     recording.write(&dir).expect("writable");

@@ -65,14 +65,14 @@ mod tests {
     }
 
     #[test]
-    fn a_part_within_a_part_counts_where_both_do() {
+    fn a_nested_part_is_included_if_both_conditions_hold() {
         let text = "#ifdef A\n#ifdef B\nx\n#endif\n#endif\n";
         assert_eq!(select(text, &["B"]).unwrap(), "\n\n\n\n\n");
         assert_eq!(select(text, &["A", "B"]).unwrap(), "\n\nx\n\n\n");
     }
 
     #[test]
-    fn a_directive_without_its_partner_is_an_error_with_its_place() {
+    fn an_unbalanced_directive_is_an_error_with_its_position() {
         let error = |text: &str| select(text, &[]).unwrap_err().to_string();
         assert_eq!(error("x\n#ifdef A\n"), "2:1: expected `#endif` after it, found the end of the script");
         assert_eq!(error("#ifdef A\n#endif\n#endif\n"), "3:1: expected `#ifdef` before it, found `#endif`");

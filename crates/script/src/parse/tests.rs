@@ -61,7 +61,7 @@ fn a_blocking_call_has_a_time_at_which_it_returns() {
 }
 
 #[test]
-fn options_commands_and_events_are_kept_apart() {
+fn options_commands_and_events_are_separate_in_the_syntax_tree() {
     let script =
         parse("// c\n--tolerance_usecs=10000\n--strict_segments\n`init\n more`\n0 `one`\n`last`\n").unwrap();
     let options: Vec<(&str, &str)> = script.options.iter().map(|o| (&*o.name, &*o.value)).collect();
@@ -189,7 +189,7 @@ fn tier_h_messages_are_read() {
 }
 
 #[test]
-fn an_error_says_where_and_what_was_expected() {
+fn an_error_has_its_position_and_the_expected_syntax() {
     assert_eq!(
         error("0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n  +0 < X 0:0(0) win 5\n"),
         "2:8: expected the flags of a segment, made of F S R P . U E W A, or `-` for none, found `X`"
@@ -213,7 +213,7 @@ fn an_error_says_where_and_what_was_expected() {
 }
 
 #[test]
-fn code_beyond_the_evaluator_is_kept_with_the_reason() {
+fn code_that_the_evaluator_does_not_support_is_kept_with_the_reason() {
     let Action::Code(code) = events("+0 %{\nimport os }%").remove(0).action else { panic!("code") };
     let why = code.body.unwrap_err();
     assert_eq!(
@@ -249,13 +249,13 @@ fn constructs_of_other_versions_are_reported_with_their_position_and_are_no_synt
 }
 
 #[test]
-fn a_comment_without_an_end_is_an_error_and_hides_nothing() {
+fn an_unterminated_comment_is_a_syntax_error() {
     assert!(error("/* open\n0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3").contains("found `/*`"));
     assert!(error("0 `a` /*/ `b`").contains("found `/*/`"));
 }
 
 #[test]
-fn quotes_keep_what_a_backslash_precedes_and_texts_that_follow_each_other_are_one() {
+fn a_backslash_escapes_a_quote_and_adjacent_strings_are_concatenated() {
     let text = r#"+0 setsockopt(3, SOL_TCP, TCP_ULP, "a\"b" "c", 4) = 0"#;
     assert_eq!(call(text).args[3], Expr::Text(r#"a\"bc"#.to_owned()));
     assert_eq!(call("+0 write(3, \"abc\"..., 1000) = 1000").args[1], Expr::Text("abc".to_owned()));
@@ -295,7 +295,7 @@ fn code_may_have_conditions() {
 }
 
 #[test]
-fn directions_are_told_apart() {
+fn the_direction_of_a_packet_is_that_of_its_sign() {
     assert_eq!(packet("+0 < . 1:1(0) ack 1 win 5").direction, Direction::In);
     assert_eq!(packet("+0 > . 1:1(0) ack 1").direction, Direction::Out);
 }
@@ -308,7 +308,7 @@ proptest! {
 
     /// Pieces of the language in any order reach deeper than random characters.
     #[test]
-    fn no_order_of_pieces_makes_the_parser_panic(pieces in prop::collection::vec(prop::sample::select(vec![
+    fn no_sequence_of_tokens_makes_the_parser_panic(pieces in prop::collection::vec(prop::sample::select(vec![
         "0 ", "+.1", "~", "...", " < ", " > ", "S.", " 1:1(0)", " ack 1", " win 5", "<mss 5", ",nop", ">", "sack 1:2",
         "TS val ", "ecr", "`x`", "%{", "}%", "assert a == 1", "read(3, ", "[{a=1,", "}]", ") = ", "-1", " E", "(", ")",
         "[ect0]", "icmp unreachable", "\n", "--a=b\n", "//", "/*", "*", "é", "\"", "|", "not ", "((((", "-",

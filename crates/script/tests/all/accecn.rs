@@ -40,7 +40,7 @@ fn the_option_is_injected_and_compared() {
 }
 
 #[test]
-fn a_short_option_ends_where_the_blocks_behind_it_have_nops() {
+fn the_accecn_option_is_padded_before_sack_blocks() {
     let script = accepted(
         "",
         "+0 < [ect1] P.5 1001:2001(1000) ack 1 win 264
@@ -56,7 +56,7 @@ fn a_short_option_ends_where_the_blocks_behind_it_have_nops() {
 }
 
 #[test]
-fn a_full_segment_leaves_room_for_the_option_until_the_sysctl_turns_it_off() {
+fn a_full_segment_leaves_room_for_the_option_unless_tcp_ecn_option_is_off() {
     let script = accepted(
         "",
         "+0 write(4, ..., 988) = 988
@@ -81,7 +81,7 @@ fn super_segments_leave_the_interface_in_packets() {
 }
 
 #[test]
-fn code_asks_for_packets_bytes_and_what_was_seen() {
+fn tcp_info_counts_packets_and_bytes_by_ecn_field_in_each_direction() {
     let script = accepted(
         "",
         "+0 write(4, ..., 500) = 500
@@ -102,7 +102,7 @@ assert tcpi_received_e1_bytes == 300 and tcpi_received_e0_bytes == 0 and tcpi_re
 }
 
 #[test]
-fn on_demand_the_option_goes_with_two_acks_and_the_beacon() {
+fn on_demand_the_option_is_sent_with_two_acks_and_at_the_beacon_interval() {
     let rest = "+0 < [ect0] P.5 1:1001(1000) ack 1 win 264
 +0 > [ect0] .5 1:1(0) ack 1001 <ECN e1b 1 ceb 0 e0b 1001,nop>
 +.001 < [ect0] P.5 1001:2001(1000) ack 1 win 264
@@ -124,7 +124,7 @@ fn on_demand_the_option_goes_with_two_acks_and_the_beacon() {
 }
 
 #[test]
-fn the_sysctl_says_who_asks_and_who_answers() {
+fn tcp_ecn_selects_what_a_client_requests_and_what_a_server_accepts() {
     let asks = |n: u32, flags: &str| {
         format!(
             "`../common/defaults.sh
@@ -155,7 +155,7 @@ sysctl -q net.ipv4.tcp_ecn={n}`
 }
 
 #[test]
-fn beside_a_cookie_of_fast_open_the_syn_ack_has_the_fields_that_fit() {
+fn a_syn_ack_with_a_fast_open_cookie_has_only_the_accecn_fields_that_fit() {
     // 4 of the MSS, 12 of timestamps, 8 of two fields, 4 of the scale, 12 of the cookie.
     let script = "`../common/defaults.sh
 sysctl -q net.ipv4.tcp_ecn=3`

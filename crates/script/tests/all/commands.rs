@@ -17,7 +17,7 @@ fn with_files(text: &str, files: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn a_file_of_the_scripts_folder_is_what_a_command_calls() {
+fn a_command_runs_the_shell_script_of_that_name_beside_the_script() {
     let own = "#!/bin/sh\n# own\nsysctl -q net.ipv4.tcp_fastopen=0x3 > /dev/null 2>&1\nsysctl -q net.ipv4.tcp_sack=0";
     let mut host = HostSettings::default();
     host.files.insert("./defaults.sh".to_owned(), own.to_owned());
@@ -31,7 +31,7 @@ fn a_file_of_the_scripts_folder_is_what_a_command_calls() {
 }
 
 #[test]
-fn a_line_of_such_a_file_that_is_not_known_is_unsupported_with_both_names() {
+fn an_unknown_line_of_a_shell_script_is_unsupported_with_the_names_of_both() {
     let text = format!("`./setup.sh`{CALL}");
     assert_eq!(with_files(&text, &[("./setup.sh", "true\nreboot")]), "unsupported 1 ./setup.sh: reboot");
     assert_eq!(with_files(&text, &[("./setup.sh", "true")]), "pass 0 ");
@@ -40,7 +40,7 @@ fn a_line_of_such_a_file_that_is_not_known_is_unsupported_with_both_names() {
 }
 
 #[test]
-fn switches_that_the_model_lacks_are_unsupported_and_their_usual_values_are_not() {
+fn sysctls_that_the_model_lacks_are_unsupported_except_at_their_usual_values() {
     for (name, good, bad) in [
         ("tcp_syncookies", "1", "2"),
         ("tcp_rfc1337", "0", "1"),
@@ -62,7 +62,7 @@ fn switches_that_the_model_lacks_are_unsupported_and_their_usual_values_are_not(
 }
 
 #[test]
-fn a_threshold_that_was_never_set_has_no_number() {
+fn the_initial_ssthresh_is_not_printed_as_a_number() {
     let report = super::plain("+0 write(4, ..., 1000) = 1000\n+0 > . 1:1(0) ack 1");
     assert!(!report.details.is_empty());
     assert!(
@@ -96,7 +96,7 @@ fn a_script_that_tests_nothing_is_an_error() {
 }
 
 #[test]
-fn conditions_choose_their_statements() {
+fn if_and_else_select_statements() {
     let code = "+0 %{
 x = tcpi_snd_cwnd
 if x == 10:

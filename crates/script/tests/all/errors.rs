@@ -42,7 +42,7 @@ fn two_acknowledged_zero_copy_writes_are_reported_as_one_range() {
 }
 
 #[test]
-fn a_note_in_the_error_queue_is_an_edge_each_time() {
+fn each_entry_of_the_error_queue_is_an_edge_of_epoll() {
     let send = |from: u32| {
         format!(
             "+0 send(4, ..., 1000, MSG_ZEROCOPY) = 1000\n+0 > P. {from}:{}(1000) ack 1\n+0 < . 1:1(0) ack {} win 257
@@ -81,7 +81,7 @@ SOF_TIMESTAMPING_SOFTWARE | SOF_TIMESTAMPING_OPT_ID], 4) = 0
 }
 
 #[test]
-fn bytes_move_between_pipes_files_and_sockets_and_stop_at_what_is_urgent() {
+fn splice_and_sendfile_move_bytes_and_stop_at_urgent_data() {
     let script = "+0 pipe([5, 6]) = 0
 +0 open(\"/tmp/file\", O_RDONLY) = 7
 +0 sendfile(4, 7, [0], 500) = 500
@@ -96,7 +96,7 @@ fn bytes_move_between_pipes_files_and_sockets_and_stop_at_what_is_urgent() {
 }
 
 #[test]
-fn what_acknowledges_the_unsent_is_challenged_once_in_half_a_second_and_dropped() {
+fn a_segment_that_acknowledges_unsent_data_is_dropped_and_challenged_once_in_500_ms() {
     let script = "+0 < P. 1:101(100) ack 9999 win 257
 +0 > . 1:1(0) ack 1
 +.1 < P. 1:101(100) ack 9999 win 257
@@ -108,7 +108,7 @@ fn what_acknowledges_the_unsent_is_challenged_once_in_half_a_second_and_dropped(
 }
 
 #[test]
-fn a_segment_longer_than_the_window_is_taken_whole_when_nothing_is_unread_and_not_at_all_otherwise() {
+fn a_segment_longer_than_the_window_is_accepted_whole_if_nothing_is_unread_and_else_dropped() {
     let head = "+0 setsockopt(4, SOL_SOCKET, SO_RCVLOWAT, [1], 4) = 0\n";
     let script = format!(
         "{head}+0 < . 1:80001(80000) ack 1 win 257\n+0~+.05 > . 1:1(0) ack 80001
@@ -129,7 +129,7 @@ fn data_in_order_that_repeat_earlier_data_are_reported_in_a_dsack() {
 }
 
 #[test]
-fn a_part_of_a_segment_that_is_sacked_counts_for_nothing() {
+fn a_sack_block_that_covers_a_part_of_a_packet_does_not_count_the_packet() {
     let script = "+0 write(4, ..., 4000) = 4000
 +0 > P. 1:4001(4000) ack 1
 +.01 < . 1:1(0) ack 1 win 257 <sack 3900:4001,nop,nop>
@@ -140,7 +140,7 @@ fn a_part_of_a_segment_that_is_sacked_counts_for_nothing() {
 }
 
 #[test]
-fn more_to_follow_holds_a_small_segment_until_an_ack_or_the_timeout_of_a_probe() {
+fn msg_more_holds_a_small_segment_until_an_ack_or_the_probe_timer() {
     let script = "+0 setsockopt(4, SOL_TCP, TCP_NODELAY, [1], 4) = 0
 +0 send(4, ..., 40, MSG_MORE) = 40
 +.21 > P. 1:41(40) ack 1
@@ -153,7 +153,7 @@ fn more_to_follow_holds_a_small_segment_until_an_ack_or_the_timeout_of_a_probe()
 }
 
 #[test]
-fn a_path_that_was_found_short_is_short_for_the_next_connection_too() {
+fn a_path_mtu_learned_from_icmp_applies_to_the_next_connection() {
     let script = "+0 `ethtool -K tun0 tso off`
 +0 write(4, ..., 1000) = 1000
 +0 > P. 1:1001(1000) ack 1

@@ -31,7 +31,7 @@ const SECOND: &str = "
 ";
 
 #[test]
-fn a_cookie_lets_data_go_with_the_syn_as_far_as_the_cached_mss_and_room_for_options_allow() {
+fn with_a_cookie_the_syn_has_as_many_data_as_the_cached_mss_and_the_options_allow() {
     let text = format!(
         "{COOKIE}{SECOND}+.01 < S. 7:7(0) ack 1001 win 5840 <mss 1040,nop,nop,sackOK>
 +0 > . 1001:1001(0) ack 1
@@ -43,7 +43,7 @@ fn a_cookie_lets_data_go_with_the_syn_as_far_as_the_cached_mss_and_room_for_opti
 }
 
 #[test]
-fn data_that_the_syn_ack_does_not_acknowledge_go_again_at_once() {
+fn syn_data_that_the_syn_ack_does_not_acknowledge_are_retransmitted_at_once() {
     let text = format!(
         "{COOKIE}{SECOND}+.01 < S. 7:7(0) ack 1 win 5840 <mss 1040,nop,nop,sackOK>
 +0 > P. 1:1001(1000) ack 1
@@ -53,7 +53,7 @@ fn data_that_the_syn_ack_does_not_acknowledge_go_again_at_once() {
 }
 
 #[test]
-fn a_syn_that_is_repeated_carries_neither_data_nor_option() {
+fn a_retransmitted_syn_has_neither_data_nor_the_fast_open_option() {
     let text = format!(
         "{COOKIE}{SECOND}+1 > S 0:0(0) <mss 1460,nop,nop,sackOK,nop,wscale 8>
 +.01 < S. 7:7(0) ack 1 win 5840 <mss 1040,nop,nop,sackOK>
@@ -63,7 +63,7 @@ fn a_syn_that_is_repeated_carries_neither_data_nor_option() {
 }
 
 #[test]
-fn connect_may_wait_for_the_first_write() {
+fn with_tcp_fastopen_connect_the_syn_is_sent_by_the_first_write() {
     let text = format!(
         "{COOKIE}+.07 socket(..., SOCK_STREAM, IPPROTO_TCP) = 4
 +0 fcntl(4, F_SETFL, O_RDWR|O_NONBLOCK) = 0
@@ -82,7 +82,7 @@ const LISTEN: &str = "
 ";
 
 #[test]
-fn a_server_gives_the_cookie_that_linux_makes_of_addresses_and_key() {
+fn the_cookie_of_a_server_is_linuxs_hash_of_addresses_and_key() {
     let text = format!(
         "{LISTEN}+0 < S 0:0(0) win 32792 <mss 1460,sackOK,FO,nop,nop>
 +0 > S. 0:0(0) ack 1 <mss 1460,nop,nop,sackOK,FO 3021b9d889017eeb,nop,nop>"
@@ -91,7 +91,7 @@ fn a_server_gives_the_cookie_that_linux_makes_of_addresses_and_key() {
 }
 
 #[test]
-fn a_server_that_took_the_cookie_is_accepted_read_and_written_before_the_third_segment() {
+fn after_a_valid_cookie_a_server_accepts_reads_and_writes_before_the_handshake_ends() {
     let text = format!(
         "{LISTEN}+0 < S 0:1000(1000) win 32792 <mss 1460,sackOK,FO TFO_COOKIE,nop,nop>
 +0 > S. 0:0(0) ack 1001 <mss 1460,nop,nop,sackOK>
@@ -108,7 +108,7 @@ fn a_server_that_took_the_cookie_is_accepted_read_and_written_before_the_third_s
 }
 
 #[test]
-fn a_wrong_cookie_is_replaced_and_its_data_are_not_taken() {
+fn after_an_invalid_cookie_the_syn_data_are_ignored_and_a_new_cookie_is_sent() {
     let text = format!(
         "{LISTEN}+0 < S 0:1000(1000) win 32792 <mss 1460,sackOK,FO 0011223344556677,nop,nop>
 +0 > S. 0:0(0) ack 1 <mss 1460,nop,nop,sackOK,FO TFO_COOKIE,nop,nop>"
@@ -117,7 +117,7 @@ fn a_wrong_cookie_is_replaced_and_its_data_are_not_taken() {
 }
 
 #[test]
-fn freebsd_asks_pads_with_eol_and_forgets_a_path_whose_cookie_is_invalid() {
+fn freebsd_requests_a_cookie_pads_with_eol_and_disables_fast_open_after_an_invalid_cookie() {
     let first = "
 0 `sysctl -w net.inet.tcp.fastopen.client_enable=1`
 +0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
@@ -141,7 +141,7 @@ fn freebsd_asks_pads_with_eol_and_forgets_a_path_whose_cookie_is_invalid() {
 }
 
 #[test]
-fn data_that_the_peer_did_not_take_with_the_syn_count_as_retransmitted_in_the_loss_state() {
+fn syn_data_that_the_peer_ignored_count_as_retransmitted_in_the_loss_state() {
     let text = format!(
         "{COOKIE}{SECOND}+.01 < S. 7:7(0) ack 1 win 65535 <mss 1040,nop,nop,sackOK>
 +0 > P. 1:1001(1000) ack 1
@@ -154,7 +154,7 @@ fn data_that_the_peer_did_not_take_with_the_syn_count_as_retransmitted_in_the_lo
 }
 
 #[test]
-fn crossing_syns_with_data_are_answered_for_the_syn_alone_and_the_syn_ack_may_acknowledge_the_data() {
+fn the_answer_to_a_crossing_syn_acknowledges_only_the_syn_and_a_syn_ack_may_acknowledge_its_data() {
     let text = format!(
         "{COOKIE}{SECOND}+.005 < S 1234:1734(500) win 14600 <mss 1040,nop,nop,sackOK,nop,wscale 6,FO 87654321,nop,nop>
 +0 > S. 0:0(0) ack 1235 <mss 1460,nop,nop,sackOK,nop,wscale 8>
@@ -166,7 +166,7 @@ fn crossing_syns_with_data_are_answered_for_the_syn_alone_and_the_syn_ack_may_ac
 }
 
 #[test]
-fn without_a_cookie_the_experimental_option_is_tried_once_and_metrics_that_are_flushed_are_forgotten() {
+fn the_experimental_option_is_tried_once_and_flushing_the_metrics_removes_the_cookie() {
     let open = |fd: u8, option: &str| {
         format!(
             "+0 socket(..., SOCK_STREAM, IPPROTO_TCP) = {fd}
@@ -190,7 +190,7 @@ fn without_a_cookie_the_experimental_option_is_tried_once_and_metrics_that_are_f
 }
 
 #[test]
-fn a_syn_ack_that_echoes_no_timestamp_of_ours_is_refused() {
+fn a_syn_ack_with_an_unknown_timestamp_echo_is_answered_with_a_reset() {
     let text = "
 0 `sysctl -q net.ipv4.tcp_timestamps=1`
 +0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
@@ -205,7 +205,7 @@ fn a_syn_ack_that_echoes_no_timestamp_of_ours_is_refused() {
 }
 
 #[test]
-fn calls_that_open_fast_have_the_errors_of_linux() {
+fn fast_open_calls_have_the_errors_of_linux() {
     let text = "
 0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
 +0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0

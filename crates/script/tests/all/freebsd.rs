@@ -33,7 +33,7 @@ const PASSIVE: &str = "
 ";
 
 #[test]
-fn a_syn_is_repeated_with_the_slop_and_given_up_after_keepinit() {
+fn syn_retransmissions_include_the_slop_and_end_after_keepinit() {
     let script = format!(
         "{ACTIVE}+1 > S 0:0(0) win 65535 <...>\n+2.2 > S 0:0(0) win 65535 <...>\n+4.2 > S 0:0(0) <...>
 +8.2 > S 0:0(0) <...>\n+16.2 > S 0:0(0) <...>\n+32.2 > S 0:0(0) <...>
@@ -52,7 +52,7 @@ fn a_reset_at_the_right_edge_of_the_window_is_challenged_and_one_outside_is_drop
 }
 
 #[test]
-fn where_resets_are_weak_one_in_the_window_ends_the_connection() {
+fn with_insecure_rst_a_reset_in_the_window_ends_the_connection() {
     let script = format!(
         "`sysctl -w net.inet.tcp.insecure_rst=1`{ACTIVE}{ESTABLISHED}+.1 < R 65700:65700(0) win 32767
 +.1 getsockopt(3, SOL_SOCKET, SO_ERROR, [ECONNRESET], [4]) = 0"
@@ -61,7 +61,7 @@ fn where_resets_are_weak_one_in_the_window_ends_the_connection() {
 }
 
 #[test]
-fn where_syns_are_weak_one_in_the_window_is_answered_by_a_reset() {
+fn with_insecure_syn_a_syn_in_the_window_is_answered_by_a_reset() {
     let script = format!(
         "`sysctl -w net.inet.tcp.insecure_syn=1`{ACTIVE}{ESTABLISHED}+.1 < S 65700:65700(0) win 32767 <mss 1460>
 +0 > R. 1:1(0) ack 1 win 0\n+0 getsockopt(3, SOL_SOCKET, SO_ERROR, [ECONNRESET], [4]) = 0"
@@ -70,7 +70,7 @@ fn where_syns_are_weak_one_in_the_window_is_answered_by_a_reset() {
 }
 
 #[test]
-fn data_and_fin_of_a_syn_ack_are_taken() {
+fn data_and_fin_of_a_syn_ack_are_accepted() {
     let script = format!(
         "{ACTIVE}+.1 < SF. 0:10(10) ack 1 win 32767 <mss 1460>\n+0 > . 1:1(0) ack 12 win 65535
 +0 read(3, ..., 100) = 10\n+0 read(3, ..., 100) = 0"
@@ -104,7 +104,7 @@ fn in_time_wait_a_syn_above_the_window_begins_a_connection_and_an_older_one_is_d
 }
 
 #[test]
-fn a_sysctl_of_the_command_line_makes_it_an_older_version() {
+fn sysctls_of_the_command_line_select_the_behaviour_of_an_older_version() {
     // FreeBSD 12: 100 ms instead of 40.
     let script = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
 +0 bind(3, ..., ...) = 0
@@ -161,7 +161,7 @@ fn without_prr_the_window_begins_at_one_segment_and_grows_while_less_than_half_o
 }
 
 #[test]
-fn hard_errors_end_an_opening_connection_where_they_may_and_others_never_do() {
+fn icmp_errors_that_are_hard_end_a_connection_attempt_and_others_do_not() {
     for (message, error) in [
         ("unreachable port_unreachable", "ECONNREFUSED"),
         ("unreachable net_prohibited", "ECONNREFUSED"),
@@ -182,7 +182,7 @@ fn hard_errors_end_an_opening_connection_where_they_may_and_others_never_do() {
 }
 
 #[test]
-fn when_syns_cross_the_answer_has_the_options_that_both_offered() {
+fn the_answer_to_a_crossing_syn_has_the_options_that_both_offered() {
     let script = format!(
         "{ACTIVE}+.1 < S 0:0(0) win 32767 <mss 1460,sackOK,eol,eol>
 +0 > S. 0:0(0) ack 1 win 65535 <mss 1460,sackOK,eol,eol>"
@@ -191,7 +191,7 @@ fn when_syns_cross_the_answer_has_the_options_that_both_offered() {
 }
 
 #[test]
-fn the_type_of_service_is_the_socket_s_and_a_socket_without_options_offers_none() {
+fn packets_have_the_tos_of_the_socket_and_with_tcp_noopt_a_syn_ack_has_no_options() {
     let script = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
 +0 setsockopt(3, IPPROTO_IP, IP_TOS, [IPTOS_DSCP_CS1], 4) = 0
 +0 setsockopt(3, IPPROTO_TCP, TCP_NOOPT, [1], 4) = 0
@@ -210,7 +210,7 @@ fn the_type_of_service_is_the_socket_s_and_a_socket_without_options_offers_none(
 }
 
 #[test]
-fn data_of_a_crossing_syn_are_read_once_the_handshake_is_done() {
+fn data_of_a_crossing_syn_are_readable_after_the_handshake() {
     let script = format!(
         "{ACTIVE}+.1 < S 0:3(3) win 32767 <mss 1460,sackOK,eol,eol>
 +0 > S. 0:0(0) ack 1 win 65535 <mss 1460,sackOK,eol,eol>
@@ -222,7 +222,7 @@ fn data_of_a_crossing_syn_are_read_once_the_handshake_is_done() {
 }
 
 #[test]
-fn the_fourth_syn_offers_no_options_where_the_host_says_so() {
+fn with_rexmit_drop_options_the_fourth_syn_has_only_the_mss_option() {
     let script = format!(
         "`sysctl net.inet.tcp.rexmit_drop_options=1`{ACTIVE}+1 > S 0:0(0) win 65535 <...>
 +2.2 > S 0:0(0) win 65535 <mss 1460,nop,wscale 6,sackOK,TS val 3300 ecr 0>
@@ -285,7 +285,7 @@ fn ecn_plus_marks_the_syn_ack_and_ecn_plus_plus_every_packet() {
 }
 
 #[test]
-fn in_syn_received_a_reset_in_the_window_is_challenged_and_the_window_is_the_first_or_the_buffer() {
+fn in_syn_received_a_reset_up_to_the_right_edge_of_the_window_is_challenged() {
     let listen = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
 +0 bind(3, ..., ...) = 0
 +0 listen(3, 1) = 0
@@ -334,7 +334,7 @@ fn cwr_without_data_ends_the_echo_and_is_acknowledged() {
 }
 
 #[test]
-fn a_challenge_does_not_repeat_the_fin_and_a_fin_takes_no_room_of_the_window() {
+fn a_challenge_ack_does_not_repeat_the_fin_and_a_fin_occupies_no_window() {
     let closing = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
 +0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0
 +0 connect(3, ..., ...) = -1 EINPROGRESS
@@ -359,7 +359,7 @@ fn a_challenge_does_not_repeat_the_fin_and_a_fin_takes_no_room_of_the_window() {
 }
 
 #[test]
-fn syn_with_fin_is_dropped_where_drop_synfin_says_so() {
+fn with_drop_synfin_a_syn_with_fin_is_dropped() {
     let answered = "+0 > S. 0:0(0) ack 18 win 65535 <mss 1460,sackOK,eol,eol>";
     let next = "+.5 < S 27:27(0) win 32767 <mss 1460,sackOK,eol,eol>
 +0 > S. 0:0(0) ack 28 win 65535 <mss 1460,sackOK,eol,eol>";

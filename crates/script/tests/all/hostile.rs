@@ -70,7 +70,7 @@ fn values_and_what_is_printed_are_bounded() {
 }
 
 #[test]
-fn any_nesting_of_calls_and_packets_ends_with_a_place() {
+fn too_deep_nesting_is_a_syntax_error_with_its_position() {
     for (open, close) in [("[", "]"), ("{", "}"), ("{a=", "}"), ("f(", ")")] {
         let text = format!("0 f({}1{}) = 0", open.repeat(100_000), close.repeat(100_000));
         let said = verdict(&linux(&text));
@@ -96,7 +96,7 @@ fn any_nesting_of_calls_and_packets_ends_with_a_place() {
 }
 
 #[test]
-fn a_word_that_would_make_a_script_too_long_is_refused() {
+fn a_defined_word_that_makes_the_script_too_long_is_unsupported() {
     let value = "1".repeat(60_000);
     let text = format!("--define=X={value}\n{}", "0 `X` // \n0 f(X) = 0\n".repeat(1000));
     let said = verdict(&linux(&text));
@@ -208,7 +208,7 @@ proptest! {
 
     /// Sysctls, routes and socket options of any value, then a connection that sends, receives, loses and closes.
     #[test]
-    fn no_value_of_a_switch_makes_the_runner_panic(
+    fn no_value_of_a_sysctl_route_or_option_makes_the_runner_panic(
         switches in prop::collection::vec((0..SWITCHES.len(), extreme()), 0..4),
         before in prop::collection::vec((0..OPTIONS.len(), extreme()), 0..4),
         after in prop::collection::vec((0..OPTIONS.len(), extreme()), 0..4),

@@ -7,7 +7,7 @@ use tcpassay_script::run::{Model, RunOptions, run_on};
 use tcpassay_tcp::Profile;
 
 #[test]
-fn variables_live_from_block_to_block_and_print_is_kept() {
+fn variables_keep_their_values_between_blocks_and_printed_lines_are_reported() {
     let report =
         plain("+0 %{ cwnd = 5; cwnd += 5 }%\n+0 %{ assert tcpi_snd_cwnd == cwnd; print(cwnd, 'ok') }%");
     assert_eq!(report.status, Status::Pass, "{}", verdict(&report));
@@ -15,7 +15,7 @@ fn variables_live_from_block_to_block_and_print_is_kept() {
 }
 
 #[test]
-fn expressions_are_those_of_python() {
+fn expressions_have_the_values_of_python() {
     for expression in [
         "1 + 2 * 3 == 7",
         "7 // 2 == 3 and -7 // 2 == -4 and 7 % 3 == 1",
@@ -56,7 +56,7 @@ fn commands_set_sysctls_routes_and_offloads_and_nothing_else() {
 }
 
 #[test]
-fn a_command_that_is_not_known_is_executed_only_where_the_user_allows_it() {
+fn an_unknown_command_is_executed_only_with_allow_shell() {
     fn executor(line: &str) -> Result<(), String> {
         if line == "reboot" { Ok(()) } else { Err(format!("{line}: failed")) }
     }

@@ -21,7 +21,7 @@ fn buffered(size: u32, synack: &str, scale: u8, rest: &str) -> String {
 }
 
 #[test]
-fn the_window_is_what_the_share_of_payload_leaves_of_a_buffer_in_whole_segments() {
+fn the_window_is_the_payload_share_of_the_free_buffer_in_whole_segments() {
     // 60000 bytes of buffer, half of it window in whole segments of 1460. A packet of 30000 bytes takes a page with its structures
     // (4352) and seven more: 33024, payload 232 of 256; of the 26976 left that is 24447. Less than half is free: the ACK waits.
     let rest = "+0 < P. 1:30001(30000) ack 1 win 257\n+.04 > . 1:1(0) ack 30001 win 24000";
@@ -29,7 +29,7 @@ fn the_window_is_what_the_share_of_payload_leaves_of_a_buffer_in_whole_segments(
 }
 
 #[test]
-fn a_packet_beyond_the_window_is_taken_while_nothing_waits_to_be_read_and_only_then() {
+fn a_packet_beyond_the_window_is_accepted_only_if_nothing_is_unread() {
     let rest = "+0 < P. 1:4001(4000) ack 1 win 257\n+0 > . 1:1(0) ack 4001 win 5000
 +0 < P. 4001:34001(30000) ack 1 win 257\n+0 > . 1:1(0) ack 4001 win 5000
 +0 read(4, ..., 9000) = 4000
@@ -38,7 +38,7 @@ fn a_packet_beyond_the_window_is_taken_while_nothing_waits_to_be_read_and_only_t
 }
 
 #[test]
-fn what_an_overdrawn_buffer_cannot_take_is_dropped_shuts_the_window_and_is_wanted_again_once_it_was_read() {
+fn a_full_buffer_drops_packets_and_closes_the_window_until_the_application_reads() {
     let rest = "+0 < P. 1:60001(60000) ack 1 win 257\n* > . 1:1(0) ack 60001
 +0 setsockopt(4, SOL_SOCKET, SO_RCVBUF, [20000], 4) = 0
 +0 < P. 60001:61001(1000) ack 1 win 257\n+0 > . 1:1(0) ack 60001 win 0
@@ -53,7 +53,7 @@ fn what_an_overdrawn_buffer_cannot_take_is_dropped_shuts_the_window_and_is_wante
 }
 
 #[test]
-fn a_window_that_may_be_taken_back_counts_with_the_largest_that_was_announced() {
+fn with_tcp_shrink_window_packets_are_accepted_up_to_the_largest_announced_edge() {
     let script = |shrink: u8, length: u32, ack: u32, window: u32| {
         verdict(&linux(&format!(
             "--mss=1000
@@ -84,7 +84,7 @@ sysctl -q net.ipv4.tcp_shrink_window={shrink} net.ipv4.tcp_rmem=\"4096 32768 335
 }
 
 #[test]
-fn memory_out_of_order_is_given_up_for_what_comes_next() {
+fn data_out_of_order_are_pruned_to_make_room_for_data_in_order() {
     // 12544 bytes out of order, and room for 6000. The one quick ACK of a window that had grown is used up.
     let rest = "+0 < . 1001:9001(8000) ack 1 win 257\n+0 > . 1:1(0) ack 1 <nop,nop,sack 1001:9001>
 +0 setsockopt(4, SOL_SOCKET, SO_RCVBUF, [3000], 4) = 0
@@ -94,7 +94,7 @@ fn memory_out_of_order_is_given_up_for_what_comes_next() {
 }
 
 #[test]
-fn a_reset_is_at_the_edge_of_what_was_taken_beyond_the_window() {
+fn a_reset_after_data_accepted_beyond_the_window_is_accepted_at_their_end() {
     let rest = "+0 < P. 1:25001(25000) ack 1 win 257\n+0 < R. 25001:25001(0) ack 1 win 257
 +0 < . 25001:25001(0) ack 1 win 257\n+0 > R 1:1(0)";
     assert_eq!(buffered(20_000, "win 18980", 0, rest), "pass 0 ");

@@ -7,7 +7,7 @@ use tcpassay_tcp::Profile;
 use tcpassay_units::Dur;
 
 #[test]
-fn a_wrong_field_is_named_and_both_packets_stand_one_above_the_other() {
+fn a_mismatch_names_the_field_and_shows_both_packets() {
     let report = plain("+0 write(4, ..., 1000) = 1000\n+0 > P. 1:1001(1000) ack 2");
     assert_eq!(verdict(&report), "fail 10 outbound packet: ack differ");
     assert_eq!(report.details[0], "expected: 0.100000000 P. 1:1001(1000) ack 2");
@@ -22,7 +22,7 @@ fn a_wrong_field_is_named_and_both_packets_stand_one_above_the_other() {
 }
 
 #[test]
-fn a_packet_a_microsecond_off_is_an_error_in_time_and_tolerance_makes_it_pass() {
+fn a_packet_one_microsecond_early_is_an_error_in_time_unless_the_tolerance_allows_it() {
     let script = "+0 write(4, ..., 1000) = 1000\n+.000001 > P. 1:1001(1000) ack 1";
     let report = plain(script);
     assert_eq!(
@@ -74,7 +74,7 @@ fn a_result_and_an_errno_are_compared() {
 }
 
 #[test]
-fn an_assertion_tells_the_values_of_its_names() {
+fn a_failed_assertion_shows_the_values_of_its_names() {
     let report = plain("+0 %{ assert tcpi_snd_cwnd == 11, 'cwnd' }%");
     assert_eq!(verdict(&report), "fail 9 assertion failed: tcpi_snd_cwnd == 11: tcpi_snd_cwnd is 10 (cwnd)");
     // A message that only repeats a value is left out.
@@ -88,7 +88,7 @@ fn an_assertion_tells_the_values_of_its_names() {
 }
 
 #[test]
-fn what_is_unknown_is_unsupported_and_never_a_pass() {
+fn unknown_commands_names_and_calls_are_unsupported_and_do_not_pass() {
     for (line, reason) in [
         ("+0 `iptables -A INPUT -j DROP`", "iptables -A INPUT -j DROP"),
         ("+0 `../some/tool.py`", "../some/tool.py"),
@@ -106,7 +106,7 @@ fn what_is_unknown_is_unsupported_and_never_a_pass() {
 }
 
 #[test]
-fn a_syntax_error_has_its_place() {
+fn a_syntax_error_has_its_position() {
     let report = plain("+0 < Q 1:1(0) ack 1 win 5");
     assert_eq!(report.status, Status::Syntax);
     assert_eq!(report.position.unwrap().to_string(), "9:6");
@@ -136,13 +136,13 @@ fn loose_comparison_ignores_window_push_and_the_options_of_a_syn() {
 }
 
 #[test]
-fn a_script_that_never_ends_is_stopped_by_virtual_time() {
+fn an_endless_script_is_stopped_by_the_limit_of_virtual_time() {
     let report = plain("+200000 `true`");
     assert_eq!(verdict(&report), "fail 9 stopped after 100000s of virtual time");
 }
 
 #[test]
-fn a_script_that_never_ends_is_stopped_by_steps() {
+fn an_endless_script_is_stopped_by_the_limit_of_steps() {
     let text = super::accepted(",sackOK,nop,nop", ",nop,nop,sackOK", &"+0 `true`\n".repeat(50));
     let options = RunOptions { step_limit: 20, ..RunOptions::new(Profile::Linux) };
     assert_eq!(run(&text, &options).reason, "stopped after 20 steps");

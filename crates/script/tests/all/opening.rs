@@ -31,7 +31,7 @@ fn given_up(count: u32, syns: &[u32], last: u32) -> String {
 }
 
 #[test]
-fn linear_timeouts_end_when_doubling_ones_would_have() {
+fn linear_timeouts_end_when_exponential_ones_would_have_ended() {
     // (2^(n + 1) - 1) s; measured on 6.18: 3.06, 7.15 and 19.5 s, with the drift of its timers.
     assert_eq!(given_up(1, &[1, 1], 1), "pass 0 ");
     assert_eq!(given_up(2, &[1, 1, 1, 1, 1], 2), "pass 0 ");

@@ -44,6 +44,6 @@ fn every_script_of_the_project_passes_with_exact_times() {
 }
 
 #[test]
-fn every_script_for_an_older_version_of_a_stack_passes_as_that() {
+fn every_script_for_an_older_version_passes_with_that_version() {
     assert_eq!(wrong("tests/older", 7), "");
 }

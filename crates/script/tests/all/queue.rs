@@ -3,7 +3,7 @@
 use crate::{plain, verdict};
 
 #[test]
-fn a_write_that_finds_too_much_unsent_stops_at_the_end_of_a_buffer_of_half_the_window() {
+fn above_notsent_lowat_a_write_stops_at_the_end_of_a_buffer_of_half_the_window() {
     // Buffers of 16 segments; ten leave at once, the first is filled up again, and a second is not begun.
     let report = plain(
         "+0 setsockopt(4, SOL_TCP, TCP_NOTSENT_LOWAT, [4000], 4) = 0
@@ -16,7 +16,7 @@ fn a_write_that_finds_too_much_unsent_stops_at_the_end_of_a_buffer_of_half_the_w
 }
 
 #[test]
-fn a_blocked_writer_is_woken_when_a_third_of_the_buffer_is_free_buffers_and_all() {
+fn a_blocked_writer_is_woken_when_a_third_of_the_send_memory_with_overhead_is_free() {
     // 16000 bytes are more than two thirds of 20000; 13000 are not, but with the buffers they are; 6000 are less.
     let report = plain(
         "+0 setsockopt(4, SOL_SOCKET, SO_SNDBUF, [10000], 4) = 0
@@ -32,7 +32,7 @@ fn a_blocked_writer_is_woken_when_a_third_of_the_buffer_is_free_buffers_and_all(
 }
 
 #[test]
-fn a_writer_that_found_no_room_is_an_edge_of_epoll_when_there_is_some() {
+fn free_space_after_a_blocked_write_is_an_edge_of_epoll() {
     let script = "`../common/set_sysctls.py /proc/sys/net/ipv4/tcp_wmem=\"4096 50000 $((4*1024*1024))\"`
 0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
 +0 bind(3, ..., ...) = 0

@@ -18,7 +18,7 @@ fn a_blocking_read_that_returns_late_is_an_error_in_time() {
 }
 
 #[test]
-fn peeking_leaves_the_data() {
+fn msg_peek_leaves_the_data_in_the_buffer() {
     passes(
         "+0 < P. 1:101(100) ack 1 win 5000\n+0 recv(4, ..., 1000, MSG_PEEK) = 100\n+0 recv(4, ..., 1000, 0) = 100\n\
          +0 fcntl(4, F_SETFL, O_RDWR|O_NONBLOCK) = 0\n+0 recv(4, ..., 1000, 0) = -1 EAGAIN (x)",
@@ -120,7 +120,7 @@ fn the_echoed_header_may_stand_before_the_message_or_behind_it() {
 }
 
 #[test]
-fn the_urgent_byte_is_read_out_of_band_and_reads_stop_at_its_mark() {
+fn the_urgent_byte_is_read_out_of_band_and_reads_stop_at_it() {
     passes(
         "+.1 < PU. 1:11(10) ack 1 win 32792 urg 5
 +0 > . 1:1(0) ack 11
@@ -135,7 +135,7 @@ fn the_urgent_byte_is_read_out_of_band_and_reads_stop_at_its_mark() {
 }
 
 #[test]
-fn another_controller_takes_over_the_window_as_it_is() {
+fn a_new_controller_keeps_the_window_of_the_old_one() {
     passes(
         "+0 getsockopt(4, SOL_TCP, TCP_CONGESTION, \"cubic\", [16]) = 0
 +0 write(4, ..., 10000) = 10000
@@ -148,7 +148,7 @@ fn another_controller_takes_over_the_window_as_it_is() {
 }
 
 #[test]
-fn linger2_says_how_long_a_closed_connection_waits() {
+fn tcp_linger2_is_the_time_of_an_orphan_in_fin_wait_2() {
     passes(
         "+0 setsockopt(4, SOL_TCP, TCP_LINGER2, [3], 4) = 0
 +0 getsockopt(4, SOL_TCP, TCP_LINGER2, [3], [4]) = 0
@@ -161,7 +161,7 @@ fn linger2_says_how_long_a_closed_connection_waits() {
 }
 
 #[test]
-fn what_a_socket_is_can_be_asked() {
+fn getsockopt_returns_type_protocol_state_and_buffer_of_a_socket() {
     passes(
         "+0 getsockopt(4, SOL_SOCKET, SO_TYPE, [1], [4]) = 0
 +0 getsockopt(4, SOL_SOCKET, SO_PROTOCOL, [6], [4]) = 0

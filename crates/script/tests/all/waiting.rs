@@ -19,7 +19,7 @@ const COOKIE: &str = "`sysctl net.ipv4.tcp_timestamps=0`
 ";
 
 #[test]
-fn new_data_are_an_edge_even_while_older_are_unread() {
+fn new_data_are_an_edge_of_epoll_even_if_older_data_are_unread() {
     passes(
         "+0 epoll_create(1) = 5
 +0 epoll_ctl(5, EPOLL_CTL_ADD, 4, {events=EPOLLIN|EPOLLET, fd=4}) = 0
@@ -42,7 +42,7 @@ fn new_data_are_an_edge_even_while_older_are_unread() {
 }
 
 #[test]
-fn who_waits_to_write_only_is_not_woken_by_data() {
+fn data_do_not_wake_a_socket_that_waits_only_for_writing() {
     passes(
         "+0 epoll_create(1) = 5
 +0 epoll_ctl(5, EPOLL_CTL_ADD, 4, {events=EPOLLOUT|EPOLLET, fd=4}) = 0
@@ -53,7 +53,7 @@ fn who_waits_to_write_only_is_not_woken_by_data() {
 }
 
 #[test]
-fn a_connect_that_is_put_off_can_write_and_has_not_hung_up() {
+fn a_socket_with_a_deferred_connect_is_writable_without_pollhup() {
     let rest = "+0 connect(4, ..., ...) = 0
 +0 %{ assert tcpi_state == TCP_SYN_SENT }%
 +0 poll([{fd=4, events=POLLIN|POLLOUT|POLLERR, revents=POLLOUT}], 1, 0) = 1
@@ -82,7 +82,7 @@ fn a_socket_without_a_connection_has_a_state() {
 }
 
 #[test]
-fn a_pointer_to_nowhere_is_an_error_and_takes_nothing() {
+fn an_invalid_pointer_is_efault_and_consumes_nothing() {
     passes(
         "+0 write(4, NULL, 1000) = -1 EFAULT (Bad address)
 +0 write(4, NULL, 0) = 0
@@ -108,7 +108,7 @@ fn a_pointer_to_nowhere_is_an_error_and_takes_nothing() {
 }
 
 #[test]
-fn a_write_from_nowhere_that_opens_a_connection_asks_for_no_more_than_a_cookie() {
+fn a_fast_open_write_from_an_invalid_pointer_only_requests_a_cookie() {
     let rest = "+0 sendto(4, NULL, 1, MSG_FASTOPEN, ..., ...) = -1 EINPROGRESS (x)\n+0 > S 0:0(0) <...>";
     assert_eq!(verdict(&linux(&format!("{COOKIE}{rest}"))), "pass 0 ");
 }

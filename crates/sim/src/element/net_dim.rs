@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_further_apart_than_any_delay_leave_it_parked() {
+    fn packets_further_apart_than_any_delay_leave_the_moderation_parked() {
         let (mut dim, mut now) = (InterruptModeration::new(), Time::ZERO);
         let delays = steady(&mut dim, &mut now, 64 * 10, Dur::from_millis(1));
         // It steps left once, from 8 to 1 us, sees no difference, turns, and parks.

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_before_a_slot_opens_leaves_together() {
+    fn packets_that_arrive_before_a_slot_opens_leave_together() {
         // Slots: 5 ms carries 0..=5; packet 6 makes the next, 6 + 5 = 11 ms, which carries 6..=11.
         let ms: Vec<u64> = slots(u32::MAX).times().iter().map(|t| t / 1_000_000).collect();
         assert_eq!(ms, [5, 5, 5, 5, 5, 5, 11, 11, 11, 11, 11, 11]);

@@ -124,6 +124,6 @@ fn collectors_change_no_step() {
 }
 
 #[test]
-fn an_element_more_does_not_move_the_dice_of_the_others() {
+fn an_additional_element_does_not_change_the_random_numbers_of_the_others() {
     assert!(run(&PLAIN).1 == run(&Options { bystander: true, ..PLAIN }).1);
 }

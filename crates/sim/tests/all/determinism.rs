@@ -79,7 +79,7 @@ fn another_seed_is_another_run_and_the_same_seed_is_the_same() {
 
 /// The program of the two processes: prints the complete recording of a run.
 #[test]
-#[ignore = "run by two_processes_leave_the_same_recording"]
+#[ignore = "run by two_processes_write_the_same_recording"]
 fn child() {
     let outcome = go_with(BUSY, ALL);
     let mut hash = DefaultHasher::new();
@@ -88,7 +88,7 @@ fn child() {
 }
 
 #[test]
-fn two_processes_leave_the_same_recording() {
+fn two_processes_write_the_same_recording() {
     let print = || {
         let me = std::env::current_exe().expect("a test is a program");
         let child =

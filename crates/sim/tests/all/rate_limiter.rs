@@ -81,7 +81,7 @@ fn a_shaper_without_marking_multiplies_the_round_trip_time_by_ten_and_more() {
 }
 
 #[test]
-fn marks_on_data_stall_the_old_receiver_s_flows_for_200_ms_though_nothing_is_lost() {
+fn with_marks_on_data_flows_to_the_old_receiver_stall_for_200_ms_although_nothing_is_lost() {
     let r = paper(&[("queue.ecn_mark", "data")]);
     assert!(r.devices[0].counters.marks > 1000, "the regime: packets were marked");
     assert_eq!(r.devices.iter().map(|d| d.counters.drops).sum::<u64>(), 0, "nothing was lost");

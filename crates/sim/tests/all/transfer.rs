@@ -44,7 +44,7 @@ fn every_controller_on_every_profile_fills_a_link_whose_queue_holds_a_bandwidth_
 }
 
 #[test]
-fn a_flow_of_a_given_size_is_read_to_the_last_byte_and_ends_the_run() {
+fn a_flow_of_a_given_size_is_read_completely_and_ends_the_run() {
     let outcome = go(&[("app.flow_size", "3MB"), ("app.duration", "10s")]);
     let flow = data(&outcome.recording)[0];
     assert_eq!(flow.counters.read_bytes, 3_000_000);
@@ -100,7 +100,7 @@ fn with_fast_open_the_second_connection_to_a_server_saves_the_round_trip_of_its_
 }
 
 #[test]
-fn half_the_ack_of_delayed_acknowledgements_arrive() {
+fn with_delayed_acks_there_is_one_ack_for_two_segments() {
     let acks = |value| {
         let outcome = go(&[("stack.delayed_ack", value), ("app.rcvbuf", "64KB")]);
         let back = outcome.recording.flows.iter().find(|f| f.counters.sent_bytes == 0).unwrap();
@@ -130,7 +130,7 @@ fn a_lossy_path_slows_reno_to_what_the_loss_allows() {
 }
 
 #[test]
-fn the_environment_that_was_asked_for_is_the_one_that_ran() {
+fn the_environment_of_a_run_is_that_of_its_case() {
     let outcome = go(&[
         ("link.rate", "200Mbit"),
         ("link.delay", "20ms"),
@@ -163,7 +163,7 @@ fn two_equal_flows_of_cubic_share_equally() {
 }
 
 #[test]
-fn reversed_bursts_leave_racks_stack_three_times_the_base_stacks_throughput_for_flows_of_100_kb() {
+fn with_reversed_bursts_freebsds_rack_stack_has_three_times_the_base_stacks_throughput_for_flows_of_100_kb() {
     // "Improving TCP's responses to reordering": downloads over a round trip of 45 ms whose packets arrive in reversed bursts of four. The
     // base stack takes three duplicates for a loss; docs/deviations.md has other lengths, for which the factor is another.
     let rate = |profile| {

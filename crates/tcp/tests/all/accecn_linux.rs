@@ -216,7 +216,7 @@ fn bytes_without_marks_rule_out_that_the_counter_has_turned() {
 }
 
 #[test]
-fn a_counter_of_the_option_that_falls_says_nothing_and_is_followed() {
+fn a_byte_counter_that_decreases_is_followed_and_reports_no_mark() {
     let mut one = accepted(&form());
     one.write(2896);
     one.take(&with(ack(1, 1449).flags(ace(6)), [1, 1448, 1]));

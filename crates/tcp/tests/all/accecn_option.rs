@@ -199,7 +199,7 @@ fn bytes_with_ce_and_no_packet_with_it_end_ect() {
 }
 
 #[test]
-fn lost_acks_hide_no_marks() {
+fn marks_are_counted_although_acks_are_lost() {
     // All ten segments are marked, and of the ACKs only that of the ninth arrives: 5 + 9 = 6 modulo 8.
     let mut net = Two::new(connect(&accurate(), 7, Time::ZERO), listen(&accurate(), 9), ms(10));
     net.run(at_ms(100), &mut clean);

@@ -57,7 +57,7 @@ fn the_peers_fin_is_acknowledged_at_once_and_reported_after_all_data_were_read()
 }
 
 #[test]
-fn linux_lets_its_own_fin_carry_the_ack_of_the_peers() {
+fn in_linux_the_ack_of_the_peers_fin_waits_for_the_own_fin() {
     let cfg = Config { timestamps: false, ..Config::profile(Profile::Linux) };
     let mut one = One::accepted(&cfg);
     assert_eq!(one.take(&fin(1, 1)), []);
@@ -133,7 +133,7 @@ fn a_fin_before_its_data_counts_when_they_have_come() {
 }
 
 #[test]
-fn two_ends_close_in_order_and_both_forget_the_connection() {
+fn two_ends_that_close_at_the_same_time_reach_closed_after_time_wait() {
     let cfg = Config::profile(Profile::Linux);
     let mut net = Two::new(connect(&cfg, 7, tcpassay_units::Time::ZERO), listen(&cfg, 9), ms(10));
     net.run(at_ms(100), &mut clean);
@@ -188,7 +188,7 @@ fn only_a_reset_at_exactly_the_next_position_resets() {
 }
 
 #[test]
-fn an_ack_of_what_was_never_sent_is_challenged_and_its_data_dropped() {
+fn an_ack_of_data_that_were_never_sent_is_challenged_and_its_data_dropped() {
     let mut one = One::accepted(&plain());
     let mut wrong = data(1, 100);
     wrong.ack = wrong.ack + 5000;
@@ -245,7 +245,7 @@ fn a_fin_waits_for_the_handshake_to_finish() {
 }
 
 #[test]
-fn a_silent_peer_is_given_up_after_the_user_timeout() {
+fn a_connection_without_answers_is_aborted_after_the_user_timeout() {
     let mut one = One::accepted(&Config { user_timeout: Some(Dur::from_secs(10)), ..plain() });
     one.write(100);
     one.until(at_ms(60_000));
@@ -254,7 +254,7 @@ fn a_silent_peer_is_given_up_after_the_user_timeout() {
 }
 
 #[test]
-fn a_reset_in_the_window_is_challenged_and_one_outside_is_dropped_in_silence() {
+fn a_reset_in_the_window_is_challenged_and_one_outside_is_dropped_without_an_answer() {
     // RFC 9293 section 3.10.7.4, second; RFC 5961 section 3.2.
     let cfg = Config { recv_buffer: tcpassay_tcp::RecvBuffer::Fixed(bytes(1000)), ..plain() };
     let reset = |seq| ack(seq, 1).flags(Flags::RST);

@@ -79,7 +79,7 @@ fn steps_1_and_2(cfg: &Config) -> One {
 }
 
 #[test]
-fn the_papers_eight_steps_end_in_silence_when_the_old_ack_clears_the_timer() {
+fn the_papers_eight_steps_end_without_an_ack_if_the_ack_of_older_data_clears_the_timer() {
     let mut one = steps_1_and_2(&rfc(DctcpReceiver::ClearTimer));
     // (3) to (6): 600 to 900 arrive merged and unmarked; only what came before them is acknowledged, with ECE.
     assert_eq!(acks(&one.give(&packets(600, 4), Ecn::Ect0)), ["600 ECE"]);
@@ -96,14 +96,14 @@ fn the_papers_eight_steps_end_in_silence_when_the_old_ack_clears_the_timer() {
 }
 
 #[test]
-fn the_papers_eight_steps_go_on_when_the_timer_is_armed_again() {
+fn the_papers_eight_steps_continue_if_the_timer_is_set_again() {
     let mut one = steps_1_and_2(&rfc(DctcpReceiver::Rearm));
     // Four packets wait: that is more than every second one.
     assert_eq!(acks(&one.give(&packets(600, 4), Ecn::Ect0)), ["600 ECE", "1000"]);
 }
 
 #[test]
-fn the_papers_eight_steps_go_on_when_the_change_is_acknowledged_at_once() {
+fn the_papers_eight_steps_continue_if_the_change_is_acknowledged_at_once() {
     let mut one = steps_1_and_2(&rfc(DctcpReceiver::Immediate));
     assert_eq!(acks(&one.give(&packets(600, 4), Ecn::Ect0)), ["600 ECE", "1000"]);
     assert_eq!(
@@ -205,7 +205,7 @@ fn linux_4_6_with_the_papers_fix_acknowledges_the_packet_with_cwr() {
 }
 
 #[test]
-fn a_forgotten_ack_is_made_up_for_by_the_next_packet() {
+fn the_ack_after_a_forgotten_ack_covers_its_data() {
     let mut one = steps_1_and_2(&linux_4_6(DctcpReceiver::ClearTimer));
     one.give(&packets(600, 1).flags(Flags::CWR), Ecn::Ect0);
     assert_eq!(one.c.info().forgotten_acks, 1);

@@ -33,7 +33,7 @@ fn a_connection_whose_probes_stay_unanswered_is_reset() {
 }
 
 #[test]
-fn without_keepalive_an_idle_connection_stays_for_ever() {
+fn without_keepalive_an_idle_connection_stays_open() {
     let mut one = One::accepted(&plain());
     assert_eq!(one.c.next_timer(), None);
     assert_eq!(one.until(at_ms(10_000_000)), []);
@@ -54,7 +54,7 @@ fn a_closed_window_is_probed_with_back_off_and_a_window_update_releases_data() {
 }
 
 #[test]
-fn a_lost_window_update_is_made_up_for_by_a_probe() {
+fn a_probe_recovers_from_a_lost_window_update() {
     let cfg = Config { recv_buffer: RecvBuffer::Fixed(bytes(2920)), ..plain() };
     let mut net = Two::new(connect(&cfg, 7, Time::ZERO), listen(&cfg, 9), ms(5));
     net.run(at_ms(50), &mut clean);
@@ -137,7 +137,7 @@ fn acks_go_out_while_data_are_held_back() {
 }
 
 #[test]
-fn a_paced_sender_that_is_not_polled_does_not_ask_to_be_woken_again_and_again() {
+fn a_paced_sender_that_is_not_polled_requests_one_wake_up() {
     let pacing = Pacing::Percent { slow_start: 200, avoidance: 120 };
     let mut one = One { c: listen(&Config { pacing, ..plain() }, ISS), now: Time::ZERO };
     one.take(&syn(&plain()));

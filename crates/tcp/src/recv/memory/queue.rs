@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_out_of_order_is_attached_to_the_buffer_before_it() {
+    fn a_buffer_out_of_order_is_attached_to_the_buffer_before_it() {
         let mut m = memory(true);
         m.append(held(1, 1001));
         m.keep(held(2001, 3001), 1001, 1000);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_data_in_order_or_lies_within_a_later_packet_is_freed() {
+    fn buffers_that_repeat_data_in_order_or_lie_within_a_later_packet_are_freed() {
         let mut m = memory(true);
         m.keep(held(2001, 3001), 1, 1000);
         m.keep(held(2001, 4001), 1, 1000);

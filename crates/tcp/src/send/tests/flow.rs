@@ -121,7 +121,7 @@ fn a_fin_waits_for_the_peers_window() {
 }
 
 #[test]
-fn a_shut_window_is_probed_ever_more_slowly_for_as_long_as_the_peer_answers() {
+fn a_zero_window_is_probed_with_back_off_as_long_as_the_peer_answers() {
     let mut r = Rig::with(&Config { retries: 2, ..rfc() }, &Agreed { window: 2000, ..agreed() });
     assert_eq!(r.put(5000), [1000, 1000]);
     r.window = 0;
@@ -143,7 +143,7 @@ fn a_shut_window_is_probed_ever_more_slowly_for_as_long_as_the_peer_answers() {
 }
 
 #[test]
-fn a_window_that_is_shut_over_data_in_flight_keeps_the_connection_as_long_as_the_peer_answers() {
+fn a_window_that_closes_with_data_in_flight_keeps_the_connection_open_as_long_as_the_peer_answers() {
     // RFC 9293 section 3.8.6.1: the retransmissions are the probes.
     let mut r = Rig::with(&Config { retries: 2, ..rfc() }, &Agreed { window: 2000, ..agreed() });
     assert_eq!(r.put(5000), [1000, 1000]);
@@ -162,7 +162,7 @@ fn a_window_that_is_shut_over_data_in_flight_keeps_the_connection_as_long_as_the
 }
 
 #[test]
-fn linux_waits_200_ms_for_the_first_probe_of_a_shut_window_whatever_the_least_rto() {
+fn linux_waits_200_ms_for_the_first_probe_of_a_zero_window_regardless_of_the_minimum_rto() {
     for (flavor, first) in [(StackFlavor::Rfc, ms(300)), (StackFlavor::Linux, ms(300))] {
         let mut cfg = Config { flavor, ..rfc() };
         cfg.rto = RtoBounds { min: ms(50), ..cfg.rto };

@@ -337,7 +337,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(CASES))]
 
     #[test]
-    fn the_short_way_does_what_the_long_way_does(
+    fn the_fast_path_has_the_results_of_the_slow_path(
         cfg in switches(),
         net in network(),
         // Without trouble, too, so that the short way is taken for long.
@@ -377,7 +377,7 @@ proptest! {
 }
 
 #[test]
-fn such_networks_reach_every_mechanism() {
+fn the_networks_of_this_property_reach_every_mechanism() {
     let cfg = Config {
         loss_detection: LossDetection::Rack { dsack_adaptation: true },
         recovery: Recovery::Prr,

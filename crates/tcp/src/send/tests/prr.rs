@@ -158,7 +158,7 @@ fn one_byte_that_is_delivered_below_ssthresh_lets_a_whole_segment_go() {
 }
 
 #[test]
-fn linux_counts_packets_so_that_short_segments_carry_recovery_on() {
+fn linux_counts_packets_so_that_recovery_continues_with_short_segments() {
     // Three full segments and five of one byte; the full ones are lost. Each short one that arrives sends one.
     let cfg = Config {
         mss: Bytes::new(1000),

@@ -78,7 +78,7 @@ fn a_timestamp_gives_a_sample_where_positions_are_ambiguous() {
 }
 
 #[test]
-fn a_timeout_sends_one_segment_then_slow_starts_over_the_rest() {
+fn after_a_timeout_one_segment_is_sent_and_the_rest_by_slow_start() {
     let mut r = Rig::new(&rfc());
     r.write(20);
     assert_eq!(r.fire(), Ok(vec![0]));
@@ -194,7 +194,7 @@ fn f_rto_does_not_begin_again_once_the_first_segment_was_acknowledged() {
 }
 
 #[test]
-fn f_rto_with_sack_waits_out_a_duplicate_and_without_it_falls_back() {
+fn f_rto_ignores_a_duplicate_ack_with_sack_and_ends_with_it_without_sack() {
     // RFC 5682 section 3.1 step 2 and section 2.1 step 2a.
     for (sack, sent) in [(true, [10, 11]), (false, [1, 2])] {
         let mut r = Rig::with(&frto(), &Agreed { sack, ..agreed() });
@@ -337,7 +337,7 @@ fn an_echo_of_an_earlier_recovery_s_retransmission_does_not_undo_the_next_one() 
 }
 
 #[test]
-fn a_tail_loss_probe_is_no_retransmission_that_a_later_ack_could_disprove() {
+fn a_tail_loss_probe_does_not_count_as_a_retransmission_for_undo() {
     let cfg = Config { tlp: Tlp::On, ..undo(Undo { eifel: true, dsack: true, ..Undo::default() }) };
     let mut r = Rig::with(&cfg, &Agreed { timestamps: true, ..agreed() });
     r.write(3);
@@ -416,7 +416,7 @@ fn dsacks_beyond_the_number_of_retransmissions_undo_nothing() {
 }
 
 #[test]
-fn bsd_undoes_timeouts_by_timestamp_and_fast_recoveries_not() {
+fn bsd_undoes_timeouts_by_timestamp_but_not_fast_recoveries() {
     let cfg = undo(Undo { eifel_timeout: true, ..Undo::default() });
     for timeout in [true, false] {
         let mut r = Rig::with(&cfg, &Agreed { timestamps: true, ..agreed() });

@@ -21,7 +21,7 @@ fn after_two_srtt_the_last_segment_goes_out_again_and_the_rto_starts_anew() {
 }
 
 #[test]
-fn a_probe_sends_new_data_when_there_are_any_whatever_the_window() {
+fn a_probe_sends_new_data_if_there_are_any_regardless_of_cwnd() {
     let mut r = Rig::new(&tlp(Tlp::On));
     assert_eq!(r.write(12).len(), 10);
     assert_eq!(r.fire(), Ok(vec![10]));
@@ -29,7 +29,7 @@ fn a_probe_sends_new_data_when_there_are_any_whatever_the_window() {
 }
 
 #[test]
-fn one_segment_alone_is_given_the_receivers_delay_in_addition() {
+fn with_one_segment_in_flight_the_probe_timer_includes_the_receivers_ack_delay() {
     let mut r = Rig::new(&tlp(Tlp::On));
     r.write(1);
     assert_eq!(r.wait(), ms(400));
@@ -39,7 +39,7 @@ fn one_segment_alone_is_given_the_receivers_delay_in_addition() {
 }
 
 #[test]
-fn two_small_segments_are_not_one_segment_alone() {
+fn with_two_small_segments_in_flight_the_probe_timer_has_no_ack_delay() {
     // RFC 8985 section 7.2: the allowance for a delayed ACK is for a flight of one segment.
     let mut r = Rig::new(&Config { nodelay: true, ..tlp(Tlp::On) });
     for _ in 0..2 {

@@ -103,7 +103,7 @@ fn a_new_dropping_state_soon_after_resumes_near_the_old_rate() {
 }
 
 #[test]
-fn what_an_overflow_counts_does_not_make_a_first_dropping_state_a_resumed_one() {
+fn drops_of_an_overflow_do_not_make_the_first_dropping_state_a_resumed_one() {
     let mut state = CoDelState::default();
     state.overflowed(29);
     let mut line = line(CoDelSpec::INTERNET);
