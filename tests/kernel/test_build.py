@@ -2,6 +2,8 @@
 
 import errno
 import json
+import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -527,3 +529,82 @@ def test_a_kernel_that_does_not_boot_is_not_in_the_store(
     with pytest.raises(UserError, match=r"does not boot, see boot.log"):
         build(linux)
     assert store.kernels() == []
+
+
+APT = """#!/bin/sh
+# Knows the package in one suite only, as apt does for a version that the release of the machine lacks.
+echo "$@" >> "$SAID"
+for word in "$@"; do
+  case "$word" in Dir::Etc::sourcelist=*) list="${word#*=}" ;; esac
+done
+[ "$1" = update ] && exit 0
+[ "$1" = download ] && grep -q " $SUITE main" "${list:-/dev/null}" && exec cp "$DEB" .
+echo "E: Unable to locate package" >&2; exit 100
+"""
+
+
+def test_a_version_that_the_release_lacks_is_fetched_from_the_first_suite_that_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = tmp_path / "deb"
+    (content / "DEBIAN").mkdir(parents=True)
+    (content / "DEBIAN/control").write_text(
+        "Package: linux-source-9.9\nVersion: 1\nArchitecture: all\nMaintainer: t <t@example.org>\nDescription: t\n"
+    )
+    (content / "usr/src").mkdir(parents=True)
+    (content / "usr/src/linux-source-9.9.tar.xz").write_text("the archive")
+    subprocess.run(
+        ["dpkg-deb", "--build", str(content), str(tmp_path / "one.deb")],  # noqa: S607
+        check=True, capture_output=True,
+    )  # fmt: skip
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    write(programs, "apt-get", APT).chmod(0o755)
+    write(tmp_path, "keys.gpg", "")
+    monkeypatch.setattr(source, "KEYRING", tmp_path / "keys.gpg")
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("DEB", str(tmp_path / "one.deb"))
+    monkeypatch.setenv("SAID", str(tmp_path / "said"))
+    monkeypatch.setenv("SUITE", "stable-backports")
+    kernel = source.Debian("9.9", tmp_path / "downloads")
+    assert kernel.files(no_one_listens)[""][0] == len("the archive")
+    assert [one.name for one in (tmp_path / "downloads").iterdir()] == ["linux-source-9.9.tar.xz"]
+    words = [line.split()[0] for line in (tmp_path / "said").read_text().splitlines()]
+    assert words == ["download", "update", "download", "update", "download"]
+    monkeypatch.setenv("SUITE", "none")
+    with pytest.raises(source.UnavailableError, match=r"`linux-source-9\.8` cannot be fetched: E: Unable"):
+        source.Debian("9.8", tmp_path / "downloads").files(no_one_listens)
+    # Without Debian's keys nothing could be verified.
+    (tmp_path / "keys.gpg").unlink()
+    (tmp_path / "said").unlink()
+    with pytest.raises(source.UnavailableError):
+        source.Debian("9.8", tmp_path / "downloads").files(no_one_listens)
+    assert len((tmp_path / "said").read_text().splitlines()) == 1
+
+
+def test_a_tree_that_cannot_be_configured_is_reported_with_its_last_lines_and_the_log(linux: Path) -> None:
+    (linux / "Makefile").write_text("allnoconfig:\n\t@echo 'Kconfig:7: syntax error' >&2; exit 1\n")
+    with pytest.raises(UserError, match=r"cannot be configured; the full output is in (.*):\n") as failed:
+        build(linux)
+    assert "Kconfig:7: syntax error" in str(failed.value)
+    assert "Kconfig:7: syntax error" in (store.folder("mine") / "build.log").read_text()
+    assert store.kernels() == []
+
+
+def test_a_disk_that_is_full_while_the_source_is_copied_is_reported_and_the_next_build_succeeds(
+    linux: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = shutil.copy
+
+    def full(from_: Path, into: Path, **options: bool) -> Path:
+        if into.name == "tcp.c":
+            raise OSError(errno.ENOSPC, "No space left on device", str(into))
+        return copy(from_, into, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(source.shutil, "copy", full)
+        with pytest.raises(UserError, match="the disk became full while kernel `mine` was built"):
+            build(linux)
+    assert store.kernels() == []
+    assert not store.tree(Tree(linux).identity).exists()
+    assert build(linux)[1]

@@ -35,7 +35,7 @@ def build(
     ] = None,
     debian: Annotated[
         str | None,
-        typer.Option(help="The linux-source package of Debian with this version.", metavar="6.1|6.12"),
+        typer.Option(help="The linux-source package of Debian with this version.", metavar="6.1|6.12|7.3"),
     ] = None,
     revision: Annotated[
         str | None,

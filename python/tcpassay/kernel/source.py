@@ -24,6 +24,11 @@ Say = Callable[[str], None]
 UNREAD: Final = ("Documentation/", "drivers/gpu/drm/amd/include/", "tools/testing/")
 
 
+ARCHIVE: Final = "http://deb.debian.org/debian"
+KEYRING: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+SUITES: Final = ("trixie-backports", "stable-backports", "unstable", "experimental")
+"""Suites of Debian with later versions of Linux, which are asked in this order if apt's own sources lack a version."""
+
 REQUIRED: Final = ("Kconfig", "arch/um/Makefile", "net/ipv4/tcp.c")
 """Files by which a Linux tree is recognized."""
 
@@ -60,7 +65,10 @@ def read_by_a_build(name: str) -> bool:
 
 @dataclass
 class Debian:
-    """`linux-source-<version>`: installed, or downloaded by apt into the cache without root."""
+    """`linux-source-<version>`: installed, or downloaded by apt into the cache without root.
+
+    A version that apt's own sources lack is taken from Debian's backports, unstable or experimental.
+    """
 
     version: str
     downloads: Path
@@ -101,10 +109,12 @@ class Debian:
             )
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-            got = run(["apt-get", "download", "-qq", package], cwd=Path(scratch))
+            problem = _downloaded(package, Path(scratch), [])
+            if problem and KEYRING.is_file():
+                problem = _from_other_suites(package, Path(scratch)) and problem
+            if problem:
+                raise UnavailableError(f"`{package}` cannot be fetched: {problem}; {instead}")
             packages = list(Path(scratch).glob("*.deb"))
-            if got.returncode != 0 or not packages:
-                raise UnavailableError(f"`{package}` cannot be fetched: {last_line(got.stderr)}; {instead}")
             inside = f"./usr/src/{target.name}"
             unpacked = Path(scratch, "unpacked")
             unpacked.mkdir()
@@ -140,6 +150,38 @@ class Debian:
         got = run(command)
         if got.returncode != 0:
             raise UserError(f"`{self._tarball}` cannot be unpacked: {last_line(got.stderr)}")
+
+
+def _downloaded(package: str, into: Path, options: list[str]) -> str:
+    """Lets apt download a package; why it cannot, or nothing."""
+    got = run(["apt-get", "download", "-qq", *options, package], cwd=into)
+    there = got.returncode == 0 and any(into.glob("*.deb"))
+    return "" if there else last_line(got.stderr)
+
+
+def _from_other_suites(package: str, into: Path) -> str:
+    """Downloads a package from the first of `SUITES` that has it; why it cannot, or nothing.
+
+    apt verifies the signatures with Debian's keys. Its lists are in `into`: the settings of the machine do not change.
+    """
+    problem = ""
+    for suite in SUITES:
+        home = into / suite
+        for name in ("lists/partial", "cache/archives/partial"):
+            (home / name).mkdir(parents=True)
+        sources = home / "sources.list"
+        sources.write_text(f"deb [signed-by={KEYRING}] {ARCHIVE} {suite} main\n", encoding="utf-8")
+        options = [
+            "-o", f"Dir::State::lists={home}/lists",
+            "-o", f"Dir::Cache={home}/cache",
+            "-o", f"Dir::Etc::sourcelist={sources}",
+            "-o", "Dir::Etc::sourceparts=-",
+        ]  # fmt: skip
+        updated = run(["apt-get", "update", "-qq", *options])
+        problem = last_line(updated.stderr) if updated.returncode else _downloaded(package, into, options)
+        if not problem:
+            break
+    return problem
 
 
 @dataclass
