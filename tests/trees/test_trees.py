@@ -19,7 +19,7 @@ from tcpassay.messages import Answer
 from tcpassay.plan.model import PlanFile
 from tcpassay.plan.read import read
 from tcpassay.results import Results
-from tcpassay.trees import Options, TreeComparison
+from tcpassay.trees import Options, TreeComparison, examples
 from tcpassay.trees import comparison as comparing
 from tcpassay.trees.causes import Causes, Search, search_all
 from tcpassay.trees.first import Packet, first_packets, packets_of
@@ -208,7 +208,7 @@ PLAN = 'name = "x"\n[axes]\n"stack.cc" = ["reno", "cubic"]\n'
 
 
 def compared(path: Path, runs: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> TreeComparison:
-    monkeypatch.setattr(comparing, "again", lambda *_, **__: Answer("failed"))
+    monkeypatch.setattr(examples, "again", lambda *_, **__: Answer("failed"))
     kernels = kernel("base", "0001"), kernel("head")
     options = Options(budget=Budget(runs=0))
     plan = read(PLAN, path / "plan.toml")

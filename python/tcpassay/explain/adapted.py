@@ -20,9 +20,9 @@ _LEAVES: Final = re.compile(r" > (?:\[\w+\] )?[A-Z.]+ \d+:(?P<stop>\d+)\(\d+\)")
 _TIMED: Final = re.compile(r"(?P<time>\d+\.\d+) ")
 
 
-def adapted(text: str, run: Callable[[str], Report]) -> str | None:
-    """The script that passes where `run` runs it; `None` if it cannot be made to pass."""
-    for _ in range(_ROUNDS):
+def adapted(text: str, run: Callable[[str], Report], rounds: int = _ROUNDS) -> str | None:
+    """The script that passes where `run` runs it; `None` if it does not after so many corrections."""
+    for _ in range(rounds):
         report = run(text)
         if report["status"] == "pass":
             return text

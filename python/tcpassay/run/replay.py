@@ -138,10 +138,23 @@ def again(  # noqa: PLR0913 - what identifies a run, and two switches
     `triples` replaces the settings of the case. Raises `UserError` if the substrate is not available or if the
     recording cannot be written.
     """
+    return _ask(request_again(path, run, spec, place, packets=packets, triples=triples), spec)
+
+
+def request_again(  # noqa: PLR0913 - see `again`
+    path: Path,
+    run: RunRow,
+    spec: PlanFile,
+    place: Path,
+    *,
+    packets: bool = False,
+    triples: Triples | None = None,
+) -> CaseRequest:
+    """The request of `again`, for a pool. Raises `UserError` if the substrate is not available."""
     collect = wanted_of(spec)
     substrate = run.get("substrate", "model")
     substrate_of(substrate).ready()
-    request = CaseRequest(
+    return CaseRequest(
         script=_script(run, path),
         triples=run["triples"] if triples is None else dict(triples),
         substrate=substrate,
@@ -157,7 +170,6 @@ def again(  # noqa: PLR0913 - what identifies a run, and two switches
         seconds=None if substrate == "model" else limits_of(spec).seconds,
         folder=str(place),
     )
-    return _ask(request, spec)
 
 
 def _script(run: RunRow, path: Path) -> Script | None:

@@ -1,9 +1,6 @@
 """The comparison of two kernels over the cases of a plan."""
 
-import shlex
-import shutil
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -14,22 +11,21 @@ from tcpassay.isolate.runner import Budget
 from tcpassay.kernel import store
 from tcpassay.output import write_whole
 from tcpassay.plan.read import Plan, read_file
-from tcpassay.result_format import RunRow
 from tcpassay.results import Results, load
 from tcpassay.run.choose import choose
 from tcpassay.run.execute import Local, Watch, execute
-from tcpassay.run.replay import again, base_of, spec_of
+from tcpassay.run.replay import base_of, spec_of
 from tcpassay.run.result import Result
 from tcpassay.run.session import Beginning, Session
 from tcpassay.substrate import substrate_of
-from tcpassay.trees.causes import FOLDER, Causes, Search, TreeCause, causes
-from tcpassay.trees.first import First, first
+from tcpassay.trees.causes import FOLDER, Causes, Search, causes
+from tcpassay.trees.examples import Example, commands, examples
+from tcpassay.trees.grouping import grouped
+from tcpassay.trees.groups import Group
 from tcpassay.trees.pairs import By, Shift, TreePair, pairs_of, shifts
 
 DEFAULT: Final = Path(__file__).with_name("default.toml")
 """The plan that is run if none is given."""
-MOST_SHOWN: Final = 4
-"""Maximum number of causes for which the first difference is determined."""
 _ENDED: Final = frozenset({"done", "refused", "crashed", "timeout", "memory", "path", "failed"})
 
 
@@ -50,30 +46,6 @@ class Options:
     """What makes a pair different; by default packets if the kernels have the same release, otherwise metrics."""
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A pair that differs, run again with packets and event log."""
-
-    pair: TreePair
-    cause: TreeCause | None
-    first: First
-    commands: tuple[str, str]
-    """The commands that repeat the run on each kernel."""
-    recordings: tuple[str, str]
-    """The folders with packets and event logs."""
-
-    def as_json(self) -> dict[str, object]:
-        """The form for JSON."""
-        return {
-            "case": self.pair.head["case"],
-            "seed": self.pair.seed,
-            "varied": self.pair.varied,
-            "first": self.first.as_json(),
-            "replay": list(self.commands),
-            "recordings": list(self.recordings),
-        }
-
-
 @dataclass(frozen=True)
 class TreeComparison:
     """The result of a comparison."""
@@ -86,6 +58,8 @@ class TreeComparison:
     """The settings that separate differing pairs from identical ones; `None` if no pair differs."""
     shifts: list[Shift]
     causes: Causes
+    groups: list[Group]
+    """Pairs that no setting separates, by the kind of the first event that differs."""
     examples: list[Example]
     seeds: int
     """The largest number of seeds of a case."""
@@ -125,6 +99,7 @@ class TreeComparison:
             "causes": [one.as_json() for one in self.causes.found],
             "unexplained": [{"case": one.head["case"], "seed": one.seed} for one in self.causes.left],
             "stopped": self.causes.stopped,
+            "groups": [one.as_json() for one in self.groups],
             "examples": [one.as_json() for one in self.examples],
             "unfinished": self.unfinished,
             "notes": list(self.notes),
@@ -180,6 +155,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - what is compared, how, and who is told
     where = Search(folder, str(base_of(folder)), substrates, spec, options.jobs, options.budget, by)
     searched = [one for one in different if (one.packets or by == "metrics") and not one.head.get("script")]
     why = causes(where, searched, [one for one in identical if not one.head.get("script")], watch)
+    groups = grouped(results, why, different, identical, options.jobs, watch)
     seeds = [one.head["case"] for one in ended]
     return TreeComparison(
         *kernels,
@@ -188,7 +164,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - what is compared, how, and who is told
         separate([one.varied for one in different], [one.varied for one in identical]) if different else None,
         shifts(results, ended),
         why,
-        _examples(results, why, different, options.jobs, watch),
+        groups,
+        examples(results, why, groups, different, kernels, options.jobs, watch),
         max((seeds.count(case) for case in set(seeds)), default=0),
         len(found) - len(ended) + missing,
         _notes(*kernels, by),
@@ -222,53 +199,6 @@ def _notes(base: store.Kernel, head: store.Kernel, by: By) -> tuple[str, ...]:
         if apart := sorted(set(of_base) ^ set(of_head)):
             said.append(f"{name} that only one of the kernels has: {', '.join(apart)}")
     return tuple(said)
-
-
-def commands(folder: Path, pair: TreePair) -> tuple[str, str]:
-    """The commands that repeat a pair."""
-    made = [
-        f"tcpassay replay {shlex.quote(str(folder))} {run['case']} --seed {run['seed']}"
-        for run in (pair.base, pair.head)
-    ]
-    return made[0], made[1]
-
-
-def _examples(
-    results: Results,
-    why: Causes,
-    different: Sequence[TreePair],
-    jobs: int,
-    watch: Callable[[str], None],
-) -> list[Example]:
-    """For each cause, and for pairs without one, the first difference of a pair."""
-    chosen: list[tuple[TreePair, TreeCause | None]] = [(one.pair, one) for one in why.found]
-    known = {id(one) for cause in why.found for one in cause.explains}
-    chosen += [(one, None) for one in different if id(one) not in known]
-    made = []
-    for number, (pair, cause) in enumerate(chosen[:MOST_SHOWN]):
-        watch(f"first difference {number + 1} of {min(len(chosen), MOST_SHOWN)}")
-        made.append(_example(results, pair, cause, jobs))
-    return made
-
-
-def _example(results: Results, pair: TreePair, cause: TreeCause | None, jobs: int) -> Example:
-    home = results.folder / FOLDER / f"{pair.head['case']}-{pair.seed}"
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    spec, _ = spec_of(results)
-    places = home / "base", home / "head"
-
-    def run(one: tuple[RunRow, Path]) -> str:
-        return again(results.folder, one[0], spec, one[1], packets=True).outcome
-
-    with ThreadPoolExecutor(min(jobs, 2)) as pool:
-        outcomes = list(pool.map(run, ((pair.base, places[0]), (pair.head, places[1]))))
-    found = (
-        first(*places)
-        if outcomes == ["done", "done"] and not pair.head.get("script")
-        else First(None, None, f"{outcomes[0]} on the first kernel, {outcomes[1]} on the second")
-    )
-    return Example(pair, cause, found, commands(results.folder, pair), (str(places[0]), str(places[1])))
 
 
 def write(told: TreeComparison, text: str) -> Path:

@@ -24,6 +24,7 @@ def junit(told: TreeComparison) -> str:
         errors="0",
     )
     causes = {id(pair): cause.text for cause in told.causes.found for pair in cause.explains}
+    scripts = {id(one.pair): one.script.file for one in told.examples if one.script is not None}
     for pair in told.pairs:
         said = f"case {pair.head['case']} seed {pair.seed}: {pair.label}"
         case = ET.SubElement(suite, "testcase", classname=_clean(name), name=_clean(said))
@@ -34,6 +35,7 @@ def junit(told: TreeComparison) -> str:
                 *([f"new findings: {', '.join(pair.new)}"] if pair.new else []),
                 *([f"earlier findings: {', '.join(pair.gone)}"] if pair.gone else []),
                 *told.command(pair),
+                *([f"packetdrill script: {scripts[id(pair)]}"] if id(pair) in scripts else []),
             ]
             failure = ET.SubElement(case, "failure", message=_clean(_message(pair)))
             failure.text = _clean("\n".join(lines))

@@ -7,7 +7,8 @@ from rich.markup import escape
 
 from tcpassay.interface import METRICS
 from tcpassay.terminal import number
-from tcpassay.trees.comparison import Example, TreeComparison
+from tcpassay.trees.comparison import TreeComparison
+from tcpassay.trees.examples import Example
 
 if TYPE_CHECKING:
     from tcpassay.trees.causes import TreeCause
@@ -61,8 +62,14 @@ def _differences(told: TreeComparison, say: Say) -> None:
     if told.causes.left:
         why = f" ({told.causes.stopped})" if told.causes.stopped else ""
         say(f"{many(len(told.causes.left), 'pair')} without a cause{why}", "bold yellow")
+    for place, group in enumerate(told.groups, 1):
+        say(f"Group {place}, first difference: {group.kind.words}", "bold")
+        say(f"   {many(len(group.pairs), 'case')}: {group.separation.text}")
+        for example in told.examples:
+            if example.group is group:
+                _example(example, say)
     for example in told.examples:
-        if example.cause is None:
+        if example.cause is None and example.group is None:
             _example(example, say)
     _commands(told, say)
 
@@ -168,3 +175,18 @@ def _example(example: Example, say: Say) -> None:
     for command in example.commands:
         say(f"      {command}")
     say(f"      packets and event logs: {example.recordings[0]}, {example.recordings[1]}")
+    _script(example, say)
+
+
+def _script(example: Example, say: Say) -> None:
+    """The packetdrill script that shows the difference, or why there is none."""
+    if example.script is None:
+        if example.no_script:
+            say(f"      no packetdrill script: {example.no_script}")
+        return
+    made = example.script.made
+    lines = many(len(made.text.splitlines()), "line")
+    where = f" at line {made.head['line']}" if made.head["line"] is not None else ""
+    say(f"      packetdrill script of {made.host}, {lines}: {example.script.file}")
+    say(f"        base: {made.base['status']}")
+    say(f"        head: {made.head['status']}{where}: {made.head['reason']}")

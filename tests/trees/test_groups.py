@@ -1,0 +1,124 @@
+"""Groups of pairs by the first event that differs, and scripts that tell two kernels apart."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+from test_trees import tree_pair
+from typer.testing import CliRunner
+
+from plans import STALL, write
+from tcpassay.cli import app
+from tcpassay.errors import UserError
+from tcpassay.interface import EventsColumn
+from tcpassay.recording import Recording
+from tcpassay.results import load
+from tcpassay.script.model import answer
+from tcpassay.script.report import Packetdrill, Report
+from tcpassay.trees import scripts
+from tcpassay.trees.groups import Kind, first_rows, groups, kind_of
+
+
+def log(*rows: dict[str, int | str]) -> pl.DataFrame:
+    columns = {
+        name: pl.Series(name, [row.get(name) for row in rows], dtype=pl.String if name in {"kind", "why"} else pl.Int64)
+        for name in map(str, EventsColumn)
+    }  # fmt: skip
+    return pl.DataFrame(columns)
+
+
+SYN = {"time_ns": 0, "kind": "out", "flags": 2, "window_bytes": 64240, "value_ns": 7}
+DATA = {"time_ns": 5, "kind": "out", "flags": 16, "len": 1000, "window_bytes": 64256}
+PROBE = {"time_ns": 9, "kind": "window", "why": "", "cwnd_bytes": 14480}
+
+
+def test_a_timestamp_of_a_segment_is_random_and_no_difference() -> None:
+    assert first_rows(log(SYN, DATA), log(SYN | {"value_ns": 99}, DATA)) == (None, None)
+
+
+def test_a_value_of_another_event_is_a_difference() -> None:
+    rtt = {"time_ns": 3, "kind": "rtt", "value_ns": 7}
+    assert first_rows(log(SYN, rtt), log(SYN, rtt | {"value_ns": 8})) == (None, 1)
+
+
+def test_advertised_windows_are_compared_apart_from_everything_else() -> None:
+    larger = DATA | {"window_bytes": 65000}
+    later = PROBE | {"time_ns": 11, "cwnd_bytes": 15928}
+    assert first_rows(log(SYN, DATA, PROBE), log(SYN, larger, PROBE)) == (1, None)
+    assert first_rows(log(SYN, DATA, PROBE), log(SYN, larger, later)) == (1, 2)
+    assert first_rows(log(SYN, DATA, PROBE), log(SYN, DATA)) == (None, 2)
+
+
+def test_the_largest_group_comes_first_with_the_settings_that_only_its_pairs_have() -> None:
+    late, other = Kind("data is sent: time", windows=True), Kind("ACK is sent: time", windows=False)
+    pairs = [
+        tree_pair(stack__cc="reno", link__loss="0"),
+        tree_pair(stack__cc="cubic", link__loss="0"),
+        tree_pair(stack__cc="reno", link__loss="1%"),
+        tree_pair(stack__cc="cubic", link__loss="1%"),
+    ]
+    made = groups([(pairs[0], other), (pairs[2], late), (pairs[3], late)], [pairs[1]])
+    assert [(one.kind, len(one.pairs)) for one in made] == [(late, 2), (other, 1)]
+    assert made[0].separation.text == "link.loss=1% (2 of 2 runs with that)"
+    assert made[0].kind.words == "data is sent: time, after a difference of advertised windows"
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Recording]]:
+    """Recordings of a receiver that forgets an ACK and of one that does not."""
+    home = tmp_path_factory.mktemp("recorded")
+    text = STALL.replace('recordings = "none"', 'recordings = "all"\n[collect]\nevents = true')
+    text = text.replace('"linux-4.6"', '"linux"\n"stack.timestamps" = false').replace("500ms", "250ms")
+    out = home / "out"
+    ran = ["run", str(write(home, text)), "--out", str(out), "--jobs", "1"]
+    CliRunner().invoke(app, ran, catch_exceptions=False)
+    results = load(out)
+    by_receiver = {str(run["triples"]["stack.dctcp_receiver"]): run for run in results.runs}
+    order = [by_receiver["clear-timer"], by_receiver["rearm"]]
+    return home, [Recording.open(results.place_of(run)) for run in order]
+
+
+def test_the_kind_of_a_difference_names_the_event_and_is_none_for_equal_runs(
+    recorded: tuple[Path, list[Recording]],
+) -> None:
+    base, head = recorded[1]
+    assert kind_of(base, base) is None
+    assert kind_of(base, head) == Kind(
+        "ack_forget (CeChange) on the first kernel, ack_delay (Delay) on the second", windows=False
+    )
+
+
+def stack(receiver: str) -> scripts.Run:
+    """The model with one of the receivers takes the place of a kernel."""
+
+    def run(texts: Sequence[str]) -> list[Report]:
+        changed = [text.replace("echo 1 >", f"echo {receiver} >") for text in texts]
+        return [answer(Packetdrill(text, "linux", loose=True, options=scripts.OPTIONS)) for text in changed]
+
+    return run
+
+
+def test_the_script_of_a_difference_passes_on_the_first_and_fails_on_the_second_in_its_last_line(
+    recorded: tuple[Path, list[Recording]],
+) -> None:
+    home, (base, head) = recorded
+    triples = load(home / "out").runs[0]["triples"] | {"stack.dctcp_receiver": "clear-timer"}
+    pair = scripts.Pair(base, head, triples, str(home), "Two stacks differ.")
+    made = scripts.script_of(pair, stack("1"), stack("2"))
+    assert (made.host, made.base["status"]) == ("receiver", "pass")
+    assert made.head["status"] in {"fail", "time"}
+    lines = made.text.rstrip("\n").split("\n")
+    assert made.head["line"] == len(lines)
+    assert lines[1] == "// Two stacks differ."
+    assert len(lines) < 150
+
+
+def test_a_script_that_passes_on_both_kernels_is_none(recorded: tuple[Path, list[Recording]]) -> None:
+    home, (base, head) = recorded
+    triples = load(home / "out").runs[0]["triples"] | {"stack.dctcp_receiver": "clear-timer"}
+    pair = scripts.Pair(base, head, triples, str(home), "Two stacks differ.")
+    with pytest.raises(UserError, match="passes on both kernels, or on neither"):
+        scripts.script_of(pair, stack("1"), stack("1"))
+    with pytest.raises(UserError, match="the event logs of the runs do not differ"):
+        scripts.script_of(scripts.Pair(base, base, triples, str(home), ""), stack("1"), stack("1"))
