@@ -112,3 +112,17 @@ def test_a_behaviour_that_fewer_cases_reached_has_a_larger_weight() -> None:
 
 def test_counts_are_told_apart_by_their_order() -> None:
     assert [bucket(count) for count in (1, 2, 3, 4, 7, 8, 31, 32, 1000)] == [1, 2, 3, 4, 4, 8, 16, 32, 128]
+
+
+def test_a_part_of_the_covering_array_leaves_the_budget_to_further_generations() -> None:
+    whole = read.read(searches.GUIDED, FILE)
+    part = read.read(searches.GUIDED.replace("generation = 8", "generation = 8\narray = 3"), FILE)
+    assert [case.id for case in part.cases] == [case.id for case in whole.cases[:3]]
+    assert f"the first 3 of the {len(whole.cases)} cases of the covering array run" in part.notes
+    few = searches.GUIDED.replace("runs = 40", "runs = 2").replace(
+        "generation = 8", "generation = 8\narray = 3"
+    )
+    assert (
+        f"the budget ends within the covering array: 2 of its {len(whole.cases)} cases run"
+        in read.read(few, FILE).notes
+    )

@@ -68,10 +68,13 @@ def cases(spec: model.PlanFile, doc: Document, most_problems: int) -> Cases:
     made += scripted.cases(spec, doc)
     notes = (*suite.notes, *dead, *space.unmatched())
     if isinstance(spec.strategy, model.Guided):
-        most = Spending.of(spec, spec.strategy.budget).cases(len(made))
-        if most < len(made):
+        wanted = min(spec.strategy.array or len(made), len(made))
+        most = Spending.of(spec, spec.strategy.budget).cases(wanted)
+        if most < wanted:
             notes += (f"the budget ends within the covering array: {most} of its {len(made)} cases run",)
-            made = made[:most]
+        elif most < len(made):
+            notes += (f"the first {most} of the {len(made)} cases of the covering array run",)
+        made = made[:most]
     return Cases(made, suite, notes)
 
 

@@ -267,6 +267,9 @@ class Guided(Strict):
     strength: Strength = Field(default=2, description="Strength of the initial covering array")
     seed: Seed = Field(default=1, description="Seed of the covering array and of the derived cases")
     family: list[Family] = Field(default=[], description="Families of parameters, each with its own strength")
+    array: Annotated[StrictInt, Field(ge=1, le=1_000_000)] | None = Field(
+        default=None, description="Number of cases of the covering array that run first; all by default"
+    )
     budget: Budget = Field(description="Limits of the cost of all cases, including the covering array")
     generation: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(
         default=16, description="Number of cases that are derived together from the results so far"
