@@ -49,3 +49,50 @@ def test_one_kernel_under_two_names_has_no_difference_and_that_is_a_result(
     assert (said["pairs"], said["identical"], said["causes"]) == (2, 2, [])
     one = said["base"]["key"]
     assert one == said["head"]["key"]
+
+
+PATCH = Path(__file__).parent / "patches" / "ack-every-third.patch"
+RECEIVERS = """
+name = "receivers"
+seeds = [1]
+[fixed]
+"app.duration" = "100ms"
+"link.rate" = "50Mbit"
+"link.delay" = "2ms"
+[axes]
+"stack.cc" = ["reno", "cubic"]
+"stack.delayed_ack" = ["profile", "off"]
+"""
+
+
+@pytest.fixture
+def changed() -> tuple[store.Kernel, store.Kernel]:
+    """A kernel and the same with the patch, which CI does not build."""
+    known = store.kernels()
+    for head in known:
+        if head.series == [PATCH.stem] and not head.variant:
+            for base in known:
+                if (base.source, base.series, base.variant) == (head.source, [], ""):
+                    return base, head
+    pytest.skip(f"no kernel has this patch: tcpassay kernel build --patch {PATCH}")
+
+
+def test_a_receiver_with_fewer_acks_is_found_with_the_setting_that_hides_it_and_a_script(
+    changed: tuple[store.Kernel, store.Kernel], tmp_path: Path
+) -> None:
+    base, head = changed
+    plan = tmp_path / "plan.toml"
+    plan.write_text(RECEIVERS)
+    xml = tmp_path / "junit.xml"
+    command = ["kernel", "compare", base.name, head.name, "--plan", str(plan), "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, [*command, "--junit", str(xml), "--budget", "40", "--json"])
+    assert done.exit_code == 1, done.output
+    said = json.loads(done.stdout)
+    # Without delayed ACKs every segment is acknowledged.
+    assert (said["pairs"], said["identical"]) == (4, 2)
+    assert {one["varied"]["stack.delayed_ack"] for one in said["different"]} == {"profile"}
+    made = [one["script"] for one in said["examples"]]
+    assert made[0]["base"]["status"] == "pass"
+    assert made[0]["head"]["status"] in {"fail", "time"}
+    assert made[0]["head"]["line"] == len(Path(made[0]["file"]).read_text().splitlines())
+    assert f"packetdrill script: {made[0]['file']}" in xml.read_text()
