@@ -502,7 +502,7 @@ def test_findings_of_one_cause_are_one_entry_and_errors_come_first(view: Open, t
     entries = page.page.locator("#findings details.group > summary").all_inner_texts()
     assert [entry.split("\n")[0].strip() for entry in entries] == ["error", "error", "warning"]
     assert "cause" in entries[0]
-    assert "at the same time also: effect (1)" in entries[0]
+    assert "At the same time also: effect (1)" in entries[0]
     assert "elsewhere" in entries[1]
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from tcpassay.explain.explanation import Explanation
 from tcpassay.explain.lines import Gap, Line, Look, Omitted
 from tcpassay.explain.moments import End
-from tcpassay.explain.words import marks, neighbour_words
+from tcpassay.explain.words import marks, neighbour_words, run_words
 from tcpassay.judge.words import ms
 
 _WIDTH: Final = 980
@@ -100,7 +100,7 @@ def _head(explanation: Explanation) -> list[str]:
     names = explanation.connection.names
     return [
         _label(_TIME_X, 20, explanation.finding.title, kind="title"),
-        _label(_TIME_X, 38, explanation.name, kind="note"),
+        _label(_TIME_X, 38, ". ".join(filter(None, (explanation.name, run_words(explanation)))), kind="note"),
         _label(_TIME_X, _TOP - 12, "ms", kind="time"),
         _label(
             _X[0],

@@ -267,8 +267,8 @@
         others.length > 0 &&
           h(
             "span",
-            { class: "soft" },
-            `; at the same time also: ${others.map((of) => `${of[0].title} (${of.length})`).join(", ")}`,
+            { class: "soft also" },
+            `At the same time also: ${others.map((of) => `${of[0].title} (${of.length})`).join(", ")}`,
           ),
       ),
       oracle && h("p", { class: "why" }, h("b", {}, "Why this is wrong: "), oracle.why),
