@@ -33,35 +33,57 @@ DATA = {"time_ns": 5, "kind": "out", "flags": 16, "len": 1000, "window_bytes": 6
 PROBE = {"time_ns": 9, "kind": "window", "why": "", "cwnd_bytes": 14480}
 
 
+WRITE = {"time_ns": 4, "kind": "app", "why": "write", "value_ns": 1000}
+
+
+def found(*logs: pl.DataFrame) -> tuple[tuple[str, ...], object, object] | None:
+    """What differs before, and the times of the first rows that differ."""
+    rows = first_rows(*logs)
+    if rows is None:
+        return None
+    return rows.quiet, *(None if one is None else one["time_ns"] for one in (rows.base, rows.head))
+
+
 def test_a_timestamp_of_a_segment_is_random_and_no_difference() -> None:
-    assert first_rows(log(SYN, DATA), log(SYN | {"value_ns": 99}, DATA)) == (None, None)
+    assert found(log(SYN, DATA), log(SYN | {"value_ns": 99}, DATA)) is None
 
 
 def test_a_value_of_another_event_is_a_difference() -> None:
     rtt = {"time_ns": 3, "kind": "rtt", "value_ns": 7}
-    assert first_rows(log(SYN, rtt), log(SYN, rtt | {"value_ns": 8})) == (None, 1)
+    assert found(log(SYN, rtt), log(SYN, rtt | {"value_ns": 8})) == ((), 3, 3)
 
 
 def test_advertised_windows_are_compared_apart_from_everything_else() -> None:
     larger = DATA | {"window_bytes": 65000}
     later = PROBE | {"time_ns": 11, "cwnd_bytes": 15928}
-    assert first_rows(log(SYN, DATA, PROBE), log(SYN, larger, PROBE)) == (1, None)
-    assert first_rows(log(SYN, DATA, PROBE), log(SYN, larger, later)) == (1, 2)
-    assert first_rows(log(SYN, DATA, PROBE), log(SYN, DATA)) == (None, 2)
+    windows = ("advertised windows",)
+    assert found(log(SYN, DATA, PROBE), log(SYN, larger, PROBE)) == (windows, None, None)
+    assert found(log(SYN, DATA, PROBE), log(SYN, larger, later)) == (windows, 9, 11)
+    assert found(log(SYN, DATA, PROBE), log(SYN, DATA)) == ((), 9, None)
+    # A window that differs afterwards is not named.
+    assert found(log(SYN, PROBE, DATA), log(SYN, later, larger)) == ((), 9, 11)
+
+
+def test_psh_flags_and_writes_of_applications_are_compared_apart() -> None:
+    pushed = DATA | {"flags": 24}
+    assert found(log(SYN, DATA), log(SYN, pushed)) == (("PSH flags",), None, None)
+    assert found(log(SYN, DATA), log(SYN, DATA | {"flags": 17})) == ((), 5, 5)
+    assert found(log(SYN, WRITE, DATA), log(SYN, DATA)) == (("writes of applications",), None, None)
+    assert found(log(SYN, WRITE, DATA, PROBE), log(SYN, DATA)) == (("writes of applications",), 9, None)
 
 
 def test_the_largest_group_comes_first_with_the_settings_that_only_its_pairs_have() -> None:
-    late, other = Kind("data is sent: time", windows=True), Kind("ACK is sent: time", windows=False)
+    late, other = Kind("data is sent: time", ("advertised windows",)), Kind("ACK is sent: time")
     pairs = [
         tree_pair(stack__cc="reno", link__loss="0"),
         tree_pair(stack__cc="cubic", link__loss="0"),
         tree_pair(stack__cc="reno", link__loss="1%"),
         tree_pair(stack__cc="cubic", link__loss="1%"),
     ]
-    made = groups([(pairs[0], other), (pairs[2], late), (pairs[3], late)], [pairs[1]])
-    assert [(one.kind, len(one.pairs)) for one in made] == [(late, 2), (other, 1)]
+    made = groups([(pairs[0], other), (pairs[2], late), (pairs[3], Kind(late.text))], [pairs[1]])
+    assert [(one.kind, len(one.pairs)) for one in made] == [(late.text, 2), (other.text, 1)]
     assert made[0].separation.text == "link.loss=1% (2 of 2 runs with that)"
-    assert made[0].kind.words == "data is sent: time, after a difference of advertised windows"
+    assert made[0].words == "data is sent: time (before it: advertised windows)"
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +107,7 @@ def test_the_kind_of_a_difference_names_the_event_and_is_none_for_equal_runs(
     base, head = recorded[1]
     assert kind_of(base, base) is None
     assert kind_of(base, head) == Kind(
-        "ack_forget (CeChange) on the first kernel, ack_delay (Delay) on the second", windows=False
+        "ack_forget (CeChange) on the first kernel, ack_delay (Delay) on the second"
     )
 
 
@@ -120,5 +142,5 @@ def test_a_script_that_passes_on_both_kernels_is_none(recorded: tuple[Path, list
     pair = scripts.Pair(base, head, triples, str(home), "Two stacks differ.")
     with pytest.raises(UserError, match="passes on both kernels, or on neither"):
         scripts.script_of(pair, stack("1"), stack("1"))
-    with pytest.raises(UserError, match="the event logs of the runs do not differ"):
+    with pytest.raises(UserError, match="the decisions of the stacks are identical"):
         scripts.script_of(scripts.Pair(base, base, triples, str(home), ""), stack("1"), stack("1"))

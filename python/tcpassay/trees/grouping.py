@@ -66,8 +66,8 @@ def _kinds(results: Results, pairs: Sequence[TreePair], jobs: int) -> list[tuple
 
 def _kind(base: Path, head: Path, outcomes: tuple[str, str]) -> Kind | None:
     if set(outcomes) != {Outcome.DONE}:
-        return Kind(f"{outcomes[0]} on the first kernel, {outcomes[1]} on the second", windows=False)
+        return Kind(f"{outcomes[0]} on the first kernel, {outcomes[1]} on the second")
     try:
         return kind_of(Recording.open(base), Recording.open(head))
     except UserError as error:
-        return Kind(f"unknown: {error}", windows=False)
+        return Kind(f"unknown: {error}")

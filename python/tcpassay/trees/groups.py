@@ -1,9 +1,9 @@
 """Pairs of runs that differ, grouped by the kind of the first event that differs.
 
 Two kernels of different series differ with every parameter at its default, so that no setting separates their changes.
-The first event that differs shows which part of the stack acts first: a window, a retransmission, a time. Windows that
-receivers advertise are compared apart, because a change of their size precedes most other differences and has no effect
-where it does not limit a sender.
+The first event that differs shows which part of the stack acts first: a window, a retransmission, a time. What rarely
+has an effect is compared apart: windows that receivers advertise, which matter where they limit a sender; PSH flags,
+which follow from these windows; and the times at which writes of applications fit into a send buffer.
 """
 
 from collections.abc import Sequence
@@ -43,52 +43,85 @@ _NAMES: Final = {
     "ce": "CE mark",
 }
 _TIME: Final = "time_ns"
+_PSH: Final = 8
+_WINDOWS: Final = "advertised windows"
+_PUSHES: Final = "PSH flags"
+_WRITES: Final = "writes of applications"
+
+
+Row = dict[str, int | str | bool | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """The kind of a first difference: equal for pairs that differ in the same way."""
+class Rows:
+    """The first difference of two event logs."""
 
-    text: str
-    windows: bool
-    """Whether the advertised windows differ before it, or instead of it."""
+    quiet: tuple[str, ...]
+    """What is compared apart and differs before it, or instead of it."""
+    base: Row | None
+    """The first row that differs; `None` if the log has ended, or if nothing else differs."""
+    head: Row | None
 
     @property
-    def words(self) -> str:
-        """In words."""
-        return f"{self.text}{', after a difference of advertised windows' if self.windows else ''}"
+    def only_quiet(self) -> bool:
+        """Whether nothing else differs."""
+        return self.base is None and self.head is None
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """Pairs whose first differences are of one kind."""
 
-    kind: Kind
+    kind: str
+    """In words; equal for pairs that differ in the same way."""
+    quiet: tuple[str, ...]
+    """What differs before, or instead of it, in some of the pairs."""
     pairs: tuple[TreePair, ...]
     separation: Separation
     """The settings that separate these pairs from those of other groups."""
 
+    @property
+    def words(self) -> str:
+        """The kind with what differs before."""
+        if not self.quiet:
+            return self.kind
+        named = ", ".join(self.quiet)
+        return f"{self.kind}: {named}" if self.kind == ONLY_QUIET else f"{self.kind} (before it: {named})"
+
     def as_json(self) -> dict[str, object]:
         """The form for JSON."""
         return {
-            "kind": self.kind.text,
-            "windows": self.kind.windows,
+            "kind": self.kind,
+            "before": list(self.quiet),
             "separation": self.separation.text,
             "pairs": [{"case": one.head["case"], "seed": one.seed} for one in self.pairs],
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The kind of a first difference."""
+
+    text: str
+    quiet: tuple[str, ...] = ()
+
+
+ONLY_QUIET: Final = "no decision of the stack"
+"""The kind of pairs in which only what is compared apart differs."""
+
+
 def groups(kinds: Sequence[tuple[TreePair, Kind]], alike: Sequence[TreePair] = ()) -> list[Group]:
     """The groups of pairs, the largest first; `alike` are pairs without a difference."""
-    among: dict[Kind, list[TreePair]] = {}
+    among: dict[str, list[tuple[TreePair, Kind]]] = {}
     for pair, kind in kinds:
-        among.setdefault(kind, []).append(pair)
+        among.setdefault(kind.text, []).append((pair, kind))
     made = []
-    for kind, pairs in among.items():
-        others = [*(one for one, other in kinds if other != kind), *alike]
-        apart = separate([one.varied for one in pairs], [one.varied for one in others])
-        made.append(Group(kind, tuple(pairs), apart))
-    return sorted(made, key=lambda one: (-len(one.pairs), one.kind.text))
+    for text, members in among.items():
+        others = [*(one for one, other in kinds if other.text != text), *alike]
+        apart = separate([one.varied for one, _ in members], [one.varied for one in others])
+        quiet = tuple(sorted({name for _, kind in members for name in kind.quiet}))
+        made.append(Group(text, quiet, tuple(one for one, _ in members), apart))
+    return sorted(made, key=lambda one: (-len(one.pairs), one.kind))
 
 
 def kind_of(base: Recording, head: Recording) -> Kind | None:
@@ -96,37 +129,62 @@ def kind_of(base: Recording, head: Recording) -> Kind | None:
 
     Raises `UserError` if an event log cannot be read.
     """
-    one, other = (table_of(recording) for recording in (base, head))
-    windows, row = first_rows(one, other)
-    if row is None:
-        return None if windows is None else Kind("only advertised windows differ", windows=True)
-    here, there = (frame.row(row, named=True) if row < frame.height else None for frame in (one, other))
-    return Kind(_words(here, there), windows is not None and windows < row)
+    found = difference(base, head)
+    if found is None:
+        return None
+    return Kind(ONLY_QUIET if found.only_quiet else _words(found.base, found.head), found.quiet)
 
 
-def table_of(recording: Recording) -> pl.DataFrame:
-    """The event log; a recording has only columns with values. Raises `UserError` if it cannot be read."""
+def difference(base: Recording, head: Recording) -> Rows | None:
+    """The first difference of two runs. Raises `UserError` if an event log cannot be read."""
+    return first_rows(_table(base), _table(head))
+
+
+def _table(recording: Recording) -> pl.DataFrame:
+    """The event log; a recording has only columns with values."""
     raw = recording.content(f"{Table.EVENTS}.parquet")
     with understood(recording.folder / f"{Table.EVENTS}.parquet"):
         return pl.read_parquet(raw)
 
 
-def first_rows(base: pl.DataFrame, head: pl.DataFrame) -> tuple[int | None, int | None]:
-    """The first row whose advertised window differs, and the first one that differs in anything else."""
-    least = min(base.height, head.height)
-    one, other = base[:least], head[:least]
-    segment = one[EventsColumn.KIND].cast(pl.String).is_in([str(kind) for kind in _SEGMENTS]).to_numpy()
+def first_rows(base: pl.DataFrame, head: pl.DataFrame) -> Rows | None:
+    """The first difference of two event logs; `None` if they are identical."""
+    writes = [frame.filter(_kind() == EventKind.APP) for frame in (base, head)]
+    one, other = (frame.filter(_kind() != EventKind.APP) for frame in (base, head))
+    least = min(one.height, other.height)
+    both = one[:least], other[:least]
+    segment = both[0].select(_kind().is_in([str(kind) for kind in _SEGMENTS])).to_series().to_numpy()
     unequal: npt.NDArray[np.bool_] = np.zeros(least, dtype=np.bool_)
-    names = dict.fromkeys([*one.columns, *other.columns])
-    for name in names:
-        if name != _WINDOW:
-            differs = _unequal(one, other, name)
-            unequal |= differs & ~segment if name == _RANDOM else differs
-    apart = _unequal(one, other, _WINDOW) if _WINDOW in names else np.zeros(0, dtype=np.bool_)
-    windows = np.flatnonzero(apart)
+    for name in dict.fromkeys([*one.columns, *other.columns]):
+        if name == _RANDOM:
+            unequal |= _unequal(*both, name) & ~segment
+        elif name == EventsColumn.FLAGS:
+            unequal |= _unequal(_without_push(both[0]), _without_push(both[1]), name)
+        elif name != _WINDOW:
+            unequal |= _unequal(*both, name)
     places = np.flatnonzero(unequal)
-    row = int(places[0]) if len(places) else least if base.height != head.height else None
-    return (int(windows[0]) if len(windows) else None), row
+    row = int(places[0]) if len(places) else least
+    quiet = []
+    for name, column in ((_WINDOWS, _WINDOW), (_PUSHES, EventsColumn.FLAGS)):
+        if _unequal(*both, column)[:row].any():
+            quiet.append(name)
+    if row == least and one.height == other.height:
+        quiet += [] if writes[0].equals(writes[1], null_equal=True) else [_WRITES]
+        return Rows(tuple(quiet), None, None) if quiet else None
+    rows = [frame.row(row, named=True) if row < frame.height else None for frame in (one, other)]
+    until = min(int(found[_TIME]) for found in rows if found is not None)
+    before = [frame.filter(pl.col(_TIME) < until) for frame in writes]
+    quiet += [] if before[0].equals(before[1], null_equal=True) else [_WRITES]
+    return Rows(tuple(quiet), rows[0], rows[1])
+
+
+def _kind() -> pl.Expr:
+    return pl.col(EventsColumn.KIND).cast(pl.String)
+
+
+def _without_push(frame: pl.DataFrame) -> pl.DataFrame:
+    name = EventsColumn.FLAGS
+    return frame.with_columns(pl.col(name).cast(pl.Int64) & ~_PSH) if name in frame.columns else frame
 
 
 def _unequal(base: pl.DataFrame, head: pl.DataFrame, name: str) -> npt.NDArray[np.bool_]:
@@ -140,9 +198,6 @@ def _unequal(base: pl.DataFrame, head: pl.DataFrame, name: str) -> npt.NDArray[n
     return made
 
 
-Row = dict[str, int | str | bool | None]
-
-
 def _words(base: Row | None, head: Row | None) -> str:
     """What differs in two rows."""
     before, after = (None if row is None else _event(row) for row in (base, head))
@@ -150,16 +205,18 @@ def _words(base: Row | None, head: Row | None) -> str:
         return (
             f"{before or 'no further event'} on the first kernel, {after or 'no further event'} on the second"
         )
-    apart = [
-        _NAMES.get(name, name)
-        for name in base
-        if base[name] != head.get(name)
-        and name != _WINDOW
-        and not (name == _RANDOM and base["kind"] in {str(kind) for kind in _SEGMENTS})
-    ]
+    apart = [_NAMES.get(name, name) for name in base if _differs(base, head, name)]
     # A later event has other numbers, too; the time is the difference.
     named = apart[:1] if apart[:1] == [_NAMES[_TIME]] else apart
     return f"{before}: {', '.join(named)}"
+
+
+def _differs(base: Row, head: Row, name: str) -> bool:
+    if name == _WINDOW or (name == _RANDOM and base["kind"] in {str(kind) for kind in _SEGMENTS}):
+        return False
+    if name == EventsColumn.FLAGS:
+        return (int(base[name] or 0) ^ int(head[name] or 0)) & ~_PSH != 0
+    return base[name] != head.get(name)
 
 
 def _event(row: Row) -> str:

@@ -19,7 +19,7 @@ from tcpassay.messages import Triples
 from tcpassay.recording import Recording
 from tcpassay.script import linux
 from tcpassay.script.report import Report
-from tcpassay.trees.groups import first_rows, table_of
+from tcpassay.trees.groups import difference
 
 OPTIONS: Final = (("tolerance_usecs", str(packetdrill.TOLERANCE_US)),)
 _SPANS: Final = (3, 12, 50, None)
@@ -119,7 +119,7 @@ def _written(pair: Pair) -> tuple[list[tuple[str, str]], list[str]]:
     """The scripts of both ends of the connection that differs first, the short ones first; why others are missing."""
     at = _difference(pair)
     if at is None:
-        return [], ["the event logs of the runs do not differ except in advertised windows"]
+        return [], ["the decisions of the stacks are identical in the event logs of the runs"]
     flow, from_ns, last_ns = at
     here = connection(pair.base, Filed(pair.base), flow, timers_known=False)
     made: list[tuple[str, str]] = []
@@ -148,16 +148,15 @@ def _side(pair: Pair, here: Connection, end: End) -> Side:
 
 def _difference(pair: Pair) -> tuple[str, int, int] | None:
     """The flow of the first event that differs, and the earlier and the later time of this event on the kernels."""
-    frames = [table_of(one) for one in (pair.base, pair.head)]
-    _, row = first_rows(*frames)
-    if row is None:
+    found = difference(pair.base, pair.head)
+    rows = [] if found is None else [row for row in (found.base, found.head) if row is not None]
+    if not rows:
         return None
-    rows = [frame.row(row, named=True) for frame in frames if row < frame.height]
-    number = next((one["flow"] for one in rows if one["flow"] is not None), 0)
-    flow = pair.base.flows[int(number)]
+    number = next((int(one["flow"]) for one in rows if one["flow"] is not None), 0)
+    flow = pair.base.flows[number]
     # Both directions of a connection have a flow; data are those of the first one.
     first = next(one for one in pair.base.flows if one["connection"] == flow["connection"])
-    times = [int(one["time_ns"]) for one in rows]
+    times = [int(one["time_ns"] or 0) for one in rows]
     return str(first["name"]), min(times), max(times)
 
 

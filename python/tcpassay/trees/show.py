@@ -63,7 +63,7 @@ def _differences(told: TreeComparison, say: Say) -> None:
         why = f" ({told.causes.stopped})" if told.causes.stopped else ""
         say(f"{many(len(told.causes.left), 'pair')} without a cause{why}", "bold yellow")
     for place, group in enumerate(told.groups, 1):
-        say(f"Group {place}, first difference: {group.kind.words}", "bold")
+        say(f"Group {place}, first difference: {group.words}", "bold")
         say(f"   {many(len(group.pairs), 'case')}: {group.separation.text}")
         for example in told.examples:
             if example.group is group:
