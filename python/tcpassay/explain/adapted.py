@@ -5,7 +5,7 @@ therefore does something else than in the run, the script says what it does.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from tcpassay.explain.packetdrill import TOLERANCE_US
@@ -44,11 +44,16 @@ def _corrected(lines: list[str], place: int, report: Report) -> str | None:
         return "\n".join([*lines[:place], numbers, *lines[place + 1 :]])
     if " > " not in line:
         return None
+    without = "\n".join([*lines[:place], *lines[place + 1 :]])
     live = next((found for one in report["details"] if (found := _LIVE.search(one))), None)
     if live is None:
-        return (
-            "\n".join([*lines[:place], *lines[place + 1 :]]) if "sent nothing" in report["reason"] else None
-        )
+        return without if "sent nothing" in report["reason"] else None
+    return _as_sent(lines, place, live, without)
+
+
+def _as_sent(lines: list[str], place: int, live: re.Match[str], without: str) -> str:
+    """The script with the packet that the stack sent; `without` is the script without the expectation at `place`."""
+    line = lines[place]
     packet = re.sub(r" win \d+", "", live["packet"].strip())
     said = f"{live['time'][:-3]} > {packet}"
     expected = line.split(" > ", 1)[1]
@@ -56,6 +61,9 @@ def _corrected(lines: list[str], place: int, report: Report) -> str | None:
     near = meant is not None and abs(float(meant["time"]) - float(live["time"])) * 1e6 <= TOLERANCE_US
     if near and _numbers(packet) == _numbers(expected):
         return "\n".join([*lines[:place], said, *lines[place + 1 :]])
+    if meant is not None and _waited(lines[place + 1 :], float(meant["time"]), float(live["time"])):
+        # The stack did not send it then: it sent something because the script waited for it.
+        return without
     before = place
     while (
         before > 0
@@ -64,6 +72,13 @@ def _corrected(lines: list[str], place: int, report: Report) -> str | None:
     ):
         before -= 1
     return "\n".join([*lines[:before], said, *lines[before:]])
+
+
+def _waited(rest: Sequence[str], meant: float, live: float) -> bool:
+    """Whether a packet came so late that the script goes on before."""
+    following = next((found for one in rest if (found := _TIMED.match(one))), None)
+    late = (live - meant) * 1e6 > TOLERANCE_US
+    return late and following is not None and float(following["time"]) < live
 
 
 def _numbers(packet: str) -> list[str]:

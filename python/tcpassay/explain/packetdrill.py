@@ -26,6 +26,8 @@ _SCALE: Final = 10
 """Window scale that the script's own end announces (RFC 7323 section 2.2); its windows are rounded down to 1 KiB."""
 _PREAMBLE_NS: Final = 10_000_000
 """Time of the handshake and the conversation before a span that begins in the middle."""
+_ENDLESS: Final = 1 << 40
+"""The row of an application of which the kernel always has data; a script writes what was sent."""
 _ECT: Final = "ECT"
 _LETTERS: Final = ((FIN, "F"), (SYN, "S"), (RST, "R"), (8, "P"), (64, "E"), (128, "W"), (256, "A"))
 
@@ -50,6 +52,8 @@ class Side:
     mss_bytes: int
     """Largest segment that the other end takes."""
     changes: Sequence[Change]
+    reads: bool = False
+    """Whether the application reads data as soon as they are in order. The log of a kernel has no reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +152,8 @@ class _Body:
         self._their_next = 1
         """The position after the last byte that the end has received in order, or would have."""
         self._our_next = 1
+        self._read = 1
+        """The position up to which the application has read."""
 
     def lines(self) -> Iterator[str]:
         yield "0.000000 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3"
@@ -196,6 +202,7 @@ class _Body:
         mss = self._side.mss_bytes
         self._shift = Shift(1 + mss - (ack.number("ack") or 0), 2 - ack.start)
         self._their_next, self._our_next, self._established = 1 + mss, 2, True
+        self._read = self._their_next
         return place
 
     def _conversation(self) -> Iterator[str]:
@@ -220,7 +227,10 @@ class _Body:
 
     def _moment(self, one: Moment, blocks: list[tuple[int, int]]) -> Iterator[str]:
         if one.kind == EventKind.APP:
-            yield f"{one.why}({self._fd}, ..., {one.number('value_ns')}) = {one.number('value_ns')}"
+            amount = one.number("value_ns") or 0
+            if amount >= _ENDLESS:
+                amount = max((own.stop for own, _ in self._own if own.sent), default=1) - 1
+            yield f"{one.why}({self._fd}, ..., {amount}) = {amount}"
         elif one.segment and one.sent:
             if one.flags & FIN and not self._closed:
                 self._closed = True
@@ -238,6 +248,14 @@ class _Body:
             if not self._active and not self._established and one.flags & ACK and not one.flags & SYN:
                 self._established = True
                 yield "accept(3, ..., ...) = 4"
+            yield from self._reads(one)
+
+    def _reads(self, one: Moment) -> Iterator[str]:
+        """What the application reads when a segment has arrived; the end of the stream is not read."""
+        amount = self._their_next - self._read - (1 if one.flags & FIN else 0)
+        if self._side.reads and self._established and amount > 0:
+            self._read = self._their_next
+            yield f"read({self._fd}, ..., {amount}) = {amount}"
 
     def _segment(self, one: Moment, blocks: list[tuple[int, int]], *, window: bool) -> str:
         letters = "".join(letter for bit, letter in _LETTERS if one.flags & bit)

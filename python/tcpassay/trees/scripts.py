@@ -14,6 +14,7 @@ from tcpassay.explain import packetdrill
 from tcpassay.explain.adapted import adapted
 from tcpassay.explain.moments import Connection, End, connection
 from tcpassay.explain.packetdrill import Side, Span, UnwritableError
+from tcpassay.interface import EventKind
 from tcpassay.judge.log import Filed
 from tcpassay.messages import Triples
 from tcpassay.recording import Recording
@@ -143,7 +144,12 @@ def _written(pair: Pair) -> tuple[list[tuple[str, str]], list[str]]:
 def _side(pair: Pair, here: Connection, end: End) -> Side:
     host = pair.base.hosts.index(here.names[end])
     flow = next(one for one in pair.base.flows if one["name"] == here.flow)
-    return Side(end, int(flow["mss_bytes"]), packetdrill.changes(pair.triples, pair.folder, host))
+    changes = packetdrill.changes(pair.triples, pair.folder, host)
+    # A reader without a rate reads at once; the log of a kernel has no reads.
+    logged = any(one.kind == EventKind.APP and one.why == "read" for one in here.moments)
+    return Side(
+        end, int(flow["mss_bytes"]), changes, reads=not logged and "app.read_rate" not in pair.triples
+    )
 
 
 def _difference(pair: Pair) -> tuple[str, int, int] | None:
