@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from test_trees import tree_pair
+from test_trees import TRIAL, compared, printed, tree_pair
 from typer.testing import CliRunner
 
 from plans import STALL, write
@@ -16,8 +16,14 @@ from tcpassay.recording import Recording
 from tcpassay.results import load
 from tcpassay.script.model import answer
 from tcpassay.script.report import Packetdrill, Report
-from tcpassay.trees import scripts
-from tcpassay.trees.groups import Kind, first_rows, groups, kind_of
+from tcpassay.trees import comparison, examples, scripts
+from tcpassay.trees.causes import TreeCause
+from tcpassay.trees.examples import Example, Script
+from tcpassay.trees.first import First
+from tcpassay.trees.groups import Group, Kind, first_rows, groups, kind_of
+from tcpassay.trees.junit import junit
+from tcpassay.trees.pairs import TreePair
+from tcpassay.trees.scripts import PairScript
 
 
 def log(*rows: dict[str, int | str]) -> pl.DataFrame:
@@ -144,3 +150,45 @@ def test_a_script_that_passes_on_both_kernels_is_none(recorded: tuple[Path, list
         scripts.script_of(pair, stack("1"), stack("1"))
     with pytest.raises(UserError, match="the decisions of the stacks are identical"):
         scripts.script_of(scripts.Pair(base, base, triples, str(home), ""), stack("1"), stack("1"))
+
+
+class Maker:
+    """Makes an example with a script, without runs."""
+
+    def __init__(self, pair: TreePair, script: Script) -> None:
+        self.pair, self.script = pair, script
+
+    def made(self, cause: TreeCause | None, group: Group | None) -> Example:
+        found = First(None, None, "not run")
+        return Example(self.pair, cause, group, found, ("replay 1", "replay 2"), ("a", "b"), self.script, "")
+
+
+def test_groups_and_scripts_are_in_the_output_the_json_and_the_junit_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = Kind("data is sent: time", ("advertised windows",))
+    monkeypatch.setattr(
+        comparison, "grouped", lambda _, __, different, *___: groups([(one, late) for one in different])
+    )
+    report: Report = answer(Packetdrill("nonsense", "linux", loose=True, options=()))
+    made = PairScript("receiver", "// one\n// two\n", report | {"status": "pass"}, report | {"line": 2})
+    monkeypatch.setattr(
+        examples, "_Maker", lambda _, __, pair, ___: Maker(pair, Script(tmp_path / "difference.pkt", made))
+    )
+    told = compared(tmp_path, TRIAL, monkeypatch)
+    assert [len(one.pairs) for one in told.groups] == [2]
+    said = told.as_json()["groups"]
+    assert said == [
+        {
+            "kind": "data is sent: time",
+            "before": ["advertised windows"],
+            "separation": told.groups[0].separation.text,
+            "pairs": [{"case": "c-head", "seed": 1}, {"case": "c-head", "seed": 2}],
+        }
+    ]
+    text = printed(told)
+    assert "Group 1, first difference: data is sent: time (before it: advertised windows)" in text
+    assert f"packetdrill script of receiver, 2 lines: {tmp_path}/difference.pkt" in text
+    xml = junit(told)
+    assert xml.count("first difference: data is sent: time") == 2
+    assert xml.count(f"packetdrill script: {tmp_path}/difference.pkt") == 1

@@ -24,6 +24,7 @@ def junit(told: TreeComparison) -> str:
         errors="0",
     )
     causes = {id(pair): cause.text for cause in told.causes.found for pair in cause.explains}
+    kinds = {id(pair): group.words for group in told.groups for pair in group.pairs}
     scripts = {id(one.pair): one.script.file for one in told.examples if one.script is not None}
     for pair in told.pairs:
         said = f"case {pair.head['case']} seed {pair.seed}: {pair.label}"
@@ -31,6 +32,7 @@ def junit(told: TreeComparison) -> str:
         if pair.differs:
             lines = [
                 *([f"cause: {causes[id(pair)]}"] if id(pair) in causes else []),
+                *([f"first difference: {kinds[id(pair)]}"] if id(pair) in kinds else []),
                 *([f"metrics: {', '.join(pair.metrics)}"] if pair.metrics else []),
                 *([f"new findings: {', '.join(pair.new)}"] if pair.new else []),
                 *([f"earlier findings: {', '.join(pair.gone)}"] if pair.gone else []),
