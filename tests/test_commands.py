@@ -85,7 +85,7 @@ def test_a_damaged_recording_is_named_and_the_others_are_judged(results: Path) -
 def test_an_unknown_oracle_is_refused(results: Path) -> None:
     done = tcpassay("judge", results, "--oracle", "delphi")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "`delphi` is no oracle; there are timeout-without-loss," in done.stderr
+    assert "`delphi` is not an oracle; allowed are timeout-without-loss," in done.stderr
 
 
 def test_the_oracles_are_documented_as_they_are() -> None:

@@ -11,7 +11,7 @@ fn main() {
     }
     let clang = env("CLANG").unwrap_or_else(|| "clang".to_owned());
     let out = PathBuf::from(env("OUT_DIR").expect("cargo sets it"));
-    let libbpf = env("DEP_BPF_INCLUDE").expect("libbpf-sys says where its headers are");
+    let libbpf = env("DEP_BPF_INCLUDE").expect("libbpf-sys sets the variable with the folder of its headers");
     // For tests that compile a program of their own.
     println!("cargo:rustc-env=TCPASSAY_LIBBPF={libbpf}");
     let arch = env("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
@@ -26,7 +26,7 @@ fn main() {
     }
 }
 
-/// `object` lacks its suffix `.o`. `-mcpu=v3` is what Linux 5.1 and newer run, and has the atomic operations.
+/// `object` lacks its suffix `.o`. Linux 5.1 and newer run `-mcpu=v3`, which has the atomic operations.
 fn compile(clang: &str, source: &Path, object: &Path, libbpf: &str, arch: &str) {
     let object = object.with_extension("bpf.o");
     let result = Command::new(clang)
@@ -65,7 +65,10 @@ fn compile(clang: &str, source: &Path, object: &Path, libbpf: &str, arch: &str) 
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "cargo speaks to build scripts by the environment")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "cargo passes its settings to build scripts in the environment"
+)]
 fn env(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }

@@ -125,5 +125,5 @@ def test_names_in_a_drawing_are_text(results: Path) -> None:
 
 
 def test_a_finding_that_there_is_not_is_refused_with_those_that_there_are(results: Path) -> None:
-    with pytest.raises(UserError, match="`nothing` is no finding there"):
+    with pytest.raises(UserError, match="`nothing` is not a finding of these results"):
         explain(results, "nothing")

@@ -42,5 +42,5 @@ def test_a_finding_that_shows_in_no_repetition_does_not_reproduce(tmp_path: Path
     assert told["causes"] == []
     (one,) = told["unreproduced"]
     assert (one["case"], one["oracle"]) == (case, "late-ack")
-    assert "time is real there, and the finding showed in none of 4 repetitions" in one["why"]
+    assert "runs are in real time, and none of 4 repetitions has the finding" in one["why"]
     assert told["runs_made"] == 4

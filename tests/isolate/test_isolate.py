@@ -196,7 +196,7 @@ def test_a_finding_can_be_named_by_run_by_its_beginning_and_by_oracle(copy: Path
 def test_an_unknown_finding_is_an_error_that_lists_the_known_ones(copy: Path) -> None:
     done = tcpassay("isolate", "out", "ffffff", cwd=copy)
     assert done.returncode == 2
-    assert "`ffffff` is no finding there" in done.stderr
+    assert "`ffffff` is not a finding of these results" in done.stderr
     assert done.stderr.count(f"-3/{ORACLE}") == 4
 
 

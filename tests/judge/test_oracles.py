@@ -503,7 +503,7 @@ def test_every_oracle_says_why_it_must_hold_by_rfc_and_how_it_can_be_wrong(oracl
 
 
 def test_an_unknown_oracle_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(UserError, match="`timeouts` is no oracle; there are timeout-without-loss, "):
+    with pytest.raises(UserError, match="`timeouts` is not an oracle; allowed are timeout-without-loss, "):
         chosen(["timeouts"])
 
 

@@ -8,7 +8,7 @@
 //! * If the kernel begins a fast recovery in the state `Loss`, the controller first gets the end of the recovery from the timeout.
 //! * If records were lost because the ring was full, the controller gets a missed reduction when a later record shows its state.
 //!
-//! The controller is shown its own last answer as the control in force, although the kernel applies it with the next ACK. Otherwise two
+//! The view of the controller contains its own last answer as the control in force, although the kernel applies it with the next ACK. Otherwise two
 //! ACKs that are processed together would both increase the same window, and one increase would be lost.
 //!
 //! This module uses no clock and no kernel. The same records give the same decisions, so that a trace can be replayed.

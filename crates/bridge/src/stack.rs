@@ -22,7 +22,7 @@ use tcpassay_wire::{Ecn, Flags};
 
 /// The time at the begin of virtual time, in microseconds: an arbitrary instant that fits a `timeval`.
 const EPOCH: u64 = 1_000_000_000_000_000;
-/// After this many requests for the time without another call, the caller is taken to wait for the time to pass.
+/// After this many requests for the time without another call, the caller is assumed to wait for the time to pass.
 const SPINS: u32 = 16;
 /// Longer than any timer of TCP.
 const FOREVER: Dur = Dur::from_secs(100_000);

@@ -151,7 +151,7 @@ def _sources(folder: Path, names: list[str]) -> Iterator[_Source]:
     if ran.returncode != 0 or not answers or "version" in ran.stderr:
         said = ran.stderr.strip().splitlines()
         raise UserError(
-            f"gcov cannot read the counters of a guest: {said[0] if said else 'it does not say why'}"
+            f"gcov cannot read the counters of a guest: {said[0] if said else 'without a message'}"
         )
     for answer in answers:
         yield from answer["files"]

@@ -2,13 +2,23 @@
 
     isolation = isolate(Path("results/plan"), None, Options(jobs=2))
 
-Delta debugging over the triples `<entity, parameter, value>` of a run: every set that is tried is a run, judged by the
-same oracles. Then each triple of the cause is reset, and the finding must be gone.
+The triples `<entity, parameter, value>` of a run are reduced by delta debugging: each candidate set is run, and the
+same oracles evaluate the run. Then each triple of the cause is reset, and the finding must be gone.
 
-`ddmin.py` is the algorithm and `shrink.py` makes runs small: both know no runs. `triples.py` says which sets can run;
-`experiment.py` asks `runner.py` for runs, which `ran.py` remembers; `symptoms.py` is what the plan found; `search.py`
-looks for one cause, `session.py` for all of a folder; `cause.py` and `isolation.py` are what comes out, `files.py` what
-stays, `show.py` prints.
+| module | content |
+| --- | --- |
+| `ddmin` | the algorithm; it does not depend on runs |
+| `shrink` | reduces duration, rates and bytes of a run that shows the effect |
+| `triples` | which sets of triples can be run |
+| `experiment` | whether a set of triples produces the effect |
+| `runner`, `ran` | executes runs within a budget; stores their results |
+| `symptoms` | the findings of the plan, as input of the isolation |
+| `search` | searches one cause and proves it |
+| `session` | searches the causes of all findings of a result folder |
+| `best` | the effect of a best case of a search |
+| `reproduce` | why a finding does not reproduce |
+| `cause`, `isolation` | types of the results |
+| `files`, `show` | the results as files, and as text |
 """
 
 from tcpassay.isolate.cause import Cause, Reset, Smallest

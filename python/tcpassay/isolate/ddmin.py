@@ -1,9 +1,10 @@
 """Delta debugging: reduces a set of items with an effect to a subset of which every item is necessary for the effect.
 
 The algorithm is ddmin (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", IEEE TSE 28(2),
-2002, figure 5) with complements only and two additions. Items may need each other: `close` removes from a subset what
-cannot stand without the items that are missing, so that a subset is tested that can exist. Subsets are handed over in
-batches, of which the first that has the effect counts: several may be tested at a time without changing the answer.
+2002, figure 5) with complements only and two additions. An item may require other items: `close` removes from a
+subset the items whose requirements are missing, so that only valid subsets are tested. Subsets are passed in batches,
+and the first subset of a batch that has the effect is taken. Several subsets can therefore be tested at the same time
+without a change of the result.
 
 This module does not depend on TCP, runs or files.
 """
@@ -26,10 +27,10 @@ def as_it_is(subset: frozenset[T]) -> frozenset[T]:
 
 
 def ddmin(items: Sequence[T], first: First[T], close: Close[T] = as_it_is) -> tuple[T, ...]:
-    """A subset of `items` that has the effect, in their order; the whole of them must have it.
+    """A subset of `items` that has the effect, in their order; all items together must have it.
 
-    Without any one of its items, and what cannot stand without that one, the effect is gone (1-minimal). Subsets are
-    tried that lack the first items first: what is rather not wanted in the answer should come first.
+    The subset is 1-minimal: without any one of its items, and the items that require it, the effect is gone. The first
+    items are removed first, so that the least likely causes should come first.
     """
     current = tuple(items)
     parts, start = 2, 0
@@ -40,7 +41,7 @@ def ddmin(items: Sequence[T], first: First[T], close: Close[T] = as_it_is) -> tu
         if place is not None:
             kept, removed = candidates[place]
             current = tuple(item for item in current if item in kept)
-            # The parts before the removed one were needed a moment ago, and are tried again last.
+            # The parts before the removed one were necessary in the last test. They are tried again last.
             parts, start = max(parts - 1, 2), removed
         elif parts < len(current):
             parts, start = min(2 * parts, len(current)), 0

@@ -24,7 +24,7 @@ FORMAT: Final = 2
 
 
 def meaning(substrates: Iterable[str], oracles: Iterable[str]) -> dict[str, str | None]:
-    """A digest of what the results of runs depend on besides the case: programs, kernels and oracles."""
+    """A digest of the inputs of a run besides its case: programs, kernels and oracles."""
     judge = Path(__file__).parent.parent / "judge"
     sources = b"".join(file.read_bytes() for file in sorted(judge.rglob("*.py")))
     made: dict[str, str | None] = {

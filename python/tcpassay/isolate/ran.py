@@ -79,7 +79,7 @@ class Runs:
     """The runs on disk: a completed run is not repeated, even if the isolation was interrupted."""
 
     def __init__(self, folder: Path, meaning: Mapping[str, object], name: str = NAME) -> None:
-        """`name` is the file; `meaning` is the digest of what the results depend on besides the case.
+        """`name` is the file; `meaning` is the digest of all inputs of the results besides the case.
 
         Runs that were made under another meaning are forgotten. Raises `UserError` when the file cannot be had.
         """

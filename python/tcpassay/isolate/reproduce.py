@@ -29,22 +29,22 @@ class Unreproduced:
 def why_not(results: Results, symptom: Symptom, experiment: Experiment, whole: Triples, rate: Rate) -> str:
     """The known differences from the first run, in words."""
     if not rate.runs:
-        return f"its case does not run to its end here: {rate.problem}"
+        return f"its case does not complete here: {rate.problem}"
     parts = list(_versions(results, symptom.substrate))
     ran = experiment.runner.known(experiment.job(whole, 0).key)
     trials = len(experiment.trials)
     if experiment.trials.real_time:
-        parts.append(f"time is real there, and the finding showed in none of {trials} repetitions")
+        parts.append(f"runs are in real time, and none of {trials} repetitions has the finding")
     elif ran is not None and symptom.trace and ran.trace == symptom.trace:
         now = sorted({one.severity for one in ran.effects if one.oracle == experiment.effect.oracle})
-        finds = f"reports it otherwise ({', '.join(now)})" if now else "finds nothing"
+        finds = f"reports another severity ({', '.join(now)})" if now else "reports no finding"
         parts.append(
             f"with seed {symptom.seed} the run takes the same steps as the first time, but the oracle {finds}"
         )
     elif ran is not None and symptom.trace:
         parts.append(f"with seed {symptom.seed} the run takes other steps than the first time")
     else:
-        parts.append(f"it showed with none of the seeds {', '.join(map(str, experiment.trials.seeds))}")
+        parts.append(f"no run has it with the seeds {', '.join(map(str, experiment.trials.seeds))}")
     return "; ".join(parts)
 
 

@@ -23,8 +23,8 @@ def show(isolation: Isolation, console: Console) -> None:
         _cause(cause, number, len(isolation.causes), console)
     for effect, runs in isolation.everywhere:
         said = (
-            f"{effect.title} ({effect.oracle}): every one of the {runs} runs has it, so that no comparison shows what "
-            "causes it. Not isolated; it is not what the plan varies. --force isolates it from all that the plan sets."
+            f"{effect.title} ({effect.oracle}): all {runs} runs have it, so that no varied setting of the plan "
+            "causes it. It is not isolated; --force isolates it from all settings of the plan."
         )
         console.print(f"[yellow]{escape(said)}[/]\n", highlight=False)
     for one in isolation.unreproduced:
@@ -56,7 +56,7 @@ def _cause(cause: Cause, number: int, of: int, console: Console) -> None:
         said = f"{cause.why_not}: this is the smallest set so far; {what}"
         console.print(f"  [yellow]{escape(said)}[/]", highlight=False)
     if not cause.triples:
-        console.print("  nothing: it is there with every parameter at its default", highlight=False)
+        console.print("  no setting: it occurs with every parameter at its default", highlight=False)
     grid = terminal.grid("  entity", "parameter", "value", "default")
     for one in cause.triples:
         grid.add_row(
@@ -70,7 +70,7 @@ def _cause(cause: Cause, number: int, of: int, console: Console) -> None:
     if cause.required:
         named = ", ".join(sorted(one.path for one in cause.required))
         console.print(
-            f"  {escape(named)}: other values do as well; the default does not go with the rest",
+            f"  {escape(named)}: other values have the same effect; the default contradicts the other settings",
             highlight=False,
         )
     for line in _rest(cause):
@@ -91,7 +91,10 @@ def _rest(cause: Cause) -> tuple[str, str]:
     run = ", ".join(f"{one.path}={one.text}" for one in sorted(cause.run, key=str))
     beside = f" ({run})" if run else ""
     where = "" if cause.substrate == "model" else f" on {cause.substrate}"
-    return f"all else at its default{beside}", f"isolated from case {cause.case} seed {cause.seed}{where}"
+    return (
+        f"all other parameters at their defaults{beside}",
+        f"isolated from case {cause.case} seed {cause.seed}{where}",
+    )
 
 
 def _effects(cause: Cause, console: Console) -> None:
@@ -99,14 +102,12 @@ def _effects(cause: Cause, console: Console) -> None:
     for effect in sorted(cause.effects):
         _effect(effect, console)
     if cause.consequences:
-        console.print("  With other settings of the plan also, and not without it:", highlight=False)
+        console.print("  With further settings of the plan it is also necessary for:", highlight=False)
         for effect in sorted(cause.consequences):
             _effect(effect, console)
     if cause.explains:
         runs = {(case, seed) for case, seed, _ in cause.explains}
-        console.print(
-            f"  That explains what was found in {_many(len(runs), 'run')} of the plan.", highlight=False
-        )
+        console.print(f"  It explains findings of {_many(len(runs), 'run')} of the plan.", highlight=False)
 
 
 def _effect(effect: Effect, console: Console) -> None:
@@ -135,9 +136,7 @@ def _proof(cause: Cause, console: Console) -> None:
         said = "all, none: a case without random events is the same with every seed."
         console.print(f"  {said}", highlight=False, style="dim")
     if cause.miss:
-        said = (
-            f"Had a reset left the finding as frequent, that would show: error rate {cause.miss:.1%} at most."
-        )
+        said = f"Probability that a reset only seems to remove the finding: at most {cause.miss:.1%}."
         console.print(f"  {said}", highlight=False, style="dim")
 
 

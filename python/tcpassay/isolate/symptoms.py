@@ -92,7 +92,8 @@ def chosen(symptoms_: Sequence[Symptom], text: str, results: Results) -> tuple[S
     more = f"\n  ... and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
     there = "".join(f"\n  {one}" for one in listed[:_SHOWN])
     message = (
-        f"`{text}` is no finding there; give one of these, its beginning, or an oracle's name:{there}{more}"
+        f"`{text}` is not a finding of these results; give one of these, its beginning, or the name of an oracle:"
+        f"{there}{more}"
     )
     raise UserError(message, Place(results.folder))
 

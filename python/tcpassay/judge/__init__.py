@@ -1,12 +1,18 @@
-"""Judging: oracles look at a recording, and what they find becomes findings with evidence.
+"""Judging: oracles evaluate a recording and report findings with evidence.
 
     findings = judge(Path("results/plan/recordings/1a2b3c4d5e-1"), replay="tcpassay replay ...")
 
-An oracle needs no expected values: it asserts rules that hold for every TCP on every path, and reads the event log. A
-recording without an event log has no findings, which is no result; see `can_judge`.
+An oracle reads the event log and needs no expected values: it asserts rules that hold for every TCP on every path. A
+recording without an event log cannot be judged (`can_judge`), so that it has no findings.
 
-`tcpassay.finding` is what comes out, `trace.py` what oracles read, `registry.py` which there are, `session.py` judges
-one recording and `folders.py` all of a plan, `store.py` is the file in which their findings stand, `show.py` prints.
+| module | content |
+| --- | --- |
+| `tcpassay.finding` | the type of a finding |
+| `log`, `trace` | the event log as columns, and arranged for oracles |
+| `registry`, `oracles` | the table of the oracles, and those written in Python |
+| `session`, `folders` | judges one recording, and all recordings of a plan |
+| `frames` | the captured packets of a finding |
+| `store`, `show` | findings as a file, and as text |
 """
 
 from tcpassay.finding import Finding, Found, Row, Severity

@@ -18,13 +18,13 @@ from tcpassay.results import Results, load
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What came of judging a folder."""
+    """The result of judging a folder."""
 
     findings: list[Finding]
     judged: int
-    """Recordings that the oracles looked at."""
+    """Number of recordings that the oracles evaluated."""
     silent: int
-    """Recordings without an event log: nothing is known about them."""
+    """Number of recordings without an event log, which cannot be judged."""
     problems: list[str]
     """Files that could not be used."""
     unjudged: dict[str, str] = field(default_factory=dict)
@@ -53,7 +53,7 @@ def judge_folder(
     """Judge a recording, or every recording of a result folder, in which `findings.json` is then replaced.
 
     `replay` gives the command that repeats a run, from its case and seed. Raises `UserError` for a folder that is
-    neither, or for an unknown oracle. What hinders writing the file is one of the notes of what is returned.
+    neither, or for an unknown oracle. If the file cannot be written, a note of the result gives the reason.
     """
     names = [oracle.name for oracle in chosen(oracles)]
     if (folder / "recording.json").exists():
@@ -79,7 +79,7 @@ def judge_folder(
 
 
 def _write(folder: Path, judged: Judged) -> str:
-    """Writes the findings, or says why it does not."""
+    """Writes the findings. If they cannot be written, the reason becomes a note."""
     if judged.problems and (folder / FINDINGS).exists():
         with contextlib.suppress(DamagedError):
             read_findings(folder)

@@ -1,7 +1,7 @@
 """The event log as oracles read it: columns of numbers, and a few rows in full.
 
-From a file, or from the memory in which the run was made: writing a long log and reading it back costs several times
-what the run does.
+The log is in a file or in the memory of the run: writing a long log and reading it again takes several times as long as
+the run.
 """
 
 import json

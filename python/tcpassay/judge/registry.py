@@ -74,7 +74,7 @@ class Oracle:
         }
 
     def lacks(self, recording: Recording) -> str:
-        """What the log of a recording lacks for it to judge; empty when it can."""
+        """What the oracle needs and the log of a recording lacks; empty if it can judge the recording."""
         there = logged(recording)
         if EventKind.IN not in there:
             return "without taps (`collect.taps`) a log has no segments"
@@ -99,7 +99,7 @@ def logged(recording: Recording) -> frozenset[EventKind]:
         return frozenset(EventKind)
     counters = recording.index.get("counters", {}).get("run", {})
     told = (kinds for counter, kinds in _TRACED.items() if counters.get(counter))
-    # A kernel that looks at packets says how many it missed.
+    # A recording with captured packets has a counter of the packets that were missed.
     seen = _OF_A_KERNEL if "tap_lost" in counters else frozenset[EventKind]()
     return seen.union(*told)
 
@@ -137,7 +137,7 @@ ORACLES: Final[Mapping[str, Oracle]] = MappingProxyType(
     }
     | {oracle.name: oracle for oracle in _native_oracles()}
 )
-"""Every oracle by its name, in the order in which they are asked."""
+"""Every oracle by its name, in the order in which they are called."""
 
 
 def chosen(names: Iterable[str] | None) -> list[Oracle]:
@@ -146,7 +146,7 @@ def chosen(names: Iterable[str] | None) -> list[Oracle]:
         return list(ORACLES.values())
     wanted = set(names)
     if unknown := sorted(wanted - set(ORACLES)):
-        raise UserError(f"`{unknown[0]}` is no oracle; there are {', '.join(ORACLES)}")
+        raise UserError(f"`{unknown[0]}` is not an oracle; allowed are {', '.join(ORACLES)}")
     return [oracle for name, oracle in ORACLES.items() if name in wanted]
 
 

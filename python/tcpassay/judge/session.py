@@ -14,28 +14,28 @@ from tcpassay.recording import Recording
 
 
 def can_judge(recording: Recording) -> bool:
-    """Whether the run left what oracles read."""
+    """Whether the recording has an event log."""
     return recording.has("events")
 
 
 def judge(folder: Path, *, oracles: Iterable[str] | None = None, replay: str = "") -> list[Finding]:
-    """What the oracles find in the recording in `folder`: all of them, or those named.
+    """The findings of all oracles, or of the given ones, in the recording in `folder`.
 
-    `replay` is the command that repeats the run; without it, the one that the recording itself gives. Raises
+    `replay` is the command that repeats the run; by default that of the recording. Raises
     `DamagedError` when the recording cannot be read, and `UserError` for an unknown oracle.
     """
     return judge_recording(Recording.open(folder), oracles=oracles, replay=replay)
 
 
 def unjudged(recording: Recording, oracles: Iterable[str] | None = None) -> dict[str, str]:
-    """Of these oracles those that cannot judge a recording, and why."""
+    """The oracles that cannot judge a recording, with the reason."""
     return {oracle.name: lack for oracle in chosen(oracles) if (lack := oracle.lacks(recording))}
 
 
 def judge_recording(
     recording: Recording, *, oracles: Iterable[str] | None = None, replay: str = "", log: Log | None = None
 ) -> list[Finding]:
-    """`judge` for a recording that is open; `log` is its event log when that is not in its folder."""
+    """`judge` for an open recording; `log` is its event log if it is not in the folder."""
     wanted = [oracle for oracle in chosen(oracles) if not oracle.lacks(recording)]
     if log is None:
         if not can_judge(recording):
@@ -69,7 +69,7 @@ def judge_recording(
 
 
 def _of_the_data_plane(log: Log, oracles: list[Oracle]) -> list[tuple[Oracle, Found]]:
-    """What the oracles of `crates/judge` find."""
+    """The findings of the oracles of `crates/judge`."""
     by_name = {oracle.name: oracle for oracle in oracles}
     made = []
     for one in json.loads(log.found(list(by_name)) if by_name else "[]"):

@@ -1,4 +1,4 @@
-"""Findings for people."""
+"""Findings as text."""
 
 from rich.console import Console
 from rich.markup import escape
@@ -15,7 +15,7 @@ MOST = 20
 
 
 def show(judged: Judged, console: Console) -> None:
-    """Print the findings, errors first, and how much was looked at."""
+    """Prints the findings, errors first, and the number of judged recordings."""
     for problem in judged.problems:
         console.print(f"damaged: {escape(problem)}", style="yellow", highlight=False)
     for note in judged.notes:
@@ -63,8 +63,8 @@ def _totals(findings: list[Finding]) -> Table:
 
 
 def oracles(console: Console) -> None:
-    """Print which oracles there are."""
-    grid = _grid("oracle", "what it finds", "why that must not be")
+    """Prints the oracles."""
+    grid = _grid("oracle", "what it finds", "reason")
     for one in ORACLES.values():
         grid.add_row(one.name, one.title, escape(one.why))
     console.print(grid)

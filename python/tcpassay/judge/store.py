@@ -15,9 +15,9 @@ FORMAT: Final = 2
 
 
 def write_findings(folder: Path, findings: Iterable[Finding]) -> Path:
-    """Write the file whole or not at all; a line for each finding, so that two files can be compared.
+    """Writes the file completely or not at all, with one line for each finding, so that two files can be compared.
 
-    Raises `OSError`. Who calls it owns the folder.
+    Raises `OSError`. The caller must own the folder.
     """
     lines = [json.dumps(one.as_json(), allow_nan=False, separators=(",", ":")) for one in findings]
     body = "\n  " + ",\n  ".join(lines) + "\n " if lines else ""

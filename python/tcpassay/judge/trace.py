@@ -1,11 +1,11 @@
 """The event log as arrays, arranged for oracles.
 
-A connection has two flows, one a direction. Each end logs under the flow in which it sends: a *half*. In a half, `out`
-and `retransmit` are what this end sent and `in` is what reached it, so the data of flow `f` leave in half `f` and
-arrive in half `peer[f]`.
+A connection has two flows, one for each direction. The rows of an end are logged under the flow that it sends: a
+*half*. In a half, `out` and `retransmit` are segments that this end sent, and `in` are segments that it received, so
+that the data of flow `f` are sent in half `f` and received in half `peer[f]`.
 
-Positions of all flows live in one space: `key = flow << 41 | position` (a stream may have 2 TB), so that sorting,
-searching and running maxima work for all flows at once. Rows are kept in the order of halves, and by time in each.
+The positions of all flows have one number space, `key = flow << 41 | position` (a stream may have 2 TB), so that
+sorting, searching and running maxima work for all flows at once. Rows are ordered by half, and by time in each half.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ Bools = npt.NDArray[np.bool_]
 
 BITS: Final = 41
 NEVER: Final = 1 << 44
-"""Later than any run ends: almost five hours."""
+"""Almost five hours in nanoseconds, longer than any run: the event does not occur."""
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 
 _CODE: Final = {kind: code for code, kind in enumerate(EventKind)}
@@ -33,7 +33,7 @@ _CODE: Final = {kind: code for code, kind in enumerate(EventKind)}
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """Segments that were sent or arrived, in the order of halves. Arrays of the same length."""
+    """Segments that were sent or received, in the order of halves. Arrays of the same length."""
 
     row: Ints
     """Row of the event log."""
@@ -51,7 +51,7 @@ class Segments:
     start: Ints
     """Key of the first position; of the own flow when sent, of the peer's when it arrived."""
     end: Ints
-    """Key after the last position; a FIN takes one, a SYN none here: positions begin with 1."""
+    """Key after the last position. A FIN occupies one position; a SYN occupies none, because positions begin with 1."""
     ack: Ints
     """Key of the position that is acknowledged: of the peer's flow when sent, of the own when it arrived."""
     una: Ints
@@ -62,22 +62,22 @@ class Segments:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What became of every byte that was sent or arrived. A cell is a range of positions with one fate."""
+    """The transmissions and arrivals of every byte. A cell is a range of positions with the same history."""
 
     edges: Ints
     """Keys: cell i is `edges[i] .. edges[i + 1]`."""
     sends: Ints
-    """How often it was sent."""
+    """Number of transmissions."""
     first_sent: Ints
-    """When first, or `NEVER`."""
+    """Time of the first transmission, or `NEVER`."""
     first_again: Ints
-    """When it was first sent again, or `NEVER`."""
+    """Time of the first retransmission, or `NEVER`."""
     arrivals: Ints
-    """How often it arrived."""
+    """Number of arrivals."""
     first_arrival: Ints
-    """When first, or `NEVER`."""
+    """Time of the first arrival, or `NEVER`."""
     complete: Ints
-    """When it and everything before it in its flow had arrived, or `NEVER`."""
+    """Time at which it and all earlier data of its flow had arrived, or `NEVER`."""
 
     def cells(self, start: int, end: int) -> slice:
         """The cells that touch the keys from `start` to before `end`."""
@@ -85,18 +85,18 @@ class Ledger:
         return slice(first, max(int(np.searchsorted(self.edges, end, "left")), first))
 
     def reach(self, keys: Ints) -> Ints:
-        """When everything before each key had arrived: 0 when there is nothing before it, `NEVER` if never."""
+        """Time at which all data before each key had arrived: 0 if there are none, `NEVER` if they did not arrive."""
         if len(self.edges) == 0:
             return np.zeros_like(keys)
         last = np.searchsorted(self.edges, keys, "left") - 1
         own = (last >= 0) & (self.edges[np.maximum(last, 0)] >> BITS == keys >> BITS)
-        # The last edge begins no cell: what lies beyond it never arrived.
+        # The last edge begins no cell: data beyond it did not arrive.
         return np.where(own, np.append(self.complete, NEVER)[np.maximum(last, 0)], 0)
 
     def frontier(self, flows: Ints, times: Ints) -> Ints:
-        """The key up to which everything of each flow had arrived at each time, arrivals of that instant included."""
+        """The key up to which all data of each flow had arrived at each time, including arrivals at that time."""
         streams = self.edges[:-1] >> BITS
-        # Both grow: what is complete of one flow, and from flow to flow.
+        # The sums increase: within a flow by the time of completion, and from flow to flow.
         cells = np.searchsorted((streams << 45) + self.complete, (flows << 45) + times, "right")
         reached = self.edges[np.minimum(cells, len(self.edges) - 1)]
         first = (flows << BITS) + 1
@@ -104,7 +104,7 @@ class Ledger:
 
 
 class Trace:
-    """A recording's event log, for oracles to look at."""
+    """The event log of a recording, arranged for oracles."""
 
     def __init__(self, recording: Recording, log: Log) -> None:
         self.recording = recording
@@ -178,12 +178,12 @@ class Trace:
 
     @cached_property
     def closed(self) -> dict[int, int]:
-        """When halves were closed or given up, by flow."""
+        """Times at which halves were closed or aborted, by flow."""
         return {flow: time for flow, time, _ in self._ends}
 
     @cached_property
     def aborted(self) -> frozenset[int]:
-        """Halves that ended without a proper close."""
+        """Halves that were aborted."""
         return frozenset(flow for flow, _, change in self._ends if change.aborted is not None)
 
     @cached_property
@@ -230,7 +230,7 @@ class Trace:
         )
 
     def _refused(self, segments: Ints) -> Bools:
-        """Which segments arrived and were refused: the refusal is logged right after the arrival."""
+        """Whether each segment arrived and was not accepted; the refusal is logged directly after the arrival."""
         refused = np.zeros(len(segments), np.bool_)
         places = self.places(EventKind.REFUSED)
         refused[np.searchsorted(segments, places, "left") - 1] = True
@@ -266,11 +266,11 @@ class Trace:
 
     @cached_property
     def ledger(self) -> Ledger:
-        """The fate of every byte."""
+        """The transmissions and arrivals of every byte."""
         s = self.segments
         data = s.end > s.start
         sent, come = data & s.sent, data & ~s.sent & ~s.refused
-        # Most of what was sent, and most of what arrived, begins where the one before it ended: few runs to merge.
+        # Most segments begin where the previous one ended, so that few ranges have to be merged.
         bounds = [
             ends for some in (sent, come) for ends in (_begins(s.start[some], s.end[some]), s.end[some])
         ]
@@ -282,17 +282,18 @@ class Trace:
         _, first_again = _fates(edges, count, s.start[again], s.end[again], s.time[again])
         arrivals, first_arrival = _fates(edges, count, s.start[come], s.end[come], s.time[come])
         stream = (edges[:-1] if count else edges) >> BITS
-        # Running maxima by flow: what is of a later flow lies above all of an earlier one.
+        # Running maxima work for all flows at once, because the keys of a later flow are larger.
         above = stream << 45
         complete = np.maximum.accumulate(above + first_arrival) - above if count else first_arrival
         return Ledger(edges, sends, first_sent, first_again, arrivals, first_arrival, complete)
 
     @cached_property
     def fastest(self) -> Ints:
-        """Of each flow: the shortest time from sending to arrival between its hosts, or 0 if it is unknown.
+        """For each flow the shortest time from transmission to arrival between its hosts, or 0 if it is unknown.
 
-        All flows between them are asked: one alone may have met a queue with all that it sent only once, and then a
-        retransmission is faster than that. So are SYNs: what is sent again may be shorter than all other data.
+        It is the minimum over all flows between the two hosts: if all segments that one flow sent only once were
+        queued, a retransmission may be faster than any of them. SYNs are included, because a retransmitted segment
+        may be shorter than all other segments.
         """
         ledger = self.ledger
         sure = (ledger.sends == 1) & (ledger.arrivals > 0)
@@ -309,7 +310,7 @@ class Trace:
         return of_flows
 
     def _handshakes(self) -> tuple[Ints, Ints]:
-        """Flows whose SYN was sent once and arrived, and how long it was on its way."""
+        """Flows whose SYN was sent once and arrived, and its one-way delay."""
         s = self.segments
         syn = np.flatnonzero(s.flags & SYN != 0)
         out, come = syn[s.sent[syn]], syn[~s.sent[syn]]
@@ -323,7 +324,7 @@ class Trace:
 
     @cached_property
     def ack_waits(self) -> dict[int, tuple[int, int]]:
-        """Of each half that delays ACKs: the shortest and the longest that its own timer is set to, in nanoseconds."""
+        """The shortest and the longest delayed-ACK timer of each half that sets it, in nanoseconds."""
         places = self.places(EventKind.ACK_DELAY)
         waits = self.column(EventsColumn.VALUE_NS, places) - self.time[places]
         flows = self.flow[places]
@@ -335,7 +336,7 @@ class Trace:
         return {int(flow): (int(shortest), int(longest)) for flow, shortest, longest in both}
 
     def position(self, key: int) -> int:
-        """The position in the stream that a key stands for."""
+        """The position in the stream of a key."""
         return int(key) & ((1 << BITS) - 1)
 
 
@@ -349,14 +350,14 @@ def _peers(connection: Ints) -> Ints:
 
 
 def _begins(start: Ints, end: Ints) -> Ints:
-    """Starts that are not the end of the range before."""
+    """Starts that are not the end of the previous range."""
     fresh = np.ones(len(start), np.bool_)
     fresh[1:] = start[1:] != end[:-1]
     return start[fresh]
 
 
 def _fates(edges: Ints, count: int, start: Ints, end: Ints, time: Ints) -> tuple[Ints, Ints]:
-    """Of each cell: how many of the ranges cover it, and the time of the first one; times of a cell never fall."""
+    """For each cell the number of ranges that cover it and the time of the first; times of a cell do not decrease."""
     first = np.full(count, NEVER, np.int64)
     if len(start) == 0:
         return np.zeros(count, np.int64), first
@@ -368,6 +369,6 @@ def _fates(edges: Ints, count: int, start: Ints, end: Ints, time: Ints) -> tuple
         total = int(widths.sum())
         cells = np.repeat(low - (np.cumsum(widths) - widths), widths) + np.arange(total)
         when = np.repeat(time, widths)
-    # Of several times for one cell the last one written stays.
+    # If a cell has several times, the last assignment is kept.
     first[cells[::-1]] = when[::-1]
     return np.bincount(cells, minlength=count), first

@@ -75,7 +75,8 @@ def build(  # noqa: PLR0913 - what is built, and the observers
     """
     if missing := missing_tools():
         raise UnavailableError(
-            f"to build a kernel here lack: {', '.join(missing)} (Debian: apt-get install {' '.join(missing)})"
+            f"programs for the build of a kernel are missing: {', '.join(missing)} "
+            f"(Debian: apt-get install {' '.join(missing)})"
         )
     place, tree = store.folder(name), store.tree(source.identity)
     place.mkdir(parents=True, exist_ok=True)

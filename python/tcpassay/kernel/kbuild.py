@@ -62,7 +62,7 @@ def configure(tree: Path, build: Path, log: Path, variant: Variant, say: Say) ->
         if equals and value != "n" and line not in took:
             absent.append(symbol)
     if lacking := (NEEDED | variant.needed).intersection(absent):
-        raise UserError(f"this kernel cannot serve: {', '.join(sorted(lacking))} cannot be switched on in it")
+        raise UserError(f"this kernel cannot be used: it has no {', '.join(sorted(lacking))}")
     return absent
 
 

@@ -289,4 +289,4 @@ def run(command: list[str], cwd: Path | None = None) -> subprocess.CompletedProc
 def last_line(text: str) -> str:
     """The last line of a program's output."""
     lines = text.strip().splitlines()
-    return lines[-1] if lines else "it does not say why"
+    return lines[-1] if lines else "no message"

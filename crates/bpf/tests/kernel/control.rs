@@ -2,7 +2,7 @@
 //!
 //! What holds on every machine is asserted of every run. What holds only on a machine with time for the run (throughput, no loss, prompt
 //! decisions) is asserted too; such an assertion may fail only while this control saw a disturbance: a thread that only
-//! sleeps woke up late, or other processes took much of the processors. The control knows nothing of what is tested.
+//! sleeps woke up late, or other processes took much of the processors. The control does not depend on the tested code.
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -50,7 +50,7 @@ pub fn passes<T>(mut run: impl FnMut() -> T, expect: impl Fn(&T)) {
     ));
 }
 
-/// What the control saw.
+/// The disturbances that the control observed.
 struct Seen {
     late: Duration,
     others: u64,
@@ -109,7 +109,7 @@ fn ticks() -> [u64; 3] {
     [all.iter().sum(), all[3] + all[4], numbers("/proc/self/stat", 11, 4).iter().sum()]
 }
 
-/// How long a nap took.
+/// The duration of a nap.
 #[expect(clippy::disallowed_methods, reason = "the control measures real time")]
 fn nap() -> Duration {
     let began = Instant::now();

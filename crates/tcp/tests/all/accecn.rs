@@ -51,7 +51,7 @@ fn a_server_takes_every_reserved_combination_on_a_syn_for_accurate_ecn() {
 
 #[test]
 fn the_mark_of_an_acceptable_duplicate_counts() {
-    // Section 3.2.2: r.cep counts CE-marked packets, whatever they bring. The first copy is not acknowledged yet.
+    // Section 3.2.2: r.cep counts CE-marked packets with and without new data. The first copy is not acknowledged yet.
     let mut one = accepted(0b010);
     let copy = data(1, 1000).flags(ace(5));
     assert_eq!(one.give(&copy, Ecn::Ect0), []);
@@ -61,7 +61,7 @@ fn the_mark_of_an_acceptable_duplicate_counts() {
 
 #[test]
 fn a_client_enters_the_mode_of_the_syn_ack_and_takes_the_reserved_one_for_accurate() {
-    // Table 2 and section 3.1.3: 000 and 111 no ECN, 001 classic, all else accurate. A data segment tells: ACE is 5 = 101.
+    // Table 2 and section 3.1.3: 000 and 111 no ECN, 001 classic, all else accurate. A data segment shows the mode: ACE is 5 = 101.
     for bits in 0..8_u8 {
         let mut one = One { c: connect(&accurate(), ISS, Time::ZERO), now: Time::ZERO };
         one.sent();
@@ -72,7 +72,7 @@ fn a_client_enters_the_mode_of_the_syn_ack_and_takes_the_reserved_one_for_accura
         let (counter, field) = match bits {
             0b000 | 0b111 => (0, Ecn::NotEct),
             0b001 => (0, Ecn::Ect0),
-            // The SYN left Not-ECT: it was changed on its way (section 3.2.2.3).
+            // The SYN was sent as Not-ECT, so that the path changed it (section 3.2.2.3).
             0b011 | 0b100 | 0b110 => (5, Ecn::NotEct),
             _ => (5, Ecn::Ect0),
         };
@@ -148,7 +148,7 @@ fn every_other_value_on_the_ack_of_the_syn_ack_starts_the_count_at_5_and_ce_at_6
     for (bits, marks) in [(0b001, 1), (0b010, 1), (0b011, 1), (0b100, 1), (0b101, 1), (0b110, 0), (0b111, 1)]
     {
         let mut one = accepted(bits);
-        // Our SYN-ACK left Not-ECT: what says otherwise ends ECT, and is heard all the same (section 3.2.2.3).
+        // The SYN-ACK was sent as Not-ECT. Feedback that reports another field ends ECT, and is still used (section 3.2.2.3).
         let mangled = matches!(bits, 0b011 | 0b100 | 0b110);
         assert_eq!(one.write(14_600)[0].ecn, if mangled { Ecn::NotEct } else { Ecn::Ect0 });
         one.take(&ack(1, 1461).flags(ace(6)));
@@ -172,7 +172,7 @@ fn a_syn_that_left_ecn_capable_may_arrive_marked_and_not_without_a_field() {
 
 #[test]
 fn a_counter_that_begins_at_zero_ends_ect_and_the_use_of_feedback() {
-    // Section 3.2.2.4; later zeros are counters that have turned.
+    // Section 3.2.2.4; later zeros are counters that have wrapped.
     let mut one = accepted(0b010);
     one.write(14_600);
     one.take(&ack(1, 1461).flags(ace(0)));
@@ -226,7 +226,7 @@ fn the_ack_of_a_repeated_syn_ack_reports_its_ecn_field() {
     };
     assert_eq!(flags(&one.take(&answer(0b010))[0].segment), Flags::ACK | ace(0b010));
     assert_eq!(flags(&one.give(&answer(0b010), Ecn::Ect0)[0].segment), Flags::ACK | ace(0b100));
-    // One without the flags does not say that the server knows of it.
+    // A SYN-ACK without the flags does not show that the server supports accurate ECN.
     assert_eq!(flags(&one.give(&answer(0b000), Ecn::Ect0)[0].segment), Flags::ACK | ace(5));
 }
 
@@ -258,7 +258,7 @@ fn an_ack_that_was_overtaken_does_not_count() {
 
 #[test]
 fn the_first_mark_and_then_every_second_one_are_acknowledged_at_once() {
-    // Section 3.2.2.5.1. The first of each pair is told by delayed ACKs of every second segment otherwise.
+    // Section 3.2.2.5.1. Without this rule the first mark of each pair would be reported by the delayed ACK of every second segment.
     let cfg =
         Config { delayed_ack: tcpassay_tcp::DelayedAck { every: 100, ..plain().delayed_ack }, ..accurate() };
     let mut one = One { c: listen(&cfg, ISS), now: Time::ZERO };

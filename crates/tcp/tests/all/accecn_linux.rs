@@ -103,7 +103,7 @@ fn fields_that_changed_come_before_a_third_sack_block_and_never_before_the_secon
     assert_eq!(hole(1, Ecn::Ect1), (1, Some(3), 36));
     assert_eq!(hole(2, Ecn::Ect1), (2, Some(2), 40));
     assert_eq!(hole(3, Ecn::Ce), (2, Some(2), 40));
-    // The counter of ECT(0) is the third field, for which there is no room beside two blocks: all three blocks instead.
+    // The counter of ECT(0) is the third field, which does not fit beside two blocks, so that all three blocks are sent instead.
     assert_eq!(hole(4, Ecn::Ect0), (3, None, 40));
 }
 
@@ -126,7 +126,7 @@ fn without_an_option_of_the_peers_none_is_sent_and_segments_are_full() {
     one.take(&ack(1, 1).flags(ace(2)));
     let first = one.write(1460).remove(0).segment;
     assert_eq!((first.len, first.options.accecn()), (1460, None));
-    // It comes later, and is answered from then on.
+    // The option of the peer arrives later; from then on segments have the option.
     one.take(&with(ack(1, 1461).flags(ace(5)), [1461, 0, 1]));
     let next = one.write(1460).remove(0).segment;
     assert_eq!((next.len, next.options.accecn().map(|o| o.fields)), (1448, Some(3)));
@@ -167,7 +167,7 @@ fn the_option_ends_when_what_it_acknowledged_comes_a_third_time_unless_it_persis
 
 #[test]
 fn a_handshake_that_was_changed_on_its_way_ends_ect_and_not_the_feedback() {
-    // `tcp_accecn_third_ack`: zero, and what says that the SYN-ACK arrived otherwise than Not-ECT.
+    // `tcp_accecn_third_ack`: zero, and values that report another field of the SYN-ACK than Not-ECT.
     for (bits, capable) in
         [(0, false), (1, true), (2, true), (3, false), (4, false), (5, true), (6, false), (7, true)]
     {

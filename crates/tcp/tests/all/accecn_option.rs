@@ -66,7 +66,7 @@ fn a_repeated_syn_ack_has_no_option_and_after_two_timeouts_no_flags_either() {
     let seen: Vec<_> = again.iter().map(|s| (s.flags, s.options.accecn())).collect();
     let reply = Flags::SYN | Flags::ACK;
     assert_eq!(seen, [(reply | Flags::CWR, None), (reply, None)]);
-    // It stays in the mode all the same (section 3.1.5).
+    // The mode stays the same (section 3.1.5).
     one.take(&ack(1, 1).flags(FINAL));
     assert_eq!(one.give(&data(1, 1460), Ecn::Ce)[0].segment.flags, Flags::ACK | ace(6));
 }
@@ -97,9 +97,9 @@ fn two_sack_blocks_stay_beside_the_option_and_it_yields_to_them() {
         let options = last.expect("a duplicate ACK").segment.options;
         (options.sack.len(), options.accecn().map(|o| o.fields), options.wire_len())
     };
-    // 12 of timestamps, 20 of two blocks, 5 of the option, of which one stands where the blocks have a NOP.
+    // 12 bytes of timestamps, 20 of two blocks, 5 of the option, one of which replaces a NOP of the blocks.
     assert_eq!(holes(Ecn::Ect0), (2, Some(1), 36));
-    // A third field has no room: all three blocks instead.
+    // A third field does not fit, so that all three blocks are sent instead.
     let mut one = accepted(&cfg);
     one.give(&data(1, 1000).stamped(&cfg, 2), Ecn::Ect1);
     let mut last = None;
@@ -121,7 +121,7 @@ fn the_sender_counts_the_bytes_that_the_option_says_and_not_whole_segments() {
 
 #[test]
 fn the_option_shows_that_the_packet_counter_has_wrapped() {
-    // Section 3.2.3.2.5: ten marks move ACE from 5 to 7, like two; afterwards it is believed from there.
+    // Section 3.2.3.2.5: ten marks change ACE from 5 to 7, like two marks; later values count from there.
     let mut one = accepted(&accurate());
     one.write(14_600);
     one.take(&with(ack(1, 14_601).flags(ace(7)), 2, [1, 14_600, 0]));
@@ -151,7 +151,7 @@ fn without_the_option_only_the_flags_report_marks() {
 
 #[test]
 fn a_full_segment_is_shorter_by_the_option_that_it_carries() {
-    // Section 3.2.3.3: congestion control goes before. A counter has moved when the first leaves, and none when the next do.
+    // Section 3.2.3.3: congestion control has priority. A counter has changed when the first segment is sent, and none has when the next ones are.
     let mut one = accepted(&accurate());
     let reply = {
         assert_eq!(one.c.write(one.now, bytes(4380)), bytes(4380));
@@ -189,7 +189,7 @@ fn the_first_data_of_a_client_go_again_without_the_option() {
 
 #[test]
 fn bytes_with_ce_and_no_packet_with_it_end_ect() {
-    // Section 3.2.3.2.5: three segments cannot turn the counter.
+    // Section 3.2.3.2.5: three segments cannot wrap the counter.
     let mut one = accepted(&accurate());
     one.write(4380);
     one.take(&with(ack(1, 1461).flags(ace(5)), 2, [1461, 0, 0]));

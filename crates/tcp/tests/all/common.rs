@@ -38,11 +38,11 @@ pub fn listen(cfg: &Config, iss: u32) -> Connection {
     Connection::listen(cfg, reno(), SeqNum::new(iss), 5000)
 }
 
-/// What the script's end has as its initial sequence number; the connection under test has [`ISS`].
+/// The initial sequence number of the end that the test drives; the connection under test has [`ISS`].
 pub const PEER: u32 = 50_000;
 pub const ISS: u32 = 1000;
 
-/// One connection, played against by the test.
+/// One connection, whose peer is the test.
 pub struct One {
     pub c: Connection,
     pub now: Time,
@@ -61,7 +61,7 @@ impl One {
         one
     }
 
-    /// Delivers a segment and gives what goes out.
+    /// Delivers a segment and returns the segments that the connection sends.
     pub fn give(&mut self, segment: &Segment, ecn: Ecn) -> Vec<Outgoing> {
         self.c.on_segment(self.now, segment, ecn);
         self.sent()
@@ -76,7 +76,7 @@ impl One {
         std::iter::from_fn(|| self.c.poll_transmit(self.now)).collect()
     }
 
-    /// Lets time pass to `to`, running every timer; gives what goes out, each with its time.
+    /// Lets time pass to `to` and runs every timer; returns the segments that the connection sends, with their times.
     pub fn until(&mut self, to: Time) -> Vec<(Time, Outgoing)> {
         let mut all = Vec::new();
         while let Some(t) = self.c.next_timer().filter(|&t| t <= to) {
@@ -205,7 +205,7 @@ impl Two {
         }
     }
 
-    /// Sends what both ends have; `fate` decides about each packet from end `from`.
+    /// Sends the pending packets of both ends; `fate` decides about each packet from end `from`.
     pub fn pump(&mut self, fate: &mut dyn FnMut(usize, &Outgoing) -> Fate) {
         for from in 0..2 {
             while let Some(out) = self.ends[from].poll_transmit(self.now) {
@@ -221,7 +221,7 @@ impl Two {
         }
     }
 
-    /// The next event, up to `end`; gives false when there is none.
+    /// The next event, up to `end`; returns false if there is none.
     pub fn step(&mut self, end: Time) -> bool {
         let timer = self.ends.iter().filter_map(Connection::next_timer).min();
         let packet = self.queue.peek().map(|Reverse((t, ..))| *t);

@@ -48,7 +48,7 @@ fn packets(first: u32, count: u32) -> Segment {
     Segment { seq: SeqNum::new(first), len: 100 * count, ..ack(0, 1) }
 }
 
-/// What the receiver sends: `"600 ECE"`.
+/// The ACKs that the receiver sends, as `"600 ECE"`.
 fn acks(out: &[tcpassay_tcp::Outgoing]) -> Vec<String> {
     let one = |o: &tcpassay_tcp::Outgoing| {
         assert_eq!(o.segment.len, 0);
@@ -81,24 +81,24 @@ fn steps_1_and_2(cfg: &Config) -> One {
 #[test]
 fn the_papers_eight_steps_end_without_an_ack_if_the_ack_of_older_data_clears_the_timer() {
     let mut one = steps_1_and_2(&rfc(DctcpReceiver::ClearTimer));
-    // (3) to (6): 600 to 900 arrive merged and unmarked; only what came before them is acknowledged, with ECE.
+    // Steps 3 to 6: 600 to 900 arrive merged and unmarked; only earlier data are acknowledged, with ECE.
     assert_eq!(acks(&one.give(&packets(600, 4), Ecn::Ect0)), ["600 ECE"]);
     assert_eq!(
         decisions(&mut one),
         [(AckDecision::Now, AckReason::CeChange), (AckDecision::Forgotten, AckReason::CeChange)]
     );
-    // (7) and (8): no timer, no ACK, whatever the time.
+    // Steps 7 and 8: no timer is set, and no ACK is sent at any later time.
     assert_eq!(one.c.next_timer(), None);
     assert_eq!(one.until(at_ms(10_000)), []);
     assert_eq!(one.c.info().forgotten_acks, 1);
-    // The sender's timeout sends 600 again: only now does it hear of 900.
+    // After its timeout the sender retransmits 600, and only then receives the ACK of 900.
     assert_eq!(acks(&one.give(&packets(600, 1), Ecn::Ect0)), ["1000"]);
 }
 
 #[test]
 fn the_papers_eight_steps_continue_if_the_timer_is_set_again() {
     let mut one = steps_1_and_2(&rfc(DctcpReceiver::Rearm));
-    // Four packets wait: that is more than every second one.
+    // Four packets are unacknowledged, so that an ACK is due.
     assert_eq!(acks(&one.give(&packets(600, 4), Ecn::Ect0)), ["600 ECE", "1000"]);
 }
 
@@ -133,7 +133,7 @@ fn a_single_packet_that_changes_the_mark_is_acknowledged_at_once_by_linux_since_
 #[test]
 fn linux_4_6_forgets_the_packet_that_changes_the_mark_when_it_carries_cwr() {
     let mut one = steps_1_and_2(&linux_4_6(DctcpReceiver::ClearTimer));
-    // The sender has just reduced its window: CWR keeps the packet off the fast path.
+    // The sender has just reduced its window: because of CWR the packet takes the slow path.
     assert_eq!(acks(&one.give(&packets(600, 4).flags(Flags::CWR), Ecn::Ect0)), ["600 ECE"]);
     assert_eq!(one.c.next_timer(), None);
     assert_eq!(one.c.info().forgotten_acks, 1);
@@ -269,7 +269,7 @@ fn the_profiles_differ_in_receiver_and_check_as_documented() {
 
 #[test]
 fn a_packet_that_is_not_ecn_capable_ends_the_marks_but_not_with_linux() {
-    // RFC 8257 section 3.2 asks whether CE is set; `__tcp_ecn_check_ce` of Linux passes over Not-ECT.
+    // RFC 8257 section 3.2 depends on CE alone; `__tcp_ecn_check_ce` of Linux ignores Not-ECT packets.
     for (cfg, after) in
         [(rfc(DctcpReceiver::Immediate), "900"), (linux_4_6(DctcpReceiver::Immediate), "900 ECE")]
     {

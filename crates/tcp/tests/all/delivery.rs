@@ -33,7 +33,7 @@ fn ecn_modes() -> impl Strategy<Value = EcnMode> {
     prop::sample::select(vec![EcnMode::Off, EcnMode::Classic, EcnMode::Dctcp, EcnMode::Accurate])
 }
 
-/// Runs two ends that both send `sizes` bytes, read what comes and close; gives what each end received.
+/// Runs two ends that both send `sizes` bytes, read the received data and close; returns the data that each end received.
 struct Play {
     net: Two,
     unsent: [u64; 2],
@@ -64,7 +64,7 @@ impl Play {
         loop {
             let before = self.received;
             if !self.net.step(end) {
-                // Nothing happens by itself any more: the readers finish.
+                // No timer and no packet is left: the readers finish.
                 self.apps(read);
                 if self.received == before {
                     return;
@@ -112,10 +112,10 @@ proptest! {
             timestamps,
             window_scale,
             recv_buffer: RecvBuffer::Fixed(Bytes::new(buffer)),
-            // Keepalive detects that the peer gave up while this end only waits.
+            // Keepalive detects that the peer aborted while this end only waits.
             keepalive: Some(Keepalive { idle: Dur::from_secs(7200), interval: Dur::from_secs(75), count: 9 }),
             tso: tso.then_some(Bytes::new(20_000)),
-            // Enough that a handshake never fails for want of tries: FreeBSD's three lose one in four hundred at 12 %.
+            // Enough retransmissions that no handshake fails: with FreeBSD's three, one of four hundred fails at 12 %.
             syn_retries: 12,
             synack_retries: 12,
             ..Config::profile(profile)
@@ -142,14 +142,14 @@ proptest! {
         let [a, b] = &play.net.ends;
         let failed = a.error().is_some() || b.error().is_some();
         for (i, c) in play.net.ends.iter().enumerate() {
-            // Never more than was sent, whatever happened.
+            // In any case, no more data are received than were sent.
             prop_assert!(play.received[i] <= sizes[1 - i]);
             prop_assert!(over(c) || c.state() == State::Listen, "end {} stays in {:?}", i, c.state());
             if !failed {
                 prop_assert_eq!(play.received[i], sizes[1 - i], "end {}", i);
             }
         }
-        // With fewer losses than this a connection does not give up.
+        // With fewer losses than this no connection is aborted.
         if faults.loss < 15 {
             prop_assert!(!failed, "{:?} {:?}", a.error(), b.error());
         }

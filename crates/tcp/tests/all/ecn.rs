@@ -9,7 +9,7 @@ fn with(ecn: EcnMode) -> Config {
     Config { ecn, ..plain() }
 }
 
-/// What each of the three handshake segments carries when `a` opens to `b`, and whether data then carry ECT.
+/// The ECN flags of the three handshake segments when `a` opens to `b`, and whether data segments then have ECT.
 fn handshake(a: EcnMode, b: EcnMode) -> (Vec<String>, Ecn) {
     let mut net = Two::new(connect(&with(a), 7, Time::ZERO), listen(&with(b), 9), ms(1));
     let mut seen = Vec::new();
@@ -205,7 +205,7 @@ fn accurate_ecn_counts_marks_both_ways() {
     assert_eq!(net.ends[0].info().ecn_reductions, 1);
 }
 
-/// Both ends of a handshake with accurate ECN in which what `from` sends with SYN set is marked.
+/// Both ends of a handshake with accurate ECN in which the SYN or SYN-ACK of `from` is marked.
 fn marked_handshake(from: usize) -> Two {
     let cfg = Config { ecn: EcnMode::Accurate, ..plain() };
     let mut net = Two::new(connect(&cfg, 7, Time::ZERO), listen(&cfg, 9), ms(5));

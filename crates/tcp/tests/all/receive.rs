@@ -64,7 +64,7 @@ fn the_socket_option_quickack_acknowledges_what_waits_and_what_comes() {
 fn linux_acknowledges_the_first_sixteen_segments_quickly_then_every_second() {
     let cfg = Config {
         timestamps: false,
-        // A buffer no larger than the first window: nothing grows, which would be told by quick ACKs, too.
+        // A buffer of the size of the first window: the window does not grow, which would also cause quick ACKs.
         recv_buffer: RecvBuffer::Fixed(bytes(29_200)),
         ..Config::profile(Profile::Linux)
     };
@@ -135,10 +135,10 @@ fn linux_without_quick_acks() -> One {
 #[test]
 fn linux_acknowledges_the_end_of_a_write_when_the_application_has_read_it() {
     let mut one = linux_without_quick_acks();
-    // Shorter than a full segment: it ends a write, and nothing may follow.
+    // Shorter than a full segment: it ends a write, so that no further segment may follow.
     assert_eq!(one.take(&data(1, 300).flags(Flags::PSH)), []);
     assert_eq!(shows(&one.read(300)), [". 1+0 ack 301"]);
-    // In a conversation the answer will carry it.
+    // In ping-pong mode the answer carries the ACK.
     one.c.set_nodelay(one.now, true);
     one.write(10);
     assert_eq!(one.take(&data(301, 300).flags(Flags::PSH)), []);
@@ -154,7 +154,7 @@ fn linux_acknowledges_one_full_segment_with_push_when_the_application_has_read_i
     assert_eq!(one.read(1000), []);
     assert_eq!(shows(&one.take(&data(1001, 1000))), [". 1+0 ack 2001"]);
     assert_eq!(one.read(1000), []);
-    // The end of a super-segment, with nothing before it that waits.
+    // The end of a super-segment, with no earlier unacknowledged data.
     assert_eq!(one.take(&data(2001, 1000).flags(Flags::PSH)), []);
     assert_eq!(shows(&one.read(1000)), [". 1+0 ack 3001"]);
 }
@@ -287,7 +287,7 @@ fn the_window_closes_as_data_wait_and_opens_with_an_update_when_they_are_read() 
     assert_eq!(shows(&out), [""; 0], "less than two full segments");
     let out = one.until(at_ms(200));
     assert_eq!(out[0].1.segment.window, 0);
-    // Silly window avoidance: 1459 bytes are not worth telling.
+    // Silly window avoidance: an increase by 1459 bytes is not announced.
     assert_eq!(one.read(1459), []);
     assert_eq!(one.read(1), []);
     let out = one.read(1460);
@@ -396,7 +396,7 @@ fn the_echo_is_the_stamp_of_the_segment_at_the_last_ack_not_of_the_newest() {
     one.take(&data(1, 1448).stamp(10, 5000));
     let out = one.take(&data(1449, 1448).stamp(20, 5000));
     assert_eq!(out[0].segment.options.timestamps.expect("stamped").ecr, 10);
-    // Out of order: what is echoed is the last in order.
+    // A segment out of order: the echoed timestamp is that of the last segment in order.
     let out = one.take(&data(5793, 1448).stamp(40, 5000));
     assert_eq!(out[0].segment.options.timestamps.expect("stamped").ecr, 10);
 }

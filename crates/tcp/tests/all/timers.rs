@@ -94,7 +94,7 @@ fn the_log_contains_reasons_and_does_not_change_the_connection() {
     assert!(entries.windows(2).all(|w| w[0].at <= w[1].at));
 }
 
-/// A sender of ten segments whose first was sent again, needlessly, after the timeout.
+/// A sender of ten segments, the first of which was unnecessarily retransmitted after the timeout.
 fn sent_again() -> One {
     let mut one = One::accepted(&Config { timestamps: false, ..Config::profile(Profile::Linux) });
     assert_eq!(one.write(14_600).len(), 10);
@@ -117,7 +117,7 @@ fn a_duplicate_inside_the_second_block_is_proof_too_and_the_same_block_second_is
     let mut one = sent_again();
     let again = shows(&one.take(&ack(1, 1461)));
     assert!(again.contains(&". 2921+1460 ack 1".to_owned()), "the third was sent again, too: {again:?}");
-    // It had arrived, and arrives again, while the second is missing.
+    // The first segment arrives a second time while the second one is missing.
     one.take(&ack(1, 1461).sack(&[(2921, 4381), (2921, 5841)]));
     assert_eq!(one.c.info().spurious, 1);
     let mut one = sent_again();

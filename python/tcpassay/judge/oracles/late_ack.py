@@ -33,7 +33,7 @@ NEEDS: Final[tuple[EventKind, ...]] = ()
 ALLOWED: Final = 500_000_000
 """RFC 9293 section 3.8.6.3: less than 0.5 s."""
 SLACK: Final = 1_000_000
-"""Timers of real hosts tick; a millisecond is not held against anybody."""
+"""Timers of real hosts have ticks, so that an ACK may be one millisecond late."""
 
 
 def look(trace: Trace) -> Iterator[Found]:

@@ -1,4 +1,4 @@
-//! Scripts set the knobs of Linux by shell commands, cases by the parameters that declare these knobs. Both must change the model alike.
+//! Scripts set the knobs of Linux by shell commands, cases by the parameters that declare these knobs. Both must change the model in the same way.
 
 use super::config::config;
 use super::socket::{OpenMode, SocketOptions};
@@ -26,7 +26,7 @@ const BESIDE: &[(&str, &str, &str)] = &[
     ("stack.dctcp_receiver", "stack.ecn", "dctcp"),
 ];
 
-/// Fields of the settings that a knob does not change alike, with the reason.
+/// Fields of the settings that a knob changes differently in scripts and in cases, with the reason.
 const DIFFERENT: &[(&str, &str, &str)] = &[
     (
         "stack.syn_retries",
@@ -142,7 +142,7 @@ fn a_knob_of_linux_changes_the_model_alike_in_a_script_and_in_a_case() {
         }
     }
     assert_eq!(wrong, Vec::<String>::new());
-    // Every knob was compared at a value that changes the model.
+    // Every knob must have been compared at a value that changes the model.
     assert_eq!(with_knob.difference(&seen).collect::<Vec<_>>(), Vec::<&&str>::new());
     assert!(seen.len() > 15, "{seen:?}");
 }

@@ -8,7 +8,7 @@ fn lens(chunks: &[Chunk]) -> Vec<u64> {
 }
 
 impl Rig {
-    /// Writes `n` bytes; lengths of what leaves.
+    /// Writes `n` bytes; returns the lengths of the transmitted segments.
     fn put(&mut self, n: u64) -> Vec<u64> {
         assert_eq!(self.s.write(self.now, n), n);
         lens(&self.drain())
@@ -175,7 +175,7 @@ fn linux_waits_200_ms_for_the_first_probe_of_a_zero_window_regardless_of_the_min
     }
 }
 
-/// How long the first probe of a closed window waits after a round trip of `rtt`.
+/// The time until the first probe of a zero window, after a round trip of `rtt`.
 fn shut_after(cfg: &Config, rtt: Dur) -> Dur {
     let mut r = Rig::with(cfg, &Agreed { rtt: Some(rtt), window: 0, ..agreed() });
     assert_eq!(r.write(1), [0; 0]);
@@ -305,7 +305,7 @@ fn tso_defer_waits_for_a_third_of_the_window_when_an_ack_is_near() {
     assert_eq!(lens(&r.drain()), [2000], "the next ACK is half a round trip away or more");
 }
 
-/// Linux `tcp_tso_should_defer` since 4.20, whatever sizes super-segments (`tcp_tso_rtt_log`).
+/// Linux `tcp_tso_should_defer` since 4.20, for any rule of super-segment sizes (`tcp_tso_rtt_log`).
 #[test]
 fn tso_defer_of_linux_waits_only_within_a_millisecond_of_the_last_transmission() {
     let cfg = Config {
@@ -379,7 +379,7 @@ fn send_buffer_after_three_round_trips(cfg: &Config) -> u64 {
         r.ack(acked);
     }
     assert_eq!(r.cwnd(), 80_000);
-    // What is in the buffer, and what may be written beside it.
+    // The bytes in the buffer, and the bytes that it accepts.
     r.info().unacked.get() + r.s.unsent() + r.s.writable()
 }
 
@@ -449,7 +449,7 @@ fn linux_paces_from_the_tenth_segment_at_the_rate_of_the_syn_ack_until_data_are_
     assert_eq!(r.write(14), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     assert_eq!(r.wait(), ms(5));
     assert_eq!(r.fire(), Ok(vec![10]));
-    // Sent 1 ms late, the next waits 1 ms less; however late, it waits for half of the time.
+    // After a transmission that is 1 ms late the next wait is 1 ms shorter, but at least half of its time.
     r.advance(ms(6));
     assert_eq!(r.sent(), [11]);
     assert_eq!(r.wait(), ms(4));

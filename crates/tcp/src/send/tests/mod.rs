@@ -27,7 +27,7 @@ use tcpassay_units::{Bytes, Dur, Time};
 struct TinyReno {
     recovering: bool,
     collapsed: bool,
-    /// The ACK that ends a recovery earns no growth.
+    /// The ACK that ends a recovery does not increase the window.
     left: bool,
     before: Option<Control>,
     /// Window kept on a loss, in tenths; 5 by default.
@@ -182,17 +182,17 @@ impl Rig {
         self.now += by;
     }
 
-    /// Everything that may leave now.
+    /// All segments that may be sent now.
     fn drain(&mut self) -> Vec<Chunk> {
         std::iter::from_fn(|| self.s.poll(self.now, &mut self.log)).collect()
     }
 
-    /// Segment numbers (from 0) of everything that may leave now.
+    /// The numbers (from 0) of all segments that may be sent now.
     fn sent(&mut self) -> Vec<u64> {
         self.drain().iter().map(|c| (c.span.start - 1) / 1000).collect()
     }
 
-    /// Writes `n` segments and sends what may leave.
+    /// Writes `n` segments and sends those that may be sent.
     fn write(&mut self, n: u64) -> Vec<u64> {
         assert_eq!(self.s.write(self.now, n * 1000), n * 1000);
         self.sent()

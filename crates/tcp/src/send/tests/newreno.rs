@@ -74,7 +74,7 @@ fn duplicates_of_what_the_last_recovery_sent_do_not_start_another() {
     assert_eq!(r.info().recoveries, 1);
 }
 
-/// One loss in a window of 9 with every duplicate but three lost: the flight is empty when recovery ends.
+/// One loss in a window of 9, and only three duplicate ACKs arrive: the flight is empty when recovery ends.
 fn leave_with_nothing_in_flight(exit: RecoveryExit) -> (u64, usize) {
     let cfg = Config { recovery: Recovery::Sack, recovery_exit: exit, ..rfc() };
     let mut r = Rig::new(&cfg);
@@ -142,7 +142,7 @@ fn without_sack_linux_stays_in_recovery_until_something_above_its_end_is_acknowl
     r.advance(ms(100));
     r.ack(10);
     assert_eq!((r.info().ca_state, r.info().flight.get()), (Ca::Recovery, 0));
-    // Late duplicates begin nothing.
+    // Late duplicate ACKs do not begin a recovery.
     r.write(5);
     for _ in 0..3 {
         r.ack(10);

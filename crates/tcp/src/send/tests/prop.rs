@@ -11,7 +11,7 @@ use crate::{Gauges, Info};
 use proptest::prelude::*;
 use tcpassay_units::{Seed, Stream};
 
-/// A receiver that keeps what it got as sorted ranges and acknowledges every segment.
+/// A receiver that stores the received data as sorted ranges and acknowledges every segment.
 #[derive(Debug)]
 struct Receiver {
     got: Vec<Span>,
@@ -25,7 +25,7 @@ impl Receiver {
         self.got.first().filter(|r| r.start == 1).map_or(1, |r| r.end)
     }
 
-    /// Takes a segment; gives the DSACK block when all of it was here before.
+    /// Processes a segment; returns the DSACK block if all of its data were received before.
     fn take(&mut self, chunk: &Chunk, stamp: u32) -> Option<Span> {
         let end = chunk.span.end + u64::from(chunk.fin);
         let span = chunk.span.start..end;
@@ -78,7 +78,7 @@ struct Network {
     seed: u64,
 }
 
-/// The wire, one direction: (arrival, order of sending, what).
+/// The packets in flight in one direction: (time of arrival, order of transmission, content).
 struct Pipe<T>(Vec<(Time, u64, T)>);
 
 impl<T> Pipe<T> {
@@ -100,11 +100,11 @@ struct World {
     rng: Stream,
     net: Network,
     count: u64,
-    /// Take the short ways of [`Sender::flow`] and of ACKs.
+    /// Whether the fast paths of [`Sender::flow`] and of ACKs are used.
     short: bool,
-    /// The application writes so much at once.
+    /// The number of bytes in one write of the application.
     chunk: u64,
-    /// What happened, when it is kept.
+    /// The log of events; `None` if it is not kept.
     history: Option<Vec<LogEntry>>,
 }
 
@@ -180,7 +180,7 @@ impl World {
         Ok(())
     }
 
-    /// A call of the application that has `n` bytes to write: in steps, between which what may leave leaves.
+    /// A write of `n` bytes in steps; after each step the segments that may be sent are sent.
     fn write(&mut self, n: u64) -> Result<u64, TestCaseError> {
         let n = n.min(self.chunk);
         let mut taken = 0;
@@ -285,7 +285,7 @@ fn switches() -> impl Strategy<Value = Config> {
             cwr_by_prr: b[4],
             nagle: if b[5] { Nagle::All } else { Nagle::Small },
             pacing: if b[6] { Pacing::Percent { slow_start: 200, avoidance: 120 } } else { Pacing::Off },
-            // Linux's queue of buffers, with a bound that a write meets.
+            // Linux's queue of buffers, with a limit that writes reach.
             skbs: b[8].then_some(Skbs {
                 overhead: Bytes::new(768),
                 headers: Bytes::new(192),
@@ -340,7 +340,7 @@ proptest! {
     fn the_fast_path_has_the_results_of_the_slow_path(
         cfg in switches(),
         net in network(),
-        // Without trouble, too, so that the short way is taken for long.
+        // Also without losses and reordering, so that the fast path is used for a long time.
         calm in 0.0..1.0,
         cc in prop_oneof![Just("reno"), Just("cubic"), Just("dctcp")],
         (sack, timestamps) in any::<(bool, bool)>(),

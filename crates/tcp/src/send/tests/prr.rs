@@ -10,7 +10,7 @@ fn prr() -> Config {
     Config { recovery: Recovery::Prr, recovery_exit: crate::config::RecoveryExit::Ssthresh, ..rfc() }
 }
 
-/// How many segments leave on each ACK.
+/// The number of segments that are sent for each ACK.
 fn pattern(r: &mut Rig, blocks: impl Iterator<Item = u64>) -> Vec<usize> {
     blocks.map(|k| r.sack(0, &[1..k]).len()).collect()
 }
@@ -76,12 +76,12 @@ fn the_bound_of_linux_4_6_refills_only_what_was_delivered_unless_a_retransmissio
     let (mss, bound) = (1000, PrrBound::Repair);
     let mut p = Prr::begin(20_000, mss);
     p.on_sent(1000);
-    // 4 are owed.
+    // Recovery may send 4 segments.
     assert_eq!(p.on_ack(&step(4000, true), 2000, 10_000, bound, mss), 6000);
     assert_eq!(p.on_ack(&step(1000, true), 2000, 10_000, bound, mss), 3000);
     let repaired = Step { repaired: true, ..step(1000, true) };
     assert_eq!(p.on_ack(&repaired, 2000, 10_000, bound, mss), 8000, "6 less 1 owed, and one more");
-    // After a mark not even the first segment is forced.
+    // After a mark the first segment is not sent unconditionally, either.
     let mut p = Prr::begin(20_000, mss);
     let mark = Step { recovery: false, ..step(0, true) };
     assert_eq!(p.on_ack(&mark, 18_000, 10_000, bound, mss), 18_000);

@@ -29,7 +29,7 @@ fn a_segment_is_lost_a_quarter_of_the_minimum_rtt_after_one_sent_later_was_deliv
     assert_eq!(r.wait(), ms(25));
     assert_eq!(r.fire(), Ok(vec![0, 1, 2]), "pipe 2 of 5");
     assert_eq!(r.info().ca_state, Ca::Recovery);
-    // google/packetdrill sack-shift-sacked-7-3-4-8-9: RACK thinks the seven below are lost.
+    // google/packetdrill sack-shift-sacked-7-3-4-8-9: RACK marks the seven segments below lost.
     assert_eq!(r.info().lost_all.get(), 7000);
 }
 
@@ -81,7 +81,7 @@ fn a_lost_retransmission_is_found_when_one_sent_after_it_is_delivered() {
     let new = r.sack(0, &[1..10]);
     assert_eq!(new, [13]);
     r.advance(ms(100));
-    // That one arrives, the retransmission does not. 100 ms since its sending, no window in recovery.
+    // The new segment arrives, the retransmission does not. 100 ms since its sending, no window in recovery.
     assert_eq!(r.sack(0, &[1..14])[0], 0);
     assert_eq!(r.info().retransmissions, 2);
 }
@@ -111,13 +111,13 @@ fn a_timeout_marks_the_first_segment_and_what_is_older_than_the_window() {
     r.write(2);
     assert_eq!(r.s.next_timer().unwrap(), Time::ZERO + ms(2000));
     r.fire().unwrap();
-    // 2 and 3 are but 50 ms old: RFC 8985 section 6.3 leaves them in flight.
+    // Segments 2 and 3 were sent only 50 ms ago: RFC 8985 section 6.3 leaves them in flight.
     assert_eq!((r.info().lost_all.get(), r.info().flight.get()), (2000, 3000));
 }
 
 #[test]
 fn freebsds_window_is_a_quarter_of_the_last_round_trip_from_the_beginning_on() {
-    // `rack_calc_thresh_rack`: three SACKed segments are no reason to hurry, and recovery is none.
+    // `rack_calc_thresh_rack`: neither three SACKed segments nor a recovery shorten the window.
     let cfg = Config { mss: Bytes::new(1000), ..Config::profile(Profile::FreeBsdRack) };
     let mut r = Rig::new(&cfg);
     r.write(10);

@@ -144,7 +144,7 @@ fn f_rto_sends_new_data_after_the_first_ack_and_declares_the_timeout_spurious_on
     let mut r = Rig::new(&frto());
     r.write(20);
     assert_eq!(r.fire(), Ok(vec![0]));
-    // The late ACKs of the originals. The first may be the retransmission's.
+    // The late ACKs of the original segments. The first ACK may be for the retransmission.
     assert_eq!(r.ack(1), [10, 11], "step 2b: two new segments");
     let retransmitted = r.info().retransmissions;
     r.ack(2);
@@ -385,7 +385,7 @@ fn dsacks_of_data_that_the_network_duplicated_undo_nothing() {
         r.sack(0, &[1..k]);
     }
     assert_eq!((r.info().ca_state, r.info().retransmissions), (Ca::Recovery, 1));
-    // Segment 4 came twice, and was sent once.
+    // Segment 4 arrived twice, but was sent once.
     let mut dsack = r.ack_in(seg(0));
     dsack.dsack = Some(seg(4)..seg(5));
     dsack.sacks.push(seg(1)..seg(6));
@@ -445,7 +445,7 @@ fn dsacks_of_every_retransmission_undo_even_after_recovery_ended() {
     let mut r = Rig::controlled_by("reno", &undo(Undo { dsack: true, ..Undo::default() }));
     r.write(10);
     r.advance(ms(100));
-    // 0 and 1 come late; both are retransmitted.
+    // Segments 0 and 1 arrive late; both are retransmitted.
     for k in 3..=8 {
         r.sack(0, &[2..k]);
     }
@@ -478,7 +478,7 @@ fn rack_restores_when_bursts_arrive_in_reverse_order() {
         r.sack(0, &[3..4]);
         r.sack(0, &[2..4]);
         r.sack(0, &[1..4]);
-        // P1 is late by more than the reordering window and goes out again.
+        // P1 is later than the reordering window allows and is retransmitted.
         assert_eq!(r.fire(), Ok(vec![0]));
         assert_eq!(r.info().ca_state, Ca::Recovery, "the regime is reached");
         r.advance(ms(1));

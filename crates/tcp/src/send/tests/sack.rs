@@ -102,7 +102,7 @@ fn three_discontiguous_small_segments_mean_loss_like_three_full_ones() {
         r.deliver(&ack);
     }
     assert_eq!(r.info().ca_state, Ca::Recovery);
-    // Above 10..20 there are three discontiguous runs as well? No: it is SACKED; 20..30 has two runs above it.
+    // 10..20 is SACKed, so that only two discontiguous runs are above 20..30, which is not lost.
     assert_eq!(r.info().lost_all.get(), 10);
 }
 
@@ -141,7 +141,7 @@ fn the_first_retransmission_has_to_be_acknowledged_and_more_before_the_last_segm
 
 #[test]
 fn an_ack_that_advances_and_reports_something_new_is_the_first_duplicate() {
-    // RFC 6675 section 5: DupAcks is reset by the one and counted up by the other.
+    // RFC 6675 section 5: an ACK that advances resets DupAcks, and a SACK of new data increments it.
     let small = |r: &mut Rig, ack: u64, to: u64| {
         let mut a = r.ack_in(1 + 100 * ack);
         a.sacks = [1 + 100 * (ack + 1)..1 + 100 * to].into_iter().collect();
@@ -213,11 +213,11 @@ fn the_adaptive_threshold_rises_to_the_reordering_seen_and_falls_on_a_timeout() 
     let mut r = Rig::new(&cfg);
     r.write(20);
     r.advance(ms(100));
-    // 0 comes after 2: a distance of three.
+    // Segment 0 arrives after segment 2: a distance of three.
     r.sack(0, &[1..3]);
     r.ack(3);
     assert_eq!(r.info().reordering, 3);
-    // 3 comes after 9, although the sender retransmitted nothing (two ACKs only).
+    // Segment 3 arrives after segment 9, although the sender retransmitted nothing (two ACKs only).
     r.sack(3, &[4..6]);
     r.ack(10);
     assert_eq!(r.info().reordering, 3, "distance 6 - 3");

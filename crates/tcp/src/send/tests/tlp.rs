@@ -67,7 +67,7 @@ fn without_srtt_the_probe_timer_is_one_second_and_nothing_is_probed_before_a_rou
 
 #[test]
 fn there_is_no_second_probe_before_a_new_round_trip_is_measured() {
-    // RFC 8985 section 7.3, second condition. Without timestamps the ACK of a retransmission measures nothing.
+    // RFC 8985 section 7.3, second condition. Without timestamps the ACK of a retransmission gives no sample.
     let mut r = Rig::new(&tlp(Tlp::On));
     r.write(1);
     assert_eq!(r.fire(), Ok(vec![0]));
@@ -198,7 +198,7 @@ fn a_duplicate_ack_without_sack_after_the_probe_shows_that_nothing_was_lost() {
     let mut r = probed();
     r.ack(3);
     r.write(1);
-    // The second copy's ACK.
+    // The ACK of the second copy.
     r.ack(3);
     r.advance(ms(100));
     r.ack(4);
