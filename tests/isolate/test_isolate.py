@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 import sealed
+from tcpassay.errors import UserError
 from tcpassay.isolate import Options, isolate
 from tcpassay.isolate.show import show
 
@@ -191,6 +192,26 @@ def test_a_finding_can_be_named_by_run_by_its_beginning_and_by_oracle(copy: Path
     for text in (f"{case}-3/{ORACLE}", case[:6], ORACLE):
         told = json.loads(tcpassay("isolate", "out", text, "--json", cwd=copy).stdout)
         assert told["causes"][0]["isolated_from"] == {"case": case, "seed": 3}
+
+
+def test_a_part_of_its_title_chooses_one_of_several_findings(copy: Path) -> None:
+    folder = copy / "out"
+    assert (
+        isolate(folder, f"{ORACLE}: ONLY REORDERED", Options(reduce=False)).causes[0].effect.oracle == ORACLE
+    )
+    with pytest.raises(UserError, match="is no finding there"):
+        isolate(folder, f"{ORACLE}: another title", Options())
+
+
+def test_run_with_isolate_prints_the_cause_and_explains_it_and_refuses_json(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-8")
+    done = tcpassay("run", "plan.toml", "--isolate", "--out", "out", cwd=tmp_path)
+    assert done.stdout.count("Cause: ") == 1
+    assert "reverse-burst:5" in done.stdout.partition("Cause: ")[2]
+    assert done.stdout.count("Cause, by isolation:") == 1
+    refused = tcpassay("run", "plan.toml", "--isolate", "--json", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "with `--json` use `tcpassay isolate DIR --json` afterwards" in refused.stderr
 
 
 def test_an_unknown_finding_is_an_error_that_lists_the_known_ones(copy: Path) -> None:

@@ -17,7 +17,8 @@ def isolate(
     finding: Annotated[
         str | None,
         typer.Argument(
-            help="CASE-SEED/ORACLE, its beginning, or an oracle; best, best-2, ... of a search; by default all.",
+            help="CASE-SEED/ORACLE, its beginning, or an oracle, each also with `: TITLE`; best, best-2, ... "
+            "of a search; by default all.",
             metavar="FINDING",
         ),
     ] = None,
@@ -35,6 +36,10 @@ def isolate(
     force: Annotated[
         bool, typer.Option("--force", help="Also isolate findings that every run of the plan has.")
     ] = False,
+    reduce: Annotated[
+        bool,
+        typer.Option("--reduce/--no-reduce", help="Reduce the run of a cause, and simplify its values."),
+    ] = True,
     json_: JsonOption = False,
 ) -> None:
     """Find the smallest set of settings that causes a finding, and verify it.
@@ -49,9 +54,8 @@ def isolate(
     from tcpassay.isolate import isolate as isolated  # noqa: PLC0415 - start-up time
     from tcpassay.isolate.show import show  # noqa: PLC0415 - start-up time
 
-    options = Options(
-        seeds, jobs or os.cpu_count() or 1, Budget() if budget is None else Budget.of(budget), force
-    )
+    limit = Budget() if budget is None else Budget.of(budget)
+    options = Options(seeds, jobs or os.cpu_count() or 1, limit, force, reduce)
     with terminal.console(stderr=True).status("Isolating") as status:
         done = isolated(folder, finding, options, lambda said: status.update(f"Isolating: {said}"))
     if json_:

@@ -52,6 +52,13 @@ def run(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs without starting them.")] = False,
     executor: Annotated[str, typer.Option(help="Where to run: local, ray, ray://HOST:PORT.")] = "local",
+    isolate: Annotated[
+        bool,
+        typer.Option(
+            "--isolate",
+            help="Afterwards isolate and explain what the oracles found, and isolate the best cases of a search.",
+        ),
+    ] = False,
     junit: JunitOption = None,
     json_: JsonOption = False,
     force: Annotated[
@@ -74,6 +81,7 @@ def run(
     runner = _executor(executor, jobs)  # the arguments are checked before anything is written
     again = _outcomes(retry or ())
     output.check(junit, "the JUnit file")
+    _refuse_json(isolate=isolate, json_=json_)
     if resume is not None:
         _refuse_with_resume(
             plan=plan,
@@ -116,10 +124,10 @@ def run(
     with session, show.Progress(session.plan.spec.name, terminal.console(stderr=True)) as progress:
         result = execute(session, runner, progress)
     _told(result, junit, json_=json_)
-    if result.status in show.UNFINISHED:
-        raise typer.Exit(INTERRUPTED)
-    if not result.ok:
-        raise typer.Exit(FAILED)
+    finished = result.status not in show.UNFINISHED
+    _isolate(result if isolate and finished else None, jobs)
+    if not finished or not result.ok:
+        raise typer.Exit(FAILED if finished else INTERRUPTED)
 
 
 def _told(result: "Result", junit: Path | None, *, json_: bool) -> None:
@@ -134,6 +142,34 @@ def _told(result: "Result", junit: Path | None, *, json_: bool) -> None:
         typer.echo(as_text(result.as_json()), nl=False)
     else:
         show.summary(result, terminal.console())
+
+
+def _refuse_json(*, isolate: bool, json_: bool) -> None:
+    if isolate and json_:
+        raise UserError("`--isolate` prints text; with `--json` use `tcpassay isolate DIR --json` afterwards")
+
+
+def _isolate(result: "Result | None", jobs: int | None) -> None:
+    """Isolates and explains the findings of a plan, and isolates the best cases of a search for a metric."""
+    if result is None:
+        return
+    from tcpassay.explain import explain  # noqa: PLC0415 - start-up time
+    from tcpassay.explain.show import show as show_events  # noqa: PLC0415 - start-up time
+    from tcpassay.isolate import Options  # noqa: PLC0415 - start-up time
+    from tcpassay.isolate import isolate as isolated  # noqa: PLC0415 - start-up time
+    from tcpassay.isolate.best import names_of  # noqa: PLC0415 - start-up time
+    from tcpassay.isolate.show import show as show_causes  # noqa: PLC0415 - start-up time
+
+    folder, console = result.folder.path, terminal.console()
+    options = Options(jobs=jobs or os.cpu_count() or 1)
+    for name in names_of(result.search):
+        show_causes(isolated(folder, name, options), console)
+    if any(run.findings for run in result.runs):
+        found = isolated(folder, None, options)
+        show_causes(found, console)
+        for cause in found.causes:
+            if cause.complete:
+                show_events(explain(folder, f"{cause.case}-{cause.seed}/{cause.effect.oracle}"), console)
 
 
 def replay(

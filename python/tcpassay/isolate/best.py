@@ -14,7 +14,7 @@ from tcpassay.isolate.ran import Effect
 from tcpassay.isolate.symptoms import Symptom
 from tcpassay.plan.model import PlanFile, Search
 from tcpassay.quantile import median
-from tcpassay.result_format import SearchRow
+from tcpassay.result_format import GuidedRow, SearchRow
 from tcpassay.results import Results
 from tcpassay.terminal import number
 
@@ -46,6 +46,13 @@ class Bound:
 def is_best(text: str | None) -> bool:
     """Whether the user asks for a best case: `best`, or `best-2` for the second one."""
     return text is not None and _ASKED.fullmatch(text) is not None
+
+
+def names_of(search: SearchRow | GuidedRow | None) -> list[str]:
+    """The names of the best cases of a search for a metric, that can be isolated; none of any other plan."""
+    if search is None or search["kind"] != "search" or search["metric"] is None:
+        return []
+    return [NAME if place == 1 else f"{NAME}-{place}" for place, _ in enumerate(search["best"], 1)]
 
 
 def best(text: str, results: Results, spec: PlanFile) -> tuple[Symptom, Bound]:

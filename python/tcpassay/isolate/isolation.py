@@ -19,6 +19,8 @@ class Options:
     budget: Budget = field(default_factory=Budget)
     force: bool = False
     """Whether findings that every run of the plan has are isolated, too."""
+    reduce: bool = True
+    """Whether the run of a cause is reduced, and its values simplified."""
 
 
 @dataclass

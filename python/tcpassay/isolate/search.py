@@ -16,16 +16,16 @@ from tcpassay.plan.table import parameters
 
 MOST_ALTERNATIVES: Final = 4
 """Maximum number of values that a proof tries if the default of a parameter is refused."""
-EARLY: Final = 8
+EARLY: Final = 4
 """A run is shortened if its duration exceeds the time of the effect by this factor."""
-SHORT_NS: Final = 10**9
+SHORT_NS: Final = 250 * 10**6
 
 
 def shortened(experiment: Experiment, whole: Triples, first_ns: int) -> Experiment:
     """The experiment with shorter runs, if the effect occurs early in long ones.
 
     A run at the default rates may be far more expensive than the plan's. Four times as long as the effect takes, and at
-    least a second, leaves time for it to show where less is set. Raises `ExhaustedError`.
+    least a quarter of a second, leaves time for it to show where less is set. Raises `ExhaustedError`.
     """
     said = next((one.value for one in experiment.always if one.path == DURATION), None)
     whole_ns = None if said is None else quantity(said).amount
@@ -61,6 +61,19 @@ def smallest_set(experiment: Experiment, whole: Triples, suspicion: Suspicion) -
         guess = whole
 
     return ddmin([one for one in order if one in guess], experiment.first, close_of(experiment))
+
+
+def confirmed(
+    experiment: Experiment, short: Experiment, found: tuple[Triple, ...]
+) -> tuple[Experiment, tuple[Triple, ...]]:
+    """The set that was found in shorter runs, in runs of the full duration, with its experiment.
+
+    A triple may be necessary only because without it the effect comes later than a shorter run ends: what is not
+    necessary in the full duration is removed. If the effect does not show there, the shorter runs remain.
+    """
+    if short is experiment or experiment.first([frozenset(found)]) is None:
+        return short, found
+    return experiment, ddmin(found, experiment.first, close_of(experiment))
 
 
 def _rank(triple: Triple, suspicion: Suspicion) -> tuple[bool, float, bool, str]:

@@ -170,25 +170,27 @@ class Session:
             self.made.unreproduced.append(Unreproduced(effect, symptom.case, symptom.seed, why))
             self.left.pop((symptom.case, symptom.seed, effect), None)
             return
-        experiment = search.shortened(experiment, whole, _first_ends(symptom, effect))
+        short = search.shortened(experiment, whole, _first_ends(symptom, effect))
         cause = Cause(
             effect, symptom.substrate, symptom.case, symptom.seed, whole, tuple(sorted(whole, key=str)),
-            experiment.always, rate, experiment.trials.seeds, complete=False,
+            short.always, rate, experiment.trials.seeds, complete=False,
         )  # fmt: skip
         try:
-            self._search(cause, experiment, symptom)
+            self._search(cause, experiment, short, symptom)
         except (ExhaustedError, KeyboardInterrupt) as error:
             cause.why_not = "interrupted" if isinstance(error, KeyboardInterrupt) else "the budget is used up"
-            if experiment.smallest is not None and not cause.complete:
-                cause.triples = tuple(sorted(experiment.smallest, key=str))
+            if short.smallest is not None and not cause.complete:
+                cause.triples = tuple(sorted(short.smallest, key=str))
             raise
         finally:
             cause.runs, cause.cpu_s = self.runner.used - used, self.runner.cpu_s - cpu_s
             self._keep(cause)
 
-    def _search(self, cause: Cause, experiment: Experiment, symptom: Symptom) -> None:
+    def _search(self, cause: Cause, whole: Experiment, short: Experiment, symptom: Symptom) -> None:
         suspicion = Suspicion.of(symptom, cause.effect, self.there, self.results)
-        found = search.smallest_set(experiment, cause.whole, suspicion)
+        found = search.smallest_set(short, cause.whole, suspicion)
+        experiment, found = search.confirmed(whole, short, found)
+        cause.run = experiment.always
         cause.triples, cause.complete = tuple(sorted(found, key=str)), True
         (cause.rate,) = experiment.rates([frozenset(found)])
         cause.effects = experiment.effects(frozenset(found))
@@ -197,7 +199,8 @@ class Session:
         drawn = [row.rate.runs for row in cause.proof if row.gone and not row.rate.alike]
         cause.miss = miss(cause.rate, min(drawn)) if drawn else 0.0
         self._merge(cause)
-        self._shrink(cause, experiment)
+        if self.options.reduce:
+            self._shrink(cause, experiment)
 
     def _merge(self, cause: Cause) -> None:
         """Finds the effects of the plan's runs that need the cause but do not occur with the cause alone."""

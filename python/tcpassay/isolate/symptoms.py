@@ -75,16 +75,24 @@ def symptoms(results: Results) -> list[Symptom]:
 def chosen(symptoms_: Sequence[Symptom], text: str, results: Results) -> tuple[Symptom, Effect]:
     """The finding that the user means: `CASE-SEED/ORACLE`, its beginning, or the name of an oracle.
 
-    Raises `UserError` with what there is when it is none.
+    After either of them `: TITLE`, a part of a title, says which one of several. Of the findings meant the severest is
+    taken, of these the earliest of its run. Raises `UserError` with what there is when it is none.
     """
+    place, _, title = text.partition(": ")
     named = [(name(one), symptom, one) for symptom in symptoms_ for one in symptom.findings]
+    titled = [one for one in named if title.casefold() in one[2].title.casefold()]
     for meant in (
-        [one for one in named if one[0] == text],
-        [one for one in named if text and one[0].startswith(text)],
-        [one for one in named if one[2].oracle == text],
+        [one for one in titled if one[0] == place],
+        [one for one in titled if place and one[0].startswith(place)],
+        [one for one in titled if one[2].oracle == place],
     ):
         if meant:
-            _, symptom, finding = min(meant, key=lambda one: one[2].severity is not Severity.ERROR)
+            severest = min(_RANK.index(one[2].severity) for one in meant)
+            first = next(one[1] for one in meant if _RANK.index(one[2].severity) == severest)
+            _, symptom, finding = min(
+                (one for one in meant if one[1] is first and _RANK.index(one[2].severity) == severest),
+                key=lambda one: one[2].start_ns,
+            )
             return symptom, effect_of(finding)
     if not named:
         raise UserError(f"`{text}`: the runs there have no findings", Place(results.folder))
