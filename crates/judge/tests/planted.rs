@@ -135,3 +135,18 @@ fn a_merge_above_its_largest_size_is_found() {
     let rows: &Rows = &[("nic.rx_usecs", "10ms"), ("nic.gro", "on"), ("nic.gro_max", "4KB")];
     finds("a merge above the largest size", &[rows], |host| host.nic.gro_max = Bytes::new(65_536));
 }
+
+#[test]
+fn an_alpha_that_does_not_follow_the_marks_is_found() {
+    let rows: &Rows = &[
+        ("app.duration", "4s"),
+        ("stack.cc", "dctcp"),
+        ("stack.ecn", "dctcp"),
+        ("queue.ecn_mark", "data"),
+        ("queue.ecn_threshold", "30KB"),
+    ];
+    finds("a mark does not reduce by half of alpha", &[rows], |host| {
+        // Alpha stays near its first value, 1, although few packets are marked.
+        host.cc_values.insert("g".to_owned(), 0.001);
+    });
+}

@@ -3,7 +3,7 @@
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
-use tcpassay_tcp::EcnMode;
+use tcpassay_tcp::{EcnMode, StackFlavor};
 use tcpassay_units::Time;
 use tcpassay_wire::Flags;
 
@@ -58,7 +58,9 @@ impl Rule for Acknowledgment {
             half.sack = Some(on(step.flow) && on(step.peer));
         }
         if step.is_arrival() {
-            let forgets = context.stack(step.flow).is_some_and(|stack| stack.delayed_ack.adaptive);
+            let forgets = context
+                .stack(step.flow)
+                .is_some_and(|stack| stack.flavor == StackFlavor::Linux || stack.delayed_ack.adaptive);
             arrival(half, step, forgets);
         } else if step.event.kind == EventKind::In {
             // A segment below the window is answered by an ACK that reports it as a duplicate.

@@ -6,7 +6,7 @@ use crate::step::{Context, Rule, Step};
 use tcpassay_case::SmallQueues;
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::{CongestionCause, LossRule, Timer};
-use tcpassay_tcp::{CongestionState, LossDetection, Pacing, Recovery, StackFlavor};
+use tcpassay_tcp::{Config, CongestionState, LossDetection, Pacing, Recovery, StackFlavor};
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
 
@@ -39,6 +39,8 @@ struct Half {
     /// Time and row since which three segments above the first hole have been SACKed although the hole is
     /// not marked lost.
     overdue: Option<(Time, usize)>,
+    /// Time at which the probe timer fired last.
+    probed: Option<Time>,
     /// Time and row of the begin of a recovery in which nothing was retransmitted yet.
     repair: Option<(Time, usize)>,
     srtt: Option<Dur>,
@@ -94,7 +96,12 @@ impl Rule for Loss {
                 half.reordered = 0;
                 half.limited = None;
             }
-            EventKind::TimerFire => half.limited = None,
+            EventKind::TimerFire => {
+                half.limited = None;
+                if step.event.timer() == Some(Timer::Tlp) {
+                    half.probed = Some(step.at());
+                }
+            }
             EventKind::Out if step.len() > 0 => {
                 half.limited = None;
                 repair_first(half, context, step, found);
@@ -326,7 +333,7 @@ fn adapted(
     let most = seen / 2;
     let detects = matches!(step.end.now.state, CongestionState::Open | CongestionState::Disorder);
     if adapts
-        && stack.sack
+        && reads_sack(stack)
         && detects
         && most >= 3
         && bytes < most * mss
@@ -366,7 +373,10 @@ fn again(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
         .filter(|s| s.sacked && s.start >= start && s.end <= end)
         .map(|s| s.end - s.start)
         .sum();
-    if sacked > 0 && start >= half.forgiven && step.end.fin_out.is_none() {
+    // The probe of Linux repeats the last segment even if it was SACKed (`tcp_send_loss_probe`).
+    let linux = context.stack(step.flow).is_some_and(|stack| stack.flavor == StackFlavor::Linux);
+    let probe = linux && half.probed == Some(step.at());
+    if sacked > 0 && start >= half.forgiven && step.end.fin_out.is_none() && !probe {
         found.add(step.of_sender(context, NAME, "SACKed data are sent again"), || {
             format!(
                 "{} retransmitted positions {start} to {end}, of which {sacked} bytes were SACKed (RFC 2018 section 5.1).",
@@ -400,7 +410,7 @@ fn passed(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
         return;
     };
     let waits = calm && !head.sacked && head.tries == 1 && head.start >= half.forgiven;
-    if !waits || !matches!(stack.loss_detection, LossDetection::Rack { .. }) || !stack.sack {
+    if !waits || !matches!(stack.loss_detection, LossDetection::Rack { .. }) || !reads_sack(stack) {
         half.passed = None;
     } else if half.passed.is_none() && step.is_arrival() && !step.sacks.is_empty() {
         // Sent later, and not at the same time. A SACK shortly after a retransmission may report the
@@ -408,6 +418,11 @@ fn passed(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
         let later = step.end.out.iter().any(|s| s.sacked && s.tries == 1 && s.first > head.last);
         half.passed = later.then_some((step.at(), step.row));
     }
+}
+
+/// Whether a sender uses SACK blocks: in recovery by NewReno it ignores them.
+fn reads_sack(stack: &Config) -> bool {
+    stack.sack && stack.recovery != Recovery::NewReno
 }
 
 /// Reports actions that are overdue.
@@ -448,7 +463,7 @@ fn late(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
     }
     passed(half, context, step, found);
     let fixed = matches!(stack.loss_detection, LossDetection::DupThresh { threshold: 3, adaptive: false });
-    if fixed && stack.sack && step.is_arrival() && !step.sacks.is_empty() && half.overdue.is_none() {
+    if fixed && reads_sack(stack) && step.is_arrival() && !step.sacks.is_empty() && half.overdue.is_none() {
         let mss = context.recording.flows[step.flow].mss.get();
         let hole =
             step.end.out.front().is_some_and(|s| !s.sacked && s.tries == 1 && s.start >= half.forgiven);

@@ -3,6 +3,7 @@
 
 mod acknowledgment;
 mod additive_increase;
+mod alpha;
 mod bounds;
 mod ce_change;
 mod cubic_curve;
@@ -17,6 +18,7 @@ mod names;
 mod nic;
 mod probe;
 mod receiver;
+mod recovery_window;
 mod reduction;
 mod retransmission_timer;
 mod traced_probe;
@@ -53,7 +55,7 @@ fn rule(name: &str, flows: usize) -> Box<dyn Rule> {
         flow_control::NAME => Box::new(flow_control::FlowControl::new(flows)),
         names::ECN => Box::new(ecn::Ecn::new(flows)),
         names::WINDOW_GROWTH => Box::new(growth::Growth::new(flows)),
-        reduction::NAME => Box::new(reduction::Reduction::new(flows)),
+        names::WINDOW_REDUCTION => Box::new(reduction::Reduction::new(flows)),
         loss::NAME => Box::new(loss::Loss::new(flows)),
         receiver::NAME => Box::new(receiver::Receiver::new(flows)),
         acknowledgment::NAME => Box::new(acknowledgment::Acknowledgment::new(flows)),

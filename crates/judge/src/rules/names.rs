@@ -8,3 +8,5 @@ pub(super) const WINDOW_GROWTH: &str = "window-growth";
 pub(super) const TAIL_LOSS_PROBE: &str = "tail-loss-probe";
 /// Name of the oracle in `retransmission_timer.rs`; `give_up.rs` has another rule of it.
 pub(super) const RETRANSMISSION_TIMER: &str = "retransmission-timer";
+/// Name of the oracle in `reduction.rs`; `alpha.rs` and `recovery_window.rs` have further rules of it.
+pub(super) const WINDOW_REDUCTION: &str = "window-reduction";

@@ -2,7 +2,9 @@
 
 use crate::finding::{Findings, Level, Occurrence, Oracle};
 use crate::step::{Context, Rule, Step};
+use std::collections::VecDeque;
 use tcpassay_measure::{EventKind, LatencyKind, Recording};
+use tcpassay_tcp::EcnMode;
 use tcpassay_units::{Bytes, Dur, Time};
 use tcpassay_wire::Flags;
 
@@ -12,7 +14,8 @@ pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "merging and coalescing by the NIC",
     asserts: "a segment above the MSS arrives only if receive offload is on, and does not exceed the largest merged segment; \
-              data do not arrive more often than they were sent; no more packets arrive with CE than were marked; a packet \
+              data do not arrive more often than they were sent; no more packets arrive with CE than were marked; CWR arrives with the \
+              first packet of a segment that was sent with it; a packet \
               that is alone on the path takes at most its propagation, its transmission and the time by which the interrupt \
               may be delayed; any other packet takes at most this time plus the backlog before it.",
     why: "a merge must not change the information that TCP receives: only the next segment in sequence with the same flags, \
@@ -24,6 +27,9 @@ pub(super) const ORACLE: Oracle = Oracle {
     needs: &[],
 };
 
+/// Number of positions with CWR of which a log may show no further ones.
+const MOST_REDUCED: usize = 4096;
+
 #[derive(Clone, Debug, Default)]
 struct Half {
     /// A packet of this flow that is alone on the path: position, time of transmission, row, latest time of
@@ -32,6 +38,8 @@ struct Half {
     /// Bytes of this flow that were sent more than once; then bytes that arrived more than once.
     again: u64,
     repeated: u64,
+    /// Positions of the last data of this flow that were sent with CWR.
+    reduced: VecDeque<u64>,
     /// Row and time of the last arrival of data of this flow with CE.
     marked: Option<(usize, Time)>,
 }
@@ -175,6 +183,28 @@ fn merged(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     }
 }
 
+/// Segmentation leaves CWR to the first packet, and no merge takes a packet that has it (Linux `tcp_gso_segment`, `tcp_gro_receive`):
+/// CWR at another position announces a reduction that the sender did not make. With accurate ECN the bit belongs to a counter.
+fn reduced(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let counter = |flow| context.stack(flow).is_none_or(|stack| stack.ecn == EcnMode::Accurate);
+    if step.len() == 0
+        || !step.flags().has(Flags::CWR)
+        || half.reduced.len() >= MOST_REDUCED
+        || half.reduced.contains(&step.seq())
+        || counter(step.flow)
+        || counter(step.peer)
+    {
+        return;
+    }
+    found.add(step.of_receiver(context, NAME, "CWR on a packet that is not the first of its segment"), || {
+        format!(
+            "{} received CWR with position {}, and its peer sent no segment with CWR that begins there (Linux `tcp_gso_segment`).",
+            context.who(step.flow),
+            step.seq()
+        )
+    });
+}
+
 impl Nic {
     /// Checks that no packet takes longer than propagation, the backlog before it and the interrupt delay of
     /// its NIC together.
@@ -228,6 +258,12 @@ impl Nic {
         if half.alone.is_some_and(|(seq, ..)| seq >= step.seq()) {
             half.alone = None;
         }
+        if step.len() > 0 && step.flags().has(Flags::CWR) {
+            half.reduced.push_back(step.seq());
+            if half.reduced.len() > MOST_REDUCED {
+                half.reduced.pop_front();
+            }
+        }
         // A log without latencies may cover only a part of a run.
         if context.recording.hosts.len() != 2 || context.recording.latencies.is_empty() {
             return;
@@ -251,6 +287,7 @@ impl Nic {
 
     fn arrived(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let half = &mut self.halves[step.peer];
+        reduced(half, context, step, found);
         if step.event.ce && step.len() > 0 {
             half.marked = Some((step.row, step.at()));
         }

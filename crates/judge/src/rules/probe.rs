@@ -6,14 +6,15 @@ use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::Timer;
-use tcpassay_tcp::{CongestionState, StackFlavor};
+use tcpassay_tcp::{CongestionState, StackFlavor, Tlp};
 use tcpassay_units::{Dur, Time};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "tail loss probes against RFC 8985",
-    asserts: "a probe is sent when no segment has arrived for two SRTT or for the RTO, and not earlier; no probe is sent in \
-              recovery or (except on Linux) while segments are SACKed, and no second probe before new data were acknowledged; \
+    asserts: "a probe is sent when no segment has arrived for two SRTT or for the RTO, and not earlier; its timer is set for no \
+              less; no probe is sent in recovery or (except on Linux) while segments are SACKed, and no second probe before new \
+              data were acknowledged or, where the stack follows RFC 8985, a round trip was measured; \
               a probe consists of new data or repeats the last segment; a retransmission timer that fires in state Open with \
               nothing SACKed was preceded by a probe.",
     why: "RFC 8985 sections 7.2 (when the probe timer is set, and its duration) and 7.3 (contents of a probe; at most one \
@@ -25,12 +26,21 @@ pub(super) const ORACLE: Oracle = Oracle {
     needs: &[EventKind::TimerFire],
 };
 
+/// Tolerance for the rounding of a computed time.
+const ROUNDING: Dur = Dur::from_micros(2);
+/// The largest delay of an ACK for which a sender waits (RFC 8985 `TLP.max_ack_delay`).
+const MAX_ACK_DELAY: Dur = Dur::from_millis(200);
+
 #[derive(Clone, Debug, Default)]
 struct Half {
     srtt: Option<Dur>,
     rto: Option<Dur>,
     /// Time and row of a probe after which nothing was acknowledged yet.
     probing: Option<(Time, usize)>,
+    /// Time and row of a probe after which no round trip was measured yet.
+    unsampled: Option<(Time, usize)>,
+    /// Time at which the retransmission timer will fire.
+    rto_due: Option<Time>,
     /// Time at which the probe timer fired, until the log shows the probe.
     fired: Option<Time>,
     /// State of the rules for the log of a kernel.
@@ -62,7 +72,12 @@ impl Rule for Probe {
             EventKind::Rtt => {
                 half.srtt = step.event.srtt;
                 half.rto = step.event.rto;
+                half.unsampled = None;
             }
+            EventKind::TimerSet if step.event.timer() == Some(Timer::Rto) => {
+                half.rto_due = step.event.value.map(Time::from_nanos);
+            }
+            EventKind::TimerSet if step.event.timer() == Some(Timer::Tlp) => set(half, context, step, found),
             EventKind::TimerFire if step.event.timer() == Some(Timer::Tlp) => {
                 fired(half, context, step, found);
             }
@@ -70,6 +85,27 @@ impl Rule for Probe {
             EventKind::Out | EventKind::Retransmit if step.len() > 0 => sent(half, context, step, found),
             _ => {}
         }
+    }
+}
+
+/// RFC 8985 section 7.2: the timer is set for two SRTT (Linux 4.6: with one segment in flight for 3/2 SRTT and the largest delay of an ACK)
+/// or until the retransmission timer fires, which Linux counts from the transmission of the first segment.
+fn set(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let (Some(due), Some(srtt), Some(rto)) = (step.event.value.map(Time::from_nanos), half.srtt, half.rto)
+    else {
+        return;
+    };
+    let wait = due.since(step.at());
+    let least = (srtt * 2).min(srtt * 3 / 2 + MAX_ACK_DELAY);
+    let head = step.end.out.front().map(|head| head.last.saturating_add(rto));
+    let at_rto = |end: Option<Time>| end.is_none_or(|end| due + ROUNDING >= end);
+    if wait + ROUNDING < least && !at_rto(half.rto_due) && !at_rto(head) {
+        found.add(step.of_sender(context, NAME, "the probe timer is set for less than two SRTT"), || {
+            format!(
+                "{} set its probe timer for {wait}; SRTT is {srtt}, the RTO {rto} (RFC 8985 section 7.2).",
+                context.who(step.flow)
+            )
+        });
     }
 }
 
@@ -125,6 +161,20 @@ fn fired(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
 fn sent(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(at) = half.fired.take().filter(|at| *at == step.at()) else { return };
     half.probing = Some((at, step.row));
+    let samples = context
+        .stack(step.flow)
+        .is_some_and(|stack| stack.flavor != StackFlavor::Linux && stack.tlp == Tlp::On);
+    if let Some((before, row)) = half.unsampled.replace((at, step.row)).filter(|_| samples) {
+        found.add(
+            step.of_sender(context, NAME, "a second probe without a new round-trip sample").since(row, before),
+            || {
+                format!(
+                    "{} sent a probe at {before}, has measured no round trip since, and sent another one (RFC 8985 section 7.3).",
+                    context.who(step.flow)
+                )
+            },
+        );
+    }
     if step.seq_end() < step.before.nxt && step.end.fin_out.is_none() {
         found.add(step.of_sender(context, NAME, "a probe that does not repeat the last segment"), || {
             format!(

@@ -13,7 +13,8 @@ pub(super) const NAME: &str = "ack-timing";
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "times of ACKs against RFC 9293 and RFC 5681",
-    asserts: "an ACK is sent before more than twice the allowed number of full segments are unacknowledged; data out of order, \
+    asserts: "an ACK is sent before more than twice the allowed number of full segments are unacknowledged; later data do not postpone \
+              a delayed ACK; data out of order, \
               data that fill a gap, and duplicates are acknowledged at once (ACK compression may delay duplicate ACKs by a \
               millisecond, except the first three after a gap); without SACK these ACKs announce the same window, so that they \
               count as duplicate ACKs; a connection does not wait for a delayed ACK while the sender has data and window for \
@@ -36,6 +37,8 @@ const THRESHOLD: u32 = 3;
 const INSTANT: Dur = Dur::from_micros(50);
 /// The shortest delay of an ACK that Linux does not send at once (`TCP_DELACK_MIN`), less its tick.
 const DELAYED: Dur = Dur::from_millis(35);
+/// Tolerance for the rounding of a computed time.
+const ROUNDING: Dur = Dur::from_micros(2);
 /// Number of segments out of order after which ACKs that all announce different windows are reported.
 const MANY: u32 = 6;
 
@@ -79,6 +82,8 @@ pub(super) struct Receiver {
     halves: Vec<Half>,
     gaps: Vec<Gap>,
     delays: Vec<Delay>,
+    /// For each end: time at which its delayed ACK is due, and the row that says so.
+    due: Vec<Option<(Time, usize)>>,
 }
 
 impl Receiver {
@@ -87,6 +92,7 @@ impl Receiver {
             halves: vec![Half::default(); flows],
             gaps: vec![Gap::default(); flows],
             delays: vec![Delay::default(); flows],
+            due: vec![None; flows],
         }
     }
 }
@@ -95,6 +101,7 @@ impl Rule for Receiver {
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let half = &mut self.halves[step.flow];
         waits(half, context, step, found);
+        postponed(&mut self.due[step.flow], context, step, found);
         gap(&mut self.gaps[step.flow], context, step, found);
         both_wait(&mut self.delays, context, step, found);
         if step.is_sent() && step.is_stream() {
@@ -167,6 +174,29 @@ fn waits(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
                 )
             },
         );
+    }
+}
+
+/// RFC 9293 section 3.8.6.3: the delay of an ACK counts from the first segment that it acknowledges, so that further segments do not
+/// postpone it.
+fn postponed(due: &mut Option<(Time, usize)>, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    if step.is_sent() || step.event.kind == EventKind::AckForget {
+        *due = None;
+    } else if step.event.kind == EventKind::AckDelay
+        && let Some(at) = step.event.value.map(Time::from_nanos)
+    {
+        let before = due.replace((at, step.row));
+        if let Some((earlier, row)) = before.filter(|(earlier, _)| at > *earlier + ROUNDING) {
+            found.add(
+                step.of_receiver(context, NAME, "a delayed ACK is postponed").since(row, step.at()),
+                || {
+                    format!(
+                        "{} delayed an ACK until {earlier}, sent none, and at the arrival of more data delayed it until {at} (RFC 9293 \
+                         section 3.8.6.3).", context.who(step.flow)
+                    )
+                },
+            );
+        }
     }
 }
 

@@ -1,5 +1,8 @@
 //! Reductions of the congestion window and their undo: RFC 5681, RFC 9438, RFC 8257, RFC 3522, RFC 3708.
 
+use super::alpha::Alpha;
+use super::names::WINDOW_REDUCTION as NAME;
+use super::recovery_window::RecoveryWindow;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_cc::Arithmetic;
@@ -8,20 +11,19 @@ use tcpassay_measure::reason::{CongestionCause, WindowCause};
 use tcpassay_tcp::CongestionState;
 use tcpassay_wire::Flags;
 
-pub(super) const NAME: &str = "window-reduction";
-
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "reduction of the window against RFC 5681",
     asserts: "a loss sets ssthresh to the flight size (or the window) times the factor of the controller, and to at least two \
               segments; a timeout sets the window to one segment, and a repeated timeout does not lower ssthresh further; \
-              losses and marks of one window reduce it once; recovery ends with a window of at most ssthresh; an undo restores \
-              the window before the reduction.",
-    why: "RFC 5681 section 3.1 (equation 4, and the loss window), RFC 6582 section 3.2, RFC 6675 section 5, RFC 9438 section 4.6 \
+              losses and marks of one window reduce it once; a partial ACK of NewReno deflates the window by what it acknowledges; \
+              PRR keeps a window that has reached ssthresh at or below it; recovery ends with a window of at most ssthresh; after marks \
+              DCTCP reduces by half of alpha, which the oracle computes from the marks that the ACKs report; an undo restores the window before the reduction.",
+    why: "RFC 5681 section 3.1 (equation 4, and the loss window), RFC 6582 section 3.2, RFC 6675 section 5, RFC 9937 section 6.2, RFC 9438 section 4.6 \
           (0.7), RFC 8257 section 3.3 (alpha/2 for marks, half for losses), RFC 3522 and RFC 4015 (undo).",
     evidence: "the row of the reduction and, where it is compared with an earlier one, that row.",
-    wrong_when: "the oracle has no factor for the controller. After ECN marks DCTCP is checked against bounds only, because \
-                 alpha is not in the log.",
+    wrong_when: "the oracle has no factor for the controller. The log of a kernel shows neither each window nor rounds: there \
+                 recovery and alpha are not checked.",
     needs: &[EventKind::Congestion, EventKind::Window],
 };
 
@@ -40,6 +42,8 @@ struct Half {
     marked: bool,
     /// True if the present timeout occurred in state CWR, Recovery or Loss.
     within: bool,
+    recovery: RecoveryWindow,
+    alpha: Alpha,
     /// Bytes outstanding at the latest ACK; then the bytes of them that were SACKed.
     flight: u64,
     sacked: u64,
@@ -82,6 +86,9 @@ impl Reduction {
 impl Rule for Reduction {
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let half = &mut self.halves[step.flow];
+        if context.exact() {
+            half.recovery.on(context, step, found);
+        }
         match step.event.kind {
             EventKind::In if !step.flags().has(Flags::SYN) => {
                 half.flight = step.before.nxt - step.before.una;
@@ -89,6 +96,7 @@ impl Rule for Reduction {
                 if step.end.taken.acked > 0 {
                     half.timed_out = None;
                 }
+                half.alpha.on_ack(context, step);
             }
             EventKind::TimerFire => {
                 half.flight = step.end.outstanding();
@@ -273,6 +281,9 @@ fn judge(
             )
         });
     }
+    if marks {
+        half.alpha.judge(context, step, (entered.window, entered.ssthresh), found);
+    }
     if entered.ssthresh < floor && !marks {
         found.add(step.of_sender(context, NAME, "ssthresh below two segments"), || {
             format!(
@@ -289,7 +300,7 @@ fn judge(
     clippy::cast_sign_loss,
     reason = "windows are far below 2^53 and not negative"
 )]
-fn scale(bytes: u64, factor: f64) -> u64 {
+pub(super) fn scale(bytes: u64, factor: f64) -> u64 {
     (bytes as f64 * factor) as u64
 }
 
