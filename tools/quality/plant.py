@@ -18,6 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "quality" / "model"
+UNSEEN = "unseen.toml"
+"""The file with the faults that were written after the oracles."""
 SWITCH = """
 /// Which planted fault is on; 0: none.
 static PLANTED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
@@ -51,11 +53,17 @@ class Fault:
     edits: tuple[tuple[str, str, str], ...]
     needs: tuple[tuple[str, ...], ...] = ()
     """Groups of beginnings of parameters: without one of each group the fault cannot show."""
+    unseen: bool = False
+    """Whether the fault was written after the oracles."""
 
 
 def faults() -> list[Fault]:
     """All faults, in the order of their files."""
-    rows = [row for file in sorted(DATA.glob("*.toml")) for row in tomllib.loads(file.read_text())["fault"]]
+    rows = [
+        row | {"unseen": file.name == UNSEEN}
+        for file in sorted(DATA.glob("*.toml"))
+        for row in tomllib.loads(file.read_text())["fault"]
+    ]
     return [
         Fault(
             number,
@@ -63,6 +71,7 @@ def faults() -> list[Fault]:
             row["rule"],
             tuple(tuple(edit) for edit in row["edits"]),
             tuple(tuple(group) for group in row.get("needs", ())),
+            row["unseen"],
         )
         for number, row in enumerate(rows, 1)
     ]

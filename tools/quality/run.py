@@ -3,13 +3,16 @@
     python tools/quality/plant.py --out out/quality && python tools/quality/run.py --build out/quality
 
 A fault is found by a case when an oracle reports an error or a warning in it that it does not report without the fault,
-or when the run fails. The table says how many cases that takes, in the order of each strategy, and whether
-`tcpassay isolate` finds the cause of what the shipped plan finds. What was measured is kept in `measured.json` of the
-build: a fault is measured again only when that file is removed.
+or when the run fails: it panics, or uses more CPU time or memory than a run of the plan may. The table says how many
+cases that takes, in the order of each strategy, and whether `tcpassay isolate` finds the cause of what the shipped plan
+finds. What was measured is kept in `measured.json` of the build: a fault is measured again only when that file is
+removed.
 """
 
 import argparse
 import json
+import os
+import resource
 import sys
 import time
 from pathlib import Path
@@ -29,6 +32,12 @@ STRATEGIES = {
     "random": '[strategy]\nkind = "random"\ncount = 300\n',
 }
 """The shipped plan has strength 2, and more for families of factors."""
+MOST_SECONDS = 60
+"""CPU time of a run."""
+MOST_BYTES = 4 * 10**9
+"""Memory of a run."""
+Found = dict[tuple[str, str], tuple[int, int]]
+"""Oracle and title of each finding: 0 for an error, 1 for a warning, and the time of the first one in nanoseconds."""
 
 
 def triples(plan: Path) -> list[dict[str, Any]]:
@@ -40,20 +49,45 @@ def triples(plan: Path) -> list[dict[str, Any]]:
     return [case["triples"] for case in json.loads(told)["cases"] if case["expect"] == "done"]
 
 
-def found(settings: dict[str, Any], seed: int, base: str) -> set[tuple[str, str]]:
-    """Oracles and titles of the findings in a case, or its failure."""
+def found(settings: dict[str, Any], seed: int, base: str) -> Found:
+    """The findings in a case."""
     from tcpassay import _native  # noqa: PLC0415 - the build with the faults
     from tcpassay.judge import judge_recording  # noqa: PLC0415
     from tcpassay.judge.log import Held  # noqa: PLC0415
     from tcpassay.recording import Recording  # noqa: PLC0415
 
-    try:
-        run = _native.run_held(settings, seed, base, COLLECT)
-    except _native.PanicException:
-        return {("failed run", "panic")}
+    run = _native.run_held(settings, seed, base, COLLECT)
     recording = Recording.of(Path(base), json.loads(run.index()))
-    findings = judge_recording(recording, log=Held(run))
-    return {known_as(one.oracle, one.title) for one in findings if one.severity != "note"}
+    told: Found = {}
+    for one in judge_recording(recording, log=Held(run)):
+        if one.severity != "note":
+            key = known_as(one.oracle, one.title)
+            told[key] = min(told.get(key, (2, 0)), (int(one.severity != "error"), one.start_ns))
+    return told
+
+
+def found_apart(settings: dict[str, Any], seed: int, base: str) -> Found:
+    """The findings in a case, or its failure; in a process of its own, because a fault may let a run go on for ever."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        # The runs of a plan have such limits, too.
+        resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+        try:
+            told = found(settings, seed, base)
+        except BaseException:  # noqa: BLE001 - a panic is none of Exception
+            told = {("failed run", "panic"): (0, 0)}
+        with os.fdopen(writer, "w") as pipe:
+            json.dump([[*key, *value] for key, value in told.items()], pipe)
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        text = pipe.read()
+    os.waitpid(child, 0)
+    if not text:
+        return {("failed run", "more CPU time or memory than a run may use"): (0, 0)}
+    return {(oracle, title): (rank, start) for oracle, title, rank, start in json.loads(text)}
 
 
 class Search:
@@ -68,18 +102,19 @@ class Search:
         self.of = len(every)
         self._cases = every[:most]
         self._base = str(build)
-        self._clean: dict[int, set[tuple[str, str]]] = {}
+        self._clean: dict[int, Found] = {}
         self._plant = _native.plant
 
     def first(self, fault: Fault) -> dict[str, Any]:
-        """The first case in which a fault is found."""
+        """The first case in which a fault is found, with its new findings: errors first, then the earliest."""
         for number, case in enumerate(self._cases):
             if number not in self._clean:
                 self._plant(0)
                 self._clean[number] = found(case, 1, self._base)
             self._plant(fault.number)
-            if new := found(case, 1, self._base) - self._clean[number]:
-                by = sorted(f"{oracle}: {title}" for oracle, title in new)
+            told = found_apart(case, 1, self._base)
+            if new := sorted(set(told) - set(self._clean[number]), key=lambda key: (told[key], key)):
+                by = [f"{oracle}: {title}" for oracle, title in new]
                 return {"cases": number + 1, "of": self.of, "by": by, "triples": case}
         return {"cases": None, "of": self.of, "tried": len(self._cases), "by": [], "triples": None}
 

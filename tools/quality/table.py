@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from cause import right
 from plant import ROOT, Fault
 
 NOTES = ROOT / "tests" / "quality" / "notes.md"
@@ -14,6 +15,19 @@ def _cell(one: dict[str, Any] | None) -> str:
     return str(one["cases"] or "-")
 
 
+def _causes(planted: list[Fault], rows: dict[str, dict[str, Any]]) -> list[str]:
+    """A line about the causes, and what their isolation cost; none if none was isolated."""
+    isolated = [fault for fault in planted if "cause" in rows.get(fault.id, {})]
+    if not isolated:
+        return []
+    causes = [rows[fault.id]["cause"] for fault in isolated]
+    correct = sum(right(fault, rows[fault.id]["cause"]) for fault in isolated)
+    spent = sum(cause.get("cpu_s", 0.0) for cause in causes) / 60
+    share = 100 * correct / len(rows)
+    cost = f"{len(causes)} isolations took {spent:.0f} CPU minutes"
+    return [f"* right cause: {correct} of {len(rows)} faults ({share:.0f} %); {cost}."]
+
+
 def table(planted: list[Fault], rows: dict[str, dict[str, Any]], strategies: list[str]) -> str:
     """For each fault: the number of cases in which it is found, the oracle, and whether its cause is isolated."""
     rows = {fault.id: rows[fault.id] for fault in planted if fault.id in rows}
@@ -24,7 +38,8 @@ def table(planted: list[Fault], rows: dict[str, dict[str, Any]], strategies: lis
         "numbers are the cases of `plans/coverage.toml` with that strategy that it takes until an oracle reports",
         "something that it does not report without the fault; `-`: none does. `shipped` is the plan as it is: strength",
         "2, and more for families of factors. The cause is right when `tcpassay isolate`, started from the first case",
-        "with a finding, proves a set of triples that has the settings without which the fault cannot show (`needs`).",
+        "with a finding and the first, severest of its findings, proves a set of triples that has the settings without",
+        "which the fault cannot show (`needs`); no triple: the fault shows with every parameter at its default.",
         "",
     ]
     for one in strategies:
@@ -38,10 +53,14 @@ def table(planted: list[Fault], rows: dict[str, dict[str, Any]], strategies: lis
         lines.append(
             f"* {one}, {of} cases{limit}: {caught} of {len(measured)} faults are found ({share:.0f} %)."
         )
-    causes = [row["cause"]["right"] for row in rows.values() if "cause" in row]
-    if causes:
-        share = 100 * sum(causes) / len(rows)
-        lines.append(f"* Right cause: {sum(causes)} of {len(rows)} faults ({share:.0f} %).")
+    lines += _causes(planted, rows)
+    unseen = {fault.id: rows[fault.id] for fault in planted if fault.unseen and fault.id in rows}
+    if measured := [row["shipped"] for row in unseen.values() if "shipped" in row]:
+        caught = sum(row["cases"] is not None for row in measured)
+        said = "; ".join(line.removeprefix("* ").rstrip(".") for line in _causes(planted, unseen))
+        lines.append(
+            f"* Of these the {len(measured)} of `unseen.toml`: {caught} are found{f'; {said}' if said else ''}."
+        )
     lines += [
         "",
         f"| fault | rule | {' | '.join(strategies)} | found by | cause |",
@@ -55,7 +74,9 @@ def table(planted: list[Fault], rows: dict[str, dict[str, Any]], strategies: lis
         what = ""
         if isolated:
             triples = ", ".join(f"`{one}`" for one in isolated["triples"])
-            what = triples if isolated["right"] else f"not right ({'; '.join(isolated['why'])}): {triples}"
+            why = "; ".join(isolated["why"]) or "a setting that the fault needs is missing"
+            what = triples if right(fault, isolated) else f"not right ({why}): {triples}"
+            what = what or "no setting"
         lines.append(f"| `{fault.id}` | {fault.rule} | {cells} | {'; '.join(by[:2])} | {what} |")
     text = "\n".join(lines) + "\n"
     return text + ("\n" + NOTES.read_text() if NOTES.exists() else "")
