@@ -75,13 +75,15 @@ demo: setup ## A sweep around the paper's rate limiter: find the stalls, isolate
 	@$(BIN)/python tools/demo.py $(OUT)/demo
 
 # One seed of every case, two more seeds of the cases with random losses.
-fidelity: setup agent ## Compare the model with Linux 6.1 on a covering array, and write docs/fidelity.md (needs `make kernel`; half an hour of CPU)
+fidelity: setup agent ## Compare the model with Linux 6.1 on two covering arrays and random cases, and write docs/fidelity.md (needs `make kernel`; half an hour of CPU)
 	@$(BIN)/tcpassay run plans/fidelity.toml --seed 1 --jobs $(JOBS) --out $(OUT)/fidelity/1 --force || [ $$? -eq 1 ]
 	@for seed in 2 3; do $(BIN)/tcpassay run plans/fidelity.toml --seed $$seed --filter damage=loss-tenth --filter damage=loss-1 \
-		--filter damage=bursts --jobs $(JOBS) --out $(OUT)/fidelity/$$seed --force || [ $$? -eq 1 ] || exit; done
+		--filter damage=bursts --filter damage=duplicate --jobs $(JOBS) --out $(OUT)/fidelity/$$seed --force || [ $$? -eq 1 ] || exit; done
 	@sed 's/^seed = 1$$/seed = 2/' plans/fidelity.toml > $(OUT)/fidelity/second.toml
 	@$(BIN)/tcpassay run $(OUT)/fidelity/second.toml --seed 1 --jobs $(JOBS) --out $(OUT)/fidelity/held --force || [ $$? -eq 1 ]
-	@$(BIN)/python tools/fidelity.py docs $(OUT)/fidelity/[1-3] --held $(OUT)/fidelity/held
+	@sed 's/^kind = "t-way"$$/kind = "random"/; s/^strength = 2$$/count = 60/; s/^seed = 1$$/seed = 3/' plans/fidelity.toml > $(OUT)/fidelity/random.toml
+	@$(BIN)/tcpassay run $(OUT)/fidelity/random.toml --seed 1 --jobs $(JOBS) --out $(OUT)/fidelity/random --force || [ $$? -eq 1 ]
+	@$(BIN)/python tools/fidelity.py docs $(OUT)/fidelity/[1-3] --held $(OUT)/fidelity/held --random $(OUT)/fidelity/random
 
 figures: setup ## Figures 1, 2, 3, 4 and 7 of the paper; the checks of their plans verify what the figures show
 	@for plan in $(PLANS); do \

@@ -1,9 +1,9 @@
 """Writes docs/fidelity.md and docs/fidelity-cases.md.
 
-Use: tools/fidelity.py DOCS RESULTS... [--held RESULTS...]. RESULTS are results of plans/fidelity.toml. Substrates and
-seeds may be in different folders. Medians over the seeds of a case are compared. If several folders contain a run, the
-last one counts. The folders after `--held` are results of the same plan whose covering array was generated with another
-seed.
+Use: tools/fidelity.py DOCS RESULTS... [--held RESULTS...] [--random RESULTS...]. RESULTS are results of
+plans/fidelity.toml. Substrates and seeds may be in different folders. Medians over the seeds of a case are compared. If
+several folders contain a run, the last one counts. The folders after `--held` are results of the same plan whose
+covering array was generated with another seed, those after `--random` of the same plan with a random strategy.
 """
 
 import sys
@@ -47,14 +47,14 @@ kernel.
 | 10 % of throughput and 25 % of the p99 round-trip time | **{within[0]:.1%}** ({counts[0]} of {all}) |
 | 5 % of throughput and 15 % of the p99 round-trip time | **{within[1]:.1%}** ({counts[1]} of {all}) |
 
-{held}## Distribution of the errors
+{held}{random}## Distribution of the errors
 
 Absolute values over all cases that have the metric on both sides.
 
 """
 HELD: Final = """\
 The same factors, drawn as a second array with another seed (`strategy.seed = 2`), {all} cases with one
-seed each. The model was corrected with the cases above, not with these.
+seed each. Its misses were examined, too.
 
 | within | cases of the second array |
 | --- | --: |
@@ -64,6 +64,20 @@ seed each. The model was corrected with the cases above, not with these.
 """
 HELD_MISSES: Final = """
 ## Misses of the second array
+
+"""
+RANDOM: Final = """\
+{all} random cases of the same space (`strategy.kind = "random"`, `strategy.seed = 3`), one seed each. No
+rule of the model was derived from them.
+
+| within | random cases |
+| --- | --: |
+| 10 % of throughput and 25 % of the p99 round-trip time | **{within[0]:.1%}** ({counts[0]} of {all}) |
+| 5 % of throughput and 15 % of the p99 round-trip time | **{within[1]:.1%}** ({counts[1]} of {all}) |
+
+"""
+RANDOM_MISSES: Final = """
+## Misses of the random cases
 
 """
 MISSES: Final = """
@@ -204,25 +218,34 @@ def shares(cases: Sequence[Case]) -> dict[str, Any]:
     return {"within": [n / len(cases) for n in good], "counts": good, "all": len(cases)}
 
 
-def main(docs: Path, folders: Sequence[Path], held: Sequence[Path]) -> None:
+def main(docs: Path, folders: Sequence[Path], held: Sequence[Path], drawn: Sequence[Path]) -> None:
     """Writes both pages."""
     cases, wrong, release, seeds = collect(folders)
     others = collect(held)[0] if held else []
+    sample = collect(drawn)[0] if drawn else []
     misses = missed(cases)
     head = HEAD.format(
         release=release,
         factors=len(cases[0][0]),
         seeds="one seed" if seeds == 1 else f"up to {seeds} seeds",
         held=HELD.format(**shares(others)) if others else "",
+        random=RANDOM.format(**shares(sample)) if sample else "",
         **shares(cases),
     )
     ended = ["", "## Runs that did not complete", "", *(f"* {text}" for text in wrong)] if wrong else []
     second = [HELD_MISSES.rstrip("\n"), "", *table(missed(others))] if others else []
-    page = head + "\n".join([*distribution(cases), MISSES.rstrip("\n"), "", *table(misses), *second, *ended])
+    third = [RANDOM_MISSES.rstrip("\n"), "", *table(missed(sample))] if sample else []
+    parts = [*distribution(cases), MISSES.rstrip("\n"), "", *table(misses), *second, *third, *ended]
+    page = head + "\n".join(parts)
     (docs / "fidelity.md").write_text(page + "\n", encoding="utf-8")
     (docs / "fidelity-cases.md").write_text(CASES + "\n".join(table(cases)) + "\n", encoding="utf-8")
 
 
-words = sys.argv[2:]
-border = words.index("--held") if "--held" in words else len(words)
-main(Path(sys.argv[1]), [Path(w) for w in words[:border]], [Path(w) for w in words[border + 1 :]])
+folders: dict[str, list[Path]] = {"": [], "--held": [], "--random": []}
+group = ""
+for word in sys.argv[2:]:
+    if word in folders:
+        group = word
+    else:
+        folders[group].append(Path(word))
+main(Path(sys.argv[1]), folders[""], folders["--held"], folders["--random"])
