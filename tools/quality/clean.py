@@ -18,7 +18,7 @@ from typing import Any
 
 from tcpassay import _native
 from tcpassay.judge import judge_recording
-from tcpassay.judge.log import Held
+from tcpassay.judge.log import MemoryLog
 from tcpassay.recording import Recording
 
 COLLECT = {"series": None, "warmup": "0s", "deliveries": False, "events": True, "packets": False}
@@ -75,7 +75,7 @@ def findings(triples: dict[str, Any], seed: int, folder: Path) -> tuple[list[Any
     run = _native.run_held(triples, seed, ".", COLLECT)
     ran = time.process_time()
     recording = Recording.of(folder, json.loads(run.index()))
-    found = judge_recording(recording, log=Held(run))
+    found = judge_recording(recording, log=MemoryLog(run))
     return found, ran - started, time.process_time() - ran
 
 

@@ -53,13 +53,13 @@ def found(settings: dict[str, Any], seed: int, base: str) -> Found:
     """The findings in a case."""
     from tcpassay import _native  # noqa: PLC0415 - the build with the faults
     from tcpassay.judge import judge_recording  # noqa: PLC0415
-    from tcpassay.judge.log import Held  # noqa: PLC0415
+    from tcpassay.judge.log import MemoryLog  # noqa: PLC0415
     from tcpassay.recording import Recording  # noqa: PLC0415
 
     run = _native.run_held(settings, seed, base, COLLECT)
     recording = Recording.of(Path(base), json.loads(run.index()))
     told: Found = {}
-    for one in judge_recording(recording, log=Held(run)):
+    for one in judge_recording(recording, log=MemoryLog(run)):
         if one.severity != "note":
             key = known_as(one.oracle, one.title)
             told[key] = min(told.get(key, (2, 0)), (int(one.severity != "error"), one.start_ns))

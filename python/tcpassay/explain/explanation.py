@@ -17,7 +17,7 @@ from tcpassay.isolate.cause import CauseRow, ResetRow, TripleRow
 from tcpassay.isolate.ran import Effect
 from tcpassay.isolate.symptoms import chosen, effect_of, symptoms
 from tcpassay.judge import Finding
-from tcpassay.judge.log import Filed, Log
+from tcpassay.judge.log import Log, LogFile
 from tcpassay.judge.registry import logged
 from tcpassay.messages import Outcome, Triples
 from tcpassay.recording import Recording
@@ -106,7 +106,7 @@ def explain(folder: Path, finding: str, *, most: int = MOST) -> Explanation:
             why = f"`tcpassay isolate {folder} {finding}` says why"
             raise UserError(f"the finding does not show when the run is made again: {why}", Place(folder))
         recording = Recording.open(place / "here")
-        log = Filed(recording)
+        log = LogFile(recording)
         here = connection(recording, log, told.flow, timers_known=EventKind.TIMER_SET in logged(recording))
         neighbour = work.neighbour((recording, log), told, place)
     if cause is None:
@@ -166,7 +166,7 @@ class _Work:
             if answer.outcome == Outcome.DONE:
                 there = Recording.open(place)
                 finds = any(found.oracle == told.oracle for found in answer.findings)
-                made.append(Neighbour(path, value, first_difference(here, (there, Filed(there))), finds))
+                made.append(Neighbour(path, value, first_difference(here, (there, LogFile(there))), finds))
             shutil.rmtree(place, ignore_errors=True)
         return max(made, key=lambda one: one.rank, default=None)
 

@@ -19,7 +19,7 @@ from tcpassay.isolate.cause import CauseRow
 from tcpassay.isolate.ran import Effect
 from tcpassay.isolate.symptoms import chosen, effect_of, symptoms
 from tcpassay.judge import Finding
-from tcpassay.judge.log import Filed
+from tcpassay.judge.log import LogFile
 from tcpassay.judge.registry import logged
 from tcpassay.kernel import store
 from tcpassay.messages import Triples, Value
@@ -169,7 +169,7 @@ class _Maker:
             yield on_linux
 
     def _of(self, recording: Recording, told: Finding, triples: Triples) -> list[Scripted]:
-        log = Filed(recording)
+        log = LogFile(recording)
         here = connection(recording, log, told.flow, timers_known=EventKind.TIMER_SET in logged(recording))
         ends = sorted((End.SENDER, End.RECEIVER), key=lambda end: here.names[end] != told.host)
         made: list[Scripted] = []

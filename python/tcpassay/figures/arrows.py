@@ -15,7 +15,7 @@ from tcpassay.explain.moments import Connection, End, connection
 from tcpassay.figures import style
 from tcpassay.figures.data import NoDataError, Recording
 from tcpassay.interface import EventKind
-from tcpassay.judge.log import Filed
+from tcpassay.judge.log import LogFile
 from tcpassay.judge.registry import logged
 from tcpassay.plan import model
 
@@ -37,7 +37,7 @@ def diagram(figure: model.Diagram, label: str, recording: Recording, remark: str
         raise NoDataError("no event log")
     kept = recording.whole
     flow = kept.flows[recording.watched(figure.flow)]["name"]
-    log = Filed(kept)
+    log = LogFile(kept)
     told = connection(kept, log, flow, timers_known=EventKind.TIMER_SET in logged(kept))
     during = _window(told, figure.segments)
     base = _base(told, during)

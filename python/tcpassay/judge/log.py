@@ -90,7 +90,7 @@ class Log(Protocol):
         """`packets.pcapng`; empty when no packets were captured."""
 
 
-class Filed:
+class LogFile:
     """The log in the folder of a recording."""
 
     def __init__(self, recording: Recording) -> None:
@@ -138,7 +138,7 @@ class Filed:
         return self._recording.content(_CAPTURE) if _CAPTURE in self._recording.index["files"] else b""
 
 
-class Held:
+class MemoryLog:
     """The log of a run whose recording is in memory."""
 
     def __init__(self, ran: "Ran") -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tcpassay.finding import Finding, Found, Row, Severity
 from tcpassay.judge.frames import frames
-from tcpassay.judge.log import Filed, Log
+from tcpassay.judge.log import Log, LogFile
 from tcpassay.judge.registry import Oracle, chosen
 from tcpassay.judge.trace import Trace
 from tcpassay.judge.words import repeated
@@ -40,7 +40,7 @@ def judge_recording(
     if log is None:
         if not can_judge(recording):
             return []
-        log = Filed(recording)
+        log = LogFile(recording)
     trace = Trace(recording, log)
     found = [(oracle, one) for oracle in wanted if oracle.look for one in oracle.look(trace)]
     found += _of_the_data_plane(log, [oracle for oracle in wanted if oracle.look is None])

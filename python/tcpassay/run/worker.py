@@ -22,7 +22,7 @@ from tcpassay.run.message import Reply, Request
 from tcpassay.run.operators import COMPARE
 from tcpassay.script.report import Packetdrill, PacketdrillAnswer
 from tcpassay.substrate import substrate_of
-from tcpassay.substrate.base import Folder, Left
+from tcpassay.substrate.base import Folder, RunArtifacts
 from tcpassay.substrate.model import at_most
 
 MEMORY: Final = {
@@ -78,22 +78,22 @@ def _done(request: CaseRequest) -> Answer:
     return _judged(request, run, replace(answer, simulation_s=took))
 
 
-def _judged(request: CaseRequest, run: Left, answer: Answer) -> Answer:
+def _judged(request: CaseRequest, run: RunArtifacts, answer: Answer) -> Answer:
     """Calls the oracles, on the log in memory if possible, and writes the recording if it is to be kept."""
     folder = Path(request.folder)
     if request.oracles != [] and len(run):
         from tcpassay.judge import judge_recording, unjudged  # noqa: PLC0415 - numpy is most of the start-up time
-        from tcpassay.judge.log import Filed, Held  # noqa: PLC0415 - start-up time
+        from tcpassay.judge.log import LogFile, MemoryLog  # noqa: PLC0415 - start-up time
         from tcpassay.recording import Recording  # noqa: PLC0415 - start-up time
 
         if isinstance(run, Folder):
             recording = Recording.open(folder)
-            found = judge_recording(recording, oracles=request.oracles, log=Filed(recording))
+            found = judge_recording(recording, oracles=request.oracles, log=LogFile(recording))
             reached = json.loads(_native.reached_in_folder(request.folder))
             answer = replace(answer, unjudged=unjudged(recording, request.oracles))
         else:
             recording = Recording.of(folder, json.loads(run.index()))
-            found = judge_recording(recording, oracles=request.oracles, log=Held(run))
+            found = judge_recording(recording, oracles=request.oracles, log=MemoryLog(run))
             reached = json.loads(run.reached())
         answer = replace(answer, findings=[*answer.findings, *found], reached=reached)
     digest = run.digest()

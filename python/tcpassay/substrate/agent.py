@@ -16,7 +16,7 @@ from tcpassay import _native
 from tcpassay.errors import UserError
 from tcpassay.interface import RunEnd
 from tcpassay.messages import Answer, CaseRequest, Collect, Metrics, Outcome, Triples
-from tcpassay.substrate.base import Folder, Left
+from tcpassay.substrate.base import Folder, RunArtifacts
 
 ENDED: Final = frozenset((RunEnd.DURATION, RunEnd.FINISHED, RunEnd.EVENT_LIMIT))
 """The ends of a run that has metrics."""
@@ -148,7 +148,7 @@ def request(triples: Triples, seed: int, base: str, collect: Collect, folder: st
     }
 
 
-def run_request(run_case: RunCase, request: CaseRequest) -> tuple[Answer, Left | None]:
+def run_request(run_case: RunCase, request: CaseRequest) -> tuple[Answer, RunArtifacts | None]:
     """Runs the case of a request with the time limit `seconds` of the request."""
     answer = run_case(
         triples=request.triples,

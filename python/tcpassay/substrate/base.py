@@ -42,7 +42,7 @@ class Folder:
             (self._folder / "events.parquet").unlink()
 
 
-Left = _native.Ran | Folder
+RunArtifacts = _native.Ran | Folder
 """The artifacts of a run: in memory, or in the requested folder."""
 
 
@@ -61,7 +61,7 @@ class Substrate(Protocol):
     def ready(self) -> None:
         """Raises `UserError` with instructions if the substrate cannot run here."""
 
-    def run(self, request: CaseRequest) -> tuple[Answer, Left | None]:
+    def run(self, request: CaseRequest) -> tuple[Answer, RunArtifacts | None]:
         """Runs a case; the recording exists afterwards if the outcome is `done`.
 
         The answer has the outcome and a message, for `done` also the trace and the metrics.

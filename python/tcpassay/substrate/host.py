@@ -25,7 +25,7 @@ from tcpassay.substrate.agent import (
     request,
     run_request,
 )
-from tcpassay.substrate.base import Left
+from tcpassay.substrate.base import RunArtifacts
 
 # Maximum time that a run waits for the machine to be idle; the recording contains the load.
 QUIET_S: Final = 10.0
@@ -108,6 +108,6 @@ class Host:
         """Requires root and an agent."""
         ready()
 
-    def run(self, request: CaseRequest) -> tuple[Answer, Left | None]:
+    def run(self, request: CaseRequest) -> tuple[Answer, RunArtifacts | None]:
         """Runs a case with the time limit `seconds` of the request."""
         return run_request(run_case, request)

@@ -38,7 +38,7 @@ from tcpassay.substrate.agent import (
     request,
     run_request,
 )
-from tcpassay.substrate.base import Left
+from tcpassay.substrate.base import RunArtifacts
 from tcpassay.substrate.guard import guarded
 
 # The guest's clock at boot; the agent uses the same value.
@@ -250,6 +250,6 @@ class Kernel:
         agent_program()
         store.find(self._name)
 
-    def run(self, request: CaseRequest) -> tuple[Answer, Left | None]:
+    def run(self, request: CaseRequest) -> tuple[Answer, RunArtifacts | None]:
         """Runs a case in a guest, which has its own memory, with the time limit `seconds` of the request."""
         return run_request(partial(run_case, kernel=self._name), request)

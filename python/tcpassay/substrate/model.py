@@ -9,7 +9,7 @@ from functools import cache
 from tcpassay import _native
 from tcpassay.interface import RunEnd
 from tcpassay.messages import Answer, CaseRequest, Triples
-from tcpassay.substrate.base import Left
+from tcpassay.substrate.base import RunArtifacts
 
 
 class Model:
@@ -24,7 +24,7 @@ class Model:
     def ready(self) -> None:
         """The model is always available."""
 
-    def run(self, request: CaseRequest) -> tuple[Answer, Left | None]:
+    def run(self, request: CaseRequest) -> tuple[Answer, RunArtifacts | None]:
         """Runs a case within the request's `memory` limit."""
         with at_most(request.memory):
             run = _native.run_held(

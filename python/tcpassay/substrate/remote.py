@@ -8,7 +8,7 @@ from functools import cache
 
 from tcpassay.errors import UserError
 from tcpassay.messages import Answer, CaseRequest, Triples
-from tcpassay.substrate.base import Folder, Left
+from tcpassay.substrate.base import Folder, RunArtifacts
 from tcpassay.testbed.connection import LostError
 from tcpassay.testbed.file import load
 from tcpassay.testbed.session import Session
@@ -49,7 +49,7 @@ class Remote:
                 f"the agent of host `{lacking[0]}` has no root rights: log in as root, or set `sudo = true` for it"
             )
 
-    def run(self, request: CaseRequest) -> tuple[Answer, Left | None]:
+    def run(self, request: CaseRequest) -> tuple[Answer, RunArtifacts | None]:
         """Runs a case with the time limit `seconds` of the request."""
         answer = session(self._name).run(request)
         return answer, Folder(request.folder) if answer.outcome == "done" else None

@@ -10,7 +10,7 @@ from typing import Final
 from tcpassay.capture import blocks
 from tcpassay.errors import UserError
 from tcpassay.explain.difference import Difference, first_difference
-from tcpassay.judge.log import Filed
+from tcpassay.judge.log import LogFile
 from tcpassay.judge.words import ms
 from tcpassay.recording import Recording
 
@@ -77,7 +77,7 @@ def first(base: Path, head: Path) -> First:
     try:
         of_base, of_head = Recording.open(base), Recording.open(head)
         packets = first_packets(_captured(of_base), _captured(of_head), _points(of_base))
-        events = first_difference((of_base, Filed(of_base)), (of_head, Filed(of_head)))
+        events = first_difference((of_base, LogFile(of_base)), (of_head, LogFile(of_head)))
     except UserError as error:
         return First(None, None, str(error))
     return First(packets, events)

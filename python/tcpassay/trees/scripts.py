@@ -15,7 +15,7 @@ from tcpassay.explain.adapted import adapted
 from tcpassay.explain.moments import Connection, End, connection
 from tcpassay.explain.packetdrill import Side, Span, UnwritableError
 from tcpassay.interface import EventKind
-from tcpassay.judge.log import Filed
+from tcpassay.judge.log import LogFile
 from tcpassay.messages import Triples
 from tcpassay.recording import Recording
 from tcpassay.script import linux
@@ -122,7 +122,7 @@ def _written(pair: Pair) -> tuple[list[tuple[str, str]], list[str]]:
     if at is None:
         return [], ["the decisions of the stacks are identical in the event logs of the runs"]
     flow, from_ns, last_ns = at
-    here = connection(pair.base, Filed(pair.base), flow, timers_known=False)
+    here = connection(pair.base, LogFile(pair.base), flow, timers_known=False)
     made: list[tuple[str, str]] = []
     why: list[str] = []
     for segments, end in itertools.product(_SPANS, (End.RECEIVER, End.SENDER)):
