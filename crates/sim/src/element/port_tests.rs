@@ -108,7 +108,7 @@ impl Hosts for Nobody {
     fn timer(&mut self, _: &mut Core, _: TimerId) {}
 }
 
-/// Two ports of one pool: ten packets into the first, one into the second. How many each holds or sends.
+/// Two ports of one pool: ten packets into the first, one into the second. Returns how many packets each holds or sends.
 fn shared(alpha: Option<f64>) -> [u64; 2] {
     let mut net = Network::new(Seed(1));
     let pool = net.add_shared_buffer(Bytes::new(9_000));

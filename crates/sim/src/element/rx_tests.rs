@@ -23,7 +23,7 @@ fn all(spec: RxSpec, packets: impl IntoIterator<Item = Packet>) -> TestPath {
     line
 }
 
-/// What goes up: first sequence number and length.
+/// The packets that are passed up: first sequence number and length.
 fn up(packets: impl IntoIterator<Item = Packet>) -> Vec<(u32, u32)> {
     all(gro(), packets).arrived.iter().map(|(_, p)| (p.segment.seq.get(), p.segment.len)).collect()
 }
@@ -154,7 +154,7 @@ fn a_timeout_keeps_a_merge_open_over_the_poll() {
 
 #[test]
 fn packets_of_another_flow_keep_a_merge_open_until_the_next_tick() {
-    // `napi_complete_done` of Linux starts the timer of the device again, and passes on what is older than the present tick.
+    // `napi_complete_done` of Linux starts the timer of the device again, and passes on merges that were opened before the present tick.
     let spec = RxSpec { gro_timeout: Dur::from_micros(100), ..gro() };
     let other = |n| with(full(n), |p| p.flow = FlowLabel(1));
     let mut line = TestPath::new(spec);
@@ -173,7 +173,7 @@ fn packets_of_another_flow_keep_a_merge_open_until_the_next_tick() {
 #[test]
 fn a_damaged_segment_is_never_merged() {
     let damaged = with(full(1), |p| p.corrupt = true);
-    // It goes up past the open merge and dies at the host's checksum.
+    // It is passed up beside the open merge, and the checksum of the host detects the damage.
     assert_eq!(up([full(0), damaged, full(2)]), [(0, 1000), (2000, 1000)]);
 }
 

@@ -54,10 +54,10 @@ struct Options {
     bystander: bool,
 }
 
-/// When, at which host, which packet.
+/// Time, host and packet of an arrival.
 type Arrivals = Vec<(u64, u16, u32)>;
 
-/// The trace, what arrived, and how much was observed.
+/// The trace, the arrivals, and the number of observed events.
 fn run(options: &Options) -> ((u64, u64), Arrivals, usize) {
     let mut net = Network::new(Seed(options.seed));
     let (a, to_a) = net.add_host("a");

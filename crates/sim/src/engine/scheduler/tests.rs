@@ -1,4 +1,4 @@
-//! The order of the queue, against a list that is searched whole.
+//! The order of the queue, compared with a list that is searched completely.
 
 use super::*;
 use proptest::prelude::*;
@@ -95,7 +95,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The model: every wake-up with its insertion, searched whole.
+/// The model: every wake-up with its insertion number, searched completely.
 #[derive(Default)]
 struct Model {
     list: Vec<(u64, u64, SourceId)>,
