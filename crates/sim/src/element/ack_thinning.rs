@@ -215,15 +215,15 @@ mod tests {
         };
         line.send(ack(0, 1));
         line.send(ack(0, 2));
-        line.send(ack(0, 2)); // a duplicate
-        line.send(ack(0, 2)); // another
+        line.send(ack(0, 2)); // a duplicate ACK
+        line.send(ack(0, 2)); // another duplicate ACK
         line.send(ack(0, 3));
         line.send(sacks(4));
         line.send(ack(0, 5));
         line.send(flagged(6, Flags::ECE));
-        line.send(flagged(7, Flags::ECE)); // still ECE: thinned
+        line.send(flagged(7, Flags::ECE)); // ECE does not change: thinned
         line.send(flagged(8, Flags::ECE));
-        line.send(ack(0, 9)); // no longer
+        line.send(ack(0, 9)); // ECE changes
         assert_eq!(line.seqs(), [2, 2, 2, 3, 4, 5, 6, 8, 9]);
         assert_eq!((line.counters().dropped[DropReason::Thinned], line.net.held(line.node)), (2, 0));
     }

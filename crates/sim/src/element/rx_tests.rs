@@ -236,7 +236,7 @@ fn groups_of_a_stale_hash_are_of_4_or_5() {
     let firsts: Vec<u32> =
         std::iter::once(seqs[0]).chain(seqs.windows(2).filter(|w| w[1] > w[0]).map(|w| w[1])).collect();
     let mut sizes: Vec<u32> = firsts.windows(2).map(|w| w[1] - w[0]).collect();
-    sizes.pop(); // the batch ends where it ends
+    sizes.pop(); // The last group ends with the batch.
     assert!(
         sizes.contains(&4) && sizes.contains(&5) && sizes.iter().all(|s| (4..=5).contains(s)),
         "{sizes:?}"
