@@ -110,6 +110,31 @@ class Lab:
         )
         return {" ".join(words): self.call(name, *words) for words in commands}
 
+    def listen(self, name: str) -> None:
+        """Starts the sshd of a host."""
+        config = self.folder / f"sshd_config.{name}"
+        with (self.folder / f"sshd.{name}.log").open("ab") as log:
+            self.holders[f"{name}.sshd"] = subprocess.Popen(
+                self.inside(name, SSHD, "-D", "-e", "-f", str(config)), stderr=log, start_new_session=True
+            )
+        until(lambda: "LISTEN" in self.call(name, "ss", "-tln"), "sshd listens")
+
+    def crash(self, name: str) -> None:
+        """Ends all processes of a host at once, as a loss of power. Its files remain."""
+        sshd = self.holders.pop(f"{name}.sshd")
+        members = agents.members(self.namespaces(name))
+        for one in members:
+            if one != self.first[name]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(one, signal.SIGKILL)
+        sshd.wait()
+
+    def boot(self, name: str) -> None:
+        """Starts a host that has crashed; its test interfaces have the settings of a boot."""
+        self.call(name, "ip", "link", "set", "eth1", "mtu", "1500")
+        self.call(name, "ethtool", "-K", "eth1", "tso", "on", "gro", "off")
+        self.listen(name)
+
     def settled(self, before: dict[str, dict[str, str]]) -> None:
         """Waits until all hosts are as they were."""
         try:
@@ -126,9 +151,11 @@ def _hold(lab: Lab, name: str, own: Sequence[str]) -> None:
     more = f"mount -t sysfs sysfs /sys && {mounts} && " if own else ""
     # SIGCHLD is ignored, so that the kernel removes processes whose parents have ended.
     script = f"trap '' CHLD; {more}echo ready && exec sleep infinity"
+    # The signal is not sent if this process ends before it was requested.
+    living = 'read -r _ _ _ parent _ < /proc/$$/stat; [ "$parent" = "$0" ] && exec "$@"'
     holder = subprocess.Popen(
-        ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child",
-         "--mount-proc", "sh", "-c", script],
+        ["setpriv", "--pdeathsig", "KILL", "sh", "-c", living, str(os.getpid()),
+         "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script],
         stdout=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     lab.holders[name] = holder
@@ -215,8 +242,4 @@ def _host(made: Lab, name: str, address: str, device: str) -> None:
         f"ListenAddress {address}\nHostKey {folder / 'host_key'}\nAuthorizedKeysFile {folder / 'key.pub'}\n"
         "PermitRootLogin prohibit-password\nPasswordAuthentication no\nUsePAM no\nStrictModes no\nPidFile none\n"
     )
-    with (folder / f"sshd.{name}.log").open("wb") as log:
-        made.holders[f"{name}.sshd"] = subprocess.Popen(
-            made.inside(name, SSHD, "-D", "-e", "-f", str(config)), stderr=log, start_new_session=True
-        )
-    until(lambda: "LISTEN" in made.call(name, "ss", "-tln"), "sshd listens")
+    made.listen(name)

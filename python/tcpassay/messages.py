@@ -150,3 +150,5 @@ class Answer:
     """What the run reached in the kernel's code (`gcov.Catalogue.encode`); empty if the kernel has no counters."""
     outside: bool = False
     """Whether an unrelated process ended the run, so that the outcome says nothing about the case."""
+    pause: bool = False
+    """Whether no further runs may start; this one is repeated when the results are resumed."""

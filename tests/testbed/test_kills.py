@@ -13,14 +13,12 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 import beds
 import labs
 from beds import LARGE, plan, start
 from patience import until
 
-KILLS = int(os.environ.get("TCPASSAY_KILLS", "12"))
+KILLS = int(os.environ.get("TCPASSAY_KILLS", "5"))
 SEED = int(os.environ.get("TCPASSAY_KILLS_SEED", "1"))
 STAGES = ("connected", "reserved", "begun", "running")
 VICTIMS = {
@@ -112,33 +110,6 @@ def test_hosts_are_as_before_after_kills_at_random_moments(lab: labs.Lab, tmp_pa
         for name in beds.ROLES:
             assert lab.call(name, "ls", "/var/lib") == "", (stage, kind, name)
     # The kills met each kind of process, and hosts that were changed.
-    assert set(count) == set(VICTIMS) or KILLS < 12
+    assert set(count) == set(VICTIMS) or KILLS < 5
     assert changed > 0
     assert count.total() == KILLS
-
-
-def test_a_lost_network_ends_the_run_and_the_host_is_restored(lab: labs.Lab, tmp_path: Path) -> None:
-    assert beds.tcpassay(lab, "testbed", "check", str(lab.file)).returncode == 0
-    before = lab.states()
-    process = start(lab, plan(lab, tmp_path, "300s", LARGE), tmp_path / "out")
-    beds.until_running(lab, process, len(beds.ROLES))
-    (agent,) = lab.processes("gamma").agents
-    lab.call("control", "ip", "link", "set", "m4", "down")
-    said, _ = process.communicate()
-    assert process.returncode == 1
-    assert b"gamma" in said, said
-    # gamma has heard nothing for 30 s; the others have heard the end of the controller.
-    until(lambda: agent not in lab.serving(), "the agent of gamma ends")
-    until(lambda: not lab.serving(), "the agents end")
-    until(lambda: "mtu 1500" in lab.call("gamma", "ip", "link", "show", "eth1"), "gamma is restored")
-    lab.call("control", "ip", "link", "set", "m4", "up")
-    lab.settled(before)
-    done = beds.tcpassay(lab, "testbed", "check", str(lab.file))
-    assert done.returncode == 0, done.stdout + done.stderr
-    lab.settled(before)
-
-
-@pytest.fixture(autouse=True)
-def _connected(lab: labs.Lab) -> None:
-    """A test that fails does not leave the lab without its network."""
-    lab.call("control", "ip", "link", "set", "m4", "up")

@@ -171,7 +171,10 @@ def at_host(lab: labs.Lab, name: str) -> tuple[int, int]:
     return supervisor, agent
 
 
-def test_the_processes_of_a_lab_end_with_a_test_that_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_the_processes_of_a_lab_end_with_a_test_that_a_signal_ends(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     beds.require()
     script = (
         "import labs, pathlib, signal\n"
@@ -186,7 +189,7 @@ def test_the_processes_of_a_lab_end_with_a_test_that_is_killed(tmp_path: Path) -
     assert len(namespaces) == 3
     # A first process for each, and sshd on the hosts.
     assert len(agents.members(namespaces)) >= 5
-    test.kill()
+    test.send_signal(number)
     test.communicate()
     until(lambda: not agents.members(namespaces), "all processes of the lab end")
 

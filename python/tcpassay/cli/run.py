@@ -71,7 +71,8 @@ def run(
     """Run a plan: run every case with every seed, call the oracles, evaluate the checks, draw the figures.
 
     Exit code 0: all checks passed and no finding is an error. 1: a check or a run failed, or a finding is an error.
-    2: an error in the input. 130: interrupted, or the time limit of the plan was reached (continue with --resume).
+    2: an error in the input. 130: interrupted, the time limit of the plan was reached, or a host of a testbed
+    failed whose file says `on_failure = "pause"` (continue with --resume).
     """
     from tcpassay.run import show  # noqa: PLC0415 - start-up time
     from tcpassay.run.choose import choose  # noqa: PLC0415 - start-up time

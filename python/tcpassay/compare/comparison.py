@@ -12,7 +12,7 @@ otherwise the effect is a difference. Swapping the sides inverts every effect an
 """
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Final, Literal
 
@@ -25,6 +25,7 @@ from tcpassay.compare.definitions import Skipped, skipped, versions
 from tcpassay.compare.direction import direction
 from tcpassay.compare.exact import Exact, exact
 from tcpassay.compare.pairing import Pair, Pairing, Sides, pair
+from tcpassay.compare.power import detectable, standard_error
 from tcpassay.compare.signedrank import Reals, fewest, shift
 from tcpassay.errors import Place, Problem, UserError
 from tcpassay.interface import Direction
@@ -106,6 +107,10 @@ class Effect:
     high: float | None
     p: float | None
     p_adjusted: float | None
+    error: float | None
+    """The standard error of the estimate, of its logarithm if it is a ratio."""
+    detectable: float | None
+    """The change that the test would have found with a probability of 80 %: a ratio above 1, or a difference."""
     regressed: bool
     largest: tuple[Moved, ...]
     """Runs with the largest changes, in the bad direction first if there is one."""
@@ -397,6 +402,8 @@ def _effect(name: str, a: Reals, b: Reals, pairs: list[Pair], options: Options) 
         high,
         p,
         None,
+        None if p is None else standard_error(changed),
+        None,
         _one_regressed(good, a, b, options),
         _largest(moved, (a, b), pairs, good, positive=positive),
     )
@@ -451,7 +458,18 @@ def _corrected(effects: list[Effect], options: Options) -> tuple[Effect, ...]:
     adjusted = dict(
         zip((e.metric for e in tested), adjust([e.p or 0.0 for e in tested], options.correction), strict=True)
     )
-    return tuple(_judged(effect, adjusted.get(effect.metric), options) for effect in effects)
+    level = (1 - options.confidence) / (1 if options.correction == "none" else max(len(tested), 1))
+    return tuple(
+        _judged(_with_power(effect, level), adjusted.get(effect.metric), options) for effect in effects
+    )
+
+
+def _with_power(effect: Effect, level: float) -> Effect:
+    """The effect with the change that a test at this level would have found."""
+    if effect.error is None:
+        return effect
+    found = detectable(effect.error, level)
+    return replace(effect, detectable=math.exp(found) if effect.scale == "ratio" else found)
 
 
 def _judged(effect: Effect, p: float | None, options: Options) -> Effect:

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from tcpassay.compare.comparison import Comparison, Effect, Verdict, describe
 from tcpassay.compare.exact import Exact
+from tcpassay.compare.power import POWER
 from tcpassay.terminal import number
 
 _MOST = 8
@@ -53,6 +54,7 @@ def show(
             f"no significant difference: {_many(len(hidden), 'metric')}, {equal} of them identical in every pair",
             highlight=False,
         )
+        _power(hidden, units, console)
     for change in comparison.findings:
         console.print(
             f"findings of {change.oracle}: new in {_many(len(change.new), 'run')}, gone from {len(change.gone)}",
@@ -61,6 +63,24 @@ def show(
     for said in comparison.incomplete:
         console.print(f"[yellow]incomplete[/]: {escape(said)}", highlight=False)
     _verdict(comparison, console)
+
+
+def _power(effects: list[Effect], units: Mapping[str, str], console: Console) -> None:
+    """Prints what the test would have found of the metrics that do not differ significantly."""
+    told = []
+    for e in effects:
+        if e.verdict is Verdict.SAME and e.detectable is not None:
+            ratio = e.scale == "ratio"
+            change = (
+                f"{100 * (e.detectable - 1):.2g} %"
+                if ratio
+                else number(e.detectable, units.get(e.metric, ""))
+            )
+            told.append(f"{e.metric} {change}")
+    if told:
+        more = f" and {len(told) - _MOST} more (--json)" if len(told) > _MOST else ""
+        said = f"the test finds a change of this size with a probability of {100 * POWER:.0f} %: "
+        console.print(f"   {said}{', '.join(told[:_MOST])}{more}", highlight=False)
 
 
 def _many(number: int, what: str) -> str:

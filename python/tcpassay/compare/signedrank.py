@@ -92,11 +92,11 @@ def _cut(n: int, tail: float) -> int | None:
         cut = int(np.searchsorted(cumulative, tail * (1 + 1e-12), "right")) - 1
     else:
         mean, deviation = n * (n + 1) / 4, math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
-        cut = math.floor(mean - _quantile(tail) * deviation - 0.5)
+        cut = math.floor(mean - quantile(tail) * deviation - 0.5)
     return cut if cut >= 0 else None
 
 
-def _quantile(tail: float) -> float:
+def quantile(tail: float) -> float:
     """The quantile of the normal distribution with this upper tail, by bisection."""
     low, high = 0.0, 40.0
     for _ in range(200):

@@ -10,8 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 from tcpassay.messages import Answer
 from tcpassay.result_format import EndedRow
 
-# The journal has the outcome in a column of its own; an answer from outside is never recorded.
-_STORED: Final = tuple(one.name for one in fields(Answer) if one.name not in {"outcome", "outside"})
+# The journal has the outcome in a column of its own; an answer from outside, or before a pause, is never recorded.
+_STORED: Final = tuple(one.name for one in fields(Answer) if one.name not in {"outcome", "outside", "pause"})
 
 
 def payload_of(answer: Answer) -> dict[str, object]:

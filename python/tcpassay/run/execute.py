@@ -67,6 +67,10 @@ class Watch(Protocol):
         """Receives how many runs there are or will be at most, and what a search has found so far, in words."""
 
 
+class Paused(Exception):  # noqa: N818 - the condition, not a program error
+    """A host of a testbed failed, and its testbed file says that the runs pause then."""
+
+
 class Full(Exception):  # noqa: N818 - the condition, not a program error
     """Results cannot be written."""
 
@@ -86,7 +90,7 @@ def _execute(session: Session, executor: Executor, watch: Watch | None, stop: St
     settings = Settings.of(session.plan)
     status: Status = "complete"
     drawn = figures.Drawn()
-    reason = ""
+    reason = paused = ""
     try:
         session.folder.begin_work()
         session.begin_work(executor.jobs, executor.name, load())
@@ -103,6 +107,9 @@ def _execute(session: Session, executor: Executor, watch: Watch | None, stop: St
     except KeyboardInterrupt:
         stop.ignore()
         status = "interrupted"
+    except Paused as pause:
+        stop.ignore()
+        status, paused = "paused", str(pause)
     except (Full, NoSpaceError, UnwritableError) as error:
         stop.ignore()
         status, reason = "no space", str(error)
@@ -112,7 +119,7 @@ def _execute(session: Session, executor: Executor, watch: Watch | None, stop: St
         raise _stopped(session, reason or str(error)) from error
     if reason:
         raise _stopped(session, reason)
-    return result
+    return replace(result, reason=paused)
 
 
 def _conclude(session: Session, settings: Settings, status: Status, drawn: figures.Drawn) -> Result:
@@ -211,6 +218,9 @@ def _ended(session: Session, claim: Claim, answer: Answer, place: str, killed: C
     """Whether an answer is final for the run; its recording is then moved to its place."""
     if answer.outcome == "unwritable":
         raise Full(answer.message)
+    if answer.pause:
+        session.journal.release(claim)
+        raise Paused(answer.message)
     if answer.outside:
         # The process was killed from outside; its answer is not valid for the run.
         killed[claim.number] += 1

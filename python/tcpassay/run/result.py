@@ -27,7 +27,7 @@ FORMAT: Final = 2
 RESULT: Final = "result.json"
 METRICS: Final = "metrics.parquet"
 NOT_RUN: Final = "not run"
-Status = Literal["running", "complete", "interrupted", "budget", "no space"]
+Status = Literal["running", "complete", "interrupted", "budget", "no space", "paused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,8 @@ class Result:
     """The result of a search, in the form for JSON; `None` for a plan whose cases do not depend on results."""
     plans: dict[str, str] = field(default_factory=dict)
     """Plans of cases that a search found, by file name."""
+    reason: str = ""
+    """Why the runs were paused."""
 
     @property
     def errors(self) -> int:

@@ -308,9 +308,26 @@ def _cases(plan: Plan) -> Iterator[Json]:
 
 def _order(plan: Plan, how: Beginning) -> list[int] | None:
     if how.shuffle is None:
-        return None
+        remote = any(name.partition(":")[0] == "remote" for name in plan.spec.substrates)
+        return _interleaved(plan) if remote else None
     order = list(range(len(plan.cases) * len(plan.spec.seeds) * plan.spec.repetitions))
     random.Random(how.shuffle).shuffle(order)  # noqa: S311 - an order, not a secret
+    return order
+
+
+def _interleaved(plan: Plan) -> list[int]:
+    """An order in which all cases run once, in a random order, before the next seed or repetition.
+
+    What changes on a testbed in the course of hours then concerns all cases alike.
+    """
+    seeds, repetitions = len(plan.spec.seeds), plan.spec.repetitions
+    draw = random.Random(_digest(plan))  # noqa: S311 - an order, not a secret
+    order = []
+    for repetition in range(repetitions):
+        for seed in range(seeds):
+            block = [(case * seeds + seed) * repetitions + repetition for case in range(len(plan.cases))]
+            draw.shuffle(block)
+            order += block
     return order
 
 

@@ -33,7 +33,11 @@ MOST_RUNS = 60
 MOST_GRIDS = 3
 # Metrics shown for a plan that names none.
 DEFAULT_METRICS = ("goodput", "saturation", "rtt_p50", "rtt_p99", "timeouts")
-UNFINISHED = {"interrupted": "interrupted", "budget": "the time limit of the plan was reached"}
+UNFINISHED = {
+    "interrupted": "interrupted",
+    "budget": "the time limit of the plan was reached",
+    "paused": "paused because a host failed",
+}
 
 
 class Progress:
@@ -158,6 +162,8 @@ def _where_to_look(result: Result, console: Console) -> None:
         f"Figure:  {escape(str(path / figure))}" for figure in result.figures if figure.endswith(".svg")
     ]
     lines += [f"[yellow]Figure[/]:  {escape(problem)}" for problem in result.figure_problems]
+    if result.reason:
+        lines.append(f"[red]Paused[/]:  {escape(result.reason)}")
     if result.status in UNFINISHED:
         lines.append(f"Resume:  tcpassay run --resume {escape(shlex.quote(str(path)))}")
     elif result.status == "complete":

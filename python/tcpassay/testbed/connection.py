@@ -112,11 +112,19 @@ class Connection:
             raise LostError(self.host.name, f"`ssh` cannot be run: {error.strerror}") from None
 
     def _hello(self, config: Path | None, program: Path) -> wire.Hello:
+        """The first message, of an agent of this version."""
+        hello = self._first(config, program)
+        if hello.protocol != wire.PROTOCOL:
+            why = f"its agent speaks version {hello.protocol} of the messages, and this is {wire.PROTOCOL}"
+            raise LostError(self.host.name, why)
+        return hello
+
+    def _first(self, config: Path | None, program: Path) -> wire.Hello:
         """The first message. An agent that is not there is copied first."""
         try:
             return self._greet()
         except LostError:
-            if self._process.wait(_END_S) != NO_AGENT or self.host.agent:
+            if self.host.agent or self._exit_code() != NO_AGENT:
                 raise
         copied = subprocess.run(  # noqa: S603 - arguments without a shell
             ssh_command(self.host, config, copy_command(digest(program))),
@@ -133,12 +141,15 @@ class Connection:
         self._stderr.start()
         return self._greet()
 
+    def _exit_code(self) -> int | None:
+        """The exit code of `ssh`; `None` if it goes on."""
+        try:
+            return self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            return None
+
     def _greet(self) -> wire.Hello:
-        hello = self.ask({"kind": "hello", "protocol": wire.PROTOCOL}, wire.Hello, CONNECT_S + ANSWER_S)
-        if hello.protocol != wire.PROTOCOL:
-            why = f"its agent speaks version {hello.protocol} of the messages, and this is {wire.PROTOCOL}"
-            raise LostError(self.host.name, why)
-        return hello
+        return self.ask({"kind": "hello", "protocol": wire.PROTOCOL}, wire.Hello, CONNECT_S + ANSWER_S)
 
     def _listen(self) -> None:
         """Keeps the end of what `ssh` and the agent write to standard error."""
@@ -173,19 +184,19 @@ class Connection:
             except (OSError, ValueError):
                 raise self._lost() from None
 
-    def receive(self, seconds: float = ANSWER_S) -> wire.Message:
+    def receive(self, seconds: float | None = None) -> wire.Message:
         """The next message. Raises `LostError` if none arrives in time, or something else does."""
-        content, kind = self._frame(time.monotonic() + seconds)
+        content, kind = self._frame(time.monotonic() + (ANSWER_S if seconds is None else seconds))
         if kind != wire.JSON:
             raise LostError(self.host.name, "bytes of a file arrived instead of a message")
         return self._checked(lambda: wire.parse(content))
 
-    def ask(self, message: Mapping[str, object], kind: type[_Kind], seconds: float = ANSWER_S) -> _Kind:
+    def ask(self, message: Mapping[str, object], kind: type[_Kind], seconds: float | None = None) -> _Kind:
         """Sends a message and returns its answer. Raises `LostError` for any other one."""
         self.send(message)
         return self.expect(kind, seconds)
 
-    def expect(self, kind: type[_Kind], seconds: float = ANSWER_S) -> _Kind:
+    def expect(self, kind: type[_Kind], seconds: float | None = None) -> _Kind:
         """The next message, which must be of this kind."""
         answer = self.receive(seconds)
         if isinstance(answer, kind):

@@ -73,6 +73,13 @@ class TestbedFile(Strict):
         default=10.0,
         description="How long a run waits at most until the processors of a host are idle, in seconds",
     )
+    on_failure: Literal["continue", "pause"] = Field(
+        default="continue", description="What happens to the other runs when a host has failed in a run"
+    )
+    reconnect_s: Annotated[float, Field(ge=0, le=3600, allow_inf_nan=False)] = Field(
+        default=120.0,
+        description="How long a run waits at most for a host that was reached before, as during a reboot, in seconds",
+    )
     host: Annotated[list[Host], Field(min_length=2, max_length=_MOST_HOSTS)] = Field(description="The hosts")
     link: Annotated[list[Link], Field(min_length=1, max_length=1000)] = Field(
         description="How they are connected"
@@ -89,6 +96,9 @@ class Testbed:
         self.hosts = tuple(spec.host)
         self.ssh_config = None if spec.ssh_config is None else file.parent / spec.ssh_config
         self.quiet_s = spec.quiet_s
+        self.pause = spec.on_failure == "pause"
+        """The runs pause when a host has failed."""
+        self.reconnect_s = spec.reconnect_s
         self.interfaces: dict[str, dict[str, str]] = {host.name: {} for host in spec.host}
         """For each host its interfaces, by the name of the host at the other end."""
         for link in spec.link:

@@ -9,14 +9,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
 from tcpassay import _native
 from tcpassay.errors import UserError
 from tcpassay.interface import RunEnd
-from tcpassay.messages import Answer, CaseRequest, Triples
+from tcpassay.messages import Answer, CaseRequest, Outcome, Triples
 from tcpassay.substrate.agent import agent_program, answer_of
 from tcpassay.testbed import wire
 from tcpassay.testbed.clock import Offset, drift
@@ -36,6 +36,8 @@ _LEAD_NS: Final = 60_000_000
 _QUIET_NS: Final = 50_000_000
 """All applications have finished if none has begun anything for this time."""
 _RESTORE_S: Final = 60.0
+_RETRY_S: Final = 2.0
+"""Time between two attempts to reach a host."""
 _BUCKET_NS: Final = 1_000_000
 """By how much a path may be shorter than that of the case."""
 
@@ -52,6 +54,8 @@ class _Part:
     folder: Path
     idle: bool = False
     idle_at: int = 0
+    files: set[str] = field(default_factory=set)
+    """The names of the files that were received."""
     room: int = wire.LARGEST
     ended: wire.Ended | None = None
     restored: bool = False
@@ -64,6 +68,8 @@ class Session:
     testbed: Testbed
     connections: list[Connection] = field(default_factory=list)
     claimed: bool = False
+    reached: bool = False
+    """All hosts were reached before."""
 
     def open(self) -> None:
         """Connects to all hosts that are not connected. Raises `UserError` with every host that cannot be reached."""
@@ -85,6 +91,20 @@ class Session:
         if lost := [str(one) for one in made if isinstance(one, LostError)]:
             self.close()
             raise UserError(f"testbed {self.testbed.file}: " + "; ".join(lost))
+        self.reached = True
+
+    def reopen(self) -> None:
+        """Connects as `open`; waits for hosts that were reached before. Raises `UserError` after that time."""
+        until = time.monotonic() + (self.testbed.reconnect_s if self.reached else 0.0)
+        while True:
+            try:
+                self.open()
+            except UserError:
+                if time.monotonic() + _RETRY_S > until:
+                    raise
+                time.sleep(_RETRY_S)
+            else:
+                return
 
     def close(self) -> None:
         """Ends all connections; the hosts are restored."""
@@ -102,7 +122,7 @@ class Session:
     def only(self, names: Iterable[str]) -> "Session":
         """A session of some of the hosts, over the same connections."""
         chosen = [one for one in self.connections if one.host.name in set(names)]
-        return Session(self.testbed.only(names), chosen, self.claimed)
+        return Session(self.testbed.only(names), chosen, self.claimed, self.reached)
 
     def claim(self) -> list[str]:
         """Reserves all hosts. Returns what earlier agents had left. Raises `UserError` for a host in use."""
@@ -151,12 +171,17 @@ class Session:
 
     def run(self, request: CaseRequest) -> Answer:
         """Runs a case. The recording is in the folder of the request if the outcome is `done`."""
+        answer = self._attempt(request)
+        return replace(answer, pause=self.testbed.pause and answer.outcome == Outcome.CRASHED)
+
+    def _attempt(self, request: CaseRequest) -> Answer:
         try:
-            self.open()
+            self.reopen()
             problems = self.claim()
             with tempfile.TemporaryDirectory(prefix="tcpassay-testbed-") as scratch:
                 return self._run(request, Path(scratch), problems)
-        except LostError as error:
+        except (LostError, UserError) as error:
+            # The others restore their hosts when their connections end.
             self.close()
             return Answer("crashed", str(error))
         except RunError as error:
@@ -220,7 +245,7 @@ class Session:
             for part in failed
             if part.ended is not None
         ]
-        refused = all(part.ended is not None and part.ended.end() is RunEnd.REFUSED for part in failed)
+        refused = all(part.ended is not None and part.ended.ended is RunEnd.REFUSED for part in failed)
         return Answer("refused" if refused else "failed", "; ".join(said))
 
     def _collect(self, parts: list[_Part], seconds: float) -> None:
@@ -249,7 +274,8 @@ class Session:
             case wire.Idle() as idle:
                 part.idle, part.idle_at = idle.idle, idle.at
                 return not idle.idle
-            case wire.File() as file if part.ended is None:
+            case wire.File() as file if part.ended is None and file.name not in part.files:
+                part.files.add(file.name)
                 part.room -= part.connection.receive_file(file, part.folder, part.room)
             case wire.Ended() as ended if part.ended is None:
                 part.ended = ended
@@ -322,7 +348,7 @@ def _clock_rows(parts: list[_Part], before: list[Offset], after: list[Offset]) -
 
 def _joined(request: CaseRequest, parts: list[_Part], rows: list[Mapping[str, object]]) -> Answer:
     """Joins the recordings of all hosts to the one of the request."""
-    failed = [part for part in parts if part.ended is None or part.ended.end() is RunEnd.FAILED]
+    failed = [part for part in parts if part.ended is None or part.ended.ended is RunEnd.FAILED]
     if failed:
         said = (
             f"host `{one.connection.host.name}`: {one.ended.message if one.ended else '?'}" for one in failed

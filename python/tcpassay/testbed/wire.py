@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tcpassay.interface import RunEnd
 
@@ -28,7 +28,13 @@ FILES: Final = frozenset(
 LARGEST: Final = 4 << 30
 """The largest size of all files of a host in bytes."""
 
-_Text = Annotated[str, Field(max_length=100_000)]
+
+def printable(text: str) -> str:
+    """The text without control characters, which a terminal would obey."""
+    return "".join(one if one.isprintable() or one in "\n\t" else "?" for one in text)
+
+
+_Text = Annotated[str, Field(max_length=100_000), AfterValidator(printable)]
 _Number = Annotated[int, Field(ge=0, lt=2**63)]
 
 
@@ -45,9 +51,9 @@ class Hello(_Message):
 
     kind: Literal["hello"]
     protocol: _Number
-    version: Annotated[str, Field(max_length=100)]
+    version: _Text
     root: bool
-    release: Annotated[str, Field(max_length=200)]
+    release: _Text
 
 
 class Finding(_Message):
@@ -153,16 +159,9 @@ class Ended(_Message):
     """The end of a run."""
 
     kind: Literal["ended"]
-    ended: Annotated[str, Field(max_length=100)]
+    ended: RunEnd
     message: _Text
     errors: Annotated[list[CaseProblem], Field(max_length=10_000)]
-
-    def end(self) -> RunEnd:
-        """The reason for the end of the run. Raises `WireError` for an unknown word."""
-        try:
-            return RunEnd(self.ended)
-        except ValueError:
-            raise WireError(f"a run ended with the unknown word `{self.ended}`") from None
 
 
 class Restored(_Message):

@@ -1,0 +1,84 @@
+"""Agents on compromised hosts: whatever they send, the run ends with a reason, and nothing is written elsewhere."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tcpassay.messages import CaseRequest
+from tcpassay.testbed import connection, file, wire
+from tcpassay.testbed.session import Session
+
+HERE = Path(__file__).parent
+LAB = """
+[[host]]
+name = "NAME"
+ssh = "NAME"
+role = "sender"
+agent = "/agent"
+[[host]]
+name = "honest"
+ssh = "honest"
+role = "receiver"
+agent = "/agent"
+[[link]]
+between = ["NAME:eth1", "honest:eth1"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("traversal", "a file `'../../../evil'`; allowed are completions.parquet"),
+        ("absolute", "a file `'/tmp/evil'`"),
+        ("twice", "`file` arrived unexpectedly"),
+        ("longer", "`events.parquet` is not as long as announced"),
+        ("empty", "`events.parquet` is not as long as announced"),
+        ("huge", "a message that is not allowed"),
+        ("instead", "`events.parquet` is not as long as announced"),
+        ("frame", "a frame of 4294967295 bytes; allowed are 16777216"),
+        ("kind", "a frame of the unknown kind 9"),
+        ("deep", "a message that is not allowed"),
+        ("endless", "a frame of the unknown kind 4"),
+        ("silence", "its agent does not answer"),
+        ("unknown", "a message that is not allowed"),
+        ("end", "a message that is not allowed"),
+        ("garbage", "the recording of `garbage`"),
+    ],
+)
+def test_a_hostile_agent_ends_its_run_with_a_reason_and_writes_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, why: str
+) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    ssh = tools / "ssh"
+    ssh.write_text(f'#!/bin/sh\nexec {sys.executable} -S {HERE / "hostile_agent.py"} "$@"\n')
+    ssh.chmod(0o755)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    monkeypatch.setenv("PROTOCOL", str(wire.PROTOCOL))
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    for where in ("ANSWER_S", "_END_S"):
+        monkeypatch.setattr(connection, where, 2.0)
+    before = {path for path in tmp_path.rglob("*") if path != scratch}
+    session = Session(file.read(LAB.replace("NAME", name), tmp_path / "lab.toml"))
+    folder = tmp_path / "out"
+    answer = session.run(
+        CaseRequest(substrate="remote", collect={"series": None}, folder=str(folder), seconds=60.0)
+    )
+    session.close()
+    assert answer.outcome in {"crashed", "failed"}, answer
+    assert why in answer.message, answer.message
+    assert name in answer.message
+    assert {path for path in tmp_path.rglob("*") if path != scratch} == before
+    assert not Path("/tmp/evil").exists()  # noqa: S108 - the name that the agent sends
+
+
+def test_texts_of_an_agent_have_no_control_characters() -> None:
+    welcome = wire.Hello.model_validate_json(
+        '{"kind": "hello", "protocol": 3, "version": "a\\u001b[2Jb\\nc", "root": true, "release": ""}'
+    )
+    assert welcome.version == "a?[2Jb\nc"
