@@ -19,6 +19,9 @@ from gate import SCRIPT, Gate
 
 from patience import SAFETY_NET_S, children, parent, until
 from tcpassay import load
+from tcpassay.plan.read import read_file
+from tcpassay.run.execute import Local, execute
+from tcpassay.run.session import Beginning, Session
 
 COMMAND = [sys.executable, "-m", "tcpassay"]
 
@@ -291,3 +294,29 @@ def test_the_folder_of_an_unfinished_run_has_the_results_of_finished_cases(tmp_p
     assert results.cases["outcome"].to_list().count("done") == results.metrics.height == 20
     assert results.findings.height == sum(run["findings"] for run in results.runs if "findings" in run) > 0
     assert results.problems == []
+
+
+class Interrupted(Local):
+    """An executor whose number of jobs cannot be asked for without an interrupt."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "jobs":
+            raise KeyboardInterrupt
+        return super().__getattribute__(name)
+
+
+def test_an_interrupt_before_the_start_of_work_is_recorded_leaves_an_interrupted_result(
+    calm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-8")
+    out = tmp_path / "out"
+    with Session.begin(read_file(Path("plan.toml")), out, Beginning(), replace_=False) as session:
+        assert result(out)["status"] == "interrupted"  # nothing runs yet
+        assert execute(session, Interrupted()).status == "interrupted"
+    assert result(out)["status"] == "interrupted"
+    assert end(start(tmp_path, "--resume", "out"))[0] == 0
+    same(out, calm)

@@ -28,7 +28,8 @@ def trial(trial: Trial) -> None:
         pass  # before the runs have begun, or after the result is written, a signal does what it does to any program
     elif ran.code not in {0, 1, 130}:
         trial.sane(ran)
-    if "Traceback" in ran.err or "Exception ignored" in ran.err:
+    # An interrupt while Python itself starts has a traceback without a file of the package.
+    if ("Traceback" in ran.err and "/tcpassay/" in ran.err) or "Exception ignored" in ran.err:
         raise Fault(ran.err[-600:])
     if ran.code == 130 and (out / "journal.sqlite").exists():
         index = json.loads((out / "result.json").read_text(encoding="utf-8"))

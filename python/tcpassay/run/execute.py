@@ -94,8 +94,10 @@ def _execute(session: Session, executor: Executor, watch: Watch | None, stop: St
     try:
         session.folder.begin_work()
         session.begin_work(executor.jobs, executor.name, load())
+        begun = session.result("running")
+        begun.write()
         if watch:
-            watch.begin(session.result("running").runs)
+            watch.begin(begun.runs)
             _tell(session, watch)
         if not _run_all(session, settings, executor, watch, stop):
             status = "budget"

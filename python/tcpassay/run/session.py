@@ -61,6 +61,8 @@ class Session:
         self.journal = journal
         self.notes = journal.notes
         self.cases = {case.id: case for case in plan.cases}
+        self._begun = False
+        """Whether `begin_work` has ended."""
         self.growth = Growth.of(plan, self.base, self.notes)
         """The generations of a plan whose cases depend on results; `None` for other plans."""
 
@@ -162,16 +164,20 @@ class Session:
     def _describe(self) -> None:
         """Writes the files for readers of the folder before the first run has ended."""
         self.folder.write("plan.toml", self.plan.text)
-        self.result("running").write()
+        # Until the work begins, an interrupt ends the command without a further change of the folder.
+        self.result("interrupted").write()
 
     def begin_work(self, jobs: int, executor: str, load: list[float] | None) -> None:
         """Records the start of work and the environment in the journal."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         begun: Work = {"started": now, "jobs": jobs, "executor": executor, "load": load}
         self._note(sessions=json.dumps([*self._work, begun | environment(self.plan.spec.substrates)]))
+        self._begun = True
 
     def end_work(self, load: list[float] | None) -> None:
-        """Records the end of work."""
+        """Records the end of work, unless an interrupt came before its start was recorded."""
+        if not self._begun:
+            return
         *earlier, last = self._work
         last |= {"ended": datetime.now(UTC).isoformat(timespec="seconds"), "load_at_end": load}
         self._note(sessions=json.dumps([*earlier, last]))
