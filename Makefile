@@ -19,7 +19,7 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.to
 PROFILED := sh tools/pgo.sh use
 IF_POSSIBLE := @! sh tools/pgo.sh possible || $(MAKE) --no-print-directory pgo
 
-.PHONY: help quick setup pgo agent wheel kernel demo fidelity figures test test-rust test-python torture check lint format bench bench-host gate quality history testbed fuzz clean
+.PHONY: help quick setup pgo agent wheel kernel demo fidelity figures test test-rust test-python torture check lint format bench bench-host bench-testbed gate quality history testbed fuzz clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -187,6 +187,9 @@ bench: setup ## Speed of the wheel's native module: packets per CPU second, over
 
 bench-host: setup agent ## Compare the traffic generators on this machine's kernel with iperf3 and a C ping-pong (needs root, iperf3, gcc)
 	$(BIN)/python tools/bench_host.py
+
+bench-testbed: setup agent ## Time per case, differences of the starts and memory on a testbed of 17 hosts in namespaces (needs root and openssh-server)
+	$(BIN)/python bench/testbed.py
 
 $(OUT)/bench/dumbbell: bench/ns3/dumbbell.cc
 	g++ -O2 -std=c++17 -o $@ $< $$(pkg-config --cflags --libs 'ns3-*' 2>/dev/null || for lib in /usr/lib/*/libns3*.so; do echo $$lib; done)
