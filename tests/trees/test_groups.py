@@ -20,7 +20,7 @@ from tcpassay.trees import comparison, examples, scripts
 from tcpassay.trees.causes import TreeCause
 from tcpassay.trees.examples import Example, Script
 from tcpassay.trees.first import First
-from tcpassay.trees.groups import Group, Kind, first_rows, groups, kind_of
+from tcpassay.trees.groups import Group, Kind, first_rows, groups, kind_of, row_words
 from tcpassay.trees.junit import junit
 from tcpassay.trees.pairs import TreePair
 from tcpassay.trees.scripts import PairScript
@@ -68,6 +68,21 @@ def test_advertised_windows_are_compared_apart_from_everything_else() -> None:
     assert found(log(SYN, DATA, PROBE), log(SYN, DATA)) == ((), 9, None)
     # A window that differs afterwards is not named.
     assert found(log(SYN, PROBE, DATA), log(SYN, later, larger)) == ((), 9, 11)
+
+
+def test_a_row_is_shown_with_its_time_its_host_and_its_numbers() -> None:
+    row = {
+        "time_ns": 1_500_000,
+        "host": 1,
+        "kind": "out",
+        "why": "ECT",
+        "seq": 7,
+        "len": 5,
+        "flags": 16,
+        "value_ns": 3,
+    }
+    assert row_words(row, ["a", "b"]) == "1.5 ms, b: data is sent, position 7, length 5"
+    assert row_words(None, []) == "no further event"
 
 
 def test_psh_flags_and_writes_of_applications_are_compared_apart() -> None:
@@ -159,7 +174,7 @@ class Maker:
         self.pair, self.script = pair, script
 
     def made(self, cause: TreeCause | None, group: Group | None) -> Example:
-        found = First(None, None, "not run")
+        found = First(None, None, ("1 ms, sender: data is sent", "2 ms, sender: data is sent"), "not run")
         return Example(self.pair, cause, group, found, ("replay 1", "replay 2"), ("a", "b"), self.script, "")
 
 
@@ -188,6 +203,8 @@ def test_groups_and_scripts_are_in_the_output_the_json_and_the_junit_file(
     ]
     text = printed(told)
     assert "Group 1, first difference: data is sent: time (before it: advertised windows)" in text
+    assert "apart from advertised windows, PSH flags and writes" in text
+    assert "head: 2 ms, sender: data is sent" in text
     assert f"packetdrill script of receiver, 2 lines: {tmp_path}/difference.pkt" in text
     xml = junit(told)
     assert xml.count("first difference: data is sent: time") == 2

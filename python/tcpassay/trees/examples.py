@@ -127,7 +127,7 @@ class _Maker:
         found = (
             first(*places)
             if comparable
-            else First(None, None, f"{outcomes[0]} on the first kernel, {outcomes[1]} on the second")
+            else First(None, None, note=f"{outcomes[0]} on the first kernel, {outcomes[1]} on the second")
         )
         script, why = self._script(cause) if comparable else (None, found.note)
         return Example(

@@ -64,6 +64,8 @@ class First:
     """`None` if all captured packets are identical."""
     events: Difference | None
     """`None` if the event logs are identical."""
+    decisions: tuple[str, str] | None = None
+    """The first events that differ apart from windows, PSH flags and writes; `None` if there are none."""
     note: str = ""
     """Why the differences cannot be determined; empty if they can."""
 
@@ -79,7 +81,7 @@ def first(base: Path, head: Path) -> First:
         packets = first_packets(_captured(of_base), _captured(of_head), _points(of_base))
         events = first_difference((of_base, LogFile(of_base)), (of_head, LogFile(of_head)))
     except UserError as error:
-        return First(None, None, str(error))
+        return First(None, None, note=str(error))
     return First(packets, events)
 
 

@@ -17,6 +17,7 @@ import polars as pl
 from tcpassay.compare.separate import Separation, separate
 from tcpassay.explain.moments import ACK, FIN, RST, SYN
 from tcpassay.interface import EventKind, EventsColumn, Table
+from tcpassay.judge.words import ms
 from tcpassay.recording import Recording, understood
 from tcpassay.trees.pairs import TreePair
 
@@ -217,6 +218,21 @@ def _differs(base: Row, head: Row, name: str) -> bool:
     if name == EventsColumn.FLAGS:
         return (int(base[name] or 0) ^ int(head[name] or 0)) & ~_PSH != 0
     return base[name] != head.get(name)
+
+
+def row_words(row: Row | None, hosts: Sequence[str]) -> str:
+    """A row with its time, host and numbers."""
+    if row is None:
+        return "no further event"
+    said = [
+        f"{label} {row[name]}"
+        for name, label in _NAMES.items()
+        if name not in {_TIME, "why", "ce"}
+        and row.get(name) is not None
+        and not (name == _RANDOM and row["kind"] in {str(kind) for kind in _SEGMENTS})
+    ]
+    where = f"{ms(int(row[_TIME] or 0))}, {hosts[int(row['host'] or 0)]}"
+    return f"{where}: {', '.join([_event(row), *said])}"
 
 
 def _event(row: Row) -> str:

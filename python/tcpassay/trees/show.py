@@ -9,6 +9,7 @@ from tcpassay.interface import METRICS
 from tcpassay.terminal import number
 from tcpassay.trees.comparison import TreeComparison
 from tcpassay.trees.examples import Example
+from tcpassay.trees.first import First
 
 if TYPE_CHECKING:
     from tcpassay.trees.causes import TreeCause
@@ -167,15 +168,24 @@ def _example(example: Example, say: Say) -> None:
                 say(f"        {text}")
     elif not first.note:
         say("      all captured packets are identical")
+    _events(first, say)
+    for command in example.commands:
+        say(f"      {command}")
+    say(f"      packets and event logs: {example.recordings[0]}, {example.recordings[1]}")
+    _script(example, say)
+
+
+def _events(first: First, say: Say) -> None:
+    """The first events that differ."""
     if first.events is not None:
         here, there = first.events.here, first.events.there
         say(f"      event logs: {first.events.same} rows are identical, then")
         say(f"        base: {here.text if here else 'no further event'}")
         say(f"        head: {there.text if there else 'no further event'}")
-    for command in example.commands:
-        say(f"      {command}")
-    say(f"      packets and event logs: {example.recordings[0]}, {example.recordings[1]}")
-    _script(example, say)
+    if first.decisions is not None:
+        say("      apart from advertised windows, PSH flags and writes of applications:")
+        for side, text in zip(("base", "head"), first.decisions, strict=True):
+            say(f"        {side}: {text}")
 
 
 def _script(example: Example, say: Say) -> None:
