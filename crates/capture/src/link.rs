@@ -24,6 +24,7 @@ pub enum Network {
 }
 
 /// Finds the IP packet in a frame of link type `link`.
+#[inline]
 pub fn network(link: LinkType, frame: &[u8]) -> Network {
     let start = match link.0 {
         // NULL and LOOP: an address family of four bytes, in the byte order of the host that captured, or of the network.

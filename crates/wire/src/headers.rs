@@ -42,6 +42,7 @@ pub enum NoHeaders {
 ///
 /// # Errors
 /// See [`NoHeaders`].
+#[inline]
 pub fn read(bytes: &[u8], whole: u32) -> Result<Headers, NoHeaders> {
     let ip = match bytes.first().map(|byte| byte >> 4) {
         Some(4) => ipv4(bytes, whole)?,
@@ -102,6 +103,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
+#[inline]
 fn ipv4(bytes: &[u8], whole: u32) -> Result<Ip<'_>, NoHeaders> {
     if bytes.len() < 20 {
         return Err(NoHeaders::Short);
@@ -134,6 +136,7 @@ fn ipv4(bytes: &[u8], whole: u32) -> Result<Ip<'_>, NoHeaders> {
 }
 
 /// The captured part of the payload, without what follows the packet on the wire (padding of Ethernet).
+#[inline]
 fn captured(bytes: &[u8], header_len: u32, total: u32) -> Result<&[u8], NoHeaders> {
     let end = bytes.len().min(usize::try_from(total).unwrap_or(usize::MAX));
     bytes.get(header_len as usize..end).ok_or(NoHeaders::Short)

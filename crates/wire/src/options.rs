@@ -68,7 +68,19 @@ pub(crate) fn write_options(options: &Options) -> ArrayVec<u8, 64> {
 
 /// Decodes options; [`codec`](crate::codec) describes which errors are ignored. The last one of repeated options
 /// counts.
-pub(crate) fn read_options(mut bytes: &[u8]) -> Options {
+#[inline]
+pub(crate) fn read_options(bytes: &[u8]) -> Options {
+    // Timestamps alone, as in nearly all segments (RFC 7323 appendix A).
+    if let [NOP, NOP, TIMESTAMPS, 10, words @ ..] = bytes
+        && let ([val, ecr], []) = words.as_chunks::<4>()
+    {
+        let timestamps = Timestamps { val: u32::from_be_bytes(*val), ecr: u32::from_be_bytes(*ecr) };
+        return Options { timestamps: Some(timestamps), ..Options::default() };
+    }
+    read_list(bytes)
+}
+
+fn read_list(mut bytes: &[u8]) -> Options {
     let mut options = Options::default();
     while let [kind, rest @ ..] = bytes {
         match (*kind, rest) {

@@ -1,6 +1,6 @@
 //! A connection: two directions, the handshake, where the capture was taken, and its stalls.
 
-use super::half::{Around, Half, Seen};
+use super::half::{Half, Seen};
 use super::response::Response;
 use super::round::Round;
 use super::stall::{self, StallCause};
@@ -127,8 +127,8 @@ impl Connection {
             if flags.has(Flags::ACK) {
                 self.acknowledge(from, seen);
             }
-            let around = self.around(from);
-            self.halves[from].data(seen, around);
+            let round_trip = round_trip(&self.answers);
+            self.halves[from].data(seen, round_trip);
         }
         self.finished[from] |= flags.has(Flags::FIN);
         self.is_over = self.reset || self.finished == [true; 2];
@@ -140,8 +140,11 @@ impl Connection {
     }
 
     fn close_rounds(&mut self, now: Time, rounds: &mut Vec<Round>) {
-        let first = self.first;
-        rounds.extend(self.halves.iter_mut().filter_map(|half| half.close_round(now, first)));
+        for half in &mut self.halves {
+            if half.closes_by(now) {
+                rounds.extend(half.close_round(now, self.first));
+            }
+        }
     }
 
     /// Closes what is open at the end of the capture.
@@ -185,11 +188,10 @@ impl Connection {
     fn acknowledge(&mut self, from: usize, seen: &Seen<'_>) {
         let to = 1 - from;
         let window = self.window(from, seen);
-        let around = self.around(to);
         let (halves, answers) = (&mut self.halves, &mut self.answers);
         let half = &mut halves[to];
         let before = half.una;
-        half.ack(seen, window, around, &answers[from]);
+        half.ack(seen, window, &answers[from], || to_sender(answers, to));
         // The answer of the newest data, when it was sent once.
         if half.una > before
             && half.una == half.sequence.nxt
@@ -213,20 +215,6 @@ impl Connection {
         }
     }
 
-    /// Properties of the path for the direction of end `sender`.
-    fn around(&self, sender: usize) -> Around {
-        let to_sender = match self.place(sender) {
-            Place::Sender | Place::Unknown => Dur::ZERO,
-            Place::Receiver | Place::Between => self.answers[sender].now().unwrap_or(Dur::ZERO),
-        };
-        Around { to_sender, round_trip: self.round_trip() }
-    }
-
-    /// The shortest round trip: both ends' smallest response times together.
-    pub fn round_trip(&self) -> Option<Dur> {
-        Some(self.answers[0].least()?.saturating_add(self.answers[1].least()?))
-    }
-
     /// The largest payload of a segment of end `from`: what the other end accepts, less the options of each segment; at least what was seen.
     pub fn mss(&self, from: usize) -> u64 {
         let option = u64::from(self.mss[1 - from].unwrap_or(536));
@@ -236,30 +224,19 @@ impl Connection {
 
     /// The place at which the capture was taken, for data of end `sender`.
     pub fn place(&self, sender: usize) -> Place {
-        let [Some(own), Some(other)] = [sender, 1 - sender].map(|end| self.answers[end].least()) else {
-            return Place::Unknown;
-        };
-        let near = |one: Dur, other: Dur| {
-            let whole = one.saturating_add(other);
-            one.saturating_mul(10) <= whole || (one <= NEAR && one.saturating_mul(3) <= whole)
-        };
-        match (near(own, other), near(other, own)) {
-            (true, _) => Place::Sender,
-            (false, true) => Place::Receiver,
-            (false, false) => Place::Between,
-        }
+        place(&self.answers, sender)
     }
 
     /// The round trip that a silence is compared with.
     fn usual(&self) -> Option<Dur> {
         let smoothed = self.halves.iter().filter_map(|half| half.smoothed).max();
-        [self.round_trip(), smoothed].into_iter().flatten().max()
+        [round_trip(&self.answers), smoothed].into_iter().flatten().max()
     }
 
     /// Attributes the silence that the packet ends.
     fn silence(&mut self, from: usize, seen: &Seen<'_>) {
         let length = seen.at.since(self.last);
-        if length <= stall::threshold(self.usual()) {
+        if length <= stall::SHORTEST || length <= stall::threshold(self.usual()) {
             return;
         }
         let Some((flow, cause)) = self.cause(from, seen) else { return };
@@ -309,5 +286,34 @@ impl Connection {
         let window = self.window(from, seen)?;
         let opens = other.edge.is_some_and(|edge| ack + window > edge);
         (shut(other) && opens).then_some((to, StallCause::ZeroWindow))
+    }
+}
+
+/// The shortest round trip: both ends' smallest response times together.
+fn round_trip(answers: &[Response; 2]) -> Option<Dur> {
+    Some(answers[0].least()?.saturating_add(answers[1].least()?))
+}
+
+/// The place at which the capture was taken, for data of end `sender`, from the response times of both ends.
+fn place(answers: &[Response; 2], sender: usize) -> Place {
+    let [Some(own), Some(other)] = [sender, 1 - sender].map(|end| answers[end].least()) else {
+        return Place::Unknown;
+    };
+    let near = |one: Dur, other: Dur| {
+        let whole = one.saturating_add(other);
+        one.saturating_mul(10) <= whole || (one <= NEAR && one.saturating_mul(3) <= whole)
+    };
+    match (near(own, other), near(other, own)) {
+        (true, _) => Place::Sender,
+        (false, true) => Place::Receiver,
+        (false, false) => Place::Between,
+    }
+}
+
+/// The time from the capture point to end `sender` and back; zero at the sender.
+fn to_sender(answers: &[Response; 2], sender: usize) -> Dur {
+    match place(answers, sender) {
+        Place::Sender | Place::Unknown => Dur::ZERO,
+        Place::Receiver | Place::Between => answers[sender].now().unwrap_or(Dur::ZERO),
     }
 }

@@ -95,15 +95,6 @@ pub(crate) struct Half {
     recent: [(u64, u16); 8],
 }
 
-/// Properties of the path that a direction uses when a packet arrives.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Around {
-    /// Time from the capture point to the sender and back; zero at the sender.
-    pub to_sender: Dur,
-    /// The shortest round trip.
-    pub round_trip: Option<Dur>,
-}
-
 impl Half {
     /// Bytes that were seen and are not acknowledged.
     pub fn outstanding(&self) -> u64 {
@@ -114,8 +105,8 @@ impl Half {
         }
     }
 
-    /// A packet with payload or FIN leaves the sender. `fin` and `syn` occupy a position each.
-    pub fn data(&mut self, seen: &Seen<'_>, around: Around) {
+    /// A packet with payload or FIN leaves the sender; `round_trip` is the shortest one. FIN and SYN occupy a position each.
+    pub fn data(&mut self, seen: &Seen<'_>, round_trip: Option<Dur>) {
         let segment = &seen.segment;
         let fin = u64::from(segment.flags.has(Flags::FIN));
         let seq = if segment.flags.has(Flags::SYN) { segment.seq + 1 } else { segment.seq };
@@ -143,7 +134,7 @@ impl Half {
             return;
         }
         let late = match range {
-            Range::Fills(before) => is_late(behind, before, around.round_trip).then_some(before),
+            Range::Fills(before) => is_late(behind, before, round_trip).then_some(before),
             _ => None,
         };
         let again = range != Range::New && late.is_none();
@@ -192,8 +183,15 @@ impl Half {
         round.window_limited |= room.is_some_and(|room| room < u64::from(self.largest));
     }
 
-    /// An ACK arrives from the receiver, whose response times are in `receiver`. `window` is its window in bytes, when the scale is known.
-    pub fn ack(&mut self, seen: &Seen<'_>, window: Option<u64>, around: Around, receiver: &Response) {
+    /// An ACK arrives from the receiver, whose response times are in `receiver`. `window` is its window in bytes, when the scale is known;
+    /// `to_sender` returns the time from the capture point to the sender and back.
+    pub fn ack(
+        &mut self,
+        seen: &Seen<'_>,
+        window: Option<u64>,
+        receiver: &Response,
+        to_sender: impl FnOnce() -> Dur,
+    ) {
         let segment = &seen.segment;
         let Some(ack) = self.sequence.position(segment.ack) else { return };
         self.counters.acks += 1;
@@ -214,20 +212,26 @@ impl Half {
             self.sequence.nxt = self.sequence.nxt.max(ack);
             let before = std::mem::replace(&mut self.una, ack);
             self.again.acknowledged(before, ack, seen.at, echo, receiver);
-            self.answered(seen.at, around);
+            self.answered(seen.at, to_sender);
         }
         self.sacks(&segment.options.sack, ack);
     }
 
     /// The ACK of the round passes the capture point. It reaches the sender after the time from here to the sender, which is estimated
     /// from the round trip that data packets show.
-    fn answered(&mut self, at: Time, around: Around) {
+    fn answered(&mut self, at: Time, to_sender: impl FnOnce() -> Dur) {
         if let Some(open) = &mut self.open
             && open.closes.is_none()
             && self.una >= open.marker
         {
-            open.closes = Some(at.saturating_add(around.to_sender));
+            open.closes = Some(at.saturating_add(to_sender()));
         }
+    }
+
+    /// Whether the ACK of the round has reached the sender by `now`.
+    #[inline]
+    pub fn closes_by(&self, now: Time) -> bool {
+        self.open.as_ref().and_then(|open| open.closes).is_some_and(|closes| closes <= now)
     }
 
     /// Closes the round whose ACK has reached the sender by `now`.

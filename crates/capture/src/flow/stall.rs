@@ -77,10 +77,13 @@ impl StallTable {
     }
 }
 
-/// The shortest silence that is a stall: the round-trip time, plus a quarter of it or 10 ms, whichever is
+/// No threshold is shorter.
+pub(crate) const SHORTEST: Dur = Dur::from_millis(10);
+
+/// The shortest silence that is a stall: the round-trip time, plus a quarter of it or [`SHORTEST`], whichever is
 /// longer.
 pub(crate) fn threshold(round_trip: Option<Dur>) -> Dur {
     let Some(round_trip) = round_trip else { return Dur::from_millis(200) };
-    let more = if round_trip / 4 > Dur::from_millis(10) { round_trip / 4 } else { Dur::from_millis(10) };
+    let more = if round_trip / 4 > SHORTEST { round_trip / 4 } else { SHORTEST };
     round_trip.saturating_add(more)
 }

@@ -36,7 +36,17 @@ impl<R: Read> Buffer<R> {
     }
 
     /// Reads until `wanted` bytes are in memory or the stream ends; returns how many there are.
+    #[inline]
     pub fn fill(&mut self, wanted: usize) -> Result<usize, ReadError> {
+        let have = self.end - self.start;
+        if have >= wanted {
+            return Ok(have);
+        }
+        self.fill_more(wanted)
+    }
+
+    #[cold]
+    fn fill_more(&mut self, wanted: usize) -> Result<usize, ReadError> {
         while self.end - self.start < wanted && !self.over {
             if self.bytes.len() - self.start < wanted || self.end == self.bytes.len() {
                 self.bytes.copy_within(self.start..self.end, 0);

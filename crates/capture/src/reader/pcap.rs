@@ -50,6 +50,7 @@ pub(super) fn header<R: Read>(
 }
 
 /// The next record.
+#[inline]
 pub(super) fn next<R: Read>(layout: &Layout, buffer: &mut Buffer<R>) -> Result<Option<Found>, ReadError> {
     let offset = buffer.offset();
     let truncated = ReadError::Truncated { offset, what: "packet" };
