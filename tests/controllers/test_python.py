@@ -1,9 +1,11 @@
 """Controllers in Python: the interface, the conformance kit, the three forms of Reno, and errors that end a run."""
 
+import copy
 import json
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from tcpassay import _native, load
 from tcpassay.controllers import Ack, Congestion, ControllerError, Established, RecoveryExit, Timeout, View
 from tcpassay.controllers.check import checked
 from tcpassay.controllers.load import load as load_class
+from tcpassay.controllers.numbers import Numbers
 from tcpassay.substrate import substrate_of
 
 RENO = plans.REPOSITORY / "plans" / "python" / "reno.py"
@@ -184,6 +187,36 @@ def test_kernels_refuse_a_controller_in_python() -> None:
     for name in ("kernel", "host"):
         with pytest.raises(_native.CaseError, match=r"runs only on the model"):
             substrate_of(name).check({"stack.cc": "python:reno.py:Reno"}, str(RENO.parent))
+
+
+def drawn(source: Random, draws: int) -> list[object]:
+    """Numbers of all methods on which the others depend."""
+    made: list[object] = []
+    for _ in range(draws):
+        made += [
+            source.random(),
+            source.getrandbits(70),
+            source.gauss(0, 1),
+            source.randrange(10),
+            source.randbytes(3),
+        ]
+    return made
+
+
+def test_numbers_are_those_of_random_and_a_copy_draws_the_same_ones_without_disturbing_the_original() -> None:
+    ours, reference = Numbers(5), Random(5)  # noqa: S311 - the reference
+    assert drawn(ours, 300) == drawn(reference, 300)
+    ours.gauss(0, 1)
+    reference.gauss(0, 1)  # an odd number: the generator keeps the second of a pair
+    copies = [copy.deepcopy(ours), copy.deepcopy(copy.deepcopy(ours))]
+    expected = drawn(reference, 200)
+    assert [drawn(one, 200) for one in copies] == [expected, expected]
+    assert drawn(ours, 200) == expected
+    ours.seed(7)
+    copied = copy.deepcopy(ours)
+    copied.seed(8)
+    assert drawn(ours, 3) == drawn(Numbers(7), 3)
+    assert drawn(copied, 3) == drawn(Numbers(8), 3)
 
 
 def test_random_numbers_follow_from_the_seed(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ impl PythonController {
         failure: &Arc<Failure>,
     ) -> PyResult<PythonController> {
         let seed = (u64::from(random.bits32()) << 32) | u64::from(random.bits32());
-        let random = py.import("random")?.getattr("Random")?.call1((seed,))?;
+        let random = py.import("tcpassay.controllers.numbers")?.getattr("Numbers")?.call1((seed,))?;
         steps.get().refill();
         let object = class.call1((random,))?;
         PythonController::of(object, steps.clone_ref(py), Arc::clone(failure))
