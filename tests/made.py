@@ -10,14 +10,26 @@ import sealed
 MS = 1_000_000
 
 
-def recording(folder: Path, *, stalls: bool, drops: int = 0, duration_ms: int = 2000) -> Path:
-    """2 Gbit/s for 250 ms, then, with `stalls`, 200 ms of silence that a timer ends, and so on."""
+def recording(
+    folder: Path,
+    *,
+    stalls: bool,
+    drops: int = 0,
+    slower: int = 1,
+    closing_ms: int = 0,
+) -> Path:
+    """2 s of 2 Gbit/s for 250 ms, then, with `stalls`, 200 ms of silence that a timer ends, and so on.
+
+    `slower` divides the rate. The series goes on for `closing_ms` after the run.
+    """
     folder.mkdir(parents=True)
     dice = np.random.default_rng(1)
+    duration_ms = 2000
     at = np.arange(0, duration_ms)
     sending = (at % 450 < 250) | (not stalls)
     wire = np.where(sending, 250_000 + dice.integers(-9_000, 1, len(at)), 0)
-    ten = wire.reshape(-1, 10).sum(axis=1)
+    wire = wire // slower
+    ten = np.append(wire.reshape(-1, 10).sum(axis=1), np.zeros(closing_ms // 10))
     pl.DataFrame(
         {
             "time_ns": np.arange(len(ten)) * 10 * MS,

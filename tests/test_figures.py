@@ -62,6 +62,40 @@ def test_throughput_is_the_bits_of_each_interval_and_is_zero_in_a_stall(stalled:
     assert bits[45] > 1.9e9
 
 
+def test_throughput_ends_with_the_run_although_the_series_goes_on(tmp_path: Path) -> None:
+    recording = Recording(made.recording(tmp_path / "closing", stalls=False, closing_ms=30))
+    for time, bits in (recording.throughput(), recording.flow_throughput(0)):
+        assert time[-1] == pytest.approx(1.99)
+        assert bits.min() > 1.9e9
+
+
+@pytest.mark.parametrize(("slower", "scale"), [(19, "linear"), (25, "log")])
+def test_curves_whose_peaks_differ_by_more_than_a_factor_of_twenty_have_a_logarithmic_axis(
+    slower: int, scale: str, tmp_path: Path, steady: Path
+) -> None:
+    slow = made.recording(tmp_path / "slow", stalls=False, slower=slower)
+    figure = TIMELINE.model_copy(update={"series": ["throughput", "cwnd"]})
+    with style.styled():
+        drawn = kinds.timeline(figure, [("fast", Recording(steady)), ("slow", Recording(slow))])
+    throughput, cwnd = drawn.axes[:2]
+    assert throughput.get_yscale() == scale
+    assert cwnd.get_yscale() == "linear"
+    # The lowest peak is 2 Gbit/s divided.
+    assert throughput.get_ylim()[0] < 2 / slower < throughput.get_ylim()[1]
+
+
+def test_the_medians_of_several_lines_are_in_the_legend_below_and_that_of_one_is_beside_it(
+    stalled: Path, steady: Path
+) -> None:
+    with style.styled():
+        one = kinds.distribution(DISTRIBUTION, [("", Recording(steady))])
+        two = kinds.distribution(DISTRIBUTION, [("a", Recording(stalled)), ("b", Recording(steady))])
+    assert len(one.axes[0].texts) == 1
+    assert not one.legends
+    assert not two.axes[0].texts
+    assert [text.get_text().split(" (median ")[0] for text in two.legends[0].get_texts()] == ["a", "b"]
+
+
 def test_each_stall_is_annotated_with_its_length(stalled: Path) -> None:
     with style.styled():
         drawn = kinds.sequence(SEQUENCE, [("", Recording(stalled))])

@@ -124,12 +124,19 @@ class Recording:
         names = [self._name(flow) for flow in self.flows]
         rows = self._series.filter(pl.col("entity").is_in(names))
         summed = rows.group_by("time_ns").agg(pl.col(SeriesColumn.WIRE_BYTES).sum()).sort("time_ns")
-        return _array(summed["time_ns"]) * 1e-9, _array(summed[SeriesColumn.WIRE_BYTES]) * 8 / self.interval
+        return self._during(
+            _array(summed["time_ns"]) * 1e-9, _array(summed[SeriesColumn.WIRE_BYTES]) * 8 / self.interval
+        )
 
     def flow_throughput(self, flow: int) -> tuple[Array, Array]:
         """Start of each interval, and the delivered rate of this flow in it in bit/s, including headers."""
         time, octets = self._entity(self._name(flow), SeriesColumn.WIRE_BYTES)
-        return time, octets * 8 / self.interval
+        return self._during(time, octets * 8 / self.interval)
+
+    def _during(self, time: Array, values: Array) -> tuple[Array, Array]:
+        """Without the intervals after the end of the run, in which a kernel still closes its sockets."""
+        inside = time < self.index["header"]["duration_ns"] * 1e-9
+        return time[inside], values[inside]
 
     def cwnd(self, number: int | None = None) -> tuple[Array, Array]:
         """Congestion window in bytes of a flow (see `watched`)."""

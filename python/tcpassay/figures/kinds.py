@@ -34,10 +34,6 @@ MOST_PANELS = 48
 MOST_SEQUENCES = 12
 MOST_DISTRIBUTIONS = style.PAIRS
 MOST_DIAGRAMS = 1
-# With more lines the medians are listed in the legend, where they do not overlap.
-BESIDE = 6
-# Sizes of requests have medians that are close to each other.
-BESIDE_COMPLETION = 2
 
 
 def name(case: Case, figure: model.Panel) -> str:
@@ -235,12 +231,24 @@ def _scale(axes: Axes, kind: str) -> None:
         return
     drawn = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in _row(axes)] or [np.ones(1)])
     low, high = (float(drawn.min()) if len(drawn) else 0.0), axes.get_ylim()[1]
+    peaks = [peak for line in _curves(axes) if (peak := float(np.max(line, initial=0.0))) > 0]
     if kind == "rtt" and low > 0 and high / low > WIDE:
         log_axis(axes)
         axes.set_ylim(top=high * 2)
+    elif kind in {"throughput", "cwnd"} and peaks and max(peaks) > WIDE * min(peaks):
+        # On a linear axis the smaller curves of the other cases would be invisible.
+        log_axis(axes)
+        axes.set_ylim(min(peaks) / 10, high * 2)
     else:
         axes.set_ylim(0, high * 1.12)
         axes.yaxis.set_major_locator(MaxNLocator(5))
+
+
+def _curves(axes: Axes) -> Iterator[Array]:
+    """The values of the curves with this scale; not those of the capacity, the timeouts, and what a legend shows."""
+    for line in _row(axes):
+        if line.get_drawstyle() == "steps-post":
+            yield np.asarray(line.get_ydata(), dtype=float)
 
 
 def log_axis(axes: Axes, which: str = "y") -> None:
@@ -322,9 +330,10 @@ def _sequence(axes: Axes, label: str, recording: Recording, figure: model.Sequen
 def distribution(
     figure: model.Distribution, recordings: list[tuple[str, Recording]], remark: str = ""
 ) -> Any:
-    """Cumulative distribution with medians beside the lines, or in the legend for many lines."""
+    """Cumulative distribution with the medians in the legend below, or beside the line if there is only one."""
     lines = list(_distributions(figure, recordings))
-    many = len(lines) > (BESIDE if figure.of == "rtt" else BESIDE_COMPLETION)
+    # Beside the lines, medians overlap each other and the axis.
+    many = len(lines) > 1
     below = 0.16 * math.ceil(len(lines) / 2) if many else 0.0
     drawn = style.figure(height=2.6 + below, width=style.WIDTH if many else style.WIDTH * 0.7)
     axes = drawn.subplots()
