@@ -19,7 +19,7 @@ from tcpassay.script.report import Packetdrill, Report
 from tcpassay.trees import comparison, examples, scripts
 from tcpassay.trees.causes import TreeCause
 from tcpassay.trees.examples import Example, Script
-from tcpassay.trees.first import First
+from tcpassay.trees.first import First, first
 from tcpassay.trees.groups import Group, Kind, first_rows, groups, kind_of, row_words
 from tcpassay.trees.junit import junit
 from tcpassay.trees.pairs import TreePair
@@ -130,6 +130,17 @@ def test_the_kind_of_a_difference_names_the_event_and_is_none_for_equal_runs(
     assert kind_of(base, head) == Kind(
         "ack_forget (CeChange) on the first kernel, ack_delay (Delay) on the second"
     )
+
+
+def test_the_first_decisions_that_differ_are_shown_with_their_times(
+    recorded: tuple[Path, list[Recording]],
+) -> None:
+    base, head = recorded[1]
+    found = first(base.folder, head.folder).decisions
+    assert found is not None
+    assert [text.partition(": ")[2].partition(" (")[0] for text in found] == ["ack_forget", "ack_delay"]
+    assert found[0].partition(",")[0] == found[1].partition(",")[0]
+    assert first(base.folder, base.folder).decisions is None
 
 
 def stack(receiver: str) -> scripts.Run:

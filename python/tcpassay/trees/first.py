@@ -13,6 +13,7 @@ from tcpassay.explain.difference import Difference, first_difference
 from tcpassay.judge.log import LogFile
 from tcpassay.judge.words import ms
 from tcpassay.recording import Recording
+from tcpassay.trees.groups import difference, row_words
 
 BEFORE: Final = 3
 """Number of displayed packets before the first one that differs."""
@@ -80,9 +81,13 @@ def first(base: Path, head: Path) -> First:
         of_base, of_head = Recording.open(base), Recording.open(head)
         packets = first_packets(_captured(of_base), _captured(of_head), _points(of_base))
         events = first_difference((of_base, LogFile(of_base)), (of_head, LogFile(of_head)))
+        apart = difference(of_base, of_head)
     except UserError as error:
         return First(None, None, note=str(error))
-    return First(packets, events)
+    if apart is None or apart.only_quiet:
+        return First(packets, events)
+    decisions = row_words(apart.base, of_base.hosts), row_words(apart.head, of_head.hosts)
+    return First(packets, events, decisions)
 
 
 def first_packets(
