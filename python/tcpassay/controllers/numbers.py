@@ -40,7 +40,7 @@ class Numbers(Random):
         self._shared = None
         super().seed(*args, **named)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """A generator whose further numbers are the same."""
         made = type(self)(0)
         self._shared = self.getstate()
