@@ -236,18 +236,19 @@ def _scale(axes: Axes, kind: str) -> None:
         log_axis(axes)
         axes.set_ylim(top=high * 2)
     elif kind in {"throughput", "cwnd"} and peaks and max(peaks) > WIDE * min(peaks):
-        # On a linear axis the smaller curves of the other cases would be invisible.
+        # On a linear axis small curves would be invisible beside those of other cases or beside the capacity.
         log_axis(axes)
         axes.set_ylim(min(peaks) / 10, high * 2)
+        axes.yaxis.set_major_locator(LogLocator(10))
     else:
         axes.set_ylim(0, high * 1.12)
         axes.yaxis.set_major_locator(MaxNLocator(5))
 
 
 def _curves(axes: Axes) -> Iterator[Array]:
-    """The values of the curves with this scale; not those of the capacity, the timeouts, and what a legend shows."""
+    """The values of the curves with this scale, and the capacity; not the marks of timeouts, which have no value."""
     for line in _row(axes):
-        if line.get_drawstyle() == "steps-post":
+        if line.get_drawstyle() == "steps-post" or line.get_linestyle() == "--":
             yield np.asarray(line.get_ydata(), dtype=float)
 
 
