@@ -144,7 +144,16 @@ impl FlowTracker {
         if collector.wants_events() {
             // The event belongs to the flow in which this host sends.
             let flow = if outgoing { this.flow } else { other.flow };
-            collector.event(this.event(at, host, flow, kind, e.ecn, segment, other.first));
+            collector.event(this.event(at, host, flow, kind, e.ecn, segment, other));
+            for block in segment.options.sack.iter() {
+                let place = |seq| other.position(seq, other.sent_end);
+                let (Some(start), Some(end)) = (place(block.start), place(block.end)) else { continue };
+                collector.event(EventRow {
+                    seq: Some(start),
+                    len: u32::try_from(end.saturating_sub(start)).ok(),
+                    ..EventRow::new(at, host, Some(flow.0), EventKind::Sack)
+                });
+            }
         }
     }
 }
@@ -232,13 +241,16 @@ impl Direction {
         kind: EventKind,
         ecn: Ecn,
         s: &Segment,
-        other: Option<SeqNum>,
+        other: &Direction,
     ) -> EventRow {
         let scale = if s.flags.has(Flags::SYN) { 0 } else { self.scale };
-        let ack = other.filter(|_| s.flags.has(Flags::ACK));
+        let acknowledges = s.flags.has(Flags::ACK);
+        // As on the model: the timestamp of what arrives, the echo of what is sent.
+        let stamp = s.options.timestamps.map(|ts| if kind == EventKind::In { ts.val } else { ts.ecr });
         EventRow {
             seq: self.position(s.seq, self.sent_end),
-            ack: ack.and_then(|first| s.ack.unwrap_near(first, self.sent_end)),
+            ack: acknowledges.then(|| other.position(s.ack, other.sent_end)).flatten(),
+            value: stamp.map(u64::from),
             len: Some(s.len),
             flags: Some(s.flags),
             window: Some(Bytes::new(u64::from(s.window) << scale)),
@@ -255,8 +267,8 @@ mod tests {
     use tcpassay_measure::pcapng::host_address;
     use tcpassay_measure::{CollectOptions, Flow, TcpSummary};
     use tcpassay_units::Dur;
-    use tcpassay_wire::Options;
     use tcpassay_wire::codec::DecodedPacket;
+    use tcpassay_wire::{Options, Timestamps};
 
     const START: u64 = 1_000_000;
     const CLIENT: End = (0, 40_000);
@@ -357,6 +369,35 @@ mod tests {
         let log = run.collector.finish(Time::ZERO + Dur::from_millis(1)).events;
         let kinds: Vec<EventKind> = log.iter().filter(|e| e.len == Some(1000)).map(|e| e.kind).collect();
         assert_eq!(kinds, [EventKind::Out, EventKind::Out, EventKind::Retransmit]);
+    }
+
+    #[test]
+    fn sack_blocks_are_rows_behind_their_segment_and_the_echo_or_the_timestamp_is_its_value() {
+        let mut run = Run::new();
+        for (us, seq) in [(100, 101), (200, 1101), (300, 2101)] {
+            run.leave(us, 7, CLIENT, SERVER, segment(seq, 901, 1000));
+        }
+        let mut ack = segment(901, 101, 0);
+        ack.options.timestamps = Some(Timestamps { val: 70, ecr: 60 });
+        for (start, end) in [(1101, 2101), (2101, 3101)] {
+            ack.options.sack.push(SackBlock { start: SeqNum::new(start), end: SeqNum::new(end) });
+        }
+        run.pass(400, 3, SERVER, CLIENT, ack);
+        let log = run.collector.finish(Time::ZERO + Dur::from_millis(1)).events;
+        let rows: Vec<_> = log.iter().skip_while(|e| e.at < Time::ZERO + Dur::from_micros(400)).collect();
+        let told: Vec<_> = rows.iter().map(|e| (e.kind, e.host, e.flow, e.seq, e.len, e.value)).collect();
+        let block = |host: u32, seq| (EventKind::Sack, host, Some(host), Some(seq), Some(1000), None);
+        assert_eq!(
+            told,
+            [
+                (EventKind::Out, 1, Some(1), Some(1), Some(0), Some(60)),
+                block(1, 1001),
+                block(1, 2001),
+                (EventKind::In, 0, Some(0), Some(1), Some(0), Some(70)),
+                block(0, 1001),
+                block(0, 2001),
+            ]
+        );
     }
 
     #[test]

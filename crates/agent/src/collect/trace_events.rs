@@ -311,16 +311,23 @@ impl KernelTrace {
         if self.traced.is_empty() {
             return log;
         }
-        let mut events: Vec<EventRow> = log.iter().collect();
-        // At the same instant: the segment that arrived, the reaction of the stack, the segments that it sent.
-        events.sort_by_key(|event| {
-            let place = match event.kind {
-                EventKind::In => 0,
-                EventKind::Out | EventKind::Retransmit => 2,
-                _ => 1,
-            };
-            (event.at, place)
-        });
+        // At the same instant: the segment that arrived, the reaction of the stack, the segments that it sent. SACK blocks follow
+        // their segment.
+        let mut place = 1;
+        let mut placed: Vec<((Time, u8), EventRow)> = log
+            .iter()
+            .map(|event| {
+                place = match event.kind {
+                    EventKind::In => 0,
+                    EventKind::Out | EventKind::Retransmit => 2,
+                    EventKind::Sack => place,
+                    _ => 1,
+                };
+                ((event.at, place), event)
+            })
+            .collect();
+        placed.sort_by_key(|(key, _)| *key);
+        let mut events: Vec<EventRow> = placed.into_iter().map(|(_, event)| event).collect();
         for event in events.iter_mut().filter(|event| event.kind == EventKind::Retransmit) {
             let Some(sender) = event.flow.and_then(|flow| self.senders.get(&FlowId(flow))) else { continue };
             let (before, after) =
@@ -407,6 +414,7 @@ mod tests {
             row(4, EventKind::Retransmit),
             row(5, EventKind::Retransmit),
             row(5, EventKind::In),
+            row(5, EventKind::Sack),
             row(3, EventKind::Out),
             row(5, EventKind::Congestion),
         ];
@@ -418,6 +426,7 @@ mod tests {
                 (3, EventKind::Out, ""),
                 (4, EventKind::Retransmit, ""),
                 (5, EventKind::In, ""),
+                (5, EventKind::Sack, ""),
                 (5, EventKind::Congestion, ""),
                 (5, EventKind::Retransmit, "recovery"),
             ]
