@@ -583,8 +583,8 @@ def test_a_window_that_an_undo_restored_at_the_same_time_is_not_known(folder: Pa
 def undone(*, lost: bool) -> Written:
     """The recovery ends with the window and the threshold of before."""
     log = kernel_loses(5000, lost=lost).ack(11.6, 12, 20_001)
-    log.event(12, 0, "congestion", "Recovery->Open: kernel")
-    return log.event(12.5, 0, "window", "met by a segment", cwnd_bytes=10_000)
+    log.event(12, 0, "window", "on leaving Recovery", cwnd_bytes=10_000)
+    return log.event(12, 0, "congestion", "Recovery->Open: kernel")
 
 
 def test_an_undo_although_what_was_sent_again_had_been_lost_is_found(folder: Path) -> None:

@@ -206,7 +206,7 @@ def test_new_data_before_a_hole_that_is_known_to_be_lost_are_found(folder: Path,
     if repaired:
         log.data(50.2, 55, seq + 3000, again=True)
     sacked(log, 60.1, seq + 3000, seq + 4000, seq + 12_000)
-    log.data(80, 85, seq + 12_000)
+    log.data(90, 95, seq + 12_000)
     found = titles(log.judged(folder, "loss-detection"))
     assert found == ([] if repaired else ["new data before what is lost"])
 

@@ -104,6 +104,8 @@ pub(crate) struct End {
     pub open: bool,
     /// True after the connection was closed or aborted.
     pub over: bool,
+    /// TS.Recent of RFC 7323 section 4.3.
+    recent: Option<u32>,
 }
 
 impl End {
@@ -136,7 +138,17 @@ impl End {
             repeated: None,
             open: false,
             over: false,
+            recent: None,
         }
+    }
+
+    /// PAWS (RFC 7323 section 5.3): whether an arriving segment has data and an older timestamp than TS.Recent. Linux allows for a
+    /// difference of 1 (`TCP_PAWS_WINDOW`).
+    pub fn is_old(&self, event: &EventRow) -> bool {
+        let plain = !event.flags.unwrap_or(Flags::NONE).any(Flags::SYN | Flags::RST);
+        let arrives = event.kind == EventKind::In && event.len.unwrap_or(0) > 0 && plain;
+        let stamp = event.value.and_then(|value| u32::try_from(value).ok());
+        matches!((stamp, self.recent), (Some(stamp), Some(recent)) if arrives && recent.wrapping_sub(stamp).cast_signed() > 1)
     }
 
     /// Bytes sent and not acknowledged.
@@ -251,10 +263,18 @@ impl End {
             if ack <= self.now.nxt {
                 let known = self.high;
                 self.acknowledge(ack, known, event.at);
-                self.sack(ack, sacks, known);
+                self.sack(ack, sacks, known, event.at);
             }
         }
         let Some(seq) = event.seq else { return };
+        // A segment before the window is not acceptable and changes nothing.
+        let acceptable = seq + u64::from(event.len.unwrap_or(0)) >= self.now.acked_out;
+        if let Some(stamp) = event.value.and_then(|value| u32::try_from(value).ok())
+            && (flags.has(Flags::SYN) || acceptable && seq <= self.now.acked_out.max(1))
+            && self.recent.is_none_or(|recent| stamp.wrapping_sub(recent).cast_signed() >= 0)
+        {
+            self.recent = Some(stamp);
+        }
         let start = if flags.has(Flags::SYN) { 1 } else { seq };
         let mut end = start + u64::from(event.len.unwrap_or(0));
         if flags.has(Flags::FIN) {
@@ -270,7 +290,7 @@ impl End {
         if ack <= self.now.una {
             return;
         }
-        let mut newest = None;
+        let (mut newest, mut oldest) = (None, None);
         self.high = self.high.max(ack);
         self.taken.acked = ack - self.now.una;
         self.split(ack);
@@ -288,6 +308,7 @@ impl End {
                 self.taken.acked_again |= sent.tries > 1;
                 self.late(sent, known);
                 newest = Some(sent);
+                oldest = oldest.or((sent.tries == 1).then_some(sent.first));
             }
         }
         self.now.una = ack;
@@ -298,6 +319,16 @@ impl End {
             self.recent_round_trip = sample;
             self.round_trips = Some((least.min(sample), most.max(sample)));
         }
+        // Linux takes the sample of the oldest one that was sent once (`tcp_clean_rtx_queue`).
+        if let Some(first) = oldest {
+            self.sampled(at.since(first));
+        }
+    }
+
+    /// Records a round-trip time that the sender may have measured.
+    fn sampled(&mut self, sample: Dur) {
+        let (least, most) = self.round_trips.unwrap_or((sample, sample));
+        self.round_trips = Some((least, most.max(sample)));
     }
 
     /// Records the delivery of `sent`, which was reported for the first time. `known`: highest position
@@ -308,7 +339,7 @@ impl End {
         }
     }
 
-    fn sack(&mut self, ack: u64, sacks: &[(u64, u64)], known: u64) {
+    fn sack(&mut self, ack: u64, sacks: &[(u64, u64)], known: u64, at: Time) {
         for (place, &(start, end)) in sacks.iter().enumerate() {
             let within = |other: &(u64, u64)| other.0 <= start && end <= other.1;
             // A DSACK block (RFC 2883 section 4) reports data that were delivered before.
@@ -338,6 +369,9 @@ impl End {
                     self.taken.sacked_once |= sent.tries == 1;
                     let sent = *sent;
                     self.late(sent, known);
+                    if sent.tries == 1 {
+                        self.sampled(at.since(sent.first));
+                    }
                 }
             }
         }

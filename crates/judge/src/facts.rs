@@ -91,6 +91,11 @@ impl Facts {
         self.writes_without_end() && rest.iter().all(|row| self.is_default(row, "none"))
     }
 
+    /// Whether every application reads data when they arrive.
+    pub fn reads_at_once(&self) -> bool {
+        self.is_default("app.read_rate", "none")
+    }
+
     /// Whether the queue is in the sending host: it drops packets there, and TCP small queues limit the bytes of a connection in it.
     pub fn queues_in_host(&self) -> bool {
         self.said("queue.place") == "sender" || matches!(self.said("queue.kind"), "htb" | "tbf")

@@ -6,7 +6,7 @@ use crate::finding::{Findings, Level, Occurrence};
 use tcpassay_case::HostSettings;
 use tcpassay_measure::reason::{CongestionCause, Timer};
 use tcpassay_measure::{EventKind, EventRow, Recording};
-use tcpassay_tcp::Config;
+use tcpassay_tcp::{Config, EcnMode};
 use tcpassay_units::Time;
 use tcpassay_wire::Flags;
 
@@ -42,6 +42,16 @@ impl<'a> Context<'a> {
     /// Whether the times of the log are those of the stack, because processing takes no time.
     pub fn in_virtual_time(&self) -> bool {
         self.exact() || self.of_kernel()
+    }
+
+    /// Whether the application that receives the data of the connection reads them when they arrive.
+    pub fn reads_at_once(&self) -> bool {
+        self.facts.is_some_and(Facts::reads_at_once)
+    }
+
+    /// Whether the end that sends `flow` echoes each change of CE marks at once (DCTCP).
+    pub fn echoes_marks(&self, flow: usize) -> bool {
+        self.stack(flow).is_some_and(|stack| stack.ecn == EcnMode::Dctcp)
     }
 
     /// The name of the host that sends `flow`, capitalised for the beginning of a sentence.

@@ -83,7 +83,7 @@ class Oracle:
 
 
 # The log of a real kernel contains segments at the hosts' devices, and events from its trace events.
-_OF_A_KERNEL: Final = frozenset({EventKind.IN, EventKind.OUT, EventKind.RETRANSMIT})
+_OF_A_KERNEL: Final = frozenset({EventKind.IN, EventKind.OUT, EventKind.RETRANSMIT, EventKind.SACK})
 _TRACED: Final = MappingProxyType(
     {
         "traced_congestion": frozenset({EventKind.TIMER_FIRE, EventKind.CONGESTION}),
@@ -162,9 +162,9 @@ def markdown() -> str:
         "`events.parquet`, frames of `packets.pcapng` if packets were captured, and the command that repeats",
         "the run.",
         "",
-        "The log of a real kernel contains segments, writes of applications and, if the kernel has the trace events,",
-        "windows and changes of the congestion state. An oracle that needs other events does not evaluate these runs,",
-        "and the result of a run lists it (`unjudged`).",
+        "The log of a real kernel contains segments with their SACK blocks, writes of applications and, if the",
+        "kernel has the trace events, windows and changes of the congestion state. An oracle that needs other events",
+        "does not evaluate these runs, and the result of a run lists it (`unjudged`).",
     ]
     for one in ORACLES.values():
         needs = ", ".join(f"`{kind}`" for kind in one.needs)

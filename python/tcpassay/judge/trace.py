@@ -235,7 +235,38 @@ class Trace:
         places = self.places(EventKind.REFUSED)
         refused[np.searchsorted(segments, places, "left") - 1] = True
         made: Bools = refused & (self.kind[segments] == _CODE[EventKind.IN])
+        counters = self.recording.index.get("counters", {})
+        if any(host.get("TcpExtPAWSEstab") for host in counters.values()):
+            made |= self._old(segments)
         return made
+
+    def _old(self, segments: Ints) -> Bools:
+        """Segments with data that a kernel refuses for their timestamps (PAWS, RFC 7323 section 5.3)."""
+        row = self.row[segments]
+        names = (
+            EventsColumn.FLAGS,
+            EventsColumn.SEQ,
+            EventsColumn.LEN,
+            EventsColumn.ACK,
+            EventsColumn.VALUE_NS,
+        )
+        columns = zip(*(self._log.numbers(name)[row].tolist() for name in names), strict=True)
+        flows, sent = self.flow[segments].tolist(), (self.kind[segments] != _CODE[EventKind.IN]).tolist()
+        old = np.zeros(len(segments), np.bool_)
+        recent: dict[int, int] = {}
+        acked: dict[int, int] = {}
+        for i, (flags, seq, length, ack, stamp) in enumerate(columns):
+            flow = flows[i]
+            if sent[i]:
+                acked[flow] = max(acked.get(flow, 1), ack)
+            elif stamp >= 0:
+                # Timestamps have 32 bits and wrap; Linux allows for a difference of 1 (`TCP_PAWS_WINDOW`).
+                ahead = (stamp - recent.get(flow, stamp) + (1 << 31)) % (1 << 32) - (1 << 31)
+                old[i] = ahead < -1 and length > 0 and flags & (SYN | RST) == 0
+                # A segment before the window is not acceptable and changes nothing.
+                if ahead >= 0 and (flags & SYN or seq <= acked.get(flow, 1) <= seq + length):
+                    recent[flow] = stamp
+        return old
 
     def half(self, flow: int) -> slice:
         """The segments of a half."""

@@ -1,5 +1,6 @@
 //! Contents of segments: SACK blocks, timestamps, sizes, position of the FIN.
 
+use super::timestamp_clock::TimestampClock;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
@@ -14,10 +15,11 @@ pub(super) const ORACLE: Oracle = Oracle {
     title: "contents of segments against RFC 2018, RFC 2883, RFC 7323 and RFC 9293",
     asserts: "every SACK block reports only data that arrived, and the first block contains the data that arrived last; a \
               duplicate is reported by a DSACK block, and a DSACK block reports only data that arrived twice; a segment echoes \
-              TS.Recent of RFC 7323, and every segment has a timestamp if both ends use them; no segment is larger than the \
+              TS.Recent of RFC 7323, and every segment has a timestamp if both ends use them; the timestamp is that of the time at \
+              which the segment is sent; no segment is larger than the \
               MSS or, with segmentation offload, than the largest super-segment; no data are sent after the FIN, and the FIN \
               follows the last byte written.",
-    why: "RFC 2018 sections 3 and 4, RFC 2883 section 4, RFC 7323 section 4.3, RFC 9293 sections 3.7.1 and 3.10.4.",
+    why: "RFC 2018 sections 3 and 4, RFC 2883 section 4, RFC 7323 sections 3.2 and 4.3, RFC 9293 sections 3.7.1 and 3.10.4.",
     evidence: "the segment with wrong contents, and the arrival or the write that it contradicts.",
     wrong_when: "arrivals are missing from the log, or a host drops data that the log shows as arrived (lack of memory, \
                  reneging): a block that the oracle expects may then be missing.",
@@ -42,16 +44,25 @@ struct Half {
 /// Implements the rules in the documentation of this module.
 pub(super) struct Acknowledgment {
     halves: Vec<Half>,
+    clocks: Vec<TimestampClock>,
 }
 
 impl Acknowledgment {
     pub fn new(flows: usize) -> Acknowledgment {
-        Acknowledgment { halves: vec![Half::default(); flows] }
+        Acknowledgment {
+            halves: vec![Half::default(); flows],
+            clocks: vec![TimestampClock::default(); flows],
+        }
     }
 }
 
 impl Rule for Acknowledgment {
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        if step.is_sent() {
+            self.clocks[step.flow].sent(step);
+        } else if step.event.kind == EventKind::In {
+            self.clocks[step.peer].arrived(context, step, found);
+        }
         let half = &mut self.halves[step.flow];
         if half.sack.is_none() {
             let on = |flow| context.stack(flow).is_some_and(|stack| stack.sack);

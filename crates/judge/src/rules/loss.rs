@@ -18,7 +18,8 @@ pub(super) const ORACLE: Oracle = Oracle {
     asserts: "detection by the duplicate threshold marks a segment lost as soon as three segments above it are SACKed, and not \
               earlier; an adaptive threshold is not below the reordering that was observed; detection by time (RACK) marks a \
               segment lost only if a segment sent later was delivered, and not earlier than one round-trip time after its \
-              transmission, plus a quarter if reordering was observed; the first two duplicate ACKs permit new data (limited \
+              transmission, plus a quarter if reordering was observed; after a timeout during a recovery, or without F-RTO, what \
+              is lost is sent before new data; the first two duplicate ACKs permit new data (limited \
               transmit); the first loss of a recovery is retransmitted within a round trip; acknowledged or \
               SACKed data are not retransmitted except after a timeout; DSACKs undo a reduction only if they report all \
               retransmitted data.",
@@ -62,6 +63,10 @@ struct Half {
     /// For a kernel: the first hole that was not retransmitted and has three SACKed segments above it:
     /// position, time, row.
     hole: Option<(u64, Time, usize)>,
+    /// For a kernel: the last timeout after which what is lost must be sent before new data: time, row, SND.NXT.
+    repairs: Option<(Time, usize, u64)>,
+    /// True if data were acknowledged since the last timeout.
+    progressed: bool,
 }
 
 /// Implements the rules in the documentation of this module.
@@ -86,6 +91,7 @@ impl Rule for Loss {
         late(half, context, step, found);
         if context.of_kernel() {
             unrepaired(half, context, step, found);
+            after_timeout(half, context, step, found);
         }
         match step.event.kind {
             EventKind::In => arrival(half, context, step, found),
@@ -268,6 +274,46 @@ fn unrepaired(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &m
     }
 }
 
+/// RFC 5682 section 2: F-RTO, which sends new data after a timeout, does not begin during a recovery. Without it what is lost is
+/// repaired first (RFC 5681 section 3.1, RFC 6675 section 5.1). For kernels.
+fn after_timeout(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let end = step.end;
+    half.progressed |= end.taken.acked > 0;
+    if step.is_timer(EventKind::TimerFire, Timer::Rto) {
+        // Linux begins F-RTO also in a timeout that repeats one without progress (`tcp_enter_loss`).
+        let again = step.before.state == CongestionState::Loss && half.progressed;
+        let frto = context.stack(step.flow).is_none_or(|stack| stack.frto);
+        let recovers = step.before.state == CongestionState::Recovery || again || !frto;
+        half.repairs = recovers.then_some((step.at(), step.row, end.now.nxt));
+        half.progressed = false;
+    }
+    let Some((at, row, until)) = half.repairs else { return };
+    if end.now.una >= until || !matches!(end.now.state, CongestionState::Loss | CongestionState::Recovery) {
+        half.repairs = None;
+        return;
+    }
+    let new = step.event.kind == EventKind::Out && step.len() > 0 && step.seq() >= step.before.nxt;
+    let Some((_, longest)) = end.round_trips.filter(|_| new && end.now.state == CongestionState::Loss) else {
+        return;
+    };
+    // Linux does not consider lost what was sent within the last round trip (`tcp_timeout_mark_lost`). A queue in the host holds back
+    // what it still contains.
+    let old = |s: &&Sent| !s.sacked && s.end <= until && s.last + longest * 2 + Dur::from_millis(5) < at;
+    let waits = end.out.iter().find(old).copied();
+    let free = context.facts.is_some_and(|facts| !facts.queues_in_host()) && end.fin_out.is_none();
+    let sack = |flow| context.stack(flow).is_some_and(|stack| stack.sack);
+    if let Some(waits) = waits.filter(|_| free && sack(step.flow) && sack(step.peer)) {
+        half.repairs = None;
+        found.add(step.of_sender(context, NAME, "new data after a timeout before what is lost").since(row, at), || {
+            format!(
+                "{} had a timeout at {at} during a recovery and then sent new data at position {}, although positions {} to {} were neither \
+                 acknowledged nor SACKed nor sent again since (RFC 5682 section 2, RFC 5681 section 3.1).", context.who(step.flow),
+                step.seq(), waits.start, waits.end
+            )
+        });
+    }
+}
+
 fn lost(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     half.overdue = None;
     half.passed = None;
@@ -373,9 +419,10 @@ fn again(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
         .filter(|s| s.sacked && s.start >= start && s.end <= end)
         .map(|s| s.end - s.start)
         .sum();
-    // The probe of Linux repeats the last segment even if it was SACKed (`tcp_send_loss_probe`).
+    // The probe of Linux repeats the last segment even if it was SACKed (`tcp_send_loss_probe`, RFC 8985 section 7.3): its timer may
+    // have been set before the first SACK block arrived.
     let linux = context.stack(step.flow).is_some_and(|stack| stack.flavor == StackFlavor::Linux);
-    let probe = linux && half.probed == Some(step.at());
+    let probe = linux && half.probed == Some(step.at()) || step.event.why == "tail loss probe";
     if sacked > 0 && start >= half.forgiven && step.end.fin_out.is_none() && !probe {
         found.add(step.of_sender(context, NAME, "SACKed data are sent again"), || {
             format!(

@@ -17,10 +17,12 @@ mod loss;
 mod names;
 mod nic;
 mod probe;
+mod quick_ack;
 mod receiver;
 mod recovery_window;
 mod reduction;
 mod retransmission_timer;
+mod timestamp_clock;
 mod traced_probe;
 mod traced_window;
 mod utilisation;
@@ -99,6 +101,8 @@ fn walk(recording: &Recording, mut look: impl FnMut(&Step<'_>)) {
     let order = order(recording);
     let row_at = |place: usize| order.as_ref().map_or(place, |rows| rows[place]);
     let event_at = |place: usize| recording.events.get(row_at(place));
+    // The log of a kernel does not contain which arrivals it refused.
+    let kernel = recording.header.substrate != "model";
     let mut sacks = Vec::new();
     let mut place = 0;
     while let Some(event) = event_at(place) {
@@ -116,7 +120,8 @@ fn walk(recording: &Recording, mut look: impl FnMut(&Step<'_>)) {
                 place += 1;
                 next = event_at(place);
             }
-            refused = next.is_some_and(|n| n.kind == EventKind::Refused && n.flow == event.flow);
+            refused = next.is_some_and(|n| n.kind == EventKind::Refused && n.flow == event.flow)
+                || kernel && ends[flow].is_old(&event);
         }
         let before = ends[flow].now;
         ends[flow].update(&event, &sacks, refused);

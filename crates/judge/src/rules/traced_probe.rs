@@ -22,19 +22,22 @@ pub(super) struct TracedProbe {
     /// application.
     heard: Time,
     wrote: Time,
+    /// True if the last probe was data that had been sent before.
+    repeats: bool,
+    /// True if the data that were sent last were sent by the persist timer, which does not set the timer of a probe
+    /// (`tcp_write_wakeup`): a corked segment.
+    forced: bool,
 }
 
 impl TracedProbe {
     /// Processes a row of the log of a kernel.
     pub fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        if self.probed.is_some_and(|(_, _, until)| step.end.now.una >= until) {
-            self.probed = None;
-        }
+        self.ends(step);
         match step.event.kind {
             EventKind::Retransmit if step.event.why == PROBE && step.is_stream() => {
                 self.again(context, step, found);
             }
-            EventKind::Out if step.len() > 0 => self.new_data(step),
+            EventKind::Out if step.len() > 0 => self.new_data(context, step),
             EventKind::TimerFire if step.event.why == Timer::Rto.name() => {
                 self.timeout(context, step, found);
                 self.probed = None;
@@ -45,6 +48,18 @@ impl TracedProbe {
         }
         if step.is_sent() || step.event.kind == EventKind::In {
             self.heard = step.at();
+        }
+    }
+
+    /// RFC 8985 section 7.4.2: new data that were sent as a probe end the episode when they are acknowledged. If data were sent again, an
+    /// ACK of newer data or a duplicate ACK ends it; until then Linux sends no other probe (`tlp_high_seq`).
+    fn ends(&mut self, step: &Step<'_>) {
+        let Some((_, _, until)) = self.probed else { return };
+        let (una, taken) = (step.end.now.una, step.end.taken);
+        let pure = step.event.kind == EventKind::In && step.len() == 0 && taken.acked == 0;
+        let duplicate = una == until && pure && step.event.ack == Some(una);
+        if una > until || !self.repeats && una == until || duplicate || taken.dsacked > 0 && una >= until {
+            self.probed = None;
         }
     }
 
@@ -65,16 +80,20 @@ impl TracedProbe {
             );
         }
         self.probed = Some((step.at(), step.row, step.end.now.nxt));
+        self.repeats = true;
     }
 
     /// New data that are sent after a silence are also a probe, unless the application has just written
     /// them.
-    fn new_data(&mut self, step: &Step<'_>) {
+    fn new_data(&mut self, context: &Context<'_>, step: &Step<'_>) {
         let Some((shortest, _)) = step.end.round_trips else { return };
         let outstanding = step.before.nxt > step.before.una;
         let silent = step.at().since(self.heard) >= shortest && self.wrote != step.at();
+        let corked = context.stack(step.flow).is_some_and(|stack| stack.cork);
+        self.forced = corked && !outstanding && self.heard != step.at() && self.wrote != step.at();
         if outstanding && silent {
             self.probed = Some((step.at(), step.row, step.end.now.nxt));
+            self.repeats = false;
         }
     }
 
@@ -92,7 +111,7 @@ impl TracedProbe {
         let judged =
             open && waited && !paced && stack.tlp == Tlp::On && selective(step.flow) && selective(step.peer);
         let established = step.end.open && !step.end.over && step.end.round_trips.is_some();
-        if judged && established && self.probed.is_none() && stack.user_timeout.is_none() {
+        if judged && established && self.probed.is_none() && !self.forced && stack.user_timeout.is_none() {
             found.add(
                 step.of_sender(context, NAME, "a timeout without a probe before it").since(step.row, newest.last).warning(),
                 || {

@@ -32,6 +32,8 @@ pub(super) struct TracedWindow {
     /// last arrival.
     delivered: u64,
     newest: (Time, u64),
+    /// True if another arrival at the same time delivered data.
+    several: bool,
     /// Time of a change of the congestion state after which the window is not known until a later arrival.
     unknown: Option<Time>,
     /// Time of the arrival after which the window is known again. The growth until then is not the effect of
@@ -100,8 +102,14 @@ impl TracedWindow {
         let taken = step.end.taken;
         self.marked = step.flags().has(Flags::ECE);
         self.delivered += taken.in_packets;
-        let before = if self.newest.0 == step.at() { self.newest.1 } else { 0 };
+        let same = self.newest.0 == step.at() && self.newest.1 > 0;
+        let before = if same { self.newest.1 } else { 0 };
         self.newest = (step.at(), before + taken.in_packets);
+        self.several = same;
+        // A DSACK may undo a reduction without a change of the state (`tcp_try_undo_dsack`).
+        if taken.dsacked > 0 {
+            self.unknown = Some(step.at());
+        }
         if taken.acked > 0 {
             self.burst = None;
         }
@@ -170,7 +178,9 @@ impl TracedWindow {
     fn window(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let (before, after) = (step.before.cwnd, step.end.now.cwnd);
         let pending = if self.newest.0 == step.at() { self.newest.1 } else { 0 };
-        let delivered = self.delivered - pending.min(self.delivered);
+        // Of several arrivals at one instant each may have met another window.
+        let known = if self.several && self.newest.0 == step.at() { 0 } else { pending };
+        let delivered = self.delivered - known.min(self.delivered);
         self.delivered = pending;
         self.filled = 0;
         self.filled_from = None;

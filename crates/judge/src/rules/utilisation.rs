@@ -3,10 +3,12 @@
 use crate::facts::Facts;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
+use std::collections::BTreeMap;
 use tcpassay_case::SmallQueues;
 use tcpassay_measure::EventKind;
+use tcpassay_measure::reason::AppCall;
 use tcpassay_tcp::{CongestionState, Pacing};
-use tcpassay_units::{Dur, Time};
+use tcpassay_units::{Bytes, Dur, Time};
 
 pub(super) const NAME: &str = "idle-with-room";
 
@@ -15,7 +17,8 @@ pub(super) const ORACLE: Oracle = Oracle {
     title: "no transmission although data and window space are available",
     asserts: "while at least a full segment waits to be sent, and the congestion window and the peer's window both permit \
               another full segment, a sender without pacing and outside of recovery sends within a round trip; so does an \
-              endless sender whose unsent data are below TCP_NOTSENT_LOWAT, because its application is woken.",
+              endless sender whose unsent data are below TCP_NOTSENT_LOWAT, because its application is woken; no writer waits \
+              for an ACK although less than half of TCP_NOTSENT_LOWAT is unsent.",
     why: "RFC 9293 section 3.8.6.2.1 (a full segment is sent when the window holds it) and RFC 5681 section 3 (a sender may \
           send up to the smaller of both windows): the pause reduces throughput without a reason.",
     evidence: "the row since which the sender could have sent, and the row at which the pause was detected.",
@@ -33,22 +36,41 @@ struct Half {
     /// time or a change of state.
     stale: bool,
     last_sent: Time,
+    /// For a kernel: time and row since which so little is unsent that TCP_NOTSENT_LOWAT permits a write.
+    permitted: Option<(Time, usize)>,
+    /// Time of the last arrival that acknowledged data and had none.
+    acked: Option<Time>,
+    /// Number of writes that waited for such an arrival.
+    waited: u32,
 }
+
+/// Number of writes that waited for an ACK after which the wait is reported.
+const WAITS: u32 = 3;
+/// The largest super-segment, which a queue in the host sends as a whole.
+const SUPER_SEGMENT: Bytes = Bytes::new(65_536);
 
 /// Implements the rules in the documentation of this module.
 pub(super) struct Utilisation {
     halves: Vec<Half>,
+    /// For each host: when a segment left its device last. A queue in the host that holds packets sends without a pause.
+    departed: BTreeMap<u32, Time>,
 }
 
 impl Utilisation {
     pub fn new(flows: usize) -> Utilisation {
-        Utilisation { halves: vec![Half::default(); flows] }
+        Utilisation { halves: vec![Half::default(); flows], departed: BTreeMap::new() }
     }
 }
 
 impl Rule for Utilisation {
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        let flow = &context.recording.flows[step.flow];
+        let departed = self.departed.get(&flow.from).copied().unwrap_or(Time::ZERO);
+        if step.is_sent() {
+            self.departed.insert(flow.from, step.at());
+        }
         let half = &mut self.halves[step.flow];
+        half.wakes(context, step, found);
         let Some(settings) = context.settings(step.flow).filter(|_| context.in_virtual_time()) else {
             return;
         };
@@ -63,8 +85,14 @@ impl Rule for Utilisation {
         } else {
             step.end.round_trips.map_or(Dur::from_secs(1), |(shortest, _)| shortest / 2) + Dur::from_millis(5)
         };
+        // A queue in the host is empty when nothing has left for the time of a super-segment.
+        let in_host = !context.exact() && context.facts.is_some_and(Facts::queues_in_host);
+        let rate = context.facts.and_then(|facts| facts.rate(flow.from, flow.to));
+        let drained = !in_host
+            || rate.is_some_and(|rate| step.at().since(departed) > wait + rate.time_for(SUPER_SEGMENT));
         if let Some((since, row)) = half.since
             && step.at().since(since) > wait
+            && drained
         {
             half.since = None;
             found.add(step.of_sender(context, NAME, TITLE).since(row, since), || {
@@ -109,7 +137,6 @@ impl Rule for Utilisation {
         let room =
             now.cwnd >= end.outstanding() + end.again + 2 * mss && now.una + end.wnd >= now.nxt + 2 * mss;
         // The log does not contain the initial window until it changes.
-        let plain = plain && (context.exact() || !context.facts.is_some_and(Facts::queues_in_host));
         let may =
             plain && calm && waits && room && !half.stale && end.open && !end.over && now.cwnd > 2 * mss;
         // Linux's window counts packets, however short they are.
@@ -120,6 +147,58 @@ impl Rule for Utilisation {
         } else {
             half.since = None;
         }
+    }
+}
+
+impl Half {
+    /// tcp(7), TCP_NOTSENT_LOWAT: a socket is writable when less than this is unsent. Linux wakes a writer at the half of it
+    /// (`tcp_stream_memory_free`), also when data are sent and not acknowledged.
+    fn wakes(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        let end = step.end;
+        let settings = context.settings(step.flow).filter(|settings| settings.buffers.send.is_none());
+        let Some(least) = settings.and_then(|settings| settings.stack.notsent_lowat) else { return };
+        if !context.of_kernel() || !end.logs_writes || end.over {
+            return;
+        }
+        if step.is_arrival() {
+            self.acked = (end.taken.acked > 0 && step.len() == 0).then_some(step.at());
+        }
+        let writes = step.event.kind == EventKind::App && step.event.app_call() == Some(AppCall::Write);
+        if writes {
+            let since = self.permitted.take();
+            if let Some((since, row)) = since.filter(|(at, _)| step.at().since(*at) > Dur::from_millis(1))
+                && self.acked == Some(step.at())
+            {
+                self.waited += 1;
+                self.report(context, step, (since, row), found);
+            }
+        }
+        let unsent = end.written.saturating_sub(end.now.nxt);
+        if unsent * 2 >= least.get() {
+            self.permitted = None;
+        } else if step.is_sent() && step.len() > 0 && step.event.kind == EventKind::Out {
+            self.permitted.get_or_insert((step.at(), step.row));
+        }
+    }
+
+    fn report(
+        &mut self,
+        context: &Context<'_>,
+        step: &Step<'_>,
+        (since, row): (Time, usize),
+        found: &mut Findings,
+    ) {
+        if self.waited < WAITS {
+            return;
+        }
+        self.waited = 0;
+        let title = "a writer waits for an ACK although little is unsent";
+        found.add(step.of_sender(context, NAME, title).since(row, since).warning(), || {
+            format!(
+                "The application of {} wrote {WAITS} times at the instant of an ACK although less than half of TCP_NOTSENT_LOWAT had been unsent before, \
+                 the last time from {since} to {} (tcp(7)).", context.who(step.flow), step.at()
+            )
+        });
     }
 }
 

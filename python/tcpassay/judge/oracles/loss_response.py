@@ -10,7 +10,8 @@ congested path congested. An undo is for losses that were none (RFC 3522, RFC 37
 Evidence: the change of the congestion state, the last window before it and the first one after it; for an undo the
 first retransmission as well.
 
-Wrong when: the parameters of the controller are not its defaults (`stack.cc.*`; such runs are not judged), or a window
+Wrong when: the controller restores its window by its own rules (BBR; other controllers than these three are not
+judged), the parameters of the controller are not its defaults (`stack.cc.*`; such runs are not judged), or a window
 between two segments is not in the log. The model logs more of each reduction, and `window-reduction` judges it.
 """
 
@@ -32,6 +33,8 @@ TITLE: Final = "answer to a loss"
 NEEDS: Final = (EventKind.CONGESTION, EventKind.WINDOW)
 FACTORS: Final = {"reno": 0.5, "dctcp": 0.5, "cubic": 0.7}
 """What remains of the window; other controllers are not judged."""
+LEAVING: Final = "on leaving Recovery"
+"""The reason of the row with the window at the end of a recovery."""
 SPARE: Final = 2
 """Segments: the smallest threshold, and the rounding to whole segments."""
 _CALM: Final = frozenset({CongestionState.OPEN, CongestionState.DISORDER})
@@ -104,7 +107,9 @@ def _reduction(  # noqa: PLR0913, PLR0917 - two windows and the change between t
 
 
 def _undo(trace: Trace, begun: int, ended: int, windows: np.ndarray, had: EventRow) -> Iterator[Found]:
-    after = _first(windows, ended, int(trace.row.size))
+    if str(trace.recording.flows[int(trace.flow[begun])].get("cc", "")) not in FACTORS:
+        return
+    after = _left_with(trace, windows, ended)
     if after is None:
         return
     (has,) = trace.rows([after])
@@ -115,7 +120,7 @@ def _undo(trace: Trace, begun: int, ended: int, windows: np.ndarray, had: EventR
     again = np.flatnonzero(
         s.again & (s.flow == flow) & (s.end > s.start) & (s.place > begun) & (s.place < ended)
     )
-    if len(again) == 0 or needless(trace, again).any():
+    if len(again) == 0 or needless(trace, again).any() or not any(_lost(trace, int(one)) for one in again):
         return
     text = (
         f"{trace.hosts[trace.host[flow]].capitalize()} reduced the window of {trace.name(flow)} for a loss at "
@@ -124,6 +129,29 @@ def _undo(trace: Trace, begun: int, ended: int, windows: np.ndarray, had: EventR
     )
     cited = (begun, int(s.place[again[0]]), ended)
     yield _found(trace, Severity.WARNING, cited, "a reduction for a real loss is undone", text)
+
+
+def _lost(trace: Trace, segment: int) -> bool:
+    """Whether a transmission of what a segment repeats never arrived."""
+    ledger, s = trace.ledger, trace.segments
+    cells = ledger.cells(int(s.start[segment]), int(s.end[segment]))
+    return bool((ledger.arrivals[cells] < ledger.sends[cells]).any())
+
+
+def _left_with(trace: Trace, windows: np.ndarray, ended: int) -> int | None:
+    """The row with the window after a reduction; none if the next segment met the window that was known before."""
+    leaving = _last(windows, ended)
+    if (
+        leaving is not None
+        and trace.time[leaving] == trace.time[ended]
+        and trace.why(np.array([leaving]))[0] == LEAVING
+    ):
+        return leaving
+    # Later rows show what later segments did to the window.
+    s, half = trace.segments, trace.half(int(trace.flow[ended]))
+    come = half.start + np.flatnonzero(~s.sent[half] & (s.time[half] > trace.time[ended]))
+    after = _first(windows, ended, int(trace.row.size))
+    return after if after is not None and len(come) and trace.time[after] <= s.time[come[0]] else None
 
 
 def _found(trace: Trace, severity: Severity, rows: tuple[int, ...], title: str, text: str) -> Found:

@@ -30,6 +30,8 @@ from tcpassay.judge.words import ms, several
 NAME: Final = "timeout-without-loss"
 TITLE: Final = "timeout although nothing was lost"
 NEEDS: Final = (EventKind.TIMER_FIRE,)
+DELAYED: Final = 40_000_000
+"""The shortest time for which Linux delays an ACK (`TCP_DELACK_MIN`). A kernel does not log how long it delays one."""
 
 
 def look(trace: Trace) -> Iterator[Found]:
@@ -99,6 +101,9 @@ def _delayed(fire: _Fire, last: int) -> Found | None:
     """The receiver's own timer is to fire later than the sender's did, but no later than it may."""
     trace = fire.trace
     receiver = int(trace.peer[fire.flow])
+    model = trace.recording.header.get("substrate", "model") == "model"
+    if not model and fire.time - last < DELAYED:
+        return _short(fire, receiver, last, last + DELAYED, ())
     places = trace.places(EventKind.ACK_DELAY)
     own = places[
         (trace.flow[places] == receiver) & (trace.time[places] >= last) & (trace.time[places] < fire.time)
@@ -108,20 +113,18 @@ def _delayed(fire: _Fire, last: int) -> Found | None:
     due = int(trace.column(EventsColumn.VALUE_NS, own[-1:])[0])
     if due <= fire.time or due - last >= ALLOWED:
         return None
-    rows = [
-        int(trace.row[fire.place]),
-        *_arrival(fire, receiver, last),
-        int(trace.row[own[-1]]),
-        *_next_sent(fire),
-    ]
+    return _short(fire, receiver, last, due, (int(trace.row[own[-1]]),))
+
+
+def _short(fire: _Fire, receiver: int, last: int, due: int, decided: tuple[int, ...]) -> Found:
+    trace = fire.trace
+    rows = (int(trace.row[fire.place]), *_arrival(fire, receiver, last), *decided, *_next_sent(fire))
     text = (
         f"{fire} {trace.hosts[trace.host[receiver]].capitalize()} had all of them since {ms(last)} and delays its ACK "
         f"until {ms(due)}, as it may. The RTO was shorter than that: RFC 6298 says that it should be a second or more."
     )
     title = f"{TITLE}: the RTO was too short"
-    return Found(
-        fire.flow, trace.host[fire.flow], last, fire.time, Severity.WARNING, title, text, tuple(rows)
-    )
+    return Found(fire.flow, trace.host[fire.flow], last, fire.time, Severity.WARNING, title, text, rows)
 
 
 def _silent(fire: _Fire, last: int) -> Found:

@@ -1,0 +1,86 @@
+//! RFC 7323 section 3.2: the timestamp of a segment is the value of the sender's clock when it sends the segment.
+
+use super::acknowledgment::NAME;
+use crate::finding::Findings;
+use crate::step::{Context, Step};
+use std::collections::VecDeque;
+use tcpassay_units::Time;
+use tcpassay_wire::Flags;
+
+/// The largest difference that is not reported, in milliseconds. Linux's clock has a tick of a millisecond.
+const TOLERANCE: i64 = 15;
+/// Number of departures that are kept for the comparison.
+const KEPT: usize = 4096;
+
+/// A segment that left.
+#[derive(Clone, Copy, Debug)]
+struct Departure {
+    seq: u64,
+    ack: u64,
+    len: u64,
+    at: Time,
+    row: usize,
+}
+
+/// The clock of one sender.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TimestampClock {
+    departures: VecDeque<Departure>,
+    /// A timestamp and the time at which it was sent, of the segment with the latest timestamp for its time.
+    known: Option<(u32, Time)>,
+}
+
+impl TimestampClock {
+    /// Processes a segment that this end sent.
+    pub fn sent(&mut self, step: &Step<'_>) {
+        if self.departures.len() == KEPT {
+            self.departures.pop_front();
+        }
+        self.departures.push_back(Departure {
+            seq: step.seq(),
+            ack: step.event.ack.unwrap_or(0),
+            len: step.len(),
+            at: step.at(),
+            row: step.row,
+        });
+    }
+
+    /// Processes the arrival of a segment of this sender at its peer. The log has the timestamps of arrivals.
+    pub fn arrived(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        let direct = context.facts.is_some_and(|facts| !facts.queues_in_host());
+        let Some(stamp) = step.event.value.and_then(|value| u32::try_from(value).ok()) else { return };
+        if !context.of_kernel() || !direct || step.flags().any(Flags::SYN | Flags::RST) {
+            return;
+        }
+        let (seq, ack, len) = (step.seq(), step.event.ack.unwrap_or(0), step.len());
+        let same = |one: &&Departure| (one.seq, one.ack, one.len) == (seq, ack, len);
+        // Of several equal segments it is not known which one arrived.
+        let mut equal = self.departures.iter().filter(same);
+        let (Some(&left), None) = (equal.next(), equal.next()) else { return };
+        let Some((known, at)) = self.known else {
+            self.known = Some((stamp, left.at));
+            return;
+        };
+        // Milliseconds that the clock went on, and that passed.
+        let went = i64::from(stamp.wrapping_sub(known).cast_signed());
+        let passed = millis(left.at) - millis(at);
+        if went >= passed {
+            self.known = Some((stamp, left.at));
+        } else if passed - went > TOLERANCE {
+            let who = context.recording.flows[step.peer].from;
+            let mut one =
+                step.of_receiver(context, NAME, "a timestamp of an earlier time").since(left.row, left.at);
+            one.host = who;
+            found.add(one, || {
+                format!(
+                    "{} sent a segment at {} (position {seq}, ACK {ack}) whose timestamp is {} ms older than its clock was then, compared with its \
+                     other segments (RFC 7323 section 3.2).", context.who(step.peer), left.at, passed - went
+                )
+            });
+        }
+    }
+}
+
+fn millis(at: Time) -> i64 {
+    i64::try_from(at.as_nanos() / 1_000_000).expect("a run is shorter than 292 million years")
+}

@@ -1,0 +1,136 @@
+"""Rules for logs of kernels that need the timestamps, marks and flags of segments.
+
+Quick ACKs, the clock of timestamps, repair after a timeout, and queues in the host.
+"""
+
+from pathlib import Path
+
+import pytest
+from test_traced import answer, flights, kernel, met, titles
+
+from written import ACK, Written
+
+PSH, ECE, CWR = 8, 64, 128
+DELAYED = "an ACK that Linux does not delay is delayed"
+NEEDLESS = "ACKs of single segments long after a mark"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "recording"
+
+
+def receives(  # noqa: PLR0913 - the fields of a segment
+    log: Written, at: float, seq: int, wait: float, flags: int = ACK, *, ce: bool = False
+) -> int:
+    """A segment that arrives, and its ACK some milliseconds later. Returns the next position."""
+    log.event(at, 1, "in", seq=seq, len=1000, ack=1, flags=flags, ce=ce)
+    log.event(at + wait, 1, "out", seq=1, len=0, ack=seq + 1000, flags=ACK, window_bytes=100_000)
+    return seq + 1000
+
+
+@pytest.mark.parametrize(("wait", "found"), [(0, []), (40, [DELAYED])])
+def test_data_with_cwr_are_acknowledged_at_once(wait: float, found: list[str], folder: Path) -> None:
+    log = kernel(stack__ecn="classic")
+    seq = receives(log, 10, 1, 0)
+    receives(log, 20, seq, wait, ACK | CWR)
+    assert titles(log.judged(folder, "ack-timing")) == found
+
+
+@pytest.mark.parametrize(("waits", "found"), [((0, 0, 40), []), ((0, 40, 40), [DELAYED])])
+def test_linux_acknowledges_two_segments_from_a_mark_on_at_once(
+    waits: tuple[float, ...], found: list[str], folder: Path
+) -> None:
+    log = kernel(stack__ecn="classic")
+    seq = receives(log, 10, 1, 0)
+    for i, wait in enumerate(waits):
+        seq = receives(log, 100 * (i + 1), seq, wait, ce=i == 0)
+    assert titles(log.judged(folder, "ack-timing")) == found
+
+
+@pytest.mark.parametrize(("wait", "flags", "found"), [(0, PSH, []), (40, PSH, [DELAYED]), (40, 0, [])])
+def test_pushed_data_that_were_read_are_acknowledged_at_once(
+    wait: float, flags: int, found: list[str], folder: Path
+) -> None:
+    log = kernel()
+    seq = receives(log, 10, 1, 0)
+    receives(log, 20, seq, wait, ACK | flags)
+    assert titles(log.judged(folder, "ack-timing")) == found
+
+
+@pytest.mark.parametrize(("count", "found"), [(2, []), (16, [NEEDLESS])])
+def test_linux_sends_two_quick_acks_after_a_mark(count: int, found: list[str], folder: Path) -> None:
+    log, seq = kernel(stack__ecn="classic"), 1
+    for i in range(4):
+        log.event(10 + 2 * i, 1, "in", seq=seq, len=1000, ack=1, flags=ACK)
+        seq = receives(log, 11 + 2 * i, seq + 1000, 0)
+    for i in range(count):
+        seq = receives(log, 20 + i, seq, 0, ce=i == 0)
+    assert titles(log.judged(folder, "ack-timing")) == found
+
+
+@pytest.mark.parametrize(("old", "found"), [(0, []), (200, ["a timestamp of an earlier time"])])
+def test_a_timestamp_is_of_the_time_at_which_its_segment_leaves(
+    old: int, found: list[str], folder: Path
+) -> None:
+    log = kernel()
+    for i, late in enumerate([0, 0, old]):
+        at = 10 + 300 * i
+        log.event(at, 0, "out", seq=1 + 1000 * i, len=1000, ack=1, flags=ACK)
+        log.event(at + 5, 1, "in", seq=1 + 1000 * i, len=1000, ack=1, flags=ACK, value_ns=7000 + at - late)
+    assert titles(log.judged(folder, "segment-contents")) == found
+
+
+@pytest.mark.parametrize(
+    ("state", "repaired", "found"),
+    [
+        ("Recovery", False, ["new data after a timeout before what is lost"]),
+        ("Recovery", True, []),
+        ("Open", False, []),
+    ],
+)
+def test_after_a_timeout_in_recovery_what_is_lost_is_sent_before_new_data(
+    state: str, found: list[str], folder: Path, *, repaired: bool
+) -> None:
+    log = kernel()
+    seq = flights(log, [10, 10])
+    for i in range(10):
+        log.data(40, None, seq + i * 1000)
+    if state != "Open":
+        log.event(60, 0, "congestion", f"Open->{state}: kernel")
+    log.fires(300).event(300, 0, "congestion", f"{state}->Loss: kernel")
+    log.data(300.1, 305, seq, again=True)
+    answer(log, 311, seq + 1000)
+    for i in range(1, 10 if repaired else 1):
+        log.data(312, 317, seq + i * 1000, again=True)
+    log.data(313, 318, seq + 10_000)
+    assert titles(log.judged(folder, "loss-detection")) == found
+
+
+@pytest.mark.parametrize(("rest", "found"), [(9.0, []), (60.0, ["the sender pauses although it may send"])])
+def test_a_sender_goes_on_when_its_queue_in_the_host_is_empty(
+    rest: float, found: list[str], folder: Path
+) -> None:
+    # 64 KB take 5 ms at 100 Mbit/s.
+    log = met(kernel(link__rate="100Mbit", queue__place="sender"), 19, 20, 20)
+    seq = flights(log, [20])
+    for i in range(20):
+        log.data(20 if i < 5 else 20 + rest, 25 + rest, seq + i * 1000)
+    answer(log, 90, seq + 20_000)
+    assert titles(log.judged(folder, "idle-with-room")) == found
+
+
+@pytest.mark.parametrize(
+    ("wait", "found"), [(0, []), (10, ["a writer waits for an ACK although little is unsent"])]
+)
+def test_a_writer_is_woken_when_data_are_sent(wait: float, found: list[str], folder: Path) -> None:
+    log, seq = kernel(written=6000, app__notsent_lowat="16KB", app__workload="onoff"), 1
+    for i in range(4):
+        at = 20 + 40 * i
+        for _ in range(6):
+            log.data(at, at + 5, seq)
+            seq += 1000
+        answer(log, at + 10, seq - 3000)
+        log.event(at + wait, 0, "app", "write", value_ns=6000)
+        answer(log, at + 11, seq)
+    assert titles(log.judged(folder, "idle-with-room")) == found
