@@ -2,11 +2,12 @@
 
     python tools/quality/history.py                    # every bug: build, run, isolate; then docs/quality-history.md
     python tools/quality/history.py --only cwnd-of-zero --no-isolation
-    python tools/quality/history.py --table            # the table of what was run before
+    python tools/quality/history.py --table            # the table of the stored results, without runs
 
 A case finds a bug when an oracle reports an error or a warning in it that it does not report on the same kernel
 without the bug, or when only the run with the bug fails. A case whose recording has the same bytes on both kernels did
-not reach the bug. What is finished is kept in the folder `--out`, so that an interrupted run goes on.
+not reach the bug. What is finished is kept in the folder `--out`, so that an interrupted run goes on. The result of
+each bug is stored in tests/quality/history/results.json with the commit that was measured; the table shows all of them.
 """
 
 import argparse
@@ -29,6 +30,8 @@ from tcpassay.results import Results, load
 
 PLAN = ROOT / "plans" / "kernel-coverage.toml"
 DOCS = ROOT / "docs" / "quality-history.md"
+RESULTS = DATA / "results.json"
+"""The last result of each bug, and under `plain` that of 6.1 without a bug."""
 NOTES = DATA / "notes.toml"
 """For bugs that are not found: the missing feature."""
 SLOWER = 0.9
@@ -101,10 +104,10 @@ def compared(plain: dict[str, dict[str, Any]], faulty: dict[str, dict[str, Any]]
     for key, one in faulty.items():
         other = plain[key]
         differ += one["digest"] != other["digest"] or one["outcome"] != other["outcome"]
-        new = {oracle: title for oracle, title in one["found"] if (oracle, title) not in other["found"]}
+        new = [found for found in one["found"] if found not in other["found"]]
         if one["outcome"] != "done" and other["outcome"] == "done":
-            new["outcome"] = one["outcome"]
-        for oracle, title in new.items():
+            new.append(("outcome", one["outcome"]))
+        for oracle, title in new:
             by[f"{oracle}: {title}"] += 1
             first.setdefault(f"{oracle}: {title}", f"{one['case']}-1/{oracle}")
     cases_found = sum(
@@ -157,8 +160,6 @@ def looked_at(
     file: Path = given.out / f"{bug.id}.json"
     folder = given.out / "results" / bug.id
     complete = finished(given.out, bug)
-    if given.table and not complete:
-        return {}
     row: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     if not complete:
         started = time.monotonic()
@@ -184,13 +185,46 @@ def cause(row: dict[str, Any]) -> str:
     return whole + ", ".join(f"`{one['entity']}/{one['parameter']}={one['value']}`" for one in told["cause"])
 
 
-def table(rows: dict[str, dict[str, Any]], plain: dict[str, dict[str, Any]]) -> str:
+def stored() -> dict[str, dict[str, Any]]:
+    """The stored results."""
+    made: dict[str, dict[str, Any]] = (
+        json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    )
+    return made
+
+
+def store(name: str, row: dict[str, Any]) -> None:
+    """Replaces one of the stored results."""
+    head = ["git", "-C", str(ROOT), "rev-parse", "--short=8", "HEAD"]
+    commit = subprocess.run(head, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
+    rows = stored() | {name: row | {"measured": commit}}
+    RESULTS.write_text(json.dumps(dict(sorted(rows.items())), indent=1) + "\n", encoding="utf-8")
+
+
+def told(row: dict[str, Any]) -> dict[str, Any]:
+    """What the table shows of a result."""
+    kept = ("cases", "differ", "slower", "slowest", "found", "by", "cpu_s")
+    return {key: row[key] for key in kept} | {"cause": cause(row)}
+
+
+def without_bug(plain: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The result of 6.1 without a bug: cases, cases with findings, and the findings with the number of their cases."""
+    found = Counter(f"{oracle}: {title}" for one in plain.values() for oracle, title in one["found"])
+    return {
+        "cases": len(plain),
+        "found": sum(bool(one["found"]) for one in plain.values()),
+        "by": dict(found.most_common()),
+    }
+
+
+def table() -> str:
     """`docs/quality-history.md`."""
+    rows = stored()
+    plain = rows.pop("plain", {"cases": 0, "found": 0, "by": {}, "measured": "-"})
     needed = tomllib.loads(NOTES.read_text(encoding="utf-8"))
     caught = [name for name, row in rows.items() if row["found"]]
     reached = sum(row["differ"] > 0 for row in rows.values())
     seconds = sum(row["cpu_s"] for row in rows.values())
-    clean = Counter(f"{oracle}: {title}" for one in plain.values() for oracle, title in one["found"])
     lines = [
         "# Old bugs of Linux",
         "",
@@ -206,17 +240,19 @@ def table(rows: dict[str, dict[str, Any]], plain: dict[str, dict[str, Any]]) -> 
         "A finding in a single case may be accidental, because a changed packet changes all later packets of the run.",
         "",
         f"* Found: {len(caught)} of {len(rows)} that were run (of {len(bugs())}). Reached (a case differs): {reached}.",
-        f"* {len(plain)} cases a kernel; {seconds / max(len(rows), 1):.0f} CPU s a kernel for the runs.",
-        "* On 6.1 without a bug the same cases have: "
-        + (", ".join(f"{text} ({count})" for text, count in clean.most_common()) or "no findings")
+        f"* {seconds / max(len(rows), 1):.0f} CPU s a kernel for the runs.",
+        f"* On 6.1 without a bug (measured at {plain['measured']}) {plain['found']} of {plain['cases']} cases have "
+        "findings: "
+        + (", ".join(f"{text} ({count})" for text, count in plain["by"].items()) or "none")
         + ".",
+        "* *Measured* is the commit whose oracles and cases were used.",
         "",
-        "| bug | fixed by | lived | found | differ | slower | by (cases) | cause | what would be needed |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| bug | fixed by | lived | found | differ | slower | by (cases) | cause | what would be needed | measured |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for bug in bugs():
         if bug.id not in rows:
-            lines.append(f"| `{bug.id}` | {bug.fixed_by} | {bug.lived} | not run | | | | | |")
+            lines.append(f"| `{bug.id}` | {bug.fixed_by} | {bug.lived} | not run | | | | | | |")
             continue
         row = rows[bug.id]
         by = "; ".join(f"{text} ({count})" for text, count in list(row["by"].items())[:2]) or "-"
@@ -224,7 +260,8 @@ def table(rows: dict[str, dict[str, Any]], plain: dict[str, dict[str, Any]]) -> 
         what = "" if row["found"] else needed.get(bug.id, "")
         cells = [
             f"`{bug.id}`", bug.fixed_by, bug.lived, f"{row['found']} of {row['cases']}" if row["found"] else "no",
-            f"{row['differ']} of {row['cases']}", slower, by, cause(row), what,
+            f"{row['differ']} of {row['cases']}", slower, by, row["cause"], what,
+            row["measured"],
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
@@ -246,27 +283,33 @@ def main() -> None:
         "--seconds", type=float, help="begin with no further bug after this time; the next call goes on"
     )
     given = parser.parse_args()
+    if given.table:
+        DOCS.write_text(table(), encoding="utf-8")
+        print(DOCS)
+        return
     started = time.monotonic()
     given.out = given.out.resolve()
     kernels = Kernels(given.out, given.jobs)
     plain = cases(load(run(kernels, kernels.image(None), given.plan, given.out)))
+    store("plain", without_bug(plain))
     print(f"plain: {len(plain)} cases, {sum(one['cpu_s'] for one in plain.values()):.0f} CPU s", flush=True)
-    rows: dict[str, dict[str, Any]] = {}
     for bug in bugs(given.only):
         late = given.seconds is not None and time.monotonic() - started > given.seconds
         if late and not finished(given.out, bug):
             print(f"{bug.id}: the time is up", flush=True)
-            sys.exit(3)
-        if not (row := looked_at(kernels, bug, plain, given)):
-            continue
-        rows[bug.id] = row
+            break
+        row = looked_at(kernels, bug, plain, given)
+        store(bug.id, told(row))
         print(
             f"{bug.id}: {row['found']} of {row['cases']} cases, {row['differ']} differ, {row['by']}",
             flush=True,
         )
-    if not given.only:
-        DOCS.write_text(table(rows, plain), encoding="utf-8")
-        print(DOCS)
+    else:
+        late = False
+    DOCS.write_text(table(), encoding="utf-8")
+    print(DOCS)
+    if late:
+        sys.exit(3)
 
 
 if __name__ == "__main__":
