@@ -145,7 +145,7 @@ impl FlowTracker {
             // The event belongs to the flow in which this host sends.
             let flow = if outgoing { this.flow } else { other.flow };
             collector.event(this.event(at, host, flow, kind, e.ecn, segment, other));
-            for block in segment.options.sack.iter() {
+            for block in &segment.options.sack {
                 let place = |seq| other.position(seq, other.sent_end);
                 let (Some(start), Some(end)) = (place(block.start), place(block.end)) else { continue };
                 collector.event(EventRow {

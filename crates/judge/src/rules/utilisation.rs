@@ -36,7 +36,7 @@ struct Half {
     /// time or a change of state.
     stale: bool,
     last_sent: Time,
-    /// For a kernel: time and row since which so little is unsent that TCP_NOTSENT_LOWAT permits a write.
+    /// For a kernel: time and row since which so little is unsent that `TCP_NOTSENT_LOWAT` permits a write.
     permitted: Option<(Time, usize)>,
     /// Time of the last arrival that acknowledged data and had none.
     acked: Option<Time>,
@@ -151,7 +151,7 @@ impl Rule for Utilisation {
 }
 
 impl Half {
-    /// tcp(7), TCP_NOTSENT_LOWAT: a socket is writable when less than this is unsent. Linux wakes a writer at the half of it
+    /// tcp(7), `TCP_NOTSENT_LOWAT`: a socket is writable when less than this is unsent. Linux wakes a writer at the half of it
     /// (`tcp_stream_memory_free`), also when data are sent and not acknowledged.
     fn wakes(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let end = step.end;
