@@ -7,7 +7,7 @@
 A case finds a bug when an oracle reports an error or a warning in it that it does not report on the same kernel
 without the bug, or when only the run with the bug fails. A case whose recording has the same bytes on both kernels did
 not reach the bug. What is finished is kept in the folder `--out`, so that an interrupted run goes on. The result of
-each bug is stored in tests/quality/history/results.json with the commit that was measured; the table shows all of them.
+each bug is stored in tests/quality/history/results.json with the time of the commit that was measured; the table shows all.
 """
 
 import argparse
@@ -195,7 +195,7 @@ def stored() -> dict[str, dict[str, Any]]:
 
 def store(name: str, row: dict[str, Any]) -> None:
     """Replaces one of the stored results."""
-    head = ["git", "-C", str(ROOT), "rev-parse", "--short=8", "HEAD"]
+    head = ["git", "-C", str(ROOT), "log", "-1", "--format=%cI"]
     commit = subprocess.run(head, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
     rows = stored() | {name: row | {"measured": commit}}
     RESULTS.write_text(json.dumps(dict(sorted(rows.items())), indent=1) + "\n", encoding="utf-8")
@@ -245,7 +245,7 @@ def table() -> str:
         "findings: "
         + (", ".join(f"{text} ({count})" for text, count in plain["by"].items()) or "none")
         + ".",
-        "* *Measured* is the commit whose oracles and cases were used.",
+        "* *Measured* is the time of the commit whose oracles and cases were used.",
         "",
         "| bug | fixed by | lived | found | differ | slower | by (cases) | cause | what would be needed | measured |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
