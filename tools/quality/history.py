@@ -7,7 +7,7 @@
 A case finds a bug when an oracle reports an error or a warning in it that it does not report on the same kernel
 without the bug, or when only the run with the bug fails. A case whose recording has the same bytes on both kernels did
 not reach the bug. What is finished is kept in the folder `--out`, so that an interrupted run goes on. The result of
-each bug is stored in tests/quality/history/results.json with the time of the commit that was measured; the table shows all.
+each bug is stored in tests/quality/history/results.json with the time of the measured commit; the table shows all.
 """
 
 import argparse
