@@ -33,7 +33,7 @@ DOCS = ROOT / "docs" / "quality-history.md"
 RESULTS = DATA / "results.json"
 """The last result of each bug, and under `plain` that of 6.1 without a bug."""
 NOTES = DATA / "notes.toml"
-"""For bugs that are not found: the missing feature."""
+"""For bugs that are not found: the missing feature. Under `plain`: the reasons of the findings without a bug."""
 SLOWER = 0.9
 """Share of the goodput without the bug below which a case counts as slower."""
 
@@ -245,6 +245,7 @@ def table() -> str:
         "findings: "
         + (", ".join(f"{text} ({count})" for text, count in plain["by"].items()) or "none")
         + ".",
+        f"  {needed['plain']}.",
         "* *Measured* is the time of the commit whose oracles and cases were used.",
         "",
         "| bug | fixed by | lived | found | differ | slower | by (cases) | cause | what would be needed | measured |",
