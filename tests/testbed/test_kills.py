@@ -18,12 +18,13 @@ import labs
 from beds import LARGE, plan, start
 from patience import until
 
-KILLS = int(os.environ.get("TCPASSAY_KILLS", "5"))
+KILLS = int(os.environ.get("TCPASSAY_KILLS", "12"))
 SEED = int(os.environ.get("TCPASSAY_KILLS_SEED", "1"))
 STAGES = ("connected", "reserved", "begun", "running")
 VICTIMS = {
     "ssh": STAGES[1:],
-    "agent": STAGES,
+    # An agent that only checked the case is not missed by a run that has begun.
+    "agent": STAGES[1:],
     "supervisor": STAGES[1:],
     "run": STAGES[2:],
     "controller": STAGES,
@@ -91,9 +92,10 @@ def test_hosts_are_as_before_after_kills_at_random_moments(lab: labs.Lab, tmp_pa
     before = lab.states()
     count: Counter[str] = Counter()
     changed = 0
-    for number in range(KILLS):
-        kind = list(VICTIMS)[number % len(VICTIMS)]
-        stage = draw.choice(VICTIMS[kind])
+    # The stages are drawn first: how many processes there are to choose from depends on the moment.
+    kinds = [list(VICTIMS)[number % len(VICTIMS)] for number in range(KILLS)]
+    stages = [draw.choice(VICTIMS[kind]) for kind in kinds]
+    for number, (kind, stage) in enumerate(zip(kinds, stages, strict=True)):
         folder = tmp_path / str(number)
         folder.mkdir()
         process = start(lab, plan(lab, folder, "300s", LARGE), folder / "out")
@@ -110,6 +112,6 @@ def test_hosts_are_as_before_after_kills_at_random_moments(lab: labs.Lab, tmp_pa
         for name in beds.ROLES:
             assert lab.call(name, "ls", "/var/lib") == "", (stage, kind, name)
     # The kills met each kind of process, and hosts that were changed.
-    assert set(count) == set(VICTIMS) or KILLS < 5
+    assert set(count) == set(VICTIMS) or KILLS < 12
     assert changed > 0
     assert count.total() == KILLS
