@@ -23,11 +23,24 @@ ARROWS = {
     "script": {"units", "wire", "cc", "tcp"},
     "linux": set(),
     "bpf": {"units", "states", "cc"},
-    "agent": {"linux", "case", "script", "tcp", "cc", "bpf", "workload", "measure", "units", "wire"},
+    "messages": {"case", "measure"},
+    "agent": {
+        "linux",
+        "case",
+        "script",
+        "tcp",
+        "cc",
+        "bpf",
+        "workload",
+        "measure",
+        "messages",
+        "units",
+        "wire",
+    },
     "bridge": {"linux", "script", "tcp", "units", "wire"},
     "capture": {"units", "wire"},
     "judge": {"units", "wire", "cc", "tcp", "case", "measure", "capture"},
-    "python": {"case", "cc", "sim", "script", "tcp", "judge", "measure", "units", "capture"},
+    "python": {"case", "cc", "sim", "script", "tcp", "judge", "measure", "messages", "units", "capture"},
 }
 
 # Further crates that the tests of a crate may depend on: those of scripts compare the knobs of Linux with their

@@ -4,11 +4,13 @@ import importlib
 import json
 import sys
 from types import ModuleType
+from typing import get_args
 
 import pytest
 
 from plans import REPOSITORY
 from tcpassay import _native, interface
+from tcpassay.testbed import messages
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +27,32 @@ def test_the_generated_file_is_what_the_native_module_declares(generator: Module
     assert generator.TARGET.read_text(encoding="utf-8") == made, "run `make format`"
 
 
+def test_the_generated_messages_are_what_the_native_module_declares(generator: ModuleType) -> None:
+    made = generator.formatted(generator.messages_source(generator.declarations()))
+    assert generator.MESSAGES.read_text(encoding="utf-8") == made, "run `make format`"
+
+
+def test_each_message_of_a_controller_has_the_fields_of_its_declaration(generator: ModuleType) -> None:
+    declared = generator.declarations()["testbed"]
+    for union, all_ in (
+        ("from_controller", get_args(messages.FromController)),
+        ("from_agent", get_args(messages.FromAgent)),
+    ):
+        expected = {
+            one["name"]: {*(field["name"] for field in one["fields"]), "kind"}
+            for one in declared[union]["messages"]
+        }
+        assert {one.__name__: set(one.__annotations__) for one in all_} == expected
+    assert declared["files"] == [*dict.fromkeys(declared["files"])]
+    assert set(declared["files"]) == messages.FILES
+
+
 def test_a_changed_declaration_changes_the_generated_file(generator: ModuleType) -> None:
     declared = generator.declarations()
     declared["enums"][0]["members"][0]["value"] = "renamed"
     assert generator.source(declared) != generator.source(generator.declarations())
+    declared["testbed"]["from_agent"]["messages"][0]["fields"][0]["type"] = "bool"
+    assert generator.messages_source(declared) != generator.messages_source(generator.declarations())
 
 
 def test_metrics_have_the_names_units_and_meanings_of_the_table_of_the_native_module() -> None:

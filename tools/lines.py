@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-GENERATED = {"python/tcpassay/interface.py"}
+GENERATED = {"python/tcpassay/interface.py", "python/tcpassay/testbed/messages.py"}
 TEST_FOLDERS = {"tests", "benches", "examples", "fuzz"}
 
 LITERAL = re.compile(

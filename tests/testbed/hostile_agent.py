@@ -98,7 +98,7 @@ def main() -> None:
     while True:
         match received()["kind"]:
             case "hello":
-                say(kind="hello", protocol=PROTOCOL, version="\x1b[2J", root=True, release="6.1")
+                say(kind="welcome", protocol=PROTOCOL, version="\x1b[2J", root=True, release="6.1")
             case "claim":
                 say(kind="claimed", restored=[])
             case "run":

@@ -111,7 +111,7 @@ def test_a_full_disk_of_a_host_fails_the_run_with_the_reason(lab: labs.Lab, tmp_
 
 def test_an_agent_of_another_version_is_named_with_both_versions(lab: labs.Lab, tmp_path: Path) -> None:
     before = lab.states()
-    said = '{"kind":"hello","protocol":99,"version":"9.9","root":true,"release":"6.1"}'
+    said = '{"kind":"welcome","protocol":99,"version":"9.9","root":true,"release":"6.1"}'
     agent = lab.folder / "agent"
     agent.write_text(f"#!/bin/sh\nprintf '\\{len(said):o}\\0\\0\\0\\0%s' '{said}'\ncat > /dev/null\n")
     agent.chmod(0o755)
@@ -123,7 +123,7 @@ def test_an_agent_of_another_version_is_named_with_both_versions(lab: labs.Lab, 
         lab, "run", str(plan(lab, tmp_path, "1s", LARGE.replace("FILE", str(file)))), "--out", "o"
     )
     assert done.returncode == 2
-    assert "host `gamma`: its agent speaks version 99 of the messages, and this is 2" in " ".join(
+    assert "host `gamma`: its agent speaks version 99 of the messages, and this is 3" in " ".join(
         done.stderr.split()
     )
     until(lambda: not lab.serving(), LAST)

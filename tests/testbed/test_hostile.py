@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tcpassay.messages import CaseRequest
-from tcpassay.testbed import connection, file, wire
+from tcpassay.testbed import connection, file, messages
 from tcpassay.testbed.session import Session
 
 HERE = Path(__file__).parent
@@ -35,7 +35,7 @@ between = ["NAME:eth1", "honest:eth1"]
         ("twice", "`file` arrived unexpectedly"),
         ("longer", "`events.parquet` is not as long as announced"),
         ("empty", "`events.parquet` is not as long as announced"),
-        ("huge", "a message that is not allowed"),
+        ("huge", "a recording that is larger than 4294967296 bytes"),
         ("instead", "`events.parquet` is not as long as announced"),
         ("frame", "a frame of 4294967295 bytes; allowed are 16777216"),
         ("kind", "a frame of the unknown kind 9"),
@@ -58,7 +58,7 @@ def test_a_hostile_agent_ends_its_run_with_a_reason_and_writes_nowhere(
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
-    monkeypatch.setenv("PROTOCOL", str(wire.PROTOCOL))
+    monkeypatch.setenv("PROTOCOL", str(messages.PROTOCOL))
     monkeypatch.setenv("TMPDIR", str(scratch))
     monkeypatch.setattr("tempfile.tempdir", None)
     for where in ("ANSWER_S", "_END_S"):
@@ -78,7 +78,7 @@ def test_a_hostile_agent_ends_its_run_with_a_reason_and_writes_nowhere(
 
 
 def test_texts_of_an_agent_have_no_control_characters() -> None:
-    welcome = wire.Hello.model_validate_json(
-        '{"kind": "hello", "protocol": 3, "version": "a\\u001b[2Jb\\nc", "root": true, "release": ""}'
+    welcome = messages.Welcome.model_validate_json(
+        '{"kind": "welcome", "protocol": 3, "version": "a\\u001b[2Jb\\nc", "root": true, "release": ""}'
     )
     assert welcome.version == "a?[2Jb\nc"

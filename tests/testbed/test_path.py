@@ -2,7 +2,7 @@
 
 import pytest
 
-from tcpassay.testbed import wire
+from tcpassay.testbed import messages, wire
 from tcpassay.testbed.session import path_problem
 
 
@@ -23,9 +23,10 @@ def test_a_path_is_wrong_if_nothing_passes_or_its_delay_is_missing(
 ) -> None:
     number = "null" if measured is None else str(measured)
     path = (
-        f'{{"from": "a", "to": "b", "size": 1500, "asked": 20000000, "measured": {number}, "lossy": {lossy}}}'
+        '{"sender": "a", "receiver": "b", "size": 1500, "asked": 20000000, '
+        f'"measured": {number}, "lossy": {lossy}}}'
     )
     message = wire.parse(f'{{"kind": "probed", "paths": [{path}]}}'.encode())
-    assert isinstance(message, wire.Probed)
+    assert isinstance(message, messages.Probed)
     said = path_problem(message.paths[0])
     assert said == (words and f"the path from `a` to `b` is not that of the case: {words}")

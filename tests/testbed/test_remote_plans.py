@@ -146,3 +146,19 @@ def test_two_senders_answer_one_receiver_in_rounds_of_incast(five: labs.Lab, tmp
     assert len({flow["to"] for flow in answers}) == 1
     # A round takes the time of 200 kB at 50 Mbit/s.
     assert 0.025 < measured(results, one["case"], "round_p50") < 1
+
+
+def test_datagrams_in_the_background_and_sizes_from_a_file_run_on_the_hosts(
+    five: labs.Lab, tmp_path: Path
+) -> None:
+    (tmp_path / "sizes.cdf").write_text("20000 0\n20000 1\n")
+    more = '"topology" = "dumbbell:2"\n"app.workload" = "rpc"\n"app.flows" = 2\n"app.request" = "100B"\n'
+    more += '"app.response" = "file:sizes.cdf"\n"app.background" = "udp:4Mbit"\n'
+    results = run(five, tmp_path, more)
+    (one,) = results.runs
+    found = index(results, one["case"])
+    # 4 Mbit/s for one second: 500 datagrams of 1000 B.
+    assert 450 <= found["counters"]["datagrams"]["sent"] <= 550
+    sizes = results.completions(one["case"])["response_bytes"]
+    assert len(sizes) > 0
+    assert set(sizes) == {20_000}

@@ -6,6 +6,7 @@ import pytest
 
 from tcpassay.errors import UserError
 from tcpassay.testbed import file
+from tcpassay.testbed.messages import Machine
 
 LAB = """\
 ssh_config = "config"
@@ -43,10 +44,8 @@ def test_a_testbed_has_hosts_and_for_each_its_interfaces_by_peer() -> None:
     assert [host.name for host in lab.hosts] == ["alpha", "beta", "gamma"]
     assert lab.interfaces["beta"] == {"alpha": "eth1", "gamma": "eth2.7"}
     assert lab.ssh_config == Path("/t/config")
-    assert lab.machines()[2] == {
-        "name": "gamma", "role": "receiver", "interfaces": {"beta": "eth1"}, "allow": ["mtu"],
-    }  # fmt: skip
-    assert [one["name"] for one in lab.only(["alpha", "beta"]).machines()] == ["alpha", "beta"]
+    assert lab.machines()[2] == Machine("gamma", "receiver", {"beta": "eth1"}, ["mtu"])
+    assert [one.name for one in lab.only(["alpha", "beta"]).machines()] == ["alpha", "beta"]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +68,16 @@ def test_a_testbed_has_hosts_and_for_each_its_interfaces_by_peer() -> None:
         ('"gamma:eth1"', '"gamma:eth1;reboot"', 19, "`host:interface`"),
         ('"gamma:eth1"', '"alpha:eth1"', 18, "line 16 has a link between these hosts"),
         ('"gamma:eth1"', '"beta:eth3"', 18, "connects `beta` with itself"),
-        ('"mtu"', '"sysctls"', 15, "allowed is one of up, mtu, offloads, coalescing, rings"),
+        ('"mtu"', '"sysctls"', 15, "allowed is one of up, mtu, offloads, coalescing, rings, controllers"),
+        ('ssh_config = "config"', 'on_failure = "stop"', 1, "allowed is one of continue, pause"),
+        ('ssh_config = "config"', "reconnect_s = -1", 1, "greater than or equal to 0"),
+        (
+            'ssh_config = "config"',
+            'links = "as_is"',
+            1,
+            "allowed is one of shaped, as-is; did you mean `as-is`?",
+        ),
+        ('ssh_config = "config"', 'links = "as-is"', 1, "a host with the role `router` is not used then"),
         ('role = "receiver"', 'role = "router"', 14, "at most one host with the role `router`"),
     ],
 )

@@ -6,26 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from tcpassay.testbed import connection, wire
+from tcpassay.testbed import connection, messages, wire
 from tcpassay.testbed.clock import Exchange, Offset, drift, estimate
 from tcpassay.testbed.file import Host
 from tcpassay.testbed.wire import WireError
 
 
-def parse(**message: object) -> wire.Message:
+def parse(**message: object) -> messages.FromAgent:
     return wire.parse(json.dumps(message).encode())
 
 
 def test_a_message_is_packed_with_length_and_kind() -> None:
-    assert wire.pack({"kind": "clock"}) == b'\x11\0\0\0\0{"kind": "clock"}'
+    assert wire.pack(messages.Clock()) == b'\x11\0\0\0\0{"kind": "clock"}'
 
 
 def test_messages_have_types() -> None:
-    assert parse(kind="time", now=7) == wire.Time(kind="time", now=7)
-    assert parse(kind="idle", at=5, idle=True) == wire.Idle(kind="idle", at=5, idle=True)
-    checked = parse(kind="checked", result={"said": {"a": "1"}})
-    assert isinstance(checked, wire.Checked)
-    assert checked.result.said == {"a": "1"}
+    assert parse(kind="time", now=7) == messages.Time(now=7)
+    assert parse(kind="idle", at=5, idle=True) == messages.Idle(at=5, idle=True)
+    checked = parse(kind="checked", settings={"a": "1"}, errors=[])
+    assert isinstance(checked, messages.Checked)
+    assert checked.settings == {"a": "1"}
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,6 @@ def test_messages_have_types() -> None:
         {"kind": "time", "now": "7"},
         {"kind": "time", "now": 7, "more": 1},
         {"kind": "idle", "at": 5, "idle": 1},
-        {"kind": "file", "name": "events.parquet", "size": wire.LARGEST + 1},
         {"kind": "failed", "message": "x" * 100_001},
     ],
 )
@@ -52,13 +51,21 @@ def test_a_message_with_other_fields_or_values_is_refused(message: dict[str, obj
 )
 def test_a_file_that_is_no_part_of_a_recording_is_refused(name: str) -> None:
     message = parse(kind="file", name=name, size=1)
-    assert isinstance(message, wire.File)
+    assert isinstance(message, messages.File)
     with pytest.raises(WireError):
-        wire.file_name(message)
+        wire.file_name(message, 100)
+
+
+def test_a_file_that_is_larger_than_what_is_left_for_a_recording_is_refused() -> None:
+    message = parse(kind="file", name="events.parquet", size=100)
+    assert isinstance(message, messages.File)
+    assert wire.file_name(message, 100) == "events.parquet"
+    with pytest.raises(WireError):
+        wire.file_name(message, 99)
 
 
 @pytest.mark.parametrize(
-    ("length", "kind"), [(wire.LONGEST + 1, 0), (wire.CHUNK + 1, 1), (2**32 - 1, 0), (1, 2)]
+    ("length", "kind"), [(messages.LONGEST + 1, 0), (messages.CHUNK + 1, 1), (2**32 - 1, 0), (1, 2)]
 )
 def test_a_frame_that_is_too_long_or_of_another_kind_is_refused(length: int, kind: int) -> None:
     with pytest.raises(WireError):

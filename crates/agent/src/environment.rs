@@ -1,12 +1,12 @@
 //! The environment of a run: a guest in virtual time, or the kernel of this machine in real time, alone or as a part of a testbed.
 
-use crate::placement::Part;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::process::{Command, Stdio};
 use tcpassay_case::params::Substrate;
 use tcpassay_case::{LinuxQdisc, QueueKind};
 use tcpassay_linux::sys;
+use tcpassay_messages::Part;
 
 /// The qdiscs that a case may need, each with the shortest arguments with which `tc` makes one.
 fn qdiscs() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -80,6 +80,11 @@ impl Environment {
     /// Returns true if the run takes place in real time, on the kernel of this machine.
     pub fn is_host(&self) -> bool {
         matches!(self.substrate, Substrate::Host | Substrate::Remote)
+    }
+
+    /// Returns true if the machine is a part of a testbed that uses its links as they are.
+    pub fn links_as_is(&self) -> bool {
+        self.part.as_ref().is_some_and(|part| part.as_is)
     }
 
     /// Makes this machine a part of a testbed.

@@ -8,6 +8,7 @@ use tcpassay_case::params::Value;
 use tcpassay_case::{Case, CaseError, read_file};
 use tcpassay_measure::reason::RunEnd;
 use tcpassay_measure::{CollectOptions, metrics};
+use tcpassay_messages::{CaseProblem, Collect, RemoteCase};
 use tcpassay_units::{Dur, UnitError};
 
 /// A case to run: the fields of the model's `run_case`.
@@ -36,6 +37,9 @@ pub struct Request {
     /// The folder of the recording, which must not exist.
     #[serde(default)]
     pub folder: PathBuf,
+    /// The contents of files to which settings refer, by name: those of a testbed are not on its hosts.
+    #[serde(skip)]
+    files: BTreeMap<String, String>,
 }
 
 /// Settings for the measurement of the traffic generators.
@@ -71,15 +75,6 @@ impl Default for CollectRequest {
             taps: true,
         }
     }
-}
-
-/// A problem of a case, with the fields of the native module's errors.
-#[derive(Serialize)]
-pub struct CaseProblem {
-    path: String,
-    other: Option<String>,
-    value: Option<String>,
-    why: String,
 }
 
 /// The result of a check of a case.
@@ -144,8 +139,8 @@ impl Request {
 
     /// The case, or its problems on this substrate.
     pub fn case(&self, environment: &Environment) -> Result<Case, Vec<CaseProblem>> {
-        case(&self.triples, &self.base, environment)
-            .map_err(|errors| errors.into_iter().map(CaseProblem::from).collect())
+        case(&self.triples, (&self.base, &self.files), environment)
+            .map_err(|errors| errors.into_iter().map(problem).collect())
     }
 
     /// Checks whether this substrate can run the case.
@@ -161,18 +156,43 @@ impl Request {
 
 fn case(
     triples: &BTreeMap<String, Value>,
-    base: &Path,
+    (base, files): (&Path, &BTreeMap<String, String>),
     environment: &Environment,
 ) -> Result<Case, Vec<CaseError>> {
-    let read = |name: &str| read_file(&base.join(name));
+    let read =
+        |name: &str| files.get(name).map_or_else(|| read_file(&base.join(name)), |text| Ok(text.clone()));
     let case = Case::on(environment.substrate, triples, &read)?;
     let unsupported = crate::unsupported::unsupported(&case, environment);
     if unsupported.is_empty() { Ok(case) } else { Err(unsupported) }
 }
 
-impl From<CaseError> for CaseProblem {
-    fn from(e: CaseError) -> CaseProblem {
-        CaseProblem { path: e.path, other: e.other, value: e.value.map(|v| v.to_string()), why: e.why }
+/// The form of a problem in answers and messages.
+pub fn problem(e: CaseError) -> CaseProblem {
+    CaseProblem { path: e.path, other: e.other, value: e.value.map(|v| v.to_string()), why: e.why }
+}
+
+/// The case of a testbed. Its files are in the message, and nothing in it changes the path for tests.
+impl From<RemoteCase> for Request {
+    fn from(case: RemoteCase) -> Request {
+        let RemoteCase { triples, seed, files, collect, patience_s } = case;
+        Request {
+            triples,
+            seed,
+            base: PathBuf::from("/nonexistent"),
+            collect: collect.into(),
+            patience_s,
+            benchmark: None,
+            tamper: Vec::new(),
+            folder: PathBuf::new(),
+            files,
+        }
+    }
+}
+
+impl From<Collect> for CollectRequest {
+    fn from(collect: Collect) -> CollectRequest {
+        let Collect { series, warmup, deliveries, events, packets, taps } = collect;
+        CollectRequest { series, warmup, deliveries, events, packets, taps }
     }
 }
 
@@ -186,7 +206,7 @@ mod tests {
 
     fn wrong_on(environment: &Environment, rows: &[(&str, &str)]) -> Vec<String> {
         let triples = rows.iter().map(|(p, v)| ((*p).to_owned(), Value::from(*v))).collect();
-        match case(&triples, Path::new("."), environment) {
+        match case(&triples, (Path::new("."), &BTreeMap::new()), environment) {
             Ok(_) => Vec::new(),
             Err(errors) => errors.iter().map(ToString::to_string).collect(),
         }

@@ -3,22 +3,23 @@
 
 use crate::environment::Environment;
 use crate::netns::impairments;
-use crate::placement::Placement;
+use crate::placement::{self, Placement};
 use crate::traffic::cc_engine::PARAMETER;
 use std::collections::BTreeSet;
 use tcpassay_case::params::grammar::LossModel;
 use tcpassay_case::params::linux::Direction;
-use tcpassay_case::params::{Setting, Value};
+use tcpassay_case::params::{Setting, Substrate, Value};
 use tcpassay_case::topology::Shape;
 use tcpassay_case::{Case, CaseError, CcEngine, HostSettings, LinkSettings, Mark, Unsupported};
-use tcpassay_workload::{BackgroundTraffic, Behaviour};
+use tcpassay_workload::Behaviour;
 
 /// All settings of the case that the kernel does not support, in the order of the entities.
 pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
     let mut all = Vec::new();
     let name = environment.name();
-    let placement = environment.part.as_ref().map(|part| part.place(case));
-    let others = placement.as_ref().is_none_or(|p| p.as_ref().is_ok_and(|p| p.others == p.own));
+    let placement = environment.part.as_ref().map(|part| placement::place(part, case));
+    let others = placement.as_ref().is_none_or(|p| p.as_ref().is_ok_and(|p| p.others == p.own))
+        && !environment.links_as_is();
     let mut refuse = |(setting, path): (Setting, String), why: &str| {
         all.push(CaseError {
             path,
@@ -30,7 +31,7 @@ pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
     for Unsupported { setting, path, why } in case.unsupported_by_linux() {
         refuse((setting, path), &why);
     }
-    if !environment.is_host() {
+    if environment.substrate != Substrate::Host {
         for Unsupported { setting, path, why } in case.unsupported_controller_values() {
             refuse((setting, path), &why);
         }
@@ -86,12 +87,11 @@ pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
             }
         }
     }
-    if let Some(Err(why)) = &placement {
+    if environment.links_as_is() && !matches!(case.net.shape, Shape::Pair) {
+        let why = "the testbed uses its links as they are, so that its hosts have no switches between them";
         refuse((case.setting("topology"), "topology".to_owned()), why);
-    }
-    if environment.part.is_some() && matches!(case.network.background, BackgroundTraffic::Udp(_)) {
-        let why = "agents of a testbed do not send datagrams; `host` supports it";
-        refuse((case.setting("app.background"), "app.background".to_owned()), why);
+    } else if let Some(Err(why)) = &placement {
+        refuse((case.setting("topology"), "topology".to_owned()), why);
     }
     hosts(case, environment, placement.as_ref(), &mut refuse);
     all.sort_by(|a, b| (&a.path, &a.why).cmp(&(&b.path, &b.why)));
@@ -151,8 +151,8 @@ fn controller(host: &HostSettings, environment: &Environment, refuse: &mut impl 
         }
         _ => {}
     }
-    if *engine != CcEngine::Shim && !host.cc_values.is_empty() && environment.is_host() {
-        let why = "the parameters of its controllers apply to the whole machine and are not changed; the model, a guest and stack.cc_engine = shim support them";
+    if *engine != CcEngine::Shim && !host.cc_values.is_empty() && environment.substrate == Substrate::Host {
+        let why = "the parameters of its controllers apply to the whole machine and are not changed; the model, a guest, a testbed and stack.cc_engine = shim support them";
         refuse("stack.cc", why);
     }
 }

@@ -3,7 +3,8 @@
 //! reasons for the end of a run.
 
 use crate::EventRow;
-use serde::{Serialize, Serializer};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 pub use tcpassay_states::{
@@ -58,6 +59,13 @@ impl RunEnd {
 impl Serialize for RunEnd {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         s.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for RunEnd {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<RunEnd, D::Error> {
+        let name = String::deserialize(d)?;
+        name.parse().map_err(|_| D::Error::custom(format!("a run does not end with `{name}`")))
     }
 }
 

@@ -14,7 +14,8 @@ use tcpassay_measure::{
     ASKED, ColumnType, CompletionKind, EventKind, LatencyKind, series_columns, table_columns,
 };
 
-/// The declarations, a JSON object: `enums`, `tables`, `more` (columns that a table may have) and `metrics`.
+/// The declarations, a JSON object: `enums`, `tables`, `more` (columns that a table may have), `metrics`,
+/// and `testbed` (the messages of testbeds).
 #[pyfunction]
 pub fn interface_json() -> String {
     let enums = [
@@ -56,7 +57,7 @@ pub fn interface_json() -> String {
         .iter()
         .map(|m| json!({ "name": m.name, "unit": m.unit, "direction": <&str>::from(m.direction), "doc": m.doc }))
         .collect();
-    json!({ "enums": enums, "tables": tables, "more": { "events": [ASKED], "series": series_columns() }, "metrics": metrics }).to_string()
+    json!({ "enums": enums, "tables": tables, "more": { "events": [ASKED], "series": series_columns() }, "metrics": metrics, "testbed": tcpassay_messages::declarations() }).to_string()
 }
 
 fn enumeration<E>(name: &str, doc: &str) -> Value

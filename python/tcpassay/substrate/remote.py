@@ -30,12 +30,12 @@ class Remote:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def check(self, triples: Triples, base: str) -> dict[str, str]:  # noqa: ARG002 - hosts have no files of the plan
+    def check(self, triples: Triples, base: str) -> dict[str, str]:
         """The settings that differ from the defaults, according to the agents of all hosts."""
         made = session(self._name)
         try:
             made.open()
-            return made.check(triples)
+            return made.check(triples, base)
         except LostError as error:
             made.close()
             raise UserError(str(error)) from None

@@ -10,32 +10,16 @@ from tcpassay import _native
 from tcpassay._native import __version__
 from tcpassay.errors import UserError
 from tcpassay.messages import CaseRequest, Triples
-from tcpassay.testbed import wire
+from tcpassay.testbed import messages
+from tcpassay.testbed.as_is import PING
 from tcpassay.testbed.connection import Connection, LostError
 from tcpassay.testbed.file import Testbed
 from tcpassay.testbed.session import Session
 
-_BULK: Final[Triples] = {
-    "topology": "pair",
-    "link.rate": "100Gbit",
-    "link.delay": "0s",
-    "nic.tso": True,
-    "nic.gro": True,
-    "queue.limit": "10MB",
-    "stack.cc": "cubic",
-    "app.workload": "bulk",
-    "app.flows": 1,
-    "app.duration": "1s",
-}
+_BULK: Final[Triples] = {**PING, "app.workload": "bulk", "app.flows": 1, "app.duration": "1s"}
 """The rate of a path: one connection for one second over a link that is faster than any path."""
-_PING: Final[Triples] = {
-    **_BULK,
-    "app.workload": "rpc",
-    "app.request": "100B",
-    "app.response": "100B",
-    "app.duration": "200ms",
-}
-"""The round-trip time of a path: small requests one after the other."""
+_FAST: Final[Triples] = {"link.rate": "100Gbit", "link.delay": "0s", "queue.limit": "10MB"}
+"""The path between the hosts, where the router makes it."""
 _LARGEST_MTU: Final = 9216
 _SECONDS: Final = 60.0
 
@@ -97,7 +81,7 @@ def _host(testbed: Testbed, connection: Connection, mtus: dict[str, int]) -> Ite
     if not hello.root:
         return
     interfaces = sorted(set(testbed.interfaces[host.name].values()))
-    answer = connection.ask({"kind": "inspect", "interfaces": interfaces}, wire.Inspected)
+    answer = connection.ask(messages.Inspect(interfaces), messages.Inspected)
     for one in answer.found:
         if one.mtu is not None:
             mtus[host.name] = min(one.mtu, mtus.get(host.name, _LARGEST_MTU))
@@ -116,17 +100,17 @@ def _path(session: Session, sender: str, receiver: str, mtus: dict[str, int]) ->
     part = session.only(names)
     mtu = min((mtus.get(name, _LARGEST_MTU) for name in names), default=_LARGEST_MTU)
     values: dict[str, float | None] = {}
-    for triples, metrics in ((_PING, ("rtt_min",)), (_BULK, ("throughput",))):
+    for triples, metrics in ((PING, ("rtt_min",)), (_BULK, ("throughput",))):
         with tempfile.TemporaryDirectory(prefix="tcpassay-check-") as scratch:
             request = CaseRequest(
                 substrate="remote",
                 collect={"series": None},
-                triples={**triples, "stack.mtu": f"{mtu}B"},
+                triples={**triples, **(_FAST if not session.testbed.as_is else {}), "stack.mtu": f"{mtu}B"},
                 folder=str(Path(scratch) / "run"),
                 seconds=_SECONDS,
             )
             try:
-                part.check(request.triples)
+                part.check(request.triples, request.base)
             except _native.CaseError as error:
                 why = "; ".join(f"`{one[0]}`: {one[3]}" for one in error.args[0])
                 yield Found(where, "runs", ok=False, found=why)

@@ -11,25 +11,25 @@ import select
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar
 
-from tcpassay.testbed import wire
+from tcpassay.testbed import messages, wire
 from tcpassay.testbed.clock import Exchange, Offset, estimate
 from tcpassay.testbed.file import Host
 from tcpassay.testbed.wire import WireError
 
-_Kind = TypeVar("_Kind", bound=wire.Message)
+_Kind = TypeVar("_Kind", bound=messages.FromAgent)
 
 CONNECT_S: Final = 15
 """Maximum time to connect to a host."""
 ANSWER_S: Final = 60.0
 """Maximum time for an answer."""
 _END_S: Final = 10
-_ALIVE_S: Final = 5
-"""The agent ends if it hears nothing for 30 s."""
+_ALIVE_S: Final = messages.SILENCE_MS / 6000
+"""The agent ends if it hears nothing for six times as long."""
 _EXCHANGES: Final = 24
 _LAST_WORDS: Final = 4000
 NO_AGENT: Final = 79
@@ -111,15 +111,17 @@ class Connection:
         except OSError as error:
             raise LostError(self.host.name, f"`ssh` cannot be run: {error.strerror}") from None
 
-    def _hello(self, config: Path | None, program: Path) -> wire.Hello:
+    def _hello(self, config: Path | None, program: Path) -> messages.Welcome:
         """The first message, of an agent of this version."""
         hello = self._first(config, program)
-        if hello.protocol != wire.PROTOCOL:
-            why = f"its agent speaks version {hello.protocol} of the messages, and this is {wire.PROTOCOL}"
+        if hello.protocol != messages.PROTOCOL:
+            why = (
+                f"its agent speaks version {hello.protocol} of the messages, and this is {messages.PROTOCOL}"
+            )
             raise LostError(self.host.name, why)
         return hello
 
-    def _first(self, config: Path | None, program: Path) -> wire.Hello:
+    def _first(self, config: Path | None, program: Path) -> messages.Welcome:
         """The first message. An agent that is not there is copied first."""
         try:
             return self._greet()
@@ -148,8 +150,8 @@ class Connection:
         except subprocess.TimeoutExpired:
             return None
 
-    def _greet(self) -> wire.Hello:
-        return self.ask({"kind": "hello", "protocol": wire.PROTOCOL}, wire.Hello, CONNECT_S + ANSWER_S)
+    def _greet(self) -> messages.Welcome:
+        return self.ask(messages.Hello(messages.PROTOCOL), messages.Welcome, CONNECT_S + ANSWER_S)
 
     def _listen(self) -> None:
         """Keeps the end of what `ssh` and the agent write to standard error."""
@@ -161,7 +163,7 @@ class Connection:
     def _stay_alive(self) -> None:
         while not self._ended.wait(_ALIVE_S):
             try:
-                self.send({"kind": "alive"})
+                self.send(messages.Alive())
             except LostError:
                 return
 
@@ -171,7 +173,7 @@ class Connection:
             raise RuntimeError("it is started with a pipe")
         return self._process.stdout.fileno()
 
-    def send(self, message: Mapping[str, object]) -> None:
+    def send(self, message: messages.FromController) -> None:
         """Sends a message. Raises `LostError` if the connection has ended."""
         stream = self._process.stdin
         if stream is None:
@@ -184,14 +186,14 @@ class Connection:
             except (OSError, ValueError):
                 raise self._lost() from None
 
-    def receive(self, seconds: float | None = None) -> wire.Message:
+    def receive(self, seconds: float | None = None) -> messages.FromAgent:
         """The next message. Raises `LostError` if none arrives in time, or something else does."""
         content, kind = self._frame(time.monotonic() + (ANSWER_S if seconds is None else seconds))
-        if kind != wire.JSON:
+        if kind != messages.JSON:
             raise LostError(self.host.name, "bytes of a file arrived instead of a message")
         return self._checked(lambda: wire.parse(content))
 
-    def ask(self, message: Mapping[str, object], kind: type[_Kind], seconds: float | None = None) -> _Kind:
+    def ask(self, message: messages.FromController, kind: type[_Kind], seconds: float | None = None) -> _Kind:
         """Sends a message and returns its answer. Raises `LostError` for any other one."""
         self.send(message)
         return self.expect(kind, seconds)
@@ -201,19 +203,19 @@ class Connection:
         answer = self.receive(seconds)
         if isinstance(answer, kind):
             return answer
-        why = answer.message if isinstance(answer, wire.Failed) else f"`{answer.kind}` arrived unexpectedly"
+        why = (
+            answer.message if isinstance(answer, messages.Failed) else f"`{answer.kind}` arrived unexpectedly"
+        )
         raise LostError(self.host.name, why)
 
-    def receive_file(self, message: wire.File, folder: Path, left: int) -> int:
+    def receive_file(self, message: messages.File, folder: Path, left: int) -> int:
         """Stores a file that was announced; `left` is the maximum size in bytes. Returns its size."""
-        name = self._checked(lambda: wire.file_name(message))
-        if message.size > left:
-            raise LostError(self.host.name, f"its recording is larger than {wire.LARGEST} bytes")
+        name = self._checked(lambda: wire.file_name(message, left))
         rest = message.size
         with (folder / name).open("xb") as file:
             while rest > 0:
                 content, kind = self._frame(time.monotonic() + ANSWER_S)
-                if kind != wire.BYTES or not 0 < len(content) <= rest:
+                if kind != messages.BYTES or not 0 < len(content) <= rest:
                     raise LostError(self.host.name, f"`{name}` is not as long as announced")
                 file.write(content)
                 rest -= len(content)
@@ -224,7 +226,7 @@ class Connection:
         made = []
         for _ in range(_EXCHANGES):
             sent = time.time_ns()
-            now = self.ask({"kind": "clock"}, wire.Time).now
+            now = self.ask(messages.Clock(), messages.Time).now
             made.append(Exchange(sent, now, time.time_ns()))
         try:
             return estimate(made)
@@ -258,7 +260,7 @@ class Connection:
             raise LostError(self.host.name, f"its agent sent {error}") from None
 
     def _frame(self, until: float) -> tuple[bytes, int]:
-        first = self._exactly(wire.HEADER, until)
+        first = self._exactly(messages.HEADER, until)
         length, kind = self._checked(lambda: wire.header(first))
         return self._exactly(length, until), kind
 

@@ -13,9 +13,7 @@ from pydantic.fields import FieldInfo
 from tcpassay.errors import Problem, UserError
 from tcpassay.plan import document
 from tcpassay.plan.document import Document, Step
-
-Role = Literal["sender", "receiver", "router"]
-Allowed = Literal["up", "mtu", "offloads", "coalescing", "rings"]
+from tcpassay.testbed.messages import Group, Machine, Role
 
 FOLDER: Final = "tcpassay/testbeds"
 """The folder of named testbeds below the folder of the user's settings."""
@@ -47,9 +45,9 @@ class Host(Strict):
     role: Role = Field(description="What it is used for")
     sudo: StrictBool = Field(default=False, description="Whether the agent is started by `sudo -n`")
     agent: Program | None = Field(default=None, description="An installed agent; by default it is copied")
-    allow: list[Allowed] = Field(
+    allow: list[Group] = Field(
         default=["up", "mtu", "offloads", "coalescing", "rings"],
-        description="Settings of test interfaces that may be changed for a run",
+        description="What a run may change: settings of test interfaces, and `controllers` of the machine",
     )
 
 
@@ -72,6 +70,10 @@ class TestbedFile(Strict):
     quiet_s: Annotated[float, Field(ge=0, le=3600, allow_inf_nan=False)] = Field(
         default=10.0,
         description="How long a run waits at most until the processors of a host are idle, in seconds",
+    )
+    links: Literal["shaped", "as-is"] = Field(
+        default="shaped",
+        description="`shaped`: the router makes the rates, queues, delays and losses of a case; `as-is`: it has none",
     )
     on_failure: Literal["continue", "pause"] = Field(
         default="continue", description="What happens to the other runs when a host has failed in a run"
@@ -96,6 +98,8 @@ class Testbed:
         self.hosts = tuple(spec.host)
         self.ssh_config = None if spec.ssh_config is None else file.parent / spec.ssh_config
         self.quiet_s = spec.quiet_s
+        self.as_is = spec.links == "as-is"
+        """The links are used as they are."""
         self.pause = spec.on_failure == "pause"
         """The runs pause when a host has failed."""
         self.reconnect_s = spec.reconnect_s
@@ -118,17 +122,9 @@ class Testbed:
         }
         return made
 
-    def machines(self) -> list[dict[str, object]]:
-        """The hosts in the form of the agent (`crates/agent/src/placement.rs`)."""
-        return [
-            {
-                "name": host.name,
-                "role": host.role,
-                "interfaces": self.interfaces[host.name],
-                "allow": host.allow,
-            }
-            for host in self.hosts
-        ]
+    def machines(self) -> list[Machine]:
+        """The hosts in the form of messages."""
+        return [Machine(host.name, host.role, self.interfaces[host.name], host.allow) for host in self.hosts]
 
 
 def find(name: str) -> Path:
@@ -226,6 +222,9 @@ def _contradictions(spec: TestbedFile, doc: Document) -> Iterator[Problem]:
             )
         names.setdefault(host.name, index)
     roles = [host.role for host in spec.host]
+    if spec.links == "as-is" and "router" in roles:
+        message = "`links` = `as-is`: a host with the role `router` is not used then; remove it"
+        yield Problem(message, doc.place("links"))
     if roles.count("router") > 1:
         last = len(roles) - 1 - roles[::-1].index("router")
         message = "a testbed has at most one host with the role `router`"

@@ -9,16 +9,18 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from tcpassay import _native
+from tcpassay import _native, regular
 from tcpassay.errors import UserError
 from tcpassay.interface import RunEnd
 from tcpassay.messages import Answer, CaseRequest, Outcome, Triples
 from tcpassay.substrate.agent import agent_program, answer_of
-from tcpassay.testbed import wire
+from tcpassay.testbed import messages
+from tcpassay.testbed.as_is import PING, AsIs
 from tcpassay.testbed.clock import Offset, drift
 from tcpassay.testbed.connection import Connection, LostError
 from tcpassay.testbed.file import Testbed
@@ -54,10 +56,8 @@ class _Part:
     folder: Path
     idle: bool = False
     idle_at: int = 0
-    files: set[str] = field(default_factory=set)
-    """The names of the files that were received."""
-    room: int = wire.LARGEST
-    ended: wire.Ended | None = None
+    room: int = messages.LARGEST
+    ended: messages.Ended | None = None
     restored: bool = False
 
 
@@ -70,6 +70,8 @@ class Session:
     claimed: bool = False
     reached: bool = False
     """All hosts were reached before."""
+    path: AsIs | None = None
+    """The path of a testbed whose links are used as they are, measured when it is first used."""
 
     def open(self) -> None:
         """Connects to all hosts that are not connected. Raises `UserError` with every host that cannot be reached."""
@@ -122,7 +124,7 @@ class Session:
     def only(self, names: Iterable[str]) -> "Session":
         """A session of some of the hosts, over the same connections."""
         chosen = [one for one in self.connections if one.host.name in set(names)]
-        return Session(self.testbed.only(names), chosen, self.claimed, self.reached)
+        return Session(self.testbed.only(names), chosen, self.claimed, self.reached, self.path)
 
     def claim(self) -> list[str]:
         """Reserves all hosts. Returns what earlier agents had left. Raises `UserError` for a host in use."""
@@ -132,13 +134,13 @@ class Session:
         for connection in self.connections:
             until = time.monotonic() + _CLAIM_S
             while True:
-                connection.send({"kind": "claim"})
+                connection.send(messages.Claim())
                 answer = connection.receive()
-                if isinstance(answer, wire.Claimed):
+                if isinstance(answer, messages.Claimed):
                     left += [f"host `{connection.host.name}`: {problem}" for problem in answer.restored]
                     break
-                if not isinstance(answer, wire.Busy):
-                    why = answer.message if isinstance(answer, wire.Failed) else answer.kind
+                if not isinstance(answer, messages.Busy):
+                    why = answer.message if isinstance(answer, messages.Failed) else answer.kind
                     raise LostError(connection.host.name, why)
                 if time.monotonic() > until:
                     name = connection.host.name
@@ -149,25 +151,66 @@ class Session:
         self.claimed = True
         return left
 
-    def check(self, triples: Triples) -> dict[str, str]:
+    def check(self, triples: Triples, base: str) -> dict[str, str]:
         """The settings that differ from the defaults. Raises `CaseError` with what any host cannot do."""
-        case = {"triples": dict(triples), "base": "/nonexistent"}
+        case = self._case(triples, 0, base, {})
         number = secrets.randbelow(1 << 24)
 
-        def ask(connection: Connection) -> wire.Checked:
-            message = {"kind": "check", "case": case, "part": self._part(connection, number)}
-            return connection.ask(message, wire.Checked)
+        def ask(connection: Connection) -> messages.Checked:
+            return connection.ask(messages.Check(case, self._part(connection, number)), messages.Checked)
 
         answers = self.each(ask)
         errors: dict[tuple[str, str | None, str | None, str], None] = {}
         for answer in answers:
-            errors |= dict.fromkeys((one.path, one.other, one.value, one.why) for one in answer.result.errors)
+            errors |= dict.fromkeys((one.path, one.other, one.value, one.why) for one in answer.errors)
         if errors:
             raise _native.CaseError(list(errors))
-        return answers[0].result.said or {}
+        return answers[0].settings
 
-    def _part(self, connection: Connection, number: int) -> dict[str, object]:
-        return {"machine": connection.host.name, "machines": self.testbed.machines(), "run": number}
+    def _part(self, connection: Connection, number: int) -> messages.Part:
+        return messages.Part(connection.host.name, self.testbed.machines(), number, self.testbed.as_is)
+
+    def _case(
+        self, triples: Triples, seed: int, base: str, collect: Mapping[str, Any]
+    ) -> messages.RemoteCase:
+        """A case in the form of messages; on links that are used as they are, with the properties of the path."""
+        if self.testbed.as_is:
+            if self.path is None:
+                self.path = AsIs.of(self.each(self._rate))
+            triples = self.path.case(triples)
+        what = messages.Collect(
+            series=collect.get("series"),
+            warmup=collect.get("warmup"),
+            deliveries=collect.get("deliveries", False),
+            events=collect.get("events", False),
+            packets=collect.get("packets", False),
+            taps=collect.get("taps", True),
+        )
+        return messages.RemoteCase(
+            dict(triples), seed, named_files(triples, base), what, self.testbed.quiet_s
+        )
+
+    def _rate(self, connection: Connection) -> tuple[str, int | None]:
+        """A host, and the lowest rate of its test interfaces in bit/s."""
+        interfaces = sorted(set(self.testbed.interfaces[connection.host.name].values()))
+        found = connection.ask(messages.Inspect(interfaces), messages.Inspected).found
+        rates = [one.rate for one in found if one.what.startswith("interface ")]
+        known = [rate for rate in rates if rate is not None]
+        return connection.host.name, min(known) if known and len(known) == len(rates) else None
+
+    def _measure(self) -> None:
+        """Measures the delay of links that are used as they are, with requests one after the other."""
+        if not self.testbed.as_is or (self.path is not None and self.path.delay_ns is not None):
+            return
+        with tempfile.TemporaryDirectory(prefix="tcpassay-path-") as scratch:
+            request = CaseRequest(
+                substrate="remote", collect={"series": None}, triples=PING, folder=str(Path(scratch) / "run")
+            )
+            answer = self._run(request, Path(scratch), [])
+        rtt = answer.metrics.get("rtt_min")
+        if answer.outcome != Outcome.DONE or rtt is None or self.path is None:
+            raise RunError(f"the delay of the path cannot be measured: {answer.message}")
+        self.path = replace(self.path, delay_ns=round(rtt * 1e9 / 2))
 
     def run(self, request: CaseRequest) -> Answer:
         """Runs a case. The recording is in the folder of the request if the outcome is `done`."""
@@ -178,6 +221,7 @@ class Session:
         try:
             self.reopen()
             problems = self.claim()
+            self._measure()
             with tempfile.TemporaryDirectory(prefix="tcpassay-testbed-") as scratch:
                 return self._run(request, Path(scratch), problems)
         except (LostError, UserError) as error:
@@ -199,15 +243,9 @@ class Session:
         if problems:
             raise RunError("; ".join(problems))
         number = secrets.randbelow(1 << 24)
-        case = {
-            "triples": dict(request.triples),
-            "seed": request.seed,
-            "base": "/nonexistent",
-            "collect": request.collect,
-            "patience_s": self.testbed.quiet_s,
-        }
+        case = self._case(request.triples, request.seed, request.base, request.collect)
         for part in parts:
-            part.connection.send({"kind": "run", "case": case, "part": self._part(part.connection, number)})
+            part.connection.send(messages.Run(case, self._part(part.connection, number)))
         if refused := self._prepared(parts):
             return refused
         paths = [path for probed in self.each(_probe) for path in probed.paths]
@@ -218,7 +256,7 @@ class Session:
         before = self.each(Connection.offset)
         start = time.time_ns() + _LEAD_NS
         for part, offset in zip(parts, before, strict=True):
-            part.connection.send({"kind": "start", "at": start + offset.ahead})
+            part.connection.send(messages.Start(start + offset.ahead))
         self._collect(parts, request.seconds or PATIENCE_S)
         after = self.each(Connection.offset)
         return _joined(request, parts, [*_path_rows(paths), *_clock_rows(parts, before, after)])
@@ -228,12 +266,12 @@ class Session:
         failed = []
         for part in parts:
             answer = part.connection.receive(PREPARE_S + self.testbed.quiet_s)
-            if isinstance(answer, wire.Ended):
+            if isinstance(answer, messages.Ended):
                 part.ended = answer
-                part.restored = not part.connection.expect(wire.Restored, _RESTORE_S).problems
+                part.restored = not part.connection.expect(messages.Restored, _RESTORE_S).problems
                 failed.append(part)
-            elif not isinstance(answer, wire.Prepared):
-                why = answer.message if isinstance(answer, wire.Failed) else f"`{answer.kind}` arrived"
+            elif not isinstance(answer, messages.Prepared):
+                why = answer.message if isinstance(answer, messages.Failed) else f"`{answer.kind}` arrived"
                 raise LostError(part.connection.host.name, why)
         if not failed:
             return None
@@ -265,43 +303,54 @@ class Session:
                 end = max(part.idle_at for part in parts)
                 for part in parts:
                     if part.ended is None:
-                        part.connection.send({"kind": "stop", "end": end})
+                        part.connection.send(messages.Stop(end))
 
     @staticmethod
     def _message(part: _Part) -> bool:
         """Processes a message. Returns whether an application has begun something."""
         match part.connection.receive():
-            case wire.Idle() as idle:
+            case messages.Idle() as idle:
                 part.idle, part.idle_at = idle.idle, idle.at
                 return not idle.idle
-            case wire.File() as file if part.ended is None and file.name not in part.files:
-                part.files.add(file.name)
+            case messages.File() as file if part.ended is None and not (part.folder / file.name).exists():
                 part.room -= part.connection.receive_file(file, part.folder, part.room)
-            case wire.Ended() as ended if part.ended is None:
+            case messages.Ended() as ended if part.ended is None:
                 part.ended = ended
-            case wire.Restored() as restored if part.ended is not None:
+            case messages.Restored() as restored if part.ended is not None:
                 part.restored = True
                 if restored.problems:
                     raise LostError(part.connection.host.name, "; ".join(restored.problems))
-            case wire.Failed() as failed:
+            case messages.Failed() as failed:
                 raise LostError(part.connection.host.name, failed.message)
             case other:
                 raise LostError(part.connection.host.name, f"`{other.kind}` arrived unexpectedly")
         return False
 
 
-def _probe(connection: Connection) -> wire.Probed:
+def named_files(triples: Triples, base: str) -> dict[str, str]:
+    """The contents of the files that values name, as in `topology = "file:net.toml"`, by name."""
+    files = {}
+    for value in triples.values():
+        name = value.partition(":")[2] if isinstance(value, str) else ""
+        if name and name not in files:
+            # What is no file, or cannot be read, is reported by the check of the value.
+            with suppress(OSError, ValueError):
+                files[name] = regular.read_bytes(Path(base, name)).decode()
+    return files
+
+
+def _probe(connection: Connection) -> messages.Probed:
     """The paths of the data that a host sends, measured now."""
-    return connection.ask({"kind": "probe"}, wire.Probed)
+    return connection.ask(messages.Probe(), messages.Probed)
 
 
-def path_problem(path: wire.ProbedPath) -> str:
+def path_problem(path: messages.ProbedPath) -> str:
     """How a path differs from that of the case; empty if it does not.
 
     A token bucket releases a packet before its transmission time has passed, and queues of other traffic make a path
     longer, so that only a much shorter one is wrong.
     """
-    where = f"the path from `{path.from_}` to `{path.to}` is not that of the case"
+    where = f"the path from `{path.sender}` to `{path.receiver}` is not that of the case"
     if path.measured is None:
         return "" if path.lossy else f"{where}: no packet of {path.size} B came back"
     if path.measured + _BUCKET_NS < 0.9 * path.asked:
@@ -309,11 +358,11 @@ def path_problem(path: wire.ProbedPath) -> str:
     return ""
 
 
-def _path_rows(paths: list[wire.ProbedPath]) -> list[Mapping[str, object]]:
+def _path_rows(paths: list[messages.ProbedPath]) -> list[Mapping[str, object]]:
     """The rows of the recording about the paths before the run: the shortest round trip of full-sized packets."""
     return [
         {
-            "entity": f"path.{path.from_}.{path.to}",
+            "entity": f"path.{path.sender}.{path.receiver}",
             "property": "rtt",
             "unit": "ns",
             "asked": float(path.asked),

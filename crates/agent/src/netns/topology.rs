@@ -8,17 +8,18 @@
 //! Every host and every switch is a network namespace. Namespaces forward by routes, so that a queue beyond the host's own device is hidden
 //! from TCP small queues, as it is below a virtual machine. A link that delays or loses packets is a namespace of its own (`wire-`);
 //! if single packets are impaired, a second namespace follows (`faults-`). A pair has one more namespace for its queue
-//! (`shaper-`). Super-segments are segmented where a NIC would do it: when they leave the host, or below a queue in the host.
+//! (`shaper-`). On a testbed that uses its links as they are, the hosts of a pair are neighbours. Super-segments are segmented where a NIC would do it: when they leave the host, or below a queue in the host.
 
 use crate::environment::Environment;
 use crate::netns::impairments;
 use crate::netns::qdiscs::{self, ETHERNET, Shaping};
-use crate::placement::Part;
+use crate::placement;
 use tcpassay_bpf::limiter;
 use tcpassay_case::params::grammar::{LinkRate, LossModel};
 use tcpassay_case::params::linux::Direction;
 use tcpassay_case::topology::{DirectedLink, Node, Shape};
 use tcpassay_case::{Case, HostSettings, LinkSettings, Mark, QueueKind, QueueSettings, ServedBy};
+use tcpassay_messages::Part;
 use tcpassay_units::{Bytes, Rate};
 
 /// The folder in which `ip netns` looks for namespaces.
@@ -156,7 +157,7 @@ impl NetnsTopology {
     /// # Errors
     /// A case that the testbed cannot represent.
     pub fn cut(&mut self, case: &Case, part: &Part) -> Result<(), String> {
-        let placement = part.place(case)?;
+        let placement = placement::place(part, case)?;
         let machine = |netns: &Netns| netns.host.map_or(placement.others, |host| placement.hosts[host]);
         let machines: Vec<usize> = self.namespaces.iter().map(machine).collect();
         for (netns, machine) in self.namespaces.iter_mut().zip(&machines) {
@@ -252,6 +253,10 @@ impl NetnsTopology {
         let relayed = impairments::relayed(case, index, environment);
         let wired = !self.real || relayed || needs_wire(settings);
         let mut chain = vec![netns(link.from)];
+        if environment.links_as_is() {
+            self.link_as_is(case, index, [netns(link.from), netns(link.to)]);
+            return;
+        }
         if pair {
             chain.push(self.netns(format!("shaper-{}", link.name), None));
         }
@@ -333,6 +338,21 @@ impl NetnsTopology {
             self.relayed.push(RelayedDirection { link: index, from, to, forward: true });
             self.relayed.push(RelayedDirection { link: index, from: to, to: from, forward: false });
         }
+    }
+
+    /// Adds a link that is used as it is: two neighbours without queues of the case, except for those of `nic.rate`.
+    fn link_as_is(&mut self, case: &Case, index: usize, ends: [usize; 2]) {
+        let link = &case.net.links[index];
+        let mtu = case.hosts.iter().map(|h| h.mtu).max().expect("hosts");
+        let first = self.veth_pair(ends[0], ends[1]);
+        for (node, dev) in [(link.from, first), (link.to, first + 1)] {
+            if let Node::Host(i) = node {
+                self.hosts[i] = dev;
+                self.devices[dev].segments = !self.keeps_super_segments;
+            }
+            self.host_rate(case, node, dev, None, mtu);
+        }
+        self.routes(case, index, &ends, &[first]);
     }
 
     /// Sets the line rate and the queue of a host's own device.

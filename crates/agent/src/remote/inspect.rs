@@ -1,10 +1,10 @@
 //! The features of a machine of a testbed, and the interfaces that must not be changed.
 
 use crate::environment::Environment;
-use crate::remote::frames::Finding;
 use crate::remote::settings::{self, Attribute};
 use crate::system::Failure;
 use std::fs;
+use tcpassay_messages::Finding;
 
 /// The address of this machine in the value of `SSH_CONNECTION`: client, its port, this machine, its port. Empty if there is none.
 pub fn ssh_address(connection: &str) -> String {
@@ -20,8 +20,13 @@ pub fn release() -> String {
 
 /// The features of this machine.
 pub fn machine(environment: &Environment) -> Vec<Finding> {
-    let finding =
-        |what: &str, ok: bool, found: String| Finding { what: what.to_owned(), ok, found, mtu: None };
+    let finding = |what: &str, ok: bool, found: String| Finding {
+        what: what.to_owned(),
+        ok,
+        found,
+        mtu: None,
+        rate: None,
+    };
     let controllers = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     let kinds = ["htb", "bfifo", "tbf", "netem", "red", "codel", "fq_codel", "pie", "fq"];
     let (has, lacks): (Vec<&str>, Vec<&str>) = kinds.into_iter().partition(|kind| environment.has(kind));
@@ -39,7 +44,7 @@ pub fn machine(environment: &Environment) -> Vec<Finding> {
 pub fn interface(name: &str, ssh_address: &str) -> Vec<Finding> {
     let what = format!("interface {name}");
     if let Err(found) = refuse_ssh_interface(name, ssh_address) {
-        return vec![Finding { what, ok: false, found, mtu: None }];
+        return vec![Finding { what, ok: false, found, mtu: None, rate: None }];
     }
     let states =
         [Attribute::Up, Attribute::Mtu, Attribute::Tso, Attribute::Gro, Attribute::Lro].map(|attribute| {
@@ -49,10 +54,23 @@ pub fn interface(name: &str, ssh_address: &str) -> Vec<Finding> {
     match found {
         Ok(found) => {
             let mtu = settings::read(name, Attribute::Mtu).ok();
-            vec![Finding { what, ok: true, found: found.join(", "), mtu }]
+            vec![Finding { what, ok: true, found: found.join(", "), mtu, rate: rate(name) }]
         }
-        Err(found) => vec![Finding { what, ok: false, found, mtu: None }],
+        Err(found) => vec![Finding { what, ok: false, found, mtu: None, rate: None }],
     }
+}
+
+/// The rate that the driver of an interface reports, in bit/s.
+fn rate(interface: &str) -> Option<u64> {
+    let text = fs::read_to_string(format!("/sys/class/net/{interface}/speed")).ok()?;
+    bits_per_second(&text)
+}
+
+/// The rate in the file `speed` of an interface, which has Mbit/s; -1 is an unknown rate.
+fn bits_per_second(text: &str) -> Option<u64> {
+    let megabits: u64 = text.trim().parse().ok()?;
+    // SPEED_UNKNOWN is -1 as a number with or without a sign.
+    (1..u64::from(u32::MAX)).contains(&megabits).then_some(megabits * 1_000_000)
 }
 
 /// Fails if an interface carries the controller's connection, or if this cannot be determined.
@@ -112,6 +130,14 @@ mod tests {
         assert_eq!(ssh_address("fe80::1 50000 fe80::2 22"), "fe80::2");
         for wrong in ["", "10.1.1.1", "10.1.1.1 5 nonsense 22"] {
             assert_eq!(ssh_address(wrong), "");
+        }
+    }
+
+    #[test]
+    fn a_rate_is_reported_in_megabits_and_may_be_unknown() {
+        assert_eq!(bits_per_second("10000\n"), Some(10_000_000_000));
+        for unknown in ["-1\n", "0\n", "4294967295\n", ""] {
+            assert_eq!(bits_per_second(unknown), None);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The substrate `remote`: the part of a run on one machine of a testbed.
 //!
-//! A controller starts `tcpassay-agent remote` on each machine by ssh, and speaks with it over standard input and output ([`frames`]).
+//! A controller starts `tcpassay-agent remote` on each machine by ssh, and speaks with it over standard input and output (crate `messages`).
 //! The agent builds and runs its part of a case with the code of the substrate `host`: the namespaces that
 //! [`placement`](crate::placement) puts on its machine. Links to other machines are macvlan devices on the test interfaces.
 //!
@@ -12,9 +12,9 @@
 //!
 //! The recordings of all machines become one on the controller's machine ([`merge`]).
 
-mod frames;
 mod hardware;
 mod inspect;
+mod machine;
 mod merge;
 mod part;
 mod path;

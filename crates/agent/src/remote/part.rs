@@ -3,12 +3,11 @@
 use crate::environment::Environment;
 use crate::netns::build::NetnsSet;
 use crate::netns::topology::{NETNS_FOLDER, NetnsTopology};
-use crate::placement::Part;
-use crate::remote::frames::{self, FromAgent, FromController, SILENCE};
+use crate::placement;
 use crate::remote::path::PathProber;
-use crate::remote::settings;
 use crate::remote::supervisor::Supervisor;
-use crate::request::{CaseProblem, Request};
+use crate::remote::{machine, settings};
+use crate::request::Request;
 use crate::run::{self, Conductor};
 use crate::system::Failure;
 use serde::{Deserialize, Serialize};
@@ -21,6 +20,7 @@ use std::time::Duration;
 use tcpassay_case::Case;
 use tcpassay_linux::sys;
 use tcpassay_measure::reason::RunEnd;
+use tcpassay_messages::{CaseProblem, FromAgent, FromController, Part, SILENCE, frames};
 use tcpassay_units::Time;
 
 /// The file with the data that only the parts of a recording need.
@@ -117,7 +117,7 @@ impl Conductor for Controller<'_> {
         topology: &NetnsTopology,
         namespaces: &mut NetnsSet,
     ) -> Result<(), Failure> {
-        let placement = self.part.place(case)?;
+        let placement = placement::place(self.part, case)?;
         let names = placement.hosts.iter().map(|at| self.part.machines[*at].name.clone()).collect();
         self.path = Some((PathProber::open(case, topology, namespaces, self.stdin.as_fd())?, names));
         Ok(())
@@ -211,6 +211,9 @@ fn ran(
                 let _ = changed();
             }
         }
+        for file in machine::wanted(case, topology).iter().filter(|file| file.required) {
+            supervisor.borrow_mut().write(&file.file, &file.value)?;
+        }
         hardware = in_origin(environment, || settings::hardware_rows(&all))?;
         Ok(())
     };
@@ -220,7 +223,7 @@ fn ran(
     // The folder is in memory and ends with this process.
     let folder = Path::new(NETNS_FOLDER).join(".recording");
     ran.recording.0.write(&folder).map_err(|e| e.to_string())?;
-    let placement = part.place(&case)?;
+    let placement = placement::place(part, &case)?;
     let hosts = (0u32..).zip(&placement.hosts).filter(|(_, machine)| **machine == placement.own);
     let connections = ran.connections.iter().map(|key| (key.part, key.client.0, key.server.0, key.index));
     let about = PartFile {

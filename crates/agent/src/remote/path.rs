@@ -1,11 +1,10 @@
 //! The path between the machines of a testbed, measured before the traffic of each run.
 //!
-//! Each host of the case answers datagrams (the echo service, RFC 862). A host that sends data sends full-sized datagrams, which must not
+//! Each host of the case answers datagrams, as the echo service (RFC 862); the answer is marked, so that two hosts do not answer the answers of each other. A host that sends data sends full-sized datagrams, which must not
 //! be fragmented, to each host that it sends data to. The shortest round trip counts.
 
 use crate::netns::build::NetnsSet;
 use crate::netns::topology::NetnsTopology;
-use crate::remote::frames::ProbedPath;
 use crate::system::Failure;
 use std::io;
 use std::net::SocketAddrV4;
@@ -14,11 +13,16 @@ use tcpassay_case::Case;
 use tcpassay_case::params::grammar::LossModel;
 use tcpassay_linux::sys;
 use tcpassay_measure::pcapng::host_address;
+use tcpassay_messages::ProbedPath;
 use tcpassay_units::Bytes;
 
 const ECHO: u16 = 7;
 /// IP and UDP headers.
 const HEADERS: u64 = 28;
+/// The place and the values of the byte that tells a probe from its answer.
+const KIND: usize = 8;
+const REQUEST: u8 = 0;
+const ANSWER: u8 = 1;
 /// The number of probes of a path without an answer after which none is expected.
 const PROBES: u64 = 8;
 /// The number of answers that suffice.
@@ -102,8 +106,7 @@ impl PathProber {
         let mut buffer = vec![0; 65_536];
         for (_, socket) in &self.sockets {
             while let Ok((len, from)) = sys::receive_from(socket.as_fd(), &mut buffer) {
-                // A lost answer is repeated by the next probe.
-                let _ = sys::send_to(socket.as_fd(), &buffer[..len], from);
+                send_back(socket, &mut buffer[..len], from);
             }
         }
     }
@@ -136,6 +139,10 @@ impl PathProber {
             }
             while let Ok((len, from)) = sys::receive_from(socket.as_fd(), &mut buffer) {
                 let now = sys::monotonic();
+                // Only answers count; a probe of another host is answered.
+                if send_back(socket, &mut buffer[..len], from) {
+                    continue;
+                }
                 let number = buffer.get(..8).filter(|_| len == payload.len() && from == address(pair.to));
                 let number = number.map(|bytes| u64::from_le_bytes(bytes.try_into().expect("8 bytes")));
                 let at = number.and_then(|n| sent.get(usize::try_from(n).ok()?));
@@ -146,14 +153,25 @@ impl PathProber {
             }
         }
         Ok(ProbedPath {
-            from: names[pair.from].clone(),
-            to: names[pair.to].clone(),
+            sender: names[pair.from].clone(),
+            receiver: names[pair.to].clone(),
             size: pair.size,
             asked: pair.rtt,
             measured: times.into_iter().min(),
             lossy: pair.lossy,
         })
     }
+}
+
+/// Sends a probe back to where it came from. Returns false for an answer.
+fn send_back(socket: &OwnedFd, datagram: &mut [u8], from: SocketAddrV4) -> bool {
+    match datagram.get_mut(KIND) {
+        Some(kind) if *kind == REQUEST => *kind = ANSWER,
+        _ => return false,
+    }
+    // A lost answer is repeated by the next probe.
+    let _ = sys::send_to(socket.as_fd(), datagram, from);
+    true
 }
 
 /// The address at which a host answers.

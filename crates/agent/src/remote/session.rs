@@ -3,19 +3,19 @@
 use crate::environment::Environment;
 use crate::host::LOCK;
 use crate::netns::topology::NetnsTopology;
-use crate::placement::Part;
-use crate::remote::frames::{FromAgent, FromController, PROTOCOL, SILENCE};
 use crate::remote::settings::Wanted;
 use crate::remote::supervisor::{self, Supervisor};
-use crate::remote::{inspect, part, settings};
-use crate::request::{CheckResult, Request};
+use crate::remote::{inspect, machine, part, settings};
+use crate::request::{Request, problem};
 use crate::system::Failure;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use tcpassay_case::params::Value;
 use tcpassay_case::{Case, CaseError};
 use tcpassay_linux::sys;
+use tcpassay_messages::{FromAgent, FromController, Group, PROTOCOL, Part, SILENCE};
 
 /// The state of the machine during a connection of a controller.
 struct Claim {
@@ -56,9 +56,9 @@ impl Session {
                     "the controller uses version {protocol} of the messages, and this agent version {PROTOCOL}"
                 ));
             }
-            FromController::Hello { .. } => FromAgent::Hello {
+            FromController::Hello { .. } => FromAgent::Welcome {
                 protocol: PROTOCOL,
-                version: env!("CARGO_PKG_VERSION"),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
                 root: sys::is_root(),
                 release: inspect::release(),
             },
@@ -69,9 +69,9 @@ impl Session {
                 FromAgent::Inspected { found }
             }
             FromController::Claim {} => self.claim()?,
-            FromController::Check { case, part } => FromAgent::Checked { result: self.check(&case, part)? },
+            FromController::Check { case, part } => self.check(&case.into(), part)?,
             FromController::Clock {} => FromAgent::Time { now: sys::now() },
-            FromController::Run { case, part } => return self.run(&case, part),
+            FromController::Run { case, part } => return self.run(&case.into(), part),
             FromController::Alive {} => return Ok(Vec::new()),
             FromController::Probe {} | FromController::Start { .. } | FromController::Stop { .. } => {
                 return Err("no run has been prepared".to_owned());
@@ -107,19 +107,18 @@ impl Session {
     }
 
     /// Checks the part of a case, and whether the testbed allows what it changes.
-    fn check(&mut self, request: &Request, part: Part) -> Result<CheckResult, Failure> {
+    fn check(&mut self, request: &Request, part: Part) -> Result<FromAgent, Failure> {
         self.refuse_interfaces(&part)?;
         let environment = self.environment()?;
         environment.join(part);
         let case = match request.case(environment) {
             Ok(case) => case,
-            Err(errors) => return Ok(CheckResult::Errors(errors)),
+            Err(errors) => return Ok(FromAgent::Checked { settings: BTreeMap::new(), errors }),
         };
-        let errors = not_allowed(&case, environment)?;
-        if errors.is_empty() {
-            return Ok(request.check(environment));
-        }
-        Ok(CheckResult::Errors(errors.into_iter().map(Into::into).collect()))
+        let errors: Vec<_> = not_allowed(&case, environment)?.into_iter().map(problem).collect();
+        let all = case.to_triples().into_iter().map(|(path, value)| (path, value.to_string()));
+        let settings = if errors.is_empty() { all.collect() } else { BTreeMap::new() };
+        Ok(FromAgent::Checked { settings, errors })
     }
 
     /// Fails if a test interface of the part carries the controller's connection.
@@ -180,26 +179,35 @@ fn refusal(wanted: &Wanted, part: &Part) -> Result<Result<(), String>, Failure> 
         wanted.attribute.name(),
         wanted.interface,
         wanted.value,
+        group = group.name(),
     )))
 }
 
-/// The settings of test interfaces that the case changes, and that a device does not have or the testbed does not allow to be changed.
+/// The settings of this machine that the case changes, and that it does not have or the testbed does not allow to be changed.
 fn not_allowed(case: &Case, environment: &Environment) -> Result<Vec<CaseError>, Failure> {
     let Some(part) = &environment.part else { return Ok(Vec::new()) };
     let mut topology = NetnsTopology::of(case, environment);
     topology.cut(case, part)?;
     let mut errors = Vec::new();
+    let mut refuse = |parameter: &str, why: &str| {
+        errors.push(CaseError {
+            path: parameter.to_owned(),
+            other: None,
+            value: Some(Value::Text(case.setting(parameter).to_string())),
+            why: format!("host `{}` of the testbed: {why}", part.machine),
+        });
+    };
+    for file in machine::wanted(case, &topology).iter().filter(|file| file.required) {
+        if let Err(why) = machine::check(file, part.allows(Group::Controllers)) {
+            refuse(file.parameter, &why);
+        }
+    }
     for wanted in settings::wanted(case, &topology, &settings::is_virtual) {
         if !wanted.required {
             continue;
         }
         if let Err(why) = refusal(&wanted, part)? {
-            errors.push(CaseError {
-                path: wanted.parameter.to_owned(),
-                other: None,
-                value: Some(Value::Text(case.setting(wanted.parameter).to_string())),
-                why: format!("host `{}` of the testbed: {why}", part.machine),
-            });
+            refuse(wanted.parameter, &why);
         }
     }
     Ok(errors)
@@ -222,7 +230,7 @@ mod tests {
         );
         assert_eq!(message, expected);
         let answers = session().answer(FromController::Hello { protocol: PROTOCOL }).unwrap();
-        assert!(matches!(&answers[..], [FromAgent::Hello { protocol: PROTOCOL, .. }]));
+        assert!(matches!(&answers[..], [FromAgent::Welcome { protocol: PROTOCOL, .. }]));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use tcpassay_case::params::linux::{GRO, HardwareSetting, Offload, TSO};
 use tcpassay_case::{Case, Change};
 use tcpassay_linux::sys;
 use tcpassay_measure::EnvironmentProperty;
+use tcpassay_messages::Group;
 
 /// Large receive offload: `ETHTOOL_SFLAGS`, `ETHTOOL_GFLAGS` with `ETH_FLAG_LRO` (`linux/ethtool.h`).
 const LRO_FLAG: u32 = 1 << 15;
@@ -88,13 +89,13 @@ impl Attribute {
     }
 
     /// The group of settings that a testbed file allows to be changed.
-    pub fn group(self) -> &'static str {
+    pub fn group(self) -> Group {
         match self {
-            Attribute::Up => "up",
-            Attribute::Mtu => "mtu",
-            Attribute::RxUsecs | Attribute::RxFrames | Attribute::AdaptiveRx => "coalescing",
-            Attribute::RxRing => "rings",
-            _ => "offloads",
+            Attribute::Up => Group::Up,
+            Attribute::Mtu => Group::Mtu,
+            Attribute::RxUsecs | Attribute::RxFrames | Attribute::AdaptiveRx => Group::Coalescing,
+            Attribute::RxRing => Group::Rings,
+            _ => Group::Offloads,
         }
     }
 
@@ -355,10 +356,10 @@ pub fn run_ip(arguments: &[&str]) -> Result<serde_json::Value, Failure> {
 mod tests {
     use super::*;
     use crate::environment::Environment;
-    use crate::placement::Role;
     use crate::placement::tests::part;
     use crate::testing::case;
     use tcpassay_case::params::Substrate;
+    use tcpassay_messages::Role;
 
     fn wanted_at(own: &str, rows: &[(&str, &str)]) -> Vec<(String, Attribute, u64)> {
         wanted_with(own, rows).into_iter().map(|w| (w.interface, w.attribute, w.value)).collect()

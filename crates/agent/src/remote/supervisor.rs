@@ -1,4 +1,4 @@
-//! The supervisor: a process that changes the settings of test interfaces, and restores them whatever ends the agent.
+//! The supervisor: a process that changes the settings of test interfaces and of the whole machine, and restores them whatever ends the agent.
 //!
 //! Before it changes a setting it writes the old value to a journal. It restores all settings when the agent asks for it, and when the
 //! agent has ended for any reason: then its end of the socket is closed. If the supervisor itself is killed, the journal
@@ -6,7 +6,7 @@
 
 use crate::netns::topology::NETNS_FOLDER;
 use crate::remote::settings::{self, Attribute};
-use crate::system::Failure;
+use crate::system::{Failure, write_and_check};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -24,13 +24,31 @@ const ORPHAN_RETRIES: &str = "/proc/sys/net/ipv4/tcp_orphan_retries";
 /// The next journal while it is written.
 const UNFINISHED: &str = "/var/lib/tcpassay/journal.new";
 
-/// A setting that was changed.
+/// A setting of an interface that was changed.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 pub struct ChangedSetting {
     interface: String,
     attribute: Attribute,
     before: u64,
     written: u64,
+}
+
+/// A file of the kernel that was changed: a setting of the whole machine.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
+pub struct ChangedFile {
+    file: String,
+    before: String,
+    written: String,
+}
+
+/// An entry of the journal.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
+#[serde(untagged)]
+pub enum Changed {
+    /// A setting of an interface.
+    Setting(ChangedSetting),
+    /// A setting of the whole machine.
+    File(ChangedFile),
 }
 
 /// A request to the supervisor, one line of JSON. The answer is a line with a list of problems.
@@ -41,6 +59,10 @@ enum Order {
         interface: String,
         attribute: Attribute,
         value: u64,
+    },
+    Write {
+        file: String,
+        value: String,
     },
     /// The process of a run has made its network namespaces.
     Hold {
@@ -81,10 +103,16 @@ impl Supervisor {
     /// An interface that does not take the value.
     pub fn change(&mut self, interface: &str, attribute: Attribute, value: u64) -> Result<(), Failure> {
         let order = Order::Change { interface: interface.to_owned(), attribute, value };
-        match self.ask(&order)?.first() {
-            None => Ok(()),
-            Some(problem) => Err(problem.clone()),
-        }
+        self.ask(&order)?.first().map_or(Ok(()), |problem| Err(problem.clone()))
+    }
+
+    /// Writes a file of the kernel that has a setting of the whole machine; it is restored by [`Supervisor::restore`].
+    ///
+    /// # Errors
+    /// A value that the kernel does not take.
+    pub fn write(&mut self, file: &str, value: &str) -> Result<(), Failure> {
+        let order = Order::Write { file: file.to_owned(), value: value.to_owned() };
+        self.ask(&order)?.first().map_or(Ok(()), |problem| Err(problem.clone()))
     }
 
     /// Keeps the network namespaces that a process has made until [`Supervisor::restore`]; then closed sockets with unsent data, which
@@ -95,10 +123,8 @@ impl Supervisor {
     /// # Errors
     /// The process has ended.
     pub fn hold(&mut self, process: u32) -> Result<(), Failure> {
-        match self.ask(&Order::Hold { process }).unwrap_or_default().first() {
-            None => Ok(()),
-            Some(problem) => Err(problem.clone()),
-        }
+        let problems = self.ask(&Order::Hold { process }).unwrap_or_default();
+        problems.first().map_or(Ok(()), |problem| Err(problem.clone()))
     }
 
     /// Restores all settings. Returns what could not be restored.
@@ -130,6 +156,7 @@ fn serve(stream: &UnixStream) -> io::Result<()> {
             Order::Change { interface, attribute, value } => {
                 change(&interface, attribute, value).err().into_iter().collect()
             }
+            Order::Write { file, value } => write(&file, &value).err().into_iter().collect(),
             Order::Hold { process } => held.hold(process).err().into_iter().collect(),
             Order::Restore => {
                 held.release();
@@ -191,10 +218,28 @@ fn change(interface: &str, attribute: Attribute, value: u64) -> Result<(), Failu
     settings::write(interface, attribute, value)
 }
 
+/// Writes a file after its old value was written to the journal.
+fn write(file: &str, value: &str) -> Result<(), Failure> {
+    let before = fs::read_to_string(file).map_err(|e| format!("{file}: {e}"))?.trim().to_owned();
+    if before == value {
+        return Ok(());
+    }
+    let mut all = journal()?;
+    if let Some(one) = all.iter().find_map(|one| Some(one.file()?).filter(|one| one.file == file)) {
+        return Err(format!(
+            "{file} must be {} for one host of the case and {value} for another one",
+            one.written
+        ));
+    }
+    all.push(Changed::File(ChangedFile { file: file.to_owned(), before, written: value.to_owned() }));
+    write_journal(&all)?;
+    write_and_check(file, value)
+}
+
 /// Adds a change to the journal. Two hosts of a case cannot need different values of one setting.
-fn add(journal: &mut Vec<ChangedSetting>, new: ChangedSetting) -> Result<(), Failure> {
+fn add(journal: &mut Vec<Changed>, new: ChangedSetting) -> Result<(), Failure> {
     let same = |one: &&ChangedSetting| one.interface == new.interface && one.attribute == new.attribute;
-    if let Some(one) = journal.iter().find(same) {
+    if let Some(one) = journal.iter().filter_map(Changed::setting).find(same) {
         return Err(format!(
             "`{}` of `{}` must be {} for one host of the case and {} for another one",
             new.attribute.name(),
@@ -203,12 +248,12 @@ fn add(journal: &mut Vec<ChangedSetting>, new: ChangedSetting) -> Result<(), Fai
             new.written
         ));
     }
-    journal.push(new);
+    journal.push(Changed::Setting(new));
     Ok(())
 }
 
 /// The changes in the journal, in the order in which they were made.
-fn journal() -> Result<Vec<ChangedSetting>, Failure> {
+fn journal() -> Result<Vec<Changed>, Failure> {
     match fs::read_to_string(JOURNAL) {
         Ok(text) => serde_json::from_str(&text).map_err(|e| format!("{JOURNAL}: {e}")),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -217,7 +262,7 @@ fn journal() -> Result<Vec<ChangedSetting>, Failure> {
 }
 
 /// Replaces the journal. It is on the disk when the function returns.
-fn write_journal(all: &[ChangedSetting]) -> Result<(), Failure> {
+fn write_journal(all: &[Changed]) -> Result<(), Failure> {
     let wrong = |e: io::Error| format!("{JOURNAL}: {e}");
     if all.is_empty() {
         // A supervisor that was killed while it wrote has left the second file.
@@ -246,13 +291,53 @@ pub fn restore_journal() -> Vec<String> {
     };
     let (mut left, mut problems) = (Vec::new(), Vec::new());
     for one in all.into_iter().rev() {
-        if let Err(why) = restore(&one) {
+        let done = match &one {
+            Changed::Setting(one) => restore(one),
+            Changed::File(one) => restore_file(one),
+        };
+        if let Err(why) = done {
             problems.push(why);
             left.insert(0, one);
         }
     }
     problems.extend(write_journal(&left).err());
     problems
+}
+
+impl Changed {
+    fn setting(&self) -> Option<&ChangedSetting> {
+        match self {
+            Changed::Setting(one) => Some(one),
+            Changed::File(_) => None,
+        }
+    }
+
+    fn file(&self) -> Option<&ChangedFile> {
+        match self {
+            Changed::File(one) => Some(one),
+            Changed::Setting(_) => None,
+        }
+    }
+}
+
+/// Restores a file of the kernel. A module that was unloaded has none, and neither a machine that was booted again with the old value.
+fn restore_file(one: &ChangedFile) -> Result<(), Failure> {
+    let ChangedFile { file, before, written } = one;
+    let now = match fs::read_to_string(file) {
+        Ok(text) => text.trim().to_owned(),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(format!("{file}: {e}")),
+    };
+    if now == *before {
+        Ok(())
+    } else if now == *written {
+        write_and_check(file, before)
+    } else {
+        Err(format!(
+            "{file} was {before}, the agent made it {written}, and now it is {now}: it is not changed; remove {JOURNAL} when the value \
+             is right"
+        ))
+    }
 }
 
 fn restore(one: &ChangedSetting) -> Result<(), Failure> {
@@ -311,7 +396,7 @@ mod tests {
 
     #[test]
     fn two_hosts_that_need_different_values_of_one_setting_are_refused() {
-        let mut journal = vec![mtu(1500, 9000)];
+        let mut journal = vec![Changed::Setting(mtu(1500, 9000))];
         assert_eq!(
             add(&mut journal, mtu(9000, 4000)).unwrap_err(),
             "`mtu` of `eth1` must be 9000 for one host of the case and 4000 for another one"
@@ -323,9 +408,34 @@ mod tests {
 
     #[test]
     fn the_journal_contains_interface_setting_and_both_values() {
-        let text = serde_json::to_string(&[mtu(1500, 9000)]).unwrap();
-        assert_eq!(text, r#"[{"interface":"eth1","attribute":"mtu","before":1500,"written":9000}]"#);
-        assert_eq!(serde_json::from_str::<Vec<ChangedSetting>>(&text).unwrap(), [mtu(1500, 9000)]);
+        let file = ChangedFile { file: "/f".to_owned(), before: "1".to_owned(), written: "0".to_owned() };
+        let all = [Changed::Setting(mtu(1500, 9000)), Changed::File(file)];
+        let text = serde_json::to_string(&all).unwrap();
+        assert_eq!(
+            text,
+            r#"[{"interface":"eth1","attribute":"mtu","before":1500,"written":9000},{"file":"/f","before":"1","written":"0"}]"#
+        );
+        assert_eq!(serde_json::from_str::<Vec<Changed>>(&text).unwrap(), all);
+    }
+
+    #[test]
+    fn a_file_is_restored_only_if_it_still_has_what_the_agent_wrote() {
+        let path = std::env::temp_dir().join(format!("tcpassay-file-{}", std::process::id()));
+        let file = path.to_str().unwrap().to_owned();
+        let one = ChangedFile { file: file.clone(), before: "717".to_owned(), written: "819".to_owned() };
+        for (now, after) in [("819\n", "717"), ("717\n", "717\n")] {
+            fs::write(&path, now).unwrap();
+            assert_eq!(restore_file(&one), Ok(()));
+            assert_eq!(fs::read_to_string(&path).unwrap(), after);
+        }
+        fs::write(&path, "5").unwrap();
+        let said = restore_file(&one).unwrap_err();
+        assert!(
+            said.starts_with(&format!("{file} was 717, the agent made it 819, and now it is 5: ")),
+            "{said}"
+        );
+        fs::remove_file(&path).unwrap();
+        assert_eq!(restore_file(&one), Ok(()));
     }
 
     #[test]

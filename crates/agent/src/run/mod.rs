@@ -22,6 +22,7 @@ use crate::collect::queues::QueueMonitor;
 use crate::collect::tap::Taps;
 use crate::collect::trace_events::KernelTrace;
 use crate::environment::{BOOT, Environment};
+use crate::placement;
 use crate::request::{CaseAnswer, Request};
 use crate::system::Failure;
 use crate::traffic::cc_engine::CcEngines;
@@ -136,7 +137,7 @@ fn traffic(
     if benchmark.is_some_and(|benchmark| benchmark.copy) {
         runtime.copy_received_data();
     }
-    let udp = UdpBackground::of(case, &mut runtime.namespaces)?;
+    let udp = UdpBackground::of(case, &topology, &mut runtime.namespaces)?;
     // All servers listen.
     let start = match &mut conductor {
         Some(conductor) => {
@@ -174,7 +175,7 @@ fn traffic(
 
 /// The beginning of the names of controllers that this run registers in the kernel. The machines of a testbed may have one kernel.
 fn engine_prefix(case: &Case, environment: &Environment) -> Result<String, Failure> {
-    let part = environment.part.as_ref().map(|part| part.place(case)).transpose()?;
+    let part = environment.part.as_ref().map(|part| placement::place(part, case)).transpose()?;
     Ok(part.map_or("run".to_owned(), |placement| format!("m{}r", placement.own)))
 }
 

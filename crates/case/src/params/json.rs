@@ -46,7 +46,7 @@ pub fn to_json() -> String {
             "allowed": "a number in the controller's range",
             "default": "controller",
             "levels": [],
-            "substrates": ["model", "kernel", "host"],
+            "substrates": ["model", "kernel", "host", "remote"],
             "constraints": "stack.cc has this parameter",
             "doc": doc,
             "controllers": controllers,
