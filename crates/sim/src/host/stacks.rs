@@ -152,7 +152,8 @@ impl Stacks {
     }
 
     /// Processes an arriving segment. Returns what remains to be done.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once for each packet")]
+    #[inline(always)]
     pub fn input(&mut self, net: &mut Core, c: u32, id: PacketId) -> NextAction {
         if self.fast_open && net.packet(id).segment.flags.has(Flags::SYN) {
             self.process_fast_open(c);

@@ -364,7 +364,8 @@ impl Connection {
     }
 
     /// Counts and logs `segment`, which begins at position `seq` and has a TCP header of `header` bytes.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once for each packet")]
+    #[inline(always)]
     fn sending(
         &mut self,
         now: Time,
@@ -377,15 +378,20 @@ impl Connection {
         debug_assert_eq!(header, segment.header_len(), "the header's length");
         count(&mut self.stats.segments_out, 1);
         if self.log.is_on() {
-            let ack = segment.ack.unwrap_near(self.irs, self.recv.nxt()).unwrap_or(0);
-            let (len, flags) = (segment.len, segment.flags);
-            let shift = if flags.has(Flags::SYN) { 0 } else { self.agreed_options().our_shift };
-            let window = Bytes::new(u64::from(segment.window) << shift);
-            let (ect, echo) = (ecn != Ecn::NotEct, segment.options.timestamps.map(|t| t.ecr));
-            let out = LogEvent::SegmentOut { seq, ack, len, flags, retransmission, window, ect, echo };
-            self.log.put(now, || out);
-            self.log_sacks(now, segment, self.irs, ack);
+            self.log_out(now, segment, seq, ecn, retransmission);
         }
         Sending { ecn, mss: self.send.mss32().max(1), header }
+    }
+
+    #[cold]
+    fn log_out(&mut self, now: Time, segment: &Segment, seq: u64, ecn: Ecn, retransmission: bool) {
+        let ack = segment.ack.unwrap_near(self.irs, self.recv.nxt()).unwrap_or(0);
+        let (len, flags) = (segment.len, segment.flags);
+        let shift = if flags.has(Flags::SYN) { 0 } else { self.agreed_options().our_shift };
+        let window = Bytes::new(u64::from(segment.window) << shift);
+        let (ect, echo) = (ecn != Ecn::NotEct, segment.options.timestamps.map(|t| t.ecr));
+        let out = LogEvent::SegmentOut { seq, ack, len, flags, retransmission, window, ect, echo };
+        self.log.put(now, || out);
+        self.log_sacks(now, segment, self.irs, ack);
     }
 }

@@ -76,7 +76,8 @@ impl SendWindow {
     /// Processes a segment in order at `seq` that acknowledges `ack`; `news`: it acknowledges new data.
     /// Returns `None` if the window that it announces differs and must not be used; otherwise whether the
     /// segment is newer than that of the last update.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once for each packet, from one place")]
+    #[inline(always)]
     pub fn predict(&mut self, field: u16, seq: u64, ack: u64, news: bool) -> Option<bool> {
         if self.differs(field) {
             if !news || self.wl1 > seq {

@@ -87,6 +87,7 @@ impl Connection {
     /// [`has_room`](Connection::has_room) for an application that found no room before: the send buffer may grow
     /// (`tcp_check_space` of Linux).
     pub fn check_space(&mut self) -> bool {
+    #[inline]
         self.may_send() && self.send.check_space()
     }
 

@@ -13,15 +13,27 @@ use tcpassay_wire::Ecn;
 
 impl Receiver {
     /// The mark of a data segment.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once for each packet, from two places")]
+    #[inline(always)]
     pub(super) fn mark(&mut self, now: Time, len: u64, field: Ecn, log: &mut Log) {
         if field == Ecn::Ce {
             count(&mut self.stats.ce_segments, 1);
             count(&mut self.stats.ce_bytes, len);
         }
-        if self.echo == Echo::Off {
-            return;
+        match self.echo {
+            Echo::Off => {}
+            // The state stays the same.
+            Echo::Dctcp { ce } if field.is_capable() && ce == (field == Ecn::Ce) => {
+                self.ect_seen = true;
+                self.nxt_at_mark = self.nxt;
+            }
+            _ => self.mark_seldom(now, len, field, log),
         }
+    }
+
+    /// [`Receiver::mark`] without its fast path.
+    #[inline(never)]
+    fn mark_seldom(&mut self, now: Time, len: u64, field: Ecn, log: &mut Log) {
         let packets = self.packets_of(len);
         // In RFC 8257 section 3.2 any segment without CE changes the state; in Linux one that is not ECN-capable does not.
         let not_ce = field == Ecn::NotEct

@@ -67,6 +67,7 @@ impl Sender {
     }
 
     /// A writer waits for room: if the window is not full the buffer grows (`tcp_new_space`). Returns whether it may write now.
+    #[inline]
     pub fn check_space(&mut self) -> bool {
         if self.buffer.is_queue() && self.pipe() < self.cwnd {
             self.expand_buffer();

@@ -521,6 +521,7 @@ impl Sender {
 
     fn progress(&self) -> Progress {
         let board = &self.scoreboard;
+    #[inline]
         Progress { una: board.una(), nxt: board.nxt(), records: board.len() }
     }
 }

@@ -254,6 +254,7 @@ impl SendBuffer {
         let bytes = self.end - progress.una;
         let Some(skbs) = self.skbs else { return bytes };
         let records = &self.records;
+    #[inline]
         // Records that are sent are dropped at once, except the end of a record that was added after them.
         let unsent = match records.front() {
             Some(r) if r.end <= progress.nxt => {
@@ -264,6 +265,7 @@ impl SendBuffer {
         bytes + skbs.overhead.get() * u64::try_from(progress.records + unsent).expect("memory holds it")
     }
 
+    #[inline]
     fn below_lowat(&self, unsent: u64) -> bool {
         self.notsent_lowat.is_none_or(|low| unsent < low)
     }
@@ -278,6 +280,7 @@ impl SendBuffer {
         woken
     }
 
+    #[inline]
     /// A writer waits for room.
     pub fn writer_waits(&self) -> bool {
         self.writer_waits

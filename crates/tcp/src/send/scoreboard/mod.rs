@@ -118,6 +118,11 @@ impl Scoreboard {
     }
 
     /// The packets of [`Scoreboard::pipe`]: a short segment is one, too. Walks all records.
+        if (self.sacked | self.lost | self.retx) == 0 { self.outstanding() } else { self.pipe_of_marked() }
+    }
+
+    #[inline(never)]
+    fn pipe_of_marked(&self) -> u64 {
     pub fn packets_in_flight(&self, mss: u64) -> u64 {
         let copies = |s: &Sent| u64::from(s.flags & (SACKED | LOST) == 0) + u64::from(s.is(RETX));
         self.q.iter().map(|s| copies(s) * packets(s.len, mss)).sum()
