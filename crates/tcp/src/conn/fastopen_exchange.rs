@@ -12,54 +12,54 @@ use tcpassay_wire::{Ecn, Flags, Segment};
 impl Connection {
     /// Sets whether the SYN, which was not sent yet, requests a cookie or presents one.
     pub fn ask_fast_open(&mut self, ask: FastOpenAsk) {
-        self.open.fast.get_or_insert_default().ask = Some(ask);
+        self.open.use_fast().ask = Some(ask);
     }
 
     /// Enables Fast Open on a listening connection.
     pub fn serve_fast_open(&mut self, serve: FastOpenServe) {
-        self.open.fast.get_or_insert_default().serve = Some(serve);
+        self.open.use_fast().serve = Some(serve);
     }
 
     /// The answer of the peer's SYN-ACK to a client that used Fast Open, once it arrived.
     pub fn fast_open_answer(&self) -> Option<&FastOpenAnswer> {
-        self.open.fast.as_ref()?.answer.as_ref()
+        self.open.fast()?.answer.as_ref()
     }
 
     /// A SYN carried data that were acknowledged (client) or accepted (server) (`TCPI_OPT_SYN_DATA`).
     pub fn used_syn_data(&self) -> bool {
-        self.open.fast.as_ref().is_some_and(|f| {
+        self.open.fast().is_some_and(|f| {
             f.taken && f.carried > 0 || f.answer.as_ref().is_some_and(|a| a.sent > 0 && a.acked == a.sent)
         })
     }
 
     /// Whether a server transfers data before the handshake is done, so that the application may accept the connection.
     pub fn is_fast_open_child(&self) -> bool {
-        self.open.fast.as_ref().is_some_and(|f| f.taken)
+        self.open.fast().is_some_and(|f| f.taken)
     }
 
     /// Number of further bytes that may be written to be sent with the SYN, before the SYN is sent.
     pub fn fast_open_room(&self) -> Bytes {
-        let most = self.open.fast.as_ref().and_then(|f| f.ask.as_ref()).map_or(0, |ask| ask.payload.get());
-        Bytes::new(if self.open.syn.sent() == 0 { most.saturating_sub(self.send.unsent()) } else { 0 })
+        let most = self.open.fast().and_then(|f| f.ask.as_ref()).map_or(0, |ask| ask.payload.get());
+        Bytes::new(if self.open.syn().sent() == 0 { most.saturating_sub(self.send.unsent()) } else { 0 })
     }
 
     /// The option that the SYN or SYN-ACK carries which left last.
     pub fn sent_fast_open(&self) -> Option<&FastOpen> {
-        self.open.fast.as_ref()?.sent_option.as_ref()
+        self.open.fast()?.sent_option.as_ref()
     }
 
     /// The option of the peer's SYN or SYN-ACK that is passed to [`Connection::on_segment`] next.
     pub fn hear_fast_open(&mut self, option: FastOpen) {
-        if let Some(fast) = &mut self.open.fast {
+        if let Some(fast) = self.open.fast_mut() {
             fast.peer_option = Some(option);
         }
     }
 
     /// Bytes of payload of a SYN or SYN-ACK that leaves now. [`Connection::sent_fast_open`] then returns its option.
     pub(super) fn fast_open_of_syn(&mut self, answer: bool) -> u64 {
-        let first = self.open.syn.sent() == 1;
+        let first = self.open.syn().sent() == 1;
         let unsent = self.send.unsent();
-        let Some(fast) = &mut self.open.fast else { return 0 };
+        let Some(fast) = self.open.fast_mut() else { return 0 };
         if answer {
             fast.sent_option.clone_from(&fast.grant);
             return 0;
@@ -73,8 +73,8 @@ impl Connection {
 
     /// The peer's SYN-ACK to our SYN, or a plain SYN: `acked` bytes of data are acknowledged.
     pub(super) fn fast_open_answered(&mut self, acked: u64) {
-        let repeated = self.open.syn.is_repeated();
-        let Some(fast) = &mut self.open.fast else { return };
+        let repeated = self.open.syn().is_repeated();
+        let Some(fast) = self.open.fast_mut() else { return };
         if fast.ask.is_some() {
             fast.answer = Some(FastOpenAnswer {
                 asked: fast.ask.as_ref().and_then(|ask| ask.option.as_ref()).map(|o| o.experimental),
@@ -88,7 +88,7 @@ impl Connection {
 
     /// A SYN arrived at a server. Returns whether the connection transfers data from now on.
     pub(super) fn fast_open_syn(&mut self, now: Time, segment: &Segment, ecn: Ecn) -> bool {
-        let Some(fast) = &mut self.open.fast else { return false };
+        let Some(fast) = self.open.fast_mut() else { return false };
         let peer_option = fast.peer_option.take();
         let Some(serve) = &fast.serve else { return false };
         let taken = match serve.decide(peer_option.as_ref(), segment.len > 0) {

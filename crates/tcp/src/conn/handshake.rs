@@ -42,7 +42,7 @@ impl Connection {
             // Once the SYN-ACK has left.
             self.streams = false;
         }
-        self.open.syn.begin(now);
+        self.open.begin(now);
     }
 
     /// The mode that a SYN leads to, and the flags of its answer. `ecn` is the SYN's field.
@@ -101,12 +101,12 @@ impl Connection {
             }
             (EcnMode::Off | EcnMode::Classic | EcnMode::Dctcp, _) => {}
         }
-        self.open.syn.repeat();
+        self.open.repeat_syn();
     }
 
     /// Whether `segment` acknowledges our SYN, which crossed the peer's, and perhaps the data that it carried.
     pub(super) fn acks_syn(&self, segment: &Segment) -> bool {
-        let carried = self.open.fast.as_ref().map_or(0, |fast| fast.carried);
+        let carried = self.open.carried();
         segment.ack == self.iss.at(1) || segment.ack == self.iss.at(1 + carried)
     }
 
@@ -114,14 +114,17 @@ impl Connection {
     pub(super) fn input_syn_sent(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
         let flags = segment.flags;
         let acked = flags.has(Flags::ACK);
-        let carried = self.open.fast.as_ref().map_or(0, |fast| fast.carried);
+        let carried = self.open.carried();
         let data = segment.ack.unwrap_near(self.iss, 1).and_then(|ack| ack.checked_sub(1));
-        if acked && (data.is_none_or(|n| n > carried) || self.open.syn.sent() == 0) {
+        if acked && (data.is_none_or(|n| n > carried) || self.open.syn().sent() == 0) {
             self.refuse(now, "bad ack");
-            if self.rules.bad_ack_repeats_syn && self.open.syn.timeouts() == 0 && self.open.syn.is_running() {
+            if self.rules.bad_ack_repeats_syn
+                && self.open.syn().timeouts() == 0
+                && self.open.syn().is_running()
+            {
                 // The segment may belong to an earlier connection, so the SYN is retransmitted at once
                 // (`TCP_TIMEOUT_MIN`).
-                self.open.syn.hasten(now.saturating_add(self.cfg.timer_floor));
+                self.open.hasten_syn(now.saturating_add(self.cfg.timer_floor));
             }
             if !flags.has(Flags::RST) {
                 self.reset = Some(self.reset_for(segment));
@@ -148,7 +151,7 @@ impl Connection {
             // Simultaneous open: both SYNs crossed. The answer repeats our SYN with an ACK.
             self.answer_ecn(if offered == Flags::NONE { Flags::NONE } else { flags }, ecn);
             self.set_state(now, State::SynReceived);
-            self.open.syn.send();
+            self.open.send_syn();
             if self.rules.keeps_data_of_crossing_syn {
                 self.open.set_early(segment.len);
             }
@@ -178,7 +181,7 @@ impl Connection {
         let Some(t) = segment.options.timestamps.filter(|t| self.cfg.timestamps && t.ecr != 0) else {
             return false;
         };
-        let (first, last) = (self.ts.clock(self.open.syn.first_at()), self.ts.clock(now));
+        let (first, last) = (self.ts.clock(self.open.syn().first_at()), self.ts.clock(now));
         self.rules.checks_echo_of_syn_ack && t.ecr.wrapping_sub(first) > last.wrapping_sub(first)
     }
 
@@ -205,7 +208,7 @@ impl Connection {
             self.accurate_third_ack(segment);
         }
         if self.is_fast_open_child() {
-            let rtt = self.open.syn.rtt(now);
+            let rtt = self.open.syn().rtt(now);
             self.open.stop();
             self.touched = true;
             self.set_state(now, State::Established);
@@ -239,7 +242,7 @@ impl Connection {
 
     /// Both SYNs are acknowledged, and `syn_data` bytes of ours with them.
     fn established(&mut self, now: Time, ecn_of_syn_ack: Ecn, syn_data: u64) {
-        let rtt = self.open.syn.rtt(now);
+        let rtt = self.open.syn().rtt(now);
         self.open.stop();
         let handshake = Timer::Handshake;
         self.log.put(now, || LogEvent::Timer { timer: handshake, change: TimerChange::Cancelled });
@@ -320,7 +323,7 @@ impl Connection {
 
     /// The SYN or SYN-ACK that is due.
     pub(super) fn make_syn(&mut self, now: Time) -> (Segment, Ecn) {
-        self.open.syn.on_sent(now);
+        self.open.on_syn_sent(now);
         let at = self.start_syn_timer(now);
         self.log.put(now, || LogEvent::Timer { timer: Timer::Handshake, change: TimerChange::Set(at) });
         let answer = self.state == State::SynReceived;
@@ -331,7 +334,7 @@ impl Connection {
         let (window, shift) = self.recv.first_window();
         let stamps = Timestamps { val: self.ts.clock(now), ecr: if answer { self.ts.recent() } else { 0 } };
         let len = self.fast_open_of_syn(answer);
-        let rich = !(self.cfg.plain_syns && self.open.syn.sent() > 3);
+        let rich = !(self.cfg.plain_syns && self.open.syn().sent() > 3);
         let mut options = Options {
             mss: Some(u16::try_from(self.cfg.mss.get()).expect("an MSS fits 16 bits")),
             window_scale: (rich && self.cfg.window_scale && offered(|p| p.shift.is_some())).then_some(shift),
@@ -343,16 +346,16 @@ impl Connection {
         // RFC 3168 section 6.1.1.1: a middlebox may drop SYNs that offer ECN. Accurate ECN is offered a second time (RFC 9768
         // section 3.1.4.1).
         let asked = self.cfg.ecn_syns.max(if self.cfg.ecn == EcnMode::Accurate { 2 } else { 1 });
-        if self.open.syn.is_repeated() && self.open.syn.sent() > asked && !answer {
+        if self.open.syn().is_repeated() && self.open.syn().sent() > asked && !answer {
             self.open.set_ecn_flags(Flags::NONE);
         }
         let mut ecn_flags = self.open.ecn_flags();
         if answer && self.ecn == EcnMode::Accurate {
             // RFC 9768 section 3.2.3.2: the option on the first, and after two timeouts no flags either.
-            if self.open.syn.sent() == 1 && self.cfg.ecn_option {
+            if self.open.syn().sent() == 1 && self.cfg.ecn_option {
                 self.put_first_accecn(&mut options);
             }
-            if self.open.syn.timeouts() >= 2 {
+            if self.open.syn().timeouts() >= 2 {
                 ecn_flags = Flags::NONE;
                 self.open.forbid_ect(true);
             }
@@ -367,9 +370,9 @@ impl Connection {
     /// The handshake's timer is due.
     pub(super) fn on_handshake_timer(&mut self, now: Time) {
         self.log.put(now, || LogEvent::Timer { timer: Timer::Handshake, change: TimerChange::Fired });
-        self.open.syn.on_timer();
+        self.open.on_syn_timer();
         let limit = if self.open.is_passive() { None } else { self.cfg.connect_timeout };
-        let spent = now.since(self.open.syn.first_at());
+        let spent = now.since(self.open.syn().first_at());
         let over = |limit: Option<Dur>| limit.is_some_and(|t| spent >= t);
         // A Fast Open server of Linux has one retry more (`tcp_fastopen_synack_timer`).
         let most = match (self.open.is_passive(), self.is_fast_open_child()) {
@@ -381,25 +384,25 @@ impl Connection {
             && self.rules.bounds_syn_timeouts_by_time
             && self.cfg.user_timeout.is_none())
         .then(|| doubled_for(self.cfg.rto.initial, self.cfg.syn_retries, self.cfg.rto.max))
-        .filter(|_| self.open.syn.sent() > 1);
-        if self.open.syn.sent() > most || over(self.cfg.user_timeout) || over(limit) || over(bound) {
+        .filter(|_| self.open.syn().sent() > 1);
+        if self.open.syn().sent() > most || over(self.cfg.user_timeout) || over(limit) || over(bound) {
             self.end(now, Some(ConnError::TimedOut), "handshake");
             return;
         }
         let linear = if self.open.is_passive() { self.cfg.synack_linear } else { self.cfg.syn_linear };
-        self.open.syn.back_off(linear, self.cfg.rto.max);
+        self.open.back_off_syn(linear, self.cfg.rto.max);
         self.streams = false;
-        self.open.syn.repeat();
+        self.open.repeat_syn();
     }
 
     /// The timer of the SYN or SYN-ACK that leaves now starts. Returns when it fires.
     fn start_syn_timer(&mut self, now: Time) -> Time {
-        let first = self.open.syn.sent() == 1;
+        let first = self.open.syn().sent() == 1;
         // FreeBSD's slop is in every timeout but the first, and not in the SYN cache's.
         let slop = if self.open.is_passive() || first { Dur::ZERO } else { self.cfg.rto.slop };
         // Linux clamps every timeout but the first.
         let clamps = self.rules.clamps_syn_timer && !first;
         let limit = self.cfg.connect_timeout.or(self.cfg.user_timeout.filter(|_| clamps));
-        self.open.syn.start(now, slop, self.cfg.rto.max, limit.filter(|_| !self.open.is_passive()))
+        self.open.start_syn_timer(now, slop, self.cfg.rto.max, limit.filter(|_| !self.open.is_passive()))
     }
 }

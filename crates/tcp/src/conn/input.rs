@@ -218,7 +218,7 @@ impl Connection {
                 return;
             }
             self.syn_acked(now, segment);
-        } else if self.open.syn.is_running() {
+        } else if self.open.syn().is_running() {
             // A Fast Open server that closed before its SYN-ACK was acknowledged.
             self.open.stop();
         }

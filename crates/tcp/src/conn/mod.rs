@@ -239,7 +239,7 @@ impl Connection {
     ) -> Connection {
         let mut c = Connection::new(cfg.into(), cc, iss, ts_offset, State::SynSent);
         c.last_in = now;
-        c.open.syn.begin(now);
+        c.open.begin(now);
         c
     }
 

@@ -4,7 +4,7 @@ use super::ecn_negotiation;
 use super::fastopen::FastOpenState;
 use super::syn_timer::SynTimer;
 use crate::config::Config;
-use tcpassay_units::Bytes;
+use tcpassay_units::{Bytes, Dur, Time};
 use tcpassay_wire::{Flags, Timestamps};
 
 /// State of the handshake.
@@ -12,7 +12,7 @@ use tcpassay_wire::{Flags, Timestamps};
 #[derive(Clone, Debug)]
 pub(super) struct Opening {
     /// The retransmission of SYN or SYN-ACK.
-    pub syn: SynTimer,
+    syn: SynTimer,
     /// A passive open, which a reset brings back to LISTEN (RFC 9293 section 3.10.7.4).
     passive: bool,
     /// The options that the peer's SYN offered; `None` before it arrived.
@@ -74,6 +74,78 @@ impl Opening {
     }
 
     /// See [`set_passive`](Opening::set_passive).
+    /// The handshake begins anew; Fast Open keeps its state.
+    pub(super) fn restart(&mut self, cfg: &Config) {
+        *self = Opening { fast: self.fast.take(), ..Opening::new(cfg) };
+    }
+
+    /// The transmissions of SYN or SYN-ACK so far.
+    #[inline]
+    pub(super) fn syn(&self) -> &SynTimer {
+        &self.syn
+    }
+
+    /// The first SYN or SYN-ACK is due.
+    pub(super) fn begin(&mut self, now: Time) {
+        self.syn.begin(now);
+    }
+
+    /// A SYN-ACK is due instead of the SYN that was sent.
+    pub(super) fn send_syn(&mut self) {
+        self.syn.send();
+    }
+
+    /// SYN or SYN-ACK is to be sent again.
+    pub(super) fn repeat_syn(&mut self) {
+        self.syn.repeat();
+    }
+
+    /// The timer fires at `at` if it would fire later.
+    pub(super) fn hasten_syn(&mut self, at: Time) {
+        self.syn.hasten(at);
+    }
+
+    /// SYN or SYN-ACK leaves now.
+    pub(super) fn on_syn_sent(&mut self, now: Time) {
+        self.syn.on_sent(now);
+    }
+
+    /// The timer fired.
+    pub(super) fn on_syn_timer(&mut self) {
+        self.syn.on_timer();
+    }
+
+    /// See [`SynTimer::back_off`].
+    pub(super) fn back_off_syn(&mut self, linear: u32, max: Dur) {
+        self.syn.back_off(linear, max);
+    }
+
+    /// See [`SynTimer::start`].
+    pub(super) fn start_syn_timer(&mut self, now: Time, slop: Dur, max: Dur, limit: Option<Dur>) -> Time {
+        self.syn.start(now, slop, max, limit)
+    }
+
+    /// The state of Fast Open, if the host uses it.
+    #[inline]
+    pub(super) fn fast(&self) -> Option<&FastOpenState> {
+        self.fast.as_deref()
+    }
+
+    /// See [`fast`](Opening::fast).
+    pub(super) fn fast_mut(&mut self) -> Option<&mut FastOpenState> {
+        self.fast.as_deref_mut()
+    }
+
+    /// The host uses Fast Open from now on.
+    pub(super) fn use_fast(&mut self) -> &mut FastOpenState {
+        self.fast.get_or_insert_default()
+    }
+
+    /// Bytes of data that the SYN of Fast Open carried, of either end.
+    pub(super) fn carried(&self) -> u64 {
+        self.fast.as_deref().map_or(0, |fast| fast.carried)
+    }
+
     #[inline]
     pub(super) fn is_passive(&self) -> bool {
         self.passive

@@ -80,7 +80,7 @@ impl Connection {
             return self.make_reset(now, out);
         }
         if !self.synchronised() {
-            if !self.open.syn.is_due() {
+            if !self.open.syn().is_due() {
                 let challenge = self.open.take_challenge();
                 return challenge.then(|| self.make_challenge(now, out));
             }
@@ -92,7 +92,7 @@ impl Connection {
             }
             *out = segment;
             let header = out.header_len();
-            let sending = self.sending(now, out, 0, ecn, header, self.open.syn.sent() > 1);
+            let sending = self.sending(now, out, 0, ecn, header, self.open.syn().sent() > 1);
             // Data on a SYN are one packet.
             return Some(Sending { mss: out.len.max(1), ..sending });
         }
@@ -140,7 +140,7 @@ impl Connection {
             || self.recv.may_ack()
             || self.probe_due
             || self.reset.is_some()
-            || ((self.open.syn.is_due() || self.open.owes_challenge()) && !self.synchronised())
+            || ((self.open.syn().is_due() || self.open.owes_challenge()) && !self.synchronised())
     }
 
     /// [`Connection::make_data`] of a whole new segment ([`Flow::Whole`]).

@@ -152,9 +152,7 @@ impl Connection {
 
     /// Returns to LISTEN after a reset or SYN in SYN-RECEIVED of a passive open.
     fn back_to_listen(&mut self, now: Time) {
-        let fast = self.open.fast.take();
-        self.open = super::opening::Opening::new(&self.cfg);
-        self.open.fast = fast;
+        self.open.restart(&self.cfg);
         self.set_state(now, State::Listen);
     }
 

@@ -61,8 +61,8 @@ impl Connection {
     pub fn set_syn_path(&mut self, _now: Time, size: Bytes) {
         if self.state == State::SynSent && size < self.cfg.mss {
             Arc::make_mut(&mut self.cfg).mss = size;
-            if self.open.fast.as_ref().is_some_and(|fast| fast.carried > 0) {
-                self.open.syn.repeat();
+            if self.open.carried() > 0 {
+                self.open.repeat_syn();
             }
         }
     }

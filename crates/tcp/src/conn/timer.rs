@@ -9,7 +9,7 @@ impl Connection {
     /// The next deadline. A call of [`on_timer`](Connection::on_timer) before it does no harm.
     #[inline]
     pub fn next_timer(&self) -> Option<Time> {
-        let own = self.recv.timer().min(self.open.syn.deadline()).min(self.linger);
+        let own = self.recv.timer().min(self.open.syn().deadline()).min(self.linger);
         let mut at = own.min(self.sender_at());
         if self.cfg.keepalive.is_some() {
             at = at.min(self.keepalive_at());
@@ -22,7 +22,7 @@ impl Connection {
     fn sender_at(&self) -> Time {
         if !self.touched {
             self.send_timer
-        } else if self.synchronised() && !self.open.syn.is_running() {
+        } else if self.synchronised() && !self.open.syn().is_running() {
             self.send.deadline()
         } else {
             Time::MAX
@@ -39,7 +39,7 @@ impl Connection {
             self.fired(now, Timer::DelayedAck);
             self.recv.on_timer(now, self.send.rto());
         }
-        if self.open.syn.deadline() <= now {
+        if self.open.syn().deadline() <= now {
             self.on_handshake_timer(now);
         }
         if self.linger <= now {
