@@ -36,6 +36,9 @@ pub struct ScriptSettings {
     pub mtu: Option<u16>,
     /// `--mss`: the segment size (`gso_size`) of an inbound GSO packet. The stack receives the packet as a whole.
     pub gso: Option<u16>,
+    /// `--max_tcp_header`: bytes that the kernel reserves for the headers of a packet (`MAX_TCP_HEADER`); 320 if absent, as with tunnels
+    /// and wireless networks. Only for the model.
+    pub tcp_header: Option<u16>,
     /// `--tolerance_usecs`: the allowed error in time. It is zero by default, because time is virtual.
     pub tolerance: Dur,
     /// `--tcp_ts_tick_usecs`: the tick of the timestamp clock. With zero, timestamps are not compared.
@@ -113,6 +116,10 @@ impl ScriptSettings {
                 Ok(0) => self.gso = None,
                 Ok(n) => self.gso = Some(n),
                 Err(_) => return bad("bytes of a segment, 0 to 65535"),
+            },
+            "max_tcp_header" => match value.parse() {
+                Ok(n @ 64..=1024) => self.tcp_header = Some(n),
+                _ => return bad("64 to 1024 bytes"),
             },
             "tolerance_usecs" | "tcp_ts_tick_usecs" => {
                 let Ok(n) = value.parse::<u32>() else { return bad("microseconds, 0 to 4294967295") };

@@ -260,6 +260,9 @@ pub struct Config {
     /// An ACK of data that were never sent is answered (RFC 5961 section 5; Linux since 7.1 and in stable series since then);
     /// otherwise it is dropped silently. Only for [`StackFlavor::Linux`].
     pub challenge_unsent: bool,
+    /// A reset at the position of a FIN that has arrived, or at the end of the highest SACK block, is accepted, too (Linux since 4.11 and 4.8,
+    /// `tcp_reset_check`, `tcp_validate_incoming`).
+    pub reset_by_reports: bool,
     /// An ACK that acknowledges nothing new may close the window (Linux since 6.6, `tcp_may_update_window`).
     /// Only for [`StackFlavor::Linux`].
     pub shut_by_duplicate: bool,

@@ -128,6 +128,7 @@ fn rfc() -> Config {
         synack_linear: 0,
         drop_synfin: false,
         shut_by_duplicate: true,
+        reset_by_reports: false,
         challenge_unsent: true, // RFC 9293 section 3.10.7.4, fifth
         ecn_syns: 1,
         connect_timeout: None,
@@ -184,6 +185,7 @@ fn linux() -> Config {
         mark_stops_one_segment: false,     // dctcp_ssthresh, tcp_reno_ssthresh: two segments
         stamp_resets: false,               // tcp_v4_send_reset
         tolerate_missing_timestamps: true, // tcp_validate_incoming checks only `saw_tstamp`
+        reset_by_reports: true,            // tcp_validate_incoming, tcp_reset_check
         // tcp_rmem 131072 and 6291456, half of which is window with tcp_adv_win_scale = 1.
         recv_buffer: RecvBuffer::Auto { initial: Bytes::new(65_536), max: Bytes::new(3 << 20) },
         recv_tuning: RecvTuning::Linux, // tcp_rcv_space_adjust
@@ -214,6 +216,7 @@ fn linux_4_6() -> Config {
         skbs: None,
         push_super: false,
         syn_linear: 0,
+        reset_by_reports: false,
         challenge_unsent: false,
         shut_by_duplicate: false,
         timer_floor: Dur::ZERO, // 10 ms for probes instead

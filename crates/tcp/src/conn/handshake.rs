@@ -214,7 +214,10 @@ impl Connection {
             self.set_state(now, State::Established);
             self.send.confirmed(now, rtt, &mut self.log);
         } else {
-            let carried = self.open.fast.as_ref().map_or(0, |fast| fast.carried);
+            if self.open.is_passive() && self.rules.largest_window_of_third_ack {
+                self.open.set_third_window(segment.window);
+            }
+            let carried = self.open.carried();
             let data =
                 segment.ack.unwrap_near(self.iss, 1).map_or(0, |ack| ack.saturating_sub(1).min(carried));
             self.established(now, Ecn::NotEct, data);
@@ -289,9 +292,11 @@ impl Connection {
             self.recv.announce_all(ours.min(u64::from(peer.mss)));
         }
         self.window.start(peer_shift, peer.window);
-        let lost = self.open.syn.is_repeated();
-        let carried =
-            self.open.fast.as_ref().filter(|fast| fast.ask.is_some()).map_or(0, |fast| fast.carried);
+        if let Some(field) = self.open.third_window() {
+            self.window.start_again(field);
+        }
+        let lost = self.open.syn().is_repeated();
+        let carried = self.open.fast().filter(|fast| fast.ask.is_some()).map_or(0, |fast| fast.carried);
         // A client computes its first rate while it takes the SYN-ACK (`tcp_ack` from `tcp_rcv_synsent_state_process`), when its
         // window is that of a new socket still, 10 segments. A packet trace of 6.1 shows the MSS with options in it.
         let client = self.rules.client_paces_from_syn_ack && !self.open.is_passive();
@@ -326,7 +331,8 @@ impl Connection {
         self.open.on_syn_sent(now);
         let at = self.start_syn_timer(now);
         self.log.put(now, || LogEvent::Timer { timer: Timer::Handshake, change: TimerChange::Set(at) });
-        let answer = self.state == State::SynReceived;
+        // A connection that is closed early repeats its SYN-ACK in FIN-WAIT-1.
+        let answer = self.state != State::SynSent;
         let peer = self.open.peer();
         // An option is answered only where it was offered; but Linux repeats its own SYN when SYNs have crossed.
         let repeats = !self.open.is_passive() && self.rules.repeats_own_syn_options;

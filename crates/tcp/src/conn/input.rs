@@ -175,7 +175,8 @@ impl Connection {
             self.input_syn(now, segment, seq, ecn);
             return;
         }
-        if !self.in_time(now, segment, &span) || !self.acceptable(now, segment, &span) {
+        let after_fin = flags.has(Flags::RST) && self.resets_after_fin(seq);
+        if !self.in_time(now, segment, &span) || !after_fin && !self.acceptable(now, segment, &span) {
             return;
         }
         if flags.has(Flags::RST) {

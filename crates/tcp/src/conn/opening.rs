@@ -17,6 +17,8 @@ pub(super) struct Opening {
     passive: bool,
     /// The options that the peer's SYN offered; `None` before it arrived.
     peer: Option<Offer>,
+    /// The window of the third segment of the handshake, where that is the first one.
+    third_window: Option<u16>,
     /// The ECN flags of our SYN or SYN-ACK.
     ecn_flags: Flags,
     /// Accurate ECN: the ACE field of the client's first ACK, which reports the ECN field of the SYN-ACK.
@@ -30,11 +32,13 @@ pub(super) struct Opening {
     /// The application closed before the handshake finished: a FIN follows.
     finish: bool,
     /// Fast Open, if the host uses it.
-    pub fast: Option<Box<FastOpenState>>,
+    fast: Option<Box<FastOpenState>>,
     /// The third segment of the handshake waits, because data are about to be written (Linux `sk_write_pending`).
     hold_ack: bool,
     /// A challenge ACK is to go out before the handshake is done.
     challenge: bool,
+    /// Data and FIN are sent before the handshake is done, because the application closed after crossing SYNs.
+    closed: bool,
     /// Bytes of data of a crossing SYN, which FreeBSD keeps until the handshake is done.
     early: u32,
 }
@@ -55,6 +59,7 @@ impl Opening {
             syn: SynTimer::new(cfg.rto.initial),
             passive: false,
             peer: None,
+            third_window: None,
             ecn_flags: ecn_negotiation::offer(cfg.ecn),
             handshake_ace: None,
             no_ect: false,
@@ -64,16 +69,11 @@ impl Opening {
             fast: None,
             hold_ack: false,
             challenge: false,
+            closed: false,
             early: 0,
         }
     }
 
-    /// The open is passive.
-    pub(super) fn set_passive(&mut self) {
-        self.passive = true;
-    }
-
-    /// See [`set_passive`](Opening::set_passive).
     /// The handshake begins anew; Fast Open keeps its state.
     pub(super) fn restart(&mut self, cfg: &Config) {
         *self = Opening { fast: self.fast.take(), ..Opening::new(cfg) };
@@ -146,6 +146,12 @@ impl Opening {
         self.fast.as_deref().map_or(0, |fast| fast.carried)
     }
 
+    /// The open is passive.
+    pub(super) fn set_passive(&mut self) {
+        self.passive = true;
+    }
+
+    /// See [`set_passive`](Opening::set_passive).
     #[inline]
     pub(super) fn is_passive(&self) -> bool {
         self.passive
@@ -159,6 +165,16 @@ impl Opening {
     /// What the peer's SYN offered.
     pub(super) fn peer(&self) -> Option<Offer> {
         self.peer
+    }
+
+    /// The first window is that of the third segment of the handshake.
+    pub(super) fn set_third_window(&mut self, field: u16) {
+        self.third_window = Some(field);
+    }
+
+    /// See [`set_third_window`](Opening::set_third_window).
+    pub(super) fn third_window(&self) -> Option<u16> {
+        self.third_window
     }
 
     /// The ECN flags of the next SYN or SYN-ACK.
@@ -251,6 +267,16 @@ impl Opening {
     /// The challenge ACK leaves now, if one is due.
     pub(super) fn take_challenge(&mut self) -> bool {
         std::mem::take(&mut self.challenge)
+    }
+
+    /// The application closed after crossing SYNs.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Data are sent before the handshake is done: by a Fast Open server, or because the application closed after crossing SYNs.
+    pub(super) fn sends_early(&self) -> bool {
+        self.closed || self.fast.as_deref().is_some_and(|fast| fast.taken)
     }
 
     /// A crossing SYN has `bytes` of data, which are kept.

@@ -85,7 +85,7 @@ impl Connection {
                 return challenge.then(|| self.make_challenge(now, out));
             }
             let (segment, ecn) = self.make_syn(now);
-            if self.is_fast_open_child() {
+            if self.open.sends_early() {
                 self.streams = true;
                 self.recv.offer_first();
                 self.recv.ack_sent(now, false, 1, &mut self.log);

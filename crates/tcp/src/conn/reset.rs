@@ -125,13 +125,23 @@ impl Connection {
         }
     }
 
+    /// Whether `seq` is the position of a FIN that has arrived, at which a reset is accepted (`tcp_reset_check`).
+    pub(super) fn resets_after_fin(&self, seq: u64) -> bool {
+        self.cfg.reset_by_reports
+            && matches!(self.state, State::CloseWait | State::LastAck | State::Closing)
+            && seq + 1 == self.recv.nxt()
+    }
+
     /// A reset (RFC 5961 section 3): one at RCV.NXT is accepted, with weak resets any one in the window. Other resets
-    /// in the window are answered with a challenge ACK.
+    /// in the window are answered with a challenge ACK. Linux also accepts what ACKs have reported: the position of a FIN, and the end of
+    /// the highest SACK block.
     pub(super) fn input_reset(&mut self, now: Time, seq: u64) {
         // A reset outside the window is not answered. Its timestamp is not used (RFC 7323 section 5.2).
         let from_last_ack = self.rules.resets_count_from_last_ack;
         let exact = seq == if from_last_ack { self.recv.last_acked().max(1) } else { self.recv.nxt() };
-        if !(exact || self.cfg.weak_resets && self.in_reset_window(seq)) {
+        let reported = self.cfg.reset_by_reports && self.sack && self.recv.highest_report() == Some(seq);
+        let weak = self.cfg.weak_resets && self.in_reset_window(seq);
+        if !(exact || reported || weak || self.resets_after_fin(seq)) {
             self.refuse(now, "inexact reset");
             if self.in_reset_window(seq) {
                 self.challenge(now);

@@ -45,6 +45,12 @@ impl SendWindow {
         self.largest = self.size;
     }
 
+    /// The first window is that of a segment after the SYN, which is scaled.
+    pub fn start_again(&mut self, field: u16) {
+        self.largest = 0;
+        self.set(field);
+    }
+
     pub fn shift(&self) -> u8 {
         self.shift
     }

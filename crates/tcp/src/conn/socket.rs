@@ -5,6 +5,7 @@ use crate::config::{EcnMode, Keepalive};
 use crate::log::State;
 use std::sync::Arc;
 use tcpassay_units::{Bytes, Dur, SeqNum, Time};
+use tcpassay_wire::Ecn;
 
 impl Connection {
     /// Queues up to `n` bytes to be sent. Returns how many were accepted (send buffer, `notsent_lowat`), zero if the call
@@ -86,8 +87,8 @@ impl Connection {
 
     /// [`has_room`](Connection::has_room) for an application that found no room before: the send buffer may grow
     /// (`tcp_check_space` of Linux).
-    pub fn check_space(&mut self) -> bool {
     #[inline]
+    pub fn check_space(&mut self) -> bool {
         self.may_send() && self.send.check_space()
     }
 
@@ -194,6 +195,14 @@ impl Connection {
     pub fn shutdown(&mut self, now: Time) {
         match self.state {
             State::Listen | State::SynSent => self.end(now, None, "closed"),
+            State::SynReceived if self.orphan && self.is_crossed() => {
+                self.agree(now, Ecn::NotEct, None, 0);
+                self.open.close();
+                // Once the SYN-ACK has left.
+                self.streams = !self.open.syn().is_due();
+                self.send.finish();
+                self.set_state(now, State::FinWait1);
+            }
             State::SynReceived if !self.is_fast_open_child() => self.open.finish_later(),
             State::Established | State::SynReceived => {
                 self.touched = true;
@@ -207,6 +216,11 @@ impl Connection {
             }
             _ => {}
         }
+    }
+
+    /// The SYNs have crossed, and a close is not deferred to the end of the handshake.
+    fn is_crossed(&self) -> bool {
+        !self.open.is_passive() && self.rules.closes_before_handshake
     }
 
     /// Neither writes nor reads any more. If data are unread, a reset informs the peer that they are lost

@@ -13,6 +13,9 @@ pub(super) const RULES: Rules = Rules {
         emulates_sack: true,
         holds_recovery_without_sack: true,
         sacks_whole_segments: true,
+        collapses_retransmissions: true,
+        first_mark_keeps_retransmission: true,
+        dsack_is_delivered: true,
         counts_packets: true,
         windows_in_segments: true,
         mss_at_most_half_window: true,
@@ -76,6 +79,8 @@ pub(super) const RULES: Rules = Rules {
         resets_on_data_after_fin: true,
         reset_has_window_and_sack: true,
         challenges_crossed_syn: true,
+        largest_window_of_third_ack: true,
+        closes_before_handshake: true,
         syn_returns_to_listen: false,
         ..rfc::RULES.conn
     },

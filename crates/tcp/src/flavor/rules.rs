@@ -42,6 +42,14 @@ pub(crate) struct SendRules {
     pub holds_recovery_without_sack: bool,
     /// Only whole segments of a super-segment are marked as SACKed (`tcp_match_skb_to_sack`).
     pub sacks_whole_segments: bool,
+    /// A short segment that is retransmitted takes the segments behind it along, up to a full segment
+    /// (`tcp_retrans_try_collapse`).
+    pub collapses_retransmissions: bool,
+    /// A segment that was retransmitted without a loss mark, as after an undo, stays in flight when it is marked
+    /// (`tcp_mark_skb_lost`): only the timeout sends it again.
+    pub first_mark_keeps_retransmission: bool,
+    /// A reported duplicate counts as delivered, so that PRR sends for it (`tcp_dsack_seen`, since 5.10).
+    pub dsack_is_delivered: bool,
     /// The congestion window counts packets, however short they are: what is in flight, what was delivered and PRR
     /// (`tcp_packets_in_flight`, `tcp_cong_avoid`, `tcp_cwnd_reduction`).
     pub counts_packets: bool,
@@ -247,6 +255,11 @@ pub(crate) struct ConnRules {
     /// After crossing SYNs a repeated SYN is challenged, and one with an ACK is reported as a duplicate
     /// (`tcp_validate_incoming`).
     pub challenges_crossed_syn: bool,
+    /// A close after crossing SYNs sends data and FIN at once, and not after the handshake (`tcp_close_state`).
+    pub closes_before_handshake: bool,
+    /// The largest window of a client begins with the third segment of the handshake, not with its SYN
+    /// (`tcp_create_openreq_child`).
+    pub largest_window_of_third_ack: bool,
     /// A SYN in the window of SYN-RECEIVED returns a passive open to LISTEN (RFC 9293 section 3.10.7.4, fourth).
     pub syn_returns_to_listen: bool,
     /// Resets are compared with the last ACK sent and FreeBSD's window; otherwise with RCV.NXT and the window.

@@ -123,6 +123,11 @@ impl Receiver {
         self.dsack.is_some() || !self.assembly.blocks().is_empty()
     }
 
+    /// The end of the highest SACK block of data out of order.
+    pub(crate) fn highest_report(&self) -> Option<u64> {
+        self.assembly.blocks().iter().map(|block| block.end).max()
+    }
+
     /// SACK blocks of an ACK that leaves now: the DSACK once, then the others.
     #[inline]
     pub(crate) fn sacks(&mut self, room: usize) -> ArrayVec<Span, 4> {

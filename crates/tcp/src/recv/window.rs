@@ -9,8 +9,8 @@
 //!   segments, or twice what arrived, with each segment, while the buffer has room (`tcp_grow_window`). Until it has
 //!   reached the buffer, unread data do not narrow the window.
 //!
-//! Known differences: memory is the bytes of the stream, not buffers with overhead; a window is not reduced to zero below a
-//! sixteenth of the buffer, as Linux does, but to what the rule above leaves.
+//! Known differences from Linux, where the account of `memory` is not in use: memory is the bytes of the stream, not buffers with overhead; a
+//! window is not reduced to zero below a sixteenth of the buffer, but to what the rule above leaves.
 
 use crate::{RecvBuffer, RecvTuning};
 use tcpassay_units::{Dur, Time};

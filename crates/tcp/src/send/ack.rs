@@ -128,6 +128,15 @@ impl Sender {
             self.update_window_size(ack.window);
         }
         self.count_duplicates(&a, &mut d);
+        let plausible = ack.dsack.as_ref().is_some_and(|span| self.count_dsack(span));
+        if let Some(span) = ack.dsack.as_ref().filter(|_| plausible && ack.ack >= prior_una)
+            && self.rules.dsack_is_delivered
+            && self.uses_rack
+        {
+            let segments = (span.end - span.start).div_ceil(self.mss);
+            d.packets += segments;
+            d.bytes += segments * self.mss;
+        }
         if !self.sack && d.ambiguous {
             // Without SACK the originals above a filled hole may have arrived before the timeout.
             d.original = false;
@@ -141,7 +150,7 @@ impl Sender {
             }
         }
         if let Some(dsack) = &ack.dsack {
-            self.on_dsack(now, dsack, dsacked, log);
+            self.on_dsack(now, dsack, dsacked, plausible, log);
         }
         if a.advanced {
             self.timers.on_progress(now);
@@ -286,21 +295,30 @@ impl Sender {
         if span.end <= una { span.end - span.start } else { self.scoreboard.retransmitted_in(span) }
     }
 
+    /// Whether a reported duplicate can be of a retransmission: it is no longer than any window, and not more segments were reported than were
+    /// retransmitted.
+    fn count_dsack(&mut self, span: &Span) -> bool {
+        let length = span.end - span.start;
+        if length > self.window.largest() {
+            return false;
+        }
+        self.stats.reported += length.div_ceil(self.mss);
+        self.stats.reported <= self.stats.retransmissions
+    }
+
     /// The receiver reported a duplicate, of which `retransmitted` bytes can be of retransmissions. More duplicates than
     /// there were retransmissions, or longer than any window, are the network's (RFC 3708 section 2; Linux since 5.10), and
     /// prove nothing; RACK counts every one (RFC 8985 section 6.2 step 4).
-    fn on_dsack(&mut self, now: Time, span: &Span, retransmitted: u64, log: &mut Log) {
+    fn on_dsack(&mut self, now: Time, span: &Span, retransmitted: u64, plausible: bool, log: &mut Log) {
         self.probe.on_dsack(span);
         if self.uses_rack {
             self.rack.on_dsack(self.scoreboard.una(), self.scoreboard.nxt());
         }
-        let length = span.end - span.start;
-        let segments = length.div_ceil(self.mss);
-        if length > self.window.largest() || self.stats.spurious + segments > self.stats.retransmissions {
+        if !plausible {
             return;
         }
         self.undo.on_dsack(span.end, retransmitted);
-        self.stats.spurious += segments;
+        self.stats.spurious += (span.end - span.start).div_ceil(self.mss);
         log.put(now, || LogEvent::Spurious { start: span.start, end: span.end, why: "dsack" });
     }
 

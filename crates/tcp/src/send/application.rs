@@ -57,7 +57,7 @@ impl Sender {
 
     /// Ends a record: later data are not sent in a segment with earlier data.
     pub fn end_record(&mut self) {
-        self.buffer.end_record();
+        self.buffer.end_record(self.scoreboard.una());
     }
 
     /// Whether a waiting writer should be woken: a third of the buffer is free (Linux

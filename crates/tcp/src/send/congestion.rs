@@ -362,7 +362,9 @@ impl Sender {
     /// An episode begins whose retransmissions may prove unnecessary.
     pub(super) fn begin_undo(&mut self) {
         let board = &self.scoreboard;
-        self.undo.begin(board.una(), board.retransmitted(), board.any_retransmitted());
+        // A probe that is not counted in flight may be reported as a duplicate, too (`tcp_init_undo`).
+        let probe = if self.rules.probe_not_in_flight { self.probe.retransmitted() } else { 0 };
+        self.undo.begin(board.una(), board.retransmitted() + probe, board.any_retransmitted());
     }
 
     /// A window reduction without retransmission: a mark, a loss that a probe repaired, or a local drop.

@@ -127,6 +127,8 @@ struct Counters {
     ecn_reductions: u64,
     undos: u64,
     spurious: u64,
+    /// Segments that were reported as duplicates, whatever caused them (`dsack_dups`).
+    reported: u64,
     tlp_probes: u64,
     ece_acks_in: u64,
     dup_acks_in: u64,
@@ -207,7 +209,7 @@ impl Sender {
         Sender {
             rules,
             cc: Driver::new(cc),
-            scoreboard: Scoreboard::new(1),
+            scoreboard: Scoreboard::new(1, rules.first_mark_keeps_retransmission),
             buffer: SendBuffer::new(&cfg),
             rtt: Rtt::new(cfg.rto),
             segment_timer: SegmentTimer::new(false, 1),
@@ -336,7 +338,7 @@ impl Sender {
     /// `n` bytes of data that the SYN carried are sent and acknowledged.
     fn skip_syn_data(&mut self, now: Time, n: u64) {
         debug_assert!(n <= self.unsent(), "more data acknowledged than written");
-        self.scoreboard = Scoreboard::new(1 + n);
+        self.scoreboard = Scoreboard::new(1 + n, self.rules.first_mark_keeps_retransmission);
         self.nagle.on_small_segment(1 + n);
         self.deliveries.add_syn_data(n);
         self.stats.bytes_sent += n;
@@ -519,9 +521,9 @@ impl Sender {
         self.window.room(self.scoreboard.una(), self.scoreboard.nxt())
     }
 
+    #[inline]
     fn progress(&self) -> Progress {
         let board = &self.scoreboard;
-    #[inline]
         Progress { una: board.una(), nxt: board.nxt(), records: board.len() }
     }
 }

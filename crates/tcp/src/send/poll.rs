@@ -251,6 +251,9 @@ impl Sender {
         }
         let most = room.min(self.gso()).max(unit);
         self.scoreboard.trim(index, if most >= len { len } else { most - most % self.mss });
+        if self.rules.collapses_retransmissions && len < self.mss {
+            self.collapse(index);
+        }
         let first = std::mem::take(&mut self.force_retransmit);
         let chunk = self.emit_again(now, index, log);
         if first && self.state == Ca::Recovery {
@@ -258,6 +261,19 @@ impl Sender {
             self.next_seg.on_first_retransmit(self.scoreboard.at(index).end());
         }
         Some(Ok(chunk))
+    }
+
+    /// Record `index`, which is to be sent again, takes those behind it along that a full segment and the peer's window hold.
+    #[cold]
+    fn collapse(&mut self, index: usize) {
+        let (una, sent) = (self.scoreboard.una(), *self.scoreboard.at(index));
+        if sent.is(SACKED) {
+            return;
+        }
+        let edge = self.window.edge(una);
+        let room = if sent.start >= edge { self.mss } else { self.mss.min(edge - sent.start) };
+        let buffer = &mut self.buffer;
+        self.scoreboard.collapse(index, room, edge, |end| buffer.is_record_end(end, una));
     }
 
     /// RFC 6675 section 4 `NextSeg` rules 3 and 4.

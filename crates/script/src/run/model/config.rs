@@ -60,7 +60,13 @@ pub(super) fn config(
         Profile::Linux | Profile::Linux46 => {
             let old =
                 Skbs { overhead: Bytes::new(SKB_OLD), headers: Bytes::new(320), initial: Bytes::new(16_384) };
-            cfg.skbs = cfg.skbs.or(Some(old));
+            let mut skbs = cfg.skbs.unwrap_or(old);
+            if let Some(n) = settings.tcp_header {
+                let n = Bytes::new(u64::from(n));
+                skbs.overhead = skbs.overhead - skbs.headers + n;
+                skbs.headers = n;
+            }
+            cfg.skbs = Some(skbs);
             linux(&mut cfg, host, open)?;
             if profile == Profile::Linux {
                 cfg.recv_memory = Some(memory(host, settings, open)?);

@@ -552,6 +552,18 @@ mod tests {
     }
 
     #[test]
+    fn the_window_is_zero_below_a_sixteenth_of_the_buffer_and_below_a_segment() {
+        // 20,000 B of window, of which a sixteenth is 1250.
+        let mut m = memory(40_000);
+        for (used, mss, window) in
+            [(37_500, 536, 1072), (37_502, 536, 0), (37_000, 1460, 1460), (37_100, 1460, 0)]
+        {
+            m.used = used;
+            assert_eq!(m.select(0, mss, 0), (window, true), "{used} B are used");
+        }
+    }
+
+    #[test]
     fn small_packets_are_copied_into_the_room_of_the_last() {
         let mut m = memory(40_000);
         let (cost, room) = cost(140);

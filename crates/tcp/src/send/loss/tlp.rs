@@ -88,6 +88,11 @@ impl LossProbe {
         self.end.is_some()
     }
 
+    /// Bytes that the outstanding probe retransmitted.
+    pub fn retransmitted(&self) -> u64 {
+        self.retransmitted.as_ref().map_or(0, |span| span.end - span.start)
+    }
+
     /// A probe is to be sent by the next poll.
     #[inline]
     pub fn is_due(&self) -> bool {

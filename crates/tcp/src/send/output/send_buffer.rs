@@ -62,6 +62,8 @@ pub(in crate::send) struct SendBuffer {
     quiet: bool,
     /// The unsent data, as far as they are divided, in order.
     records: VecDeque<Record>,
+    /// Ends of the records of the application that may be outstanding, in order.
+    record_ends: VecDeque<u64>,
     /// A write has just filled a buffer and is not complete: only one transmission now (`tcp_push_one`).
     push_one: bool,
     /// The one transmission of the step was sent.
@@ -119,6 +121,7 @@ impl SendBuffer {
             more: false,
             quiet: false,
             records: VecDeque::new(),
+            record_ends: VecDeque::new(),
             push_one: false,
             halt: false,
             fixed,
@@ -230,16 +233,28 @@ impl SendBuffer {
         self.more = false;
     }
 
-    /// Ends a record: later data are not sent in a segment with earlier data.
-    pub fn end_record(&mut self) {
+    /// Ends a record: later data are not sent in a segment with earlier data. Data are acknowledged up to `una`.
+    pub fn end_record(&mut self, una: u64) {
+        if !self.is_record_end(self.end, una) {
+            self.record_ends.push_back(self.end);
+        }
         match self.records.back_mut() {
             Some(last) if last.end == self.end => last.closed = true,
             _ => self.records.push_back(Record { end: self.end, push: true, closed: true }),
         }
     }
 
+    /// The application ended a record at `end`. Data are acknowledged up to `una`.
+    pub fn is_record_end(&mut self, end: u64, una: u64) -> bool {
+        while self.record_ends.front().is_some_and(|&known| known <= una) {
+            self.record_ends.pop_front();
+        }
+        self.record_ends.binary_search(&end).is_ok()
+    }
+
     /// Whether a waiting writer should be woken: a third of the buffer is free (Linux
     /// `sk_stream_is_writeable`) and some of it may be written.
+    #[inline]
     pub fn has_room(&self, progress: &Progress) -> bool {
         let queued = self.queued(progress);
         let free = self.size.saturating_sub(queued);
@@ -250,11 +265,11 @@ impl SendBuffer {
     }
 
     /// Bytes in the send buffer, with the overhead of its buffers (`sk_wmem_queued`).
+    #[inline]
     fn queued(&self, progress: &Progress) -> u64 {
         let bytes = self.end - progress.una;
         let Some(skbs) = self.skbs else { return bytes };
         let records = &self.records;
-    #[inline]
         // Records that are sent are dropped at once, except the end of a record that was added after them.
         let unsent = match records.front() {
             Some(r) if r.end <= progress.nxt => {
@@ -280,7 +295,6 @@ impl SendBuffer {
         woken
     }
 
-    #[inline]
     /// A writer waits for room.
     pub fn writer_waits(&self) -> bool {
         self.writer_waits

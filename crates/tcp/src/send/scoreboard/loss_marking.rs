@@ -105,6 +105,18 @@ impl Scoreboard {
 
     /// Marks record `i` lost, again when its retransmission was in flight.
     fn mark(&mut self, i: usize) -> u64 {
+        let keeps = self.keeps_retransmission;
+        let s = &mut self.q[i];
+        if keeps && s.flags & (LOST | RETX | SACKED) == RETX {
+            s.flags |= LOST;
+            self.lost += u64::from(s.len);
+            return u64::from(s.len);
+        }
+        self.mark_again(i)
+    }
+
+    /// Marks record `i` lost, whether its retransmission is in flight or not.
+    fn mark_again(&mut self, i: usize) -> u64 {
         let s = &mut self.q[i];
         debug_assert!(!s.is(SACKED) && (!s.is(LOST) || s.is(RETX)));
         let n = u64::from(s.len);
@@ -120,13 +132,14 @@ impl Scoreboard {
         n
     }
 
-    /// Marks every unSACKed record for which `is_lost` holds (a retransmission timeout). Returns the bytes newly marked.
+    /// Marks every unSACKed record for which `is_lost` holds (a retransmission timeout, which sends the first again in any case).
+    /// Returns the bytes newly marked.
     pub fn mark_where(&mut self, is_lost: impl Fn(&Sent) -> bool) -> u64 {
         let mut marked = 0;
         for i in 0..self.q.len() {
             let s = &self.q[i];
             if !s.is(SACKED) && (!s.is(LOST) || s.is(RETX)) && is_lost(s) {
-                marked += self.mark(i);
+                marked += if i == 0 { self.mark_again(i) } else { self.mark(i) };
             }
         }
         marked

@@ -39,14 +39,18 @@ pub(super) struct Scoreboard {
     mark_hint: u64,
     /// No record below this position is an original transmission in flight.
     rack_hint: u64,
+    /// A record whose retransmission is in flight stays so when it is marked lost for the first time.
+    keeps_retransmission: bool,
     /// Retransmissions in order of time: (when, first position, position after the last); stale ones are skipped.
     resent: VecDeque<(Time, u64, u64)>,
 }
 
 impl Scoreboard {
-    /// Nothing sent; the next position is `at`.
-    pub fn new(at: u64) -> Scoreboard {
+    /// Nothing sent; the next position is `at`. `keeps_retransmission`: a record whose retransmission is in flight stays so when it is
+    /// marked lost for the first time.
+    pub fn new(at: u64, keeps_retransmission: bool) -> Scoreboard {
         Scoreboard {
+            keeps_retransmission,
             q: Ring::new(),
             una: at,
             nxt: at,
@@ -114,15 +118,15 @@ impl Scoreboard {
     /// RFC 6675 section 4, `pipe`: each byte that is neither SACKed nor lost, and each retransmitted byte again.
     #[inline]
     pub fn pipe(&self) -> u64 {
-        self.outstanding() + self.retx - self.sacked - self.lost
-    }
-
-    /// The packets of [`Scoreboard::pipe`]: a short segment is one, too. Walks all records.
         if (self.sacked | self.lost | self.retx) == 0 { self.outstanding() } else { self.pipe_of_marked() }
     }
 
     #[inline(never)]
     fn pipe_of_marked(&self) -> u64 {
+        self.outstanding() + self.retx - self.sacked - self.lost
+    }
+
+    /// The packets of [`Scoreboard::pipe`]: a short segment is one, too. Walks all records.
     pub fn packets_in_flight(&self, mss: u64) -> u64 {
         let copies = |s: &Sent| u64::from(s.flags & (SACKED | LOST) == 0) + u64::from(s.is(RETX));
         self.q.iter().map(|s| copies(s) * packets(s.len, mss)).sum()
@@ -389,6 +393,31 @@ impl Scoreboard {
         index + 1
     }
 
+    /// Appends the records behind record `index` to it, as long as the whole has at most `room` bytes of data and ends at `edge` at the
+    /// latest. SACKed records and those behind an end for which `ends` holds stay (`tcp_retrans_try_collapse`).
+    pub fn collapse(&mut self, index: usize, room: u64, edge: u64, mut ends: impl FnMut(u64) -> bool) {
+        let payload = |s: &Sent| u64::from(s.len) - u64::from(s.is(FIN));
+        let (mut all, mut end) = (payload(&self.q[index]), self.q[index].end());
+        while let Some(&next) = self.q.get(index + 1) {
+            all += payload(&next);
+            if next.is(SACKED) || all > room || next.end() > edge || ends(end) {
+                break;
+            }
+            end = next.end();
+            self.forget(&next);
+            self.q.remove(index + 1);
+            let to = &mut self.q[index];
+            let n = u64::from(next.len);
+            to.len += next.len;
+            to.flags |= next.flags & (FIN | PUSH | EVER);
+            if to.is(LOST) {
+                self.lost += n;
+                self.pending += if to.is(RETX) { 0 } else { n };
+            }
+            self.retx += if to.is(RETX) { n } else { 0 };
+        }
+    }
+
     /// The retransmission of record `index` does not count as in flight.
     pub fn uncount(&mut self, index: usize) {
         let s = &mut self.q[index];
@@ -515,7 +544,7 @@ pub(super) mod testing {
 
     /// `n` segments, sent at these intervals.
     pub fn sent_every(n: u64, interval: Dur) -> Scoreboard {
-        let mut scoreboard = Scoreboard::new(1);
+        let mut scoreboard = Scoreboard::new(1, false);
         for i in 0..n {
             let sent_at = Time::ZERO + interval * i;
             scoreboard.push(Sent { start: 1 + 1000 * i, sent_at, len: 1000, tries: 1, ..Sent::default() });

@@ -81,6 +81,16 @@ impl<T: Copy + Default> Ring<T> {
         self[i] = entry;
     }
 
+    /// Takes out the entry at `i`.
+    pub fn remove(&mut self, i: usize) -> T {
+        let entry = self[i];
+        for k in i + 1..self.len {
+            self[k - 1] = self[k];
+        }
+        self.len -= 1;
+        entry
+    }
+
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
         (0..self.len).map(|i| &self[i])
     }
@@ -136,6 +146,7 @@ mod tests {
         Push(u32),
         Drop(usize),
         Insert(usize, u32),
+        Remove(usize),
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -143,6 +154,7 @@ mod tests {
             3 => any::<u32>().prop_map(Step::Push),
             1 => (0usize..6).prop_map(Step::Drop),
             1 => (0usize..40, any::<u32>()).prop_map(|(i, x)| Step::Insert(i, x)),
+            1 => (0usize..40).prop_map(Step::Remove),
         ]
     }
 
@@ -166,6 +178,10 @@ mod tests {
                         ring.insert(i, x);
                         deque.insert(i, x);
                     }
+                    Step::Remove(i) if i < deque.len() => {
+                        prop_assert_eq!(Some(ring.remove(i)), deque.remove(i));
+                    }
+                    Step::Remove(_) => {}
                 }
                 prop_assert_eq!(ring.front(), deque.front());
                 prop_assert!(ring.iter().eq(deque.iter()));

@@ -513,3 +513,61 @@ fn rack_does_not_restore_when_the_retransmission_was_needed() {
     r.ack(10);
     assert_eq!((r.info().ca_state, r.info().undos), (Ca::Open, 0));
 }
+
+/// Small segments under the rules of Linux; the timer of probes is off.
+fn small_segments(lengths: &[u64]) -> Rig {
+    let cfg = Config {
+        nodelay: true,
+        tlp: crate::config::Tlp::Off,
+        ..Config { mss: Bytes::new(1000), ..Config::profile(Profile::Linux) }
+    };
+    let mut r = Rig::new(&cfg);
+    for &n in lengths {
+        assert_eq!(r.s.write(r.now, n), n);
+        assert_eq!(r.drain().len(), 1);
+    }
+    r
+}
+
+/// The spans of what the timeout sends.
+fn spans_at_timeout(r: &mut Rig) -> Vec<Span> {
+    r.now = r.s.next_timer().expect("a timer runs");
+    r.s.on_timer(r.now, &mut r.log).unwrap();
+    r.s.audit_counts().unwrap();
+    r.drain().into_iter().map(|chunk| chunk.span).collect()
+}
+
+#[test]
+fn a_retransmission_of_linux_takes_the_segments_behind_it_along_up_to_a_full_one() {
+    let mut r = small_segments(&[300, 300, 300, 300]);
+    assert_eq!(spans_at_timeout(&mut r), [1..901]);
+    r.s.audit_counts().unwrap();
+    let ack = r.ack_in(901);
+    r.deliver(&ack);
+    assert_eq!(r.drain()[0].span, 901..1201);
+    // A full segment takes nothing along, and the peer's window bounds what is taken.
+    let mut r = small_segments(&[1000, 300]);
+    assert_eq!(spans_at_timeout(&mut r), [1..1001]);
+    let mut r = small_segments(&[300, 300, 300]);
+    r.window = 700;
+    let ack = r.ack_in(1);
+    r.deliver(&ack);
+    assert_eq!(spans_at_timeout(&mut r), [1..601]);
+}
+
+#[test]
+fn a_retransmission_of_linux_ends_before_a_sacked_segment_and_at_the_end_of_a_record() {
+    let mut r = small_segments(&[300, 300, 300]);
+    let mut ack = r.ack_in(1);
+    ack.sacks.push(601..901);
+    r.deliver(&ack);
+    r.drain();
+    assert_eq!(spans_at_timeout(&mut r), [1..601]);
+    let mut r = small_segments(&[300]);
+    r.s.end_record();
+    for _ in 0..2 {
+        assert_eq!(r.s.write(r.now, 300), 300);
+        r.drain();
+    }
+    assert_eq!(spans_at_timeout(&mut r), [1..301]);
+}

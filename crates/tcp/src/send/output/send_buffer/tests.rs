@@ -89,7 +89,7 @@ fn a_full_queue_takes_nothing_and_wakes_the_writer_when_a_third_is_free() {
 fn a_record_shares_no_segment_with_what_follows() {
     let mut buffer = SendBuffer::new(&fixed(10_000));
     buffer.write(at(0), 700, 1, 1);
-    buffer.end_record();
+    buffer.end_record(1);
     buffer.write(at(0), 900, 1, 1);
     assert_eq!(buffer.record_end(1), Some(701));
     assert!(buffer.pushes(701) && buffer.is_closed());
