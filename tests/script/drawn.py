@@ -19,13 +19,15 @@ NEVER: Final = "P. 7777777:7777778(1) ack 1 win 1"
 LIVE: Final = re.compile(r"live: +([0-9.]+) (?:(\[[a-z0-9]+\]) )?(.*)")
 SEGMENT: Final = re.compile(r"([A-Z.]+) (\d+):(\d+)\(\d+\)(?: ack (\d+))?(?: win (\d+))?")
 MOST_ANSWERS: Final = 24
+# The guest's kernel has neither tunnels nor wireless networks: it reserves less for headers.
+OPTIONS: Final = [("max_tcp_header", "192")]
 # Seconds between two events: none, less than a delayed ACK, more, more than a retransmission timeout.
 GAPS: Final = (0.0, 0.0, 0.001, 0.01, 0.03, 0.07, 0.15, 0.25, 0.9)
 
 
 def report(text: str, profile: str) -> dict[str, object]:
     """The report of the model about a script."""
-    made: dict[str, object] = json.loads(_native.run_script(text, profile, loose=False, options=[]))
+    made: dict[str, object] = json.loads(_native.run_script(text, profile, loose=False, options=OPTIONS))
     return made
 
 
@@ -70,6 +72,8 @@ class Script:
     blocks: list[tuple[int, int]] = field(default_factory=list)
     over: bool = False
     sender: bool = True
+    # Where the lines of the last event begin.
+    event: int = 0
 
     def run(self, more: str) -> dict[str, object]:
         """The report of the script so far with one further line."""
@@ -95,6 +99,7 @@ class Script:
         chance, and is put off.
         """
         start, until = self.now, self.now + seconds
+        timer: float | None = None
         for _ in range(MOST_ANSWERS):
             slack = 0.13 * max(until - start, 0.2) + 0.003 if seconds > 0.001 else 0.0
             found = self._next(until + slack)
@@ -102,7 +107,13 @@ class Script:
                 break
             at, packet = found
             if at > self.began + 0.00001:
-                until = max(until, at + 0.13 * (at - self.began) + 0.003)
+                late = at + 0.13 * (at - self.began) + 0.003
+                if timer is not None and self.now + 0.00001 < at < timer:
+                    # Two timers, of which either may be the first: the script ends before the event that started them.
+                    self.lines, self.over = self.lines[: self.event], True
+                    return
+                timer = late
+                until = max(until, late)
             self.lines.append(f"{at:.6f} > {packet}")
             self._learn(packet)
             self.now = max(self.now, at)
@@ -135,6 +146,7 @@ class Script:
 
     def add(self, line: str) -> None:
         """Adds an event at the current time."""
+        self.event = len(self.lines)
         self.lines.append(f"{self.now:.6f} {line}")
 
     def packet(self, text: str, sack: str = "") -> None:

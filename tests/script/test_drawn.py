@@ -1,6 +1,7 @@
 """Random scripts: a real Linux 6.1 behaves like the model."""
 
 import drawn
+import drawn_wide
 import pytest
 
 from tcpassay.errors import UserError
@@ -30,6 +31,25 @@ def test_the_scripts_reach_retransmissions_reports_and_the_ends_of_connections()
     assert sum(any("sack " in line for line in lines) for lines in sent) > 5
     assert sum("< F." in text for text in texts) > 15
     assert sum("shutdown" in text or "close" in text for text in texts) > 15
+
+
+def test_the_wider_space_reaches_both_opens_marks_duplicates_reads_and_fins_and_the_model_passes_it() -> None:
+    texts = [drawn_wide.wide(seed, PROFILE) for seed in range(40)]
+    for text in texts[:10]:
+        told = drawn.report(text, PROFILE)
+        assert told["status"] == "pass" or told["drift_usecs"] == 1, told
+    assert texts[0] == drawn_wide.wide(0, PROFILE)
+    for word, least in {
+        "connect(": 5,
+        "[ce]": 5,
+        "> E.": 5,
+        "read(": 20,
+        "< F": 10,
+        "close(": 5,
+        "win 0": 5,
+    }.items():
+        assert sum(word in text for text in texts) >= least, word
+    assert sum(drawn.retransmits(text) for text in texts) > 10
 
 
 def test_linux_answers_most_scripts_as_the_model() -> None:
