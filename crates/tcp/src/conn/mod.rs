@@ -103,6 +103,9 @@ pub enum ConnError {
     /// The peer reset it.
     #[error("connection reset by peer")]
     Reset,
+    /// The peer reset it after its FIN.
+    #[error("broken pipe")]
+    BrokenPipe,
     /// The peer did not answer: retransmissions, probes or the user timeout ran out.
     #[error("connection timed out")]
     TimedOut,

@@ -155,6 +155,9 @@ impl Connection {
             State::Closing | State::LastAck if self.rules.reset_while_closing_is_error => {
                 self.end(now, Some(ConnError::Reset), "reset by peer");
             }
+            State::CloseWait if self.rules.reset_in_close_wait_breaks_pipe => {
+                self.end(now, Some(ConnError::BrokenPipe), "reset by peer");
+            }
             State::Closing | State::LastAck | State::TimeWait => self.end(now, None, "reset by peer"),
             _ => self.end(now, Some(ConnError::Reset), "reset by peer"),
         }

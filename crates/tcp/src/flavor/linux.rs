@@ -82,6 +82,7 @@ pub(super) const RULES: Rules = Rules {
         largest_window_of_third_ack: true,
         closes_before_handshake: true,
         syn_returns_to_listen: false,
+        reset_in_close_wait_breaks_pipe: true,
         ..rfc::RULES.conn
     },
 };

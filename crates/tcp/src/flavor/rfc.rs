@@ -94,5 +94,6 @@ pub(super) const RULES: Rules = Rules {
         syn_returns_to_listen: true,
         resets_count_from_last_ack: false,
         reset_while_closing_is_error: false,
+        reset_in_close_wait_breaks_pipe: false,
     },
 };

@@ -48,7 +48,8 @@ pub(crate) struct SendRules {
     /// A segment that was retransmitted without a loss mark, as after an undo, stays in flight when it is marked
     /// (`tcp_mark_skb_lost`): only the timeout sends it again.
     pub first_mark_keeps_retransmission: bool,
-    /// A reported duplicate counts as delivered, so that PRR sends for it (`tcp_dsack_seen`, since 5.10).
+    /// A reported duplicate counts as delivered, so that PRR sends for it, and also those that the network made count as reported
+    /// (`tcp_dsack_seen`, since 5.10).
     pub dsack_is_delivered: bool,
     /// The congestion window counts packets, however short they are: what is in flight, what was delivered and PRR
     /// (`tcp_packets_in_flight`, `tcp_cong_avoid`, `tcp_cwnd_reduction`).
@@ -266,4 +267,6 @@ pub(crate) struct ConnRules {
     pub resets_count_from_last_ack: bool,
     /// A reset in CLOSING or LAST-ACK is an error.
     pub reset_while_closing_is_error: bool,
+    /// A reset in CLOSE-WAIT has the error of a broken pipe (Linux `tcp_reset`), as a write after the end has.
+    pub reset_in_close_wait_breaks_pipe: bool,
 }

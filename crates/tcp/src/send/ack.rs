@@ -296,14 +296,18 @@ impl Sender {
     }
 
     /// Whether a reported duplicate can be of a retransmission: it is no longer than any window, and not more segments were reported than were
-    /// retransmitted.
+    /// retransmitted. On Linux duplicates that the network made count, too (`tcp_dsack_seen`).
     fn count_dsack(&mut self, span: &Span) -> bool {
         let length = span.end - span.start;
         if length > self.window.largest() {
             return false;
         }
-        self.stats.reported += length.div_ceil(self.mss);
-        self.stats.reported <= self.stats.retransmissions
+        let reported = self.stats.reported + length.div_ceil(self.mss);
+        let plausible = reported <= self.stats.retransmissions;
+        if plausible || self.rules.dsack_is_delivered {
+            self.stats.reported = reported;
+        }
+        plausible
     }
 
     /// The receiver reported a duplicate, of which `retransmitted` bytes can be of retransmissions. More duplicates than

@@ -172,6 +172,7 @@ pub(super) fn text(e: Option<&Expr>) -> Option<&str> {
 /// The number of an error on Linux.
 fn number_of(errno: &str) -> i64 {
     match errno {
+        "EPIPE" => 32,
         "ECONNRESET" => 104,
         "ETIMEDOUT" => 110,
         "ECONNREFUSED" => 111,

@@ -155,6 +155,7 @@ impl Model {
 fn errno(error: ConnError) -> &'static str {
     match error {
         ConnError::Reset => "ECONNRESET",
+        ConnError::BrokenPipe => "EPIPE",
         ConnError::TimedOut => "ETIMEDOUT",
         ConnError::Refused => "ECONNREFUSED",
     }
