@@ -202,9 +202,12 @@ class Script:
     # --- events
 
     def write(self) -> None:
-        """The application writes."""
+        """The application writes, if the send buffer has room: a script cannot wait in a write."""
         size = self.unit * self.source.choice((1, 1, 2, 3, 5, 10, 17))
-        self.add(f"write(4, ..., {size}) = {size}")
+        line = f"write(4, ..., {size}) = {size}"
+        if str(self.run(f"{self.now:.6f} {line}")["reason"]).startswith("write:"):
+            return
+        self.add(line)
 
     def _take(self, low: int, high: int) -> None:
         """Marks positions as received by the peer."""

@@ -53,7 +53,7 @@ def test_the_wider_space_reaches_both_opens_marks_duplicates_reads_and_fins_and_
 
 
 def test_linux_answers_most_scripts_as_the_model() -> None:
-    # With 100 seeds 17 scripts differed; docs/deviations.md describes the known reasons.
+    # Of the seeds 0 to 129 seven scripts differ; of 130 to 229, from which no rule was taken, 23.
     try:
         agent_program()
         store.find()
@@ -66,4 +66,4 @@ def test_linux_answers_most_scripts_as_the_model() -> None:
         for seed, told in enumerate(linux.on_kernel(requests))
         if told["status"] != "pass" and not (told["status"] == "time" and told["drift_usecs"] <= LATE_US)
     ]
-    assert len(wrong) <= 9, "\n".join(wrong)
+    assert len(wrong) <= 2, "\n".join(wrong)
