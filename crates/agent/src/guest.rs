@@ -41,7 +41,7 @@ pub fn main() -> ! {
 /// Runs the packetdrill scripts of `scripts.json`. Returns their reports, or an error.
 fn scripts(scratch: &Path) -> Result<Vec<serde_json::Value>, String> {
     let text = fs::read_to_string(scratch.join("scripts.json")).map_err(|e| e.to_string())?;
-    let requests: Vec<script::Request> = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+    let requests: Vec<script::ScriptRequest> = serde_json::from_str(&text).map_err(|e| e.to_string())?;
     mounts()?;
     // One line for each script: if the guest dies, the runner knows which script was running.
     let mut reports = fs::File::create(scratch.join("reports.jsonl")).map_err(|e| e.to_string())?;

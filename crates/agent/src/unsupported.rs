@@ -7,7 +7,7 @@ use crate::placement::{self, Placement};
 use crate::traffic::cc_engine::PARAMETER;
 use std::collections::BTreeSet;
 use tcpassay_case::params::grammar::LossModel;
-use tcpassay_case::params::linux::Direction;
+use tcpassay_case::params::linux::LinkDirection;
 use tcpassay_case::params::{Setting, Substrate, Value};
 use tcpassay_case::topology::Shape;
 use tcpassay_case::{Case, CaseError, CcEngine, HostSettings, LinkSettings, Mark, Unsupported};
@@ -101,7 +101,7 @@ pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
 
 /// The parameters of a link that only netem implements.
 fn needs_netem(link: &LinkSettings) -> BTreeSet<&'static str> {
-    let ways = [Direction::Forward, Direction::Backward];
+    let ways = [LinkDirection::Forward, LinkDirection::Backward];
     ways.into_iter().flat_map(|way| link.netem(way)).map(|(parameter, _)| parameter.path).collect()
 }
 

@@ -31,10 +31,11 @@ use libc::{
     c_char, c_int, c_long, c_longlong, c_ulong, c_void, iovec, pollfd, size_t, sockaddr, socklen_t, ssize_t,
     timeval,
 };
-use stack::{Bridge, SyscallReturn};
+use stack::Bridge;
 use std::ffi::CStr;
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::slice;
+use tcpassay_linux::syscall::SyscallReturn;
 use tcpassay_script::ast::Expr;
 use tcpassay_units::Dur;
 
@@ -42,7 +43,7 @@ type Userdata = *mut c_void;
 
 /// `struct packetdrill_interface`; the order of the fields is that of the header.
 #[repr(C)]
-pub struct Interface {
+pub struct PacketdrillInterface {
     userdata: Userdata,
     free: extern "C" fn(Userdata),
     socket: extern "C" fn(Userdata, c_int, c_int, c_int) -> c_int,
@@ -88,7 +89,10 @@ pub struct Interface {
 /// # Safety
 /// `flags` is null or a C string; `interface` points to memory for the structure.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn packetdrill_interface_init(flags: *const c_char, interface: *mut Interface) {
+pub unsafe extern "C" fn packetdrill_interface_init(
+    flags: *const c_char,
+    interface: *mut PacketdrillInterface,
+) {
     // SAFETY: a C string when it is not null, as the caller promises.
     let flags = if flags.is_null() { "" } else { unsafe { CStr::from_ptr(flags) }.to_str().unwrap_or("?") };
     let bridge = match Bridge::new(flags) {
@@ -98,7 +102,7 @@ pub unsafe extern "C" fn packetdrill_interface_init(flags: *const c_char, interf
             std::process::exit(2);
         }
     };
-    let made = Interface {
+    let made = PacketdrillInterface {
         userdata: Box::into_raw(Box::new(bridge)).cast(),
         free,
         socket,

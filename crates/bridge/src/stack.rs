@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
+use tcpassay_linux::syscall::SyscallReturn;
 use tcpassay_script::ScriptSettings;
 use tcpassay_script::ast::{ExpectedResult, Expr, Syscall};
 use tcpassay_script::code::CodeValue;
@@ -31,9 +32,6 @@ const FIRST_PORT: u16 = 32_768;
 /// Longest real time for which the thread that advances virtual time waits for the thread of a returned
 /// call.
 const HANDOVER: Duration = Duration::from_millis(200);
-
-/// The result of a system call: a number, or an `errno`.
-pub type SyscallReturn = Result<i64, i32>;
 
 /// A call that blocks. `answer` is its result once it can return.
 struct BlockedCall {

@@ -1,8 +1,8 @@
 //! All connections of a capture, in one pass over its packets.
 
-use crate::flow::{Connection, Counters, Place, Round, Seen};
-use crate::link::{Network, network};
-use crate::reader::{Interface, Packet, ReadError, Reader};
+use crate::flow::{Connection, HalfCounters, Place, Round, Seen};
+use crate::link::{NetworkLayer, network};
+use crate::reader::{CaptureRecord, Interface, ReadError, Reader};
 use indexmap::IndexMap;
 use serde::Serialize;
 use siphasher::sip::SipHasher13;
@@ -84,7 +84,7 @@ pub struct ConnectionFacts {
     /// The largest payload of a segment, by the end that sends it.
     pub mss: [u64; 2],
     /// Counters, by the end that sends.
-    pub counters: [Counters; 2],
+    pub counters: [HalfCounters; 2],
 }
 
 /// The connections of a capture.
@@ -285,14 +285,14 @@ impl<R: Read> Reader<R> {
 
 /// The headers of a packet that is a TCP segment.
 #[inline]
-fn headers(packet: &Packet<'_>, counts: &mut PacketCounts) -> Option<Headers> {
+fn headers(packet: &CaptureRecord<'_>, counts: &mut PacketCounts) -> Option<Headers> {
     let at = match network(packet.link, packet.data) {
-        Network::Ip(at) => at,
-        Network::Other => {
+        NetworkLayer::Ip(at) => at,
+        NetworkLayer::Other => {
             counts.other += 1;
             return None;
         }
-        Network::Unsupported => {
+        NetworkLayer::Unsupported => {
             *counts.unsupported_links.entry(packet.link.0).or_default() += 1;
             return None;
         }

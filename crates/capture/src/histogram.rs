@@ -10,7 +10,7 @@ const CLASSES: usize = 42 * PER_OCTAVE as usize;
 
 /// A distribution of durations.
 #[derive(Clone, Debug)]
-pub struct Histogram {
+pub struct DurationHistogram {
     counts: Box<[u32; CLASSES]>,
     total: u64,
     least: Dur,
@@ -29,9 +29,15 @@ pub struct Modes {
     pub high_share: f64,
 }
 
-impl Default for Histogram {
-    fn default() -> Histogram {
-        Histogram { counts: Box::new([0; CLASSES]), total: 0, least: Dur::MAX, most: Dur::ZERO, sum_ns: 0 }
+impl Default for DurationHistogram {
+    fn default() -> DurationHistogram {
+        DurationHistogram {
+            counts: Box::new([0; CLASSES]),
+            total: 0,
+            least: Dur::MAX,
+            most: Dur::ZERO,
+            sum_ns: 0,
+        }
     }
 }
 
@@ -53,7 +59,7 @@ fn middle(class: usize) -> Dur {
     Dur::from_nanos(if octave >= 4 { sixteenths << (octave - 4) } else { (sixteenths << octave) >> 4 })
 }
 
-impl Histogram {
+impl DurationHistogram {
     /// Adds a duration.
     pub fn add(&mut self, value: Dur) {
         let count = &mut self.counts[class(value)];
@@ -167,8 +173,8 @@ impl Histogram {
 mod tests {
     use super::*;
 
-    fn of(values_us: &[(u64, usize)]) -> Histogram {
-        let mut made = Histogram::default();
+    fn of(values_us: &[(u64, usize)]) -> DurationHistogram {
+        let mut made = DurationHistogram::default();
         for (value, count) in values_us {
             (0..*count).for_each(|_| made.add(Dur::from_micros(*value)));
         }
@@ -177,7 +183,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_within_a_class_of_the_truth() {
-        let mut made = Histogram::default();
+        let mut made = DurationHistogram::default();
         (1..=1000).for_each(|n| made.add(Dur::from_micros(n)));
         let median = made.quantile(500).expect("values").as_micros();
         assert!((475..=525).contains(&median), "{median}");

@@ -14,7 +14,7 @@ const PPP_IPV6: u16 = 0x0057;
 
 /// The position of the IP packet in a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Network {
+pub enum NetworkLayer {
     /// At this byte.
     Ip(usize),
     /// The frame carries another protocol, or its captured bytes end before.
@@ -25,7 +25,7 @@ pub enum Network {
 
 /// Finds the IP packet in a frame of link type `link`.
 #[inline]
-pub fn network(link: LinkType, frame: &[u8]) -> Network {
+pub fn network(link: LinkType, frame: &[u8]) -> NetworkLayer {
     let start = match link.0 {
         // NULL and LOOP: an address family of four bytes, in the byte order of the host that captured, or of the network.
         0 | 108 => family(frame),
@@ -40,9 +40,9 @@ pub fn network(link: LinkType, frame: &[u8]) -> Network {
         // Linux cooked capture, versions 1 and 2.
         113 => typed(frame, 14, 16),
         276 => typed(frame, 0, 20),
-        _ => return Network::Unsupported,
+        _ => return NetworkLayer::Unsupported,
     };
-    start.map_or(Network::Other, Network::Ip)
+    start.map_or(NetworkLayer::Other, NetworkLayer::Ip)
 }
 
 fn half(frame: &[u8], at: usize) -> Option<u16> {

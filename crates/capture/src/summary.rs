@@ -1,8 +1,8 @@
 //! The result of an analysis, as data.
 
 use crate::analysis::PacketCounts;
-use crate::flow::{Counters, Place, Spurious, Stalls};
-use crate::histogram::Histogram;
+use crate::flow::{HalfCounters, Place, Spurious, Stalls};
+use crate::histogram::DurationHistogram;
 use serde::Serialize;
 use tcpassay_units::Dur;
 
@@ -43,7 +43,7 @@ pub struct FlowSummary {
     /// Largest payload of a packet.
     pub largest_packet: u32,
     /// Counters.
-    pub counters: Counters,
+    pub counters: HalfCounters,
     /// Unnecessary retransmissions.
     pub spurious: Spurious,
     /// Number of rounds.
@@ -78,7 +78,7 @@ pub struct RoundTrips {
 }
 
 impl RoundTrips {
-    pub(crate) fn of(histogram: &Histogram) -> Option<RoundTrips> {
+    pub(crate) fn of(histogram: &DurationHistogram) -> Option<RoundTrips> {
         let ns = |value: Option<Dur>| value.map(Dur::as_nanos);
         Some(RoundTrips {
             count: histogram.total(),

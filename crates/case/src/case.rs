@@ -1,6 +1,6 @@
 //! A checked case: settings of every host, link and application.
 
-use crate::given::{Given, Scope, split};
+use crate::given::{GivenTriples, Scope, split};
 use crate::pace::Pace;
 use crate::params::grammar::LinkRate;
 use crate::params::{HostSettings, LinkSettings, NetworkSettings, QueuePlace, Setting, Value};
@@ -13,7 +13,7 @@ use tcpassay_workload::{HostPair, TrafficPart, TrafficSchedule, WorkloadSpec};
 /// A complete and consistent case.
 #[derive(Clone, Debug)]
 pub struct Case {
-    pub(crate) given: Given,
+    pub(crate) given: GivenTriples,
     /// The hosts, switches and links.
     pub net: Net,
     /// The shortest paths between hosts.

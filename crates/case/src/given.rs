@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// The parsed triples of a case by full path (`link.delay`, `sender/stack.ecn`).
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(super) struct Given {
+pub(super) struct GivenTriples {
     rows: BTreeMap<String, Setting>,
     /// Values of `stack.cc.<name>`, which are not in the table, by `(address, name)`.
     controllers: BTreeMap<(String, String), f64>,
@@ -18,7 +18,7 @@ pub(super) struct Given {
 /// address unless `plain` is false.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scope<'a> {
-    given: &'a Given,
+    given: &'a GivenTriples,
     addresses: &'a [&'a str],
     plain: bool,
 }
@@ -32,14 +32,14 @@ fn join(address: &str, path: &str) -> String {
     if address.is_empty() { path.to_owned() } else { format!("{address}/{path}") }
 }
 
-impl Given {
+impl GivenTriples {
     /// Parses triples. Appends every error to `errors`, not only the first.
     pub fn parse(
         substrate: Substrate,
         triples: &BTreeMap<String, Value>,
         errors: &mut Vec<CaseError>,
-    ) -> Given {
-        let mut given = Given { substrate, ..Given::default() };
+    ) -> GivenTriples {
+        let mut given = GivenTriples { substrate, ..GivenTriples::default() };
         for (full, value) in triples {
             let (address, path) = split(full);
             if let Some(name) = path.strip_prefix("stack.cc.") {

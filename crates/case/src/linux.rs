@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn netem_gets_only_the_parameters_of_the_direction() {
-        use crate::params::linux::Direction;
+        use crate::params::linux::LinkDirection;
         let words = |rows: &[(&str, &str)], way| {
             let words: Vec<String> = case(rows).links[0].netem(way).map(|(_, words)| words).collect();
             words.join(" ")
@@ -320,10 +320,10 @@ mod tests {
             ("link.slot", "1ms,5ms,4"),
         ];
         assert_eq!(
-            words(&rows, Direction::Forward),
+            words(&rows, LinkDirection::Forward),
             "delay 5000.000us 1000.000us 25% distribution pareto loss 1% 30% slot 1000.000us 5000.000us packets 4"
         );
-        assert_eq!(words(&rows, Direction::Backward), "delay 5000.000us loss 10%");
-        assert_eq!(words(&[("link.delay", "0s")], Direction::Forward), "");
+        assert_eq!(words(&rows, LinkDirection::Backward), "delay 5000.000us loss 10%");
+        assert_eq!(words(&[("link.delay", "0s")], LinkDirection::Forward), "");
     }
 }

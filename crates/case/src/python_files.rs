@@ -2,14 +2,18 @@
 
 use crate::error::CaseError;
 use crate::files::ReadFile;
-use crate::given::{Given, split};
+use crate::given::{GivenTriples, split};
 use crate::params::{PythonController, Setting, Value};
 
 /// The parameter.
 const PATH: &str = "stack.cc";
 
 /// Reads the files of all values, and appends their checksums. Returns the controllers.
-pub(crate) fn read(given: &mut Given, read: ReadFile, errors: &mut Vec<CaseError>) -> Vec<PythonController> {
+pub(crate) fn read(
+    given: &mut GivenTriples,
+    read: ReadFile,
+    errors: &mut Vec<CaseError>,
+) -> Vec<PythonController> {
     let mut found: Vec<PythonController> = Vec::new();
     for (full, setting) in given.settings_mut() {
         let Setting::Text(text) = setting else { continue };

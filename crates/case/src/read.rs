@@ -3,7 +3,7 @@
 use crate::case::Case;
 use crate::error::CaseError;
 use crate::files::{ReadFile, read_file};
-use crate::given::{Given, split};
+use crate::given::{GivenTriples, split};
 use crate::pace::Pace;
 use crate::params::grammar::{LinkRate, STEPS, trace_of_steps};
 use crate::params::{LinkSettings, Setting, Substrate, Value, table};
@@ -41,7 +41,7 @@ impl Case {
         read: ReadFile,
     ) -> Result<Case, Vec<CaseError>> {
         let mut errors = Vec::new();
-        let mut given = Given::parse(substrate, triples, &mut errors);
+        let mut given = GivenTriples::parse(substrate, triples, &mut errors);
         let python = python_files::read(&mut given, read, &mut errors);
         let network = settings::network(&given.whole());
         let racks = RackCounts { hosts: network.rack_hosts, fanout: network.rack_fanout };

@@ -83,7 +83,7 @@ pub fn check_case(triples: BTreeMap<String, Scalar>, base: PathBuf) -> PyResult<
 /// The data to collect; see [`CollectOptions`].
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub struct Wanted {
+pub struct CollectArguments {
     series: Option<String>,
     warmup: String,
     deliveries: bool,
@@ -91,7 +91,7 @@ pub struct Wanted {
     packets: bool,
 }
 
-impl Wanted {
+impl CollectArguments {
     fn read(&self) -> PyResult<(CollectOptions, tcpassay_measure::metrics::MetricOptions)> {
         let time = |text: &String| text.parse().map_err(|e: UnitError| PyValueError::new_err(e.to_string()));
         let warmup = time(&self.warmup)?;
@@ -117,7 +117,7 @@ pub fn run_case(
     triples: BTreeMap<String, Scalar>,
     seed: u64,
     base: PathBuf,
-    collect: Wanted,
+    collect: CollectArguments,
     folder: PathBuf,
 ) -> PyResult<String> {
     let ran = run_held(py, triples, seed, base, collect)?;
@@ -179,7 +179,7 @@ pub fn run_held(
     triples: BTreeMap<String, Scalar>,
     seed: u64,
     base: PathBuf,
-    collect: Wanted,
+    collect: CollectArguments,
 ) -> PyResult<Ran> {
     let case = case(triples, &base)?;
     let (collect, measured) = collect.read()?;

@@ -22,7 +22,7 @@ impl Script {
     /// Returns true if the script can fail: it has an expected packet, a call, an assertion, or code that cannot be parsed.
     pub fn tests_something(&self) -> bool {
         self.events.iter().any(|event| match &event.action {
-            Action::Packet(packet) => packet.direction == Direction::Out,
+            Action::Packet(packet) => packet.direction == PacketDirection::Out,
             Action::Call(_) => true,
             Action::Shell(_) => false,
             Action::Code(code) => code.body.as_ref().is_ok_and(|body| asserts(body)) || code.body.is_err(),
@@ -110,7 +110,7 @@ pub struct CodeBlock {
 
 /// The direction of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Direction {
+pub enum PacketDirection {
     /// `<`: the script injects the packet.
     In,
     /// `>`: the stack must send the packet.
@@ -121,7 +121,7 @@ pub enum Direction {
 #[derive(Clone, PartialEq, Debug)]
 pub struct ScriptPacket {
     /// The direction.
-    pub direction: Direction,
+    pub direction: PacketDirection,
     /// The TOS byte, as in `[ect0]` or `[tos 0x2]`.
     pub ip: IpField,
     /// The hop limit of `[ttl 64]` or `[hlim 64]`; `None` if it is not written.

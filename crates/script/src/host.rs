@@ -11,7 +11,7 @@ pub type ShellExecutor = fn(&str) -> Result<(), String>;
 
 /// The settings of the host.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct HostSettings {
+pub struct ScriptHost {
     sysctls: BTreeMap<String, String>,
     /// The total time of `sleep` commands. The reader resets it.
     pub sleep_time: Dur,
@@ -57,7 +57,7 @@ const DEFAULTS: &[(&str, &str)] = &[
 
 /// The file that selects the DCTCP receiver of this project's patched kernels: 0 immediate, 1 clear-timer, 2 rearm.
 const DCTCP_RECEIVER_FILE: &str = "/sys/module/tcp_dctcp/parameters/dctcp_receiver";
-/// The key of the DCTCP receiver in [`HostSettings::get`].
+/// The key of the DCTCP receiver in [`ScriptHost::get`].
 pub const DCTCP_RECEIVER: &str = "module.tcp_dctcp.dctcp_receiver";
 
 /// The maximum depth of shell scripts that call each other.
@@ -107,7 +107,7 @@ const NOTHING: &[&str] = &[
     "set+e",
 ];
 
-impl HostSettings {
+impl ScriptHost {
     /// The value of a sysctl; `None` if it is not set.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.sysctls.get(name).map(String::as_str)

@@ -5,7 +5,7 @@ mod loss;
 mod receive;
 
 pub use ecn::{AccurateUse, ControlEcn, DctcpReceiver, EcnForm, EcnMode};
-pub use loss::{LossDetection, PrrBound, Recovery, RecoveryExit, RtoBounds, Tlp, Undo};
+pub use loss::{LossDetection, PrrBound, Recovery, RecoveryExitRule, RtoBounds, Tlp, Undo};
 pub use receive::{AckCheck, AckCompression, DelayedAck, MemoryRules, RecvBuffer, RecvMemory, RecvTuning};
 
 use std::sync::Arc;
@@ -143,7 +143,7 @@ pub struct Config {
     /// `stack.prr_bound`, where PRR is used.
     pub prr_bound: PrrBound,
     /// `stack.recovery_exit`.
-    pub recovery_exit: RecoveryExit,
+    pub recovery_exit: RecoveryExitRule,
     /// Reduce on ECE gradually by PRR in a CWR state, as Linux; otherwise cwnd = ssthresh at once (RFC 3168).
     pub cwr_by_prr: bool,
     /// `stack.undo`.

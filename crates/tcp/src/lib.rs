@@ -63,7 +63,7 @@ mod send;
 pub use config::{
     AccurateUse, AckCheck, AckCompression, AfterIdle, Config, ControlEcn, DctcpReceiver, DelayedAck, EcnForm,
     EcnMode, Keepalive, LossDetection, MemoryRules, MtuProbing, Nagle, Pacing, Persist, Profile, PrrBound,
-    Recovery, RecoveryExit, RecvBuffer, RecvMemory, RecvTuning, RtoBounds, Skbs, StackFlavor, Tlp,
+    Recovery, RecoveryExitRule, RecvBuffer, RecvMemory, RecvTuning, RtoBounds, Skbs, StackFlavor, Tlp,
     TsoAutosize, Undo,
 };
 pub use conn::{

@@ -6,8 +6,8 @@
 
 use crate::{
     AccurateUse, AckCheck, AckCompression, AfterIdle, Config, ControlEcn, DctcpReceiver, DelayedAck, EcnForm,
-    EcnMode, LossDetection, Nagle, Pacing, Persist, Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer,
-    RecvTuning, RtoBounds, Skbs, StackFlavor, Tlp, TsoAutosize, Undo,
+    EcnMode, LossDetection, Nagle, Pacing, Persist, Profile, PrrBound, Recovery, RecoveryExitRule,
+    RecvBuffer, RecvTuning, RtoBounds, Skbs, StackFlavor, Tlp, TsoAutosize, Undo,
 };
 use tcpassay_cc::{Arithmetic, ByteCounting, HystartDetect, HystartMode};
 use tcpassay_units::{Bytes, Dur};
@@ -75,7 +75,7 @@ fn rfc() -> Config {
         loss_detection: LossDetection::DupThresh { threshold: 3, adaptive: false }, // RFC 5681
         recovery: Recovery::Sack,                                                   // RFC 6675
         prr_bound: PrrBound::SafeAck,
-        recovery_exit: RecoveryExit::Rfc6582,
+        recovery_exit: RecoveryExitRule::Rfc6582,
         cwr_by_prr: false,
         undo: Undo::default(),
         tlp: Tlp::Off,
@@ -163,16 +163,16 @@ fn linux() -> Config {
         delayed_ack: DelayedAck { every: 2, timeout: Dur::from_millis(200), adaptive: true, quick_ack: 16 },
         loss_detection: LossDetection::Rack { dsack_adaptation: true }, // tcp_recovery = 1
         recovery: Recovery::Prr,
-        recovery_exit: RecoveryExit::Ssthresh, // tcp_end_cwnd_reduction
-        cwr_by_prr: true,                      // tcp_enter_cwr
+        recovery_exit: RecoveryExitRule::Ssthresh, // tcp_end_cwnd_reduction
+        cwr_by_prr: true,                          // tcp_enter_cwr
         undo: Undo { eifel: true, dsack: true, ..Undo::default() }, // tcp_may_undo
-        tlp: Tlp::On,                          // tcp_early_retrans = 3
-        timer_floor: Dur::from_millis(2),      // TCP_TIMEOUT_MIN with HZ = 1000
-        frto: true,                            // tcp_frto = 2
+        tlp: Tlp::On,                              // tcp_early_retrans = 3
+        timer_floor: Dur::from_millis(2),          // TCP_TIMEOUT_MIN with HZ = 1000
+        frto: true,                                // tcp_frto = 2
         hystart: HystartMode::Linux(HystartDetect::ALL), // hystart = 1, hystart_detect = 3 of tcp_cubic.c
-        cc_arithmetic: Arithmetic::Linux,      // tcp_cong_avoid_ai, bictcp_update
-        byte_counting: ByteCounting::All,      // tcp_slow_start since 3.13
-        after_idle: AfterIdle::Decay,          // tcp_cwnd_restart
+        cc_arithmetic: Arithmetic::Linux,          // tcp_cong_avoid_ai, bictcp_update
+        byte_counting: ByteCounting::All,          // tcp_slow_start since 3.13
+        after_idle: AfterIdle::Decay,              // tcp_cwnd_restart
         tso_defer: true,
         tso_defer_recent: true,                // tcp_tso_should_defer
         tso_autosize: TsoAutosize::RateAndRtt, // tcp_tso_autosize, tcp_tso_rtt_log = 9

@@ -12,8 +12,8 @@
 //! * RED, CoDel, FQ-CoDel, PIE and FQ are served as a link serves them (`queue.served_by`, docs/kernel.md).
 //! * RED's weight is the model's 0.002 by choice of `burst`, the only option of `tc` for it.
 
-use tcpassay_case::params::grammar::Limit;
-use tcpassay_case::params::linux::Direction;
+use tcpassay_case::params::grammar::QueueLimitValue;
+use tcpassay_case::params::linux::LinkDirection;
 use tcpassay_case::{LinkSettings, LinuxQdisc, Mark, QueueKind, QueueSettings};
 use tcpassay_units::{Bytes, Dur, Rate};
 
@@ -66,7 +66,7 @@ fn bucket(rate: Rate, mtu: Bytes) -> u64 {
 }
 
 /// The commands for one direction of a link behind its queue: transmission rate, delay, losses.
-pub fn wire(dev: &str, rate: Rate, link: &LinkSettings, way: Direction) -> String {
+pub fn wire(dev: &str, rate: Rate, link: &LinkSettings, way: LinkDirection) -> String {
     let mut command = format!("qdisc add dev {dev} {ROOT} netem limit {ENDLESS} rate {}", bits(rate));
     for (_, words) in link.netem(way) {
         command = format!("{command} {words}");
@@ -168,7 +168,7 @@ fn inner(queue: &QueueSettings, rate: Rate, mtu: Bytes, shaping: Shaping) -> Str
             )
         }
         _ => match queue.limit {
-            Some(Limit::Bytes(b)) => format!("bfifo limit {}", b.get()),
+            Some(QueueLimitValue::Bytes(b)) => format!("bfifo limit {}", b.get()),
             // A super-segment counts as one packet, so a limit in packets would permit up to forty times the
             // bytes.
             _ if shaping.real => format!("bfifo limit {bytes}"),

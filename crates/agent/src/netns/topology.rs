@@ -16,7 +16,7 @@ use crate::netns::qdiscs::{self, ETHERNET, Shaping};
 use crate::placement;
 use tcpassay_bpf::limiter;
 use tcpassay_case::params::grammar::{LinkRate, LossModel};
-use tcpassay_case::params::linux::Direction;
+use tcpassay_case::params::linux::LinkDirection;
 use tcpassay_case::topology::{DirectedLink, Node, Shape};
 use tcpassay_case::{Case, HostSettings, LinkSettings, Mark, QueueKind, QueueSettings, ServedBy};
 use tcpassay_messages::Part;
@@ -124,7 +124,7 @@ fn wire_rate(link: &LinkSettings) -> Rate {
 
 /// Returns true if a link does more than serialise packets.
 fn needs_wire(link: &LinkSettings) -> bool {
-    [Direction::Forward, Direction::Backward].into_iter().any(|way| link.netem(way).next().is_some())
+    [LinkDirection::Forward, LinkDirection::Backward].into_iter().any(|way| link.netem(way).next().is_some())
         || link.loss_model != LossModel::Bernoulli
 }
 
@@ -323,11 +323,11 @@ impl NetnsTopology {
             let left = if here { impairments::left_to_netem(settings) } else { settings.clone() };
             let out = veth_pairs[wire];
             self.devices[out].queues =
-                vec![qdiscs::wire(&self.devices[out].name, rate, &left, Direction::Forward)];
+                vec![qdiscs::wire(&self.devices[out].name, rate, &left, LinkDirection::Forward)];
             let back = veth_pairs[wire - 1] + 1;
             let left = LinkSettings { delay: settings.delay, ..left };
             self.devices[back].queues =
-                vec![qdiscs::wire(&self.devices[back].name, rate, &left, Direction::Backward)];
+                vec![qdiscs::wire(&self.devices[back].name, rate, &left, LinkDirection::Backward)];
             // Packets wait for an access link in the host, where TCP small queues limits them.
             let own = (!link.main).then_some(rate);
             self.host_rate(case, link.from, first, own, mtu);

@@ -10,7 +10,7 @@ use crate::netns::topology::NetnsTopology;
 use crate::system::Failure;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, OwnedFd};
-use tcpassay_case::params::grammar::Limit;
+use tcpassay_case::params::grammar::QueueLimitValue;
 use tcpassay_case::topology::DirectedLink;
 use tcpassay_case::{Case, Mark, QueueKind, QueueSettings};
 use tcpassay_linux::sys;
@@ -84,8 +84,8 @@ fn train(senders: &[ProbeSender], served: Rate, mtu: u64, aim: u64, most: u64) -
 /// The capacity of a queue in bytes.
 fn holds(queue: &QueueSettings, mtu: u64) -> u64 {
     match queue.limit {
-        Some(Limit::Bytes(bytes)) => bytes.get(),
-        Some(Limit::Packets(n)) => u64::from(n) * mtu,
+        Some(QueueLimitValue::Bytes(bytes)) => bytes.get(),
+        Some(QueueLimitValue::Packets(n)) => u64::from(n) * mtu,
         None => 1000 * mtu,
     }
 }

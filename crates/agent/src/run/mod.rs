@@ -61,7 +61,7 @@ fn run_case(request: &Request, case: &Case, environment: &Environment) -> Result
 }
 
 /// The results of a run.
-pub struct Ran {
+pub struct RecordedRun {
     /// The recording, and the digest of its packets.
     pub recording: (Recording, u64),
     /// The difference between the path and the case.
@@ -83,7 +83,7 @@ pub fn record(
     environment: &Environment,
     collect: CollectOptions,
     (adjust, conductor): Others,
-) -> Result<Ran, Failure> {
+) -> Result<RecordedRun, Failure> {
     let mut setup = setup::prepare(request, case, environment, &collect, adjust)?;
     if collect.unseen {
         // The probes of the path needed the taps; the run itself goes without them.
@@ -101,7 +101,7 @@ fn traffic(
     collect: CollectOptions,
     setup: Setup,
     mut conductor: Option<&mut dyn Conductor>,
-) -> Result<Ran, Failure> {
+) -> Result<RecordedRun, Failure> {
     let seed = Seed(request.seed);
     let schedule = Arc::new(case.plan(seed));
     // Trace events have windows in segments; their size is known from the handshake, which the taps see.
@@ -170,7 +170,7 @@ fn traffic(
     let connections = event_loop.runtime.connections().to_vec();
     let parts = recording::Parts { engines, relays, machine, path };
     let recording = recording::assemble(request, environment, event_loop, parts)?;
-    Ok(Ran { recording, mismatch, connections })
+    Ok(RecordedRun { recording, mismatch, connections })
 }
 
 /// The beginning of the names of controllers that this run registers in the kernel. The machines of a testbed may have one kernel.

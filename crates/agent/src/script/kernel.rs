@@ -22,7 +22,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use tcpassay_linux::syscall;
 use tcpassay_script::ast::{Expr, PacketBody, ScriptPacket, Syscall};
 use tcpassay_script::code::CodeValue;
-use tcpassay_script::host::HostSettings;
+use tcpassay_script::host::ScriptHost;
 use tcpassay_script::run::target::{SentPacket, StepResult};
 use tcpassay_script::run::{ScriptError, SequenceMap, SyscallResult, Target};
 use tcpassay_script::{IpVersion, ScriptSettings};
@@ -64,7 +64,7 @@ pub struct Kernel {
     tun: Option<OwnedFd>,
     worker: Worker,
     started: u64,
-    host: HostSettings,
+    host: ScriptHost,
     environment: SocketEnvironment,
     gateway: IpAddr,
     files: BTreeMap<i64, OwnedFd>,
@@ -96,7 +96,7 @@ impl Kernel {
             tun: None,
             worker: Worker::start()?,
             started: syscall::monotonic(),
-            host: HostSettings::default(),
+            host: ScriptHost::default(),
             environment: SocketEnvironment {
                 domain: libc::AF_INET,
                 local: unknown,
@@ -173,7 +173,7 @@ impl Kernel {
     }
 
     /// Applies the settings that commands have changed.
-    fn apply(&mut self, before: &HostSettings) -> Result<(), String> {
+    fn apply(&mut self, before: &ScriptHost) -> Result<(), String> {
         let changed: Vec<(String, String)> = self
             .host
             .all("")

@@ -37,7 +37,7 @@ const MAX_MEMORY: u64 = 2 << 30;
 
 /// A script to run.
 #[derive(Deserialize, Serialize)]
-pub struct Request {
+pub struct ScriptRequest {
     /// The text of the script.
     text: String,
     /// The runner does not compare the window, PSH and the options of a SYN.
@@ -52,7 +52,7 @@ pub struct Request {
 pub fn main(virtual_time: bool) -> Result<(), String> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).map_err(|e| e.to_string())?;
-    let request: Request = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+    let request: ScriptRequest = serde_json::from_str(&text).map_err(|e| e.to_string())?;
     syscall::limit_memory(MAX_MEMORY);
     let mut options = RunOptions::new(Profile::Linux);
     options.loose = request.loose;
@@ -75,7 +75,7 @@ pub fn main(virtual_time: bool) -> Result<(), String> {
 
 /// Runs the scripts one after the other, each in its own process. Returns the reports, or objects with the key `wrong` and an
 /// error. `tell` receives each of them when it is complete.
-pub fn all(requests: &[Request], mut tell: impl FnMut(&serde_json::Value)) -> Vec<serde_json::Value> {
+pub fn all(requests: &[ScriptRequest], mut tell: impl FnMut(&serde_json::Value)) -> Vec<serde_json::Value> {
     let mut reports = Vec::new();
     for request in requests {
         let report = one(request).unwrap_or_else(|e| serde_json::json!({ "wrong": e }));
@@ -85,7 +85,7 @@ pub fn all(requests: &[Request], mut tell: impl FnMut(&serde_json::Value)) -> Ve
     reports
 }
 
-fn one(request: &Request) -> Result<serde_json::Value, String> {
+fn one(request: &ScriptRequest) -> Result<serde_json::Value, String> {
     let wrong = |e: std::io::Error| format!("a process for the script: {e}");
     let mut child = Command::new("/proc/self/exe")
         .args(["script", "virtual"])

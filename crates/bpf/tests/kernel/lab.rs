@@ -44,7 +44,7 @@ macro_rules! needs_bpf {
 }
 
 /// Three network namespaces: `sender` (10.77.1.1) -- `middle` -- `receiver` (10.77.2.1). They are removed when this is dropped.
-pub struct Lab {
+pub struct Namespaces {
     sender: String,
     middle: String,
     receiver: String,
@@ -52,11 +52,11 @@ pub struct Lab {
 
 pub const RECEIVER: &str = "10.77.2.1";
 
-impl Lab {
+impl Namespaces {
     /// A topology with `mbit` Mbit/s towards the receiver and a drop-tail queue of `queue` bytes. `name` is the name of the test.
-    pub fn new(name: &str, mbit: u32, queue: u32) -> Lab {
+    pub fn new(name: &str, mbit: u32, queue: u32) -> Namespaces {
         let of = |part: &str| format!("tcpassay-bpf-{}-{name}-{part}", std::process::id());
-        let lab = Lab { sender: of("s"), middle: of("m"), receiver: of("r") };
+        let lab = Namespaces { sender: of("s"), middle: of("m"), receiver: of("r") };
         for ns in [&lab.sender, &lab.middle, &lab.receiver] {
             ip(&["netns", "add", ns]);
             ip(&["-n", ns, "link", "set", "lo", "up"]);
@@ -147,7 +147,7 @@ impl Lab {
     }
 }
 
-impl Drop for Lab {
+impl Drop for Namespaces {
     fn drop(&mut self) {
         for ns in [&self.sender, &self.middle, &self.receiver] {
             let _ = Command::new("ip").args(["netns", "del", ns]).status();

@@ -6,7 +6,7 @@ mod control;
 mod lab;
 mod objects;
 
-use lab::{Lab, Sent};
+use lab::{Namespaces, Sent};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tcpassay_bpf::shim::{Shim, ShimCounts, Spec, Traced};
@@ -29,7 +29,7 @@ const TRANSFER: (Duration, usize) = (Duration::from_secs(3), 8_000_000);
 /// A transfer over 50 Mbit/s with a queue of 60 kB (9.6 ms). Asserts what holds on every machine.
 fn run(spec: &Spec, receivers: Option<&str>) -> (Sent, ShimCounts) {
     let name = spec.kernel_name();
-    let lab = Lab::new(&name, 50, 60_000);
+    let lab = Namespaces::new(&name, 50, 60_000);
     let shim = Shim::start(spec).unwrap();
     let sent = lab.transfer(&name, receivers, TRANSFER);
     let outcome = shim.stop().unwrap();
@@ -134,7 +134,7 @@ fn window(sent: &Sent) -> f64 {
 fn reno_through_the_shim_has_the_mean_window_of_the_kernels_reno() {
     needs_bpf!();
     let spec = spec("reno", "tat_reno");
-    let both = || (run(&spec, None), Lab::new("native", 50, 60_000).transfer("reno", None, TRANSFER));
+    let both = || (run(&spec, None), Namespaces::new("native", 50, 60_000).transfer("reno", None, TRANSFER));
     control::passes(both, |((sent, outcome), native)| {
         prompt(sent, outcome);
         let reductions = count(&outcome.trace, |kind| matches!(kind, RecordKind::Congestion { .. }));
@@ -214,7 +214,7 @@ fn dctcp_negotiates_ecn_by_itself_at_both_ends() {
 #[test]
 fn two_shims_run_at_the_same_time_each_with_its_own_connections() {
     needs_bpf!();
-    let lab = Lab::new("two", 50, 60_000);
+    let lab = Namespaces::new("two", 50, 60_000);
     let (reno, vegas) = (spec("reno", "tat_two_reno"), spec("vegas", "tat_two_vegas"));
     let shims = [Shim::start(&reno).unwrap(), Shim::start(&vegas).unwrap()];
     for shim in &shims {

@@ -1,5 +1,5 @@
 //! Controllers that are BPF programs, from object files.
-use crate::lab::Lab;
+use crate::lab::Namespaces;
 use crate::{lab, needs_bpf, registered};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,8 +25,11 @@ fn a_controller_in_an_object_file_drives_a_sender_under_its_own_name_and_is_gone
     needs_bpf!();
     let objects = Objects::load(&compiled("fixed")).unwrap();
     assert_eq!(objects.names(), ["tat_fixed"]);
-    let sent =
-        Lab::new("fixed", 50, 60_000).transfer("tat_fixed", None, (Duration::from_millis(500), 500_000));
+    let sent = Namespaces::new("fixed", 50, 60_000).transfer(
+        "tat_fixed",
+        None,
+        (Duration::from_millis(500), 500_000),
+    );
     assert_eq!(sent.controller, "tat_fixed");
     // Where a timeout came between, the window is one packet for a moment.
     assert!(sent.samples.iter().any(|(_, window)| *window == 20), "{:?}", sent.samples);

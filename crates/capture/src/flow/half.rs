@@ -5,14 +5,14 @@ use super::response::Response;
 use super::round::{Open, Round, round_trip};
 use super::sequence::{Behind, Range, Sequence};
 use super::stall::StallTable;
-use crate::histogram::Histogram;
+use crate::histogram::DurationHistogram;
 use serde::Serialize;
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::{Ecn, Flags, SackBlocks, Segment};
 
 /// Counters of one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Counters {
+pub struct HalfCounters {
     /// Packets with payload.
     pub packets: u64,
     /// Their payload, with retransmissions.
@@ -76,12 +76,12 @@ pub(crate) struct Half {
     pub edge: Option<u64>,
     /// The receiver's window as last announced.
     pub window: Option<u64>,
-    pub counters: Counters,
+    pub counters: HalfCounters,
     /// Number of the flow, from 1, when data were seen.
     pub number: Option<u32>,
     pub again: Again,
     pub stalls: StallTable,
-    pub round_trips: Option<Histogram>,
+    pub round_trips: Option<DurationHistogram>,
     pub rounds: u64,
     pub first_data: Option<Time>,
     pub last_data: Option<Time>,

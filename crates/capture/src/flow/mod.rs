@@ -11,7 +11,7 @@ mod stall;
 pub use again::Spurious;
 pub use connection::Place;
 pub(crate) use connection::{Connection, Scale};
-pub use half::Counters;
+pub use half::HalfCounters;
 pub(crate) use half::{Half, Seen};
 pub use round::Round;
 pub use stall::{StallCause, Stalls};

@@ -15,7 +15,7 @@ use std::io::Read;
 
 /// A captured packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Packet<'a> {
+pub struct CaptureRecord<'a> {
     /// Nanoseconds since 1970; absent in a simple packet block, which has no time.
     pub at_ns: Option<u64>,
     /// Index of [`Reader::interfaces`].
@@ -72,7 +72,7 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// A truncated or damaged file; see [`ReadError`].
     #[inline]
-    pub fn next_packet(&mut self) -> Result<Option<Packet<'_>>, ReadError> {
+    pub fn next_packet(&mut self) -> Result<Option<CaptureRecord<'_>>, ReadError> {
         if self.over {
             return Ok(None);
         }
@@ -83,7 +83,7 @@ impl<R: Read> Reader<R> {
             }
         };
         match found {
-            Ok(Some(found)) => Ok(Some(Packet {
+            Ok(Some(found)) => Ok(Some(CaptureRecord {
                 at_ns: found.at_ns,
                 interface: found.interface,
                 link: self.interfaces[found.interface].link,

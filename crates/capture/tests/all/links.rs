@@ -2,61 +2,61 @@
 
 use crate::made::{analyse, by, from_to, pcap};
 use tcpassay_capture::LinkType;
-use tcpassay_capture::link::{Network, network};
+use tcpassay_capture::link::{NetworkLayer, network};
 
 /// Version 4 and version 6, as first bytes of IP packets.
 const V4: u8 = 0x45;
 const V6: u8 = 0x60;
 const MACS: [u8; 12] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
 
-fn place(link: u16, parts: &[&[u8]]) -> Network {
+fn place(link: u16, parts: &[&[u8]]) -> NetworkLayer {
     network(LinkType(link), &parts.concat())
 }
 
 #[test]
 fn ethernet_has_ip_behind_its_type_and_behind_vlan_tags() {
-    assert_eq!(place(1, &[&MACS, &[8, 0, V4]]), Network::Ip(14));
-    assert_eq!(place(1, &[&MACS, &[0x86, 0xdd, V6]]), Network::Ip(14));
-    assert_eq!(place(1, &[&MACS, &[0x81, 0, 0, 7, 8, 0, V4]]), Network::Ip(18));
-    assert_eq!(place(1, &[&MACS, &[0x88, 0xa8, 0, 1, 0x81, 0, 0, 7, 0x86, 0xdd, V6]]), Network::Ip(22));
+    assert_eq!(place(1, &[&MACS, &[8, 0, V4]]), NetworkLayer::Ip(14));
+    assert_eq!(place(1, &[&MACS, &[0x86, 0xdd, V6]]), NetworkLayer::Ip(14));
+    assert_eq!(place(1, &[&MACS, &[0x81, 0, 0, 7, 8, 0, V4]]), NetworkLayer::Ip(18));
+    assert_eq!(place(1, &[&MACS, &[0x88, 0xa8, 0, 1, 0x81, 0, 0, 7, 0x86, 0xdd, V6]]), NetworkLayer::Ip(22));
     // ARP; a frame that ends in its tag; SNAP; PPPoE; two MPLS labels.
-    assert_eq!(place(1, &[&MACS, &[8, 6, 0, 1]]), Network::Other);
-    assert_eq!(place(1, &[&MACS, &[0x81, 0, 0]]), Network::Other);
-    assert_eq!(place(1, &[&MACS, &[0, 60, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0, V4]]), Network::Ip(22));
-    assert_eq!(place(1, &[&MACS, &[0x88, 0x64, 0x11, 0, 0, 1, 0, 40, 0, 0x21, V4]]), Network::Ip(22));
-    assert_eq!(place(1, &[&MACS, &[0x88, 0x47, 0, 0, 16, 64, 0, 0, 17, 64, V4]]), Network::Ip(22));
+    assert_eq!(place(1, &[&MACS, &[8, 6, 0, 1]]), NetworkLayer::Other);
+    assert_eq!(place(1, &[&MACS, &[0x81, 0, 0]]), NetworkLayer::Other);
+    assert_eq!(place(1, &[&MACS, &[0, 60, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0, V4]]), NetworkLayer::Ip(22));
+    assert_eq!(place(1, &[&MACS, &[0x88, 0x64, 0x11, 0, 0, 1, 0, 40, 0, 0x21, V4]]), NetworkLayer::Ip(22));
+    assert_eq!(place(1, &[&MACS, &[0x88, 0x47, 0, 0, 16, 64, 0, 0, 17, 64, V4]]), NetworkLayer::Ip(22));
 }
 
 #[test]
 fn cooked_captures_of_both_versions_have_their_protocol() {
     let cooked: [u8; 14] = [0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0];
-    assert_eq!(place(113, &[&cooked, &[8, 0, V4]]), Network::Ip(16));
-    assert_eq!(place(113, &[&cooked, &[0x81, 0, 0, 9, 0x86, 0xdd, V6]]), Network::Ip(20));
+    assert_eq!(place(113, &[&cooked, &[8, 0, V4]]), NetworkLayer::Ip(16));
+    assert_eq!(place(113, &[&cooked, &[0x81, 0, 0, 9, 0x86, 0xdd, V6]]), NetworkLayer::Ip(20));
     let second = |protocol: [u8; 2]| {
         let mut header = [0; 20];
         header[..2].copy_from_slice(&protocol);
         header
     };
-    assert_eq!(place(276, &[&second([8, 0]), &[V4]]), Network::Ip(20));
-    assert_eq!(place(276, &[&second([0x86, 0xdd]), &[V6]]), Network::Ip(20));
-    assert_eq!(place(276, &[&second([8, 6]), &[0]]), Network::Other);
+    assert_eq!(place(276, &[&second([8, 0]), &[V4]]), NetworkLayer::Ip(20));
+    assert_eq!(place(276, &[&second([0x86, 0xdd]), &[V6]]), NetworkLayer::Ip(20));
+    assert_eq!(place(276, &[&second([8, 6]), &[0]]), NetworkLayer::Other);
 }
 
 #[test]
 fn loopback_raw_and_ppp_begin_with_a_family_nothing_or_a_protocol() {
     for (family, first) in [([2, 0, 0, 0], V4), ([0, 0, 0, 2], V4), ([30, 0, 0, 0], V6), ([0, 0, 0, 28], V6)]
     {
-        assert_eq!(place(0, &[&family, &[first]]), Network::Ip(4));
-        assert_eq!(place(108, &[&family, &[first]]), Network::Ip(4));
+        assert_eq!(place(0, &[&family, &[first]]), NetworkLayer::Ip(4));
+        assert_eq!(place(108, &[&family, &[first]]), NetworkLayer::Ip(4));
     }
-    assert_eq!(place(0, &[&[7, 0, 0, 0], &[V4]]), Network::Other);
+    assert_eq!(place(0, &[&[7, 0, 0, 0], &[V4]]), NetworkLayer::Other);
     for link in [12, 14, 101, 228, 229] {
-        assert_eq!(place(link, &[&[V4]]), Network::Ip(0));
-        assert_eq!(place(link, &[&[0x12]]), Network::Other);
+        assert_eq!(place(link, &[&[V4]]), NetworkLayer::Ip(0));
+        assert_eq!(place(link, &[&[0x12]]), NetworkLayer::Other);
     }
-    assert_eq!(place(9, &[&[0xff, 3, 0, 0x21, V4]]), Network::Ip(4));
-    assert_eq!(place(50, &[&[0, 0x57, V6]]), Network::Ip(2));
-    assert_eq!(place(105, &[&[V4]]), Network::Unsupported);
+    assert_eq!(place(9, &[&[0xff, 3, 0, 0x21, V4]]), NetworkLayer::Ip(4));
+    assert_eq!(place(50, &[&[0, 0x57, V6]]), NetworkLayer::Ip(2));
+    assert_eq!(place(105, &[&[V4]]), NetworkLayer::Unsupported);
 }
 
 /// A segment with 100 bytes of payload in a packet whose bytes `change` modifies, on raw IP.

@@ -1,8 +1,8 @@
 //! Parameters of the application.
 
 use super::host::HostSettings;
-use super::kind::{Kind, Setting};
-use super::linux::{Knob, SocketOption, SocketValue, Wanted, enabled};
+use super::kind::{Setting, ValueKind};
+use super::linux::{Knob, KnobValue, SocketOption, SocketValue, enabled};
 use super::network::NetworkSettings;
 use super::row::{Row, put};
 use super::spec::{ParamSpec, Substrates};
@@ -19,7 +19,7 @@ const M: Substrates = Substrates::M;
 /// The check of a row that the workload crate reads: this table only asks whether the text is valid.
 macro_rules! row_of_spec {
     ($path:literal, $form:literal) => {
-        Kind::Text { form: $form, check: |text| accepts($path, text) }
+        ValueKind::Text { form: $form, check: |text| accepts($path, text) }
     };
 }
 
@@ -29,15 +29,16 @@ fn accepts(path: &str, text: &str) -> Result<(), String> {
     WorkloadSpec::default().set(path, text, &any_cdf).map_err(|SpecError { why, .. }| why)
 }
 
-const BUFFER: Kind =
-    Kind::Or(&["auto"], &Kind::Bytes { min: Bytes::new(2_048), max: Bytes::new(4_000_000_000) });
-const CALL: Kind = Kind::Or(&["auto"], &Kind::Bytes { min: Bytes::new(1), max: Bytes::new(1_000_000_000) });
+const BUFFER: ValueKind =
+    ValueKind::Or(&["auto"], &ValueKind::Bytes { min: Bytes::new(2_048), max: Bytes::new(4_000_000_000) });
+const CALL: ValueKind =
+    ValueKind::Or(&["auto"], &ValueKind::Bytes { min: Bytes::new(1), max: Bytes::new(1_000_000_000) });
 
 /// The parameters of the workload. The workload crate reads them ([`Spec::read`]).
 pub(super) const WORKLOAD: &[ParamSpec] = &[
     P::new(
         "app.workload",
-        Kind::Choice(&["bulk", "rpc", "rpc-open", "onoff", "paced", "incast", "mix"]),
+        ValueKind::Choice(&["bulk", "rpc", "rpc-open", "onoff", "paced", "incast", "mix"]),
         "bulk",
         &["bulk", "rpc", "rpc-open", "onoff", "paced", "incast", "mix"],
         MKH,
@@ -46,7 +47,7 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
     ),
     P::new(
         "app.mix",
-        Kind::Or(
+        ValueKind::Or(
             &["none"],
             &row_of_spec!(
                 "app.mix",
@@ -61,7 +62,7 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
     .needs("app.workload = mix"),
     P::new(
         "app.flows",
-        Kind::Int { min: 1, max: 100_000 },
+        ValueKind::Int { min: 1, max: 100_000 },
         "1",
         &["1", "2", "10", "100"],
         MKH,
@@ -92,13 +93,13 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
     ),
     P::new(
         "app.duration",
-        Kind::Dur { min: Dur::from_micros(1), max: Dur::from_secs(3600) },
+        ValueKind::Dur { min: Dur::from_micros(1), max: Dur::from_secs(3600) },
         "1s",
         &["1s", "5s", "10s"],
         MKH,
         "Length of the run from app.start; it ends sooner when all traffic is finished",
     ),
-    P::new("app.start", Kind::DUR, "0s", &["0s", "100ms"], MKH, "When the first connection is opened"),
+    P::new("app.start", ValueKind::DUR, "0s", &["0s", "100ms"], MKH, "When the first connection is opened"),
     P::new(
         "app.request",
         row_of_spec!(
@@ -123,7 +124,7 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
     ),
     P::new(
         "app.concurrency",
-        Kind::Int { min: 1, max: 10_000 },
+        ValueKind::Int { min: 1, max: 10_000 },
         "1",
         &["1", "4", "16"],
         MKH,
@@ -131,7 +132,7 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
     ),
     P::new(
         "app.reuse",
-        Kind::Bool,
+        ValueKind::Bool,
         "on",
         &["on", "off"],
         M,
@@ -148,7 +149,7 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
     ),
     P::new(
         "app.rate",
-        Kind::Or(&["none"], &Kind::Rate),
+        ValueKind::Or(&["none"], &ValueKind::Rate),
         "none",
         &["none", "100Mbit"],
         MKH,
@@ -191,7 +192,7 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
     ),
     P::new(
         "app.read_rate",
-        Kind::Or(&["none"], &Kind::Rate),
+        ValueKind::Or(&["none"], &ValueKind::Rate),
         "none",
         &["none", "100Mbit"],
         MKH,
@@ -202,7 +203,7 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
 /// The value to request for a buffer: half of the setting, because the kernel doubles the requested value,
 /// and the setting is the value that the kernel reports.
 #[expect(clippy::unnecessary_wraps, reason = "all knobs have functions of one type")]
-fn buffer(setting: &Setting, _: &HostSettings) -> Wanted<SocketValue> {
+fn buffer(setting: &Setting, _: &HostSettings) -> KnobValue<SocketValue> {
     let small = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
     Ok(setting.bytes().map(|bytes| {
         let half = bytes.get() / 2;
@@ -245,7 +246,7 @@ pub(super) const SOCKETS: &[Host] = &[
     .linux(&[Knob::Socket(SocketOption::socket(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), buffer)]),
     Host::new(
         "app.nodelay",
-        Kind::Bool,
+        ValueKind::Bool,
         "off",
         &["off", "on"],
         MKH,
@@ -255,7 +256,7 @@ pub(super) const SOCKETS: &[Host] = &[
     .linux(&[Knob::Socket(SocketOption::tcp(libc::TCP_NODELAY), enabled)]),
     Host::new(
         "app.cork",
-        Kind::Bool,
+        ValueKind::Bool,
         "off",
         &["off", "on"],
         MKH,
@@ -265,7 +266,7 @@ pub(super) const SOCKETS: &[Host] = &[
     .linux(&[Knob::Socket(SocketOption::tcp(libc::TCP_CORK), enabled)]),
     Host::new(
         "app.notsent_lowat",
-        Kind::Or(&["off"], &Kind::Bytes { min: Bytes::new(1), max: Bytes::new(4_000_000_000) }),
+        ValueKind::Or(&["off"], &ValueKind::Bytes { min: Bytes::new(1), max: Bytes::new(4_000_000_000) }),
         "off",
         &["off", "128KB"],
         MKH,
@@ -277,7 +278,7 @@ pub(super) const SOCKETS: &[Host] = &[
     })]),
     Host::new(
         "app.quickack",
-        Kind::Bool,
+        ValueKind::Bool,
         "off",
         &["off", "on"],
         MKH,
@@ -292,7 +293,7 @@ pub(super) const SOCKETS: &[Host] = &[
     ]),
     Host::new(
         "app.blocking",
-        Kind::Bool,
+        ValueKind::Bool,
         "off",
         &["off", "on"],
         Substrates::KH,
@@ -301,7 +302,7 @@ pub(super) const SOCKETS: &[Host] = &[
     ),
     Host::new(
         "app.keepalive",
-        Kind::Or(&["off"], &Kind::Dur { min: Dur::from_millis(1), max: Dur::from_secs(86_400) }),
+        ValueKind::Or(&["off"], &ValueKind::Dur { min: Dur::from_millis(1), max: Dur::from_secs(86_400) }),
         "off",
         &["off", "1s"],
         MKH,
@@ -324,7 +325,7 @@ pub(super) const SOCKETS: &[Host] = &[
     ]),
     Host::new(
         "app.user_timeout",
-        Kind::Or(&["off"], &Kind::Dur { min: Dur::from_millis(1), max: Dur::from_secs(86_400) }),
+        ValueKind::Or(&["off"], &ValueKind::Dur { min: Dur::from_millis(1), max: Dur::from_secs(86_400) }),
         "off",
         &["off", "5s"],
         MKH,
@@ -336,7 +337,7 @@ pub(super) const SOCKETS: &[Host] = &[
     })]),
     Host::new(
         "app.linger",
-        Kind::Or(&["off"], &Kind::DUR),
+        ValueKind::Or(&["off"], &ValueKind::DUR),
         "off",
         &["off", "0s"],
         MKH,
@@ -351,7 +352,7 @@ pub(super) const SOCKETS: &[Host] = &[
 /// Background traffic.
 pub(super) const BACKGROUND: &[Network] = &[Network::new(
     "app.background",
-    Kind::Text {
+    ValueKind::Text {
         form: "`none`, `bulk:<n>[:<cc>]`, `poisson:<percent>%` (of the bottleneck) or `udp:<rate>`",
         check: |text| BackgroundTraffic::read(text).map(drop).map_err(|why| why.why),
     },

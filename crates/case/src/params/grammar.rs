@@ -32,13 +32,13 @@ pub(crate) fn probability(text: &str) -> Result<f64, String> {
 /// `stack.delayed_ack`: `off`, or `<n>,<timeout>[,adaptive][,quick:<k>]`. `None`: `off`, which changes only
 /// the delay and keeps the other rules of the profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DelayedAck(pub Option<tcpassay_tcp::DelayedAck>);
+pub struct DelayedAckValue(pub Option<tcpassay_tcp::DelayedAck>);
 
-impl FromStr for DelayedAck {
+impl FromStr for DelayedAckValue {
     type Err = String;
-    fn from_str(text: &str) -> Result<DelayedAck, String> {
+    fn from_str(text: &str) -> Result<DelayedAckValue, String> {
         if text == "off" {
-            return Ok(DelayedAck(None));
+            return Ok(DelayedAckValue(None));
         }
         let mut d = tcpassay_tcp::DelayedAck {
             every: 1,
@@ -68,17 +68,17 @@ impl FromStr for DelayedAck {
                 _ => return Err(format!("`{part}` is neither `adaptive` nor `quick:<n>`")),
             }
         }
-        Ok(DelayedAck(Some(d)))
+        Ok(DelayedAckValue(Some(d)))
     }
 }
 
 /// `stack.loss_detection`: `dupthresh[:<n>][:adaptive]`, `rack[:dsack]`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LossDetection(pub tcpassay_tcp::LossDetection);
+pub struct LossDetectionValue(pub tcpassay_tcp::LossDetection);
 
-impl FromStr for LossDetection {
+impl FromStr for LossDetectionValue {
     type Err = String;
-    fn from_str(text: &str) -> Result<LossDetection, String> {
+    fn from_str(text: &str) -> Result<LossDetectionValue, String> {
         use tcpassay_tcp::LossDetection::{DupThresh, Rack};
         let mut parts = text.split(':');
         let detection = match parts.next() {
@@ -103,17 +103,17 @@ impl FromStr for LossDetection {
             }
             _ => return Err(String::new()),
         };
-        if parts.next().is_some() { Err(String::new()) } else { Ok(LossDetection(detection)) }
+        if parts.next().is_some() { Err(String::new()) } else { Ok(LossDetectionValue(detection)) }
     }
 }
 
 /// `stack.undo`: `off`, or a set of `eifel`, `eifel-timeout`, `dsack`, `rack-restore` joined by `+`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Undo(pub tcpassay_tcp::Undo);
+pub struct UndoValue(pub tcpassay_tcp::Undo);
 
-impl FromStr for Undo {
+impl FromStr for UndoValue {
     type Err = String;
-    fn from_str(text: &str) -> Result<Undo, String> {
+    fn from_str(text: &str) -> Result<UndoValue, String> {
         let mut undo = tcpassay_tcp::Undo::default();
         if text != "off" {
             for part in text.split('+') {
@@ -126,7 +126,7 @@ impl FromStr for Undo {
                 }
             }
         }
-        Ok(Undo(undo))
+        Ok(UndoValue(undo))
     }
 }
 
@@ -152,22 +152,22 @@ impl FromStr for Abc {
 
 /// `stack.pacing`: `off`, `on` (Linux's 200 % and 120 %), or `<slow start>%,<avoidance>%`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Pacing(pub tcpassay_tcp::Pacing);
+pub struct PacingValue(pub tcpassay_tcp::Pacing);
 
-impl FromStr for Pacing {
+impl FromStr for PacingValue {
     type Err = String;
-    fn from_str(text: &str) -> Result<Pacing, String> {
+    fn from_str(text: &str) -> Result<PacingValue, String> {
         use tcpassay_tcp::Pacing::{Off, Percent};
         let percent = |t: &str| -> Result<u32, String> {
             let n = number(t.strip_suffix('%').ok_or("the `%` is missing")?, "a whole percentage")?;
             if (1..=10_000).contains(&n) { Ok(n) } else { Err(format!("`{t}` is not from 1% to 10000%")) }
         };
         match text {
-            "off" => Ok(Pacing(Off)),
-            "on" => Ok(Pacing(Percent { slow_start: 200, avoidance: 120 })),
+            "off" => Ok(PacingValue(Off)),
+            "on" => Ok(PacingValue(Percent { slow_start: 200, avoidance: 120 })),
             _ => {
                 let (ss, ca) = text.split_once(',').ok_or("the second percentage is missing")?;
-                Ok(Pacing(Percent { slow_start: percent(ss)?, avoidance: percent(ca)? }))
+                Ok(PacingValue(Percent { slow_start: percent(ss)?, avoidance: percent(ca)? }))
             }
         }
     }
@@ -333,22 +333,22 @@ impl FromStr for Slot {
 
 /// `queue.limit`: bytes, or packets as in `100p`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Limit {
+pub enum QueueLimitValue {
     /// Bytes on the wire.
     Bytes(Bytes),
     /// Packets; a super-segment counts as one, as in Linux.
     Packets(u32),
 }
 
-impl FromStr for Limit {
+impl FromStr for QueueLimitValue {
     type Err = String;
-    fn from_str(text: &str) -> Result<Limit, String> {
+    fn from_str(text: &str) -> Result<QueueLimitValue, String> {
         let limit = match text.strip_suffix('p') {
-            Some(n) => Limit::Packets(number(n, "a number of packets")?),
-            None => Limit::Bytes(unit(text)?),
+            Some(n) => QueueLimitValue::Packets(number(n, "a number of packets")?),
+            None => QueueLimitValue::Bytes(unit(text)?),
         };
         match limit {
-            Limit::Packets(0) | Limit::Bytes(Bytes::ZERO) => {
+            QueueLimitValue::Packets(0) | QueueLimitValue::Bytes(Bytes::ZERO) => {
                 Err("a queue with a limit of 0 cannot hold a packet".to_owned())
             }
             limit => Ok(limit),
@@ -386,18 +386,18 @@ mod tests {
 
     #[test]
     fn a_delayed_ack_is_a_count_a_timeout_and_extras() {
-        let d = "2,40ms,adaptive,quick:16".parse::<DelayedAck>().unwrap().0.unwrap();
+        let d = "2,40ms,adaptive,quick:16".parse::<DelayedAckValue>().unwrap().0.unwrap();
         assert_eq!((d.every, d.timeout, d.adaptive, d.quick_ack), (2, Dur::from_millis(40), true, 16));
-        assert_eq!("off".parse::<DelayedAck>(), Ok(DelayedAck(None)));
-        assert_eq!("2".parse::<DelayedAck>().unwrap_err(), "the timeout is missing");
-        assert!("0,40ms".parse::<DelayedAck>().is_err());
-        assert!("2,40ms,slow".parse::<DelayedAck>().is_err());
+        assert_eq!("off".parse::<DelayedAckValue>(), Ok(DelayedAckValue(None)));
+        assert_eq!("2".parse::<DelayedAckValue>().unwrap_err(), "the timeout is missing");
+        assert!("0,40ms".parse::<DelayedAckValue>().is_err());
+        assert!("2,40ms,slow".parse::<DelayedAckValue>().is_err());
     }
 
     #[test]
     fn loss_detection_reads_its_threshold_and_adaptation() {
         use tcpassay_tcp::LossDetection as L;
-        let read = |t: &str| t.parse::<LossDetection>().map(|d| d.0);
+        let read = |t: &str| t.parse::<LossDetectionValue>().map(|d| d.0);
         assert_eq!(read("dupthresh"), Ok(L::DupThresh { threshold: 3, adaptive: false }));
         assert_eq!(read("dupthresh:5:adaptive"), Ok(L::DupThresh { threshold: 5, adaptive: true }));
         assert_eq!(read("rack:dsack"), Ok(L::Rack { dsack_adaptation: true }));
@@ -414,23 +414,23 @@ mod tests {
 
     #[test]
     fn a_limit_is_bytes_or_packets() {
-        assert_eq!("30KB".parse(), Ok(Limit::Bytes(Bytes::new(30_000))));
-        assert_eq!("100p".parse(), Ok(Limit::Packets(100)));
-        assert!("100".parse::<Limit>().is_err());
-        assert!("0p".parse::<Limit>().is_err());
+        assert_eq!("30KB".parse(), Ok(QueueLimitValue::Bytes(Bytes::new(30_000))));
+        assert_eq!("100p".parse(), Ok(QueueLimitValue::Packets(100)));
+        assert!("100".parse::<QueueLimitValue>().is_err());
+        assert!("0p".parse::<QueueLimitValue>().is_err());
     }
 
     proptest! {
         #[test]
         fn no_text_panics(text in "[a-z0-9:,.%+/-]{0,24}") {
-            let _ = text.parse::<DelayedAck>();
-            let _ = text.parse::<LossDetection>();
+            let _ = text.parse::<DelayedAckValue>();
+            let _ = text.parse::<LossDetectionValue>();
             let _ = text.parse::<LossModel>();
             let _ = text.parse::<ReorderRule>();
             let _ = text.parse::<Slot>();
             let _ = text.parse::<PolicerText>();
             let _ = text.parse::<Buffers>();
-            let _ = text.parse::<Limit>();
+            let _ = text.parse::<QueueLimitValue>();
         }
     }
 }

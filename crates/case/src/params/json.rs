@@ -1,6 +1,6 @@
 //! Export of the table as JSON for Python, the documentation and shell completion.
 
-use super::kind::Kind;
+use super::kind::ValueKind;
 use super::table::rows;
 use serde_json::{Value as Json, json};
 
@@ -55,11 +55,11 @@ pub fn to_json() -> String {
     serde_json::to_string_pretty(&all).expect("strings and numbers always serialise")
 }
 
-fn words(kind: &Kind) -> Option<Vec<&'static str>> {
+fn words(kind: &ValueKind) -> Option<Vec<&'static str>> {
     match kind {
-        Kind::Choice(words) => Some(words.to_vec()),
-        Kind::Bool => Some(vec!["off", "on"]),
-        Kind::Or(words, inner) => {
+        ValueKind::Choice(words) => Some(words.to_vec()),
+        ValueKind::Bool => Some(vec!["off", "on"]),
+        ValueKind::Or(words, inner) => {
             Some(words.iter().copied().chain(self::words(inner).unwrap_or_default()).collect())
         }
         _ => None,

@@ -38,7 +38,7 @@ impl fmt::Display for Value {
 
 /// The set of values that a parameter accepts.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum ValueKind {
     /// `on` or `off` (`true`, `false`).
     Bool,
     /// A whole number in a range, inclusive.
@@ -69,7 +69,7 @@ pub enum Kind {
     /// One of these words.
     Choice(&'static [&'static str]),
     /// One of these words, or a value of the kind.
-    Or(&'static [&'static str], &'static Kind),
+    Or(&'static [&'static str], &'static ValueKind),
     /// A text with its own grammar.
     Text {
         /// The description of the grammar, for messages.
@@ -94,7 +94,7 @@ pub enum Setting {
     Bytes(Bytes),
     /// A rate.
     Rate(Rate),
-    /// A word of a [`Kind::Choice`] or [`Kind::Or`].
+    /// A word of a [`ValueKind::Choice`] or [`ValueKind::Or`].
     Word(&'static str),
     /// A text that passed its grammar's check.
     Text(String),
@@ -165,41 +165,41 @@ impl fmt::Display for Setting {
     }
 }
 
-impl Kind {
+impl ValueKind {
     /// Any length of time up to an hour.
-    pub const DUR: Kind = Kind::Dur { min: Dur::ZERO, max: Dur::from_secs(3600) };
+    pub const DUR: ValueKind = ValueKind::Dur { min: Dur::ZERO, max: Dur::from_secs(3600) };
     /// Any number of bytes from 1 up to a terabyte.
-    pub const BYTES: Kind = Kind::Bytes { min: Bytes::new(1), max: Bytes::new(1_000_000_000_000) };
+    pub const BYTES: ValueKind = ValueKind::Bytes { min: Bytes::new(1), max: Bytes::new(1_000_000_000_000) };
     /// `profile` (the setting of the profile), `on` or `off`.
-    pub const SWITCH: Kind = Kind::Or(&["profile"], &Kind::Bool);
+    pub const SWITCH: ValueKind = ValueKind::Or(&["profile"], &ValueKind::Bool);
 
     /// The allowed values, as a phrase: `a length of time from 0s to 3600s`.
     pub fn allowed(&self) -> String {
         match self {
-            Kind::Bool => "on or off".to_owned(),
-            Kind::Int { min, max } => format!("a whole number from {min} to {max}"),
-            Kind::Probability => "a probability from 0 to 1, or a percentage as in `0.1%`".to_owned(),
-            Kind::Dur { min, max } => format!("a length of time from {min} to {max}, as in `10ms`"),
-            Kind::Bytes { min, max } => format!("a number of bytes from {min} to {max}, as in `30KB`"),
-            Kind::Rate => "a rate, as in `1Gbit`".to_owned(),
-            Kind::Choice(words) => format!("one of {}", words.join(", ")),
-            Kind::Or(words, kind) => format!("{}, or {}", words.join(", "), kind.allowed()),
-            Kind::Text { form, .. } => (*form).to_owned(),
+            ValueKind::Bool => "on or off".to_owned(),
+            ValueKind::Int { min, max } => format!("a whole number from {min} to {max}"),
+            ValueKind::Probability => "a probability from 0 to 1, or a percentage as in `0.1%`".to_owned(),
+            ValueKind::Dur { min, max } => format!("a length of time from {min} to {max}, as in `10ms`"),
+            ValueKind::Bytes { min, max } => format!("a number of bytes from {min} to {max}, as in `30KB`"),
+            ValueKind::Rate => "a rate, as in `1Gbit`".to_owned(),
+            ValueKind::Choice(words) => format!("one of {}", words.join(", ")),
+            ValueKind::Or(words, kind) => format!("{}, or {}", words.join(", "), kind.allowed()),
+            ValueKind::Text { form, .. } => (*form).to_owned(),
         }
     }
 
     /// The unit or kind in one word, for tables.
     pub fn name(&self) -> &'static str {
         match self {
-            Kind::Bool => "switch",
-            Kind::Int { .. } => "integer",
-            Kind::Probability => "probability",
-            Kind::Dur { .. } => "time",
-            Kind::Bytes { .. } => "bytes",
-            Kind::Rate => "rate",
-            Kind::Choice(_) => "choice",
-            Kind::Or(_, kind) => kind.name(),
-            Kind::Text { .. } => "text",
+            ValueKind::Bool => "switch",
+            ValueKind::Int { .. } => "integer",
+            ValueKind::Probability => "probability",
+            ValueKind::Dur { .. } => "time",
+            ValueKind::Bytes { .. } => "bytes",
+            ValueKind::Rate => "rate",
+            ValueKind::Choice(_) => "choice",
+            ValueKind::Or(_, kind) => kind.name(),
+            ValueKind::Text { .. } => "text",
         }
     }
 
@@ -211,7 +211,7 @@ impl Kind {
     pub fn parse(&self, value: &Value) -> Result<Setting, String> {
         let refuse = || Err(format!("allowed is {}", self.allowed()));
         match (self, value) {
-            (Kind::Or(words, kind), _) => {
+            (ValueKind::Or(words, kind), _) => {
                 if let Value::Text(text) = value
                     && let Some(word) = words.iter().find(|w| *w == text)
                 {
@@ -226,10 +226,10 @@ impl Kind {
                 }
                 kind.parse(value).or_else(|_| refuse())
             }
-            (Kind::Bool, Value::Bool(b)) => Ok(Setting::Bool(*b)),
-            (Kind::Bool, Value::Text(t)) if t == "on" || t == "true" => Ok(Setting::Bool(true)),
-            (Kind::Bool, Value::Text(t)) if t == "off" || t == "false" => Ok(Setting::Bool(false)),
-            (Kind::Int { min, max }, _) => {
+            (ValueKind::Bool, Value::Bool(b)) => Ok(Setting::Bool(*b)),
+            (ValueKind::Bool, Value::Text(t)) if t == "on" || t == "true" => Ok(Setting::Bool(true)),
+            (ValueKind::Bool, Value::Text(t)) if t == "off" || t == "false" => Ok(Setting::Bool(false)),
+            (ValueKind::Int { min, max }, _) => {
                 let n = match value {
                     Value::Int(n) => Some(*n),
                     Value::Text(t) => t.parse().ok(),
@@ -237,29 +237,32 @@ impl Kind {
                 };
                 n.filter(|n| (min..=max).contains(&n)).map_or_else(refuse, |n| Ok(Setting::Int(n)))
             }
-            (Kind::Probability, _) => probability(value).map_or_else(refuse, |p| Ok(Setting::Probability(p))),
-            (Kind::Dur { min, max }, Value::Text(t)) => match t.parse::<Dur>() {
+            (ValueKind::Probability, _) => {
+                probability(value).map_or_else(refuse, |p| Ok(Setting::Probability(p)))
+            }
+            (ValueKind::Dur { min, max }, Value::Text(t)) => match t.parse::<Dur>() {
                 Ok(d) if (min..=max).contains(&&d) => Ok(Setting::Dur(d)),
                 Ok(_) => refuse(),
                 Err(why) => Err(why.to_string()),
             },
-            (Kind::Bytes { min, max }, Value::Text(t)) => match t.parse::<Bytes>() {
+            (ValueKind::Bytes { min, max }, Value::Text(t)) => match t.parse::<Bytes>() {
                 Ok(b) if (min..=max).contains(&&b) => Ok(Setting::Bytes(b)),
                 Ok(_) => refuse(),
                 Err(why) => Err(why.to_string()),
             },
-            (Kind::Rate, Value::Text(t)) => t.parse().map(Setting::Rate).map_err(|why| why.to_string()),
-            (Kind::Dur { .. } | Kind::Bytes { .. } | Kind::Rate, Value::Int(_) | Value::Real(_)) => {
-                Err(format!("the unit is missing; allowed is {}", self.allowed()))
-            }
-            (Kind::Choice(words), Value::Text(t)) => {
+            (ValueKind::Rate, Value::Text(t)) => t.parse().map(Setting::Rate).map_err(|why| why.to_string()),
+            (
+                ValueKind::Dur { .. } | ValueKind::Bytes { .. } | ValueKind::Rate,
+                Value::Int(_) | Value::Real(_),
+            ) => Err(format!("the unit is missing; allowed is {}", self.allowed())),
+            (ValueKind::Choice(words), Value::Text(t)) => {
                 words.iter().find(|w| *w == t).map_or_else(refuse, |w| Ok(Setting::Word(w)))
             }
-            (Kind::Choice(words), Value::Bool(b)) => {
+            (ValueKind::Choice(words), Value::Bool(b)) => {
                 let word = if *b { "on" } else { "off" };
                 words.iter().find(|w| **w == word).map_or_else(refuse, |w| Ok(Setting::Word(w)))
             }
-            (Kind::Text { form, check }, _) => {
+            (ValueKind::Text { form, check }, _) => {
                 let text = value.to_string();
                 match check(&text) {
                     Ok(()) => Ok(Setting::Text(text)),
@@ -293,41 +296,41 @@ mod tests {
 
     #[test]
     fn a_bare_number_is_refused_where_a_unit_is_needed() {
-        let error = Kind::DUR.parse(&Value::Int(10)).unwrap_err();
+        let error = ValueKind::DUR.parse(&Value::Int(10)).unwrap_err();
         assert_eq!(error, "the unit is missing; allowed is a length of time from 0s to 3600s, as in `10ms`");
-        assert!(Kind::Rate.parse(&Value::from("10")).is_err());
+        assert!(ValueKind::Rate.parse(&Value::from("10")).is_err());
     }
 
     #[test]
     fn a_value_out_of_range_is_refused_with_the_range() {
-        let kind = Kind::Int { min: 1, max: 9 };
+        let kind = ValueKind::Int { min: 1, max: 9 };
         assert_eq!(kind.parse(&Value::Int(10)).unwrap_err(), "allowed is a whole number from 1 to 9");
         assert_eq!(kind.parse(&Value::from("9")), Ok(Setting::Int(9)));
     }
 
     #[test]
     fn a_probability_may_be_a_percentage_and_never_exceeds_one() {
-        assert_eq!(Kind::Probability.parse(&Value::from("25%")), Ok(Setting::Probability(0.25)));
-        assert_eq!(Kind::Probability.parse(&Value::Real(0.001)), Ok(Setting::Probability(0.001)));
-        assert!(Kind::Probability.parse(&Value::Real(1.5)).is_err());
-        assert!(Kind::Probability.parse(&Value::from("NaN")).is_err());
+        assert_eq!(ValueKind::Probability.parse(&Value::from("25%")), Ok(Setting::Probability(0.25)));
+        assert_eq!(ValueKind::Probability.parse(&Value::Real(0.001)), Ok(Setting::Probability(0.001)));
+        assert!(ValueKind::Probability.parse(&Value::Real(1.5)).is_err());
+        assert!(ValueKind::Probability.parse(&Value::from("NaN")).is_err());
     }
 
     #[test]
     fn switches_read_words_and_booleans_and_may_be_left_to_the_profile() {
-        assert_eq!(Kind::SWITCH.parse(&Value::Bool(true)), Ok(Setting::Bool(true)));
-        assert_eq!(Kind::SWITCH.parse(&Value::from("off")), Ok(Setting::Bool(false)));
-        assert_eq!(Kind::SWITCH.parse(&Value::from("profile")), Ok(Setting::Word("profile")));
-        assert!(Kind::SWITCH.parse(&Value::from("maybe")).is_err());
+        assert_eq!(ValueKind::SWITCH.parse(&Value::Bool(true)), Ok(Setting::Bool(true)));
+        assert_eq!(ValueKind::SWITCH.parse(&Value::from("off")), Ok(Setting::Bool(false)));
+        assert_eq!(ValueKind::SWITCH.parse(&Value::from("profile")), Ok(Setting::Word("profile")));
+        assert!(ValueKind::SWITCH.parse(&Value::from("maybe")).is_err());
     }
 
     proptest! {
         #[test]
         fn a_setting_prints_as_a_value_that_parses_to_it(ns in 0u64..3_600_000_000_000, n in 1u64..1_000_000_000_000) {
             for (kind, setting) in [
-                (Kind::DUR, Setting::Dur(Dur::from_nanos(ns))),
-                (Kind::BYTES, Setting::Bytes(Bytes::new(n))),
-                (Kind::Rate, Setting::Rate(Rate::from_bits_per_sec(n))),
+                (ValueKind::DUR, Setting::Dur(Dur::from_nanos(ns))),
+                (ValueKind::BYTES, Setting::Bytes(Bytes::new(n))),
+                (ValueKind::Rate, Setting::Rate(Rate::from_bits_per_sec(n))),
             ] {
                 prop_assert_eq!(kind.parse(&Value::Text(setting.to_string())), Ok(setting));
             }

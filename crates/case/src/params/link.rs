@@ -1,8 +1,8 @@
 //! Links: the settings of a link, and the parameters that set them.
 
 use super::grammar::{LinkRate, LossModel, PolicerText, ReorderRule, Slot, check};
-use super::kind::Kind;
-use super::linux::{Direction, Knob};
+use super::kind::ValueKind;
+use super::linux::{Knob, LinkDirection};
 use super::queue::QueueSettings;
 use super::row::{Row, put};
 use super::spec::{ParamSpec, Substrates};
@@ -97,18 +97,18 @@ impl LinkSettings {
 
 impl LinkSettings {
     /// Whether the delay of this direction varies.
-    fn jitters(&self, way: Direction) -> bool {
-        way == Direction::Forward && !self.jitter.size.is_zero()
+    fn jitters(&self, way: LinkDirection) -> bool {
+        way == LinkDirection::Forward && !self.jitter.size.is_zero()
     }
 
     /// Whether packets of this direction are lost independently of each other or correlated.
-    fn loses(&self, way: Direction) -> bool {
-        way == Direction::Forward && self.loss > 0.0 && self.loss_model == LossModel::Bernoulli
+    fn loses(&self, way: LinkDirection) -> bool {
+        way == LinkDirection::Forward && self.loss > 0.0 && self.loss_model == LossModel::Bernoulli
     }
 
     /// The arguments of `tc` for netem in one direction: each parameter that requires some, with its
     /// arguments.
-    pub fn netem(&self, way: Direction) -> impl Iterator<Item = (&'static ParamSpec, String)> {
+    pub fn netem(&self, way: LinkDirection) -> impl Iterator<Item = (&'static ParamSpec, String)> {
         ROWS.iter().flat_map(move |row| {
             row.linux.iter().filter_map(move |knob| match knob {
                 Knob::Netem(words) => words(self, way).map(|words| (&row.spec, words)),
@@ -140,7 +140,7 @@ static DRAWN_BY: Words<DrawnBy, 2> = Words::new([("model", DrawnBy::Model), ("ne
 pub(super) const ROWS: &[P] = &[
     P::new(
         "link.rate",
-        Kind::Text {
+        ValueKind::Text {
             form: "a rate, as in `1Gbit`, or `trace:<file>` (lines of `ms`, one 1500-byte opportunity each, or of \
                    `seconds,rate`), or `steps:<seconds>,<rate>;...` (the last step ends the cycle)",
             check: check::<LinkRate>,
@@ -157,7 +157,7 @@ pub(super) const ROWS: &[P] = &[
     })]),
     P::new(
         "link.delay",
-        Kind::DUR,
+        ValueKind::DUR,
         "50us",
         &["50us", "5ms", "50ms"],
         MKH,
@@ -169,7 +169,7 @@ pub(super) const ROWS: &[P] = &[
     })]),
     P::new(
         "link.jitter",
-        Kind::DUR,
+        ValueKind::DUR,
         "0s",
         &["0s", "1ms"],
         MKH,
@@ -181,7 +181,7 @@ pub(super) const ROWS: &[P] = &[
     .linux(&[Knob::Netem(|l, way| l.jitters(way).then(|| time(l.jitter.size)))]),
     P::new(
         "link.jitter_correlation",
-        Kind::Probability,
+        ValueKind::Probability,
         "0",
         &["0", "25%"],
         MKH,
@@ -193,7 +193,7 @@ pub(super) const ROWS: &[P] = &[
     })]),
     P::new(
         "link.jitter_distribution",
-        Kind::Choice(DISTRIBUTIONS.names()),
+        ValueKind::Choice(DISTRIBUTIONS.names()),
         "uniform",
         &["uniform", "normal", "pareto"],
         MKH,
@@ -206,7 +206,7 @@ pub(super) const ROWS: &[P] = &[
     })]),
     P::new(
         "link.loss",
-        Kind::Probability,
+        ValueKind::Probability,
         "0",
         &["0", "0.1%", "1%"],
         MKH,
@@ -216,7 +216,7 @@ pub(super) const ROWS: &[P] = &[
     .linux(&[Knob::Netem(|l, way| l.loses(way).then(|| format!("loss {}", percent(l.loss))))]),
     P::new(
         "link.loss_correlation",
-        Kind::Probability,
+        ValueKind::Probability,
         "0",
         &["0", "25%"],
         MKH,
@@ -226,7 +226,7 @@ pub(super) const ROWS: &[P] = &[
     .linux(&[Knob::Netem(|l, way| (l.loses(way) && l.loss_correlation > 0.0).then(|| percent(l.loss_correlation)))]),
     P::new(
         "link.loss_model",
-        Kind::Text {
+        ValueKind::Text {
             form: "`bernoulli`, `gilbert-elliott:<p>,<r>[,<bad>,<good>]` or `list:<n>,<n>,...`",
             check: check::<LossModel>,
         },
@@ -237,7 +237,7 @@ pub(super) const ROWS: &[P] = &[
         |l, v| put(&mut l.loss_model, v.parsed()),
     )
     .linux(&[Knob::Netem(|l, way| match &l.loss_model {
-        LossModel::GilbertElliott { p, r, bad, good } if way == Direction::Forward => {
+        LossModel::GilbertElliott { p, r, bad, good } if way == LinkDirection::Forward => {
             let [p, r, bad, good] = [*p, *r, *bad, *good].map(percent);
             Some(format!("loss gemodel {p} {r} {bad} {good}"))
         }
@@ -245,7 +245,7 @@ pub(super) const ROWS: &[P] = &[
     })]),
     P::new(
         "link.ack_loss",
-        Kind::Probability,
+        ValueKind::Probability,
         "0",
         &["0", "10%"],
         MKH,
@@ -253,11 +253,11 @@ pub(super) const ROWS: &[P] = &[
         |l, v| put(&mut l.ack_loss, v.probability()),
     )
     .linux(&[Knob::Netem(|l, way| {
-        (way == Direction::Backward && l.ack_loss > 0.0).then(|| format!("loss {}", percent(l.ack_loss)))
+        (way == LinkDirection::Backward && l.ack_loss > 0.0).then(|| format!("loss {}", percent(l.ack_loss)))
     })]),
     P::new(
         "link.ack_thinning",
-        Kind::Int { min: 1, max: 1000 },
+        ValueKind::Int { min: 1, max: 1000 },
         "1",
         &["1", "3"],
         MK,
@@ -267,7 +267,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "link.ack_thinning_wait",
-        Kind::Dur { min: Dur::from_micros(1), max: Dur::from_secs(1) },
+        ValueKind::Dur { min: Dur::from_micros(1), max: Dur::from_secs(1) },
         "10ms",
         &["10ms", "1ms"],
         MK,
@@ -277,7 +277,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "link.reorder",
-        Kind::Text { form: "`off`, `<probability>:<gap>` or `reverse-burst:<n>`", check: check::<ReorderRule> },
+        ValueKind::Text { form: "`off`, `<probability>:<gap>` or `reverse-burst:<n>`", check: check::<ReorderRule> },
         "off",
         &["off", "1%:5", "reverse-burst:4"],
         MK,
@@ -287,7 +287,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "link.drawn_by",
-        Kind::Choice(DRAWN_BY.names()),
+        ValueKind::Choice(DRAWN_BY.names()),
         "model",
         &["model", "netem"],
         Substrates::K,
@@ -298,7 +298,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "link.duplicate",
-        Kind::Probability,
+        ValueKind::Probability,
         "0",
         &["0", "1%"],
         MKH,
@@ -306,11 +306,11 @@ pub(super) const ROWS: &[P] = &[
         |l, v| put(&mut l.duplicate, v.probability()),
     )
     .linux(&[Knob::Netem(|l, way| {
-        (way == Direction::Forward && l.duplicate > 0.0).then(|| format!("duplicate {}", percent(l.duplicate)))
+        (way == LinkDirection::Forward && l.duplicate > 0.0).then(|| format!("duplicate {}", percent(l.duplicate)))
     })]),
     P::new(
         "link.corrupt",
-        Kind::Probability,
+        ValueKind::Probability,
         "0",
         &["0", "0.1%"],
         MKH,
@@ -318,11 +318,11 @@ pub(super) const ROWS: &[P] = &[
         |l, v| put(&mut l.corrupt, v.probability()),
     )
     .linux(&[Knob::Netem(|l, way| {
-        (way == Direction::Forward && l.corrupt > 0.0).then(|| format!("corrupt {}", percent(l.corrupt)))
+        (way == LinkDirection::Forward && l.corrupt > 0.0).then(|| format!("corrupt {}", percent(l.corrupt)))
     })]),
     P::new(
         "link.policer",
-        Kind::Text { form: "`off` or `<rate>,<burst>`", check: check::<PolicerText> },
+        ValueKind::Text { form: "`off` or `<rate>,<burst>`", check: check::<PolicerText> },
         "off",
         &["off", "500Mbit,100KB"],
         MK,
@@ -331,7 +331,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "link.slot",
-        Kind::Text { form: "`off` or `<shortest>,<longest>[,<packets>]`", check: check::<Slot> },
+        ValueKind::Text { form: "`off` or `<shortest>,<longest>[,<packets>]`", check: check::<Slot> },
         "off",
         &["off", "1ms,5ms"],
         MKH,
@@ -339,7 +339,7 @@ pub(super) const ROWS: &[P] = &[
         |l, v| put(&mut l.slot, v.parsed::<Slot>().map(|text| text.0)),
     )
     .linux(&[Knob::Netem(|l, way| {
-        let (shortest, longest, packets) = l.slot.filter(|_| way == Direction::Forward)?;
+        let (shortest, longest, packets) = l.slot.filter(|_| way == LinkDirection::Forward)?;
         let most = if packets < u32::MAX { format!(" packets {packets}") } else { String::new() };
         Some(format!("slot {} {}{most}", time(shortest), time(longest)))
     })]),

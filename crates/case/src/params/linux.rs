@@ -7,10 +7,10 @@ use super::kind::Setting;
 
 /// The value of a knob. `None` keeps the value of the kernel. The error is the reason why Linux does not
 /// support the setting.
-pub type Wanted<T> = Result<Option<T>, &'static str>;
+pub type KnobValue<T> = Result<Option<T>, &'static str>;
 
 /// Derives the value of a knob from the setting of a row and the settings of its entity.
-pub type Derive<S, T> = fn(&Setting, &S) -> Wanted<T>;
+pub type Derive<S, T> = fn(&Setting, &S) -> KnobValue<T>;
 
 /// A knob: the value in Linux that a parameter changes.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub enum Knob<S: 'static> {
     /// An option of every socket of a host.
     Socket(SocketOption, Derive<S, SocketValue>),
     /// Arguments of `tc qdisc add ... netem` for one direction of a link.
-    Netem(fn(&S, Direction) -> Option<String>),
+    Netem(fn(&S, LinkDirection) -> Option<String>),
     /// A parameter of a module below `/sys/module`. It applies to the whole kernel, so all hosts of a guest
     /// must have the same value.
     Module {
@@ -69,7 +69,7 @@ impl<S> Knob<S> {
 
 /// The direction of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Direction {
+pub enum LinkDirection {
     /// From the sender of the data to the receiver.
     Forward,
     /// From the receiver to the sender.
@@ -154,18 +154,18 @@ impl SocketValue {
 
 /// `1` or `0` for a switch; a word leaves the kernel's default.
 #[expect(clippy::unnecessary_wraps, reason = "all knobs have functions of one type")]
-pub(super) fn flag<S>(setting: &Setting, _: &S) -> Wanted<String> {
+pub(super) fn flag<S>(setting: &Setting, _: &S) -> KnobValue<String> {
     Ok(setting.switch().map(|on| u8::from(on).to_string()))
 }
 
 /// A whole number; a word leaves the kernel's default.
 #[expect(clippy::unnecessary_wraps, reason = "all knobs have functions of one type")]
-pub(super) fn number<S>(setting: &Setting, _: &S) -> Wanted<String> {
+pub(super) fn number<S>(setting: &Setting, _: &S) -> KnobValue<String> {
     Ok(setting.int().map(|n| n.to_string()))
 }
 
 /// 1 for a switch that is on.
 #[expect(clippy::unnecessary_wraps, reason = "all knobs have functions of one type")]
-pub(super) fn enabled<S>(setting: &Setting, _: &S) -> Wanted<SocketValue> {
+pub(super) fn enabled<S>(setting: &Setting, _: &S) -> KnobValue<SocketValue> {
     Ok((setting.switch() == Some(true)).then(|| SocketValue::same(1)))
 }

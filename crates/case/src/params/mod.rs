@@ -37,7 +37,7 @@ pub use cc_name::CcName;
 pub(crate) use host::HEADERS;
 pub use host::{CcEngine, HostSettings, SmallQueues, SocketBuffers};
 pub use json::to_json;
-pub use kind::{Kind, Setting, Value};
+pub use kind::{Setting, Value, ValueKind};
 pub use link::{DISTRIBUTIONS, DrawnBy, JitterSettings, LinkSettings};
 pub use network::NetworkSettings;
 pub use nic::{Adaptive, NicSettings};

@@ -1,7 +1,7 @@
 //! The network as a whole: its settings, and the parameters that set them.
 
 use super::grammar::{Buffers, check};
-use super::kind::Kind;
+use super::kind::ValueKind;
 use super::linux::Knob;
 use super::row::{Row, put};
 use super::spec::Substrates;
@@ -44,7 +44,7 @@ impl NetworkSettings {
 pub(super) const ROWS: &[P] = &[
     P::new(
         "switch.buffers",
-        Kind::Text { form: "`port`, `shared:<bytes>` or `dual:<bytes>`", check: check::<Buffers> },
+        ValueKind::Text { form: "`port`, `shared:<bytes>` or `dual:<bytes>`", check: check::<Buffers> },
         "port",
         &["port", "shared:12MB", "dual:200KB"],
         Substrates::M,
@@ -54,7 +54,7 @@ pub(super) const ROWS: &[P] = &[
     .needs("shared and dual need a topology with a switch, and queue.kind = fifo"),
     P::new(
         "topology",
-        Kind::Text {
+        ValueKind::Text {
             form: "`pair`, `dumbbell:<n>`, `star:<n>`, `racks:<storage>x<worker>` or `file:<toml>`",
             check: check::<Shape>,
         },
@@ -70,7 +70,7 @@ pub(super) const ROWS: &[P] = &[
     })]),
     P::new(
         "rack.hosts",
-        Kind::Int { min: 1, max: 256 },
+        ValueKind::Int { min: 1, max: 256 },
         "4",
         &["4", "16"],
         Substrates::M,
@@ -79,7 +79,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "rack.fanout",
-        Kind::Int { min: 1, max: 256 },
+        ValueKind::Int { min: 1, max: 256 },
         "1",
         &["1", "3"],
         Substrates::M,
@@ -89,7 +89,7 @@ pub(super) const ROWS: &[P] = &[
     .needs("topology racks; at most all workers"),
     P::new(
         "rack.uplink",
-        Kind::Or(&["auto"], &Kind::Rate),
+        ValueKind::Or(&["auto"], &ValueKind::Rate),
         "auto",
         &["auto", "40Gbit"],
         Substrates::M,

@@ -1,6 +1,6 @@
 //! Network interfaces: the settings of a NIC, and the parameters that set them.
 
-use super::kind::Kind;
+use super::kind::ValueKind;
 use super::linux::{GRO, HardwareSetting, Knob};
 use super::row::{Row, put};
 use super::spec::Substrates;
@@ -12,9 +12,9 @@ const MKH: Substrates = Substrates::MKH;
 const M: Substrates = Substrates::M;
 const MR: Substrates = Substrates::MR;
 /// Range of the sizes of super-segments.
-const SUPER: Kind = Kind::Bytes { min: Bytes::new(536), max: Bytes::new(1_000_000) };
+const SUPER: ValueKind = ValueKind::Bytes { min: Bytes::new(536), max: Bytes::new(1_000_000) };
 /// Range of the delays of interrupts.
-const COALESCE: Kind = Kind::Dur { min: Dur::ZERO, max: Dur::from_millis(100) };
+const COALESCE: ValueKind = ValueKind::Dur { min: Dur::ZERO, max: Dur::from_millis(100) };
 
 /// The settings of a network interface.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -107,7 +107,7 @@ static ADAPTIVE: Words<Adaptive, 3> =
     Words::new([("off", Adaptive::Off), ("on", Adaptive::On), ("hidden", Adaptive::Hidden)]);
 
 pub(super) const ROWS: &[P] = &[
-    P::new("nic.tso", Kind::Bool, "off", &["off", "on"], MKH, "TCP segmentation offload",
+    P::new("nic.tso", ValueKind::Bool, "off", &["off", "on"], MKH, "TCP segmentation offload",
         |n, v| put(&mut n.tso, v.switch()),
 )
     .linux(&[Knob::Device("gso_max_segs", |_, n| Ok((!n.tso).then(|| "1".to_owned())))])
@@ -117,7 +117,7 @@ pub(super) const ROWS: &[P] = &[
 )
     .linux(&[Knob::Device("gso_max_size", |_, n| Ok(n.tso.then(|| device_size(n.gso_max))))])
         .needs("nic.gso_max > MSS when nic.tso is on"),
-    P::new("nic.gro", Kind::Bool, "off", &["off", "on"], MKH, "Generic receive offload: merges segments in order",
+    P::new("nic.gro", ValueKind::Bool, "off", &["off", "on"], MKH, "Generic receive offload: merges segments in order",
         |n, v| put(&mut n.gro, v.switch()),
 )
     .linux(&[Knob::Offload(GRO, |_, n| Ok(Some(n.gro)))])
@@ -140,7 +140,7 @@ pub(super) const ROWS: &[P] = &[
         })]),
     P::new(
         "nic.lro_order",
-        Kind::Choice(LRO_ORDER.names()),
+        ValueKind::Choice(LRO_ORDER.names()),
         "arrival",
         &["arrival", "stale-hash"],
         M,
@@ -159,7 +159,7 @@ pub(super) const ROWS: &[P] = &[
         })]),
     P::new(
         "nic.rx_frames",
-        Kind::Int { min: 0, max: 4096 },
+        ValueKind::Int { min: 0, max: 4096 },
         "0",
         &["0", "32"],
         MR,
@@ -181,7 +181,7 @@ pub(super) const ROWS: &[P] = &[
 ),
     P::new(
         "nic.adaptive",
-        Kind::Choice(ADAPTIVE.names()),
+        ValueKind::Choice(ADAPTIVE.names()),
         "off",
         &["off", "on", "hidden"],
         MR,
@@ -225,7 +225,7 @@ pub(super) const ROWS: &[P] = &[
     .needs("nic.adaptive = hidden"),
     P::new(
         "nic.hidden_frames",
-        Kind::Int { min: 0, max: 4096 },
+        ValueKind::Int { min: 0, max: 4096 },
         "4",
         &["4", "0", "16"],
         M,
@@ -235,7 +235,7 @@ pub(super) const ROWS: &[P] = &[
     .needs("nic.adaptive = hidden"),
     P::new(
         "nic.rate",
-        Kind::Or(&["auto"], &Kind::Rate),
+        ValueKind::Or(&["auto"], &ValueKind::Rate),
         "auto",
         &["auto", "10Gbit", "25Gbit"],
         MKH,
@@ -244,16 +244,16 @@ pub(super) const ROWS: &[P] = &[
 ),
     P::new(
         "nic.queue",
-        Kind::Or(&["unlimited"], &Kind::Int { min: 1, max: 1_000_000 }),
+        ValueKind::Or(&["unlimited"], &ValueKind::Int { min: 1, max: 1_000_000 }),
         "unlimited",
         &["unlimited", "1000"],
         MKH,
-        "Limit in packets of the queue of the host above the NIC (txqueuelen)",
+        "QueueLimitValue in packets of the queue of the host above the NIC (txqueuelen)",
         |n, v| n.queue = v.int(),
 ),
     P::new(
         "nic.ecn_threshold",
-        Kind::Or(&["off"], &Kind::Bytes { min: Bytes::new(1), max: Bytes::new(1_000_000_000_000) }),
+        ValueKind::Or(&["off"], &ValueKind::Bytes { min: Bytes::new(1), max: Bytes::new(1_000_000_000_000) }),
         "off",
         &["off", "30KB"],
         M,
@@ -262,7 +262,7 @@ pub(super) const ROWS: &[P] = &[
 ),
     P::new(
         "nic.ring",
-        Kind::Or(&["unlimited"], &Kind::Int { min: 1, max: 65_536 }),
+        ValueKind::Or(&["unlimited"], &ValueKind::Int { min: 1, max: 65_536 }),
         "unlimited",
         &["unlimited", "512"],
         MR,

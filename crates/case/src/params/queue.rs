@@ -1,7 +1,7 @@
 //! Queues: the settings of a queue, and the parameters that set them.
 
-use super::grammar::{Limit, check};
-use super::kind::Kind;
+use super::grammar::{QueueLimitValue, check};
+use super::kind::ValueKind;
 use super::linux::Knob;
 use super::row::{Row, put};
 use super::spec::Substrates;
@@ -11,7 +11,7 @@ use tcpassay_units::{Bytes, Dur, Rate};
 type P = Row<QueueSettings>;
 const MKH: Substrates = Substrates::MKH;
 /// Range of target delays and intervals.
-const SHORT: Kind = Kind::Dur { min: Dur::from_nanos(1), max: Dur::from_secs(10) };
+const SHORT: ValueKind = ValueKind::Dur { min: Dur::from_nanos(1), max: Dur::from_secs(10) };
 
 /// The settings of a queue.
 #[derive(Clone, PartialEq, Debug)]
@@ -19,7 +19,7 @@ pub struct QueueSettings {
     /// `queue.kind`.
     pub kind: QueueKind,
     /// `queue.limit`; `None` is automatic.
-    pub limit: Option<Limit>,
+    pub limit: Option<QueueLimitValue>,
     /// `queue.place`.
     pub place: QueuePlace,
     /// `queue.served_by`.
@@ -228,8 +228,10 @@ impl QueueSettings {
     pub fn packets(&self, auto: u32, mtu: Bytes) -> u32 {
         match self.limit {
             None => auto,
-            Some(Limit::Packets(n)) => n,
-            Some(Limit::Bytes(bytes)) => u32::try_from((bytes.get() / mtu.get()).max(1)).unwrap_or(u32::MAX),
+            Some(QueueLimitValue::Packets(n)) => n,
+            Some(QueueLimitValue::Bytes(bytes)) => {
+                u32::try_from((bytes.get() / mtu.get()).max(1)).unwrap_or(u32::MAX)
+            }
         }
     }
 
@@ -237,7 +239,7 @@ impl QueueSettings {
     /// automatic is 1000 packets.
     pub fn bytes(&self, mtu: Bytes) -> u64 {
         match self.limit {
-            Some(Limit::Bytes(bytes)) => bytes.get(),
+            Some(QueueLimitValue::Bytes(bytes)) => bytes.get(),
             _ => u64::from(self.packets(1000, mtu)) * mtu.get(),
         }
     }
@@ -305,7 +307,7 @@ static MARKS: Words<Mark, 3> = Words::new([("off", Mark::Off), ("data", Mark::Da
 pub(super) const ROWS: &[P] = &[
     P::new(
         "queue.kind",
-        Kind::Choice(KINDS.names()),
+        ValueKind::Choice(KINDS.names()),
         "fifo",
         &["fifo", "htb", "red", "codel", "fq_codel", "pie"],
         MKH,
@@ -319,20 +321,23 @@ pub(super) const ROWS: &[P] = &[
     .needs("htb and tbf need queue.rate"),
     P::new(
         "queue.limit",
-        Kind::Or(
+        ValueKind::Or(
             &["auto"],
-            &Kind::Text { form: "bytes, as in `1MB`, or packets, as in `1000p`", check: check::<Limit> },
+            &ValueKind::Text {
+                form: "bytes, as in `1MB`, or packets, as in `1000p`",
+                check: check::<QueueLimitValue>,
+            },
         ),
         "auto",
         &["auto", "100KB", "1000p"],
         MKH,
-        "Limit of the queue; auto: 1000 packets (10240 for fq_codel), as in Linux. codel, fq_codel, pie and fq count packets, \
+        "QueueLimitValue of the queue; auto: 1000 packets (10240 for fq_codel), as in Linux. codel, fq_codel, pie and fq count packets, \
          as in Linux: a limit in bytes is converted to packets of the largest MTU",
         |q, v| q.limit = v.parsed(),
     ),
     P::new(
         "queue.place",
-        Kind::Choice(PLACES.names()),
+        ValueKind::Choice(PLACES.names()),
         "auto",
         &["auto", "link", "sender"],
         MKH,
@@ -342,7 +347,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "queue.served_by",
-        Kind::Choice(SERVED_BY.names()),
+        ValueKind::Choice(SERVED_BY.names()),
         "link",
         &["link", "token-bucket"],
         Substrates::K,
@@ -352,7 +357,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "queue.rate",
-        Kind::Or(&["none"], &Kind::Rate),
+        ValueKind::Or(&["none"], &ValueKind::Rate),
         "none",
         &["none", "2Gbit"],
         MKH,
@@ -361,7 +366,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "queue.burst",
-        Kind::Or(&["auto"], &Kind::BYTES),
+        ValueKind::Or(&["auto"], &ValueKind::BYTES),
         "auto",
         &["auto", "100KB"],
         MKH,
@@ -370,7 +375,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "queue.classes",
-        Kind::Int { min: 1, max: 64 },
+        ValueKind::Int { min: 1, max: 64 },
         "1",
         &["1", "2"],
         Substrates::M,
@@ -379,7 +384,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "queue.ecn_threshold",
-        Kind::BYTES,
+        ValueKind::BYTES,
         "30KB",
         &["30KB", "100KB"],
         MKH,
@@ -388,7 +393,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "queue.ecn_mark",
-        Kind::Choice(MARKS.names()),
+        ValueKind::Choice(MARKS.names()),
         "off",
         &["off", "data", "ack"],
         MKH,
@@ -398,7 +403,7 @@ pub(super) const ROWS: &[P] = &[
     .needs("marking needs stack.ecn other than off at both ends"),
     P::new(
         "queue.red_min",
-        Kind::BYTES,
+        ValueKind::BYTES,
         "30KB",
         &["30KB"],
         MKH,
@@ -407,7 +412,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "queue.red_max",
-        Kind::BYTES,
+        ValueKind::BYTES,
         "90KB",
         &["90KB"],
         MKH,
@@ -417,7 +422,7 @@ pub(super) const ROWS: &[P] = &[
     .needs("queue.red_max > queue.red_min"),
     P::new(
         "queue.red_probability",
-        Kind::Probability,
+        ValueKind::Probability,
         "0.1",
         &["0.1", "1"],
         MKH,
@@ -426,7 +431,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "queue.target",
-        Kind::Or(&["auto"], &SHORT),
+        ValueKind::Or(&["auto"], &SHORT),
         "auto",
         &["auto", "5ms", "50us"],
         MKH,
@@ -435,7 +440,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "queue.interval",
-        Kind::Or(&["auto"], &SHORT),
+        ValueKind::Or(&["auto"], &SHORT),
         "auto",
         &["auto", "100ms", "1ms"],
         MKH,
@@ -444,7 +449,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "queue.ecn",
-        Kind::Bool,
+        ValueKind::Bool,
         "off",
         &["off", "on"],
         MKH,
@@ -492,7 +497,7 @@ mod tests {
         let timed = QueueSettings {
             target: Some(Dur::from_millis(3)),
             interval: Some(Dur::from_millis(30)),
-            limit: Some(Limit::Bytes(Bytes::new(70_000))),
+            limit: Some(QueueLimitValue::Bytes(Bytes::new(70_000))),
             ..queue(QueueKind::Pie)
         };
         assert_eq!(words(&timed), "pie limit 46 target 3000us tupdate 30000us ecn");

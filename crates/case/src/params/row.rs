@@ -1,6 +1,6 @@
 //! A row of the table: the declaration of a parameter with the setting and the knobs that it changes.
 
-use super::kind::{Kind, Setting};
+use super::kind::{Setting, ValueKind};
 use super::linux::Knob;
 use super::spec::{ParamSpec, Substrates};
 
@@ -20,7 +20,7 @@ impl<S> Row<S> {
     /// A parameter without constraints: path, kind, default, levels, substrates, one line of documentation, setting.
     pub(super) const fn new(
         path: &'static str,
-        kind: Kind,
+        kind: ValueKind,
         default: &'static str,
         levels: &'static [&'static str],
         substrates: Substrates,

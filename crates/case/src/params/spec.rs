@@ -1,6 +1,6 @@
 //! The declaration of a parameter.
 
-use super::kind::{Kind, Setting, Value};
+use super::kind::{Setting, Value, ValueKind};
 use std::fmt;
 
 /// The substrates that support a parameter.
@@ -79,7 +79,7 @@ pub struct ParamSpec {
     /// `<entity>.<name>`, e.g. `link.delay`.
     pub path: &'static str,
     /// The accepted values, with their unit.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// The default, which is the simplest value.
     pub default: &'static str,
     /// Suggested levels for a plan, simplest first.
@@ -95,7 +95,7 @@ pub struct ParamSpec {
 impl ParamSpec {
     pub(super) const fn new(
         path: &'static str,
-        kind: Kind,
+        kind: ValueKind,
         default: &'static str,
         levels: &'static [&'static str],
         substrates: Substrates,

@@ -28,13 +28,13 @@ const MOST: u64 = 1 << 40;
 
 /// The first failure of a controller in a run.
 #[derive(Debug, Default)]
-pub struct Failure {
+pub struct ControllerFailure {
     /// Asks the run to stop.
     pub stop: AtomicBool,
     text: Mutex<Option<String>>,
 }
 
-impl Failure {
+impl ControllerFailure {
     fn set(&self, text: String) {
         self.text.lock().expect("nothing panics with the lock").get_or_insert(text);
         self.stop.store(true, Ordering::Relaxed);
@@ -51,12 +51,12 @@ impl Failure {
 
 thread_local! {
     /// The failure of the run that this thread executes.
-    static CURRENT: RefCell<Arc<Failure>> = RefCell::default();
+    static CURRENT: RefCell<Arc<ControllerFailure>> = RefCell::default();
 }
 
 /// Begins a run in this thread. The controllers that [`build`] creates report to the result.
-pub fn begin() -> Arc<Failure> {
-    let failure = Arc::new(Failure::default());
+pub fn begin() -> Arc<ControllerFailure> {
+    let failure = Arc::new(ControllerFailure::default());
     CURRENT.with(|current| *current.borrow_mut() = Arc::clone(&failure));
     failure
 }
@@ -66,7 +66,7 @@ pub fn build(named: &Named, random: Stream) -> Box<dyn Controller> {
     let failure = CURRENT.with(|current| Arc::clone(&current.borrow()));
     let made = Python::attach(|py| {
         load(py, named)
-            .and_then(|class| PythonController::new(py, &class, random, &failure))
+            .and_then(|class| ControllerObject::new(py, &class, random, &failure))
             .map_err(|e| traceback(py, &e))
     });
     match made {
@@ -96,10 +96,10 @@ fn load<'py>(py: Python<'py>, named: &Named) -> PyResult<(Bound<'py, PyAny>, Py<
 ///
 /// The traceback.
 pub fn try_out(named: &Named) -> Result<(), String> {
-    let failure = Arc::new(Failure::default());
+    let failure = Arc::new(ControllerFailure::default());
     Python::attach(|py| {
         load(py, named)
-            .and_then(|class| PythonController::new(py, &class, Seed(0).stream("cc"), &failure))
+            .and_then(|class| ControllerObject::new(py, &class, Seed(0).stream("cc"), &failure))
             .map(drop)
             .map_err(|error| traceback(py, &error))
     })
@@ -115,43 +115,47 @@ fn traceback(py: Python<'_>, error: &PyErr) -> String {
 }
 
 /// An object of a Python class as a controller.
-pub struct PythonController {
+pub struct ControllerObject {
     object: Py<PyAny>,
     on: Py<PyAny>,
     steps: Py<Steps>,
     wants_sent: bool,
     governs: bool,
-    failure: Arc<Failure>,
+    failure: Arc<ControllerFailure>,
 }
 
-impl fmt::Debug for PythonController {
+impl fmt::Debug for ControllerObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PythonController").field("object", &self.object).finish_non_exhaustive()
+        f.debug_struct("ControllerObject").field("object", &self.object).finish_non_exhaustive()
     }
 }
 
-impl PythonController {
+impl ControllerObject {
     fn new(
         py: Python<'_>,
         (class, steps): &(Bound<'_, PyAny>, Py<Steps>),
         mut random: Stream,
-        failure: &Arc<Failure>,
-    ) -> PyResult<PythonController> {
+        failure: &Arc<ControllerFailure>,
+    ) -> PyResult<ControllerObject> {
         let seed = (u64::from(random.bits32()) << 32) | u64::from(random.bits32());
         let random = py.import("tcpassay.controllers.numbers")?.getattr("Numbers")?.call1((seed,))?;
         steps.get().refill();
         let object = class.call1((random,))?;
-        PythonController::of(object, steps.clone_ref(py), Arc::clone(failure))
+        ControllerObject::of(object, steps.clone_ref(py), Arc::clone(failure))
     }
 
-    fn of(object: Bound<'_, PyAny>, steps: Py<Steps>, failure: Arc<Failure>) -> PyResult<PythonController> {
+    fn of(
+        object: Bound<'_, PyAny>,
+        steps: Py<Steps>,
+        failure: Arc<ControllerFailure>,
+    ) -> PyResult<ControllerObject> {
         let switch = |name: &str| -> PyResult<bool> {
             match object.getattr_opt(name)? {
                 Some(value) => value.extract(),
                 None => Ok(false),
             }
         };
-        Ok(PythonController {
+        Ok(ControllerObject {
             wants_sent: switch("wants_sent")?,
             governs: switch("governs_recovery")?,
             on: object.getattr("on")?.unbind(),
@@ -184,7 +188,7 @@ impl PythonController {
     }
 }
 
-impl Controller for PythonController {
+impl Controller for ControllerObject {
     fn name(&self) -> &'static str {
         "python"
     }
@@ -212,9 +216,9 @@ impl Controller for PythonController {
 
     fn boxed_clone(&self) -> Box<dyn Controller> {
         Python::attach(|py| {
-            let copy = || -> PyResult<PythonController> {
+            let copy = || -> PyResult<ControllerObject> {
                 let object = py.import("copy")?.getattr("deepcopy")?.call1((&self.object,))?;
-                PythonController::of(object, self.steps.clone_ref(py), Arc::clone(&self.failure))
+                ControllerObject::of(object, self.steps.clone_ref(py), Arc::clone(&self.failure))
             };
             match copy() {
                 Ok(copy) => Box::new(copy) as Box<dyn Controller>,

@@ -1,17 +1,17 @@
 //! Packets.
 
 use super::option;
-use crate::ast::{Direction, IcmpMessage, IpField, PacketBody, ScriptPacket, TcpPacket};
+use crate::ast::{IcmpMessage, IpField, PacketBody, PacketDirection, ScriptPacket, TcpPacket};
 use crate::cursor::{Cursor, Parsed};
 use tcpassay_wire::Flags;
 
 /// Parses a packet from `<` or `>` on.
 pub(super) fn packet(c: &mut Cursor<'_>) -> Parsed<ScriptPacket> {
     let direction = if c.eat("<") {
-        Direction::In
+        PacketDirection::In
     } else {
         c.need(">")?;
-        Direction::Out
+        PacketDirection::Out
     };
     let (mut ip, mut hops) = (IpField::Unsaid, None);
     if !echoes(c) {
@@ -56,7 +56,7 @@ pub(super) fn packet(c: &mut Cursor<'_>) -> Parsed<ScriptPacket> {
 }
 
 /// Parses `[ect0]`, `[tos 0x2]`, `[ect0, ttl 64]`.
-fn ip_field(c: &mut Cursor<'_>, direction: Direction, hops: &mut Option<u8>) -> Parsed<IpField> {
+fn ip_field(c: &mut Cursor<'_>, direction: PacketDirection, hops: &mut Option<u8>) -> Parsed<IpField> {
     const WHAT: &str =
         "`ect0`, `ect1`, `ect01`, `ce`, `noecn`, `nocheck`, `tos`, `ttl`, `hlim` or `flowlabel`";
     let mut field = IpField::Unsaid;
@@ -78,7 +78,7 @@ fn ip_field(c: &mut Cursor<'_>, direction: Direction, hops: &mut Option<u8>) -> 
                 "ttl" | "hlim" => *hops = Some(c.number("a hop limit, 0 to 255")?),
                 "flowlabel" => {
                     let _ = c.number::<u32>("a flow label")?;
-                    if direction == Direction::Out {
+                    if direction == PacketDirection::Out {
                         return before.unsupported("the flow label of a packet");
                     }
                 }
@@ -95,9 +95,9 @@ fn ip_field(c: &mut Cursor<'_>, direction: Direction, hops: &mut Option<u8>) -> 
     Ok(field)
 }
 
-fn tcp(c: &mut Cursor<'_>, direction: Direction) -> Parsed<TcpPacket> {
+fn tcp(c: &mut Cursor<'_>, direction: PacketDirection) -> Parsed<TcpPacket> {
     let flags = flags(c)?;
-    let any_seq = direction == Direction::Out && c.eat("...");
+    let any_seq = direction == PacketDirection::Out && c.eat("...");
     let (seq, end) = if any_seq {
         (0, None)
     } else {
@@ -137,7 +137,7 @@ fn tcp(c: &mut Cursor<'_>, direction: Direction) -> Parsed<TcpPacket> {
     if c.starts("<") {
         tcp.options = option::options(c)?;
     }
-    if direction == Direction::In && tcp.options.is_none() {
+    if direction == PacketDirection::In && tcp.options.is_none() {
         return after.fail("options that say what is sent; `<...>` is for packets of the stack");
     }
     Ok(tcp)

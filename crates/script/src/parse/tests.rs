@@ -1,7 +1,7 @@
 //! Literals of the language, tier by tier, and errors with their places.
 
 use super::*;
-use crate::ast::{Direction, Expr, IpField, PacketBody, ScriptPacket, Syscall, TcpOption, TcpPacket};
+use crate::ast::{Expr, IpField, PacketBody, PacketDirection, ScriptPacket, Syscall, TcpOption, TcpPacket};
 use proptest::prelude::*;
 use tcpassay_wire::Flags;
 
@@ -296,8 +296,8 @@ fn code_may_have_conditions() {
 
 #[test]
 fn the_direction_of_a_packet_is_that_of_its_sign() {
-    assert_eq!(packet("+0 < . 1:1(0) ack 1 win 5").direction, Direction::In);
-    assert_eq!(packet("+0 > . 1:1(0) ack 1").direction, Direction::Out);
+    assert_eq!(packet("+0 < . 1:1(0) ack 1 win 5").direction, PacketDirection::In);
+    assert_eq!(packet("+0 > . 1:1(0) ack 1").direction, PacketDirection::Out);
 }
 
 proptest! {

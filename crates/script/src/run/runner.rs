@@ -95,7 +95,8 @@ impl<'a, T: Target> Runner<'a, T> {
             EventTime::RelativeRange(from, to) => (self.base + from, self.base + to),
             EventTime::Any => (self.target.now(), Time::MAX),
         };
-        let is_out = matches!(&event.action, Action::Packet(p) if p.direction == crate::ast::Direction::Out);
+        let is_out =
+            matches!(&event.action, Action::Packet(p) if p.direction == crate::ast::PacketDirection::Out);
         if !is_out {
             self.advance(start, event.position)?;
             if start < self.target.now() && event.when != EventTime::Any {

@@ -1,7 +1,7 @@
 //! Shell commands of scripts, the files that they call, and settings that the model does not support.
 
 use super::{accepted, linux, verdict};
-use tcpassay_script::host::HostSettings;
+use tcpassay_script::host::ScriptHost;
 use tcpassay_script::run::{RunOptions, run};
 use tcpassay_tcp::Profile;
 
@@ -19,13 +19,13 @@ fn with_files(text: &str, files: &[(&str, &str)]) -> String {
 #[test]
 fn a_command_runs_the_shell_script_of_that_name_beside_the_script() {
     let own = "#!/bin/sh\n# own\nsysctl -q net.ipv4.tcp_fastopen=0x3 > /dev/null 2>&1\nsysctl -q net.ipv4.tcp_sack=0";
-    let mut host = HostSettings::default();
+    let mut host = ScriptHost::default();
     host.files.insert("./defaults.sh".to_owned(), own.to_owned());
     host.run("./defaults.sh", None).unwrap();
     assert_eq!(host.get("net.ipv4.tcp_fastopen"), Some("0x3"));
     assert_eq!(host.get("net.ipv4.tcp_rmem"), None);
     // Without one of its own, the name means google's.
-    let mut host = HostSettings::default();
+    let mut host = ScriptHost::default();
     host.run("./defaults.sh || true", None).unwrap();
     assert_eq!(host.get("net.ipv4.tcp_fastopen"), Some("0x70403"));
 }

@@ -1,7 +1,7 @@
 //! Tests of code blocks and commands with literal results.
 
 use super::{plain, verdict};
-use tcpassay_script::host::HostSettings;
+use tcpassay_script::host::ScriptHost;
 use tcpassay_script::report::Status;
 use tcpassay_script::run::{Model, RunOptions, run_on};
 use tcpassay_tcp::Profile;
@@ -39,7 +39,7 @@ fn expressions_have_the_values_of_python() {
 
 #[test]
 fn commands_set_sysctls_routes_and_offloads_and_nothing_else() {
-    let mut host = HostSettings::default();
+    let mut host = ScriptHost::default();
     let text = "../common/defaults.sh\nsysctl -q net.ipv4.tcp_ecn=1 # on\n../common/set_sysctls.py \\\n \
                 /proc/sys/net/ipv4/tcp_min_tso_segs=10 /proc/sys/net/ipv4/tcp_frto=0\n\
                 sysctl net.ipv4.tcp_rmem=\"4096 5000 6000\"; ethtool -K tun0 tso off gso off\n\

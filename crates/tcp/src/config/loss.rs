@@ -52,7 +52,7 @@ pub enum PrrBound {
 
 /// cwnd on leaving recovery (`stack.recovery_exit`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum RecoveryExit {
+pub enum RecoveryExitRule {
     /// ssthresh, however small the flight.
     Ssthresh,
     /// FreeBSD before 2019 (RFC 3782's "less careful" variant): min(ssthresh, flight + MSS), down to 1 MSS.

@@ -16,7 +16,7 @@ use super::recovery::newreno::{NewReno, RecoveryAck};
 use super::recovery::prr::{Prr, Step};
 use super::recovery::sack::NextSeg;
 use super::scoreboard::loss_marking::RackScan;
-use crate::config::{Recovery, RecoveryExit};
+use crate::config::{Recovery, RecoveryExitRule};
 use crate::log::{CongestionCause, CongestionState as Ca, Log, LogEvent, LossRule, WindowCause};
 use crate::messages::Span;
 use tcpassay_cc::{Cause, Event};
@@ -444,9 +444,9 @@ impl Sender {
     fn exit_bound(&self) -> Bytes {
         let flight = self.pipe();
         match self.cfg.recovery_exit {
-            RecoveryExit::Ssthresh => Bytes::MAX,
-            RecoveryExit::Rfc3782LessCareful => Bytes::new(flight + self.mss),
-            RecoveryExit::Rfc6582 => Bytes::new(flight.max(self.mss) + self.mss),
+            RecoveryExitRule::Ssthresh => Bytes::MAX,
+            RecoveryExitRule::Rfc3782LessCareful => Bytes::new(flight + self.mss),
+            RecoveryExitRule::Rfc6582 => Bytes::new(flight.max(self.mss) + self.mss),
         }
     }
 

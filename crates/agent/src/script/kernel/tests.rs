@@ -40,7 +40,7 @@ fn the_route_leads_to_the_network_of_the_peer_with_the_attributes_that_a_script_
         "route replace 192.0.2.0/24 via 192.168.0.2 dev tun0 features ecn initcwnd 4 rto_min 30ms"
     );
     // The packets of a mapped socket are IPv4.
-    kernel.host = HostSettings::default();
+    kernel.host = ScriptHost::default();
     kernel.environment.remote = at("[::ffff:192.0.2.1]:8080");
     assert_eq!(kernel.route_line("add"), "route add 192.0.2.0/24 via 192.168.0.2 dev tun0 ");
     kernel.environment.remote = at("[2001:db8::1]:8080");

@@ -1,8 +1,8 @@
 //! Parameters of acknowledgments.
 
 use super::kinds::{M, MK, MKH, P, PROFILE};
-use crate::params::grammar::{DelayedAck, check};
-use crate::params::kind::{Kind, Setting};
+use crate::params::grammar::{DelayedAckValue, check};
+use crate::params::kind::{Setting, ValueKind};
 use crate::params::linux::Knob;
 use crate::params::row::put;
 use crate::params::words::Words;
@@ -23,20 +23,20 @@ static ACK_CHECK: Words<Option<AckCheck>, 3> = Words::new([
 pub(super) const ROWS: &[P] = &[
     P::new(
         "stack.delayed_ack",
-        Kind::Or(
+        ValueKind::Or(
             PROFILE,
-            &Kind::Text {
+            &ValueKind::Text {
                 form: "`off` or `<n>,<timeout>[,adaptive][,quick:<k>]`, as in `2,40ms,quick:16`",
-                check: check::<DelayedAck>,
+                check: check::<DelayedAckValue>,
             },
         ),
         "profile",
         &["profile", "off", "2,40ms", "2,200ms"],
         MKH,
         "Acknowledge every n segments or after the timeout; the first k at once (a kernel: `off`)",
-        |h, v| match v.parsed::<DelayedAck>() {
+        |h, v| match v.parsed::<DelayedAckValue>() {
             // Linux: each segment is acknowledged (`RTAX_QUICKACK`), and everything else is as before.
-            Some(DelayedAck(None)) => h.stack.delayed_ack.every = 1,
+            Some(DelayedAckValue(None)) => h.stack.delayed_ack.every = 1,
             other => put(&mut h.stack.delayed_ack, other.and_then(|text| text.0)),
         },
     )
@@ -49,7 +49,7 @@ pub(super) const ROWS: &[P] = &[
     })]),
     P::new(
         "stack.dctcp_receiver",
-        Kind::Choice(DCTCP_RECEIVER.names()),
+        ValueKind::Choice(DCTCP_RECEIVER.names()),
         "profile",
         &["profile", "immediate", "rearm", "clear-timer"],
         MK,
@@ -71,7 +71,7 @@ pub(super) const ROWS: &[P] = &[
     .needs("stack.ecn = dctcp"),
     P::new(
         "stack.ack_check",
-        Kind::Choice(ACK_CHECK.names()),
+        ValueKind::Choice(ACK_CHECK.names()),
         "profile",
         &["profile", "always", "if-scheduled-on-slow-path"],
         M,

@@ -1,14 +1,14 @@
 //! Socket buffers of the stack.
 
 use super::kinds::{MKH, ON_OFF, P, PROFILE};
-use crate::params::kind::Kind;
+use crate::params::kind::ValueKind;
 use crate::params::linux::{Knob, flag};
 use tcpassay_units::Bytes;
 
 pub(super) const ROWS: &[P] = &[
     P::new(
         "stack.rcv_autotune",
-        Kind::SWITCH,
+        ValueKind::SWITCH,
         "profile",
         ON_OFF,
         MKH,
@@ -18,7 +18,7 @@ pub(super) const ROWS: &[P] = &[
     .linux(&[Knob::Sysctl("tcp_moderate_rcvbuf", flag)]),
     P::new(
         "stack.max_rwnd",
-        Kind::Or(PROFILE, &Kind::Bytes { min: Bytes::new(2_048), max: Bytes::new(1_000_000_000) }),
+        ValueKind::Or(PROFILE, &ValueKind::Bytes { min: Bytes::new(2_048), max: Bytes::new(1_000_000_000) }),
         "profile",
         &["profile", "65535B", "6MB"],
         MKH,
@@ -35,7 +35,7 @@ pub(super) const ROWS: &[P] = &[
     ]),
     P::new(
         "stack.max_sndbuf",
-        Kind::Or(PROFILE, &Kind::Bytes { min: Bytes::new(2_048), max: Bytes::new(4_000_000_000) }),
+        ValueKind::Or(PROFILE, &ValueKind::Bytes { min: Bytes::new(2_048), max: Bytes::new(4_000_000_000) }),
         "profile",
         &["profile", "64KB", "4MB"],
         MKH,

@@ -3,7 +3,7 @@
 use super::kinds::{MKH, P};
 use crate::params::cc_name::{CONTROLLERS, CcName};
 use crate::params::host::CcEngine;
-use crate::params::kind::{Kind, Setting};
+use crate::params::kind::{Setting, ValueKind};
 use crate::params::linux::Knob;
 use crate::params::python_controller::{self, PythonController};
 use crate::params::row::put;
@@ -36,7 +36,7 @@ pub(crate) static PROFILE_NAMES: Words<Profile, 5> = Words::new([
 pub(super) const ROWS: &[P] = &[
     P::new(
         "stack.profile",
-        Kind::Choice(PROFILE_NAMES.names()),
+        ValueKind::Choice(PROFILE_NAMES.names()),
         "rfc",
         &["rfc", "linux", "linux-4.6", "freebsd", "freebsd-rack"],
         MKH,
@@ -50,7 +50,7 @@ pub(super) const ROWS: &[P] = &[
     })]),
     P::new(
         "stack.cc",
-        Kind::Or(&CONTROLLERS, &Kind::Text { form: python_controller::FORM, check: python_controller::check }),
+        ValueKind::Or(&CONTROLLERS, &ValueKind::Text { form: python_controller::FORM, check: python_controller::check }),
         "reno",
         &tcpassay_cc::NAMES,
         MKH,
@@ -68,7 +68,7 @@ pub(super) const ROWS: &[P] = &[
     .needs("dctcp needs stack.ecn = dctcp at both ends; the model supports the first seven and Python, a kernel all but mvegas and bbr3"),
     P::new(
         "stack.cc_engine",
-        Kind::Or(&["kernel", "shim"], &Kind::Text { form: "a BPF object file, `<path>.o`", check: object_file }),
+        ValueKind::Or(&["kernel", "shim"], &ValueKind::Text { form: "a BPF object file, `<path>.o`", check: object_file }),
         "kernel",
         &["kernel", "shim"],
         Substrates::H,

@@ -3,7 +3,7 @@
 use super::kinds::{M, MKH, ON_OFF, P};
 use crate::params::cc_name::CcName;
 use crate::params::host::CcEngine;
-use crate::params::kind::Kind;
+use crate::params::kind::ValueKind;
 use crate::params::linux::Knob;
 use crate::params::row::put;
 use crate::params::words::Words;
@@ -21,7 +21,7 @@ static ECN_FORM: Words<Option<EcnForm>, 3> =
 pub(super) const ROWS: &[P] = &[
     P::new(
         "stack.ecn",
-        Kind::Choice(ECN.names()),
+        ValueKind::Choice(ECN.names()),
         "off",
         &["off", "classic", "dctcp", "accurate"],
         MKH,
@@ -40,7 +40,7 @@ pub(super) const ROWS: &[P] = &[
     .needs("the same at both ends of a connection"),
     P::new(
         "stack.ecn_option",
-        Kind::SWITCH,
+        ValueKind::SWITCH,
         "profile",
         ON_OFF,
         M,
@@ -50,7 +50,7 @@ pub(super) const ROWS: &[P] = &[
     .needs("stack.ecn = accurate"),
     P::new(
         "stack.ecn_form",
-        Kind::Choice(ECN_FORM.names()),
+        ValueKind::Choice(ECN_FORM.names()),
         "profile",
         &["profile", "rfc", "linux"],
         M,

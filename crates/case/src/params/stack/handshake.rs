@@ -1,14 +1,14 @@
 //! Parameters of the TCP options that the handshake negotiates, and of the initial window.
 
 use super::kinds::{MKH, ON_OFF, P, PROFILE};
-use crate::params::kind::Kind;
+use crate::params::kind::ValueKind;
 use crate::params::linux::{Knob, flag, number};
 use crate::params::row::put;
 
 pub(super) const ROWS: &[P] = &[
     P::new(
         "stack.sack",
-        Kind::SWITCH,
+        ValueKind::SWITCH,
         "profile",
         ON_OFF,
         MKH,
@@ -16,7 +16,7 @@ pub(super) const ROWS: &[P] = &[
         |h, v| put(&mut h.stack.sack, v.switch()),
     )
     .linux(&[Knob::Sysctl("tcp_sack", flag)]),
-    P::new("stack.dsack", Kind::SWITCH, "profile", ON_OFF, MKH, "Duplicate SACK (RFC 2883)", |h, v| {
+    P::new("stack.dsack", ValueKind::SWITCH, "profile", ON_OFF, MKH, "Duplicate SACK (RFC 2883)", |h, v| {
         put(&mut h.stack.dsack, v.switch());
         h.stack.dsack &= h.stack.sack;
     })
@@ -24,7 +24,7 @@ pub(super) const ROWS: &[P] = &[
     .needs("on needs stack.sack"),
     P::new(
         "stack.timestamps",
-        Kind::SWITCH,
+        ValueKind::SWITCH,
         "profile",
         ON_OFF,
         MKH,
@@ -34,7 +34,7 @@ pub(super) const ROWS: &[P] = &[
     .linux(&[Knob::Sysctl("tcp_timestamps", flag)]),
     P::new(
         "stack.window_scale",
-        Kind::SWITCH,
+        ValueKind::SWITCH,
         "profile",
         ON_OFF,
         MKH,
@@ -44,7 +44,7 @@ pub(super) const ROWS: &[P] = &[
     .linux(&[Knob::Sysctl("tcp_window_scaling", flag)]),
     P::new(
         "stack.initial_window",
-        Kind::Or(PROFILE, &Kind::Int { min: 1, max: 1000 }),
+        ValueKind::Or(PROFILE, &ValueKind::Int { min: 1, max: 1000 }),
         "profile",
         &["profile", "2", "10"],
         MKH,

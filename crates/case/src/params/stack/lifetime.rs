@@ -1,12 +1,12 @@
 //! Parameters of the number of retries and of the duration of states after the end of a connection.
 
 use super::kinds::{M, MKH, P, PROFILE, TIME_OR_PROFILE};
-use crate::params::kind::Kind;
+use crate::params::kind::ValueKind;
 use crate::params::linux::{Knob, number};
 use crate::params::row::put;
 use tcpassay_units::Dur;
 
-const COUNT: Kind = Kind::Or(PROFILE, &Kind::Int { min: 1, max: 255 });
+const COUNT: ValueKind = ValueKind::Or(PROFILE, &ValueKind::Int { min: 1, max: 255 });
 
 pub(super) const ROWS: &[P] = &[
     P::new(

@@ -2,7 +2,7 @@
 
 use super::kinds::{M, MKH, ON_OFF, P};
 use crate::params::host::SmallQueues;
-use crate::params::kind::{Kind, Setting};
+use crate::params::kind::{Setting, ValueKind};
 use crate::params::linux::Knob;
 use crate::params::row::put;
 use crate::params::words::Words;
@@ -26,7 +26,7 @@ fn small_queues(setting: &Setting) -> SmallQueues {
 pub(super) const ROWS: &[P] = &[
     P::new(
         "stack.fastopen",
-        Kind::Bool,
+        ValueKind::Bool,
         "off",
         &["off", "on"],
         M,
@@ -36,7 +36,7 @@ pub(super) const ROWS: &[P] = &[
     .needs("the same at both ends of a connection"),
     P::new(
         "stack.small_queues",
-        Kind::Or(&["off", "auto"], &Kind::BYTES),
+        ValueKind::Or(&["off", "auto"], &ValueKind::BYTES),
         "off",
         &["off", "auto"],
         M,
@@ -45,7 +45,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "stack.tso_defer",
-        Kind::SWITCH,
+        ValueKind::SWITCH,
         "profile",
         ON_OFF,
         M,
@@ -54,7 +54,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "stack.tso_autosize",
-        Kind::Choice(TSO_AUTOSIZE.names()),
+        ValueKind::Choice(TSO_AUTOSIZE.names()),
         "profile",
         &["profile", "off", "rate", "rate-and-rtt"],
         MKH,

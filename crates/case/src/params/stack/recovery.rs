@@ -1,12 +1,12 @@
 //! Detection of losses, and recovery from them.
 
 use super::kinds::{M, MKH, ON_OFF, P, PROFILE};
-use crate::params::grammar::{LossDetection, Undo, check};
-use crate::params::kind::{Kind, Setting};
+use crate::params::grammar::{LossDetectionValue, UndoValue, check};
+use crate::params::kind::{Setting, ValueKind};
 use crate::params::linux::Knob;
 use crate::params::row::put;
 use crate::params::words::Words;
-use tcpassay_tcp::{LossDetection as Detection, PrrBound, Recovery, RecoveryExit, Tlp};
+use tcpassay_tcp::{LossDetection as Detection, PrrBound, Recovery, RecoveryExitRule, Tlp};
 
 static RECOVERY: Words<Option<Recovery>, 5> = Words::new([
     ("profile", None),
@@ -20,11 +20,11 @@ static PRR_BOUND: Words<Option<PrrBound>, 3> = Words::new([
     ("safe-ack", Some(PrrBound::SafeAck)),
     ("repair", Some(PrrBound::Repair)),
 ]);
-static RECOVERY_EXIT: Words<Option<RecoveryExit>, 4> = Words::new([
+static RECOVERY_EXIT: Words<Option<RecoveryExitRule>, 4> = Words::new([
     ("profile", None),
-    ("ssthresh", Some(RecoveryExit::Ssthresh)),
-    ("rfc3782-less-careful", Some(RecoveryExit::Rfc3782LessCareful)),
-    ("rfc6582", Some(RecoveryExit::Rfc6582)),
+    ("ssthresh", Some(RecoveryExitRule::Ssthresh)),
+    ("rfc3782-less-careful", Some(RecoveryExitRule::Rfc3782LessCareful)),
+    ("rfc6582", Some(RecoveryExitRule::Rfc6582)),
 ]);
 static CWR: Words<Option<bool>, 3> =
     Words::new([("profile", None), ("at-once", Some(false)), ("prr", Some(true))]);
@@ -37,24 +37,24 @@ static TLP: Words<Option<Tlp>, 4> = Words::new([
 
 /// The loss detection that the setting names; `None` for `profile`.
 fn detection(setting: &Setting) -> Option<Detection> {
-    setting.parsed::<LossDetection>().map(|text| text.0)
+    setting.parsed::<LossDetectionValue>().map(|text| text.0)
 }
 
 pub(super) const ROWS: &[P] = &[
     P::new(
         "stack.loss_detection",
-        Kind::Or(
+        ValueKind::Or(
             PROFILE,
-            &Kind::Text {
+            &ValueKind::Text {
                 form: "`dupthresh[:<n>][:adaptive]` or `rack[:dsack]`",
-                check: check::<LossDetection>,
+                check: check::<LossDetectionValue>,
             },
         ),
         "profile",
         &["profile", "dupthresh", "dupthresh:adaptive", "rack", "rack:dsack"],
         MKH,
         "Loss detection: duplicate ACKs (RFC 5681, 6675) or RACK (RFC 8985)",
-        |h, v| put(&mut h.stack.loss_detection, v.parsed::<LossDetection>().map(|text| text.0)),
+        |h, v| put(&mut h.stack.loss_detection, v.parsed::<LossDetectionValue>().map(|text| text.0)),
     )
     .linux(&[
         // TCP_RACK_LOSS_DETECTION 1, TCP_RACK_STATIC_REO_WND 2 (include/net/tcp.h).
@@ -81,7 +81,7 @@ pub(super) const ROWS: &[P] = &[
     .needs("rack needs stack.sack"),
     P::new(
         "stack.recovery",
-        Kind::Choice(RECOVERY.names()),
+        ValueKind::Choice(RECOVERY.names()),
         "profile",
         &["profile", "newreno", "sack", "prr", "freebsd"],
         M,
@@ -91,7 +91,7 @@ pub(super) const ROWS: &[P] = &[
     .needs("sack and freebsd need stack.sack"),
     P::new(
         "stack.prr_bound",
-        Kind::Choice(PRR_BOUND.names()),
+        ValueKind::Choice(PRR_BOUND.names()),
         "profile",
         &["profile", "safe-ack", "repair"],
         M,
@@ -100,7 +100,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "stack.recovery_exit",
-        Kind::Choice(RECOVERY_EXIT.names()),
+        ValueKind::Choice(RECOVERY_EXIT.names()),
         "profile",
         &["profile", "ssthresh", "rfc6582", "rfc3782-less-careful"],
         M,
@@ -109,7 +109,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "stack.cwr",
-        Kind::Choice(CWR.names()),
+        ValueKind::Choice(CWR.names()),
         "profile",
         &["profile", "at-once", "prr"],
         M,
@@ -118,22 +118,22 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "stack.undo",
-        Kind::Or(
+        ValueKind::Or(
             PROFILE,
-            &Kind::Text {
+            &ValueKind::Text {
                 form: "`off`, or `eifel`, `eifel-timeout`, `dsack`, `rack-restore` joined by `+`",
-                check: check::<Undo>,
+                check: check::<UndoValue>,
             },
         ),
         "profile",
         &["profile", "off", "eifel", "eifel+dsack", "rack-restore"],
         M,
         "Methods that detect a spurious recovery and undo it (RFC 3522, RFC 3708, FreeBSD RACK)",
-        |h, v| put(&mut h.stack.undo, v.parsed::<Undo>().map(|text| text.0)),
+        |h, v| put(&mut h.stack.undo, v.parsed::<UndoValue>().map(|text| text.0)),
     ),
     P::new(
         "stack.tlp",
-        Kind::Choice(TLP.names()),
+        ValueKind::Choice(TLP.names()),
         "profile",
         &["profile", "off", "open-only", "on"],
         MKH,
@@ -149,7 +149,7 @@ pub(super) const ROWS: &[P] = &[
     .needs("on and open-only need stack.sack"),
     P::new(
         "stack.frto",
-        Kind::SWITCH,
+        ValueKind::SWITCH,
         "profile",
         ON_OFF,
         MKH,

@@ -1,7 +1,7 @@
 //! The retransmission timeout.
 
 use super::kinds::{M, MKH, P, PROFILE, TIME_OR_PROFILE};
-use crate::params::kind::Kind;
+use crate::params::kind::ValueKind;
 use crate::params::linux::Knob;
 use crate::params::row::put;
 use crate::params::words::Words;
@@ -37,7 +37,7 @@ pub(super) const ROWS: &[P] = &[
     .needs("stack.min_rto <= stack.max_rto"),
     P::new(
         "stack.rto_slop",
-        Kind::Or(PROFILE, &Kind::DUR),
+        ValueKind::Or(PROFILE, &ValueKind::DUR),
         "profile",
         &["profile", "0s", "200ms"],
         M,
@@ -55,7 +55,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "stack.rto_floor",
-        Kind::Choice(RTO_FLOOR.names()),
+        ValueKind::Choice(RTO_FLOOR.names()),
         "profile",
         &["profile", "rto", "variance"],
         M,

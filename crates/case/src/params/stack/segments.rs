@@ -2,7 +2,7 @@
 
 use super::kinds::{M, MKH, P};
 use crate::params::host::HEADERS;
-use crate::params::kind::Kind;
+use crate::params::kind::ValueKind;
 use crate::params::linux::Knob;
 use crate::params::row::put;
 use crate::params::words::Words;
@@ -21,7 +21,7 @@ static NAGLE: Words<Option<Nagle>, 4> = Words::new([
 pub(super) const ROWS: &[P] = &[
     P::new(
         "stack.nagle",
-        Kind::Choice(NAGLE.names()),
+        ValueKind::Choice(NAGLE.names()),
         "profile",
         &["profile", "all", "idle", "small"],
         M,
@@ -32,7 +32,7 @@ pub(super) const ROWS: &[P] = &[
     .needs("app.nodelay = off"),
     P::new(
         "stack.mtu",
-        Kind::Bytes { min: SMALLEST_MTU, max: Bytes::new(9216) },
+        ValueKind::Bytes { min: SMALLEST_MTU, max: Bytes::new(9216) },
         "1500B",
         &["1500B", "9000B"],
         MKH,
@@ -42,7 +42,7 @@ pub(super) const ROWS: &[P] = &[
     .needs("equal along a path"),
     P::new(
         "stack.mss",
-        Kind::Or(&["auto"], &Kind::Bytes { min: Bytes::new(88), max: Bytes::new(9176) }),
+        ValueKind::Or(&["auto"], &ValueKind::Bytes { min: Bytes::new(88), max: Bytes::new(9176) }),
         "auto",
         &["auto", "536B"],
         MKH,

@@ -2,10 +2,10 @@
 
 use super::kinds::{M, MK, MKH, ON_OFF, P, PROFILE};
 use crate::params::cc_name::CcName;
-use crate::params::grammar::{Abc, Pacing, check};
+use crate::params::grammar::{Abc, PacingValue, check};
 use crate::params::host::HostSettings;
-use crate::params::kind::{Kind, Setting};
-use crate::params::linux::{Derive, Knob, SocketOption, SocketValue, Wanted};
+use crate::params::kind::{Setting, ValueKind};
+use crate::params::linux::{Derive, Knob, KnobValue, SocketOption, SocketValue};
 use crate::params::row::put;
 use crate::params::words::Words;
 use tcpassay_cc::{Arithmetic, HystartDetect, HystartMode};
@@ -39,8 +39,8 @@ static AFTER_IDLE: Words<Option<AfterIdle>, 4> = Words::new([
 ]);
 
 /// The pacing ratios in slow start and in congestion avoidance, in percent of window / RTT.
-fn pacing(setting: &Setting, host: &HostSettings) -> Wanted<(u32, u32)> {
-    match setting.parsed::<Pacing>().map(|text| text.0) {
+fn pacing(setting: &Setting, host: &HostSettings) -> KnobValue<(u32, u32)> {
+    match setting.parsed::<PacingValue>().map(|text| text.0) {
         Some(tcpassay_tcp::Pacing::Off) if host.cc == CcName::BBR => Err("Linux's bbr always paces"),
         Some(tcpassay_tcp::Pacing::Percent { slow_start, avoidance }) if slow_start.max(avoidance) > 1000 => {
             Err("Linux supports up to 1000 % (tcp_pacing_ss_ratio); the model supports more")
@@ -68,7 +68,7 @@ const fn hystart(train: bool, delay: bool) -> HystartMode {
 pub(super) const ROWS: &[P] = &[
     P::new(
         "stack.hystart",
-        Kind::Choice(HYSTART.names()),
+        ValueKind::Choice(HYSTART.names()),
         "profile",
         &["profile", "off", "hystart++", "linux"],
         MK,
@@ -90,7 +90,7 @@ pub(super) const ROWS: &[P] = &[
     }))]),
     P::new(
         "stack.flavor",
-        Kind::Choice(FLAVOR.names()),
+        ValueKind::Choice(FLAVOR.names()),
         "profile",
         &["profile", "rfc", "linux", "freebsd"],
         M,
@@ -100,7 +100,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "stack.cc_arithmetic",
-        Kind::Choice(ARITHMETIC.names()),
+        ValueKind::Choice(ARITHMETIC.names()),
         "profile",
         &["profile", "rfc", "linux", "freebsd"],
         M,
@@ -110,15 +110,15 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "stack.pacing",
-        Kind::Or(
+        ValueKind::Or(
             PROFILE,
-            &Kind::Text { form: "`off`, `on` or `<slow start>%,<avoidance>%`", check: check::<Pacing> },
+            &ValueKind::Text { form: "`off`, `on` or `<slow start>%,<avoidance>%`", check: check::<PacingValue> },
         ),
         "profile",
         &["profile", "off", "on"],
         MKH,
         "Spread a window over its round trip (on: 200%,120%, as Linux)",
-        |h, v| put(&mut h.stack.pacing, v.parsed::<Pacing>().map(|text| text.0)),
+        |h, v| put(&mut h.stack.pacing, v.parsed::<PacingValue>().map(|text| text.0)),
     )
     .linux(&[Knob::Sysctl("tcp_pacing_ss_ratio", |v, h| pacing(v, h).map(|ratios| ratios.map(|(start, _)| start.to_string()))),
         Knob::Sysctl("tcp_pacing_ca_ratio", |v, h| pacing(v, h).map(|ratios| ratios.map(|(_, later)| later.to_string()))),
@@ -129,7 +129,7 @@ pub(super) const ROWS: &[P] = &[
         ),]),
     P::new(
         "stack.slow_start_after_idle",
-        Kind::Choice(AFTER_IDLE.names()),
+        ValueKind::Choice(AFTER_IDLE.names()),
         "profile",
         &["profile", "off", "on", "decay"],
         MKH,
@@ -144,9 +144,9 @@ pub(super) const ROWS: &[P] = &[
     })]),
     P::new(
         "stack.abc",
-        Kind::Or(
+        ValueKind::Or(
             PROFILE,
-            &Kind::Text {
+            &ValueKind::Text {
                 form: "`per-ack`, `all`, or a limit in MSS an ACK, as in `2`",
                 check: check::<Abc>,
             },
@@ -159,7 +159,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "stack.limited_transmit",
-        Kind::SWITCH,
+        ValueKind::SWITCH,
         "profile",
         ON_OFF,
         M,
@@ -168,7 +168,7 @@ pub(super) const ROWS: &[P] = &[
     ),
     P::new(
         "stack.early_retransmit",
-        Kind::SWITCH,
+        ValueKind::SWITCH,
         "profile",
         ON_OFF,
         M,

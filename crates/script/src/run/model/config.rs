@@ -4,7 +4,7 @@ use super::config_freebsd::freebsd;
 use super::config_linux::{buffers, linux};
 use super::controller::cc_name;
 use super::socket::{OpenMode, SocketOptions};
-use crate::host::HostSettings;
+use crate::host::ScriptHost;
 use crate::settings::{IpVersion, ScriptSettings, StackVersion};
 use tcpassay_tcp::{Config, EcnMode, MemoryRules, MtuProbing, Profile, RecvMemory, Skbs};
 use tcpassay_units::{Bytes, Dur};
@@ -23,7 +23,7 @@ pub(super) fn headers(settings: &ScriptSettings) -> u64 {
 /// The setting that the model does not support.
 pub(super) fn config(
     profile: Profile,
-    host: &HostSettings,
+    host: &ScriptHost,
     settings: &ScriptSettings,
     socket: &SocketOptions,
     open: OpenMode,
@@ -92,7 +92,7 @@ pub(super) fn config(
 }
 
 /// The receive memory of a Linux socket.
-fn memory(host: &HostSettings, settings: &ScriptSettings, open: OpenMode) -> Result<RecvMemory, String> {
+fn memory(host: &ScriptHost, settings: &ScriptSettings, open: OpenMode) -> Result<RecvMemory, String> {
     let (size, max) = match host.get("net.ipv4.tcp_rmem") {
         Some(text) => {
             let (initial, most) = buffers(text).ok_or_else(|| format!("sysctl net.ipv4.tcp_rmem={text}"))?;
@@ -114,7 +114,7 @@ fn memory(host: &HostSettings, settings: &ScriptSettings, open: OpenMode) -> Res
 }
 
 /// Path MTU probing of Linux (`tcp_mtu_probing`).
-fn probing(host: &HostSettings, headers: u64) -> Result<Option<MtuProbing>, String> {
+fn probing(host: &ScriptHost, headers: u64) -> Result<Option<MtuProbing>, String> {
     let number = |key: &str, default: u64| host.number(&format!("net.ipv4.{key}")).unwrap_or(default);
     let always = match number("tcp_mtu_probing", 0) {
         0 => return Ok(None),

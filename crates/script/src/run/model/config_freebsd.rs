@@ -1,7 +1,7 @@
 //! The sysctls of FreeBSD as settings of the model.
 
 use super::socket::OpenMode;
-use crate::host::HostSettings;
+use crate::host::ScriptHost;
 use tcpassay_tcp::{Config, ControlEcn, EcnMode, Persist, Recovery, RecvBuffer};
 use tcpassay_units::{Bytes, Dur};
 
@@ -51,7 +51,7 @@ fn persist(cfg: &mut Config) -> &mut Persist {
     cfg.persist.as_mut().expect("FreeBSD has one")
 }
 
-pub(super) fn freebsd(cfg: &mut Config, host: &HostSettings, open: OpenMode) -> Result<(), String> {
+pub(super) fn freebsd(cfg: &mut Config, host: &ScriptHost, open: OpenMode) -> Result<(), String> {
     // FreeBSD counts marks in the ACE field only and sends no AccECN option (`tcp_ecn.c`).
     cfg.ecn_option = false;
     cfg.ecn = if open == OpenMode::Passive { EcnMode::Classic } else { EcnMode::Off };

@@ -1,7 +1,7 @@
 //! The sysctls of Linux as settings of the model.
 
 use super::socket::OpenMode;
-use crate::host::{DCTCP_RECEIVER, HostSettings};
+use crate::host::{DCTCP_RECEIVER, ScriptHost};
 use tcpassay_cc::{Arithmetic, HystartDetect, HystartMode};
 use tcpassay_tcp::{AfterIdle, Config, DctcpReceiver, EcnMode, LossDetection, RecvBuffer, RecvTuning, Tlp};
 use tcpassay_units::{Bytes, Dur};
@@ -104,7 +104,7 @@ fn loss_detection(cfg: &mut Config, key: &str, number: u64) -> Option<()> {
 }
 
 /// HyStart of `tcp_cubic`. Both detectors are on by default.
-fn hystart(host: &HostSettings) -> HystartMode {
+fn hystart(host: &ScriptHost) -> HystartMode {
     let module = |parameter: &str, default: u64| {
         host.number(&format!("module.tcp_cubic.{parameter}")).unwrap_or(default)
     };
@@ -115,7 +115,7 @@ fn hystart(host: &HostSettings) -> HystartMode {
     HystartMode::Linux(HystartDetect { train: detect & 1 != 0, delay: detect & 2 != 0 })
 }
 
-pub(super) fn linux(cfg: &mut Config, host: &HostSettings, open: OpenMode) -> Result<(), String> {
+pub(super) fn linux(cfg: &mut Config, host: &ScriptHost, open: OpenMode) -> Result<(), String> {
     // Without TSO the stack still builds GSO packets. `ConnectionTable::flush` segments them.
     cfg.tso = Some(Bytes::new(GSO));
     // The initial window is half of the default of `tcp_rmem`.

@@ -1,14 +1,14 @@
 //! The congestion controller and the keepalive timer of a socket.
 
 use super::socket::SocketOptions;
-use crate::host::HostSettings;
+use crate::host::ScriptHost;
 use std::collections::BTreeMap;
 use tcpassay_cc::{Controller, Params};
 use tcpassay_tcp::{Config, Keepalive, Profile};
 use tcpassay_units::Dur;
 
 /// The name of the congestion controller in this project.
-pub(super) fn cc_name<'a>(profile: Profile, host: &'a HostSettings, socket: &'a SocketOptions) -> &'a str {
+pub(super) fn cc_name<'a>(profile: Profile, host: &'a ScriptHost, socket: &'a SocketOptions) -> &'a str {
     let set = socket.congestion.as_deref();
     let sysctl = match profile {
         Profile::Linux | Profile::Linux46 => host.get("net.ipv4.tcp_congestion_control"),
@@ -32,7 +32,7 @@ pub(super) fn controller(cfg: &Config, name: &str) -> Result<Box<dyn Controller>
 }
 
 /// The keepalive timer of a socket; `None` if `SO_KEEPALIVE` is off.
-pub(super) fn keepalive(socket: &SocketOptions, host: &HostSettings) -> Option<Keepalive> {
+pub(super) fn keepalive(socket: &SocketOptions, host: &ScriptHost) -> Option<Keepalive> {
     let secs = |set: Option<u64>, key: &str, default: u64| {
         set.or_else(|| host.number(&format!("net.ipv4.{key}"))).unwrap_or(default)
     };

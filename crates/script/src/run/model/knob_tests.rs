@@ -2,7 +2,7 @@
 
 use super::config::config;
 use super::socket::{OpenMode, SocketOptions};
-use crate::host::HostSettings;
+use crate::host::ScriptHost;
 use crate::settings::ScriptSettings;
 use std::collections::{BTreeMap, BTreeSet};
 use tcpassay_case::params::{Substrate, Value, rows};
@@ -89,7 +89,7 @@ fn commands(rows: &[(&str, &str)]) -> Option<Vec<String>> {
 
 /// The settings of a socket of a script after commands.
 fn by_script(commands: &[String]) -> Result<Config, String> {
-    let mut host = HostSettings::default();
+    let mut host = ScriptHost::default();
     for command in commands {
         host.run(command, None)?;
     }

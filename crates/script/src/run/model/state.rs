@@ -5,7 +5,7 @@ use super::connections::ConnectionTable;
 use super::fast_open::Cache;
 use super::socket::{File, Role, Socket};
 use crate::ast::Expr;
-use crate::host::{HostSettings, ShellExecutor};
+use crate::host::{ScriptHost, ShellExecutor};
 use crate::run::target::{ScriptError, SyscallResult};
 use crate::settings::ScriptSettings;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub enum SocketUnderTest {
 pub struct Model {
     pub(super) profile: Profile,
     pub(super) settings: ScriptSettings,
-    pub(super) host: HostSettings,
+    pub(super) host: ScriptHost,
     pub(super) table: ConnectionTable,
     pub(super) files: BTreeMap<i64, File>,
     pub(super) socket_under_test: SocketUnderTest,
@@ -57,7 +57,7 @@ impl Model {
         Model {
             profile,
             settings: ScriptSettings::default(),
-            host: HostSettings::default(),
+            host: ScriptHost::default(),
             table: ConnectionTable::default(),
             files: BTreeMap::new(),
             socket_under_test: SocketUnderTest::None,

@@ -1,7 +1,7 @@
 //! Decision whether there is memory for a packet (`tcp_sequence`, `tcp_data_queue`,
 //! `tcp_try_rmem_schedule`).
 
-use super::{Fate, GROWS_FROM, Held, Memory};
+use super::{Fate, GROWS_FROM, Memory, QueuedBuffer};
 use crate::MemoryRules;
 use crate::messages::Span;
 
@@ -102,7 +102,7 @@ impl Memory {
         if measured {
             self.weigh(len, cost, rcv_mss);
         }
-        let held = Held { start: span.start, end: span.end, cost, room };
+        let held = QueuedBuffer { start: span.start, end: span.end, cost, room };
         if in_order {
             self.append(held);
             done.grew = len >= GROWS_FROM && self.grow(len, self.payload_cost(cost), rcv_mss);

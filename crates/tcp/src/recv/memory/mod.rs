@@ -35,7 +35,7 @@ const TCP_HEADER: u64 = 192;
 
 /// A buffer of a queue.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct QueuedBuffer {
     start: u64,
     end: u64,
     cost: u64,
@@ -43,9 +43,9 @@ struct Held {
     room: u64,
 }
 
-impl Held {
+impl QueuedBuffer {
     /// Stands for the absence of a buffer: no space is left in it, and every position is above its end.
-    const NONE: Held = Held { start: 0, end: 0, cost: 0, room: 0 };
+    const NONE: QueuedBuffer = QueuedBuffer { start: 0, end: 0, cost: 0, room: 0 };
 }
 
 /// The accounting of receive memory of a connection.
@@ -68,11 +68,11 @@ pub(crate) struct Memory {
     sack: bool,
     /// The last buffer in order, while a part of it is unread; otherwise its end is zero. An application that reads at once never
     /// has another one.
-    last: Held,
+    last: QueuedBuffer,
     /// The buffers before `last`, in order and unread.
-    queue: VecDeque<Held>,
+    queue: VecDeque<QueuedBuffer>,
     /// The buffers of data out of order.
-    later: Vec<Held>,
+    later: Vec<QueuedBuffer>,
     /// `ICSK_ACK_NOMEM`: the next ACK closes the window.
     refused: bool,
     /// `rcv_mwnd_seq`
@@ -102,7 +102,7 @@ impl Memory {
             threshold: first,
             advmss,
             sack,
-            last: Held::NONE,
+            last: QueuedBuffer::NONE,
             queue: VecDeque::new(),
             later: Vec::new(),
             refused: false,
@@ -180,7 +180,7 @@ impl Memory {
             self.used += len;
         } else {
             let buffer = self.cfg.buffer.map_or(0, Bytes::get);
-            self.push(Held { start, end: start + len, cost: buffer + len, room: FRAGMENTS - 1 });
+            self.push(QueuedBuffer { start, end: start + len, cost: buffer + len, room: FRAGMENTS - 1 });
         }
         len >= GROWS_FROM && self.grow(len, len, rcv_mss)
     }
@@ -189,7 +189,7 @@ impl Memory {
     #[inline(never)]
     fn take_many(&mut self, start: u64, len: u64, rcv_mss: u64) -> bool {
         let (cost, room) = self.price(len, 0);
-        self.append(Held { start, end: start + len, cost, room });
+        self.append(QueuedBuffer { start, end: start + len, cost, room });
         self.grow(len, self.payload_cost(cost), rcv_mss)
     }
 
@@ -543,10 +543,10 @@ mod tests {
         let mut m = memory(40_000);
         assert_eq!((m.clamp, m.threshold), (18_540, 18_540));
         m.weigh(20_000, 20_736, 536);
-        m.append(Held { start: 1, end: 20_001, cost: 20_736, room: 0 });
+        m.append(QueuedBuffer { start: 1, end: 20_001, cost: 20_736, room: 0 });
         assert_eq!(m.ratio, 246);
         assert_eq!(m.select(0, 1000, 18_980), (18_000, true));
-        m.append(Held { start: 20_001, end: 40_001, cost: 20_736, room: 0 });
+        m.append(QueuedBuffer { start: 20_001, end: 40_001, cost: 20_736, room: 0 });
         assert_eq!(m.select(0, 1000, 18_000), (0, true));
         assert!(!m.has_place());
     }
@@ -567,10 +567,10 @@ mod tests {
     fn small_packets_are_copied_into_the_room_of_the_last() {
         let mut m = memory(40_000);
         let (cost, room) = cost(140);
-        m.append(Held { start: 1, end: 101, cost, room });
-        m.append(Held { start: 101, end: 201, cost, room });
+        m.append(QueuedBuffer { start: 1, end: 101, cost, room });
+        m.append(QueuedBuffer { start: 101, end: 201, cost, room });
         assert_eq!(m.used, 896);
-        m.append(Held { start: 201, end: 301, cost, room });
+        m.append(QueuedBuffer { start: 201, end: 301, cost, room });
         assert_eq!(m.used, 1792);
         m.read(Time::ZERO, 201, 301, Dur::ZERO);
         assert_eq!(m.used, 896);
@@ -588,7 +588,7 @@ mod tests {
         };
         let mut m = Memory::new(cfg, 65_000, 1000, true, true);
         for start in [1, 16_001, 32_001] {
-            m.append(Held { start, end: start + 16_000, cost: 16_768, room: 0 });
+            m.append(QueuedBuffer { start, end: start + 16_000, cost: 16_768, room: 0 });
         }
         let ms = |n| Time::ZERO + Dur::from_millis(n);
         m.read(ms(10), 40_001, 48_001, Dur::from_millis(1));

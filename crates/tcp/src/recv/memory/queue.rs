@@ -2,7 +2,7 @@
 //! free memory.
 
 use super::cost::FRAGMENTS;
-use super::{Held, Memory};
+use super::{Memory, QueuedBuffer};
 use crate::MemoryRules;
 
 impl Memory {
@@ -73,7 +73,7 @@ impl Memory {
 
     /// Appends `held` to `last` if that has room: copied into it at no cost, or its fragments attached without the buffer that held
     /// them. Returns by how much the cost of `last` rises (`tcp_try_coalesce`).
-    fn join(&self, last: &mut Held, held: &Held) -> Option<u64> {
+    fn join(&self, last: &mut QueuedBuffer, held: &QueuedBuffer) -> Option<u64> {
         if last.end != held.start {
             return None;
         }
@@ -89,7 +89,7 @@ impl Memory {
 
     /// `tcp_queue_rcv`
     #[inline]
-    pub(super) fn append(&mut self, held: Held) {
+    pub(super) fn append(&mut self, held: QueuedBuffer) {
         let mut last = self.last;
         if let Some(more) = self.join(&mut last, &held) {
             self.used += more;
@@ -101,7 +101,7 @@ impl Memory {
 
     /// `held` is the last in order from now on, a buffer of its own.
     #[inline]
-    pub(super) fn push(&mut self, held: Held) {
+    pub(super) fn push(&mut self, held: QueuedBuffer) {
         self.used += held.cost;
         if self.has_unread() {
             self.queue.push_back(self.last);
@@ -123,7 +123,7 @@ impl Memory {
         }
         if self.last.end <= read && self.queue.is_empty() {
             self.used -= self.last.cost;
-            self.last = Held::NONE;
+            self.last = QueuedBuffer::NONE;
         }
     }
 
@@ -145,12 +145,12 @@ impl Memory {
     pub(in crate::recv) fn hold(&mut self, start: u64, len: u64, headers: u64) {
         self.known = None;
         let (cost, room) = self.price(len, headers);
-        self.append(Held { start, end: start + len, cost, room });
+        self.append(QueuedBuffer { start, end: start + len, cost, room });
     }
 
     /// `tcp_data_queue_ofo`, which lets the window, and since 6.17 the buffer, grow by what is out of order. Returns whether the
     /// threshold of the window rose.
-    pub(super) fn keep(&mut self, held: Held, nxt: u64, rcv_mss: u64) -> bool {
+    pub(super) fn keep(&mut self, held: QueuedBuffer, nxt: u64, rcv_mss: u64) -> bool {
         if self.later.iter().any(|h| h.start <= held.start && held.end <= h.end) {
             return false;
         }
@@ -204,8 +204,8 @@ mod tests {
         Memory::new(cfg, 65_000, 1000, true, true)
     }
 
-    fn held(start: u64, end: u64) -> Held {
-        Held { start, end, cost: 768 + end - start, room: FRAGMENTS - (end - start).div_ceil(1000) }
+    fn held(start: u64, end: u64) -> QueuedBuffer {
+        QueuedBuffer { start, end, cost: 768 + end - start, room: FRAGMENTS - (end - start).div_ceil(1000) }
     }
 
     #[test]
@@ -257,11 +257,11 @@ mod tests {
             steps in prop::collection::vec((1_u64..3000, 0_u64..12_000, any::<bool>()), 1..200),
         ) {
             let mut memory = memory(interface);
-            let mut list: VecDeque<Held> = VecDeque::new();
+            let mut list: VecDeque<QueuedBuffer> = VecDeque::new();
             let (mut nxt, mut read) = (1, 1);
             for (len, wanted, predicted) in steps {
                 let (cost, room) = memory.price(len, 32);
-                let held = Held { start: nxt, end: nxt + len, cost, room };
+                let held = QueuedBuffer { start: nxt, end: nxt + len, cost, room };
                 let taken = if interface { len.div_ceil(1000) } else { len };
                 match list.back_mut().filter(|last| last.room >= taken) {
                     Some(last) => {

@@ -1,7 +1,7 @@
 //! RFC 6582, and the rule for leaving recovery.
 
 use super::*;
-use crate::config::{Recovery, RecoveryExit};
+use crate::config::{Recovery, RecoveryExitRule};
 use crate::log::CongestionState as Ca;
 
 #[test]
@@ -75,7 +75,7 @@ fn duplicates_of_what_the_last_recovery_sent_do_not_start_another() {
 }
 
 /// One loss in a window of 9, and only three duplicate ACKs arrive: the flight is empty when recovery ends.
-fn leave_with_nothing_in_flight(exit: RecoveryExit) -> (u64, usize) {
+fn leave_with_nothing_in_flight(exit: RecoveryExitRule) -> (u64, usize) {
     let cfg = Config { recovery: Recovery::Sack, recovery_exit: exit, ..rfc() };
     let mut r = Rig::new(&cfg);
     r.window = 9000;
@@ -96,17 +96,17 @@ fn leave_with_nothing_in_flight(exit: RecoveryExit) -> (u64, usize) {
 
 #[test]
 fn rfc_6582_leaves_an_empty_recovery_with_two_segments() {
-    assert_eq!(leave_with_nothing_in_flight(RecoveryExit::Rfc6582), (2000, 2));
+    assert_eq!(leave_with_nothing_in_flight(RecoveryExitRule::Rfc6582), (2000, 2));
 }
 
 #[test]
 fn the_less_careful_rule_leaves_an_empty_recovery_with_one_segment_whose_ack_is_delayed() {
-    assert_eq!(leave_with_nothing_in_flight(RecoveryExit::Rfc3782LessCareful), (1000, 1));
+    assert_eq!(leave_with_nothing_in_flight(RecoveryExitRule::Rfc3782LessCareful), (1000, 1));
 }
 
 #[test]
 fn the_ssthresh_rule_leaves_an_empty_recovery_with_a_burst() {
-    assert_eq!(leave_with_nothing_in_flight(RecoveryExit::Ssthresh), (4500, 4));
+    assert_eq!(leave_with_nothing_in_flight(RecoveryExitRule::Ssthresh), (4500, 4));
 }
 
 #[test]

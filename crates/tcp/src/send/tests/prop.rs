@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::{
-    EcnMode, LossDetection, Nagle, Pacing, PrrBound, Recovery, RecoveryExit, Skbs, StackFlavor, Tlp, Undo,
+    EcnMode, LossDetection, Nagle, Pacing, PrrBound, Recovery, RecoveryExitRule, Skbs, StackFlavor, Tlp, Undo,
 };
 use crate::log::LogEntry;
 use crate::messages::Whole;
@@ -92,7 +92,7 @@ impl<T> Pipe<T> {
     }
 }
 
-struct World {
+struct Fixture {
     r: Rig,
     rx: Receiver,
     data: Pipe<(Chunk, u32)>,
@@ -108,7 +108,7 @@ struct World {
     history: Option<Vec<LogEntry>>,
 }
 
-impl World {
+impl Fixture {
     fn poll(&mut self) -> Option<Chunk> {
         let Rig { s, now, log, .. } = &mut self.r;
         let flow = if self.short { s.flow() } else { Flow::Other };
@@ -131,9 +131,9 @@ impl World {
         ms(20 + late) + Dur::from_nanos(self.count)
     }
 
-    fn new(cfg: &Config, agreed: &Agreed, cc: &str, net: Network) -> World {
+    fn new(cfg: &Config, agreed: &Agreed, cc: &str, net: Network) -> Fixture {
         let controller = tcpassay_cc::build(cc, &tcpassay_cc::Params::default()).expect("a known controller");
-        World {
+        Fixture {
             r: Rig::boxed(cfg, agreed, controller),
             rx: Receiver { got: Vec::new(), window: agreed.window, recent: Vec::new(), stamp: None },
             data: Pipe(Vec::new()),
@@ -258,9 +258,9 @@ fn switches() -> impl Strategy<Value = Config> {
     ];
     let recovery = prop_oneof![Just(Recovery::NewReno), Just(Recovery::Sack), Just(Recovery::Prr)];
     let exit = prop_oneof![
-        Just(RecoveryExit::Ssthresh),
-        Just(RecoveryExit::Rfc3782LessCareful),
-        Just(RecoveryExit::Rfc6582)
+        Just(RecoveryExitRule::Ssthresh),
+        Just(RecoveryExitRule::Rfc3782LessCareful),
+        Just(RecoveryExitRule::Rfc6582)
     ];
     let undo = any::<(bool, bool, bool, bool)>().prop_map(|(eifel, eifel_timeout, dsack, rack_restore)| {
         Undo { eifel, eifel_timeout, dsack, rack_restore }
@@ -328,7 +328,7 @@ proptest! {
         total in 1u64..150_000,
     ) {
         let agreed = Agreed { sack, timestamps, ecn: cfg.ecn, window, ..agreed() };
-        let mut w = World::new(&cfg, &agreed, cc, net);
+        let mut w = Fixture::new(&cfg, &agreed, cc, net);
         w.run(total, timestamps)?;
     }
 }
@@ -360,7 +360,7 @@ proptest! {
         };
         let agreed = Agreed { sack, timestamps, ecn: cfg.ecn, window, ..agreed() };
         let mut ways = [true, false].map(|short| {
-            let mut w = World::new(&cfg, &agreed, cc, net);
+            let mut w = Fixture::new(&cfg, &agreed, cc, net);
             w.short = short;
             w.chunk = chunk;
             w.r.s.process_in_full(!short);
@@ -393,7 +393,7 @@ fn the_networks_of_this_property_reach_every_mechanism() {
     for seed in 0..100 {
         let net = Network { loss: 0.05, ack_loss: 0.2, reorder: 0.2, duplicate: 0.05, mark: 0.02, seed };
         let agreed = Agreed { timestamps: true, ecn: cfg.ecn, ..agreed() };
-        let mut w = World::new(&cfg, &agreed, "cubic", net);
+        let mut w = Fixture::new(&cfg, &agreed, "cubic", net);
         w.run(100_000, true).expect("the stream arrives");
         let s = w.r.info();
         sum.timeouts += s.timeouts;

@@ -7,7 +7,7 @@ use crate::config::Recovery;
 use crate::log::CongestionState as Ca;
 
 fn prr() -> Config {
-    Config { recovery: Recovery::Prr, recovery_exit: crate::config::RecoveryExit::Ssthresh, ..rfc() }
+    Config { recovery: Recovery::Prr, recovery_exit: crate::config::RecoveryExitRule::Ssthresh, ..rfc() }
 }
 
 /// The number of segments that are sent for each ACK.

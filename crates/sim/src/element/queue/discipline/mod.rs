@@ -133,8 +133,8 @@ impl Discipline {
 /// `queue.limit`, or the default limit of the discipline for `auto`.
 fn limit_or(queue: &QueueSettings, auto: QueueLimit) -> QueueLimit {
     match queue.limit {
-        Some(grammar::Limit::Bytes(bytes)) => QueueLimit::bytes(bytes),
-        Some(grammar::Limit::Packets(n)) => QueueLimit::packets(n),
+        Some(grammar::QueueLimitValue::Bytes(bytes)) => QueueLimit::bytes(bytes),
+        Some(grammar::QueueLimitValue::Packets(n)) => QueueLimit::packets(n),
         None if queue.place == QueuePlace::Undescribed => QueueLimit::NONE,
         None => auto,
     }
@@ -147,7 +147,7 @@ pub(crate) fn limit(queue: &QueueSettings) -> QueueLimit {
 /// The limit of a discipline that counts packets in Linux; a limit in bytes is converted to packets of the MTU.
 fn packets_or(queue: &QueueSettings, mtu: Bytes, auto: QueueLimit) -> QueueLimit {
     match queue.limit {
-        Some(grammar::Limit::Bytes(bytes)) => {
+        Some(grammar::QueueLimitValue::Bytes(bytes)) => {
             QueueLimit::packets(u32::try_from((bytes.get() / mtu.get()).max(1)).unwrap_or(u32::MAX))
         }
         _ => limit_or(queue, auto),
