@@ -1,5 +1,6 @@
 //! Contents of segments: SACK blocks, timestamps, sizes, position of the FIN.
 
+use super::names::SEGMENT_CONTENTS as NAME;
 use super::timestamp_clock::TimestampClock;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
@@ -7,8 +8,6 @@ use tcpassay_measure::EventKind;
 use tcpassay_tcp::{EcnMode, StackFlavor};
 use tcpassay_units::Time;
 use tcpassay_wire::Flags;
-
-pub(super) const NAME: &str = "segment-contents";
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,

@@ -1,7 +1,6 @@
 //! DCTCP's estimate of the share of marked bytes (RFC 8257 section 3.3), computed from the marks that ACKs report.
 
 use super::names::WINDOW_REDUCTION as NAME;
-use super::reduction::scale;
 use crate::finding::Findings;
 use crate::step::{Context, Step};
 use tcpassay_tcp::EcnMode;
@@ -67,4 +66,14 @@ impl Alpha {
             });
         }
     }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "windows are far below 2^53 and not negative"
+)]
+pub(super) fn scale(bytes: u64, factor: f64) -> u64 {
+    (bytes as f64 * factor) as u64
 }

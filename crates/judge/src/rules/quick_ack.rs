@@ -2,7 +2,7 @@
 //!
 //! The rules apply to kernels in virtual time, where an ACK that is sent at once has the time of the arrival.
 
-use super::receiver::NAME;
+use super::names::ACK_TIMING as NAME;
 use crate::finding::Findings;
 use crate::step::{Context, Step};
 use tcpassay_measure::EventKind;

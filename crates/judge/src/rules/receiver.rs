@@ -1,5 +1,6 @@
 //! Times at which a receiver must send ACKs: RFC 9293, RFC 5681.
 
+use super::names::ACK_TIMING as NAME;
 use super::quick_ack::QuickAck;
 use crate::facts::Facts;
 use crate::finding::{Findings, Oracle};
@@ -8,8 +9,6 @@ use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::Timer;
 use tcpassay_tcp::{CongestionState, Pacing};
 use tcpassay_units::{Dur, Time};
-
-pub(super) const NAME: &str = "ack-timing";
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,

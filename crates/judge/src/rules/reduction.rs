@@ -1,6 +1,6 @@
 //! Reductions of the congestion window and their undo: RFC 5681, RFC 9438, RFC 8257, RFC 3522, RFC 3708.
 
-use super::alpha::Alpha;
+use super::alpha::{Alpha, scale};
 use super::names::WINDOW_REDUCTION as NAME;
 use super::recovery_window::RecoveryWindow;
 use crate::finding::{Findings, Oracle};
@@ -292,16 +292,6 @@ fn judge(
             )
         });
     }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "windows are far below 2^53 and not negative"
-)]
-pub(super) fn scale(bytes: u64, factor: f64) -> u64 {
-    (bytes as f64 * factor) as u64
 }
 
 /// Checks the window at the end of a recovery that was not undone.

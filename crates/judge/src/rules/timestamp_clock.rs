@@ -1,6 +1,6 @@
 //! RFC 7323 section 3.2: the timestamp of a segment is the value of the sender's clock when it sends the segment.
 
-use super::acknowledgment::NAME;
+use super::names::SEGMENT_CONTENTS as NAME;
 use crate::finding::Findings;
 use crate::step::{Context, Step};
 use std::collections::VecDeque;
