@@ -248,7 +248,7 @@ pub(super) const ROWS: &[P] = &[
         "unlimited",
         &["unlimited", "1000"],
         MKH,
-        "QueueLimitValue in packets of the queue of the host above the NIC (txqueuelen)",
+        "Limit in packets of the queue of the host above the NIC (txqueuelen)",
         |n, v| n.queue = v.int(),
 ),
     P::new(

@@ -331,7 +331,7 @@ pub(super) const ROWS: &[P] = &[
         "auto",
         &["auto", "100KB", "1000p"],
         MKH,
-        "QueueLimitValue of the queue; auto: 1000 packets (10240 for fq_codel), as in Linux. codel, fq_codel, pie and fq count packets, \
+        "Limit of the queue; auto: 1000 packets (10240 for fq_codel), as in Linux. codel, fq_codel, pie and fq count packets, \
          as in Linux: a limit in bytes is converted to packets of the largest MTU",
         |q, v| q.limit = v.parsed(),
     ),
