@@ -178,6 +178,8 @@ def test_the_processes_of_a_lab_end_with_a_test_that_a_signal_ends(
     beds.require()
     script = (
         "import labs, pathlib, signal\n"
+        # A shell may have started the tests with signals ignored.
+        "signal.signal(signal.SIGTERM, signal.SIG_DFL), signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
         f"with labs.lab(pathlib.Path({str(tmp_path)!r}), {{'a': 'sender', 'b': 'receiver'}}, [('a', 'b')]) as lab:\n"
         "    print(*lab.namespaces(), flush=True)\n"
         "    signal.pause()\n"
