@@ -93,7 +93,9 @@ def test_the_data_to_collect_is_that_of_plans_and_of_the_agent() -> None:
     assert names == set(model.Collect.model_fields)
     assert names == set(re.findall(r"(\w+): ", rust("agent/src/request.rs", "pub struct CollectRequest {")))
     # The model counts packets itself.
-    assert names - {"taps"} == set(re.findall(r"(\w+): ", rust("python/src/model.rs", "pub struct Wanted {")))
+    assert names - {"taps"} == set(
+        re.findall(r"(\w+): ", rust("python/src/model.rs", "pub struct CollectArguments {"))
+    )
 
 
 def test_severities_and_results_of_scripts_have_the_names_that_rust_gives_them() -> None:

@@ -199,7 +199,7 @@ def test_a_part_of_its_title_chooses_one_of_several_findings(copy: Path) -> None
     assert (
         isolate(folder, f"{ORACLE}: ONLY REORDERED", Options(reduce=False)).causes[0].effect.oracle == ORACLE
     )
-    with pytest.raises(UserError, match="is no finding there"):
+    with pytest.raises(UserError, match="is not a finding of these results"):
         isolate(folder, f"{ORACLE}: another title", Options())
 
 

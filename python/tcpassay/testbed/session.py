@@ -12,12 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from tcpassay import _native, regular
 from tcpassay.errors import UserError
 from tcpassay.interface import RunEnd
-from tcpassay.messages import Answer, CaseRequest, Outcome, Triples
+from tcpassay.messages import Answer, CaseRequest, Collect, Outcome, Triples
 from tcpassay.substrate.agent import agent_program, answer_of
 from tcpassay.testbed import messages
 from tcpassay.testbed.as_is import PING, AsIs
@@ -170,9 +170,7 @@ class Session:
     def _part(self, connection: Connection, number: int) -> messages.Part:
         return messages.Part(connection.host.name, self.testbed.machines(), number, self.testbed.as_is)
 
-    def _case(
-        self, triples: Triples, seed: int, base: str, collect: Mapping[str, Any]
-    ) -> messages.RemoteCase:
+    def _case(self, triples: Triples, seed: int, base: str, collect: Collect) -> messages.RemoteCase:
         """A case in the form of messages; on links that are used as they are, with the properties of the path."""
         if self.testbed.as_is:
             if self.path is None:
