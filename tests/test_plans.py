@@ -117,7 +117,7 @@ def test_a_plan_of_the_project_passes_its_checks_and_draws_its_figures(name: str
     assert done.returncode == 0 or name in {"coverage", "demo", "rate-limiter-kernel"}
     if name == "rate-limiter-kernel":
         stalls = load(tmp_path / "out").findings
-        assert set(stalls["oracle"]) == {"timeout-without-loss"}
+        assert set(stalls["oracle"]) == {"ack-timing", "timeout-without-loss"}
         blamed = load(tmp_path / "out").cases.join(stalls, on=("case", "seed"), how="semi")
         assert set(blamed["receiver"]) == {"clear-timer"}
     if name == "demo":
