@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from test_build import git, linux, write  # noqa: F401 - a fixture
+from small_tree import git, write
 from typer.testing import CliRunner
 
 from tcpassay.cli import app
@@ -49,7 +49,7 @@ def found_in(tree: Path, patches: list[Patch]) -> Bisection:
 
 
 def test_the_one_of_ten_patches_that_has_the_fault_is_found_with_six_builds(
-    linux: Path,  # noqa: F811 - the fixture
+    linux: Path,
     tmp_path: Path,
 ) -> None:
     found = found_in(linux, series_of_ten(tmp_path / "series", 6))
@@ -60,7 +60,7 @@ def test_the_one_of_ten_patches_that_has_the_fault_is_found_with_six_builds(
 
 
 def test_a_patch_that_does_not_compile_is_skipped_with_the_words_of_the_compiler(
-    linux: Path,  # noqa: F811 - the fixture
+    linux: Path,
     tmp_path: Path,
 ) -> None:
     found = found_in(linux, series_of_ten(tmp_path / "series", 7, broken=5))
@@ -72,7 +72,7 @@ def test_a_patch_that_does_not_compile_is_skipped_with_the_words_of_the_compiler
 
 
 def test_a_kernel_that_panics_at_boot_is_skipped(
-    linux: Path,  # noqa: F811 - the fixture
+    linux: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -89,7 +89,7 @@ def test_a_kernel_that_panics_at_boot_is_skipped(
 
 
 def test_a_patch_of_the_series_that_does_not_apply_is_named_with_its_hunk_and_line(
-    linux: Path,  # noqa: F811 - the fixture
+    linux: Path,
     tmp_path: Path,
 ) -> None:
     patches = series_of_ten(tmp_path / "series", 6)
@@ -100,7 +100,7 @@ def test_a_patch_of_the_series_that_does_not_apply_is_named_with_its_hunk_and_li
 
 
 def test_the_command_finds_a_commit_by_the_kernels_that_it_builds(
-    linux: Path,  # noqa: F811 - the fixture
+    linux: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,89 +1,20 @@
-"""Building kernels, on a tree that has Linux's files and targets but compiles one line."""
+"""Building kernels, on a tree that has Linux's files and targets but compiles two lines."""
 
 import errno
 import json
-import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from small_tree import MAKEFILE, NEW, ONE, PATCH, UTIL, build, write
 from typer.testing import CliRunner
 
 from tcpassay.cli import app
 from tcpassay.errors import UserError
 from tcpassay.kernel import boots, kbuild, series, shadow, source, store, variant
 from tcpassay.kernel import build as building
-from tcpassay.kernel.revision import Revision
-from tcpassay.kernel.source import Source, Tree
-
-# `linux` is made of the sources that a patch touches and of one more; what is compiled is printed as Linux does.
-MAKEFILE = """
-SRC := $(CURDIR)
-PARTS := arch/um/os-Linux/util net/ipv4/tcp
-allnoconfig:
-	@mkdir -p $(O)/include/config; cp $(KCONFIG_ALLCONFIG) $(O)/.config
-	@echo 6.1.7-test > $(O)/include/config/kernel.release
-$(O)/%.o: %.c
-	@mkdir -p $(dir $@); echo "  CC      $*.o"; gcc -c $(if $(GCOV_PROFILE_$(notdir $*).o),--coverage) -x c $< -o $@
-linux: $(PARTS:%=$(O)/%.o)
-	@echo "  LD      linux"; cat $^ > $(O)/linux
-"""
-UTIL = "int before;\n/* here */\nint after;\n"
-PATCH = """first: a variable
-
----
---- a/arch/um/os-Linux/util.c
-+++ b/arch/um/os-Linux/util.c
-@@ -1,3 +1,4 @@
- int before;
- /* here */
-+int added;
- int after;
-"""
-
-
-def no_one_listens(_: str) -> None:
-    """For `say`."""
-
-
-@pytest.fixture
-def linux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tree as a user has it, with a cache and one patch of ours."""
-    tree = tmp_path / "linux"
-    for name, text in {
-        "Makefile": MAKEFILE,
-        "Kconfig": "",
-        "arch/um/Makefile": "",
-        "arch/um/os-Linux/util.c": UTIL,
-        "net/ipv4/tcp.c": "int tcp;\n",
-    }.items():
-        (tree / name).parent.mkdir(parents=True, exist_ok=True)
-        (tree / name).write_text(text)
-    monkeypatch.setenv("TCPASSAY_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(shadow, "patches", lambda: [series.Patch("first", PATCH)])
-    monkeypatch.setattr(building, "missing_tools", list)
-    # What is compiled here is no kernel; tests of its own below have guests that end in several ways.
-    monkeypatch.setattr(boots, "require", lambda *_: None)
-    return tree
-
-
-def build(
-    tree: Path | Source, name: str = "mine", *patches: Path, of: variant.Variant = variant.PLAIN
-) -> tuple[store.Kernel, bool, list[str]]:
-    """The kernel, whether it was built, and what was compiled."""
-    steps: list[str] = []
-    built_from = Tree(tree) if isinstance(tree, Path) else tree
-    kernel, new = building.build(
-        built_from,
-        name,
-        users=series.read(list(patches)),
-        variant=of,
-        jobs=2,
-        say=no_one_listens,
-        stepped=steps.append,
-    )
-    return kernel, new, sorted(steps)
+from tcpassay.kernel.source import Tree
 
 
 def test_a_tree_is_built_with_the_patches_and_stays_as_it_was(linux: Path) -> None:
@@ -334,33 +265,12 @@ def test_the_configuration_has_what_is_needed_and_no_symbol_twice() -> None:
     assert {f"CONFIG_{name}" for name in kbuild.NEEDED} <= set(symbols)
 
 
-def test_a_source_that_is_not_linux_is_refused_with_the_file_that_lacks(tmp_path: Path) -> None:
-    (tmp_path / "Kconfig").touch()
-    with pytest.raises(UserError, match="it is not a Linux tree, `arch/um/Makefile` is not there"):
-        Tree(tmp_path)
-
-
-def test_documentation_is_not_copied_but_for_what_kconfig_reads() -> None:
-    assert not source.read_by_a_build("Documentation/networking/tcp.rst")
-    assert source.read_by_a_build("Documentation/Kconfig")
-    assert source.read_by_a_build("net/ipv4/tcp.c")
-
-
 def test_a_description_that_is_damaged_is_no_kernel(linux: Path) -> None:
     kernel, _, _ = build(linux)
     (kernel.folder / "kernel.json").write_text(json.dumps({"name": "mine"}))
     assert store.read("mine") is None
     kernel.image.unlink()
     assert store.kernels() == []
-
-
-ONE = "--- a/net/ipv4/tcp.c\n+++ b/net/ipv4/tcp.c\n@@ -1 +1,2 @@\n int tcp;\n+int one;\n"
-NEW = "--- /dev/null\n+++ b/net/ipv4/new.h\n@@ -0,0 +1 @@\n+int new;\n"
-
-
-def write(folder: Path, name: str, text: str) -> Path:
-    (folder / name).write_text(text)
-    return folder / name
 
 
 def test_kernels_with_and_without_a_patch_compile_only_what_differs(linux: Path, tmp_path: Path) -> None:
@@ -448,138 +358,6 @@ def test_the_tree_of_a_source_is_removed_with_the_last_of_its_kernels(linux: Pat
     assert tree.is_dir()
     store.remove("head")
     assert not tree.exists()
-
-
-def git(tree: Path, *arguments: str) -> str:
-    who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-    done = subprocess.run(
-        ["git", "-C", str(tree), *who, *arguments],  # noqa: S607
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    return done.stdout.strip()
-
-
-def test_revisions_of_a_repository_are_built_without_its_working_tree(linux: Path) -> None:
-    git(linux, "init", "-q")
-    git(linux, "add", ".")
-    git(linux, "commit", "-q", "-m", "first")
-    git(linux, "tag", "v1")
-    (linux / "net/ipv4/tcp.c").write_text("int second;\n")
-    git(linux, "commit", "-q", "-a", "-m", "second")
-    (linux / "net/ipv4/tcp.c").write_text("not compiled;;;\n")
-    head, _, steps = build(Revision(linux, "HEAD"), "head")
-    assert steps == ["arch/um/os-Linux/util.o", "linux", "net/ipv4/tcp.o"]
-    assert b"second" in head.image.read_bytes()
-    first, _, steps = build(Revision(linux, "v1"), "first")
-    assert steps == ["linux", "net/ipv4/tcp.o"]
-    assert b"second" not in first.image.read_bytes()
-    assert "at v1 (" in first.source
-    assert (linux / "net/ipv4/tcp.c").read_text() == "not compiled;;;\n"
-
-
-def test_a_revision_that_is_not_there_is_refused(linux: Path, tmp_path: Path) -> None:
-    git(linux, "init", "-q")
-    git(linux, "add", "Kconfig")
-    git(linux, "commit", "-q", "-m", "not Linux")
-    with pytest.raises(UserError, match=r"--revision v9`: the repository has no such revision"):
-        Revision(linux, "v9")
-    with pytest.raises(UserError, match="it is not a Linux tree, `arch/um/Makefile` is not there"):
-        Revision(linux, "HEAD")
-    with pytest.raises(UserError, match="not a git repository"):
-        Revision(tmp_path, "HEAD")
-
-
-GUESTS = {
-    "boots": ("echo 'Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000000'; exit 1", ""),
-    "panics": (
-        "echo booting; echo 'Kernel panic - not syncing: no memory'; exit 6",
-        r"does not boot \(exit code 6\); its console is in .*boot.log:\n    booting\n    Kernel panic",
-    ),
-    "has no init": (
-        "echo 'Attempted to kill init! exitcode=0x00000100'; exit 1",
-        r"does not boot \(exit code 1\)",
-    ),
-    "says nothing": ("exit 3", r"does not boot \(exit code 3\).*\n    \(nothing\)"),
-}
-
-
-@pytest.mark.parametrize("kind", GUESTS)
-def test_a_kernel_that_does_not_reach_init_is_refused_with_its_last_lines(tmp_path: Path, kind: str) -> None:
-    script, message = GUESTS[kind]
-    image = write(tmp_path, "linux", f"#!/bin/sh\n{script}\n")
-    image.chmod(0o755)
-    if not message:
-        boots.require(image, tmp_path / "boot.log")
-        assert "Attempted" in (tmp_path / "boot.log").read_text()
-        return
-    with pytest.raises(UserError, match=message):
-        boots.require(image, tmp_path / "boot.log")
-
-
-def test_a_kernel_that_does_not_boot_is_not_in_the_store(
-    linux: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(image: Path, log: Path) -> None:
-        assert image.name == "linux.new"
-        raise UserError(f"does not boot, see {log.name}")
-
-    build(linux)
-    (linux / "net/ipv4/tcp.c").write_text("int tcp2;\n")
-    monkeypatch.setattr(boots, "require", refuse)
-    with pytest.raises(UserError, match=r"does not boot, see boot.log"):
-        build(linux)
-    assert store.kernels() == []
-
-
-APT = """#!/bin/sh
-# Knows the package in one suite only, as apt does for a version that the release of the machine lacks.
-echo "$@" >> "$SAID"
-for word in "$@"; do
-  case "$word" in Dir::Etc::sourcelist=*) list="${word#*=}" ;; esac
-done
-[ "$1" = update ] && exit 0
-[ "$1" = download ] && grep -q " $SUITE main" "${list:-/dev/null}" && exec cp "$DEB" .
-echo "E: Unable to locate package" >&2; exit 100
-"""
-
-
-def test_a_version_that_the_release_lacks_is_fetched_from_the_first_suite_that_has_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    content = tmp_path / "deb"
-    (content / "DEBIAN").mkdir(parents=True)
-    (content / "DEBIAN/control").write_text(
-        "Package: linux-source-9.9\nVersion: 1\nArchitecture: all\nMaintainer: t <t@example.org>\nDescription: t\n"
-    )
-    (content / "usr/src").mkdir(parents=True)
-    (content / "usr/src/linux-source-9.9.tar.xz").write_text("the archive")
-    subprocess.run(
-        ["dpkg-deb", "--build", str(content), str(tmp_path / "one.deb")],  # noqa: S607
-        check=True, capture_output=True,
-    )  # fmt: skip
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    write(programs, "apt-get", APT).chmod(0o755)
-    write(tmp_path, "keys.gpg", "")
-    monkeypatch.setattr(source, "KEYRING", tmp_path / "keys.gpg")
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    monkeypatch.setenv("DEB", str(tmp_path / "one.deb"))
-    monkeypatch.setenv("SAID", str(tmp_path / "said"))
-    monkeypatch.setenv("SUITE", "stable-backports")
-    kernel = source.Debian("9.9", tmp_path / "downloads")
-    assert kernel.files(no_one_listens)[""][0] == len("the archive")
-    assert [one.name for one in (tmp_path / "downloads").iterdir()] == ["linux-source-9.9.tar.xz"]
-    words = [line.split()[0] for line in (tmp_path / "said").read_text().splitlines()]
-    assert words == ["download", "update", "download", "update", "download"]
-    monkeypatch.setenv("SUITE", "none")
-    with pytest.raises(source.UnavailableError, match=r"`linux-source-9\.8` cannot be fetched: E: Unable"):
-        source.Debian("9.8", tmp_path / "downloads").files(no_one_listens)
-    # Without Debian's keys nothing could be verified.
-    (tmp_path / "keys.gpg").unlink()
-    (tmp_path / "said").unlink()
-    with pytest.raises(source.UnavailableError):
-        source.Debian("9.8", tmp_path / "downloads").files(no_one_listens)
-    assert len((tmp_path / "said").read_text().splitlines()) == 1
 
 
 def test_a_tree_that_cannot_be_configured_is_reported_with_its_last_lines_and_the_log(linux: Path) -> None:

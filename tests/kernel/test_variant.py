@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from test_build import build, linux  # noqa: F401 - a fixture
+from small_tree import build
 from typer.testing import CliRunner
 
 from tcpassay.cli import app
@@ -36,7 +36,7 @@ obj-$(CONFIG_CC_IS_GCC) += gcc_base.o gcc_4_7.o
 
 
 @pytest.fixture
-def counted(linux: Path) -> Path:  # noqa: F811 - the fixture
+def counted(linux: Path) -> Path:
     """A tree of which a file with a function is counted."""
     (linux / "kernel/gcov").mkdir(parents=True)
     (linux / "kernel/gcov/gcc_base.c").write_text(GCOV)

@@ -166,7 +166,7 @@ pub fn trace_event(id: u64, processor: i32) -> io::Result<OwnedFd> {
         libc::syscall(libc::SYS_perf_event_open, &raw const attr, -1, processor, -1, CLOSE_ON_EXEC)
     };
     let fd = check(libc::c_int::try_from(fd).expect("a descriptor"))?;
-    // SAFETY: the descriptor was just made and belongs to nobody else.
+    // SAFETY: the system call returned a new descriptor, which has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -163,7 +163,7 @@ pub fn real_time() -> u64 {
 /// The descriptor that a call returned.
 fn descriptor(code: libc::c_int) -> Result<OwnedFd, i32> {
     let fd = returned_int(code)?;
-    // SAFETY: the descriptor was just made and belongs to nobody else.
+    // SAFETY: the system call returned a new descriptor, which has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(RawFd::try_from(fd).expect("a descriptor")) })
 }
 

@@ -1,5 +1,6 @@
 use super::*;
-use std::os::fd::AsFd;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd, OwnedFd};
 
 fn tcp() -> OwnedFd {
     socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_NONBLOCK, 0).unwrap()
