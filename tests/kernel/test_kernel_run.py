@@ -206,8 +206,19 @@ def test_access_links_take_the_time_of_a_packet_on_the_wire(tmp_path: Path, case
         {"link.rate": "100Mbit", "nic.rate": "20Mbit"},
         {"link.rate": "100Mbit", "link.policer": "50Mbit,10KB"},
         {"link.rate": "10Gbit", "link.delay": "50us", "link.jitter": "20us", "stack.mtu": "576B"},
+        # The queue holds 3.2 ms of the rate.
+        {"link.rate": "100Mbit", "link.delay": "5ms", "link.jitter": "2ms", "queue.limit": "40KB"},
     ],
-    ids=["marks-star-2", "marks-star-8", "slots", "bucket", "slow-nic", "policer", "jitter-of-many-packets"],
+    ids=[
+        "marks-star-2",
+        "marks-star-8",
+        "slots",
+        "bucket",
+        "slow-nic",
+        "policer",
+        "jitter-of-many-packets",
+        "jitter-beyond-the-queue",
+    ],
 )
 def test_a_path_that_is_what_was_asked_is_not_refused(tmp_path: Path, case: dict[str, Any]) -> None:
     answer = go(tmp_path / "a", case | {"app.duration": "20ms"})
@@ -356,6 +367,28 @@ def step(verb: str, above: int) -> str:
             ),
             "the rate is 89.",
         ),
+        # The tolerance with jitter is 30 %, and the train is sent at 150 Mbit/s.
+        (
+            {"link.jitter": "1ms", "queue.limit": "40KB"},
+            ("wire-bottleneck", "tc", "qdisc change dev c2a root netem limit 1000000 rate 60mbit delay 5ms"),
+            "the rate is 58.",
+        ),
+        (
+            {"link.jitter": "1ms", "queue.limit": "40KB"},
+            [
+                (
+                    "shaper-bottleneck",
+                    "tc",
+                    "qdisc change dev c1a root tbf rate 300mbit burst 3000b limit 1g",
+                ),
+                (
+                    "wire-bottleneck",
+                    "tc",
+                    "qdisc change dev c2a root netem limit 1000000 rate 300mbit delay 5ms",
+                ),
+            ],
+            "the rate is 14",
+        ),
         (
             {},
             (
@@ -393,7 +426,17 @@ def step(verb: str, above: int) -> str:
             "nothing was marked of ",
         ),
     ],
-    ids=["rtt", "rate", "loss", "smaller-mtu", "larger-mtu", "marks", "no-marks"],
+    ids=[
+        "rtt",
+        "rate",
+        "slow-with-jitter",
+        "fast-with-jitter",
+        "loss",
+        "smaller-mtu",
+        "larger-mtu",
+        "marks",
+        "no-marks",
+    ],
 )
 def test_a_path_that_is_not_what_was_asked_stops_the_case_with_that_outcome(
     tmp_path: Path, case: dict[str, Any], tamper: Tamper | list[Tamper], why: str

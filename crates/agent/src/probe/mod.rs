@@ -159,24 +159,29 @@ fn back_to_back(
     let queue = &case.links[link].queue;
     let bucket =
         if monitored.kind == QueueKind::Tbf { monitored.rate.bytes_in(Dur::from_millis(1)).get() } else { 0 };
-    let burst = refilled(queue.burst.map_or(bucket, Bytes::get), monitored.rate, &case.links[link].rate);
+    let narrowest = narrowest(case, monitored.rate, (s, r));
+    let jitter = case.links[link].jitter.size.as_nanos() > 0;
+    let offers = (jitter && prober.segment == 0).then(|| offered(narrowest));
+    let fastest = offers.map_or_else(|| case.links[link].rate.clone(), LinkRate::Fixed);
+    let burst = refilled(queue.burst.map_or(bucket, Bytes::get), monitored.rate, &fastest);
     let step = if queue.mark == Mark::Data { queue.threshold.get() } else { 0 };
     // The first and the last packet are late by different times, which must be short beside the train.
     let shaken = case.links[link].jitter.size * 10;
-    let train = monitored.rate.bytes_in(prober.pace.train.max(shaken)).get();
+    let train = offers.unwrap_or(monitored.rate).bytes_in(prober.pace.train.max(shaken)).get();
     let n = ((burst + 2 * step + train) / mtu + 64).min(if prober.segment == 0 { 900 } else { 20_000 });
-    let narrowest = narrowest(case, monitored.rate, (s, r));
     let asked = float(narrowest.bits_per_sec());
     // If a train is longer than the burst of a policer, packets arrive at a rate between that of the policer and that of the path.
     let least =
         float(policed(case, (s, r), n * mtu).map_or(narrowest, |rate| rate.min(narrowest)).bits_per_sec());
-    let jitter = case.links[link].jitter.size.as_nanos() > 0;
     // The rate cannot be computed from the times of packets that are released in slots.
     let slots = case.links[link].slot.is_some();
     let slack = if jitter { 0.3 } else { prober.pace.rate };
     let (mut measured, mut offered, mut marked, mut all) = (None::<f64>, 0.0_f64, 0, 0);
     for _ in 0..prober.pace.trains {
-        send_train(prober, n, mtu, narrowest)?;
+        match offers {
+            Some(rate) => send_spread(prober, n, mtu, rate)?,
+            None => send_train(prober, n, mtu, narrowest)?,
+        }
         *at = (*at).max(sys::now()) + rest + narrowest.time_for(Bytes::new(2 * n * mtu)).as_nanos();
         prober.until(*at)?;
         let (sent, arrived): (Vec<ProbePacket>, Vec<ProbePacket>) = prober
@@ -249,14 +254,46 @@ fn policed(case: &Case, (s, r): (usize, usize), train: u64) -> Option<Rate> {
         .min()
 }
 
+/// The rate at which a train is sent that is longer than the queue may be. It is above the tolerance of the measured rate, so that the
+/// bottleneck is never idle, and a path that is too fast is recognized.
+fn offered(narrowest: Rate) -> Rate {
+    Rate::from_bits_per_sec(narrowest.bits_per_sec() + narrowest.bits_per_sec() / 2)
+}
+
+/// Sends `n` packets of `mtu` bytes at a rate. A train that is sent at once ends after the packets for which a short queue has room, and
+/// jitter is then not short beside it.
+fn send_spread(prober: &mut Prober, n: u64, mtu: u64, rate: Rate) -> Result<(), Failure> {
+    let portion = portion(mtu, rate);
+    let begin = sys::now();
+    let mut sent = 0;
+    while sent < n {
+        let now = portion.min(n - sent);
+        send_single(prober, now, mtu)?;
+        sent += now;
+        prober.until(begin + rate.time_for(Bytes::new(sent * mtu)).as_nanos())?;
+    }
+    Ok(())
+}
+
+/// The packets that are sent at once in a train with a rate: two, or those of 20 us, because timers and calls take time.
+fn portion(mtu: u64, rate: Rate) -> u64 {
+    (rate.bytes_in(Dur::from_micros(20)).get() / mtu).max(2)
+}
+
+/// Sends `n` packets of `mtu` bytes, each with a call.
+fn send_single(prober: &Prober, n: u64, mtu: u64) -> Result<(), Failure> {
+    // EMSGSIZE means that the path MTU is smaller. The measurement then fails because no packets arrive.
+    let sent = (0..n).map(|_| prober.send(0, mtu));
+    let wrong = |e: &std::io::Error| e.raw_os_error() != Some(libc::EMSGSIZE);
+    let failed = sent.filter_map(Result::err).find(wrong);
+    failed.map_or(Ok(()), |e| Err(format!("a probe of {mtu} bytes: {e}")))
+}
+
 /// Sends `n` packets of `mtu` bytes as fast as possible.
 fn send_train(prober: &Prober, n: u64, mtu: u64, rate: Rate) -> Result<(), Failure> {
     let told = |e: std::io::Error| format!("a probe of {mtu} bytes: {e}");
     if prober.segment == 0 {
-        // EMSGSIZE means that the path MTU is smaller. The measurement then fails because no packets arrive.
-        let sent = (0..n).map(|_| prober.send(0, mtu));
-        let wrong = |e: &std::io::Error| e.raw_os_error() != Some(libc::EMSGSIZE);
-        return sent.filter_map(Result::err).find(wrong).map_or(Ok(()), |e| Err(told(e)));
+        return send_single(prober, n, mtu);
     }
     // UDP_SEGMENT (include/uapi/linux/udp.h): one call, many datagrams.
     let socket = prober.sockets[0].as_fd();
@@ -400,6 +437,14 @@ mod tests {
         assert!(close(deviation(75.0, 50.0, 100.0), 0.0));
         assert!(close(deviation(40.0, 50.0, 100.0), 0.2));
         assert!(close(deviation(110.0, 50.0, 100.0), 0.1));
+    }
+
+    #[test]
+    fn a_train_on_a_path_with_jitter_is_offered_above_the_tolerance_in_portions_of_at_least_two_packets() {
+        assert_eq!(offered(Rate::from_mbit(100)), Rate::from_mbit(150));
+        assert_eq!(portion(1500, Rate::from_mbit(150)), 2);
+        // 20 us at 15 Gbit/s are 37,500 bytes.
+        assert_eq!(portion(1500, Rate::from_gbit(15)), 25);
     }
 
     #[test]
