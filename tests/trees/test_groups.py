@@ -209,6 +209,7 @@ def test_groups_and_scripts_are_in_the_output_the_json_and_the_junit_file(
             "kind": "data is sent: time",
             "before": ["advertised windows"],
             "separation": told.groups[0].separation.text,
+            "smallest": None,
             "pairs": [{"case": "c-head", "seed": 1}, {"case": "c-head", "seed": 2}],
         }
     ]

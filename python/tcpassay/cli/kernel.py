@@ -166,7 +166,8 @@ def compare(
     budget: Annotated[
         str,
         typer.Option(
-            help="Time (60s) or runs (200) for the search of causes; 0 omits it.", metavar="TIME|RUNS"
+            help="Time (60s) or runs (200) for the search of causes, and for the settings of each group; 0 omits it.",
+            metavar="TIME|RUNS",
         ),
     ] = "60s",
     by: Annotated[

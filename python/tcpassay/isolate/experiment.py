@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Final
 
 from tcpassay.isolate.ran import Effect, Ran
-from tcpassay.isolate.runner import Job, Runner
+from tcpassay.isolate.runner import Job, RunsJobs
 from tcpassay.isolate.triples import Setting, Triples, mapping_of
 from tcpassay.messages import CaseRequest
 from tcpassay.plan.model import PlanFile
@@ -112,7 +112,7 @@ def request_of(spec: PlanFile, substrate: str, base: str, oracles: list[str]) ->
 class Experiment:
     """Tries sets of triples of one case for one effect."""
 
-    runner: Runner
+    runner: RunsJobs
     setting: Setting
     trials: Trials
     effect: Effect

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 from tcpassay.errors import Place, UserError
 from tcpassay.isolate.ran import Effect, Ran, Runs
@@ -51,6 +51,20 @@ class Job:
     """The identity of a run: the case, the seed, and in real time the repetition."""
     request: CaseRequest
     """The request to a worker, without the folder of the recording."""
+
+
+class RunsJobs(Protocol):
+    """What an experiment needs of a `Runner`."""
+
+    @property
+    def jobs(self) -> int:
+        """The number of jobs at a time."""
+
+    def known(self, key: str) -> Ran | None:
+        """The result of a stored run."""
+
+    def run(self, jobs: Sequence[Job]) -> list[Ran]:
+        """The results of the jobs, in their order. Raises `ExhaustedError` if the budget is used up before."""
 
 
 class Runner:

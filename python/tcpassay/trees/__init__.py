@@ -4,8 +4,10 @@
     told.different, told.causes, told.as_json()
 
 `pairs.py` says which pairs of runs differ, and in what. `causes.py` looks for the smallest settings with which the
-kernels differ, with the delta debugging of `isolate` on pairs of runs (`experiment.py`). `first.py` finds the first
-packet and the first event that differ. `comparison.py` does all of it, `show.py` prints, `junit.py` writes JUnit XML.
+kernels differ, with the delta debugging of `isolate` on pairs of runs (`experiment.py`). Pairs that no setting
+separates are grouped by their first difference (`grouping.py`), with the smallest settings of each group
+(`smallest.py`). `first.py` finds the first packet and the first event that differ. `comparison.py` does all of it,
+`show.py` prints, `junit.py` writes JUnit XML.
 """
 
 from tcpassay.trees.comparison import Options, TreeComparison, compare_trees

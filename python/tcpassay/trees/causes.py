@@ -8,11 +8,11 @@ from typing import Final
 from tcpassay.errors import Place
 from tcpassay.isolate import files, search
 from tcpassay.isolate.cause import Reset
-from tcpassay.isolate.experiment import Trials, request_of
+from tcpassay.isolate.experiment import Experiment, Trials, request_of
 from tcpassay.isolate.ran import Runs
 from tcpassay.isolate.runner import Budget, ExhaustedError, Runner
 from tcpassay.isolate.symptoms import Suspicion
-from tcpassay.isolate.triples import DURATION, Setting, Triple, contains, triples_of
+from tcpassay.isolate.triples import DURATION, Setting, Triple, Triples, contains, triples_of
 from tcpassay.plan import constraint_parser
 from tcpassay.plan.expand import show
 from tcpassay.plan.model import PlanFile
@@ -140,10 +140,7 @@ def _one(
     """The cause of one pair; `None` if it does not differ when it is run again."""
     said = triples_of(pair.head["triples"])
     always = frozenset(one for one in said if one.path == DURATION)
-    constraints = tuple(
-        constraint_parser.parse(text, Place(where.folder / "plan.toml")) for text in where.spec.constraints
-    )
-    setting = Setting(where.kernels[1], where.base, constraints, where.spec.groups)
+    setting = setting_of(where)
     experiment = PairExperiment(
         runner,
         setting,
@@ -157,6 +154,19 @@ def _one(
     whole = setting.beyond_defaults(said) - always
     if not experiment.rates([whole])[0].present:
         return None
+    return reduced(experiment, whole, suspicion_of(whole, different, identical), pair)
+
+
+def setting_of(where: Search) -> Setting:
+    """Where the triples of pairs are tried."""
+    constraints = tuple(
+        constraint_parser.parse(text, Place(where.folder / "plan.toml")) for text in where.spec.constraints
+    )
+    return Setting(where.kernels[1], where.base, constraints, where.spec.groups)
+
+
+def suspicion_of(whole: Triples, having: Sequence[TreePair], others: Sequence[TreePair]) -> Suspicion:
+    """The evidence from the settings of the pairs that have an effect and of those that have not."""
 
     def values(pairs: Sequence[TreePair]) -> list[dict[str, str]]:
         triples = [one.head["triples"] for one in pairs]
@@ -165,7 +175,11 @@ def _one(
             for them in triples
         ]
 
-    suspicion = Suspicion.between(whole, values(different), values(identical))
+    return Suspicion.between(whole, values(having), values(others))
+
+
+def reduced(experiment: Experiment, whole: Triples, suspicion: Suspicion, pair: TreePair) -> TreeCause:
+    """The smallest of the settings of a pair that have the effect, which `whole` has."""
     try:
         found = search.smallest_set(experiment, whole, suspicion)
         cause = TreeCause(tuple(sorted(found, key=str)), pair, complete=True)

@@ -23,6 +23,7 @@ from tcpassay.trees.examples import Example, commands, examples
 from tcpassay.trees.grouping import grouped
 from tcpassay.trees.groups import Group
 from tcpassay.trees.pairs import By, Shift, TreePair, pairs_of, shifts
+from tcpassay.trees.smallest import smallest
 
 DEFAULT: Final = Path(__file__).with_name("default.toml")
 """The plan that is run if none is given."""
@@ -37,7 +38,7 @@ class Options:
     seed: int | None = None
     filters: tuple[str, ...] = ()
     budget: Budget = field(default_factory=lambda: Budget(seconds=60.0))
-    """Budget of the search for causes."""
+    """Budget of the search for causes, and of that for the settings of each group."""
     force: bool = False
     """Replace existing results."""
     resume: bool = False
@@ -156,6 +157,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - what is compared, how, and who is told
     searched = [one for one in different if (one.packets or by == "metrics") and not one.head.get("script")]
     why = causes(where, searched, [one for one in identical if not one.head.get("script")], watch)
     groups = grouped(results, why, different, identical, options.jobs, watch)
+    groups = smallest(where, groups, identical, watch)
     seeds = [one.head["case"] for one in ended]
     return TreeComparison(
         *kernels,

@@ -94,7 +94,7 @@ def examples(  # noqa: PLR0913, PLR0917 - the results, and what is known of them
     chosen: list[tuple[TreePair, TreeCause | None, Group | None]] = [
         (one.pair, one, None) for one in why.found if one.triples or not groups
     ]
-    chosen += [(min(one.pairs, key=lambda pair: len(pair.head["triples"])), None, one) for one in groups]
+    chosen += [(one.example, None, one) for one in groups]
     known = {id(one) for cause in why.found for one in cause.explains}
     known |= {id(one) for group in groups for one in group.pairs}
     if not groups:
@@ -129,7 +129,8 @@ class _Maker:
             if comparable
             else First(None, None, note=f"{outcomes[0]} on the first kernel, {outcomes[1]} on the second")
         )
-        script, why = self._script(cause) if comparable else (None, found.note)
+        settings = cause if group is None else group.smallest
+        script, why = self._script(settings) if comparable else (None, found.note)
         return Example(
             self._pair,
             cause,

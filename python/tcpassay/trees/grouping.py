@@ -59,12 +59,13 @@ def _kinds(results: Results, pairs: Sequence[TreePair], jobs: int) -> list[tuple
         for some in Pool(jobs, limits_of(spec)).run(requests):
             outcomes |= {index: answer.outcome for index, answer in some}
         return [
-            (pair, _kind(*both, (outcomes[2 * number], outcomes[2 * number + 1])))
+            (pair, kind_of_runs(*both, (outcomes[2 * number], outcomes[2 * number + 1])))
             for number, (pair, both) in enumerate(zip(pairs, places, strict=True))
         ]
 
 
-def _kind(base: Path, head: Path, outcomes: tuple[str, str]) -> Kind | None:
+def kind_of_runs(base: Path, head: Path, outcomes: tuple[str, str]) -> Kind | None:
+    """The kind of the first difference of two runs in folders; `None` if their event logs are identical."""
     if set(outcomes) != {Outcome.DONE}:
         return Kind(f"{outcomes[0]} on the first kernel, {outcomes[1]} on the second")
     try:

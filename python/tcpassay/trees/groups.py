@@ -19,6 +19,7 @@ from tcpassay.explain.moments import ACK, FIN, RST, SYN
 from tcpassay.interface import EventKind, EventsColumn, Table
 from tcpassay.judge.words import ms
 from tcpassay.recording import Recording, understood
+from tcpassay.trees.causes import TreeCause
 from tcpassay.trees.pairs import TreePair
 
 _SEGMENTS: Final = {
@@ -80,6 +81,13 @@ class Group:
     pairs: tuple[TreePair, ...]
     separation: Separation
     """The settings that separate these pairs from those of other groups."""
+    smallest: TreeCause | None = None
+    """The smallest settings of one of the pairs with a first difference of this kind; `None` if not searched."""
+
+    @property
+    def example(self) -> TreePair:
+        """The pair with the fewest settings."""
+        return min(self.pairs, key=lambda one: len(one.head["triples"]))
 
     @property
     def words(self) -> str:
@@ -95,6 +103,7 @@ class Group:
             "kind": self.kind,
             "before": list(self.quiet),
             "separation": self.separation.text,
+            "smallest": None if self.smallest is None else self.smallest.as_json(),
             "pairs": [{"case": one.head["case"], "seed": one.seed} for one in self.pairs],
         }
 

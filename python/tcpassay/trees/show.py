@@ -13,6 +13,7 @@ from tcpassay.trees.first import First
 
 if TYPE_CHECKING:
     from tcpassay.trees.causes import TreeCause
+    from tcpassay.trees.groups import Group
     from tcpassay.trees.pairs import Shift
 
 
@@ -64,11 +65,7 @@ def _differences(told: TreeComparison, say: Say) -> None:
         why = f" ({told.causes.stopped})" if told.causes.stopped else ""
         say(f"{many(len(told.causes.left), 'pair')} without a cause{why}", "bold yellow")
     for place, group in enumerate(told.groups, 1):
-        say(f"Group {place}, first difference: {group.words}", "bold")
-        say(f"   {many(len(group.pairs), 'case')}: {group.separation.text}")
-        for example in told.examples:
-            if example.group is group:
-                _example(example, say)
+        _group(place, group, told, say)
     for example in told.examples:
         if example.cause is None and example.group is None:
             _example(example, say)
@@ -93,18 +90,28 @@ def _summary(told: TreeComparison, say: Say) -> None:
 def _cause(place: int, cause: "TreeCause", say: Say) -> None:
     say(f"Cause {place}: {cause.text}", "bold")
     say(f"   explains {many(len(cause.explains), 'pair')}")
+    _proof(cause, "identical", "still different", say)
+
+
+def _proof(cause: "TreeCause", gone: str, still: str, say: Say) -> None:
+    """Whether the settings are the smallest, and what is different with each of them reset."""
     if not cause.complete:
         say("   not the smallest set: the budget was used up", "yellow")
     for row in cause.proof:
         also = f" (with {', '.join(one.path for one in row.also)})" if row.also else ""
-        said = (
-            "identical"
-            if row.gone
-            else "still different"
-            if row.rate.runs
-            else f"not run: {row.rate.problem}"
-        )
+        said = gone if row.gone else still if row.rate.runs else f"not run: {row.rate.problem}"
         say(f"   {row.triple.path} = {row.value}{also}: {said}")
+
+
+def _group(place: int, group: "Group", told: TreeComparison, say: Say) -> None:
+    say(f"Group {place}, first difference: {group.words}", "bold")
+    say(f"   {many(len(group.pairs), 'case')}: {group.separation.text}")
+    if group.smallest is not None:
+        say(f"   smallest settings of {group.example.head['case']}: {group.smallest.text}")
+        _proof(group.smallest, "no such first difference", "the same first difference", say)
+    for example in told.examples:
+        if example.group is group:
+            _example(example, say)
 
 
 def _commands(told: TreeComparison, say: Say) -> None:
