@@ -91,9 +91,9 @@ def build(  # noqa: PLR0913 - what is built, and the observers
         kept = tree.is_dir() or bool(users) or not isinstance(source, Debian)
         tree.mkdir(parents=True, exist_ok=True)
         store.uses(name, source.identity)
-        with _ours(tree, say):
+        with _ours(tree, say) as lock:
             try:
-                made = _built(wanted, jobs, say, stepped)
+                made = _built(wanted, jobs, say, stepped, lock)
             except (OSError, UserError) as error:
                 if not _disk_is_full(error):
                     raise
@@ -111,7 +111,7 @@ def build(  # noqa: PLR0913 - what is built, and the observers
     return made
 
 
-def _built(wanted: _Wanted, jobs: int, say: Say, stepped: Stepped) -> tuple[Kernel, bool]:
+def _built(wanted: _Wanted, jobs: int, say: Say, stepped: Stepped, lock: int) -> tuple[Kernel, bool]:
     source, name, users, variant = wanted.source, wanted.name, wanted.users, wanted.variant
     place, tree = store.folder(name), store.tree(source.identity)
     before = store.read(name)
@@ -124,7 +124,7 @@ def _built(wanted: _Wanted, jobs: int, say: Say, stepped: Stepped) -> tuple[Kern
     log = place / "build.log"
     build = _objects(tree, variant, say)
     absent = kbuild.configure(copy.tree, build, log, variant, say)
-    kbuild.make(copy.tree, build, log, variant, jobs, say, stepped)
+    kbuild.make(copy.tree, build, log, variant, jobs, say, stepped, lock)
     shutil.copy2(build / "linux", place / "linux.new")
     say("booting")
     boots.require(place / "linux.new", place / "boot.log")
@@ -206,16 +206,16 @@ def alone(place: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _ours(tree: Path, say: Say) -> Iterator[None]:
-    """Locks a tree; waits while another process builds another kernel of the same source."""
+def _ours(tree: Path, say: Say) -> Iterator[int]:
+    """Locks a tree; waits while another process builds a kernel of the same source. Yields the lock's descriptor."""
     with tree.with_name(f"{tree.name}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("waiting for the build of another kernel of this source")
+            say("waiting for another build of this source")
             fcntl.flock(lock, fcntl.LOCK_EX)
         tree.mkdir(parents=True, exist_ok=True)
-        yield
+        yield lock.fileno()
 
 
 def _disk_is_full(error: OSError | UserError) -> bool:

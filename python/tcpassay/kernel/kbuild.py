@@ -74,8 +74,13 @@ def make(  # noqa: PLR0913, PLR0917 - where it is built, and the observers
     jobs: int,
     say: Say,
     stepped: Callable[[str], None],
+    lock: int,
 ) -> None:
-    """Compiles files that are not up to date. Raises `UserError` with the first error of the compiler."""
+    """Compiles files that are not up to date. Raises `UserError` with the first error of the compiler.
+
+    Make and its children inherit the file descriptor `lock` of the lock of the tree. If this process is killed, the
+    tree remains locked until they have ended.
+    """
     say("compiling")
     words: deque[str] = deque(maxlen=400)
     with (
@@ -89,6 +94,7 @@ def make(  # noqa: PLR0913, PLR0917 - where it is built, and the observers
             errors="replace",
             env=_environment(),
             start_new_session=True,
+            pass_fds=(lock,),
         ) as process,
     ):
         try:
