@@ -9,7 +9,7 @@
 //! | `stolen` | share | processors that a hypervisor took away |
 //! | `agent_cpu` | s | CPU time of the agent: applications, collectors, and the network stack on its behalf |
 //! | `late` | s | the longest delay of a tick of the agent |
-//! | `start` | s | the delay of the first tick after the agreed start |
+//! | `start` | s | the delay of the first action of the applications after the agreed start |
 //! | `load` | 1 | the load average of one minute at the end of the run |
 
 use crate::system::Failure;
@@ -80,7 +80,7 @@ impl MachineLoad {
         sys::cpu_time() - self.cpu
     }
 
-    /// The rows of the recording, at the end of a run in which the longest delay of a tick was `late`, and that of the first one `start`.
+    /// The rows of the recording, at the end of a run in which the longest delay of a tick was `late`, and that of the first action `start`.
     pub fn finish(self, late: Dur, start: Dur) -> Result<Vec<EnvironmentProperty>, Failure> {
         let monotonic = sys::monotonic();
         // Two clocks are not read at the same instant, and a clock may be slewed. If it was set, it differs by more than 5 ms.

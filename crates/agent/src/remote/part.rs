@@ -126,6 +126,8 @@ impl Conductor for Controller<'_> {
     fn start(&mut self) -> Result<u64, Failure> {
         // No connection exists yet.
         self.supervisor.borrow_mut().hold(std::process::id())?;
+        // Other processes delay neither the answers about the clock nor the start. Some kernels do not permit it, even to root.
+        let _ = sys::schedule_first(true);
         tell(&FromAgent::Prepared {})?;
         loop {
             match self.next()? {
@@ -147,6 +149,10 @@ impl Conductor for Controller<'_> {
                 _ => return Err("the controller sent a message that no prepared run expects".to_owned()),
             }
         }
+    }
+
+    fn started(&mut self) -> Result<(), Failure> {
+        sys::schedule_first(false).map_err(|e| format!("the priority: {e}"))
     }
 
     fn report_idle(&mut self, at: Time, idle: bool) -> Result<(), Failure> {

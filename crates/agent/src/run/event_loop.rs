@@ -44,6 +44,11 @@ pub trait Conductor {
     /// # Errors
     /// As for [`Conductor::wait`].
     fn start(&mut self) -> Result<u64, Failure>;
+    /// The applications of this machine have begun.
+    ///
+    /// # Errors
+    /// A system call that fails.
+    fn started(&mut self) -> Result<(), Failure>;
     /// Reports whether all applications of this machine have finished.
     ///
     /// # Errors
@@ -64,7 +69,7 @@ pub struct EventLoop<'a> {
     pub udp: Option<UdpBackground>,
     /// The longest delay of a tick.
     pub max_delay: Dur,
-    /// The delay of the first tick.
+    /// The delay of the first action of the applications.
     pub start_delay: Dur,
     /// All applications finished before the end of the case.
     pub finished: bool,
@@ -179,7 +184,7 @@ impl<'a> EventLoop<'a> {
         Ok(self.ended.is_some())
     }
 
-    /// Sleeps until the start of the run. Returns the timer of the loop, which epoll watches.
+    /// Sleeps until the start of the run; in real time the applications begin. Returns the timer of the loop, which epoll watches.
     fn wait_for_start(&mut self) -> Result<OwnedFd, Failure> {
         let timer = sys::timer().map_err(|e| epoll_error(&e))?;
         let epoll = self.runtime.epoll.as_fd();
@@ -194,7 +199,15 @@ impl<'a> EventLoop<'a> {
             }
         }
         self.runtime.update_clock(None);
-        self.start_delay = self.runtime.now() - Time::ZERO;
+        let now = self.runtime.now();
+        self.start_delay = now - Time::ZERO;
+        if self.real_time {
+            // The collectors would delay the first actions.
+            self.run_applications(now);
+        }
+        if let Some(conductor) = &mut self.conductor {
+            conductor.started()?;
+        }
         Ok(timer)
     }
 
