@@ -5,9 +5,13 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+import polars as pl
 import pytest
 
 from tcpassay import load
+from tcpassay.interface import EventKind, SeriesColumn
+from tcpassay.recording import Recording
+from tcpassay.results import Results
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
@@ -63,14 +67,20 @@ oracles = false
 """
 
 
-def pairs(plan: str, by: str, folder: Path) -> dict[Any, tuple[dict[str, Any], dict[str, Any]]]:
-    """The metrics of the model and of the kernel, by what varies."""
+def finished(plan: str, folder: Path) -> Results:
+    """The results of a plan."""
     (folder / "plan.toml").write_text(plan, encoding="utf-8")
     command = [sys.executable, "-m", "tcpassay", "run", "plan.toml", "--out", "out"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
+    return load(folder / "out")
+
+
+def pairs(plan: str, by: str, folder: Path) -> dict[Any, tuple[dict[str, Any], dict[str, Any]]]:
+    """The metrics of the model and of the kernel, by what varies."""
     metrics = {
-        (run["varied"][by], run["substrate"] == "model"): run["metrics"] for run in load(folder / "out").runs
+        (run["varied"][by], run["substrate"] == "model"): run["metrics"]
+        for run in finished(plan, folder).runs
     }
     return {value: (metrics[value, True], metrics[value, False]) for value, model in metrics if model}
 
@@ -118,3 +128,63 @@ def test_bbr_is_within_5_percent_of_throughput_and_of_the_longest_round_trips(tm
     for scene, (model, kernel) in both.items():
         for name in ("throughput", "rtt_p99"):
             assert abs(model[name] / kernel[name] - 1.0) <= 0.05, (scene, name, model[name], kernel[name])
+
+
+BBR_EVENTS: Final = """\
+name = "bbr-events"
+substrates = ["model", "kernel:6.1"]
+oracles = false
+keep.recordings = "all"
+
+[fixed]
+"stack.profile" = "linux"
+"stack.cc" = "bbr"
+"queue.limit" = "250KB"
+"link.rate" = "20Mbit"
+"link.delay" = "10ms"
+"stack.ecn" = "classic"
+"queue.ecn_threshold" = "30KB"
+"app.duration" = "400ms"
+
+[groups.scene]
+loss = { "link.loss_model" = "list:60", "queue.ecn_mark" = "off" }
+mark-and-loss = { "link.loss_model" = "list:140", "queue.ecn_mark" = "data" }
+
+[collect]
+series = "10ms"
+events = true
+"""
+
+
+def test_after_a_loss_and_after_a_mark_with_a_loss_bbr_has_the_states_and_windows_of_linux(
+    tmp_path: Path,
+) -> None:
+    states: dict[tuple[str, bool], list[str]] = {}
+    windows: dict[tuple[str, bool], list[int]] = {}
+    results = finished(BBR_EVENTS, tmp_path)
+    for run in results.runs:
+        key = str(run["varied"]["scene"]), run["substrate"] == "model"
+        recording = Recording.open(results.place_of(run))
+        sender = recording.events.filter(pl.col("host") == 0, pl.col("kind") == EventKind.CONGESTION)
+        states[key] = [why.split(":")[0] for why in sender["why"]]
+        flow = recording.series.filter(pl.col("entity") == recording.flows[0]["name"])
+        # In ProbeBW, which begins later, each draws its first phase.
+        early = flow.filter(pl.col("time_ns") <= 300_000_000)
+        windows[key] = [octets // 1448 for octets in early[SeriesColumn.CWND_BYTES]]
+    assert states["loss", False][:3] == ["Open->Disorder", "Disorder->Recovery", "Recovery->Open"]
+    assert states["mark-and-loss", False][:4] == [
+        "Open->CWR",
+        "CWR->Recovery",
+        "Recovery->Open",
+        "Open->CWR",
+    ]
+    for scene in ("loss", "mark-and-loss"):
+        assert states[scene, True] == states[scene, False]
+        both = list(zip(windows[scene, True], windows[scene, False], strict=True))
+        assert len(both) > 25
+        # Linux counts its times in whole microseconds, which is a packet at most here.
+        assert max(abs(model - kernel) for model, kernel in both) <= 1, both
+    # The loss leaves what is in flight and delivered; after the recovery Startup goes on to 2.89 times the product.
+    for substrate in (True, False):
+        assert windows["loss", substrate][6:9] == [69, 61, 61]
+        assert windows["loss", substrate][17] in {110, 111}

@@ -238,6 +238,43 @@ traces! { default("bbr");
         t.expect(32_000, 16_000)?;
     }
 
+    /// A loss after a mark begins a recovery, whose end restores the window of the mark: 20 packets and the one of this ACK, not the 30 to which
+    /// it grew meanwhile.
+    fn a_loss_after_a_mark_restores_the_window_of_the_mark(t) {
+        marked_in_startup(t);
+        t.flight = 12_000;
+        t.enter(Cause::Loss, 30_000);
+        lossy(t, 2, 1);
+        t.expect(14_000, u64::MAX)?;
+        t.leave();
+        ack(t, 1, 10, 100_000);
+        t.expect(21_000, u64::MAX)?;
+    }
+
+    /// The same for a timeout.
+    fn a_timeout_after_a_mark_restores_the_window_of_the_mark(t) {
+        marked_in_startup(t);
+        t.flight = 3_000;
+        t.timeout(30_000, false);
+        t.expect(4_000, u64::MAX)?;
+        t.leave();
+        ack(t, 1, 10, 100_000);
+        t.expect(21_000, u64::MAX)?;
+    }
+
+    /// The reduction for a mark ends with its round trip: a later loss saves the window of then.
+    fn a_loss_after_the_reduction_for_a_mark_restores_its_own_window(t) {
+        marked_in_startup(t);
+        t.leave();
+        t.flight = 12_000;
+        t.enter(Cause::Loss, 30_000);
+        lossy(t, 2, 1);
+        t.expect(14_000, u64::MAX)?;
+        t.leave();
+        ack(t, 1, 10, 100_000);
+        t.expect(31_000, u64::MAX)?;
+    }
+
     /// In `ProbeBw` the first packet after a pause of the application leaves at the bandwidth, whatever the phase.
     fn after_a_pause_of_the_application_the_rate_is_the_bandwidth(t) {
         cruising(t);
@@ -345,6 +382,14 @@ fn lossy(t: &mut Sender, acked: u64, lost: u64) {
 
 fn round_with_losses(t: &mut Sender, acked: u64, lost: u64) {
     sampled(t, acked, acked, 100_000, |ack| ack.lost = Bytes::new(lost * MSS));
+}
+
+/// A mark at a window of 20 packets, and a round trip that makes it 30.
+fn marked_in_startup(t: &mut Sender) {
+    t.flight = 40_000;
+    round(t, 10, 10);
+    t.enter(Cause::Ecn, 20_000);
+    round(t, 10, 10);
 }
 
 /// Four round trips of ten packets: the pipe is full, and 40 packets are in flight.

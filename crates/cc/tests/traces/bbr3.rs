@@ -1,9 +1,13 @@
 //! BBR version 3, by draft-ietf-ccwg-bbr. Ten segments of 1000 bytes each 100 ms are 100,000 bytes a second; the product is ten segments.
 
+use crate::bbr3_paths::{
+    ack, cruising, filled, limited_round, lossy, probing, rate, round, sampled, send, signals, startup_losses,
+};
+use crate::bbr3_probes;
 use crate::mutant::{Mishears, default, with};
-use crate::rate_samples::{self, inner, paced, sample};
-use crate::trace::{MSS, Outcome, Sender, caught, traces, unharmed};
-use tcpassay_cc::{Ack, Cause, Event, Limited, View};
+use crate::rate_samples::inner;
+use crate::trace::{MSS, Outcome, Sender, Trace, caught, traces, unharmed};
+use tcpassay_cc::{Cause, Event, Limited, View};
 use tcpassay_units::{Bytes, Dur, Time};
 
 traces! { default("bbr3");
@@ -58,72 +62,12 @@ traces! { default("bbr3");
         t.expect_inner("mode", 2.0)?;
     }
 
-    /// `IsTimeToCruise`.
-    fn cruise_follows_when_no_more_than_the_product_is_in_flight(t) {
-        cruising(t);
-        t.expect_inner("mode", 3.0)?;
-        rate(t, 99_000)?;
-        // Twice the product, and twelve segments that the last ACKs brought at once.
-        t.expect(32_000, u64::MAX)?;
-    }
-
     /// `UpdateMinRTT`.
     fn a_smaller_round_trip_time_is_taken_at_once(t) {
         cruising(t);
         t.rtt = 50_000;
         ack(t, 1, 10);
         t.expect_inner("min_rtt", 0.05)?;
-    }
-
-    /// `IsRenoCoexistenceProbeTime`: after as many round trips as segments are the product, ten; nine or ten from a draw. Then a round trip
-    /// of Refill at the bandwidth, and Up with a quarter more.
-    fn a_probe_follows_after_as_many_round_trips_as_the_product_has_segments(t) {
-        cruising(t);
-        let mut rounds = 0;
-        while inner(t, "mode") < 3.5 && rounds < 20 {
-            round(t, 10, 10);
-            rounds += 1;
-        }
-        if !(7..=10).contains(&rounds) {
-            return Err(format!("{rounds} round trips"));
-        }
-        t.expect_inner("mode", 4.0)?;
-        rate(t, 99_000)?;
-        round(t, 10, 10);
-        t.expect_inner("mode", 5.0)?;
-        rate(t, 123_750)?;
-    }
-
-    /// `IsTimeToGoDown`: three round trips without a quarter more end the probe.
-    fn a_probe_ends_when_the_rate_does_not_grow(t) {
-        probing(t);
-        for _ in 0..2 {
-            round(t, 10, 10);
-            t.expect_inner("mode", 5.0)?;
-        }
-        round(t, 10, 10);
-        t.expect_inner("mode", 2.0)?;
-        rate(t, 89_100)?;
-    }
-
-    /// `HandleInflightTooHigh`: three segments lost of twenty in flight are more than 2 %; what was in flight is the bound, and Down follows.
-    fn losses_of_a_probe_set_the_long_term_bound(t) {
-        probing(t);
-        let sent_at = send(t, 20_000);
-        t.wait(100);
-        lossy(t, 10, 3, sent_at);
-        t.expect_inner("mode", 2.0)?;
-        t.expect_inner("inflight_longterm", 20_000.0)?;
-    }
-
-    /// Of 400 segments in flight, 8 lost are 2 %, which is not more.
-    fn two_per_cent_are_not_too_much(t) {
-        probing(t);
-        let sent_at = send(t, 400_000);
-        t.wait(100);
-        lossy(t, 10, 8, sent_at);
-        t.expect_inner("mode", 5.0)?;
-        t.expect_inner("inflight_longterm", 0.0)?;
     }
 
     /// `LossLowerBounds`, once for each round trip with a loss: the largest delivery of the round trip, or 0.7 of the bound before. In the
@@ -165,6 +109,7 @@ traces! { default("bbr3");
     fn six_losses_in_a_round_trip_of_recovery_end_startup(t) {
         round(t, 10, 10);
         round(t, 20, 20);
+        round(t, 10, 10);
         t.enter(Cause::Loss, 20_000);
         let sent_at = send(t, 20_000);
         for _ in 0..6 {
@@ -176,6 +121,171 @@ traces! { default("bbr3");
         lossy(t, 20, 1, sent_at);
         t.expect_inner("mode", 1.0)?;
         t.expect_inner("full", 1.0)?;
+        // The product is more than what was delivered in the round trip.
+        t.expect_inner("inflight_longterm", 20_000.0)?;
+    }
+
+    /// ... but not five,
+    fn five_losses_in_a_round_trip_of_recovery_do_not_end_startup(t) {
+        round(t, 10, 10);
+        round(t, 20, 20);
+        t.enter(Cause::Loss, 20_000);
+        startup_losses(t, 4);
+        t.expect_inner("mode", 0.0)?;
+    }
+
+    /// ... and not without a recovery.
+    fn losses_without_a_recovery_do_not_end_startup(t) {
+        round(t, 10, 10);
+        round(t, 20, 20);
+        startup_losses(t, 6);
+        t.expect_inner("mode", 0.0)?;
+    }
+
+    /// `HandleSpuriousLossDetection`: back to Startup, whose pipe is not full.
+    fn an_undo_after_the_losses_of_startup_goes_back_to_startup(t) {
+        round(t, 10, 10);
+        round(t, 20, 20);
+        t.enter(Cause::Loss, 20_000);
+        startup_losses(t, 6);
+        t.expect_inner("mode", 1.0)?;
+        t.undo();
+        t.expect_inner("mode", 0.0)?;
+        t.expect_inner("full", 0.0)?;
+        t.expect_inner("inflight_longterm", 0.0)?;
+    }
+
+    /// `CheckFullBWReached` ignores round trips that the application limits.
+    fn round_trips_that_the_application_limits_do_not_end_startup(t) {
+        round(t, 10, 10);
+        for _ in 0..5 {
+            limited_round(t, 5);
+        }
+        t.expect_inner("mode", 0.0)?;
+        t.expect_inner("full", 0.0)?;
+    }
+
+    /// `UpdateMinRTT`: a longer round-trip time is taken when the shortest one is ten seconds old.
+    fn the_shortest_round_trip_time_is_valid_for_ten_seconds(t) {
+        cruising(t);
+        t.rtt = 100_000;
+        t.flight = 4_000;
+        ack(t, 1, 10);
+        t.rtt = 99_000;
+        ack(t, 1, 10);
+        t.rtt = 150_000;
+        for _ in 0..98 {
+            round(t, 10, 10);
+            t.expect_inner("min_rtt", 0.099)?;
+        }
+        for _ in 0..4 {
+            round(t, 10, 10);
+        }
+        t.expect_inner("min_rtt", 0.15)?;
+    }
+
+    /// `CheckProbeRTT`: a pause of the application is as good as `ProbeRTT`.
+    fn after_a_pause_of_the_application_there_is_no_probe_of_the_round_trip_time(t) {
+        cruising(t);
+        t.wait(6_000);
+        t.flight = 1_000;
+        t.tell(Event::Sent { bytes: Bytes::new(1_000), app_limited: true });
+        ack(t, 1, 10);
+        t.expect_inner("mode", 4.0)?;
+    }
+
+    /// `ExitProbeRTT`: before the pipe was full, back to Startup.
+    fn before_the_pipe_is_full_a_probe_of_the_round_trip_time_ends_in_startup(t) {
+        round(t, 10, 10);
+        t.wait(6_000);
+        ack(t, 1, 10);
+        t.expect_inner("mode", 6.0)?;
+        t.flight = 4_000;
+        ack(t, 1, 10);
+        for wait in [100, 100] {
+            t.wait(wait);
+            ack(t, 4, 4);
+            t.expect_inner("mode", 6.0)?;
+        }
+        t.wait(1);
+        ack(t, 4, 4);
+        t.expect_inner("mode", 0.0)?;
+    }
+
+    /// ... and the short-term bounds are gone.
+    fn a_probe_of_the_round_trip_time_resets_the_short_term_bounds(t) {
+        cruising(t);
+        t.wait(5_000);
+        ack(t, 1, 1);
+        t.expect_inner("mode", 6.0)?;
+        let sent_at = send(t, 4_000);
+        t.wait(50);
+        sampled(t, 2, 2, sent_at, |ack| ack.lost = Bytes::new(MSS));
+        t.wait(50);
+        ack(t, 4, 4);
+        if inner(t, "inflight_shortterm") < 1.0 {
+            return Err("a loss sets the short-term bound".to_owned());
+        }
+        t.wait(151);
+        ack(t, 4, 4);
+        t.expect_inner("mode", 3.0)?;
+        t.expect_inner("inflight_shortterm", 0.0)?;
+    }
+
+    /// `SaveCwnd`, `RestoreCwnd`, `BoundCwndForModel`: the end of a recovery restores the window of before, and the next ACK bounds it again.
+    fn the_end_of_a_recovery_restores_the_window_within_the_bounds(t) {
+        cruising(t);
+        t.expect(32_000, u64::MAX)?;
+        t.enter(Cause::Loss, 10_000);
+        let sent_at = send(t, 10_000);
+        t.wait(100);
+        lossy(t, 5, 1, sent_at);
+        round(t, 10, 10);
+        t.expect(22_400, u64::MAX)?;
+        t.leave();
+        t.expect(32_000, u64::MAX)?;
+        ack(t, 1, 10);
+        t.expect(22_400, u64::MAX)?;
+    }
+
+    /// `UpdateACKAggregation`: what the last ACKs brought at once, twelve segments, counts for ten round trips. After a short
+    /// silence each ACK brings ten.
+    fn aggregated_acks_widen_the_window_for_ten_round_trips(t) {
+        cruising(t);
+        t.wait(50);
+        for _ in 0..4 {
+            round(t, 10, 10);
+            t.expect(32_000, u64::MAX)?;
+        }
+    }
+
+    /// `HandleSpuriousLossDetection`: the short-term bounds are those of before.
+    fn an_undo_restores_the_short_term_bounds(t) {
+        cruising(t);
+        t.enter(Cause::Loss, 10_000);
+        for _ in 0..2 {
+            let sent_at = send(t, 10_000);
+            t.wait(100);
+            sampled(t, 5, 5, sent_at, |ack| ack.lost = Bytes::new(MSS));
+            round(t, 5, 5);
+        }
+        t.expect_inner("bandwidth", 70_000.0)?;
+        t.undo();
+        t.expect_inner("bandwidth", 100_000.0)?;
+        t.expect_inner("inflight_shortterm", 0.0)?;
+    }
+
+    /// `QuantizationBudget`: at one segment each round trip three super-segments of two are the target.
+    fn the_window_is_at_least_three_super_segments(t) {
+        t.flight = 40_000;
+        for _ in 0..4 {
+            round(t, 1, 1);
+        }
+        t.flight = 1_000;
+        for _ in 0..40 {
+            round(t, 1, 1);
+        }
+        t.expect(6_000, u64::MAX)?;
     }
 
     /// `OnEnterRTO`, `RestoreCwnd`.
@@ -187,19 +297,6 @@ traces! { default("bbr3");
         t.expect(4_000, u64::MAX)?;
         t.leave();
         t.expect(before, u64::MAX)?;
-    }
-
-    /// `HandleSpuriousLossDetection`: back to Refill, without the bound.
-    fn an_undo_restores_the_bounds_and_probes_again(t) {
-        probing(t);
-        let sent_at = send(t, 20_000);
-        t.wait(100);
-        t.enter(Cause::Loss, 20_000);
-        lossy(t, 10, 3, sent_at);
-        t.expect_inner("mode", 2.0)?;
-        t.undo();
-        t.expect_inner("mode", 4.0)?;
-        t.expect_inner("inflight_longterm", 0.0)?;
     }
 
     /// `HandleRestartFromIdle`.
@@ -236,72 +333,14 @@ fn with_the_response_to_marks_the_bound_shrinks() {
     assert!(bound < cwnd && bound > cwnd / 2.0, "{bound} of {cwnd}");
 }
 
-#[expect(clippy::cast_precision_loss, reason = "small numbers")]
-fn signals(bytes: u64) -> f64 {
-    bytes as f64
-}
-
-/// Asserts a pacing rate in bytes per second.
-#[track_caller]
-fn rate(t: &Sender, expected: u64) -> Outcome {
-    paced(t, expected, 1)
-}
-
-/// Sends a segment now, after which `flight` bytes are in flight.
-fn send(t: &mut Sender, flight: u64) -> Time {
-    t.flight = flight;
-    t.tell(Event::Sent { bytes: Bytes::new(MSS), app_limited: false });
-    t.view.now
-}
-
-fn sampled(t: &mut Sender, acked: u64, delivered: u64, sent_at: Time, change: impl FnOnce(&mut Ack)) {
-    rate_samples::sampled(t, acked, sample(delivered, 100_000, sent_at), change);
-}
-
-/// An ACK with a sample of `delivered` segments in 100 ms.
-fn ack(t: &mut Sender, acked: u64, delivered: u64) {
-    sampled(t, acked, delivered, Time::ZERO, |_| {});
-}
-
-fn lossy(t: &mut Sender, acked: u64, lost: u64, sent_at: Time) {
-    sampled(t, acked, 10, sent_at, |ack| ack.lost = Bytes::new(lost * MSS));
-}
-
-fn round(t: &mut Sender, acked: u64, delivered: u64) {
-    t.wait(100);
-    ack(t, acked, delivered);
-}
-
-/// The pipe is full, 40 segments are in flight.
-fn filled(t: &mut Sender) {
-    t.flight = 40_000;
-    for _ in 0..4 {
-        round(t, 10, 10);
-    }
-}
-
-/// In Cruise, with ten segments in flight.
-fn cruising(t: &mut Sender) {
-    filled(t);
-    t.flight = 10_000;
-    ack(t, 1, 10);
-    ack(t, 1, 10);
-}
-
-/// In Up, with ten segments in flight.
-fn probing(t: &mut Sender) {
-    cruising(t);
-    for _ in 0..20 {
-        if inner(t, "mode") > 4.5 {
-            break;
-        }
-        round(t, 10, 10);
-    }
+/// The traces of this file and those of the probes.
+fn all() -> Vec<(&'static str, Trace)> {
+    [TRACES, bbr3_probes::TRACES].concat()
 }
 
 #[test]
 fn without_a_fault_the_wrapper_passes_every_trace() {
-    unharmed(TRACES, || Mishears::boxed(default("bbr3"), |_, _, _| {}));
+    unharmed(&all(), || Mishears::boxed(default("bbr3"), |_, _, _| {}));
 }
 
 #[test]
@@ -313,13 +352,19 @@ fn wrong_constants_are_caught() {
         ("cwnd_gain", 1.5),
         ("probe_rtt_interval", 10.0),
     ] {
-        caught(TRACES, || with("bbr3", name, value));
+        caught(&all(), || with("bbr3", name, value));
     }
 }
 
 #[test]
 fn a_controller_that_ignores_an_input_is_caught() {
-    let faults: [fn(&mut View, &mut Event, &mut u64); 6] = [
+    let faults: [fn(&mut View, &mut Event, &mut u64); 8] = [
+        |_, e, _| {
+            if let Event::Ack(ack) = e {
+                ack.app_limited = false;
+            }
+        },
+        |v, _, _| v.limited = Limited::App,
         |_, e, _| {
             if let Event::Ack(ack) = e {
                 ack.lost = Bytes::ZERO;
@@ -353,6 +398,6 @@ fn a_controller_that_ignores_an_input_is_caught() {
         },
     ];
     for fault in faults {
-        caught(TRACES, || Mishears::boxed(default("bbr3"), fault));
+        caught(&all(), || Mishears::boxed(default("bbr3"), fault));
     }
 }

@@ -5,6 +5,8 @@
 
 mod bbr;
 mod bbr3;
+mod bbr3_paths;
+mod bbr3_probes;
 mod cubic;
 mod cubic_linux;
 mod dctcp;

@@ -7,9 +7,8 @@
 //! Differences from Linux:
 //!
 //! * Times of the 10 s window and of the 200 ms in `ProbeRtt` are exact; in Linux they are ticks.
-//! * Reductions for other reasons than a loss (marks, a full local queue) do not change the state of
-//!   recovery here; nor does state CWR in Linux. A loss in the same window as a preceding mark begins a
-//!   recovery in Linux but not here.
+//! * A packet that the sender's own queue drops is reported as a loss, so that a recovery begins; in Linux the state is CWR, which BBR
+//!   ignores.
 //! * Profiles other than `linux` count bytes; they are rounded up to packets for each sample.
 
 mod aggregation;
@@ -100,6 +99,9 @@ pub struct Bbr {
     recovery: Recovery,
     recovery_before: Recovery,
     conserves: bool,
+    /// A reduction for a mark or a loss is in progress: a further one does not save the window (`tcp_enter_recovery` and `tcp_enter_loss`
+    /// then do not call `bbr_ssthresh`).
+    reducing: bool,
     prior_cwnd: u64,
     idle_restart: bool,
     has_seen_rtt: bool,
@@ -139,6 +141,7 @@ impl Bbr {
             recovery: Recovery::None,
             recovery_before: Recovery::None,
             conserves: false,
+            reducing: false,
             prior_cwnd: 0,
             idle_restart: false,
             has_seen_rtt: false,
@@ -447,9 +450,10 @@ impl Bbr {
     }
 
     fn on_timeout(&mut self, view: &View, cwnd: u64, again: bool) -> u64 {
-        if !again {
+        if !again && !self.reducing {
             self.save_window(cwnd);
         }
+        self.reducing = false;
         self.totals.lost += self.newly_lost(view);
         self.recovery = Recovery::Timeout;
         self.recovery_before = Recovery::Timeout;
@@ -523,7 +527,10 @@ impl Controller for Bbr {
                 window
             }
             Event::Congestion { cause, .. } => {
-                self.save_window(found);
+                if !self.reducing {
+                    self.save_window(found);
+                }
+                self.reducing = true;
                 self.lost_by_timer = self.newly_lost(view);
                 if cause == Cause::Loss {
                     self.recovery = Recovery::Fast;
@@ -532,6 +539,7 @@ impl Controller for Bbr {
             }
             Event::RecoveryExit { spurious, .. } => {
                 self.recovery = Recovery::None;
+                self.reducing = false;
                 if spurious {
                     self.forget_losses();
                 }

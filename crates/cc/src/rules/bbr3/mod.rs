@@ -2,15 +2,15 @@
 //! and short-term bounds (from the most recent losses), and cycles of the phases Down, Cruise, Refill and
 //! Up.
 //!
-//! Source: draft-ietf-ccwg-bbr; the names of sections are those of the draft.
+//! Source: draft-ietf-ccwg-bbr, version 06; the names of sections are those of the draft.
 //!
 //! Differences from the draft:
 //!
 //! * The draft processes each lost packet (`HandleLostPacket`). Here the sender reports the bytes that an
 //!   ACK showed to be lost, and these are compared with the flight at the transmission of the newest
 //!   delivered packet.
-//! * `ProbeRtt` is entered every `probe_rtt_interval` of 5 s, as in the draft up to version 04, while the smallest round-trip time is of 10 s.
-//! * Precautionary probing, which was added after version 04, is absent.
+//! * Precautionary probing compares the bound with the flight before the ACK: after it, a flight that the window limits is always below.
+//! * Without SACK, too, 2 % must be lost (`has_selective_acks`): the sender does not report whether SACK is in use.
 //! * ACKs that report losses count as ranges of lost data (`StartupFullLossCnt`).
 //! * The draft has no response to marks. With `ecn = 1` this one reduces the short-term bound by a third of the smoothed share of marked
 //!   bytes once in a round trip, and half of the bytes marked end a probe, as in the implementation for Linux that the draft refers to.
@@ -19,10 +19,11 @@ mod events;
 mod history;
 mod min_rtt;
 mod parameters;
+mod probe_bw;
 mod signals;
 
 use crate::controller::Params;
-use crate::event::{Ack, Limited, View};
+use crate::event::{Ack, View};
 use crate::param_values::ParamValues;
 use history::History;
 use signals::{Growth, Latest, MaxBandwidth, Sample, share};
@@ -37,13 +38,10 @@ const UP_WINDOW_GAIN: f64 = 2.25;
 const PROBE_RTT_GAIN: f64 = 0.5;
 /// Number of ACKs with losses in a round trip that ends Startup.
 const STARTUP_LOSSES: u32 = 6;
-const HEADROOM: f64 = 0.15;
 /// Pacing margin: the pacing rate is 1 % below bandwidth times gain.
 const MARGIN: f64 = 0.99;
 /// Largest number of round trips of Drain.
 const DRAIN_ROUNDS: u64 = 3;
-/// Largest number of round trips between probes, for coexistence with Reno and CUBIC.
-const RENO_ROUNDS: u64 = 63;
 const NONE: u64 = u64::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -124,6 +122,10 @@ pub struct Bbr3 {
     probe_wait: Dur,
     rounds_since_probe: u64,
     probe_samples: bool,
+    /// The last probe lost too much (`prev_probe_too_high`).
+    too_high_before: bool,
+    /// The last probe ended when the bound of the one before was in flight (`prev_probe_precautionary`).
+    ended_early: bool,
     up_acked: u64,
     up_acked_per_increase: u64,
     up_rounds: u32,
@@ -184,6 +186,8 @@ impl Bbr3 {
             probe_wait: Dur::ZERO,
             rounds_since_probe: 0,
             probe_samples: false,
+            too_high_before: false,
+            ended_early: false,
             up_acked: 0,
             up_acked_per_increase: NONE,
             up_rounds: 0,
@@ -244,21 +248,6 @@ impl Bbr3 {
         self.quantized(view, self.product(view, bandwidth, gain))
     }
 
-    /// `InflightWithHeadroom`.
-    fn with_headroom(&self, view: &View) -> u64 {
-        if self.inflight_longterm == NONE {
-            return NONE;
-        }
-        let mss = view.mss.get();
-        let room = max(mss, share(signals::real(self.inflight_longterm), HEADROOM));
-        max(self.inflight_longterm.saturating_sub(room), 4 * mss)
-    }
-
-    /// `TargetInflight`.
-    fn target(&self, view: &View) -> u64 {
-        min(self.product(view, self.bandwidth(), 1.0), view.control.cwnd.get())
-    }
-
     fn start_round(&mut self) {
         self.round_end = self.delivered;
     }
@@ -266,44 +255,6 @@ impl Bbr3 {
     fn reset_shortterm(&mut self) {
         self.bandwidth_shortterm = f64::INFINITY;
         self.inflight_shortterm = NONE;
-    }
-
-    fn start_down(&mut self, now: Time) {
-        self.loss_in_round = false;
-        self.latest = Latest::default();
-        self.up_acked_per_increase = NONE;
-        // `PickProbeWait`
-        self.rounds_since_probe = self.random.below(2);
-        self.probe_wait = Dur::from_secs(2) + Dur::from_secs_f64(self.random.unit());
-        self.cycle_at = now;
-        self.ack_phase = AckPhase::Stopping;
-        self.start_round();
-        self.state = State::Down;
-    }
-
-    fn start_refill(&mut self) {
-        self.reset_shortterm();
-        self.up_rounds = 0;
-        self.up_acked = 0;
-        self.ack_phase = AckPhase::Refilling;
-        self.start_round();
-        self.state = State::Refill;
-    }
-
-    fn start_up(&mut self, view: &View, rate: f64) {
-        self.probe_samples = true;
-        self.ack_phase = AckPhase::Starting;
-        self.start_round();
-        self.growth = Growth::from(rate);
-        self.state = State::Up;
-        self.raise_slope(view);
-    }
-
-    /// `RaiseInflightLongtermSlope`.
-    fn raise_slope(&mut self, view: &View) {
-        let growth = 1 << self.up_rounds;
-        self.up_rounds = (self.up_rounds + 1).min(30);
-        self.up_acked_per_increase = max(view.control.cwnd.get() / growth, view.mss.get());
     }
 
     /// The sample of an ACK, with the state in which its packet was sent.
@@ -428,87 +379,6 @@ impl Bbr3 {
                 || self.rounds > self.drain_round + DRAIN_ROUNDS)
         {
             self.start_down(view.now);
-        }
-    }
-
-    /// `IsTimeToProbeBW`.
-    fn is_time_to_probe(&self, view: &View) -> bool {
-        let segments = self.target(view) / view.mss.get();
-        view.now > self.cycle_at + self.probe_wait || self.rounds_since_probe >= segments.min(RENO_ROUNDS)
-    }
-
-    /// `IsTimeToGoDown`.
-    fn is_time_to_go_down(&mut self, view: &View, rate: f64) -> bool {
-        let cwnd = view.control.cwnd.get();
-        if view.limited == Limited::Cwnd && cwnd >= self.inflight_longterm {
-            self.growth = Growth::from(rate);
-            return false;
-        }
-        self.growth.is_over()
-    }
-
-    /// `UpdateProbeBWCyclePhase`.
-    fn update_cycle(&mut self, view: &View, sample: &Sample, newly: u64) {
-        if !self.full {
-            return;
-        }
-        self.adapt_longterm(view, sample, newly);
-        let state = self.state;
-        match state {
-            State::Down | State::Cruise if self.is_time_to_probe(view) => self.start_refill(),
-            State::Down
-                if view.flight.get() <= self.with_headroom(view)
-                    && view.flight.get() <= self.inflight(view, self.max_bandwidth.get(), 1.0) =>
-            {
-                self.state = State::Cruise;
-            }
-            State::Refill if self.round_start => self.start_up(view, sample.rate),
-            State::Up if self.is_time_to_go_down(view, sample.rate) => self.start_down(view.now),
-            _ => {}
-        }
-    }
-
-    /// `AdaptLongTermModel`, `HandleInflightTooHigh`, `ProbeInflightLongtermUpward`.
-    fn adapt_longterm(&mut self, view: &View, sample: &Sample, newly: u64) {
-        if self.ack_phase == AckPhase::Starting && self.round_start {
-            self.ack_phase = AckPhase::Feedback;
-        }
-        if self.ack_phase == AckPhase::Stopping && self.round_start {
-            self.probe_samples = false;
-            self.ack_phase = AckPhase::Init;
-            if self.is_probe_bw() && !sample.app_limited {
-                self.max_bandwidth.advance();
-            }
-        }
-        if self.is_too_high(sample) {
-            if self.probe_samples {
-                self.probe_samples = false;
-                if !sample.app_limited {
-                    let least = share(signals::real(self.target(view)), self.beta);
-                    self.inflight_longterm = max(sample.flight, least);
-                }
-                if self.state == State::Up {
-                    self.remember(Some(State::Up));
-                    self.start_down(view.now);
-                }
-            }
-            return;
-        }
-        if self.inflight_longterm == NONE {
-            return;
-        }
-        self.inflight_longterm = max(self.inflight_longterm, sample.flight);
-        if self.state == State::Up
-            && view.limited == Limited::Cwnd
-            && view.control.cwnd.get() >= self.inflight_longterm
-        {
-            self.up_acked += newly;
-            let steps = self.up_acked / self.up_acked_per_increase;
-            self.up_acked -= steps * self.up_acked_per_increase;
-            self.inflight_longterm += steps * view.mss.get();
-            if self.round_start {
-                self.raise_slope(view);
-            }
         }
     }
 
