@@ -9,11 +9,13 @@ import pytest
 
 import plans
 from tcpassay.errors import UserError
-from tcpassay.experiments import catalogue, page, session, verdict
+from tcpassay.experiments import catalogue, excerpts, page, session, verdict
+from tcpassay.experiments.measured import Numbers
 from tcpassay.experiments.readings import READINGS
 from tcpassay.experiments.verdict import Verdict
 from tcpassay.interface import METRICS
 from tcpassay.plan import experiment_table
+from tcpassay.results import load
 
 PAPERS = plans.PLANS / "papers"
 NAMES = sorted(file.stem for file in PAPERS.glob("*.toml"))
@@ -204,6 +206,72 @@ def test_within_is_a_factor_in_both_directions() -> None:
     assert verdict.of_claim(claim, 6.7e6) is Verdict.REPRODUCED
     assert verdict.of_claim(claim, 15.1e6) is Verdict.NOT
     assert verdict.of_claim(claim, 6.6e6) is Verdict.NOT
+
+
+def test_a_network_ten_times_slower_is_compared_by_a_tenth_of_its_times_and_ten_times_its_rates(
+    tmp_path: Path,
+) -> None:
+    place = written(tmp_path, "95Mbit")
+    run(place, tmp_path / "out")
+    results = load(session.place(tmp_path / "out", "model", "small"))
+    reno = {"stack.cc": "reno"}
+    rate, trip, ratio, count = (
+        experiment_table.Measured(metric=metric, where=reno, relative_to=base)
+        for metric, base in [
+            ("throughput", None),
+            ("rtt_p50", None),
+            ("rtt_p50", {"stack.cc": "cubic"}),
+            ("sent_packets", None),
+        ]
+    )
+    as_is, slower = Numbers(results), Numbers(results, 10.0)
+    assert slower.value(rate) == pytest.approx(10 * (as_is.value(rate) or 0))
+    assert slower.value(trip) == pytest.approx((as_is.value(trip) or 0) / 10)
+    assert 0.002 < (as_is.value(trip) or 0) < 0.1
+    for alike in (ratio, count):
+        assert slower.value(alike) == as_is.value(alike)
+        assert (as_is.value(alike) or 0) > 0.5
+
+
+def test_only_the_kernel_of_an_experiment_can_be_slower_than_the_plan() -> None:
+    one = catalogue.experiment(PAPERS, "intra-rack-fixed")
+    assert (one.slower_by("model"), one.slower_by("kernel")) == (1.0, 10.0)
+    model, kernel = (one.on(where).spec.fixed for where in ("model", "kernel"))
+    assert (model["link.rate"], kernel["link.rate"]) == ("25Gbit", "2500Mbit")
+    assert (model["link.delay"], kernel["link.delay"]) == ("5us", "50us")
+
+
+def test_the_initial_window_through_a_stale_hash_arrives_in_reversed_groups(tmp_path: Path) -> None:
+    run(PAPERS, tmp_path / "out", "lro-stale-hash")
+    one = catalogue.experiment(PAPERS, "lro-stale-hash")
+    (ran,) = page.found(one, tmp_path / "out")
+    (order,) = [excerpt for excerpt in one.told.excerpt if excerpt.kind == "arrivals"]
+    lines = excerpts.lines(order, ran.numbers).splitlines()
+    assert [line.split(" ", 1)[1] for line in lines] == ["P4 P3 P2 P1", "P8 P7 P6 P5 P9", "P10"]
+    in_order = order.model_copy(update={"where": {"receiver/nic.lro_order": "arrival"}})
+    assert excerpts.lines(in_order, ran.numbers).splitlines()[0].endswith(" P1-P4")
+
+
+def test_a_single_run_has_no_mean_and_no_standard_deviation(tmp_path: Path) -> None:
+    place = written(tmp_path, "95Mbit")
+    file = place / "small.toml"
+    file.write_text(
+        file.read_text()
+        .replace('rows = "stack.cc"', "runs = true")
+        .replace('title = "Controllers"', 'title = "Runs"')
+    )
+    run(place, tmp_path / "out")
+    both = page.write(catalogue.every(place), tmp_path / "out", tmp_path / "two")[0].read_text()
+    assert [word in both for word in ("| 1: ", "| 2: ", "| mean: ", "| sd: ")] == [True] * 4
+    file.write_text(file.read_text().replace('["reno", "cubic"]', '["reno"]'))
+    run(place, tmp_path / "out")
+    single = page.write(catalogue.every(place), tmp_path / "out", tmp_path / "one")[0].read_text()
+    assert [word in single for word in ("| 1: ", "| 2: ", "| mean: ", "| sd: ")] == [
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_an_unknown_name_is_refused_with_what_is_similar() -> None:

@@ -33,6 +33,11 @@ class Experiment:
         """The substrates that can run it."""
         return (MODEL,) if self.told.not_on_kernel else (MODEL, KERNEL)
 
+    def slower_by(self, substrate: Where) -> float:
+        """How many times slower the network of a substrate is than that of the plan."""
+        factor = self.told.kernel.slower_by if substrate == KERNEL else None
+        return 1.0 if factor is None else float(factor)
+
     def on(self, substrate: Where) -> Plan:
         """The plan on a substrate. Raises `UserError` if it cannot run there."""
         if substrate == MODEL:

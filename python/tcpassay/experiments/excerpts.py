@@ -72,12 +72,20 @@ def _rounds(recording: Recording, flow: Flow, most: int) -> str:
 
 
 def _arrivals(recording: Recording, flow: Flow, most: int) -> str:
-    """The order in which the stack of the receiver gets the first segments, as numbers in the order of sending."""
-    events = recording.events
-    place = recording.flows.index(flow)
-    data = events.filter(pl.col("flow").is_not_null(), pl.col("len").fill_null(0) > 0)
-    sent = data.filter(pl.col("flow") == place, pl.col("kind") == EventKind.OUT)
-    order = {seq: n for n, seq in enumerate(sent["seq"].unique(maintain_order=True), 1)}
-    came = data.filter(pl.col("kind") == EventKind.IN, pl.col("host") == flow["to"])
-    names = [f"P{order[seq]}" for seq in came["seq"] if seq in order]
-    return " ".join(names[:most])
+    """The order in which the stack of the receiver gets the first segments, numbered by their positions.
+
+    A line holds what comes at one time, thus with one interrupt. `P3-P5` is a merged segment.
+    """
+    here = [place for place, one in enumerate(recording.flows) if one["connection"] == flow["connection"]]
+    came = recording.events.filter(
+        pl.col("flow").is_in(here),
+        pl.col("kind") == EventKind.IN,
+        pl.col("host") == flow["to"],
+        pl.col("len") > 0,
+    )
+    mss = max(flow["mss_bytes"], 1)
+    batches: dict[int, list[str]] = {}
+    for at, seq, length in came.select("time_ns", "seq", "len").head(most).iter_rows():
+        first, last = (seq - 1) // mss + 1, (seq + length - 2) // mss + 1
+        batches.setdefault(at, []).append(f"P{first}" if first == last else f"P{first}-P{last}")
+    return "\n".join(f"{at * 1e-9:.6f} {' '.join(names)}" for at, names in batches.items())

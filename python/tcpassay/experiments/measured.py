@@ -30,8 +30,9 @@ def unit(metric: str) -> str:
 class Numbers:
     """Reads numbers from the results of a plan."""
 
-    def __init__(self, results: Results) -> None:
+    def __init__(self, results: Results, slower_by: float = 1.0) -> None:
         self.results = results
+        self.slower_by = slower_by
         self._read: dict[tuple[str, int, str, int | None], float | None] = {}
 
     def value(self, one: experiment_table.Measured, row: Mapping[str, Value] | None = None) -> float | None:
@@ -69,6 +70,13 @@ class Numbers:
         return None
 
     def _number(self, one: experiment_table.Measured, run: RunRow) -> float | None:
+        """The number as it would be in the network of the plan, if that of the runs is slower."""
+        value = self._measured(one, run)
+        if value is None or self.slower_by == 1.0:
+            return value
+        return {"s": value / self.slower_by, "bit/s": value * self.slower_by}.get(unit(one.metric), value)
+
+    def _measured(self, one: experiment_table.Measured, run: RunRow) -> float | None:
         if one.metric == AGREEMENT:
             return float(run["outcome"] == "done" and not run.get("findings"))
         if one.metric in METRICS:

@@ -74,7 +74,7 @@ def run(one: Experiment, substrate: Where, out: Path, jobs: int, watch: Watch | 
     if result.status != "complete":
         raise UserError(f"it was not completed: {result.status}", Place(there))
     results = load(there)
-    claims = judged(one, results)
+    claims = judged(one, Numbers(results, one.slower_by(substrate)))
     made = Outcome(
         one.name,
         substrate,
@@ -89,9 +89,8 @@ def run(one: Experiment, substrate: Where, out: Path, jobs: int, watch: Watch | 
     return made
 
 
-def judged(one: Experiment, results: Results) -> tuple[Judged, ...]:
+def judged(one: Experiment, numbers: Numbers) -> tuple[Judged, ...]:
     """The claims with their numbers and verdicts."""
-    numbers = Numbers(results)
     made = []
     for claim in one.told.claim:
         value = numbers.value(claim)

@@ -50,8 +50,9 @@ def experiments(every: Sequence[Experiment], console: Console) -> None:
 def outcome(one: Experiment, made: Outcome, console: Console, *, full: bool) -> None:
     """Prints the verdict; `full`: with all claims."""
     said = Text.assemble((f"{made.name}: ", "bold"), (made.verdict, _STYLES[made.verdict]))
-    good = sum(claim.verdict is Verdict.REPRODUCED for claim in made.claims)
-    said.append(f" ({good} of {len(made.claims)} claims, {made.cpu_s:.1f} s of CPU)")
+    measured = [claim for claim in made.claims if claim.verdict is not Verdict.UNKNOWN]
+    good = sum(claim.verdict is Verdict.REPRODUCED for claim in measured)
+    said.append(f" ({good} of {len(measured)} measured claims, {made.cpu_s:.1f} s of CPU)")
     console.print(said)
     if made.failed_checks:
         console.print(Text(f"  {made.failed_checks} checks of the plan do not hold", "yellow"))

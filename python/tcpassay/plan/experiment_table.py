@@ -130,6 +130,11 @@ class Changes(Strict):
         default=None, min_length=1, description="Seeds instead of those of the plan"
     )
     without_scripts: StrictBool = Field(default=False, description="Omit the scripts")
+    slower_by: Annotated[Number, Field(gt=1)] | None = Field(
+        default=None,
+        description="Rates are divided and delays multiplied by this factor: measured times are divided and measured "
+        "rates multiplied by it before they are compared with the paper's",
+    )
 
 
 class Experiment(Strict):
