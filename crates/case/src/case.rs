@@ -4,7 +4,7 @@ use crate::given::{GivenTriples, Scope, split};
 use crate::pace::Pace;
 use crate::params::grammar::LinkRate;
 use crate::params::{HostSettings, LinkSettings, NetworkSettings, QueuePlace, Setting, Value};
-use crate::topology::{Net, Routes, Shape};
+use crate::topology::{Net, Node, Routes, Shape};
 use std::collections::BTreeMap;
 use tcpassay_measure::Triple;
 use tcpassay_units::{Bytes, Dur, Rate, Seed};
@@ -74,6 +74,19 @@ impl Case {
                 matches!(self.net.shape, Shape::Pair) && queue.kind.is_shaper()
             }
         }
+    }
+
+    /// The rate at which the queue of host `i` is served: that of its NIC or its access link, whichever is less. `None` if neither
+    /// has one: at the bottleneck the queue of the link is not the host's.
+    pub fn line_rate(&self, i: usize) -> Option<Rate> {
+        let ends_here = |node| node == Node::Host(i);
+        let access = self.net.links.iter().zip(&self.links);
+        let access = access.filter(|(link, _)| !link.main && (ends_here(link.from) || ends_here(link.to)));
+        let access = access.filter_map(|(_, settings)| match &settings.rate {
+            LinkRate::Fixed(rate) => Some(*rate),
+            LinkRate::Trace(_) => None,
+        });
+        access.chain(self.hosts[i].nic.rate).min()
     }
 
     pub(crate) fn host_scope<'a>(&'a self, addresses: &'a [&'a str]) -> Scope<'a> {

@@ -156,6 +156,7 @@ fn create_hosts(case: &Case, seed: Seed, built: &mut BuiltNetwork, options: &Sim
     };
     let mut stacks = Stacks::new(StacksConfig {
         hosts: case.hosts.clone(),
+        lines: (0..case.net.hosts.len()).map(|host| case.line_rate(host)).collect(),
         ids: built.hosts.clone(),
         plan: Arc::clone(&plan),
         seed,

@@ -1,6 +1,7 @@
 //! The data path of a connection in its host: arriving segments, departing segments, and their recording.
 
 use super::endpoint::{FlowEntry, HostEndpoint};
+use super::line::{HostLine, QueuedPacket};
 use super::log::event;
 use super::recording::RecordingState;
 use crate::engine::{Core, HostId, Packet};
@@ -122,15 +123,20 @@ impl HostRecorder {
 /// unless an application event is pending.
 #[expect(clippy::inline_always, reason = "once for each packet")]
 #[inline(always)]
-pub(super) fn serve(conn: &mut HostEndpoint, net: &mut Core, recorder: &mut HostRecorder) -> NextAction {
-    transmit(conn, net, recorder);
+pub(super) fn serve(
+    conn: &mut HostEndpoint,
+    net: &mut Core,
+    lines: &mut [Option<HostLine>],
+    recorder: &mut HostRecorder,
+) -> NextAction {
+    transmit(conn, net, lines, recorder);
     if conn.only_reads {
         let n = conn.tcp.readable();
         if !n.is_zero() {
             let _ = conn.tcp.read(net.now(), n);
             count(&mut conn.tally.read_bytes, n.get());
             recorder.application(conn, net.now(), AppCall::Read, n);
-            transmit(conn, net, recorder);
+            transmit(conn, net, lines, recorder);
         }
     }
     if let Some(slot) = conn.slot
@@ -145,16 +151,26 @@ pub(super) fn serve(conn: &mut HostEndpoint, net: &mut Core, recorder: &mut Host
 /// Sends the pending segments of the connection.
 #[expect(clippy::inline_always, reason = "once for each packet")]
 #[inline(always)]
-pub(super) fn transmit(conn: &mut HostEndpoint, net: &mut Core, recorder: &mut HostRecorder) {
+pub(super) fn transmit(
+    conn: &mut HostEndpoint,
+    net: &mut Core,
+    lines: &mut [Option<HostLine>],
+    recorder: &mut HostRecorder,
+) {
     if conn.tcp.may_transmit() {
-        send(conn, net, recorder);
+        send(conn, net, lines, recorder);
     }
     if recorder.each && recorder.logs {
         recorder.log(conn);
     }
 }
 
-fn send(conn: &mut HostEndpoint, net: &mut Core, recorder: &mut HostRecorder) {
+fn send(
+    conn: &mut HostEndpoint,
+    net: &mut Core,
+    lines: &mut [Option<HostLine>],
+    recorder: &mut HostRecorder,
+) {
     let now = net.now();
     let limit = match conn.small_queues {
         SmallQueues::Off => u64::MAX,
@@ -180,6 +196,13 @@ fn send(conn: &mut HostEndpoint, net: &mut Core, recorder: &mut HostRecorder) {
             count(&mut conn.tally.sent_bytes, u64::from(len));
         } else {
             count(&mut conn.tally.acks_sent, 1);
+        }
+        if let Some((waiting, overhead)) = &mut conn.waiting
+            && let Some(line) = &mut lines[conn.host]
+        {
+            let packet =
+                QueuedPacket { size: handle.size, len, segs: u32::from(handle.segs), overhead: *overhead };
+            line.enqueue(now, packet, waiting);
         }
         if conn.route.notify {
             conn.queued += u64::from(handle.size);

@@ -1,5 +1,6 @@
 //! One endpoint of a connection in its host, and the table of connections.
 
+use super::line::Waiting;
 use crate::engine::{Core, FlowLabel, HostId, Route, TimerId};
 use tcpassay_case::SmallQueues;
 use tcpassay_measure as measure;
@@ -34,6 +35,11 @@ pub(super) struct HostEndpoint {
     /// Size of the last packet with data.
     pub last_sent: u32,
     pub small_queues: SmallQueues,
+    /// The packets that wait for the line of this host, and the memory of a buffer in addition to its bytes; `None` if the stack
+    /// does not ask for them, or the host has no line.
+    pub waiting: Option<(Box<Waiting>, u64)>,
+    /// The time at which a packet leaves this host for which a write waits.
+    pub leaves_at: Time,
     /// A write was not accepted completely; the application waits for free space.
     pub blocked: bool,
     /// The application only reads; the host reads on its behalf.
@@ -78,7 +84,7 @@ impl HostEndpoint {
     #[expect(clippy::inline_always, reason = "once for each packet")]
     #[inline(always)]
     pub fn arm(&mut self, net: &mut Core) {
-        let due = self.tcp.next_timer().unwrap_or(Time::MAX).min(self.linger_until);
+        let due = self.tcp.next_timer().unwrap_or(Time::MAX).min(self.linger_until).min(self.leaves_at);
         if due < self.armed {
             self.armed = due;
             net.set_timer(self.timer, due);

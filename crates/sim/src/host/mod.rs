@@ -14,6 +14,7 @@
 
 mod data_path;
 mod endpoint;
+mod line;
 mod log;
 mod recording;
 mod sockets;

@@ -31,6 +31,7 @@ impl Sockets for HostSockets<'_> {
         let most = if opening && !tcp.is_fast_open_child() { n.min(tcp.fast_open_room()) } else { n };
         let mut taken = Bytes::ZERO;
         while taken < most {
+            self.stacks.note_host_queue(c, now);
             let tcp = &mut self.stacks.conn(c).tcp;
             let (step, last) =
                 (tcp.write_step(now, most - taken, taken.is_zero(), false), !tcp.writes_in_steps());
@@ -43,6 +44,7 @@ impl Sockets for HostSockets<'_> {
                 break;
             }
         }
+        self.stacks.await_departure(c);
         self.stacks.conn(c).blocked = taken < n;
         if !taken.is_zero() {
             self.stacks.mark_modified(c);

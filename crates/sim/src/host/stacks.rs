@@ -2,15 +2,16 @@
 
 use super::data_path::{HostRecorder, NextAction, flush_tally, serve, transmit};
 use super::endpoint::{FlowEntry, HostEndpoint, NONE};
+use super::line::HostLine;
 use crate::engine::{Core, FlowLabel, HostId, Packet, PacketId, Route, TimerId};
 use crate::python::BuildPython;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use tcpassay_case::{HostSettings, SmallQueues};
 use tcpassay_measure::reason::AppCall;
 use tcpassay_measure::{self as measure, Collector};
 use tcpassay_tcp::{Config, Connection, EcnMode, FastOpen, FastOpenAsk, FastOpenServe, State, is_cookie};
-use tcpassay_units::{Bytes, Dur, Seed, SeqNum, Time, count};
+use tcpassay_units::{Bytes, Dur, Rate, Seed, SeqNum, Time, count};
 use tcpassay_wire::{Ecn, Flags};
 use tcpassay_workload::{ConnKey, SocketId, TrafficSchedule, UdpSource};
 
@@ -27,6 +28,8 @@ pub(crate) enum TimerOwner {
 pub(crate) struct StacksConfig {
     /// Settings of each host, in the order of the topology.
     pub hosts: Vec<HostSettings>,
+    /// The rate at which each host's own queue is served: that of its NIC, or of its access link.
+    pub lines: Vec<Option<Rate>>,
     /// The engine's id of each host.
     pub ids: Vec<HostId>,
     pub plan: Arc<TrafficSchedule>,
@@ -42,10 +45,12 @@ pub(crate) struct StacksConfig {
 #[derive(Debug)]
 pub(crate) struct Stacks {
     pub(super) hosts: Vec<HostStack>,
+    lines: Vec<Option<HostLine>>,
     pub(super) conns: Vec<Option<Box<HostEndpoint>>>,
     free: Vec<u32>,
     free_flows: Vec<usize>,
-    modified: Vec<u32>,
+    /// Connections that a socket call modified, in the order of the calls.
+    modified: VecDeque<u32>,
     owners: Vec<TimerOwner>,
     pub(super) plan: Arc<TrafficSchedule>,
     seed: Seed,
@@ -88,7 +93,10 @@ impl Stacks {
             source,
             timer: None,
         });
+        let lines = hosts.iter().zip(spec.lines);
+        let lines = lines.map(|(host, rate)| rate.map(|rate| HostLine::new(rate, host.mtu))).collect();
         Stacks {
+            lines,
             hosts: hosts
                 .into_iter()
                 .zip(ids)
@@ -100,7 +108,7 @@ impl Stacks {
             conns: Vec::new(),
             free: Vec::new(),
             free_flows: Vec::new(),
-            modified: Vec::new(),
+            modified: VecDeque::new(),
             owners: Vec::new(),
             plan: spec.plan,
             seed: spec.seed,
@@ -178,7 +186,7 @@ impl Stacks {
         if recorder.each {
             recorder.after(conn, now);
         }
-        serve(conn, net, recorder)
+        serve(conn, net, &mut self.lines, recorder)
     }
 
     /// A SYN or SYN-ACK is about to arrive. The Fast Open option is not part of the segment; the last option that the
@@ -221,13 +229,13 @@ impl Stacks {
     /// application event is pending.
     pub fn serve(&mut self, net: &mut Core, c: u32) -> NextAction {
         let conn = self.conns[c as usize].as_deref_mut().expect("a connection that lives");
-        serve(conn, net, &mut self.recorder)
+        serve(conn, net, &mut self.lines, &mut self.recorder)
     }
 
     /// Sends the pending segments of the connection.
     pub fn transmit(&mut self, net: &mut Core, c: u32) {
         let conn = self.conns[c as usize].as_deref_mut().expect("a connection that lives");
-        transmit(conn, net, &mut self.recorder);
+        transmit(conn, net, &mut self.lines, &mut self.recorder);
     }
 
     /// Sets the timer of the connection.
@@ -247,6 +255,13 @@ impl Stacks {
             }
             return true;
         }
+        if conn.leaves_at <= now {
+            conn.leaves_at = Time::MAX;
+            conn.tcp.packet_left();
+            if conn.tcp.next_timer().is_none_or(|at| at > now) {
+                return true;
+            }
+        }
         if conn.tcp.next_timer().is_none_or(|at| at > now) {
             return false;
         }
@@ -263,6 +278,24 @@ impl Stacks {
     /// Both the connection and its application have finished.
     pub fn is_over(&self, c: u32) -> bool {
         self.conns[c as usize].as_ref().is_some_and(|conn| conn.is_over())
+    }
+
+    /// Before a step of a write: tells the connection what waits in the host, and notes when the first of it leaves.
+    pub fn note_host_queue(&mut self, c: u32, now: Time) {
+        let conn = self.conn(c);
+        if let Some((waiting, _)) = &mut conn.waiting {
+            conn.tcp.note_host_queue(Bytes::new(waiting.memory(now)));
+        }
+    }
+
+    /// After a write: if it waits for a packet to leave the host, this is when the first does.
+    pub fn await_departure(&mut self, c: u32) {
+        let conn = self.conn(c);
+        if let Some((waiting, _)) = &conn.waiting
+            && conn.tcp.take_autocorked()
+        {
+            conn.leaves_at = waiting.next().unwrap_or(Time::MAX);
+        }
     }
 
     pub fn left_host(&mut self, c: u32, bytes: Bytes) {
@@ -315,12 +348,12 @@ impl Stacks {
             && !conn.modified
         {
             conn.modified = true;
-            self.modified.push(c);
+            self.modified.push_back(c);
         }
     }
 
     pub fn next_modified(&mut self) -> Option<u32> {
-        while let Some(c) = self.modified.pop() {
+        while let Some(c) = self.modified.pop_front() {
             if let Some(conn) = &mut self.conns[c as usize] {
                 conn.modified = false;
                 return Some(c);
@@ -401,6 +434,8 @@ impl Stacks {
             // Used until the handshake has determined the value.
             accecn: false,
         };
+        let waiting = self.hosts[host].config.skbs.filter(|_| self.lines[host].is_some());
+        let waiting = waiting.map(|skbs| (Box::default(), skbs.overhead.get()));
         self.conns[c as usize] = Some(Box::new(HostEndpoint {
             tcp,
             route,
@@ -413,6 +448,8 @@ impl Stacks {
             queued: 0,
             last_sent: 0,
             small_queues,
+            waiting,
+            leaves_at: Time::MAX,
             blocked: false,
             only_reads: false,
             open_reported: false,

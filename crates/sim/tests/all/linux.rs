@@ -1,7 +1,9 @@
 //! Buffers and duplicate ACKs of the profile `linux`, compared with Linux 6.1 (measured on the substrate
 //! `kernel`).
 
-use crate::{Rows, data, float, go, goodput};
+use crate::{Rows, data, float, go, go_with, goodput};
+use tcpassay_measure::{PacketRecord, Recording};
+use tcpassay_sim::CollectOptions;
 
 const PATH: Rows = &[
     ("stack.profile", "linux"),
@@ -108,4 +110,47 @@ fn what_a_slow_reader_reads_in_a_round_trip_counts_by_the_first_buffer_of_each_c
     ]);
     let rate = float(data(&outcome.recording)[0].counters.delivered_wire_bytes) * 8.0 / 0.3;
     assert!((18.5e6..20e6).contains(&rate), "{rate}");
+}
+
+fn captured(rows: Rows) -> Recording {
+    go_with(rows, CollectOptions { packets: true, ..CollectOptions::default() }).recording
+}
+
+/// Payload of the segments with data that leave the first sender.
+fn payloads(rows: Rows) -> Vec<u32> {
+    let recording = captured(rows);
+    let name = |p: &PacketRecord| &recording.interfaces[p.interface as usize].name;
+    let sent = recording.packets.iter().filter(|p| p.from == 0 && name(p) == "sender");
+    sent.filter_map(|p| Some(p.segment?.len)).filter(|len| *len > 0).collect()
+}
+
+#[test]
+fn a_partial_segment_waits_while_packets_wait_for_the_line_of_the_host() {
+    // tcp_should_autocork: the first segment leaves the host at once, the second waits for the line, and what is written
+    // meanwhile fills the third. Linux 6.1 sends 1000, 1000, 1448 B, ...; without a line of its own 1000 B each.
+    let rows = |rate| {
+        let rows = [
+            ("stack.profile", "linux"),
+            ("link.rate", "1Gbit"),
+            ("link.delay", "5ms"),
+            ("app.write_size", "1000B"),
+            ("app.nodelay", "on"),
+            ("app.flow_size", "60KB"),
+            ("nic.rate", rate),
+            ("app.duration", "15ms"),
+        ];
+        payloads(&rows)[..4].to_vec()
+    };
+    assert_eq!(rows("20Gbit"), [1000, 1000, 1448, 1448]);
+    assert_eq!(rows("auto"), [1000; 4]);
+}
+
+#[test]
+fn connections_that_open_together_send_their_syns_in_order() {
+    // Linux sends a SYN in each call of `connect`.
+    let recording = captured(&[("app.flows", "3"), ("app.duration", "20ms")]);
+    let mut ports: Vec<_> = recording.packets.iter().take(3).map(|p| p.from_port).collect();
+    assert!(ports.is_sorted(), "{ports:?}");
+    ports.dedup();
+    assert_eq!(ports.len(), 3);
 }

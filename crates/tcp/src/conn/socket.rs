@@ -80,6 +80,23 @@ impl Connection {
         Bytes::new(taken)
     }
 
+    /// Before a step of a write: the memory of the packets of this connection that wait in the queues of its own host, with
+    /// the overhead of buffers. While any wait, Linux may delay the end of a write.
+    pub fn note_host_queue(&mut self, memory: Bytes) {
+        self.send.set_below(memory.get());
+    }
+
+    /// Whether a write waits until a packet leaves the own host; only once. Then the host calls
+    /// [`packet_left`](Connection::packet_left) at this time.
+    pub fn take_autocorked(&mut self) -> bool {
+        self.send.take_autocorked()
+    }
+
+    /// A packet has left the own host: what waited for it may be sent.
+    pub fn packet_left(&mut self) {
+        self.touched = true;
+    }
+
     /// Whether [`write_step`](Connection::write_step) takes what there is room for in more than one step.
     pub fn writes_in_steps(&self) -> bool {
         self.send.writes_in_steps()

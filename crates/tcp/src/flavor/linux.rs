@@ -27,6 +27,7 @@ pub(super) const RULES: Rules = Rules {
         probe_shares_timer: true,
         probe_without_sample: true,
         probe_sends_buffer: true,
+        window_ends_super_segment: true,
         probe_not_in_flight: true,
         probe_beside_sacked: true,
         probe_repair_ends_at_once: true,

@@ -24,6 +24,7 @@ pub(super) const RULES: Rules = Rules {
         probe_shares_timer: false,
         probe_without_sample: false,
         probe_sends_buffer: false,
+        window_ends_super_segment: false,
         probe_not_in_flight: false,
         probe_beside_sacked: false,
         probe_repair_ends_at_once: false,

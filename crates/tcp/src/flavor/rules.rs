@@ -74,6 +74,9 @@ pub(crate) struct SendRules {
     pub probe_without_sample: bool,
     /// A tail loss probe with new data sends a whole buffer if the window allows (`tcp_send_loss_probe`).
     pub probe_sends_buffer: bool,
+    /// A super-segment that the peer's window cuts ends at the edge of the window if Nagle's algorithm permits, also within a segment
+    /// (`tcp_mss_split_point`).
+    pub window_ends_super_segment: bool,
     /// A tail loss probe that retransmits is not counted as in flight (`retrans_out`).
     pub probe_not_in_flight: bool,
     /// The probe timer keeps running while data are SACKed, and the probe is the last segment even if that is SACKed

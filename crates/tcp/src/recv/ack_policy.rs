@@ -393,6 +393,17 @@ impl AckPolicy {
         }
     }
 
+    /// Data arrived that were received before, in quick mode. Linux only schedules their ACK (`tcp_data_queue`): if less than half of
+    /// the buffer is free, the check ends quick mode and delays it.
+    pub(crate) fn old_data(&mut self) {
+        if self.rule.adaptive {
+            self.scheduled = true;
+            self.ask_later(false);
+        } else {
+            self.demand(AckReason::OutOfOrder);
+        }
+    }
+
     /// The next deadline: of the delayed ACK, or of duplicate ACKs that were left out.
     #[inline]
     pub(crate) fn deadline(&self) -> Time {

@@ -53,7 +53,7 @@ impl Receiver {
             self.mark_duplicate(a.span.end - a.span.start, a.ecn);
             self.duplicate(span.start..end.max(span.start));
             self.acks.quick_mode(self.announced_window());
-            self.acks.demand(AckReason::OutOfOrder);
+            self.acks.old_data();
             return false;
         }
         self.in_order(now, &span, fin, a, rtt, log)

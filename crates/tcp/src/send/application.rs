@@ -37,6 +37,16 @@ impl Sender {
         self.buffer.write_step(&step, &progress)
     }
 
+    /// The packets that wait in the queues of the own host need so much memory.
+    pub fn set_below(&mut self, memory: u64) {
+        self.buffer.set_below(memory);
+    }
+
+    /// Whether a write waits for a packet to leave the own host; only once.
+    pub fn take_autocorked(&mut self) -> bool {
+        self.buffer.take_autocorked()
+    }
+
     /// Capacity of one buffer (`tcp_xmit_size_goal`): a super-segment, at most half of the largest window.
     fn size_goal(&self) -> u64 {
         let half = self.window.half_of_largest();

@@ -340,6 +340,7 @@ impl Sender {
             partial: record.is_some_and(|record| record < end) || self.partial_allowed(avail),
             divisor: u64::from(self.cfg.tso_win_divisor.max(1)),
             may_defer: self.may_defer(now),
+            cut_by_window: self.rules.window_ends_super_segment && self.cfg.tso.is_some(),
             last: record.is_none_or(|record| record == end),
             closed: self.buffer.is_closed(),
         };

@@ -76,7 +76,7 @@ impl Memory {
         if in_order && shut && !bare_fin || !in_order && span.start >= edge.max(nxt) {
             return Admission { duplicate: Some(span.start.min(nxt)..nxt), ..done.drop() };
         }
-        let (cost, room) = self.price(len, headers);
+        let (cost, room) = self.price(span.start.max(1), len, headers);
         if !self.has_place() && !measured {
             done.ends_quick = true;
             done.cut = self.prune_hard();

@@ -14,6 +14,9 @@ const ORDER: u32 = 3;
 /// `MAX_SKB_FRAGS`
 pub(super) const FRAGMENTS: u64 = 17;
 
+/// The size of the areas from which a sender's data are taken (`SKB_FRAG_PAGE_ORDER`), as a power of two.
+const AREA_SHIFT: u32 = 15;
+
 /// The memory of the head of a buffer that holds `n` bytes, and its capacity.
 fn head(n: u64) -> (u64, u64) {
     let size = n.next_multiple_of(64) + SHARED;
@@ -39,4 +42,10 @@ pub(super) fn cost(n: u64) -> (u64, u64) {
         left = left.saturating_sub(PAGE << order);
     }
     (cost, 0)
+}
+
+/// How many areas end within the `len` bytes from position `start` of the stream, of which the first byte has position 1.
+#[inline]
+pub(super) fn area_ends(start: u64, len: u64) -> u64 {
+    ((start + len.max(1) - 2) >> AREA_SHIFT) - ((start - 1) >> AREA_SHIFT)
 }

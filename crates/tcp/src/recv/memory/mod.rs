@@ -3,7 +3,8 @@
 //! A packet from `tun` costs its pages and structures (`tun_get_user`, `SKB_TRUESIZE`). A packet from a network
 //! interface costs its bytes and one buffer; what follows it in order is attached to that buffer without another one, until the
 //! buffer has 17 fragments (`tcp_try_coalesce`, `MAX_SKB_FRAGS`), also in the queue of data out of order and when that becomes in
-//! order.
+//! order. The interface is one of a virtual pair: a packet has the fragments with which its sender filled it from areas of 32 KiB
+//! (`skb_page_frag_refill`), so that a segment across the end of an area has two.
 //!
 //! Two releases are implemented ([`MemoryRules`](crate::MemoryRules)). Until 6.5 half of the buffer is window
 //! (`tcp_adv_win_scale` = 1). Later the share of payload in what arrives decides (`scaling_ratio`; half at first, since 6.10).
@@ -20,7 +21,7 @@ mod queue;
 
 use super::window::Offer;
 use crate::{MemoryRules, RecvMemory};
-use cost::{BUFFER, FRAGMENTS, SHARED, cost};
+use cost::{BUFFER, FRAGMENTS, SHARED, area_ends, cost};
 use std::collections::VecDeque;
 use tcpassay_units::{Bytes, Dur, Time};
 
@@ -135,28 +136,29 @@ impl Memory {
 
     /// Returns the memory of a packet of `len` bytes with `headers` before them, and the space for further
     /// data in its buffer.
-    fn price(&self, len: u64, headers: u64) -> (u64, u64) {
+    fn price(&self, start: u64, len: u64, headers: u64) -> (u64, u64) {
         let Some(buffer) = self.cfg.buffer else { return cost(self.cfg.ip.get() + headers + len) };
         if len <= self.advmss {
-            return (buffer.get() + len, FRAGMENTS - u64::from(len > 0));
+            return (buffer.get() + len, FRAGMENTS - self.fragments(start, len));
         }
-        let fragments = self.fragments(len);
+        let fragments = self.fragments(start, len);
         let buffers = fragments.div_ceil(FRAGMENTS).max(1);
         // Nothing is attached to a list of buffers (`frag_list`).
         (buffers * buffer.get() + len, FRAGMENTS.saturating_sub(fragments))
     }
 
-    /// Segments of a packet of `len` bytes, each of which is a fragment.
+    /// Fragments of a packet of `len` bytes from `start`: one for each segment, and one more for each end of an area within it.
     #[inline]
-    fn fragments(&self, len: u64) -> u64 {
-        if len <= self.advmss { u64::from(len > 0) } else { len.div_ceil(self.advmss.max(1)) }
+    fn fragments(&self, start: u64, len: u64) -> u64 {
+        let segments = if len <= self.advmss { u64::from(len > 0) } else { len.div_ceil(self.advmss.max(1)) };
+        segments + area_ends(start, len)
     }
 
     /// A packet of `len` bytes needs more than is left of the pages that are charged (`sk_forward_alloc`). Since 6.0 whole pages are
     /// returned when data are read (`sk_mem_uncharge`), so that less than a page is left.
     pub(super) fn is_charged_for(&self, len: u64) -> bool {
         let left = self.used.next_multiple_of(PAGE) - self.used;
-        self.price(len, 0).0 > left
+        self.price(1, len, 0).0 > left
     }
 
     /// Whether header prediction needs no check except for free memory.
@@ -173,14 +175,20 @@ impl Memory {
         if len > self.advmss {
             return self.take_many(start, len, rcv_mss);
         }
-        if self.last.room > 0 && self.last.end == start {
-            self.last.room -= 1;
+        let fragments = 1 + area_ends(start, len);
+        if self.last.room >= fragments && self.last.end == start {
+            self.last.room -= fragments;
             self.last.end += len;
             self.last.cost += len;
             self.used += len;
         } else {
             let buffer = self.cfg.buffer.map_or(0, Bytes::get);
-            self.push(QueuedBuffer { start, end: start + len, cost: buffer + len, room: FRAGMENTS - 1 });
+            self.push(QueuedBuffer {
+                start,
+                end: start + len,
+                cost: buffer + len,
+                room: FRAGMENTS - fragments,
+            });
         }
         len >= GROWS_FROM && self.grow(len, len, rcv_mss)
     }
@@ -188,7 +196,7 @@ impl Memory {
     /// [`Memory::take_next`] for a packet of more than one segment.
     #[inline(never)]
     fn take_many(&mut self, start: u64, len: u64, rcv_mss: u64) -> bool {
-        let (cost, room) = self.price(len, 0);
+        let (cost, room) = self.price(start, len, 0);
         self.append(QueuedBuffer { start, end: start + len, cost, room });
         self.grow(len, self.payload_cost(cost), rcv_mss)
     }

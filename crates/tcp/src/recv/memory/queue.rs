@@ -144,7 +144,7 @@ impl Memory {
     /// Data of a SYN are kept independently of the size of the buffer (`sk_forced_mem_schedule`).
     pub(in crate::recv) fn hold(&mut self, start: u64, len: u64, headers: u64) {
         self.known = None;
-        let (cost, room) = self.price(len, headers);
+        let (cost, room) = self.price(start, len, headers);
         self.append(QueuedBuffer { start, end: start + len, cost, room });
     }
 
@@ -234,6 +234,23 @@ mod tests {
     }
 
     #[test]
+    fn a_segment_across_the_end_of_an_area_of_32_kib_has_two_fragments() {
+        // Segments of 1000 bytes: the 33rd holds bytes 32,001 to 33,000.
+        let mut m = memory(true);
+        for at in 0..34 {
+            m.take_next(1 + 1000 * at, 1000, 1000);
+        }
+        // 17 segments, then 16 of which the last has two fragments, then one.
+        assert_eq!((m.queue.len(), m.last.start, m.used), (2, 33_001, 3 * 768 + 34_000));
+        let mut other = memory(true);
+        for at in 0..34 {
+            let (cost, room) = other.price(1 + 1000 * at, 1000, 32);
+            other.append(QueuedBuffer { start: 1 + 1000 * at, end: 1001 + 1000 * at, cost, room });
+        }
+        assert_eq!((other.queue.len(), other.last.start, other.used), (2, 33_001, m.used));
+    }
+
+    #[test]
     fn buffers_that_repeat_data_in_order_or_lie_within_a_later_packet_are_freed() {
         let mut m = memory(true);
         m.keep(held(2001, 3001), 1, 1000);
@@ -260,9 +277,9 @@ mod tests {
             let mut list: VecDeque<QueuedBuffer> = VecDeque::new();
             let (mut nxt, mut read) = (1, 1);
             for (len, wanted, predicted) in steps {
-                let (cost, room) = memory.price(len, 32);
+                let (cost, room) = memory.price(nxt, len, 32);
                 let held = QueuedBuffer { start: nxt, end: nxt + len, cost, room };
-                let taken = if interface { len.div_ceil(1000) } else { len };
+                let taken = if interface { FRAGMENTS - room } else { len };
                 match list.back_mut().filter(|last| last.room >= taken) {
                     Some(last) => {
                         last.end += len;

@@ -29,6 +29,8 @@ pub(in crate::send) struct SizeInput {
     pub divisor: u64,
     /// Waiting for more window is allowed, because an ACK is about to arrive.
     pub may_defer: bool,
+    /// A super-segment may end with a part of a segment at the edge of the peer's window.
+    pub cut_by_window: bool,
     /// The available bytes are the end of the queue.
     pub last: bool,
     /// Nothing can be appended to the queue: a FIN follows, or it ends a record.
@@ -76,6 +78,9 @@ pub(in crate::send) fn decide(input: &SizeInput) -> Result<u64, Limited> {
     if small && n < goal && limit < avail {
         return Err(full);
     }
+    if input.cut_by_window && input.partial && wnd_room < goal.min(whole(cwnd_room)) {
+        return Ok(wnd_room);
+    }
     Ok(n)
 }
 
@@ -95,6 +100,7 @@ mod tests {
         partial: false,
         divisor: 3,
         may_defer: false,
+        cut_by_window: false,
         last: true,
         closed: false,
     };
@@ -130,6 +136,33 @@ mod tests {
         let longer = SizeInput { avail: 2300, gso: 64_000, ..FULL };
         assert_eq!(decide(&longer), Ok(2000));
         assert_eq!(decide(&SizeInput { partial: true, ..longer }), Ok(2300));
+    }
+
+    #[test]
+    fn linux_cuts_a_super_segment_at_the_edge_of_the_peers_window() {
+        // tcp_mss_split_point. Linux 6.1 sends 528 bytes behind whole segments of 1000 into a window of 6528.
+        let cut = SizeInput {
+            gso: 64_000,
+            cwnd: 60_000,
+            cwnd_room: 30_000,
+            wnd_room: 6528,
+            partial: true,
+            cut_by_window: true,
+            ..FULL
+        };
+        assert_eq!(decide(&cut), Ok(6528));
+        assert_eq!(decide(&SizeInput { partial: false, ..cut }), Ok(6000));
+        assert_eq!(decide(&SizeInput { cut_by_window: false, ..cut }), Ok(6000));
+        assert_eq!(
+            decide(&SizeInput { cwnd_room: 6999, ..cut }),
+            Ok(6000),
+            "the congestion window ends it first"
+        );
+        assert_eq!(
+            decide(&SizeInput { wnd_room: 30_100, cwnd: 40_000, ..cut }),
+            Ok(20_000),
+            "half the window ends it first"
+        );
     }
 
     #[test]

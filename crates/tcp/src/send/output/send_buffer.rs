@@ -68,6 +68,10 @@ pub(in crate::send) struct SendBuffer {
     push_one: bool,
     /// The one transmission of the step was sent.
     halt: bool,
+    /// Memory of the packets that wait in the queues of the sender's own host (`sk_wmem_alloc`).
+    below: u64,
+    /// The last write was not pushed, because it may still be extended while packets wait there (`TSQ_THROTTLED`).
+    autocorked: bool,
     fixed: Option<u64>,
     size: u64,
     max: u64,
@@ -124,6 +128,8 @@ impl SendBuffer {
             record_ends: VecDeque::new(),
             push_one: false,
             halt: false,
+            below: 0,
+            autocorked: false,
             fixed,
             size: fixed.unwrap_or(initial),
             max: cfg.max_send_buffer.get(),
@@ -333,6 +339,31 @@ impl SendBuffer {
         self.mark_push();
     }
 
+    /// The packets that wait in the queues of the own host need so much memory.
+    pub fn set_below(&mut self, memory: u64) {
+        self.below = memory;
+    }
+
+    /// Whether a write waits for a packet to leave the own host; only once.
+    pub fn take_autocorked(&mut self) -> bool {
+        std::mem::take(&mut self.autocorked)
+    }
+
+    /// The end of a write: whether its data may be sent. If the last buffer has room, and packets of the connection wait in the own
+    /// host, they wait for what the application writes next, until a packet has left (`tcp_should_autocork`, Linux 3.14).
+    fn push(&mut self, step: &WriteStep, progress: &Progress) -> bool {
+        if self.below == 0 || progress.una == progress.nxt {
+            return true;
+        }
+        let Some((skbs, last)) = self.skbs.zip(self.records.back()) else { return true };
+        let from = self.records.iter().rev().nth(1).map_or(0, |r| r.end).max(progress.nxt);
+        let len = last.end.saturating_sub(from);
+        // The kernel's counter begins at 1, so that a packet of the same size is enough.
+        let corks = len > 0 && len < step.goal && !last.closed && self.below >= skbs.overhead.get() + len;
+        self.autocorked |= corks;
+        !corks
+    }
+
     /// One step of a write into a queue of buffers: up to the end of a buffer. Returns how many bytes were taken, zero if there is
     /// no room, and whether something may be sent before the next step.
     pub fn write_step(&mut self, step: &WriteStep, progress: &Progress) -> (u64, bool) {
@@ -378,7 +409,7 @@ impl SendBuffer {
                     self.more = false;
                     self.mark_push();
                 }
-                return (0, !step.first);
+                return (0, !step.first && self.push(step, progress));
             }
             self.records.push_back(Record { end: self.end, push: false, closed: false });
             room = step.goal;
@@ -396,7 +427,10 @@ impl SendBuffer {
         if forced || done && !step.more {
             self.mark_push();
         }
-        if done || forced {
+        if done {
+            return (taken, self.push(step, progress));
+        }
+        if forced {
             return (taken, true);
         }
         self.push_one = front;

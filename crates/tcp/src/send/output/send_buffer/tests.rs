@@ -73,6 +73,29 @@ fn a_step_fills_one_buffer_and_lets_the_first_leave_alone() {
 }
 
 #[test]
+fn a_partial_buffer_waits_while_packets_wait_in_the_own_host() {
+    // Linux `tcp_should_autocork`. A buffer costs 500 bytes more than its data.
+    let sent = Progress { una: 1, nxt: 4001, records: 1 };
+    for (below, outstanding, waits) in
+        [(0, true, false), (1499, true, false), (1500, true, true), (1500, false, false)]
+    {
+        let mut buffer = queue(100_000);
+        assert_eq!(buffer.write_step(&step(4000), &NOTHING_SENT), (4000, true));
+        buffer.after_transmission();
+        buffer.set_below(below);
+        let progress = if outstanding { sent } else { Progress { una: 4001, ..sent } };
+        assert_eq!(buffer.write_step(&step(1000), &progress), (1000, !waits), "{below}");
+        assert_eq!((buffer.take_autocorked(), buffer.take_autocorked()), (waits, false));
+    }
+    // A write that fills the buffer is pushed.
+    let mut buffer = queue(100_000);
+    assert_eq!(buffer.write_step(&step(4000), &NOTHING_SENT), (4000, true));
+    buffer.set_below(9000);
+    assert_eq!(buffer.write_step(&step(1000), &sent), (1000, false));
+    assert_eq!(buffer.write_step(&step(3000), &sent), (3000, true));
+}
+
+#[test]
 fn a_full_queue_takes_nothing_and_wakes_the_writer_when_a_third_is_free() {
     let mut buffer = queue(4400);
     assert_eq!(buffer.write_step(&step(4000), &NOTHING_SENT), (4000, true));
