@@ -28,17 +28,28 @@ pub fn main() -> io::Result<()> {
     }
     let mut text = String::new();
     io::stdin().read_to_string(&mut text)?;
-    let request: Request = serde_json::from_str(&text)?;
-    let answer = if sys::is_root() {
-        serve(&request).unwrap_or_else(|e| CaseAnswer::failed(e.to_string()))
-    } else {
-        CaseAnswer::failed(
-            "the substrate `host` needs root to create network namespaces; `kernel` and `model` do not need root",
-        )
-    };
+    let answer = answer(&text, sys::is_root(), serve)?;
     let mut out = io::stdout().lock();
     serde_json::to_writer(&mut out, &answer)?;
     writeln!(out)
+}
+
+/// The answer to the text of a request; `serve` runs the case.
+///
+/// # Errors
+/// A text that is not a request. An error of `serve` is an answer.
+fn answer(
+    text: &str,
+    is_root: bool,
+    serve: impl FnOnce(&Request) -> io::Result<CaseAnswer>,
+) -> io::Result<CaseAnswer> {
+    let request: Request = serde_json::from_str(text)?;
+    if !is_root {
+        return Ok(CaseAnswer::failed(
+            "the substrate `host` needs root to create network namespaces; `kernel` and `model` do not need root",
+        ));
+    }
+    Ok(serve(&request).unwrap_or_else(|e| CaseAnswer::failed(e.to_string())))
 }
 
 fn serve(request: &Request) -> io::Result<CaseAnswer> {
@@ -53,4 +64,42 @@ fn serve(request: &Request) -> io::Result<CaseAnswer> {
     sys::raise_priority().map_err(context("priority"))?;
     let environment = Environment::host().map_err(context("a network namespace"))?;
     Ok(run::run(request, &environment))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REQUEST: &str = r#"{"triples": {"app.duration": "2s"}, "seed": 3, "base": "/"}"#;
+
+    fn failure(message: &str) -> serde_json::Value {
+        serde_json::to_value(CaseAnswer::failed(message)).unwrap()
+    }
+
+    #[test]
+    fn a_text_that_is_not_a_request_is_an_error_with_its_position() {
+        let error =
+            answer(r#"{"triples": {}, "seeds": 3}"#, true, |_| panic!("no case to run")).err().unwrap();
+        assert!(error.to_string().starts_with("unknown field `seeds`"), "{error}");
+        assert!(error.to_string().ends_with("at line 1 column 23"), "{error}");
+    }
+
+    #[test]
+    fn without_root_no_case_is_run_and_the_other_substrates_are_named() {
+        let said = answer(REQUEST, false, |_| panic!("no case to run")).unwrap();
+        let message = "the substrate `host` needs root to create network namespaces; `kernel` and `model` do not need root";
+        assert_eq!(serde_json::to_value(said).unwrap(), failure(message));
+    }
+
+    #[test]
+    fn an_error_of_the_run_is_an_answer() {
+        let said = answer(REQUEST, true, |request| {
+            assert_eq!((request.seed, request.triples["app.duration"].to_string().as_str()), (3, "2s"));
+            Err(io::Error::other("a mount namespace: Operation not permitted"))
+        });
+        assert_eq!(
+            serde_json::to_value(said.unwrap()).unwrap(),
+            failure("a mount namespace: Operation not permitted")
+        );
+    }
 }

@@ -156,3 +156,62 @@ fn controller(host: &HostSettings, environment: &Environment, refuse: &mut impl 
         refuse("stack.cc", why);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::case;
+
+    fn refused(environment: &Environment, rows: &[(&str, &str)]) -> Vec<String> {
+        unsupported(&case(environment.substrate, rows), environment).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_list_of_losses_needs_a_guest_and_a_host_names_the_substrates_that_have_it() {
+        let rows = [("link.loss_model", "list:3,5")];
+        assert_eq!(refused(&Environment::guest(), &rows), Vec::<String>::new());
+        assert_eq!(
+            refused(&Environment::without(&[]), &rows),
+            [
+                "`link.loss_model` = `list:3,5`: the substrate `host` does not support this: netem has only random losses; \
+              the model and the substrate `kernel` support a list"
+            ]
+        );
+    }
+
+    #[test]
+    fn losses_of_acks_are_refused_where_netem_would_lose_responses_as_well() {
+        let host = Environment::without(&[]);
+        let losses = ("link.ack_loss", "10%");
+        assert_eq!(refused(&host, &[losses]), Vec::<String>::new());
+        for workload in ["rpc", "incast"] {
+            let errors = refused(&host, &[losses, ("app.workload", workload)]);
+            assert!(
+                errors.len() == 1 && errors[0].contains("would also lose responses with data"),
+                "{errors:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_queue_of_a_nic_without_a_rate_is_refused_between_two_hosts() {
+        let guest = Environment::guest();
+        let queue = ("nic.queue", "10");
+        assert_eq!(
+            refused(&guest, &[queue]),
+            [
+                "`nic.queue` = `10`: the substrate `kernel` does not support this: without nic.rate no packet waits in this \
+              queue"
+            ]
+        );
+        assert_eq!(refused(&guest, &[queue, ("nic.rate", "1Gbit")]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_problem_is_reported_once_in_the_order_of_paths() {
+        let bare = Environment::without(&["netem", "codel"]);
+        let errors = refused(&bare, &[("queue.kind", "codel"), ("link.loss", "1%"), ("link.delay", "1ms")]);
+        let paths: Vec<_> = errors.iter().map(|e| e.split('`').nth(1).unwrap()).collect();
+        assert_eq!(paths, ["link.delay", "link.loss", "queue.kind"], "{errors:?}");
+    }
+}

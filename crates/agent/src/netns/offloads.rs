@@ -3,6 +3,7 @@
 use crate::netns::topology::{NETNS_FOLDER, NetnsTopology, VethDevice};
 use crate::system::{Failure, write_and_check};
 use std::fs;
+use std::io;
 use std::os::fd::AsFd;
 use tcpassay_case::params::linux::{Offload, TSO};
 use tcpassay_case::{Case, Change};
@@ -13,11 +14,7 @@ pub fn apply(case: &Case, topology: &NetnsTopology, dev: &VethDevice) -> Result<
     let socket = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0).map_err(|e| format!("a socket: {e}"))?;
     let switch = |offload: Offload, on: bool| {
         let Offload { name, set, get } = offload;
-        match sys::offload(socket.as_fd(), &dev.name, set, get, on) {
-            Ok(is) if is == on => Ok(()),
-            Ok(_) => Err(format!("{name} of {} did not take effect", dev.name)),
-            Err(e) => Err(format!("{name} of {}: {e}", dev.name)),
-        }
+        confirmed(name, &dev.name, on, sys::offload(socket.as_fd(), &dev.name, set, get, on))
     };
     if dev.test_link.is_some() {
         // The offloads of a test interface are changed, and restored, by the supervisor.
@@ -38,4 +35,29 @@ pub fn apply(case: &Case, topology: &NetnsTopology, dev: &VethDevice) -> Result<
         }
     }
     Ok(())
+}
+
+/// The result of switching the offload `name` of a device to `on`, from the state that the kernel reads back.
+fn confirmed(name: &str, device: &str, on: bool, read_back: io::Result<bool>) -> Result<(), Failure> {
+    match read_back {
+        Ok(is) if is == on => Ok(()),
+        Ok(_) => Err(format!("{name} of {device} did not take effect")),
+        Err(e) => Err(format!("{name} of {device}: {e}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offload_that_the_kernel_did_not_switch_is_an_error_with_its_name_and_device() {
+        assert_eq!(confirmed("tso", "h0", true, Ok(true)), Ok(()));
+        assert_eq!(confirmed("gro", "h0", false, Ok(false)), Ok(()));
+        assert_eq!(confirmed("tso", "h0", true, Ok(false)), Err("tso of h0 did not take effect".to_owned()));
+        assert_eq!(
+            confirmed("gro", "h1", true, Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))),
+            Err("gro of h1: Operation not supported (os error 95)".to_owned())
+        );
+    }
 }

@@ -143,10 +143,9 @@ impl PathProber {
                 if send_back(socket, &mut buffer[..len], from) {
                     continue;
                 }
-                let number = buffer.get(..8).filter(|_| len == payload.len() && from == address(pair.to));
-                let number = number.map(|bytes| u64::from_le_bytes(bytes.try_into().expect("8 bytes")));
-                let at = number.and_then(|n| sent.get(usize::try_from(n).ok()?));
-                times.extend(at.map(|at| now - at));
+                if len == payload.len() && from == address(pair.to) {
+                    times.extend(round_trip(&buffer[..len], &sent, now));
+                }
             }
             if times.len() >= ANSWERS || (!times.is_empty() && sys::monotonic() - begun > ENOUGH) {
                 break;
@@ -163,6 +162,12 @@ impl PathProber {
     }
 }
 
+/// The round-trip time of the probe that an answer repeats; `None` if no such probe was sent. `sent` has the times of the probes.
+fn round_trip(answer: &[u8], sent: &[u64], now: u64) -> Option<u64> {
+    let number = u64::from_le_bytes(answer.get(..8)?.try_into().expect("8 bytes"));
+    sent.get(usize::try_from(number).ok()?).map(|at| now - at)
+}
+
 /// Sends a probe back to where it came from. Returns false for an answer.
 fn send_back(socket: &OwnedFd, datagram: &mut [u8], from: SocketAddrV4) -> bool {
     match datagram.get_mut(KIND) {
@@ -177,4 +182,46 @@ fn send_back(socket: &OwnedFd, datagram: &mut [u8], from: SocketAddrV4) -> bool 
 /// The address at which a host answers.
 fn address(host: usize) -> SocketAddrV4 {
     SocketAddrV4::new(host_address(u32::try_from(host).expect("few hosts")), ECHO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn udp() -> OwnedFd {
+        let socket = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0).unwrap();
+        sys::bind(socket.as_fd(), SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+        socket
+    }
+
+    #[test]
+    fn a_probe_is_answered_once_with_its_content_and_an_answer_is_not() {
+        let (here, there) = (udp(), udp());
+        let [from, to] = [&here, &there].map(|socket| sys::local_address(socket.as_fd()).unwrap());
+        let mut probe = [7, 0, 0, 0, 0, 0, 0, 0, REQUEST, 1, 2];
+        assert!(send_back(&here, &mut probe, to));
+        let mut buffer = [0; 100];
+        assert!(sys::wait_readable(there.as_fd(), 600_000).unwrap());
+        assert_eq!(sys::receive_from(there.as_fd(), &mut buffer).unwrap(), (11, from));
+        assert_eq!(buffer[..11], [7, 0, 0, 0, 0, 0, 0, 0, ANSWER, 1, 2]);
+        assert!(!send_back(&there, &mut buffer[..11], from));
+        assert!(!send_back(&there, &mut buffer[..8], from), "shorter than the byte that marks a probe");
+        assert!(!sys::wait_readable(here.as_fd(), 0).unwrap());
+    }
+
+    #[test]
+    fn an_answer_is_matched_to_its_probe_by_number() {
+        let sent = [1000, 2000];
+        assert_eq!(round_trip(&[1, 0, 0, 0, 0, 0, 0, 0, ANSWER], &sent, 2750), Some(750));
+        assert_eq!(round_trip(&[2, 0, 0, 0, 0, 0, 0, 0, ANSWER], &sent, 2750), None);
+        assert_eq!(round_trip(&[0xff; 9], &sent, 2750), None);
+        assert_eq!(round_trip(&[0; 7], &sent, 2750), None);
+    }
+
+    #[test]
+    fn hosts_answer_at_the_echo_port_of_their_address() {
+        assert_eq!(address(0).port(), 7);
+        assert_ne!(address(0).ip(), address(1).ip());
+    }
 }

@@ -78,16 +78,17 @@ pub fn main(virtual_time: bool) -> Result<(), String> {
 pub fn all(requests: &[ScriptRequest], mut tell: impl FnMut(&serde_json::Value)) -> Vec<serde_json::Value> {
     let mut reports = Vec::new();
     for request in requests {
-        let report = one(request).unwrap_or_else(|e| serde_json::json!({ "wrong": e }));
+        let report = one("/proc/self/exe", request).unwrap_or_else(|e| serde_json::json!({ "wrong": e }));
         tell(&report);
         reports.push(report);
     }
     reports
 }
 
-fn one(request: &ScriptRequest) -> Result<serde_json::Value, String> {
+/// Runs a script in a process of `agent`. Returns its report.
+fn one(agent: &str, request: &ScriptRequest) -> Result<serde_json::Value, String> {
     let wrong = |e: std::io::Error| format!("a process for the script: {e}");
-    let mut child = Command::new("/proc/self/exe")
+    let mut child = Command::new(agent)
         .args(["script", "virtual"])
         .env_clear()
         .stdin(Stdio::piped())
@@ -98,5 +99,45 @@ fn one(request: &ScriptRequest) -> Result<serde_json::Value, String> {
     child.stdin.take().expect("piped").write_all(text.as_bytes()).map_err(wrong)?;
     let output = child.wait_with_output().map_err(wrong)?;
     serde_json::from_slice(&output.stdout)
-        .map_err(|e| format!("the script's process ended {}: {e}", output.status))
+        .map_err(|e| format!("the process of the script ended with {}: {e}", output.status))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    const REQUEST: &str =
+        r#"{"text": "0 < . 1:1(0) ack 1 win 9", "loose": true, "options": [["mtu", "9000"]], "limit_s": 60}"#;
+
+    /// The result of a script whose process is this shell script.
+    fn ran(name: &str, shell: &str) -> Result<serde_json::Value, String> {
+        let file = std::env::temp_dir().join(format!("tcpassay-script-{}-{name}", std::process::id()));
+        std::fs::write(&file, format!("#!/bin/sh\n{shell}\n")).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let report = one(file.to_str().unwrap(), &serde_json::from_str(REQUEST).unwrap());
+        std::fs::remove_file(&file).unwrap();
+        report
+    }
+
+    #[test]
+    fn the_process_of_a_script_gets_the_request_and_returns_the_report() {
+        let report = ran("echo", "cat").unwrap();
+        assert_eq!(report, serde_json::from_str::<serde_json::Value>(REQUEST).unwrap());
+        assert_eq!(ran("words", "cat >/dev/null; echo \"\\\"$*\\\"\"").unwrap(), "script virtual");
+    }
+
+    #[test]
+    fn a_process_without_a_report_is_an_error_with_its_status() {
+        let error = ran("exit", "cat >/dev/null; exit 3").unwrap_err();
+        assert!(error.starts_with("the process of the script ended with exit status: 3: "), "{error}");
+        let error = ran("killed", "cat >/dev/null; kill -9 $$").unwrap_err();
+        assert!(error.starts_with("the process of the script ended with signal: 9 (SIGKILL): "), "{error}");
+    }
+
+    #[test]
+    fn a_request_needs_every_field() {
+        let error = serde_json::from_str::<ScriptRequest>(r#"{"text": "", "loose": true, "options": []}"#);
+        assert!(error.err().unwrap().to_string().starts_with("missing field `limit_s`"));
+    }
 }
