@@ -139,11 +139,20 @@ def test_covering_arrays_depend_on_plans_only() -> None:
 def test_judging_and_comparing_read_results_and_do_not_depend_on_plans_and_running() -> None:
     assert imports("recording") <= {"errors", "regular", "seal"}
     # The type of a run in memory.
-    assert imports("judge") <= {"recording", "results", "errors", "_native", "output", "owner", "seal"}
-    # Of running, the journal: while it goes on, that is where results stand.
+    assert imports("judge") <= {
+        "recording",
+        "results",
+        "errors",
+        "_native",
+        "output",
+        "owner",
+        "plural",
+        "seal",
+    }
+    # Of running, the journal: it has the results until the run ends.
     assert imports("results") <= {"recording", "judge", "errors", "plan", "regular", "run"}
     # Of plans the table of parameters and metrics.
-    assert imports("compare") <= {"common", "errors", "plan", "quantile", "results", "terminal"}
+    assert imports("compare") <= {"common", "errors", "plan", "plural", "quantile", "results", "terminal"}
 
 
 def test_a_report_reads_results_and_does_not_depend_on_running() -> None:

@@ -8,6 +8,7 @@ from rich.markup import escape
 
 from tcpassay import terminal
 from tcpassay.cli.options import JsonOption
+from tcpassay.plural import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,17 +68,17 @@ def _sizes(wanted: "Plan", size: "Sizes", console: "Console") -> None:
     if size.cases > scripts:
         console.print(
             (
-                f"{_many(size.factors, 'factor')} with {_many(size.product, 'combination')}{allowed}\n"
+                f"{plural(size.factors, 'factor')} with {plural(size.product, 'combination')}{allowed}\n"
                 if size.factors
                 else ""
             )
-            + f"strategy {spec.strategy.kind}: {_many(size.cases - scripts, 'case')}{refused}{then}",
+            + f"strategy {spec.strategy.kind}: {plural(size.cases - scripts, 'case')}{refused}{then}",
             highlight=False,
         )
     if scripts:
-        console.print(f"packetdrill scripts: {_many(scripts, 'case')}", highlight=False)
+        console.print(f"packetdrill scripts: {plural(scripts, 'case')}", highlight=False)
     console.print(
-        f"{_many(size.seeds, 'seed')}, {_many(size.repetitions, 'repetition')}: {_many(size.runs, 'run')}",
+        f"{plural(size.seeds, 'seed')}, {plural(size.repetitions, 'repetition')}: {plural(size.runs, 'run')}",
         highlight=False,
     )
 
@@ -88,10 +89,6 @@ def _search(wanted: "Plan", console: "Console") -> None:
 
     for line in outlook.lines(wanted.spec):
         console.print(escape(line), highlight=False)
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _cases(wanted: "Plan", console: "Console", *, every: bool) -> None:

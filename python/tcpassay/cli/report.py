@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from tcpassay.plural import plural
+
 
 def report(
     folder: Annotated[Path, typer.Argument(help="Results of a plan.", metavar="DIR")],
@@ -28,7 +30,7 @@ def report(
         typer.echo(f"tcpassay: damaged: {problem}", err=True)
     # A device or a pipe has no size.
     size = f" ({written.file.stat().st_size / 1e6:.1f} MB)" if written.file.is_file() else ""
-    said = f"{written.file}{size}: {_many(written.runs, 'run')}, {_many(written.findings, 'finding')}"
+    said = f"{written.file}{size}: {plural(written.runs, 'run')}, {plural(written.findings, 'finding')}"
     typer.echo(said, err=not written.file.is_file())
     if written.drawn < written.recorded:
         typer.echo(
@@ -37,10 +39,6 @@ def report(
     if open_ and not webbrowser.open(written.file.resolve().as_uri()):
         typer.echo("tcpassay: no browser was found", err=True)
         sys.exit(2)
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def add(app: typer.Typer) -> None:

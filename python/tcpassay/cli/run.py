@@ -14,6 +14,7 @@ from tcpassay.messages import Outcome
 from tcpassay.plan import read
 from tcpassay.plan.expand import show as show_value
 from tcpassay.plan.read import Plan
+from tcpassay.plural import plural
 from tcpassay.substrate import substrate_of
 
 if TYPE_CHECKING:
@@ -293,12 +294,8 @@ def _list(plan: Plan, chosen: frozenset[str] | None, *, json_: bool) -> None:
     console.print(grid)
     times = f" x {len(plan.spec.seeds)} seeds" if len(plan.spec.seeds) > 1 else ""
     times += f" x {plan.spec.repetitions} repetitions" if plan.spec.repetitions > 1 else ""
-    product = f"{_many(len(cases), 'case')}{times} = " if times else ""
-    console.print(product + _many(runs, "run"), highlight=False)
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    product = f"{plural(len(cases), 'case')}{times} = " if times else ""
+    console.print(product + plural(runs, "run"), highlight=False)
 
 
 def add(app: typer.Typer) -> None:

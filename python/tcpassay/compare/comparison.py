@@ -31,6 +31,7 @@ from tcpassay.errors import Place, Problem, UserError
 from tcpassay.interface import Direction
 from tcpassay.messages import Outcome
 from tcpassay.plan.document import suggest
+from tcpassay.plural import plural
 from tcpassay.quantile import median
 from tcpassay.result_format import RunRow
 from tcpassay.results import METRICS, RESULT, Results
@@ -157,14 +158,14 @@ class Comparison:
         """The regressions in words; empty if there are none."""
         said = [f"{effect.metric}: {describe(effect)}" for effect in self.effects if effect.regressed]
         said += [
-            f"{change.oracle}: new in {_many(len(change.new), 'run')}"
+            f"{change.oracle}: new in {plural(len(change.new), 'run')}"
             for change in self.findings
             if change.new
         ]
         said += [f"case {case}, seed {seed}: {outcome}" for case, seed, outcome in self.broken]
         if self.exact and self.exact.failed:
             said.append(
-                f"{len(self.exact.different)} of {_many(len(self.pairing.pairs), 'pair')} of deterministic runs "
+                f"{len(self.exact.different)} of {plural(len(self.pairing.pairs), 'pair')} of deterministic runs "
                 f"{'differs' if len(self.exact.different) == 1 else 'differ'}"
             )
         return said
@@ -176,11 +177,11 @@ class Comparison:
         for side, runs, other in (("a", self.pairing.only_a, "b"), ("b", self.pairing.only_b, "a")):
             if runs:
                 said.append(
-                    f"{_many(len(runs), 'run')} of {side} without a partner in {other}{_seeds(self, side)}"
+                    f"{plural(len(runs), 'run')} of {side} without a partner in {other}{_seeds(self, side)}"
                 )
         if self.unfinished:
             said.append(
-                f"{_many(self.unfinished, 'pair')} without metrics, because the run of a was not done"
+                f"{plural(self.unfinished, 'pair')} without metrics, because the run of a was not done"
             )
         return said
 
@@ -265,10 +266,6 @@ def compare(a: Results, b: Results, options: Options | None = None, sides: Sides
     )
 
 
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def _seeds(comparison: Comparison, side: str) -> str:
     """Seeds that only one side has, as the end of a sentence about runs without a partner."""
     pairing = comparison.pairing
@@ -300,7 +297,9 @@ def _damage(results: Results) -> list[Problem]:
     if absent := sum((run["case"], run["seed"]) not in rows for run in measured):
         place = Place(results.folder / METRICS)
         damaged.append(
-            Problem(f"{_many(absent, 'run')} that {'was' if absent == 1 else 'were'} done have no row", place)
+            Problem(
+                f"{plural(absent, 'run')} that {'was' if absent == 1 else 'were'} done have no row", place
+            )
         )
     return damaged
 

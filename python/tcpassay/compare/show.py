@@ -9,6 +9,7 @@ from rich.table import Table
 from tcpassay.compare.comparison import Comparison, Effect, Verdict, describe
 from tcpassay.compare.exact import Exact
 from tcpassay.compare.power import POWER
+from tcpassay.plural import plural
 from tcpassay.terminal import number
 
 _MOST = 8
@@ -30,13 +31,13 @@ def show(
         )
     for said in comparison.versions:
         console.print(f"   {escape(said)}", highlight=False)
-    console.print(_many(len(pairing.pairs), "pair") + " of runs", highlight=False)
+    console.print(plural(len(pairing.pairs), "pair") + " of runs", highlight=False)
     if comparison.exact:
         _exact(comparison.exact, console)
     if comparison.repeated:
         said = (
-            f"the statistics leave out {_many(comparison.repeated, 'pair')} that took the same steps as the pair of "
-            "another seed, because nothing in these cases is random"
+            f"the statistics leave out {plural(comparison.repeated, 'pair')} whose runs equal those of "
+            "another seed, because their cases have no random events"
         )
         console.print(said, highlight=False, style="yellow")
     for one in comparison.skipped:
@@ -51,13 +52,13 @@ def show(
     equal = sum(e.verdict is Verdict.IDENTICAL for e in hidden)
     if hidden:
         console.print(
-            f"no significant difference: {_many(len(hidden), 'metric')}, {equal} of them identical in every pair",
+            f"no significant difference: {plural(len(hidden), 'metric')}, {equal} of them identical in every pair",
             highlight=False,
         )
         _power(hidden, units, console)
     for change in comparison.findings:
         console.print(
-            f"findings of {change.oracle}: new in {_many(len(change.new), 'run')}, gone from {len(change.gone)}",
+            f"findings of {change.oracle}: new in {plural(len(change.new), 'run')}, gone from {len(change.gone)}",
             highlight=False,
         )
     for said in comparison.incomplete:
@@ -83,16 +84,12 @@ def _power(effects: list[Effect], units: Mapping[str, str], console: Console) ->
         console.print(f"   {said}{', '.join(told[:_MOST])}{more}", highlight=False)
 
 
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def _exact(exact: Exact, console: Console) -> None:
     """Prints the number of identical pairs of deterministic runs, and the pairs that differ."""
     console.print(f"   {exact.identical} identical, {len(exact.different)} different", highlight=False)
     if not exact.different:
         return
-    console.print(f"   the different ones: {escape(exact.common)}", highlight=False)
+    console.print(f"   settings of the different pairs: {escape(exact.common)}", highlight=False)
     listed = [f"{case} (seed {seed})" for case, seed in exact.different[:_MOST]]
     more = f" and {len(exact.different) - _MOST} more" if len(exact.different) > _MOST else ""
     console.print(f"   different: {escape(', '.join(listed))}{more}", highlight=False)

@@ -11,6 +11,7 @@ from tcpassay.isolate.experiment import Rate
 from tcpassay.isolate.isolation import Isolation
 from tcpassay.isolate.ran import Effect
 from tcpassay.plan.expand import show as value_text
+from tcpassay.plural import plural
 
 _STYLES = {"error": "bold red", "warning": "yellow"}
 
@@ -40,7 +41,7 @@ def show(isolation: Isolation, console: Console) -> None:
     earlier = isolation.runs - isolation.made
     before = f", {earlier} of them made before" if earlier else ""
     cost = (
-        f"{_many(isolation.runs, 'run')}{before}; {isolation.cpu_s:.1f} s of CPU, {isolation.seconds:.1f} s"
+        f"{plural(isolation.runs, 'run')}{before}; {isolation.cpu_s:.1f} s of CPU, {isolation.seconds:.1f} s"
     )
     console.print(cost, style="dim", highlight=False)
 
@@ -84,7 +85,9 @@ def _cause(cause: Cause, number: int, of: int, console: Console) -> None:
             highlight=False,
         )
     console.print(f"  tcpassay run {escape(shlex.quote(cause.plan))}", highlight=False, soft_wrap=True)
-    console.print(f"  {_many(cause.runs, 'run')}, {cause.cpu_s:.1f} s of CPU\n", highlight=False, style="dim")
+    console.print(
+        f"  {plural(cause.runs, 'run')}, {cause.cpu_s:.1f} s of CPU\n", highlight=False, style="dim"
+    )
 
 
 def _rest(cause: Cause) -> tuple[str, str]:
@@ -107,7 +110,7 @@ def _effects(cause: Cause, console: Console) -> None:
             _effect(effect, console)
     if cause.explains:
         runs = {(case, seed) for case, seed, _ in cause.explains}
-        console.print(f"  It explains findings of {_many(len(runs), 'run')} of the plan.", highlight=False)
+        console.print(f"  It explains findings of {plural(len(runs), 'run')} of the plan.", highlight=False)
 
 
 def _effect(effect: Effect, console: Console) -> None:
@@ -150,7 +153,3 @@ def _rate(rate: Rate) -> str:
 
 def _runs(rate: Rate) -> str:
     return "every run" if rate.alike else _rate(rate)
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

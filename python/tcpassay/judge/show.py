@@ -8,6 +8,7 @@ from tcpassay.finding import Finding, Severity
 from tcpassay.judge.folders import Judged
 from tcpassay.judge.registry import ORACLES
 from tcpassay.judge.words import ms
+from tcpassay.plural import plural
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 MOST = 20
@@ -29,9 +30,9 @@ def show(judged: Judged, console: Console) -> None:
         console.print(f"... and {len(ordered) - MOST} more\n", highlight=False)
     if ordered:
         console.print(_totals(ordered))
-    looked = f"{judged.judged} recording{'' if judged.judged == 1 else 's'} judged"
+    looked = f"{plural(judged.judged, 'recording')} judged"
     without = f", {judged.silent} without an event log ([collect] events = true)" if judged.silent else ""
-    number = f"{len(ordered)} finding{'' if len(ordered) == 1 else 's'}" if ordered else "no findings"
+    number = plural(len(ordered), "finding") if ordered else "no findings"
     colour = "red" if ordered else "green" if judged.judged else "yellow"
     console.print(f"[{colour}]{number}[/]; {escape(looked + without)}", highlight=False)
 

@@ -17,6 +17,7 @@ from tcpassay.interface import METRICS, EventKind
 from tcpassay.plan.expand import show
 from tcpassay.plan.fields import Scalar
 from tcpassay.plan.model import Check, Search
+from tcpassay.plural import plural
 from tcpassay.quantile import quantile
 from tcpassay.run import found
 from tcpassay.run.checks import Verdict
@@ -98,7 +99,7 @@ class Progress:
         if self._said:
             broken = f", [red]{self._broken} broken[/]" if self._broken else ""
             return escape(self._said) + broken
-        found = f"{self._found} finding{'' if self._found == 1 else 's'}"
+        found = plural(self._found, "finding")
         return f"[yellow]{found}[/]" + (f", [red]{self._broken} broken[/]" if self._broken else "")
 
 

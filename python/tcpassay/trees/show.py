@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from tcpassay.interface import METRICS
+from tcpassay.plural import plural
 from tcpassay.terminal import number
 from tcpassay.trees.comparison import TreeComparison
 from tcpassay.trees.examples import Example
@@ -44,12 +45,12 @@ def show(told: TreeComparison, console: Console) -> None:
         said = (
             "did not end for a reason outside of the kernels; `tcpassay kernel compare --resume` repeats them"
         )
-        say(f"{many(told.unfinished, 'run')} {said}", "yellow")
+        say(f"{plural(told.unfinished, 'run')} {said}", "yellow")
     if told.different:
         _differences(told, say)
     else:
         say(
-            f"No difference in {many(told.cases, 'case')} ({many(len(told.pairs), 'pair')} of runs).",
+            f"No difference in {plural(told.cases, 'case')} ({plural(len(told.pairs), 'pair')} of runs).",
             "bold green",
         )
 
@@ -63,7 +64,7 @@ def _differences(told: TreeComparison, say: Say) -> None:
                 _example(example, say)
     if told.causes.left:
         why = f" ({told.causes.stopped})" if told.causes.stopped else ""
-        say(f"{many(len(told.causes.left), 'pair')} without a cause{why}", "bold yellow")
+        say(f"{plural(len(told.causes.left), 'pair')} without a cause{why}", "bold yellow")
     for place, group in enumerate(told.groups, 1):
         _group(place, group, told, say)
     for example in told.examples:
@@ -75,21 +76,21 @@ def _differences(told: TreeComparison, say: Say) -> None:
 def _summary(told: TreeComparison, say: Say) -> None:
     different = told.different
     say(
-        f"{many(len(told.pairs), 'pair')} of runs: {len(told.pairs) - len(different)} identical, "
+        f"{plural(len(told.pairs), 'pair')} of runs: {len(told.pairs) - len(different)} identical, "
         f"{len(different)} different",
         "bold",
     )
     packets = sum(one.packets for one in different)
     say(f"   packets differ in {packets}, metrics in {sum(bool(one.metrics) for one in different)}")
     if told.separation is not None:
-        say(f"   the different ones: {told.separation.text}")
+        say(f"   settings of the different pairs: {told.separation.text}")
     _findings(told, say)
     _metrics(told, say)
 
 
 def _cause(place: int, cause: "TreeCause", say: Say) -> None:
     say(f"Cause {place}: {cause.text}", "bold")
-    say(f"   explains {many(len(cause.explains), 'pair')}")
+    say(f"   explains {plural(len(cause.explains), 'pair')}")
     _proof(cause, "identical", "still different", say)
 
 
@@ -105,7 +106,7 @@ def _proof(cause: "TreeCause", gone: str, still: str, say: Say) -> None:
 
 def _group(place: int, group: "Group", told: TreeComparison, say: Say) -> None:
     say(f"Group {place}, first difference: {group.words}", "bold")
-    say(f"   {many(len(group.pairs), 'case')}: {group.separation.text}")
+    say(f"   {plural(len(group.pairs), 'case')}: {group.separation.text}")
     if group.smallest is not None:
         say(f"   smallest settings of {group.example.head['case']}: {group.smallest.text}")
         _proof(group.smallest, "no such first difference", "the same first difference", say)
@@ -125,18 +126,13 @@ def _commands(told: TreeComparison, say: Say) -> None:
         say(f"   ... and {len(different) - _PAIRS} more (--json lists all)")
 
 
-def many(count: int, what: str) -> str:
-    """A number with its noun."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
 def _findings(told: TreeComparison, say: Say) -> None:
     for word, found in (
         ("new on head", [name for one in told.different for name in one.new]),
         ("gone on head", [name for one in told.different for name in one.gone]),
     ):
         for oracle in dict.fromkeys(found):
-            say(f"   findings of {oracle} {word} in {many(found.count(oracle), 'run')}")
+            say(f"   findings of {oracle} {word} in {plural(found.count(oracle), 'run')}")
 
 
 def _metrics(told: TreeComparison, say: Say) -> None:
@@ -153,7 +149,7 @@ def _metrics(told: TreeComparison, say: Say) -> None:
         most = max(among, key=lambda one: max(one.change, 1 / one.change if one.change else 0.0))
         before, after = sum(most.base) / len(most.base), sum(most.head) / len(most.head)
         say(
-            f"   {metric} differs by more than between seeds in {many(len(among), 'case')}; "
+            f"   {metric} differs by more than between seeds in {plural(len(among), 'case')}; "
             f"most in {most.case}: {number(before, unit)} to {number(after, unit)}"
         )
     if len(ordered) > _METRICS:
@@ -202,7 +198,7 @@ def _script(example: Example, say: Say) -> None:
             say(f"      no packetdrill script: {example.no_script}")
         return
     made = example.script.made
-    lines = many(len(made.text.splitlines()), "line")
+    lines = plural(len(made.text.splitlines()), "line")
     where = f" at line {made.head['line']}" if made.head["line"] is not None else ""
     say(f"      packetdrill script of {made.host}, {lines}: {example.script.file}")
     say(f"        base: {made.base['status']}")

@@ -28,7 +28,7 @@ impl<S> Row<S> {
         set: fn(&mut S, &Setting),
     ) -> Row<S> {
         Row {
-            spec: ParamSpec { path, kind, default, levels, substrates, constraints: "", doc },
+            spec: ParamSpec::new(path, kind, default, levels, substrates, doc),
             set,
             linux: &[],
         }
