@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from tcpassay.messages import Answer, CaseRequest
+from tcpassay.messages import METRICS_ONLY, Answer, CaseRequest
 from tcpassay.run import pool
 from tcpassay.run.pool import Limits, Pool
 
 LIMITS = Limits()
+REAL_WORKER = pool.WORKER
 
 # A worker that runs no case: the substrate of the request selects its action; the answer's message is its output.
 FAKE = """
@@ -134,6 +135,17 @@ def test_what_a_worker_starts_does_not_inherit_its_huge_pages() -> None:
 
 def test_a_run_has_the_same_recording_with_huge_pages_and_without() -> None:
     assert with_tunables(DIGEST, HUGE).stdout == with_tunables(DIGEST, "").stdout != ""
+
+
+def test_a_file_in_the_working_folder_does_not_replace_a_module_of_the_standard_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "types.py").write_text("raise SystemExit(9)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pool, "WORKER", REAL_WORKER)
+    wanted = CaseRequest(substrate="model", collect=METRICS_ONLY, triples={"app.duration": "1ms"})
+    (answer,) = dict(chain.from_iterable(Pool(1, LIMITS).run([wanted]))).values()
+    assert (answer.outcome, answer.message) == ("done", "")
 
 
 def test_a_worker_that_leaves_early_is_reported_with_its_exit_code() -> None:

@@ -33,8 +33,9 @@ MOST_WORDS = 1 << 20
 LAST_WORDS = 1000
 # Additional time of a request with its own limit (`seconds`) to report how it ended.
 GRACE = 10.0
-# Arguments of the interpreter; the id of this process follows.
-WORKER = ["-m", "tcpassay.run.worker"]
+# Arguments of the interpreter; the id of this process follows. With `-P` a file such as `types.py` in the working
+# folder does not replace a module of the standard library.
+WORKER = ["-P", "-m", "tcpassay.run.worker"]
 _LOOK: Final = 0.1
 """Interval of memory checks in seconds."""
 _SHORT: Final = 1.0
