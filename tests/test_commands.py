@@ -144,7 +144,10 @@ def test_parts_of_folders_are_compared(two: tuple[Path, Path]) -> None:
     [
         (["--threshold", "much"], "`--threshold much`: give a share as `5%` or `0.05`"),
         (["--confidence", "100%"], "`--confidence 100%`: give a share"),
-        (["--correction", "hope"], "`hope` is no correction for many comparisons; there are holm, bh, none"),
+        (
+            ["--correction", "hope"],
+            "`hope` is not a correction for multiple testing; allowed are holm, bh, none",
+        ),
         (["--where-a", "stack.cc"], "`--where-a stack.cc`: give a parameter and its value"),
         (["--metric", "goodputt"], "`--metric goodputt`: no such metric; did you mean `goodput`?"),
         (["--where-b", "stack.cc=bbr"], "there is no run with stack.cc=bbr"),

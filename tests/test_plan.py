@@ -132,11 +132,11 @@ BAD = {
         ["compared with itself"],
     ),
     "a negative seed": ("[7]", "[-7]", ["`seeds[0]` = `-7`", "from 0 to 9223372036854775807"]),
-    "a seed twice": ("[7]", "[7, 7]", ["`seeds`: 7 stands twice"]),
+    "a seed twice": ("[7]", "[7, 7]", ["`seeds`: 7 is listed twice"]),
     "no seed": ("[7]", "[]", ["`seeds`", "at least one value"]),
     "an axis without a value": ('["reno", "cubic"]', "[]", ["`axes.stack.cc`", "list"]),
     "a list as a fixed value": ('"100Mbit"', '["100Mbit"]', ["`fixed.link.rate`", "a text, a number"]),
-    "a value twice": ('"cubic"]', '"reno"]', ["`stack.cc`: `reno` stands twice"]),
+    "a value twice": ('"cubic"]', '"reno"]', ["`stack.cc`: `reno` is listed twice"]),
     "fixed and varied": ('"stack.cc" =', '"link.rate" =', ["`link.rate`", "in line 7 (fixed)"]),
     "an interval without a unit": ('series = "1ms"', "series = 1", ["`collect.series` = `1`", "10ms"]),
     "a constraint that is no text": (
@@ -192,7 +192,7 @@ def test_malformed_toml_is_reported_with_line_and_column_and_the_line_is_not_quo
 
 def test_a_path_given_twice_in_two_spellings_is_reported_with_both_lines() -> None:
     message = problems(plans.SMALL.replace('"link.delay" = "1ms"', 'link.rate = "1Gbit"'))
-    assert message == "plan.toml:8: `link.rate` stands here and in line 7; give it once"
+    assert message == "plan.toml:8: `link.rate` is set here and in line 7; keep one"
 
 
 def test_a_contradiction_between_two_parameters_names_both_places() -> None:

@@ -138,7 +138,7 @@ def test_a_level_that_no_case_can_have_and_a_value_that_is_no_level_are_noted(tm
     )
     done = plan(tmp_path, text)
     assert 'note: `stack.cc` can never be `reno` because of: [stack.cc] <> "reno"' in done.stdout
-    assert "note: `vegas` is no level of `stack.cc`" in done.stdout
+    assert "note: `vegas` is not a level of `stack.cc`" in done.stdout
 
 
 def test_a_plan_that_is_refused_is_reported_on_standard_error_with_exit_code_2(tmp_path: Path) -> None:

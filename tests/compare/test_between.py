@@ -94,5 +94,5 @@ def test_a_parameter_with_one_value_and_an_unknown_one_are_refused(tmp_path: Pat
     one = results(tmp_path / "one", {("reno", "1ms"): (about(90), about(0.05))})
     with pytest.raises(UserError, match=r"`stack\.cc` has one value"):
         between(one, "stack.cc")
-    with pytest.raises(UserError, match=r"no run says `nosuch`"):
+    with pytest.raises(UserError, match=r"no run has the parameter or group `nosuch`"):
         between(one, "nosuch")

@@ -33,7 +33,7 @@ def faulty(tmp_path: Path) -> Path:
 def test_the_shortest_history_that_violates_the_contract_is_printed(faulty: Path) -> None:
     found = check(f"{faulty}:Reno")
     assert found.exit_code == 1
-    assert "does not keep the contract `window`" in found.stdout
+    assert "violates the contract `window`" in found.stdout
     assert "GrowthIsEarned" in found.stdout
     # As plans name controllers, and for programs.
     found = check(f"python:{faulty}:Reno", "--json")

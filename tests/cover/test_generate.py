@@ -72,8 +72,8 @@ def test_one_at_a_time_says_which_level_no_case_can_have() -> None:
     suite = generate(space, OneAtATime())
     assert suite.rows == [[1, 0, 0], [0, 0, 0]]
     assert suite.notes == (
-        "no case has `a` = `2`: the constraints rule it out",
-        "no case has `b` = `1`: the constraints rule it out",
+        "no case has `a` = `2`: the constraints exclude it",
+        "no case has `b` = `1`: the constraints exclude it",
     )
 
 
@@ -256,7 +256,7 @@ def test_every_strategy_repeats_itself_and_keeps_existing_cases(strategy: Strate
 
 def test_existing_cases_that_the_space_does_not_allow_are_refused() -> None:
     with pytest.raises(
-        UserError, match=r"existing case 1 is against the constraint IF \[a\] = 2 THEN \[b\] = 1"
+        UserError, match=r"existing case 1 violates the constraint IF \[a\] = 2 THEN \[b\] = 1"
     ):
         generate(SMALL, TWay(2), existing=[{"a": 0, "b": 0, "c": "x"}, {"a": 2, "b": 0, "c": "x"}])
 

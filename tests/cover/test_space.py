@@ -57,7 +57,7 @@ def test_rows_and_cases_are_the_same_thing() -> None:
         ),
         (
             {"stack.cc": "reno", "link.delay": "1ms", "x": 1},
-            "case 0 gives `x`, which is no parameter of the plan",
+            "case 0 gives `x`, which is not a parameter of the plan",
         ),
     ],
 )
@@ -71,7 +71,7 @@ def test_a_case_of_another_space_is_refused(case: dict[str, str], message: str) 
     [
         (
             '[stack.c] = "reno"',
-            "mentions `stack.c`, which is no parameter of the plan; did you mean `stack.cc`?",
+            "mentions `stack.c`, which is not a parameter of the plan; did you mean `stack.cc`?",
         ),
         (
             '[link.delay] < "1MB"',
@@ -102,7 +102,7 @@ def test_a_value_that_is_no_level_is_pointed_out() -> None:
     space = Space((CC, ECN), (parse('IF [stack.cc] = "dctp" THEN [stack.ecn] IN {"dctcp", "classic"}'),))
     (note,) = space.unmatched()
     assert note == (
-        "`dctp` is no level of `stack.cc` (`reno`, `cubic`, `dctcp`) in: "
+        "`dctp` is not a level of `stack.cc` (`reno`, `cubic`, `dctcp`) in: "
         'IF [stack.cc] = "dctp" THEN [stack.ecn] IN {"dctcp", "classic"}'
     )
 
@@ -124,5 +124,5 @@ def test_no_level_a_wrong_default_and_a_parameter_given_twice_are_refused() -> N
 def test_a_constraint_over_too_many_combinations_is_refused_with_their_number() -> None:
     parameters = tuple(Parameter(f"p{n}", tuple(range(10))) for n in range(7))
     text = " OR ".join(f"[p{n}] = 1" for n in range(7))
-    with pytest.raises(UserError, match="ties 7 parameters with 10000000 combinations"):
+    with pytest.raises(UserError, match="connects 7 parameters with 10000000 combinations"):
         Space(parameters, (parse(text),))

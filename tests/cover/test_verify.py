@@ -106,7 +106,7 @@ def test_an_invalid_level_is_counted_with_every_level_of_the_others_whatever_the
 def test_a_case_against_a_constraint_is_named_and_covers_nothing() -> None:
     space = Space((Parameter("a", (0, 1)), Parameter("b", (0, 1))), (parse("[a] <= [b]"),))
     report = verify(space, [{"a": 0, "b": 0}, {"a": 1, "b": 0}, {"a": 1, "b": 1}], TWay(2))
-    assert [(f.case, f.reason) for f in report.forbidden] == [(1, "against the constraint [a] <= [b]")]
+    assert [(f.case, f.reason) for f in report.forbidden] == [(1, "violates the constraint [a] <= [b]")]
     assert (report.cases, report.lines[0].total, report.lines[0].covered) == (3, 3, 2)
     assert report.lines[0].examples == ({"a": 0, "b": 1},)
 
@@ -139,9 +139,11 @@ def test_families_have_lines_of_their_own() -> None:
 
 
 def test_a_family_that_names_no_parameter_and_a_strength_out_of_range_are_refused() -> None:
-    with pytest.raises(UserError, match="the family `ecn` mentions `p9`, which is no parameter of the plan"):
+    with pytest.raises(
+        UserError, match="the family `ecn` mentions `p9`, which is not a parameter of the plan"
+    ):
         verify(plain(2, 2), [], TWay(2, (Family("ecn", ("p0", "p9"), 3),)))
-    with pytest.raises(UserError, match="the plan asks for interaction strength 7; allowed are 2 to 6"):
+    with pytest.raises(UserError, match="the plan has the interaction strength 7; allowed are 2 to 6"):
         verify(plain(2, 2), [], TWay(7))
 
 

@@ -116,8 +116,8 @@ def test_a_forgotten_ack_leaves_the_receiver_waiting_for_another_segment() -> No
         "its retransmission timer fires at 200 ms"
     )
     assert said[RECEIVER] == (
-        "owes an ACK of 2000 bytes up to position 3001 and has set no timer for it: "
-        "only another segment makes it send one"
+        "has not acknowledged 2000 bytes up to position 3001; no timer is set: "
+        "only another segment causes an ACK"
     )
 
 
@@ -125,7 +125,7 @@ def test_a_delayed_ack_names_its_timer() -> None:
     said = waits(stall(forgotten=False), 110_000, 30 * MS, 1001)
     assert (
         said[RECEIVER]
-        == "owes an ACK of 2000 bytes up to position 2001; its delayed-ACK timer fires at 40 ms"
+        == "has not acknowledged 2000 bytes up to position 2001; its delayed-ACK timer fires at 40 ms"
     )
 
 
@@ -158,7 +158,7 @@ def test_a_diagram_has_segments_decisions_and_what_was_forgotten() -> None:
         ("RECEIVER", "ACK 1001 may wait until 40 ms"),
         ("RECEIVER", "data 1001:3001"),
         ("RECEIVER", "ACK 1001 ECE (the CE mark changed)"),
-        ("RECEIVER", "ACK 3001 is owed: not sent, no timer set"),
+        ("RECEIVER", "ACK 3001 is pending: not sent, no timer set"),
         ("SENDER", "ACK 1001 ECE"),
         ("SENDER", "the retransmission timer fires"),
     ]

@@ -87,7 +87,7 @@ def test_the_first_difference_is_the_ack_that_the_repaired_receiver_sends(result
     assert difference.here is not None
     assert difference.there is not None
     assert difference.here.text.endswith("is owed: not sent, no timer set")
-    assert difference.there.text.endswith("is sent at once (two full segments wait)")
+    assert difference.there.text.endswith("is sent at once (two full-sized segments are unacknowledged)")
     assert difference.here.time_ns == difference.there.time_ns
 
 

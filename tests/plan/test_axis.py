@@ -124,7 +124,7 @@ ENDS = st.tuples(AMOUNTS, st.sampled_from(["", "ms", "s", "KB", "B", "Mbit", "%"
 
 
 def test_a_range_of_values_with_too_many_decimals_is_refused() -> None:
-    with pytest.raises(axis.AxisError, match="`3`: between these ends lie values of more than 30 decimals"):
+    with pytest.raises(axis.AxisError, match="`3`: values between these ends have more than 30 decimals"):
         values("link.loss", from_="0%", to=3e-188, steps=3)
 
 

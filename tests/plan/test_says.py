@@ -128,13 +128,13 @@ def test_a_figure_that_is_not_there_cannot_be_dropped(tmp_path: Path) -> None:
     (tmp_path / "base.toml").write_text(BASE, encoding="utf-8")
     with pytest.raises(UserError, match=r"x.toml:3: `drop_figures\[0\]` = `frist`: .*did you mean `first`"):
         plan('extends = "base.toml"\ndrop_figures = ["frist"]\n', tmp_path)
-    assert "extends none" in refused('drop_figures = ["first"]\n')
+    assert "`drop_figures` needs `extends`" in refused('drop_figures = ["first"]\n')
 
 
 @pytest.mark.parametrize("section", ["fixed", "axes", "collect", "limits", "keep", "negative"])
 def test_a_key_of_the_plan_below_a_table_gets_a_hint(section: str) -> None:
     said = refused(f'[{section}]\nconstraints = ["[stack.cc] = reno"]\n')
-    assert said.startswith(f"x.toml:3: `constraints` stands below [{section}]")
+    assert said.startswith(f"x.toml:3: `constraints` is below [{section}]")
 
 
 def test_a_covering_array_of_too_many_cases_is_refused_before_it_is_made(
@@ -244,7 +244,7 @@ def test_more_load_than_a_link_of_a_topology_from_a_file_carries_is_noted(tmp_pa
     said = 'name = "x"\n[fixed]\ntopology = "file:two.toml"\n"app.workload" = "rpc-open"\n"link.rate" = "10Gbit"\n'
     # The load of host `a` alternates between both other hosts.
     (note,) = read(said + '"app.arrival" = "poisson:3Gbit"\n', file).notes
-    assert "the most: 1.5 Gbit/s into 1 Gbit/s of link `s-b` in case" in note
+    assert "the largest: 1.5 Gbit/s into 1 Gbit/s of link `s-b` in case" in note
     assert read(said + '"app.arrival" = "poisson:2Gbit"\n', file).notes == ()
     # Paced writers write to each of them.
     paced = said.replace("rpc-open", "paced") + '"app.rate" = "1.5Gbit"\n'

@@ -215,7 +215,7 @@ BAD = {
     ),
     "a constraint on what is no parameter": (
         "[link.jitter] <=", "[link.jiter] <=",
-        "plan.toml:4: `constraints[1]`: `link.jiter` is no parameter and no group; did you mean `link.jitter`?",
+        "plan.toml:4: `constraints[1]`: `link.jiter` is neither a parameter nor a group; did you mean `link.jitter`?",
     ),
     "a constraint on a value that the parameter never has": (
         'IF [stack.cc] = "dctcp"', 'IF [stack.cc] IN {"dctcp", "qubic"}',
@@ -250,7 +250,7 @@ BAD = {
     ),
     "a family of what varies together": (
         "strength = 2\n", 'strength = 2\n[[strategy.family]]\nof = ["nic.tso", "nic.gro"]\nstrength = 2\n',
-        "plan.toml:29: `strategy.family[0].of`: of what varies together, or is named twice, keep one",
+        "plan.toml:29: `strategy.family[0].of`: two of these are equal or vary in one group; keep one of them",
     ),
     "a strength that there is not": (
         "strength = 2", "strength = 7",
@@ -271,15 +271,15 @@ BAD = {
     ),
     "a negative value that other cases have": (
         "[strategy]", '[negative]\n"stack.cc" = ["tahoe", "reno"]\n[strategy]',
-        "plan.toml:26: `negative.stack.cc` = `reno`: other cases have it; it cannot be refused",
+        "plan.toml:26: `negative.stack.cc` = `reno`: the other cases use this value",
     ),
     "a negative value that means the same as one of other cases": (
         "[strategy]", '[negative]\n"link.delay" = ["1000us"]\n[strategy]',
-        "plan.toml:26: `negative.link.delay` = `1000us`: other cases have it; it cannot be refused",
+        "plan.toml:26: `negative.link.delay` = `1000us`: the other cases use this value",
     ),
     "a negative value of a default": (
         "[strategy]", '[negative]\n"stack.mtu" = ["1500B"]\n[strategy]',
-        "plan.toml:26: `negative.stack.mtu` = `1500B`: other cases have it; it cannot be refused",
+        "plan.toml:26: `negative.stack.mtu` = `1500B`: the other cases use this value",
     ),
     "a negative value of what is no parameter": (
         "[strategy]", '[negative]\n"stack.mtv" = ["1B"]\n[strategy]',
@@ -287,7 +287,7 @@ BAD = {
     ),
     "a negative value of a member of a group": (
         "[strategy]", '[negative]\n"nic.tso" = ["maybe"]\n[strategy]',
-        "plan.toml:26: `negative.nic.tso`: group `offload` sets it; a parameter of its own is needed",
+        "plan.toml:26: `negative.nic.tso`: the group `offload` sets this parameter; remove it from one of both",
     ),
     "an axis without enough to draw from": (
         '["1ms", "100us", "10ms"]', '{ distribution = "choice", values = ["1ms"], count = 3 }',
@@ -320,11 +320,11 @@ BAD = {
     ),
     "a group named as a metric": (
         "[groups.offload]", "[groups.marks]",
-        "plan.toml:20: `groups.marks`: `marks` is a metric; the tables of results need a name of its own",
+        "plan.toml:20: `groups.marks`: `marks` is a metric; a group needs another name",
     ),
     "a group named as a column of every table": (
         "[groups.offload]", "[groups.seed]",
-        "plan.toml:20: `groups.seed`: `seed` is what each run has; the tables of results need a name of its own",
+        "plan.toml:20: `groups.seed`: `seed` is a column of the tables of results; a group needs another name",
     ),
     "a group named as a parameter": (
         "[groups.offload]", "[groups.topology]",

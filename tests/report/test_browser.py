@@ -34,7 +34,7 @@ def test_the_report_opens_offline_and_shows_the_findings_first(view: Open, repor
         "1 / 2\nchecks hold",
         "9\nruns done; 1 crashed",
         "10 \u00d7 1\ncases \u00d7 seed",
-        "90 %\nof pairs of levels met",
+        "90 %\nof pairs of levels covered",
     ]
     assert page.page.locator("main > section").first.get_attribute("id") == "findings"
     finding = page.text("#findings")
@@ -42,7 +42,7 @@ def test_the_report_opens_offline_and_shows_the_findings_first(view: Open, repor
     assert pages.TEXT in finding
     assert "40.000 ms to 60.000 ms" in finding
     assert pages.REPLAY in finding
-    assert "differences that chance may explain" in page.text("#findings .spread")
+    assert "no significant effect" in page.text("#findings .spread")
 
 
 def test_a_failed_check_stands_above_those_that_hold(view: Open, report: Path) -> None:
@@ -217,7 +217,7 @@ def test_refused_as_they_must_be_is_no_failure_and_what_was_not_run_is_said(
     assert page.text(".badge") == "interrupted"
     assert (
         page.text(".figure:has-text('done')")
-        == "2\nruns done, 1 refused as they must be; 1 not refused, 1 not run"
+        == "2\nruns done, 1 refused as expected; 1 not refused although expected, 1 not run"
     )
     assert "1 repetition differed" in page.text(".problems.bad")
     assert "No findings. Every finished run was judged." in page.text("#findings")
@@ -235,8 +235,8 @@ def test_coverage_shows_the_pair_that_no_run_met(view: Open, tmp_path: Path) -> 
     # Column, row, percent: nobody met a = y with b = q, nor b = q with c = u.
     cells = page.chart("coverage", "o.series[0].data.map((one) => one.value)")
     assert cells == [[1, 0, 75], [2, 0, 100], [2, 1, 75]]
-    assert "3 of 4 pairs met" in page.text("#coverage caption")
-    assert "2 pairs not met" in page.text("#coverage .evidence")
+    assert "3 of 4 pairs covered" in page.text("#coverage caption")
+    assert "2 pairs not covered" in page.text("#coverage .evidence")
     assert page.page.locator("#coverage td.missing").all_inner_texts() == ["0"]
 
 
@@ -251,7 +251,7 @@ def test_a_link_to_a_case_shows_its_curves(view: Open, report: Path) -> None:
     assert page.chart("timeline", of.format("queue", "bottleneck"))[4] == [40, 12]
     assert page.chart("timeline", of.format("counts", "marks")) == [[20, 5], [70, 2]]
     assert page.chart("timeline", of.format("events", "RTO fires")) == [[60, 0]]
-    assert page.chart("timeline", of.format("sequence", "sent again")) == [
+    assert page.chart("timeline", of.format("sequence", "retransmitted")) == [
         {"coords": [[60, 3.001], [60, 4.001]]}
     ]
     assert page.chart("timeline", of.format("sequence", "acknowledged"))[-1] == [38, 4.001]
@@ -263,7 +263,7 @@ def test_a_link_to_a_case_shows_its_curves(view: Open, report: Path) -> None:
         "o.series.flatMap((one) => (one.markArea?.data ?? []).map((ends) => ends.map((end) => end.xAxis)))",
     )
     assert spans == [[40, 55]] * 7
-    assert "20 Mbit/s" in page.text("#case .table:has-text('rank among shown') tbody tr")
+    assert "20 Mbit/s" in page.text("#case .table:has-text('rank among displayed runs') tbody tr")
     assert "8.1 ms" in page.text("#case .table:has-text('measured')")
 
 
@@ -409,7 +409,7 @@ def test_damage_is_reported_at_the_top_of_the_page(view: Open, tmp_path: Path) -
     folder = pages.folder(tmp_path / "made")
     (folder / "findings.json").write_text("{", encoding="utf-8")
     page = view(write_report(folder).file).open()
-    assert "1 file could not be used; the rest was." in page.text(".problems")
+    assert "1 file could not be read; this page omits their content." in page.text(".problems")
     assert "findings.json" in page.text(".problems")
 
 

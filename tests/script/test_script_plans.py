@@ -153,7 +153,7 @@ def test_a_report_shows_scripts_beside_other_cases(home: Path) -> None:
         ('files = ["pkt/*.txt"]', 4, "`files` = `pkt/*.txt`: no script there"),
         ('files = ["pkt"]\nprofile = "linx"', 5, "`profile` = `linx`: allowed are"),
         ('files = ["pkt"]\noptions = { nonsense = 1 }', 5, "`options`: `--nonsense` is not an option"),
-        ('files = ["pkt"]\noptions = { allow-shell = "" }', 5, "a plan executes nothing"),
+        ('files = ["pkt"]\noptions = { allow-shell = "" }', 5, "a plan never executes shell commands"),
         ('files = "pkt"', 4, "scripts"),
         ('file = ["pkt"]', 4, "scripts"),
     ],

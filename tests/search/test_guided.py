@@ -91,14 +91,15 @@ def test_a_budget_within_the_covering_array_is_reported(folder: Path) -> None:
     text = (folder / "plan.toml").read_text(encoding="utf-8").replace("runs = 40", "runs = 3")
     plan = read.read(text, FILE)
     assert len(plan.cases) == 3
-    assert any("the budget ends within the covering array: 3 of its " in note for note in plan.notes)
+    assert any("the budget ends within the covering array: only 3 of its " in note for note in plan.notes)
 
 
 def test_a_guided_plan_without_oracles_is_refused() -> None:
     with pytest.raises(UserError) as caught:
         read.read("oracles = false\n" + searches.GUIDED, FILE)
     assert str(caught.value) == (
-        "plan.toml:1: `oracles`: `guided` needs what the runs reach, which is read with the oracles; leave them on"
+        "plan.toml:1: `oracles`: `guided` needs the behaviours that runs reach, which only judged "
+        "runs have; enable them"
     )
 
 
@@ -118,11 +119,11 @@ def test_a_part_of_the_covering_array_leaves_the_budget_to_further_generations()
     whole = read.read(searches.GUIDED, FILE)
     part = read.read(searches.GUIDED.replace("generation = 8", "generation = 8\narray = 3"), FILE)
     assert [case.id for case in part.cases] == [case.id for case in whole.cases[:3]]
-    assert f"the first 3 of the {len(whole.cases)} cases of the covering array run" in part.notes
+    assert f"only the first 3 of the {len(whole.cases)} cases of the covering array run" in part.notes
     few = searches.GUIDED.replace("runs = 40", "runs = 2").replace(
         "generation = 8", "generation = 8\narray = 3"
     )
     assert (
-        f"the budget ends within the covering array: 2 of its {len(whole.cases)} cases run"
+        f"the budget ends within the covering array: only 2 of its {len(whole.cases)} cases run"
         in read.read(few, FILE).notes
     )

@@ -186,7 +186,7 @@ BAD = {
     "a metric without a worse end": (
         '"goodput"',
         '"acks_per_segment"',
-        "plan.toml:17: `strategy.metric` = `acks_per_segment`: neither end of it is known to be worse",
+        "plan.toml:17: `strategy.metric` = `acks_per_segment`: the metric has no preferred direction",
     ),
     "an end that there is not": (
         '"goodput"',
@@ -212,7 +212,7 @@ BAD = {
     "an oracle that does not judge": (
         'metric = "goodput"',
         'finding = "late-ack"',
-        "plan.toml:17: `strategy.finding` = `late-ack`: `oracles` does not let it judge the runs",
+        "plan.toml:17: `strategy.finding` = `late-ack`: `oracles` excludes this oracle",
     ),
     "losses of another parameter": (
         '"link.loss_model" =',
@@ -234,7 +234,7 @@ BAD = {
         'kind = "search"\nmetric = "goodput"\npopulation = 8\nbudget = { runs = 60 }',
         'kind = "full"',
         ("plan.toml:11: `axes.link.loss_model.sequence` = `losses`: only the strategies `search` "
-         "and `guided` make sequences, and this is `full`"),
+         "and `guided` have sequences, and this is `full`"),
     ),
     "ends that are of different kinds": (
         '"200KB"',
@@ -264,7 +264,7 @@ BAD = {
     "constraints that nothing meets": (
         "[fixed]",
         "constraints = ['[queue.limit] > \"1GB\"']\n[fixed]",
-        "none of 1000 combinations that were drawn makes a case: 1000 are against `constraints`",
+        "none of 1000 random combinations is a valid case: 1000 violate `constraints`",
     ),
 }  # fmt: skip
 

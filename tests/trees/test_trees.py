@@ -236,7 +236,7 @@ def test_differences_are_shown_with_what_separates_them_and_the_commands_that_re
     told = compared(tmp_path, TRIAL, monkeypatch)
     text = printed(told)
     assert "4 pairs of runs: 2 identical, 2 different" in text
-    assert "the different ones: stack.cc=dctcp, link.loss=1% (2 of 2 runs with that)" in text
+    assert "settings of the different pairs: stack.cc=dctcp, link.loss=1% (2 of 2 runs with that)" in text
     assert "goodput differs by more than between seeds in 1 case; most in c-head" in text
     assert "2 pairs without a cause (no budget)" in text
     assert f"tcpassay replay {tmp_path}/r c-head --seed 1" in text

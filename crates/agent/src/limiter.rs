@@ -180,7 +180,7 @@ impl Device {
             "1" | "772" => Ok(ETHERNET),
             "65534" => Ok(0),
             other => {
-                Err(format!("`{}` is a device of type {other}; limiter knows Ethernet and tun", self.name))
+                Err(format!("`{}` is a device of type {other}; a limiter needs Ethernet or tun", self.name))
             }
         }
     }

@@ -4,14 +4,14 @@ use crate::sys;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// A queue discipline and its counters.
+/// A queue discipline and its counters since it was installed.
 #[derive(Clone, Debug, Default)]
 pub struct Qdisc {
     /// The index of its interface.
     pub interface: i32,
     /// The major number of its handle.
     pub handle: u16,
-    /// The qdisc is the root of its interface.
+    /// True if the qdisc is the root of its interface.
     pub is_root: bool,
     /// The kind, for example `tbf` or `netem`.
     pub kind: String,
@@ -25,7 +25,7 @@ pub struct Qdisc {
     pub backlog: u64,
     /// Packets that the qdisc has marked with CE.
     pub marks: u64,
-    /// The capacity of a FIFO; 0 for other kinds.
+    /// The capacity of a FIFO in bytes (`bfifo`) or packets (`pfifo`); 0 for other kinds.
     pub limit: u64,
 }
 
@@ -92,10 +92,10 @@ impl Netlink {
         Ok(all)
     }
 
-    /// Lets a RED qdisc use the backlog instead of an average: a weight of 1 (`Wlog` = 0), which `tc` cannot express.
+    /// Lets a RED qdisc use the backlog instead of an average: sets the weight to 1 (`Wlog` = 0), which `tc` cannot express. `handle` is the
+    /// major number of the qdisc's handle.
     pub fn red_without_average(&self, interface: i32, handle: u16) -> io::Result<()> {
         const NEW_QDISC: u16 = 36;
-        const ERROR: usize = 2;
         let mut request = None;
         self.dump(NEW_QDISC, interface, |message| {
             if u32_at(message, 4).cast_signed() == interface && u32_at(message, 8) == u32::from(handle) << 16
@@ -111,13 +111,10 @@ impl Netlink {
         if n < 20 || u16_at(&answer, 4) != ERROR {
             return Err(io::Error::other("the kernel did not acknowledge the change"));
         }
-        match u32_at(&answer, 16).cast_signed() {
-            0 => Ok(()),
-            code => Err(io::Error::from_raw_os_error(-code)),
-        }
+        acknowledged(&answer)
     }
 
-    /// The rate of the first class of an HTB in bits/s; `None` without one.
+    /// The rate in bits/s of the first class of the HTB qdisc with this handle (its major number); `None` if there is no class.
     pub fn class_rate(&self, interface: i32, handle: u16) -> io::Result<Option<u64>> {
         const NEW_CLASS: u16 = 40;
         let mut rate = None;
@@ -155,12 +152,26 @@ impl Netlink {
                     match u16_at(rest, 4) {
                         DONE => return Ok(()),
                         got if got == usize::from(kind) => each(&rest[16..len.min(rest.len())]),
-                        _ => return Err(io::Error::other("the kernel answered with an error")),
+                        ERROR if rest.len() >= 20 => acknowledged(rest)?,
+                        other => {
+                            return Err(io::Error::other(format!("a netlink message of type {other}")));
+                        }
                     }
                     rest = &rest[len.next_multiple_of(4).min(rest.len())..];
                 }
             }
         }
+    }
+}
+
+/// `NLMSG_ERROR`, the type of a message with an error code, which is 0 in an acknowledgement.
+const ERROR: usize = 2;
+
+/// The result that a message of the type [`ERROR`] of at least 20 bytes contains.
+fn acknowledged(message: &[u8]) -> io::Result<()> {
+    match u32_at(message, 16).cast_signed() {
+        0 => Ok(()),
+        code => Err(io::Error::from_raw_os_error(-code)),
     }
 }
 

@@ -28,14 +28,14 @@ pub struct PerfEvents {
     others: Vec<OwnedFd>,
     /// Records that were read and are not before the `until` of the last call.
     waiting: Vec<(u64, Vec<u8>)>,
-    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`: events have times of the latter only.
+    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC` in nanoseconds. Events have times of `CLOCK_MONOTONIC` only.
     offset: u64,
-    /// Events were lost because a ring was full.
+    /// True if events were lost because a ring was full.
     pub missed: bool,
 }
 
 impl PerfEvents {
-    /// Subscribes to events on all processors. `ids` are the numbers in the `format` files of the events.
+    /// Subscribes to events on all processors. `ids` are the numbers of the events, which their `format` files in tracefs contain.
     pub fn open(ids: &[u64]) -> io::Result<PerfEvents> {
         let offset = sys::now() - sys::monotonic();
         let mut events =
@@ -57,7 +57,7 @@ impl PerfEvents {
         Ok(events)
     }
 
-    /// Calls `each` with the time and the record of the events since the last call and before `until`.
+    /// Calls `each` with the time and the record of the events since the last call that are earlier than `until` (both in nanoseconds of `CLOCK_REALTIME`).
     pub fn drain(&mut self, until: u64, mut each: impl FnMut(u64, &[u8])) {
         for ring in &self.rings {
             let head = ring.read_wide(HEAD);
@@ -86,7 +86,8 @@ impl PerfEvents {
 /// The processors that are online.
 fn processors() -> io::Result<Vec<i32>> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
-    ranges(&text).ok_or_else(|| io::Error::other(format!("the processors that are online: {text}")))
+    ranges(&text)
+        .ok_or_else(|| io::Error::other(format!("the list of online processors cannot be parsed: {text}")))
 }
 
 /// The numbers of a list of ranges such as `0-3,8`.

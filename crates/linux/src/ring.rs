@@ -21,7 +21,7 @@ pub struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Maps the ring of `len` bytes that belongs to `socket`.
+    /// Maps the ring of `len` bytes of a packet socket or a perf event.
     pub fn map(socket: OwnedFd, len: usize) -> io::Result<Ring> {
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -43,7 +43,10 @@ impl Ring {
     /// or not aligned.
     fn place<T>(&self, offset: usize) -> *mut T {
         let size = size_of::<T>();
-        assert!(offset.is_multiple_of(size) && offset + size <= self.len, "a number outside the ring");
+        assert!(
+            offset.is_multiple_of(size) && offset + size <= self.len,
+            "an offset outside the ring, or not aligned"
+        );
         // SAFETY: inside the mapping, by the assertion.
         unsafe { self.start.add(offset).cast() }
     }
@@ -78,14 +81,14 @@ impl Ring {
         unsafe { self.place::<u64>(offset).write_volatile(value) };
     }
 
-    /// Writes into a frame that the kernel has handed back.
+    /// Writes into a frame of a send ring that the process owns, that is, whose status is `TP_STATUS_AVAILABLE`.
     pub fn fill(&mut self, offset: usize, bytes: &[u8]) {
         assert!(offset + bytes.len() <= self.len, "bytes outside the ring");
         // SAFETY: inside the mapping; `&mut self` excludes slices of it, and the kernel does not write what is to be sent.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(offset), bytes.len()) };
     }
 
-    /// Bytes of the ring that belong to the process until it returns them to the kernel.
+    /// Bytes of the ring that the process owns until it returns them to the kernel.
     pub fn bytes(&self, offset: usize, len: usize) -> &[u8] {
         assert!(offset + len <= self.len, "bytes outside the ring");
         // SAFETY: inside the mapping. The kernel does not write a frame that belongs to the process. The callers return a frame to the kernel

@@ -119,7 +119,7 @@ pub fn field(info: &[u8], name: &str) -> Option<i64> {
     TcpInfoField { at, len }.of(info).map(u64::cast_signed)
 }
 
-/// The bytes of a structure with the values of `value_of`; unknown fields are 0.
+/// The bytes of a structure with the values that `value_of` returns for the names of the fields; fields for which it returns `None` are 0.
 pub fn tcp_info(value_of: impl Fn(&str) -> Option<i64>) -> Vec<u8> {
     let mut bytes = vec![0; SIZE];
     for &(name, at, len) in FIELDS {

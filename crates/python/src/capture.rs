@@ -26,7 +26,7 @@ pub struct CaptureAnalysis {
 
 #[pymethods]
 impl CaptureAnalysis {
-    /// Opens a capture. Raises `OSError` or, for a file that is no capture, `ValueError`.
+    /// Opens a capture. Raises `OSError` or, for a file that is not a capture, `ValueError`.
     #[new]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
     fn new(path: PathBuf, interface: Option<String>, merge_interfaces: bool) -> PyResult<CaptureAnalysis> {

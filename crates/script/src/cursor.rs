@@ -165,7 +165,7 @@ impl<'a> Cursor<'a> {
         let capitals = word.len() > 1 && !word.contains(|c: char| c.is_ascii_lowercase());
         if capitals {
             return self
-                .unsupported(&format!("the word `{word}`, where {what} stands; -D {word}=VALUE defines it"));
+                .unsupported(&format!("the word `{word}` instead of {what}; -D {word}=VALUE defines it"));
         }
         self.fail(what)
     }

@@ -63,7 +63,7 @@ named! {
         /// No loss, reordering or congestion mark is known.
         #[default]
         Open,
-        /// Duplicate ACKs or SACK blocks, not yet taken for loss.
+        /// Duplicate ACKs or SACK blocks arrived, but no segment is marked lost.
         Disorder,
         /// The window is being reduced because of ECN or local congestion.
         #[strum(serialize = "CWR")]
@@ -98,7 +98,7 @@ named! {
         Cork,
     }
 
-    /// Why a receiver sends an ACK at once, delays it or forgets it.
+    /// Why a receiver sends an ACK at once, delays it, or cancels a delayed ACK.
     AckReason {
         /// The number of full-sized segments that causes an ACK has arrived.
         EveryN,

@@ -2,7 +2,7 @@
 //!
 //! The connection owns the handshake, the states and the wire; [`send`](crate::send) owns the outgoing stream and
 //! [`recv`](crate::recv) the incoming one. All three use 64-bit stream positions: 0 is the SYN, 1 the first byte
-//! of data, and the FIN stands after the last byte.
+//! of data, and the FIN follows the last byte.
 
 use crate::config::EcnMode;
 use arrayvec::ArrayVec;

@@ -110,7 +110,7 @@ impl Rate {
 
     /// The rate that transfers `bytes` in `per`, at least 1 bit/s. Panics when `per` is zero.
     pub fn from_bytes_per(bytes: Bytes, per: Dur) -> Rate {
-        assert!(!per.is_zero(), "a rate over no time");
+        assert!(!per.is_zero(), "a rate over a duration of zero");
         let bits = u128::from(bytes.0) * 8 * 1_000_000_000 / u128::from(per.as_nanos());
         Rate(u64::try_from(bits).unwrap_or(u64::MAX).max(1))
     }

@@ -114,7 +114,7 @@ impl FromStr for Rate {
             0 => Err(UnitError {
                 value: text.to_owned(),
                 what: RATE.what,
-                why: "a rate of zero carries nothing",
+                why: "a rate is at least 1 bit/s",
                 allowed: RATE.allowed,
                 example: RATE.example,
             }),

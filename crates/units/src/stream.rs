@@ -41,7 +41,7 @@ impl Stream {
 
     /// Uniform in `[0, n)`. Panics when `n` is zero.
     pub fn below(&mut self, n: u64) -> u64 {
-        assert!(n > 0, "a choice among nothing");
+        assert!(n > 0, "a random number below zero");
         // Lemire's multiply-shift method; its bias of at most n / 2^64 is negligible.
         let wide = u128::from(self.0.next_u64()) * u128::from(n);
         u64::try_from(wide >> 64).expect("the high half of a 128-bit product")

@@ -152,7 +152,7 @@ impl AddAssign<Dur> for Time {
 impl Sub for Time {
     type Output = Dur;
     fn sub(self, earlier: Time) -> Dur {
-        Dur(self.0.checked_sub(earlier.0).expect("time ran backwards"))
+        Dur(self.0.checked_sub(earlier.0).expect("the subtracted instant is later"))
     }
 }
 
@@ -179,7 +179,7 @@ impl AddAssign for Dur {
 impl Sub for Dur {
     type Output = Dur;
     fn sub(self, other: Dur) -> Dur {
-        Dur(self.0.checked_sub(other.0).expect("a negative length of time"))
+        Dur(self.0.checked_sub(other.0).expect("a negative duration"))
     }
 }
 
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "time ran backwards")]
+    #[should_panic(expected = "the subtracted instant is later")]
     fn subtracting_a_later_instant_panics() {
         let _ = Time::from_nanos(5) - Time::from_nanos(9);
     }

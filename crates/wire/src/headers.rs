@@ -37,7 +37,7 @@ pub enum NoHeaders {
 
 /// Reads the headers of the IP packet that begins with `bytes` and had `whole` bytes on the wire.
 ///
-/// `whole` counts where the length field of the IP header is 0: a packet that the NIC has yet to segment, or that it has merged
+/// `whole` replaces the length field of the IP header if that is 0, as in a packet that was captured before TSO or after GRO
 /// (IPv4 total length 0, IPv6 jumbo payload).
 ///
 /// # Errors

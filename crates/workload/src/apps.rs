@@ -14,7 +14,7 @@ use tcpassay_units::Time;
 /// All applications of one host; see the [crate](crate) for the order of calls.
 #[derive(Clone, Debug)]
 pub struct Apps {
-    pub(crate) plan: Arc<TrafficSchedule>,
+    pub(crate) schedule: Arc<TrafficSchedule>,
     pub(crate) host: HostIndex,
     pub(crate) clients: Vec<Client>,
     pub(crate) ends: Vec<AppEndpoint>,
@@ -32,11 +32,13 @@ impl TrafficSchedule {
 }
 
 impl Apps {
-    pub(crate) fn new(plan: Arc<TrafficSchedule>, host: HostIndex) -> Apps {
-        let clients =
-            (0u16..).zip(plan.parts()).filter_map(|(at, part)| Client::new(&plan, at, part, host)).collect();
+    pub(crate) fn new(schedule: Arc<TrafficSchedule>, host: HostIndex) -> Apps {
+        let clients = (0u16..)
+            .zip(schedule.parts())
+            .filter_map(|(at, part)| Client::new(&schedule, at, part, host))
+            .collect();
         Apps {
-            plan,
+            schedule,
             host,
             clients,
             ends: Vec::new(),
@@ -55,7 +57,7 @@ impl Apps {
     /// Sets the timers of clients that start later. Opens no connection.
     pub fn start(&mut self, now: Time) {
         for at in 0..self.clients.len() {
-            let spec = &self.plan.parts()[usize::from(self.clients[at].part)].spec;
+            let spec = &self.schedule.parts()[usize::from(self.clients[at].part)].spec;
             let begin = now + spec.start;
             let stop = spec.duration.map(|d| begin.saturating_add(d));
             let at = u32::try_from(at).expect("few clients");
@@ -66,7 +68,7 @@ impl Apps {
         }
     }
 
-    /// The time at which [`Apps::wake`] must be called next.
+    /// The time at which [`Apps::wake`] must be called next; `None` if no timer is set.
     pub fn next_wake(&self) -> Option<Time> {
         self.wakes.peek().map(|Reverse((at, _, _))| *at)
     }
@@ -101,14 +103,14 @@ impl Apps {
 
     /// A connection arrived for this host; it is assigned a socket. [`Apps::ready`] follows when data arrives.
     pub fn accept(&mut self, key: ConnKey) -> SocketId {
-        let end = AppEndpoint::server(&self.plan, key);
+        let end = AppEndpoint::server(&self.schedule, key);
         self.place(end)
     }
 
     /// A socket became connected, readable, writable, or closed by its peer. Additional calls are harmless.
     pub fn ready(&mut self, now: Time, slot: SocketId, sockets: &mut impl Sockets) {
         let end = &mut self.ends[slot.0 as usize];
-        let spec = &self.plan.parts()[usize::from(end.key.part)].spec;
+        let spec = &self.schedule.parts()[usize::from(end.key.part)].spec;
         let before = self.done.len();
         let step = end.step(now, slot, spec, sockets, &mut self.done);
         if step.next < end.wake_at {
@@ -123,7 +125,7 @@ impl Apps {
     /// not call [`Apps::ready`] before the peer has closed.
     pub fn only_reads(&self, slot: SocketId) -> bool {
         let end = &self.ends[slot.0 as usize];
-        let spec = &self.plan.parts()[usize::from(end.key.part)].spec;
+        let spec = &self.schedule.parts()[usize::from(end.key.part)].spec;
         end.is_sink() && spec.read_size.is_none() && spec.read_rate.is_none()
     }
 
@@ -178,7 +180,7 @@ impl Apps {
 
     fn vacate(&mut self, slot: SocketId) {
         let end = &mut self.ends[slot.0 as usize];
-        assert!(end.live, "slot {} is given up twice", slot.0);
+        assert!(end.live, "socket id {} is released twice", slot.0);
         end.live = false;
         self.free.push(slot.0);
     }

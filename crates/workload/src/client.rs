@@ -33,9 +33,9 @@ pub(crate) struct BarrierRound {
 
 impl Client {
     /// The client of `part` at `host`; `None` when it has no server.
-    pub fn new(plan: &TrafficSchedule, at: u16, part: &TrafficPart, host: HostIndex) -> Option<Client> {
+    pub fn new(schedule: &TrafficSchedule, at: u16, part: &TrafficPart, host: HostIndex) -> Option<Client> {
         let servers = part.servers_of(host);
-        let stream = |what: &str| plan.stream(&format!("app.{at}.{}.{what}", host.0));
+        let stream = |what: &str| schedule.stream(&format!("app.{at}.{}.{what}", host.0));
         (!servers.is_empty()).then(|| Client {
             part: at,
             servers,

@@ -15,7 +15,7 @@ impl Apps {
     fn client(&mut self, client: u32) -> (&mut Client, &WorkloadSpec) {
         let client = &mut self.clients[client as usize];
         let part = usize::from(client.part);
-        (client, &self.plan.parts()[part].spec)
+        (client, &self.schedule.parts()[part].spec)
     }
 
     /// Opens a connection and starts it.
@@ -23,7 +23,7 @@ impl Apps {
         let state = &mut self.clients[client as usize];
         let key = ConnKey { client: self.host, server, part: state.part, index: state.opened };
         state.opened += 1;
-        let end = AppEndpoint::client(&self.plan, key, client, now);
+        let end = AppEndpoint::client(&self.schedule, key, client, now);
         let slot = self.place(end);
         self.clients[client as usize].open.push(slot);
         sockets.connect(slot, key);
@@ -102,12 +102,12 @@ impl Apps {
     /// Queues a request on a connection without writing it.
     fn issue(&mut self, now: Time, slot: SocketId) {
         let end = &mut self.ends[slot.0 as usize];
-        end.request(now, &self.plan.parts()[usize::from(end.key.part)].spec);
+        end.request(now, &self.schedule.parts()[usize::from(end.key.part)].spec);
     }
 
     /// The think time of a connection ended; it sends its next request.
     pub(crate) fn next_request(&mut self, now: Time, slot: u32, sockets: &mut impl Sockets) {
-        let client = self.ends[slot as usize].client.expect("only clients think");
+        let client = self.ends[slot as usize].client.expect("think timers belong to clients");
         if !self.clients[client as usize].stopped {
             self.issue(now, SocketId(slot));
             self.ready(now, SocketId(slot), sockets);

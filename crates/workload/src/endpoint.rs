@@ -78,7 +78,7 @@ pub(crate) struct EndpointStep {
 }
 
 impl AppEndpoint {
-    fn new(plan: &TrafficSchedule, key: ConnKey, client: Option<u32>, role: Role) -> AppEndpoint {
+    fn new(schedule: &TrafficSchedule, key: ConnKey, client: Option<u32>, role: Role) -> AppEndpoint {
         AppEndpoint {
             key,
             client,
@@ -91,13 +91,13 @@ impl AppEndpoint {
             was_shut: false,
             next_read: Time::ZERO,
             read_carry: Carry::default(),
-            sizes: plan.stream(&key.to_string()),
+            sizes: schedule.stream(&key.to_string()),
         }
     }
 
     /// The endpoint that opens the connection.
-    pub fn client(plan: &TrafficSchedule, key: ConnKey, client: u32, now: Time) -> AppEndpoint {
-        let spec = &plan.part(key).spec;
+    pub fn client(schedule: &TrafficSchedule, key: ConnKey, client: u32, now: Time) -> AppEndpoint {
+        let spec = &schedule.part(key).spec;
         let feed = match spec.behaviour {
             Behaviour::Paced => DataSource::Paced { next: now, carry: Carry::default() },
             Behaviour::OnOff => DataSource::OnOff { next: now },
@@ -105,7 +105,7 @@ impl AppEndpoint {
             Behaviour::Bulk => DataSource::Endless,
             Behaviour::Rpc | Behaviour::RpcOpen | Behaviour::Incast => {
                 return AppEndpoint::new(
-                    plan,
+                    schedule,
                     key,
                     Some(client),
                     Role::Requester { waiting: VecDeque::new() },
@@ -114,7 +114,7 @@ impl AppEndpoint {
             Behaviour::Mix => unreachable!("a mix is split into its members"),
         };
         let mut end =
-            AppEndpoint::new(plan, key, Some(client), Role::Source { started: now, total: 0, feed });
+            AppEndpoint::new(schedule, key, Some(client), Role::Source { started: now, total: 0, feed });
         if let (Behaviour::Bulk, Some(size)) = (spec.behaviour, &spec.flow_size) {
             end.owed = size.draw(&mut end.sizes).get();
             end.shut = true;
@@ -123,16 +123,16 @@ impl AppEndpoint {
     }
 
     /// The endpoint that accepts the connection.
-    pub fn server(plan: &TrafficSchedule, key: ConnKey) -> AppEndpoint {
-        let spec = &plan.part(key).spec;
+    pub fn server(schedule: &TrafficSchedule, key: ConnKey) -> AppEndpoint {
+        let spec = &schedule.part(key).spec;
         match spec.behaviour {
             Behaviour::Rpc | Behaviour::RpcOpen | Behaviour::Incast => {
-                let mut end = AppEndpoint::new(plan, key, None, Role::Responder { left: 0, response: 0 });
+                let mut end = AppEndpoint::new(schedule, key, None, Role::Responder { left: 0, response: 0 });
                 let (left, response) = end.draw_message(spec);
                 end.role = Role::Responder { left, response };
                 end
             }
-            _ => AppEndpoint::new(plan, key, None, Role::Sink),
+            _ => AppEndpoint::new(schedule, key, None, Role::Sink),
         }
     }
 

@@ -197,7 +197,9 @@ impl EmpiricalCdf {
             };
             let (size, share) = (number(size)?, number(share)?);
             if points.last().is_some_and(|&(s, p)| size < s || share < p) {
-                return Err(format!("{name}:{line_no}: `{line}` is below the line before"));
+                return Err(format!(
+                    "{name}:{line_no}: `{line}`: a value is smaller than on the previous line"
+                ));
             }
             points.push((size, share));
         }
@@ -339,7 +341,7 @@ mod tests {
         assert!(
             parse("file:falls.cdf")
                 .expect_err("falls")
-                .contains("falls.cdf:2: `50 1` is below the line before")
+                .contains("falls.cdf:2: `50 1`: a value is smaller than on the previous line")
         );
         assert!(parse("file:short.cdf").expect_err("short").contains("the last share is 0.9"));
         assert!(parse("file:none.cdf").expect_err("missing").contains("none.cdf: no such file"));

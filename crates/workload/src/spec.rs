@@ -200,7 +200,7 @@ impl WorkloadSpec {
                 self.reuse = match value {
                     "on" => true,
                     "off" => false,
-                    _ => return Err(ValueError::new("it is neither", "on, off")),
+                    _ => return Err(ValueError::new("it is neither `on` nor `off`", "on, off")),
                 };
             }
             "think" => self.think = WaitTime::parse(value)?,
@@ -211,7 +211,7 @@ impl WorkloadSpec {
             "read_size" => self.read_size = call_size(value)?,
             "read_rate" => self.read_rate = optional(value, "none", RATE)?,
             "mix" => self.mix = self.members(value, file)?,
-            _ => return Err(ValueError::new("there is no such row", ROWS)),
+            _ => return Err(ValueError::new("there is no such parameter", ROWS)),
         }
         Ok(())
     }
@@ -237,7 +237,7 @@ impl WorkloadSpec {
                     .split_once('=')
                     .ok_or_else(|| ValueError::new(format!("`{word}` is not `<row>=<value>`"), MIX))?;
                 if matches!(row, "workload" | "mix") {
-                    return Err(ValueError::new(format!("`{row}` cannot stand inside a member"), MIX));
+                    return Err(ValueError::new(format!("`{row}` is not allowed in a member of a mix"), MIX));
                 }
                 member
                     .set_row(row, value, file)
@@ -417,7 +417,11 @@ mod tests {
                 "bulky",
                 "`app.workload` = `bulky`: there is no such workload; allowed: bulk, rpc,",
             ),
-            ("app.colour", "red", "`app.colour` = `red`: there is no such row; allowed: workload, name,"),
+            (
+                "app.colour",
+                "red",
+                "`app.colour` = `red`: there is no such parameter; allowed: workload, name,",
+            ),
             ("app.mix", "rpc + ", "`app.mix` = `rpc + `: a member is empty"),
             ("app.mix", "rpc flows", "`app.mix` = `rpc flows`: `flows` is not `<row>=<value>`"),
             ("app.mix", "rpc flows=0", "`app.mix` = `rpc flows=0`: in `flows=0`: it is out of range"),

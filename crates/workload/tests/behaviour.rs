@@ -150,7 +150,10 @@ fn incast_requests_from_all_servers_at_once_and_waits_for_all_answers_before_the
     assert_eq!(times(&rounds), [(0, 4), (5, 7)]);
     assert_eq!((rounds[0].request, rounds[0].response), (Bytes::new(300), Bytes::new(60_000)));
     assert_eq!(ran.done.len(), 2 + 6);
-    assert!(ran.net.opened.iter().all(|(_, key)| key.client == HostIndex(0)), "the receiver asks");
+    assert!(
+        ran.net.opened.iter().all(|(_, key)| key.client == HostIndex(0)),
+        "the receiver sends the requests"
+    );
     assert!(ran.idle);
 }
 
@@ -161,9 +164,9 @@ fn a_mix_runs_its_members_side_by_side_under_their_own_classes() {
         ("app.duration", "9ms"),
         ("app.mix", "rpc request=10KB + rpc request=100KB"),
     ]);
-    let plan = TrafficSchedule::new(&spec, &PAIR, Seed(1));
-    assert_eq!(plan.parts()[1].class, "rpc 100KB/100B");
-    let ran = run(plan, 2, 100_000, ms(1000));
+    let traffic = TrafficSchedule::new(&spec, &PAIR, Seed(1));
+    assert_eq!(traffic.parts()[1].class, "rpc 100KB/100B");
+    let ran = run(traffic, 2, 100_000, ms(1000));
     let count = |part| ran.done.iter().filter(|c| c.key.part == part).count();
     assert_eq!((count(0), count(1)), (4, 4));
 }
@@ -188,8 +191,8 @@ fn write_calls_are_no_larger_than_write_size() {
 fn transfers_of_a_connection_that_fails_are_recorded_as_not_completed_and_others_continue() {
     let rows =
         [("app.workload", "rpc"), ("app.concurrency", "2"), ("app.flows", "2"), ("app.duration", "9ms")];
-    let plan = TrafficSchedule::new(&spec(&rows), &PAIR, Seed(1));
-    let ran = run_breaking(plan, 2, 100_000, DELAY, ms(1000), Some((ms(5), 0)));
+    let traffic = TrafficSchedule::new(&spec(&rows), &PAIR, Seed(1));
+    let ran = run_breaking(traffic, 2, 100_000, DELAY, ms(1000), Some((ms(5), 0)));
     let of = |index| ran.done.iter().filter(move |c| c.key.index == index);
     let brief: Vec<(u64, u64, bool)> =
         of(0).map(|c| (c.start.as_nanos() / 1_000_000, c.end.as_nanos() / 1_000_000, c.ok)).collect();
@@ -203,8 +206,8 @@ fn an_incast_round_that_loses_a_server_fails_and_the_next_round_uses_the_others(
     let pairs: Vec<HostPair> =
         (1..4).map(|n| HostPair { sender: HostIndex(n), receiver: HostIndex(0) }).collect();
     let rows = [("app.workload", "incast"), ("app.request", "100B"), ("app.duration", "7ms")];
-    let plan = TrafficSchedule::new(&spec(&rows), &pairs, Seed(1));
-    let ran = run_breaking(plan, 4, 100_000, DELAY, ms(1000), Some((ms(5), 1)));
+    let traffic = TrafficSchedule::new(&spec(&rows), &pairs, Seed(1));
+    let ran = run_breaking(traffic, 4, 100_000, DELAY, ms(1000), Some((ms(5), 1)));
     let rounds: Vec<(u64, bool)> = ran
         .done
         .iter()
@@ -223,8 +226,8 @@ fn the_think_timer_of_a_failed_connection_does_not_apply_to_the_connection_that_
         ("app.duration", "100ms"),
         ("app.mix", "rpc think=50ms + bulk flow_size=1KB arrival=uniform:100/s"),
     ]);
-    let plan = TrafficSchedule::new(&spec, &PAIR, Seed(1));
-    let ran = run_breaking(plan, 2, 100_000, DELAY, ms(1000), Some((ms(5), 0)));
+    let traffic = TrafficSchedule::new(&spec, &PAIR, Seed(1));
+    let ran = run_breaking(traffic, 2, 100_000, DELAY, ms(1000), Some((ms(5), 0)));
     let rpcs = ran.done.iter().filter(|c| c.kind == AppCompletionKind::Rpc).count();
     let flows = ran.done.iter().filter(|c| c.kind == AppCompletionKind::Flow && c.ok).count();
     assert_eq!((rpcs, flows), (1, 10));
@@ -240,8 +243,8 @@ fn arrivals_of_an_open_loop_do_not_move_when_the_network_is_slower() {
         ("app.duration", "200ms"),
     ];
     let starts = |delay| {
-        let plan = TrafficSchedule::new(&spec(&rows), &PAIR, Seed(3));
-        let ran = run_with(plan, 2, 100_000, delay, ms(60_000));
+        let traffic = TrafficSchedule::new(&spec(&rows), &PAIR, Seed(3));
+        let ran = run_with(traffic, 2, 100_000, delay, ms(60_000));
         assert!(ran.idle);
         let mut starts: Vec<(Time, Bytes)> = ran.done.iter().map(|c| (c.start, c.request)).collect();
         starts.sort_unstable();

@@ -15,7 +15,7 @@ from tcpassay.judge.folders import Judged, judge_folder
 def judge_capture(
     file: Path, *, oracles: Iterable[str] | None = None, point: str | None = None, merge: bool = False
 ) -> Judged:
-    """Judges a capture. Raises `UserError` for a file that is no capture, or without a connection to judge."""
+    """Judges a capture. Raises `UserError` for a file that is not a capture, or without a connection to judge."""
     names = None if oracles is None else list(oracles)
     with tempfile.TemporaryDirectory(prefix="tcpassay-") as scratch:
         folder = Path(scratch) / "capture"

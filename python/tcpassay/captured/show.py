@@ -15,8 +15,9 @@ MOST = 20
 """Maximum number of flows that are printed in full; `--json` prints all."""
 
 LEGEND = """\
-RTT flow.round  end in s (duration)  out: bytes  rate  packets; rtx sent again,
-late reordered, CE of packets, ECE of ACKs, rwnd limited by the receive window"""
+RTT flow.round  end in s (duration)  out: bytes  rate  packets;
+rtx: retransmitted, late: reordered, CE: packets with the mark,
+ECE: ACKs with the flag, rwnd: limited by the receive window"""
 
 
 def as_json(analysis: Analysis, *, rounds: bool) -> Iterator[str]:

@@ -55,8 +55,8 @@ def check(
             {"controller": name, "contract": contract, "events": found.events, "broken": found.broken}
         )
     elif found.broken is None:
-        typer.echo(f"{name} keeps the contract `{contract}` in {found.events:,} events")
+        typer.echo(f"{name} satisfies the contract `{contract}` in {found.events:,} events")
     else:
-        typer.echo(f"{name} does not keep the contract `{contract}`:\n{found.broken}")
+        typer.echo(f"{name} violates the contract `{contract}`:\n{found.broken}")
     if found.broken is not None:
         raise typer.Exit(BROKEN)

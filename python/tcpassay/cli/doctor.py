@@ -6,7 +6,7 @@ from rich.table import Table
 from tcpassay import terminal
 from tcpassay.cli.options import JsonOption
 
-MARKS = {"ok": "[green]ok[/]", "missing": "[red]missing[/]", "worse": "[yellow]worse[/]"}
+MARKS = {"ok": "[green]ok[/]", "missing": "[red]missing[/]", "worse": "[yellow]limited[/]"}
 
 
 def doctor(json_: JsonOption = False) -> None:

@@ -261,7 +261,7 @@ def remove(
 
 @contextmanager
 def _told_apart(wanted: bool) -> Iterator[None]:
-    """Ends the command with a code of its own where no build can begin, if that is `wanted`."""
+    """If `wanted`, ends the command with exit code 3 instead of 2 when no build can begin."""
     from tcpassay.kernel.source import UnavailableError  # noqa: PLC0415 - start-up time
 
     try:

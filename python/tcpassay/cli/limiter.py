@@ -98,5 +98,5 @@ def _show(device: str, limiter: Limiter | None, *, json_: bool) -> None:
     )
     typer.echo(
         f"  sent {limiter['sent_bytes']} B, dropped {limiter['dropped_packets']} packets, "
-        f"{limiter['backlog_bytes']} B wait; marked {limiter['marks']} of {limiter['packets']} packets"
+        f"backlog {limiter['backlog_bytes']} B; marked {limiter['marks']} of {limiter['packets']} packets"
     )

@@ -41,7 +41,7 @@ def judge(
 
         judged = judge_capture(folder, oracles=oracle, point=point, merge=merge)
     elif point is not None or merge:
-        raise UserError(f"`--point` and `--merge` are for captures, and `{folder}` is none")
+        raise UserError(f"`--point` and `--merge` are for captures, and `{folder}` is not a capture")
     else:
         judged = folders.judge_folder(folder, oracles=oracle)
     if json_:

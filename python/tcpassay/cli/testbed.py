@@ -18,7 +18,7 @@ app = typer.Typer(
 
 @app.callback()
 def _group() -> None:
-    """The commands of testbeds have names, also while there is one."""
+    """Lets typer require the name of the command, although the group has only one."""
 
 
 @app.command()

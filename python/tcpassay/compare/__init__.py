@@ -3,8 +3,8 @@
     comparison = compare(load("results/cubic"), load("results/bbr"))
     comparison.regressions, comparison.same, comparison.as_json()
 
-`pairing.py` says which run belongs to which, `signedrank.py` and `correction.py` are the statistics, `comparison.py`
-puts them together, `direction.py` says which way is good, `show.py` prints. `between.py` compares each two values of a
+`pairing.py` pairs the runs, `signedrank.py` and `correction.py` contain the statistics, `comparison.py` combines them,
+`direction.py` has the preferred direction of each metric, `show.py` prints. `between.py` compares each two values of a
 parameter.
 """
 

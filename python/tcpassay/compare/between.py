@@ -115,7 +115,7 @@ def levels(results: Results, parameter: str) -> list[str]:
         if parameter in said:
             found[str(as_text(said[parameter]))] = None
     if not found:
-        raise UserError(f"no run says `{parameter}`", Place(results.folder))
+        raise UserError(f"no run has the parameter or group `{parameter}`", Place(results.folder))
     return list(found)
 
 

@@ -12,7 +12,9 @@ METHODS: Final[dict[str, Method]] = {"holm": "holm", "bh": "bh", "none": "none"}
 def method(name: str) -> Method:
     """The method with this name. Raises `UserError`."""
     if name not in METHODS:
-        raise UserError(f"`{name}` is no correction for many comparisons; there are {', '.join(METHODS)}")
+        raise UserError(
+            f"`{name}` is not a correction for multiple testing; allowed are {', '.join(METHODS)}"
+        )
     return METHODS[name]
 
 

@@ -18,7 +18,7 @@ Values = Mapping[str, str]
 _MOST_SETTINGS: Final = 3
 """Largest number of settings of a rule."""
 _LEAST_RUNS: Final = 2
-"""A rule about fewer runs is a coincidence."""
+"""Minimum number of runs of a rule; agreement of fewer runs may be a coincidence."""
 _MOST_TRIED: Final = 200_000
 """Bound on the number of tried sets, for plans with very many parameters."""
 

@@ -38,7 +38,7 @@ class Shift:
 def shift(differences: Reals, confidence: float = 0.95) -> Shift:
     """The shift of at least one difference; none may be zero."""
     if len(differences) == 0 or (differences == 0).any():
-        raise AssertionError("a shift is of differences that are not zero")
+        raise AssertionError("a shift needs at least one difference, and none may be zero")
     ordered = np.sort(differences)
     n = len(ordered)
     averages = n * (n + 1) // 2

@@ -4,7 +4,7 @@
 | --- | --- | --- |
 | `Full` | every allowed combination of valid levels, in lexical order | their number, known before |
 | `TWay` | a covering array: all allowed combinations of any t; more in families | about d^t log n |
-| `Random` | different allowed combinations, each equally likely | as asked |
+| `Random` | different allowed combinations, each equally likely | the requested number |
 | `Boundary` | the default; each ordered parameter at its lowest and highest; all lowest; all highest | 2 n |
 | `OneAtATime` | the default, then each other level of each parameter alone | the number of levels |
 
@@ -180,7 +180,7 @@ def _network(space: Space, but: int | None = None) -> "Network":
 def _in_range(strength: int, what: str) -> None:
     if strength not in STRENGTHS:
         raise UserError(
-            f"{what} asks for interaction strength {strength}; allowed are {STRENGTHS[0]} to {STRENGTHS[-1]}"
+            f"{what} has the interaction strength {strength}; allowed are {STRENGTHS[0]} to {STRENGTHS[-1]}"
         )
 
 
@@ -189,13 +189,13 @@ def _check_existing(space: Space, rows: Rows) -> None:
         bad = [v for v, level in enumerate(row) if level >= space.sizes[v]]
         if len(bad) > 1:
             named = " and ".join(f"`{space.parameters[v].name}`" for v in bad)
-            raise UserError(f"existing case {n} has invalid values of {named}; one is the most")
+            raise UserError(f"existing case {n} has invalid values of {named}; at most one is allowed")
         for table in space.tables:
             if (
                 not any(v in table.scope for v in bad)
                 and not table.allowed[tuple(row[v] for v in table.scope)]
             ):
-                raise UserError(f"existing case {n} is against the constraint {table.constraint}")
+                raise UserError(f"existing case {n} violates the constraint {table.constraint}")
 
 
 def _refused(space: Space, variable: int, level: int) -> list[int]:
@@ -221,9 +221,9 @@ def _full(space: Space, limit: int) -> list[list[int]]:
 
 def _random(space: Space, wanted: int, seed: int) -> list[list[int]]:
     if wanted < 0:
-        raise UserError(f"{wanted} is no number of random cases; 0 or more is")
+        raise UserError(f"{wanted} random cases: the number must be 0 or more")
     network = _network(space)
-    draw, rng = network.sampler(), random.Random(seed)  # noqa: S311  (reproducible is the point)
+    draw, rng = network.sampler(), random.Random(seed)  # noqa: S311  (the numbers must be reproducible)
     most = min(wanted, network.count())
     rows: dict[tuple[int, ...], None] = {}
     # When all combinations are requested, drawing until the last one is found would take number * log(number) draws.
@@ -249,7 +249,7 @@ def _departures(
         for v, level in fixed.items():
             parameter = space.parameters[v]
             notes.append(
-                f"no case has `{parameter.name}` = `{parameter.levels[level]}`: the constraints rule it out"
+                f"no case has `{parameter.name}` = `{parameter.levels[level]}`: the constraints exclude it"
             )
     return rows
 

@@ -213,8 +213,8 @@ class Network:
             return factors[0]
         if prod(self.sizes[v] for v in scope) > LARGEST:
             raise UserError(
-                f"the constraints tie {len(scope)} parameters so closely together that more than {LARGEST} "
-                "combinations would have to be held at once; give these parameters fewer levels, or drop a "
+                f"the constraints connect {len(scope)} parameters so that a table of more than {LARGEST} "
+                "combinations would be needed; give these parameters fewer levels, or remove a "
                 "constraint between them"
             )
         return _Factor(scope, reduce(ring.combine, (_axes(f, scope) for f in factors), ring.one))

@@ -158,7 +158,7 @@ class Space:
             if near
             else f"; there are {', '.join(f'`{n}`' for n in self.views)}"
         )
-        raise UserError(f"{what} mentions `{name}`, which is no parameter of the plan{hint}")
+        raise UserError(f"{what} mentions `{name}`, which is not a parameter of the plan{hint}")
 
     def values(self, row: Sequence[int]) -> dict[str, Value]:
         """The case of a row."""
@@ -174,7 +174,7 @@ class Space:
         rows: Rows = []
         for case_number, case in enumerate(cases):
             for name in case.keys() - self.index.keys():
-                raise UserError(f"case {case_number} gives `{name}`, which is no parameter of the plan")
+                raise UserError(f"case {case_number} gives `{name}`, which is not a parameter of the plan")
             row = []
             for parameter, levels in zip(self.parameters, numbers, strict=True):
                 if parameter.name not in case:
@@ -190,7 +190,7 @@ class Space:
         return rows
 
     def unmatched(self) -> list[str]:
-        """Values in constraints that are no levels, each as a sentence.
+        """Values in constraints that are not levels, each as a sentence.
 
         It may be a misspelling, or a value that this plan does not use.
         """
@@ -200,5 +200,5 @@ class Space:
                 levels = self.views[name][1]
                 if not any(compare(level, "=", value) for level in levels):
                     shown = ", ".join(f"`{level}`" for level in levels)
-                    found.append(f"`{value}` is no level of `{name}` ({shown}) in: {constraint}")
+                    found.append(f"`{value}` is not a level of `{name}` ({shown}) in: {constraint}")
         return found

@@ -60,8 +60,8 @@ def tabulate(
     shape = tuple(sizes[i] for i in scope)
     if prod(shape) > LARGEST_TABLE:
         raise UserError(
-            f"the constraint {constraint} ties {len(scope)} parameters with {prod(shape)} combinations of "
-            f"levels together; at most {LARGEST_TABLE} are possible: write it as several constraints"
+            f"the constraint {constraint} connects {len(scope)} parameters with {prod(shape)} combinations of "
+            f"levels; allowed are at most {LARGEST_TABLE}: write it as several constraints"
         )
     levels = {name: views[name][1] for name in constraint.parameters}
     axis = {name: scope.index(views[name][0]) for name in constraint.parameters}
@@ -119,7 +119,7 @@ class _Tabulator:
     ) -> None:
         """Refuses an order between values of different kinds, such as a time and a number of bytes, which is a mistake.
 
-        A parameter of which a plan uses only a level without order, as `"auto"`, is no mistake.
+        A parameter of which a plan uses only a level without order, as `"auto"`, is allowed.
         """
         if operator in ("=", "<>"):
             return
@@ -133,5 +133,5 @@ class _Tabulator:
         a, b = meanings[0]
         raise UserError(
             f"the constraint {self.constraint} asks for an order between `{left[0]}`, which is {a.kind}, and "
-            f"`{right[0]}`, which is {b.kind}; two numbers, times, numbers of bytes or rates have one"
+            f"`{right[0]}`, which is {b.kind}; only two numbers, times, numbers of bytes or rates are ordered"
         )

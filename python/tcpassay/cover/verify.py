@@ -144,7 +144,7 @@ def _judge(space: Space, rows: Matrix) -> tuple[list[Forbidden], NDArray[np.int6
         judged = np.flatnonzero(~outside[:, scope].any(axis=1))
         broken = judged[~table.allowed[tuple(rows[judged][:, scope].T)]]
         for n in broken.tolist():
-            reasons.setdefault(n, f"against the constraint {table.constraint}")
+            reasons.setdefault(n, f"violates the constraint {table.constraint}")
     return [Forbidden(n, reason) for n, reason in sorted(reasons.items())], invalid
 
 

@@ -1,7 +1,7 @@
 """The page of an experiment and the index, as Markdown.
 
 A page is a function of the plan and of the results: writing it twice gives the same text. CPU times, which differ from
-run to run, stand in the index only.
+run to run, are in the index only.
 """
 
 import shutil

@@ -1,7 +1,7 @@
 """Replaces the expectations of a script by the behaviour of the stack that runs it; injected packets do not change.
 
-In a script a stack has a shorter history than in the run: other receive buffers, another number of quick ACKs. Where it
-therefore does something else than in the run, the script says what it does.
+A connection in a script is shorter than in the run, so that its receive buffer and its number of quick ACKs differ.
+Where the stack therefore behaves differently than in the run, the script expects its behaviour in the script.
 """
 
 import re
@@ -21,7 +21,7 @@ _TIMED: Final = re.compile(r"(?P<time>\d+\.\d+) ")
 
 
 def adapted(text: str, run: Callable[[str], Report], rounds: int = _ROUNDS) -> str | None:
-    """The script that passes where `run` runs it; `None` if it does not after so many corrections."""
+    """The corrected script, which passes with `run`; `None` if it fails after `rounds` corrections."""
     for _ in range(rounds):
         report = run(text)
         if report["status"] == "pass":
@@ -75,7 +75,7 @@ def _as_sent(lines: list[str], place: int, live: re.Match[str], without: str) ->
 
 
 def _waited(rest: Sequence[str], meant: float, live: float) -> bool:
-    """Whether a packet came so late that the script goes on before."""
+    """Whether the packet was sent so late that the next line of the script precedes it."""
     following = next((found for one in rest if (found := _TIMED.match(one))), None)
     late = (live - meant) * 1e6 > TOLERANCE_US
     return late and following is not None and float(following["time"]) < live
@@ -89,9 +89,9 @@ def _numbers(packet: str) -> list[str]:
 def cut(text: str, line: int, silence_us: int) -> str | None:
     """The script up to the last injected packet before a line (from 1), then silence and a segment that elicits an ACK.
 
-    The question is an old segment without data, which every TCP answers at once (RFC 9293 section 3.10.7.4). Linux
-    accepts what is newer than its last ACK, so that the segment is the oldest there is. A stack that sends something
-    during the silence fails there. `None` if nothing arrives before the line.
+    That segment is an old one without data, which every TCP answers at once (RFC 9293 section 3.10.7.4). Linux accepts
+    segments that are newer than its last ACK; therefore the sequence number is the lowest one. A stack that sends
+    something during the silence fails at this line. `None` if nothing arrives before the line.
     """
     lines = text.split("\n")
     places = [

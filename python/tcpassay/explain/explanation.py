@@ -77,7 +77,7 @@ class Explanation:
         return [one for one in self.shown if isinstance(one, Line)]
 
     def as_json(self) -> dict[str, object]:
-        """For machines."""
+        """The explanation as a JSON object."""
         return {
             "finding": self.name,
             "title": self.finding.title,
@@ -103,16 +103,16 @@ def explain(folder: Path, finding: str, *, most: int = MOST) -> Explanation:
     with scratch.folder() as place:
         told = work.shows(effect, place)
         if told is None:
-            why = f"`tcpassay isolate {folder} {finding}` says why"
-            raise UserError(f"the finding does not show when the run is made again: {why}", Place(folder))
+            why = f"`tcpassay isolate {folder} {finding}` reports the reason"
+            raise UserError(f"the finding does not occur when the run is repeated: {why}", Place(folder))
         recording = Recording.open(place / "here")
         log = LogFile(recording)
         here = connection(recording, log, told.flow, timers_known=EventKind.TIMER_SET in logged(recording))
         neighbour = work.neighbour((recording, log), told, place)
     if cause is None:
-        work.notes.append(f"its cause is not known: `tcpassay isolate {folder} {finding}` finds it")
+        work.notes.append(f"its cause has not been isolated: `tcpassay isolate {folder} {finding}` does it")
     elif neighbour is None:
-        work.notes.append("no run with one triple of the cause reset came to its end")
+        work.notes.append("no run with one triple of the cause reset was completed")
     name = f"{symptom.case}-{symptom.seed}/{effect.oracle}"
     difference = neighbour.difference.here if neighbour and neighbour.difference else None
     first = None if difference is None else difference.row

@@ -207,12 +207,12 @@ def text_of(connection: Connection, places: Sequence[int], base: int, parts: int
 
 
 def inner_text(one: Moment, base: int) -> str:
-    """The text of a moment that is no segment; empty if diagrams do not show it."""
+    """The text of a moment that is not a segment; empty if diagrams do not show it."""
     match one.kind:
         case EventKind.ACK_DELAY:
             text = f"ACK {_ack(one, base)} may wait until {ms(one.number('value_ns') or 0)}"
         case EventKind.ACK_FORGET:
-            text = f"ACK {_ack(one, base)} is owed: not sent, no timer set"
+            text = f"ACK {_ack(one, base)} is pending: not sent, no timer set"
         case EventKind.CONGESTION | EventKind.STATE:
             text = one.why.replace("->", " to ", 1)
         case EventKind.TIMER_FIRE:
@@ -222,7 +222,7 @@ def inner_text(one: Moment, base: int) -> str:
         case EventKind.SPURIOUS:
             text = f"{_span(one, one, base)} proves to have been retransmitted unnecessarily ({one.why})"
         case EventKind.REFUSED:
-            text = f"refuses it: {one.why}"
+            text = f"discards it: {one.why}"
         case EventKind.DROP | EventKind.MARK:
             text = f"a device {'drops' if one.kind == EventKind.DROP else 'marks'} it"
         case _:

@@ -18,13 +18,13 @@ FIN, SYN, RST, PSH, ACK, ECE, CWR = 1, 2, 4, 8, 16, 64, 128
 _FLAGS: Final = ((SYN, "SYN"), (FIN, "FIN"), (RST, "RST"), (ECE, "ECE"), (CWR, "CWR"))
 
 ACK_REASONS: Final[Mapping[str, str]] = {
-    AckReason.EVERY_N: "two full segments wait",
+    AckReason.EVERY_N: "two full-sized segments are unacknowledged",
     AckReason.QUICK: "quick ACK mode",
     AckReason.OUT_OF_ORDER: "the segment is out of order, or fills a gap",
     AckReason.CE_CHANGE: "the CE mark changed",
     AckReason.TIMER: "the delayed-ACK timer fired",
     AckReason.WINDOW_UPDATE: "the receive window opened",
-    AckReason.PIGGYBACK: "data carry it",
+    AckReason.PIGGYBACK: "piggybacked on data",
     AckReason.FIN: "a FIN arrived",
     AckReason.ANSWER: "the segment must be answered",
     AckReason.DELAY: "it may be delayed",

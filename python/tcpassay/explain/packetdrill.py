@@ -114,8 +114,8 @@ def written(here: Connection, side: Side, span: Span, head: Sequence[str]) -> st
     """The script of a span of the connection; `head` are lines of comment. Raises `UnwritableError`.
 
     Where the end is silent before the end of the span, the script ends with an old segment, which every TCP answers at
-    once (RFC 9293 section 3.10.7.4). If the stack sent something during the silence, the script sees
-    it there.
+    once (RFC 9293 section 3.10.7.4). If the stack sends something during the silence, the script fails
+    at this segment.
     """
     lines = list(_Body(here, side, span).lines())
     if len(lines) > MOST_LINES:
@@ -178,7 +178,7 @@ class _Body:
                 last = one.time_ns
         if self._span.until_ns - last > TOLERANCE_US * 1000:
             yield f"// Nothing is sent for {(self._span.until_ns - last) / 1e6:.3f} ms."
-            yield "// An old segment asks where the end stands."
+            yield "// An old segment elicits an ACK with the state of the end."
             yield f"{self._time(self._span.until_ns)} < . 1:1(0) ack {self._our_next} win 64"
             yield f"+0 > . {self._our_next}:{self._our_next}(0) ack {self._their_next}"
 

@@ -35,8 +35,10 @@ _REST_NS: Final = 2_000_000_000
 """Silence after the evidence that a script waits for at most."""
 _ONLY_ECN: Final = "outbound packet: ip differ"
 """The runner's message for a packet that differs in the ECN field of its IP header only."""
-_AS_RUN: Final = "It expects what the stack did in the run."
-_AS_SCRIPT: Final = "What arrives is from the run; it expects what the stack does in the script."
+_AS_RUN: Final = "The expectations are the behaviour of the stack in the run."
+_AS_SCRIPT: Final = (
+    "The injected packets are from the run; the expectations are the behaviour of the stack in the script."
+)
 _SOCKET: Final = "0.000000 socket("
 _SPANS: Final = (3, 6, 12, 25, 50, None)
 """Segments before the evidence that scripts begin with, shortest first; `None`: with the handshake."""
@@ -47,21 +49,21 @@ _CASES_OF_LINUX: Final = ("linux", "linux-4.6")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of the script in one place."""
+    """The result of the script on one stack with some settings."""
 
     where: str
     how: str
-    """With which settings."""
+    """The settings: `as in the finding`, or the reset triple."""
     report: Report
 
     @property
     def passed(self) -> bool:
-        """Whether everything came as written."""
+        """Whether the script passed."""
         return self.report["status"] == "pass"
 
     @property
     def differs(self) -> bool:
-        """Whether the stack did something else, more than to set other bits of ECN, which a reset may ask for."""
+        """Whether the stack behaved differently; a difference in ECN bits alone, as a reset may cause, is ignored."""
         return not self.passed and self.report["reason"] != _ONLY_ECN
 
 
@@ -90,7 +92,7 @@ class Scripted:
         return self.shows and any(one.differs for one in self.outcomes if one.where == "model")
 
     def as_json(self) -> dict[str, object]:
-        """For machines."""
+        """The script and its results as a JSON object."""
         return {
             "finding": self.finding,
             "host": self.end,
@@ -126,7 +128,7 @@ def scripted(folder: Path, finding: str) -> Scripted:
         made = _Maker(results, run, cause, effect, name).made(place)
     if not made:
         raise UserError(
-            f"{name}: the finding does not show with profile `linux`, for which scripts are written",
+            f"{name}: the finding does not occur with profile `linux`, for which scripts are written",
             Place(folder),
         )
     best = max(made, key=lambda one: (one.distinguishes, one.shows, -len(one.text)))
@@ -270,7 +272,7 @@ def _with_body(texts: Sequence[tuple[str, str]], text: str) -> _Texts:
 
 
 def _short(made: Scripted) -> _Texts | None:
-    """The script up to where a stack without the cause first does something else."""
+    """The script up to the first difference of a stack without the cause."""
     where = [one.report["line"] for one in made.outcomes if one.differs and one.report["line"] is not None]
     text = cut(made.text, min(where), _SILENCE_US) if where else None
     return None if text is None else _with_body(made.others, text)
@@ -320,9 +322,9 @@ def told(made: Scripted) -> list[str]:
         reason = "" if one.passed else f": {report['reason']}"
         lines.append(f"  {one.where}, {one.how}: {report['status']}{where}{reason}")
     if not made.shows:
-        lines.append("The script does not show the finding: in it the stack does something else.")
+        lines.append("The script does not show the finding: the stack behaves differently in it.")
     elif not made.distinguishes:
         lines.append(
-            "No run of the script without the cause fails: it shows what happens, but not what is wrong."
+            "The script also passes without the cause: it shows the behaviour but not that it is wrong."
         )
     return [*lines, *(f"Note: {note}" for note in made.notes)]

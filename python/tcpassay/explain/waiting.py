@@ -27,7 +27,7 @@ class State:
     ack_due: int | None = None
     """When the delayed-ACK timer fires."""
     forgotten: bool = False
-    """An ACK is owed, and according to the log it was neither sent nor delayed by a timer."""
+    """An ACK is pending that according to the log was neither sent nor delayed by a timer."""
     beyond: list[tuple[int, int]] = field(default_factory=list)
     """Data that arrived above a gap."""
 
@@ -102,17 +102,17 @@ def sender_waits(state: State, base: int = 1, *, timers_known: bool) -> str:
 
 def receiver_waits(state: State, base: int = 1, *, timers_known: bool) -> str:
     """The events that the receiver of data waits for, in words."""
-    owed = state.received - state.acked
+    pending = state.received - state.acked
     if state.beyond:
         low = min(piece[0] for piece in state.beyond)
         return f"waits for the gap from position {state.received - base + 1} to {low - base + 1} to be filled"
-    if owed <= 0:
+    if pending <= 0:
         return "has acknowledged all that arrived; it waits for the next segment"
-    said = f"owes an ACK of {owed} bytes up to position {state.received - base + 1}"
+    said = f"has not acknowledged {pending} bytes up to position {state.received - base + 1}"
     if state.ack_due is not None:
         return f"{said}; its delayed-ACK timer fires at {ms(state.ack_due)}"
     if state.forgotten or timers_known:
-        return f"{said} and has set no timer for it: only another segment makes it send one"
+        return f"{said}; no timer is set: only another segment causes an ACK"
     return said
 
 

@@ -54,7 +54,7 @@ def _range(
     made = (start, *inner, end)
     meanings = set(map(quantity, made))
     if not all(meaning.ordered for meaning in meanings):
-        raise AxisError("steps", f"`{steps}`: between these ends lie values of more than 30 decimals")
+        raise AxisError("steps", f"`{steps}`: values between these ends have more than 30 decimals")
     different = len(meanings)
     if different < steps:
         raise AxisError("steps", f"`{steps}`: the range has only {different} different values")
@@ -97,7 +97,9 @@ def _draw(path: str, axis: model.Drawn, ends: Ends, at: Callable[[float], Fracti
 def _choice(path: str, axis: model.Choice) -> list[fields.Scalar]:
     weights = [Fraction(1)] * len(axis.values) if axis.weights is None else [*map(Fraction, axis.weights)]
     if len(weights) != len(axis.values):
-        raise AxisError("weights", f"{len(weights)} weights for {len(axis.values)} values; one for each")
+        raise AxisError(
+            "weights", f"{len(weights)} weights for {len(axis.values)} values; one weight per value is needed"
+        )
     if axis.count > len(axis.values):
         raise AxisError("count", f"`{axis.count}`: there are only {len(axis.values)} values to draw from")
     left = list(range(len(axis.values)))

@@ -48,7 +48,7 @@ def _substrates(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
     for index, name in enumerate(spec.substrates):
         place = doc.place("substrates", index)
         if name in spec.substrates[:index]:
-            yield Problem(f"`substrates`: `{name}` stands twice in the list", place)
+            yield Problem(f"`substrates`: `{name}` is listed twice", place)
             continue
         try:
             substrate_of(name).check({}, str(doc.file.parent))
@@ -80,8 +80,8 @@ def _names(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
             message = f"`groups.{group}`: `{group}` is a parameter; a group needs a name of its own"
             yield Problem(message, doc.place("groups", group))
         elif group in known or group in COLUMNS:
-            what = "a metric" if group in known else "what each run has"
-            message = f"`groups.{group}`: `{group}` is {what}; the tables of results need a name of its own"
+            what = "a metric" if group in known else "a column of the tables of results"
+            message = f"`groups.{group}`: `{group}` is {what}; a group needs another name"
             yield Problem(message, doc.place("groups", group))
 
 
@@ -107,7 +107,9 @@ def _constraints(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
         for name in constraint.parameters:
             if name not in known and name.rpartition("/")[2] not in table.parameters():
                 hint = document.suggest(name, known) or "; `tcpassay params` lists the parameters"
-                yield Problem(f"`constraints[{index}]`: `{name}` is no parameter and no group{hint}", place)
+                yield Problem(
+                    f"`constraints[{index}]`: `{name}` is neither a parameter nor a group{hint}", place
+                )
         for name, value in constraints.compared(constraint.expression):
             wrong = _never(spec, name, value, str(doc.file.parent))
             if wrong:
@@ -187,9 +189,7 @@ def _same(name: str, values: list[tuple[fields.Scalar, Place]]) -> Iterator[Prob
         if meaning in seen:
             first, second = show(seen[meaning]), show(value)
             wrong = f"`{first}` and `{second}` mean the same; keep one"
-            yield Problem(
-                f"`{name}`: {f'`{second}` stands twice in the list' if first == second else wrong}", place
-            )
+            yield Problem(f"`{name}`: {f'`{second}` is listed twice' if first == second else wrong}", place)
         seen.setdefault(meaning, value)
 
 
@@ -206,7 +206,7 @@ def _negative(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
             hint = document.suggest(plain, known) or "; `tcpassay params` lists all"
             yield Problem(f"`negative.{path}`: no such parameter{hint}", place)
         elif path in members:
-            message = f"`negative.{path}`: group `{members[path]}` sets it; a parameter of its own is needed"
+            message = f"`negative.{path}`: the group `{members[path]}` sets this parameter; remove it from one of both"
             yield Problem(message, place)
         elif path != plain and path not in spec.fixed and (plain in varying or plain in members):
             yield Problem(
@@ -220,9 +220,7 @@ def _negative(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
             yield from _same(path, listed)
             for value, at in listed:
                 if quantity(value) in map(quantity, valid):
-                    message = (
-                        f"`negative.{path}` = `{show(value)}`: other cases have it; it cannot be refused"
-                    )
+                    message = f"`negative.{path}` = `{show(value)}`: the other cases use this value"
                     yield Problem(message, at)
 
 
@@ -242,7 +240,7 @@ def _families(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
                 message = f"`strategy.family[{index}].of[{n}]` = `{name}`: the plan does not vary it{hint}"
                 yield Problem(message, doc.place("strategy", "family", index, "of", n))
         if len({owner.get(name, name) for name in family.of}) < len(family.of):
-            message = f"`strategy.family[{index}].of`: of what varies together, or is named twice, keep one"
+            message = f"`strategy.family[{index}].of`: two of these are equal or vary in one group; keep one of them"
             yield Problem(message, doc.place("strategy", "family", index, "of"))
 
 
@@ -250,13 +248,13 @@ def _lists(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
     """Duplicates in lists, and figures to drop that the base does not have."""
     if spec.drop_figures:
         yield Problem(
-            "`drop_figures` is for figures of a plan that this one extends, and it extends none",
+            "`drop_figures` needs `extends`: it lists figures of the extended plan",
             doc.place("drop_figures"),
         )
     known: set[int] = set()
     for index, seed in enumerate(spec.seeds):
         if seed in known:
-            yield Problem(f"`seeds`: {seed} stands twice in the list", doc.place("seeds", index))
+            yield Problem(f"`seeds`: {seed} is listed twice", doc.place("seeds", index))
         known.add(seed)
     for index, figure in enumerate(spec.figure):
         if figure.file in (earlier.file for earlier in spec.figure[:index]):

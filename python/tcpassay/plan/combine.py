@@ -71,9 +71,9 @@ def cases(spec: model.PlanFile, doc: Document, most_problems: int) -> Cases:
         wanted = min(spec.strategy.array or len(made), len(made))
         most = Spending.of(spec, spec.strategy.budget).cases(wanted)
         if most < wanted:
-            notes += (f"the budget ends within the covering array: {most} of its {len(made)} cases run",)
+            notes += (f"the budget ends within the covering array: only {most} of its {len(made)} cases run",)
         elif most < len(made):
-            notes += (f"the first {most} of the {len(made)} cases of the covering array run",)
+            notes += (f"only the first {most} of the {len(made)} cases of the covering array run",)
         made = made[:most]
     return Cases(made, suite, notes)
 
@@ -91,14 +91,14 @@ def _first_of_search(spec: model.PlanFile, strategy: model.Search, doc: Document
         )
     made = evolution.first(space, strategy, spending.cases(strategy.population))
     if not made:
-        why = f"{space.unmet} are against `constraints`, and the data plane refuses {space.refused}"
+        why = f"{space.unmet} violate `constraints`, and the data plane refuses {space.refused}"
         first = f"; the first: {space.refusal}" if space.refusal else ""
-        raise UserError(f"none of {TRIES} combinations that were drawn makes a case: {why}{first}", place)
+        raise UserError(f"none of {TRIES} random combinations is a valid case: {why}{first}", place)
     notes = []
     if space.refused:
         notes.append(
             f"the data plane refuses {space.refused} of {space.refused + len(made)} combinations that were drawn, and "
-            f"the search leaves such out; the first: {space.refusal}"
+            f"the search omits them; the first: {space.refusal}"
         )
     return Cases(made, Suite(Space(()), []), tuple(notes))
 

@@ -176,7 +176,7 @@ class _Parser:
                 value = token.kind == "TRUE"
             case "word":
                 raise self._error(
-                    f'{expected} (a text or a quantity stands in quotation marks: `"{token.text}"`)'
+                    f'{expected} (a text or a quantity needs quotation marks: `"{token.text}"`)'
                 )
             case _:
                 raise self._error(

@@ -50,9 +50,11 @@ def read_text(file: Path) -> str:
         reason = (error.strerror or type(error).__name__).lower()
         raise UserError(f"cannot read the file: {reason}", Place(file)) from None
     except UnicodeDecodeError as error:
-        raise UserError(f"not UTF-8 text (byte {error.start}); TOML is", Place(file)) from None
+        raise UserError(
+            f"not UTF-8 text (byte {error.start}); a plan is a TOML file, which is UTF-8", Place(file)
+        ) from None
     except ValueError:  # a NUL in the file name
-        raise UserError("cannot read the file: this is no name of a file", Place(file)) from None
+        raise UserError("cannot read the file: the name is not valid", Place(file)) from None
 
 
 def parse(text: str, file: Path) -> Document:
@@ -92,7 +94,7 @@ def flatten(document: Document, section: tuple[str, ...], leaf_keys: Container[s
             name = ".".join(path)
             if name in flat:
                 first = document.place(*section, name)
-                message = f"`{name}` stands here and in line {first.line}; give it once"
+                message = f"`{name}` is set here and in line {first.line}; keep one"
                 raise UserError(message, document.place(*section, *path))
             flat[name] = value
             places[*section, name] = places[*section, *path]

@@ -65,7 +65,7 @@ class Ends:
         assert self.end is not None  # noqa: S101 - for the type checker; all that ask have both ends
         if log:
             if self.start <= 0:
-                raise AxisError("from", "equal ratios begin above 0")
+                raise AxisError("from", "a range with equal ratios (`log`) must begin above 0")
             low, high = math.log(self.start), math.log(self.end)
             return self.rounded(Fraction(math.exp(low + share * (high - low))))
         return self.rounded(self.start + Fraction(share) * (self.end - self.start))

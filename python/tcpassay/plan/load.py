@@ -69,7 +69,7 @@ def notes(cases: Iterable[Case], base: Path = Path()) -> list[str]:
     label = f" ({case.label})" if 0 < len(case.label) <= _LABEL else ""
     said = (
         f"{_some(len(over), total)} more load than {what}, so that queues and latencies grow with the length of the "
-        f"run; the most: {_bits(load.offered)}{each} into {_bits(load.capacity)}{where} "
+        f"run; the largest: {_bits(load.offered)}{each} into {_bits(load.capacity)}{where} "
         f"in case {case.id}{label}. `app.arrival`, `app.rate` and `app.flows` are per sender."
     )
     return [said]

@@ -372,7 +372,7 @@ class Check(Strict):
         if not isinstance(self.value, str):
             return self.value
         meaning = quantity(self.value)
-        assert isinstance(meaning.amount, Fraction)  # noqa: S101 - for the type checker; the pattern lets no text pass
+        assert isinstance(meaning.amount, Fraction)  # noqa: S101 - for the type checker; the pattern accepts no other text
         return float(meaning.amount / (10**9 if meaning.kind == TIME else 1))
 
 

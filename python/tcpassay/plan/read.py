@@ -105,7 +105,7 @@ def _misplaced(doc: Document) -> Iterator[Problem]:
         for key in table_ if isinstance(table_, dict) else ():
             if key in tops - own:
                 message = (
-                    f"`{key}` stands below [{section}], which makes it `{section}.{key}`; move it up, above the first "
+                    f"`{key}` is below [{section}], which makes it `{section}.{key}`; move it up, above the first "
                     "line in [ ]"
                 )
                 yield Problem(message, doc.place(section, key))
@@ -147,12 +147,12 @@ def _references(plan: Plan, doc: Document) -> Iterator[Problem]:
     yield from _series_problems(plan, doc)
     for name in ("packets", "deliveries"):
         if getattr(plan.spec.collect, name) and not plan.spec.collect.taps:
-            message = f"`collect.{name}` is what the taps see, and `taps = false` has none"
+            message = f"`collect.{name}` needs the taps, which `taps = false` disables"
             yield Problem(message, doc.place("collect", name))
     yield from _warmup_problems(plan, doc)
     for index, figure in enumerate(plan.spec.figure):
         if not plan.spec.collect.taps:
-            message = "figures are drawn from what the taps see, and `taps = false` has none"
+            message = "figures need the taps, which `taps = false` disables"
             yield Problem(message, doc.place("figure", index, "kind"))
         yield from _selector_problems(plan, figure.where, ("figure", index, "where"), doc)
         if figure.kind == "sequence" and not plan.spec.collect.events:
@@ -216,7 +216,7 @@ def _warmup_problems(plan: Plan, doc: Document) -> Iterator[Problem]:
         amount = quantity(duration).amount
         if isinstance(warmup, Fraction) and isinstance(amount, Fraction) and warmup >= amount:
             message = (
-                f"`collect.warmup` = `{plan.spec.collect.warmup}`: nothing would be left of `app.duration` = "
+                f"`collect.warmup` = `{plan.spec.collect.warmup}`: it excludes the whole run of `app.duration` = "
                 f"`{duration}`; it must be shorter"
             )
             yield Problem(message, doc.place("collect", "warmup"))

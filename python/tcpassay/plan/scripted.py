@@ -56,7 +56,7 @@ def _settings(entry: model.Scripts, doc: Document, number: int) -> Iterator[Prob
             )
             yield Problem(message, doc.place("scripts", number, "profile"))
     if "allow-shell" in entry.options:
-        message = "`options.allow-shell`: a plan executes nothing; `tcpassay script --allow-shell` does"
+        message = "`options.allow-shell`: a plan never executes shell commands; `tcpassay script --allow-shell` does"
         yield Problem(message, doc.place("scripts", number, "options", "allow-shell"))
         return
     try:

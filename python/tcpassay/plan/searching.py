@@ -31,9 +31,7 @@ def problems(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
             )
             yield Problem(message, doc.place("negative"))
     elif spec.oracles is False or spec.oracles == []:
-        message = (
-            "`oracles`: `guided` needs what the runs reach, which is read with the oracles; leave them on"
-        )
+        message = "`oracles`: `guided` needs the behaviours that runs reach, which only judged runs have; enable them"
         yield Problem(message, doc.place("oracles"))
 
 
@@ -48,7 +46,7 @@ def _only_searched(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
             yield Problem(message, doc.place("axes", path))
         elif isinstance(one, model.Losses | model.Rates):
             message = (
-                f"`axes.{path}.sequence` = `{one.sequence}`: only the strategies `search` and `guided` make sequences, "
+                f"`axes.{path}.sequence` = `{one.sequence}`: only the strategies `search` and `guided` have sequences, "
                 f"and this is `{spec.strategy.kind}`"
             )
             yield Problem(message, doc.place("axes", path, "sequence"))
@@ -96,11 +94,11 @@ def _metric(spec: model.PlanFile, strategy: model.Search, doc: Document) -> Iter
     name = strategy.metric
     if name is None:
         if strategy.finding is None:
-            message = "`strategy.metric` or `strategy.finding` is needed: what the search looks for"
+            message = "`strategy.metric` or `strategy.finding` is needed: the objective of the search"
             yield Problem(message, doc.place("strategy"))
         if strategy.worst is not None:
             yield Problem(
-                "`strategy.worst` is an end of a metric, and `strategy.metric` is missing",
+                "`strategy.worst` needs `strategy.metric`, which is missing",
                 doc.place("strategy", "worst"),
             )
         return
@@ -112,7 +110,7 @@ def _metric(spec: model.PlanFile, strategy: model.Search, doc: Document) -> Iter
     row = METRICS[name]
     if strategy.worst is None and row.direction is Direction.NEITHER:
         message = (
-            f"`strategy.metric` = `{name}`: neither end of it is known to be worse; `strategy.worst` must say "
+            f"`strategy.metric` = `{name}`: the metric has no preferred direction; `strategy.worst` must be "
             "`least` or `greatest`"
         )
         yield Problem(message, place)
@@ -141,4 +139,4 @@ def _finding(spec: model.PlanFile, strategy: model.Search, doc: Document) -> Ite
         or spec.oracles == []
         or (isinstance(spec.oracles, list) and name not in {"any", *spec.oracles})
     ):
-        yield Problem(f"`strategy.finding` = `{name}`: `oracles` does not let it judge the runs", place)
+        yield Problem(f"`strategy.finding` = `{name}`: `oracles` excludes this oracle", place)

@@ -72,7 +72,7 @@ def markdown() -> str:
         "",
         "Generated from the data plane's table by `tcpassay params --markdown`; a test compares the two.",
         "",
-        "A path may be addressed to one side or instance, `sender/stack.ecn`; the most specific address wins.",
+        "A path may be addressed to one side or instance, `sender/stack.ecn`; the most specific one applies.",
         "The default is the simplest value.",
     ]
     entity = ""

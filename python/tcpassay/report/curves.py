@@ -77,7 +77,7 @@ _LANES: Final = (
     _Lane("recovery", "recovery", EventKind.CONGESTION, _enters(CongestionState.RECOVERY)),
     _Lane("cwr", "reduction", EventKind.CONGESTION, _enters(CongestionState.CWR)),
     _Lane("probe", "tail loss probe", EventKind.TIMER_FIRE, Timer.TLP.__eq__),
-    _Lane("retransmit", "sent again", EventKind.RETRANSMIT),
+    _Lane("retransmit", "retransmitted", EventKind.RETRANSMIT),
     _Lane("spurious", "spurious", EventKind.SPURIOUS),
     _Lane("delayed", "delayed ACK", EventKind.TIMER_FIRE, Timer.DELAYED_ACK.__eq__),
     _Lane("forgotten", "ACK forgotten", EventKind.ACK_FORGET),

@@ -251,7 +251,7 @@ def _within(run: RunRow, results: Results) -> None:
         place = None if not isinstance(file, str) else os.path.normpath(base_of(results.folder) / file)
         inside = os.path.normpath(results.folder / inputs.FOLDER)
         if place is None or not (Path(str(file)).is_absolute() or place.startswith(inside + os.sep)):
-            raise UserError(f"`{file}` is no script of this folder", Place(results.folder / "result.json"))
+            raise UserError(f"`{file}` is not a script of this folder", Place(results.folder / "result.json"))
 
 
 @contextmanager

@@ -162,7 +162,7 @@ def run_request(run_case: RunCase, request: CaseRequest) -> tuple[Answer, RunArt
 
 
 def answer_of(text: str) -> Answer:
-    """The result of a run in the agent's answer. Raises `ValueError` for a text that is no answer."""
+    """The result of a run in the agent's answer. Raises `ValueError` for a text that is not an answer."""
     said: AgentAnswer = json.loads(text)
     ended = RunEnd(said["ended"])
     if ended in ENDED:

@@ -57,7 +57,7 @@ def _tell(line: str) -> None:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        guard.returncode = 0  # nobody waits for a guard: it ends after this process
+        guard.returncode = 0  # no process waits for a guard: it ends after this process
         os.write(_guards[own], line.encode())
         os.close(read)
 

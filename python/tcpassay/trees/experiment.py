@@ -56,7 +56,7 @@ class PairExperiment(Experiment):
 def together(base: Ran, head: Ran, by: By) -> Ran:
     """The result of a pair of runs as that of one run, with `DIFFERENCE` if they differ.
 
-    A pair tells something if one of its runs ended: a kernel that panics where the other does not differs.
+    A pair has a result if one of its runs ended: a kernel that panics where the other does not differs.
     """
     apart = base.trace != head.trace if by == "packets" else base.effects != head.effects
     differs = base.outcome != head.outcome or apart

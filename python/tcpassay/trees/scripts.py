@@ -77,7 +77,7 @@ def on(kernel: str) -> Run:
 
 
 def script_of(pair: Pair, base: Run, head: Run) -> PairScript:
-    """The shortest script that tells the kernels apart. Raises `UserError` if there is none, with the reason."""
+    """The shortest script that distinguishes the kernels. Raises `UserError` if there is none, with the reason."""
     written, why = _written(pair)
     if not written:
         raise UserError("; ".join(why))
@@ -105,7 +105,7 @@ def distinguishing(written: Sequence[tuple[str, str]], base: Run, head: Run) -> 
 
 
 def _failing(passing: Sequence[tuple[str, str]], base: Run, head: Run) -> Iterator[PairScript]:
-    """The scripts that fail on `head`, up to the failing line, if they then still tell the kernels apart."""
+    """The scripts that fail on `head`, up to the failing line, if they then still distinguish the kernels."""
     reports = head([text for _, text in passing])
     for (host, text), report in zip(passing, reports, strict=True):
         if report["status"] not in {"fail", "time"} or report["line"] is None:

@@ -6,7 +6,7 @@
 //! full packet instead, and backlogs include Ethernet headers.
 //!
 //! Known differences from the model's elements:
-//! * A shaper at a link's rate (`tbf`) stands before every queue that is not plain, with a bucket of one packet; the wire
+//! * A shaper at a link's rate (`tbf`) precedes every queue that is not plain, with a bucket of one packet; the wire
 //!   behind it (`netem rate`) is what serialises.
 //! * The step marks by RED with a weight of 1, which is set behind `tc` (`setup`), and thresholds one byte apart.
 //! * RED, CoDel, FQ-CoDel, PIE and FQ are served as a link serves them (`queue.served_by`, docs/kernel.md).

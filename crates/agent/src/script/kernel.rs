@@ -87,7 +87,7 @@ fn failed(what: &str) -> impl Fn(std::io::Error) -> ScriptError + '_ {
 }
 
 impl Kernel {
-    /// `virtual_time`: the clock stands still while a thread runs.
+    /// `virtual_time`: the clock does not advance while a thread runs.
     pub fn new(virtual_time: bool) -> std::io::Result<Kernel> {
         let unknown = SocketAddr::new(IpAddr::from([0, 0, 0, 0]), 0);
         Ok(Kernel {

@@ -1,4 +1,4 @@
-//! Packets of a capture file in the order in which they stand in it.
+//! Packets of a capture file in the order of the file.
 //!
 //! [`Reader`] reads pcap and pcapng from any stream with a buffer of constant size. What precedes a damaged place is read; the error
 //! states the place. A pcapng block whose content is damaged, but whose length is not, is skipped and counted.

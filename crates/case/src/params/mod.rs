@@ -9,7 +9,7 @@
 //!   this order. A row of `stack` whose default is `profile` has the setting of `stack.profile`.
 //! * A value contains its unit (`"10ms"`, `"1Gbit"`, `"30KB"`); a number without the required unit is refused.
 //! * A path may be addressed to one side or instance: `sender/stack.ecn`, `receiver0/nic.gro`,
-//!   `access/link.delay`. The most specific address wins; a plain path is for all instances
+//!   `access/link.delay`. The most specific one applies; a plain path is for all instances
 //!   (see [`topology`](crate::topology) for the names).
 //!
 //! This module must not know how a substrate implements a parameter: it only sets fields of the settings of

@@ -100,7 +100,7 @@ mod tests {
     fn every_path_occurs_once_and_has_a_doc_line() {
         let mut seen = BTreeSet::new();
         for row in rows() {
-            assert!(seen.insert(row.path), "{} stands twice", row.path);
+            assert!(seen.insert(row.path), "{} is declared twice", row.path);
             assert!(row.doc.len() > 10 && !row.doc.contains('\n'), "{}", row.path);
             assert!(row.levels.first().is_none_or(|first| *first == row.default), "{}", row.path);
         }

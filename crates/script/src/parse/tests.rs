@@ -239,7 +239,7 @@ fn constructs_of_other_versions_are_reported_with_their_position_and_are_no_synt
         (
             "+0 > S. 0:0(0) ack 1 <mss MSS>",
             "1:27",
-            "the word `MSS`, where an MSS, 0 to 65535 stands; -D MSS=VALUE defines it",
+            "the word `MSS` instead of an MSS, 0 to 65535; -D MSS=VALUE defines it",
         ),
     ] {
         let error = parse(text).expect_err(text);

@@ -72,7 +72,7 @@ fn a_defined_word_stands_for_its_value() {
     // The caller's word, without a value for it.
     assert_eq!(
         verdict(&linux(&text)),
-        "unsupported 9 the word `SIZE`, where what the call gives: a number or `...` stands; -D SIZE=VALUE defines it"
+        "unsupported 9 the word `SIZE` instead of what the call gives: a number or `...`; -D SIZE=VALUE defines it"
     );
     let own = format!("--define=SIZE=700 // the script's own\n{text}");
     assert_eq!(verdict(&linux(&own)), "pass 0 ");

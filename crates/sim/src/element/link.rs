@@ -11,7 +11,7 @@
 //! no longer in the queueing discipline. A packet that finds the link idle is therefore never dropped. (htsim and
 //! ns-2 count the packet in transmission.)
 
-#![expect(clippy::inline_always, reason = "a link stands in the run loop")]
+#![expect(clippy::inline_always, reason = "called in the run loop")]
 
 use super::backlog::Backlog;
 use super::ring_buffer::RingBuffer;

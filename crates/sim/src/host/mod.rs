@@ -152,7 +152,7 @@ impl SimHosts {
 }
 
 impl Hosts for SimHosts {
-    #[expect(clippy::inline_always, reason = "a host stands in the run loop")]
+    #[expect(clippy::inline_always, reason = "called in the run loop")]
     #[inline(always)]
     fn receive(&mut self, net: &mut Core, host: HostId, id: PacketId) {
         let packet = net.packet(id);

@@ -168,7 +168,7 @@ impl Connection {
         self.sending(now, out, whole.start, ecn, self.plain_header(), false)
     }
 
-    /// Writes the header of a segment at position `seq`, whose options stand.
+    /// Writes the header of a segment at position `seq`, whose options have been written.
     #[expect(clippy::inline_always, reason = "once for each packet")]
     #[inline(always)]
     fn write_header(&mut self, seq: u64, flags: Flags, len: u32, out: &mut Segment) {

@@ -27,7 +27,7 @@ impl Receiver {
             // An earlier duplicate that no ACK has reported is not reported any more.
             self.dsack = None;
         }
-        // Never beyond the announced window or a received FIN; a FIN needs no memory, so that it may stand at the edge. Linux takes
+        // Never beyond the announced window or a received FIN; a FIN needs no memory, so that it may be at the edge. Linux takes
         // a segment whole or not at all: with nothing unread it may be longer than the window (`tcp_sequence`,
         // `sk_forced_mem_schedule`).
         let counted = self.memory.is_some() && !self.finished();

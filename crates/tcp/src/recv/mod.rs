@@ -50,7 +50,7 @@ use window::{Offer, Window};
 pub(crate) struct Arrival {
     /// Positions of its payload; may begin below what was received and end beyond the window.
     pub span: Span,
-    /// A FIN stands at `span.end`.
+    /// True if a FIN follows at `span.end`.
     pub fin: bool,
     /// PSH.
     pub push: bool,

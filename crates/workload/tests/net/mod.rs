@@ -170,26 +170,26 @@ pub struct Ran {
     pub idle: bool,
 }
 
-/// Runs the plan until `end`, or until nothing happens any more.
-pub fn run(plan: TrafficSchedule, hosts: u32, buffer: u64, end: Time) -> Ran {
-    run_with(plan, hosts, buffer, DELAY, end)
+/// Runs the traffic until `end`, or until no event is pending.
+pub fn run(traffic: TrafficSchedule, hosts: u32, buffer: u64, end: Time) -> Ran {
+    run_with(traffic, hosts, buffer, DELAY, end)
 }
 
-pub fn run_with(plan: TrafficSchedule, hosts: u32, buffer: u64, delay: Dur, end: Time) -> Ran {
-    run_breaking(plan, hosts, buffer, delay, end, None)
+pub fn run_with(traffic: TrafficSchedule, hosts: u32, buffer: u64, delay: Dur, end: Time) -> Ran {
+    run_breaking(traffic, hosts, buffer, delay, end, None)
 }
 
 /// At the given time the connection with the given index fails at both ends.
 pub fn run_breaking(
-    plan: TrafficSchedule,
+    traffic: TrafficSchedule,
     hosts: u32,
     buffer: u64,
     delay: Dur,
     end: Time,
     mut breaks: Option<(Time, usize)>,
 ) -> Ran {
-    let plan = Arc::new(plan);
-    let mut apps: Vec<Apps> = (0..hosts).map(|h| plan.apps(HostIndex(h))).collect();
+    let traffic = Arc::new(traffic);
+    let mut apps: Vec<Apps> = (0..hosts).map(|h| traffic.apps(HostIndex(h))).collect();
     let mut net = Net {
         now: Time::ZERO,
         buffer,
@@ -225,7 +225,7 @@ pub fn run_breaking(
     Ran { net, done, idle }
 }
 
-/// Both ends of a connection hear that it is gone.
+/// Tells the applications at both ends that a connection has failed.
 fn fail(net: &mut Net, apps: &mut [Apps], at: usize) {
     let conn = &mut net.conns[at];
     let (key, slots) = (conn.key, std::mem::take(&mut conn.slots));
@@ -262,7 +262,7 @@ fn deliver(net: &mut Net, apps: &mut [Apps]) {
             pipe.fin_arrived |= pipe.fin.is_some_and(|fin| fin <= now && pipe.flying.is_empty());
         }
     }
-    // A read makes room for a write, and a response for a request: until nothing moves.
+    // A read makes room for a write, and a request causes a response: repeated until no byte moves.
     loop {
         let before = (net.writes.len(), net.reads.len(), net.opened.len());
         for at in 0..net.conns.len() {

@@ -99,7 +99,7 @@ const tcpassay = Object.create(null);
       more = h("p", { class: "more" });
     const compare = (a, b) => {
       const absent = (x) => x === null || x === undefined || Number.isNaN(x);
-      if (absent(a) || absent(b)) return Number(absent(a)) - Number(absent(b)); // at the end whichever way
+      if (absent(a) || absent(b)) return Number(absent(a)) - Number(absent(b)); // absent values come last in both orders
       const order =
         typeof a === "number" && typeof b === "number"
           ? a - b

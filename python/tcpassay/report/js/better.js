@@ -18,7 +18,7 @@
     return section(
       "better",
       "Which controller is better",
-      `Values of ${better.parameter}, each two compared as pairs of runs (signed ranks). A difference is significant at a confidence of ${confidence} for two values, corrected for several metrics.`,
+      `Values of ${better.parameter}, any two of them compared by a signed-rank test on pairs of runs that differ in nothing else. A difference is significant at a confidence of ${confidence} for two values, corrected for several metrics.`,
       table(columns, better.rows, { most: 60, label: "controllers" }),
     );
   };

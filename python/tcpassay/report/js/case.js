@@ -83,13 +83,13 @@
           cell: (row) => units.amount(row.median, row.metric.unit),
         },
         {
-          title: "rank among shown",
+          title: "rank among displayed runs",
           value: (row) => row.rank,
           cell: (row) =>
             row.spread && !Number.isNaN(row.rank)
               ? h(
                   "span",
-                  { class: "rank", title: `${units.percent(row.rank)} of the runs shown are lower` },
+                  { class: "rank", title: `${units.percent(row.rank)} of the displayed runs have lower values` },
                   h("i", { style: `left:${100 * row.rank}%` }),
                 )
               : "",
@@ -149,7 +149,7 @@
           },
           { title: "controller", value: (flow) => flow.cc },
           amount("read", (flow) => counters(flow, "read_bytes"), "B"),
-          amount("sent again", (flow) => counters(flow, "retransmitted_bytes"), "B"),
+          amount("retransmitted", (flow) => counters(flow, "retransmitted_bytes"), "B"),
           amount("timeouts", (flow) => tcp(flow, "timeouts"), ""),
           amount("recoveries", (flow) => tcp(flow, "recoveries"), ""),
           amount("CE packets", (flow) => counters(flow, "ce_packets"), ""),
@@ -186,7 +186,7 @@
         grid: { left: 64, right: 12, top: 30, bottom: 46 },
         legend: look.legend(all.map((one) => one.title)),
         xAxis: look.logarithmic(units.named("Latency", unit), positive),
-        yAxis: look.axis("Share up to it", { min: 0, max: 1, scale: false, nameGap: 42 }),
+        yAxis: look.axis("Cumulative share of packets", { min: 0, max: 1, scale: false, nameGap: 42 }),
         tooltip: look.tooltip({
           trigger: "item",
           formatter: ({ seriesName, value, color }) =>
@@ -290,7 +290,7 @@
       own.map((finding, n) =>
         findings.card(finding, { alone: true, selected: own.length > 1 && n === timeline.chosen(run) }),
       ),
-      h("h3", {}, "On one time axis"),
+      h("h3", {}, "Time series"),
       controls,
       canvas,
       notes,
@@ -309,7 +309,7 @@
           h(
             "p",
             { class: "empty" },
-            "The curves of this run are not in this file, because the plan did not keep its recording ([keep]) or the file was full. The command above repeats the run; with --out DIR it keeps the recording.",
+            "The curves of this run are not in this file, because the plan did not keep its recording ([keep]) or the report had reached its maximum size. The command above repeats the run; with --out DIR it keeps the recording.",
           ),
         );
         return;

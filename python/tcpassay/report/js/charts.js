@@ -56,7 +56,7 @@
     return factor.levels.map((_, n) => series[n % series.length]);
   };
 
-  // Options of an axis; `extra` wins.
+  // Options of an axis; `extra` overrides the defaults.
   const axis = (name, extra = {}) => {
     const look = style();
     return {

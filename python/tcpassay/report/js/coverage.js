@@ -18,7 +18,7 @@
         h(
           "caption",
           {},
-          `Cases by ${pair.a} (down) and ${pair.b} (across): ${pair.covered} of ${pair.total} pairs met`,
+          `Cases by ${pair.a} (down) and ${pair.b} (across): ${pair.covered} of ${pair.total} pairs covered`,
         ),
         h(
           "thead",
@@ -43,7 +43,7 @@
                 if (count < 0)
                   return h(
                     "td",
-                    { class: "number soft", title: "the plan's constraints leave no such case" },
+                    { class: "number soft", title: "excluded by the constraints of the plan" },
                     "–",
                   );
                 return h(
@@ -111,7 +111,7 @@
           formatter: ({ data }) => {
             const pair = pairs[data.pair];
             return look.tip(`${pair.a} × ${pair.b}`, [
-              ["pairs of levels met", `${pair.covered} of ${pair.total}`],
+              ["covered pairs of levels", `${pair.covered} of ${pair.total}`],
               ["fewest cases of a pair", String(Math.min(...pair.counts.filter((count) => count >= 0)))],
             ]);
           },
@@ -141,7 +141,7 @@
       "p",
       { class: "key" },
       h("span", { class: "bar" }),
-      "0 % to 100 % of the pairs of levels met; a number where it is less than all. A click shows the pairs.",
+      "Colour: the share of covered pairs of levels, from 0 % to 100 %. Shares below 100 % are also numbers. A click shows the pairs.",
     );
 
   // The coverage at a strength or of a family, with the missing combinations.
@@ -155,8 +155,8 @@
       one.excluded > 0 &&
         h(
           "span",
-          { class: "soft", title: "combinations that the plan's constraints leave no case for" },
-          ` (${one.excluded.toLocaleString("en")} impossible)`,
+          { class: "soft", title: "combinations that the constraints of the plan exclude" },
+          ` (${one.excluded.toLocaleString("en")} excluded)`,
         ),
       h(
         "span",
@@ -175,7 +175,7 @@
       h(
         "summary",
         {},
-        `${plural(count, TUPLES[first.strength].slice(0, -1))}${first.name === "all parameters" ? "" : ` of ${first.name}`} not met${count > first.missing.length ? ", for example" : ""}`,
+        `${plural(count, TUPLES[first.strength].slice(0, -1))}${first.name === "all parameters" ? "" : ` of ${first.name}`} not covered${count > first.missing.length ? ", for example" : ""}`,
       ),
       h(
         "ul",
@@ -207,7 +207,7 @@
     return h(
       "details",
       { class: "evidence", open: true },
-      h("summary", {}, `${plural(runs.count - runs.expected.length, "run")} did not end as they must`),
+      h("summary", {}, `${plural(runs.count - runs.expected.length, "run")} with an unexpected outcome`),
       h(
         "ul",
         {},
@@ -239,11 +239,11 @@
 
   const draw = () => {
     const { pairs, lines, cases, planned } = tcpassay.report.coverage;
-    const lead = `Combinations of levels met by the ${plural(cases, "case")} that ran to the end, counted from the runs${planned ? "; what is possible is what the plan's constraints leave" : ""}. Filters do not change this.`;
+    const lead = `Combinations of levels in the ${plural(cases, "case")} that ran to the end${planned ? ", relative to all combinations that satisfy the constraints of the plan" : ""}. Filters do not change these numbers.`;
     if (!pairs.length)
       return section(
         "coverage",
-        "What was run",
+        "Coverage",
         `${plural(cases, "case")} ran to the end. ${varying()}`,
         failures(),
       );
@@ -253,7 +253,7 @@
     const canvas = h("div", {
         class: "chart",
         role: "img",
-        "aria-label": "Share of pairs of levels met, parameter by parameter",
+        "aria-label": "Share of covered pairs of levels for each two parameters",
       }),
       detail = h("div", { "aria-live": "polite" });
     const pick = (n) => {
@@ -274,7 +274,7 @@
     detail.append(details(pairs[chosen]));
     const made = section(
       "coverage",
-      "What was run",
+      "Coverage",
       lead,
       failures(),
       h("ul", { class: "strengths" }, lines.map(line)),

@@ -51,7 +51,7 @@
       codes: runs.outcome,
       ordered: false,
       own: true,
-      doc: "What became of the run",
+      doc: "How the run ended",
     };
     runs.own = [seed, outcome].filter(
       (factor) => factor.levels.length > 1 && factor.levels.length <= 50 && !runs.factor.has(factor.name),

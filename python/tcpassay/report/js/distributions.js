@@ -1,5 +1,5 @@
-// How a metric is distributed over the runs, split by any parameter: boxes, cumulative distributions, quantiles against
-// quantiles; and a table of the same numbers.
+// How a metric is distributed over the runs, split by any parameter: box plots, cumulative distributions, Q-Q plots,
+// and a table of the same numbers.
 "use strict";
 
 {
@@ -119,7 +119,7 @@
       grid: { left: 64, right: 16, top: 34, bottom: 50 },
       legend: look.legend(groups.map((group) => group.level)),
       xAxis: context.axis(named),
-      yAxis: look.axis("Share of runs up to it", { min: 0, max: 1, nameGap: 46, scale: false }),
+      yAxis: look.axis("Cumulative share of runs", { min: 0, max: 1, nameGap: 46, scale: false }),
       tooltip: look.tooltip({
         trigger: "item",
         formatter: ({ seriesName, value, color }) =>
@@ -186,7 +186,7 @@
       grid: { left: 64, right: 16, top: 34, bottom: 50 },
       legend: look.legend(lines.map(({ group }) => group.level)),
       xAxis: alone ? look.axis("Quantile of a normal distribution") : context.axis(`${named}, ${base.level}`),
-      yAxis: context.axis(alone ? named : `${named}, the others`, { nameGap: 46 }),
+      yAxis: context.axis(alone ? named : `${named}, other levels`, { nameGap: 46 }),
       tooltip: look.tooltip({
         trigger: "item",
         formatter: ({ seriesName, value, color }) =>

@@ -72,7 +72,7 @@
         {
           type: "button",
           class: "chip",
-          title: "Take this filter away",
+          title: "Remove this filter",
           on: { click: () => change(name, []) },
         },
         `${name} = ${levels.join(" or ")}`,

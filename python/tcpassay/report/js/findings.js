@@ -42,7 +42,6 @@
     );
   };
 
-  // One finding with all details; the page of its run omits the command, which it already shows.
   // The sequence diagram of `tcpassay explain`, as an image, because images do not run scripts (the folder is untrusted).
   const drawing = (finding) =>
     finding.drawing &&
@@ -57,6 +56,7 @@
     found.find((finding) => finding.drawing) ??
     found.reduce((best, finding) => (finding.count > best.count ? finding : best));
 
+  // One finding with all details. The page of its run omits the command, which it already shows.
   const card = (finding, { alone = false, selected = false } = {}) => {
     const where = finding.run === null ? null : state.toRun(finding.run, span(finding), finding);
     return h(
@@ -70,7 +70,7 @@
         finding.count > 1 &&
           h(
             "span",
-            { class: "times", title: "how often; the words are about the first time" },
+            { class: "times", title: "number of occurrences; the text describes the first one" },
             `× ${finding.count}`,
           ),
       ),
@@ -89,8 +89,8 @@
     );
   };
 
-  // The levels that all runs with the finding share and that not all other runs have, with counts. As many
-  // levels as runs are a coincidence.
+  // For each parameter the levels of the runs with the finding, if not all displayed runs have these levels. Parameters with as many
+  // levels as there are runs with the finding are omitted, because that is expected by chance.
   const shared = (found, shown) => {
     const hit = [...new Set(found.map((one) => one.run))].filter((run) => run !== null);
     const parts = tcpassay.runs.factors.flatMap((factor) => {
@@ -99,7 +99,7 @@
       return levels.length < Math.max(hit.length, 2) && levels.length < all.size ? [{ factor, levels }] : [];
     });
     if (!parts.length)
-      return h("p", { class: "shared" }, "No setting is common to the runs with it and absent from the others.");
+      return h("p", { class: "shared" }, "The runs with this finding have no setting in common that distinguishes them from the other runs.");
     const alike = shown.filter((run) =>
       parts.every(({ factor, levels }) => levels.includes(factor.codes[run])),
     );
@@ -109,7 +109,7 @@
     return h(
       "p",
       { class: "shared" },
-      h("b", {}, hit.length === 1 ? "The run with it has " : "The runs with it share "),
+      h("b", {}, hit.length === 1 ? "The run with this finding has " : "All runs with this finding have "),
       parts.map(({ factor, levels }, n) => [
         n ? ", " : "",
         h(
@@ -118,8 +118,8 @@
           `${factor.name} = ${levels.map((code) => factor.levels[code]).join(" or ")}`,
         ),
       ]),
-      ` — ${hit.length} of the ${plural(alike.length, "run")} with all of that. `,
-      h("a", { href: state.link({ where: { ...state.now().where, ...where } }) }, "Show them"),
+      ` — of the ${plural(alike.length, "run")} with these settings ${hit.length} ${hit.length === 1 ? "has" : "have"} the finding. `,
+      h("a", { href: state.link({ where: { ...state.now().where, ...where } }) }, "Show these runs"),
     );
   };
 
@@ -177,7 +177,7 @@
       "div",
       { class: "spread" },
       telling.length > 0 && [
-        h("h5", {}, "Share of runs with it, by level: the parameters that make a difference"),
+        h("h5", {}, "Share of runs with this finding by level: parameters with a significant effect"),
         telling.map(draw),
       ],
       rest.length > 0 &&
@@ -188,8 +188,8 @@
             "summary",
             {},
             telling.length
-              ? "By the other parameters: differences that chance may explain"
-              : "Share of runs with it, by level: differences that chance may explain",
+              ? "The other parameters: no significant effect"
+              : "Share of runs with this finding by level: no significant effect",
           ),
           rest.map(draw),
         ),
@@ -268,10 +268,10 @@
           h(
             "span",
             { class: "soft also" },
-            `At the same time also: ${others.map((of) => `${of[0].title} (${of.length})`).join(", ")}`,
+            `At the same time:  ${others.map((of) => `${of[0].title} (${of.length})`).join(", ")}`,
           ),
       ),
-      oracle && h("p", { class: "why" }, h("b", {}, "Why this is wrong: "), oracle.why),
+      oracle && h("p", { class: "why" }, h("b", {}, "Reason: "), oracle.why),
       shared(found, shown),
       spread(found, shown),
       card(example(found)),
@@ -280,7 +280,7 @@
         h(
           "details",
           { class: "evidence" },
-          h("summary", {}, `How this could be wrong (oracle ${one.oracle})`),
+          h("summary", {}, `Cases in which the oracle (${one.oracle}) is wrong`),
           h("p", {}, oracle.wrong_when),
         ),
       found.length > 1 &&

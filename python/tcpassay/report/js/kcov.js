@@ -1,4 +1,4 @@
-// The lines, branches and functions of a kernel with counters that the runs reached.
+// The lines, branches and functions that the runs executed, of a kernel that counts them (gcov).
 "use strict";
 
 {
@@ -19,7 +19,7 @@
     return section(
       "kernel-coverage",
       "Code of the kernel",
-      "The code of TCP and of the queue disciplines that the runs reached, counted by the kernel (gcov).",
+      "The code of TCP and of the queue disciplines that the runs executed, counted by gcov in the kernel.",
       kernels.map((one) =>
         h(
           "details",

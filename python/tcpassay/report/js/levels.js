@@ -187,7 +187,7 @@
         { title: "settings", value: (row) => data.label(row[0]) },
       ],
       [...cases.values()],
-      { most: 50, label: "Cases, over their seeds" },
+      { most: 50, label: "Cases, mean over seeds" },
     );
   };
 
@@ -248,7 +248,7 @@
             "Rows",
             [
               ["", "levels"],
-              ["cases", "cases, over their seeds"],
+              ["cases", "cases, mean over seeds"],
             ],
             cases ? "cases" : "",
             (value) => state.set({ rows: value || undefined }),

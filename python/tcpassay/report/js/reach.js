@@ -29,7 +29,7 @@
       events = reached.filter((one) => !one.regime);
     const lead = missed.length
       ? `${plural(missed.length, "behaviour")} that the plan requires ${missed.length === 1 ? "was" : "were"} not reached: ${missed.map((one) => one.name).join(", ")}.`
-      : `${plural(reached.filter((one) => one.runs).length, "behaviour")} in the event logs of the runs. An oracle can only judge what the runs reach.`;
+      : `${plural(reached.filter((one) => one.runs).length, "behaviour")} in the event logs of the runs. An oracle can find violations only in behaviours that the runs reach.`;
     return section(
       "reach",
       "Reached behaviour",

@@ -13,7 +13,7 @@
     "timeouts",
     "jain_flows",
   ];
-  const FACTORS = 10; // parameters that have columns of their own; the metrics stand before them when they are more than a few
+  const FACTORS = 10; // parameters that have columns of their own; the metrics precede them if there are many
   const FEW = 6;
 
   const draw = (shown) => {

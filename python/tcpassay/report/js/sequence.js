@@ -53,7 +53,7 @@
     ]);
     const series = [
       lines("sent", bars(one.sent), colour(one.name), 2),
-      lines("sent again", bars(one.again), style.bad, 4),
+      lines("retransmitted", bars(one.again), style.bad, 4),
       { ...strokes("acknowledged, drawn", stairs, style.soft, 3, 1), bars: [] },
       // Only for the tooltip, which does not use the strokes.
       {
@@ -68,7 +68,7 @@
     const drawn = at(one.sent[0]).length;
     const note = [
       one.sent_of > drawn &&
-        `${plural(one.sent_of, "segment")} in ${drawn.toLocaleString("en")} bars, each from the lowest to the highest position that was sent in its time; around findings one a segment.`,
+        `${plural(one.sent_of, "segment")} in ${drawn.toLocaleString("en")} bars. A bar extends from the lowest to the highest sequence number that was sent in its interval; around findings each segment has its own bar.`,
       curves.sequence.length > 1 && flows.size > 1 && "Choose a flow above for its own graph.",
     ]
       .filter(Boolean)

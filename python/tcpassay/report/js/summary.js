@@ -24,7 +24,7 @@
       return count && name !== "done"
         ? [`${count.toLocaleString("en")} ${name}`]
         : count
-          ? [`${count.toLocaleString("en")} not refused`]
+          ? [`${count.toLocaleString("en")} not refused although expected`]
           : [];
     });
     const held = report.checks.filter((check) => check.holds).length;
@@ -67,7 +67,7 @@
             ),
           figure(
             done.toLocaleString("en"),
-            `${done === 1 ? "run" : "runs"} done${refused ? `, ${refused.toLocaleString("en")} refused as they must be` : ""}${rest.length ? `; ${rest.join(", ")}` : ""}`,
+            `${done === 1 ? "run" : "runs"} done${refused ? `, ${refused.toLocaleString("en")} refused as expected` : ""}${rest.length ? `; ${rest.join(", ")}` : ""}`,
             rest.length ? "warn" : "",
             "#runs",
           ),
@@ -78,7 +78,7 @@
             "#runs",
           ),
           pairs &&
-            figure(units.percent(pairs.covered / pairs.total), "of pairs of levels met", "", "#coverage"),
+            figure(units.percent(pairs.covered / pairs.total), "of pairs of levels covered", "", "#coverage"),
         ),
         report.undetermined > 0 &&
           h(
@@ -95,7 +95,7 @@
           h(
             "div",
             { class: "problems", role: "note" },
-            h("strong", {}, `${plural(report.problems.length, "file")} could not be used; the rest was.`),
+            h("strong", {}, `${plural(report.problems.length, "file")} could not be read; this page omits their content.`),
             h(
               "ul",
               {},
@@ -105,7 +105,7 @@
           ),
       ].filter(Boolean),
     );
-    // These lead to places on this page, not to views: the address keeps the view.
+    // These links scroll to sections of this page; the address continues to define the view.
     for (const link of element.querySelectorAll("a.figure")) {
       link.addEventListener("click", (event) => {
         event.preventDefault();
@@ -127,8 +127,8 @@
       );
     return tcpassay.section(
       "origin",
-      "Where this comes from",
-      "The result folder alone repeats every number on this page.",
+      "Provenance",
+      "Every number on this page can be repeated from the result folder alone.",
       h(
         "details",
         {},
@@ -143,7 +143,7 @@
       h(
         "details",
         {},
-        h("summary", {}, `What all cases share (${Object.keys(report.fixed).length} parameters)`),
+        h("summary", {}, `Parameters that are equal in all cases (${Object.keys(report.fixed).length})`),
         pairs(Object.entries(report.fixed)),
       ),
       h("details", {}, h("summary", {}, "The plan"), h("pre", {}, report.plan.text)),

@@ -37,7 +37,7 @@
     const canvas = h("div", {
       class: "chart",
       role: "img",
-      "aria-label": `${y.name} against ${x.name}, a point a run`,
+      "aria-label": `${y.name} against ${x.name}, one point per run`,
     });
     const made = section(
       "tradeoff",

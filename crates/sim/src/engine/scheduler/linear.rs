@@ -1,7 +1,7 @@
 //! A linear queue for the events of the sources with the smallest ids, which are links. In a dumbbell topology only
 //! these are busy, and a linear search over them is faster than any other structure.
 
-#![expect(clippy::inline_always, reason = "each stands in the run loop, once for each event")]
+#![expect(clippy::inline_always, reason = "called in the run loop, once for each event")]
 
 use super::key::{EventKey, IDLE, SourceId};
 

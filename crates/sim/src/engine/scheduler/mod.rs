@@ -8,7 +8,7 @@
 //!
 //! The order is total: by time, then by insertion. The queue does not depend on what a source represents.
 
-#![expect(clippy::inline_always, reason = "each stands in the run loop, once for each event")]
+#![expect(clippy::inline_always, reason = "called in the run loop, once for each event")]
 
 mod key;
 mod linear;

@@ -5,7 +5,7 @@
 //! two lookups find the next one. The wheel covers one turn: it rejects events further ahead. The width of the
 //! buckets is adapted to the events (see [`TimingWheel::tune`]); the width never changes the order of events.
 
-#![expect(clippy::inline_always, reason = "each stands in the run loop, once for each event")]
+#![expect(clippy::inline_always, reason = "called in the run loop, once for each event")]
 
 use super::key::{EventKey, IDLE, Location, SourceEntry, SourceId, nanos_of, source_of};
 
