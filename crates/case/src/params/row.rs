@@ -27,11 +27,7 @@ impl<S> Row<S> {
         doc: &'static str,
         set: fn(&mut S, &Setting),
     ) -> Row<S> {
-        Row {
-            spec: ParamSpec::new(path, kind, default, levels, substrates, doc),
-            set,
-            linux: &[],
-        }
+        Row { spec: ParamSpec::new(path, kind, default, levels, substrates, doc), set, linux: &[] }
     }
 
     /// Adds the knobs of Linux.
