@@ -194,10 +194,8 @@ def test_settings_shared_by_the_runs_with_a_finding_are_stated_and_shown(view: O
     found = [("late-ack", f"c{n}", 1) for n in (9, 10, 11)]  # data, a, and flows of 2, 3, 4
     page = view(write_report(folders.folder(tmp_path / "made", runs, found)).file).open()
     # Three different numbers of flows in three runs are no evidence, nor are the receiver's runs with one flow.
-    assert (
-        page.text(".shared")
-        == "The runs with it share mark = data, receiver = a \u2014 3 of the 4 runs with all of that. Show them"
-    )
+    shared = "All runs with this finding have mark = data, receiver = a \u2014 of the 4 runs with these settings 3 have"
+    assert page.text(".shared") == f"{shared} the finding. Show these runs"
     page.after(page.page.locator(".shared a").click)
     assert page.text("#filters strong") == "4 of 16 runs"
 
@@ -502,7 +500,7 @@ def test_findings_of_one_cause_are_one_entry_and_errors_come_first(view: Open, t
     entries = page.page.locator("#findings details.group > summary").all_inner_texts()
     assert [entry.split("\n")[0].strip() for entry in entries] == ["error", "error", "warning"]
     assert "cause" in entries[0]
-    assert "At the same time also: effect (1)" in entries[0]
+    assert "At the same time: effect (1)" in entries[0]
     assert "elsewhere" in entries[1]
 
 

@@ -268,7 +268,7 @@
           h(
             "span",
             { class: "soft also" },
-            `At the same time:  ${others.map((of) => `${of[0].title} (${of.length})`).join(", ")}`,
+            `At the same time: ${others.map((of) => `${of[0].title} (${of.length})`).join(", ")}`,
           ),
       ),
       oracle && h("p", { class: "why" }, h("b", {}, "Reason: "), oracle.why),
