@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 from plans import STALL, write
 from tcpassay.cli import app
 from tcpassay.explain.adapted import adapted, cut
-from tcpassay.explain.packetdrill import Change, commands
+from tcpassay.explain.moments import Connection, End, Moment
+from tcpassay.explain.packetdrill import Change, Side, Span, commands, written
 from tcpassay.explain.scripted import Scripted, scripted
 from tcpassay.script.model import answer
 from tcpassay.script.report import Packetdrill, Report
@@ -73,6 +74,38 @@ def test_the_command_writes_the_script_and_says_where_it_passes(results: Path, t
     assert file.read_text(encoding="utf-8").startswith("// profile: linux\n// ACK later than its limit")
     assert "model, as in the finding: pass" in done.output
     assert "model, stack.dctcp_receiver reset to rearm: " in done.output
+
+
+def of_a_kernel(*, ecn: bool) -> Connection:
+    """Two segments of data, and the first one again; the log has no reasons and no reads."""
+    syn, answer = (0xC2, 0x52) if ecn else (0x02, 0x12)
+    flights = [
+        (0, End.SENDER, "out", {"seq": 0, "flags": syn}),
+        (1, End.RECEIVER, "out", {"seq": 0, "ack": 1, "flags": answer}),
+        (2, End.SENDER, "out", {"seq": 1, "ack": 1, "flags": 0x10}),
+        (3, End.SENDER, "out", {"seq": 1, "ack": 1, "flags": 0x10, "len": 1000}),
+        (4, End.SENDER, "out", {"seq": 1001, "ack": 1, "flags": 0x90 if ecn else 0x10, "len": 1000}),
+        (9, End.SENDER, "retransmit", {"seq": 1, "ack": 1, "flags": 0x10, "len": 1000}),
+    ]
+    moments = []
+    for ms, end, kind, values in flights:
+        other = End.RECEIVER if end is End.SENDER else End.SENDER
+        for late, at, what in ((0, end, kind), (500_000, other, "in")):
+            moments.append(Moment(len(moments), ms * 1_000_000 + late, at, what, "", {"len": 0} | values))
+    return Connection(("sender", "receiver"), "flow.0", tuple(moments), 20_000_000)
+
+
+@pytest.mark.parametrize(("ecn", "new"), [(True, "[ect0] "), (False, "")])
+def test_where_a_kernel_agreed_on_ecn_new_data_are_injected_as_ecn_capable_and_retransmissions_are_not(
+    *, ecn: bool, new: str
+) -> None:
+    side = Side(End.RECEIVER, 1000, [], reads=True)
+    lines = written(of_a_kernel(ecn=ecn), side, Span(0, 20_000_000, None), []).splitlines()
+    assert [line.split(" ack")[0] for line in lines if "(1000)" in line] == [
+        f"0.003000 < {new}. 1:1001(1000)",
+        f"0.004000 < {new}{'W' if ecn else ''}. 1001:2001(1000)",
+        "0.009000 < . 1:1001(1000)",
+    ]
 
 
 def test_two_scripts_of_a_finding_are_identical(results: Path, script: Scripted) -> None:

@@ -28,6 +28,7 @@ _PREAMBLE_NS: Final = 10_000_000
 """Time of the handshake and the conversation before a span that begins in the middle."""
 _ENDLESS: Final = 1 << 40
 """The row of an application of which the kernel always has data; a script writes what was sent."""
+_ECE: Final = 64
 _ECT: Final = "ECT"
 _LETTERS: Final = ((FIN, "F"), (SYN, "S"), (RST, "R"), (8, "P"), (64, "E"), (128, "W"), (256, "A"))
 
@@ -132,6 +133,19 @@ def written(here: Connection, side: Side, span: Span, head: Sequence[str]) -> st
     )
 
 
+def _ecn_capable(moments: Sequence[Moment]) -> frozenset[int]:
+    """The rows of segments that left with ECT.
+
+    A kernel's log does not tell. There it is what RFC 3168 section 6.1 demands: new data of ends that agreed on ECN.
+    """
+    told = frozenset(one.row for one in moments if one.sent and one.why == _ECT)
+    answers = (one for one in moments if one.sent and one.flags & SYN and one.flags & ACK)
+    agreed = any(one.flags & _ECE for one in answers)
+    if told or not agreed:
+        return told
+    return frozenset(one.row for one in moments if one.kind == EventKind.OUT and one.data)
+
+
 class _Body:
     def __init__(self, here: Connection, side: Side, span: Span) -> None:
         self._side = side
@@ -143,8 +157,13 @@ class _Body:
         self._active = first.sent
         self._fd = 3 if self._active else 4
         sent = [one for one in here.moments if one.end != side.end and one.sent]
-        self._ect = {(one.start, one.stop > one.start): one.why == _ECT for one in sent}
-        self._peer_ect = any(one.why == _ECT and one.data for one in sent)
+        capable = _ecn_capable(here.moments)
+        self._ect: dict[tuple[int, bool], list[tuple[int, bool]]] = {}
+        """Of the segments that begin at a position, with data or without: when they left, and whether with ECT."""
+        for one in sent:
+            began = self._ect.setdefault((one.start, one.stop > one.start), [])
+            began.append((one.time_ns, one.row in capable))
+        self._peer_ect = any(one.row in capable and one.data for one in sent)
         self._closed = False
         self._established = False
         self._origin = first.time_ns
@@ -240,7 +259,8 @@ class _Body:
                 self._our_next = max(self._our_next, one.stop + self._shift.ours)
             yield f"> {ecn}{self._segment(one, blocks, window=False)}"
         elif one.segment:
-            ect = self._ect.get((one.start, one.stop > one.start), False)
+            left = self._ect.get((one.start, one.stop > one.start), [])
+            ect = [capable for time, capable in left if time <= one.time_ns][-1:] == [True]
             ecn = "[ce] " if one.values.get("ce") else "[ect0] " if ect else ""
             if not one.flags & SYN and one.start + self._shift.theirs <= self._their_next:
                 self._their_next = max(self._their_next, one.stop + self._shift.theirs)

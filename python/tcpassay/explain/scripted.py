@@ -205,8 +205,13 @@ class _Maker:
         ]
         ours = packetdrill.changes(case.triples, self._base, host)
 
+        of_kernel = case.recording.header.get("substrate", "model") != "model"
+        reads = of_kernel and "app.read_rate" not in case.triples
+
         def written(changes: Sequence[Change]) -> str:
-            return packetdrill.written(case.here, Side(end, int(flow["mss_bytes"]), changes), span, head)
+            return packetdrill.written(
+                case.here, Side(end, int(flow["mss_bytes"]), changes, reads), span, head
+            )
 
         others = [
             (f"{path} reset to {value}", written(other))
