@@ -511,6 +511,6 @@ impl Sender {
     /// Whether recovery is FreeBSD's without PRR.
     #[inline]
     pub(super) fn uses_partial_ack_window(&self) -> bool {
-        self.sack && matches!(self.cfg.recovery, Recovery::FreeBsd { .. })
+        self.sack && matches!(self.cfg.recovery, Recovery::FreeBsd { .. }) && !self.cc.governs_recovery()
     }
 }

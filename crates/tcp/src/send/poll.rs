@@ -177,8 +177,12 @@ impl Sender {
             Ca::Recovery if self.uses_partial_ack_window() => {
                 self.partial_ack_window.used(&self.scoreboard, self.recover)
             }
-            // The window is inflated instead.
-            Ca::Recovery if !self.sack && self.cfg.recovery != Recovery::Prr => out,
+            // The window is inflated instead, unless it is that of a controller.
+            Ca::Recovery
+                if !self.sack && self.cfg.recovery != Recovery::Prr && !self.cc.governs_recovery() =>
+            {
+                out
+            }
             Ca::Open | Ca::Disorder if !self.cfg.limited_transmit => out,
             // FreeBSD counts duplicates, not what they report (`tcp_do_segment`).
             Ca::Disorder if self.uses_partial_ack_window() => {

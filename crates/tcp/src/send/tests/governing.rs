@@ -1,7 +1,7 @@
 //! Controllers that govern recovery ([`Controller::governs_recovery`]), and the samples that they receive.
 
 use super::*;
-use crate::config::EcnMode;
+use crate::config::{EcnMode, Recovery};
 use std::sync::{Arc, Mutex};
 use tcpassay_cc::{Cause, RateSample};
 
@@ -53,6 +53,22 @@ fn the_window_of_a_governing_controller_applies_in_recovery() {
     assert_eq!(r.cwnd(), 20_000);
     assert_eq!(r.sack(0, &[1..6]), [23, 24]);
     assert_eq!(r.cwnd(), 20_000);
+}
+
+#[test]
+fn without_sack_each_duplicate_frees_a_segment_of_the_window_of_a_governing_controller() {
+    for recovery in [Recovery::NewReno, Recovery::Sack, Recovery::FreeBsd { pipe: true }] {
+        let cc = Constant { segments: 20, events: Arc::default() };
+        let cfg = Config { recovery, ..rfc() };
+        let mut r = Rig::boxed(&cfg, &Agreed { sack: false, ..agreed() }, Box::new(cc));
+        assert_eq!(r.write(20).len(), 20);
+        r.advance(ms(100));
+        assert_eq!([r.ack(0), r.ack(0)], [[], []]);
+        // No new data wait. The window is full except for what the duplicates and the loss have freed.
+        assert_eq!(r.ack(0), [0], "{recovery:?}");
+        assert!(r.s.in_recovery_state());
+        assert_eq!(r.cwnd(), 20_000);
+    }
 }
 
 #[test]
