@@ -67,7 +67,10 @@ class Ran:
         """A checksum of everything but the event log."""
 
     def numbers(self) -> dict[str, bytes]:
-        """Columns of the event log, 64-bit little-endian numbers, -1 where there is none; `kind` has a byte a row."""
+        """Times, flows and kinds (one byte) of the event log: 64-bit little-endian numbers, -1 where there is none."""
+
+    def values(self, column: str, rows: bytes) -> bytes:
+        """A column of some rows of the event log; both are 64-bit little-endian numbers."""
 
     def whys(self, rows: Sequence[int]) -> list[str]:
         """What rows of the event log give as the reason."""

@@ -68,6 +68,16 @@ def test_a_window_that_is_full_and_does_not_grow_in_slow_start_is_found(folder: 
     assert titles(log.judged(folder, GROWTH)) == ["slow start without growth"]
 
 
+def test_the_window_that_a_reduction_leaves_is_known_after_the_next_arrival(folder: Path) -> None:
+    log = kernel()
+    log.event(12, 0, "congestion", "Open->CWR: kernel")
+    met(log, 15, 2, 13)
+    flights(log, [2, 13])
+    log.event(20, 0, "congestion", "CWR->Open: kernel")
+    met(log, 30, 13, 13)
+    assert titles(log.judged(folder, GROWTH)) == []
+
+
 def test_a_window_that_doubles_in_slow_start_is_right(folder: Path) -> None:
     log = kernel()
     flights(log, [10, 20, 40, 80])

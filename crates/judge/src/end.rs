@@ -219,7 +219,8 @@ impl End {
         if start < self.now.nxt {
             self.split(start);
             self.split(end);
-            for sent in self.out.iter_mut().filter(|s| s.start >= start && s.end <= end) {
+            let first = self.out.partition_point(|s| s.start < start);
+            for sent in self.out.range_mut(first..).take_while(|s| s.end <= end) {
                 self.again += if sent.tries == 1 { sent.end - sent.start } else { 0 };
                 sent.tries += 1;
                 sent.last = at;

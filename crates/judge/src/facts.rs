@@ -8,7 +8,7 @@ use tcpassay_measure::Recording;
 use tcpassay_units::{Bytes, Dur, Rate};
 
 /// An upper bound of the bytes of headers of any packet, link layer included.
-const HEADERS: u64 = 150;
+pub(crate) const HEADERS: u64 = 150;
 /// Tolerance for the rounding of computed delays.
 const SLACK: Dur = Dur::from_micros(10);
 

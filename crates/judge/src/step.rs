@@ -7,7 +7,7 @@ use tcpassay_case::HostSettings;
 use tcpassay_measure::reason::{CongestionCause, Timer};
 use tcpassay_measure::{EventKind, EventRow, Recording};
 use tcpassay_tcp::{Config, EcnMode};
-use tcpassay_units::Time;
+use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
 
 /// The recording and the settings of the case, which all oracles use.
@@ -15,9 +15,38 @@ use tcpassay_wire::Flags;
 pub(crate) struct Context<'a> {
     pub recording: &'a Recording,
     pub facts: Option<&'a Facts>,
+    flows: Vec<FlowFacts>,
+}
+
+/// Facts about a flow, computed once because oracles need them at every row.
+#[derive(Clone, Copy, Debug)]
+struct FlowFacts {
+    least_rtt: Dur,
+    window_based: bool,
 }
 
 impl<'a> Context<'a> {
+    /// The context of the oracles that judge `recording`.
+    pub fn new(recording: &'a Recording, facts: Option<&'a Facts>) -> Context<'a> {
+        let window_based = tcpassay_cc::window_based();
+        let flows = recording.flows.iter().map(|flow| FlowFacts {
+            least_rtt: facts.map_or(Dur::ZERO, |facts| facts.least_rtt(flow.from, flow.to)),
+            window_based: window_based.contains(&flow.cc.as_str()),
+        });
+        Context { recording, facts, flows: flows.collect() }
+    }
+
+    /// A lower bound of the round-trip time of `flow` ([`Facts::least_rtt`]); zero if the case is not known.
+    pub fn least_rtt(&self, flow: usize) -> Dur {
+        self.flows[flow].least_rtt
+    }
+
+    /// Whether the controller of `flow` leaves recovery to the data path, whose rules (RFC 6582, RFC 6675, PRR) then
+    /// apply. A controller that governs recovery decides itself how much may be sent.
+    pub fn window_based(&self, flow: usize) -> bool {
+        self.flows[flow].window_based
+    }
+
     /// Settings of the host that sends `flow`.
     pub fn settings(&self, flow: usize) -> Option<&'a HostSettings> {
         self.facts?.host(self.recording.flows[flow].from)

@@ -237,22 +237,13 @@ impl Ran {
         Ok(format!("{sum:016x}"))
     }
 
-    /// Columns of the event log by name: 64-bit little-endian integers, -1 where a value is absent; `kind` has one
-    /// byte per row.
+    /// Times, flows and kinds of the event log by name: 64-bit little-endian integers, -1 where a value is absent; `kind`
+    /// has one byte per row.
     fn numbers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let numbers = py.detach(|| self.recording.event_numbers());
         let made = PyDict::new(py);
         made.set_item("kind", PyBytes::new(py, &numbers.kind))?;
-        for (name, column) in [
-            ("time_ns", &numbers.time_ns),
-            ("flow", &numbers.flow),
-            ("seq", &numbers.seq),
-            ("ack", &numbers.ack),
-            ("len", &numbers.len),
-            ("flags", &numbers.flags),
-            ("value_ns", &numbers.value_ns),
-            ("cwnd_bytes", &numbers.cwnd_bytes),
-        ] {
+        for (name, column) in [("time_ns", &numbers.time_ns), ("flow", &numbers.flow)] {
             let bytes = PyBytes::new_with(py, 8 * column.len(), |out| {
                 for (place, number) in out.chunks_exact_mut(8).zip(column) {
                     place.copy_from_slice(&number.to_le_bytes());
@@ -262,6 +253,23 @@ impl Ran {
             made.set_item(name, bytes)?;
         }
         Ok(made)
+    }
+
+    /// A column of the given rows of the event log, as in `numbers`; `rows` are 64-bit little-endian integers.
+    fn values<'py>(&self, py: Python<'py>, column: &str, rows: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        let (rows, _) = rows.as_chunks::<8>();
+        let rows =
+            rows.iter().map(|row| usize::try_from(u64::from_le_bytes(*row)).expect("a row of the log"));
+        PyBytes::new_with(py, 8 * rows.len(), |out| {
+            let (places, _) = out.as_chunks_mut::<8>();
+            let mut places = places.iter_mut();
+            let put = |value: i64| *places.next().expect("one for each row") = value.to_le_bytes();
+            if self.recording.event_values(column, rows, put) {
+                Ok(())
+            } else {
+                Err(PyValueError::new_err(format!("oracles read no column `{column}`")))
+            }
+        })
     }
 
     /// The reasons of the given rows of the event log.

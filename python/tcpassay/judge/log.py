@@ -77,6 +77,9 @@ class Log(Protocol):
     def numbers(self, name: EventsColumn) -> Ints:
         """A column, one of `NUMBERS`; -1 where there is none."""
 
+    def values(self, name: EventsColumn, rows: Ints) -> Ints:
+        """The same of some rows."""
+
     def whys(self, rows: Ints) -> list[str]:
         """The reasons of some rows."""
 
@@ -111,6 +114,11 @@ class LogFile:
     def numbers(self, name: EventsColumn) -> Ints:
         """See `Log`."""
         made: Ints = self._frame[name].fill_null(-1).to_numpy()
+        return made
+
+    def values(self, name: EventsColumn, rows: Ints) -> Ints:
+        """See `Log`."""
+        made: Ints = self.numbers(name)[rows]
         return made
 
     def whys(self, rows: Ints) -> list[str]:
@@ -152,7 +160,16 @@ class MemoryLog:
 
     def numbers(self, name: EventsColumn) -> Ints:
         """See `Log`."""
-        return np.frombuffer(self._columns[name], "<i8")
+        if name in self._columns:
+            return np.frombuffer(self._columns[name], "<i8")
+        return self.values(name, np.arange(len(self._columns[EventsColumn.KIND])))
+
+    def values(self, name: EventsColumn, rows: Ints) -> Ints:
+        """See `Log`."""
+        if name in self._columns:
+            made: Ints = self.numbers(name)[rows]
+            return made
+        return np.frombuffer(self._ran.values(name, rows.astype("<i8", copy=False).tobytes()), "<i8")
 
     def whys(self, rows: Ints) -> list[str]:
         """See `Log`."""

@@ -82,6 +82,7 @@ class Oracle:
         return f"a kernel's log has no {' and '.join(missing)}" if missing else ""
 
 
+_ALL: Final = frozenset(EventKind)
 # The log of a real kernel contains segments at the hosts' devices, and events from its trace events.
 _OF_A_KERNEL: Final = frozenset({EventKind.IN, EventKind.OUT, EventKind.RETRANSMIT, EventKind.SACK})
 _TRACED: Final = MappingProxyType(
@@ -96,7 +97,7 @@ _TRACED: Final = MappingProxyType(
 def logged(recording: Recording) -> frozenset[EventKind]:
     """The kinds of events that the stacks of a recording log when they happen."""
     if recording.header.get("substrate", "model") == "model":
-        return frozenset(EventKind)
+        return _ALL
     counters = recording.index.get("counters", {}).get("run", {})
     told = (kinds for counter, kinds in _TRACED.items() if counters.get(counter))
     # A recording with captured packets has a counter of the packets that were missed.

@@ -123,7 +123,7 @@ class Trace:
         narrow = flow.astype(np.int16) if len(flows) < 1 << 15 else flow
         order = np.argsort(narrow, kind="stable").astype(np.int64)
         order = order[int((flow < 0).sum()) :]
-        if len(time) and (np.diff(time) < 0).any():
+        if len(time) and (time[1:] < time[:-1]).any():
             order = order[np.lexsort((time[order], flow[order]))]
         self.row = order
         """In the order of halves: the row of the event log."""
@@ -162,8 +162,7 @@ class Trace:
 
     def column(self, name: EventsColumn, places: Ints) -> Ints:
         """A column of numbers at some places; -1 where there is none."""
-        made: Ints = self._log.numbers(name)[self.row[places]]
-        return made
+        return self._log.values(name, self.row[places])
 
     def rows(self, places: list[int]) -> list[EventRow]:
         """The rows at some places in full."""
@@ -200,7 +199,7 @@ class Trace:
         code = self.kind[place]
         sent = code != _CODE[EventKind.IN]
         flags, seq, length, said = (
-            np.maximum(self._log.numbers(name)[row], 0)
+            np.maximum(self._log.values(name, row), 0)
             for name in (EventsColumn.FLAGS, EventsColumn.SEQ, EventsColumn.LEN, EventsColumn.ACK)
         )
         # Before the SYN the first position of the peer is unknown.
@@ -250,7 +249,7 @@ class Trace:
             EventsColumn.ACK,
             EventsColumn.VALUE_NS,
         )
-        columns = zip(*(self._log.numbers(name)[row].tolist() for name in names), strict=True)
+        columns = zip(*(self._log.values(name, row).tolist() for name in names), strict=True)
         flows, sent = self.flow[segments].tolist(), (self.kind[segments] != _CODE[EventKind.IN]).tolist()
         old = np.zeros(len(segments), np.bool_)
         recent: dict[int, int] = {}

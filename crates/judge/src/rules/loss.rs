@@ -16,7 +16,7 @@ pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "loss detection and repair against RFC 5681, RFC 6675 and RFC 8985",
     asserts: "detection by the duplicate threshold marks a segment lost as soon as three segments above it are SACKed, and not \
-              earlier; an adaptive threshold is not below the reordering that was observed; detection by time (RACK) marks a \
+              earlier (FreeBSD: every hole, once a recovery has begun); an adaptive threshold is not below the reordering that was observed; detection by time (RACK) marks a \
               segment lost only if a segment sent later was delivered, and not earlier than one round-trip time after its \
               transmission, plus a quarter if reordering was observed; after a timeout during a recovery, or without F-RTO, what \
               is lost is sent before new data; the first two duplicate ACKs permit new data (limited \
@@ -328,7 +328,11 @@ fn lost(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
             let pieces = step.end.out.iter().filter(|s| s.sacked && s.start > first.start);
             let (bytes, count) =
                 pieces.fold((0, 0u32), |(bytes, count), s| (bytes + s.end - s.start, count + 1));
-            if bytes <= 2 * mss && count < 3 && half.duplicates < 3 && !stack.early_retransmit {
+            // FreeBSD sends every hole below the recovery point again once a recovery has begun (`tcp_sack_output`).
+            let every_hole = step.end.now.state == CongestionState::Recovery
+                && matches!(stack.recovery, Recovery::FreeBsd { .. });
+            let early = every_hole || stack.early_retransmit;
+            if bytes <= 2 * mss && count < 3 && half.duplicates < 3 && !early {
                 found.add(step.of_sender(context, NAME, "a loss below the duplicate threshold"), || {
                     format!(
                         "{} marked position {} lost with {bytes} bytes in {count} segments SACKed above it and {} duplicate ACKs; \
@@ -340,8 +344,7 @@ fn lost(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
             adapted(half, context, step, found, (bytes, count));
         }
         Some(LossRule::Rack) => {
-            let flow = &context.recording.flows[step.flow];
-            let least = context.facts.map_or(Dur::ZERO, |facts| facts.least_rtt(flow.from, flow.to));
+            let least = context.least_rtt(step.flow);
             let waited = step.at().since(first.last);
             // After reordering was observed, a quarter of the smallest round-trip time is added (RFC 8985
             // section 6.2, step 4).

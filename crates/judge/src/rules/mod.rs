@@ -32,6 +32,7 @@ use crate::facts::Facts;
 use crate::finding::{Findings, Found, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::{EventKind, EventRow, Recording};
+use tcpassay_units::Time;
 
 /// All oracles of this crate, in the order of the documentation.
 pub const ORACLES: &[Oracle] = &[
@@ -82,7 +83,7 @@ pub fn judge(recording: &Recording, wanted: &[&str]) -> Vec<Found> {
         return Vec::new();
     }
     let facts = Facts::of(recording);
-    let context = Context { recording, facts: facts.as_ref() };
+    let context = Context::new(recording, facts.as_ref());
     walk(recording, |step| {
         for rule in &mut rules {
             rule.on(&context, step, &mut found);
@@ -100,28 +101,29 @@ fn walk(recording: &Recording, mut look: impl FnMut(&Step<'_>)) {
     let mut ends: Vec<End> = recording.flows.iter().map(|flow| End::new(flow.mss.get())).collect();
     let order = order(recording);
     let row_at = |place: usize| order.as_ref().map_or(place, |rows| rows[place]);
-    let event_at = |place: usize| recording.events.get(row_at(place));
+    let rows = recording.events.len();
     // The log of a kernel does not contain which arrivals it refused.
     let kernel = recording.header.substrate != "model";
     let mut sacks = Vec::new();
+    let mut event = EventRow::new(Time::ZERO, 0, None, EventKind::App);
     let mut place = 0;
-    while let Some(event) = event_at(place) {
+    while place < rows {
         let row = row_at(place);
+        recording.events.read(row, &mut event);
         place += 1;
         let Some(flow) = event.flow.map(|flow| flow as usize).filter(|f| *f < ends.len()) else { continue };
         sacks.clear();
         let mut refused = false;
         if matches!(event.kind, EventKind::In | EventKind::Out | EventKind::Retransmit) {
-            let mut next = event_at(place);
-            while let Some(block) =
-                next.as_ref().filter(|n| n.kind == EventKind::Sack && n.flow == event.flow)
-            {
-                sacks.push(span(block));
+            let follows = |place, kind| {
+                place < rows && recording.events.kind_of(row_at(place)) == Some((kind, event.flow))
+            };
+            while follows(place, EventKind::Sack) {
+                let (start, len) = recording.events.range(row_at(place));
+                sacks.push((start, start + len));
                 place += 1;
-                next = event_at(place);
             }
-            refused = next.is_some_and(|n| n.kind == EventKind::Refused && n.flow == event.flow)
-                || kernel && ends[flow].is_old(&event);
+            refused = follows(place, EventKind::Refused) || kernel && ends[flow].is_old(&event);
         }
         let before = ends[flow].now;
         ends[flow].update(&event, &sacks, refused);
@@ -136,11 +138,6 @@ fn walk(recording: &Recording, mut look: impl FnMut(&Step<'_>)) {
             refused,
         });
     }
-}
-
-fn span(event: &EventRow) -> (u64, u64) {
-    let start = event.seq.unwrap_or(0);
-    (start, start + u64::from(event.len.unwrap_or(0)))
 }
 
 /// For each flow: the index of the other direction of its connection, or its own index if there is none.

@@ -17,7 +17,8 @@ pub(super) const ORACLE: Oracle = Oracle {
     asserts: "a loss sets ssthresh to the flight size (or the window) times the factor of the controller, and to at least two \
               segments; a timeout sets the window to one segment, and a repeated timeout does not lower ssthresh further; \
               losses and marks of one window reduce it once; a partial ACK of NewReno deflates the window by what it acknowledges; \
-              PRR keeps a window that has reached ssthresh at or below it; recovery ends with a window of at most ssthresh; after marks \
+              PRR keeps a window that has reached ssthresh at or below it; recovery ends with a window of at most ssthresh, unless \
+              the controller governs recovery (BBR); after marks \
               DCTCP reduces by half of alpha, which the oracle computes from the marks that the ACKs report; an undo restores the window before the reduction.",
     why: "RFC 5681 section 3.1 (equation 4, and the loss window), RFC 6582 section 3.2, RFC 6675 section 5, RFC 9937 section 6.2, RFC 9438 section 4.6 \
           (0.7), RFC 8257 section 3.3 (alpha/2 for marks, half for losses), RFC 3522 and RFC 4015 (undo).",
@@ -298,7 +299,7 @@ fn judge(
 fn left(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let mss = context.recording.flows[step.flow].mss.get();
     let now = step.end.now;
-    let recovery = step.before.state == CongestionState::Recovery;
+    let recovery = step.before.state == CongestionState::Recovery && context.window_based(step.flow);
     if recovery && context.exact() && now.cwnd > now.ssthresh.saturating_add(mss) {
         found.add(step.of_sender(context, NAME, "recovery ends with a window above ssthresh"), || {
             format!(

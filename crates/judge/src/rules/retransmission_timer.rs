@@ -113,8 +113,7 @@ fn sample(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
         return;
     };
     let Some(stack) = context.stack(step.flow) else { return };
-    let peer = &context.recording.flows[step.flow];
-    let least = context.facts.map_or(Dur::ZERO, |facts| facts.least_rtt(peer.from, peer.to));
+    let least = context.least_rtt(step.flow);
     let granularity = if stack.timestamps { TICK } else { Dur::ZERO };
     if value + granularity < least {
         found.add(step.of_sender(context, NAME, "a sample below the propagation delay"), || {

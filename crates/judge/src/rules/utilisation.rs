@@ -1,6 +1,6 @@
 //! Use of the window: a sender sends data that both windows permit.
 
-use crate::facts::Facts;
+use crate::facts::{Facts, HEADERS};
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use std::collections::BTreeMap;
@@ -85,14 +85,17 @@ impl Rule for Utilisation {
         } else {
             step.end.round_trips.map_or(Dur::from_secs(1), |(shortest, _)| shortest / 2) + Dur::from_millis(5)
         };
-        // A queue in the host is empty when nothing has left for the time of a super-segment.
-        let in_host = !context.exact() && context.facts.is_some_and(Facts::queues_in_host);
-        let rate = context.facts.and_then(|facts| facts.rate(flow.from, flow.to));
-        let drained = !in_host
-            || rate.is_some_and(|rate| step.at().since(departed) > wait + rate.time_for(SUPER_SEGMENT));
+        // A queue in the host is empty when nothing has left for the time of its largest packet.
+        let largest =
+            if stack.tso.is_some() { SUPER_SEGMENT } else { Bytes::new(settings.mtu.get() + HEADERS) };
+        let drained = |facts: &Facts| {
+            let rate = facts.rate(flow.from, flow.to).filter(|_| facts.queues_in_host());
+            !facts.queues_in_host()
+                || rate.is_some_and(|rate| step.at().since(departed) > wait + rate.time_for(largest))
+        };
         if let Some((since, row)) = half.since
             && step.at().since(since) > wait
-            && drained
+            && (context.exact() || context.facts.is_none_or(drained))
         {
             half.since = None;
             found.add(step.of_sender(context, NAME, TITLE).since(row, since), || {
