@@ -15,7 +15,8 @@
 //!
 //! `Established` is the first event and occurs once. For each arriving ACK the sender updates scoreboard, round-trip
 //! time and loss marking; then at most one `Congestion` and at most one `RecoveryExit` occur, and then exactly one
-//! `Ack`; both occur for one ACK only where a tail loss probe repaired the loss. Then the sender transmits, with a
+//! `Ack`; both occur for one ACK only where a tail loss probe repaired the loss, and, in the other order, where the loss of a
+//! retransmission after a `Timeout` begins the next recovery. Then the sender transmits, with a
 //! `Sent` event for each transmission. Between `Congestion` (at most once per
 //! window) and `RecoveryExit` the data path decides what to send (PRR, RFC 6675 pipe); the controller receives every
 //! `Ack`, but its `cwnd` takes effect at `RecoveryExit`. When one ACK ends a recovery and also contains the reason

@@ -38,7 +38,7 @@ pub struct Windowed<R> {
     at_threshold: bool,
     /// [`Arithmetic::Linux`]: the data delivered by the ACK that ends a recovery counts, and a timeout during a
     /// recovery causes no further reduction.
-    last_counts: bool,
+    linux: bool,
     /// Present only in the first slow start, when enabled.
     hystart: Option<HystartPlusPlus>,
 }
@@ -109,7 +109,7 @@ impl<R: WindowRule> Windowed<R> {
             peak: Peak::default(),
             hystart: (params.hystart == HystartMode::PlusPlus).then(HystartPlusPlus::default),
             at_threshold: params.arithmetic == Arithmetic::FreeBsd,
-            last_counts: params.arithmetic == Arithmetic::Linux,
+            linux: params.arithmetic == Arithmetic::Linux,
         }
     }
 
@@ -132,7 +132,7 @@ impl<R: WindowRule> Windowed<R> {
             Phase::Collapsed => ack.acked.min(ack.delivered),
             Phase::Reduced { .. } => return (cwnd, ssthresh),
             Phase::JustLeft | Phase::Rebuilt => {
-                let counts = self.last_counts || self.phase == Phase::Rebuilt;
+                let counts = self.linux || self.phase == Phase::Rebuilt;
                 self.phase = Phase::Open;
                 if !counts {
                     return (cwnd, ssthresh);
@@ -199,8 +199,10 @@ impl<R: WindowRule> Windowed<R> {
         if grown <= ssthresh || self.at_threshold {
             return (grown, ssthresh);
         }
-        // Bytes beyond ssthresh count in congestion avoidance.
-        if view.limited != Limited::Cwnd {
+        // Bytes beyond ssthresh count in congestion avoidance. Linux asks before slow start only whether the window was used,
+        // and counts whole segments (`tcp_slow_start`).
+        let counts = self.linux && grown - ssthresh >= view.mss;
+        if view.limited != Limited::Cwnd && !counts {
             return (ssthresh, ssthresh);
         }
         let at_threshold = View { control: Control { cwnd: ssthresh, ..view.control }, ..*view };
@@ -259,7 +261,7 @@ impl<R: WindowRule> Windowed<R> {
                 // A spurious timeout does not invalidate the mark.
                 self.remember(view);
             }
-            if self.last_counts {
+            if self.linux {
                 // Linux reduces once per window (`tcp_enter_loss`).
                 view.control.ssthresh
             } else {

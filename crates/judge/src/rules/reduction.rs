@@ -8,14 +8,14 @@ use crate::step::{Context, Rule, Step};
 use tcpassay_cc::Arithmetic;
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::{CongestionCause, WindowCause};
-use tcpassay_tcp::CongestionState;
+use tcpassay_tcp::{CongestionState, StackFlavor};
 use tcpassay_wire::Flags;
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "reduction of the window against RFC 5681",
     asserts: "a loss sets ssthresh to the flight size (or the window) times the factor of the controller, and to at least two \
-              segments; a timeout sets the window to one segment, and a repeated timeout does not lower ssthresh further; \
+              segments; a timeout sets the window to one segment (Linux adds what RACK does not take for lost), and a repeated timeout does not lower ssthresh further; \
               losses and marks of one window reduce it once; a partial ACK of NewReno deflates the window by what it acknowledges; \
               PRR keeps a window that has reached ssthresh at or below it; recovery ends with a window of at most ssthresh, unless \
               the controller governs recovery (BBR); after marks \
@@ -133,9 +133,19 @@ fn factors(context: &Context<'_>, step: &Step<'_>) -> Option<((f64, f64), (f64, 
     })
 }
 
+/// What a timeout of Linux does not take for lost: it was sent, for the last time, less than a round trip and RACK's reordering window ago,
+/// which is another round trip at most (`tcp_timeout_mark_lost`). Each segment counts as a whole one.
+fn not_yet_lost(step: &Step<'_>, mss: u64) -> u64 {
+    let Some((_, longest)) = step.end.round_trips else { return 0 };
+    let open = step.end.out.iter().filter(|sent| !sent.sacked && sent.start > step.end.now.una);
+    let recent = open.filter(|sent| sent.last + longest * 2 > step.at());
+    recent.map(|sent| (sent.end - sent.start).next_multiple_of(mss)).sum()
+}
+
 fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let mss = context.recording.flows[step.flow].mss.get();
     let (before, after) = (step.before, step.end.now);
+    let linux = context.stack(step.flow).is_some_and(|stack| stack.flavor == StackFlavor::Linux);
     let cause = step.event.window_cause();
     let timeout = cause == Some(WindowCause::Timeout);
     match cause {
@@ -154,13 +164,16 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
                 flight: half.flight,
                 sacked: half.sacked,
             });
-            if timeout && context.exact() && after.cwnd > mss {
-                found.add(step.of_sender(context, NAME, "a timeout leaves more than one segment"), || {
-                    format!(
-                        "After a retransmission timeout the window of {} is {} bytes, not one segment of {mss} (RFC 5681 section 3.1).",
-                        context.who(step.flow), after.cwnd
-                    )
-                });
+            if timeout && context.exact() {
+                let kept = if linux { not_yet_lost(step, mss) } else { 0 };
+                if after.cwnd > mss + kept {
+                    found.add(step.of_sender(context, NAME, "a timeout leaves more than one segment"), || {
+                        format!(
+                            "After a retransmission timeout the window of {} is {} bytes, not one segment of {mss} (RFC 5681 section 3.1){}.",
+                            context.who(step.flow), after.cwnd, if kept > 0 { format!(" and {kept} bytes that may be in flight") } else { String::new() }
+                        )
+                    });
+                }
             }
             if timeout {
                 if let Some((threshold, row)) = half.timed_out
@@ -195,6 +208,10 @@ fn state(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
         return;
     }
     if reduces(now) {
+        if before == CongestionState::Loss && now == CongestionState::Recovery {
+            // RFC 5681 section 4.3: the loss of a retransmission is another indication of congestion.
+            half.reduced = None;
+        }
         half.within = reduces(before);
         half.marked = before == CongestionState::Cwr || half.marked && reduces(before);
         if !reduces(before) {

@@ -307,6 +307,10 @@ impl Connection {
 
     /// Linux checks the ACK first: the timestamp of an ACK of data that were never sent is not stored, in any state (`tcp_ack`).
     fn may_note_stamp(&self, segment: &Segment) -> bool {
+        if self.rules.time_wait == TimeWaitRules::Linux && self.orphan && self.state == State::FinWait2 {
+            // Only the FIN's timestamp is kept: the connection is in TIME-WAIT with the state FIN-WAIT-2 (`tcp_timewait_state_process`).
+            return segment.flags.has(Flags::FIN);
+        }
         !self.rules.checks_ack_before_timestamp
             || !segment.flags.has(Flags::ACK)
             || self.state == State::SynReceived

@@ -127,6 +127,7 @@ impl Connection {
                 out.flags |= Flags::FIN;
             }
             self.recv.ack_sent(now, false, 1, &mut self.log);
+            self.send.on_control_sent(now);
             return Some(sending);
         }
         None

@@ -66,6 +66,21 @@ pub(crate) struct SendRules {
     pub frto_restarts_on_any_timeout: bool,
     /// Without SACK a duplicate ACK does not end F-RTO before the retransmission is acknowledged (`tcp_process_loss`).
     pub frto_ignores_early_duplicates: bool,
+    /// After a timeout a retransmission that RACK finds lost begins a fast recovery, which reduces the window again
+    /// (`tcp_fastretrans_alert`, `tcp_rack_reo_timeout`).
+    pub lost_retransmission_begins_recovery: bool,
+    /// An undo of a timeout ends the series of timeouts; otherwise only progress does (`tcp_try_undo_loss`).
+    pub undo_forgets_timeouts: bool,
+    /// A SACK of data that were sent before the last transmission of the first segment restarts the retransmission timer
+    /// (`tcp_clean_rtx_queue`).
+    pub old_sack_restarts_timer: bool,
+    /// PRR reduces in proportion to the window before the reduction; otherwise to the data in flight (`tcp_init_cwnd_reduction`; RFC 9937
+    /// section 6.1).
+    pub prr_from_window: bool,
+    /// A recovery that the reordering timer begins counts one segment as delivered (`tcp_rack_reo_timeout`).
+    pub reordering_timer_counts_delivery: bool,
+    /// A timeout leaves one segment more than what RACK does not take for lost; otherwise one segment (`tcp_enter_loss`).
+    pub timeout_keeps_flight: bool,
     /// The ACK that undoes a timeout may show a loss by RACK (`tcp_fastretrans_alert`).
     pub detects_loss_after_undo: bool,
     /// The tail loss probe, the reordering timer and the retransmission timer are one timer (since 4.15).

@@ -6,6 +6,7 @@
 use super::Sender;
 use super::delivery::{Delivered, Run, Sample};
 use super::loss::dupthresh::RenoState;
+use super::on_timer::TimerAck;
 use super::recovery::prr::Step;
 use super::scoreboard::sent::FIN;
 use crate::config::EcnMode;
@@ -117,12 +118,19 @@ impl Sender {
             recover: self.recover,
             ..Delivered::default()
         };
+        let known = self.scoreboard.high_sacked();
         if a.advanced {
             self.scoreboard.ack_to(upto, &mut d);
         }
         if self.sack && !ack.sacks.is_empty() {
             let whole = self.rules.sacks_whole_segments.then_some(self.mss);
             self.scoreboard.sack(&ack.sacks, whole, &mut d);
+        }
+        if d.late > 0 {
+            // The distance counts to what is known to be delivered with this ACK (`tcp_check_sack_reordering`).
+            let board = &self.scoreboard;
+            let highest = if board.sacked() > 0 { board.high_sacked() } else { board.una() };
+            d.late = highest.saturating_sub(known - d.late).max(d.late);
         }
         if ack.ack >= prior_una {
             self.update_window_size(ack.window);
@@ -165,13 +173,18 @@ impl Sender {
         self.update_cwnd(&a, &d, lost, log);
         self.cc.end_ack();
         self.rack.end_ack();
-        self.begin_next_episode(&a, &d, log);
+        self.begin_next_episode(&a, &d, lost, log);
 
         self.buffer.follow_window(self.cwnd);
         if a.prior_out > 0 {
             self.update_pacing();
         }
-        self.update_timers_on_ack(now, a.advanced, shared, log);
+        let old_sack = self.rules.old_sack_restarts_timer
+            && !a.advanced
+            && d.sack_times
+                .zip(self.scoreboard.front())
+                .is_some_and(|((oldest, _), head)| oldest < head.sent_at);
+        self.update_timers_on_ack(now, TimerAck { advanced: a.advanced, old_sack, shared }, log);
         self.audit();
         AckOut { acked: d.acked - u64::from(d.fin), fin_acked: self.fin_acked() }
     }
@@ -277,7 +290,7 @@ impl Sender {
         self.cc.end_ack();
         self.buffer.follow_window(self.cwnd);
         self.update_pacing();
-        self.update_timers_on_ack(now, true, false, log);
+        self.update_timers_on_ack(now, TimerAck { advanced: true, old_sack: false, shared: false }, log);
         self.audit();
     }
 
@@ -439,7 +452,8 @@ impl Sender {
             sample: notice.sample.rate,
             app_limited: notice.sample.app_limited,
             round: self.deliveries.round(),
-            reordered: self.dup_thresh.is_raised(),
+            // A reported duplicate alone is no progress (FLAG_FORWARD_PROGRESS).
+            reordered: self.dup_thresh.is_raised() && (a.advanced || d.sacked > 0),
         });
         self.on_event(a.now, &event, WindowCause::Ack, log);
     }

@@ -166,7 +166,18 @@ impl Sender {
         if recovered {
             self.leave(a.now, false, CongestionCause::HighSeqAcked, log);
         }
-        if self.uses_rack || recovered { self.detect(a.now, d, log) } else { 0 }
+        if !self.uses_rack && !recovered {
+            return 0;
+        }
+        let retransmitted = self.scoreboard.retransmitted();
+        let lost = self.detect(a.now, d, log);
+        if self.state == Ca::Loss
+            && self.rules.lost_retransmission_begins_recovery
+            && self.scoreboard.retransmitted() < retransmitted
+        {
+            self.enter_recovery(a.now, Flight::before(a), log);
+        }
+        lost
     }
 
     /// The timeout was spurious. In Linux the same ACK may show a loss by RACK.
@@ -182,7 +193,7 @@ impl Sender {
         if self.cc.reduced() {
             return lost;
         }
-        if self.scoreboard.pending() > 0 {
+        if self.shows_loss() {
             if !self.path_probe_lost(a.now, log) {
                 self.enter_recovery(a.now, Flight::before(a), log);
             }
@@ -196,6 +207,12 @@ impl Sender {
         }
         self.update_disorder(a.now, log);
         lost
+    }
+
+    /// Whether the loss marks are a reason to begin a recovery: in Linux also if what is lost is in flight again (`tcp_time_to_recover`).
+    fn shows_loss(&self) -> bool {
+        self.scoreboard.pending() > 0
+            || self.rules.first_mark_keeps_retransmission && self.uses_rack && self.scoreboard.lost() > 0
     }
 
     /// RFC 8985 section 7.4: if the tail loss probe repaired a loss, it is reported to the controller. In Linux the reduction is complete
@@ -224,18 +241,18 @@ impl Sender {
 
     /// The steps that follow the controller's `Ack` event. One ACK may end an episode and show the reason of the
     /// next one; the next one begins here, before anything is sent.
-    pub(super) fn begin_next_episode(&mut self, a: &AckContext, d: &Delivered, log: &mut Log) {
+    pub(super) fn begin_next_episode(&mut self, a: &AckContext, d: &Delivered, lost: u64, log: &mut Log) {
         if !matches!(self.state, Ca::Open | Ca::Disorder) {
             return;
         }
-        if self.scoreboard.pending() > 0 {
+        if self.shows_loss() {
             self.enter_recovery(a.now, Flight::before(a), log);
         } else if a.marked && self.cc.reduced() {
             self.enter_cwr(a.now, Cause::Ecn, Flight::before(a), CongestionCause::Ece, log);
         } else {
             return;
         }
-        self.update_cwnd(a, d, 0, log);
+        self.update_cwnd(a, d, lost, log);
     }
 
     /// Open or Disorder: whether there are duplicates.
@@ -313,10 +330,18 @@ impl Sender {
     /// Fast recovery begins.
     pub(super) fn enter_recovery(&mut self, now: Time, flight: Flight, log: &mut Log) {
         self.stats.recoveries += 1;
+        if self.state == Ca::Loss {
+            // The episode of the timeout ends, and this one begins with the window that it has reached.
+            self.frto = Frto::Off;
+            self.reducing = false;
+            self.limited_sent = 0;
+            let event = Event::RecoveryExit { spurious: false, exit: Bytes::MAX };
+            self.on_event(now, &event, WindowCause::Leave, log);
+        }
         // One reduction a window: a loss found while a mark's reduction is in progress adds none.
         if self.reducing {
             if !self.cfg.cwr_by_prr {
-                self.prr = Prr::begin(flight.undelivered, self.mss);
+                self.prr = self.begin_prr(&flight);
             }
             // The mark remains real if the loss turns out to be spurious.
             self.undo.clear();
@@ -332,8 +357,8 @@ impl Sender {
             // ago, while reordering kept duplicates coming, nothing is outstanding any more.
             let limited = self.limited_sent.min(flight.size.saturating_sub(self.cwnd));
             let size = flight.size - limited;
+            self.prr = self.begin_prr(&flight);
             self.reduce(now, Cause::Loss, size, log);
-            self.prr = Prr::begin(flight.undelivered, self.mss);
             self.begin_undo();
         }
         self.recover = self.scoreboard.nxt();
@@ -359,6 +384,11 @@ impl Sender {
         self.set_cwnd(now, window, WindowCause::Enter, log);
     }
 
+    /// PRR before the window is reduced.
+    fn begin_prr(&self, flight: &Flight) -> Prr {
+        Prr::begin(if self.rules.prr_from_window { self.target() } else { flight.undelivered }, self.mss)
+    }
+
     /// An episode begins whose retransmissions may prove unnecessary.
     pub(super) fn begin_undo(&mut self) {
         let board = &self.scoreboard;
@@ -379,9 +409,9 @@ impl Sender {
         if cause == Cause::Ecn {
             self.stats.ecn_reductions += 1;
         }
+        self.prr = self.begin_prr(&flight);
         self.reduce(now, cause, flight.size, log);
         self.recover = self.scoreboard.nxt();
-        self.prr = Prr::begin(flight.undelivered, self.mss);
         self.undo.clear();
         if !self.cfg.cwr_by_prr && !self.cc.governs_recovery() {
             self.set_cwnd(now, self.target().min(self.cwnd), WindowCause::Enter, log);
@@ -430,6 +460,9 @@ impl Sender {
         }
         if matches!(self.state, Ca::Recovery | Ca::Loss) {
             self.rack.on_recovery_end();
+        }
+        if spurious && self.state == Ca::Loss && self.rules.undo_forgets_timeouts {
+            self.timers.forget_timeouts();
         }
         self.frto = Frto::Off;
         self.reducing = false;

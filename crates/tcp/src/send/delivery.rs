@@ -3,7 +3,7 @@
 //! Sources: draft-cheng-iccrg-delivery-rate-estimation; RFC 6298 and Karn's rule for round-trip samples (as Linux
 //! `tcp_clean_rtx_queue`: the oldest segment acknowledged feeds the RTO, the newest one controllers and RACK).
 
-use super::scoreboard::sent::{APP, EVER, FIN, SACKED, Sent, Snapshot, packets};
+use super::scoreboard::sent::{APP, EVER, FIN, SACKED, Sent, Snapshot};
 use tcpassay_cc::RateSample;
 use tcpassay_units::{Bytes, Dur, Time};
 
@@ -66,7 +66,7 @@ pub(super) struct Delivered {
     /// It is that of one acknowledged in order.
     pub rack_in_order: bool,
     /// The reordering in bytes: distance from an original that arrived now to the highest position known to
-    /// be delivered; 0 without reordering.
+    /// be delivered before; 0 without reordering.
     pub late: u64,
     /// An original below `recover` was delivered (F-RTO's evidence).
     pub original: bool,
@@ -130,7 +130,7 @@ impl Delivered {
 
     fn take(&mut self, sent: &Sent, in_order: bool) {
         self.bytes += u64::from(sent.len);
-        self.packets += packets(sent.len, self.mss);
+        self.packets += sent.packets(self.mss);
         if self.newest.is_none_or(|(snap, ..)| sent.snap.delivered >= snap.delivered) {
             self.newest = Some((sent.snap, sent.sent_at, sent.is(APP)));
         }

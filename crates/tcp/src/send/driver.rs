@@ -127,6 +127,18 @@ impl Driver {
     pub fn on_event(&mut self, view: &View, event: &Event, why: WindowCause, log: &mut Log) {
         self.check(event);
         let asked = self.cc.on(view, event);
+        self.apply(view, asked, why, log);
+    }
+
+    /// As [`Driver::on_event`], for a retransmission timeout that leaves `least` at least.
+    pub fn on_timeout(&mut self, view: &View, event: &Event, least: Bytes, log: &mut Log) {
+        self.check(event);
+        let asked = self.cc.on(view, event);
+        self.apply(view, Control { cwnd: asked.cwnd.max(least), ..asked }, WindowCause::Timeout, log);
+    }
+
+    #[inline]
+    fn apply(&mut self, view: &View, asked: Control, why: WindowCause, log: &mut Log) {
         let cwnd = asked.cwnd.max(view.mss).min(MAX_CWND);
         if cwnd != asked.cwnd {
             self.clamps += 1;
@@ -155,13 +167,14 @@ impl Driver {
                 let ends = matches!(event, Event::RecoveryExit { .. });
                 self.stage = match self.stage {
                     Stage::BetweenAcks => return,
-                    Stage::Ack if !ends => Stage::Begun,
+                    // The episode of a timeout ends where a lost retransmission begins the next one.
+                    Stage::Ack | Stage::Ended if !ends => Stage::Begun,
                     // A repair by a probe begins and ends with one ACK.
                     Stage::Ack | Stage::Begun if ends => Stage::Ended,
                     stage => {
                         debug_assert!(
                             false,
-                            "at most one Congestion, then at most one RecoveryExit for each ACK, before Ack; not when {stage:?}"
+                            "at most one Congestion and at most one RecoveryExit for each ACK, before Ack; not when {stage:?}"
                         );
                         stage
                     }

@@ -62,9 +62,10 @@ impl Sender {
             self.limited_sent += n;
         }
         self.account(now, n, log);
-        let small = !n.is_multiple_of(self.mss);
+        // A FIN takes a position, but no room in a packet.
+        let small = fin || !n.is_multiple_of(self.mss);
         if small && !self.is_path_probe(start) {
-            self.nagle.on_small_segment(end);
+            self.nagle.on_small_segment(end + u64::from(fin));
         }
         if end == stream_end || small {
             self.timers.release_cork();

@@ -196,6 +196,8 @@ pub(crate) struct Sender {
     cwr_due: bool,
     /// Last transmission of data.
     last_sent: Time,
+    /// Last transmission of a segment without data.
+    control_sent: Time,
     /// Every ACK takes the slow path, for the comparison of slow and fast path.
     #[cfg(test)]
     long_way: bool,
@@ -255,6 +257,7 @@ impl Sender {
             limited_sent: 0,
             cwr_due: false,
             last_sent: Time::ZERO,
+            control_sent: Time::ZERO,
             #[cfg(test)]
             long_way: false,
             cfg,
@@ -392,6 +395,12 @@ impl Sender {
     #[inline]
     fn pipe(&self) -> u64 {
         self.scoreboard.pipe().saturating_sub(self.duplicates.bytes())
+    }
+
+    /// A segment without data was sent.
+    #[inline]
+    pub fn on_control_sent(&mut self, now: Time) {
+        self.control_sent = now;
     }
 
     fn set_state(&mut self, now: Time, to: CongestionState, why: CongestionCause, log: &mut Log) {

@@ -13,13 +13,24 @@ use super::loss::tlp::ProbeInput;
 use super::persist::Wait;
 use super::scoreboard::sent::{EVER, SACKED, Sent};
 use crate::config::Recovery;
-use crate::log::{CongestionCause, CongestionState as Ca, Log, LossRule, WindowCause};
+use crate::log::{CongestionCause, CongestionState as Ca, Log, LossRule};
 use crate::messages::{Chunk, GaveUp};
-use tcpassay_cc::Event;
+use tcpassay_cc::{Event, View};
 use tcpassay_units::{Bytes, Dur, Time};
 
 /// Longest time that cork holds a partial segment.
 const CORK: Dur = Dur::from_millis(200);
+
+/// The facts about an ACK that the timers depend on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TimerAck {
+    /// SND.UNA advanced.
+    pub advanced: bool,
+    /// Data were SACKed that were sent, for the first and only time, before the last transmission of the first segment.
+    pub old_sack: bool,
+    /// Until this ACK the timer of probes or of reordering ran, which is the same one.
+    pub shared: bool,
+}
 
 impl Sender {
     /// The earliest deadline, or [`Time::MAX`].
@@ -58,13 +69,27 @@ impl Sender {
     fn on_reorder_timer(&mut self, now: Time, log: &mut Log) {
         let scan = self.detect_by_time(now, log);
         log_lost(now, scan.first..scan.last, scan.lost, LossRule::Rack, log);
-        if scan.lost > 0 && matches!(self.state, Ca::Open | Ca::Disorder | Ca::Cwr) {
+        if self.rules.probe_shares_timer {
+            // The retransmission timer was replaced, and runs again from the transmission of the first segment.
+            self.timers.set_rto(now, self.head_timeout(now).since(now), log);
+        }
+        let begins = match self.state {
+            Ca::Open | Ca::Disorder | Ca::Cwr => true,
+            Ca::Recovery => false,
+            Ca::Loss => self.rules.lost_retransmission_begins_recovery,
+        };
+        if scan.lost > 0 && begins {
             if self.path_probe_lost(now, log) {
                 return;
             }
             let a = AckContext::timer(now, self.scoreboard.outstanding(), self.scoreboard.sacked());
             self.enter_recovery(now, self.flight(), log);
-            self.update_cwnd(&a, &Delivered::default(), scan.lost, log);
+            let delivered = if self.rules.reordering_timer_counts_delivery {
+                Delivered { bytes: self.mss, packets: 1, ..Delivered::default() }
+            } else {
+                Delivered::default()
+            };
+            self.update_cwnd(&a, &delivered, scan.lost, log);
         }
     }
 
@@ -93,7 +118,9 @@ impl Sender {
         }
         self.check_black_hole(now, !again);
         let flight = self.scoreboard.outstanding();
-        self.dup_thresh.on_timeout(self.scoreboard.sacked() / self.mss);
+        if matches!(self.state, Ca::Open | Ca::Disorder) {
+            self.dup_thresh.on_timeout(self.scoreboard.sacked() / self.mss);
+        }
         if self.scoreboard.front().is_some_and(|s| s.is(SACKED)) {
             self.scoreboard.renege();
         }
@@ -121,8 +148,10 @@ impl Sender {
             self.rtt.back_off();
         }
         self.set_state(now, Ca::Loss, CongestionCause::Rto, log);
-        let flight = self.reduced_from(flight);
-        self.on_event(now, &Event::Timeout { flight: Bytes::new(flight), again }, WindowCause::Timeout, log);
+        let event = Event::Timeout { flight: Bytes::new(self.reduced_from(flight)), again };
+        let view = View { flight: Bytes::new(self.in_flight()), ..self.view(now) };
+        let kept = if self.rules.timeout_keeps_flight { view.flight } else { Bytes::ZERO };
+        self.cc.on_timeout(&view, &event, kept + Bytes::new(self.mss), log);
         self.cwnd = self.target();
         self.reducing = true;
         self.announce_cwr();
@@ -206,17 +235,17 @@ impl Sender {
     }
 
     /// After an ACK: the retransmission timer runs while something is outstanding and starts anew on progress
-    /// (RFC 6298 sections 5.2 and 5.3); then the probe timer. `shared`: until this ACK the timer of probes or of reordering ran,
-    /// which is the same one.
+    /// (RFC 6298 sections 5.2 and 5.3); then the probe timer.
     #[inline]
-    pub(super) fn update_timers_on_ack(&mut self, now: Time, advanced: bool, shared: bool, log: &mut Log) {
+    pub(super) fn update_timers_on_ack(&mut self, now: Time, on: TimerAck, log: &mut Log) {
+        let TimerAck { advanced, old_sack, shared } = on;
         if self.scoreboard.outstanding() == 0 {
             self.buffer.on_all_acked(now, self.scoreboard.nxt());
             self.timers.stop_all(now, log);
             self.probe.clear_due();
             return;
         }
-        if advanced && self.timer_restarts() {
+        if advanced && self.timer_restarts() || old_sack && !self.timers.is_reorder_running() {
             let mut wait = self.rtt.rto();
             if shared && self.probe_time(now).is_none() {
                 // The timer of probes or of reordering ran, so the RTO counts from the first segment

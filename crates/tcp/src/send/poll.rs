@@ -234,7 +234,11 @@ impl Sender {
     }
 
     fn send_lost(&mut self, now: Time, log: &mut Log) -> Option<Result<Chunk, Limited>> {
+        // What is in flight again although its mark was removed counts, too (`tcp_xmit_retransmit_queue`).
+        let enough = self.rules.first_mark_keeps_retransmission
+            && self.scoreboard.retransmitted() >= self.scoreboard.lost();
         let index = match self.scoreboard.next_lost() {
+            Some(_) if enough && !self.force_retransmit => return None,
             Some(index) => index,
             None if self.force_retransmit && self.scoreboard.front().is_some_and(|s| !s.is(SACKED)) => 0,
             None => {
@@ -245,16 +249,20 @@ impl Sender {
         let sent = self.scoreboard.at(index);
         let (start, len) = (sent.start, u64::from(sent.len));
         let una = self.scoreboard.una();
-        if start != una && start >= self.window.edge(una) {
+        let edge = self.window.edge(una);
+        if start != una && start >= edge {
             return Some(Err(Limited::Rwnd));
         }
-        let unit = len.min(self.mss);
+        // What the window that has shrunk still holds; the first segment also without a window (`__tcp_retransmit_skb`).
+        let fits = if start >= edge { self.mss } else { edge - start };
+        let unit = len.min(self.mss).min(fits);
         let room = self.room_for_lost();
         if room < unit && !self.force_retransmit {
             return Some(Err(Limited::Cwnd));
         }
-        let most = room.min(self.gso()).max(unit);
-        self.scoreboard.trim(index, if most >= len { len } else { most - most % self.mss });
+        let most = room.min(self.gso()).min(fits).max(unit);
+        let whole = if most < self.mss { most } else { most - most % self.mss };
+        self.scoreboard.trim(index, if most >= len { len } else { whole });
         if self.rules.collapses_retransmissions && len < self.mss {
             self.collapse(index);
         }
@@ -385,7 +393,7 @@ impl Sender {
             recent_only: self.cfg.tso_defer_recent,
             now,
             // With pacing the last transmission ends when the next may begin (`tcp_wstamp_ns`).
-            last_sent: self.last_sent.max(self.pacer.next()),
+            last_sent: self.last_sent.max(self.control_sent).max(self.pacer.next()),
             head_sent: self.scoreboard.front().map(|head| head.sent_at),
             srtt: self.rtt.srtt(),
         })

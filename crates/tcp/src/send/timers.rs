@@ -229,6 +229,11 @@ impl Timers {
         self.timeouts = 0;
     }
 
+    /// The timeouts so far were spurious.
+    pub fn forget_timeouts(&mut self) {
+        self.timeouts = 0;
+    }
+
     /// The user timeout counts from now on.
     #[inline]
     pub fn restart_user_timeout(&mut self, now: Time) {

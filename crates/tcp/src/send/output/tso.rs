@@ -65,7 +65,7 @@ pub(in crate::send) struct DeferInput {
     /// The rule of Linux since 4.20.
     pub recent_only: bool,
     pub now: Time,
-    /// Time of the last transmission of data, or the time at which pacing permits the next one.
+    /// Time of the last transmission, also of a segment without data, or the time at which pacing permits the next one.
     pub last_sent: Time,
     /// Time of transmission of the oldest outstanding record.
     pub head_sent: Option<Time>,

@@ -3,7 +3,7 @@
 //! Sources: RFC 6675 section 4 (`IsLost`, `NextSeg`), RFC 8985 section 6.2 step 5.
 
 use super::Scoreboard;
-use super::sent::{EVER, FIN, LOST, RETX, SACKED, Sent};
+use super::sent::{EVER, FIN, JUDGED, LOST, RETX, SACKED, Sent};
 use tcpassay_units::Time;
 
 /// The result of a RACK scan.
@@ -216,7 +216,7 @@ impl Scoreboard {
         let mut contiguous = true;
         while i < self.q.len() {
             let s = self.q[i];
-            if s.flags & (SACKED | LOST | EVER) == 0 {
+            if s.flags & (SACKED | LOST | EVER | JUDGED) == 0 {
                 if !sent_before(&s) {
                     break;
                 }
@@ -238,7 +238,7 @@ impl Scoreboard {
             let mut j = self.find(start);
             while j < self.q.len() && self.q[j].start < stop {
                 let s = self.q[j];
-                if s.sent_at == at && s.start >= start && !s.is(SACKED) && (!s.is(LOST) || s.is(RETX)) {
+                if s.sent_at == at && s.start >= start && s.flags & (SACKED | JUDGED) == 0 && (!s.is(LOST) || s.is(RETX)) {
                     if sent_before(&s) {
                         alive |= !self.rack_judge(j, now, &deadline, &mut scan);
                     } else {
@@ -277,6 +277,9 @@ impl Scoreboard {
         scan.first = if first { s.start } else { scan.first.min(s.start) };
         scan.last = scan.last.max(s.end());
         scan.lost += self.mark(i);
+        if self.keeps_retransmission {
+            self.q[i].flags |= JUDGED;
+        }
         true
     }
 }

@@ -16,7 +16,7 @@ use super::delivery::{Delivered, Run};
 use crate::messages::Span;
 use arrayvec::ArrayVec;
 use ring::Ring;
-use sent::{APP, EVER, FIN, LOST, PUSH, RETX, SACKED, Sent, Snapshot, packets};
+use sent::{APP, EVER, FIN, JUDGED, LOST, PUSH, RETX, SACKED, Sent, Snapshot};
 use std::collections::VecDeque;
 use tcpassay_units::Time;
 
@@ -129,12 +129,12 @@ impl Scoreboard {
     /// The packets of [`Scoreboard::pipe`]: a short segment is one, too. Walks all records.
     pub fn packets_in_flight(&self, mss: u64) -> u64 {
         let copies = |s: &Sent| u64::from(s.flags & (SACKED | LOST) == 0) + u64::from(s.is(RETX));
-        self.q.iter().map(|s| copies(s) * packets(s.len, mss)).sum()
+        self.q.iter().map(|s| copies(s) * s.packets(mss)).sum()
     }
 
     /// The packets outstanding (`packets_out`). Walks all records.
     pub fn packets(&self, mss: u64) -> u64 {
-        self.q.iter().map(|s| packets(s.len, mss)).sum()
+        self.q.iter().map(|s| s.packets(mss)).sum()
     }
 
     /// The oldest record.
@@ -222,7 +222,7 @@ impl Scoreboard {
         let clean = |s: &Sent| s.is_clean() && s.end() <= ack;
         let count = self.q.iter().take_while(|s| clean(s)).count();
         if count > 0 {
-            let run = self.q.iter().take(count).map(|s| packets(s.len, out.mss)).sum();
+            let run = self.q.iter().take(count).map(|s| s.packets(out.mss)).sum();
             out.acked_run(&self.take(count, run), known);
         }
     }
@@ -249,7 +249,7 @@ impl Scoreboard {
         loop {
             let s = self.q.get(count).filter(|s| s.is_clean())?;
             count += 1;
-            run += packets(s.len, mss);
+            run += s.packets(mss);
             if s.end() >= ack {
                 if s.end() > ack {
                     return None;
@@ -445,7 +445,7 @@ impl Scoreboard {
         if !s.is(RETX) {
             self.retx += n;
         }
-        s.flags |= RETX | EVER;
+        s.flags = (s.flags | RETX | EVER) & !JUDGED;
         if app_limited {
             s.flags |= APP;
         } else {

@@ -16,6 +16,8 @@ pub(in crate::send) const FIN: u8 = 1 << 4;
 pub(in crate::send) const APP: u8 = 1 << 5;
 /// It carries PSH.
 pub(in crate::send) const PUSH: u8 = 1 << 6;
+/// RACK has marked it lost and judges it no more before it is retransmitted, even if the mark is removed.
+pub(in crate::send) const JUDGED: u8 = 1 << 7;
 
 #[expect(clippy::struct_field_names, reason = "sent_at is when it was sent")]
 /// One transmission unit (a segment or a super-segment) that is not cumulatively acknowledged.
@@ -39,6 +41,12 @@ impl Sent {
     /// Position after the last.
     pub fn end(&self) -> u64 {
         self.start + u64::from(self.len)
+    }
+
+    /// Its packets; the FIN takes no room.
+    #[inline]
+    pub fn packets(&self, mss: u64) -> u64 {
+        packets(self.len - u32::from(self.is(FIN)), mss)
     }
 
     /// Sent once, and nothing more is known.
@@ -65,9 +73,9 @@ pub(in crate::send) struct Snapshot {
     pub first_sent_at: Time,
 }
 
-/// Packets of a record of `len` bytes.
+/// Packets of `len` bytes.
 #[inline]
-pub(in crate::send) fn packets(len: u32, mss: u64) -> u64 {
+fn packets(len: u32, mss: u64) -> u64 {
     let len = u64::from(len);
     if len <= mss { 1 } else { len.div_ceil(mss) }
 }

@@ -6,6 +6,7 @@ mod basics;
 mod ecn;
 mod flow;
 mod governing;
+mod linux;
 mod newreno;
 mod prop;
 mod prr;

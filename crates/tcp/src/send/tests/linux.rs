@@ -1,0 +1,213 @@
+//! Tests of rules of Linux 6.1 for recovery, retransmission and deferral; the name of each test states the rule.
+
+use super::*;
+use crate::config::{LossDetection, Tlp};
+use crate::log::CongestionState as Ca;
+
+/// The profile `linux` with an MSS of 1000 bytes and without tail loss probes. The RTO after the handshake is 300 ms.
+fn linux() -> Config {
+    Config {
+        mss: Bytes::new(1000),
+        send_buffer: Some(Bytes::new(10_000_000)),
+        tlp: Tlp::Off,
+        ..Config::profile(Profile::Linux)
+    }
+}
+
+/// The same without super-segments.
+fn single() -> Config {
+    Config { tso: None, ..linux() }
+}
+
+#[test]
+fn a_timeout_leaves_a_segment_more_than_what_was_sent_too_recently_to_be_lost() {
+    // `tcp_enter_loss`: cwnd = tcp_packets_in_flight() + 1.
+    let mut r = Rig::new(&single());
+    r.write(2);
+    r.advance(ms(290));
+    assert_eq!(r.write(2), [2, 3]);
+    assert_eq!(r.fire(), Ok(vec![0]), "the RTO comes 300 ms after the first segment");
+    assert_eq!((r.info().ca_state, r.info().lost_all.get()), (Ca::Loss, 2000));
+    assert_eq!(r.cwnd(), 3000);
+}
+
+#[test]
+fn by_rfc_5681_a_timeout_leaves_one_segment() {
+    let rack = LossDetection::Rack { dsack_adaptation: true };
+    let mut r = Rig::new(&Config { tlp: Tlp::Off, loss_detection: rack, ..rfc() });
+    r.write(2);
+    r.advance(ms(950));
+    r.write(2);
+    r.fire().unwrap();
+    assert_eq!((r.info().ca_state, r.cwnd()), (Ca::Loss, 1000));
+}
+
+#[test]
+fn after_a_timeout_the_loss_of_a_retransmission_begins_a_recovery_with_another_reduction() {
+    // RFC 5681 section 4.3; `tcp_fastretrans_alert`, FLAG_LOST_RETRANS.
+    let mut r = Rig::new(&single());
+    r.write(4);
+    assert_eq!(r.fire(), Ok(vec![0]));
+    r.advance(ms(100));
+    assert_eq!(r.ack(1), [1, 2], "slow start");
+    assert_eq!((r.info().ca_state, r.cwnd()), (Ca::Loss, 2000));
+    r.advance(ms(100));
+    assert_eq!(r.sack(1, &[2..3]), [1], "the other retransmission of the same time arrived");
+    assert_eq!((r.info().ca_state, r.cwnd()), (Ca::Recovery, 1000));
+    assert_eq!(r.info().ssthresh.get(), 2000);
+}
+
+#[test]
+fn the_reordering_timer_begins_a_recovery_as_if_a_segment_had_been_delivered() {
+    // `tcp_rack_reo_timeout`: tcp_cwnd_reduction(sk, 1, 0, 0).
+    let mut r = Rig::new(&single());
+    r.write(12);
+    r.advance(ms(100));
+    r.sack(0, &[1..2]);
+    assert_eq!(r.fire(), Ok(vec![0]));
+    assert_eq!((r.info().ca_state, r.cwnd()), (Ca::Recovery, 10_000));
+    // Two of ten are delivered with a threshold of five segments: one may be sent, and was.
+    r.advance(ms(1));
+    assert_eq!(r.sack(0, &[1..3]), [0; 0]);
+    assert_eq!(r.cwnd(), 9000);
+    r.advance(ms(1));
+    assert_eq!(r.sack(0, &[1..4]), [11]);
+}
+
+#[test]
+fn a_retransmission_ends_where_the_window_that_has_shrunk_ends_and_the_first_segment_is_sent_without_one() {
+    // `__tcp_retransmit_skb`.
+    let mut r = Rig::new(&linux());
+    r.write(8);
+    r.advance(ms(100));
+    r.window = 0;
+    let mut ack = r.ack_in(seg(0));
+    ack.sacks = [seg(4)..seg(8)].into_iter().collect();
+    r.deliver(&ack);
+    let sent = r.drain();
+    assert_eq!(r.info().ca_state, Ca::Recovery);
+    assert_eq!(sent.iter().map(|chunk| chunk.span.clone()).collect::<Vec<_>>(), [seg(0)..seg(1)]);
+    r.advance(ms(100));
+    r.window = 2500;
+    let ack = AckIn { ack: seg(1), sacks: [seg(4)..seg(8)].into_iter().collect(), ..r.ack_in(seg(1)) };
+    r.deliver(&ack);
+    let sent = r.drain();
+    assert_eq!(sent.iter().map(|chunk| chunk.span.clone()).collect::<Vec<_>>(), [seg(1)..seg(2), seg(2)..seg(3), seg(3)..3501]);
+}
+
+#[test]
+fn a_super_segment_is_deferred_up_to_a_millisecond_after_any_segment() {
+    // `tcp_tso_should_defer` with tcp_wstamp_ns, which `__tcp_transmit_skb` sets for segments without data, too.
+    let deferred = |ack_before: Option<Dur>| {
+        let mut r = Rig::new(&Config { tso: Some(Bytes::new(65_536)), ..linux() });
+        r.write(16);
+        r.advance(ms(100));
+        if let Some(before) = ack_before {
+            r.s.on_control_sent(r.now);
+            r.advance(before);
+        }
+        r.sack(0, &[1..2]).is_empty()
+    };
+    assert!(!deferred(None), "the last segment left 100 ms ago");
+    assert!(deferred(Some(Dur::from_micros(500))));
+    assert!(!deferred(Some(Dur::from_micros(1100))));
+}
+
+#[test]
+fn after_an_undo_a_retransmission_needs_more_lost_segments_than_are_in_flight_again() {
+    // `tcp_xmit_retransmit_queue`: retrans_out >= lost_out. F-RTO undoes the timeout, whose retransmission stays in flight.
+    let mut r = Rig::new(&single());
+    r.write(4);
+    assert_eq!(r.fire(), Ok(vec![0]));
+    r.advance(ms(100));
+    // An original above the first one: the timeout was spurious. RACK then finds segments 1 and 2 lost.
+    assert_eq!(r.sack(0, &[3..4]), [0; 0]);
+    assert_eq!(r.info().undos, 1);
+    assert_eq!(r.fire(), Ok(vec![1]), "one is in flight, of two");
+    assert_eq!((r.info().ca_state, r.info().lost_all.get()), (Ca::Recovery, 2000));
+}
+
+#[test]
+fn what_rack_has_judged_is_not_judged_again_after_an_undo() {
+    // `tcp_rack_detect_loss` takes a lost segment off the list, to which only its transmission returns it.
+    let mut r = Rig::new(&single());
+    r.write(12);
+    r.advance(ms(100));
+    assert_eq!(r.sack(0, &[7..10]), [0, 1, 2]);
+    assert_eq!(r.info().lost_all.get(), 7000);
+    r.advance(ms(10));
+    for k in 0..3 {
+        let mut ack = r.ack_in(seg(0));
+        ack.sacks = [seg(7)..seg(10)].into_iter().collect();
+        ack.dsack = Some(seg(k)..seg(k + 1));
+        r.deliver(&ack);
+    }
+    assert_eq!((r.info().undos, r.info().lost_all.get()), (1, 0), "all retransmissions arrived twice");
+    r.sent();
+    r.advance(ms(100));
+    r.sack(0, &[7..11]);
+    assert_eq!(r.info().lost_all.get(), 0, "segments 3 to 6 were sent 210 ms ago, and have been judged");
+}
+
+#[test]
+fn a_reported_duplicate_alone_grows_no_window_although_the_path_reorders() {
+    // `tcp_may_raise_cwnd`: FLAG_FORWARD_PROGRESS.
+    let mut r = Rig::new(&single());
+    r.write(10);
+    r.advance(ms(100));
+    r.sack(0, &[8..9]);
+    r.ack(10);
+    assert!(r.info().reordering > 3);
+    let before = r.cwnd();
+    r.write(5);
+    r.fire().unwrap();
+    let window = r.cwnd();
+    assert!(window < before);
+    let ack = AckIn { dsack: Some(seg(0)..seg(1)), ..r.ack_in(seg(10)) };
+    r.deliver(&ack);
+    assert_eq!(r.cwnd(), window);
+}
+
+#[test]
+fn a_fin_takes_no_room_in_a_packet_and_alone_it_is_one() {
+    // `tcp_skb_pcount`.
+    let mut r = Rig::new(&single());
+    assert_eq!(r.s.write(r.now, 2000), 2000);
+    r.s.finish();
+    assert_eq!(r.sent(), [0, 1]);
+    assert_eq!((r.info().unacked.get(), r.s.in_flight()), (2001, 2000));
+    let mut r = Rig::new(&single());
+    r.write(2);
+    r.s.finish();
+    assert_eq!(r.sent(), [2]);
+    assert_eq!((r.info().unacked.get(), r.s.in_flight()), (2001, 3000));
+}
+
+#[test]
+fn reordering_is_the_distance_to_what_is_delivered_with_the_ack() {
+    // `tcp_check_sack_reordering`: to the highest SACKed position, or, if nothing is SACKed any more, to SND.UNA.
+    let mut r = Rig::new(&single());
+    r.write(10);
+    r.advance(ms(100));
+    r.sack(0, &[5..6]);
+    r.ack(10);
+    assert_eq!(r.info().reordering, 10);
+    let mut r = Rig::new(&single());
+    r.write(10);
+    r.advance(ms(100));
+    r.sack(0, &[5..6]);
+    r.sack(0, &[1..9]);
+    assert_eq!(r.info().reordering, 8);
+}
+
+#[test]
+fn a_sack_of_older_data_than_the_last_transmission_of_the_first_segment_restarts_the_timer() {
+    // `tcp_clean_rtx_queue`, FLAG_SET_XMIT_TIMER.
+    let mut r = Rig::new(&single());
+    r.write(2);
+    r.fire().unwrap();
+    let again = r.s.next_timer().unwrap();
+    r.advance(ms(100));
+    r.sack(0, &[1..2]);
+    assert!(r.s.next_timer().unwrap() > again);
+}
