@@ -53,17 +53,17 @@ def test_the_wider_space_reaches_both_opens_marks_duplicates_reads_and_fins_and_
 
 
 def test_linux_answers_most_scripts_as_the_model() -> None:
-    # Of the seeds 0 to 129 seven scripts differ; of 130 to 229, from which no rule was taken, 23.
+    # Of the seeds 0 to 429 thirteen scripts differ, two of them below 130. Seeds from 230 on were not used to find rules.
     try:
         agent_program()
         store.find()
     except UserError as error:
         pytest.skip(f"no script can be run on a kernel: {error}")
-    texts = [drawn.drawn(seed, PROFILE) for seed in range(50)]
+    texts = [drawn.drawn(seed, PROFILE) for seed in range(100)]
     requests = [linux.request(text, loose=True, options=(), limit_s=linux.VIRTUAL_LIMIT_S) for text in texts]
     wrong = [
         f"{seed}: {told['reason']} {told['details'][:2]}"
         for seed, told in enumerate(linux.on_kernel(requests))
         if told["status"] != "pass" and not (told["status"] == "time" and told["drift_usecs"] <= LATE_US)
     ]
-    assert len(wrong) <= 2, "\n".join(wrong)
+    assert len(wrong) <= 1, "\n".join(wrong)
