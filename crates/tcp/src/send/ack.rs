@@ -126,12 +126,7 @@ impl Sender {
             let whole = self.rules.sacks_whole_segments.then_some(self.mss);
             self.scoreboard.sack(&ack.sacks, whole, &mut d);
         }
-        if d.late > 0 {
-            // The distance counts to what is known to be delivered with this ACK (`tcp_check_sack_reordering`).
-            let board = &self.scoreboard;
-            let highest = if board.sacked() > 0 { board.high_sacked() } else { board.una() };
-            d.late = highest.saturating_sub(known - d.late).max(d.late);
-        }
+        d.late = self.reordering_distance(known, d.late);
         if ack.ack >= prior_una {
             self.update_window_size(ack.window);
         }
@@ -145,10 +140,8 @@ impl Sender {
             d.packets += segments;
             d.bytes += segments * self.mss;
         }
-        if !self.sack && d.ambiguous {
-            // Without SACK the originals above a filled hole may have arrived before the timeout.
-            d.original = false;
-        }
+        // Without SACK the originals above a filled hole may have arrived before the timeout.
+        d.original &= self.sack || !d.ambiguous;
         let rtt = self.measure(&a, &d, ack, timed, log);
         let sample = self.deliveries.on_ack(&d, self.delivered_size(d.bytes, d.packets), self.rtt.min());
         if self.uses_rack {
@@ -179,14 +172,29 @@ impl Sender {
         if a.prior_out > 0 {
             self.update_pacing();
         }
-        let old_sack = self.rules.old_sack_restarts_timer
-            && !a.advanced
-            && d.sack_times
-                .zip(self.scoreboard.front())
-                .is_some_and(|((oldest, _), head)| oldest < head.sent_at);
+        let old_sack = self.shows_old_sack(&a, &d);
         self.update_timers_on_ack(now, TimerAck { advanced: a.advanced, old_sack, shared }, log);
         self.audit();
         AckOut { acked: d.acked - u64::from(d.fin), fin_acked: self.fin_acked() }
+    }
+
+    /// The distance of data that arrived `late` bytes behind `known`, the highest position that was SACKed before this ACK: it counts to what is
+    /// known to be delivered with this ACK (`tcp_check_sack_reordering`).
+    fn reordering_distance(&self, known: u64, late: u64) -> u64 {
+        if late == 0 {
+            return 0;
+        }
+        let board = &self.scoreboard;
+        let highest = if board.sacked() > 0 { board.high_sacked() } else { board.una() };
+        highest.saturating_sub(known - late).max(late)
+    }
+
+    /// Whether the ACK restarts the retransmission timer by SACKs of data that were sent before the last transmission of the first segment.
+    fn shows_old_sack(&self, a: &AckContext, d: &Delivered) -> bool {
+        let sent = d.sack_times.zip(self.scoreboard.front());
+        self.rules.old_sack_restarts_timer
+            && !a.advanced
+            && sent.is_some_and(|((oldest, _), head)| oldest < head.sent_at)
     }
 
     /// Asserts, in debug builds and while the scoreboard is small, that its counters equal a recount of its

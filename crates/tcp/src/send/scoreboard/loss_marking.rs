@@ -238,7 +238,11 @@ impl Scoreboard {
             let mut j = self.find(start);
             while j < self.q.len() && self.q[j].start < stop {
                 let s = self.q[j];
-                if s.sent_at == at && s.start >= start && s.flags & (SACKED | JUDGED) == 0 && (!s.is(LOST) || s.is(RETX)) {
+                if s.sent_at == at
+                    && s.start >= start
+                    && s.flags & (SACKED | JUDGED) == 0
+                    && (!s.is(LOST) || s.is(RETX))
+                {
                     if sent_before(&s) {
                         alive |= !self.rack_judge(j, now, &deadline, &mut scan);
                     } else {

@@ -92,7 +92,10 @@ fn a_retransmission_ends_where_the_window_that_has_shrunk_ends_and_the_first_seg
     let ack = AckIn { ack: seg(1), sacks: [seg(4)..seg(8)].into_iter().collect(), ..r.ack_in(seg(1)) };
     r.deliver(&ack);
     let sent = r.drain();
-    assert_eq!(sent.iter().map(|chunk| chunk.span.clone()).collect::<Vec<_>>(), [seg(1)..seg(2), seg(2)..seg(3), seg(3)..3501]);
+    assert_eq!(
+        sent.iter().map(|chunk| chunk.span.clone()).collect::<Vec<_>>(),
+        [seg(1)..seg(2), seg(2)..seg(3), seg(3)..3501]
+    );
 }
 
 #[test]
