@@ -46,7 +46,8 @@ impl Sent {
     /// Its packets; the FIN takes no room.
     #[inline]
     pub fn packets(&self, mss: u64) -> u64 {
-        packets(self.len - u32::from(self.is(FIN)), mss)
+        let len = u64::from(self.len);
+        if len <= mss { 1 } else { (len - u64::from(self.is(FIN))).div_ceil(mss) }
     }
 
     /// Sent once, and nothing more is known.
@@ -71,11 +72,4 @@ pub(in crate::send) struct Snapshot {
     pub delivered_at: Time,
     /// When the first segment of the sample's flight was sent.
     pub first_sent_at: Time,
-}
-
-/// Packets of `len` bytes.
-#[inline]
-fn packets(len: u32, mss: u64) -> u64 {
-    let len = u64::from(len);
-    if len <= mss { 1 } else { len.div_ceil(mss) }
 }
