@@ -17,7 +17,7 @@ pub struct Field {
 
 /// A message, or a record that messages contain.
 #[derive(Serialize, Clone, PartialEq, Eq, Debug)]
-pub struct Record {
+pub struct RecordDeclaration {
     /// The name of the type.
     pub name: &'static str,
     /// The documentation.
@@ -28,18 +28,18 @@ pub struct Record {
 
 /// The messages of one side.
 #[derive(Serialize, Clone, PartialEq, Eq, Debug)]
-pub struct Union {
+pub struct UnionDeclaration {
     /// The name of the type.
     pub name: &'static str,
     /// The documentation.
     pub doc: String,
     /// The messages.
-    pub messages: Vec<Record>,
+    pub messages: Vec<RecordDeclaration>,
 }
 
 /// A set of words.
 #[derive(Serialize, Clone, PartialEq, Eq, Debug)]
-pub struct Words {
+pub struct WordsDeclaration {
     /// The name of the type.
     pub name: &'static str,
     /// The documentation.
@@ -83,11 +83,11 @@ macro_rules! messages {
 
         impl $name {
             /// The description of the messages.
-            pub fn declaration() -> $crate::declare::Union {
-                $crate::declare::Union {
+            pub fn declaration() -> $crate::declare::UnionDeclaration {
+                $crate::declare::UnionDeclaration {
                     name: stringify!($name),
                     doc: $crate::declare::text(&[$($doc),*]),
-                    messages: vec![$($crate::declare::Record {
+                    messages: vec![$($crate::declare::RecordDeclaration {
                         name: stringify!($kind),
                         doc: $crate::declare::text(&[$($said),*]),
                         fields: $crate::declare::fields![$($(#[doc = $about])* $field: $type),*],
@@ -108,8 +108,8 @@ macro_rules! record {
 
         impl $name {
             /// The description of the record.
-            pub fn declaration() -> $crate::declare::Record {
-                $crate::declare::Record {
+            pub fn declaration() -> $crate::declare::RecordDeclaration {
+                $crate::declare::RecordDeclaration {
                     name: stringify!($name),
                     doc: $crate::declare::text(&[$($doc),*]),
                     fields: $crate::declare::fields![$($(#[doc = $about])* $field: $type),*],
@@ -133,8 +133,8 @@ macro_rules! words {
             }
 
             /// The description of the words.
-            pub fn declaration() -> $crate::declare::Words {
-                $crate::declare::Words {
+            pub fn declaration() -> $crate::declare::WordsDeclaration {
+                $crate::declare::WordsDeclaration {
                     name: stringify!($name),
                     doc: $crate::declare::text(&[$($doc),*]),
                     words: vec![$($word),*],

@@ -6,7 +6,7 @@
 mod declare;
 pub mod frames;
 
-pub use declare::{Field, Record, Union, Words};
+pub use declare::{Field, RecordDeclaration, UnionDeclaration, WordsDeclaration};
 use declare::{messages, record, words};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
