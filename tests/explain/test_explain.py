@@ -71,9 +71,9 @@ def isolated(results: Path) -> None:
 def test_without_a_cause_the_diagram_shows_the_stall_and_names_the_command(results: Path) -> None:
     told = explain(results, "late-ack")
     texts = [one.text for one in told.written]
-    assert any(text.endswith("is owed: not sent, no timer set") for text in texts)
+    assert any(text.endswith("is pending: not sent, no timer set") for text in texts)
     assert told.neighbour is None
-    assert "its cause is not known" in told.notes[-1]
+    assert "its cause has not been isolated" in told.notes[-1]
 
 
 def test_the_first_difference_is_the_ack_that_the_repaired_receiver_sends(results: Path) -> None:
@@ -86,7 +86,7 @@ def test_the_first_difference_is_the_ack_that_the_repaired_receiver_sends(result
     assert difference is not None
     assert difference.here is not None
     assert difference.there is not None
-    assert difference.here.text.endswith("is owed: not sent, no timer set")
+    assert difference.here.text.endswith("is pending: not sent, no timer set")
     assert difference.there.text.endswith("is sent at once (two full-sized segments are unacknowledged)")
     assert difference.here.time_ns == difference.there.time_ns
 
@@ -99,14 +99,14 @@ def test_terminal_json_and_drawing_have_the_same_content(results: Path, tmp_path
     assert ran.exit_code == 0, ran.output
     value = json.loads(ran.stdout)
     lines = [one["text"] for one in value["lines"] if one["is"] == "line"]
-    assert any(text.endswith("is owed: not sent, no timer set") for text in lines)
+    assert any(text.endswith("is pending: not sent, no timer set") for text in lines)
     assert any(one["is"] == "gap" for one in value["lines"])
     drawing = ET.fromstring((tmp_path / "a.svg").read_text())  # noqa: S314 - written by this test
     texts = " ".join(
         "".join(element.itertext()) for element in drawing.iter("{http://www.w3.org/2000/svg}text")
     )
     assert "silence of" in texts
-    assert "is owed: not sent, no timer set" in texts
+    assert "is pending: not sent, no timer set" in texts
 
 
 def test_the_report_shows_the_drawing_with_its_finding(results: Path) -> None:
