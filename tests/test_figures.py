@@ -101,7 +101,7 @@ def test_each_stall_is_annotated_with_its_length(stalled: Path) -> None:
         drawn = kinds.sequence(SEQUENCE, [("", Recording(stalled))])
         texts = [text.get_text() for text in drawn.axes[0].texts]
     assert texts[:-1] == ["201 ms"] * 4
-    assert texts[-1] == "4 stalls, 4 retransmissions, 3 packets dropped"
+    assert texts[-1] == "4 stalls, 4 retransmissions, 3 drops in queues"
 
 
 def test_retransmissions_are_distinguished_from_first_transmissions(stalled: Path) -> None:
@@ -112,8 +112,8 @@ def test_retransmissions_are_distinguished_from_first_transmissions(stalled: Pat
 
 
 def test_a_timeline_counts_timeouts_and_drops(stalled: Path, steady: Path) -> None:
-    assert kinds.counted(Recording(stalled)) == "4 timeouts, 3 packets dropped"
-    assert kinds.counted(Recording(steady)) == "no timeouts, no packets dropped"
+    assert kinds.counted(Recording(stalled)) == "4 timeouts, 3 drops in queues"
+    assert kinds.counted(Recording(steady)) == "no timeouts, no drops in queues"
 
 
 def test_a_distribution_ends_at_all_samples(steady: Path) -> None:

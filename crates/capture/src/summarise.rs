@@ -22,6 +22,16 @@ impl Analysis {
     }
 }
 
+impl Analysis {
+    /// The number of flows whose data are not in the capture although they were acknowledged, and the number of these bytes. A FIN alone,
+    /// which occupies one position, is no data.
+    pub(crate) fn flows_of_acks_alone(&self) -> (u64, u64) {
+        let halves = self.connections.iter().flat_map(|connection| &connection.halves);
+        let unseen = halves.filter(|half| half.number.is_none()).map(|half| half.counters.unseen_bytes);
+        unseen.filter(|bytes| *bytes > 1).fold((0, 0), |(flows, sum), bytes| (flows + 1, sum + bytes))
+    }
+}
+
 fn flow(place: usize, connection: &Connection, from: usize, interfaces: &[Interface]) -> FlowSummary {
     let half = &connection.halves[from];
     let mut made = FlowSummary {

@@ -267,12 +267,12 @@ pub(crate) fn notes(analysis: &Analysis, interfaces: &[Interface]) -> Vec<String
     }
     say(
         counts.fragments,
-        format!("{} are IP fragments, which are not reassembled.", packets(counts.fragments)),
+        format!("{} of fragmented IP datagrams, which are not reassembled.", packets(counts.fragments)),
     );
     say(
         counts.short,
         format!(
-            "{} are cut inside the TCP header or before: capture at least 96 bytes of each packet.",
+            "{} cut inside the TCP header or before: capture at least 96 bytes of each packet.",
             packets(counts.short)
         ),
     );
@@ -292,7 +292,16 @@ pub(crate) fn notes(analysis: &Analysis, interfaces: &[Interface]) -> Vec<String
             time(counts.most_backwards_ns)
         ),
     );
-    say(counts.timeless, format!("{} have no time (simple packet blocks).", packets(counts.timeless)));
+    say(counts.timeless, format!("{} without a time (simple packet blocks).", packets(counts.timeless)));
+    let (flows, unseen) = analysis.flows_of_acks_alone();
+    say(
+        flows,
+        format!(
+            "{} of which only the ACKs are in the capture, for {}: the capture has one direction only.",
+            many(flows, "flow"),
+            bytes(unseen)
+        ),
+    );
     let points: Vec<&str> = interfaces.iter().map(|one| one.name.as_str()).collect();
     let several = points.len() > 1 && !analysis.is_of_one_point();
     say(

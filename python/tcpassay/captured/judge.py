@@ -38,11 +38,15 @@ def _unlogged(connections: LoggedConnections) -> list[str]:
     said = []
     if count := connections.without_handshake:
         said.append(
-            f"{count} connections without their handshake are not judged: positions and windows are unknown"
+            f"{_connections(count)} without a handshake not judged: positions and windows are unknown"
         )
     if count := connections.between:
         said.append(
-            f"{count} connections are not judged: the capture was taken between their ends, so that it does not show "
+            f"{_connections(count)} not judged: the capture was taken between the ends, so that it does not show "
             "in which order an end sent and received"
         )
     return said
+
+
+def _connections(count: int) -> str:
+    return "1 connection" if count == 1 else f"{count} connections"

@@ -83,7 +83,7 @@ class Recording:
 
     @property
     def dropped(self) -> int:
-        """Number of packets dropped in the network."""
+        """Number of packets dropped by queues; what a link loses is not one of them."""
         return sum(device["counters"]["drops"] for device in self.index["devices"])
 
     @property

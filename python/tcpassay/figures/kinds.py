@@ -171,7 +171,7 @@ def _flows(axes: Axes, recording: Recording, _: int | None) -> None:
 def counted(recording: Recording) -> str:
     """The number of the sender's timeouts and of lost packets."""
     timeouts, lost = recording.timed_out, recording.dropped
-    return f"{plural(timeouts, 'timeout')}, {plural(lost, 'packet')} dropped"
+    return f"{plural(timeouts, 'timeout')}, {plural(lost, 'drop')} in queues"
 
 
 def plural(count: int, thing: str) -> str:
@@ -318,9 +318,9 @@ def _sequence(axes: Axes, label: str, recording: Recording, figure: model.Sequen
         labels.append(f"silence of {figure.stall} or more")
     legend = axes.legend(handles, labels, loc="lower right", frameon=True, framealpha=0.9, edgecolor="none")
     legend.legend_handles[0].set_markersize(5)  # type: ignore[union-attr]
-    dropped = plural(recording.dropped, "packet")
+    dropped = plural(recording.dropped, "drop")
     remark = (
-        f"{plural(len(stalls), 'stall')}, {plural(int(again.sum()), 'retransmission')}, {dropped} dropped"
+        f"{plural(len(stalls), 'stall')}, {plural(int(again.sum()), 'retransmission')}, {dropped} in queues"
     )
     style.heading(axes, label, remark)
 

@@ -384,3 +384,20 @@ fn a_point_can_be_chosen_by_the_name_of_its_interface() {
     let (summary, _) = analyse_as(&file, options);
     assert_eq!((summary.connections, summary.packets.other_interfaces), (0, 3));
 }
+
+#[test]
+fn a_capture_of_the_acks_alone_says_how_much_they_acknowledge_and_that_the_other_direction_is_missing() {
+    let acks = (0..4).map(|n| ack(1001 + 1000 * n).at_us(10_000 * u64::from(n))).collect();
+    let (summary, rounds) = run(acks);
+    assert_eq!((summary.flows.len(), rounds.len()), (0, 0));
+    assert_eq!(
+        summary.notes,
+        ["1 flow of which only the ACKs are in the capture, for 3.0KB: the capture has one direction only."]
+    );
+    // The FIN of an end that sends nothing is acknowledged, too.
+    let mut whole = handshake(1000);
+    whole.push(data(1001, 1000).at_us(20_000));
+    whole.push(by(false).seq(5001, 0).ack(2001).flags(Flags::ACK | Flags::FIN).window(500).at_us(30_000));
+    whole.push(by(true).seq(2001, 0).ack(5002).window(500).at_us(30_100));
+    assert_eq!(run(whole).0.notes, Vec::<String>::new());
+}
