@@ -221,7 +221,7 @@ def test_a_network_ten_times_slower_is_compared_by_a_tenth_of_its_times_and_ten_
             ("throughput", None),
             ("rtt_p50", None),
             ("rtt_p50", {"stack.cc": "cubic"}),
-            ("sent_packets", None),
+            ("saturation", None),
         ]
     )
     as_is, slower = Numbers(results), Numbers(results, 10.0)
