@@ -47,6 +47,11 @@ impl<'a> Context<'a> {
         self.flows[flow].window_based
     }
 
+    /// Whether the controller of `flow` sets a pacing rate whatever `stack.pacing` says. Those that govern recovery do (BBR).
+    pub fn paces(&self, flow: usize) -> bool {
+        !self.window_based(flow)
+    }
+
     /// Settings of the host that sends `flow`.
     pub fn settings(&self, flow: usize) -> Option<&'a HostSettings> {
         self.facts?.host(self.recording.flows[flow].from)

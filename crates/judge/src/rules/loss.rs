@@ -175,6 +175,7 @@ fn limited_transmit(half: &mut Half, context: &Context<'_>, step: &Step<'_>, fou
     let plain = stack.limited_transmit
         && !(stack.sack && stack.recovery == Recovery::NewReno)
         && stack.pacing == Pacing::Off
+        && !context.paces(step.flow)
         && settings.small_queues == SmallQueues::Off
         && !(stack.tso_defer && stack.tso.is_some())
         && !stack.cork

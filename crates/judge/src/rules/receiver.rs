@@ -282,7 +282,7 @@ fn both_wait(delays: &mut [Delay], context: &Context<'_>, step: &Step<'_>, found
     // Nagle's algorithm and a cork hold back what is shorter than a segment; pacing and a full send buffer hold back everything.
     let free =
         settings.stack.pacing == Pacing::Off && !settings.stack.cork && settings.buffers.send.is_none();
-    let paced = !free || context.recording.flows[step.flow].cc == "bbr";
+    let paced = !free || context.paces(step.flow);
     let more = end.logs_writes && end.written >= now.nxt + mss && end.fin_out.is_none();
     let calm = matches!(now.state, CongestionState::Open | CongestionState::Cwr)
         && end.sacked == 0

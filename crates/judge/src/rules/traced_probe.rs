@@ -107,7 +107,7 @@ impl TracedProbe {
         // Data that were sent shortly before the timeout have no probe yet.
         let waited = step.at().since(newest.last) + TICKS >= stack.rto.min;
         // Linux sends no probe for data that pacing still delays in the host.
-        let paced = stack.pacing != Pacing::Off || context.recording.flows[step.flow].cc == "bbr";
+        let paced = stack.pacing != Pacing::Off || context.paces(step.flow);
         let judged =
             open && waited && !paced && stack.tlp == Tlp::On && selective(step.flow) && selective(step.peer);
         let established = step.end.open && !step.end.over && step.end.round_trips.is_some();

@@ -127,7 +127,7 @@ impl Rule for Utilisation {
             && !stack.cork
             && stack.mtu_probing.is_none()
             // Data that the send buffer does not accept are not yet written by the application.
-            && (context.exact() || settings.buffers.send.is_none() && context.recording.flows[step.flow].cc != "bbr");
+            && (context.exact() || settings.buffers.send.is_none() && !context.paces(step.flow));
         let calm = now.state == CongestionState::Open && end.sacked == 0;
         // Less than a full segment is sent if nothing is outstanding, and with TCP_NODELAY.
         let short = end.written > now.nxt && (end.outstanding() == 0 || stack.nodelay) && !context.exact();
