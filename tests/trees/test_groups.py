@@ -93,6 +93,13 @@ def test_psh_flags_and_writes_of_applications_are_compared_apart() -> None:
     assert found(log(SYN, WRITE, DATA, PROBE), log(SYN, DATA)) == (("writes of applications",), 9, None)
 
 
+def test_the_first_state_of_an_accepted_connection_is_not_compared() -> None:
+    first = {"time_ns": 2, "kind": "state", "why": "Listen->SynReceived"}
+    established = {"time_ns": 2, "kind": "state", "why": "SynReceived->Established"}
+    assert found(log(SYN, DATA), log(SYN, first, DATA)) is None
+    assert found(log(SYN, DATA), log(SYN, established, DATA)) == ((), 5, 2)
+
+
 def test_the_largest_group_comes_first_with_the_settings_that_only_its_pairs_have() -> None:
     late, other = Kind("data is sent: time", ("advertised windows",)), Kind("ACK is sent: time")
     pairs = [

@@ -1,5 +1,6 @@
 """The smallest settings of a group of pairs whose first differences are of one kind."""
 
+import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -109,6 +110,10 @@ def test_pairs_are_run_with_event_logs_and_equal_ones_have_no_difference(tmp_pat
     (made,) = smallest(where(tmp_path, Budget()), group, [], lambda _: None)
     assert made.smallest is None
     assert [one.name for one in tmp_path.rglob("*") if one.is_file()] == ["kinds.sqlite"]
+    with sqlite3.connect(tmp_path / "differences/kinds.sqlite") as stored:
+        ((ran,),) = stored.execute("SELECT answer FROM runs")
+    # A pair whose event logs cannot be read has an effect, too.
+    assert (Ran.from_text(ran).outcome, Ran.from_text(ran).effects) == ("done", frozenset())
 
 
 def test_a_pair_of_which_one_run_ended_differs_in_its_outcomes_and_one_without_shows_nothing() -> None:

@@ -159,6 +159,7 @@ def _table(recording: Recording) -> pl.DataFrame:
 
 def first_rows(base: pl.DataFrame, head: pl.DataFrame) -> Rows | None:
     """The first difference of two event logs; `None` if they are identical."""
+    base, head = (frame.filter(~_unnamed()) for frame in (base, head))
     writes = [frame.filter(_kind() == EventKind.APP) for frame in (base, head)]
     one, other = (frame.filter(_kind() != EventKind.APP) for frame in (base, head))
     least = min(one.height, other.height)
@@ -190,6 +191,16 @@ def first_rows(base: pl.DataFrame, head: pl.DataFrame) -> Rows | None:
 
 def _kind() -> pl.Expr:
     return pl.col(EventsColumn.KIND).cast(pl.String)
+
+
+def _unnamed() -> pl.Expr:
+    """Whether a row is the first state of a connection that is accepted.
+
+    Before a release between 6.12 and 7.3 the kernel reports it when the socket has no ports yet, so that it is not
+    known to which connection it belongs.
+    """
+    why = pl.col(EventsColumn.WHY).cast(pl.String)
+    return ((_kind() == EventKind.STATE) & (why == "Listen->SynReceived")).fill_null(value=False)
 
 
 def _without_push(frame: pl.DataFrame) -> pl.DataFrame:

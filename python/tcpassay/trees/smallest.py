@@ -84,7 +84,7 @@ class PairRunner:
     def _pairs(self, jobs: Sequence[Job]) -> Iterator[Ran]:
         places = [(self._work / f"{job.key}-base", self._work / f"{job.key}-head") for job in jobs]
         requests = [
-            replace(job.request, substrate=kernel, folder=str(place))
+            replace(job.request, substrate=kernel, folder=str(place), keep=True, keep_events=True)
             for job, both in zip(jobs, places, strict=True)
             for kernel, place in zip(self._kernels, both, strict=True)
         ]
@@ -135,7 +135,7 @@ def smallest(
     """The groups with the smallest settings of the first of them; the budget of `where` holds for each."""
     if not groups or where.budget.runs == 0 or where.budget.seconds == 0:
         return list(groups)
-    runs = Runs(where.folder / FOLDER, files.meaning(where.kernels, ()) | {"effects": "kinds"}, STORED)
+    runs = Runs(where.folder / FOLDER, files.meaning(where.kernels, ()) | {"effects": "first differences"}, STORED)
     made = []
     with closing(runs), PairRunner(where, runs) as runner:
         for number, group in enumerate(groups[:MOST_SHOWN], 1):
