@@ -8,6 +8,12 @@ pub type Failure = String;
 /// The search path for `ip` and `tc`.
 pub const PATH: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
 
+/// The release of the kernel.
+pub fn release() -> String {
+    let text = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    text.trim().to_owned()
+}
+
 /// Writes a file of `/proc/sys` or `/sys` and reads it back. Fails if the kernel keeps another value.
 pub fn write_and_check(path: &str, value: &str) -> Result<(), Failure> {
     fs::write(path, value).map_err(|e| format!("{path} = {value}: {e}"))?;

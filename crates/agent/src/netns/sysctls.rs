@@ -1,7 +1,7 @@
 //! Sysctls and route attributes of a host, which the parameters of its stack change.
 
 use crate::netns::topology::NetnsTopology;
-use crate::system::{Failure, write_and_check};
+use crate::system::{Failure, release, write_and_check};
 use tcpassay_case::{Case, Change};
 
 /// The attributes of a host's default route (`ip route`) for the settings that Linux takes from the route.
@@ -27,13 +27,34 @@ fn host_sysctls(case: &Case, host: usize) -> Vec<(&'static str, String)> {
     all
 }
 
+/// Why a kernel of this release keeps a value of a sysctl without an effect; `None` if the value has one.
+fn without_effect(release: &str, name: &str, value: &str) -> Option<String> {
+    // Bit 0 of tcp_recovery is RACK. Linux 6.17 (1c120191dcec) removed the loss detection that replaced it.
+    let no_rack = name == "tcp_recovery" && value.parse::<u32>().is_ok_and(|bits| bits & 1 == 0);
+    (no_rack && version(release) >= (6, 17)).then(|| {
+        format!(
+            "stack.loss_detection: Linux {release} keeps {name} = {value} without an effect: from 6.17 on it detects losses by RACK only"
+        )
+    })
+}
+
+/// The first two numbers of a release, as in `6.12.117-tcpassay`; zeros for what is not a number.
+fn version(release: &str) -> (u32, u32) {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
 /// Writes the sysctls of a namespace, which the process has entered, and reads each of them back.
 pub fn apply(case: &Case, topology: &NetnsTopology, place: usize) -> Result<(), Failure> {
     for scope in ["all", "default"] {
         write_and_check(&format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"), "1")?;
     }
     if let Some(host) = topology.namespaces[place].host {
+        let release = release();
         for (name, value) in host_sysctls(case, host) {
+            if let Some(why) = without_effect(&release, name, &value) {
+                return Err(why);
+            }
             write_and_check(&format!("/proc/sys/net/ipv4/{name}"), &value)?;
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::environment::Environment;
 use crate::remote::settings::{self, Attribute};
-use crate::system::Failure;
+use crate::system::{Failure, release};
 use std::fs;
 use tcpassay_messages::Finding;
 
@@ -10,12 +10,6 @@ use tcpassay_messages::Finding;
 pub fn ssh_address(connection: &str) -> String {
     let address = connection.split_whitespace().nth(2).filter(|a| a.parse::<std::net::IpAddr>().is_ok());
     address.unwrap_or_default().to_owned()
-}
-
-/// The release of the kernel.
-pub fn release() -> String {
-    let text = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    text.trim().to_owned()
 }
 
 /// The features of this machine.

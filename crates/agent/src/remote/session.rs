@@ -7,7 +7,7 @@ use crate::remote::settings::Wanted;
 use crate::remote::supervisor::{self, Supervisor};
 use crate::remote::{inspect, machine, part, settings};
 use crate::request::{Request, problem};
-use crate::system::Failure;
+use crate::system::{Failure, release};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -60,7 +60,7 @@ impl Session {
                 protocol: PROTOCOL,
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 root: sys::is_root(),
-                release: inspect::release(),
+                release: release(),
             },
             FromController::Inspect { interfaces } => {
                 let environment = self.environment()?;

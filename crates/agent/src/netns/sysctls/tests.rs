@@ -78,3 +78,16 @@ fn a_setting_of_one_host_does_not_change_the_other() {
     let names = |host| host_sysctls(&case, host).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
     assert!(!names(0).contains(&"tcp_sack") && names(1).contains(&"tcp_sack"));
 }
+
+#[test]
+fn a_value_that_the_release_keeps_without_an_effect_is_refused() {
+    assert_eq!(without_effect("6.12.117-tcpassay", "tcp_recovery", "0"), None);
+    assert_eq!(without_effect("6.16.1", "tcp_recovery", "0"), None);
+    assert_eq!(without_effect("7.3.4-tcpassay", "tcp_recovery", "3"), None);
+    assert_eq!(without_effect("7.3.4-tcpassay", "tcp_reordering", "0"), None);
+    assert_eq!(
+        without_effect("7.3.4-tcpassay", "tcp_recovery", "0").unwrap(),
+        "stack.loss_detection: Linux 7.3.4-tcpassay keeps tcp_recovery = 0 without an effect: from 6.17 on it detects losses by RACK only"
+    );
+    assert!(without_effect("6.17.0-rc1", "tcp_recovery", "2").is_some());
+}
