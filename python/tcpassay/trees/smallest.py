@@ -135,7 +135,9 @@ def smallest(
     """The groups with the smallest settings of the first of them; the budget of `where` holds for each."""
     if not groups or where.budget.runs == 0 or where.budget.seconds == 0:
         return list(groups)
-    runs = Runs(where.folder / FOLDER, files.meaning(where.kernels, ()) | {"effects": "first differences"}, STORED)
+    runs = Runs(
+        where.folder / FOLDER, files.meaning(where.kernels, ()) | {"effects": "first differences"}, STORED
+    )
     made = []
     with closing(runs), PairRunner(where, runs) as runner:
         for number, group in enumerate(groups[:MOST_SHOWN], 1):
