@@ -67,6 +67,12 @@ def test_what_a_testbed_cannot_do_is_refused_before_anything_runs(lab: labs.Lab,
     done = tcpassay(lab, "run", str(file), "--out", str(out))
     assert done.returncode == 2
     assert "2 hosts that are senders, and the testbed has 1" in done.stderr
+    file = plan(lab, tmp_path, "1s", PLAN.replace("events = true", "deliveries = true"))
+    done = tcpassay(lab, "run", str(file), "--out", str(out))
+    assert done.returncode == 2
+    assert "`collect.deliveries` has one-way delays, which a testbed does not measure" in " ".join(
+        done.stderr.split()
+    )
     strict = lab.folder / "strict.toml"
     strict.write_text(lab.file.read_text().replace('role = "sender"', 'role = "sender"\nallow = []'))
     file = plan(lab, tmp_path, "1s", LARGE.replace("FILE", str(strict)))

@@ -9,6 +9,7 @@ import pytest
 from tcpassay.testbed import connection, messages, wire
 from tcpassay.testbed.clock import Exchange, Offset, drift, estimate
 from tcpassay.testbed.file import Host
+from tcpassay.testbed.session import problems_of
 from tcpassay.testbed.wire import WireError
 
 
@@ -120,3 +121,16 @@ def test_an_offset_needs_an_exchange_and_a_clock_that_goes_forward() -> None:
         with pytest.raises(ValueError, match=r"clock|exchange"):
             estimate(exchanges)
     assert drift(Offset(1000, 10), Offset(1500, 20)) == 500
+
+
+def test_a_problem_that_not_all_hosts_have_is_named_with_their_names() -> None:
+    def checked(*whys: str) -> messages.Checked:
+        errors = [messages.CaseProblem(path="queue.kind", other=None, value="red", why=why) for why in whys]
+        return messages.Checked(settings={}, errors=errors)
+
+    here = "host `c` of the testbed: it has no ring"
+    answers = {"a": checked("no netem", "no red"), "b": checked("no red"), "c": checked("no red", here)}
+    told = problems_of(answers)
+    assert [why for _, _, _, why in told] == ["no netem (host `a`)", "no red", here]
+    answers["b"] = checked("no netem", "no red")
+    assert problems_of(answers)[0] == ("queue.kind", None, "red", "no netem (hosts `a`, `b`)")

@@ -149,6 +149,9 @@ def _references(plan: Plan, doc: Document) -> Iterator[Problem]:
         if getattr(plan.spec.collect, name) and not plan.spec.collect.taps:
             message = f"`collect.{name}` needs the taps, which `taps = false` disables"
             yield Problem(message, doc.place("collect", name))
+    if plan.spec.collect.deliveries and any(name.startswith("remote:") for name in plan.spec.substrates):
+        message = "`collect.deliveries` has one-way delays, which a testbed does not measure"
+        yield Problem(message, doc.place("collect", "deliveries"))
     yield from _warmup_problems(plan, doc)
     for index, figure in enumerate(plan.spec.figure):
         if not plan.spec.collect.taps:

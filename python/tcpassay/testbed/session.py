@@ -160,11 +160,9 @@ class Session:
             return connection.ask(messages.Check(case, self._part(connection, number)), messages.Checked)
 
         answers = self.each(ask)
-        errors: dict[tuple[str, str | None, str | None, str], None] = {}
-        for answer in answers:
-            errors |= dict.fromkeys((one.path, one.other, one.value, one.why) for one in answer.errors)
-        if errors:
-            raise _native.CaseError(list(errors))
+        names = [connection.host.name for connection in self.connections]
+        if errors := problems_of(dict(zip(names, answers, strict=True))):
+            raise _native.CaseError(errors)
         return answers[0].settings
 
     def _part(self, connection: Connection, number: int) -> messages.Part:
@@ -323,6 +321,20 @@ class Session:
             case other:
                 raise LostError(part.connection.host.name, f"`{other.kind}` arrived unexpectedly")
         return False
+
+
+def problems_of(answers: Mapping[str, messages.Checked]) -> list[tuple[str, str | None, str | None, str]]:
+    """The problems of a case that hosts have found, once each; a problem that not all hosts have with their names."""
+    found: dict[tuple[str, str | None, str | None, str], list[str]] = {}
+    for name, answer in answers.items():
+        for one in answer.errors:
+            found.setdefault((one.path, one.other, one.value, one.why), []).append(f"`{name}`")
+    told = []
+    for (path, other, value, why), names in found.items():
+        everywhere = len(names) == len(answers) or "host `" in why
+        where = "" if everywhere else f" (host{'s' * (len(names) > 1)} {', '.join(names)})"
+        told.append((path, other, value, why + where))
+    return told
 
 
 def named_files(triples: Triples, base: str) -> dict[str, str]:
