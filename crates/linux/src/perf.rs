@@ -37,7 +37,7 @@ pub struct PerfEvents {
 impl PerfEvents {
     /// Subscribes to events on all processors. `ids` are the numbers of the events, which their `format` files in tracefs contain.
     pub fn open(ids: &[u64]) -> io::Result<PerfEvents> {
-        let offset = sys::now() - sys::monotonic();
+        let offset = sys::realtime_offset();
         let mut events =
             PerfEvents { rings: Vec::new(), others: Vec::new(), waiting: Vec::new(), offset, missed: false };
         for processor in processors()? {

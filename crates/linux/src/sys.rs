@@ -95,6 +95,16 @@ pub fn now() -> u64 {
     clock(libc::CLOCK_REALTIME)
 }
 
+/// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, in nanoseconds. Two clocks are not read at the same instant, and another process may run in
+/// between: of several attempts the one counts that took the shortest time.
+pub fn realtime_offset() -> u64 {
+    let read = |_| {
+        let (before, realtime, after) = (monotonic(), now(), monotonic());
+        (after - before, realtime - u64::midpoint(before, after))
+    };
+    (0..8).map(read).min().expect("eight attempts").1
+}
+
 /// Moves this process to a new mount namespace. Later mounts are visible in this process and its children only, and end with them.
 pub fn unshare_mounts() -> io::Result<()> {
     // SAFETY: takes a number.

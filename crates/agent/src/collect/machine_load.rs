@@ -63,13 +63,12 @@ impl MachineLoad {
             let ticks = ticks()?;
             let busy_before = share(first, ticks, |a, b| (b.all - a.all) - (b.idle - a.idle));
             if busy_before <= QUIET || u128::from(sys::monotonic() - since) >= max_wait.as_nanos() {
-                let (now, monotonic) = (sys::now(), sys::monotonic());
                 return Ok(MachineLoad {
                     busy_before,
                     ticks,
                     cpu: sys::cpu_time(),
-                    offset: now - monotonic,
-                    monotonic,
+                    offset: sys::realtime_offset(),
+                    monotonic: sys::monotonic(),
                 });
             }
         }
@@ -83,8 +82,8 @@ impl MachineLoad {
     /// The rows of the recording, at the end of a run in which the longest delay of a tick was `late`, and that of the first action `start`.
     pub fn finish(self, late: Dur, start: Dur) -> Result<Vec<EnvironmentProperty>, Failure> {
         let monotonic = sys::monotonic();
-        // Two clocks are not read at the same instant, and a clock may be slewed. If it was set, it differs by more than 5 ms.
-        if (sys::now() - monotonic).abs_diff(self.offset) > 5_000_000 {
+        // A clock may be slewed. If it was set, it differs by more than 5 ms.
+        if sys::realtime_offset().abs_diff(self.offset) > 5_000_000 {
             return Err("the clock of this machine was set during the run; run the case again".to_owned());
         }
         let end = ticks()?;
