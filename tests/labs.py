@@ -6,6 +6,7 @@ of a lab.
 """
 
 import contextlib
+import difflib
 import os
 import shutil
 import signal
@@ -139,9 +140,14 @@ class Lab:
         """Waits until all hosts are as they were."""
         try:
             until(lambda: all(self.state(name) == before[name] for name in before), "the hosts are restored")
-        except AssertionError:
+        except AssertionError as error:
             for name, state in before.items():
-                assert self.state(name) == state
+                for words, now in self.state(name).items():
+                    lines = difflib.unified_diff(
+                        state[words].splitlines(), now.splitlines(), lineterm="", n=0
+                    )
+                    if said := "\n".join(lines):
+                        error.add_note(f"{name}, {words}:\n{said}")
             raise
 
 

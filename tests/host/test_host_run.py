@@ -177,7 +177,8 @@ def test_the_log_holds_what_the_kernel_traces_and_the_machines_own_tracing_is_le
 
     def expect(folder: Path, answer: dict[str, Any]) -> None:
         assert answer["metrics"]["lost"] > 0
-        # No event is lost: the kernel has counted as many recoveries. One may begin between the end of the trace and the read of its counters.
+        # No event is lost: the kernel has counted as many recoveries. One may begin between the end of the trace and
+        # the read of its counters.
         counted = recording(folder)["counters"]["sender"].get("TcpExtTCPSackRecovery", 0)
         assert counted - 1 <= answer["metrics"]["recoveries"] <= counted
         assert counted > 3
