@@ -4,7 +4,7 @@ use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::Timer;
-use tcpassay_tcp::Nagle;
+use tcpassay_tcp::{Nagle, StackFlavor};
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
 
@@ -224,7 +224,9 @@ fn silly(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
     let new = step.event.kind == EventKind::Out && step.seq() >= step.before.nxt;
     // A probe of one byte may exceed the window. Options may take a few bytes of a full segment.
     let small = len > 1 && room > 0 && room + 40 < mss && len + 40 < mss;
-    if new && small && more && !overrides && room < half.largest / 2 && !stack.cork {
+    // Linux sends a super-segment up to the edge of the window, and then what is left of it (`tcp_mss_split_point`).
+    let cuts = stack.flavor == StackFlavor::Linux && stack.tso.is_some();
+    if new && small && more && !overrides && room < half.largest / 2 && !stack.cork && !cuts {
         found.add(step.of_sender(context, NAME, "a small segment into a large window"), || {
             format!(
                 "{} sent {len} bytes at position {} because the window ended there, with more data written; the MSS is {mss} and the \

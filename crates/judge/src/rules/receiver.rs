@@ -125,9 +125,14 @@ impl Rule for Receiver {
 
 fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
     let (before, now) = (step.before.frontier, step.end.now.frontier);
-    // Linux receivers whose application reads slowly were observed not to answer duplicates of data that they had not acknowledged yet. The
-    // reason is not known.
-    let open = context.exact() || step.seq_end() <= step.before.acked_out;
+    // Linux only schedules the ACK of duplicates, and delays it if less than half of the receive buffer is free (`tcp_data_queue`,
+    // `__tcp_select_window`). The log of a kernel does not tell what was read.
+    let adaptive = context.stack(step.flow).is_some_and(|stack| stack.delayed_ack.adaptive);
+    let open = if context.exact() {
+        !adaptive || step.end.read + 1 >= before
+    } else {
+        step.seq_end() <= step.before.acked_out
+    };
     let why = if step.seq() > before {
         Some("data out of order")
     } else if step.end.repeated.is_some() && step.seq_end() <= before && open {
