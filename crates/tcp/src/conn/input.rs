@@ -305,10 +305,16 @@ impl Connection {
         false
     }
 
+    /// Whether the connection is only a TIME-WAIT socket of Linux in the state FIN-WAIT-2: that of an orphan whose FIN is acknowledged. It
+    /// has no SACK blocks (`tcp_time_wait`).
+    pub(super) fn is_time_wait_socket(&self) -> bool {
+        self.rules.time_wait == TimeWaitRules::Linux && self.orphan && self.state == State::FinWait2
+    }
+
     /// Linux checks the ACK first: the timestamp of an ACK of data that were never sent is not stored, in any state (`tcp_ack`).
     fn may_note_stamp(&self, segment: &Segment) -> bool {
-        if self.rules.time_wait == TimeWaitRules::Linux && self.orphan && self.state == State::FinWait2 {
-            // Only the FIN's timestamp is kept: the connection is in TIME-WAIT with the state FIN-WAIT-2 (`tcp_timewait_state_process`).
+        if self.is_time_wait_socket() {
+            // Only the FIN's timestamp is kept (`tcp_timewait_state_process`).
             return segment.flags.has(Flags::FIN);
         }
         !self.rules.checks_ack_before_timestamp

@@ -248,7 +248,7 @@ impl Connection {
     #[inline]
     fn make_ack(&mut self, now: Time, seq: u64, out: &mut Segment) -> Sending {
         out.keep_stamps_only(self.stamps(now));
-        if self.recv.has_blocks() {
+        if self.recv.has_blocks() && !self.is_time_wait_socket() {
             self.put_sacks(&mut out.options);
         }
         // FreeBSD's compressed state has no counter of marks (`tcp_twrespond`), nor has Linux's of a closed socket.

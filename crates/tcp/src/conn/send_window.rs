@@ -104,10 +104,12 @@ impl SendWindow {
         let larger = window > self.size;
         let same = match rule.rule {
             WindowUpdate::NotOlder => self.wl2 <= ack,
-            WindowUpdate::NewOrLarger => ack > una || larger || window == 0 && rule.shut_by_duplicate,
+            WindowUpdate::NewOrLarger => larger || window == 0 && rule.shut_by_duplicate,
             WindowUpdate::NewerOrLarger => self.wl2 < ack || self.wl2 == ack && larger,
         };
-        let updates = ack >= una && (self.wl1 < seq || self.wl1 == seq && same);
+        // In Linux an ACK of new data is enough, whatever its sequence number is.
+        let news = rule.rule == WindowUpdate::NewOrLarger && ack > una;
+        let updates = ack >= una && (news || self.wl1 < seq || self.wl1 == seq && same);
         if updates {
             self.set(field);
             self.wl1 = seq;
@@ -156,6 +158,19 @@ mod tests {
             assert!(!window.update(&older, rule(WindowUpdate::NotOlder)), "{seq} {ack}");
         }
         assert_eq!(window.size(), 2000);
+    }
+
+    #[test]
+    fn in_linux_an_ack_of_new_data_brings_its_window_also_with_an_older_sequence_number() {
+        // `tcp_may_update_window`: after(ack, snd_una).
+        for (update, used) in [(WindowUpdate::NotOlder, false), (WindowUpdate::NewOrLarger, true)] {
+            let mut window = window();
+            let newer = WindowField { field: 500, seq: 5001, ack: 1, una: 1 };
+            assert!(window.update(&newer, rule(update)));
+            let older = WindowField { field: 0, seq: 4001, ack: 1001, una: 1 };
+            assert_eq!(window.update(&older, rule(update)), used, "{update:?}");
+            assert_eq!(window.size() == 0, used, "{update:?}");
+        }
     }
 
     #[test]

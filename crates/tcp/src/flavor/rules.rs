@@ -162,7 +162,7 @@ pub(crate) struct RecvRules {
 pub(crate) enum WindowUpdate {
     /// If its ACK field is not older (RFC 9293 section 3.10.7.4).
     NotOlder,
-    /// If it acknowledges something new or opens the window (`tcp_may_update_window`).
+    /// If it opens the window; one that acknowledges something new in any case, also if its sequence number is older (`tcp_may_update_window`).
     NewOrLarger,
     /// If its ACK field is newer, or the same with a larger window (`tcp_do_segment` of FreeBSD).
     NewerOrLarger,

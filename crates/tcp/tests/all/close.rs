@@ -93,6 +93,22 @@ fn the_fin_of_an_orphan_that_is_never_answered_by_a_fin_ends_after_the_timeout()
 }
 
 #[test]
+fn in_linux_an_orphan_in_fin_wait_2_reports_no_sack_blocks_and_keeps_the_timestamp_of_the_ack_of_its_fin() {
+    // `tcp_time_wait`, `tcp_timewait_state_process`: only a TIME-WAIT socket is left.
+    let mut one = One::accepted(&Config::profile(Profile::Linux));
+    one.take(&data(1001, 100).stamp(2, 5000));
+    one.c.close(one.now);
+    one.sent();
+    one.take(&ack(1, 2).stamp(3, 5000));
+    assert_eq!(one.c.state(), State::FinWait2);
+    one.take(&ack(1, 2).stamp(9, 5000));
+    let answer = one.take(&data(9_000_001, 1).stamp(10, 5000));
+    assert_eq!(answer.len(), 1);
+    let options = &answer[0].segment.options;
+    assert_eq!((options.timestamps.map(|t| t.ecr), options.sack.len()), (Some(3), 0));
+}
+
+#[test]
 fn both_ends_that_close_at_once_go_through_closing() {
     let mut one = One::accepted(&plain());
     one.c.close(one.now);
