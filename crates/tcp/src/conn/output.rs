@@ -35,7 +35,13 @@ impl Connection {
     }
 
     fn poll_stream(&mut self, now: Time, out: &mut Segment) -> Option<Sending> {
+        let room = self.sack_room();
         match self.send.flow() {
+            _ if room > 0 => {
+                if let Some(chunk) = self.send.poll_narrow(now, room, &mut self.log) {
+                    return Some(self.make_data(now, &chunk, out));
+                }
+            }
             Flow::Whole => return Some(self.make_whole(now, out)),
             Flow::Full => self.send.rest_full(now, &mut self.log),
             Flow::Other => {
@@ -52,6 +58,21 @@ impl Connection {
         self.touched = false;
         self.send_timer = self.send.deadline();
         if self.recv.may_ack() || self.probe_due { self.poll_last(now, out) } else { None }
+    }
+
+    /// By how many bytes SACK blocks shorten segments with data.
+    #[inline]
+    fn sack_room(&self) -> u32 {
+        let shorten = self.rules.sacks_shorten_data
+            && self.sack
+            && self.ecn != EcnMode::Accurate
+            && self.cfg.mtu_probing.is_none();
+        if shorten && self.recv.has_blocks() { 4 + 8 * self.recv.count_blocks(self.most_blocks()) } else { 0 }
+    }
+
+    /// The number of SACK blocks for which the option has room.
+    fn most_blocks(&self) -> usize {
+        if self.ts.is_on() { 3 } else { 4 }
     }
 
     /// The next segment without data, for a host whose queue has no room for more data of this connection (Linux's
@@ -211,15 +232,19 @@ impl Connection {
         let capable = chunk.ect || self.control == Ecn::Ect0;
         let mut options = self.options(now);
         let mut tells = true;
+        let room = self.sack_room();
         if self.recv.has_blocks() {
             // The segment carries SACK blocks if they fit; otherwise a separate ACK with them follows.
-            tells = len + 4 + 8 * 4 <= self.send.mss32();
+            tells = room > 0 || len + 4 + 8 * 4 <= self.send.mss32();
             if tells {
                 self.put_sacks(&mut options);
             }
         }
-        let narrow =
-            if self.ecn == EcnMode::Accurate { self.put_accecn(now, &mut options, Some(chunk)) } else { 0 };
+        let narrow = if self.ecn == EcnMode::Accurate {
+            self.put_accecn(now, &mut options, Some(chunk))
+        } else {
+            room
+        };
         *out = Segment {
             seq: self.iss.at(chunk.span.start),
             ack: self.irs.at(self.recv.nxt()),
@@ -338,7 +363,7 @@ impl Connection {
 
     pub(super) fn put_sacks(&mut self, options: &mut Options) {
         if self.sack {
-            let room = if self.ts.is_on() { 3 } else { 4 };
+            let room = self.most_blocks();
             if self.linux_ecn.is_some() {
                 self.linux_reports(self.recv.duplicate_start());
             }
@@ -348,7 +373,7 @@ impl Connection {
     }
 
     fn blocks(&self, spans: &ArrayVec<Span, 4>) -> SackBlocks {
-        let room = if self.ts.is_on() { 3 } else { 4 };
+        let room = self.most_blocks();
         let on_wire = |s: &Span| SackBlock { start: self.irs.at(s.start), end: self.irs.at(s.end) };
         spans.iter().take(room).map(on_wire).collect()
     }

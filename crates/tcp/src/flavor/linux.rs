@@ -71,6 +71,7 @@ pub(super) const RULES: Rules = Rules {
         bounds_syn_timeouts_by_time: true,
         clamps_syn_timer: true,
         may_hold_handshake_ack: true,
+        sacks_shorten_data: true,
         acks_stay_in_window: true,
         window_update_is_no_duplicate: true,
         time_wait: TimeWaitRules::Linux,

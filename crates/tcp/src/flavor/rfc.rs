@@ -75,6 +75,7 @@ pub(super) const RULES: Rules = Rules {
         bounds_syn_timeouts_by_time: false,
         clamps_syn_timer: false,
         may_hold_handshake_ack: false,
+        sacks_shorten_data: false,
         acks_stay_in_window: false,
         no_ace_in_time_wait: false,
         reads_ecn_of_pure_acks: false,

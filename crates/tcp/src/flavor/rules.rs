@@ -229,6 +229,9 @@ pub(crate) struct ConnRules {
     pub clamps_syn_timer: bool,
     /// The third segment of the handshake may wait for data (`sk_write_pending`).
     pub may_hold_handshake_ack: bool,
+    /// Segments with data have all SACK blocks for which the option has room, and are shorter by it (`tcp_established_options`,
+    /// `tcp_current_mss`); otherwise the blocks accompany data that leave room for them.
+    pub sacks_shorten_data: bool,
     /// Segments without data stay inside the peer's window (`tcp_acceptable_seq`).
     pub acks_stay_in_window: bool,
     /// Segments in TIME-WAIT have no ACE counter (`tcp_twrespond` of FreeBSD).

@@ -123,6 +123,12 @@ impl Receiver {
         self.dsack.is_some() || !self.assembly.blocks().is_empty()
     }
 
+    /// The number of blocks for a SACK option with at most `most`.
+    pub(crate) fn count_blocks(&self, most: usize) -> u32 {
+        let blocks = usize::from(self.dsack.is_some()) + self.assembly.blocks().len();
+        u32::try_from(blocks.min(most)).expect("four at most")
+    }
+
     /// The end of the highest SACK block of data out of order.
     pub(crate) fn highest_report(&self) -> Option<u64> {
         self.assembly.blocks().iter().map(|block| block.end).max()

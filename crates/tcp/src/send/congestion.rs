@@ -55,13 +55,19 @@ impl Sender {
     /// however short they are.
     #[inline]
     pub(super) fn delivered_size(&self, bytes: u64, packets: u64) -> u64 {
-        if self.rules.counts_packets { packets * self.mss } else { bytes }
+        if self.rules.counts_packets { packets * self.unit() } else { bytes }
+    }
+
+    /// A packet in the window: the segment size without the option of the present poll.
+    #[inline]
+    pub(super) fn unit(&self) -> u64 {
+        self.mss + self.narrowed
     }
 
     /// Short segments may be outstanding, each of which counts as a whole one.
     #[inline]
     pub(super) fn counts_packets(&self) -> bool {
-        self.rules.counts_packets && self.nagle.small_end() > self.scoreboard.una()
+        self.rules.counts_packets && (self.short_end > self.scoreboard.una() || self.narrowed > 0)
     }
 
     /// The data in flight in the unit of the window (`tcp_packets_in_flight`). The records are counted only
@@ -73,7 +79,7 @@ impl Sender {
 
     #[inline(never)]
     fn packets_in_flight(&self) -> u64 {
-        let packets = self.scoreboard.packets_in_flight(self.mss) * self.mss;
+        let packets = self.scoreboard.packets_in_flight(self.unit()) * self.unit();
         packets.saturating_sub(self.duplicates.bytes())
     }
 

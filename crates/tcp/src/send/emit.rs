@@ -4,7 +4,7 @@ use super::Sender;
 use super::scoreboard::sent::{APP, FIN, PUSH, Sent};
 use crate::config::EcnMode;
 use crate::log::{CongestionState as Ca, Log, WindowCause};
-use crate::messages::{Chunk, Whole};
+use crate::messages::{Chunk, Span, Whole};
 use tcpassay_cc::Event;
 use tcpassay_units::{Bytes, Time, count};
 
@@ -55,8 +55,12 @@ impl Sender {
         if ends {
             flags |= PUSH;
         }
-        let len = u32::try_from(n + u64::from(fin)).expect("a segment fits 32 bits");
-        self.scoreboard.push(Sent { start, sent_at: now, snap, len, flags, tries: 1 });
+        if self.narrowed > 0 && n > self.mss {
+            self.push_narrow(start..end, &Sent { start, sent_at: now, snap, len: 0, flags, tries: 1 });
+        } else {
+            let len = u32::try_from(n + u64::from(fin)).expect("a segment fits 32 bits");
+            self.scoreboard.push(Sent { start, sent_at: now, snap, len, flags, tries: 1 });
+        }
         self.buffer.record_end(self.scoreboard.nxt());
         if self.state == Ca::Disorder && self.scoreboard.outstanding() > self.cwnd {
             self.limited_sent += n;
@@ -66,6 +70,9 @@ impl Sender {
         let small = fin || !n.is_multiple_of(self.mss);
         if small && !self.is_path_probe(start) {
             self.nagle.on_small_segment(end + u64::from(fin));
+        }
+        if small || self.narrowed > 0 {
+            self.short_end = end + u64::from(fin);
         }
         if end == stream_end || small {
             self.timers.release_cork();
@@ -77,6 +84,21 @@ impl Sender {
         self.probe.mark_stale();
         let cwr = n > 0 && std::mem::take(&mut self.cwr_due);
         Chunk { span: start..end, fin, push, retransmission: false, cwr, ect: self.ect && n > 0 }
+    }
+
+    /// The records of a super-segment whose segments are shorter than others: one for each, because their length is not that of a full segment.
+    /// `last` has the marks of the last one.
+    #[cold]
+    fn push_narrow(&mut self, span: Span, last: &Sent) {
+        let mut start = span.start;
+        while start < span.end {
+            let end = span.end.min(start + self.mss);
+            let marks = if end == span.end { last.flags } else { last.flags & !(FIN | PUSH) };
+            let len = end - start + u64::from(marks & FIN != 0);
+            let len = u32::try_from(len).expect("a segment fits 32 bits");
+            self.scoreboard.push(Sent { start, len, flags: marks, ..*last });
+            start = end;
+        }
     }
 
     /// Retransmits record `index`.

@@ -194,6 +194,10 @@ pub(crate) struct Sender {
     limited_sent: u64,
     /// Announce CWR on the next new data.
     cwr_due: bool,
+    /// Bytes by which the segments of the present poll are shorter, for an option that the others do not have.
+    narrowed: u64,
+    /// Position after the last segment that is not a full one; while it is outstanding, packets are counted.
+    short_end: u64,
     /// Last transmission of data.
     last_sent: Time,
     /// Last transmission of a segment without data.
@@ -256,6 +260,8 @@ impl Sender {
             force_retransmit: false,
             limited_sent: 0,
             cwr_due: false,
+            narrowed: 0,
+            short_end: 0,
             last_sent: Time::ZERO,
             control_sent: Time::ZERO,
             #[cfg(test)]

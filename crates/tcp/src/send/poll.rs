@@ -112,8 +112,9 @@ impl Sender {
         let (mss, mss32) = (self.mss, self.mss32);
         self.mss = mss.saturating_sub(u64::from(room)).max(1);
         self.mss32 = mss32.saturating_sub(room).max(1);
+        self.narrowed = mss - self.mss;
         let chunk = self.poll(now, log);
-        (self.mss, self.mss32) = (mss, mss32);
+        (self.mss, self.mss32, self.narrowed) = (mss, mss32, 0);
         chunk
     }
 
@@ -200,7 +201,8 @@ impl Sender {
     /// Bytes that the congestion window still allows.
     #[inline]
     fn room(&self) -> u64 {
-        self.cwnd.saturating_sub(self.used())
+        let room = self.cwnd.saturating_sub(self.used());
+        if self.narrowed > 0 && self.rules.counts_packets { room / self.unit() * self.mss } else { room }
     }
 
     /// The same for what is lost: with FreeBSD's window new data do not count against it.
@@ -486,8 +488,11 @@ impl Sender {
         self.nagle.end_burst();
         self.pmtud.on_rest();
         let (una, nxt) = (self.scoreboard.una(), self.scoreboard.nxt());
-        let out =
-            if self.counts_packets() { self.scoreboard.packets(self.mss) * self.mss } else { nxt - una };
+        let out = if self.counts_packets() {
+            self.scoreboard.packets(self.unit()) * self.unit()
+        } else {
+            nxt - una
+        };
         let room = self.room();
         // If both windows are full Linux asks for its own first (`tcp_write_xmit`).
         let both = limit == Limited::Rwnd && room < self.mss;
