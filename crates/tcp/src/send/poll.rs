@@ -455,7 +455,13 @@ impl Sender {
         } else {
             let board = &mut self.scoreboard;
             let last = if self.rules.probe_beside_sacked { board.last() } else { board.last_unsacked() }?;
-            let last = board.last_segment(last, self.mss);
+            let last = board.last_segment(last, self.mss + self.narrowed, self.mss);
+            let (una, start) = (board.una(), board.at(last).start);
+            if start != una && start >= self.window.edge(una) {
+                // The window has shrunk: the retransmission timer runs instead.
+                self.timers.stop_tlp();
+                return None;
+            }
             // It belongs to no episode: `__tcp_retransmit_skb` leaves `retrans_stamp` and `undo_retrans` alone.
             let undo = self.undo;
             let chunk = self.emit_again(now, last, log);

@@ -381,16 +381,20 @@ impl Scoreboard {
         index + 1
     }
 
-    /// Cuts the last segment of `mss` bytes off a record, as the interface cuts a super-segment. Returns its index.
-    pub fn last_segment(&mut self, index: usize, mss: u64) -> usize {
-        let s = &self.q[index];
-        let payload = u64::from(s.len) - u64::from(s.is(FIN));
-        if payload <= mss {
-            return index;
+    /// Cuts the last segment off a record, as the interface cuts a super-segment of segments of `unit` bytes. The result is not longer than
+    /// `mss`, which options may have made shorter than `unit`. Returns its index.
+    pub fn last_segment(&mut self, index: usize, unit: u64, mss: u64) -> usize {
+        let payload = |s: &Sent| u64::from(s.len) - u64::from(s.is(FIN));
+        let s = self.q[index];
+        let before = (payload(&s).max(1) - 1) / unit;
+        if before > 0 {
+            self.split(index, s.start + before * mss);
         }
-        let pos = s.start + (payload - 1) / mss * mss;
-        self.split(index, pos);
-        index + 1
+        let last = index + usize::from(before > 0);
+        if payload(&self.q[last]) > mss {
+            self.split(last, self.q[last].start + mss);
+        }
+        last
     }
 
     /// Appends the records behind record `index` to it, as long as the whole has at most `room` bytes of data and ends at `edge` at the
@@ -434,8 +438,8 @@ impl Scoreboard {
 
     /// Record `index` is sent again.
     pub fn resend(&mut self, index: usize, now: Time, snap: Snapshot, app_limited: bool) -> Sent {
-        // Linux probes with the last segment even if it is SACKed.
-        let last = index + 1 == self.q.len();
+        // Linux probes with the last segment even if it is SACKed, or with the part of it for which an option leaves room.
+        let last = index + 2 >= self.q.len();
         let s = &mut self.q[index];
         debug_assert!(last || !s.is(SACKED));
         let n = u64::from(s.len);

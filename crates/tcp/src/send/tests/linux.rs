@@ -214,3 +214,36 @@ fn a_sack_of_older_data_than_the_last_transmission_of_the_first_segment_restarts
     r.sack(0, &[1..2]);
     assert!(r.s.next_timer().unwrap() > again);
 }
+
+#[test]
+fn a_probe_that_the_window_does_not_hold_any_more_is_not_sent() {
+    // `__tcp_retransmit_skb`: -EAGAIN, and the retransmission timer runs.
+    for (window, sent) in [(2000, true), (1000, false)] {
+        let mut r = Rig::new(&Config { tlp: Config::profile(Profile::Linux).tlp, ..single() });
+        r.write(2);
+        r.window = window;
+        let ack = AckIn { may_update: true, ..r.ack_in(seg(0)) };
+        r.deliver(&ack);
+        assert_eq!(r.fire().map(|probe| probe == [1]), Ok(sent), "{window}");
+        assert_eq!(r.info().tlp_probes, u64::from(sent));
+    }
+}
+
+#[test]
+fn segments_with_an_option_that_others_do_not_have_are_whole_packets_in_the_window() {
+    // `tcp_current_mss`: 988 of 1000 bytes, as with one SACK block; `tcp_packets_in_flight` counts packets.
+    let mut r = Rig::new(&Config { tso: Some(Bytes::new(65_536)), ..linux() });
+    assert_eq!(r.s.write(r.now, 100_000), 100_000);
+    let mut bytes = 0;
+    while let Some(chunk) = r.s.poll_narrow(r.now, 12, &mut r.log) {
+        bytes += chunk.span.end - chunk.span.start;
+    }
+    assert_eq!((bytes, r.s.in_flight()), (9880, 10_000));
+    // One of them, which is a record of its own, is SACKed and releases one.
+    r.advance(ms(100));
+    let ack = AckIn { sacks: [1 + 988..1 + 2 * 988].into_iter().collect(), ..r.ack_in(1) };
+    r.deliver(&ack);
+    assert_eq!(r.info().sacked.get(), 988);
+    let chunk = r.s.poll_narrow(r.now, 12, &mut r.log).unwrap();
+    assert_eq!(chunk.span, 9881..9881 + 988);
+}
