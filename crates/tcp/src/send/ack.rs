@@ -287,7 +287,7 @@ impl Sender {
             sample: sample.rate,
             app_limited: sample.app_limited,
             round: self.deliveries.round(),
-            reordered: false,
+            reordered: self.dup_thresh.is_raised(),
         });
         self.on_event(now, &event, WindowCause::Ack, log);
         if self.state == CongestionState::Open || self.cc.governs_recovery() {
