@@ -81,7 +81,8 @@ def test_the_type_of_a_recording_has_exactly_the_fields_that_the_data_plane_writ
     _native.run_case(CASE, 1, "/", collect, str(tmp_path / "made"))
     index = json.loads((tmp_path / "made" / "recording.json").read_text(encoding="utf-8"))
     assert list(faults(index, RecordingIndex)) == []
-    assert (index["flows"][0]["tcp"]["retransmits"] > 0, len(index["files"]) > 1) == (True, everything)
+    again = any(flow["tcp"]["retransmits"] > 0 for flow in index["flows"])
+    assert (again, len(index["files"]) > 1) == (True, everything)
     index["flows"][0]["more"] = index["hosts"][0] = 1
     del index["header"]["seed"]
     assert sorted(faults(index, RecordingIndex)) == [

@@ -94,7 +94,7 @@ class CongestionState(StrEnum):
     OPEN = "Open"
     """No loss, reordering or congestion mark is known."""
     DISORDER = "Disorder"
-    """Duplicate ACKs or SACK blocks, not yet taken for loss."""
+    """Duplicate ACKs or SACK blocks arrived, but no segment is marked lost."""
     CWR = "CWR"
     """The window is being reduced because of ECN or local congestion."""
     RECOVERY = "Recovery"

@@ -135,7 +135,7 @@ def test_the_kind_of_a_difference_names_the_event_and_is_none_for_equal_runs(
     base, head = recorded[1]
     assert kind_of(base, base) is None
     assert kind_of(base, head) == Kind(
-        "ack_forget (CeChange) on the first kernel, ack_delay (Delay) on the second"
+        "ack_forget (CeChange) on the first kernel, ack_now (EveryN) on the second"
     )
 
 
@@ -145,7 +145,7 @@ def test_the_first_decisions_that_differ_are_shown_with_their_times(
     base, head = recorded[1]
     found = first(base.folder, head.folder).decisions
     assert found is not None
-    assert [text.partition(": ")[2].partition(" (")[0] for text in found] == ["ack_forget", "ack_delay"]
+    assert [text.partition(": ")[2].partition(" (")[0] for text in found] == ["ack_forget", "ack_now"]
     assert found[0].partition(",")[0] == found[1].partition(",")[0]
     assert first(base.folder, base.folder).decisions is None
 

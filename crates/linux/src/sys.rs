@@ -6,10 +6,12 @@
 
 #![expect(unsafe_code, reason = "system calls that std does not have; each block says why it is sound")]
 
+mod call;
 mod events;
 mod interface;
 mod socket;
 
+pub(crate) use call::check;
 pub use events::{
     epoll, eventfd, eventfd_add, eventfd_reset, modify_watch, set_timer, timer, wait, wait_readable, watch,
 };
@@ -23,28 +25,9 @@ pub use socket::{
     socket,
 };
 
-use std::ffi::CString;
+use call::{count, text};
 use std::io;
-use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd};
-
-/// The result of a call that returns -1 on failure.
-pub(crate) fn check(code: libc::c_int) -> io::Result<libc::c_int> {
-    if code < 0 { Err(io::Error::last_os_error()) } else { Ok(code) }
-}
-
-/// The result of a call that returns a number of bytes, or -1 on failure.
-fn count(n: libc::ssize_t) -> io::Result<usize> {
-    usize::try_from(n).map_err(|_| io::Error::last_os_error())
-}
-
-fn text(s: &str) -> CString {
-    CString::new(s).expect("paths and names of interfaces have no NUL")
-}
-
-fn len_of<T>() -> libc::socklen_t {
-    libc::socklen_t::try_from(size_of::<T>()).expect("small structures")
-}
 
 /// mount(2) without options.
 pub fn mount(source: &str, target: &str, kind: &str, flags: libc::c_ulong) -> io::Result<()> {

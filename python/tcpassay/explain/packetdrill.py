@@ -249,6 +249,12 @@ class _Body:
             amount = one.number("value_ns") or 0
             if amount >= _ENDLESS:
                 amount = max((own.stop for own, _ in self._own if own.sent), default=1) - 1
+            if one.why == "read" and amount:
+                # What arrived before the span is not in the script.
+                amount = min(amount, self._their_next - self._read)
+                if amount <= 0:
+                    return
+                self._read += amount
             yield f"{one.why}({self._fd}, ..., {amount}) = {amount}"
         elif one.segment and one.sent:
             if one.flags & FIN and not self._closed:

@@ -154,10 +154,11 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
                 row: step.row,
                 timeout,
                 ssthresh: after.ssthresh,
-                // A timeout during a reduction reduces from the window before that reduction.
+                // A timeout during a reduction reduces from the window before that reduction; a recovery after a timeout from the window that
+                // slow start has reached.
                 window: half
                     .prior
-                    .filter(|_| reduces(before.state))
+                    .filter(|_| reduces(before.state) && (timeout || before.state != CongestionState::Loss))
                     .map_or(0, |(cwnd, _)| cwnd)
                     .max(before.cwnd),
                 threshold: before.ssthresh,

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "system calls that std does not have; each block says why it is sound")]
 
-use super::{check, count};
+use super::call::{check, count};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 

@@ -2,7 +2,8 @@
 
 #![expect(unsafe_code, reason = "system calls that std does not have; each block says why it is sound")]
 
-use super::{check, len_of, set, text};
+use super::call::{check, len_of, text};
+use super::socket::set;
 use std::io;
 use std::mem::zeroed;
 use std::os::fd::{AsRawFd, BorrowedFd};

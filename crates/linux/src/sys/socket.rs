@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "system calls that std does not have; each block says why it is sound")]
 
-use super::{check, count, len_of};
+use super::call::{check, count, len_of};
 use std::io;
 use std::mem::zeroed;
 use std::net::{Ipv4Addr, SocketAddrV4};

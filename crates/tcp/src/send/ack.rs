@@ -6,9 +6,9 @@
 use super::Sender;
 use super::delivery::{Delivered, Run, Sample};
 use super::loss::dupthresh::RenoState;
-use super::on_timer::TimerAck;
 use super::recovery::prr::Step;
 use super::scoreboard::sent::FIN;
+use super::timers::TimerAck;
 use crate::config::EcnMode;
 use crate::log::{CongestionState, Log, LogEvent, WindowCause};
 use crate::messages::{AckIn, AckOut, Span};

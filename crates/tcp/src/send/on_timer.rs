@@ -12,6 +12,7 @@ use super::loss::rto::Frto;
 use super::loss::tlp::ProbeInput;
 use super::persist::Wait;
 use super::scoreboard::sent::{EVER, SACKED, Sent};
+use super::timers::TimerAck;
 use crate::config::Recovery;
 use crate::log::{CongestionCause, CongestionState as Ca, Log, LossRule};
 use crate::messages::{Chunk, GaveUp};
@@ -20,17 +21,6 @@ use tcpassay_units::{Bytes, Dur, Time};
 
 /// Longest time that cork holds a partial segment.
 const CORK: Dur = Dur::from_millis(200);
-
-/// The facts about an ACK that the timers depend on.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TimerAck {
-    /// SND.UNA advanced.
-    pub advanced: bool,
-    /// Data were SACKed that were sent, for the first and only time, before the last transmission of the first segment.
-    pub old_sack: bool,
-    /// Until this ACK the timer of probes or of reordering ran, which is the same one.
-    pub shared: bool,
-}
 
 impl Sender {
     /// The earliest deadline, or [`Time::MAX`].

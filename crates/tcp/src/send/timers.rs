@@ -8,6 +8,17 @@
 use crate::log::{Log, LogEvent, Timer, TimerChange};
 use tcpassay_units::{Dur, Time};
 
+/// The facts about an ACK that the timers depend on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TimerAck {
+    /// SND.UNA advanced.
+    pub advanced: bool,
+    /// Data were SACKed that were sent, for the first and only time, before the last transmission of the first segment.
+    pub old_sack: bool,
+    /// Until this ACK the timer of probes or of reordering ran, which is the same one.
+    pub shared: bool,
+}
+
 /// Retransmission, tail loss probe, reordering, pause after a mark, and cork.
 #[derive(Clone, Debug)]
 pub(super) struct Timers {
