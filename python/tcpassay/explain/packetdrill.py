@@ -246,16 +246,7 @@ class _Body:
 
     def _moment(self, one: Moment, blocks: list[tuple[int, int]]) -> Iterator[str]:
         if one.kind == EventKind.APP:
-            amount = one.number("value_ns") or 0
-            if amount >= _ENDLESS:
-                amount = max((own.stop for own, _ in self._own if own.sent), default=1) - 1
-            if one.why == "read" and amount:
-                # What arrived before the span is not in the script.
-                amount = min(amount, self._their_next - self._read)
-                if amount <= 0:
-                    return
-                self._read += amount
-            yield f"{one.why}({self._fd}, ..., {amount}) = {amount}"
+            yield from self._call(one)
         elif one.segment and one.sent:
             if one.flags & FIN and not self._closed:
                 self._closed = True
@@ -275,6 +266,18 @@ class _Body:
                 self._established = True
                 yield "accept(3, ..., ...) = 4"
             yield from self._reads(one)
+
+    def _call(self, one: Moment) -> Iterator[str]:
+        """A call of the application; what arrived before the span is not in the script, and cannot be read."""
+        amount = one.number("value_ns") or 0
+        if amount >= _ENDLESS:
+            amount = max((own.stop for own, _ in self._own if own.sent), default=1) - 1
+        if one.why == "read" and amount:
+            amount = min(amount, self._their_next - self._read)
+            if amount <= 0:
+                return
+            self._read += amount
+        yield f"{one.why}({self._fd}, ..., {amount}) = {amount}"
 
     def _reads(self, one: Moment) -> Iterator[str]:
         """What the application reads when a segment has arrived; the end of the stream is not read."""
