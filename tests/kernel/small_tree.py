@@ -1,6 +1,5 @@
 """A tree that has Linux's files and targets but compiles two lines, for tests of builds of kernels."""
 
-import subprocess
 from pathlib import Path
 
 from tcpassay.kernel import build as building
@@ -62,12 +61,3 @@ NEW = "--- /dev/null\n+++ b/net/ipv4/new.h\n@@ -0,0 +1 @@\n+int new;\n"
 def write(folder: Path, name: str, text: str) -> Path:
     (folder / name).write_text(text)
     return folder / name
-
-
-def git(tree: Path, *arguments: str) -> str:
-    who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-    done = subprocess.run(
-        ["git", "-C", str(tree), *who, *arguments],  # noqa: S607
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    return done.stdout.strip()

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
-from small_tree import git, write
+from small_tree import write
 from typer.testing import CliRunner
 
+from repositories import git
 from tcpassay.cli import app
 from tcpassay.errors import UserError
 from tcpassay.kernel import boots, series, store

@@ -5,8 +5,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from small_tree import build, git, no_one_listens, write
+from small_tree import build, no_one_listens, write
 
+from repositories import git
 from tcpassay.errors import UserError
 from tcpassay.kernel import source
 from tcpassay.kernel.revision import Revision

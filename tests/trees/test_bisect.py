@@ -1,10 +1,10 @@
 """Bisection over patches, kernels and commits, with artificial builders and runs."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from repositories import git
 from tcpassay.errors import UserError
 from tcpassay.kernel import build as building
 from tcpassay.kernel import store
@@ -73,15 +73,6 @@ def test_an_end_that_cannot_be_built_is_an_error() -> None:
 def test_patches_of_a_series_need_different_names() -> None:
     with pytest.raises(UserError, match="need different names"):
         states.patches_line([TEN[0], TEN[0]])
-
-
-def git(tree: Path, *arguments: str) -> str:
-    who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-    done = subprocess.run(
-        ["git", "-C", str(tree), *who, *arguments],  # noqa: S607
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    return done.stdout.strip()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from tcpassay.errors import Place, UserError
 from tcpassay.isolate import files
@@ -104,12 +104,6 @@ class PairRunner:
         self._pool.close()
         shutil.rmtree(self._work, ignore_errors=True)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 def pair_of(places: tuple[Path, Path], answers: tuple[Answer, Answer]) -> Ran:
     """The result of a pair as that of one run. Raises `UserError` if a recording cannot be written."""
@@ -139,7 +133,7 @@ def smallest(
         where.folder / FOLDER, files.meaning(where.kernels, ()) | {"effects": "first differences"}, STORED
     )
     made = []
-    with closing(runs), PairRunner(where, runs) as runner:
+    with closing(runs), closing(PairRunner(where, runs)) as runner:
         for number, group in enumerate(groups[:MOST_SHOWN], 1):
             said = f"settings of group {number} of {min(len(groups), MOST_SHOWN)}"
             runner.watch = lambda count, said=said: watch(f"{said}, {count} pairs")  # type: ignore[misc]

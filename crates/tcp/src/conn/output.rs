@@ -36,19 +36,15 @@ impl Connection {
 
     fn poll_stream(&mut self, now: Time, out: &mut Segment) -> Option<Sending> {
         let room = self.sack_room();
-        match self.send.flow() {
-            _ if room > 0 => {
-                if let Some(chunk) = self.send.poll_narrow(now, room, &mut self.log) {
-                    return Some(self.make_data(now, &chunk, out));
-                }
-            }
+        let flow = if room > 0 { Flow::Other } else { self.send.flow() };
+        match flow {
             Flow::Whole => return Some(self.make_whole(now, out)),
             Flow::Full => self.send.rest_full(now, &mut self.log),
             Flow::Other => {
                 let chunk = if self.ecn == EcnMode::Accurate {
                     self.poll_accurate(now)
                 } else {
-                    self.send.poll(now, &mut self.log)
+                    self.send.poll_narrow(now, room, &mut self.log)
                 };
                 if let Some(chunk) = chunk {
                     return Some(self.make_data(now, &chunk, out));

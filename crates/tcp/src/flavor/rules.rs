@@ -45,8 +45,10 @@ pub(crate) struct SendRules {
     /// A short segment that is retransmitted takes the segments behind it along, up to a full segment
     /// (`tcp_retrans_try_collapse`).
     pub collapses_retransmissions: bool,
-    /// A segment that was retransmitted without a loss mark, as after an undo, stays in flight when it is marked
-    /// (`tcp_mark_skb_lost`): only the timeout sends it again.
+    /// What is lost and what was retransmitted are counted apart (`lost_out`, `retrans_out`). A segment that was retransmitted without a loss
+    /// mark, as after an undo, stays in flight when it is marked (`tcp_mark_skb_lost`): only the timeout sends it again. Such a mark begins
+    /// a recovery (`tcp_time_to_recover`), no more is retransmitted than is lost (`tcp_xmit_retransmit_queue`), and RACK judges a segment
+    /// once for each transmission (`tcp_rack_detect_loss`).
     pub first_mark_keeps_retransmission: bool,
     /// A reported duplicate counts as delivered, so that PRR sends for it, and also those that the network made count as reported
     /// (`tcp_dsack_seen`, since 5.10).

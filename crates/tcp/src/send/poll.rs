@@ -453,9 +453,10 @@ impl Sender {
         let (chunk, retransmitted) = if n > 0 && n <= room {
             (self.emit_new(now, n, log), None)
         } else {
+            let unit = self.unit();
             let board = &mut self.scoreboard;
             let last = if self.rules.probe_beside_sacked { board.last() } else { board.last_unsacked() }?;
-            let last = board.last_segment(last, self.mss + self.narrowed, self.mss);
+            let last = board.last_segment(last, unit, self.mss);
             let (una, start) = (board.una(), board.at(last).start);
             if start != una && start >= self.window.edge(una) {
                 // The window has shrunk: the retransmission timer runs instead.
