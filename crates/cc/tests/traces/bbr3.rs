@@ -51,7 +51,7 @@ traces! { default("bbr3");
         rate(t, 99_000)?;
     }
 
-    /// ... or after three round trips.
+    /// `CheckDrainDone`: Drain lasts three round trips at most.
     fn drain_ends_after_three_round_trips(t) {
         filled(t);
         for _ in 0..3 {
@@ -125,7 +125,7 @@ traces! { default("bbr3");
         t.expect_inner("inflight_longterm", 20_000.0)?;
     }
 
-    /// ... but not five,
+    /// `CheckStartupHighLoss`: five ACKs that report losses are too few.
     fn five_losses_in_a_round_trip_of_recovery_do_not_end_startup(t) {
         round(t, 10, 10);
         round(t, 20, 20);
@@ -134,7 +134,7 @@ traces! { default("bbr3");
         t.expect_inner("mode", 0.0)?;
     }
 
-    /// ... and not without a recovery.
+    /// `CheckStartupHighLoss`: losses count only in a recovery.
     fn losses_without_a_recovery_do_not_end_startup(t) {
         round(t, 10, 10);
         round(t, 20, 20);
@@ -212,7 +212,7 @@ traces! { default("bbr3");
         t.expect_inner("mode", 0.0)?;
     }
 
-    /// ... and the short-term bounds are gone.
+    /// `ExitProbeRTT`: the short-term bounds are removed.
     fn a_probe_of_the_round_trip_time_resets_the_short_term_bounds(t) {
         cruising(t);
         t.wait(5_000);

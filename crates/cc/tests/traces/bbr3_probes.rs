@@ -101,7 +101,7 @@ traces! { default("bbr3");
         t.expect_inner("max_bandwidth", 80_000.0)?;
     }
 
-    /// ... but not with a sample that the application limits.
+    /// `AdvanceMaxBwFilter`: a sample that the application limits does not end a cycle of the filter.
     fn a_sample_that_the_application_limits_ends_no_cycle_of_the_bandwidth(t) {
         cruising(t);
         for _ in 0..20 {
@@ -134,7 +134,7 @@ traces! { default("bbr3");
         }
     }
 
-    /// ... and at the latest after 63 round trips, from the draw sometimes after 62: here of 10 ms with a product of 100 segments.
+    /// `IsRenoCoexistenceProbeTime`: with a product of 100 segments and round trips of 10 ms a probe follows after 62 or 63 round trips, by the draw.
     fn a_probe_follows_after_63_round_trips_at_most(t) {
         t.rtt = 10_000;
         cruising_at(t, 100, 10);
@@ -166,7 +166,7 @@ traces! { default("bbr3");
         t.expect_inner("inflight_longterm", 7_000.0)?;
     }
 
-    /// ... once in a probe: further losses of it change nothing.
+    /// `HandleInflightTooHigh`: a probe sets the bound once; further losses of it change nothing.
     fn a_probe_sets_the_long_term_bound_once(t) {
         lossy_probe(t, 20_000);
         let sent_at = send(t, 15_000);
@@ -175,7 +175,7 @@ traces! { default("bbr3");
         t.expect_inner("inflight_longterm", 20_000.0)?;
     }
 
-    /// ... and not if the application limited the probe.
+    /// `HandleInflightTooHigh`: a probe that the application limits sets no bound.
     fn losses_of_a_probe_that_the_application_limits_set_no_bound(t) {
         probing(t);
         let sent_at = send(t, 20_000);
@@ -243,7 +243,7 @@ traces! { default("bbr3");
         t.expect_inner("mode", 5.0)?;
     }
 
-    /// ... but not if the short probe lost too much, too.
+    /// Precautionary probing: if the short probe also loses too much, the next one does not follow at once.
     fn losses_of_a_probe_that_ended_at_the_bound_delay_the_next_one(t) {
         lossy_probe(t, 8_000);
         probe_again(t);
