@@ -160,9 +160,9 @@ pub fn trace_event(id: u64, processor: i32) -> io::Result<OwnedFd> {
         flags: USE_CLOCK,
         // The kernel accepts only clocks that can be read in an NMI, which `CLOCK_REALTIME` cannot.
         clock: libc::CLOCK_MONOTONIC,
-        // The kernel reads the number as an `int` (`perf_output_sample`): each event causes an interrupt. With `i32::MAX`, which means none,
-        // rings overflowed in runs at 10 Gbit/s on a loaded machine.
-        wakeup: u32::MAX,
+        // No event wakes the process, which reads the ring at its ticks. The kernel reads the number as an `int` (`perf_output_sample`):
+        // a negative one would cause an interrupt for each event.
+        wakeup: i32::MAX.cast_unsigned(),
         ..Attr::default()
     };
     // SAFETY: the kernel reads `size` bytes of the structure; every process (-1), one processor, no group.

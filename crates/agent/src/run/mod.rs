@@ -189,7 +189,26 @@ fn collector(case: &Case, collect: CollectOptions) -> Collector {
     collector
 }
 
-/// The answer to the runner about a recording and the digest of its packets. `mismatch`: how the path differs from the case.
+/// Why a recording lacks packets or events, for the user.
+fn incomplete(recording: &Recording) -> String {
+    let count = |entity: &str, name: &str| {
+        recording.counters.get(entity).and_then(|counters| counters.get(name)).copied().unwrap_or(0)
+    };
+    let packets = count("run", "tap_lost");
+    if packets > 0 {
+        return format!(
+            "{packets} packets are not in the recording: they passed faster than the agent read the rings of its taps. A case with a lower rate, \
+             or `collect.taps = false`, needs less CPU"
+        );
+    }
+    if count("shim", "lost") > 0 {
+        return "events of the controller are not in the recording: the ring of its BPF programs was full".to_owned();
+    }
+    "trace events of the kernel are not in the recording: their ring was full".to_owned()
+}
+
+/// The answer to the runner about a recording and the digest of its packets. `mismatch`: how the path differs from the case. A run whose
+/// recording lacks packets or events has failed, because no metric and no oracle could be trusted.
 pub fn answer(
     (recording, digest): &(Recording, u64),
     without_taps: bool,
@@ -199,14 +218,12 @@ pub fn answer(
     if let Some(message) = mismatch {
         return CaseAnswer { ended: RunEnd::Path, message, ..CaseAnswer::default() };
     }
+    if !recording.header.complete {
+        return CaseAnswer::failed(incomplete(recording));
+    }
     let finished = recording.counters.get("run").and_then(|run| run.get("finished")) == Some(&1);
-    let ended = match (recording.header.complete, finished) {
-        (false, _) if recording.completions.is_empty() => RunEnd::Failed,
-        (_, true) => RunEnd::Finished,
-        (_, false) => RunEnd::Duration,
-    };
     CaseAnswer {
-        ended,
+        ended: if finished { RunEnd::Finished } else { RunEnd::Duration },
         trace: if without_taps { String::new() } else { format!("{digest:016x}") },
         metrics: Some(metrics),
         ..CaseAnswer::default()
@@ -234,7 +251,20 @@ mod tests {
     fn the_answer_contains_the_reason_for_the_end() {
         assert_eq!(told(&recording(true, 0), false, None).ended, RunEnd::Duration);
         assert_eq!(told(&recording(true, 1), false, None).ended, RunEnd::Finished);
-        assert_eq!(told(&recording(false, 0), false, None).ended, RunEnd::Failed);
+    }
+
+    #[test]
+    fn a_run_without_all_packets_or_events_has_failed_and_the_message_says_what_is_missing() {
+        let lost = |entity: &str, name: &str| {
+            let mut one = recording(false, 1);
+            one.0.counters.entry(entity.to_owned()).or_default().insert(name.to_owned(), 71);
+            let answer = told(&one, false, None);
+            assert!(answer.ended == RunEnd::Failed && answer.metrics.is_none());
+            answer.message
+        };
+        assert!(lost("run", "tap_lost").starts_with("71 packets are not in the recording"));
+        assert!(lost("shim", "lost").starts_with("events of the controller are not"));
+        assert!(lost("run", "trace_lost").starts_with("trace events of the kernel are not"));
     }
 
     #[test]

@@ -67,6 +67,9 @@ pub fn assemble(
     if !collect.unseen {
         run.insert("tap_lost".to_owned(), lost);
     }
+    if collectors.trace.missed() {
+        run.insert("trace_lost".to_owned(), 1);
+    }
     if runtime.blocking_writers.waited() > 0 {
         run.insert("waited_writes".to_owned(), runtime.blocking_writers.waited());
     }
