@@ -202,7 +202,8 @@ fn incomplete(recording: &Recording) -> String {
         );
     }
     if count("shim", "lost") > 0 {
-        return "events of the controller are not in the recording: the ring of its BPF programs was full".to_owned();
+        return "events of the controller are not in the recording: the ring of its BPF programs was full"
+            .to_owned();
     }
     "trace events of the kernel are not in the recording: their ring was full".to_owned()
 }
