@@ -169,6 +169,9 @@ def test_only_missing_programs_and_sources_let_the_tests_of_a_kernel_be_skipped(
     ran = CliRunner().invoke(app, command)
     code = 2 if isinstance(ran.exception, UserError) else ran.exit_code
     assert code == expected
+    if ends == "no-source":
+        assert not (store.cache() / "kernels").exists()
+        assert not (store.cache() / "trees").exists()
     # The script that CI calls passes the code on, or says that tests will be skipped.
     program.write_text(f"#!/bin/sh\nexit {code}\n")
     program.chmod(0o755)

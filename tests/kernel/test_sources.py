@@ -18,6 +18,8 @@ def test_a_source_that_is_not_linux_is_refused_with_the_file_that_lacks(tmp_path
     (tmp_path / "Kconfig").touch()
     with pytest.raises(UserError, match="it is not a Linux tree, `arch/um/Makefile` is not there"):
         Tree(tmp_path)
+    with pytest.raises(UserError, match="Kconfig`: there is no such folder"):
+        Tree(tmp_path / "Kconfig")
 
 
 def test_documentation_is_not_copied_but_for_what_kconfig_reads() -> None:

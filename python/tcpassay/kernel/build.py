@@ -39,6 +39,8 @@ class _Wanted:
     """The kernel that is to be built."""
 
     source: Source
+    words: str
+    """The description of the source."""
     name: str
     users: list[Patch]
     variant: Variant
@@ -79,10 +81,12 @@ def build(  # noqa: PLR0913 - what is built, and the observers
             f"(Debian: apt-get install {' '.join(missing)})"
         )
     place, tree = store.folder(name), store.tree(source.identity)
+    # Fetches a package that is not there yet; without a source no folder is made.
+    described = source.words
     place.mkdir(parents=True, exist_ok=True)
     with alone(place):
         before = store.read(name)
-        wanted = _Wanted(source, name, list(users), variant)
+        wanted = _Wanted(source, described, name, list(users), variant)
         if before and isinstance(source, Debian) and before.key == _key(wanted, before.patches):
             return before, False
         # Files of an earlier version of tcpassay in the folder of a kernel.
@@ -135,7 +139,7 @@ def _built(wanted: _Wanted, jobs: int, say: Say, stepped: Stepped, lock: int) ->
     kernel = Kernel(
         name=name,
         release=release,
-        source=source.words,
+        source=wanted.words,
         key=key,
         built=datetime.now(UTC).isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - started, 1),
@@ -179,7 +183,7 @@ def _keep_notes(variant: Variant, tree: Path, build: Path, into: Path) -> None:
 def _key(wanted: _Wanted, applied: list[str], digest: str | None = None) -> str:
     variant = wanted.variant
     parts = [
-        wanted.source.words if isinstance(wanted.source, Debian) else f"build version 1\n{digest}",
+        wanted.words if isinstance(wanted.source, Debian) else f"build version 1\n{digest}",
         CONFIG.read_text(encoding="utf-8"),
         *(f"{patch.name}\n{patch.text}" for patch in shadow.relevant(wanted.ours, applied)),
         *applied,

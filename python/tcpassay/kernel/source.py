@@ -194,6 +194,8 @@ class Tree:
     path: Path
 
     def __post_init__(self) -> None:
+        if not self.path.is_dir():
+            raise UserError(f"`--source {self.path}`: there is no such folder")
         missing = [name for name in REQUIRED if not (self.path / name).is_file()]
         if missing:
             raise UserError(f"`--source {self.path}`: it is not a Linux tree, `{missing[0]}` is not there")

@@ -109,6 +109,8 @@ class TreeComparison:
 
 def read_plan(file: Path | None, base: str, head: str) -> Plan:
     """The plan with both kernels as its substrates. Raises `UserError`."""
+    if base == head:
+        raise UserError(f"`{base}` is given twice; give two kernels of `tcpassay kernel list`")
     return read_file(file or DEFAULT, substrates=[f"kernel:{base}", f"kernel:{head}"])
 
 
@@ -126,8 +128,6 @@ def compare_trees(  # noqa: PLR0913, PLR0917 - what is compared, where, how, and
     The results are written to `folder`, an ordinary result folder.
     """
     kernels = store.find(base), store.find(head)
-    if base == head:
-        raise UserError(f"`{base}` is given twice; give two kernels of `tcpassay kernel list`")
     for name in (base, head):
         substrate_of(f"kernel:{name}").ready()
     result = _made(plan, folder, options, progress)
