@@ -354,6 +354,19 @@ def test_a_capture_between_the_ends_is_not_judged_and_says_why(tmp_path: Path) -
     assert "no connection of the capture can be judged" in str(done.exception)
 
 
+def test_a_connection_whose_syns_lack_their_options_is_not_judged(losses: Run, tmp_path: Path) -> None:
+    content = b""
+    for kind, block in capture.blocks(losses.files["sender"].read_bytes()):
+        if kind == 6:  # two bytes of options behind 40 bytes of headers; padding
+            length = (76).to_bytes(4, "little")
+            captured = (42).to_bytes(4, "little")
+            block = block[:4] + length + block[8:20] + captured + block[24:70] + bytes(2) + length  # noqa: PLW2901
+        content += block
+    (tmp_path / "cut.pcapng").write_bytes(content)
+    done = invoke("judge", tmp_path / "cut.pcapng")
+    assert "1 connection without a whole handshake not judged" in str(done.exception)
+
+
 def test_a_log_of_siftr_that_a_recording_wrote_is_read_again(losses: Run, tmp_path: Path) -> None:
     file = tmp_path / "log.siftr"
     assert invoke("log", losses.recording.folder, "--siftr", "sender", "--out", file).exit_code == 0

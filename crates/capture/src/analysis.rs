@@ -77,7 +77,7 @@ pub struct Placed {
 pub struct ConnectionFacts {
     /// The end that opened it, and the other.
     pub ends: [SocketAddr; 2],
-    /// Both SYNs are in the capture.
+    /// Both SYNs are in the capture, with their options.
     pub has_handshake: bool,
     /// The place at which the capture was taken, for the data of the end that opened the connection.
     pub place: Place,
@@ -161,7 +161,7 @@ impl Analysis {
     pub fn connections(&self) -> impl Iterator<Item = ConnectionFacts> + '_ {
         self.connections.iter().map(|one| ConnectionFacts {
             ends: one.ends,
-            has_handshake: !one.syns.contains(&None),
+            has_handshake: one.scales.iter().all(Option::is_some),
             place: one.place(0),
             mss: [one.mss(0), one.mss(1)],
             counters: [one.halves[0].counters, one.halves[1].counters],
@@ -191,7 +191,8 @@ impl Analysis {
         self.counts.options_cut += u64::from(headers.cut);
         let point = if self.options.merge_interfaces { 0 } else { interface };
         let envelope = &headers.envelope;
-        let seen = Seen { at, ecn: envelope.ecn, id: envelope.id, segment: &headers.segment };
+        let seen =
+            Seen { at, ecn: envelope.ecn, id: envelope.id, segment: &headers.segment, cut: headers.cut };
         let (place, from) = self.find(point, [envelope.from, envelope.to], &seen);
         let connection = &mut self.connections[place];
         connection.packet(from, &seen, &mut self.rounds);

@@ -9,7 +9,7 @@
 //! times in microseconds. What follows a `#` is a comment.
 
 use crate::source::Source;
-use crate::words::{bytes, time};
+use crate::words::{bytes, many, time};
 use indexmap::IndexMap;
 use serde::Serialize;
 use siphasher::sip::SipHasher13;
@@ -192,6 +192,7 @@ pub fn read_siftr(inner: impl Read) -> std::io::Result<SiftrLog> {
     let (mut number, mut lines, mut damaged, mut first_damaged) = (0_u64, 0_u64, 0_u64, 0_u64);
     let (mut hz, mut scale) = (1000_u64, 32_u64);
     let (mut units_known, mut units_needed) = (false, false);
+    let (mut latest_ns, mut backwards, mut most_backwards_ns) = (0_u64, 0_u64, 0_u64);
     let mut text = Vec::new();
     loop {
         text.clear();
@@ -224,6 +225,11 @@ pub fn read_siftr(inner: impl Read) -> std::io::Result<SiftrLog> {
                 u64::try_from(ns).unwrap_or(u64::MAX)
             };
             units_needed |= !line.recent;
+            if line.at_ns < latest_ns {
+                backwards += 1;
+                most_backwards_ns = most_backwards_ns.max(latest_ns - line.at_ns);
+            }
+            latest_ns = line.at_ns;
             let srtt = if line.recent { line.srtt.saturating_mul(1000) } else { ns(line.srtt, scale) };
             flows.entry((line.local, line.foreign)).or_default().take(&line, srtt);
         } else {
@@ -232,7 +238,15 @@ pub fn read_siftr(inner: impl Read) -> std::io::Result<SiftrLog> {
         }
     }
     if damaged > 0 {
-        notes.push(format!("{damaged} damaged lines were skipped, the first one is line {first_damaged}."));
+        let were = if damaged == 1 { "damaged line was" } else { "damaged lines were" };
+        notes.push(format!("{damaged} {were} skipped, the first one is line {first_damaged}."));
+    }
+    if backwards > 0 {
+        notes.push(format!(
+            "Time goes backwards at {}, by up to {}: silences and falls of the window there may be wrong.",
+            many(backwards, "line"),
+            time(most_backwards_ns)
+        ));
     }
     if !units_known && units_needed {
         notes.push(
@@ -317,8 +331,8 @@ impl SiftrFlow {
         said.extend(self.first_collapse_ns.map(|at| {
             let after = at.saturating_sub(self.first_ns);
             format!(
-                "The congestion window fell to one segment {} times, first after {}.",
-                self.collapses,
+                "The congestion window fell to one segment {}, first after {}.",
+                many(self.collapses, "time"),
                 time(after)
             )
         }));
@@ -327,8 +341,9 @@ impl SiftrFlow {
             (self.silences_ended_there, &self.foreign, "what the peer waited for"),
         ] {
             if count > 0 {
+                let silences = many(count, "silence");
                 said.push(format!(
-                    "{count} silences of 50ms or more ended with a packet of {who} ({what}), the longest after {}.",
+                    "{silences} of 50ms or more ended with a packet of {who} ({what}), the longest after {}.",
                     time(longest)
                 ));
             }

@@ -71,7 +71,7 @@ fn unknown(connection: &Connection, from: usize, half: &Half) -> Vec<String> {
         [one, other] => [one, other].contains(&Some(Scale::Absent)),
     };
     if !scale {
-        say("The window scale is unknown without both SYNs: limits by the receive window and closed windows cannot be recognised.".to_owned());
+        say("The window scale is unknown without the options of both SYNs: limits by the receive window and closed windows cannot be recognised.".to_owned());
     }
     if connection.packets[1 - from] == 0 {
         say("No packet of the receiver is in the capture: without ACKs there are no round trips, and no limit by the receive window.".to_owned());

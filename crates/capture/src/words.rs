@@ -56,7 +56,7 @@ fn share(part: u64, whole: u64) -> String {
     }
 }
 
-fn many(count: u64, one: &str) -> String {
+pub(crate) fn many(count: u64, one: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { "s" })
 }
 

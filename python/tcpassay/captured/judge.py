@@ -38,7 +38,7 @@ def _unlogged(connections: LoggedConnections) -> list[str]:
     said = []
     if count := connections.without_handshake:
         said.append(
-            f"{_connections(count)} without a handshake not judged: positions and windows are unknown"
+            f"{_connections(count)} without a whole handshake not judged: positions and windows are unknown"
         )
     if count := connections.between:
         said.append(

@@ -167,8 +167,10 @@ impl Connection {
                 self.answers[1].sample(seen.at.since(asked));
             }
         }
-        self.scales[from] =
-            Some(segment.options.window_scale.map_or(Scale::Absent, |shift| Scale::Shift(shift.min(14))));
+        self.scales[from] = match segment.options.window_scale {
+            Some(shift) => Some(Scale::Shift(shift.min(14))),
+            None => (!seen.cut).then_some(Scale::Absent),
+        };
         self.mss[from] = segment.options.mss;
         // The SYN occupies a position.
         if self.halves[from].sequence.position(segment.seq + 1).is_none() {

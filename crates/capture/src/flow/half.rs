@@ -64,6 +64,8 @@ pub(crate) struct Seen<'a> {
     pub ecn: Ecn,
     pub id: u16,
     pub segment: &'a Segment,
+    /// The capture does not have all of its options.
+    pub cut: bool,
 }
 
 /// One direction.

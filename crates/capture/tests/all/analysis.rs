@@ -294,6 +294,28 @@ fn a_round_that_fills_the_window_is_limited_by_it() {
 }
 
 #[test]
+fn the_window_scale_is_unknown_if_the_options_of_the_syns_are_cut() {
+    // As above, 31 << 7 bytes limit a round. The scale is the only option, and IP and TCP headers have 40 bytes.
+    let limited = |captured: usize| {
+        let mut packets = handshake(1_000);
+        for (_, bytes) in &mut packets[..2] {
+            bytes.truncate(captured);
+        }
+        packets.push(by(false).seq(5001, 0).ack(1001).window(31).at_us(1_050));
+        packets.extend((0..60).map(|n| data(1001 + 1000 * n, 1000).at_us(1_100)));
+        packets.push(ack(61_001).window(31).at_us(2_100));
+        packets.extend((60..63).map(|n| data(1001 + 1000 * n, 1000).at_us(2_100)));
+        packets.push(ack(64_001).window(31).at_us(3_100));
+        let (summary, rounds) = run(packets);
+        let unknown = only(&summary).unknown.join(" ");
+        (summary.packets.options_cut, rounds[1].window_limited, unknown.contains("window scale is unknown"))
+    };
+    assert_eq!(limited(40), (2, false, true));
+    assert_eq!(limited(43), (2, false, true));
+    assert_eq!(limited(44), (0, true, false));
+}
+
+#[test]
 fn one_direction_missing_packets_and_missing_handshakes_are_named() {
     // Data alone.
     let (summary, rounds) = run((0..5).map(|n| data(1001 + 1000 * n, 1000).at_us(100)).collect());

@@ -56,6 +56,19 @@ fn a_field_too_many_or_too_few_and_every_wrong_field_is_damage_that_is_counted()
 }
 
 #[test]
+fn lines_whose_times_go_backwards_are_counted() {
+    let lines: Vec<&str> = REVIEW.lines().filter(|line| SiftrLine::read(line).is_some()).collect();
+    let times: Vec<u64> = lines.iter().map(|line| SiftrLine::read(line).expect("a line").at_ns).collect();
+    let (first, last) = (times[0], times[times.len() - 1]);
+    assert!(last - first > 1_000_000, "{times:?}");
+    let log = read_siftr(format!("{}\n{}\n", lines[lines.len() - 1], lines[0]).as_bytes()).expect("memory");
+    let note = log.notes.iter().find(|note| note.starts_with("Time goes backwards at 1 line, by up to "));
+    assert!(note.is_some(), "{:?}", log.notes);
+    let whole = read_siftr(lines.join("\n").as_bytes()).expect("memory");
+    assert!(whole.notes.iter().all(|note| !note.contains("backwards")), "{:?}", whole.notes);
+}
+
+#[test]
 fn a_line_of_version_1_3_has_no_packet_hash_and_times_in_microseconds() {
     let head =
         "enable_time_secs=1\tenable_time_usecs=0\tsiftrver=1.3.0\tsysname=FreeBSD\tsysver=1500000\tipmode=4";
