@@ -208,6 +208,66 @@ def test_within_is_a_factor_in_both_directions() -> None:
     assert verdict.of_claim(claim, 6.6e6) is Verdict.NOT
 
 
+QUOTES = """
+[[experiment.quote]]
+name = "rate"
+metric = "goodput"
+where = { "stack.cc" = "reno" }
+[[experiment.quote]]
+name = "linux"
+metric = "goodput"
+on = "kernel"
+[[experiment.quote]]
+name = "share"
+metric = "saturation"
+over = "min"
+percent = true
+[[experiment.quote]]
+name = "fast"
+metric = "goodput"
+count = ["> 80Mbit", "< 100Mbit"]
+[[experiment.quote]]
+name = "slow"
+metric = "goodput"
+where = { "stack.cc" = "cubic" }
+relative_to = { "stack.cc" = "reno" }
+count = ["< 0.5"]
+"""
+
+
+def test_an_explanation_quotes_the_numbers_of_the_runs(tmp_path: Path) -> None:
+    place = written(tmp_path, "95Mbit")
+    file = place / "small.toml"
+    text = file.read_text().replace(
+        '"Nothing to explain."',
+        '"Reno: {rate}, on Linux {linux}; at least {share}; {fast} are fast, {slow} slow."\napart = "With version 0."',
+    )
+    file.write_text(text + QUOTES)
+    run(place, tmp_path / "out")
+    page_ = page.write(catalogue.every(place), tmp_path / "out", tmp_path / "pages")[0].read_text()
+    results = load(session.place(tmp_path / "out", "model", "small"))
+    rate, least = (
+        Numbers(results).value(experiment_table.Measured(metric=metric, where=where, over="min"))
+        for metric, where in [("goodput", {"stack.cc": "reno"}), ("saturation", {})]
+    )
+    assert rate is not None and least is not None  # noqa: PT018 - for the types
+    said = f"Reno: {rate / 1e6:.3g} Mbit/s, on Linux (not run); at least {least * 100:.2g} %; 2 are fast, 0 slow."
+    assert said in page_
+    assert "## Measured apart from this plan\n\nWith version 0.\n" in page_
+
+
+@pytest.mark.parametrize(("old", "new"), [("{share}", "a share"), ("{share}", "{share} {other}")])
+def test_a_quote_that_is_not_used_or_not_defined_is_refused(tmp_path: Path, old: str, new: str) -> None:
+    place = written(tmp_path, "95Mbit")
+    file = place / "small.toml"
+    text = file.read_text().replace("Nothing to explain.", "{rate} {linux} {share} {fast} {slow}")
+    file.write_text(text.replace(old, new) + QUOTES)
+    with pytest.raises(
+        UserError, match=r"in `explanation` but not in `quote`, or the reverse: `(share|other)`"
+    ):
+        catalogue.experiment(place, "small")
+
+
 def test_a_network_ten_times_slower_is_compared_by_a_tenth_of_its_times_and_ten_times_its_rates(
     tmp_path: Path,
 ) -> None:

@@ -11,8 +11,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Final
 
-from tcpassay import terminal
-from tcpassay.experiments import excerpts, session, verdict
+from tcpassay.experiments import excerpts, quotes, session, verdict
 from tcpassay.experiments.catalogue import KERNEL, MODEL, Experiment
 from tcpassay.experiments.measured import Numbers, unit
 from tcpassay.experiments.session import Outcome
@@ -24,7 +23,7 @@ from tcpassay.results import load
 
 INDEX: Final = "README.md"
 IMAGES: Final = "img"
-_NONE: Final = "-"
+_NONE: Final = quotes.NONE
 _HEAD: Final = """\
 # Experiments of the papers
 
@@ -105,7 +104,8 @@ def page(one: Experiment, ran: Sequence[Ran], docs: Path) -> str:
         parts += [f"## {excerpt.title}", f"```text\n{excerpts.lines(excerpt, ran[0].numbers)}\n```"]
     parts += [
         "## Differences and their reasons",
-        _paragraph(told.explanation),
+        quotes.explanation(one, {each.outcome.substrate: each.numbers for each in ran}),
+        *(("## Measured apart from this plan", _paragraph(told.apart)) if told.apart else ()),
         "## Repeating it",
         f"    tcpassay experiments run {one.name}",
     ]
@@ -171,11 +171,11 @@ def _claims(claims: Sequence[experiment_table.Claim], ran: Sequence[Ran]) -> str
         row = [
             claim.name,
             claim.place,
-            claim.says if claim.paper is None else _number(verdict.amount(claim.paper), unit_),
+            claim.says if claim.paper is None else quotes.number(verdict.amount(claim.paper), unit_),
         ]
         for each in ran:
             judged = each.outcome.claims[place]
-            row += [_number(judged.value, unit_), judged.verdict]
+            row += [quotes.number(judged.value, unit_), judged.verdict]
         rows.append(row)
     return _table(["claim", "where", "paper", *heads], rows)
 
@@ -215,20 +215,14 @@ def _runs(column: experiment_table.Column, numbers: Numbers) -> list[str]:
 
 def _cell(column: experiment_table.Column, value: float | None, label: str, prefix: str = "") -> str:
     unit_ = "1" if column.relative_to is not None else unit(column.metric)
-    text = _number(value, unit_)
+    text = quotes.number(value, unit_)
     paper = column.paper.get(label)
     if paper is None or paper == "-" or value is None:
         return prefix + text if value is not None else _NONE
     theirs = verdict.amount(paper)
     if column.within is not None and verdict.near(value, theirs, column.within):
         text = f"**{text}**"
-    return f"{prefix}{text} ({_number(theirs, unit_)})"
-
-
-def _number(value: float | None, unit_: str) -> str:
-    if value is None:
-        return _NONE
-    return terminal.number(float(f"{value:.3g}"), unit_)
+    return f"{prefix}{text} ({quotes.number(theirs, unit_)})"
 
 
 def _figures(one: Experiment, each: Ran, docs: Path) -> Iterable[str]:

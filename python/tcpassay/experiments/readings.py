@@ -13,7 +13,7 @@ import polars as pl
 
 from tcpassay.captured.analyse import Analysis, Wanted
 from tcpassay.captured.model import FlowSummary
-from tcpassay.interface import CongestionState, EventKind, EventsColumn, SeriesColumn
+from tcpassay.interface import CompletionsColumn, CongestionState, EventKind, EventsColumn, SeriesColumn
 from tcpassay.reasons import congestion_change
 from tcpassay.recording import Recording, carried
 from tcpassay.recording_format import Device, Flow
@@ -24,6 +24,8 @@ FULL: Final = 0.95
 """Share of the capacity at which a path counts as filled."""
 AFTER_NS: Final = 500_000_000
 """Time after a recovery in which its effect is measured."""
+SMALL: Final = 100_000
+"""Size up to which a request is small, in bytes, as in the metrics."""
 PACKETS: Final = "packets.pcapng"
 
 
@@ -64,6 +66,17 @@ def _needless(recording: Recording, _: int | None) -> float | None:
     again = sum(flow["counters"]["retransmitted_packets"] or 0 for flow in data_flows(recording))
     lost = sum(device["counters"]["drops"] for device in recording.index["devices"])
     return max(again - lost, 0) / again if again else None
+
+
+def _small(recording: Recording, _: int | None) -> float | None:
+    """The share of small requests in the bytes of all requests that completed."""
+    rows = recording.completions.filter(pl.col(CompletionsColumn.OK))
+    sizes = list(
+        zip(rows[CompletionsColumn.REQUEST_BYTES], rows[CompletionsColumn.RESPONSE_BYTES], strict=True)
+    )
+    total = sum(request + response for request, response in sizes)
+    small = sum(request + response for request, response in sizes if max(request, response) <= SMALL)
+    return small / total if total else None
 
 
 # Round-trip times of a flow, as a capture at its sender shows them.
@@ -311,6 +324,9 @@ READINGS: Final[dict[str, Reading]] = {
     "fastest_flow": Reading("bit/s", "Bytes read of the flow that is read fastest, over its life", _fastest),
     "slowest_flow": Reading("bit/s", "Bytes read of the flow that is read slowest, over its life", _slowest),
     "needless_share": Reading("1", "Share of retransmissions whose first copy was not lost", _needless),
+    "small_share": Reading(
+        "1", "Share of requests of up to 100 KB in the bytes of all requests that completed", _small
+    ),
     "slow_rtt_lower": Reading(
         "s",
         "Median of the lower group of RTTs of the slowest flow, in a capture at its sender; absent if all are alike",

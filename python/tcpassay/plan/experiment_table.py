@@ -1,8 +1,9 @@
 """The table `[experiment]` of a plan: the claims of a paper, and the measurements that are compared with them."""
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Final, Literal
 
-from pydantic import Field, StrictBool, StrictFloat, StrictInt
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, model_validator
 
 from tcpassay.plan.fields import (
     Amount,
@@ -24,6 +25,9 @@ Condition = Annotated[
         examples=[">= 10", "< 5ms"],
     ),
 ]
+QUOTED: Final = re.compile(r"\{([a-z][a-z0-9_]*)\}")
+"""A quoted number in an explanation."""
+QuoteName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", examples=["cubic_p99"])]
 Quantity = StrictInt | StrictFloat | Amount
 
 
@@ -68,6 +72,17 @@ class Claim(Measured):
         default=[],
         description="If the claim is not reproduced but these conditions hold, its direction is reproduced",
     )
+
+
+class Quote(Measured):
+    """A measured number that the explanation quotes as `{name}`."""
+
+    name: QuoteName = Field(description="Its name in the explanation")
+    on: Literal["model", "kernel"] = Field(default="model", description="The substrate of the runs")
+    count: list[Condition] = Field(
+        default=[], description="Quotes the number of the runs for which these conditions hold"
+    )
+    percent: StrictBool = Field(default=False, description="Quotes a share as a percentage")
 
 
 class Column(Measured):
@@ -150,7 +165,23 @@ class Experiment(Strict):
         min_length=1, description="Why the numbers differ, according to event logs and source code"
     )
     claim: list[Claim] = Field(min_length=1, description="The claims of the paper")
+    quote: list[Quote] = Field(
+        default=[], description="The measured numbers of the explanation, where they are written as `{name}`"
+    )
+    apart: str = Field(
+        default="",
+        description="What was measured with other plans, with the version of tcpassay; its numbers are not renewed",
+    )
     table: list[Exhibit] = Field(default=[], description="Tables of the experiment's page")
     excerpt: list[Excerpt] = Field(default=[], description="Excerpts of recordings in the page")
     kernel: Changes = Field(default=Changes(), description="Changes of the plan for the substrate `kernel`")
     not_on_kernel: str = Field(default="", description="Why the experiment cannot run on `kernel`")
+
+    @model_validator(mode="after")
+    def _quotes(self) -> "Experiment":
+        used = set(QUOTED.findall(self.explanation))
+        known = {quote.name for quote in self.quote}
+        if used != known:
+            odd = ", ".join(f"`{name}`" for name in sorted(used ^ known))
+            raise ValueError(f"in `explanation` but not in `quote`, or the reverse: {odd}")
+        return self
