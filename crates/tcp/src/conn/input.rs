@@ -78,7 +78,7 @@ impl Connection {
             || !self.recv.predictable()
             || u64::from(segment.len) > self.recv.edge() - nxt
             || self.ecn == EcnMode::Accurate
-            || pure && ecn == Ecn::Ce && self.rules.reads_ecn_of_pure_acks
+            || pure && ecn == Ecn::Ce && self.rules.reads_ce_of_pure_acks
         {
             return false;
         }
@@ -478,12 +478,12 @@ impl Connection {
         }
         if segment.seq_len() == 0 {
             self.note_echo(segment);
-            if self.rules.reads_ecn_of_pure_acks && self.ecn == EcnMode::Classic {
-                // FreeBSD processes both also without data, and answers CWR (`tcp_ecn_input_segment`).
-                if flags.has(Flags::CWR) {
-                    self.recv.heard_cwr();
+            if self.ecn == EcnMode::Classic {
+                if self.rules.reads_cwr_of_pure_acks && flags.has(Flags::CWR) {
+                    // FreeBSD also answers it (`cc_ecnpkt_handler`).
+                    self.recv.heard_cwr(self.rules.reads_ce_of_pure_acks);
                 }
-                if ecn == Ecn::Ce {
+                if self.rules.reads_ce_of_pure_acks && ecn == Ecn::Ce {
                     self.recv.latch_mark();
                 }
             }

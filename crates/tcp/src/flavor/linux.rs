@@ -43,6 +43,8 @@ pub(super) const RULES: Rules = Rules {
         no_idle_restart_at_zero_window: true,
         probe_timer_uncorks: true,
         least_window_probe: Dur::from_millis(200),
+        ack_restarts_window_probe: true,
+        part_of_segment_is_nothing: true,
         ..rfc::RULES.send
     },
     recv: RecvRules {
@@ -73,6 +75,7 @@ pub(super) const RULES: Rules = Rules {
         may_hold_handshake_ack: true,
         sacks_shorten_data: true,
         acks_stay_in_window: true,
+        reads_cwr_of_pure_acks: true,
         window_update_is_no_duplicate: true,
         time_wait: TimeWaitRules::Linux,
         drops_segments_without_ack_first: true,

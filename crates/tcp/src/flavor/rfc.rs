@@ -43,6 +43,8 @@ pub(super) const RULES: Rules = Rules {
         no_idle_restart_at_zero_window: false,
         probe_timer_uncorks: false,
         least_window_probe: Dur::ZERO,
+        ack_restarts_window_probe: false,
+        part_of_segment_is_nothing: false,
     },
     recv: RecvRules {
         sack_blocks_grow_by_arrivals: false,
@@ -78,7 +80,8 @@ pub(super) const RULES: Rules = Rules {
         sacks_shorten_data: false,
         acks_stay_in_window: false,
         no_ace_in_time_wait: false,
-        reads_ecn_of_pure_acks: false,
+        reads_ce_of_pure_acks: false,
+        reads_cwr_of_pure_acks: false,
         trusts_ace: false,
         window_update_is_no_duplicate: false,
         time_wait: TimeWaitRules::Rfc9293,

@@ -123,6 +123,12 @@ pub(crate) struct SendRules {
     /// The first probe of a closed window is not sent earlier than this, independently of the minimum of the
     /// RTO (`tcp_probe0_base`).
     pub least_window_probe: Dur,
+    /// Each ACK that leaves the window closed restarts the timer of window probes, so that it counts from the answer to the last probe
+    /// (`tcp_ack_probe`).
+    pub ack_restarts_window_probe: bool,
+    /// An ACK of a part of one segment acknowledges nothing: it gives no sample, opens no window and restarts no timer
+    /// (`tcp_clean_rtx_queue`).
+    pub part_of_segment_is_nothing: bool,
 }
 
 /// Differences of the receiver.
@@ -238,8 +244,11 @@ pub(crate) struct ConnRules {
     pub acks_stay_in_window: bool,
     /// Segments in TIME-WAIT have no ACE counter (`tcp_twrespond` of FreeBSD).
     pub no_ace_in_time_wait: bool,
-    /// ECE, CWR and CE count on segments without data, too (`tcp_ecn_input_segment` of FreeBSD).
-    pub reads_ecn_of_pure_acks: bool,
+    /// CE counts on segments without data, too (`tcp_ecn_input_segment` of FreeBSD).
+    pub reads_ce_of_pure_acks: bool,
+    /// CWR counts on segments without data, too (`tcp_ecn_accept_cwr` of Linux, `tcp_ecn_input_segment` of FreeBSD),
+    /// although RFC 3168 section 6.1.2 sends it with new data.
+    pub reads_cwr_of_pure_acks: bool,
     /// The fields of the ACE counter are used without plausibility checks (`tcp_ecn.c` of FreeBSD).
     pub trusts_ace: bool,
     /// A segment that may update the window is no duplicate ACK (`FLAG_WIN_UPDATE`).

@@ -222,10 +222,12 @@ impl Receiver {
         self.window.free_edge(self.read, self.nxt).max(self.edge).saturating_sub(self.nxt)
     }
 
-    /// CWR arrived without data: marks are not echoed any more, and an ACK is sent.
-    pub(crate) fn heard_cwr(&mut self) {
+    /// CWR arrived without data: marks are not echoed any more. `answered`: an ACK is sent.
+    pub(crate) fn heard_cwr(&mut self, answered: bool) {
         self.echo.cwr();
-        self.answer(0..0);
+        if answered {
+            self.answer(0..0);
+        }
     }
 
     /// A mark arrived without data: it is echoed like one with data.

@@ -120,6 +120,7 @@ impl Sender {
         };
         let known = self.scoreboard.high_sacked();
         if a.advanced {
+            d.needs_whole_segments = self.rules.part_of_segment_is_nothing;
             self.scoreboard.ack_to(upto, &mut d);
         }
         if self.sack && !ack.sacks.is_empty() {
@@ -156,7 +157,7 @@ impl Sender {
         if a.advanced {
             self.timers.on_progress(now);
         }
-        self.on_answer(now);
+        self.on_answer(now, log);
         if self.window.size() == 0 {
             self.timers.on_zero_window(now);
         }
@@ -173,7 +174,7 @@ impl Sender {
             self.update_pacing();
         }
         let old_sack = self.shows_old_sack(&a, &d);
-        self.update_timers_on_ack(now, TimerAck { advanced: a.advanced, old_sack, shared }, log);
+        self.update_timers_on_ack(now, TimerAck { advanced: d.cleaned, old_sack, shared }, log);
         self.audit();
         AckOut { acked: d.acked - u64::from(d.fin), fin_acked: self.fin_acked() }
     }
@@ -275,7 +276,7 @@ impl Sender {
             self.timers.set_reorder(now, Time::MAX, log);
         }
         self.timers.on_progress(now);
-        self.on_answer(now);
+        self.on_answer(now, log);
         let marked = ece && self.reads_ece();
         self.deliveries.add_marked(if marked { bytes } else { 0 });
         let event = Event::Ack(Ack {
@@ -304,9 +305,13 @@ impl Sender {
 
     /// Resets the counters that end the connection without an answer of the peer.
     #[inline]
-    fn on_answer(&mut self, now: Time) {
+    fn on_answer(&mut self, now: Time, log: &mut Log) {
         if self.persist.on_ack() {
             self.timers.restart_user_timeout(now);
+            if self.rules.ack_restarts_window_probe {
+                let wait = self.persist_wait();
+                self.persist.restart(now, wait, log);
+            }
         }
     }
 
@@ -403,7 +408,7 @@ impl Sender {
         let by_position = if d.ambiguous { None } else { d.times }.or(sack_times);
         let rtt = match by_position {
             Some((first, _)) => Some(a.now.since(first)),
-            None if a.advanced && self.timestamps => timestamp_rtt(ack),
+            None if d.cleaned && self.timestamps => timestamp_rtt(ack),
             None => None,
         };
         // The newest SACKed segment takes precedence over the newest acknowledged one; the timestamp is used

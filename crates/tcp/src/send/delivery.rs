@@ -40,8 +40,13 @@ pub(super) struct Delivered {
     /// Only originals that end here or before count for [`Delivered::original`].
     pub recover: u64,
 
+    /// A part of a segment counts only as bytes (Linux).
+    pub needs_whole_segments: bool,
+
     /// Positions newly acknowledged cumulatively.
     pub acked: u64,
+    /// Segments were acknowledged cumulatively, and not only a part of one with [`Delivered::needs_whole_segments`].
+    pub cleaned: bool,
     /// Whether the FIN was among them.
     pub fin: bool,
     /// Bytes newly SACKed.
@@ -81,6 +86,7 @@ impl Delivered {
     /// position that was SACKed before.
     pub fn acked(&mut self, sent: &Sent, known: u64) {
         self.acked += u64::from(sent.len);
+        self.cleaned = true;
         self.fin |= sent.is(FIN);
         if sent.is(EVER) {
             self.ambiguous = true;
@@ -96,11 +102,20 @@ impl Delivered {
         self.take(sent, true);
     }
 
+    /// The first part of one segment was acknowledged, and [`Delivered::needs_whole_segments`] is true.
+    pub fn acked_part(&mut self, part: &Sent) {
+        self.acked += u64::from(part.len);
+        if !part.is(SACKED) {
+            self.bytes += u64::from(part.len);
+        }
+    }
+
     /// A run of originals was acknowledged cumulatively, none of it SACKed before.
     pub fn acked_run(&mut self, run: &Run, known: u64) {
         let last = &run.last;
         let bytes = last.end() - run.start;
         self.acked += bytes;
+        self.cleaned = true;
         self.bytes += bytes;
         self.packets += run.packets;
         self.fin |= last.is(FIN);

@@ -175,8 +175,16 @@ impl Sender {
     /// The peer's window, or the local interface, prevents all transmissions: the timer of window probes runs. It waits for the RTO
     /// within its bounds, or for what FreeBSD computes (`tcp_setpersist`).
     pub(super) fn start_persist(&mut self, now: Time, log: &mut Log) {
+        let wait = self.persist_wait();
+        if self.persist.start(now, wait, log) {
+            self.timers.restart_user_timeout(now);
+        }
+    }
+
+    /// The wait before a window probe.
+    pub(super) fn persist_wait(&self) -> Wait {
         let rto = &self.cfg.rto;
-        let wait = match self.cfg.persist {
+        match self.cfg.persist {
             None => {
                 let least = self.rules.least_window_probe;
                 Wait { first: self.rtt.rto().max(least), min: rto.min.max(least), max: rto.max }
@@ -185,9 +193,6 @@ impl Sender {
                 let srtt = self.rtt.srtt().unwrap_or(Dur::ZERO);
                 Wait { first: srtt * 4 + self.rtt.rttvar() * 8, min: persist.min, max: persist.max }
             }
-        };
-        if self.persist.start(now, wait, log) {
-            self.timers.restart_user_timeout(now);
         }
     }
 
@@ -303,7 +308,7 @@ impl Sender {
 
     /// The end of the RTO, counted from the transmission of the first segment, but at least one tick from
     /// now (`tcp_rearm_rto`).
-    fn head_timeout(&self, now: Time) -> Time {
+    pub(super) fn head_timeout(&self, now: Time) -> Time {
         let sent = self.scoreboard.front().map_or(now, |head| head.sent_at);
         sent.saturating_add(self.rtt.rto()).max(now + Dur::from_millis(1))
     }

@@ -86,10 +86,15 @@ impl Persist {
             return false;
         }
         self.active = true;
+        self.restart(now, wait, log);
+        self.backoff == 0
+    }
+
+    /// The timer counts from `now`.
+    pub fn restart(&mut self, now: Time, wait: Wait, log: &mut Log) {
         let wait = wait.first.saturating_mul(1 << self.backoff.min(32)).max(wait.min).min(wait.max);
         self.timer = now.saturating_add(wait);
         note(log, now, Timer::Persist, TimerChange::Set(self.timer));
-        self.backoff == 0
     }
 
     /// The local interface dropped a probe: another one after `wait`.

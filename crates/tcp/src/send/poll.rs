@@ -461,6 +461,10 @@ impl Sender {
             if start != una && start >= self.window.edge(una) {
                 // The window has shrunk: the retransmission timer runs instead.
                 self.timers.stop_tlp();
+                if self.rules.probe_shares_timer {
+                    let at = self.head_timeout(now);
+                    self.timers.set_rto(now, at.since(now), log);
+                }
                 return None;
             }
             // It belongs to no episode: `__tcp_retransmit_skb` leaves `retrans_stamp` and `undo_retrans` alone.

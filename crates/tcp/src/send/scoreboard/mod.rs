@@ -204,10 +204,15 @@ impl Scoreboard {
             } else {
                 let part = u32::try_from(covered).expect("less than the record's length");
                 let sent = Sent { len: part, flags: front.flags & !FIN, ..*front };
+                let single = u64::from(front.len) <= out.mss;
                 front.start = ack;
                 front.len -= part;
                 self.forget(&sent);
-                out.acked(&sent, known);
+                if single && out.needs_whole_segments {
+                    out.acked_part(&sent);
+                } else {
+                    out.acked(&sent, known);
+                }
             }
         }
         self.una = ack;
