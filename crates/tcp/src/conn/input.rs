@@ -546,13 +546,16 @@ impl Connection {
         if self.rules.reset_has_window_and_sack && self.recv.has_blocks() {
             self.put_sacks(&mut options);
         }
-        Reset { seq: self.iss.at(self.acceptable_seq()), ack, window, stamps, sack: options.sack }
+        let echo =
+            if self.rules.reset_has_window_and_sack { self.recv.echo_flags() } else { Flags::default() };
+        Reset { seq: self.iss.at(self.acceptable_seq()), ack, window, stamps, sack: options.sack, echo }
     }
 
     /// The reset that answers `segment`, which has an ACK field.
     pub(super) fn reset_for(&self, segment: &Segment) -> Reset {
         let echo = |t: Timestamps| Timestamps { val: 0, ecr: t.val };
         let stamps = segment.options.timestamps.filter(|_| self.cfg.stamp_resets).map(echo);
-        Reset { seq: segment.ack, ack: None, window: 0, stamps, sack: SackBlocks::default() }
+        let (sack, echo) = (SackBlocks::default(), Flags::default());
+        Reset { seq: segment.ack, ack: None, window: 0, stamps, sack, echo }
     }
 }

@@ -50,7 +50,7 @@ use send_window::SendWindow;
 use std::sync::Arc;
 use tcpassay_cc::Controller;
 use tcpassay_units::{Bytes, SeqNum, Time};
-use tcpassay_wire::{Ecn, SackBlocks, Segment, Timestamps};
+use tcpassay_wire::{Ecn, Flags, SackBlocks, Segment, Timestamps};
 use timestamps::TimestampState;
 
 /// A segment for the network.
@@ -180,6 +180,8 @@ struct Reset {
     window: u16,
     stamps: Option<Timestamps>,
     sack: SackBlocks,
+    /// ECE or ACE.
+    echo: Flags,
 }
 
 #[derive(Clone, Copy, Default, Debug)]

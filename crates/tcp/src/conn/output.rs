@@ -2,6 +2,7 @@
 
 use super::{Connection, Outgoing, Sending};
 use crate::config::EcnMode;
+use crate::flavor::TimeWaitRules;
 use crate::log::{LogEvent, State};
 use crate::messages::{Chunk, Span};
 use crate::recv::OldAck;
@@ -272,9 +273,12 @@ impl Connection {
         if self.recv.has_blocks() && !self.is_time_wait_socket() {
             self.put_sacks(&mut out.options);
         }
-        // FreeBSD's compressed state has no counter of marks (`tcp_twrespond`), nor has Linux's of a closed socket.
+        // A compressed state has no echo of marks (`tcp_twrespond` of FreeBSD, `tcp_timewait_state_process` of Linux, whose full socket still
+        // answers the FIN).
         let over = self.state == State::TimeWait
-            && (self.rules.no_ace_in_time_wait || self.orphan && self.linux_ecn.is_some());
+            && (self.rules.no_ace_in_time_wait
+                || self.rules.time_wait == TimeWaitRules::Linux && !self.recv.owes_ack_of_fin())
+            || self.is_time_wait_socket();
         let flags = if over { Flags::ACK } else { Flags::ACK | self.ecn_flags() };
         if self.ecn == EcnMode::Accurate && !over {
             self.put_accecn(now, &mut out.options, None);
@@ -323,7 +327,7 @@ impl Connection {
         *out = Segment {
             seq: reset.seq,
             ack: reset.ack.unwrap_or_default(),
-            flags: if reset.ack.is_some() { Flags::RST | Flags::ACK } else { Flags::RST },
+            flags: if reset.ack.is_some() { Flags::RST | Flags::ACK } else { Flags::RST } | reset.echo,
             window: reset.window,
             options: Options { timestamps: reset.stamps, sack: reset.sack, ..Options::default() },
             ..Segment::default()

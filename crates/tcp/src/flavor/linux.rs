@@ -44,6 +44,8 @@ pub(super) const RULES: Rules = Rules {
         probe_timer_uncorks: true,
         least_window_probe: Dur::from_millis(200),
         ack_restarts_window_probe: true,
+        undo_withdraws_cwr: true,
+        ece_needs_flight: true,
         part_of_segment_is_nothing: true,
         ..rfc::RULES.send
     },

@@ -44,6 +44,8 @@ pub(super) const RULES: Rules = Rules {
         probe_timer_uncorks: false,
         least_window_probe: Dur::ZERO,
         ack_restarts_window_probe: false,
+        undo_withdraws_cwr: false,
+        ece_needs_flight: false,
         part_of_segment_is_nothing: false,
     },
     recv: RecvRules {

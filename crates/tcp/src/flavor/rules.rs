@@ -126,6 +126,10 @@ pub(crate) struct SendRules {
     /// Each ACK that leaves the window closed restarts the timer of window probes, so that it counts from the answer to the last probe
     /// (`tcp_ack_probe`).
     pub ack_restarts_window_probe: bool,
+    /// An undone reduction is not announced by CWR (`tcp_ecn_withdraw_cwr`).
+    pub undo_withdraws_cwr: bool,
+    /// ECE reduces the window only while data are in flight (`tcp_ack`).
+    pub ece_needs_flight: bool,
     /// An ACK of a part of one segment acknowledges nothing: it gives no sample, opens no window and restarts no timer
     /// (`tcp_clean_rtx_queue`).
     pub part_of_segment_is_nothing: bool,

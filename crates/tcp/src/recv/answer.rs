@@ -117,6 +117,11 @@ impl Receiver {
         self.echo.option(handshake)
     }
 
+    /// Whether the ACK of the FIN that ended the reports has not been sent (Linux).
+    pub(crate) fn owes_ack_of_fin(&self) -> bool {
+        self.forgets_after_ack
+    }
+
     /// Whether there are blocks for the SACK option.
     #[inline]
     pub(crate) fn has_blocks(&self) -> bool {

@@ -114,10 +114,12 @@ impl Receiver {
                 self.forget_out_of_order();
             }
         }
-        if len > 0 {
+        // Linux counts the part that is old, too (`tcp_event_data_recv`), so that the mark of a segment with a new FIN counts.
+        let seen = if self.rules.takes_whole_segments { end.saturating_sub(span.start) } else { len };
+        if seen > 0 {
             self.measure(now, rtt);
-            self.acks.data(now, len, a.push, self.announced_window(), a.rto);
-            self.mark(now, len, a.ecn, log);
+            self.acks.data(now, seen, a.push, self.announced_window(), a.rto);
+            self.mark(now, seen, a.ecn, log);
             if self.memory.is_none() && self.window.grow(len, self.nxt - self.read) {
                 self.acks.window_grew();
             }

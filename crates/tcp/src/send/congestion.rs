@@ -207,12 +207,17 @@ impl Sender {
             self.leave(a.now, false, CongestionCause::HighSeqAcked, log);
         } else {
             self.read_probe_outcome(a, log);
-            if !self.cc.reduced() && a.marked && self.state != Ca::Cwr {
+            if !self.cc.reduced() && self.is_marked(a) && self.state != Ca::Cwr {
                 self.enter_cwr(a.now, Cause::Ecn, Flight::before(a), CongestionCause::Ece, log);
             }
         }
         self.update_disorder(a.now, log);
         lost
+    }
+
+    /// Whether the marks that the ACK reports are a reason for a reduction.
+    fn is_marked(&self, a: &AckContext) -> bool {
+        a.marked && (a.prior_out > 0 || !self.rules.ece_needs_flight)
     }
 
     /// Whether the loss marks are a reason to begin a recovery: in Linux also if what is lost is in flight again (`tcp_time_to_recover`).
@@ -253,7 +258,7 @@ impl Sender {
         }
         if self.shows_loss() {
             self.enter_recovery(a.now, Flight::before(a), log);
-        } else if a.marked && self.cc.reduced() {
+        } else if self.is_marked(a) && self.cc.reduced() {
             self.enter_cwr(a.now, Cause::Ecn, Flight::before(a), CongestionCause::Ece, log);
         } else {
             return;
@@ -474,7 +479,11 @@ impl Sender {
         self.reducing = false;
         self.limited_sent = 0;
         self.duplicates.clear();
+        let reduced = self.cc.control().ssthresh;
         self.on_event(now, &Event::RecoveryExit { spurious, exit }, WindowCause::Leave, log);
+        if spurious && self.rules.undo_withdraws_cwr && self.cc.control().ssthresh > reduced {
+            self.cwr_due = false;
+        }
         self.set_cwnd(now, self.target(), WindowCause::Leave, log);
         let to = if self.scoreboard.sacked() > 0 { Ca::Disorder } else { Ca::Open };
         self.set_state(now, to, why, log);
