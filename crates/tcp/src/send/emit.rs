@@ -1,7 +1,7 @@
 //! Transmissions: the changes of scoreboard, timers, counters and controller by a segment that leaves.
 
 use super::Sender;
-use super::scoreboard::sent::{APP, FIN, PUSH, Sent};
+use super::scoreboard::sent::{APP, FIN, PART, PUSH, Sent};
 use crate::config::EcnMode;
 use crate::log::{CongestionState as Ca, Log, WindowCause};
 use crate::messages::{Chunk, Span, Whole};
@@ -94,6 +94,7 @@ impl Sender {
         while start < span.end {
             let end = span.end.min(start + self.mss);
             let marks = if end == span.end { last.flags } else { last.flags & !(FIN | PUSH) };
+            let marks = if start == span.start { marks } else { marks | PART };
             let len = end - start + u64::from(marks & FIN != 0);
             let len = u32::try_from(len).expect("a segment fits 32 bits");
             self.scoreboard.push(Sent { start, len, flags: marks, ..*last });
@@ -105,6 +106,9 @@ impl Sender {
     pub(super) fn emit_again(&mut self, now: Time, index: usize, log: &mut Log) -> Chunk {
         let snap = self.deliveries.snapshot(now, false);
         let sent = self.scoreboard.resend(index, now, snap, self.deliveries.app_limited());
+        if self.narrowed > 0 && u64::from(sent.len) > self.mss {
+            self.scoreboard.cut_parts(index, self.mss);
+        }
         let fin = sent.is(FIN);
         let n = u64::from(sent.len) - u64::from(fin);
         let push = if self.cfg.push_super {

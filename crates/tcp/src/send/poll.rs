@@ -6,7 +6,7 @@ use super::loss::rto::Frto;
 use super::output::nagle::NagleInput;
 use super::output::segment_size::{self, SizeInput};
 use super::output::tso::{self, DeferInput, LengthInput};
-use super::scoreboard::sent::SACKED;
+use super::scoreboard::sent::{PART, SACKED};
 use super::{Flow, Sender};
 use crate::config::{AfterIdle, Recovery};
 use crate::log::{CongestionCause, CongestionState as Ca, Log, WindowCause};
@@ -248,6 +248,9 @@ impl Sender {
                 return None;
             }
         };
+        if self.scoreboard.has_parts(index) {
+            self.scoreboard.join_parts(index);
+        }
         let sent = self.scoreboard.at(index);
         let (start, len) = (sent.start, u64::from(sent.len));
         let una = self.scoreboard.una();
@@ -456,7 +459,11 @@ impl Sender {
             let unit = self.unit();
             let board = &mut self.scoreboard;
             let last = if self.rules.probe_beside_sacked { board.last() } else { board.last_unsacked() }?;
-            let last = board.last_segment(last, unit, self.mss);
+            let last = if board.at(last).is(PART) {
+                board.last_segment_of_parts(last, self.mss)
+            } else {
+                board.last_segment(last, unit, self.mss)
+            };
             let (una, start) = (board.una(), board.at(last).start);
             if start != una && start >= self.window.edge(una) {
                 // The window has shrunk: the retransmission timer runs instead.

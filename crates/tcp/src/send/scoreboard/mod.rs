@@ -11,12 +11,13 @@
 pub(super) mod loss_marking;
 mod ring;
 pub(super) mod sent;
+mod super_segment;
 
 use super::delivery::{Delivered, Run};
 use crate::messages::Span;
 use arrayvec::ArrayVec;
 use ring::Ring;
-use sent::{APP, EVER, FIN, JUDGED, LOST, PUSH, RETX, SACKED, Sent, Snapshot};
+use sent::{APP, EVER, FIN, JUDGED, LOST, PART, PUSH, RETX, SACKED, Sent, Snapshot};
 use std::collections::VecDeque;
 use tcpassay_units::Time;
 
@@ -276,7 +277,7 @@ impl Scoreboard {
         let s = &mut self.q[index];
         debug_assert!(s.start < pos && pos < s.end());
         let head = u32::try_from(pos - s.start).expect("inside the record");
-        let tail = Sent { start: pos, len: s.len - head, ..*s };
+        let tail = Sent { start: pos, len: s.len - head, flags: s.flags & !PART, ..*s };
         s.len = head;
         s.flags &= !(FIN | PUSH);
         self.q.insert(index + 1, tail);
@@ -364,67 +365,6 @@ impl Scoreboard {
         self.cache.clear();
         self.mark_hint = self.una;
         self.rack_hint = self.una;
-    }
-
-    /// Cuts record `index` so that it holds at most `max` positions from its start.
-    pub fn trim(&mut self, index: usize, max: u64) {
-        let s = &self.q[index];
-        if u64::from(s.len) > max {
-            let pos = s.start + max;
-            self.split(index, pos);
-        }
-    }
-
-    /// Cuts record `index` so that it holds at most `max` positions up to its end. Returns the index of that part.
-    pub fn trim_to_tail(&mut self, index: usize, max: u64) -> usize {
-        let s = &self.q[index];
-        if u64::from(s.len) <= max {
-            return index;
-        }
-        let pos = s.end() - max;
-        self.split(index, pos);
-        index + 1
-    }
-
-    /// Cuts the last segment off a record, as the interface cuts a super-segment of segments of `unit` bytes. The result is not longer than
-    /// `mss`, which options may have made shorter than `unit`. Returns its index.
-    pub fn last_segment(&mut self, index: usize, unit: u64, mss: u64) -> usize {
-        let payload = |s: &Sent| u64::from(s.len) - u64::from(s.is(FIN));
-        let s = self.q[index];
-        let before = (payload(&s).max(1) - 1) / unit;
-        if before > 0 {
-            self.split(index, s.start + before * mss);
-        }
-        let last = index + usize::from(before > 0);
-        if payload(&self.q[last]) > mss {
-            self.split(last, self.q[last].start + mss);
-        }
-        last
-    }
-
-    /// Appends the records behind record `index` to it, as long as the whole has at most `room` bytes of data and ends at `edge` at the
-    /// latest. SACKed records and those behind an end for which `ends` holds stay (`tcp_retrans_try_collapse`).
-    pub fn collapse(&mut self, index: usize, room: u64, edge: u64, mut ends: impl FnMut(u64) -> bool) {
-        let payload = |s: &Sent| u64::from(s.len) - u64::from(s.is(FIN));
-        let (mut all, mut end) = (payload(&self.q[index]), self.q[index].end());
-        while let Some(&next) = self.q.get(index + 1) {
-            all += payload(&next);
-            if next.is(SACKED) || all > room || next.end() > edge || ends(end) {
-                break;
-            }
-            end = next.end();
-            self.forget(&next);
-            self.q.remove(index + 1);
-            let to = &mut self.q[index];
-            let n = u64::from(next.len);
-            to.len += next.len;
-            to.flags |= next.flags & (FIN | PUSH | EVER);
-            if to.is(LOST) {
-                self.lost += n;
-                self.pending += if to.is(RETX) { 0 } else { n };
-            }
-            self.retx += if to.is(RETX) { n } else { 0 };
-        }
     }
 
     /// The retransmission of record `index` does not count as in flight.

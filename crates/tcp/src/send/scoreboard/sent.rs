@@ -3,21 +3,23 @@
 use tcpassay_units::Time;
 
 /// Selectively acknowledged.
-pub(in crate::send) const SACKED: u8 = 1;
+pub(in crate::send) const SACKED: u16 = 1;
 /// Marked lost (stays set while its retransmission is in flight).
-pub(in crate::send) const LOST: u8 = 1 << 1;
+pub(in crate::send) const LOST: u16 = 1 << 1;
 /// A retransmission of it is in flight.
-pub(in crate::send) const RETX: u8 = 1 << 2;
+pub(in crate::send) const RETX: u16 = 1 << 2;
 /// It was retransmitted at least once.
-pub(in crate::send) const EVER: u8 = 1 << 3;
+pub(in crate::send) const EVER: u16 = 1 << 3;
 /// Its last position is the FIN.
-pub(in crate::send) const FIN: u8 = 1 << 4;
+pub(in crate::send) const FIN: u16 = 1 << 4;
 /// The sender was limited by the application when it was sent.
-pub(in crate::send) const APP: u8 = 1 << 5;
+pub(in crate::send) const APP: u16 = 1 << 5;
 /// It carries PSH.
-pub(in crate::send) const PUSH: u8 = 1 << 6;
+pub(in crate::send) const PUSH: u16 = 1 << 6;
 /// RACK has marked it lost and judges it no more before it is retransmitted, even if the mark is removed.
-pub(in crate::send) const JUDGED: u8 = 1 << 7;
+pub(in crate::send) const JUDGED: u16 = 1 << 7;
+/// It continues the super-segment of the record before, whose segments are shorter than the maximum because of an option.
+pub(in crate::send) const PART: u16 = 1 << 8;
 
 #[expect(clippy::struct_field_names, reason = "sent_at is when it was sent")]
 /// One transmission unit (a segment or a super-segment) that is not cumulatively acknowledged.
@@ -32,7 +34,7 @@ pub(in crate::send) struct Sent {
     /// Positions, the FIN included.
     pub len: u32,
     /// Marks.
-    pub flags: u8,
+    pub flags: u16,
     /// Transmissions, saturating.
     pub tries: u8,
 }
@@ -56,9 +58,15 @@ impl Sent {
         self.flags & (SACKED | LOST | RETX | EVER) == 0
     }
 
+    /// Whether both records have the same marks of delivery and loss.
+    #[inline]
+    pub fn is_like(&self, other: &Sent) -> bool {
+        (self.flags ^ other.flags) & (SACKED | LOST | RETX) == 0
+    }
+
     /// Whether all of `marks` are set.
     #[inline]
-    pub fn is(&self, marks: u8) -> bool {
+    pub fn is(&self, marks: u16) -> bool {
         self.flags & marks == marks
     }
 }
