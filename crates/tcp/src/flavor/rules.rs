@@ -124,7 +124,7 @@ pub(crate) struct SendRules {
     /// RTO (`tcp_probe0_base`).
     pub least_window_probe: Dur,
     /// Each ACK that leaves the window closed restarts the timer of window probes, so that it counts from the answer to the last probe
-    /// (`tcp_ack_probe`).
+    /// (`tcp_ack_probe`), with the back-off of the retransmission timer.
     pub ack_restarts_window_probe: bool,
     /// An undone reduction is not announced by CWR (`tcp_ecn_withdraw_cwr`).
     pub undo_withdraws_cwr: bool,

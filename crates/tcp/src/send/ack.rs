@@ -358,11 +358,17 @@ impl Sender {
             self.duplicates.on_sack(a.advanced, d.sacked > 0);
             return;
         }
+        // Linux counts segments, of which the last may be short.
+        let outstanding = if self.rules.emulates_sack && self.counts_packets() {
+            self.scoreboard.packets(self.unit()) * self.mss
+        } else {
+            self.scoreboard.outstanding()
+        };
         let now = RenoState {
             state: self.state,
             recovered: self.scoreboard.una() >= self.recover,
             sent_beyond: self.scoreboard.nxt() > self.recover,
-            outstanding: self.scoreboard.outstanding(),
+            outstanding,
             lost: self.scoreboard.lost(),
             mss: self.mss,
             emulates_sack: self.rules.emulates_sack,

@@ -268,7 +268,13 @@ impl Sender {
 
     /// Open or Disorder: whether there are duplicates.
     fn update_disorder(&mut self, now: Time, log: &mut Log) {
-        let disorder = self.scoreboard.sacked() > 0 || self.duplicates.acks() > 0;
+        // Linux: duplicates that outstanding segments can have caused (`tcp_left_out`).
+        let duplicates = if self.rules.emulates_sack && !self.sack {
+            self.duplicates.bytes() > 0
+        } else {
+            self.duplicates.acks() > 0
+        };
+        let disorder = self.scoreboard.sacked() > 0 || duplicates;
         match self.state {
             Ca::Open if disorder => {
                 self.limited_sent = 0;

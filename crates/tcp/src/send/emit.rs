@@ -80,8 +80,11 @@ impl Sender {
         if !self.timers.is_rto_running() {
             self.timers.set_rto(now, self.rtt.rto(), log);
         }
+        // In Linux the part of a segment that the timer of window probes sends starts no timer of tail loss probes (`tcp_write_wakeup`).
+        if !(self.rules.probe_shares_timer && self.persist.overrides_sws()) {
+            self.probe.mark_stale();
+        }
         self.persist.stop();
-        self.probe.mark_stale();
         let cwr = n > 0 && std::mem::take(&mut self.cwr_due);
         Chunk { span: start..end, fin, push, retransmission: false, cwr, ect: self.ect && n > 0 }
     }

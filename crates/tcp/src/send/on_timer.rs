@@ -187,11 +187,13 @@ impl Sender {
         match self.cfg.persist {
             None => {
                 let least = self.rules.least_window_probe;
-                Wait { first: self.rtt.rto().max(least), min: rto.min.max(least), max: rto.max }
+                let shift = if self.rules.ack_restarts_window_probe { self.rtt.backoff() } else { 0 };
+                Wait { first: self.rtt.rto().max(least), min: rto.min.max(least), max: rto.max, shift }
             }
             Some(persist) => {
                 let srtt = self.rtt.srtt().unwrap_or(Dur::ZERO);
-                Wait { first: srtt * 4 + self.rtt.rttvar() * 8, min: persist.min, max: persist.max }
+                let first = srtt * 4 + self.rtt.rttvar() * 8;
+                Wait { first, min: persist.min, max: persist.max, shift: 0 }
             }
         }
     }

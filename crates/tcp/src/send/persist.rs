@@ -12,6 +12,9 @@ pub(super) struct Wait {
     pub first: Dur,
     pub min: Dur,
     pub max: Dur,
+    /// Doublings of the wait from the second probe on, and after each ACK, beside those that the probes cause: the back-off of the
+    /// retransmission timer, if both share it (`icsk_backoff` of Linux).
+    pub shift: u32,
 }
 
 /// The timer of window probes, and the probe that it requests.
@@ -86,13 +89,15 @@ impl Persist {
             return false;
         }
         self.active = true;
-        self.restart(now, wait, log);
-        self.backoff == 0
+        let first = self.backoff == 0;
+        self.restart(now, if first { Wait { shift: 0, ..wait } } else { wait }, log);
+        first
     }
 
     /// The timer counts from `now`.
     pub fn restart(&mut self, now: Time, wait: Wait, log: &mut Log) {
-        let wait = wait.first.saturating_mul(1 << self.backoff.min(32)).max(wait.min).min(wait.max);
+        let wait =
+            wait.first.saturating_mul(1 << (self.backoff + wait.shift).min(32)).max(wait.min).min(wait.max);
         self.timer = now.saturating_add(wait);
         note(log, now, Timer::Persist, TimerChange::Set(self.timer));
     }
@@ -156,7 +161,7 @@ mod tests {
     use super::*;
 
     const WAIT: Wait =
-        Wait { first: Dur::from_millis(300), min: Dur::from_millis(200), max: Dur::from_secs(1) };
+        Wait { first: Dur::from_millis(300), min: Dur::from_millis(200), max: Dur::from_secs(1), shift: 0 };
 
     fn at(ms: u64) -> Time {
         Time::ZERO + Dur::from_millis(ms)
@@ -179,6 +184,20 @@ mod tests {
         assert_eq!(persist.unanswered(), 3);
         assert!(persist.on_ack());
         assert_eq!(persist.unanswered(), 0);
+    }
+
+    #[test]
+    fn an_ack_restarts_the_wait_with_the_back_off_of_the_retransmission_timer() {
+        let mut log = Log::default();
+        let mut persist = Persist::default();
+        let wait = Wait { max: Dur::from_secs(120), shift: 2, ..WAIT };
+        persist.start(at(0), wait, &mut log);
+        assert_eq!(persist.deadline(), at(300), "the first wait is not doubled");
+        persist.restart(at(100), wait, &mut log);
+        assert_eq!(persist.deadline(), at(1300));
+        persist.on_timer(false);
+        persist.restart(at(2000), wait, &mut log);
+        assert_eq!(persist.deadline(), at(4400));
     }
 
     #[test]
