@@ -463,7 +463,7 @@ impl Sender {
         };
         self.deliveries.add_marked(marked);
         let event = Event::Ack(Ack {
-            acked: Bytes::new(d.acked - u64::from(d.fin)),
+            acked: Bytes::new(d.counted()),
             delivered: Bytes::new(delivered),
             lost: Bytes::new(notice.lost),
             marked: Bytes::new(marked_size),

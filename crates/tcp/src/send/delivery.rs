@@ -40,13 +40,17 @@ pub(super) struct Delivered {
     /// Only originals that end here or before count for [`Delivered::original`].
     pub recover: u64,
 
-    /// A part of a segment counts only as bytes (Linux).
+    /// A part of a segment counts when the rest is acknowledged (Linux).
     pub needs_whole_segments: bool,
 
     /// Positions newly acknowledged cumulatively.
     pub acked: u64,
     /// Segments were acknowledged cumulatively, and not only a part of one with [`Delivered::needs_whole_segments`].
     pub cleaned: bool,
+    /// Those of them that are the first part of a segment that does not count yet.
+    pub uncounted: u64,
+    /// Positions that were acknowledged before, and count now that their segment is complete.
+    pub recounted: u64,
     /// Whether the FIN was among them.
     pub fin: bool,
     /// Bytes newly SACKed.
@@ -102,12 +106,27 @@ impl Delivered {
         self.take(sent, true);
     }
 
-    /// The first part of one segment was acknowledged, and [`Delivered::needs_whole_segments`] is true.
-    pub fn acked_part(&mut self, part: &Sent) {
-        self.acked += u64::from(part.len);
-        if !part.is(SACKED) {
-            self.bytes += u64::from(part.len);
+    /// The first part of one segment was acknowledged, and [`Delivered::needs_whole_segments`] is true. Returns the bytes that are to be
+    /// counted with the rest.
+    pub fn acked_part(&mut self, part: &Sent) -> u64 {
+        let n = u64::from(part.len);
+        self.acked += n;
+        if part.is(SACKED) {
+            return 0;
         }
+        self.uncounted += n;
+        n
+    }
+
+    /// The segment of which `bytes` were not counted is complete.
+    pub fn recount(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        self.recounted += bytes;
+    }
+
+    /// Bytes newly acknowledged that count.
+    pub fn counted(&self) -> u64 {
+        self.acked + self.recounted - self.uncounted - u64::from(self.fin)
     }
 
     /// A run of originals was acknowledged cumulatively, none of it SACKed before.

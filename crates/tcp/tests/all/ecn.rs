@@ -159,6 +159,60 @@ fn a_mark_on_the_segment_with_cwr_is_a_new_one() {
     assert_eq!(ece(&one.give(&data(2921, 2920).flags(Flags::CWR), Ecn::Ce)), [true]);
 }
 
+/// A server of the profile `linux` with classic ECN in force.
+fn linux() -> One {
+    let cfg = Config { ecn: EcnMode::Classic, timestamps: false, ..Config::profile(Profile::Linux) };
+    let mut one = One { c: listen(&cfg, ISS), now: Time::ZERO };
+    one.take(&syn(&cfg).flags(Flags::ECE | Flags::CWR));
+    one.take(&ack(1, 1));
+    one
+}
+
+#[test]
+fn cwr_without_data_ends_the_echo_in_linux_and_is_not_answered() {
+    // `tcp_ecn_accept_cwr`. RFC 3168 section 6.1.2 sends CWR with new data.
+    for (mut one, echo) in [(linux(), false), (classic(), true)] {
+        assert_eq!(ece(&one.give(&data(1, 2920), Ecn::Ce)), [true]);
+        assert_eq!(one.take(&ack(2921, 1).flags(Flags::CWR)), []);
+        assert_eq!(ece(&one.give(&data(2921, 2920), Ecn::Ect0)), [echo]);
+    }
+}
+
+#[test]
+fn linuxs_reset_of_a_connection_carries_the_echo() {
+    // `tcp_send_active_reset` sends it like every packet of the connection (`tcp_ecn_send`).
+    let mut one = linux();
+    one.give(&data(1, 2920), Ecn::Ce);
+    one.c.close(one.now);
+    let [reset] = &one.sent()[..] else { panic!("unread data cause a reset") };
+    assert_eq!(reset.segment.flags, Flags::RST | Flags::ACK | Flags::ECE);
+}
+
+#[test]
+fn linuxs_time_wait_has_no_echo_but_the_ack_of_the_fin_has() {
+    // `tcp_fin`, then `tcp_timewait_state_process`.
+    let mut one = linux();
+    assert_eq!(ece(&one.give(&data(1, 2920), Ecn::Ce)), [true]);
+    one.read(2920);
+    one.c.shutdown(one.now);
+    assert_eq!(ece(&one.sent()), [true]);
+    one.take(&ack(2921, 2));
+    assert_eq!(ece(&one.take(&ack(2921, 2).flags(Flags::FIN))), [true]);
+    assert_eq!(one.c.state(), State::TimeWait);
+    one.now += ms(600);
+    assert_eq!(ece(&one.take(&ack(2921, 2).flags(Flags::FIN))), [false]);
+}
+
+#[test]
+fn linux_reads_the_mark_of_old_data_beside_a_new_fin() {
+    // `tcp_event_data_recv`.
+    let mut one = linux();
+    assert_eq!(ece(&one.give(&data(1, 2920), Ecn::Ect0)), [false]);
+    one.give(&data(1461, 1460).flags(Flags::FIN), Ecn::Ce);
+    let out = one.until(at_ms(1000));
+    assert_eq!(out.iter().map(|(_, out)| out.segment.flags.has(Flags::ECE)).collect::<Vec<_>>(), [true]);
+}
+
 #[test]
 fn a_sender_that_receives_ece_reduces_once_and_sets_cwr_on_new_data() {
     let mut one = classic();

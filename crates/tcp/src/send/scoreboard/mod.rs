@@ -31,6 +31,8 @@ pub(super) struct Scoreboard {
     lost: u64,
     retx: u64,
     pending: u64,
+    /// Bytes acknowledged of the first record's segment that do not count before the rest is acknowledged.
+    uncounted: u64,
     high_sacked: u64,
     /// The SACK blocks of the previous ACK.
     cache: ArrayVec<Span, 4>,
@@ -59,6 +61,7 @@ impl Scoreboard {
             lost: 0,
             retx: 0,
             pending: 0,
+            uncounted: 0,
             high_sacked: at,
             cache: ArrayVec::new(),
             retx_hint: at,
@@ -191,6 +194,7 @@ impl Scoreboard {
     pub fn ack_to(&mut self, ack: u64, out: &mut Delivered) {
         let known = if self.sacked > 0 { self.high_sacked } else { 0 };
         debug_assert!(ack >= self.una && ack <= self.nxt, "an ACK outside what was sent");
+        let (owed, count) = (std::mem::take(&mut self.uncounted), self.q.len());
         self.ack_clean(ack, known, out);
         while let Some(front) = self.q.front_mut() {
             if front.start >= ack {
@@ -210,11 +214,16 @@ impl Scoreboard {
                 front.len -= part;
                 self.forget(&sent);
                 if single && out.needs_whole_segments {
-                    out.acked_part(&sent);
+                    self.uncounted = out.acked_part(&sent);
                 } else {
                     out.acked(&sent, known);
                 }
             }
+        }
+        if self.q.len() < count {
+            out.recount(owed);
+        } else {
+            self.uncounted += owed;
         }
         self.una = ack;
         self.high_sacked = self.high_sacked.max(ack);
@@ -248,7 +257,7 @@ impl Scoreboard {
     /// must be covered, too: RACK would look at it. Otherwise nothing changes.
     #[inline]
     pub fn ack_run(&mut self, ack: u64, mss: u64, (xmit, end): (Time, u64)) -> Option<Run> {
-        if (self.sacked | self.lost | self.retx) != 0 || !self.resent.is_empty() {
+        if (self.sacked | self.lost | self.retx | self.uncounted) != 0 || !self.resent.is_empty() {
             return None;
         }
         let (mut count, mut run) = (0, 0);

@@ -102,7 +102,7 @@ fn a_retransmission_ends_where_the_window_that_has_shrunk_ends_and_the_first_seg
 fn a_super_segment_is_deferred_up_to_a_millisecond_after_any_segment() {
     // `tcp_tso_should_defer` with tcp_wstamp_ns, which `__tcp_transmit_skb` sets for segments without data, too.
     let deferred = |ack_before: Option<Dur>| {
-        let mut r = Rig::new(&Config { tso: Some(Bytes::new(65_536)), ..linux() });
+        let mut r = Rig::new(&tso());
         r.write(16);
         r.advance(ms(100));
         if let Some(before) = ack_before {
@@ -232,7 +232,7 @@ fn a_probe_that_the_window_does_not_hold_any_more_is_not_sent() {
 #[test]
 fn segments_with_an_option_that_others_do_not_have_are_whole_packets_in_the_window() {
     // `tcp_current_mss`: 988 of 1000 bytes, as with one SACK block; `tcp_packets_in_flight` counts packets.
-    let mut r = Rig::new(&Config { tso: Some(Bytes::new(65_536)), ..linux() });
+    let mut r = Rig::new(&tso());
     assert_eq!(r.s.write(r.now, 100_000), 100_000);
     let mut bytes = 0;
     while let Some(chunk) = r.s.poll_narrow(r.now, 12, &mut r.log) {
@@ -246,4 +246,176 @@ fn segments_with_an_option_that_others_do_not_have_are_whole_packets_in_the_wind
     assert_eq!(r.info().sacked.get(), 988);
     let chunk = r.s.poll_narrow(r.now, 12, &mut r.log).unwrap();
     assert_eq!(chunk.span, 9881..9881 + 988);
+}
+
+/// A sender whose one segment was acknowledged with a closed window, and that has another segment to send. It probes the window.
+fn closed(cfg: &Config) -> Rig {
+    let mut r = Rig::new(cfg);
+    r.write(1);
+    r.advance(ms(100));
+    r.window = 0;
+    assert_eq!(r.ack(1), [0; 0]);
+    assert_eq!(r.write(1), [0; 0]);
+    r
+}
+
+#[test]
+fn each_ack_restarts_the_timer_of_window_probes() {
+    // `tcp_ack_probe`; RFC 9293 section 3.8.6.1 only requires probes.
+    for (cfg, left) in [(linux(), 300), (rfc(), 250)] {
+        let mut r = closed(&cfg);
+        let wait = r.wait();
+        r.advance(ms(50));
+        r.ack(1);
+        assert_eq!(wait.saturating_sub(r.wait()), ms(300 - left));
+    }
+}
+
+#[test]
+fn window_probes_continue_the_back_off_of_the_retransmission_timer_after_an_ack() {
+    // `tcp_probe0_when`: the RTO, doubled as often as `icsk_backoff` says.
+    let mut r = Rig::new(&linux());
+    r.write(1);
+    r.fire().unwrap();
+    r.window = 0;
+    r.ack(1);
+    r.write(1);
+    assert_eq!(r.wait(), ms(600), "the RTO without more");
+    r.ack(1);
+    assert_eq!(r.wait(), ms(1200));
+    r.fire().unwrap();
+    assert_eq!(r.wait(), ms(2400));
+}
+
+#[test]
+fn an_ack_of_a_part_of_a_segment_acknowledges_nothing() {
+    // `tcp_clean_rtx_queue`.
+    let mut r = Rig::new(&single());
+    r.write(1);
+    let (wait, before) = (r.wait(), r.info());
+    r.advance(ms(40));
+    let ack = r.ack_in(501);
+    r.deliver(&ack);
+    let after = r.info();
+    assert_eq!((r.s.snd_una(), after.unacked.get()), (501, 500));
+    assert_eq!((after.cwnd, after.srtt, after.delivered_packets), (before.cwnd, before.srtt, 0));
+    assert_eq!(r.wait(), wait.saturating_sub(ms(40)), "no timer was restarted");
+    r.ack(1);
+    assert_eq!((r.info().delivered_packets, r.info().delivered.get(), r.info().unacked.get()), (1, 1000, 0));
+    assert_eq!(r.cwnd(), 11_000, "the whole segment counts now");
+    assert_ne!(r.info().srtt, before.srtt);
+}
+
+#[test]
+fn a_probe_that_the_window_forbids_lets_the_retransmission_timer_count_from_the_first_segment() {
+    // `tcp_send_loss_probe`, `tcp_rearm_rto`.
+    let mut r = Rig::new(&Config { tlp: Tlp::On, ..single() });
+    r.write(5);
+    r.advance(ms(1));
+    r.window = 1000;
+    r.ack(0);
+    assert_eq!(r.fire(), Ok(vec![]), "the probe timer");
+    assert!(r.now < Time::ZERO + ms(1300));
+    assert_eq!(r.fire(), Ok(vec![0]));
+    assert_eq!(r.now, Time::ZERO + ms(1300), "300 ms after the segments");
+}
+
+/// With classic ECN and timestamps.
+fn marked(cfg: &Config) -> Rig {
+    Rig::with(cfg, &Agreed { ecn: EcnMode::Classic, timestamps: true, ..agreed() })
+}
+
+#[test]
+fn an_undone_reduction_is_not_announced_by_cwr() {
+    // `tcp_undo_cwnd_reduction`, `tcp_ecn_withdraw_cwr`.
+    for (undone, cwr) in [(true, false), (false, true)] {
+        let mut r = marked(&single());
+        r.write(1);
+        let sent = r.ts_now();
+        r.fire().unwrap();
+        r.advance(ms(5));
+        let echo = if undone { sent } else { r.ts_now() - 5 };
+        let ack = AckIn { ts_ecr: Some(echo), ..r.ack_in(seg(1)) };
+        r.deliver(&ack);
+        assert_eq!(r.info().undos, u64::from(undone));
+        assert_eq!(r.s.write(r.now, 1000), 1000);
+        assert_eq!(r.drain().iter().map(|chunk| chunk.cwr).collect::<Vec<_>>(), [cwr]);
+    }
+}
+
+#[test]
+fn ece_without_data_in_flight_reduces_nothing() {
+    // `tcp_ack` returns before `tcp_fastretrans_alert`.
+    let mut r = marked(&single());
+    let ack = AckIn { ece: true, ..r.ack_in(1) };
+    r.deliver(&ack);
+    assert_eq!((r.info().ecn_reductions, r.cwnd()), (0, 10_000));
+    r.write(2);
+    let ack = AckIn { ece: true, ..r.ack_in(seg(1)) };
+    r.deliver(&ack);
+    assert_eq!(r.info().ecn_reductions, 1);
+}
+
+/// The profile `linux` with super-segments.
+fn tso() -> Config {
+    Config { tso: Some(Bytes::new(65_536)), ..linux() }
+}
+
+/// Sends `n` bytes in segments that an option makes 12 bytes shorter.
+fn narrow(r: &mut Rig, n: u64) -> Vec<Span> {
+    assert_eq!(r.s.write(r.now, n), n);
+    std::iter::from_fn(|| r.s.poll_narrow(r.now, 12, &mut r.log)).map(|chunk| chunk.span).collect()
+}
+
+#[test]
+fn a_super_segment_of_shorter_segments_is_retransmitted_as_one() {
+    // `__tcp_retransmit_skb`: the socket buffer has the length with which it was sent, and the present segment size.
+    let mut r = Rig::new(&tso());
+    assert_eq!(narrow(&mut r, 1000), [1..1001]);
+    assert_eq!(r.s.in_flight(), 2000, "two packets");
+    assert_eq!(r.fire(), Ok(vec![0]));
+    assert_eq!((r.info().unacked.get(), r.info().bytes_retransmitted.get()), (1000, 1000));
+    assert_eq!(r.s.in_flight(), 1000, "one packet now");
+    r.advance(ms(100));
+    assert_eq!(r.ack(1), [0; 0]);
+}
+
+#[test]
+fn a_part_of_a_super_segment_that_arrived_is_not_sent_with_the_others() {
+    let mut r = Rig::new(&single());
+    let mut r2 = Rig::new(&tso());
+    assert_eq!(narrow(&mut r, 1976), [1..989, 989..1977], "without super-segments");
+    assert_eq!(narrow(&mut r2, 1976), [1..1977]);
+    r2.advance(ms(100));
+    let ack = AckIn { sacks: [989..1977].into_iter().collect(), ..r2.ack_in(1) };
+    r2.deliver(&ack);
+    r2.now = r2.s.next_timer().unwrap();
+    r2.s.on_timer(r2.now, &mut r2.log).unwrap();
+    assert_eq!(r2.drain().iter().map(|chunk| chunk.span.clone()).collect::<Vec<_>>(), [1..989]);
+}
+
+#[test]
+fn the_probe_of_a_super_segment_of_shorter_segments_counts_its_packets_with_the_present_size() {
+    // `tcp_send_loss_probe`: it begins after (packets - 1) * size bytes, or is everything.
+    for (written, probed) in [(1000, 1..1001), (1976, 1001..1977)] {
+        let mut r = Rig::new(&Config { tlp: Tlp::On, ..tso() });
+        let sent = narrow(&mut r, written);
+        assert_eq!(sent.len(), 1);
+        r.now = r.s.next_timer().unwrap();
+        r.s.on_timer(r.now, &mut r.log).unwrap();
+        assert_eq!(r.drain().iter().map(|chunk| chunk.span.clone()).collect::<Vec<_>>(), [probed]);
+        assert_eq!(r.info().tlp_probes, 1);
+    }
+}
+
+#[test]
+fn data_that_the_timer_of_window_probes_sends_start_no_tail_loss_probe() {
+    // `tcp_write_wakeup`.
+    let mut r = Rig::new(&Config { tlp: Tlp::On, ..single() });
+    r.window = 200;
+    r.ack(0);
+    assert_eq!(r.write(1), [0; 0]);
+    assert_eq!(r.fire(), Ok(vec![0]));
+    assert_eq!(r.fire(), Ok(vec![0]));
+    assert_eq!((r.info().tlp_probes, r.info().timeouts), (0, 1));
 }

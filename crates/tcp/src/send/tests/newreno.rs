@@ -164,3 +164,16 @@ fn more_duplicates_than_packets_can_cause_set_linuxs_threshold_to_their_number()
     r.ack(0);
     assert_eq!((r.info().reordering, r.info().sacked.get(), r.info().reorderings), (2, 1000, 1));
 }
+
+#[test]
+fn without_sack_linux_counts_segments_of_which_the_last_may_be_short() {
+    // `tcp_limit_reno_sacked`.
+    let mut r = linux_without_sack();
+    r.write(1);
+    assert_eq!(r.s.write(r.now, 1), 1);
+    assert_eq!(r.drain().len(), 1);
+    r.advance(ms(100));
+    r.ack(0);
+    assert_eq!((r.info().reordering, r.info().sacked.get()), (3, 1000), "one of two may have caused it");
+    assert_eq!(r.info().ca_state, Ca::Disorder);
+}
