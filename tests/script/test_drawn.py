@@ -1,5 +1,7 @@
 """Random scripts: a real Linux 6.1 behaves like the model."""
 
+from collections.abc import Callable
+
 import drawn
 import drawn_wide
 import pytest
@@ -52,18 +54,28 @@ def test_the_wider_space_reaches_both_opens_marks_duplicates_reads_and_fins_and_
     assert sum(drawn.retransmits(text) for text in texts) > 10
 
 
-def test_linux_answers_most_scripts_as_the_model() -> None:
-    # Of the seeds 0 to 429 eleven scripts differ, two of them below 130. Seeds from 230 on were not used to find rules.
+@pytest.mark.parametrize(
+    ("make", "seeds", "most"),
+    [
+        # Of the seeds 0 to 229 six scripts differ. Seeds from 230 on were not used to find rules.
+        (drawn.drawn, 100, 1),
+        # Of the seeds 0 to 419 twenty scripts differ. Seeds from 260 on were hardly used to find rules.
+        (drawn_wide.wide, 40, 1),
+    ],
+)
+def test_linux_answers_most_scripts_as_the_model(
+    make: Callable[[int, str], str], seeds: int, most: int
+) -> None:
     try:
         agent_program()
         store.find()
     except UserError as error:
         pytest.skip(f"no script can be run on a kernel: {error}")
-    texts = [drawn.drawn(seed, PROFILE) for seed in range(100)]
+    texts = [make(seed, PROFILE) for seed in range(seeds)]
     requests = [linux.request(text, loose=True, options=(), limit_s=linux.VIRTUAL_LIMIT_S) for text in texts]
     wrong = [
         f"{seed}: {told['reason']} {told['details'][:2]}"
         for seed, told in enumerate(linux.on_kernel(requests))
         if told["status"] != "pass" and not (told["status"] == "time" and told["drift_usecs"] <= LATE_US)
     ]
-    assert len(wrong) <= 1, "\n".join(wrong)
+    assert len(wrong) <= most, "\n".join(wrong)
