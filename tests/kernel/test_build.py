@@ -363,12 +363,15 @@ def test_the_tree_of_a_source_is_removed_with_the_last_of_its_kernels(linux: Pat
     assert not tree.exists()
 
 
-def test_a_tree_that_cannot_be_configured_is_reported_with_its_last_lines_and_the_log(linux: Path) -> None:
-    (linux / "Makefile").write_text("allnoconfig:\n\t@echo 'Kconfig:7: syntax error' >&2; exit 1\n")
-    with pytest.raises(UserError, match=r"cannot be configured; the full output is in (.*):\n") as failed:
+def test_a_tree_that_cannot_be_configured_is_reported_with_its_first_error_and_the_log(linux: Path) -> None:
+    lines = ["Kconfig:6: warning: no prompt", "Kconfig:7: syntax error", *["Kconfig:9: invalid"] * 20]
+    (linux / "said").write_text("\n".join(lines))
+    (linux / "Makefile").write_text("allnoconfig:\n\t@cat said >&2; exit 1\n")
+    with pytest.raises(
+        UserError, match=r"cannot be configured; the full output is in .*:\n {4}Kconfig:7: syntax error\n"
+    ):
         build(linux)
-    assert "Kconfig:7: syntax error" in str(failed.value)
-    assert "Kconfig:7: syntax error" in (store.folder("mine") / "build.log").read_text()
+    assert (store.folder("mine") / "build.log").read_text().count("Kconfig:9: invalid") == 20
     assert store.kernels() == []
 
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
@@ -69,7 +70,9 @@ def test_two_runs_with_counters_are_equal_byte_for_byte_and_reach_the_same(
     assert first.covered == second.covered
 
 
-def test_counters_change_neither_times_nor_events_nor_metrics(counted: store.Kernel, tmp_path: Path) -> None:
+def test_counters_change_neither_times_nor_decisions_nor_metrics(
+    counted: store.Kernel, tmp_path: Path
+) -> None:
     plain = counted.name.removesuffix("+coverage")
     if plain not in {kernel.name for kernel in store.kernels()}:
         pytest.skip(f"there is no kernel `{plain}` to compare with")
@@ -77,8 +80,18 @@ def test_counters_change_neither_times_nor_events_nor_metrics(counted: store.Ker
     assert without.covered == ""
     assert with_counters.metrics == without.metrics
     same, other = digests(tmp_path / "with"), digests(tmp_path / "without")
-    # Ports and initial sequence numbers depend on addresses of code (docs/kernel-coverage.md).
-    assert {name for name in same if same[name] != other[name]} == {"packets.pcapng", "recording.json"}
+    # Ports, initial sequence numbers and the first timestamps depend on addresses of code (docs/kernel-coverage.md).
+    differ = {name for name in same if same[name] != other[name]}
+    assert differ == {"packets.pcapng", "recording.json", "events.parquet"}
+    here, there = (pl.read_parquet(tmp_path / name / "events.parquet") for name in ("with", "without"))
+    assert here.height >= 1000
+    assert here.drop("value_ns").equals(there.drop("value_ns"))
+    offsets = here.with_columns(offset=(here["value_ns"] - there["value_ns"]) % 2**32).filter(
+        pl.col("offset") > 0
+    )
+    assert set(offsets["kind"]) == {"in", "out", "retransmit"}
+    by_flow = offsets.group_by("flow").agg(pl.col("offset").n_unique())
+    assert by_flow["offset"].to_list() == [1] * 4
     sizes = [(tmp_path / name / "packets.pcapng").stat().st_size for name in ("with", "without")]
     assert sizes[0] == sizes[1]
 

@@ -28,6 +28,10 @@ NEEDED: Final = {
 _ERROR: Final = re.compile(
     r": (fatal )?error: |^make.*\*\*\*|^(.*/)?ld: |undefined reference|No space left on device"
 )
+_CONFIG_ERROR: Final = re.compile(
+    r"^[^\s:]+: ?\d+:(?!\s*warning)|: error: |: not found|^make.*\*\*\*|No space left on device"
+)
+"""An error of Kconfig (`net/Kconfig:8: syntax error`), of the compiler of its programs, or of the shell."""
 _STEP: Final = re.compile(r"^  ([A-Z]\w*) +(?:\[M\] +)?(\S+)")
 _MOST_WORDS: Final = 12
 
@@ -53,7 +57,7 @@ def configure(tree: Path, build: Path, log: Path, variant: Variant, say: Say) ->
     )
     log.write_text(made.stdout + made.stderr, encoding="utf-8")
     if made.returncode != 0:
-        said = _indented((made.stdout + made.stderr).splitlines()[-_MOST_WORDS:])
+        said = _from_first((made.stdout + made.stderr).splitlines(), _CONFIG_ERROR)
         raise UserError(f"the kernel cannot be configured; the full output is in {log}:\n{said}")
     took = set((build / ".config").read_text(encoding="utf-8").splitlines())
     absent = []
@@ -107,10 +111,7 @@ def make(  # noqa: PLR0913, PLR0917 - where it is built, and the observers
             os.killpg(process.pid, signal.SIGTERM)
             raise
     if process.returncode != 0:
-        first = next(
-            (at for at, line in enumerate(words) if _ERROR.search(line)), max(0, len(words) - _MOST_WORDS)
-        )
-        said = _indented(list(words)[first : first + _MOST_WORDS])
+        said = _from_first(list(words), _ERROR)
         raise UserError(f"the kernel does not compile; the full output is in {log}:\n{said}")
 
 
@@ -135,5 +136,8 @@ def _environment() -> dict[str, str]:
     return kept | fixed | {"LC_ALL": "C", "ARCH": "um"}
 
 
-def _indented(lines: list[str]) -> str:
-    return "\n".join(f"    {line}" for line in lines)
+def _from_first(lines: list[str], error: re.Pattern[str]) -> str:
+    """The lines from the first error on, or the last ones if none is recognized."""
+    last = max(0, len(lines) - _MOST_WORDS)
+    first = next((at for at, line in enumerate(lines) if error.search(line)), last)
+    return "\n".join(f"    {line}" for line in lines[first : first + _MOST_WORDS])
