@@ -84,3 +84,14 @@ def test_a_report_is_a_finding_of_the_run_that_ended_with_it(tmp_path: Path) -> 
     assert "Read of size 4" in found.text
     quiet = outcome_of(tmp_path, Ended(BOOT, late=False, code=0), 60.0, starved=False)
     assert quiet.findings == []
+
+
+def test_a_panic_is_named_by_its_reason_and_one_of_a_bug_by_its_place(tmp_path: Path) -> None:
+    place = "BUG: failure at net/ipv4/tcp_input.c:2881/tcp_enter_recovery()"
+    for console, why in {
+        f"<0>{place}!\n<0>Kernel panic - not syncing: BUG!\n": place,
+        "<0>Kernel panic - not syncing: Kernel mode fault at addr 0x8\n": "Kernel mode fault at addr 0x8",
+    }.items():
+        answer = outcome_of(tmp_path, Ended(BOOT + console, late=False, code=-6), 60.0, starved=False)
+        assert answer.outcome == "crashed"
+        assert answer.message.splitlines()[0] == f"the guest's kernel panicked: {why}"

@@ -50,7 +50,8 @@ _CONSOLE: Final = 1 << 18
 # Length of the console output that is stored with an outcome.
 LAST_WORDS: Final = 2000
 
-_PANIC: Final = re.compile(r"Kernel panic - not syncing: (.*)")
+_PANIC: Final = re.compile(r"(?:(?P<place>BUG: failure at .*)!\n.*)?Kernel panic - not syncing: (?P<why>.*)")
+"""The reason of a panic; that of `BUG()` is only "BUG!", the line before it has the place."""
 # Console messages if a process of the guest, which is a process of this machine, was ended by a signal from this
 # machine (arch/um/os-Linux/skas/process.c, mem.c, start_up.c): the process does not exist (ESRCH), or its status is
 # SIGKILL or SIGTERM (3967 and 0xf7f: stopped by it) instead of a trap. A process that failed by itself still exists,
@@ -220,8 +221,9 @@ def outcome_of(scratch: Path, ended: Ended, patience_s: float, *, starved: bool)
         how = f"somebody killed the guest or a process of it (exit code {ended.code})"
         return Answer("crashed", f"{how}\n{end}", outside=True)
     if answer is None:
-        panic = _PANIC.search(ended.console)
-        how = f"the guest's kernel panicked: {panic[1]}" if panic else "the guest left no answer"
+        how = "the guest left no answer"
+        if panic := _PANIC.search(ended.console):
+            how = f"the guest's kernel panicked: {panic['place'] or panic['why']}"
         return Answer("crashed", f"{how}\n{end}")
     answer = replace(answer, findings=[_finding(one) for one in splats(ended.console)])
     return replace(answer, message=f"{answer.message}\n{end}") if "panicked" in answer.message else answer
