@@ -9,7 +9,8 @@ from small_tree import build, no_one_listens, write
 
 from repositories import git
 from tcpassay.errors import UserError
-from tcpassay.kernel import source
+from tcpassay.kernel import build as building
+from tcpassay.kernel import source, store
 from tcpassay.kernel.revision import Revision
 from tcpassay.kernel.source import Tree
 
@@ -107,3 +108,25 @@ def test_a_version_that_the_release_lacks_is_fetched_from_the_first_suite_that_h
     with pytest.raises(source.UnavailableError):
         source.Debian("9.8", tmp_path / "downloads").files(no_one_listens)
     assert len((tmp_path / "said").read_text().splitlines()) == 1
+
+
+def test_a_disk_that_is_full_while_an_archive_is_unpacked_is_reported_and_the_tree_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TCPASSAY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(building, "missing_tools", list)
+    downloads = tmp_path / "cache" / "downloads"
+    downloads.mkdir(parents=True)
+    (downloads / "linux-source-1.1.tar.xz").write_text("the archive")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    # GNU tar goes on after an error, and ends with a line that does not name it.
+    tar = "tar: net/ipv4/tcp.c: Cannot write: No space left on device\\ntar: Exiting with failure status"
+    (programs / "tar").write_text(f"#!/bin/sh\nprintf '{tar}\\n' >&2; exit 2\n")
+    (programs / "tar").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    package = source.Debian("1.1", downloads)
+    with pytest.raises(UserError, match="the disk became full while kernel `mine` was built"):
+        build(package)
+    assert store.kernels() == []
+    assert not store.tree(package.identity).exists()

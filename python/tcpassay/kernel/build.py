@@ -3,7 +3,6 @@
 import errno
 import fcntl
 import hashlib
-import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +18,7 @@ from tcpassay.gcov.counters import NOTES
 from tcpassay.kernel import boots, kbuild, shadow, store
 from tcpassay.kernel.kbuild import CONFIG
 from tcpassay.kernel.series import Patch
-from tcpassay.kernel.source import Debian, Say, Source, UnavailableError, run
+from tcpassay.kernel.source import FULL_DISK, Debian, Say, Source, UnavailableError, run
 from tcpassay.kernel.store import Kernel
 from tcpassay.kernel.variant import PLAIN, Variant
 
@@ -28,7 +27,6 @@ TOOLS: Final = {
     "xz": "xz-utils",
 }  # fmt: skip
 """The programs that a build needs, with Debian's packages."""
-_NO_SPACE: Final = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)
 
 Stepped = Callable[[str], None]
 """Called with the name of each file that make has built."""
@@ -224,4 +222,4 @@ def _ours(tree: Path, say: Say) -> Iterator[int]:
 
 def _disk_is_full(error: OSError | UserError) -> bool:
     full = isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
-    return full or _NO_SPACE.search(str(error)) is not None
+    return full or FULL_DISK.search(str(error)) is not None

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tcpassay.errors import UserError
-from tcpassay.kernel.source import REQUIRED, Say, Stat, last_line, name_of, read_by_a_build, run
+from tcpassay.kernel.source import REQUIRED, Say, Stat, cause, last_line, name_of, read_by_a_build, run
 
 _AT_ONCE: Final = 500
 """Maximum number of paths in one command."""
@@ -99,7 +99,7 @@ class Revision:
             )
             said = packing.communicate()[1].decode(errors="replace")
         if packing.returncode != 0 or unpacking.returncode != 0:
-            raise UserError(f"files of `{self.path}` cannot be copied: {last_line(unpacking.stderr or said)}")
+            raise UserError(f"files of `{self.path}` cannot be copied: {cause(unpacking.stderr or said)}")
 
     def _git(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return run(["git", "-C", str(self.path), *arguments])

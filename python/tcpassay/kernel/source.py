@@ -5,6 +5,7 @@ A source updates a copy that is then patched; the user's tree is not modified.
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -29,6 +30,8 @@ KEYRING: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 SUITES: Final = ("trixie-backports", "stable-backports", "unstable", "experimental")
 """Suites of Debian with later versions of Linux, which are asked in this order if apt's own sources lack a version."""
 
+FULL_DISK: Final = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)
+"""What programs say when they cannot write any more."""
 REQUIRED: Final = ("Kconfig", "arch/um/Makefile", "net/ipv4/tcp.c")
 """Files by which a Linux tree is recognized."""
 
@@ -149,7 +152,7 @@ class Debian:
         command = ["tar", "-xf", str(self._tarball), "-C", str(into), "--strip-components=1", *excluded]
         got = run(command)
         if got.returncode != 0:
-            raise UserError(f"`{self._tarball}` cannot be unpacked: {last_line(got.stderr)}")
+            raise UserError(f"`{self._tarball}` cannot be unpacked: {cause(got.stderr)}")
 
 
 def _downloaded(package: str, into: Path, options: list[str]) -> str:
@@ -286,6 +289,12 @@ def run(command: list[str], cwd: Path | None = None) -> subprocess.CompletedProc
         stdin=subprocess.DEVNULL,
         env=os.environ | {"LC_ALL": "C"},
     )
+
+
+def cause(text: str) -> str:
+    """The line of tar's errors that tells why: tar goes on after an error, and its last line tells nothing."""
+    lines = [line for line in text.splitlines() if line.strip()] or ["no message"]
+    return next((line for line in lines if FULL_DISK.search(line)), lines[0])
 
 
 def last_line(text: str) -> str:
