@@ -33,7 +33,7 @@ MARKED = 0.7
 LEFT_OUT = {
     "app.start", "app.mix", "stack.cc_engine", "app.blocking", "link.rate", "link.delay", "app.duration",
     "stack.profile", "app.flow_size", "topology", "rack.hosts", "rack.uplink", "switch.buffers", "nic.rate",
-    "queue.rate", "app.background",
+    "queue.rate", "app.background", "link.pause",
 }  # fmt: skip
 
 

@@ -112,6 +112,7 @@ impl Facts {
             "link.duplicate",
             "link.policer",
             "link.slot",
+            "link.pause",
         ]
         .iter()
         .any(|row| !matches!(self.said(row), "" | "0" | "off" | "0s" | "0%"))
@@ -159,6 +160,7 @@ impl Facts {
                 && matches!(link.reorder, ReorderRule::Off)
                 && link.policer.is_none()
                 && link.slot.is_none()
+                && link.pause.is_none()
                 && matches!(link.rate, LinkRate::Fixed(_))
                 && !link.queue.kind.is_shaper()
                 && link.queue.served_by == ServedBy::Link

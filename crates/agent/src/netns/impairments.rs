@@ -1,6 +1,6 @@
-//! Impairments of single packets on a link: loss, damage, duplicates, jitter, reordering by distance, thinning of ACKs.
+//! Impairments of single packets on a link: loss, damage, duplicates, jitter, reordering by distance, thinning of ACKs, pauses.
 //!
-//! They have the rules of the model's elements
+//! Except for pauses they have the rules of the model's elements
 //! (`crates/sim/src/element/{loss,damage,jitter,reorder,thin}.rs`) and draw from the model's random streams,
 //! so that with the same seed the same packets of a link are lost, damaged, duplicated or delayed on both
 //! substrates. netem implements some of them (`link.drawn_by = netem`), with differences: it uses random
@@ -120,7 +120,8 @@ pub struct ImpairmentCounts {
     pub held: u64,
 }
 
-/// The impairments of one direction of a link. Their order is that of the model: loss, thinning, damage, duplicates, reordering, jitter.
+/// The impairments of one direction of a link. Their order is that of the model: loss, thinning, damage, duplicates, reordering, jitter; then
+/// pauses.
 pub struct Impairments<T> {
     draws: Draws,
     /// The packets to which loss applies.
@@ -133,7 +134,51 @@ pub struct Impairments<T> {
     delayed: BTreeMap<(u64, u64), T>,
     /// The number of packets that jitter has delayed.
     delay_count: u64,
+    pauses: Option<Pauses<T>>,
     counts: ImpairmentCounts,
+}
+
+/// Pauses in which no packet leaves (`link.pause`).
+struct Pauses<T> {
+    every: u64,
+    length: u64,
+    /// The instant from which the times are counted.
+    origin: u64,
+    /// The packets of the present pause, in their order.
+    waiting: Vec<T>,
+    /// The instant at which they leave.
+    until: u64,
+}
+
+impl<T> Pauses<T> {
+    fn of(link: &LinkSettings, probing: bool) -> Option<Pauses<T>> {
+        let (every, length) = link.pause.filter(|_| !probing)?;
+        Some(Pauses {
+            every: every.as_nanos(),
+            length: length.as_nanos(),
+            origin: 0,
+            waiting: Vec::new(),
+            until: 0,
+        })
+    }
+
+    /// The end of the pause at this instant.
+    fn end(&self, now: u64) -> Option<u64> {
+        let since = now.saturating_sub(self.origin);
+        let inside = since % self.every;
+        (since >= self.every && inside < self.length).then(|| now - inside + self.length)
+    }
+
+    /// Processes packets that leave the other impairments.
+    fn take(&mut self, now: u64, passed: Vec<T>, out: &mut Vec<T>) {
+        if let Some(end) = self.end(now) {
+            self.until = end;
+            self.waiting.extend(passed);
+        } else {
+            out.append(&mut self.waiting);
+            out.extend(passed);
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -249,6 +294,7 @@ impl<T: Corruptible> Impairments<T> {
         let loss_target = if list { LossTarget::Data } else { LossTarget::All };
         any(link).then(|| Impairments {
             wire_delay: wire_delay(link),
+            pauses: Pauses::of(link, probing),
             ..Impairments::new(draws, loss_target, None, reordering)
         })
     }
@@ -261,8 +307,10 @@ impl<T: Corruptible> Impairments<T> {
             flows: BTreeMap::new(),
         });
         let draws = Draws::backward(link, name, seed);
-        (link.ack_thinning > 1 || link.ack_loss > 0.0)
-            .then(|| Impairments::new(draws, LossTarget::PureAcks, thinning, Reordering::Kept))
+        (link.ack_thinning > 1 || link.ack_loss > 0.0 || link.pause.is_some()).then(|| Impairments {
+            pauses: Pauses::of(link, probing),
+            ..Impairments::new(draws, LossTarget::PureAcks, thinning, Reordering::Kept)
+        })
     }
 
     fn new(
@@ -279,13 +327,24 @@ impl<T: Corruptible> Impairments<T> {
             wire_delay: Dur::ZERO,
             delayed: BTreeMap::new(),
             delay_count: 0,
+            pauses: None,
             counts: ImpairmentCounts::default(),
+        }
+    }
+
+    /// Sets the beginning of the run, from which pauses are counted.
+    pub fn begin(&mut self, now: u64) {
+        if let Some(pauses) = &mut self.pauses {
+            pauses.origin = now;
         }
     }
 
     /// Returns true if packets may be delayed, so that the caller must know the time.
     pub fn holds(&self) -> bool {
-        self.thinning.is_some() || self.draws.delays.is_some() || !matches!(self.reordering, Reordering::Kept)
+        self.thinning.is_some()
+            || self.draws.delays.is_some()
+            || self.pauses.is_some()
+            || !matches!(self.reordering, Reordering::Kept)
     }
 
     /// The counts until now.
@@ -294,7 +353,20 @@ impl<T: Corruptible> Impairments<T> {
     }
 
     /// Processes a packet that arrives at `now`. Appends the packets that leave to `out`.
-    pub fn take(&mut self, now: u64, summary: PacketSummary, mut packet: T, out: &mut Vec<T>) {
+    pub fn take(&mut self, now: u64, summary: PacketSummary, packet: T, out: &mut Vec<T>) {
+        let mut passed = Vec::new();
+        self.impair(now, summary, packet, &mut passed);
+        self.pass(now, passed, out);
+    }
+
+    fn pass(&mut self, now: u64, passed: Vec<T>, out: &mut Vec<T>) {
+        match &mut self.pauses {
+            Some(pauses) => pauses.take(now, passed, out),
+            None => out.extend(passed),
+        }
+    }
+
+    fn impair(&mut self, now: u64, summary: PacketSummary, mut packet: T, out: &mut Vec<T>) {
         let applies = match self.loss_target {
             LossTarget::All => true,
             LossTarget::Data => summary.data,
@@ -347,18 +419,22 @@ impl<T: Corruptible> Impairments<T> {
     pub fn due(&self) -> Option<u64> {
         let thinned = self.thinning.as_ref().and_then(AckThinning::due);
         let flying = self.delayed.first_key_value().map(|((due, _), _)| *due);
-        [thinned, self.reordering.due(), flying].into_iter().flatten().min()
+        let paused =
+            self.pauses.as_ref().filter(|pauses| !pauses.waiting.is_empty()).map(|pauses| pauses.until);
+        [thinned, self.reordering.due(), flying, paused].into_iter().flatten().min()
     }
 
     /// Appends the packets that must leave at `now` to `out`.
     pub fn release(&mut self, now: u64, out: &mut Vec<T>) {
+        let mut left = Vec::new();
         if let Some(thinning) = &mut self.thinning {
-            thinning.release(now, out);
+            thinning.release(now, &mut left);
         }
         let mut passed = Vec::new();
         self.reordering.release(now, &mut passed);
-        self.delay(now, passed, out);
-        self.depart(now, out);
+        self.delay(now, passed, &mut left);
+        self.depart(now, &mut left);
+        self.pass(now, left, out);
     }
 }
 
@@ -436,7 +512,10 @@ fn drawn(link: &LinkSettings) -> bool {
 
 /// Returns true if a link has impairments that Linux does not have.
 fn only_here(link: &LinkSettings) -> bool {
-    link.reorder != ReorderRule::Off || link.ack_thinning > 1 || matches!(link.loss_model, LossModel::List(_))
+    link.reorder != ReorderRule::Off
+        || link.ack_thinning > 1
+        || link.pause.is_some()
+        || matches!(link.loss_model, LossModel::List(_))
 }
 
 /// Returns true if the random streams of the model impair the packets of a link, instead of netem. In real time it is always netem.

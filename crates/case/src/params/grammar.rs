@@ -331,6 +331,25 @@ impl FromStr for Slot {
     }
 }
 
+/// `link.pause`: `off`, or `<every>,<length>`: the time between the beginnings of two pauses, and the length of each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PauseText(pub Option<(Dur, Dur)>);
+
+impl FromStr for PauseText {
+    type Err = String;
+    fn from_str(text: &str) -> Result<PauseText, String> {
+        if text == "off" {
+            return Ok(PauseText(None));
+        }
+        let (every, length) = text.split_once(',').ok_or("the length is missing")?;
+        let (every, length): (Dur, Dur) = (unit(every)?, unit(length)?);
+        if length.is_zero() || length >= every {
+            return Err("a pause has a length and must end before the next one begins".to_owned());
+        }
+        Ok(PauseText(Some((every, length))))
+    }
+}
+
 /// `queue.limit`: bytes, or packets as in `100p`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueueLimitValue {

@@ -1,6 +1,6 @@
 //! Links: the settings of a link, and the parameters that set them.
 
-use super::grammar::{LinkRate, LossModel, PolicerText, ReorderRule, Slot, check};
+use super::grammar::{LinkRate, LossModel, PauseText, PolicerText, ReorderRule, Slot, check};
 use super::kind::ValueKind;
 use super::linux::{Knob, LinkDirection};
 use super::queue::QueueSettings;
@@ -47,6 +47,8 @@ pub struct LinkSettings {
     pub policer: Option<(Rate, Bytes)>,
     /// `link.slot`: the shortest and the longest gap, and the number of packets of a slot.
     pub slot: Option<(Dur, Dur, u32)>,
+    /// `link.pause`: the time between the beginnings of two pauses, and the length of each.
+    pub pause: Option<(Dur, Dur)>,
     /// `queue.*`.
     pub queue: QueueSettings,
 }
@@ -90,6 +92,7 @@ impl LinkSettings {
             corrupt: 0.0,
             policer: None,
             slot: None,
+            pause: None,
             queue: QueueSettings::plain(),
         }
     }
@@ -343,4 +346,15 @@ pub(super) const ROWS: &[P] = &[
         let most = if packets < u32::MAX { format!(" packets {packets}") } else { String::new() };
         Some(format!("slot {} {}{most}", time(shortest), time(longest)))
     })]),
+    P::new(
+        "link.pause",
+        ValueKind::Text { form: "`off` or `<every>,<length>`", check: check::<PauseText> },
+        "off",
+        &["off", "1s,400ms"],
+        Substrates::K,
+        "The path pauses and loses nothing, as during a handover: at each multiple of the first time since the beginning of the \
+         run no packet arrives in either direction for the second time; those that come meanwhile arrive together at its end, \
+         in their order. The model has the same regime with a `link.rate` of steps",
+        |l, v| put(&mut l.pause, v.parsed::<PauseText>().map(|text| text.0)),
+    ),
 ];

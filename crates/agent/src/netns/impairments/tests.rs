@@ -83,6 +83,20 @@ fn bursts_arrive_backwards_and_the_last_is_released_by_time() {
 }
 
 #[test]
+fn what_comes_in_a_pause_leaves_together_at_its_end_and_nothing_is_lost() {
+    let mut faults = forward("link.pause", "10ms,4ms");
+    faults.begin(1_000_000);
+    // Pauses last from 11 to 15 ms and from 21 to 25 ms; the probes of the path see none.
+    assert_eq!(through(&mut faults, DATA, 1..=14), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    assert_eq!(faults.due(), Some(15_000_000));
+    let mut out = Vec::new();
+    faults.release(15_000_000, &mut out);
+    assert_eq!((&out[..], faults.due()), (&[11, 12, 13, 14][..], None));
+    assert_eq!(through(&mut faults, DATA, 15..=25), [15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25]);
+    assert_eq!(faults.counts(), ImpairmentCounts::default());
+}
+
+#[test]
 fn of_three_acks_of_a_flow_the_newest_goes_on_and_the_last_of_a_burst_after_the_wait() {
     let mut faults: Impairments<u64> =
         Impairments::backward(&link("link.ack_thinning", "3"), "bottleneck", Seed(1), false).unwrap();
