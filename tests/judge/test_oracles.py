@@ -593,5 +593,39 @@ def test_an_undo_although_what_was_sent_again_had_been_lost_is_found(folder: Pat
     assert "restored it at 12 ms" in finding.text
 
 
+def held(threshold: int | None, *, lost: bool = False, **case: str) -> Written:
+    """A path holds ten segments until 400 ms; a timeout sends the first again, and the first ACK ends it."""
+    log = Written(duration=1000).of_a_kernel().transfer(0, 10, rtt=10)
+    log.case |= {name.replace("__", "."): value for name, value in case.items()}
+    log.event(99, 0, "window", "met by a segment", cwnd_bytes=10_000)
+    for i in range(10):
+        log.data(110 + i / 100, None if lost and i == 9 else 400 + i / 100, 10_001 + i * 1000)
+    log.fires(320).event(320, 0, "congestion", "Open->Loss: kernel").data(320, 401, 10_001, again=True)
+    log.event(405, 0, "window", "met by a segment", cwnd_bytes=1000, ssthresh_bytes=5000)
+    log.ack(400, 405, 12_001).event(405, 0, "congestion", "Loss->Open: kernel").ack(401, 406, 14_001)
+    return log.event(406, 0, "window", "met by a segment", cwnd_bytes=9000, ssthresh_bytes=threshold)
+
+
+def test_a_reduction_by_a_timeout_without_any_loss_that_stays_is_found(folder: Path) -> None:
+    finding = one(held(5000).judged(folder, RESPONSE))
+    assert finding.title == "answer to a loss: a needless reduction is not undone"
+    assert cited(finding) == [("congestion", ns(320)), ("retransmit", ns(320)), ("congestion", ns(405))]
+
+
+def test_a_reduction_by_a_timeout_without_any_loss_that_is_undone_is_right(folder: Path) -> None:
+    assert held(None).judged(folder, RESPONSE) == []
+
+
+@pytest.mark.parametrize("case", [{"stack__timestamps": "off"}, {"link__ack_loss": "30%"}])
+def test_an_undo_is_not_expected_where_timestamps_or_acks_are_missing(
+    case: dict[str, str], folder: Path
+) -> None:
+    assert held(5000, **case).judged(folder, RESPONSE) == []
+
+
+def test_a_reduction_in_which_a_segment_was_lost_stays(folder: Path) -> None:
+    assert held(5000, lost=True).judged(folder, RESPONSE) == []
+
+
 def test_an_undo_of_a_recovery_of_what_was_only_late_is_right(folder: Path) -> None:
     assert undone(lost=False).judged(folder, RESPONSE) == []

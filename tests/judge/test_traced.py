@@ -181,6 +181,13 @@ def test_one_probe_and_then_a_timeout_are_right(folder: Path) -> None:
     assert titles(probes(60).fires(280).judged(folder, PROBE)) == []
 
 
+@pytest.mark.parametrize(("at", "found"), [(270, []), (290, ["a probe too late"])])
+def test_a_probe_comes_two_round_trips_and_the_delay_of_an_ack_after_the_last_transmission(
+    at: float, found: list[str], folder: Path
+) -> None:
+    assert titles(probes(at).judged(folder, PROBE)) == found
+
+
 def test_a_timeout_without_a_probe_before_it_is_found(folder: Path) -> None:
     assert titles(probes().fires(260).judged(folder, PROBE)) == ["a timeout without a probe before it"]
 

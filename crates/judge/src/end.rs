@@ -263,7 +263,7 @@ impl End {
             }
             if ack <= self.now.nxt {
                 let known = self.high;
-                self.acknowledge(ack, known, event.at);
+                self.acknowledge(ack, known, event.at, event.value.is_some());
                 self.sack(ack, sacks, known, event.at);
             }
         }
@@ -287,7 +287,8 @@ impl End {
         }
     }
 
-    fn acknowledge(&mut self, ack: u64, known: u64, at: Time) {
+    /// `stamped`: the segment has a timestamp, which gives a sample also of data that were sent again (RFC 7323 section 4).
+    fn acknowledge(&mut self, ack: u64, known: u64, at: Time, stamped: bool) {
         if ack <= self.now.una {
             return;
         }
@@ -309,7 +310,7 @@ impl End {
                 self.taken.acked_again |= sent.tries > 1;
                 self.late(sent, known);
                 newest = Some(sent);
-                oldest = oldest.or((sent.tries == 1).then_some(sent.first));
+                oldest = oldest.or((sent.tries == 1 || stamped).then_some(sent.first));
             }
         }
         self.now.una = ack;
@@ -320,7 +321,7 @@ impl End {
             self.recent_round_trip = sample;
             self.round_trips = Some((least.min(sample), most.max(sample)));
         }
-        // Linux takes the sample of the oldest one that was sent once (`tcp_clean_rtx_queue`).
+        // Linux takes the sample of the oldest one that was sent once (`tcp_clean_rtx_queue`), or of the transmission that the echo names.
         if let Some(first) = oldest {
             self.sampled(at.since(first));
         }

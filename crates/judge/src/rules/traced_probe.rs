@@ -12,6 +12,10 @@ use tcpassay_units::{Dur, Time};
 const PROBE: &str = "tail loss probe";
 /// The largest clock tick of a kernel, which is also its smallest probe timeout.
 const TICKS: Dur = Dur::from_millis(10);
+/// The longest time between a write and its transmission.
+const CALL: Dur = Dur::from_micros(100);
+/// The time that a sender of a single segment adds for a delayed ACK (RFC 8985 `TLP.max_ack_delay`; Linux: `tcp_rto_min`).
+const MAX_ACK_DELAY: Dur = Dur::from_millis(200);
 
 /// State of the rules for the probes of one sender.
 #[derive(Clone, Debug, Default)]
@@ -22,8 +26,14 @@ pub(super) struct TracedProbe {
     /// application.
     heard: Time,
     wrote: Time,
+    /// Time of the last arrival that delivered data, or of a timeout or a change of the congestion state: each sets the timer anew.
+    progress: Time,
+    /// Time of the last transmission of data.
+    sent: Option<Time>,
     /// True if the last probe was data that had been sent before.
     repeats: bool,
+    /// True unless the last probe was new data that a queue in the host or pacing may have held back instead.
+    certain: bool,
     /// True if the data that were sent last were sent by the persist timer, which does not set the timer of a probe
     /// (`tcp_write_wakeup`): a corked segment.
     forced: bool,
@@ -33,6 +43,17 @@ impl TracedProbe {
     /// Processes a row of the log of a kernel.
     pub fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         self.ends(step);
+        let moved = match step.event.kind {
+            EventKind::In => {
+                let taken = step.end.taken;
+                taken.acked > 0 || taken.delivered > 0 || taken.dsacked > 0
+            }
+            EventKind::TimerFire | EventKind::Congestion => true,
+            _ => false,
+        };
+        if moved {
+            self.progress = step.at();
+        }
         match step.event.kind {
             EventKind::Retransmit if step.event.why == PROBE && step.is_stream() => {
                 self.again(context, step, found);
@@ -45,6 +66,9 @@ impl TracedProbe {
             EventKind::Congestion if step.end.now.state == CongestionState::Recovery => self.probed = None,
             EventKind::App => self.wrote = step.at(),
             _ => {}
+        }
+        if step.is_sent() && step.len() > 0 {
+            self.sent = Some(step.at());
         }
         if step.is_sent() || step.event.kind == EventKind::In {
             self.heard = step.at();
@@ -68,6 +92,7 @@ impl TracedProbe {
         if let Some((at, row, until)) = self.probed
             && step.at() > at
             && step.end.now.una < until
+            && self.certain
         {
             found.add(
                 step.of_sender(context, NAME, "a second probe before the first was acknowledged").since(row, at).warning(),
@@ -79,8 +104,35 @@ impl TracedProbe {
                 },
             );
         }
+        self.late(context, step, found);
         self.probed = Some((step.at(), step.row, step.end.now.nxt));
         self.repeats = true;
+        self.certain = true;
+    }
+
+    /// RFC 8985 section 7.2: the probe is sent two SRTT after the last transmission or the last delivery of data, with one segment
+    /// outstanding later by the delay of an ACK; what delivers nothing does not set its timer again.
+    fn late(&self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        let (Some(stack), Some((_, longest)), Some(sent)) =
+            (context.stack(step.flow), step.end.round_trips, self.sent)
+        else {
+            return;
+        };
+        let since = sent.max(self.progress);
+        let waited = step.at().since(since);
+        let most = longest * 2 + MAX_ACK_DELAY.max(stack.rto.min) + TICKS * 2;
+        // Data that pacing or a queue still holds in the host postpone the probe.
+        let leaves = !context.paces(step.flow)
+            && stack.pacing == Pacing::Off
+            && context.facts.is_some_and(|facts| !facts.queues_in_host());
+        if leaves && waited > most {
+            found.add(step.of_sender(context, NAME, "a probe too late").since(step.row, since).warning(), || {
+                format!(
+                    "{} sent a tail loss probe {waited} after the last transmission and the last delivery of data; no round trip took longer \
+                     than {longest}, so that {most} are the most (RFC 8985 section 7.2).", context.who(step.flow)
+                )
+            });
+        }
     }
 
     /// New data that are sent after a silence are also a probe, unless the application has just written
@@ -88,12 +140,14 @@ impl TracedProbe {
     fn new_data(&mut self, context: &Context<'_>, step: &Step<'_>) {
         let Some((shortest, _)) = step.end.round_trips else { return };
         let outstanding = step.before.nxt > step.before.una;
-        let silent = step.at().since(self.heard) >= shortest && self.wrote != step.at();
+        let silent = step.at().since(self.heard) >= shortest && step.at().since(self.wrote) >= CALL;
+        let queued = context.facts.is_none_or(|facts| facts.queues_in_host());
         let corked = context.stack(step.flow).is_some_and(|stack| stack.cork);
         self.forced = corked && !outstanding && self.heard != step.at() && self.wrote != step.at();
         if outstanding && silent {
             self.probed = Some((step.at(), step.row, step.end.now.nxt));
             self.repeats = false;
+            self.certain = !queued && !context.paces(step.flow);
         }
     }
 

@@ -36,6 +36,8 @@ struct Half {
     /// time or a change of state.
     stale: bool,
     last_sent: Time,
+    /// Time of the last arrival that acknowledged data.
+    answered: Time,
     /// For a kernel: time and row since which so little is unsent that `TCP_NOTSENT_LOWAT` permits a write.
     permitted: Option<(Time, usize)>,
     /// Time of the last arrival that acknowledged data and had none.
@@ -108,7 +110,10 @@ impl Rule for Utilisation {
             });
         }
         match step.event.kind {
-            EventKind::In if step.end.taken.acked > 0 => half.stale = false,
+            EventKind::In if step.end.taken.acked > 0 => {
+                half.stale = false;
+                half.answered = step.at();
+            }
             EventKind::Congestion => half.stale = !context.exact(),
             _ => {}
         }
@@ -116,6 +121,8 @@ impl Rule for Utilisation {
             half.since = None;
             let rested = step.at().since(half.last_sent) >= stack.rto.min;
             half.stale |= !context.exact() && rested && step.before.nxt == step.before.una;
+            // Once per RTO without use of the whole window Linux reduces it (`tcp_cwnd_application_limited`), also while no ACK comes.
+            half.stale |= !context.exact() && step.at().since(half.answered) >= stack.rto.min;
             half.last_sent = step.at();
         }
         let mss = context.recording.flows[step.flow].mss.get();
@@ -161,6 +168,12 @@ impl Half {
         let settings = context.settings(step.flow).filter(|settings| settings.buffers.send.is_none());
         let Some(least) = settings.and_then(|settings| settings.stack.notsent_lowat) else { return };
         if !context.of_kernel() || !end.logs_writes || end.over {
+            return;
+        }
+        // While segments are lost or out of order, acknowledged data stay in the send buffer, which does not grow then
+        // (`tcp_should_expand_sndbuf`), and the application waits for its space.
+        if end.now.state != CongestionState::Open || end.sacked > 0 || end.again > 0 {
+            self.permitted = None;
             return;
         }
         if step.is_arrival() {

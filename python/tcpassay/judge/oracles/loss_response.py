@@ -1,18 +1,21 @@
 """The answer of a real kernel to a loss: how much it reduces its window, and whether it takes a reduction back.
 
 Asserts: a loss that begins a fast recovery or a timeout, outside of an earlier reduction, leaves a slow-start threshold
-of the controller's factor of the window (0.5, CUBIC 0.7) and two segments; and a reduction is not undone if everything
-that was retransmitted since had been lost.
+of the controller's factor of the window (0.5, CUBIC 0.7) and two segments; a reduction is not undone if everything that
+was retransmitted since had been lost; and with timestamps it is undone if nothing had been lost.
 
 Why: RFC 5681 section 3.1 (equation 4), RFC 9438 section 4.6, RFC 8257 section 3.5: without a reduction a sender keeps a
-congested path congested. An undo is for losses that were none (RFC 3522, RFC 3708, RFC 4015, RFC 5682).
+congested path congested. An undo is for losses that were none (RFC 3522, RFC 3708, RFC 4015, RFC 5682): without it a
+path that reorders or pauses costs throughput although it loses nothing.
 
 Evidence: the change of the congestion state, the last window before it and the first one after it; for an undo the
 first retransmission as well.
 
 Wrong when: the controller restores its window by its own rules (BBR; other controllers than these three are not
 judged), the parameters of the controller are not its defaults (`stack.cc.*`; such runs are not judged), or a window
-between two segments is not in the log. The model logs more of each reduction, and `window-reduction` judges it.
+between two segments is not in the log. A missing undo is judged only where the path loses no ACKs and marks nothing,
+and where round trips are longer than the granularity of timestamps. The model logs more of each reduction, and
+`window-reduction` judges it.
 """
 
 from collections.abc import Iterator
@@ -37,6 +40,17 @@ LEAVING: Final = "on leaving Recovery"
 """The reason of the row with the window at the end of a recovery."""
 SPARE: Final = 2
 """Segments: the smallest threshold, and the rounding to whole segments."""
+CLEAR: Final = {
+    "stack.timestamps": "on",
+    "stack.ecn": "off",
+    "link.ack_loss": "0",
+    "link.ack_thinning": "1",
+    "link.duplicate": "0",
+    "link.corrupt": "0",
+}
+"""Settings without which a missing undo may have another reason."""
+TICKS: Final = 2_000_000
+"""Shortest delay in one direction, in nanoseconds: timestamps count milliseconds."""
 _CALM: Final = frozenset({CongestionState.OPEN, CongestionState.DISORDER})
 _LOST: Final = frozenset({CongestionState.RECOVERY, CongestionState.LOSS})
 
@@ -78,6 +92,7 @@ def _of_flow(trace: Trace, moves: list[tuple[int, CongestionChange]], windows: n
         ends = [at for at, later in moves[index + 1 : index + 2] if later.after in _CALM]
         if ends and _threshold(has) < _threshold(had):
             yield from _undo(trace, place, ends[0], windows, had)
+            yield from _kept(trace, (place, ends[0]), change, windows, had)
 
 
 def _reduction(  # noqa: PLR0913, PLR0917 - two windows and the change between them
@@ -129,6 +144,42 @@ def _undo(trace: Trace, begun: int, ended: int, windows: np.ndarray, had: EventR
     )
     cited = (begun, int(s.place[again[0]]), ended)
     yield _found(trace, Severity.WARNING, cited, "a reduction for a real loss is undone", text)
+
+
+def _kept(
+    trace: Trace, at: tuple[int, int], change: CongestionChange, windows: np.ndarray, had: EventRow
+) -> Iterator[Found]:
+    """With timestamps the first ACK of new data proves that it answers an original (RFC 3522 section 3.2)."""
+    begun, ended = at
+    flow, s = int(trace.flow[begun]), trace.segments
+    said = {one["parameter"]: one["value"] for one in trace.recording.header.get("case") or []}
+    clear = all(said.get(name, usual) == usual for name, usual in CLEAR.items())
+    cc = str(trace.recording.flows[flow].get("cc", ""))
+    if cc not in FACTORS or not clear or trace.fastest[flow] < TICKS:
+        return
+    after = _left_with(trace, windows, ended)
+    if after is None:
+        return
+    (has,) = trace.rows([after])
+    first, last = trace.at(flow, begun), trace.at(flow, ended)
+    if _threshold(has) >= _threshold(had) or first is None or last is None:
+        return
+    # Every transmission of what was outstanding arrived.
+    cells = trace.ledger.cells(int(s.una[first]), int(s.nxt[last]))
+    again = np.flatnonzero(
+        s.again & (s.flow == flow) & (s.end > s.start) & (s.place > begun) & (s.place < ended)
+    )
+    if len(again) == 0 or (trace.ledger.arrivals[cells] < trace.ledger.sends[cells]).any():
+        return
+    text = (
+        f"{trace.hosts[trace.host[flow]].capitalize()} reduced the window of {trace.name(flow)} at "
+        f"{ms(int(trace.time[begun]))} ({change.before} to {change.after}) and sent {len(again)} segments again, but "
+        f"nothing was lost; at {ms(int(trace.time[ended]))}, on leaving {change.after}, its slow-start threshold is "
+        f"{int(_threshold(has))} bytes, although the timestamps of the ACKs prove it (RFC 3522 section 3.2, RFC 4015 "
+        "section 3)."
+    )
+    cited = (begun, int(s.place[again[0]]), ended)
+    yield _found(trace, Severity.WARNING, cited, "a needless reduction is not undone", text)
 
 
 def _lost(trace: Trace, segment: int) -> bool:

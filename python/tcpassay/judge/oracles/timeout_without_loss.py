@@ -12,7 +12,8 @@ and, if it logs them, its decision not to send one; the retransmission.
 Wrong when: the receiver dropped data that the log shows as arrived (a full buffer, reneging), or the path duplicates
 packets, so that a copy stands in for one that was lost. A round trip that jumps above the RTO, as in a deep queue
 that fills within one round trip, is reported as a warning: then the timer, not a bug, was too fast. So is an RTO
-shorter than the time for which the receiver delays its ACK.
+shorter than the time for which the receiver delays its ACK. Where the case asks for a path that pauses (`link.pause`)
+it is a note: no timer can foresee that.
 """
 
 from collections.abc import Iterator
@@ -155,7 +156,9 @@ def _too_fast(fire: _Fire, arrived: int) -> Found:
         f"{ms(arrived)}. The RTO was shorter than this round trip."
     )
     title = f"{TITLE}: the RTO was too short"
-    return Found(fire.flow, trace.host[fire.flow], fire.time, arrived, Severity.WARNING, title, text, rows)
+    said = {one["parameter"]: one["value"] for one in trace.recording.header.get("case") or []}
+    severity = Severity.WARNING if said.get("link.pause", "off") == "off" else Severity.NOTE
+    return Found(fire.flow, trace.host[fire.flow], fire.time, arrived, severity, title, text, rows)
 
 
 def _arrival(fire: _Fire, receiver: int, last: int) -> list[int]:
