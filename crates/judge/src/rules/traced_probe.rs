@@ -1,6 +1,7 @@
 //! Tail loss probes of a kernel, whose log contains the transmissions of probes but not the probe timer.
 
 use super::names::TAIL_LOSS_PROBE as NAME;
+use crate::facts::Facts;
 use crate::finding::Findings;
 use crate::step::{Context, Step};
 use tcpassay_measure::EventKind;
@@ -141,7 +142,7 @@ impl TracedProbe {
         let Some((shortest, _)) = step.end.round_trips else { return };
         let outstanding = step.before.nxt > step.before.una;
         let silent = step.at().since(self.heard) >= shortest && step.at().since(self.wrote) >= CALL;
-        let queued = context.facts.is_none_or(|facts| facts.queues_in_host());
+        let queued = context.facts.is_none_or(Facts::queues_in_host);
         let corked = context.stack(step.flow).is_some_and(|stack| stack.cork);
         self.forced = corked && !outstanding && self.heard != step.at() && self.wrote != step.at();
         if outstanding && silent {
