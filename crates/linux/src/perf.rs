@@ -8,6 +8,7 @@
 
 use crate::ring::{self, Ring};
 use crate::sys;
+use std::borrow::Cow;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -100,14 +101,13 @@ fn ranges(text: &str) -> Option<Vec<i32>> {
     Some(all)
 }
 
-/// Bytes of the data of a ring, which wraps around.
-fn data(ring: &Ring, from: u64, len: usize) -> Vec<u8> {
+/// Bytes of the data of a ring, which wraps around. Only bytes that wrap are copied.
+fn data(ring: &Ring, from: u64, len: usize) -> Cow<'_, [u8]> {
     let size = PAGE * PAGES;
     let at = usize::try_from(from % size as u64).expect("less than the size");
     let first = len.min(size - at);
-    let mut bytes = ring.bytes(PAGE + at, first).to_vec();
-    bytes.extend_from_slice(ring.bytes(PAGE, len - first));
-    bytes
+    let bytes = ring.bytes(PAGE + at, first);
+    if first == len { bytes.into() } else { [bytes, ring.bytes(PAGE, len - first)].concat().into() }
 }
 
 /// A record of a ring.
