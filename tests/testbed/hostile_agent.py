@@ -84,6 +84,8 @@ def hostile() -> None:  # noqa: C901, PLR0912 - a table
             received()
         case "unknown":
             say(kind="format_disk")
+        case "unasked":
+            say(kind="time", now=5)
         case "end":
             end("exploded")
         case "garbage":

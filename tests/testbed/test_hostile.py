@@ -43,6 +43,7 @@ between = ["NAME:eth1", "honest:eth1"]
         ("endless", "a frame of the unknown kind 4"),
         ("silence", "its agent does not answer"),
         ("unknown", "a message that is not allowed"),
+        ("unasked", "`time` arrived unexpectedly"),
         ("end", "a message that is not allowed"),
         ("garbage", "the recording of `garbage`"),
     ],

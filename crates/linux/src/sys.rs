@@ -193,6 +193,20 @@ pub fn cpu_time() -> u64 {
     clock(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
+/// The CPU time of the children of this process for which it has waited, in nanoseconds.
+pub fn children_cpu_time() -> u64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the kernel writes one rusage, of which every bit pattern is valid, zeros included.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let nanoseconds = |time: libc::timeval| {
+        time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_usec.cast_unsigned() * 1000
+    };
+    nanoseconds(usage.ru_utime) + nanoseconds(usage.ru_stime)
+}
+
 fn clock(which: libc::clockid_t) -> u64 {
     let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one timespec.
@@ -205,6 +219,13 @@ pub fn allow_files(n: u64) -> io::Result<()> {
     let limit = libc::rlimit { rlim_cur: n, rlim_max: n };
     // SAFETY: the kernel reads one rlimit.
     check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }).map(drop)
+}
+
+/// Limits the address space of this process (`RLIMIT_AS`): a larger allocation ends it.
+pub fn limit_memory(bytes: u64) -> io::Result<()> {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: the kernel reads one rlimit.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }).map(drop)
 }
 
 #[cfg(test)]

@@ -77,9 +77,11 @@ def start_command(host: Host, sha256: str) -> str:
 
 def copy_command(sha256: str) -> str:
     """The command of a shell on the host that stores standard input as the agent, in a folder of the user alone."""
+    new = f"{_PLACE}/new-$$"
+    # A part of it would fill a full disk further.
     return (
-        f"umask 077 && mkdir -p {_PLACE} && cat > {_PLACE}/new-$$ && chmod 700 {_PLACE}/new-$$ && "
-        f"mv {_PLACE}/new-$$ {_PLACE}/agent-{sha256}"
+        f"umask 077 && mkdir -p {_PLACE} && cat > {new} && chmod 700 {new} && mv {new} {_PLACE}/agent-{sha256} "
+        f"|| {{ rm -f {new}; exit 1; }}"
     )
 
 
@@ -88,6 +90,8 @@ class Connection:
 
     def __init__(self, host: Host, config: Path | None, program: Path) -> None:
         self.host = host
+        self.longest_ns = 0
+        """The longest round trip when the clock was last asked for."""
         self._writing = threading.Lock()
         self._ended = threading.Event()
         self._words = bytearray()
@@ -230,6 +234,7 @@ class Connection:
         first = self._exchange()
         with _TURNS if first.round_trip < _NEAR_NS else nullcontext():
             made = [first, *(self._exchange() for _ in range(_EXCHANGES - 1))]
+        self.longest_ns = max(one.round_trip for one in made)
         try:
             return estimate(made)
         except ValueError as error:

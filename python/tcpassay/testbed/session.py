@@ -21,7 +21,7 @@ from tcpassay.messages import Answer, CaseRequest, Collect, Outcome, Triples
 from tcpassay.substrate.agent import agent_program, answer_of
 from tcpassay.testbed import messages
 from tcpassay.testbed.as_is import PING, AsIs
-from tcpassay.testbed.clock import Offset, drift
+from tcpassay.testbed.clock import Exchange, Offset, drift, estimate
 from tcpassay.testbed.connection import Connection, LostError
 from tcpassay.testbed.file import Testbed
 
@@ -33,8 +33,14 @@ PREPARE_S: Final = 120.0
 """Maximum time to prepare a run, in addition to the time that it waits for idle hosts."""
 _CLAIM_S: Final = 10.0
 """Maximum time to wait for a host that another controller is leaving."""
-_LEAD_NS: Final = 60_000_000
-"""Time from the message to the start of the traffic; a host that gets the message later fails the run."""
+_LEAD_NS: Final = 25_000_000
+"""Time from the message to the start of the traffic, in addition to ten times the longest round trip before.
+
+A host that gets the message later fails the run.
+"""
+_MOST_LEAD_NS: Final = 1_000_000_000
+_CLOCK_S: Final = 1.0
+"""Interval of the exchanges about clocks during a run."""
 _QUIET_NS: Final = 50_000_000
 """All applications have finished if none has begun anything for this time."""
 _RESTORE_S: Final = 60.0
@@ -57,6 +63,9 @@ class _Part:
     idle: bool = False
     idle_at: int = 0
     room: int = messages.LARGEST
+    asked: int | None = None
+    """When the clock of the host was asked for; `None` after the answer."""
+    during: list[Exchange] = field(default_factory=list)
     ended: messages.Ended | None = None
     restored: bool = False
 
@@ -250,7 +259,8 @@ class Session:
             self.close()
             return Answer("path", "; ".join(wrong))
         before = self.each(Connection.offset)
-        start = time.time_ns() + _LEAD_NS
+        longest = max(connection.longest_ns for connection in self.connections)
+        start = time.time_ns() + min(_LEAD_NS + 10 * longest, _MOST_LEAD_NS)
         for part, offset in zip(parts, before, strict=True):
             part.connection.send(messages.Start(start + offset.ahead))
         self._collect(parts, request.seconds or PATIENCE_S)
@@ -286,12 +296,16 @@ class Session:
         """Receives what the hosts send until all have ended and are restored."""
         until = time.monotonic() + seconds
         stop_at: float | None = None
+        ask_at = time.monotonic() + _CLOCK_S
         while waiting := [part for part in parts if not part.restored]:
             if time.monotonic() > until:
                 raise LostError(waiting[0].connection.host.name, f"the run has not ended after {seconds:g} s")
             ready, _, _ = select.select([part.connection for part in waiting], [], [], 0.01)
             for part in (one for one in waiting if one.connection in ready):
                 stop_at = None if self._message(part) else stop_at
+            if time.monotonic() >= ask_at:
+                ask_at = time.monotonic() + _CLOCK_S
+                _ask_clocks(waiting)
             if stop_at is None and all(part.idle for part in parts):
                 stop_at = time.monotonic() + _QUIET_NS / 1e9
             if stop_at is not None and time.monotonic() >= stop_at:
@@ -300,6 +314,9 @@ class Session:
                 for part in parts:
                     if part.ended is None:
                         part.connection.send(messages.Stop(end))
+        # A run that ended meanwhile has left the question to its agent.
+        for part in (one for one in parts if one.asked is not None):
+            part.connection.expect(messages.Time)
 
     @staticmethod
     def _message(part: _Part) -> bool:
@@ -308,6 +325,12 @@ class Session:
             case messages.Idle() as idle:
                 part.idle, part.idle_at = idle.idle, idle.at
                 return not idle.idle
+            case messages.Time() as answer if part.asked is not None:
+                exchange = Exchange(part.asked, answer.now, time.time_ns())
+                if exchange.round_trip < 0:
+                    raise LostError(part.connection.host.name, "the clock of the controller was set back")
+                part.during.append(exchange)
+                part.asked = None
             case messages.File() as file if part.ended is None and not (part.folder / file.name).exists():
                 part.room -= part.connection.receive_file(file, part.folder, part.room)
             case messages.Ended() as ended if part.ended is None:
@@ -321,6 +344,14 @@ class Session:
             case other:
                 raise LostError(part.connection.host.name, f"`{other.kind}` arrived unexpectedly")
         return False
+
+
+def _ask_clocks(parts: list[_Part]) -> None:
+    """Asks the hosts whose runs go on for their clocks. The answers arrive with their other messages."""
+    for part in parts:
+        if part.ended is None and part.asked is None:
+            part.asked = time.time_ns()
+            part.connection.send(messages.Clock())
 
 
 def problems_of(answers: Mapping[str, messages.Checked]) -> list[tuple[str, str | None, str | None, str]]:
@@ -383,7 +414,10 @@ def _path_rows(paths: list[messages.ProbedPath]) -> list[Mapping[str, object]]:
 
 
 def _clock_rows(parts: list[_Part], before: list[Offset], after: list[Offset]) -> list[Mapping[str, object]]:
-    """The rows of the recording about the clocks: offset before the run, its error, and how far it moved."""
+    """The rows of the recording about the clocks: offset before the run, its error, and how far it moved.
+
+    A run that is long enough has a row with the offset during the run.
+    """
     rows: list[Mapping[str, object]] = []
     for part, first, last in zip(parts, before, after, strict=True):
         values = {
@@ -392,6 +426,9 @@ def _clock_rows(parts: list[_Part], before: list[Offset], after: list[Offset]) -
             "drift": drift(first, last),
             "drift_error": first.error + last.error,
         }
+        if part.during:
+            meanwhile = estimate(part.during)
+            values |= {"offset_during": meanwhile.ahead, "offset_during_error": meanwhile.error}
         rows += [
             {
                 "entity": f"clock.{part.connection.host.name}",

@@ -3,7 +3,7 @@
 //!
 //! | property | unit | meaning |
 //! | --- | --- | --- |
-//! | `busy_before` | share | busy processors in the last 200 ms before the run, which waits until it is at most 0.2 |
+//! | `busy_before` | share | busy processors in at least 200 ms before the run, without the agent that builds the network; the run waits until it is at most 0.2 |
 //! | `busy_others` | share | processors used by other processes, and by interrupts that are not accounted to the agent |
 //! | `interrupts` | share | processors that handle interrupts, hard and soft |
 //! | `stolen` | share | processors that a hypervisor took away |
@@ -39,6 +39,48 @@ struct CpuTicks {
     stolen: u64,
 }
 
+/// The beginning of a measurement of the load.
+pub struct LoadSince {
+    at: u64,
+    ticks: CpuTicks,
+    /// CPU time of this process and of its children that have ended, in nanoseconds.
+    own: u64,
+}
+
+impl LoadSince {
+    /// A measurement that begins now.
+    pub fn now() -> Result<LoadSince, Failure> {
+        Ok(LoadSince {
+            at: sys::monotonic(),
+            ticks: ticks()?,
+            own: sys::cpu_time() + sys::children_cpu_time(),
+        })
+    }
+
+    /// A measurement that begins now, for a process that will be created later.
+    pub fn before_a_process() -> Result<LoadSince, Failure> {
+        Ok(LoadSince { own: 0, ..LoadSince::now()? })
+    }
+
+    /// The measurement of a run whose process will be created now: the one that has begun with the idle time before it, unless that was long ago.
+    pub fn of_run(idle: Option<LoadSince>) -> Result<LoadSince, Failure> {
+        let now = sys::monotonic();
+        idle.filter(|idle| idle.is_recent(now)).map_or_else(LoadSince::before_a_process, Ok)
+    }
+
+    /// Returns true if it began at most the interval of a measurement before `now`.
+    fn is_recent(&self, now: u64) -> bool {
+        u128::from(now.saturating_sub(self.at)) <= INTERVAL.as_nanos()
+    }
+
+    /// The share of busy processors until `now`, without the work of this process and its children.
+    fn busy(&self, now: &LoadSince, processors: f64) -> f64 {
+        let busy = share(self.ticks, now.ticks, |a, b| (b.all - a.all) - (b.idle - a.idle));
+        let own = float(now.own - self.own) / float((now.at - self.at).max(1)) / processors;
+        (busy - own).max(0.0)
+    }
+}
+
 /// The state of the machine at the start of a run.
 pub struct MachineLoad {
     busy_before: f64,
@@ -51,26 +93,29 @@ pub struct MachineLoad {
 }
 
 impl MachineLoad {
-    /// Waits until few processors are busy, for at most `max_wait`. `wait` lets a time pass; its error ends the wait.
+    /// Waits until few processors are busy, for at most `max_wait`. `first` has begun before; what has passed since then is not waited for
+    /// again. `wait` lets a time pass; its error ends the wait.
     pub fn when_quiet(
+        first: LoadSince,
         max_wait: Duration,
         mut wait: impl FnMut(Duration) -> Result<(), Failure>,
     ) -> Result<MachineLoad, Failure> {
-        let since = sys::monotonic();
+        let begun = sys::monotonic();
+        let mut since = first;
         loop {
-            let first = ticks()?;
-            wait(INTERVAL)?;
-            let ticks = ticks()?;
-            let busy_before = share(first, ticks, |a, b| (b.all - a.all) - (b.idle - a.idle));
-            if busy_before <= QUIET || u128::from(sys::monotonic() - since) >= max_wait.as_nanos() {
+            let passed = Duration::from_nanos(sys::monotonic() - since.at);
+            wait(INTERVAL.saturating_sub(passed))?;
+            let busy_before = since.busy(&LoadSince::now()?, processors());
+            if busy_before <= QUIET || u128::from(sys::monotonic() - begun) >= max_wait.as_nanos() {
                 return Ok(MachineLoad {
                     busy_before,
-                    ticks,
+                    ticks: ticks()?,
                     cpu: sys::cpu_time(),
                     offset: sys::realtime_offset(),
                     monotonic: sys::monotonic(),
                 });
             }
+            since = LoadSince::now()?;
         }
     }
 
@@ -88,9 +133,8 @@ impl MachineLoad {
         }
         let end = ticks()?;
         let busy = share(self.ticks, end, |a, b| (b.all - a.all) - (b.idle - a.idle) - (b.stolen - a.stolen));
-        let processors = float(std::thread::available_parallelism().map_or(1, |n| n.get() as u64));
         let cpu = float(self.own_cpu()) / 1e9;
-        let own = cpu / (float(monotonic - self.monotonic) / 1e9) / processors;
+        let own = cpu / (float(monotonic - self.monotonic) / 1e9) / processors();
         let load = fs::read_to_string("/proc/loadavg").ok();
         let load = load.and_then(|text| text.split(' ').next()?.parse().ok());
         let row = |property: &str, unit: &str, asked, measured| EnvironmentProperty {
@@ -123,6 +167,11 @@ fn share(a: CpuTicks, b: CpuTicks, of: impl Fn(CpuTicks, CpuTicks) -> u64) -> f6
     float(of(a, b)) / float((b.all - a.all).max(1))
 }
 
+/// The number of processors.
+fn processors() -> f64 {
+    float(std::thread::available_parallelism().map_or(1, |n| n.get() as u64))
+}
+
 #[expect(clippy::cast_precision_loss, reason = "ticks and nanoseconds below 2^53")]
 fn float(n: u64) -> f64 {
     n as f64
@@ -150,6 +199,25 @@ fn parse(text: &str) -> Option<CpuTicks> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn since(at: u64, all: u64, idle: u64, own: u64) -> LoadSince {
+        LoadSince { at, ticks: CpuTicks { all, idle, interrupts: 0, stolen: 0 }, own }
+    }
+
+    #[test]
+    fn the_agents_own_work_is_no_load() {
+        // Of 40 ticks of two processors in 200 ms 30 were idle; the agent worked for 60 ms, which are 15 % of both processors.
+        let busy = since(0, 100, 50, 0).busy(&since(200_000_000, 140, 80, 60_000_000), 2.0);
+        assert!((busy - 0.1).abs() < 1e-9);
+        assert!(since(0, 100, 50, 0).busy(&since(200_000_000, 140, 80, 400_000_000), 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_time_since_the_last_run_counts_for_the_next_one_if_it_is_short() {
+        let idle = since(1_000_000_000, 0, 0, 0);
+        assert!(idle.is_recent(1_200_000_000));
+        assert!(!idle.is_recent(1_200_000_001));
+    }
 
     #[test]
     fn waiting_for_a_disk_is_idle_and_guests_are_not_counted_twice() {

@@ -6,6 +6,9 @@ use crate::system::{Failure, release};
 use std::fs;
 use tcpassay_messages::Finding;
 
+/// `ARPHRD_ETHER` (`include/uapi/linux/if_arp.h`).
+const ETHERNET: &str = "1";
+
 /// The address of this machine in the value of `SSH_CONNECTION`: client, its port, this machine, its port. Empty if there is none.
 pub fn ssh_address(connection: &str) -> String {
     let address = connection.split_whitespace().nth(2).filter(|a| a.parse::<std::net::IpAddr>().is_ok());
@@ -37,7 +40,7 @@ pub fn machine(environment: &Environment) -> Vec<Finding> {
 /// The state of a test interface.
 pub fn interface(name: &str, ssh_address: &str) -> Vec<Finding> {
     let what = format!("interface {name}");
-    if let Err(found) = refuse_ssh_interface(name, ssh_address) {
+    if let Err(found) = refuse_interface(name, ssh_address) {
         return vec![Finding { what, ok: false, found, mtu: None, rate: None }];
     }
     let states =
@@ -67,8 +70,19 @@ fn bits_per_second(text: &str) -> Option<u64> {
     (1..u64::from(u32::MAX)).contains(&megabits).then_some(megabits * 1_000_000)
 }
 
+/// Fails if an interface cannot be a test interface.
+pub fn refuse_interface(interface: &str, ssh_address: &str) -> Result<(), Failure> {
+    refuse_ssh_interface(interface, ssh_address)?;
+    // An interface that does not exist has its message elsewhere.
+    let kind = fs::read_to_string(format!("/sys/class/net/{interface}/type"));
+    if kind.is_ok_and(|kind| kind.trim() != ETHERNET) {
+        return Err(format!("`{interface}` is no Ethernet device, which a test interface must be"));
+    }
+    Ok(())
+}
+
 /// Fails if an interface carries the controller's connection, or if this cannot be determined.
-pub fn refuse_ssh_interface(interface: &str, ssh_address: &str) -> Result<(), Failure> {
+fn refuse_ssh_interface(interface: &str, ssh_address: &str) -> Result<(), Failure> {
     if ssh_address.is_empty() {
         let why = "the interface of the controller's connection, which must not be changed, cannot be determined from SSH_CONNECTION";
         return Err(why.to_owned());

@@ -1,5 +1,6 @@
 //! The process of a run: one part of a case, with everything that it creates in its own namespaces.
 
+use crate::collect::machine_load::LoadSince;
 use crate::environment::Environment;
 use crate::netns::build::NetnsSet;
 use crate::netns::topology::{NETNS_FOLDER, NetnsTopology};
@@ -8,7 +9,7 @@ use crate::remote::path::PathProber;
 use crate::remote::supervisor::Supervisor;
 use crate::remote::{machine, settings};
 use crate::request::Request;
-use crate::run::{self, Conductor};
+use crate::run::{self, Conductor, Others};
 use crate::system::Failure;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -162,6 +163,7 @@ impl Conductor for Controller<'_> {
     fn read(&mut self) -> Result<Option<Time>, Failure> {
         match self.next()? {
             FromController::Stop { end } => Ok(Some(Time::from_nanos(end))),
+            FromController::Clock {} => tell(&FromAgent::Time { now: sys::now() }).map(|()| None),
             FromController::Alive {} => Ok(None),
             _ => Err("the controller sent a message that no run expects".to_owned()),
         }
@@ -172,8 +174,13 @@ impl Conductor for Controller<'_> {
 ///
 /// # Errors
 /// The connection to the controller has ended.
-pub fn run(request: &Request, environment: &Environment, supervisor: &mut Supervisor) -> io::Result<()> {
-    let (ended, message, errors) = match ran(request, environment, supervisor) {
+pub fn run(
+    request: &Request,
+    environment: &Environment,
+    supervisor: &mut Supervisor,
+    since: LoadSince,
+) -> io::Result<()> {
+    let (ended, message, errors) = match ran(request, environment, supervisor, since) {
         Ok((ended, errors)) => (ended, String::new(), errors),
         Err(why) => (RunEnd::Failed, why, Vec::new()),
     };
@@ -184,6 +191,7 @@ fn ran(
     request: &Request,
     environment: &Environment,
     supervisor: &mut Supervisor,
+    since: LoadSince,
 ) -> Result<(RunEnd, Vec<CaseProblem>), Failure> {
     let context = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
     if sys::end_with_parent().map_err(context("prctl"))? == 1 {
@@ -224,7 +232,9 @@ fn ran(
         Ok(())
     };
     let mut controller = Controller { stdin: io::stdin(), supervisor: &supervisor, part, path: None };
-    let mut ran = run::record(request, &case, environment, collect, (&mut adjust, Some(&mut controller)))?;
+    let others = Others { adjust: &mut adjust, conductor: Some(&mut controller), since: Some(since) };
+    let mut ran = run::record(request, &case, environment, collect, others)?;
+    ran.rings.close_at_exit();
     ran.recording.0.environment.extend(hardware);
     // The folder is in memory and ends with this process.
     let folder = Path::new(NETNS_FOLDER).join(".recording");

@@ -1,5 +1,6 @@
 //! The agent between runs: answers the controller, and starts a process for each run.
 
+use crate::collect::machine_load::LoadSince;
 use crate::environment::Environment;
 use crate::host::LOCK;
 use crate::netns::topology::NetnsTopology;
@@ -8,18 +9,25 @@ use crate::remote::supervisor::{self, Supervisor};
 use crate::remote::{inspect, machine, part, settings};
 use crate::request::{Request, problem};
 use crate::system::{Failure, release};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use tcpassay_case::params::Value;
 use tcpassay_case::{Case, CaseError};
 use tcpassay_linux::sys;
 use tcpassay_messages::{FromAgent, FromController, Group, PROTOCOL, Part, SILENCE};
 
+/// A run waits for the process of an earlier one if more than this number of them may not have ended.
+const MOST_ENDING: usize = 1;
+
 /// The state of the machine during a connection of a controller.
 struct Claim {
     supervisor: Supervisor,
+    /// The processes of runs that may not have ended yet.
+    ending: VecDeque<i32>,
+    /// The end of the last run.
+    idle: Option<LoadSince>,
     _lock: File,
 }
 
@@ -102,7 +110,7 @@ impl Session {
         }
         let Some(lock) = supervisor::lock(LOCK)? else { return Ok(FromAgent::Busy {}) };
         let (supervisor, restored) = Supervisor::start()?;
-        self.claim = Some(Claim { supervisor, _lock: lock });
+        self.claim = Some(Claim { supervisor, ending: VecDeque::new(), idle: None, _lock: lock });
         Ok(FromAgent::Claimed { restored })
     }
 
@@ -121,24 +129,34 @@ impl Session {
         Ok(FromAgent::Checked { settings, errors })
     }
 
-    /// Fails if a test interface of the part carries the controller's connection.
+    /// Fails if a test interface of the part carries the controller's connection, or is no Ethernet device.
     fn refuse_interfaces(&self, part: &Part) -> Result<(), Failure> {
         let own = part.machines.iter().filter(|machine| machine.name == part.machine);
         own.flat_map(|machine| machine.interfaces.values())
-            .try_for_each(|interface| inspect::refuse_ssh_interface(interface, &self.ssh_address))
+            .try_for_each(|interface| inspect::refuse_interface(interface, &self.ssh_address))
     }
 
     /// Runs a part in a process of its own, and restores the test interfaces.
+    ///
+    /// The kernel needs a few hundred milliseconds to close what the process has open, for which neither the answer nor the next run waits: the
+    /// process writes a byte to a pipe when its recording has been sent.
     fn run(&mut self, request: &Request, part: Part) -> Result<Vec<FromAgent>, Failure> {
         self.refuse_interfaces(&part)?;
         self.environment()?.join(part);
         let environment = self.environment.as_ref().expect("made above");
         let claim = self.claim.as_mut().ok_or("this machine was not claimed")?;
         let wrong = |e: io::Error| format!("the process of the run: {e}");
+        while claim.ending.len() > MOST_ENDING {
+            let first = claim.ending.pop_front().expect("not empty");
+            sys::wait_for_child(first).map_err(wrong)?;
+        }
+        let since = LoadSince::of_run(claim.idle.take())?;
+        let (mut sent, mut report) = io::pipe().map_err(wrong)?;
         let process = sys::fork().map_err(wrong)?;
         if process == 0 {
-            let ended = part::run(request, environment, &mut claim.supervisor);
-            std::process::exit(match ended {
+            drop(sent);
+            let ended = part::run(request, environment, &mut claim.supervisor, since);
+            std::process::exit(match ended.and_then(|()| report.write_all(&[1])) {
                 Ok(()) => 0,
                 Err(why) => {
                     eprintln!("tcpassay-agent: {why}");
@@ -146,7 +164,15 @@ impl Session {
                 }
             });
         }
-        let status = sys::wait_for_child(process).map_err(wrong)?;
+        drop(report);
+        // Without the byte the pipe ends with the process.
+        let complete = sent.read(&mut [0]).map_err(wrong)? == 1;
+        let status = if complete {
+            claim.ending.push_back(process);
+            0
+        } else {
+            sys::wait_for_child(process).map_err(wrong)?
+        };
         let problems = if let Ok(problems) = claim.supervisor.restore() {
             problems
         } else {
@@ -155,11 +181,12 @@ impl Session {
             claim.supervisor = supervisor;
             problems
         };
-        if status != 0 {
+        if !complete {
             // The controller may have received a part of a message, after which nothing can be sent.
             eprintln!("tcpassay-agent: the process of the run ended with wait status {status:#x}");
             std::process::exit(1);
         }
+        claim.idle = Some(LoadSince::before_a_process()?);
         Ok(vec![FromAgent::Restored { problems }])
     }
 }

@@ -44,7 +44,7 @@ pub trait Conductor {
     /// # Errors
     /// As for [`Conductor::wait`].
     fn start(&mut self) -> Result<u64, Failure>;
-    /// The applications of this machine have begun.
+    /// The first connections of this machine have sent their SYNs.
     ///
     /// # Errors
     /// A system call that fails.
@@ -201,12 +201,14 @@ impl<'a> EventLoop<'a> {
         self.runtime.update_clock(None);
         let now = self.runtime.now();
         self.start_delay = now - Time::ZERO;
+        self.runtime.connect_opened()?;
+        // From here on other processes may run first, such as agents that start at the same instant on the same processor.
+        if let Some(conductor) = &mut self.conductor {
+            conductor.started()?;
+        }
         if self.real_time {
             // The collectors would delay the first actions.
             self.run_applications(now);
-        }
-        if let Some(conductor) = &mut self.conductor {
-            conductor.started()?;
         }
         Ok(timer)
     }

@@ -17,7 +17,7 @@ mod recording;
 mod setup;
 
 use crate::collect::inet_diag::InetDiag;
-use crate::collect::machine_load::{MachineLoad, pause};
+use crate::collect::machine_load::{LoadSince, MachineLoad, pause};
 use crate::collect::queues::QueueMonitor;
 use crate::collect::tap::Taps;
 use crate::collect::trace_events::KernelTrace;
@@ -26,11 +26,13 @@ use crate::placement;
 use crate::request::{CaseAnswer, Request};
 use crate::system::Failure;
 use crate::traffic::cc_engine::CcEngines;
+use crate::traffic::first_connections;
 use crate::traffic::runtime::TrafficRuntime;
 use crate::traffic::udp_background::UdpBackground;
 use collectors::Collectors;
 pub use event_loop::Conductor;
 use event_loop::EventLoop;
+use recording::Rings;
 use setup::{AdjustInterfaces, Setup};
 use std::sync::Arc;
 use tcpassay_case::Case;
@@ -38,7 +40,7 @@ use tcpassay_linux::sys;
 use tcpassay_measure::reason::RunEnd;
 use tcpassay_measure::{CapturePoint, CollectOptions, Collector, Recording, metrics};
 use tcpassay_units::Seed;
-use tcpassay_workload::ConnKey;
+use tcpassay_workload::{ConnKey, HostIndex};
 
 /// The start of the traffic by a guest's clock, in nanoseconds. The topology is built and probed before.
 const GUEST_START: u64 = BOOT + 100 * 1_000_000_000;
@@ -55,7 +57,13 @@ pub fn run(request: &Request, environment: &Environment) -> CaseAnswer {
 
 fn run_case(request: &Request, case: &Case, environment: &Environment) -> Result<CaseAnswer, Failure> {
     let (collect, options) = request.collect.read().map_err(|e| e.to_string())?;
-    let ran = record(request, case, environment, collect, (&mut |_, _| Ok(()), None))?;
+    let ran = record(
+        request,
+        case,
+        environment,
+        collect,
+        Others { adjust: &mut |_, _| Ok(()), conductor: None, since: None },
+    )?;
     ran.recording.0.write(&request.folder).map_err(|why| why.to_string())?;
     Ok(answer(&ran.recording, collect.unseen, ran.mismatch, metrics::metrics(&ran.recording.0, options)))
 }
@@ -68,10 +76,19 @@ pub struct RecordedRun {
     pub mismatch: Option<String>,
     /// The connections of the workload, in the order of the flows of the recording.
     pub connections: Vec<ConnKey>,
+    /// Still open.
+    pub rings: Rings,
 }
 
-/// The part of a run that other machines of a testbed take part in: what changes the settings of test interfaces, and the controller.
-pub type Others<'a> = (&'a mut AdjustInterfaces<'a>, Option<&'a mut dyn Conductor>);
+/// The part of a run that other machines of a testbed take part in.
+pub struct Others<'a> {
+    /// Changes the settings of test interfaces.
+    pub adjust: &'a mut AdjustInterfaces<'a>,
+    /// The controller.
+    pub conductor: Option<&'a mut dyn Conductor>,
+    /// The load is measured since then: before the start of a run no machine of a testbed sends packets.
+    pub since: Option<LoadSince>,
+}
 
 /// Runs a case.
 ///
@@ -82,15 +99,16 @@ pub fn record(
     case: &Case,
     environment: &Environment,
     collect: CollectOptions,
-    (adjust, conductor): Others,
+    others: Others,
 ) -> Result<RecordedRun, Failure> {
+    let Others { adjust, conductor, since } = others;
     let mut setup = setup::prepare(request, case, environment, &collect, adjust)?;
     if collect.unseen {
         // The probes of the path needed the taps; the run itself goes without them.
         setup.taps = Taps::default();
     }
     setup.relays.start_run(case, Seed(request.seed));
-    traffic(request, case, environment, collect, setup, conductor)
+    traffic(request, case, environment, collect, setup, (conductor, since))
 }
 
 /// Runs the applications, unless the path is not the one of the case.
@@ -100,7 +118,7 @@ fn traffic(
     environment: &Environment,
     collect: CollectOptions,
     setup: Setup,
-    mut conductor: Option<&mut dyn Conductor>,
+    (mut conductor, since): (Option<&mut dyn Conductor>, Option<LoadSince>),
 ) -> Result<RecordedRun, Failure> {
     let seed = Seed(request.seed);
     let schedule = Arc::new(case.plan(seed));
@@ -114,7 +132,8 @@ fn traffic(
             pause(time);
             Ok(())
         };
-        let load = MachineLoad::when_quiet(request.max_wait_for_quiet(), &mut wait);
+        let since = since.map_or_else(LoadSince::now, Ok)?;
+        let load = MachineLoad::when_quiet(since, request.max_wait_for_quiet(), &mut wait);
         (KernelTrace::listen(windows), Some(load?))
     } else {
         (KernelTrace::open(windows).map_err(|e| format!("tracefs: {e}"))?, None)
@@ -138,6 +157,14 @@ fn traffic(
         runtime.copy_received_data();
     }
     let udp = UdpBackground::of(case, &topology, &mut runtime.namespaces)?;
+    if environment.is_host() {
+        for host in (0..case.hosts.len()).filter(|host| topology.has_host(*host)) {
+            let index = HostIndex(u32::try_from(host).expect("few hosts"));
+            for key in first_connections::of(&schedule.apps(index)) {
+                runtime.open_before_start(host, key)?;
+            }
+        }
+    }
     // All servers listen.
     let start = match &mut conductor {
         Some(conductor) => {
@@ -169,8 +196,8 @@ fn traffic(
     let mismatch = path.mismatch.clone();
     let connections = event_loop.runtime.connections().to_vec();
     let parts = recording::Parts { engines, relays, machine, path };
-    let recording = recording::assemble(request, environment, event_loop, parts)?;
-    Ok(RecordedRun { recording, mismatch, connections })
+    let (recording, rings) = recording::assemble(request, environment, event_loop, parts)?;
+    Ok(RecordedRun { recording, mismatch, connections, rings })
 }
 
 /// The beginning of the names of controllers that this run registers in the kernel. The machines of a testbed may have one kernel.

@@ -2,6 +2,8 @@
 
 use crate::collect::machine_load::MachineLoad;
 use crate::collect::nstat;
+use crate::collect::tap::Taps;
+use crate::collect::trace_events::KernelTrace;
 use crate::environment::Environment;
 use crate::netns::impairments::ImpairmentCounts;
 use crate::netns::relay::RelaySet;
@@ -31,13 +33,29 @@ pub struct Parts {
     pub path: MeasuredPath,
 }
 
-/// Closes the sockets and assembles the recording. Returns it with the digest of all packets at the taps.
+/// The rings that the kernel has filled during a run.
+///
+/// Closing them takes up to a few hundred milliseconds: for one after the other the kernel waits until no processor uses it (RCU).
+pub struct Rings {
+    _taps: Taps,
+    _trace: KernelTrace,
+}
+
+impl Rings {
+    /// Leaves the rings to the kernel, which closes them when the process has ended.
+    pub fn close_at_exit(self) {
+        std::mem::forget(self);
+    }
+}
+
+/// Closes the sockets of applications and assembles the recording. Returns it with the digest of all packets at the taps, and with the
+/// rings, which are still open.
 pub fn assemble(
     request: &Request,
     environment: &Environment,
     event_loop: EventLoop,
     parts: Parts,
-) -> Result<(Recording, u64), Failure> {
+) -> Result<((Recording, u64), Rings), Failure> {
     let EventLoop { case, mut runtime, mut collectors, udp, max_delay, start_delay, finished, ended, .. } =
         event_loop;
     runtime.record_final_reads();
@@ -104,7 +122,8 @@ pub fn assemble(
         collectors.inet_diag.append(series);
     }
     recording.environment = rows;
-    Ok((recording, collectors.taps.digest()))
+    let digest = collectors.taps.digest();
+    Ok(((recording, digest), Rings { _taps: collectors.taps, _trace: collectors.trace }))
 }
 
 /// The counters of each host, and the packets that unmonitored queues dropped.

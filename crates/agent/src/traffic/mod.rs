@@ -2,13 +2,14 @@
 //!
 //! [`runtime`] owns the sockets of all hosts and their epoll instance; an [`endpoint`] is one end of a connection. [`app_calls`] is the
 //! socket interface that the applications of the workload call. [`socket_options`] sets the options of the case, [`cc_engine`]
-//! registers controllers that Linux does not have, [`io_threads`] moves bulk data in a guest, and [`udp_background`]
+//! registers controllers that Linux does not have, [`first_connections`] are opened before the start, [`io_threads`] moves bulk data in a guest, and [`udp_background`]
 //! sends the background datagrams.
 
 pub mod app_calls;
 pub mod cc_engine;
 mod endpoint;
 mod epoll_token;
+pub mod first_connections;
 mod io_threads;
 pub mod runtime;
 mod socket_options;

@@ -14,13 +14,14 @@ use crate::system::Failure;
 use crate::traffic::cc_engine::KernelCcNames;
 use crate::traffic::endpoint::{Endpoint, IoMode, ReadMode, Readiness};
 use crate::traffic::epoll_token::EpollToken;
+use crate::traffic::first_connections::OpenedSockets;
 use crate::traffic::io_threads::{self, BlockingWriters};
 use crate::traffic::socket_options;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use tcpassay_case::{Case, CcName};
 use tcpassay_linux::sys;
@@ -118,6 +119,8 @@ pub struct TrafficRuntime<'a> {
     slots: SlotTable,
     listeners: Vec<Listener>,
     pending: PendingConnections,
+    /// The sockets of connections that applications open at the start of the run.
+    opened: OpenedSockets,
     flows: u32,
     read_mode: ReadMode,
     /// For each host, whether it is on this machine; empty if all are.
@@ -158,6 +161,7 @@ impl<'a> TrafficRuntime<'a> {
             slots: SlotTable::new(case.hosts.len()),
             listeners: Vec::new(),
             pending: PendingConnections::default(),
+            opened: OpenedSockets::default(),
             flows: 0,
             read_mode: ReadMode::Discard,
             local: topology.hosts_here(),
@@ -324,18 +328,41 @@ impl<'a> TrafficRuntime<'a> {
         })
     }
 
-    /// Opens the connection `key` from a host.
-    pub fn connect(&mut self, host: usize, slot: SocketId, key: ConnKey) -> Result<(), Failure> {
+    /// Opens the socket of a connection that an application opens at the start of the run.
+    pub fn open_before_start(&mut self, host: usize, key: ConnKey) -> Result<(), Failure> {
+        let fd = self.open_client(host, key)?;
+        self.opened.add(host, key, fd);
+        Ok(())
+    }
+
+    /// Sends the SYNs of all connections whose sockets are open, before the applications ask for them.
+    pub fn connect_opened(&mut self) -> Result<(), Failure> {
+        self.opened.each(connect)
+    }
+
+    /// The socket of a connection at its client, not yet connected.
+    fn open_client(&mut self, host: usize, key: ConnKey) -> Result<OwnedFd, Failure> {
         let fd = self.open(host, key.part)?;
-        let server = server_address(key.server.0 as usize, key.part);
-        let flows = self.add_flows(key);
         if !self.local.is_empty() {
             // The server's agent learns from the port which connection of the workload it is.
             let client = SocketAddrV4::new(*server_address(host, 0).ip(), client_port(key)?);
             sys::set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR, 1).map_err(|e| e.to_string())?;
             sys::bind(fd.as_fd(), client).map_err(|e| format!("the port {client}: {e}"))?;
         }
-        sys::connect(fd.as_fd(), server).map_err(|e| format!("connecting to {server}: {e}"))?;
+        Ok(fd)
+    }
+
+    /// Opens the connection `key` from a host.
+    pub fn connect(&mut self, host: usize, slot: SocketId, key: ConnKey) -> Result<(), Failure> {
+        let fd = if let Some(fd) = self.opened.take(host, key) {
+            fd
+        } else {
+            let fd = self.open_client(host, key)?;
+            connect(fd.as_fd(), key)?;
+            fd
+        };
+        let server = server_address(key.server.0 as usize, key.part);
+        let flows = self.add_flows(key);
         let client = sys::local_address(fd.as_fd()).map_err(|e| e.to_string())?;
         self.flow_tracker.open((key.client.0, client.port()), (key.server.0, server.port()), flows);
         if self.is_local(key.server.0) {
@@ -546,6 +573,12 @@ fn client_port(key: ConnKey) -> Result<u16, Failure> {
         let most = u16::MAX - FIRST_CLIENT_PORT;
         format!("a client opens more than {most} connections, for which the ports between two machines do not suffice")
     })
+}
+
+/// Sends the SYN of a connection.
+fn connect(fd: BorrowedFd, key: ConnKey) -> Result<(), Failure> {
+    let server = server_address(key.server.0 as usize, key.part);
+    sys::connect(fd, server).map_err(|e| format!("connecting to {server}: {e}"))
 }
 
 /// The address at which a host listens for a part of the workload.
