@@ -86,6 +86,17 @@ def test_an_error_has_its_line_and_what_is_allowed(old: str, new: str, line: int
     assert any(one.startswith(f"/t/lab.toml:{line}: ") and words in one for one in said), said
 
 
+def test_a_file_without_hosts_and_links_is_told_what_it_needs() -> None:
+    for text, words in (("", "is missing; it is needed"), ("host = []\nlink = []", "[[link]]")):
+        with pytest.raises(UserError) as raised:
+            file.read(text, Path("/t/lab.toml"))
+        said = [str(problem) for problem in raised.value.problems]
+        assert len(said) == 2
+        assert "`host`" in said[0]
+        assert "`link`" in said[1]
+        assert words in said[1]
+
+
 def test_a_host_without_a_link_to_the_router_is_named() -> None:
     said = wrong('[[link]]\nbetween = ["beta:eth2.7", "gamma:eth1"]\n', "")
     assert said == ["/t/lab.toml:11: `host[2]`: there is no link between `gamma` and `beta`"]

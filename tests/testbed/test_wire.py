@@ -1,7 +1,9 @@
 """Messages of agents, which may be hostile, and the commands that reach them."""
 
 import json
+import os
 import random
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -102,6 +104,20 @@ def test_the_host_is_an_argument_after_two_dashes_and_the_command_has_nothing_of
     )
     installed = Host(name="a", ssh="a", role="sender", agent="/opt/tcpassay-agent")
     assert connection.start_command(installed, "") == 'exec /opt/tcpassay-agent remote "$SSH_CONNECTION"'
+
+
+def test_an_agent_that_cannot_be_copied_whole_leaves_nothing_on_the_host(tmp_path: Path) -> None:
+    def copied(limit: str) -> tuple[int, list[tuple[str, int]]]:
+        done = subprocess.run(
+            ["/bin/sh", "-c", f"{limit}{connection.copy_command('ab')}"],
+            input=b"x" * 100_000, env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]}, capture_output=True,
+            check=False,
+        )  # fmt: skip
+        files = (tmp_path / ".cache/tcpassay").iterdir()
+        return done.returncode, [(one.name, one.stat().st_mode & 0o777) for one in files]
+
+    assert copied("ulimit -f 8; ") == (1, [])
+    assert copied("") == (0, [("agent-ab", 0o700)])
 
 
 def test_the_offset_of_a_clock_is_that_of_the_shortest_exchange() -> None:

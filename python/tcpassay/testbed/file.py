@@ -18,6 +18,7 @@ from tcpassay.testbed.messages import Group, Machine, Role
 FOLDER: Final = "tcpassay/testbeds"
 """The folder of named testbeds below the folder of the user's settings."""
 _MOST_HOSTS: Final = 64
+_MOST_LINKS: Final = 1000
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=40)]
 # What ssh(1) takes as a destination or a name of its configuration; it never begins with a dash.
@@ -83,7 +84,7 @@ class TestbedFile(Strict):
         description="How long a run waits at most for a host that was reached before, as during a reboot, in seconds",
     )
     host: Annotated[list[Host], Field(min_length=2, max_length=_MOST_HOSTS)] = Field(description="The hosts")
-    link: Annotated[list[Link], Field(min_length=1, max_length=1000)] = Field(
+    link: Annotated[list[Link], Field(min_length=1, max_length=_MOST_LINKS)] = Field(
         description="How they are connected"
     )
 
@@ -168,7 +169,7 @@ def _problems(error: ValidationError, doc: Document) -> Iterator[Problem]:
         text = _dotted(path)
         if one["type"] == "missing":
             yield Problem(
-                f"{text} is missing; it is needed: {_fields(path[:2])[str(path[-1])].description}", place
+                f"{text} is missing; it is needed: {_fields(path[:-1])[str(path[-1])].description}", place
             )
         elif one["type"] == "extra_forbidden":
             keys = list(_fields(path[:-1]))
@@ -178,7 +179,7 @@ def _problems(error: ValidationError, doc: Document) -> Iterator[Problem]:
             yield Problem(f"{text} = `{str(one['input'])[:80]}`: allowed is {_allowed(one, path)}", place)
 
 
-def _allowed(error: Any, path: tuple[Step, ...]) -> str:  # noqa: PLR0911 - a table
+def _allowed(error: Any, path: tuple[Step, ...]) -> str:  # noqa: C901, PLR0911 - a table
     match path, error["type"]:
         case _, "literal_error":
             words = re.findall(r"'([^']*)'", error["ctx"]["expected"])
@@ -191,6 +192,8 @@ def _allowed(error: Any, path: tuple[Step, ...]) -> str:  # noqa: PLR0911 - a ta
             return "an absolute path of letters, digits and `/`, `.`, `_`, `+`, `-`"
         case ("host",), "too_short" | "too_long":
             return f"2 to {_MOST_HOSTS} tables [[host]]"
+        case ("link",), "too_short" | "too_long":
+            return f"1 to {_MOST_LINKS} tables [[link]]"
         case _, "string_pattern_mismatch" | "string_too_long":
             return "letters, digits, `_` and `-`, beginning with a letter or digit, at most 40"
         case _, "bool_type" | "bool_parsing":

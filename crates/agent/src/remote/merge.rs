@@ -11,12 +11,21 @@ use crate::run::answer;
 use crate::system::Failure;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
+use tcpassay_linux::sys;
 use tcpassay_measure::{
     EntitySeries, EnvironmentProperty, EventKind, EventLog, EventRow, Flow, FlowCounters, Histogram, Latency,
     LatencyKind, Recording, Series, SeriesColumn, metrics,
 };
+
+/// The largest number of intervals of a series. The columns of a flow cover all intervals of both ends, so that memory is needed for each.
+const LONGEST_SERIES: u64 = 1 << 22;
+/// The memory that joining may need in addition to a multiple of the size of the files, in bytes.
+const MEMORY: u64 = 4 << 30;
+/// Compressed columns are larger in memory than in files.
+const TIMES_SIZE: u64 = 16;
 
 /// The recordings to join: the input of `tcpassay-agent merge`.
 #[derive(Deserialize)]
@@ -59,10 +68,23 @@ pub fn main() -> io::Result<()> {
     let mut text = String::new();
     io::stdin().read_to_string(&mut text)?;
     let order: Order = serde_json::from_str(&text)?;
+    // A hostile machine may send small files that need any amount of memory.
+    sys::limit_memory(MEMORY.saturating_add(TIMES_SIZE.saturating_mul(size(&order)?)))?;
     let answer = merge(order).unwrap_or_else(CaseAnswer::failed);
     let mut out = io::stdout().lock();
     serde_json::to_writer(&mut out, &answer)?;
     writeln!(out)
+}
+
+/// The size of all files in bytes.
+fn size(order: &Order) -> io::Result<u64> {
+    let mut size: u64 = 0;
+    for part in &order.parts {
+        for entry in fs::read_dir(&part.folder)? {
+            size = size.saturating_add(entry?.metadata()?.len());
+        }
+    }
+    Ok(size)
 }
 
 fn merge(order: Order) -> Result<CaseAnswer, Failure> {
@@ -80,7 +102,7 @@ fn read(source: &Source) -> Result<Part, Failure> {
     let wrong = |why: String| format!("the recording of `{}`: {why}", source.name);
     let recording = Recording::read(&source.folder).map_err(|e| wrong(e.to_string()))?;
     let path = source.folder.join(PART_FILE);
-    let text = std::fs::read(&path).map_err(|e| wrong(format!("{PART_FILE}: {e}")))?;
+    let text = fs::read(&path).map_err(|e| wrong(format!("{PART_FILE}: {e}")))?;
     let about: PartFile = serde_json::from_slice(&text).map_err(|e| wrong(format!("{PART_FILE}: {e}")))?;
     let hosts = recording.hosts.len();
     let is_host = |host: u32| (host as usize) < hosts;
@@ -101,6 +123,10 @@ fn read(source: &Source) -> Result<Part, Failure> {
     if !recording.events.iter().all(|event| is_host(event.host) && known(event.flow)) {
         return Err(wrong("an event of a host or flow that it does not have".to_owned()));
     }
+    let series = recording.series.iter().flat_map(|series| &series.entities);
+    if let Some(long) = series.into_iter().find(|one| !ends_in_time(one)) {
+        return Err(wrong(format!("the series of `{}` has intervals above {LONGEST_SERIES}", long.entity)));
+    }
     let device = recording.header.bottleneck.is_none_or(|at| (at as usize) < recording.devices.len());
     let interfaces =
         recording.packets.iter().all(|packet| (packet.interface as usize) < recording.interfaces.len());
@@ -108,6 +134,11 @@ fn read(source: &Source) -> Result<Part, Failure> {
         return Err(wrong("a device or interface that it does not have".to_owned()));
     }
     Ok(Part { name: source.name.clone(), recording, about, numbers: Vec::new() })
+}
+
+/// Returns true if a series has no interval above the largest one.
+fn ends_in_time(series: &EntitySeries) -> bool {
+    series.first.saturating_add(series.len() as u64) <= LONGEST_SERIES
 }
 
 /// The connections of all parts in the order in which they were opened, each with its number.

@@ -293,3 +293,15 @@ fn a_part_whose_tables_name_what_it_does_not_have_is_refused_with_its_machine() 
         "the recording of `alpha`: a device or interface that it does not have"
     );
 }
+
+#[test]
+fn a_series_ends_at_the_largest_interval_at_the_latest() {
+    let series = |first| EntitySeries {
+        entity: "flow.0".to_owned(),
+        first,
+        columns: vec![SeriesColumn { name: "wire_bytes".to_owned(), values: vec![0.0; 4] }],
+    };
+    assert!(ends_in_time(&series(4_194_300)));
+    assert!(!ends_in_time(&series(4_194_301)));
+    assert!(!ends_in_time(&series(u64::MAX)));
+}
