@@ -31,7 +31,9 @@ ANSWER_S: Final = 60.0
 _END_S: Final = 10
 _ALIVE_S: Final = messages.SILENCE_MS / 6000
 """The agent ends if it hears nothing for six times as long."""
-_EXCHANGES: Final = 24
+EXCHANGES: Final = 24
+EXCHANGES_AFTER: Final = 8
+"""After a run nothing depends on the offset but the drift, whose error the recording has."""
 _NEAR_NS: Final = 5_000_000
 """Round trips below this time are measured for a few hosts at a time: otherwise the hosts would wait for this one."""
 _TURNS: Final = threading.BoundedSemaphore(2)
@@ -229,11 +231,11 @@ class Connection:
                 rest -= len(content)
         return message.size
 
-    def offset(self) -> Offset:
+    def offset(self, exchanges: int = EXCHANGES) -> Offset:
         """How much the clock of the host is ahead of this one's."""
         first = self._exchange()
         with _TURNS if first.round_trip < _NEAR_NS else nullcontext():
-            made = [first, *(self._exchange() for _ in range(_EXCHANGES - 1))]
+            made = [first, *(self._exchange() for _ in range(exchanges - 1))]
         self.longest_ns = max(one.round_trip for one in made)
         try:
             return estimate(made)

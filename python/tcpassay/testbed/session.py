@@ -22,7 +22,7 @@ from tcpassay.substrate.agent import agent_program, answer_of
 from tcpassay.testbed import messages
 from tcpassay.testbed.as_is import PING, AsIs
 from tcpassay.testbed.clock import Exchange, Offset, drift, estimate
-from tcpassay.testbed.connection import Connection, LostError
+from tcpassay.testbed.connection import EXCHANGES_AFTER, Connection, LostError
 from tcpassay.testbed.file import Testbed
 
 _T = TypeVar("_T")
@@ -264,7 +264,7 @@ class Session:
         for part, offset in zip(parts, before, strict=True):
             part.connection.send(messages.Start(start + offset.ahead))
         self._collect(parts, request.seconds or PATIENCE_S)
-        after = self.each(Connection.offset)
+        after = self.each(lambda connection: connection.offset(EXCHANGES_AFTER))
         return _joined(request, parts, [*_path_rows(paths), *_clock_rows(parts, before, after)])
 
     def _prepared(self, parts: list[_Part]) -> Answer | None:

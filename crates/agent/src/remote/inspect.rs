@@ -40,7 +40,7 @@ pub fn machine(environment: &Environment) -> Vec<Finding> {
 /// The state of a test interface.
 pub fn interface(name: &str, ssh_address: &str) -> Vec<Finding> {
     let what = format!("interface {name}");
-    if let Err(found) = refuse_interface(name, ssh_address) {
+    if let Err(found) = refuse_interfaces(&[name], ssh_address) {
         return vec![Finding { what, ok: false, found, mtu: None, rate: None }];
     }
     let states =
@@ -70,19 +70,9 @@ fn bits_per_second(text: &str) -> Option<u64> {
     (1..u64::from(u32::MAX)).contains(&megabits).then_some(megabits * 1_000_000)
 }
 
-/// Fails if an interface cannot be a test interface.
-pub fn refuse_interface(interface: &str, ssh_address: &str) -> Result<(), Failure> {
-    refuse_ssh_interface(interface, ssh_address)?;
-    // An interface that does not exist has its message elsewhere.
-    let kind = fs::read_to_string(format!("/sys/class/net/{interface}/type"));
-    if kind.is_ok_and(|kind| kind.trim() != ETHERNET) {
-        return Err(format!("`{interface}` is no Ethernet device, which a test interface must be"));
-    }
-    Ok(())
-}
-
-/// Fails if an interface carries the controller's connection, or if this cannot be determined.
-fn refuse_ssh_interface(interface: &str, ssh_address: &str) -> Result<(), Failure> {
+/// Fails if one of the interfaces cannot be a test interface: it carries the controller's connection, or this cannot be determined, or it is no
+/// Ethernet device.
+pub fn refuse_interfaces(interfaces: &[&str], ssh_address: &str) -> Result<(), Failure> {
     if ssh_address.is_empty() {
         let why = "the interface of the controller's connection, which must not be changed, cannot be determined from SSH_CONNECTION";
         return Err(why.to_owned());
@@ -92,10 +82,17 @@ fn refuse_ssh_interface(interface: &str, ssh_address: &str) -> Result<(), Failur
     if names.is_empty() {
         return Err(format!("no interface has the address {ssh_address} of the controller's connection"));
     }
-    if names.iter().any(|name| name == interface) {
-        return Err(format!(
-            "`{interface}` carries the controller's connection ({ssh_address}); it is never used"
-        ));
+    for interface in interfaces {
+        if names.iter().any(|name| name == interface) {
+            return Err(format!(
+                "`{interface}` carries the controller's connection ({ssh_address}); it is never used"
+            ));
+        }
+        // An interface that does not exist has its message elsewhere.
+        let kind = fs::read_to_string(format!("/sys/class/net/{interface}/type"));
+        if kind.is_ok_and(|kind| kind.trim() != ETHERNET) {
+            return Err(format!("`{interface}` is no Ethernet device, which a test interface must be"));
+        }
     }
     Ok(())
 }
@@ -164,6 +161,6 @@ mod tests {
 
     #[test]
     fn an_unknown_connection_makes_every_interface_refused() {
-        assert!(refuse_ssh_interface("eth1", "").unwrap_err().contains("SSH_CONNECTION"));
+        assert!(refuse_interfaces(&["eth1"], "").unwrap_err().contains("SSH_CONNECTION"));
     }
 }

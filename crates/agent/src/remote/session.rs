@@ -9,7 +9,7 @@ use crate::remote::supervisor::{self, Supervisor};
 use crate::remote::{inspect, machine, part, settings};
 use crate::request::{Request, problem};
 use crate::system::{Failure, release};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -132,8 +132,9 @@ impl Session {
     /// Fails if a test interface of the part carries the controller's connection, or is no Ethernet device.
     fn refuse_interfaces(&self, part: &Part) -> Result<(), Failure> {
         let own = part.machines.iter().filter(|machine| machine.name == part.machine);
-        own.flat_map(|machine| machine.interfaces.values())
-            .try_for_each(|interface| inspect::refuse_interface(interface, &self.ssh_address))
+        let interfaces: BTreeSet<&str> =
+            own.flat_map(|machine| machine.interfaces.values().map(String::as_str)).collect();
+        inspect::refuse_interfaces(&interfaces.into_iter().collect::<Vec<_>>(), &self.ssh_address)
     }
 
     /// Runs a part in a process of its own, and restores the test interfaces.

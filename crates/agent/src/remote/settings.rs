@@ -6,6 +6,7 @@ use crate::remote::hardware;
 use crate::system::{Failure, PATH};
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
@@ -131,6 +132,9 @@ impl Wanted {
     }
 }
 
+/// `IFF_UP` (`include/uapi/linux/if.h`).
+const IFF_UP: u64 = 1;
+
 /// The settings that a topology needs of the test interfaces of this machine. `is_virtual`: the interface has no hardware that segments.
 pub fn wanted(case: &Case, topology: &NetnsTopology, is_virtual: &dyn Fn(&str) -> bool) -> Vec<Wanted> {
     let mut all = Vec::new();
@@ -234,19 +238,33 @@ pub fn read(interface: &str, attribute: Attribute) -> Result<u64, Failure> {
         Attribute::RxUsecs | Attribute::RxFrames | Attribute::AdaptiveRx | Attribute::RxRing => {
             hardware::read(interface, attribute.hardware().expect("these are of the hardware"))
         }
-        Attribute::Up | Attribute::Mtu | Attribute::GroMaxSize => {
-            let link = link(interface)?;
-            let value = match attribute {
-                Attribute::Up => {
-                    let flags = link["flags"].as_array();
-                    flags.map(|flags| u64::from(flags.iter().any(|flag| flag == "UP")))
-                }
-                Attribute::Mtu => link["mtu"].as_u64(),
-                _ => link["gro_max_size"].as_u64(),
-            };
+        Attribute::Up => {
+            let text = of_interface(interface, "flags")?;
+            let flags = text.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
+            flags
+                .map(|flags| flags & IFF_UP)
+                .ok_or_else(|| format!("the flags of `{interface}` are `{text}`"))
+        }
+        Attribute::Mtu => {
+            let text = of_interface(interface, "mtu")?;
+            text.parse().map_err(|_| format!("the MTU of `{interface}` is `{text}`"))
+        }
+        // The kernel has no file with it.
+        Attribute::GroMaxSize => {
+            let value = link(interface)?["gro_max_size"].as_u64();
             value.ok_or_else(|| format!("`ip` does not report `{}` of `{interface}`", attribute.name()))
         }
     }
+}
+
+/// The contents of a file of an interface in sysfs. Reading it takes microseconds, and `ip` milliseconds.
+fn of_interface(interface: &str, file: &str) -> Result<String, Failure> {
+    let path = format!("/sys/class/net/{interface}/{file}");
+    let text = fs::read_to_string(&path).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => format!("there is no interface `{interface}`"),
+        _ => format!("{path}: {e}"),
+    })?;
+    Ok(text.trim().to_owned())
 }
 
 /// Changes a setting, and reads it back.
@@ -333,7 +351,7 @@ fn flags(interface: &str, value: Option<u32>) -> Result<u32, Failure> {
 }
 
 /// The object of `ip -json link show` about an interface.
-pub fn link(interface: &str) -> Result<serde_json::Value, Failure> {
+fn link(interface: &str) -> Result<serde_json::Value, Failure> {
     let all = run_ip(&["-json", "-details", "link", "show", "dev", interface])?;
     all.get(0).cloned().ok_or_else(|| format!("`ip` reports nothing about `{interface}`"))
 }
