@@ -68,7 +68,7 @@ pub struct Info {
     pub recoveries: u64,
     /// Window reductions because of marks.
     pub ecn_reductions: u64,
-    /// Recoveries and timeouts undone because they were proven false.
+    /// Recoveries and timeouts that were undone because they were spurious.
     pub undos: u64,
     /// Retransmissions proven unnecessary.
     pub spurious: u64,

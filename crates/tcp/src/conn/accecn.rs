@@ -26,7 +26,7 @@ impl Connection {
             self.open.set_mark_counts(counts);
             return;
         }
-        // The ACK of the SYN-ACK, and the first data.
+        // The ACK of the SYN-ACK and the first data carry the option, to test whether the path drops it.
         self.reported.test_path(2);
         self.first_accecn(segment);
         self.open.forbid_ect(self.is_mangled(ace_of(segment.flags)));
@@ -97,8 +97,8 @@ impl Connection {
         }
     }
 
-    /// A SYN or SYN-ACK arrived again in an established connection. The ACK of a SYN-ACK reports its ECN field (section 3.2.2.1);
-    /// Linux's does for every SYN.
+    /// A SYN or SYN-ACK arrived again in an established connection. The next ACK of a client reports the ECN field of a repeated SYN-ACK
+    /// (section 3.2.2.1); in Linux, the next ACK of either end reports that of any repeated SYN or SYN-ACK.
     pub(super) fn accurate_syn_again(&mut self, segment: &Segment, ecn: Ecn) {
         let confirms = segment.flags.has(Flags::ACK) && !matches!(ace_of(segment.flags), 0 | 1 | 7);
         if self.cfg.ecn_form.is_linux() || confirms && !self.open.is_passive() {

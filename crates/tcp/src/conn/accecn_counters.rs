@@ -9,7 +9,7 @@ use tcpassay_wire::AccEcn;
 /// Bytes available for options in a header.
 pub(super) const SPACE: u32 = 40;
 
-/// Packets that an ACK acknowledges, smoothed, in 64ths (`pkts_acked_ewma` of Linux).
+/// The smoothed number of packets that an ACK acknowledges, in units of 1/64 (`pkts_acked_ewma` of Linux).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(super) struct Stretch(u64);
 
@@ -223,7 +223,7 @@ mod tests {
         for _ in 0..10 {
             assert_eq!(reported.read_ace(5, 2, None, 1000, false), 0);
         }
-        // Of ten two or ten are marked.
+        // Of ten packets, two or ten are marked.
         assert_eq!(reported.read_ace(7, 10, None, 1000, false), 10);
         assert_eq!(reported.packets(), 15);
     }

@@ -20,7 +20,7 @@ use tcpassay_units::{Dur, Time};
 use tcpassay_wire::{AccEcn, Ecn, Options, Segment};
 
 impl Connection {
-    /// Accurate ECN was agreed on in a handshake with such a SYN, or the server's SYN-ACK was answered.
+    /// Starts Linux's counters if the handshake agreed on accurate ECN. `last`: the ECN field of the peer's SYN, at a server.
     pub(super) fn start_linux_ecn(&mut self, last: Ecn) {
         if self.ecn == EcnMode::Accurate && self.cfg.ecn_form.is_linux() {
             self.linux_ecn = Some(Box::new(LinuxEcn::new(last)));
@@ -74,7 +74,8 @@ impl Connection {
         self.reserve_option();
     }
 
-    /// Marks that wait for data are acknowledged with them. `occupies`: the segment has data.
+    /// Causes an immediate ACK of marks that were not yet reported, if the segment has data or an ACK is scheduled. `occupies`: the
+    /// segment has data.
     pub(super) fn linux_prompt(&mut self, occupies: bool) {
         let allowed = occupies || self.recv.is_scheduled();
         if let Some(linux) = &mut self.linux_ecn
@@ -92,7 +93,7 @@ impl Connection {
             newly,
             mss: u64::from(self.send.mss32()).max(1),
             sent: self.send.bytes_sent().get(),
-            untold: self.recv.marked().1,
+            unreported: self.recv.marked().1,
             guess: self.sack || self.send.is_calm(),
         };
         let Some(linux) = &mut self.linux_ecn else { return 0 };
@@ -113,16 +114,16 @@ impl Connection {
     }
 
     /// Whether a segment that is sent now has an option.
-    fn linux_tells(&self, now: Time) -> bool {
+    fn linux_sends_option(&self, now: Time) -> bool {
         let srtt = self.send.srtt().unwrap_or(Dur::ZERO);
         let linux = self.linux_ecn.as_ref();
-        self.cfg.ecn_option && linux.is_some_and(|linux| linux.tells(now, self.cfg.accurate, srtt))
+        self.cfg.ecn_option && linux.is_some_and(|linux| linux.sends_option(now, self.cfg.accurate, srtt))
     }
 
     /// Bytes by which a segment with an option is shorter than other segments.
     pub(super) fn linux_room(&self, now: Time) -> u32 {
-        let tells = self.linux_tells(now);
-        self.linux_ecn.as_ref().map_or(0, |linux| linux.extra_room(tells))
+        let sends_option = self.linux_sends_option(now);
+        self.linux_ecn.as_ref().map_or(0, |linux| linux.extra_room(sends_option))
     }
 
     /// An option on a SYN-ACK that was repeated.
@@ -141,9 +142,9 @@ impl Connection {
 
     /// Puts the option on a segment that leaves now.
     pub(super) fn put_linux_option(&mut self, now: Time, options: &mut Options) {
-        let tells = self.linux_tells(now);
+        let sends_option = self.linux_sends_option(now);
         if let Some(linux) = &mut self.linux_ecn {
-            linux.put(now, tells, options);
+            linux.put(now, sends_option, options);
         }
     }
 

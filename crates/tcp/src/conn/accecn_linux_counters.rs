@@ -14,8 +14,8 @@ const ROOM: u32 = 12;
 /// `TCP_ACCECN_CEP_ACE_MASK`
 const ACE: u64 = 7;
 /// `TCP_ACCECN_ACE_MAX_DELTA`: this many packets with CE that no ACK reported are acknowledged at once.
-const UNTOLD: u64 = 6;
-/// Bytes sent before the first option after which the option is not used: its counters may have wrapped.
+const UNREPORTED: u64 = 6;
+/// If the first option arrives after more bytes than this were sent, it is not used, because its counters may have wrapped.
 const TOO_LATE: u64 = (1 << 23) - 1;
 
 /// The state of the peer's options (`saw_accecn_opt`).
@@ -50,17 +50,17 @@ pub(super) struct LinuxEcn {
     /// ACKs that must have an option (`accecn_opt_demand`).
     demand: u8,
     /// Time of the last segment with an option.
-    told_at: Time,
+    option_at: Time,
     /// The first position of the duplicate that the segment which leaves reports, and of the one that the last segment with an
     /// option reported.
     again: Option<u64>,
-    told_again: Option<u64>,
+    reported_again: Option<u64>,
     /// The next data are acknowledged at once (`ICSK_ACK_NOW` while nothing waits to be acknowledged).
     prompt: bool,
     seen: Seen,
     /// `TCP_ACCECN_OPT_FAIL_RECV`, `TCP_ACCECN_OPT_FAIL_SEND`.
-    deaf: bool,
-    mute: bool,
+    peer_option_fails: bool,
+    own_option_fails: bool,
     /// Packets with CE that the peer reported, and its bytes (`delivered_ce`, `delivered_ecn_bytes`).
     ce_out: u64,
     bytes_out: [u32; 3],
@@ -83,7 +83,7 @@ pub(super) struct CountersIn {
     /// Bytes sent since the connection began.
     pub sent: u64,
     /// Packets with CE that arrived and that no ACK has reported.
-    pub untold: u64,
+    pub unreported: u64,
     /// The state of congestion control and SACK allow to infer packets from bytes.
     pub guess: bool,
 }
@@ -96,13 +96,13 @@ impl LinuxEcn {
             last,
             least: 0,
             demand: 0,
-            told_at: Time::ZERO,
+            option_at: Time::ZERO,
             again: None,
-            told_again: None,
+            reported_again: None,
             prompt: false,
             seen: Seen::Nothing,
-            deaf: false,
-            mute: false,
+            peer_option_fails: false,
+            own_option_fails: false,
             ce_out: 0,
             bytes_out: [0; 3],
             moves: None,
@@ -136,13 +136,14 @@ impl LinuxEcn {
         }
     }
 
-    /// A segment that begins at `start` arrived again. If the last ACK with an option reported it as a duplicate, the peer did not
-    /// receive that ACK, twice: perhaps the path drops segments with the option.
+    /// A segment that begins at `start` arrived again. If the last ACK with an option reported it as a duplicate, that ACK was lost as
+    /// well, so the path may drop segments with the option.
     pub(super) fn on_duplicate(&mut self, start: u64) {
-        self.mute |= self.told_again == Some(start);
+        self.own_option_fails |= self.reported_again == Some(start);
     }
 
-    /// Whether the marks so far have to be acknowledged at once, now that data (`occupies`) or a scheduled ACK allow it.
+    /// Returns whether the marks so far must be acknowledged at once, and clears the request. `allowed`: the segment has data, or an ACK
+    /// is scheduled.
     pub(super) fn take_prompt(&mut self, allowed: bool) -> bool {
         let prompt = self.prompt && allowed;
         self.prompt &= !prompt;
@@ -154,7 +155,7 @@ impl LinuxEcn {
         let mss = ack.mss + u64::from(self.room);
         let before = self.bytes_out[1];
         let reliable = self.read_option(ack.option, ack.newly.bytes, ack.sent);
-        self.prompt |= ack.untold >= UNTOLD;
+        self.prompt |= ack.unreported >= UNREPORTED;
         let more = u64::from(self.bytes_out[1].wrapping_sub(before) & 0xff_ffff);
         let marked = reliable.then_some(more);
         let packets = self.read_ace(ack.ace, ack.newly, marked, mss, ack.guess);
@@ -163,7 +164,7 @@ impl LinuxEcn {
 
     /// The option may be sent: the peer's options were seen, and the path does not seem to drop ours.
     fn may_send(&self, persist: bool) -> bool {
-        self.seen != Seen::Nothing && (persist || !self.mute)
+        self.seen != Seen::Nothing && (persist || !self.own_option_fails)
     }
 
     /// Computes what every segment leaves for the option; `wanted`: every segment should have it. Returns the bytes if they
@@ -178,14 +179,14 @@ impl LinuxEcn {
     }
 
     /// Whether a segment that is sent now has an option.
-    pub(super) fn tells(&self, now: Time, rule: AccurateUse, srtt: Dur) -> bool {
-        let beacon = || rule.beacon > 0 && now.since(self.told_at) * u64::from(rule.beacon) >= srtt;
+    pub(super) fn sends_option(&self, now: Time, rule: AccurateUse, srtt: Dur) -> bool {
+        let beacon = || rule.beacon > 0 && now.since(self.option_at) * u64::from(rule.beacon) >= srtt;
         self.may_send(rule.persist) && (!rule.on_demand || self.demand > 0 || beacon())
     }
 
     /// Bytes by which a segment with an option is shorter than other segments.
-    pub(super) fn extra_room(&self, tells: bool) -> u32 {
-        if self.room == 0 && tells { ROOM } else { 0 }
+    pub(super) fn extra_room(&self, sends_option: bool) -> u32 {
+        if self.room == 0 && sends_option { ROOM } else { 0 }
     }
 
     /// The blocks of the segment that leaves begin with this position, if they report a duplicate.
@@ -193,18 +194,18 @@ impl LinuxEcn {
         self.again = again;
     }
 
-    /// Puts the option on a segment that leaves now, if [`LinuxEcn::tells`] returned true and there is room.
-    pub(super) fn put(&mut self, now: Time, tells: bool, options: &mut Options) {
+    /// Puts the option on a segment that leaves now, if [`LinuxEcn::sends_option`] returned true and there is room.
+    pub(super) fn put(&mut self, now: Time, sends_option: bool, options: &mut Options) {
         // The ACK acknowledges all marks that waited.
         self.prompt = false;
         let again = self.again.take();
-        self.told_again = None;
-        let Some((blocks, fields)) = self.fit(options).filter(|_| tells) else { return };
+        self.reported_again = None;
+        let Some((blocks, fields)) = self.fit(options).filter(|_| sends_option) else { return };
         let counts = std::array::from_fn(|at| self.bytes_in[at].wrapping_add(ByteCounts::START[at]));
         options.sack = options.sack.iter().take(blocks).copied().collect();
         options.set_accecn(&AccEcn::of(true, fields, counts));
-        self.told_again = again;
-        self.told_at = now;
+        self.reported_again = again;
+        self.option_at = now;
         self.least = 0;
         self.demand = self.demand.saturating_sub(1);
     }
@@ -217,7 +218,9 @@ impl LinuxEcn {
             received_ce,
             received_bytes: self.bytes_in.map(u64::from),
             option_seen: self.seen as u8,
-            fail_mode: u8::from(no_ect) << 1 | u8::from(self.mute) << 2 | u8::from(self.deaf) << 3,
+            fail_mode: u8::from(no_ect) << 1
+                | u8::from(self.own_option_fails) << 2
+                | u8::from(self.peer_option_fails) << 3,
         }
     }
 
@@ -254,19 +257,19 @@ impl LinuxEcn {
             Some(_) if zeroed(first) || zeroed(last) => Seen::Bad,
             Some(_) => Seen::Counters,
         };
-        self.deaf |= self.seen == Seen::Bad;
+        self.peer_option_fails |= self.seen == Seen::Bad;
     }
 
     /// Reads the peer's counters. Returns whether the counter of CE is reliable.
     fn read_option(&mut self, option: Option<AccEcn>, delivered: u64, sent: u64) -> bool {
-        if self.deaf {
+        if self.peer_option_fails {
             return false;
         }
         let Some(option) = option else {
             if self.seen == Seen::Nothing {
                 if sent >= TOO_LATE {
                     self.seen = Seen::Bad;
-                    self.deaf = true;
+                    self.peer_option_fails = true;
                 }
                 return false;
             }
@@ -371,7 +374,7 @@ mod tests {
         AccEcn::of(true, 3, counts)
     }
 
-    /// Counters of a client whose peer sent a good option with its SYN-ACK.
+    /// Counters of a client whose peer sent a valid option with its SYN-ACK.
     fn client() -> LinuxEcn {
         let mut ecn = LinuxEcn::new(Ecn::NotEct);
         ecn.on_syn_ack(Some(&option([1, 0, 1])));
@@ -385,7 +388,7 @@ mod tests {
             newly: Newly { bytes: 2000, packets: 2 },
             mss: 1000,
             sent: 10_000,
-            untold: 0,
+            unreported: 0,
             guess: true,
         }
     }
@@ -414,13 +417,13 @@ mod tests {
         let mut ecn = client();
         let srtt = Dur::from_millis(90);
         for _ in 0..2 {
-            assert!(ecn.tells(at(1000), RULE, srtt));
+            assert!(ecn.sends_option(at(1000), RULE, srtt));
             ecn.put(at(1000), true, &mut Options::default());
         }
-        assert!(!ecn.tells(at(1029), RULE, srtt));
-        assert!(ecn.tells(at(1030), RULE, srtt));
+        assert!(!ecn.sends_option(at(1029), RULE, srtt));
+        assert!(ecn.sends_option(at(1030), RULE, srtt));
         ecn.received(Ecn::Ce, 1000);
-        assert!(ecn.tells(at(1001), RULE, srtt));
+        assert!(ecn.sends_option(at(1001), RULE, srtt));
         assert!(ecn.take_prompt(true), "the first packet with CE");
         assert!(!ecn.take_prompt(true));
     }

@@ -47,11 +47,11 @@ pub struct FastOpenServe {
 pub struct FastOpenAnswer {
     /// The SYN had an option; `true` in it: the experimental one.
     pub asked: Option<bool>,
-    /// Its option, valid or not.
+    /// The option of the SYN-ACK, valid or not.
     pub option: Option<FastOpen>,
-    /// Bytes of data that the SYN carried, and how many of them it acknowledged.
+    /// Bytes of data that the SYN carried.
     pub sent: u64,
-    /// See `sent`.
+    /// The number of those bytes that the SYN-ACK acknowledged.
     pub acked: u64,
     /// The SYN had to be repeated, without data and option.
     pub repeated: bool,

@@ -43,7 +43,7 @@ impl Connection {
         Bytes::new(if self.open.syn().sent() == 0 { most.saturating_sub(self.send.unsent()) } else { 0 })
     }
 
-    /// The option that the SYN or SYN-ACK carries which left last.
+    /// The option of the SYN or SYN-ACK that was sent last.
     pub fn sent_fast_open(&self) -> Option<&FastOpen> {
         self.open.fast()?.sent_option.as_ref()
     }

@@ -67,7 +67,7 @@ impl Connection {
         self.control = if all { Ecn::Ect0 } else { Ecn::NotEct };
     }
 
-    /// Whether our SYN, or the SYN-ACK that answers one, is ECN-capable: with DCTCP every packet of the connection is in Linux.
+    /// Whether our SYN, or the SYN-ACK that answers one, is ECN-capable: in Linux every packet of a DCTCP connection is.
     pub(super) fn syn_is_capable(&self, answer: bool) -> bool {
         let kind = self.cfg.control_ecn;
         if answer {
@@ -270,7 +270,7 @@ impl Connection {
         let path = self.cfg.path_mss.map_or(ours, Bytes::get);
         let clamp = u64::from(peer.mss);
         let mss = path.min(clamp) - options;
-        // The mark of the peer's SYN counts for FreeBSD, too (`tcp_ecn_syncache_socket`).
+        // In FreeBSD a CE mark on the peer's SYN counts, too (`tcp_ecn_syncache_socket`).
         let of_syn = self.rules.counts_ce_of_syn && self.open.ecn_flags() == handshake_ace(Ecn::Ce);
         let marked = u64::from(ecn_of_syn_ack == Ecn::Ce && self.open.mark_counts() || of_syn);
         let echo = match self.ecn {
@@ -297,8 +297,9 @@ impl Connection {
         }
         let lost = self.open.syn().is_repeated();
         let carried = self.open.fast().filter(|fast| fast.ask.is_some()).map_or(0, |fast| fast.carried);
-        // A client computes its first rate while it takes the SYN-ACK (`tcp_ack` from `tcp_rcv_synsent_state_process`), when its
-        // window is that of a new socket still, 10 segments. A packet trace of 6.1 shows the MSS with options in it.
+        // A client computes its first pacing rate when it processes the SYN-ACK (`tcp_ack` from `tcp_rcv_synsent_state_process`). Its
+        // window is then still that of a new socket, 10 segments. According to a packet trace of Linux 6.1, these segments include the
+        // bytes of the options.
         let client = self.rules.client_paces_from_syn_ack && !self.open.is_passive();
         let rate_window = client.then(|| Bytes::new(10 * mss));
         let agreed = Agreed {
@@ -321,7 +322,7 @@ impl Connection {
         self.streams = true;
         self.send.established(now, &agreed, &mut self.log);
         if self.ecn == EcnMode::Accurate && self.cfg.ecn_option {
-            self.send.disable_short_way();
+            self.send.disable_fast_path();
             self.reserve_option();
         }
     }
@@ -357,7 +358,7 @@ impl Connection {
         }
         let mut ecn_flags = self.open.ecn_flags();
         if answer && self.ecn == EcnMode::Accurate {
-            // RFC 9768 section 3.2.3.2: the option on the first, and after two timeouts no flags either.
+            // RFC 9768 section 3.2.3.2: only the first SYN-ACK has the option. After two timeouts the SYN-ACK has no ECN flags either.
             if self.open.syn().sent() == 1 && self.cfg.ecn_option {
                 self.put_first_accecn(&mut options);
             }

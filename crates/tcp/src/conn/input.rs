@@ -236,14 +236,14 @@ impl Connection {
         }
     }
 
-    /// The range of a segment that was not accepted which is reported as a duplicate. In Linux's reports a
+    /// The range of an unacceptable segment that the answer reports as a duplicate. In Linux's reports a
     /// FIN occupies a position.
     fn refused_span(&self, segment: &Segment, span: &Span) -> Span {
         let fin = self.rules.fin_in_dsack && segment.flags.has(Flags::FIN);
         span.start..span.end + u64::from(fin)
     }
 
-    /// A segment that is not taken is answered. Without data only Linux does that where the timestamp is old, and one in
+    /// Whether an unacceptable segment is answered. Segments without data are answered only by Linux, at most once in
     /// `tcp_invalid_ratelimit` (`tcp_oow_rate_limited`).
     fn answers_refused(&mut self, now: Time, segment: &Segment) -> bool {
         segment.seq_len() > 0
@@ -251,7 +251,8 @@ impl Connection {
                 && self.challenge.allowed(now, self.rules.challenge_acks)
     }
 
-    /// An ACK without news that a later one overtook: its old timestamp is accepted (`tcp_disordered_ack` of Linux).
+    /// Whether the segment is an ACK without new information that arrives after a later one. Linux accepts its old timestamp
+    /// (`tcp_disordered_ack`).
     fn is_disordered_ack(&self, segment: &Segment, span: &Span, t: Timestamps) -> bool {
         let replay = self.ts.recent().wrapping_sub(t.val);
         self.rules.accepts_disordered_acks
@@ -323,8 +324,8 @@ impl Connection {
             || segment.ack.distance(self.iss.at(self.send.snd_max())) <= 0
     }
 
-    /// Largest distance of an acceptable ACK below SND.UNA: the largest window of the peer (RFC 5961 section
-    /// 5), and in Linux no more than it has acknowledged, of a client the SYN as well (`bytes_acked`).
+    /// Largest distance of an acceptable ACK below SND.UNA: the largest window of the peer (RFC 5961 section 5). In Linux it is also at
+    /// most the number of bytes that the peer has acknowledged (`bytes_acked`), which includes the SYN of a client.
     fn oldest_ack(&self) -> u64 {
         if !self.rules.bounds_old_acks_by_acked {
             return self.window.largest();
@@ -337,7 +338,7 @@ impl Connection {
     fn input_ack(&mut self, now: Time, segment: &Segment, seq: u64, opening: bool) -> bool {
         let una = self.send.snd_una();
         let ack = segment.ack.unwrap_near(self.iss, self.send.snd_max());
-        // RFC 5961 section 5: an ACK neither of unsent data nor older than a window.
+        // RFC 5961 section 5: an acceptable ACK is not of unsent data and not older than a window.
         let Some(ack) = ack.filter(|&a| a <= self.send.snd_max() && a + self.oldest_ack() >= una) else {
             self.refuse(now, "bad ack");
             self.challenge(now);
@@ -375,7 +376,7 @@ impl Connection {
         self.state != State::Closed
     }
 
-    /// The ACK without SACK blocks and ECN.
+    /// Converts the ACK fields of a segment, except for SACK blocks and ECN.
     #[inline]
     fn ack_in(&self, now: Time, segment: &Segment, ack: u64) -> AckIn {
         AckIn {
@@ -436,7 +437,8 @@ impl Connection {
         (ecr != 0 && ms < 1 << 20).then(|| Dur::from_millis(u64::from(ms)))
     }
 
-    /// A segment without data is no sample, but no later one with the same echo is (`tcp_rcv_rtt_measure_ts`).
+    /// Records the echo of a segment without data, which gives no sample: later segments with the same echo give none either
+    /// (`tcp_rcv_rtt_measure_ts`).
     #[inline]
     fn note_echo(&mut self, segment: &Segment) {
         if self.rules.rtt_of_first_full_segment

@@ -327,7 +327,7 @@ impl Connection {
         self.log.put(now, || LogEvent::Refused { why });
     }
 
-    /// The connection is over: by `error`, or properly.
+    /// Ends the connection, with `error` or after a regular close. `why` is logged.
     fn end(&mut self, now: Time, error: Option<ConnError>, why: &'static str) {
         if let Some(error) = error {
             self.error = Some(error);

@@ -17,7 +17,7 @@ pub(super) struct Opening {
     passive: bool,
     /// The options that the peer's SYN offered; `None` before it arrived.
     peer: Option<Offer>,
-    /// The window of the third segment of the handshake, where that is the first one.
+    /// The window of the third segment of the handshake, if the sender's first window is taken from that segment.
     third_window: Option<u16>,
     /// The ECN flags of our SYN or SYN-ACK.
     ecn_flags: Flags,
@@ -167,7 +167,7 @@ impl Opening {
         self.peer
     }
 
-    /// The first window is that of the third segment of the handshake.
+    /// The sender's first window is that of the third segment of the handshake.
     pub(super) fn set_third_window(&mut self, field: u16) {
         self.third_window = Some(field);
     }

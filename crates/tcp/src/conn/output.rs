@@ -73,8 +73,8 @@ impl Connection {
     }
 
     /// The next segment without data, for a host whose queue has no room for more data of this connection (Linux's
-    /// TCP small queues hold back data, never ACKs). Like [`poll_transmit`](Connection::poll_transmit) to be called until
-    /// it gives `None`; the data wait for the next call of that.
+    /// TCP small queues hold back data, never ACKs). Like [`poll_transmit`](Connection::poll_transmit), it is called until it returns
+    /// `None`. The next call of `poll_transmit` returns the data.
     pub fn poll_control(&mut self, now: Time) -> Option<Outgoing> {
         let mut segment = Segment::default();
         let Sending { ecn, mss, .. } = self.control_into(now, &mut segment)?;
@@ -86,7 +86,7 @@ impl Connection {
         if self.is_unusual() { self.poll_unusual(now, out) } else { self.poll_last(now, out) }
     }
 
-    /// Something is sent before data, or no data may be sent.
+    /// Whether something is sent before data, or no data may be sent.
     #[inline]
     fn is_unusual(&self) -> bool {
         self.reset.is_some() || !self.synchronised() || self.recv.has_old_ack()
@@ -208,7 +208,7 @@ impl Connection {
     fn make_data(&mut self, now: Time, chunk: &Chunk, out: &mut Segment) -> Sending {
         let len = u32::try_from(chunk.span.end - chunk.span.start).expect("a segment is below 4 GB");
         if len == 0 && !chunk.fin {
-            // A window probe: an old position, which the peer must answer. It is not taken for an ACK there.
+            // A window probe has an old position: the peer must answer it, and does not process it as an ACK.
             return self.make_ack(now, chunk.span.start, out);
         }
         let mut flags = Flags::ACK | self.ecn_flags();
@@ -228,12 +228,12 @@ impl Connection {
         }
         let capable = chunk.ect || self.control == Ecn::Ect0;
         let mut options = self.options(now);
-        let mut tells = true;
+        let mut with_sacks = true;
         let room = self.sack_room();
         if self.recv.has_blocks() {
             // The segment carries SACK blocks if they fit; otherwise a separate ACK with them follows.
-            tells = room > 0 || len + 4 + 8 * 4 <= self.send.mss32();
-            if tells {
+            with_sacks = room > 0 || len + 4 + 8 * 4 <= self.send.mss32();
+            if with_sacks {
                 self.put_sacks(&mut options);
             }
         }
@@ -251,7 +251,7 @@ impl Connection {
             len,
             options,
         };
-        if tells {
+        if with_sacks {
             let packets = len.div_ceil((self.send.mss32() - narrow).max(1)).max(1);
             self.recv.ack_sent(now, true, packets, &mut self.log);
             if len > 0 {
@@ -273,8 +273,8 @@ impl Connection {
         if self.recv.has_blocks() && !self.is_time_wait_socket() {
             self.put_sacks(&mut out.options);
         }
-        // A compressed state has no echo of marks (`tcp_twrespond` of FreeBSD, `tcp_timewait_state_process` of Linux, whose full socket still
-        // answers the FIN).
+        // A TIME-WAIT socket, which stores only a part of the state, does not echo marks (`tcp_twrespond` of FreeBSD,
+        // `tcp_timewait_state_process` of Linux). In Linux the full socket still answers the FIN.
         let over = self.state == State::TimeWait
             && (self.rules.no_ace_in_time_wait
                 || self.rules.time_wait == TimeWaitRules::Linux

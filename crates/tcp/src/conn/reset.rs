@@ -63,8 +63,8 @@ impl Connection {
     pub(super) fn input_syn(&mut self, now: Time, segment: &Segment, seq: u64, ecn: Ecn) {
         if self.state == State::SynReceived && (seq == 0 || self.rules.any_syn_is_retransmission) {
             if segment.flags.has(Flags::ACK) && self.acks_syn(segment) {
-                // Simultaneous open: the peer's SYN-ACK acknowledges our SYN. Linux since 6.12 answers it only with what it has
-                // to send; before it did, without data in the SYN.
+                // Simultaneous open: the peer's SYN-ACK acknowledges our SYN. Linux before 6.12 answers it with an ACK if our SYN had no
+                // data; since 6.12 it sends only data that are waiting.
                 let plain = segment.ack == self.iss.at(1);
                 self.syn_acked(now, segment);
                 if plain {
@@ -72,7 +72,8 @@ impl Connection {
                     self.recv.answer(0..u64::from(self.rules.challenges_crossed_syn));
                 }
             } else if !self.open.is_passive() && self.rules.challenges_crossed_syn {
-                // After crossing SYNs Linux has a full socket instead of a request socket, which answers them with challenge ACKs (`tcp_validate_incoming`).
+                // After crossing SYNs Linux has a full socket instead of a request socket. It answers SYNs with challenge ACKs
+                // (`tcp_validate_incoming`).
                 self.refuse(now, "syn in connection");
                 self.challenge(now);
             } else {
@@ -108,14 +109,14 @@ impl Connection {
             return seq >= from && seq - from < self.bsd_window();
         }
         if self.rules.accepts_from_last_ack {
-            // Whatever `tcp_sequence` accepts.
+            // Linux accepts every position that `tcp_sequence` accepts.
             return (self.recv.last_acked().max(1)..=self.recv.limit()).contains(&seq);
         }
         (self.recv.nxt()..self.recv.edge()).contains(&seq)
     }
 
-    /// RCV.WND of FreeBSD: what a SYN-ACK offered while the connection is in the SYN cache; after crossing SYNs the buffer in whole
-    /// segments.
+    /// RCV.WND of FreeBSD. While the connection is in the SYN cache, it is the window that the SYN-ACK offered; after crossing SYNs, it
+    /// is the buffer in whole segments.
     fn bsd_window(&self) -> u64 {
         match (self.state == State::SynReceived && !self.streams, self.open.is_passive()) {
             (true, true) => u64::from(self.recv.first_window().0),
@@ -169,8 +170,9 @@ impl Connection {
         self.set_state(now, State::Listen);
     }
 
-    /// TIME-WAIT as Linux has it (`tcp_timewait_state_process`), apart from the SYN of a new connection: all but a bare ACK and a
-    /// reset at the expected position is acknowledged, without blocks; what has no data as often as challenges.
+    /// TIME-WAIT of Linux (`tcp_timewait_state_process`), except for the SYN of a new connection. All segments except a bare ACK and a
+    /// reset at the expected position are acknowledged, without SACK blocks. Segments without data are acknowledged at the rate of
+    /// challenge ACKs.
     pub(super) fn input_linux_time_wait(&mut self, now: Time, segment: &Segment) {
         let flags = segment.flags;
         let reset = flags.has(Flags::RST);
@@ -202,8 +204,8 @@ impl Connection {
         }
     }
 
-    /// TIME-WAIT as FreeBSD has it (`tcp_twcheck`): resets and what has no ACK are dropped; what occupies sequence space or
-    /// is not the expected duplicate is acknowledged.
+    /// TIME-WAIT of FreeBSD (`tcp_twcheck`). Resets and segments without ACK are dropped. Segments that occupy sequence space, or are not
+    /// the expected duplicate, are acknowledged.
     pub(super) fn input_time_wait(&mut self, now: Time, segment: &Segment) {
         let flags = segment.flags;
         if flags.has(Flags::RST) || !flags.has(Flags::ACK) || self.drops_synfin(flags) {

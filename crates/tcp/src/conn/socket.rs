@@ -68,8 +68,8 @@ impl Connection {
         }
     }
 
-    /// One step of a write of which `n` bytes are left and which is the first (or not) of its call: as much as one buffer takes if
-    /// the send queue is made of buffers ([`Config::skbs`](crate::Config)), otherwise everything that there is room for.
+    /// One step of a write, of which `n` bytes are left; `first`: it is the first step of the call. If the send queue is made of buffers
+    /// ([`Config::skbs`](crate::Config)), the step fills one buffer; otherwise it writes everything that there is room for.
     /// Between the steps comes [`poll_transmit`](Connection::poll_transmit). Zero when the call would block.
     pub fn write_step(&mut self, now: Time, n: Bytes, first: bool, more: bool) -> Bytes {
         if !self.may_send() {
@@ -86,7 +86,7 @@ impl Connection {
         self.send.set_below(memory.get());
     }
 
-    /// Whether a write waits until a packet leaves the own host; only once. Then the host calls
+    /// Returns true once if a write waits until a packet leaves the own host. Then the host calls
     /// [`packet_left`](Connection::packet_left) at this time.
     pub fn take_autocorked(&mut self) -> bool {
         self.send.take_autocorked()
@@ -130,7 +130,7 @@ impl Connection {
         self.send.is_flushed()
     }
 
-    /// The round-trip time that was measured since this was last asked, for collectors.
+    /// The last round-trip time that was measured since the last call; for collectors.
     pub fn take_rtt(&mut self) -> Option<Dur> {
         self.send.take_rtt()
     }

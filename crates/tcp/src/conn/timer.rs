@@ -69,7 +69,7 @@ impl Connection {
         self.log.put(now, || LogEvent::Timer { timer, change: TimerChange::Fired });
     }
 
-    /// The connection streams, and is not over.
+    /// Whether sender and receiver may transfer data and the connection has not ended.
     #[inline]
     pub(super) fn synchronised(&self) -> bool {
         self.streams

@@ -81,7 +81,7 @@ impl TimestampState {
         }
     }
 
-    /// Whether this echo was measured before. From now on it was.
+    /// Returns whether this echo was recorded by an earlier call, and records it.
     pub fn was_measured(&mut self, ecr: u32) -> bool {
         std::mem::replace(&mut self.measured, ecr) == ecr
     }

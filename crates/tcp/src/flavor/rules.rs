@@ -42,7 +42,7 @@ pub(crate) struct SendRules {
     pub holds_recovery_without_sack: bool,
     /// Only whole segments of a super-segment are marked as SACKed (`tcp_match_skb_to_sack`).
     pub sacks_whole_segments: bool,
-    /// A short segment that is retransmitted takes the segments behind it along, up to a full segment
+    /// A short segment is retransmitted together with the segments that follow it, up to a full segment
     /// (`tcp_retrans_try_collapse`).
     pub collapses_retransmissions: bool,
     /// What is lost and what was retransmitted are counted apart (`lost_out`, `retrans_out`). A segment that was retransmitted without a loss
@@ -50,7 +50,7 @@ pub(crate) struct SendRules {
     /// a recovery (`tcp_time_to_recover`), no more is retransmitted than is lost (`tcp_xmit_retransmit_queue`), and RACK judges a segment
     /// once for each transmission (`tcp_rack_detect_loss`).
     pub first_mark_keeps_retransmission: bool,
-    /// A reported duplicate counts as delivered, so that PRR sends for it, and also those that the network made count as reported
+    /// A duplicate that a DSACK reports counts as delivered, so that PRR sends for it. Duplicates that the network made count, too
     /// (`tcp_dsack_seen`, since 5.10).
     pub dsack_is_delivered: bool,
     /// The congestion window counts packets, however short they are: what is in flight, what was delivered and PRR
@@ -156,11 +156,12 @@ pub(crate) struct RecvRules {
     pub fin_ends_reports: bool,
     /// Reading causes a window update if the window at least doubles by it (`__tcp_cleanup_rbuf`); otherwise as BSD does.
     pub updates_doubled_window: bool,
-    /// A round trip by window ends when a window has arrived in addition to what is not acknowledged (`tcp_rcv_rtt_measure`).
+    /// The receiver's measurement of a round trip by window ends when a window of data has arrived in addition to the data that were not
+    /// acknowledged at its start (`tcp_rcv_rtt_measure`).
     pub round_includes_unacked: bool,
     /// A round trip by timestamp is taken from segments out of order and from duplicates, too (`tcp_rcv_established`).
     pub measures_any_segment: bool,
-    /// A gap that is filled in part is acknowledged like other data, of which more may be out of order; otherwise at once
+    /// Data that fill a part of a gap are acknowledged like other data; otherwise they are acknowledged at once
     /// (`tcp_data_queue`; RFC 5681 section 4.2).
     pub filled_part_is_no_reason: bool,
     /// DCTCP: a segment that is not ECN-capable does not change the state of the echo (`dctcp_ece_ack_update`); otherwise any segment
@@ -174,7 +175,8 @@ pub(crate) struct RecvRules {
 pub(crate) enum WindowUpdate {
     /// If its ACK field is not older (RFC 9293 section 3.10.7.4).
     NotOlder,
-    /// If it opens the window; one that acknowledges something new in any case, also if its sequence number is older (`tcp_may_update_window`).
+    /// If it opens the window or acknowledges new data. An ACK of new data may even have an older sequence number
+    /// (`tcp_may_update_window`).
     NewOrLarger,
     /// If its ACK field is newer, or the same with a larger window (`tcp_do_segment` of FreeBSD).
     NewerOrLarger,
@@ -303,6 +305,6 @@ pub(crate) struct ConnRules {
     pub resets_count_from_last_ack: bool,
     /// A reset in CLOSING or LAST-ACK is an error.
     pub reset_while_closing_is_error: bool,
-    /// A reset in CLOSE-WAIT has the error of a broken pipe (Linux `tcp_reset`), as a write after the end has.
+    /// A reset in CLOSE-WAIT is reported as a broken pipe (Linux `tcp_reset`); otherwise as a connection reset.
     pub reset_in_close_wait_breaks_pipe: bool,
 }

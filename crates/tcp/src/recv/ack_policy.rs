@@ -1,7 +1,7 @@
 //! Decision when to send an ACK.
 //!
-//! Two engines behind one interface: the plain one of RFC 1122 and RFC 5681 (every n full segments, a fixed timer, at once
-//! for unusual segments), and Linux's (`DelayedAck::adaptive`), whose parts are named after `inet_connection_sock`:
+//! There are two rules: that of RFC 1122 and RFC 5681 (an ACK for every n full segments, a fixed timer, an immediate ACK of unusual
+//! segments), and that of Linux (`DelayedAck::adaptive`). The fields of the latter are named after `inet_connection_sock`:
 //! `scheduled`, `pushed`, `ato`, `quick`, `pingpong`. Sources: `tcp_event_data_recv`, `tcp_measure_rcv_mss`,
 //! `__tcp_ack_snd_check`, `tcp_send_delayed_ack`, `tcp_delack_timer_handler`, `tcp_cleanup_rbuf`,
 //! `tcp_event_ack_sent`, `tcp_event_data_sent` of Linux 4.6; `AckPolicy::today` selects later behaviour.
@@ -159,7 +159,7 @@ impl AckPolicy {
         self.scheduled = true;
         self.measure(len, push);
         if self.ato.is_zero() {
-            // The first data segment starts the engine.
+            // The first data segment starts quick-ack mode.
             self.enter_quick(window, self.rule.quick_ack);
             self.ato = ATO_MIN;
         } else {
@@ -478,7 +478,7 @@ impl AckPolicy {
         true
     }
 
-    /// A segment that acknowledges everything left: `pure` without payload, `packets` on the wire.
+    /// A segment was sent that acknowledges everything. `pure`: it has no payload; `packets`: its number of packets on the wire.
     #[inline]
     pub(crate) fn sent(&mut self, pure: bool, packets: u32) {
         self.scheduled = false;

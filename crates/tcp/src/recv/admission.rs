@@ -9,8 +9,8 @@ use crate::log::AckReason;
 use crate::messages::Span;
 
 impl Receiver {
-    /// From now on Linux's account of memory decides; we have announced segments of `advmss`. Window scaling and SACK are in use or
-    /// not.
+    /// Starts Linux's accounting of receive memory. `advmss`: the MSS that we announced; `scaled` and `sack`: whether window scaling and
+    /// SACK are in use.
     pub(crate) fn count_memory(&mut self, memory: RecvMemory, advmss: u64, scaled: bool, sack: bool) {
         if let Some(gso) = memory.gso {
             self.acks.set_mss(advmss.min(gso.get()));
@@ -19,7 +19,7 @@ impl Receiver {
         self.announced = (0, 0, 0);
     }
 
-    /// That account, which the caller may change.
+    /// Linux's accounting of receive memory, if it is in use. The caller may change it.
     pub(crate) fn memory(&mut self) -> Option<&mut Memory> {
         let memory = self.memory.as_deref_mut()?;
         self.announced = (0, 0, 0);
@@ -84,7 +84,7 @@ impl Receiver {
         announced.offer.field
     }
 
-    /// The account of memory, if there is one, leads to the window `field` and leaves its edge where it is.
+    /// Whether the accounting of memory, if it is in use, gives the window `field` and does not move the right edge.
     pub(super) fn is_announced(&self, field: u16) -> bool {
         self.memory.as_deref().is_none_or(|memory| memory.leads_to(self.at(), field))
     }

@@ -117,7 +117,7 @@ impl Receiver {
         self.echo.option(handshake)
     }
 
-    /// Whether the ACK of the FIN that ended the reports has not been sent (Linux).
+    /// Whether the FIN has not been acknowledged yet after it removed all SACK blocks (Linux).
     pub(crate) fn owes_ack_of_fin(&self) -> bool {
         self.forgets_after_ack
     }
@@ -154,7 +154,7 @@ impl Receiver {
         blocks
     }
 
-    /// A segment that acknowledges everything left; `data`: with payload or FIN, in `packets` packets.
+    /// A segment was sent that acknowledges everything. `data`: it has payload or FIN, in `packets` packets.
     #[inline]
     pub(crate) fn ack_sent(&mut self, now: Time, data: bool, packets: u32, log: &mut Log) {
         if data && self.acks.is_scheduled() {

@@ -79,8 +79,8 @@ impl ByteCounts {
         self.news = true;
     }
 
-    /// Section 3.2.3.3, the recommended scheme: every counter that ever moved, on an ACK since which one did; in the handshake all
-    /// (section 3.2.3.2.1).
+    /// Section 3.2.3.3, the recommended scheme: if a counter changed since the last ACK, the option has every counter that ever changed.
+    /// In the handshake it has all counters (section 3.2.3.2.1).
     fn option(&self, handshake: bool) -> Option<AccEcn> {
         let [e0b, ceb, e1b] = self.moved.map(|moved| moved || handshake);
         let e1b_first = e1b && !e0b;

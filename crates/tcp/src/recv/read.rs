@@ -37,8 +37,8 @@ impl Receiver {
         n
     }
 
-    /// Whether the window has opened enough for an ACK of its own: Linux's rule (twice the window in force), or BSD's (two
-    /// segments and a quarter of the buffer, or an eighth left, or half the buffer).
+    /// Whether the window has opened enough for an ACK. Linux: it is at least twice the window in force. BSD: it opens by half the
+    /// buffer; or by two segments, and either by a quarter of the buffer or from at most an eighth of it.
     #[inline]
     fn is_worth_an_ack(&self) -> bool {
         if let Some(memory) = self.memory.as_deref() {

@@ -172,7 +172,7 @@ impl Window {
         true
     }
 
-    /// Whether a window's worth has arrived when `nxt` has, or none is counted yet.
+    /// Whether a window of data has arrived up to `nxt`, or no round trip is being measured.
     #[inline]
     pub(crate) fn round_is_over(&self, nxt: u64) -> bool {
         nxt >= self.round_end

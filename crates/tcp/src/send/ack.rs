@@ -179,8 +179,8 @@ impl Sender {
         AckOut { acked: d.acked - u64::from(d.fin), fin_acked: self.fin_acked() }
     }
 
-    /// The distance of data that arrived `late` bytes behind `known`, the highest position that was SACKed before this ACK: it counts to what is
-    /// known to be delivered with this ACK (`tcp_check_sack_reordering`).
+    /// The reordering distance of data that arrived `late` bytes behind `known`, the highest position that was SACKed before this ACK.
+    /// The distance extends to the highest position that is known to be delivered after this ACK (`tcp_check_sack_reordering`).
     fn reordering_distance(&self, known: u64, late: u64) -> u64 {
         if late == 0 {
             return 0;
@@ -224,7 +224,7 @@ impl Sender {
     /// Whether the ACK can take the fast path, independently of the content of the scoreboard: it moves the cumulative point, reports
     /// nothing else, no recovery or probe is in progress, and it neither begins nor ends a reduction.
     #[inline]
-    fn takes_short_way(&self, ack: u64, ece: bool) -> bool {
+    fn takes_fast_path(&self, ack: u64, ece: bool) -> bool {
         #[cfg(test)]
         if self.long_way {
             return false;
@@ -246,7 +246,7 @@ impl Sender {
     /// suffices. Returns whether it did; otherwise nothing has changed.
     #[inline]
     pub fn on_plain_ack(&mut self, now: Time, ack: u64, window: u64, ece: bool, log: &mut Log) -> bool {
-        if self.takes_short_way(ack, ece)
+        if self.takes_fast_path(ack, ece)
             && let Some(run) = self.scoreboard.ack_run(ack, self.mss, self.rack.newest())
         {
             self.on_run(now, window, ece, &run, log);
@@ -256,7 +256,7 @@ impl Sender {
     }
 
     /// The fast path: the steps of the slow path without those that cannot apply to an ACK for which
-    /// [`Sender::takes_short_way`] is true.
+    /// [`Sender::takes_fast_path`] is true.
     #[expect(clippy::inline_always, reason = "once for each packet, from one place")]
     #[inline(always)]
     fn on_run(&mut self, now: Time, window: u64, ece: bool, run: &Run, log: &mut Log) {
@@ -303,7 +303,7 @@ impl Sender {
         self.audit();
     }
 
-    /// Resets the counters that end the connection without an answer of the peer.
+    /// Resets the counters whose limits end a connection if the peer does not answer.
     #[inline]
     fn on_answer(&mut self, now: Time, log: &mut Log) {
         if self.persist.on_ack() {
@@ -337,8 +337,8 @@ impl Sender {
     }
 
     /// The receiver reported a duplicate, of which `retransmitted` bytes can be of retransmissions. More duplicates than
-    /// there were retransmissions, or longer than any window, are the network's (RFC 3708 section 2; Linux since 5.10), and
-    /// prove nothing; RACK counts every one (RFC 8985 section 6.2 step 4).
+    /// there were retransmissions, or longer than any window, were made by the network (RFC 3708 section 2; Linux since 5.10) and prove
+    /// nothing. RACK counts every one (RFC 8985 section 6.2 step 4).
     fn on_dsack(&mut self, now: Time, span: &Span, retransmitted: u64, plausible: bool, log: &mut Log) {
         self.probe.on_dsack(span);
         if self.uses_rack {
@@ -430,7 +430,7 @@ impl Sender {
         newest
     }
 
-    /// The sample of the segment that is timed, if one at a time is and this ACK covers it.
+    /// The sample of the timed segment, if the stack times one segment at a time and this ACK covers it.
     fn timed_sample(&mut self, now: Time, upto: u64) -> Option<Dur> {
         let (una, nxt) = (self.scoreboard.una(), self.scoreboard.nxt());
         if self.state == CongestionState::Recovery && una < upto && upto < self.recover {

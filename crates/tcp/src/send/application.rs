@@ -37,12 +37,12 @@ impl Sender {
         self.buffer.write_step(&step, &progress)
     }
 
-    /// The packets that wait in the queues of the own host need so much memory.
+    /// Sets the memory of the packets that wait in the queues of the own host.
     pub fn set_below(&mut self, memory: u64) {
         self.buffer.set_below(memory);
     }
 
-    /// Whether a write waits for a packet to leave the own host; only once.
+    /// Returns true once if a write waits for a packet to leave the own host.
     pub fn take_autocorked(&mut self) -> bool {
         self.buffer.take_autocorked()
     }
@@ -145,7 +145,7 @@ impl Sender {
         self.simple &= !self.cc.wants_sent_events();
     }
 
-    /// The round-trip time that was measured since this was last asked.
+    /// The last round-trip time that was measured since the last call.
     pub fn take_rtt(&mut self) -> Option<Dur> {
         self.rtt.take_sample()
     }

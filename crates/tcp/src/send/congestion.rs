@@ -107,7 +107,7 @@ impl Sender {
         }
         if recovered {
             self.leave(a.now, false, CongestionCause::RecoveryPointAcked, log);
-            // `tcp_do_segment` asks before it ends the recovery whether another begins.
+            // `tcp_do_segment` checks whether another recovery begins before it ends the present one.
             return if self.uses_partial_ack_window() { 0 } else { self.detect(a.now, d, log) };
         }
         let mut lost = self.detect(a.now, d, log);
@@ -370,8 +370,8 @@ impl Sender {
                 self.on_event(now, &event, WindowCause::Enter, log);
             }
         } else {
-            // RFC 5681 section 3.2 step 2: without what limited transmit sent, which is what exceeds the window; of what it sent longer
-            // ago, while reordering kept duplicates coming, nothing is outstanding any more.
+            // RFC 5681 section 3.2 step 2: the flight without the data of limited transmit. Only data in flight beyond the window count
+            // as such: earlier data of limited transmit, sent while reordering caused duplicates, are no longer outstanding.
             let limited = self.limited_sent.min(flight.size.saturating_sub(self.cwnd));
             let size = flight.size - limited;
             self.prr = self.begin_prr(&flight);
@@ -401,7 +401,7 @@ impl Sender {
         self.set_cwnd(now, window, WindowCause::Enter, log);
     }
 
-    /// PRR before the window is reduced.
+    /// The initial state of PRR. It is computed before the window is reduced.
     fn begin_prr(&self, flight: &Flight) -> Prr {
         Prr::begin(if self.rules.prr_from_window { self.target() } else { flight.undelivered }, self.mss)
     }
@@ -472,7 +472,7 @@ impl Sender {
             self.scoreboard.unmark();
             self.undo.clear();
             self.force_retransmit = false;
-            // RFC 5682 section 2.1 step 3b: nothing was retransmitted whose duplicates could mislead.
+            // RFC 5682 section 2.1 step 3b: no retransmissions are in flight that could cause duplicate ACKs.
             self.recover = self.scoreboard.una() - 1;
         }
         if matches!(self.state, Ca::Recovery | Ca::Loss) {

@@ -66,8 +66,8 @@ impl CwndValidation {
         }
     }
 
-    /// Linux `tcp_cwnd_validate`: in each window, whether cwnd was ever filled, and the most that was outstanding. `out` is that now, as
-    /// the window counts it.
+    /// Linux `tcp_cwnd_validate`: records for the present window whether cwnd was filled and the most data that were outstanding. `out`:
+    /// the data outstanding now, in the unit of the window.
     #[inline]
     pub fn validate(&mut self, filled: bool, una: u64, nxt: u64, out: u64) {
         if una >= self.window_end || filled || (!self.filled && out > self.most_in_flight) {

@@ -47,7 +47,7 @@ pub(super) struct Delivered {
     pub acked: u64,
     /// Segments were acknowledged cumulatively, and not only a part of one with [`Delivered::needs_whole_segments`].
     pub cleaned: bool,
-    /// Those of them that are the first part of a segment that does not count yet.
+    /// Positions of `acked` that are the first part of a segment and do not count yet.
     pub uncounted: u64,
     /// Positions that were acknowledged before, and count now that their segment is complete.
     pub recounted: u64,
@@ -72,7 +72,7 @@ pub(super) struct Delivered {
     /// The round-trip time of the last such segment in the order of Linux: what was SACKed before what was acknowledged in
     /// order, whichever of them was sent last (`tcp_rack_advance`; RFC 8985 section 6.2 step 2).
     pub rack_rtt: Dur,
-    /// It is that of one acknowledged in order.
+    /// `rack_rtt` is that of a segment that was acknowledged in order.
     pub rack_in_order: bool,
     /// The reordering in bytes: distance from an original that arrived now to the highest position known to
     /// be delivered before; 0 without reordering.
@@ -269,7 +269,7 @@ impl Deliveries {
         Snapshot { delivered: self.size, delivered_at: self.at, first_sent_at: self.first_sent_at }
     }
 
-    /// The application left the window unused with `flight` in flight, as the window counts it.
+    /// The application did not fill the window; `flight` is in flight, in the unit of the window.
     pub fn set_app_limited(&mut self, flight: u64) {
         self.app_limited_until = (self.size + flight).max(1);
     }

@@ -130,7 +130,7 @@ impl Driver {
         self.apply(view, asked, why, log);
     }
 
-    /// As [`Driver::on_event`], for a retransmission timeout that leaves `least` at least.
+    /// As [`Driver::on_event`], for a retransmission timeout after which the window is at least `least`.
     pub fn on_timeout(&mut self, view: &View, event: &Event, least: Bytes, log: &mut Log) {
         self.check(event);
         let asked = self.cc.on(view, event);

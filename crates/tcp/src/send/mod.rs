@@ -10,7 +10,7 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `mod` | the handshake's result; what others read |
+//! | `mod` | the handshake's result; values that other modules read |
 //! | `ack` | an ACK: scoreboard, round-trip time, delivery rate, loss detection, controller, window, timers |
 //! | `congestion` | the congestion states: how a recovery begins, continues and ends |
 //! | `on_timer` | timers that fire, and those that an ACK sets |
@@ -442,7 +442,7 @@ impl Sender {
     }
 
     /// Disables the fast path of sending, because the options of segments differ.
-    pub fn disable_short_way(&mut self) {
+    pub fn disable_fast_path(&mut self) {
         self.simple = false;
     }
 
@@ -451,7 +451,7 @@ impl Sender {
         self.ect = false;
     }
 
-    /// ECE on an ACK reports marks, and CWR answers it (RFC 3168): accurate ECN uses both bits for its counter.
+    /// Whether ECE on an ACK reports marks and CWR answers it (RFC 3168). Accurate ECN uses both bits for its counter.
     #[inline]
     fn reads_ece(&self) -> bool {
         matches!(self.ecn, EcnMode::Classic | EcnMode::Dctcp)

@@ -33,7 +33,7 @@ impl Sender {
     /// Runs every timer that is due. The next polls return the segments to send.
     pub fn on_timer(&mut self, now: Time, log: &mut Log) -> Result<(), GaveUp> {
         if self.pacer.deadline() <= now {
-            // The next poll may send. A host without room asks later, and must not be called for it again.
+            // The next poll may send. The pacing timer stops, because a host whose queue has no room polls later without a timer.
             self.pacer.rest();
         }
         if self.timers.reorder_fires(now, log) {
@@ -255,7 +255,7 @@ impl Sender {
             // The timer is set when the sender stops sending.
             self.probe.mark_stale();
         } else if self.timers.is_reorder_running() || !self.may_probe() {
-            // One timer in Linux, and RFC 8985 section 8: that of reordering replaces the probe's.
+            // The reordering timer replaces the probe timer (RFC 8985 section 8); in Linux they are one timer.
             self.timers.stop_tlp();
         }
     }

@@ -124,7 +124,7 @@ impl Sender {
         );
     }
 
-    /// Those records for which `is_lost` holds are lost, for another reason than congestion
+    /// Marks the records for which `is_lost` holds as lost, for another reason than congestion
     /// (`tcp_non_congestion_loss_retransmit`).
     pub(super) fn lose_without_reduction(
         &mut self,

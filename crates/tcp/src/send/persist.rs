@@ -12,8 +12,8 @@ pub(super) struct Wait {
     pub first: Dur,
     pub min: Dur,
     pub max: Dur,
-    /// Doublings of the wait from the second probe on, and after each ACK, beside those that the probes cause: the back-off of the
-    /// retransmission timer, if both share it (`icsk_backoff` of Linux).
+    /// Doublings of the wait in addition to those that the probes cause: the back-off of the retransmission timer, if both timers share
+    /// it (`icsk_backoff` of Linux). They apply from the second probe on and after each ACK.
     pub shift: u32,
 }
 
@@ -72,7 +72,7 @@ impl Persist {
         self.probe_due
     }
 
-    /// Whether a probe is due; then it is not any more.
+    /// Returns whether a probe is due, and clears the request.
     pub fn take_probe(&mut self) -> bool {
         std::mem::take(&mut self.probe_due)
     }

@@ -172,8 +172,8 @@ impl Pmtud {
         Some(probe.size.saturating_sub(self.options))
     }
 
-    /// Everything below `una` is acknowledged. If the probe is (`tcp_mtup_probe_success`), segments may be that long. Returns the
-    /// window of as many bytes on the wire as `cwnd` had in segments of `mss`, in segments.
+    /// Everything below `una` is acknowledged. If the probe is (`tcp_mtup_probe_success`), segments may be that long. Returns the window,
+    /// in segments of the new size, that has as many bytes on the wire as `cwnd` had in segments of `mss`.
     pub fn on_ack(&mut self, una: u64, cwnd: u64, mss: u64) -> Option<u64> {
         let probe = self.probe.filter(|probe| probe.end <= una)?;
         let headers = self.probing.map_or(40, |p| p.headers.get());

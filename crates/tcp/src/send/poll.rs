@@ -60,7 +60,7 @@ impl Sender {
         self.cwnd_validation.validate(true, una, nxt, nxt - una);
     }
 
-    /// The next thing to send, until `None`. What it returns counts as sent at `now`.
+    /// Returns the next segment, or `None` if nothing may be sent. The returned segment counts as sent at `now`.
     pub fn poll(&mut self, now: Time, log: &mut Log) -> Option<Chunk> {
         if !self.up {
             return None;
@@ -258,7 +258,8 @@ impl Sender {
         if start != una && start >= edge {
             return Some(Err(Limited::Rwnd));
         }
-        // What the window that has shrunk still holds; the first segment also without a window (`__tcp_retransmit_skb`).
+        // A retransmission ends at the edge of a window that has shrunk. The first segment is sent even beyond it
+        // (`__tcp_retransmit_skb`).
         let fits = if start >= edge { self.mss } else { edge - start };
         let unit = len.min(self.mss).min(fits);
         let room = self.room_for_lost();
@@ -280,7 +281,8 @@ impl Sender {
         Some(Ok(chunk))
     }
 
-    /// Record `index`, which is to be sent again, takes those behind it along that a full segment and the peer's window hold.
+    /// Appends to record `index`, which is to be retransmitted, the following records, up to a full segment and to the edge of the peer's
+    /// window.
     #[cold]
     fn collapse(&mut self, index: usize) {
         let (una, sent) = (self.scoreboard.una(), *self.scoreboard.at(index));
@@ -490,8 +492,8 @@ impl Sender {
         Some(chunk)
     }
 
-    /// Where the probe timer releases a corked segment it does not run beside the retransmission timer, which replaces it when something
-    /// is sent (`tcp_event_new_data_sent`), so that it counts from the ACK of everything.
+    /// If the probe timer releases corked segments, it does not run beside the retransmission timer, which replaces it at each
+    /// transmission (`tcp_event_new_data_sent`). It therefore counts from the ACK of everything.
     #[inline]
     fn stop_probe_timer_in_flight(&mut self) {
         if self.rules.probe_timer_uncorks && self.scoreboard.nxt() != self.scoreboard.una() {
@@ -512,7 +514,7 @@ impl Sender {
             nxt - una
         };
         let room = self.room();
-        // If both windows are full Linux asks for its own first (`tcp_write_xmit`).
+        // If both windows are full, the congestion window is the limit: Linux tests it first (`tcp_write_xmit`).
         let both = limit == Limited::Rwnd && room < self.mss;
         let limit = if both { Limited::Cwnd } else { limit };
         self.cwnd_validation.set(now, limit);

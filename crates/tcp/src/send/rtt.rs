@@ -1,9 +1,8 @@
 //! Round-trip time and retransmission timeout.
 //!
-//! Sources: RFC 6298 (estimator, bounds, backoff); Linux `tcp_rtt_estimator` for [`RtoBounds::min_on_variance`], where
-//! the minimum lies under the variance, so that the RTO is never less than srtt + min, and the variance is the largest
-//! deviation of a round trip, which falls only once a round trip; FreeBSD `TCP_REXMTVAL` and `TCPT_RANGESET` for
-//! [`RtoBounds::slop`].
+//! Sources: RFC 6298 (estimator, bounds, backoff); Linux `tcp_rtt_estimator` for [`RtoBounds::min_on_variance`]; FreeBSD `TCP_REXMTVAL`
+//! and `TCPT_RANGESET` for [`RtoBounds::slop`]. In Linux the minimum applies to the variance, so that the RTO is never less than srtt +
+//! min. Its variance is the largest deviation in a round trip, and decreases only once in each round trip.
 //!
 //! The clock's granularity G is taken as zero, its ticks being nanoseconds.
 

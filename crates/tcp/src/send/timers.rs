@@ -15,7 +15,7 @@ pub(super) struct TimerAck {
     pub advanced: bool,
     /// Data were SACKed that were sent, for the first and only time, before the last transmission of the first segment.
     pub old_sack: bool,
-    /// Until this ACK the timer of probes or of reordering ran, which is the same one.
+    /// Until this ACK the retransmission timer ran as probe timer or reordering timer (the three share one timer).
     pub shared: bool,
 }
 

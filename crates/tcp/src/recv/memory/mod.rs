@@ -403,7 +403,7 @@ impl Memory {
         Announced { offer, tight, stays }
     }
 
-    /// The window would be `field`, with the edge in force.
+    /// Whether the window is `field` and the right edge stays.
     pub(super) fn leads_to(&self, at: At, field: u16) -> bool {
         let (offer, tight) = self.offer_anew(at);
         (offer.field, offer.edge, tight) == (field, at.edge, false)

@@ -99,7 +99,7 @@ impl Memory {
         }
     }
 
-    /// `held` is the last in order from now on, a buffer of its own.
+    /// Appends `held` to the data in order, as a separate buffer.
     #[inline]
     pub(super) fn push(&mut self, held: QueuedBuffer) {
         self.used += held.cost;
@@ -164,7 +164,7 @@ impl Memory {
             self.later[at - 1] = before;
             grew = self.sack && self.grow(len, self.payload_cost(held.cost), rcv_mss);
         } else {
-            // What it covers is freed. Data that begin where it begins end before it.
+            // Buffers that it covers are freed. A buffer that begins at the same position is shorter.
             at -= usize::from(at > 0 && self.later[at - 1].start == held.start);
             let covered = self.later[at..].iter().take_while(|h| h.end <= held.end).count();
             self.used -= self.later.drain(at..at + covered).map(|h| h.cost).sum::<u64>();

@@ -51,7 +51,7 @@ pub(in crate::send) struct ProbeInput<C, H> {
     pub srtt: Option<Dur>,
     /// New data wait and the congestion window would allow them.
     pub can_send: C,
-    /// If the last data left now: when the first segment's retransmission timeout, counted from its transmission, is over.
+    /// The end of the first segment's retransmission timeout, counted from its transmission; asked for only if the last data leave now.
     pub head_timeout: H,
 }
 
@@ -202,9 +202,9 @@ impl LossProbe {
         Some(at.max(input.now))
     }
 
-    /// The probe timer fired. The next poll sends the probe, unless one is outstanding already and shares the timer, which returns
-    /// false (`tcp_send_loss_probe`). Without a round trip measured since the last probe there is none, or probes could keep
-    /// the estimate from following a path that became longer (RFC 8985 section 7.3).
+    /// The probe timer fired. The next poll sends the probe. Returns false if a probe is outstanding that shares the timer
+    /// (`tcp_send_loss_probe`). No probe is sent if no round trip was measured since the last one: otherwise probes could prevent samples
+    /// of a path that became longer (RFC 8985 section 7.3).
     pub fn on_timer(&mut self) -> bool {
         if self.shares_timer && self.is_out() {
             return false;

@@ -20,10 +20,9 @@ pub(in crate::send) struct UndoState {
     any: bool,
     /// Bytes retransmitted and not yet reported as duplicates.
     unproven: u64,
-    /// Bytes retransmitted and not yet acknowledged too early.
+    /// Retransmitted bytes that were not, so far, acknowledged earlier than the retransmission can have caused.
     not_early: u64,
-    /// True if a segment was retransmitted twice, or acknowledged in due time, so that not all
-    /// acknowledgments were too early.
+    /// True if a segment was retransmitted twice, or acknowledged so late that its retransmission may have caused the ACK.
     timely: bool,
     /// The first of the retransmissions that an ACK may refer to (Linux `retrans_stamp`). It is kept after an episode
     /// whose retransmissions are in flight, because an echo of one of them does not prove that the next episode is
@@ -122,8 +121,8 @@ impl UndoState {
         None
     }
 
-    /// The proof by DSACKs, which arrive a round trip after the retransmission, mostly when the recovery is over. Its reduction
-    /// is undone even so (Linux `tcp_try_undo_dsack`).
+    /// The proof by DSACKs. They arrive a round trip after the retransmission, usually after the end of the recovery. Its reduction is
+    /// undone nevertheless (Linux `tcp_try_undo_dsack`).
     #[inline]
     pub fn late_proof(&self) -> Option<CongestionCause> {
         (self.rule.dsack && self.all_duplicates()).then_some(CongestionCause::UndoDsack)

@@ -23,9 +23,9 @@ pub(in crate::send) struct SizeInput {
     pub max_wnd: u64,
     /// Largest super-segment; the MSS without TSO.
     pub gso: u64,
-    /// A segment smaller than the MSS may leave, as Nagle, cork and a following FIN have it.
+    /// Nagle's algorithm, cork and a following FIN permit a segment smaller than the MSS.
     pub partial: bool,
-    /// One over this part of the window is worth sending at once.
+    /// Divisor: a super-segment of window / `divisor` is long enough to be sent at once.
     pub divisor: u64,
     /// Waiting for more window is allowed, because an ACK is about to arrive.
     pub may_defer: bool,

@@ -339,12 +339,12 @@ impl SendBuffer {
         self.mark_push();
     }
 
-    /// The packets that wait in the queues of the own host need so much memory.
+    /// Sets the memory of the packets that wait in the queues of the own host.
     pub fn set_below(&mut self, memory: u64) {
         self.below = memory;
     }
 
-    /// Whether a write waits for a packet to leave the own host; only once.
+    /// Returns true once if a write waits for a packet to leave the own host.
     pub fn take_autocorked(&mut self) -> bool {
         std::mem::take(&mut self.autocorked)
     }
@@ -376,8 +376,8 @@ impl SendBuffer {
         (taken + self.fill_whole(step.bytes - taken, step, progress), false)
     }
 
-    /// Fills whole buffers that release nothing, as long as there is room and the write has more than they hold: nothing can
-    /// happen between them. Returns the bytes taken.
+    /// Fills whole buffers as long as there is room, the write has more data than they hold, and no transmission follows from a filled
+    /// buffer. Returns the bytes taken.
     fn fill_whole(&mut self, n: u64, step: &WriteStep, progress: &Progress) -> u64 {
         let Some(skbs) = self.skbs else { return 0 };
         let goal = step.goal;
@@ -491,7 +491,7 @@ impl SendBuffer {
         self.sent_since = false;
     }
 
-    /// Only one transmission may leave now.
+    /// Whether only one transmission may leave now.
     #[inline]
     pub fn pushes_one(&self) -> bool {
         self.push_one

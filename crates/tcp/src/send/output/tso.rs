@@ -36,7 +36,7 @@ pub(in crate::send) fn longest(input: &LengthInput) -> u64 {
     (most - most % input.mss).max(input.mss)
 }
 
-/// The length that suits the rate, if there is such a rule.
+/// The length that follows from the pacing rate, if such a rule is in use.
 fn by_rate(input: &LengthInput) -> Option<u64> {
     if input.rule == TsoAutosize::Off {
         return input.pacing.map(|rate| rate.bytes_in(Dur::from_millis(1)).get());

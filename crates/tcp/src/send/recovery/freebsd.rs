@@ -32,7 +32,7 @@ pub(in crate::send) struct WindowInput {
     pub pipe: bool,
 }
 
-/// The state with which a duplicate ACK is compared.
+/// The inputs of the detection of losses by duplicate ACKs.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::send) struct DetectInput {
     pub state: Ca,

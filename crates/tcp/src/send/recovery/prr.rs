@@ -17,7 +17,7 @@ pub(in crate::send) struct Step {
     pub repaired: bool,
     /// True if a segment was newly marked lost.
     pub lost: bool,
-    /// The flight must be repaired: one segment leaves at once.
+    /// The reduction is a fast recovery, whose first retransmission is always allowed.
     pub recovery: bool,
 }
 

@@ -45,8 +45,8 @@ impl NextSeg {
         self.rescue = Some(recover);
     }
 
-    /// Rule 3: below the highest SACKed position what is not known to be lost. Rule 4: once a recovery the last segment that is
-    /// not SACKed, unless it is in flight again (which the rule's words would allow).
+    /// Rule 3: a segment below the highest SACKed position that is not known to be lost. Rule 4: once in each recovery, the last segment
+    /// that is not SACKed. Unlike in the RFC, rule 4 does not apply while a retransmission of that segment is in flight.
     pub fn next(&self, scoreboard: &mut Scoreboard, mss: u64) -> Option<Retransmit> {
         if let Some(index) = scoreboard.next_unsacked(self.high_rxt) {
             scoreboard.trim(index, mss);

@@ -320,7 +320,7 @@ impl Scoreboard {
         }
     }
 
-    /// Whether all of the block counted.
+    /// Marks what one block reports. Returns whether all of it counted.
     fn sack_span(&mut self, block: Span, whole: Option<u64>, known: u64, out: &mut Delivered) -> bool {
         let mut all = true;
         let mut i = self.find(block.start);

@@ -16,7 +16,7 @@ pub(in crate::send) const FIN: u16 = 1 << 4;
 pub(in crate::send) const APP: u16 = 1 << 5;
 /// It carries PSH.
 pub(in crate::send) const PUSH: u16 = 1 << 6;
-/// RACK has marked it lost and judges it no more before it is retransmitted, even if the mark is removed.
+/// RACK has marked it lost and does not examine it again before it is retransmitted, even if the mark is removed.
 pub(in crate::send) const JUDGED: u16 = 1 << 7;
 /// It continues the super-segment of the record before, whose segments are shorter than the maximum because of an option.
 pub(in crate::send) const PART: u16 = 1 << 8;

@@ -76,8 +76,8 @@ impl Scoreboard {
         self.q.get(index + 1).is_some_and(|next| next.is(PART) && self.q[index].is_like(next))
     }
 
-    /// Makes one record of record `index` and those that continue its super-segment, which is retransmitted as a whole with the
-    /// present segment size (`__tcp_retransmit_skb`). Returns how many they were.
+    /// Joins record `index` and the records that continue its super-segment, which is retransmitted as a whole with the present segment
+    /// size (`__tcp_retransmit_skb`). Returns the number of joined records.
     #[cold]
     pub fn join_parts(&mut self, index: usize) -> u64 {
         let mut count = 1;
@@ -88,7 +88,7 @@ impl Scoreboard {
         count
     }
 
-    /// Makes records of segments of `mss` bytes of record `index`: a super-segment whose segments an option makes shorter.
+    /// Divides record `index`, a super-segment whose segments an option makes shorter, into records of `mss` bytes.
     #[cold]
     pub fn cut_parts(&mut self, mut index: usize, mss: u64) {
         while u64::from(self.q[index].len) - u64::from(self.q[index].is(FIN)) > mss {
@@ -98,8 +98,9 @@ impl Scoreboard {
         }
     }
 
-    /// [`Scoreboard::last_segment`], if record `index` continues a super-segment: its length without the last segment is the number of the other
-    /// ones times `mss`, the present size; if that is all, the super-segment is not cut (`tcp_send_loss_probe`).
+    /// [`Scoreboard::last_segment`], if record `index` continues a super-segment. As in `tcp_send_loss_probe`, the last segment begins
+    /// after (number of segments - 1) times `mss`, the present segment size. If no data are behind that position, the super-segment is
+    /// not divided.
     #[cold]
     pub fn last_segment_of_parts(&mut self, index: usize, mss: u64) -> usize {
         let mut first = index;

@@ -5,7 +5,7 @@ use crate::config::{EcnMode, Recovery};
 use std::sync::{Arc, Mutex};
 use tcpassay_cc::{Cause, RateSample};
 
-/// Answers a constant window, and records the events.
+/// A controller that returns a constant window and records the events.
 #[derive(Clone, Debug)]
 struct Constant {
     segments: u64,

@@ -1,4 +1,4 @@
-//! Any mix of loss, reordering and duplication: the counts equal a recount, windows are kept, the stream arrives.
+//! Any mix of loss, reordering and duplication: the counts equal a recount, no segment exceeds a window, and the stream arrives.
 
 use super::*;
 use crate::config::{
