@@ -64,7 +64,7 @@ pub(crate) struct SendRules {
     pub path_loss: PathLoss,
     /// How RACK's reordering window is computed.
     pub rack_window: RackWindow,
-    /// A second timeout in a row restarts F-RTO in any state (`tcp_enter_loss`).
+    /// A second timeout in a row restarts F-RTO in any state (`tcp_enter_loss`), and any progress continues it (`tcp_process_loss`).
     pub frto_restarts_on_any_timeout: bool,
     /// Without SACK a duplicate ACK does not end F-RTO before the retransmission is acknowledged (`tcp_process_loss`).
     pub frto_ignores_early_duplicates: bool,

@@ -115,8 +115,12 @@ impl Sender {
             self.scoreboard.renege();
         }
         let fresh = matches!(self.state, Ca::Open | Ca::Disorder | Ca::Cwr);
-        let head = self.scoreboard.front().map_or(0, |s| s.end().min(s.start + self.mss));
         let restarts = self.rules.frto_restarts_on_any_timeout;
+        // In Linux any progress continues the algorithm, also if it is a part of the retransmission (`tcp_process_loss`).
+        let head = match self.scoreboard.front() {
+            Some(s) if !restarts => s.end().min(s.start + self.mss),
+            _ => 0,
+        };
         self.frto =
             if self.cfg.frto { self.frto.on_timeout(fresh, again, restarts, head) } else { Frto::Off };
         if fresh {

@@ -419,3 +419,20 @@ fn data_that_the_timer_of_window_probes_sends_start_no_tail_loss_probe() {
     assert_eq!(r.fire(), Ok(vec![0]));
     assert_eq!((r.info().tlp_probes, r.info().timeouts), (0, 1));
 }
+
+#[test]
+fn after_a_timeout_an_ack_of_a_part_of_the_retransmission_lets_new_data_decide() {
+    // `tcp_process_loss` asks only whether SND.UNA advanced; by RFC 5682 section 2.1 step 2a a part proves nothing.
+    for (cfg, next) in [(single(), seg(2)), (Config { tlp: Tlp::Off, frto: true, ..rfc() }, 989)] {
+        let mut r = Rig::new(&cfg);
+        r.write(2);
+        r.now = r.s.next_timer().unwrap();
+        r.s.on_timer(r.now, &mut r.log).unwrap();
+        assert_eq!(r.s.poll_narrow(r.now, 12, &mut r.log).unwrap().span, 1..989);
+        r.advance(ms(50));
+        let ack = r.ack_in(989);
+        r.deliver(&ack);
+        assert_eq!(r.s.write(r.now, 1000), 1000);
+        assert_eq!(r.drain()[0].span.start, next);
+    }
+}
