@@ -78,8 +78,8 @@ pub fn now() -> u64 {
     clock(libc::CLOCK_REALTIME)
 }
 
-/// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, in nanoseconds. Two clocks are not read at the same instant, and another process may run in
-/// between: of several attempts the one counts that took the shortest time.
+/// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, in nanoseconds. The two clocks are not read at the same instant, and another process may run
+/// in between. Therefore the function makes several attempts and uses the shortest one.
 pub fn realtime_offset() -> u64 {
     let read = |_| {
         let (before, realtime, after) = (monotonic(), now(), monotonic());

@@ -21,7 +21,7 @@ pub struct EventLog {
     /// Index of the last reason by kind of event and length of text, because consecutive reasons are usually
     /// equal.
     recent: [u32; 512],
-    /// Whether any row has [`Field::Asked`].
+    /// Whether any row has [`EventField::Asked`].
     asked: bool,
 }
 

@@ -93,8 +93,8 @@ pub struct MachineLoad {
 }
 
 impl MachineLoad {
-    /// Waits until few processors are busy, for at most `max_wait`. `first` has begun before; what has passed since then is not waited for
-    /// again. `wait` lets a time pass; its error ends the wait.
+    /// Waits until few processors are busy, for at most `max_wait`. `first` is a measurement that has already begun; the time since its
+    /// beginning counts as waiting time. `wait` sleeps for a duration; its error ends the wait.
     pub fn when_quiet(
         first: LoadSince,
         max_wait: Duration,

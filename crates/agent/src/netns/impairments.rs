@@ -128,7 +128,7 @@ pub struct Impairments<T> {
     loss_target: LossTarget,
     thinning: Option<AckThinning<T>>,
     reordering: Reordering<T>,
-    /// The delay of the wire before, which is part of the delay of jitter.
+    /// The delay of the wire before the relay, which is a part of the total delay of a link with jitter.
     wire_delay: Dur,
     /// The packets that jitter delays, by the time at which they leave, then by arrival.
     delayed: BTreeMap<(u64, u64), T>,
@@ -272,7 +272,7 @@ impl<T: Corruptible> Impairments<T> {
         probing: bool,
     ) -> Option<Impairments<T>> {
         let list = matches!(link.loss_model, LossModel::List(_));
-        // A held packet waits for four times what those it waits for take on the wire, as in the model.
+        // A packet is held at most four times as long as the packets that must pass it need on the wire, as in the model.
         let longest = |packets: u32| (rate.time_for(mtu * u64::from(packets)) * 4).as_nanos();
         let reordering = match link.reorder {
             ReorderRule::Gap { p, gap } if !probing => Reordering::HoldBack {
@@ -500,7 +500,7 @@ fn any(link: &LinkSettings) -> bool {
     drawn(link) || only_here(link)
 }
 
-/// Returns true if a link has impairments that netem has, too.
+/// Returns true if a link has impairments that netem also implements.
 fn drawn(link: &LinkSettings) -> bool {
     link.loss > 0.0
         || matches!(link.loss_model, LossModel::GilbertElliott { .. })

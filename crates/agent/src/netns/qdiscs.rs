@@ -8,9 +8,9 @@
 //! Known differences from the model's elements:
 //! * A shaper at a link's rate (`tbf`) precedes every queue that is not plain, with a bucket of one packet; the wire
 //!   behind it (`netem rate`) is what serialises.
-//! * The step marks by RED with a weight of 1, which is set behind `tc` (`setup`), and thresholds one byte apart.
+//! * A step threshold is RED with a weight of 1 and thresholds one byte apart. `tc` cannot set this weight; `build` sets it by netlink.
 //! * RED, CoDel, FQ-CoDel, PIE and FQ are served as a link serves them (`queue.served_by`, docs/kernel.md).
-//! * RED's weight is the model's 0.002 by choice of `burst`, the only option of `tc` for it.
+//! * `burst`, the only option of `tc` that determines the weight of RED, is chosen so that the weight is the model's 0.002.
 
 use tcpassay_case::params::grammar::QueueLimitValue;
 use tcpassay_case::params::linux::LinkDirection;
@@ -58,9 +58,9 @@ pub struct Shaping {
     pub link: bool,
 }
 
-/// The bucket of a shaper that lets single packets pass: one packet, and what passes in two ticks of `tc` (64 ns each). It has at least
-/// the Ethernet header more, with which the kernel compares the segments of a super-segment (`skb_gso_validate_mac_len`): one whose
-/// segments are larger is dropped as a whole.
+/// The bucket of a shaper that lets single packets pass: one packet, and what passes in two ticks of `tc` (64 ns each). The addition is
+/// at least an Ethernet header: the kernel drops a super-segment as a whole if its segments with this header are larger than the bucket
+/// (`skb_gso_validate_mac_len`).
 fn bucket(rate: Rate, mtu: Bytes) -> u64 {
     mtu.get() + rate.bytes_in(Dur::from_nanos(128)).get().max(u64::from(ETHERNET))
 }

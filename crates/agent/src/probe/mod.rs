@@ -165,7 +165,7 @@ fn back_to_back(
     let fastest = offers.map_or_else(|| case.links[link].rate.clone(), LinkRate::Fixed);
     let burst = refilled(queue.burst.map_or(bucket, Bytes::get), monitored.rate, &fastest);
     let step = if queue.mark == Mark::Data { queue.threshold.get() } else { 0 };
-    // The first and the last packet are late by different times, which must be short beside the train.
+    // Jitter delays the first and the last packet by different times, which must be short in comparison with the train.
     let shaken = case.links[link].jitter.size * 10;
     let train = offers.unwrap_or(monitored.rate).bytes_in(prober.pace.train.max(shaken)).get();
     let n = ((burst + 2 * step + train) / mtu + 64).min(if prober.segment == 0 { 900 } else { 20_000 });
@@ -260,8 +260,8 @@ fn offered(narrowest: Rate) -> Rate {
     Rate::from_bits_per_sec(narrowest.bits_per_sec() + narrowest.bits_per_sec() / 2)
 }
 
-/// Sends `n` packets of `mtu` bytes at a rate. A train that is sent at once ends after the packets for which a short queue has room, and
-/// jitter is then not short beside it.
+/// Sends `n` packets of `mtu` bytes at a rate. A train that is sent at once is limited to the packets for which the queue has room; for a
+/// short queue that is too short in comparison with jitter.
 fn send_spread(prober: &mut Prober, n: u64, mtu: u64, rate: Rate) -> Result<(), Failure> {
     let portion = portion(mtu, rate);
     let begin = sys::now();

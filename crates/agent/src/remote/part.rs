@@ -39,7 +39,8 @@ pub struct PartFile {
     pub digest: u64,
 }
 
-/// Reads a message from the controller. Several processes read from the connection after each other, so that nothing is read ahead.
+/// Reads a message from the controller. Several processes read from the connection one after the other; therefore the function does not
+/// read beyond the message.
 pub fn receive() -> io::Result<Option<FromController>> {
     frames::receive(&mut Descriptor(io::stdin().as_fd()))
 }
@@ -221,7 +222,7 @@ fn ran(
             if wanted.required {
                 changed()?;
             } else if part.allows(wanted.attribute.group()) {
-                // A virtual device has no such setting, and some devices have only one value. The recording contains what it is.
+                // A virtual device has no such setting, and some devices have only one value. The recording contains the actual value.
                 let _ = changed();
             }
         }

@@ -19,11 +19,11 @@ use tcpassay_units::Bytes;
 const ECHO: u16 = 7;
 /// IP and UDP headers.
 const HEADERS: u64 = 28;
-/// The place and the values of the byte that tells a probe from its answer.
+/// The index of the byte that distinguishes a probe from its answer, and its values.
 const KIND: usize = 8;
 const REQUEST: u8 = 0;
 const ANSWER: u8 = 1;
-/// The number of probes of a path without an answer after which none is expected.
+/// After this number of probes without an answer, no answer is expected on a path.
 const PROBES: u64 = 8;
 /// The number of answers that suffice.
 const ANSWERS: usize = 4;
@@ -40,7 +40,7 @@ struct Pair {
     size: u64,
     /// The round-trip time of the case in nanoseconds, 0 if it is not defined.
     rtt: u64,
-    /// Losses may hide the path.
+    /// The case has losses, so that all probes may remain unanswered.
     lossy: bool,
 }
 

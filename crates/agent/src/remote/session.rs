@@ -139,8 +139,8 @@ impl Session {
 
     /// Runs a part in a process of its own, and restores the test interfaces.
     ///
-    /// The kernel needs a few hundred milliseconds to close what the process has open, for which neither the answer nor the next run waits: the
-    /// process writes a byte to a pipe when its recording has been sent.
+    /// The process writes a byte to a pipe when its recording has been sent. The kernel then needs a few hundred milliseconds to close
+    /// the descriptors of the process; neither the answer nor the next run waits for that.
     fn run(&mut self, request: &Request, part: Part) -> Result<Vec<FromAgent>, Failure> {
         self.refuse_interfaces(&part)?;
         self.environment()?.join(part);

@@ -320,7 +320,8 @@ impl Changed {
     }
 }
 
-/// Restores a file of the kernel. A module that was unloaded has none, and neither a machine that was booted again with the old value.
+/// Restores a file of the kernel. Nothing is done if the file does not exist, because its module was unloaded, or if it already has its
+/// old value, for example after a reboot.
 fn restore_file(one: &ChangedFile) -> Result<(), Failure> {
     let ChangedFile { file, before, written } = one;
     let now = match fs::read_to_string(file) {

@@ -200,7 +200,8 @@ fn traffic(
     Ok(RecordedRun { recording, mismatch, connections, rings })
 }
 
-/// The beginning of the names of controllers that this run registers in the kernel. The machines of a testbed may have one kernel.
+/// The beginning of the names of controllers that this run registers in the kernel. Several machines of a testbed may be namespaces of
+/// one kernel, in which the names must differ.
 fn engine_prefix(case: &Case, environment: &Environment) -> Result<String, Failure> {
     let part = environment.part.as_ref().map(|part| placement::place(part, case)).transpose()?;
     Ok(part.map_or("run".to_owned(), |placement| format!("m{}r", placement.own)))

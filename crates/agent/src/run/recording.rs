@@ -35,7 +35,7 @@ pub struct Parts {
 
 /// The rings that the kernel has filled during a run.
 ///
-/// Closing them takes up to a few hundred milliseconds: for one after the other the kernel waits until no processor uses it (RCU).
+/// Closing them takes up to a few hundred milliseconds: for each ring in turn, the kernel waits until no processor uses it (RCU).
 pub struct Rings {
     _taps: Taps,
     _trace: KernelTrace,

@@ -1,7 +1,7 @@
 //! The connections that the applications open at the start of a run.
 //!
-//! Their sockets are opened before, because a start that several machines have agreed on is as exact as what each of them still
-//! has to do after it.
+//! Their sockets are opened before the start of the traffic: everything that a machine does after the agreed instant delays its first
+//! packets.
 
 use crate::system::Failure;
 use std::collections::VecDeque;

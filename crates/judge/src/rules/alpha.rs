@@ -6,8 +6,8 @@ use crate::step::{Context, Step};
 use tcpassay_tcp::EcnMode;
 use tcpassay_wire::Flags;
 
-/// Largest difference from the sender's estimate. The sender counts its round trips from other ACKs than the oracle does, and reduces with the
-/// estimate of before or after the ACK that ends one.
+/// Largest difference from the sender's estimate. The round trips of the sender may begin at other ACKs than those of the oracle. The
+/// sender reduces by the estimate from before or after the ACK that ends a round trip.
 const TOLERANCE: f64 = 0.2;
 
 /// The estimate, as the oracle computes it.
@@ -40,7 +40,7 @@ impl Alpha {
         }
     }
 
-    /// A mark changed `window` to `ssthresh`: by half of alpha, up to rounding to segments.
+    /// Checks the reduction from `window` to `ssthresh` for a mark: by half of alpha, up to rounding to segments.
     pub fn judge(
         &self,
         context: &Context<'_>,

@@ -183,8 +183,9 @@ fn merged(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     }
 }
 
-/// Segmentation leaves CWR to the first packet, and no merge takes a packet that has it (Linux `tcp_gso_segment`, `tcp_gro_receive`):
-/// CWR at another position announces a reduction that the sender did not make. With accurate ECN the bit belongs to a counter.
+/// Segmentation keeps CWR on the first packet only, and GRO does not merge a packet with CWR into another one (Linux `tcp_gso_segment`,
+/// `tcp_gro_receive`). CWR at another position announces a reduction that the sender did not make. With accurate ECN the bit belongs to a
+/// counter.
 fn reduced(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let counter = |flow| context.stack(flow).is_none_or(|stack| stack.ecn == EcnMode::Accurate);
     if step.len() == 0

@@ -88,8 +88,8 @@ impl Rule for Probe {
     }
 }
 
-/// RFC 8985 section 7.2: the timer is set for two SRTT (Linux 4.6: with one segment in flight for 3/2 SRTT and the largest delay of an ACK)
-/// or until the retransmission timer fires, which Linux counts from the transmission of the first segment.
+/// RFC 8985 section 7.2: the timer is set for two SRTT, but it fires no later than the retransmission timer, which Linux counts from the
+/// transmission of the first segment. In Linux 4.6, with one segment in flight, it is set for 3/2 SRTT and the largest delay of an ACK.
 fn set(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let (Some(due), Some(srtt), Some(rto)) = (step.event.value.map(Time::from_nanos), half.srtt, half.rto)
     else {

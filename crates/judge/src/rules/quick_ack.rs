@@ -15,15 +15,15 @@ const AT_ONCE: Dur = Dur::from_millis(2);
 const INSTANT: Dur = Dur::from_micros(50);
 /// Number of ACKs after a mark that are not delayed (`__tcp_ecn_check_ce`).
 const AFTER_MARK: u32 = 2;
-/// Number of consecutive delayed ACKs after which nothing but a mark is a reason for quick ACKs: also a receive window that grows
-/// is one (`tcp_grow_window`), which the log does not always show.
+/// After this number of consecutive delayed ACKs, only a mark causes quick ACKs. Before, a growing receive window may cause them
+/// (`tcp_grow_window`), which the log does not always show.
 const DELAYS: u32 = 3;
 /// A pause after which Linux may send ACKs at once again: the shortest RTO that plans set.
 const PAUSE: Dur = Dur::from_millis(20);
 /// Number of consecutive needless ACKs that are reported.
 const NEEDLESS: u32 = 6;
 
-/// What one end owes at once.
+/// The ACKs that one end must send at once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct QuickAck {
     /// True from a CE mark until data with CWR arrive.
@@ -36,7 +36,7 @@ pub(super) struct QuickAck {
     pushed: Option<(usize, u64)>,
     /// Number of consecutive ACKs for more than one segment.
     pairs: u32,
-    /// From a mark on that came while ACKs were delayed: the number of ACKs that may still be sent at once.
+    /// Set by a mark that arrives while ACKs are delayed: the number of further ACKs that may be sent at once.
     budget: Option<u32>,
     /// Number of consecutive ACKs that were sent at once although nothing required it, and the first one's row.
     needless: (u32, usize),
@@ -77,7 +77,7 @@ impl QuickAck {
         self.arrived = Some(step.at());
         self.arrivals += 1;
         self.demands = (self.demands && !step.flags().has(Flags::CWR)) || step.event.ce;
-        // Of a queue of data that arrive out of order, or again, every ACK is sent at once.
+        // While data arrive out of order or repeatedly, every ACK is sent at once.
         if !in_order {
             self.budget = None;
             self.pairs = 0;

@@ -84,7 +84,7 @@ pub(super) struct Receiver {
     halves: Vec<Half>,
     gaps: Vec<Gap>,
     delays: Vec<Delay>,
-    /// For each end: time at which its delayed ACK is due, and the row that says so.
+    /// For each end: time at which its delayed ACK is due, and the row that set this time.
     due: Vec<Option<(Time, usize)>>,
     quick: Vec<QuickAck>,
 }

@@ -133,8 +133,8 @@ fn factors(context: &Context<'_>, step: &Step<'_>) -> Option<((f64, f64), (f64, 
     })
 }
 
-/// What a timeout of Linux does not take for lost: it was sent, for the last time, less than a round trip and RACK's reordering window ago,
-/// which is another round trip at most (`tcp_timeout_mark_lost`). Each segment counts as a whole one.
+/// Bytes that Linux does not consider lost at a timeout: data whose last transmission is more recent than a round trip and RACK's
+/// reordering window, which is at most another round trip (`tcp_timeout_mark_lost`). Each segment counts as a full one.
 fn not_yet_lost(step: &Step<'_>, mss: u64) -> u64 {
     let Some((_, longest)) = step.end.round_trips else { return 0 };
     let open = step.end.out.iter().filter(|sent| !sent.sacked && sent.start > step.end.now.una);

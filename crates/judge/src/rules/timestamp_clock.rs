@@ -26,7 +26,7 @@ struct Departure {
 #[derive(Clone, Debug, Default)]
 pub(super) struct TimestampClock {
     departures: VecDeque<Departure>,
-    /// A timestamp and the time at which it was sent, of the segment with the latest timestamp for its time.
+    /// The timestamp and the time of transmission of the segment whose timestamp is the latest in relation to its time.
     known: Option<(u32, Time)>,
 }
 
@@ -61,7 +61,7 @@ impl TimestampClock {
             self.known = Some((stamp, left.at));
             return;
         };
-        // Milliseconds that the clock went on, and that passed.
+        // Milliseconds by which the timestamp clock advanced, and milliseconds that passed.
         let went = i64::from(stamp.wrapping_sub(known).cast_signed());
         let passed = millis(left.at) - millis(at);
         if went >= passed {

@@ -111,8 +111,8 @@ impl TracedProbe {
         self.certain = true;
     }
 
-    /// RFC 8985 section 7.2: the probe is sent two SRTT after the last transmission or the last delivery of data, with one segment
-    /// outstanding later by the delay of an ACK; what delivers nothing does not set its timer again.
+    /// RFC 8985 section 7.2: the probe is sent two SRTT after the last transmission or the last delivery of data. With one segment
+    /// outstanding it is sent later by the delay of an ACK. An ACK that delivers nothing does not restart its timer.
     fn late(&self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let (Some(stack), Some((_, longest)), Some(sent)) =
             (context.stack(step.flow), step.end.round_trips, self.sent)

@@ -147,7 +147,7 @@ impl TracedWindow {
         // of it for a larger super-segment (`tcp_tso_should_defer`).
         let full = if slow_start { flight > cwnd / 2 + mss } else { flight + cwnd / 3 + 2 * mss >= cwnd };
         let plain = settings.buffers.send.is_none() && settings.stack.notsent_lowat.is_none();
-        // The row of an arrival comes before that of the window which it met.
+        // The row of an arrival precedes the `window` row that belongs to it.
         let known = self.unknown.is_none() && self.told != Some(step.at());
         let steady = settings.stack.pacing == Pacing::Off && known;
         if taken.acked == 0 || cwnd == 0 {

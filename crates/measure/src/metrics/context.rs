@@ -222,7 +222,7 @@ impl<'a> MetricContext<'a> {
     }
 }
 
-/// For each connection without background traffic: the direction that carried more payload.
+/// For each connection that is not background traffic: the direction that carried more payload.
 pub(super) fn flows_of_test(recording: &Recording) -> BTreeSet<u32> {
     let mut main: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
     for (place, flow) in recording.data_flows().filter(|(_, flow)| flow.class != BACKGROUND) {

@@ -3,7 +3,7 @@
 //! [`TABLE`] declares each metric once: its name, unit, meaning and function. [`metrics`] computes all of them. A
 //! metric for which the recording has no data is absent; it is never replaced by 0.
 //!
-//! * *Flows of the test*: for each connection without background traffic, the direction that carried more payload.
+//! * *Flows of the test*: for each connection that is not background traffic, the direction that carried more payload.
 //! * *Window*: from the end of the warm-up, counted from the start of the first of these flows, to the end of the
 //!   last one, or to the end of the run when one of them was still open. Metrics from counters of the whole run
 //!   (retransmissions, timeouts, drops, marks) include the warm-up, and their definitions state this. Latency
