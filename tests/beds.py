@@ -52,6 +52,21 @@ def tcpassay(lab: labs.Lab, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(lab.tcpassay(*words), capture_output=True, text=True, check=False)
 
 
+def states_after_a_check(lab: labs.Lab) -> dict[str, dict[str, str]]:
+    """The state of each host after the first connection, which copies the agent and may load modules."""
+    words = ("ip", "-d", "link")
+
+    def links() -> dict[str, str]:
+        return {name: lab.call(name, *words) for name in lab.first if name != "control"}
+
+    before = links()
+    done = tcpassay(lab, "testbed", "check", str(lab.file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    # The kernel removes the namespaces of a run, and its devices on the test interfaces, some time after the run.
+    until(lambda: links() == before, "the devices of the check end")
+    return lab.states()
+
+
 def start(lab: labs.Lab, file: Path, out: Path) -> subprocess.Popen[bytes]:
     """Starts the runs of a plan, in a process group of its own."""
     return subprocess.Popen(

@@ -149,8 +149,7 @@ def _serving(lab: labs.Lab) -> None:
 
 
 def test_a_lost_network_ends_the_run_and_the_host_is_restored(lab: labs.Lab, tmp_path: Path) -> None:
-    assert beds.tcpassay(lab, "testbed", "check", str(lab.file)).returncode == 0
-    before = lab.states()
+    before = beds.states_after_a_check(lab)
     process = start(lab, plan(lab, tmp_path, "300s", LARGE), tmp_path / "out")
     until_running(lab, process, len(beds.ROLES))
     (agent,) = lab.processes("gamma").agents

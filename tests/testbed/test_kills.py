@@ -87,9 +87,7 @@ def kill(lab: labs.Lab, draw: random.Random, process: subprocess.Popen[bytes], k
 
 def test_hosts_are_as_before_after_kills_at_random_moments(lab: labs.Lab, tmp_path: Path) -> None:
     draw = random.Random(SEED)  # noqa: S311 - moments of a test
-    # The first connection copies the agent, which stays.
-    assert beds.tcpassay(lab, "testbed", "check", str(lab.file)).returncode == 0
-    before = lab.states()
+    before = beds.states_after_a_check(lab)
     count: Counter[str] = Counter()
     changed = 0
     # The stages are drawn first: how many processes there are to choose from depends on the moment.

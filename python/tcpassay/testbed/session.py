@@ -33,7 +33,7 @@ PREPARE_S: Final = 120.0
 """Maximum time to prepare a run, in addition to the time that it waits for idle hosts."""
 _CLAIM_S: Final = 10.0
 """Maximum time to wait for a host that another controller is leaving."""
-_LEAD_NS: Final = 25_000_000
+_LEAD_NS: Final = 50_000_000
 """Time from the message to the start of the traffic, in addition to ten times the longest round trip before.
 
 A host that gets the message later fails the run.

@@ -48,7 +48,7 @@ pub fn main(connection: &str) -> io::Result<()> {
         if !sys::wait_readable(stdin.as_fd(), SILENCE)? {
             return Err(io::Error::other("the controller has sent nothing for 30 s"));
         }
-        let Some(message) = part::receive()? else { return Ok(()) };
+        let Some(message) = part::receive()? else { return session.end() };
         let answers = session.answer(message).unwrap_or_else(|message| vec![FromAgent::Failed { message }]);
         for answer in answers {
             part::send(&answer)?;
@@ -86,6 +86,14 @@ impl Session {
             }
         };
         Ok(vec![answer])
+    }
+
+    /// Waits for the processes of runs: when the connection has ended, so have the devices of all runs.
+    fn end(self) -> io::Result<()> {
+        for process in self.claim.into_iter().flat_map(|claim| claim.ending) {
+            sys::wait_for_child(process)?;
+        }
+        Ok(())
     }
 
     /// The environment of this machine. The process is in its original network namespace before and after.
