@@ -58,6 +58,12 @@ impl PerfEvents {
         Ok(events)
     }
 
+    /// Discards all events until now, and whether events were lost.
+    pub fn discard(&mut self) {
+        self.drain(u64::MAX, |_, _| {});
+        self.missed = false;
+    }
+
     /// Calls `each` with the time and the record of the events since the last call that are earlier than `until` (both in nanoseconds of `CLOCK_REALTIME`).
     pub fn drain(&mut self, until: u64, mut each: impl FnMut(u64, &[u8])) {
         for ring in &self.rings {

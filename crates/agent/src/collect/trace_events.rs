@@ -157,6 +157,13 @@ impl KernelTrace {
         Ok(trace)
     }
 
+    /// Discards the events before the start of a run. Those of other connections of a host may have filled its rings.
+    pub fn discard(&mut self) {
+        if let Some(Source::Host(events)) = &mut self.source {
+            events.discard();
+        }
+    }
+
     fn is_traced(&self, kind: TraceEventKind) -> bool {
         self.traced.iter().any(|traced| traced.kind == kind)
     }

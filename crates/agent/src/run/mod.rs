@@ -124,7 +124,7 @@ fn traffic(
     let schedule = Arc::new(case.plan(seed));
     // Trace events have windows in segments; their size is known from the handshake, which the taps see.
     let windows = collect.events && !collect.unseen;
-    let (trace, machine) = if environment.is_host() {
+    let (mut trace, machine) = if environment.is_host() {
         let mut wait = |time| {
             if let Some(conductor) = &mut conductor {
                 return conductor.wait(time);
@@ -172,6 +172,7 @@ fn traffic(
             let start = conductor.start()?;
             // The probes of the path do not belong to the run.
             taps.drain(u64::MAX, |_| {});
+            trace.discard();
             start
         }
         None if environment.is_host() => sys::now() + HOST_LEAD,
