@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import agents
 import beds
-import labs
+import testbeds
 from patience import until
 
 MOST_S: Final = 0.5
@@ -33,32 +33,32 @@ PAIRS: Final = 8
 """Sixteen agents at the ends, and that of the router."""
 
 
-def plan(lab: labs.Lab, folder: Path, topology: str, seeds: int, duration: float) -> Path:
+def plan(testbed: testbeds.Testbed, folder: Path, topology: str, seeds: int, duration: float) -> Path:
     """A plan of one case with some seeds."""
     text = beds.PLAN.replace(
         "oracles", f'keep.recordings = "all"\nseeds = {list(range(1, seeds + 1))}\noracles'
     )
     text = text.replace('"pair"', f'"{topology}"').replace('"app.flows" = 2', '"app.flows" = 1')
-    return beds.plan(lab, folder, f"{round(1000 * duration)}ms", text)
+    return beds.plan(testbed, folder, f"{round(1000 * duration)}ms", text)
 
 
-def took(lab: labs.Lab, folder: Path, topology: str, seeds: int) -> float:
+def took(testbed: testbeds.Testbed, folder: Path, topology: str, seeds: int) -> float:
     """The seconds that the command of a plan takes."""
     folder.mkdir()
     begun = time.monotonic()
     done = beds.tcpassay(
-        lab, "run", str(plan(lab, folder, topology, seeds, TRAFFIC_S)), "--out", str(folder / "out")
+        testbed, "run", str(plan(testbed, folder, topology, seeds, TRAFFIC_S)), "--out", str(folder / "out")
     )
     if done.returncode != 0:
         raise SystemExit(done.stdout + done.stderr)
     return time.monotonic() - begun
 
 
-def beside(lab: labs.Lab, folder: Path, topology: str) -> float:
+def beside(testbed: testbeds.Testbed, folder: Path, topology: str) -> float:
     """Seconds per case in addition to its traffic, without connecting and reading the plan."""
     folder.mkdir()
-    one = took(lab, folder / "one", topology, 1)
-    more = took(lab, folder / "more", topology, 1 + CASES)
+    one = took(testbed, folder / "one", topology, 1)
+    more = took(testbed, folder / "more", topology, 1 + CASES)
     return (more - one) / CASES - TRAFFIC_S
 
 
@@ -85,19 +85,19 @@ def skews(folder: Path, names: Sequence[str]) -> list[float]:
     ]
 
 
-def memory(lab: labs.Lab, folder: Path, topology: str, hosts: int) -> tuple[float, float]:
+def memory(testbed: testbeds.Testbed, folder: Path, topology: str, hosts: int) -> tuple[float, float]:
     """The memory of the controller's processes during a run, and that of its processes of `ssh`, in MB."""
     folder.mkdir()
-    process = beds.start(lab, plan(lab, folder, topology, 1, 60), folder / "out")
-    beds.until_running(lab, process, hosts)
+    process = beds.start(testbed, plan(testbed, folder, topology, 1, 60), folder / "out")
+    beds.until_running(testbed, process, hosts)
     sizes = {True: 0.0, False: 0.0}
-    for one in agents.members(lab.namespaces("control")):
+    for one in agents.members(testbed.namespaces("control")):
         name = (agents.words(one) or [b""])[0]
-        if one != lab.first["control"]:
+        if one != testbed.first["control"]:
             sizes[name == b"ssh"] += proportional(one)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-    until(lambda: not lab.serving(), "the agents end")
+    until(lambda: not testbed.serving(), "the agents end")
     return sizes[False], sizes[True]
 
 
@@ -115,7 +115,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=PAIRS, help="senders, and as many receivers")
     pairs = parser.parse_args().pairs
-    if why := labs.lacking():
+    if why := testbeds.lacking():
         raise SystemExit(f"no testbed can be made: {why}")
     good = True
 
@@ -131,23 +131,23 @@ def main() -> int:
     print(f"{os.cpu_count()} processors, load {load:.1f}", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        (folder / "lab").mkdir()
-        with labs.lab(folder / "lab", beds.ROLES, beds.LINKS) as lab:
+        (folder / "testbed").mkdir()
+        with testbeds.testbed(folder / "testbed", beds.ROLES, beds.LINKS) as testbed:
             tell(
                 "time per case beside the traffic, 3 hosts",
-                beside(lab, folder / "three", "pair"),
+                beside(testbed, folder / "three", "pair"),
                 "s",
                 MOST_S,
             )
         roles = {f"s{n}": "sender" for n in range(pairs)} | {f"d{n}": "receiver" for n in range(pairs)}
         links = [(name, "r") if role == "sender" else ("r", name) for name, role in roles.items()]
         (folder / "large").mkdir()
-        with labs.lab(folder / "large", {**roles, "r": "router"}, links) as lab:
+        with testbeds.testbed(folder / "large", {**roles, "r": "router"}, links) as testbed:
             topology, hosts = f"dumbbell:{pairs}", 2 * pairs + 1
-            held = memory(lab, folder / "held", topology, hosts)
+            held = memory(testbed, folder / "held", topology, hosts)
             tell(f"memory of the controller, {hosts} agents", held[0], "MB", MOST_MB)
             tell(f"memory of the controller with its {hosts} ssh", sum(held), "MB", MOST_MB)
-            case = beside(lab, folder / "case", topology)
+            case = beside(testbed, folder / "case", topology)
             tell(f"time per case beside the traffic, {hosts} hosts", case, "s", MOST_S)
             found = skews(folder / "case" / "more", list(roles))
             what = f"difference of the starts, {2 * pairs} agents, median of {len(found)} runs"

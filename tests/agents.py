@@ -1,4 +1,4 @@
-"""The processes of a run on a testbed, as this machine sees those of all hosts of a lab."""
+"""The processes of a run on a testbed, of which this machine sees those of all hosts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ def words(process: int) -> list[bytes]:
 
 
 def members(namespaces: Iterable[str]) -> list[int]:
-    """The processes in these PID namespaces. Labs of other tests have other ones."""
+    """The processes in these PID namespaces. Testbeds of other tests have other ones."""
     found, wanted = [], set(namespaces)
     for path in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,11 +1,11 @@
-"""Plans for labs of namespaces, and their commands."""
+"""Plans for testbeds of namespaces, and their commands."""
 
 import subprocess
 from pathlib import Path
 
 import pytest
 
-import labs
+import testbeds
 from patience import until
 
 ROLES = {"alpha": "sender", "beta": "router", "gamma": "receiver"}
@@ -35,51 +35,51 @@ LARGE = PLAN.replace("[collect]", '"stack.mtu" = "4000B"\n[collect]')
 
 
 def require() -> None:
-    """Skips a test where no lab can be made, with the reason."""
-    if why := labs.lacking():
+    """Skips a test where no testbed can be made, with the reason."""
+    if why := testbeds.lacking():
         pytest.skip(f"no testbed can be made: {why}")
 
 
-def plan(lab: labs.Lab, folder: Path, duration: str, text: str = PLAN) -> Path:
-    """The file of a plan for a lab."""
+def plan(testbed: testbeds.Testbed, folder: Path, duration: str, text: str = PLAN) -> Path:
+    """The file of a plan for a testbed."""
     file = folder / "plan.toml"
-    file.write_text(text.replace("FILE", str(lab.file)).replace("DURATION", duration))
+    file.write_text(text.replace("FILE", str(testbed.file)).replace("DURATION", duration))
     return file
 
 
-def tcpassay(lab: labs.Lab, *words: str) -> subprocess.CompletedProcess[str]:
+def tcpassay(testbed: testbeds.Testbed, *words: str) -> subprocess.CompletedProcess[str]:
     """A command of the controller that has ended."""
-    return subprocess.run(lab.tcpassay(*words), capture_output=True, text=True, check=False)
+    return subprocess.run(testbed.tcpassay(*words), capture_output=True, text=True, check=False)
 
 
-def states_after_a_check(lab: labs.Lab) -> dict[str, dict[str, str]]:
+def states_after_a_check(testbed: testbeds.Testbed) -> dict[str, dict[str, str]]:
     """The state of each host after the first connection, which copies the agent and may load modules."""
     words = ("ip", "-d", "link")
 
     def links() -> dict[str, str]:
-        return {name: lab.call(name, *words) for name in lab.first if name != "control"}
+        return {name: testbed.call(name, *words) for name in testbed.first if name != "control"}
 
     before = links()
-    done = tcpassay(lab, "testbed", "check", str(lab.file))
+    done = tcpassay(testbed, "testbed", "check", str(testbed.file))
     assert done.returncode == 0, done.stdout + done.stderr
     # The kernel removes the namespaces of a run, and its devices on the test interfaces, some time after the run.
     until(lambda: links() == before, "the devices of the check end")
-    return lab.states()
+    return testbed.states()
 
 
-def start(lab: labs.Lab, file: Path, out: Path) -> subprocess.Popen[bytes]:
+def start(testbed: testbeds.Testbed, file: Path, out: Path) -> subprocess.Popen[bytes]:
     """Starts the runs of a plan, in a process group of its own."""
     return subprocess.Popen(
-        lab.tcpassay("run", str(file), "--out", str(out)),
+        testbed.tcpassay("run", str(file), "--out", str(out)),
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
     )  # fmt: skip
 
 
-def until_running(lab: labs.Lab, process: subprocess.Popen[bytes], hosts: int) -> None:
+def until_running(testbed: testbeds.Testbed, process: subprocess.Popen[bytes], hosts: int) -> None:
     """Waits until a run is prepared on all hosts: their settings are changed and their namespaces are made."""
 
     def running() -> bool:
-        runs = lab.processes().runs
+        runs = testbed.processes().runs
         return len(runs) == hosts and all(netns(one) for one in runs)
 
     until(lambda: process.poll() is not None or running(), "the run is prepared")

@@ -1,15 +1,15 @@
-"""A lab of two hosts and a router for the tests of a module."""
+"""A testbed of two hosts and a router for the tests of a module."""
 
 from collections.abc import Iterator
 
 import pytest
 
 import beds
-import labs
+import testbeds
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[labs.Lab]:
+def testbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[testbeds.Testbed]:
     beds.require()
-    with labs.lab(tmp_path_factory.mktemp("lab"), beds.ROLES, beds.LINKS) as made:
+    with testbeds.testbed(tmp_path_factory.mktemp("testbed"), beds.ROLES, beds.LINKS) as made:
         yield made

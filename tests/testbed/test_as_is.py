@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import beds
-import labs
+import testbeds
 from beds import plan, tcpassay
 from patience import until
 from tcpassay._native import CaseError
@@ -34,21 +34,23 @@ series = "10ms"
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[labs.Lab]:
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[testbeds.Testbed]:
     beds.require()
     roles = {"alpha": "sender", "gamma": "receiver"}
-    with labs.lab(tmp_path_factory.mktemp("two"), roles, [("alpha", "gamma")]) as made:
+    with testbeds.testbed(tmp_path_factory.mktemp("two"), roles, [("alpha", "gamma")]) as made:
         yield made
 
 
-def bed_file(lab: labs.Lab, head: str, allow: str = "") -> Path:
-    """The testbed file of the lab with more settings."""
-    file = lab.folder / "more.toml"
-    file.write_text(head + lab.file.read_text().replace('role = "', f'{allow}role = "'))
+def bed_file(testbed: testbeds.Testbed, head: str, allow: str = "") -> Path:
+    """The testbed file with more settings."""
+    file = testbed.folder / "more.toml"
+    file.write_text(head + testbed.file.read_text().replace('role = "', f'{allow}role = "'))
     return file
 
 
-def test_a_case_on_links_as_they_are_has_the_measured_rate_and_delay(two: labs.Lab, tmp_path: Path) -> None:
+def test_a_case_on_links_as_they_are_has_the_measured_rate_and_delay(
+    two: testbeds.Testbed, tmp_path: Path
+) -> None:
     before = two.states()
     # At the rate of the link the taps of a machine with two cores would lose packets, and the run would fail.
     text = PLAN.replace("FILE", str(bed_file(two, 'links = "as-is"\n'))).replace(
@@ -80,7 +82,7 @@ def test_a_case_on_links_as_they_are_has_the_measured_rate_and_delay(two: labs.L
     ],
 )
 def test_what_links_as_they_are_do_not_have_is_refused_with_its_name(
-    two: labs.Lab, tmp_path: Path, setting: str, words: str
+    two: testbeds.Testbed, tmp_path: Path, setting: str, words: str
 ) -> None:
     name = setting.partition(" = ")[0]
     lines = [line for line in PLAN.splitlines() if not line.startswith(name)]
@@ -93,7 +95,7 @@ def test_what_links_as_they_are_do_not_have_is_refused_with_its_name(
     assert not (tmp_path / "out").exists()
 
 
-def test_the_check_of_a_testbed_measures_links_as_they_are(two: labs.Lab) -> None:
+def test_the_check_of_a_testbed_measures_links_as_they_are(two: testbeds.Testbed) -> None:
     done = tcpassay(two, "testbed", "check", str(bed_file(two, 'links = "as-is"\n')), "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     found = {(one["where"], one["what"]) for one in json.loads(done.stdout)}
@@ -114,7 +116,7 @@ def test_the_properties_of_a_path_replace_those_of_the_case() -> None:
 
 
 def test_a_parameter_of_a_controller_is_changed_on_the_machine_if_that_is_allowed_and_restored(
-    two: labs.Lab, tmp_path: Path
+    two: testbeds.Testbed, tmp_path: Path
 ) -> None:
     if not CUBIC.exists():
         pytest.skip("this kernel has no module parameters of CUBIC")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-import labs
+import testbeds
 from beds import PLAN, plan, tcpassay
 
 
@@ -21,12 +21,12 @@ from beds import PLAN, plan, tcpassay
     ],
 )
 def test_a_device_without_the_hardware_is_named_before_anything_runs(
-    lab: labs.Lab, tmp_path: Path, setting: str, words: str
+    testbed: testbeds.Testbed, tmp_path: Path, setting: str, words: str
 ) -> None:
-    before = lab.states()
-    file = plan(lab, tmp_path, "1s", PLAN.replace("[collect]", f"{setting}\n[collect]"))
-    done = tcpassay(lab, "run", str(file), "--out", str(tmp_path / "out"))
+    before = testbed.states()
+    file = plan(testbed, tmp_path, "1s", PLAN.replace("[collect]", f"{setting}\n[collect]"))
+    done = tcpassay(testbed, "run", str(file), "--out", str(tmp_path / "out"))
     assert done.returncode == 2
     assert words in done.stderr, done.stderr
     assert not (tmp_path / "out").exists()
-    assert lab.states() == before
+    assert testbed.states() == before

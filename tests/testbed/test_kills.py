@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 import beds
-import labs
+import testbeds
 from beds import LARGE, plan, start
 from patience import until
 
@@ -34,12 +34,12 @@ MARGIN_S = 0.3
 """A kill follows the stage of a run by a random time up to this one, in seconds."""
 
 
-def reached(lab: labs.Lab, stage: str) -> bool:
+def reached(testbed: testbeds.Testbed, stage: str) -> bool:
     """Whether a run is at this stage or behind it."""
-    living = lab.processes()
+    living = testbed.processes()
     match stage:
         case "connected":
-            return bool(lab.serving())
+            return bool(testbed.serving())
         case "reserved":
             return bool(living.supervisors)
         case "begun":
@@ -48,14 +48,14 @@ def reached(lab: labs.Lab, stage: str) -> bool:
             return len(living.runs) == len(beds.ROLES) and all(beds.netns(one) for one in living.runs)
 
 
-def victims(lab: labs.Lab, kind: str) -> list[int]:
+def victims(testbed: testbeds.Testbed, kind: str) -> list[int]:
     """The processes of this kind that exist now."""
-    living = lab.processes()
+    living = testbed.processes()
     match kind:
         case "ssh":
             return living.ssh
         case "agent":
-            return living.agents or lab.serving()
+            return living.agents or testbed.serving()
         case "supervisor":
             return living.supervisors
         case _:
@@ -71,9 +71,9 @@ def killed(one: int) -> bool:
     return True
 
 
-def kill(lab: labs.Lab, draw: random.Random, process: subprocess.Popen[bytes], kind: str) -> str:
+def kill(testbed: testbeds.Testbed, draw: random.Random, process: subprocess.Popen[bytes], kind: str) -> str:
     """Kills a process of this kind, or the controller if there is none. Returns the kind of what was killed."""
-    if kind != "controller" and (there := victims(lab, kind)) and killed(draw.choice(there)):
+    if kind != "controller" and (there := victims(testbed, kind)) and killed(draw.choice(there)):
         # Without its supervisor a run goes on; then the controller is killed, too.
         if kind != "supervisor":
             return kind
@@ -85,9 +85,9 @@ def kill(lab: labs.Lab, draw: random.Random, process: subprocess.Popen[bytes], k
     return kind
 
 
-def test_hosts_are_as_before_after_kills_at_random_moments(lab: labs.Lab, tmp_path: Path) -> None:
+def test_hosts_are_as_before_after_kills_at_random_moments(testbed: testbeds.Testbed, tmp_path: Path) -> None:
     draw = random.Random(SEED)  # noqa: S311 - moments of a test
-    before = beds.states_after_a_check(lab)
+    before = beds.states_after_a_check(testbed)
     count: Counter[str] = Counter()
     changed = 0
     # The stages are drawn first: how many processes there are to choose from depends on the moment.
@@ -96,19 +96,21 @@ def test_hosts_are_as_before_after_kills_at_random_moments(lab: labs.Lab, tmp_pa
     for number, (kind, stage) in enumerate(zip(kinds, stages, strict=True)):
         folder = tmp_path / str(number)
         folder.mkdir()
-        process = start(lab, plan(lab, folder, "300s", LARGE), folder / "out")
-        until(lambda stage=stage, process=process: process.poll() is not None or reached(lab, stage), stage)
+        process = start(testbed, plan(testbed, folder, "300s", LARGE), folder / "out")
+        until(
+            lambda stage=stage, process=process: process.poll() is not None or reached(testbed, stage), stage
+        )
         assert process.poll() is None, process.communicate()[0]
         time.sleep(draw.uniform(0, MARGIN_S))
-        changed += "mtu 4000" in lab.call("gamma", "ip", "link", "show", "eth1")
-        count[kill(lab, draw, process, kind)] += 1
+        changed += "mtu 4000" in testbed.call("gamma", "ip", "link", "show", "eth1")
+        count[kill(testbed, draw, process, kind)] += 1
         process.communicate()
         # 2: the connection ended while the plan was checked.
         assert process.returncode in {1, 2, -signal.SIGKILL}, (stage, kind)
-        until(lambda: not lab.serving(), f"the agents end after a kill of {kind}")
-        lab.settled(before)
+        until(lambda: not testbed.serving(), f"the agents end after a kill of {kind}")
+        testbed.settled(before)
         for name in beds.ROLES:
-            assert lab.call(name, "ls", "/var/lib") == "", (stage, kind, name)
+            assert testbed.call(name, "ls", "/var/lib") == "", (stage, kind, name)
     # The kills met each kind of process, and hosts that were changed.
     assert set(count) == set(VICTIMS) or KILLS < 12
     assert changed > 0

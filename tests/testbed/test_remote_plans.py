@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import beds
-import labs
+import testbeds
 from beds import plan
 from tcpassay.results import Results, load
 from tcpassay.substrate.agent import agent_program
@@ -35,22 +35,22 @@ events = true
 
 
 @pytest.fixture(scope="module")
-def five(tmp_path_factory: pytest.TempPathFactory) -> Iterator[labs.Lab]:
+def five(tmp_path_factory: pytest.TempPathFactory) -> Iterator[testbeds.Testbed]:
     beds.require()
-    with labs.lab(tmp_path_factory.mktemp("five"), beds.FIVE, beds.FIVE_LINKS) as made:
+    with testbeds.testbed(tmp_path_factory.mktemp("five"), beds.FIVE, beds.FIVE_LINKS) as made:
         yield made
 
 
-def run(lab: labs.Lab, folder: Path, more: str, duration: str = "1s") -> Results:
+def run(testbed: testbeds.Testbed, folder: Path, more: str, duration: str = "1s") -> Results:
     """The results of a plan; all its runs are done, and all hosts are as before. `more` replaces settings of `HEAD`."""
-    before = lab.states()
+    before = testbed.states()
     named = {line.split(" = ")[0] for line in more.splitlines()}
     head = "".join(f"{line}\n" for line in HEAD.splitlines() if line.split(" = ")[0] not in named)
-    file = plan(lab, folder, duration, head + more + TAIL)
-    done = beds.tcpassay(lab, "run", str(file), "--out", str(folder / "out"))
+    file = plan(testbed, folder, duration, head + more + TAIL)
+    done = beds.tcpassay(testbed, "run", str(file), "--out", str(folder / "out"))
     # Exit code 1: the oracles found an error of this kernel.
     assert done.returncode in {0, 1}, done.stdout + done.stderr
-    lab.settled(before)
+    testbed.settled(before)
     results = load(folder / "out")
     assert {one["outcome"] for one in results.runs} == {"done"}, done.stdout
     return results
@@ -69,7 +69,7 @@ def measured(results: Results, case: str, metric: str) -> float:
 
 
 def test_a_rate_limiter_at_the_router_delays_the_packets_of_both_senders(
-    five: labs.Lab, tmp_path: Path
+    five: testbeds.Testbed, tmp_path: Path
 ) -> None:
     # plans/rate-limiter-latency-host.toml at a tenth of its rates: the load exceeds the rate of the shaper.
     more = (
@@ -94,7 +94,7 @@ def test_a_rate_limiter_at_the_router_delays_the_packets_of_both_senders(
 
 @pytest.mark.parametrize("mark", ["data", "ack"])
 def test_dctcp_of_both_senders_hears_of_marks_at_the_router(
-    five: labs.Lab, tmp_path: Path, mark: str
+    five: testbeds.Testbed, tmp_path: Path, mark: str
 ) -> None:
     lacks = subprocess.run([agent_program(), "bpf", "shim"], capture_output=True, text=True, check=False)
     if lacks.returncode:
@@ -118,7 +118,7 @@ def test_dctcp_of_both_senders_hears_of_marks_at_the_router(
 
 
 def test_a_mix_of_requests_has_completions_of_each_class_from_both_senders(
-    five: labs.Lab, tmp_path: Path
+    five: testbeds.Testbed, tmp_path: Path
 ) -> None:
     more = (
         '"topology" = "dumbbell:2"\n"app.workload" = "mix"\n'
@@ -134,7 +134,7 @@ def test_a_mix_of_requests_has_completions_of_each_class_from_both_senders(
     assert 0 < measured(results, one["case"], "completion_p50") < 2
 
 
-def test_two_senders_answer_one_receiver_in_rounds_of_incast(five: labs.Lab, tmp_path: Path) -> None:
+def test_two_senders_answer_one_receiver_in_rounds_of_incast(five: testbeds.Testbed, tmp_path: Path) -> None:
     more = (
         '"topology" = "star:2"\n"app.workload" = "incast"\n"app.request" = "100B"\n"app.response" = "100KB"\n'
     )
@@ -149,7 +149,7 @@ def test_two_senders_answer_one_receiver_in_rounds_of_incast(five: labs.Lab, tmp
 
 
 def test_datagrams_in_the_background_and_sizes_from_a_file_run_on_the_hosts(
-    five: labs.Lab, tmp_path: Path
+    five: testbeds.Testbed, tmp_path: Path
 ) -> None:
     (tmp_path / "sizes.cdf").write_text("20000 0\n20000 1\n")
     more = '"topology" = "dumbbell:2"\n"app.workload" = "rpc"\n"app.flows" = 2\n"app.request" = "100B"\n'

@@ -2,7 +2,7 @@
 
 Each host has its own `/run`, `/root`, `/var/lib`, `/sys` and processes. When the first process of a PID namespace
 ends, the kernel ends all others in it. The first processes end with the test, whatever ends it, so that nothing remains
-of a lab.
+of a testbed.
 """
 
 import contextlib
@@ -34,9 +34,9 @@ STAYS = tuple(
 
 
 def lacking() -> str:
-    """The reason why no lab can be made here; empty if one can."""
+    """The reason why no testbed can be made here; empty if one can."""
     if os.geteuid() != 0:
-        return "a lab of namespaces needs root"
+        return "a testbed of namespaces needs root"
     for tool in (SSHD, "ssh", "ssh-keygen", "ip", "unshare", "nsenter", "setpriv", "ethtool"):
         if shutil.which(tool) is None:
             return f"{tool} is not installed (Debian: openssh-server, openssh-client, iproute2, util-linux, ethtool)"
@@ -48,7 +48,7 @@ def lacking() -> str:
 
 
 @dataclass
-class Lab:
+class Testbed:
     """The processes that hold the namespaces, and the testbed file."""
 
     folder: Path
@@ -151,7 +151,7 @@ class Lab:
             raise
 
 
-def _hold(lab: Lab, name: str, own: Sequence[str]) -> None:
+def _hold(testbed: Testbed, name: str, own: Sequence[str]) -> None:
     """Makes the namespaces of a host or of the controller."""
     mounts = " && ".join(f"mount -t tmpfs tmpfs {place}" for place in own)
     more = f"mount -t sysfs sysfs /sys && {mounts} && " if own else ""
@@ -164,18 +164,18 @@ def _hold(lab: Lab, name: str, own: Sequence[str]) -> None:
          "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script],
         stdout=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
-    lab.holders[name] = holder
+    testbed.holders[name] = holder
     assert holder.stdout is not None
     assert holder.stdout.readline() == b"ready\n"
-    (lab.first[name],) = children(holder.pid)
+    (testbed.first[name],) = children(holder.pid)
 
 
 @contextlib.contextmanager
-def lab(  # noqa: C901 - one step after the other
+def testbed(  # noqa: C901 - one step after the other
     folder: Path, roles: dict[str, str], links: Sequence[tuple[str, str]]
-) -> Iterator[Lab]:
-    """A lab with these hosts (name and role) and links."""
-    made = Lab(folder)
+) -> Iterator[Testbed]:
+    """A testbed with these hosts (name and role) and links."""
+    made = Testbed(folder)
     try:
         _hold(made, "control", ())
         made.call("control", "ip", "link", "add", "br0", "type", "bridge")
@@ -220,7 +220,7 @@ def lab(  # noqa: C901 - one step after the other
                     ),
                     "carrier",
                 )
-        made.file = folder / "lab.toml"
+        made.file = folder / "testbed.toml"
         made.file.write_text("\n".join(text))
         yield made
     finally:
@@ -233,7 +233,7 @@ def lab(  # noqa: C901 - one step after the other
             until(lambda first=first: parent(first) is None, "the processes of a host end")
 
 
-def _host(made: Lab, name: str, address: str, device: str) -> None:
+def _host(made: Testbed, name: str, address: str, device: str) -> None:
     """The namespaces of a host with its sshd, connected to the controller."""
     _hold(made, name, OWN)
     made.link("control", device, name, "mgmt0", "master", "br0")
