@@ -50,7 +50,7 @@ def script(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a table for documentation.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print results without explanations.")] = False,
 ) -> None:
-    """Run packetdrill scripts against the model or a real Linux, in virtual time.
+    """Run packetdrill scripts on the model or in a guest, in virtual time, or on the running kernel.
 
     FILE is a script or a folder with scripts. Options of packetdrill are given with the files:
     --tolerance_usecs=N (0 by default, since time is virtual), --ip_version, --local_ip, --remote_ip, --mtu,
