@@ -298,8 +298,8 @@ impl Connection {
         let lost = self.open.syn().is_repeated();
         let carried = self.open.fast().filter(|fast| fast.ask.is_some()).map_or(0, |fast| fast.carried);
         // A client computes its first pacing rate when it processes the SYN-ACK (`tcp_ack` from `tcp_rcv_synsent_state_process`). Its
-        // window is then still that of a new socket, 10 segments. According to a packet trace of Linux 6.1, these segments include the
-        // bytes of the options.
+        // window is then still that of a new socket, 10 segments. According to a packet trace of Linux 6.1, the size of these segments is
+        // the MSS less the options.
         let client = self.rules.client_paces_from_syn_ack && !self.open.is_passive();
         let rate_window = client.then(|| Bytes::new(10 * mss));
         let agreed = Agreed {

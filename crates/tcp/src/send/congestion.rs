@@ -472,7 +472,7 @@ impl Sender {
             self.scoreboard.unmark();
             self.undo.clear();
             self.force_retransmit = false;
-            // RFC 5682 section 2.1 step 3b: no retransmissions are in flight that could cause duplicate ACKs.
+            // RFC 5682 section 2.1 step 3b: later duplicate ACKs may begin a recovery at once, also below the old recovery point.
             self.recover = self.scoreboard.una() - 1;
         }
         if matches!(self.state, Ca::Recovery | Ca::Loss) {
