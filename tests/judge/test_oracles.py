@@ -627,5 +627,30 @@ def test_a_reduction_in_which_a_segment_was_lost_stays(folder: Path) -> None:
     assert held(5000, lost=True).judged(folder, RESPONSE) == []
 
 
+def timeout(*, lost: bool) -> Written:
+    """A timeout sends the first of ten segments again, and the window of before is restored while its state goes on."""
+    log = Written(duration=1000).of_a_kernel().transfer(0, 10, rtt=10)
+    log.event(99, 0, "window", "met by a segment", cwnd_bytes=10_000)
+    for i in range(10):
+        came = 115 + i / 100 if i else (None if lost else 315)
+        log.data(110 + i / 100, came, 10_001 + i * 1000)
+    log.fires(320).event(320, 0, "congestion", "Open->Loss: kernel").data(320, 325, 10_001, again=True)
+    log.event(330, 0, "window", "met by a segment", cwnd_bytes=1000, ssthresh_bytes=5000)
+    log.ack(325, 330, 20_001).data(330, 335, 20_001).ack(335, 340, 21_001)
+    log.event(340, 0, "window", "met by a segment", cwnd_bytes=10_000)
+    return log.event(340, 0, "congestion", "Loss->Open: kernel")
+
+
+def test_an_undo_of_a_timeout_whose_first_segment_had_been_lost_is_found_before_its_state_ends(
+    folder: Path,
+) -> None:
+    finding = one(timeout(lost=True).judged(folder, RESPONSE))
+    assert finding.title == "answer to a loss: a reduction for a real loss is undone"
+
+
+def test_an_undo_of_a_timeout_whose_first_segment_was_late_is_right(folder: Path) -> None:
+    assert timeout(lost=False).judged(folder, RESPONSE) == []
+
+
 def test_an_undo_of_a_recovery_of_what_was_only_late_is_right(folder: Path) -> None:
     assert undone(lost=False).judged(folder, RESPONSE) == []

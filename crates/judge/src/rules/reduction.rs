@@ -333,7 +333,9 @@ fn left(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
 fn undone(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some((cwnd, ssthresh)) = half.prior.filter(|_| context.exact() && !half.marked) else { return };
     let now = step.end.now;
-    if now.cwnd < cwnd {
+    // A controller that governs recovery restores its window with the next ACK, up to its own target (Linux: `bbr_undo_cwnd`,
+    // `bbr_set_cwnd`).
+    if now.cwnd < cwnd && context.window_based(step.flow) {
         found.add(step.of_sender(context, NAME, "an undo does not restore the window"), || {
             format!(
                 "{} undid a reduction ({}) and has a window of {} bytes; before the reduction it was {cwnd} (RFC 4015 section 3.2).",

@@ -1,8 +1,9 @@
 """The answer of a real kernel to a loss: how much it reduces its window, and whether it takes a reduction back.
 
 Asserts: a loss that begins a fast recovery or a timeout, outside of an earlier reduction, leaves a slow-start threshold
-of the controller's factor of the window (0.5, CUBIC 0.7) and two segments; a reduction is not undone if everything that
-was retransmitted since had been lost; and with timestamps it is undone if nothing had been lost.
+of the controller's factor of the window (0.5, CUBIC 0.7) and two segments; a reduction by a fast recovery is not undone
+if everything that was retransmitted since had been lost, nor one by a timeout if the first outstanding segment had been
+lost; and with timestamps it is undone if nothing had been lost.
 
 Why: RFC 5681 section 3.1 (equation 4), RFC 9438 section 4.6, RFC 8257 section 3.5: without a reduction a sender keeps a
 congested path congested. An undo is for losses that were none (RFC 3522, RFC 3708, RFC 4015, RFC 5682): without it a
@@ -51,6 +52,8 @@ CLEAR: Final = {
 """Settings without which a missing undo may have another reason."""
 TICKS: Final = 2_000_000
 """Shortest delay in one direction, in nanoseconds: timestamps count milliseconds."""
+RESTORED: Final = (*FACTORS, "vegas")
+"""Controllers whose window an undo restores."""
 _CALM: Final = frozenset({CongestionState.OPEN, CongestionState.DISORDER})
 _LOST: Final = frozenset({CongestionState.RECOVERY, CongestionState.LOSS})
 
@@ -91,7 +94,7 @@ def _of_flow(trace: Trace, moves: list[tuple[int, CongestionChange]], windows: n
         # A timeout within a recovery may be spurious, and its undo restores the window of before the recovery (F-RTO).
         ends = [at for at, later in moves[index + 1 : index + 2] if later.after in _CALM]
         if ends and _threshold(has) < _threshold(had):
-            yield from _undo(trace, place, ends[0], windows, had)
+            yield from _undo(trace, (place, ends[0]), change, windows, had)
             yield from _kept(trace, (place, ends[0]), change, windows, had)
 
 
@@ -121,20 +124,40 @@ def _reduction(  # noqa: PLR0913, PLR0917 - two windows and the change between t
     yield _found(trace, Severity.ERROR, cited, "a loss leaves more than the controller's factor", text)
 
 
-def _undo(trace: Trace, begun: int, ended: int, windows: np.ndarray, had: EventRow) -> Iterator[Found]:
-    if str(trace.recording.flows[int(trace.flow[begun])].get("cc", "")) not in FACTORS:
+def _undo(
+    trace: Trace, at: tuple[int, int], change: CongestionChange, windows: np.ndarray, had: EventRow
+) -> Iterator[Found]:
+    begun, ended = at
+    if str(trace.recording.flows[int(trace.flow[begun])].get("cc", "")) not in RESTORED:
         return
+    window, threshold = had.values.get(EventsColumn.CWND_BYTES, 0), _threshold(had)
     after = _left_with(trace, windows, ended)
-    if after is None:
+    # Without SACK a timeout that is undone stays in its state until newer data are acknowledged (RFC 6582 section 3.2).
+    inside = windows[(windows > begun) & (windows < ended)][1:].tolist()
+    candidates = [
+        *(inside if change.after == CongestionState.LOSS else []),
+        *([] if after is None else [after]),
+    ]
+    restored = [
+        place
+        for place, row in zip(candidates, trace.rows(candidates), strict=True)
+        if _threshold(row) >= threshold and row.values.get(EventsColumn.CWND_BYTES, 0) >= window
+    ]
+    if not restored:
         return
-    (has,) = trace.rows([after])
-    window = had.values.get(EventsColumn.CWND_BYTES, 0)
-    if _threshold(has) < _threshold(had) or has.values.get(EventsColumn.CWND_BYTES, 0) < window:
-        return
+    ended = min(ended, restored[0])
     flow, s = int(trace.flow[begun]), trace.segments
     again = np.flatnonzero(
         s.again & (s.flow == flow) & (s.end > s.start) & (s.place > begun) & (s.place < ended)
     )
+    if change.after == CongestionState.LOSS and not _delays(trace):
+        # After a timeout Linux without SACK also sends again what arrived. Whether the timeout was spurious depends on
+        # the first outstanding segment (RFC 5682 section 2.1): only its repair lets the ACKs advance. If it had been
+        # sent again before, that transmission may be the one that was only late.
+        again = again[:1]
+        before = trace.ledger.first_again < trace.time[begun]
+        if any(before[trace.ledger.cells(int(s.start[one]), int(s.end[one]))].any() for one in again):
+            return
     if len(again) == 0 or needless(trace, again).any() or not any(_lost(trace, int(one)) for one in again):
         return
     text = (
@@ -144,6 +167,12 @@ def _undo(trace: Trace, begun: int, ended: int, windows: np.ndarray, had: EventR
     )
     cited = (begun, int(s.place[again[0]]), ended)
     yield _found(trace, Severity.WARNING, cited, "a reduction for a real loss is undone", text)
+
+
+def _delays(trace: Trace) -> bool:
+    """Whether the path may hold an original for so long that it looks like its retransmission."""
+    said = {one["parameter"]: one["value"] for one in trace.recording.header.get("case") or []}
+    return any(said.get(name, "off") != "off" for name in ("link.pause", "link.slot"))
 
 
 def _kept(
