@@ -57,6 +57,8 @@ def took(testbed: testbeds.Testbed, folder: Path, topology: str, seeds: int) -> 
 def beside(testbed: testbeds.Testbed, folder: Path, topology: str) -> float:
     """Seconds per case in addition to its traffic, without connecting and reading the plan."""
     folder.mkdir()
+    # The first connection copies the agent.
+    took(testbed, folder / "first", topology, 1)
     one = took(testbed, folder / "one", topology, 1)
     more = took(testbed, folder / "more", topology, 1 + CASES)
     return (more - one) / CASES - TRAFFIC_S
