@@ -162,7 +162,9 @@ impl<R: WindowRule> Windowed<R> {
     fn slow_start(&mut self, view: &View, ack: &Ack, acked: Bytes) -> (Bytes, Bytes) {
         let Control { cwnd, ssthresh, .. } = view.control;
         let unused = self.unused();
+        // At ssthresh slow start ends anyway; to end it at this window again would never let the window grow.
         if self.phase == Phase::Open
+            && cwnd < ssthresh
             && let Some(window) = self.rule.leave_slow_start(view)
         {
             let window = window.max(view.mss);
@@ -340,5 +342,57 @@ impl<R: WindowRule> Controller for Windowed<R> {
 
     fn boxed_clone(&self) -> Box<dyn Controller> {
         Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ParamInfo;
+
+    /// A rule whose slow start has to end at each window, and that grows by one byte in congestion avoidance.
+    #[derive(Clone, Debug)]
+    struct Leaves;
+
+    impl WindowRule for Leaves {
+        const NAME: &'static str = "leaves";
+        const PARAMS: &'static [ParamInfo] = &[];
+
+        fn grow(&mut self, view: &View, _acked: Bytes) -> Bytes {
+            view.control.cwnd + Bytes::new(1)
+        }
+
+        fn reduce(&mut self, view: &View, _cause: Cause, _flight: Bytes) -> Bytes {
+            view.mss
+        }
+
+        fn leave_slow_start(&mut self, view: &View) -> Option<Bytes> {
+            Some(view.control.cwnd)
+        }
+    }
+
+    #[test]
+    fn a_window_at_the_threshold_grows_although_slow_start_has_to_end() {
+        let mss = Bytes::new(1000);
+        let ack = Ack {
+            acked: mss,
+            delivered: mss,
+            lost: Bytes::ZERO,
+            marked: Bytes::ZERO,
+            rtt: None,
+            sample: None,
+            app_limited: false,
+            round: 0,
+            reordered: false,
+        };
+        for (arithmetic, grown) in [(Arithmetic::Rfc, 10_001), (Arithmetic::FreeBsd, 11_000)] {
+            let mut cc = Windowed::new(Leaves, &Params { arithmetic, ..Params::default() });
+            let first = Control { cwnd: mss * 10, ssthresh: Bytes::MAX, pacing: None };
+            let view = View { flight: mss * 10, limited: Limited::Cwnd, ..View::start(mss, first) };
+            let left = cc.on(&view, &Event::Ack(ack));
+            assert_eq!((left.cwnd, left.ssthresh), (mss * 10, mss * 10), "slow start ends");
+            let next = cc.on(&View { control: left, ..view }, &Event::Ack(ack));
+            assert_eq!(next.cwnd, Bytes::new(grown), "{arithmetic:?}");
+        }
     }
 }
