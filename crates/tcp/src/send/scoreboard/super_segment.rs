@@ -55,7 +55,7 @@ impl Scoreboard {
         }
     }
 
-    /// Appends the record behind record `index`, which is not SACKed, to it. The marks of record `index` hold for both.
+    /// Appends the record behind record `index` to it. The marks of record `index` hold for both.
     fn absorb(&mut self, index: usize) {
         let next = self.q.remove(index + 1);
         self.forget(&next);
@@ -63,6 +63,11 @@ impl Scoreboard {
         let n = u64::from(next.len);
         to.len += next.len;
         to.flags |= next.flags & (FIN | PUSH | EVER);
+        if to.is(SACKED) {
+            // No other mark of it counts. The probe sends the last segment again even if it is SACKed.
+            self.sacked += n;
+            return;
+        }
         if to.is(LOST) {
             self.lost += n;
             self.pending += if to.is(RETX) { 0 } else { n };
@@ -114,7 +119,10 @@ impl Scoreboard {
             self.split(first, s.start + others * mss);
             last = first + 1;
         }
-        self.trim(last, mss + u64::from(self.q[last].is(FIN)));
+        // The FIN takes no room in a packet.
+        if u64::from(self.q[last].len) - u64::from(self.q[last].is(FIN)) > mss {
+            self.trim(last, mss);
+        }
         let more = self.q.len();
         if last > first {
             self.cut_parts(first, mss);

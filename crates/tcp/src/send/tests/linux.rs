@@ -409,6 +409,21 @@ fn the_probe_of_a_super_segment_of_shorter_segments_counts_its_packets_with_the_
 }
 
 #[test]
+fn the_probe_joins_parts_that_are_sacked() {
+    let mut r = Rig::new(&Config { tlp: Tlp::On, ..tso() });
+    r.write(1);
+    assert_eq!(narrow(&mut r, 1976).len(), 1);
+    r.advance(ms(100));
+    let ack = AckIn { sacks: [1001..2977].into_iter().collect(), ..r.ack_in(1) };
+    r.deliver(&ack);
+    assert_eq!(r.info().sacked.get(), 1976);
+    r.now = r.s.next_timer().unwrap();
+    r.s.on_timer(r.now, &mut r.log).unwrap();
+    r.drain();
+    assert_eq!((r.info().sacked.get(), r.s.audit_counts()), (1976, Ok(())));
+}
+
+#[test]
 fn data_that_the_timer_of_window_probes_sends_start_no_tail_loss_probe() {
     // `tcp_write_wakeup`.
     let mut r = Rig::new(&Config { tlp: Tlp::On, ..single() });
