@@ -130,8 +130,11 @@ impl Endpoint {
         self.peer_closed
     }
 
-    /// Reads up to `n` bytes without copying them. Returns how many were read.
+    /// Reads up to `n` bytes without copying them. Returns how many were read: none if a thread reads, which counts by itself.
     pub fn read(&self, n: Bytes) -> u64 {
+        if matches!(self.io, IoMode::Reader(..)) {
+            return 0;
+        }
         let wanted = usize::try_from(n.get()).unwrap_or(usize::MAX);
         let taken = sys::discard(self.fd.as_fd(), wanted).unwrap_or(0);
         // Fewer bytes than wanted means that the socket is empty. Epoll reports what arrives later.
@@ -247,6 +250,18 @@ mod tests {
         let send = |_| Err(io::Error::from_raw_os_error(libc::EAGAIN));
         assert_eq!(send_all(Bytes::new(10), 100, send), Bytes::ZERO);
         assert_eq!(send_all(Bytes::new(10), 100, Ok), Bytes::new(10));
+    }
+
+    #[test]
+    fn what_is_readable_when_a_connection_is_accepted_is_left_to_the_thread_that_reads() {
+        use std::io::Write;
+        let (mut endpoint, mut peer) = Endpoint::with_peer();
+        peer.write_all(&[0; 7]).unwrap();
+        endpoint.io = IoMode::Reader(None, 0);
+        assert_eq!(endpoint.read(Bytes::new(100)), 0);
+        assert_eq!(endpoint.readable(), Bytes::new(7));
+        endpoint.io = IoMode::Application;
+        assert_eq!(endpoint.read(Bytes::new(100)), 7);
     }
 
     #[test]
