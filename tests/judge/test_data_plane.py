@@ -53,14 +53,29 @@ def left_edge(*, wrong: bool) -> Written:
     return log.event(2, 1, "out", seq=1, ack=2001, len=0, flags=ACK, window_bytes=4000 if wrong else 7000)
 
 
-def echo(*, wrong: bool) -> Written:
-    """A mark arrives; the ACK carries ECE or not."""
+def classic() -> Written:
+    """Both ends agree on classic ECN."""
     log = Written()
     log.case["stack.ecn"] = "classic"
     for host, kind, flags in ((0, "out", SYN | ECE | CWR), (1, "in", SYN | ECE | CWR)):
         log.event(0, host, kind, seq=0, len=0, flags=flags)
     for host, kind in ((1, "out"), (0, "in")):
         log.event(0, host, kind, seq=0, ack=1, len=0, flags=SYN | ACK | ECE)
+    return log
+
+
+def unannounced(*, wrong: bool) -> Written:
+    """A reduction that is undone, or not, and new data without CWR."""
+    log = classic().event(1, 0, "out", "ECT", seq=1, ack=1, len=1000, flags=ACK)
+    log.event(5, 0, "window", "enter", cwnd_bytes=5000).event(5, 0, "congestion", "Open->Recovery: rack")
+    if not wrong:
+        log.event(6, 0, "congestion", "Recovery->Open: undo: eifel")
+    return log.event(7, 0, "out", "ECT", seq=1001, ack=1, len=1000, flags=ACK)
+
+
+def echo(*, wrong: bool) -> Written:
+    """A mark arrives; the ACK carries ECE or not."""
+    log = classic()
     log.event(1, 0, "out", "ECT", seq=1, ack=1, len=1000, flags=ACK)
     log.event(2, 1, "in", seq=1, ack=1, len=1000, flags=ACK, ce=True)
     return log.event(2, 1, "out", seq=1, ack=1001, len=0, flags=ACK if wrong else ACK | ECE)
@@ -192,6 +207,7 @@ CASES: list[tuple[str, str, Log]] = [
     ("flow-control", "data beyond the peer's window", beyond_the_window),
     ("flow-control", "the right edge of the window moved left", left_edge),
     ("ecn", "ECE missing before CWR arrived", echo),
+    ("ecn", "no CWR after a reduction", unannounced),
     ("window-growth", "slow start adds more than was acknowledged", slow_start),
     ("window-reduction", "a timeout leaves more than one segment", after_a_timeout),
     ("window-reduction", "ssthresh below the controller's factor", second_timeout),

@@ -278,6 +278,8 @@ fn reduction(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mu
     if step.is_undo() {
         half.reduced = None;
         half.entered = false;
+        // Linux does not announce what was undone (`tcp_ecn_withdraw_cwr`).
+        half.cwr_due = None;
     }
     let begins = event.kind == EventKind::Congestion
         && matches!(
