@@ -255,13 +255,19 @@ mod tests {
     #[test]
     fn what_is_readable_when_a_connection_is_accepted_is_left_to_the_thread_that_reads() {
         use std::io::Write;
-        let (mut endpoint, mut peer) = Endpoint::with_peer();
+        use std::net::{TcpListener, TcpStream};
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         peer.write_all(&[0; 7]).unwrap();
+        let (mut endpoint, _) = Endpoint::with_peer();
+        endpoint.fd = listener.accept().unwrap().0.into();
+        while endpoint.readable() < Bytes::new(7) {
+            std::thread::yield_now();
+        }
         endpoint.io = IoMode::Reader(None, 0);
-        assert_eq!(endpoint.read(Bytes::new(100)), 0);
-        assert_eq!(endpoint.readable(), Bytes::new(7));
+        assert_eq!((endpoint.read(Bytes::new(7)), endpoint.readable()), (0, Bytes::new(7)));
         endpoint.io = IoMode::Application;
-        assert_eq!(endpoint.read(Bytes::new(100)), 7);
+        assert_eq!((endpoint.read(Bytes::new(7)), endpoint.readable()), (7, Bytes::ZERO));
     }
 
     #[test]
