@@ -5,7 +5,7 @@
 
 use crate::pace::Pace;
 use std::str::FromStr;
-use tcpassay_units::{Bytes, Dur, Rate};
+use tcpassay_units::{Bytes, Dur, Rate, UnitError};
 
 /// The check of a table row whose text reads as `T`.
 pub(super) fn check<T: FromStr<Err = String>>(text: &str) -> Result<(), String> {
@@ -16,8 +16,8 @@ fn number<T: FromStr>(text: &str, what: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("`{text}` is not {what}"))
 }
 
-fn unit<T: FromStr<Err = tcpassay_units::UnitError>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|why: tcpassay_units::UnitError| why.to_string())
+fn unit<T: FromStr<Err = UnitError>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|why: UnitError| why.to_string())
 }
 
 /// A probability written as a number from 0 to 1 or a percentage.
@@ -288,6 +288,18 @@ impl FromStr for ReorderRule {
     }
 }
 
+/// `off`, or two amounts with units, of which the second one is called `second` in the message.
+fn off_or_pair<A: FromStr<Err = UnitError>, B: FromStr<Err = UnitError>>(
+    text: &str,
+    second: &str,
+) -> Result<Option<(A, B)>, String> {
+    if text == "off" {
+        return Ok(None);
+    }
+    let (one, other) = text.split_once(',').ok_or_else(|| format!("the {second} is missing"))?;
+    Ok(Some((unit(one)?, unit(other)?)))
+}
+
 /// `link.policer`: `off` or `<rate>,<burst>`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PolicerText(pub Option<(Rate, Bytes)>);
@@ -295,11 +307,7 @@ pub struct PolicerText(pub Option<(Rate, Bytes)>);
 impl FromStr for PolicerText {
     type Err = String;
     fn from_str(text: &str) -> Result<PolicerText, String> {
-        if text == "off" {
-            return Ok(PolicerText(None));
-        }
-        let (rate, burst) = text.split_once(',').ok_or("the burst is missing")?;
-        Ok(PolicerText(Some((unit(rate)?, unit(burst)?))))
+        Ok(PolicerText(off_or_pair(text, "burst")?))
     }
 }
 
@@ -338,15 +346,11 @@ pub struct PauseText(pub Option<(Dur, Dur)>);
 impl FromStr for PauseText {
     type Err = String;
     fn from_str(text: &str) -> Result<PauseText, String> {
-        if text == "off" {
-            return Ok(PauseText(None));
-        }
-        let (every, length) = text.split_once(',').ok_or("the length is missing")?;
-        let (every, length): (Dur, Dur) = (unit(every)?, unit(length)?);
-        if length.is_zero() || length >= every {
+        let pause: Option<(Dur, Dur)> = off_or_pair(text, "length")?;
+        if pause.is_some_and(|(every, length)| length.is_zero() || length >= every) {
             return Err("a pause has a length and must end before the next one begins".to_owned());
         }
-        Ok(PauseText(Some((every, length))))
+        Ok(PauseText(pause))
     }
 }
 

@@ -1,10 +1,10 @@
 //! Transmissions: the changes of scoreboard, timers, counters and controller by a segment that leaves.
 
 use super::Sender;
-use super::scoreboard::sent::{APP, FIN, PART, PUSH, Sent};
+use super::scoreboard::sent::{APP, FIN, PUSH, Sent};
 use crate::config::EcnMode;
 use crate::log::{CongestionState as Ca, Log, WindowCause};
-use crate::messages::{Chunk, Span, Whole};
+use crate::messages::{Chunk, Whole};
 use tcpassay_cc::Event;
 use tcpassay_units::{Bytes, Time, count};
 
@@ -55,11 +55,10 @@ impl Sender {
         if ends {
             flags |= PUSH;
         }
-        if self.narrowed > 0 && n > self.mss {
-            self.push_narrow(start..end, &Sent { start, sent_at: now, snap, len: 0, flags, tries: 1 });
-        } else {
-            let len = u32::try_from(n + u64::from(fin)).expect("a segment fits 32 bits");
-            self.scoreboard.push(Sent { start, sent_at: now, snap, len, flags, tries: 1 });
+        let len = u32::try_from(n + u64::from(fin)).expect("a segment fits 32 bits");
+        self.scoreboard.push(Sent { start, sent_at: now, snap, len, flags, tries: 1 });
+        if self.narrowed > 0 {
+            self.scoreboard.cut_parts(self.scoreboard.len() - 1, self.mss);
         }
         self.buffer.record_end(self.scoreboard.nxt());
         if self.state == Ca::Disorder && self.scoreboard.outstanding() > self.cwnd {
@@ -89,27 +88,11 @@ impl Sender {
         Chunk { span: start..end, fin, push, retransmission: false, cwr, ect: self.ect && n > 0 }
     }
 
-    /// The records of a super-segment whose segments are shorter than others: one for each, because their length is not that of a full segment.
-    /// `last` has the marks of the last one.
-    #[cold]
-    fn push_narrow(&mut self, span: Span, last: &Sent) {
-        let mut start = span.start;
-        while start < span.end {
-            let end = span.end.min(start + self.mss);
-            let marks = if end == span.end { last.flags } else { last.flags & !(FIN | PUSH) };
-            let marks = if start == span.start { marks } else { marks | PART };
-            let len = end - start + u64::from(marks & FIN != 0);
-            let len = u32::try_from(len).expect("a segment fits 32 bits");
-            self.scoreboard.push(Sent { start, len, flags: marks, ..*last });
-            start = end;
-        }
-    }
-
     /// Retransmits record `index`.
     pub(super) fn emit_again(&mut self, now: Time, index: usize, log: &mut Log) -> Chunk {
         let snap = self.deliveries.snapshot(now, false);
         let sent = self.scoreboard.resend(index, now, snap, self.deliveries.app_limited());
-        if self.narrowed > 0 && u64::from(sent.len) > self.mss {
+        if self.narrowed > 0 {
             self.scoreboard.cut_parts(index, self.mss);
         }
         let fin = sent.is(FIN);

@@ -45,11 +45,16 @@ impl Sent {
         self.start + u64::from(self.len)
     }
 
-    /// Its packets; the FIN takes no room.
+    /// Its bytes of data: the FIN takes a position, but no room in a packet.
+    #[inline]
+    pub fn payload(&self) -> u64 {
+        u64::from(self.len) - u64::from(self.is(FIN))
+    }
+
+    /// Its packets.
     #[inline]
     pub fn packets(&self, mss: u64) -> u64 {
-        let len = u64::from(self.len);
-        if len <= mss { 1 } else { (len - u64::from(self.is(FIN))).div_ceil(mss) }
+        if u64::from(self.len) <= mss { 1 } else { self.payload().div_ceil(mss) }
     }
 
     /// Sent once, and nothing more is known.

@@ -1,7 +1,7 @@
 //! Super-segments: their parts, which become records of their own when the parts differ, and their union when they are sent again.
 
 use super::Scoreboard;
-use super::sent::{EVER, FIN, LOST, PART, PUSH, RETX, SACKED, Sent};
+use super::sent::{EVER, FIN, LOST, PART, PUSH, RETX, SACKED};
 
 impl Scoreboard {
     /// Cuts record `index` so that it holds at most `max` positions from its start.
@@ -27,15 +27,14 @@ impl Scoreboard {
     /// Cuts the last segment off a record, as the interface cuts a super-segment of segments of `unit` bytes. The result is not longer than
     /// `mss`, which options may have made shorter than `unit`. Returns its index.
     pub fn last_segment(&mut self, index: usize, unit: u64, mss: u64) -> usize {
-        let payload = |s: &Sent| u64::from(s.len) - u64::from(s.is(FIN));
         let s = self.q[index];
-        let before = (payload(&s).max(1) - 1) / unit;
+        let before = (s.payload().max(1) - 1) / unit;
         if before > 0 {
             self.split(index, s.start + before * mss);
         }
         let last = index + usize::from(before > 0);
-        if payload(&self.q[last]) > mss {
-            self.split(last, self.q[last].start + mss);
+        if self.q[last].payload() > mss {
+            self.trim(last, mss);
         }
         last
     }
@@ -43,10 +42,9 @@ impl Scoreboard {
     /// Appends the records behind record `index` to it, as long as the whole has at most `room` bytes of data and ends at `edge` at the
     /// latest. SACKed records and those behind an end for which `ends` holds stay (`tcp_retrans_try_collapse`).
     pub fn collapse(&mut self, index: usize, room: u64, edge: u64, mut ends: impl FnMut(u64) -> bool) {
-        let payload = |s: &Sent| u64::from(s.len) - u64::from(s.is(FIN));
-        let (mut all, mut end) = (payload(&self.q[index]), self.q[index].end());
+        let (mut all, mut end) = (self.q[index].payload(), self.q[index].end());
         while let Some(&next) = self.q.get(index + 1) {
-            all += payload(&next);
+            all += next.payload();
             if next.is(SACKED) || all > room || next.end() > edge || ends(end) {
                 break;
             }
@@ -93,10 +91,10 @@ impl Scoreboard {
         count
     }
 
-    /// Divides record `index`, a super-segment whose segments an option makes shorter, into records of `mss` bytes.
+    /// Divides record `index`, whose segments an option makes shorter, into records of at most `mss` bytes of data.
     #[cold]
     pub fn cut_parts(&mut self, mut index: usize, mss: u64) {
-        while u64::from(self.q[index].len) - u64::from(self.q[index].is(FIN)) > mss {
+        while self.q[index].payload() > mss {
             self.split(index, self.q[index].start + mss);
             index += 1;
             self.q[index].flags |= PART;
@@ -115,12 +113,11 @@ impl Scoreboard {
         let others = self.join_parts(first) - 1;
         let s = self.q[first];
         let mut last = first;
-        if others > 0 && s.start + others * mss < s.end() - u64::from(s.is(FIN)) {
+        if others > 0 && others * mss < s.payload() {
             self.split(first, s.start + others * mss);
             last = first + 1;
         }
-        // The FIN takes no room in a packet.
-        if u64::from(self.q[last].len) - u64::from(self.q[last].is(FIN)) > mss {
+        if self.q[last].payload() > mss {
             self.trim(last, mss);
         }
         let more = self.q.len();
