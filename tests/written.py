@@ -20,6 +20,17 @@ def ns(ms: float) -> int:
     return round(ms * 1_000_000)
 
 
+def one(findings: list[Finding]) -> Finding:
+    """The only finding."""
+    assert len(findings) == 1, findings
+    return findings[0]
+
+
+def cited(finding: Finding) -> list[tuple[str, int]]:
+    """The kind and the time in nanoseconds of each row that a finding cites."""
+    return [(row.kind, row.time_ns) for row in finding.events]
+
+
 class Written:
     """An event log that is being written."""
 

@@ -15,11 +15,6 @@ DELAYED = "an ACK that Linux does not delay is delayed"
 NEEDLESS = "ACKs of single segments long after a mark"
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "recording"
-
-
 def receives(  # noqa: PLR0913 - the fields of a segment
     log: Written, at: float, seq: int, wait: float, flags: int = ACK, *, ce: bool = False
 ) -> int:

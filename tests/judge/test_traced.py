@@ -15,11 +15,6 @@ PROBE = "tail-loss-probe"
 TIMER = "retransmission-timer"
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "recording"
-
-
 def titles(findings: list[Finding]) -> list[str]:
     return [one.title.rpartition(": ")[2] for one in findings if one.severity is not Severity.NOTE]
 

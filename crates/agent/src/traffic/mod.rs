@@ -1,10 +1,11 @@
 //! The applications of a case on real sockets.
 //!
 //! [`runtime`] owns the sockets of all hosts and their epoll instance; an [`endpoint`] is one end of a connection. [`app_calls`] is the
-//! socket interface that the applications of the workload call. [`socket_options`] sets the options of the case, [`cc_engine`]
-//! registers controllers that Linux does not have, [`first_connections`] are opened before the start, [`io_threads`] moves bulk data in a guest, and [`udp_background`]
-//! sends the background datagrams.
+//! socket interface that the applications of the workload call. [`addresses`] identifies the connections of the workload, and
+//! [`first_connections`] opens the first ones before the start. [`socket_options`] sets the options of the case, [`cc_engine`] registers
+//! controllers that Linux does not have, [`io_threads`] moves bulk data in a guest, and [`udp_background`] sends the background datagrams.
 
+mod addresses;
 pub mod app_calls;
 pub mod cc_engine;
 mod endpoint;

@@ -11,6 +11,7 @@ use crate::collect::tcp_info::TcpInfo;
 use crate::netns::build::NetnsSet;
 use crate::netns::topology::NetnsTopology;
 use crate::system::Failure;
+use crate::traffic::addresses::{PendingConnections, client_port, connect, part_and_index, server_address};
 use crate::traffic::cc_engine::KernelCcNames;
 use crate::traffic::endpoint::{Endpoint, IoMode, ReadMode, Readiness};
 use crate::traffic::epoll_token::EpollToken;
@@ -18,24 +19,19 @@ use crate::traffic::first_connections::OpenedSockets;
 use crate::traffic::io_threads::{self, BlockingWriters};
 use crate::traffic::socket_options;
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use tcpassay_case::{Case, CcName};
 use tcpassay_linux::sys;
-use tcpassay_measure::pcapng::{host_address, host_of};
+use tcpassay_measure::pcapng::host_of;
 use tcpassay_measure::{Collector, Flow, FlowCounters, FlowId, TcpSummary};
 use tcpassay_units::{Bytes, Time};
 use tcpassay_wire::Flags;
 use tcpassay_wire::codec::Content;
 use tcpassay_workload::{ConnKey, HostIndex, SocketId, TrafficSchedule};
 
-/// The first port of servers. Each part of the workload has its own port.
-const FIRST_PORT: u16 = 5001;
-/// The first port of clients of connections between two machines, above those of servers.
-const FIRST_CLIENT_PORT: u16 = 6000;
 /// The backlog of a listening socket.
 const BACKLOG: i32 = 4096;
 /// The bytes of one write, at most.
@@ -50,26 +46,6 @@ struct Listener {
     fd: OwnedFd,
     host: usize,
     address: SocketAddrV4,
-}
-
-/// A connection, and the flows of its two directions.
-type ConnectionFlows = (ConnKey, [FlowId; 2]);
-
-/// Connections that no server has accepted yet, by the addresses of client and server.
-///
-/// The client's address alone does not identify a connection: Linux chooses source ports for each destination separately
-/// (`__inet_hash_connect`), so that two connections of one host to two servers may have the same source port.
-#[derive(Default)]
-struct PendingConnections(BTreeMap<(SocketAddrV4, SocketAddrV4), ConnectionFlows>);
-
-impl PendingConnections {
-    fn insert(&mut self, client: SocketAddrV4, server: SocketAddrV4, connection: ConnectionFlows) {
-        self.0.insert((client, server), connection);
-    }
-
-    fn take(&mut self, client: SocketAddrV4, server: SocketAddrV4) -> Option<ConnectionFlows> {
-        self.0.remove(&(client, server))
-    }
 }
 
 /// The endpoints that belong to the slots of each host.
@@ -454,8 +430,7 @@ impl<'a> TrafficRuntime<'a> {
             let host = host_of((*address.ip()).into())?;
             ((host as usize) < self.case.hosts.len()).then_some(HostIndex(host))
         };
-        let part = server.port().checked_sub(FIRST_PORT)?;
-        let index = u32::from(client.port().checked_sub(FIRST_CLIENT_PORT)?);
+        let (part, index) = part_and_index(client, server)?;
         let known = usize::from(part) < self.schedule.parts().len();
         known.then_some(ConnKey { part, client: host(client)?, server: host(server)?, index })
     }
@@ -566,26 +541,6 @@ impl<'a> TrafficRuntime<'a> {
     }
 }
 
-/// The port of the client of a connection between two machines.
-fn client_port(key: ConnKey) -> Result<u16, Failure> {
-    let port = key.index.checked_add(u32::from(FIRST_CLIENT_PORT)).and_then(|port| u16::try_from(port).ok());
-    port.ok_or_else(|| {
-        let most = u16::MAX - FIRST_CLIENT_PORT;
-        format!("a client opens more than {most} connections, for which the ports between two machines do not suffice")
-    })
-}
-
-/// Sends the SYN of a connection.
-fn connect(fd: BorrowedFd, key: ConnKey) -> Result<(), Failure> {
-    let server = server_address(key.server.0 as usize, key.part);
-    sys::connect(fd, server).map_err(|e| format!("connecting to {server}: {e}"))
-}
-
-/// The address at which a host listens for a part of the workload.
-fn server_address(host: usize, part: u16) -> SocketAddrV4 {
-    SocketAddrV4::new(host_address(u32::try_from(host).expect("few hosts")), FIRST_PORT + part)
-}
-
 fn epoll_error(e: &io::Error) -> Failure {
     format!("epoll: {e}")
 }
@@ -593,29 +548,6 @@ fn epoll_error(e: &io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn two_connections_from_one_port_to_two_servers_are_told_apart() {
-        let client = SocketAddrV4::new(host_address(0), 40_000);
-        let connection = |server, n| {
-            let key = ConnKey { part: 0, client: HostIndex(0), server: HostIndex(server), index: n };
-            (key, [FlowId(2 * n), FlowId(2 * n + 1)])
-        };
-        let mut pending = PendingConnections::default();
-        pending.insert(client, server_address(1, 0), connection(1, 0));
-        pending.insert(client, server_address(2, 0), connection(2, 1));
-        assert_eq!(pending.take(client, server_address(2, 0)), Some(connection(2, 1)));
-        assert_eq!(pending.take(client, server_address(1, 0)), Some(connection(1, 0)));
-        assert_eq!(pending.take(client, server_address(1, 0)), None);
-    }
-
-    #[test]
-    fn each_part_of_the_workload_has_a_port_of_its_own() {
-        assert_eq!(server_address(1, 0).port(), 5001);
-        assert_eq!(server_address(1, 3).port(), 5004);
-        assert_eq!(server_address(1, 3).ip(), server_address(1, 0).ip());
-        assert_ne!(server_address(2, 0).ip(), server_address(1, 0).ip());
-    }
 
     #[test]
     fn slots_of_each_host_have_endpoints_of_their_own_until_they_are_closed() {
