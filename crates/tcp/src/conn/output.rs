@@ -278,7 +278,7 @@ impl Connection {
         let over = self.state == State::TimeWait
             && (self.rules.no_ace_in_time_wait
                 || self.rules.time_wait == TimeWaitRules::Linux
-                    && (self.orphan || !self.recv.owes_ack_of_fin()))
+                    && (self.orphan || !self.recv.has_unacknowledged_fin()))
             || self.is_time_wait_socket();
         let flags = if over { Flags::ACK } else { Flags::ACK | self.ecn_flags() };
         if self.ecn == EcnMode::Accurate && !over {

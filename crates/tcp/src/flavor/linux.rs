@@ -46,7 +46,7 @@ pub(super) const RULES: Rules = Rules {
         ack_restarts_window_probe: true,
         undo_withdraws_cwr: true,
         ece_needs_flight: true,
-        part_of_segment_is_nothing: true,
+        acks_whole_segments_only: true,
         ..rfc::RULES.send
     },
     recv: RecvRules {

@@ -46,7 +46,7 @@ pub(super) const RULES: Rules = Rules {
         ack_restarts_window_probe: false,
         undo_withdraws_cwr: false,
         ece_needs_flight: false,
-        part_of_segment_is_nothing: false,
+        acks_whole_segments_only: false,
     },
     recv: RecvRules {
         sack_blocks_grow_by_arrivals: false,

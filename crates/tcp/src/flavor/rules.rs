@@ -132,7 +132,7 @@ pub(crate) struct SendRules {
     pub ece_needs_flight: bool,
     /// An ACK of a part of one segment acknowledges nothing: it gives no sample, opens no window and restarts no timer
     /// (`tcp_clean_rtx_queue`).
-    pub part_of_segment_is_nothing: bool,
+    pub acks_whole_segments_only: bool,
 }
 
 /// Differences of the receiver.

@@ -118,7 +118,7 @@ impl Receiver {
     }
 
     /// Whether the FIN has not been acknowledged yet after it removed all SACK blocks (Linux).
-    pub(crate) fn owes_ack_of_fin(&self) -> bool {
+    pub(crate) fn has_unacknowledged_fin(&self) -> bool {
         self.forgets_after_ack
     }
 

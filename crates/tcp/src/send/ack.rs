@@ -120,7 +120,7 @@ impl Sender {
         };
         let known = self.scoreboard.high_sacked();
         if a.advanced {
-            d.needs_whole_segments = self.rules.part_of_segment_is_nothing;
+            d.needs_whole_segments = self.rules.acks_whole_segments_only;
             self.scoreboard.ack_to(upto, &mut d);
         }
         if self.sack && !ack.sacks.is_empty() {

@@ -65,7 +65,7 @@ impl Sent {
 
     /// Whether both records have the same marks of delivery and loss.
     #[inline]
-    pub fn is_like(&self, other: &Sent) -> bool {
+    pub fn has_same_marks(&self, other: &Sent) -> bool {
         (self.flags ^ other.flags) & (SACKED | LOST | RETX) == 0
     }
 

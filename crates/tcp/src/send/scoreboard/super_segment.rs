@@ -49,12 +49,12 @@ impl Scoreboard {
                 break;
             }
             end = next.end();
-            self.absorb(index);
+            self.append_next(index);
         }
     }
 
     /// Appends the record behind record `index` to it. The marks of record `index` hold for both.
-    fn absorb(&mut self, index: usize) {
+    fn append_next(&mut self, index: usize) {
         let next = self.q.remove(index + 1);
         self.forget(&next);
         let to = &mut self.q[index];
@@ -76,7 +76,7 @@ impl Scoreboard {
     /// Whether record `index` begins a super-segment of several records, of which the second has the same marks.
     #[inline]
     pub fn has_parts(&self, index: usize) -> bool {
-        self.q.get(index + 1).is_some_and(|next| next.is(PART) && self.q[index].is_like(next))
+        self.q.get(index + 1).is_some_and(|next| next.is(PART) && self.q[index].has_same_marks(next))
     }
 
     /// Joins record `index` and the records that continue its super-segment, which is retransmitted as a whole with the present segment
@@ -85,7 +85,7 @@ impl Scoreboard {
     pub fn join_parts(&mut self, index: usize) -> u64 {
         let mut count = 1;
         while self.has_parts(index) {
-            self.absorb(index);
+            self.append_next(index);
             count += 1;
         }
         count
@@ -107,7 +107,7 @@ impl Scoreboard {
     #[cold]
     pub fn last_segment_of_parts(&mut self, index: usize, mss: u64) -> usize {
         let mut first = index;
-        while first > 0 && self.q[first].is(PART) && self.q[first].is_like(&self.q[first - 1]) {
+        while first > 0 && self.q[first].is(PART) && self.q[first].has_same_marks(&self.q[first - 1]) {
             first -= 1;
         }
         let others = self.join_parts(first) - 1;
