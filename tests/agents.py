@@ -1,5 +1,6 @@
 """The processes of a run on a testbed, of which this machine sees those of all hosts."""
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,13 +63,21 @@ def is_run(process: int) -> bool:
     return own != others
 
 
+def leads_session(process: int) -> bool:
+    """Whether a process leads a session. A child does not between its `fork` and its `exec`, when it has the command line of its parent."""
+    try:
+        return os.getsid(process) == process
+    except ProcessLookupError:
+        return False
+
+
 def processes(namespaces: Iterable[str]) -> Processes:
     """The processes of runs that exist now."""
     known = set(namespaces)
     all_agents = serving(known)
     children = [one for one in all_agents if parent(one) in all_agents]
     runs = [one for one in children if is_run(one)]
-    supervisors = [one for one in children if one not in runs]
+    supervisors = [one for one in children if one not in runs and leads_session(one)]
     ssh = []
     for one in members(known):
         line = words(one)

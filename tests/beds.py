@@ -1,5 +1,7 @@
 """Plans for testbeds of namespaces, and their commands."""
 
+import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -32,6 +34,8 @@ events = true
 """
 # It changes the MTU of the test interfaces, which is not in a namespace of the run.
 LARGE = PLAN.replace("[collect]", '"stack.mtu" = "4000B"\n[collect]')
+
+_STARTED: list[subprocess.Popen[bytes]] = []
 
 
 def require() -> None:
@@ -68,11 +72,22 @@ def states_after_a_check(testbed: testbeds.Testbed) -> dict[str, dict[str, str]]
 
 
 def start(testbed: testbeds.Testbed, file: Path, out: Path) -> subprocess.Popen[bytes]:
-    """Starts the runs of a plan, in a process group of its own."""
-    return subprocess.Popen(
+    """Starts the runs of a plan, in a process group of its own, which ends with the test at the latest."""
+    process = subprocess.Popen(
         testbed.tcpassay("run", str(file), "--out", str(out)),
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
     )  # fmt: skip
+    _STARTED.append(process)
+    return process
+
+
+def end_started() -> None:
+    """Ends the runs that `start` has started and that still go on, so that a failed test does not fail the next one."""
+    while _STARTED:
+        process = _STARTED.pop()
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
 
 
 def until_running(testbed: testbeds.Testbed, process: subprocess.Popen[bytes], hosts: int) -> None:

@@ -13,3 +13,10 @@ def testbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[testbeds.Testb
     beds.require()
     with testbeds.testbed(tmp_path_factory.mktemp("testbed"), beds.ROLES, beds.LINKS) as made:
         yield made
+
+
+@pytest.fixture(autouse=True)
+def runs_end_with_their_test() -> Iterator[None]:
+    """Ends what a failed test has left running."""
+    yield
+    beds.end_started()
