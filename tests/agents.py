@@ -64,7 +64,10 @@ def is_run(process: int) -> bool:
 
 
 def leads_session(process: int) -> bool:
-    """Whether a process leads a session. A child does not between its `fork` and its `exec`, when it has the command line of its parent."""
+    """Whether a process leads a session: supervisors do.
+
+    A child between its `fork` and its `exec` does not, and has the command line of its parent.
+    """
     try:
         return os.getsid(process) == process
     except ProcessLookupError:
