@@ -12,10 +12,12 @@ from tcpassay.isolate.ran import Ran
 from tcpassay.isolate.runner import Budget, Job
 from tcpassay.messages import Answer
 from tcpassay.plan.model import PlanFile
-from tcpassay.trees.causes import Search, TreeCause
+from tcpassay.trees import grouping
+from tcpassay.trees.causes import Causes, Search, TreeCause
 from tcpassay.trees.groups import Group, Kind, groups
+from tcpassay.trees.pair_runner import PairRunner, effect_of, effects_of, kind_shown, pair_of
 from tcpassay.trees.pairs import TreePair
-from tcpassay.trees.smallest import PairRunner, effect_of, pair_of, smallest
+from tcpassay.trees.smallest import smallest
 
 EARLY, LATE, OTHER = "ACK is sent: time", "data is sent: time", "data is sent: length"
 SLOW = {"stack__sack": "off", "link__loss": "1%", "app__duration": "300ms"}
@@ -36,7 +38,8 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def pairs(_: PairRunner, jobs: Sequence[Job]) -> Iterator[Ran]:
         for job in jobs:
             made.append(job.key)
-            yield Ran("done", "", job.key, frozenset({effect_of(kinds(dict(job.request.triples)))}), 0.1)
+            kind = Kind(kinds(dict(job.request.triples)), ("advertised windows",))
+            yield Ran("done", "", job.key, effects_of(kind), 0.1)
 
     monkeypatch.setattr(PairRunner, "_pairs", pairs)
     return made
@@ -48,6 +51,39 @@ def where(folder: Path, budget: Budget) -> Search:
 
 def grouped(*pairs: TreePair) -> list[Group]:
     return groups([(one, Kind(kinds(dict(one.head["triples"])))) for one in pairs])
+
+
+def test_pairs_are_run_once_to_be_grouped_and_the_search_uses_their_results(
+    tmp_path: Path, runs: list[str]
+) -> None:
+    pairs = [
+        tree_pair(**SLOW, app__flows="4", link__delay="3ms"),
+        tree_pair(nic__tso="true", stack__cc="reno"),
+        tree_pair(stack__cc="reno", app__flows="2"),
+        tree_pair(stack__cc="cubic", app__flows="4"),
+    ]
+    for number, pair in enumerate(pairs):
+        pair.head["case"] = str(number)
+    known = Causes()
+    made = grouping.grouped(where(tmp_path, Budget()), known, pairs, [], lambda _: None)
+    assert {one.kind: [pair.head["case"] for pair in one.pairs] for one in made} == {
+        EARLY: ["2", "3"],
+        LATE: ["0"],
+        OTHER: ["1"],
+    }
+    assert {one.quiet for one in made} == {("advertised windows",)}
+    assert len(runs) == 4
+    # A second call, after an interruption, runs none of them again.
+    assert grouping.grouped(where(tmp_path, Budget()), known, pairs, [], lambda _: None) == made
+    assert len(runs) == 4
+    smallest(where(tmp_path, Budget()), made, [], lambda _: None)
+    assert len(runs) > 4
+    assert len(set(runs)) == len(runs)
+
+
+def test_a_pair_of_which_no_run_ended_is_a_group_of_its_own_kind() -> None:
+    assert kind_shown(Ran("crashed", "panic", "", frozenset(), 0.1)) == Kind("no run ended: crashed")
+    assert kind_shown(Ran("done", "", "", frozenset(), 0.1)) is None
 
 
 def settings(cause: TreeCause | None) -> dict[str, object] | None:

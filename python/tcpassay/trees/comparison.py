@@ -156,7 +156,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - what is compared, how, and who is told
     where = Search(folder, str(base_of(folder)), substrates, spec, options.jobs, options.budget, by)
     searched = [one for one in different if (one.packets or by == "metrics") and not one.head.get("script")]
     why = causes(where, searched, [one for one in identical if not one.head.get("script")], watch)
-    groups = grouped(results, why, different, identical, options.jobs, watch)
+    groups = grouped(where, why, different, identical, watch)
     groups = smallest(where, groups, identical, watch)
     seeds = [one.head["case"] for one in ended]
     return TreeComparison(
