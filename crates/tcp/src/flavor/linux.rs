@@ -31,6 +31,7 @@ pub(super) const RULES: Rules = Rules {
         timeout_keeps_flight: true,
         detects_loss_after_undo: true,
         probe_shares_timer: true,
+        waits_before_reneging: true,
         probe_without_sample: true,
         probe_sends_buffer: true,
         window_ends_super_segment: true,

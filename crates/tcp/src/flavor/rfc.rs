@@ -28,6 +28,7 @@ pub(super) const RULES: Rules = Rules {
         timeout_keeps_flight: false,
         detects_loss_after_undo: false,
         probe_shares_timer: false,
+        waits_before_reneging: false,
         probe_without_sample: false,
         probe_sends_buffer: false,
         window_ends_super_segment: false,

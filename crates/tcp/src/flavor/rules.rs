@@ -87,6 +87,9 @@ pub(crate) struct SendRules {
     pub detects_loss_after_undo: bool,
     /// The tail loss probe, the reordering timer and the retransmission timer are one timer (since 4.15).
     pub probe_shares_timer: bool,
+    /// An ACK that ends at SACKed data, which the receiver seems to have discarded, retransmits nothing; the retransmission timer is
+    /// set to half of the smoothed round-trip time, 10 ms at least (`tcp_check_sack_reneging`).
+    pub waits_before_reneging: bool,
     /// A tail loss probe needs no round-trip sample since the last one (`tcp_send_loss_probe`).
     pub probe_without_sample: bool,
     /// A tail loss probe with new data sends a whole buffer if the window allows (`tcp_send_loss_probe`).

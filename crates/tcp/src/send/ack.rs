@@ -7,7 +7,7 @@ use super::Sender;
 use super::delivery::{Delivered, Run, Sample};
 use super::loss::dupthresh::RenoState;
 use super::recovery::prr::Step;
-use super::scoreboard::sent::FIN;
+use super::scoreboard::sent::{FIN, SACKED};
 use super::timers::TimerAck;
 use crate::config::EcnMode;
 use crate::log::{CongestionState, Log, LogEvent, WindowCause};
@@ -133,13 +133,8 @@ impl Sender {
         }
         self.count_duplicates(&a, &mut d);
         let plausible = ack.dsack.as_ref().is_some_and(|span| self.count_dsack(span));
-        if let Some(span) = ack.dsack.as_ref().filter(|_| plausible && ack.ack >= prior_una)
-            && self.rules.dsack_is_delivered
-            && self.uses_rack
-        {
-            let segments = (span.end - span.start).div_ceil(self.mss);
-            d.packets += segments;
-            d.bytes += segments * self.mss;
+        if let Some(span) = ack.dsack.as_ref().filter(|_| plausible && ack.ack >= prior_una) {
+            self.count_reported_as_delivered(span, &mut d);
         }
         // Without SACK the originals above a filled hole may have arrived before the timeout.
         d.original &= self.sack || !d.ambiguous;
@@ -162,7 +157,8 @@ impl Sender {
             self.timers.on_zero_window(now);
         }
 
-        let lost = self.update_state(&a, &d, log);
+        self.reneging = a.advanced && self.seems_reneged();
+        let lost = if self.reneging { 0 } else { self.update_state(&a, &d, log) };
         self.notify_ack(&a, &d, &Notice { accurate_ce: ack.accurate_ce, rtt, sample, lost }, log);
         self.update_cwnd(&a, &d, lost, log);
         self.cc.end_ack();
@@ -173,8 +169,12 @@ impl Sender {
         if a.prior_out > 0 {
             self.update_pacing();
         }
-        let old_sack = self.shows_old_sack(&a, &d);
-        self.update_timers_on_ack(now, TimerAck { advanced: d.cleaned, old_sack, shared }, log);
+        if self.reneging {
+            self.await_reneging(now, log);
+        } else {
+            let old_sack = self.shows_old_sack(&a, &d);
+            self.update_timers_on_ack(now, TimerAck { advanced: d.cleaned, old_sack, shared }, log);
+        }
         self.audit();
         AckOut { acked: d.acked - u64::from(d.fin), fin_acked: self.fin_acked() }
     }
@@ -188,6 +188,11 @@ impl Sender {
         let board = &self.scoreboard;
         let highest = if board.sacked() > 0 { board.high_sacked() } else { board.una() };
         highest.saturating_sub(known - late).max(late)
+    }
+
+    /// Whether the first outstanding segment is SACKed: the receiver seems to have discarded what it had SACKed (RFC 2018 section 8).
+    fn seems_reneged(&self) -> bool {
+        self.rules.waits_before_reneging && self.scoreboard.front().is_some_and(|head| head.is(SACKED))
     }
 
     /// Whether the ACK restarts the retransmission timer by SACKs of data that were sent before the last transmission of the first segment.
@@ -334,6 +339,15 @@ impl Sender {
             self.stats.reported = reported;
         }
         plausible
+    }
+
+    /// Linux with RACK counts the segments of a reported duplicate as delivered (`tcp_dsack_seen`).
+    fn count_reported_as_delivered(&self, span: &Span, d: &mut Delivered) {
+        if self.rules.dsack_is_delivered && self.uses_rack {
+            let segments = (span.end - span.start).div_ceil(self.mss);
+            d.packets += segments;
+            d.bytes += segments * self.mss;
+        }
     }
 
     /// The receiver reported a duplicate, of which `retransmitted` bytes can be of retransmissions. More duplicates than

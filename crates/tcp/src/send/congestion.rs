@@ -253,7 +253,7 @@ impl Sender {
     /// The steps that follow the controller's `Ack` event. One ACK may end an episode and show the reason of the
     /// next one; the next one begins here, before anything is sent.
     pub(super) fn begin_next_episode(&mut self, a: &AckContext, d: &Delivered, lost: u64, log: &mut Log) {
-        if !matches!(self.state, Ca::Open | Ca::Disorder) {
+        if self.reneging || !matches!(self.state, Ca::Open | Ca::Disorder) {
             return;
         }
         if self.shows_loss() {

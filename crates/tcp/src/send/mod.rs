@@ -190,6 +190,8 @@ pub(crate) struct Sender {
     reducing: bool,
     /// Retransmit the next lost (or first) record even if the window does not allow it: the first retransmission of an episode.
     force_retransmit: bool,
+    /// The last ACK ended at SACKed data: nothing is retransmitted before the next ACK or timeout.
+    reneging: bool,
     /// Bytes sent beyond cwnd by limited transmit in the present Disorder state.
     limited_sent: u64,
     /// Announce CWR on the next new data.
@@ -258,6 +260,7 @@ impl Sender {
             recover: 0,
             reducing: false,
             force_retransmit: false,
+            reneging: false,
             limited_sent: 0,
             cwr_due: false,
             narrowed: 0,

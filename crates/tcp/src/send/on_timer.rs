@@ -22,6 +22,10 @@ use tcpassay_units::{Bytes, Dur, Time};
 /// Longest time that cork holds a partial segment.
 const CORK: Dur = Dur::from_millis(200);
 
+/// The least time for which Linux waits for further ACKs when the receiver seems to have discarded SACKed data
+/// (`tcp_check_sack_reneging`).
+const RENEGING_WAIT: Dur = Dur::from_millis(10);
+
 impl Sender {
     /// The earliest deadline, or [`Time::MAX`].
     #[inline]
@@ -111,9 +115,11 @@ impl Sender {
         if matches!(self.state, Ca::Open | Ca::Disorder) {
             self.dup_thresh.on_timeout(self.scoreboard.sacked() / self.mss);
         }
-        if self.scoreboard.front().is_some_and(|s| s.is(SACKED)) {
+        let reneged = self.scoreboard.front().is_some_and(|s| s.is(SACKED));
+        if reneged {
             self.scoreboard.renege();
         }
+        self.reneging = false;
         let fresh = matches!(self.state, Ca::Open | Ca::Disorder | Ca::Cwr);
         let restarts = self.rules.frto_restarts_on_any_timeout;
         // In Linux any progress continues the algorithm, also if it is a part of the retransmission (`tcp_process_loss`).
@@ -127,7 +133,7 @@ impl Sender {
             self.begin_undo();
         }
         let (una, nxt) = (self.scoreboard.una(), self.scoreboard.nxt());
-        let lost = if self.uses_rack {
+        let lost = if self.uses_rack && !reneged {
             let input = self.rack_input();
             self.rack.mark_on_timeout(now, &input, &mut self.scoreboard)
         } else {
@@ -262,6 +268,15 @@ impl Sender {
             // The reordering timer replaces the probe timer (RFC 8985 section 8); in Linux they are one timer.
             self.timers.stop_tlp();
         }
+    }
+
+    /// An ACK ended at SACKed data: further ACKs have a short time to show that the receiver still has them. Then the timeout
+    /// forgets all SACKs (`tcp_check_sack_reneging`).
+    pub(super) fn await_reneging(&mut self, now: Time, log: &mut Log) {
+        let srtt = self.rtt.srtt().unwrap_or(Dur::ZERO);
+        self.timers.stop_tlp();
+        self.timers.stop_reorder();
+        self.timers.set_rto(now, (srtt / 2).max(RENEGING_WAIT), log);
     }
 
     /// Whether a probe timer that runs may go on. In Linux only a retransmission or the timer of reordering replaces it.

@@ -236,6 +236,9 @@ impl Sender {
     }
 
     fn send_lost(&mut self, now: Time, log: &mut Log) -> Option<Result<Chunk, Limited>> {
+        if self.reneging {
+            return None;
+        }
         // What is in flight again although its mark was removed counts, too (`tcp_xmit_retransmit_queue`).
         let enough = self.rules.first_mark_keeps_retransmission
             && self.scoreboard.retransmitted() >= self.scoreboard.lost();

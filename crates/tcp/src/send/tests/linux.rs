@@ -32,6 +32,42 @@ fn a_timeout_leaves_a_segment_more_than_what_was_sent_too_recently_to_be_lost() 
 }
 
 #[test]
+fn an_ack_that_ends_at_sacked_data_shortens_the_timeout_which_forgets_all_sacks() {
+    // `tcp_check_sack_reneging`, `tcp_timeout_mark_lost`.
+    let mut r = Rig::new(&single());
+    r.write(10);
+    r.advance(ms(100));
+    assert_eq!(r.sack(0, &[2..4]), [0; 0]);
+    r.advance(ms(1));
+    assert_eq!(r.ack(2), [0; 0], "nothing is retransmitted, and the state remains");
+    let info = r.info();
+    assert_eq!((info.ca_state, info.sacked.get()), (Ca::Disorder, 2000));
+    // The samples are 100, 100 (by SACK) and 101 ms, the mean 100.125 ms.
+    let begun = r.now;
+    assert_eq!(r.fire(), Ok(vec![2]));
+    assert_eq!(r.now.since(begun), Dur::from_nanos(50_062_500));
+    let info = r.info();
+    assert_eq!((info.ca_state, info.sacked.get(), info.lost_all.get()), (Ca::Loss, 0, 8000));
+    assert_eq!(r.cwnd(), 1000, "RACK spares none");
+}
+
+#[test]
+fn an_ack_that_shows_that_sacked_data_are_still_there_ends_the_wait_for_reneging() {
+    let mut r = Rig::new(&single());
+    r.write(10);
+    r.advance(ms(100));
+    r.sack(0, &[2..4]);
+    r.advance(ms(1));
+    r.ack(2);
+    r.advance(ms(5));
+    assert_eq!(r.ack(4), [0; 0]);
+    assert_eq!(r.info().ca_state, Ca::Open);
+    let begun = r.now;
+    assert_eq!(r.fire(), Ok(vec![4]));
+    assert!(r.now.since(begun) > ms(200), "the retransmission timer");
+}
+
+#[test]
 fn by_rfc_5681_a_timeout_leaves_one_segment() {
     let rack = LossDetection::Rack { dsack_adaptation: true };
     let mut r = Rig::new(&Config { tlp: Tlp::Off, loss_detection: rack, ..rfc() });
