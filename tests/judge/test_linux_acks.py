@@ -64,6 +64,25 @@ def test_linux_sends_two_quick_acks_after_a_mark(count: int, found: list[str], f
     assert titles(log.judged(folder, "ack-timing")) == found
 
 
+@pytest.mark.parametrize(("singles", "found"), [(2, []), (6, [NEEDLESS])])
+def test_quick_acks_after_several_marks_are_counted_together(
+    singles: int, found: list[str], folder: Path
+) -> None:
+    # Each group of six segments begins with a mark and ends with CWR: the ACKs of the first two are quick, the others are delayed in pairs.
+    log, seq, at = kernel(stack__ecn="classic"), 1, 10
+    for group in range(6):
+        for i in range(6):
+            at += 1
+            first = i >= singles and group > 0 or group == 0
+            flags = ACK | (CWR if i == 5 and group > 0 else 0)
+            if first and i % 2 == 0:
+                log.event(at, 1, "in", seq=seq, len=1000, ack=1, flags=flags)
+                seq += 1000
+            else:
+                seq = receives(log, at, seq, 0, flags, ce=i == 0)
+    assert titles(log.judged(folder, "ack-timing")) == found
+
+
 @pytest.mark.parametrize(("old", "found"), [(0, []), (200, ["a timestamp of an earlier time"])])
 def test_a_timestamp_is_of_the_time_at_which_its_segment_leaves(
     old: int, found: list[str], folder: Path
@@ -116,15 +135,21 @@ def test_a_sender_goes_on_when_its_queue_in_the_host_is_empty(
 
 
 @pytest.mark.parametrize(
-    ("wait", "found"), [(0, []), (10, ["a writer waits for an ACK although little is unsent"])]
+    ("wait", "asked", "found"),
+    [(0, 0, []), (10, 0, ["a writer waits for an ACK although little is unsent"]), (10, 100, [])],
 )
-def test_a_writer_is_woken_when_data_are_sent(wait: float, found: list[str], folder: Path) -> None:
+def test_a_writer_is_woken_when_data_are_sent(
+    wait: float, asked: int, found: list[str], folder: Path
+) -> None:
+    # A writer that answers a request writes when the request arrives.
     log, seq = kernel(written=6000, app__notsent_lowat="16KB", app__workload="onoff"), 1
     for i in range(4):
         at = 20 + 40 * i
         for _ in range(6):
             log.data(at, at + 5, seq)
             seq += 1000
+        if asked:
+            log.event(at + wait, 0, "in", seq=1 + asked * i, len=asked, ack=1, flags=ACK, window_bytes=4_000_000)
         answer(log, at + 10, seq - 3000)
         log.event(at + wait, 0, "app", "write", value_ns=6000)
         answer(log, at + 11, seq)

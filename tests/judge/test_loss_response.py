@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tcpassay.judge import Severity
-from written import Written, cited, ns, one
+from written import ACK, Written, cited, ns, one
 
 RESPONSE = "loss-response"
 
@@ -62,6 +62,15 @@ def test_an_undo_although_what_was_sent_again_had_been_lost_is_found(folder: Pat
     finding = one(undone(lost=True).judged(folder, RESPONSE))
     assert finding.title == "answer to a loss: a reduction for a real loss is undone"
     assert "restored it at 12 ms" in finding.text
+
+
+def test_an_original_that_its_retransmission_overtook_was_not_lost_though_paws_refuses_it(folder: Path) -> None:
+    log = undone(lost=True)
+    for row in log.rows:
+        if row["kind"] == "in" and row.get("seq") == 10_001:
+            row["value_ns"] = 20
+    log.event(11.7, 1, "in", seq=10_001, len=1000, ack=1, flags=ACK, value_ns=10)
+    assert log.judged(folder, RESPONSE) == []
 
 
 def held(threshold: int | None, *, lost: bool = False, **case: str) -> Written:

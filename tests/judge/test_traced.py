@@ -156,11 +156,13 @@ def test_time_in_which_data_are_outstanding_lets_cubic_grow(tmp_path: Path) -> N
     )
 
 
-def probes(*at: float) -> Written:
-    """The tail of a flight is lost, and sent again as a probe at these times."""
+def probes(*at: float, tail: int = 1) -> Written:
+    """The tail of a flight is lost, and its last segment sent again as a probe at these times."""
     log = kernel()
     seq = flights(log, [10, 10])
-    log.data(40, None, seq)
+    for i in range(tail):
+        log.data(40, None, seq + 1000 * i)
+    seq += 1000 * (tail - 1)
     for time in at:
         log.event(time, 0, "retransmit", "tail loss probe", seq=seq, len=1000, ack=1, flags=ACK)
     return log
@@ -181,6 +183,27 @@ def test_a_probe_comes_two_round_trips_and_the_delay_of_an_ack_after_the_last_tr
     at: float, found: list[str], folder: Path
 ) -> None:
     assert titles(probes(at).judged(folder, PROBE)) == found
+
+
+@pytest.mark.parametrize(("at", "found"), [(75, []), (90, ["a probe too late"])])
+def test_with_several_segments_outstanding_a_probe_does_not_wait_for_a_delayed_ack(
+    at: float, found: list[str], folder: Path
+) -> None:
+    assert titles(probes(at, tail=2).judged(folder, PROBE)) == found
+
+
+@pytest.mark.parametrize(
+    ("at", "found"), [((60,), []), ((60, 90), ["a second probe before the first was acknowledged"])]
+)
+def test_a_second_segment_beyond_a_full_window_is_a_second_probe(
+    at: tuple[float, ...], found: list[str], folder: Path
+) -> None:
+    log = met(met(kernel(), 20, 10), 30, 10)
+    seq = flights(log, [10, 10])
+    for time in [40.0] * 10 + list(at):
+        log.data(time, None, seq)
+        seq += 1000
+    assert titles(log.judged(folder, PROBE)) == found
 
 
 def test_a_timeout_without_a_probe_before_it_is_found(folder: Path) -> None:

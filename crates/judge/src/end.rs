@@ -82,6 +82,10 @@ pub(crate) struct End {
     pub taken: Taken,
     /// The shortest and the longest round-trip time so far of data that were sent once.
     pub round_trips: Option<(Dur, Dur)>,
+    /// The round-trip time of the handshake, which is the first sample of SRTT.
+    pub handshake: Dur,
+    /// Time of the own SYN until it is answered.
+    syn: Option<Time>,
     /// The last round-trip time of data that were sent once.
     pub recent_round_trip: Dur,
     /// The position after the last byte that the application has written.
@@ -127,6 +131,8 @@ impl End {
             again: 0,
             taken: Taken::default(),
             round_trips: None,
+            handshake: Dur::ZERO,
+            syn: None,
             recent_round_trip: Dur::ZERO,
             written: 1,
             read: 0,
@@ -207,6 +213,9 @@ impl End {
         if flags.has(Flags::RST) {
             return;
         }
+        if flags.has(Flags::SYN) {
+            self.syn.get_or_insert(event.at);
+        }
         let start = if flags.has(Flags::SYN) { 1 } else { seq };
         let end = start + len + u64::from(flags.has(Flags::FIN));
         if flags.has(Flags::FIN) {
@@ -246,6 +255,9 @@ impl End {
     }
 
     fn arrived(&mut self, event: &EventRow, sacks: &[(u64, u64)]) {
+        if let Some(at) = self.syn.take() {
+            self.handshake = event.at.since(at);
+        }
         let flags = event.flags.unwrap_or(Flags::NONE);
         if flags.has(Flags::RST) {
             return;
@@ -414,6 +426,7 @@ impl End {
     /// and the shortest one. Zero before the first round-trip sample.
     pub fn most_rto(&self, least: Dur) -> Dur {
         self.round_trips.map_or(Dur::ZERO, |(shortest, longest)| {
+            let longest = longest.max(self.handshake);
             longest + least.max((longest / 2).max(longest.saturating_sub(shortest)) * 4)
         })
     }

@@ -73,7 +73,9 @@ class Ledger:
     first_again: Ints
     """Time of the first retransmission, or `NEVER`."""
     arrivals: Ints
-    """Number of arrivals."""
+    """Number of arrivals that the host accepted."""
+    reached: Ints
+    """Number of arrivals, also of those that the host refused, as PAWS does an original that its retransmission overtook."""
     first_arrival: Ints
     """Time of the first arrival, or `NEVER`."""
     complete: Ints
@@ -311,11 +313,13 @@ class Trace:
         again = data & s.again
         _, first_again = _fates(edges, count, s.start[again], s.end[again], s.time[again])
         arrivals, first_arrival = _fates(edges, count, s.start[come], s.end[come], s.time[come])
+        seen = data & ~s.sent & s.refused
+        reached = arrivals + (_within(edges, s.start[seen], s.end[seen]) if seen.any() else 0)
         stream = (edges[:-1] if count else edges) >> BITS
         # Running maxima work for all flows at once, because the keys of a later flow are larger.
         above = stream << 45
         complete = np.maximum.accumulate(above + first_arrival) - above if count else first_arrival
-        return Ledger(edges, sends, first_sent, first_again, arrivals, first_arrival, complete)
+        return Ledger(edges, sends, first_sent, first_again, arrivals, reached, first_arrival, complete)
 
     @cached_property
     def fastest(self) -> Ints:
@@ -384,6 +388,16 @@ def _begins(start: Ints, end: Ints) -> Ints:
     fresh = np.ones(len(start), np.bool_)
     fresh[1:] = start[1:] != end[:-1]
     return start[fresh]
+
+
+def _within(edges: Ints, start: Ints, end: Ints) -> Ints:
+    """For each cell the number of ranges that contain it."""
+    low, high = np.searchsorted(edges, start, "left"), np.searchsorted(edges, end, "right") - 1
+    whole = high > low
+    count = len(edges)
+    begun = np.bincount(low[whole], minlength=count) - np.bincount(high[whole], minlength=count)
+    made: Ints = np.cumsum(begun)[: max(count - 1, 0)]
+    return made
 
 
 def _fates(edges: Ints, count: int, start: Ints, end: Ints, time: Ints) -> tuple[Ints, Ints]:

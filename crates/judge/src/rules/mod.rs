@@ -6,6 +6,7 @@ mod additive_increase;
 mod alpha;
 mod bounds;
 mod ce_change;
+mod codel;
 mod cubic_curve;
 mod ecn;
 mod fairness;
@@ -47,6 +48,7 @@ pub const ORACLES: &[Oracle] = &[
     acknowledgment::ORACLE,
     utilisation::ORACLE,
     nic::ORACLE,
+    codel::ORACLE,
     bounds::ORACLE,
     fairness::ORACLE,
     latency::ORACLE,
@@ -66,6 +68,7 @@ fn rule(name: &str, flows: usize) -> Box<dyn Rule> {
         bounds::NAME => Box::new(bounds::Bounds::new(flows)),
         fairness::NAME => Box::new(fairness::Fairness::new(flows)),
         latency::NAME => Box::new(latency::Latency::new(flows)),
+        codel::NAME => Box::new(codel::CoDel::new()),
         nic::NAME => Box::new(nic::Nic::new(flows)),
         utilisation::NAME => Box::new(utilisation::Utilisation::new(flows)),
         _ => unreachable!("a name of `ORACLES`"),

@@ -13,7 +13,7 @@ pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "tail loss probes against RFC 8985",
     asserts: "a probe is sent when no segment has arrived for two SRTT or for the RTO, and not earlier; its timer is set for no \
-              less; on a kernel it comes no later than two of the longest round trips and the delay of an ACK after the last delivery; no probe is sent in recovery or (except on Linux) while segments are SACKed, and no second probe before new \
+              less; on a kernel it comes no later than two of the longest round trips after the last delivery and, if a single segment is outstanding, the delay of an ACK; no probe is sent in recovery or (except on Linux) while segments are SACKed, and no second probe before new \
               data were acknowledged or, where the stack follows RFC 8985, a round trip was measured; \
               a probe consists of new data or repeats the last segment; a retransmission timer that fires in state Open with \
               nothing SACKed was preceded by a probe.",

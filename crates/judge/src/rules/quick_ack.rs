@@ -20,8 +20,8 @@ const AFTER_MARK: u32 = 2;
 const DELAYS: u32 = 3;
 /// A pause after which Linux may send ACKs at once again: the shortest RTO that plans set.
 const PAUSE: Dur = Dur::from_millis(20);
-/// Number of consecutive needless ACKs that are reported.
-const NEEDLESS: u32 = 6;
+/// Number of needless ACKs that are reported.
+const NEEDLESS: u32 = 4;
 
 /// The ACKs that one end must send at once.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +38,8 @@ pub(super) struct QuickAck {
     pairs: u32,
     /// Set by a mark that arrives while ACKs are delayed: the number of further ACKs that may be sent at once.
     budget: Option<u32>,
-    /// Number of consecutive ACKs that were sent at once although nothing required it, and the first one's row.
+    /// Number of ACKs that were sent at once although nothing required it, since the last delayed ACK, and the first one's row. ACKs that had to
+    /// be sent at once do not count.
     needless: (u32, usize),
     /// Number of arrivals of data since the last ACK, the time of the last one, and whether one of them had to be acknowledged at once.
     arrivals: u32,
@@ -94,7 +95,9 @@ impl QuickAck {
         // A receiver of DCTCP echoes each change of marks instead.
         if marked && !context.echoes_marks(step.flow) {
             self.quick = AFTER_MARK;
-            self.budget = (self.pairs >= DELAYS).then_some(AFTER_MARK);
+            // A mark while the ACKs after an earlier one are counted permits as many again.
+            let delays = self.pairs >= DELAYS;
+            self.budget = self.budget.map_or(delays.then_some(AFTER_MARK), |left| Some(left.max(AFTER_MARK)));
         }
         let mss = context.recording.flows[step.peer].mss.get();
         let room = step.end.now.offered > step.end.now.frontier + mss;
@@ -151,7 +154,11 @@ impl QuickAck {
         let grows = window > before;
         let at_once = self.arrived.is_some_and(|at| step.at().since(at) <= INSTANT);
         let single = advance > 0 && arrivals == 1 && at_once && step.len() == 0;
-        if !single || excused || grows || step.flags().has(Flags::FIN) {
+        if single && excused && !grows {
+            self.pairs = 0;
+            return;
+        }
+        if !single || grows || step.flags().has(Flags::FIN) {
             self.pairs = if arrivals > 1 && advance > 0 { self.pairs + 1 } else { 0 };
             self.budget = self.budget.filter(|_| arrivals <= 1);
             self.needless = (0, step.row);

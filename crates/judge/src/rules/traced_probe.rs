@@ -36,7 +36,7 @@ pub(super) struct TracedProbe {
     /// True unless the last probe was new data that a queue in the host or pacing may have held back instead.
     certain: bool,
     /// True if the data that were sent last were sent by the persist timer, which does not set the timer of a probe
-    /// (`tcp_write_wakeup`): a corked segment.
+    /// (`tcp_write_wakeup`): a corked segment, or one that fills only a part of a small window.
     forced: bool,
 }
 
@@ -59,12 +59,17 @@ impl TracedProbe {
             EventKind::Retransmit if step.event.why == PROBE && step.is_stream() => {
                 self.again(context, step, found);
             }
-            EventKind::Out if step.len() > 0 => self.new_data(context, step),
+            EventKind::Out if step.len() > 0 => self.new_data(context, step, found),
             EventKind::TimerFire if step.event.why == Timer::Rto.name() => {
                 self.timeout(context, step, found);
                 self.probed = None;
             }
-            EventKind::Congestion if step.end.now.state == CongestionState::Recovery => self.probed = None,
+            // Each of these reductions ends the episode (`tcp_init_cwnd_reduction`).
+            EventKind::Congestion
+                if matches!(step.end.now.state, CongestionState::Recovery | CongestionState::Cwr) =>
+            {
+                self.probed = None;
+            }
             EventKind::App => self.wrote = step.at(),
             _ => {}
         }
@@ -89,7 +94,7 @@ impl TracedProbe {
     }
 
     /// RFC 8985 section 7.3: no other probe is sent until the outstanding probe is acknowledged.
-    fn again(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    fn second(&self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         if let Some((at, row, until)) = self.probed
             && step.at() > at
             && step.end.now.una < until
@@ -105,6 +110,10 @@ impl TracedProbe {
                 },
             );
         }
+    }
+
+    fn again(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        self.second(context, step, found);
         self.late(context, step, found);
         self.probed = Some((step.at(), step.row, step.end.now.nxt));
         self.repeats = true;
@@ -119,9 +128,13 @@ impl TracedProbe {
         else {
             return;
         };
+        let longest = longest.max(step.end.handshake);
         let since = sent.max(self.progress);
         let waited = step.at().since(since);
-        let most = longest * 2 + MAX_ACK_DELAY.max(stack.rto.min) + TICKS * 2;
+        let mss = context.recording.flows[step.flow].mss.get();
+        let several = step.end.outstanding() > mss;
+        let for_ack = if several { Dur::ZERO } else { MAX_ACK_DELAY.max(stack.rto.min) };
+        let most = longest * 2 + for_ack + TICKS * 2;
         // Data that pacing or a queue still holds in the host postpone the probe.
         let leaves = !context.paces(step.flow)
             && stack.pacing == Pacing::Off
@@ -138,17 +151,25 @@ impl TracedProbe {
 
     /// New data that are sent after a silence are also a probe, unless the application has just written
     /// them.
-    fn new_data(&mut self, context: &Context<'_>, step: &Step<'_>) {
+    fn new_data(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let Some((shortest, _)) = step.end.round_trips else { return };
         let outstanding = step.before.nxt > step.before.una;
         let silent = step.at().since(self.heard) >= shortest && step.at().since(self.wrote) >= CALL;
         let queued = context.facts.is_none_or(Facts::queues_in_host);
         let corked = context.stack(step.flow).is_some_and(|stack| stack.cork);
-        self.forced = corked && !outstanding && self.heard != step.at() && self.wrote != step.at();
+        let small = step.end.wnd < context.recording.flows[step.flow].mss.get();
+        self.forced = (corked || small) && !outstanding && self.heard != step.at() && self.wrote != step.at();
+        // Only a probe leaves while the window is full.
+        let full = step.before.cwnd > 0 && step.before.nxt - step.before.una >= step.before.cwnd;
         if outstanding && silent {
+            let paced = context.paces(step.flow)
+                || context.stack(step.flow).is_none_or(|stack| stack.pacing != Pacing::Off);
+            if full && !queued && !paced {
+                self.second(context, step, found);
+            }
             self.probed = Some((step.at(), step.row, step.end.now.nxt));
             self.repeats = false;
-            self.certain = !queued && !context.paces(step.flow);
+            self.certain = !queued && !paced;
         }
     }
 

@@ -18,7 +18,7 @@ use tcpassay_wire::Flags;
 
 /// Number of acknowledged windows after which a window that does not grow is reported: in slow start, in
 /// congestion avoidance.
-const WINDOWS: (u64, u64) = (3, 12);
+const WINDOWS: (u64, u64) = (3, 6);
 /// Time after which missing growth of CUBIC is reported. Linux computes the increment at most every 31 ms
 /// (`bictcp_update`).
 const SETTLED: Dur = Dur::from_millis(400);
@@ -306,7 +306,7 @@ impl TracedWindow {
             return;
         }
         let Some((shortest, _)) = step.end.round_trips else { return };
-        let Some((_, rate, _)) = context.facts.and_then(|facts| facts.idle(flow.from, flow.to)) else {
+        let Some(rate) = context.facts.and_then(|facts| facts.rate(flow.from, flow.to)) else {
             return;
         };
         let sample = step.end.recent_round_trip;

@@ -35,6 +35,8 @@ struct Half {
     /// For a kernel: true if the window may be smaller than in the last `window` row, because of an idle
     /// time or a change of state.
     stale: bool,
+    /// True if the window after a recovery is not in the log.
+    unknown: bool,
     last_sent: Time,
     /// Time of the last arrival that acknowledged data.
     answered: Time,
@@ -42,6 +44,8 @@ struct Half {
     permitted: Option<(Time, usize)>,
     /// Time of the last arrival that acknowledged data and had none.
     acked: Option<Time>,
+    /// Time of the last arrival with data, which the application may answer.
+    asked: Option<Time>,
     /// Number of writes that waited for such an arrival.
     waited: u32,
 }
@@ -114,7 +118,12 @@ impl Rule for Utilisation {
                 half.stale = false;
                 half.answered = step.at();
             }
-            EventKind::Congestion => half.stale = !context.exact(),
+            EventKind::Congestion => {
+                half.stale = !context.exact();
+                let known = step.event.congestion_change().is_none_or(|change| change.window_known());
+                half.unknown |= half.stale && !known;
+            }
+            EventKind::Window => half.unknown = false,
             _ => {}
         }
         if step.is_sent() && step.len() > 0 {
@@ -147,8 +156,15 @@ impl Rule for Utilisation {
         let room =
             now.cwnd >= end.outstanding() + end.again + 2 * mss && now.una + end.wnd >= now.nxt + 2 * mss;
         // The log does not contain the initial window until it changes.
-        let may =
-            plain && calm && waits && room && !half.stale && end.open && !end.over && now.cwnd > 2 * mss;
+        let may = plain
+            && calm
+            && waits
+            && room
+            && !half.stale
+            && !half.unknown
+            && end.open
+            && !end.over
+            && now.cwnd > 2 * mss;
         // Linux's window counts packets, however short they are.
         let packets =
             || end.out.iter().map(|sent| (sent.end - sent.start).next_multiple_of(mss)).sum::<u64>();
@@ -178,12 +194,16 @@ impl Half {
         }
         if step.is_arrival() {
             self.acked = (end.taken.acked > 0 && step.len() == 0).then_some(step.at());
+            if step.len() > 0 {
+                self.asked = Some(step.at());
+            }
         }
         let writes = step.event.kind == EventKind::App && step.event.app_call() == Some(AppCall::Write);
         if writes {
             let since = self.permitted.take();
             if let Some((since, row)) = since.filter(|(at, _)| step.at().since(*at) > Dur::from_millis(1))
                 && self.acked == Some(step.at())
+                && self.asked != Some(step.at())
             {
                 self.waited += 1;
                 self.report(context, step, (since, row), found);

@@ -215,7 +215,7 @@ def _lost(trace: Trace, segment: int) -> bool:
     """Whether a transmission of what a segment repeats never arrived."""
     ledger, s = trace.ledger, trace.segments
     cells = ledger.cells(int(s.start[segment]), int(s.end[segment]))
-    return bool((ledger.arrivals[cells] < ledger.sends[cells]).any())
+    return bool((ledger.reached[cells] < ledger.sends[cells]).any())
 
 
 def _left_with(trace: Trace, windows: np.ndarray, ended: int) -> int | None:
