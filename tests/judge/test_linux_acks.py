@@ -68,14 +68,15 @@ def test_linux_sends_two_quick_acks_after_a_mark(count: int, found: list[str], f
 def test_quick_acks_after_several_marks_are_counted_together(
     singles: int, found: list[str], folder: Path
 ) -> None:
-    # Each group of six segments begins with a mark and ends with CWR: the ACKs of the first two are quick, the others are delayed in pairs.
+    # Each group of six segments begins with a mark and ends with CWR.
+    # The ACKs of the first ones are quick, the others are delayed in pairs.
     log, seq, at = kernel(stack__ecn="classic"), 1, 10
     for group in range(6):
         for i in range(6):
             at += 1
-            first = i >= singles and group > 0 or group == 0
+            delayed = (i >= singles and group > 0) or group == 0
             flags = ACK | (CWR if i == 5 and group > 0 else 0)
-            if first and i % 2 == 0:
+            if delayed and i % 2 == 0:
                 log.event(at, 1, "in", seq=seq, len=1000, ack=1, flags=flags)
                 seq += 1000
             else:
@@ -149,7 +150,9 @@ def test_a_writer_is_woken_when_data_are_sent(
             log.data(at, at + 5, seq)
             seq += 1000
         if asked:
-            log.event(at + wait, 0, "in", seq=1 + asked * i, len=asked, ack=1, flags=ACK, window_bytes=4_000_000)
+            log.event(
+                at + wait, 0, "in", seq=1 + asked * i, len=asked, ack=1, flags=ACK, window_bytes=4_000_000
+            )
         answer(log, at + 10, seq - 3000)
         log.event(at + wait, 0, "app", "write", value_ns=6000)
         answer(log, at + 11, seq)

@@ -64,7 +64,9 @@ def test_an_undo_although_what_was_sent_again_had_been_lost_is_found(folder: Pat
     assert "restored it at 12 ms" in finding.text
 
 
-def test_an_original_that_its_retransmission_overtook_was_not_lost_though_paws_refuses_it(folder: Path) -> None:
+def test_an_original_that_its_retransmission_overtook_was_not_lost_though_paws_refuses_it(
+    folder: Path,
+) -> None:
     log = undone(lost=True)
     for row in log.rows:
         if row["kind"] == "in" and row.get("seq") == 10_001:

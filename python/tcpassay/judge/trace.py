@@ -75,7 +75,7 @@ class Ledger:
     arrivals: Ints
     """Number of arrivals that the host accepted."""
     reached: Ints
-    """Number of arrivals, also of those that the host refused, as PAWS does an original that its retransmission overtook."""
+    """Number of arrivals, also refused ones: PAWS refuses an original that its retransmission overtook."""
     first_arrival: Ints
     """Time of the first arrival, or `NEVER`."""
     complete: Ints

@@ -154,22 +154,25 @@ impl TracedProbe {
     fn new_data(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let Some((shortest, _)) = step.end.round_trips else { return };
         let outstanding = step.before.nxt > step.before.una;
-        let silent = step.at().since(self.heard) >= shortest && step.at().since(self.wrote) >= CALL;
+        let written = step.at().since(self.wrote) < CALL;
+        let silent = step.at().since(self.heard) >= shortest && !written;
+        // A probe that an earlier end of the RTO advances, or data that pacing or a queue held back.
+        let alone = step.at().since(self.heard) >= CALL && !written;
         let queued = context.facts.is_none_or(Facts::queues_in_host);
         let corked = context.stack(step.flow).is_some_and(|stack| stack.cork);
         let small = step.end.wnd < context.recording.flows[step.flow].mss.get();
         self.forced = (corked || small) && !outstanding && self.heard != step.at() && self.wrote != step.at();
         // Only a probe leaves while the window is full.
         let full = step.before.cwnd > 0 && step.before.nxt - step.before.una >= step.before.cwnd;
-        if outstanding && silent {
+        if outstanding && alone {
             let paced = context.paces(step.flow)
                 || context.stack(step.flow).is_none_or(|stack| stack.pacing != Pacing::Off);
-            if full && !queued && !paced {
+            if silent && full && !queued && !paced {
                 self.second(context, step, found);
             }
             self.probed = Some((step.at(), step.row, step.end.now.nxt));
             self.repeats = false;
-            self.certain = !queued && !paced;
+            self.certain = silent && !queued && !paced;
         }
     }
 
