@@ -229,11 +229,13 @@ class Established:
 class Sent:
     """Payload bytes were sent; only for controllers with `wants_sent = True`."""
 
-    def __new__(cls, bytes: int, app_limited: bool = False) -> Self: ...  # noqa: A002
+    def __new__(cls, bytes: int, app_limited: bool = False, idle_ns: int | None = None) -> Self: ...  # noqa: A002
     @property
     def bytes(self) -> int: ...
     @property
     def app_limited(self) -> bool: ...
+    @property
+    def idle_ns(self) -> int | None: ...
 
 class Ack:
     """An ACK was processed: bytes newly acknowledged, delivered, lost and marked; samples; the round trip."""

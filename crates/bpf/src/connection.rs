@@ -18,7 +18,7 @@
 //! window (RFC 6937 as in Linux). One event `Sent` reports everything that was sent since the previous record.
 
 use crate::record::{INFINITE, Record, RecordKind};
-use tcpassay_cc::{Ack, Cause, Control, Controller, Event, Limited, RateSample, View};
+use tcpassay_cc::{Ack, Cause, Control, Controller, Event, Limited, RateSample, Transmissions, View};
 use tcpassay_states::CongestionState;
 use tcpassay_units::{Bytes, Dur, Time};
 
@@ -111,11 +111,20 @@ impl ControlledConnection {
         if self.last.is_none() {
             self.start(record);
         }
-        self.last = Some(*record);
-        if self.controller.wants_sent_events() && record.sent > self.sent {
+        let last = self.last.replace(*record);
+        // Records are of ACKs: the time between two of them stands for that between two transmissions.
+        let idle = last
+            .filter(|last| last.flight == 0)
+            .map(|last| Dur::from_nanos(record.at.saturating_sub(last.at)));
+        let wanted = match self.controller.wants_sent_events() {
+            Transmissions::None => false,
+            Transmissions::IntoEmptyPath => idle.is_some(),
+            Transmissions::All => true,
+        };
+        if wanted && record.sent > self.sent {
             let bytes = Bytes::new(record.sent - self.sent);
             let app_limited = record.limited == Limited::App;
-            self.notify(record, &Event::Sent { bytes, app_limited });
+            self.notify(record, &Event::Sent { bytes, app_limited, idle });
         }
         self.sent = record.sent;
         match record.kind {

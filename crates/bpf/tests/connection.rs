@@ -5,7 +5,7 @@ mod common;
 use common::record;
 use std::sync::{Arc, Mutex};
 use tcpassay_bpf::{ControlledConnection, Decision, Record, RecordKind};
-use tcpassay_cc::{Cause, Control, Controller, Event, View};
+use tcpassay_cc::{Cause, Control, Controller, Event, Transmissions, View};
 use tcpassay_states::CongestionState;
 use tcpassay_units::{Bytes, Dur, Rate};
 
@@ -29,8 +29,8 @@ impl Controller for RecordingController {
         (self.answer)(view, event)
     }
 
-    fn wants_sent_events(&self) -> bool {
-        self.wants_sent
+    fn wants_sent_events(&self) -> Transmissions {
+        if self.wants_sent { Transmissions::All } else { Transmissions::None }
     }
 
     fn boxed_clone(&self) -> Box<dyn Controller> {

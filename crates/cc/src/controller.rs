@@ -29,10 +29,9 @@ pub trait Controller: fmt::Debug + Send {
         None
     }
 
-    /// Whether [`Event::Sent`] can change the state. This event occurs for every segment; the sender omits it for
-    /// controllers that return false.
-    fn wants_sent_events(&self) -> bool {
-        true
+    /// The transmissions for which [`Event::Sent`] can change the state; the sender omits the others.
+    fn wants_sent_events(&self) -> Transmissions {
+        Transmissions::All
     }
 
     /// Whether the window applies in every congestion state, so that the controller decides also while losses are repaired (Linux
@@ -50,6 +49,17 @@ impl Clone for Box<dyn Controller> {
     fn clone(&self) -> Self {
         self.boxed_clone()
     }
+}
+
+/// The transmissions of which a controller is notified.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transmissions {
+    /// None.
+    None,
+    /// Those with nothing in flight before.
+    IntoEmptyPath,
+    /// All.
+    All,
 }
 
 /// How slow start counts acknowledged bytes (the parameter `stack.abc`).

@@ -118,6 +118,8 @@ pub enum Event {
         bytes: Bytes,
         /// The application left the window unused before (Linux `app_limited`).
         app_limited: bool,
+        /// The time since the previous transmission, if nothing was in flight (Linux `CA_EVENT_TX_START`).
+        idle: Option<Dur>,
     },
     /// A recovery or congestion window reduction begins. `flight` is the flight size of RFC 5681 (sent and not
     /// cumulatively acknowledged) before lost data is subtracted.

@@ -58,7 +58,7 @@ mod windowed;
 pub use additive_increase::AdditiveIncrease;
 pub use controller::{
     Arithmetic, ByteCounting, Controller, HystartDetect, HystartMode, LinuxParam, ModuleValue, ParamInfo,
-    Params,
+    Params, Transmissions,
 };
 pub use error::BuildError;
 pub use event::{Ack, Cause, Control, Event, Limited, RateSample, View};

@@ -2,7 +2,7 @@
 
 use crate::{Ack, Cause, ParamInfo, View};
 use std::fmt;
-use tcpassay_units::{Bytes, Rate};
+use tcpassay_units::{Bytes, Dur, Rate};
 
 /// The reason why a rule must discard its measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +25,12 @@ pub trait WindowRule: fmt::Debug + Clone + Send + 'static {
     const NAME: &'static str;
     /// Its parameters.
     const PARAMS: &'static [ParamInfo];
+
+    /// Whether [`start`](WindowRule::start) does anything.
+    const WANTS_START: bool = false;
+
+    /// The first transmission with nothing in flight, `idle` after the previous transmission.
+    fn start(&mut self, _view: &View, _idle: Dur) {}
 
     /// Processes an ACK, before any decision about it.
     fn observe(&mut self, _view: &View, _ack: &Ack) {}

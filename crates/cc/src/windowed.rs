@@ -22,7 +22,7 @@
 use crate::hystart_plus_plus::{Growth, HystartPlusPlus};
 use crate::{
     Ack, Arithmetic, ByteCounting, Cause, Control, Controller, Event, HystartMode, Limited, Params,
-    ResetReason, View, WindowRule,
+    ResetReason, Transmissions, View, WindowRule,
 };
 use tcpassay_units::Bytes;
 
@@ -318,7 +318,13 @@ impl<R: WindowRule> Controller for Windowed<R> {
     fn on(&mut self, view: &View, event: &Event) -> Control {
         let (cwnd, ssthresh) = match *event {
             Event::Ack(ref ack) => self.ack(view, ack),
-            Event::Sent { .. } | Event::Established => (view.control.cwnd, view.control.ssthresh),
+            Event::Sent { idle, .. } => {
+                if let Some(idle) = idle {
+                    self.rule.start(view, idle);
+                }
+                (view.control.cwnd, view.control.ssthresh)
+            }
+            Event::Established => (view.control.cwnd, view.control.ssthresh),
             Event::Congestion { cause, flight } => self.enter(view, cause, flight),
             Event::RecoveryExit { spurious, exit } => self.leave(view, spurious, exit),
             Event::Timeout { flight, again } => self.timeout(view, flight, again),
@@ -336,8 +342,8 @@ impl<R: WindowRule> Controller for Windowed<R> {
         self.rule.alpha()
     }
 
-    fn wants_sent_events(&self) -> bool {
-        false
+    fn wants_sent_events(&self) -> Transmissions {
+        if R::WANTS_START { Transmissions::IntoEmptyPath } else { Transmissions::None }
     }
 
     fn boxed_clone(&self) -> Box<dyn Controller> {

@@ -33,7 +33,8 @@ pub enum Clause {
     Paces,
     /// Only an ACK, a recovery, a timeout or idle changes the window.
     OnlyForCause,
-    /// An ACK increases cwnd by at most the acknowledged bytes or by one MSS.
+    /// An ACK increases cwnd by at most the acknowledged bytes or by one MSS; by one more if it ends slow start, because an earlier
+    /// congestion avoidance may have earned it (`snd_cwnd_cnt` of Linux).
     GrowthIsEarned,
     /// An ACK outside recovery leaves at least two segments if there were two before.
     AckKeepsTwo,
@@ -178,7 +179,8 @@ fn on_ack(input: &ClauseInput, ack: &Ack) -> ClauseResult {
         Some(_) => input.demand(Clause::OncePerWindow, answer.ssthresh == found.ssthresh)?,
         None => {}
     }
-    input.demand(Clause::GrowthIsEarned, answer.cwnd <= found.cwnd + ack.acked.max(mss))?;
+    let credit = if found.cwnd < found.ssthresh && answer.cwnd > found.ssthresh { mss } else { Bytes::ZERO };
+    input.demand(Clause::GrowthIsEarned, answer.cwnd <= found.cwnd + ack.acked.max(mss) + credit)?;
     input.demand(Clause::AckKeepsTwo, answer.cwnd >= found.cwnd.min(mss * 2))?;
     let slow = found.cwnd < found.ssthresh;
     let unfilled =

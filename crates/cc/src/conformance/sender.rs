@@ -63,6 +63,7 @@ pub(super) struct TestSender {
     pub(super) disturbed: bool,
     pub(super) coverage: Coverage,
     now: Time,
+    sent_at: Time,
     control: Control,
     limited: Limited,
     exit: Bytes,
@@ -99,6 +100,7 @@ impl TestSender {
             disturbed: false,
             coverage: Coverage::default(),
             now: Time::ZERO,
+            sent_at: Time::ZERO,
             control,
             limited: Limited::Cwnd,
             exit: Bytes::MAX,
@@ -171,13 +173,15 @@ impl TestSender {
                 self.limited = Limited::Cwnd;
                 break;
             }
+            let before = std::mem::replace(&mut self.sent_at, self.now);
+            let idle = self.flight().is_zero().then(|| self.now.since(before));
             if self.lost.is_zero() {
                 self.nxt += MSS.get();
             } else {
                 self.lost = self.lost.saturating_sub(MSS);
             }
             let app_limited = unless == Limited::App && self.flight() == MSS;
-            self.process(Event::Sent { bytes: MSS, app_limited })?;
+            self.process(Event::Sent { bytes: MSS, app_limited, idle })?;
         }
         Ok(())
     }

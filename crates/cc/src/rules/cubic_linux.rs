@@ -18,7 +18,7 @@ use super::cubic::Cubic;
 use super::linux_hystart::LinuxHystart;
 use crate::cbrt::cbrt;
 use crate::{Ack, Cause, ParamInfo, ParamValues, Params, ResetReason, View, WindowRule};
-use tcpassay_units::{Bytes, Time};
+use tcpassay_units::{Bytes, Dur, Time};
 
 /// `BICTCP_BETA_SCALE`.
 const BETA_SCALE: u64 = 1024;
@@ -45,8 +45,6 @@ pub struct LinuxCubic {
     epoch: Option<Epoch>,
     /// `snd_cwnd_cnt`.
     credit: u64,
-    /// The time at which an ACK left nothing in flight.
-    idle_since: Option<Time>,
     train: LinuxHystart,
 }
 
@@ -85,7 +83,6 @@ impl LinuxCubic {
             made_at: (0, 0),
             epoch: None,
             credit: 0,
-            idle_since: None,
             train: LinuxHystart::enabled(params).unwrap_or_default(),
         }
     }
@@ -153,13 +150,18 @@ impl WindowRule for LinuxCubic {
         self.train.found().then_some(view.control.cwnd)
     }
 
-    fn observe(&mut self, view: &View, ack: &Ack) {
-        if let (Some(since), Some(epoch)) = (self.idle_since.take(), &mut self.epoch) {
-            // The first transmission into an empty path advances the epoch by the time since the previous
-            // transmission.
-            epoch.start = (epoch.start + ticks(view.now) - ticks(since)).min(ticks(view.now));
+    const WANTS_START: bool = true;
+
+    /// The epoch advances by the time since the previous transmission (`cubictcp_cwnd_event`).
+    fn start(&mut self, view: &View, idle: Dur) {
+        if let Some(epoch) = &mut self.epoch {
+            let now = ticks(view.now);
+            let before = view.now.saturating_sub(idle);
+            epoch.start = (epoch.start + now - ticks(before)).min(now);
         }
-        self.idle_since = view.flight.is_zero().then_some(view.now);
+    }
+
+    fn observe(&mut self, view: &View, ack: &Ack) {
         let fresh = self.epoch.is_some_and(|e| ticks(view.now) - e.start < 1000);
         self.train.on_ack(view, ack, fresh);
     }

@@ -287,7 +287,7 @@ traces! { default("bbr");
         }
         rate(t, 123_696)?;
         t.flight = 1_000;
-        t.tell(Event::Sent { bytes: Bytes::new(1_000), app_limited: true });
+        t.tell(Event::Sent { bytes: Bytes::new(1_000), app_limited: true, idle: None });
         rate(t, 98_957)?;
     }
 

@@ -189,7 +189,7 @@ traces! { default("bbr3");
         cruising(t);
         t.wait(6_000);
         t.flight = 1_000;
-        t.tell(Event::Sent { bytes: Bytes::new(1_000), app_limited: true });
+        t.tell(Event::Sent { bytes: Bytes::new(1_000), app_limited: true, idle: None });
         ack(t, 1, 10);
         t.expect_inner("mode", 4.0)?;
     }
@@ -304,7 +304,7 @@ traces! { default("bbr3");
         probing(t);
         rate(t, 123_750)?;
         t.flight = 1_000;
-        t.tell(Event::Sent { bytes: Bytes::new(1_000), app_limited: true });
+        t.tell(Event::Sent { bytes: Bytes::new(1_000), app_limited: true, idle: None });
         rate(t, 99_000)?;
     }
 

@@ -19,7 +19,7 @@ pub fn rate(t: &Sender, expected: u64) -> Outcome {
 /// Sends a segment now, after which `flight` bytes are in flight.
 pub fn send(t: &mut Sender, flight: u64) -> Time {
     t.flight = flight;
-    t.tell(Event::Sent { bytes: Bytes::new(MSS), app_limited: false });
+    t.tell(Event::Sent { bytes: Bytes::new(MSS), app_limited: false, idle: None });
     t.view.now
 }
 

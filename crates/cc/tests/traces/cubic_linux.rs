@@ -7,6 +7,7 @@
 use crate::mutant::Mishears;
 use crate::trace::{Outcome, Sender, caught, traces};
 use tcpassay_cc::{Arithmetic, Cause, Controller, Event, HystartDetect, HystartMode, Params, build};
+use tcpassay_units::{Bytes, Dur};
 
 const NEVER: u64 = u64::MAX;
 
@@ -29,6 +30,22 @@ traces! { linux();
             t.expect(window, 70_000)?;
         }
         t.expect_inner("k", 4317.0 / 1024.0)?;
+    }
+
+    /// `cubictcp_cwnd_event`: at 4.2 s the epoch is 1.2 s old, the target 91; 73 / 18 = 4, a segment for each 4. With the pause it would
+    /// be 110.
+    fn the_first_transmission_after_a_pause_moves_the_epoch_by_the_time_without_transmissions(t) {
+        t.put(100_000, 50_000);
+        t.lose();
+        let start = t.view.now;
+        t.ack_window();
+        t.expect(73_000, 70_000)?;
+        t.at(start, 4_000);
+        let idle = Some(Dur::from_secs(3));
+        t.tell(Event::Sent { bytes: Bytes::new(1_000), app_limited: true, idle });
+        t.at(start, 4_200);
+        t.ack_window();
+        t.expect(91_000, 70_000)?;
     }
 
     /// 70 * 717 / 1024 = 49, and 70 * 1741 / 2048 = 59.
@@ -106,7 +123,7 @@ fn a_clock_that_is_half_a_second_late_is_caught() {
             if let Event::Ack(_) = event {
                 *acks += 1;
                 if *acks > 1 {
-                    view.now += tcpassay_units::Dur::from_millis(500);
+                    view.now += Dur::from_millis(500);
                 }
             }
         })
@@ -116,4 +133,15 @@ fn a_clock_that_is_half_a_second_late_is_caught() {
 #[test]
 fn the_arithmetic_of_the_rfc_is_caught() {
     caught(TRACES, || build("cubic", &Params::default()).unwrap());
+}
+
+#[test]
+fn a_cubic_that_counts_pauses_is_caught() {
+    caught(TRACES, || {
+        Mishears::boxed(linux(), |_, event, _| {
+            if let Event::Sent { idle, .. } = event {
+                *idle = None;
+            }
+        })
+    });
 }

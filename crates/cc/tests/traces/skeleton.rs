@@ -261,7 +261,7 @@ traces! { default("reno");
 
     /// A transmission does not change the state of the controller.
     fn sending_changes_nothing(t) {
-        t.tell(Event::Sent { bytes: Bytes::new(1_000), app_limited: false });
+        t.tell(Event::Sent { bytes: Bytes::new(1_000), app_limited: false, idle: None });
         t.expect(10_000, NEVER)?;
     }
 }

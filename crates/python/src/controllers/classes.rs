@@ -167,19 +167,20 @@ impl Established {
     }
 }
 
-/// Payload bytes were sent.
+/// Payload bytes were sent; `idle_ns` is the time since the previous transmission, if nothing was in flight.
 #[pyclass(frozen, get_all)]
 pub struct Sent {
     pub bytes: u64,
     pub app_limited: bool,
+    pub idle_ns: Option<u64>,
 }
 
 #[pymethods]
 impl Sent {
     #[new]
-    #[pyo3(signature = (bytes, app_limited=false))]
-    fn new(bytes: u64, app_limited: bool) -> Sent {
-        Sent { bytes, app_limited }
+    #[pyo3(signature = (bytes, app_limited=false, idle_ns=None))]
+    fn new(bytes: u64, app_limited: bool, idle_ns: Option<u64>) -> Sent {
+        Sent { bytes, app_limited, idle_ns }
     }
 }
 
@@ -305,8 +306,9 @@ impl Resume {
 pub fn event<'py>(py: Python<'py>, event: &cc::Event) -> PyResult<Bound<'py, PyAny>> {
     Ok(match *event {
         cc::Event::Established => Bound::new(py, Established {})?.into_any(),
-        cc::Event::Sent { bytes, app_limited } => {
-            Bound::new(py, Sent { bytes: bytes.get(), app_limited })?.into_any()
+        cc::Event::Sent { bytes, app_limited, idle } => {
+            let idle_ns = idle.map(Dur::as_nanos);
+            Bound::new(py, Sent { bytes: bytes.get(), app_limited, idle_ns })?.into_any()
         }
         cc::Event::Ack(ref ack) => Bound::new(
             py,
@@ -353,7 +355,11 @@ pub fn to_event(object: &Bound<'_, PyAny>) -> PyResult<cc::Event> {
         Ok(cc::Event::Established)
     } else if let Ok(sent) = object.cast::<Sent>() {
         let sent = sent.get();
-        Ok(cc::Event::Sent { bytes: Bytes::new(sent.bytes), app_limited: sent.app_limited })
+        Ok(cc::Event::Sent {
+            bytes: Bytes::new(sent.bytes),
+            app_limited: sent.app_limited,
+            idle: sent.idle_ns.map(Dur::from_nanos),
+        })
     } else if let Ok(ack) = object.cast::<Ack>() {
         let ack = ack.get();
         let sample = ack.sample_bytes.zip(ack.sample_ns).map(|(bytes, ns)| cc::RateSample {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use tcpassay_case::PythonController as Named;
 use tcpassay_cc::conformance::{Contract, check};
-use tcpassay_cc::{self as cc, Controller};
+use tcpassay_cc::{self as cc, Controller, Transmissions};
 use tcpassay_units::{Bytes, Rate, Seed, Stream};
 
 create_exception!(
@@ -206,8 +206,8 @@ impl Controller for ControllerObject {
         })
     }
 
-    fn wants_sent_events(&self) -> bool {
-        self.wants_sent
+    fn wants_sent_events(&self) -> Transmissions {
+        if self.wants_sent { Transmissions::All } else { Transmissions::None }
     }
 
     fn governs_recovery(&self) -> bool {

@@ -3,7 +3,7 @@
 use super::Sender;
 use super::output::send_buffer::WriteStep;
 use std::sync::Arc;
-use tcpassay_cc::Controller;
+use tcpassay_cc::{Controller, Transmissions};
 use tcpassay_units::{Bytes, Dur, Time};
 
 impl Sender {
@@ -142,7 +142,7 @@ impl Sender {
     /// Replaces the congestion controller (`TCP_CONGESTION`).
     pub fn set_controller(&mut self, cc: Box<dyn Controller>) {
         self.cc.replace(cc);
-        self.simple &= !self.cc.wants_sent_events();
+        self.simple &= self.cc.wants_sent_events() != Transmissions::All;
     }
 
     /// The last round-trip time that was measured since the last call.

@@ -1,7 +1,7 @@
 //! The interface to the controller: passes events in their documented order and clamps the result.
 
 use crate::log::{Log, LogEvent, WindowCause};
-use tcpassay_cc::{Control, Controller, Event, View};
+use tcpassay_cc::{Control, Controller, Event, Transmissions, View};
 use tcpassay_units::Bytes;
 
 /// The largest window that window scaling can express (RFC 7323 section 2.3).
@@ -11,7 +11,7 @@ const MAX_CWND: Bytes = Bytes::new(1 << 30);
 #[derive(Clone, Debug)]
 pub(super) struct Driver {
     cc: Box<dyn Controller>,
-    wants_sent_events: bool,
+    transmissions: Transmissions,
     governs_recovery: bool,
     /// The control in force, after clamping.
     control: Control,
@@ -41,7 +41,7 @@ impl Driver {
     pub fn new(cc: Box<dyn Controller>) -> Driver {
         let control = Control { cwnd: Bytes::ZERO, ssthresh: Bytes::MAX, pacing: None };
         Driver {
-            wants_sent_events: cc.wants_sent_events(),
+            transmissions: cc.wants_sent_events(),
             governs_recovery: cc.governs_recovery(),
             cc,
             control,
@@ -53,7 +53,7 @@ impl Driver {
 
     /// Replaces the controller; window and pacing rate stay in force.
     pub fn replace(&mut self, cc: Box<dyn Controller>) {
-        self.wants_sent_events = cc.wants_sent_events();
+        self.transmissions = cc.wants_sent_events();
         self.governs_recovery = cc.governs_recovery();
         self.cc = cc;
     }
@@ -88,8 +88,8 @@ impl Driver {
 
     /// Whether the controller wants an event for every transmission.
     #[inline]
-    pub fn wants_sent_events(&self) -> bool {
-        self.wants_sent_events
+    pub fn wants_sent_events(&self) -> Transmissions {
+        self.transmissions
     }
 
     /// Whether the controller's window applies in every congestion state ([`Controller::governs_recovery`]).

@@ -5,7 +5,7 @@ use super::scoreboard::sent::{APP, FIN, PUSH, Sent};
 use crate::config::EcnMode;
 use crate::log::{CongestionState as Ca, Log, WindowCause};
 use crate::messages::{Chunk, Whole};
-use tcpassay_cc::Event;
+use tcpassay_cc::{Event, Transmissions};
 use tcpassay_units::{Bytes, Time, count};
 
 impl Sender {
@@ -126,15 +126,19 @@ impl Sender {
     /// The effects that new data and retransmissions have in common: counters, PRR, the controller, pacing.
     fn account(&mut self, now: Time, n: u64, log: &mut Log) {
         self.stats.bytes_sent += n;
-        self.last_sent = now;
+        let before = std::mem::replace(&mut self.last_sent, now);
+        self.restarted = false;
         self.buffer.on_sent();
         let packets = if n <= self.mss { 1 } else { n.div_ceil(self.mss) };
         if matches!(self.state, Ca::Recovery | Ca::Cwr) {
             self.prr.on_sent(self.delivered_size(n, packets));
         }
-        if self.cc.wants_sent_events() {
-            let app_limited = self.deliveries.app_limited();
-            self.on_event(now, &Event::Sent { bytes: Bytes::new(n), app_limited }, WindowCause::Sent, log);
+        let wanted = self.cc.wants_sent_events();
+        if wanted == Transmissions::All || wanted == Transmissions::IntoEmptyPath && self.pipe() <= n {
+            let idle = (self.pipe() <= n).then(|| now.since(before));
+            let event =
+                Event::Sent { bytes: Bytes::new(n), app_limited: self.deliveries.app_limited(), idle };
+            self.on_event(now, &event, WindowCause::Sent, log);
             if self.cc.governs_recovery() {
                 self.cwnd = self.target();
                 // The rate applies to what leaves now (`tcp_event_data_sent`).

@@ -101,7 +101,7 @@ use recovery::sack::NextSeg;
 use rtt::{Rtt, SegmentTimer};
 use scoreboard::Scoreboard;
 use std::sync::Arc;
-use tcpassay_cc::{Controller, Event, View};
+use tcpassay_cc::{Controller, Event, Transmissions, View};
 use tcpassay_units::{Bytes, Dur, Time};
 use timers::Timers;
 
@@ -202,6 +202,8 @@ pub(crate) struct Sender {
     short_end: u64,
     /// Last transmission of data.
     last_sent: Time,
+    /// The window was restarted after the idle time that the next transmission ends.
+    restarted: bool,
     /// Last transmission of a segment without data.
     control_sent: Time,
     /// Every ACK takes the slow path, for the comparison of slow and fast path.
@@ -266,6 +268,7 @@ impl Sender {
             narrowed: 0,
             short_end: 0,
             last_sent: Time::ZERO,
+            restarted: false,
             control_sent: Time::ZERO,
             #[cfg(test)]
             long_way: false,
@@ -275,7 +278,9 @@ impl Sender {
 
     /// The handshake finished: the initial window is in force and data may leave.
     pub fn established(&mut self, now: Time, agreed: &Agreed, log: &mut Log) {
-        self.simple = self.cfg.tso.is_none() && !self.pmtud.probes() && !self.cc.wants_sent_events();
+        self.simple = self.cfg.tso.is_none()
+            && !self.pmtud.probes()
+            && self.cc.wants_sent_events() != Transmissions::All;
         self.sack = agreed.sack && self.cfg.recovery != Recovery::NewReno;
         self.uses_rack = self.sack && matches!(self.cfg.loss_detection, LossDetection::Rack { .. });
         self.timestamps = agreed.timestamps;

@@ -417,6 +417,7 @@ impl Sender {
         if self.cc.governs_recovery()
             || shut
             || idle <= rto
+            || self.restarted
             || self.cfg.after_idle == AfterIdle::Keep
             || self.stats.bytes_sent == 0
         {
@@ -436,8 +437,7 @@ impl Sender {
         self.on_event(now, &Event::Resume { idle, rto, restart }, WindowCause::Resume, log);
         // A reduction in progress continues from its window (Linux: `tcp_cwnd_restart` never raises it).
         self.cwnd = if self.reducing { self.cwnd.min(self.target()) } else { self.target() };
-        // One event for this idle time.
-        self.last_sent = now;
+        self.restarted = true;
     }
 
     /// New data that a tail loss probe sends: one segment; in Linux a buffer, if the congestion window holds it

@@ -510,7 +510,7 @@ impl Controller for Bbr {
                 self.start_rate(view, found);
                 found
             }
-            Event::Sent { bytes, app_limited } => {
+            Event::Sent { bytes, app_limited, .. } => {
                 self.totals.lost += std::mem::take(&mut self.lost_by_timer);
                 let pauses = self.unreliable.is_some_and(|(_, to)| self.totals.delivered <= to);
                 if view.flight <= bytes && (app_limited || pauses) {

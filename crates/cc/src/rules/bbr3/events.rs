@@ -63,7 +63,7 @@ impl Controller for Bbr3 {
                 self.rate = STARTUP_GAIN * signals::real(found) / rtt;
                 found
             }
-            Event::Sent { bytes, app_limited } => {
+            Event::Sent { bytes, app_limited, .. } => {
                 self.lost += std::mem::take(&mut self.lost_by_timer);
                 let pauses = self.unreliable.is_some_and(|(_, to)| self.delivered <= to);
                 let window = if view.flight <= bytes && (app_limited || pauses) {

@@ -138,3 +138,23 @@ fn segments_sent_after_the_application_left_the_window_unused_are_app_limited() 
         .collect();
     assert_eq!(sent, [false, false, true]);
 }
+
+#[test]
+fn a_transmission_with_nothing_in_flight_has_the_time_since_the_previous_one() {
+    // `tcp_event_data_sent`, CA_EVENT_TX_START. A restart after idle leaves it as it is.
+    let (mut r, events) = rig(20);
+    r.write(2);
+    r.advance(ms(100));
+    r.write(1);
+    r.ack(3);
+    r.advance(ms(5000));
+    r.write(2);
+    let idle: Vec<Option<Dur>> = events
+        .lock()
+        .unwrap()
+        .iter()
+        .filter_map(|event| if let Event::Sent { idle, .. } = event { Some(*idle) } else { None })
+        .collect();
+    assert_eq!(idle[1..], [None, None, Some(ms(5000)), None]);
+    assert!(idle[0].is_some());
+}
