@@ -131,7 +131,9 @@ fn controller(host: &HostSettings, environment: &Environment, refuse: &mut impl 
     let engine = &host.engine;
     if let (CcEngine::Shim | CcEngine::Object(_), Some(why)) = (engine, &environment.no_bpf) {
         refuse(PARAMETER, why);
-    } else if let (CcEngine::Shim, Err(why)) = (engine, tcpassay_bpf::shim::available()) {
+    } else if matches!(engine, CcEngine::Shim)
+        && let Err(why) = tcpassay_bpf::shim::available()
+    {
         refuse(PARAMETER, &why.to_string());
     }
     match engine {

@@ -3,7 +3,7 @@
 //! * [`sys`] - system calls that `std` does not have, with safe arguments.
 //! * [`syscall`] - the system calls of packetdrill scripts, which return the `errno` of the kernel.
 //! * [`ring`] - ring buffers that the kernel shares with a process, of packet sockets and of perf events.
-//! * [`netlink`] - queueing disciplines and the TCP sockets of a network namespace.
+//! * [`netlink`] - queueing disciplines, interfaces and the TCP sockets of a network namespace.
 //! * [`perf`], [`tracefs`] - trace events of the kernel.
 //! * [`tcp_info`] - the layout of `struct tcp_info`.
 //!

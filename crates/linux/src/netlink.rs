@@ -1,7 +1,11 @@
-//! Netlink: the qdiscs (rtnetlink, `RTM_GETQDISC`) and TCP sockets (`sock_diag`) of the network namespace of the process.
+//! Netlink: the qdiscs (rtnetlink, `RTM_GETQDISC`) and TCP sockets (`sock_diag`) of the network namespace of the process, and its
+//! interfaces ([`links`]).
+
+pub mod links;
 
 use crate::sys;
 use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// A queue discipline and its counters since it was installed.
@@ -72,16 +76,38 @@ impl Netlink {
 
     /// Calls `each` for every IPv4 TCP socket that has a peer, with `struct inet_diag_msg` and its attributes (`include/uapi/linux/inet_diag.h`):
     /// memory (`INET_DIAG_SKMEMINFO`) and the estimates of the congestion controller (`INET_DIAG_VEGASINFO`).
+    ///
+    /// The kernel looks at all sockets of all namespaces.
     pub fn tcp_sockets(&self, each: impl FnMut(&[u8])) -> io::Result<()> {
-        const BY_FAMILY: u16 = 20;
-        // ESTABLISHED, SYN_SENT, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING.
-        const STATES: u32 = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
-        const MEMORY_AND_CONTROL: u8 = 1 << (7 - 1) | 1 << (3 - 1);
-        let mut request = header(72, BY_FAMILY);
-        request.extend([2, 6, MEMORY_AND_CONTROL, 0]); // AF_INET, IPPROTO_TCP
-        request.extend(STATES.to_ne_bytes());
-        request.extend([0; 48]); // struct inet_diag_sockid, which a dump ignores
-        self.request(&request, BY_FAMILY, each)
+        // A dump ignores the addresses.
+        let unspecified = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        self.request(&socket_request(REQUEST_DUMP, [unspecified; 2]), BY_FAMILY, each)
+    }
+
+    /// Calls `each` as [`Netlink::tcp_sockets`] for the socket between two addresses, the one of this namespace first. Returns false if
+    /// there is none that has a peer. The kernel finds it by its hash.
+    pub fn tcp_socket(&self, ends: [SocketAddrV4; 2], mut each: impl FnMut(&[u8])) -> io::Result<bool> {
+        // The longest answer has less than 400 bytes.
+        let mut answer = [0; 4096];
+        sys::send(self.0.as_fd(), &socket_request(REQUEST, ends))?;
+        let n = sys::receive(self.0.as_fd(), &mut answer)?;
+        let message = &answer[..n.min(u32_at(&answer, 0) as usize)];
+        match u16_at(message, 4) {
+            kind if kind == usize::from(BY_FAMILY) => {
+                let state = message.get(17).copied().unwrap_or(0);
+                // A socket in TIME-WAIT, and the listener, which is found if no connection is.
+                let found = SOCKET_STATES.checked_shr(u32::from(state)).unwrap_or(0) & 1 == 1;
+                if found {
+                    each(&message[16..]);
+                }
+                Ok(found)
+            }
+            ERROR if message.len() >= 20 => match acknowledged(message) {
+                Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+                other => other.map(|()| false),
+            },
+            other => Err(io::Error::other(format!("a netlink message of type {other}"))),
+        }
     }
 
     /// All qdiscs of the namespace.
@@ -128,7 +154,7 @@ impl Netlink {
 
     /// Requests all objects of a kind: of an interface, or of all interfaces (0). The kernel answers with messages of the type `kind`.
     fn dump(&self, kind: u16, interface: i32, each: impl FnMut(&[u8])) -> io::Result<()> {
-        let mut request = header(36, kind + 2); // RTM_GET... follows RTM_NEW... and RTM_DEL...
+        let mut request = header(36, kind + 2, REQUEST_DUMP); // RTM_GET... follows RTM_NEW... and RTM_DEL...
         request.extend([0; 4]); // struct tcmsg: family,
         request.extend(interface.to_ne_bytes());
         request.extend([0; 12]); // handle, parent, info
@@ -175,14 +201,40 @@ fn acknowledged(message: &[u8]) -> io::Result<()> {
     }
 }
 
-/// A `struct nlmsghdr` of a dump request. Sequence number and port are 0.
-fn header(len: u32, kind: u16) -> Vec<u8> {
-    const REQUEST_DUMP: u16 = 0x301;
+/// The flags of a request for one object, and for all objects of a kind.
+const REQUEST: u16 = 1;
+const REQUEST_DUMP: u16 = 0x301;
+
+/// A `struct nlmsghdr` of a request. Sequence number and port are 0.
+fn header(len: u32, kind: u16, flags: u16) -> Vec<u8> {
     let mut bytes = len.to_ne_bytes().to_vec();
     bytes.extend(kind.to_ne_bytes());
-    bytes.extend(REQUEST_DUMP.to_ne_bytes());
+    bytes.extend(flags.to_ne_bytes());
     bytes.extend([0; 8]);
     bytes
+}
+
+/// `SOCK_DIAG_BY_FAMILY`, the type of requests and answers about sockets.
+const BY_FAMILY: u16 = 20;
+/// The states of sockets that have a peer: ESTABLISHED, `SYN_SENT`, `FIN_WAIT1`, `FIN_WAIT2`, `CLOSE_WAIT`, `LAST_ACK`, CLOSING.
+const SOCKET_STATES: u32 = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
+
+/// A request (`struct inet_diag_req_v2`) for the TCP socket between two addresses, the local one first.
+fn socket_request(flags: u16, [here, there]: [SocketAddrV4; 2]) -> Vec<u8> {
+    const MEMORY_AND_CONTROL: u8 = 1 << (7 - 1) | 1 << (3 - 1);
+    let mut request = header(72, BY_FAMILY, flags);
+    request.extend([2, 6, MEMORY_AND_CONTROL, 0]); // AF_INET, IPPROTO_TCP
+    request.extend(SOCKET_STATES.to_ne_bytes());
+    // struct inet_diag_sockid: both ports, both addresses of 16 bytes, any interface, no cookie.
+    request.extend(here.port().to_be_bytes());
+    request.extend(there.port().to_be_bytes());
+    for end in [here, there] {
+        request.extend(end.ip().octets());
+        request.extend([0; 12]);
+    }
+    request.extend([0; 4]);
+    request.extend([0xff; 8]);
+    request
 }
 
 fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
@@ -283,6 +335,7 @@ fn qdisc(message: &[u8], marks: MarkOffsets) -> Qdisc {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::{SocketAddr, TcpListener, TcpStream};
 
     #[test]
     fn the_bytes_drops_and_marks_of_a_red_qdisc_are_read() {
@@ -296,6 +349,39 @@ mod tests {
         let q = qdisc(&message, |kind| if kind == "red" { &[4, 12] } else { &[] });
         assert_eq!((q.kind.as_str(), q.interface, q.handle), ("red", 4, 0x10));
         assert_eq!((q.bytes, q.packets, q.drops, q.backlog, q.marks), (7_294_967_296, 7, 5, 3000, 11));
+    }
+
+    #[test]
+    fn a_socket_is_found_by_its_addresses_until_it_has_no_peer() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let SocketAddr::V4(server) = listener.local_addr().unwrap() else { panic!("IPv4") };
+        let client = TcpStream::connect(server).unwrap();
+        let (accepted, SocketAddr::V4(from)) = listener.accept().unwrap() else { panic!("IPv4") };
+        let netlink = Netlink::for_sockets().unwrap();
+        let found = |ends| {
+            let mut messages = Vec::new();
+            let found = netlink.tcp_socket(ends, |message| messages.push(message.to_vec())).unwrap();
+            assert_eq!(messages.len(), usize::from(found));
+            messages.pop()
+        };
+        for ends in [[from, server], [server, from]] {
+            let message = found(ends).unwrap();
+            let ports: Vec<u8> = ends.iter().flat_map(|end| end.port().to_be_bytes()).collect();
+            // AF_INET and ESTABLISHED; the ports; the memory.
+            assert_eq!((&message[..2], &message[4..8]), (&[2, 1][..], &ports[..]));
+            assert!(attributes(&message[72..]).any(|(kind, payload)| kind == 7 && payload.len() >= 24));
+            let mut all = Vec::new();
+            netlink.tcp_sockets(|message| all.push(message[4..8].to_vec())).unwrap();
+            assert!(all.contains(&ports));
+        }
+        // The listener has the address, but no peer.
+        let nobody = SocketAddrV4::new(Ipv4Addr::LOCALHOST, from.port() ^ 1);
+        assert_eq!(found([server, nobody]), None);
+        // The client's socket, which closes first, is in TIME-WAIT, and the server's is gone.
+        drop(client);
+        assert_eq!(io::Read::read(&mut &accepted, &mut [0; 1]).unwrap(), 0);
+        drop(accepted);
+        assert_eq!((found([from, server]), found([server, from])), (None, None));
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! Socket statistics from `inet_diag`: queues, memory, and the estimates of the congestion controller.
 //!
-//! At each tick of the series the kernel dumps the sockets of each host. The values are columns of the flow that a socket sends or of the
-//! flow that it receives.
+//! At each tick of the series the kernel is asked for the sockets of each host, from when an application has opened or accepted them until
+//! they have no peer, also after the application has closed them. The values are columns of the flow that a socket sends or of the flow that
+//! it receives.
 
 use crate::collect::flow_tracker::FlowTracker;
 use crate::netns::build::NetnsSet;
 use crate::netns::topology::NetnsTopology;
 use crate::system::Failure;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddrV4;
 use tcpassay_linux::netlink::{Netlink, attributes, u32_at};
 use tcpassay_measure::pcapng::host_of;
 use tcpassay_measure::{FlowId, Series, SeriesColumn};
@@ -21,43 +23,77 @@ const BBR: u16 = 16;
 /// Values of a column, each with the number of its interval.
 type Values = Vec<(u64, f64)>;
 
+/// A socket with more others in its namespace is found by a dump, which costs as much as this number of single requests on a machine whose
+/// hash table has 65,536 places.
+const MOST_SINGLE: usize = 64;
+
+/// The addresses of a socket, its own first.
+pub type SocketEnds = [SocketAddrV4; 2];
+
+/// The sockets of a host.
+struct HostSockets {
+    host: usize,
+    netlink: Netlink,
+    /// The sockets that existed at the last tick, and new ones.
+    alive: BTreeSet<SocketEnds>,
+}
+
 /// The columns of all flows.
 #[derive(Default)]
 pub struct InetDiag {
-    sockets: Vec<Netlink>,
+    hosts: Vec<HostSockets>,
     columns: BTreeMap<(FlowId, &'static str), Values>,
 }
 
 impl InetDiag {
-    /// Adds the values of all hosts at the end of an interval.
+    /// Adds the values of all hosts at the end of an interval. `new`: the sockets that applications have opened or accepted since the
+    /// last call, each with its host.
     pub fn sample(
         &mut self,
         topology: &NetnsTopology,
-        at: Time,
-        interval: Dur,
+        (at, interval): (Time, Dur),
         namespaces: &mut NetnsSet,
         flow_tracker: &FlowTracker,
+        new: &mut Vec<(usize, SocketEnds)>,
     ) -> Result<(), Failure> {
         let wrong = |e: std::io::Error| format!("inet_diag: {e}");
         let ended = (at.as_nanos() / interval.as_nanos()).saturating_sub(1);
-        if self.sockets.is_empty() {
+        if self.hosts.is_empty() {
             for host in (0..topology.hosts.len()).filter(|host| topology.has_host(*host)) {
                 namespaces.enter(host)?;
-                self.sockets.push(Netlink::for_sockets().map_err(wrong)?);
+                let netlink = Netlink::for_sockets().map_err(wrong)?;
+                self.hosts.push(HostSockets { host, netlink, alive: BTreeSet::new() });
             }
         }
-        for netlink in &self.sockets {
-            netlink
-                .tcp_sockets(|message| {
-                    let Some([out, into]) = flows(message, flow_tracker) else { return };
-                    let columns = &mut self.columns;
-                    values(message, &mut |outward, name, value| {
-                        let flow = if outward { out } else { into };
-                        columns.entry((flow, name)).or_default().push((ended, value));
-                    });
-                })
-                .map_err(wrong)?;
+        for HostSockets { host, netlink, alive } in &mut self.hosts {
+            alive.extend(new.iter().filter(|(of, _)| of == host).map(|(_, ends)| *ends));
+            let columns = &mut self.columns;
+            let mut add = |message: &[u8]| {
+                let Some([out, into]) = flows(message, flow_tracker) else { return };
+                values(message, &mut |outward, name, value| {
+                    let flow = if outward { out } else { into };
+                    columns.entry((flow, name)).or_default().push((ended, value));
+                });
+            };
+            if alive.len() > MOST_SINGLE {
+                let mut found = BTreeSet::new();
+                let seen = |message: &[u8]| {
+                    found.extend(ends(message));
+                    add(message);
+                };
+                netlink.tcp_sockets(seen).map_err(wrong)?;
+                alive.retain(|ends| found.contains(ends));
+            } else {
+                let mut ended = Vec::new();
+                for ends in alive.iter() {
+                    if !netlink.tcp_socket(*ends, &mut add).map_err(wrong)? {
+                        ended.push(*ends);
+                    }
+                }
+                alive.retain(|ends| !ended.contains(ends));
+            }
         }
+        new.clear();
         Ok(())
     }
 
@@ -79,16 +115,21 @@ impl InetDiag {
     }
 }
 
-/// The flows that the socket of a message sends and receives. `struct inet_diag_msg` has family, state, timer and retransmissions (one byte
+/// The addresses of the socket of a message. `struct inet_diag_msg` has family, state, timer and retransmissions (one byte
 /// each), the ports in network byte order, and addresses of 16 bytes.
-fn flows(message: &[u8], flow_tracker: &FlowTracker) -> Option<[FlowId; 2]> {
+fn ends(message: &[u8]) -> Option<SocketEnds> {
     let end = |port: usize, address: usize| {
         let ip: [u8; 4] = message.get(address..address + 4)?.try_into().ok()?;
-        let host = host_of(std::net::Ipv4Addr::from(ip).into())?;
         let port = message.get(port..port + 2)?;
-        Some((host, u16::from_be_bytes([port[0], port[1]])))
+        Some(SocketAddrV4::new(ip.into(), u16::from_be_bytes([port[0], port[1]])))
     };
-    let (here, there) = (end(4, 8)?, end(6, 24)?);
+    Some([end(4, 8)?, end(6, 24)?])
+}
+
+/// The flows that the socket of a message sends and receives.
+fn flows(message: &[u8], flow_tracker: &FlowTracker) -> Option<[FlowId; 2]> {
+    let [here, there] = ends(message)?.map(|end| Some((host_of((*end.ip()).into())?, end.port())));
+    let (here, there) = (here?, there?);
     Some([flow_tracker.flow(here, there)?, flow_tracker.flow(there, here)?])
 }
 

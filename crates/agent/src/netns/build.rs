@@ -1,7 +1,7 @@
 //! Creates a [`NetnsTopology`] in the running kernel, and verifies it.
 //!
-//! This process creates namespaces and sets sysctls and offloads. `ip -batch` and `tc -batch` create links, routes and qdiscs; they get
-//! their commands on standard input, without a shell.
+//! This process creates namespaces and macvlan devices, and sets sysctls and offloads. `ip -batch` and `tc -batch` create veth pairs, routes
+//! and qdiscs; they get their commands on standard input, without a shell.
 
 use crate::environment::{Environment, LINK_MAJOR};
 use crate::netns::topology::{NETNS_FOLDER, NetnsTopology, VethDevice};
@@ -13,6 +13,7 @@ use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use tcpassay_bpf::limiter;
 use tcpassay_case::{Case, Change, QueueKind, ServedBy};
+use tcpassay_linux::netlink::links::Macvlan;
 use tcpassay_linux::netlink::{Netlink, Qdisc};
 use tcpassay_linux::sys;
 use tcpassay_measure::pcapng::host_address;
@@ -48,7 +49,7 @@ pub fn build(case: &Case, topology: &NetnsTopology, environment: &Environment) -
     if !veth_pairs.is_empty() {
         batch("ip", &veth_pairs)?;
     }
-    create_test_links(topology, environment, mtu)?;
+    create_test_links(topology, environment, &namespaces, mtu)?;
     let global = |path: &str, value: &str| write_and_check(&format!("/proc/sys/net/ipv4/{path}"), value);
     for place in (0..topology.namespaces.len()).filter(|place| topology.namespaces[*place].local) {
         namespaces.enter(place)?;
@@ -88,28 +89,43 @@ fn veth_commands(topology: &NetnsTopology, mtu: u64) -> Vec<String> {
     topology.devices.chunks(2).filter(here).map(pair).collect()
 }
 
-/// Creates the ends of links to other machines on the test interfaces, which are in the namespace in which the agent was started.
-fn create_test_links(topology: &NetnsTopology, environment: &Environment, mtu: u64) -> Result<(), Failure> {
-    let lines = test_link_commands(topology, mtu);
-    let (Some(origin), false) = (&environment.origin, lines.is_empty()) else { return Ok(()) };
+/// Creates the ends of links to other machines: macvlan devices on the test interfaces, which are in the namespace in which the agent was
+/// started.
+fn create_test_links(
+    topology: &NetnsTopology,
+    environment: &Environment,
+    namespaces: &NetnsSet,
+    mtu: u64,
+) -> Result<(), Failure> {
+    let ends = topology.devices.iter().filter(|device| topology.is_local(device));
+    let ends: Vec<_> = ends.filter_map(|device| Some((device, device.test_link.as_ref()?))).collect();
+    let (Some(origin), false) = (&environment.origin, ends.is_empty()) else { return Ok(()) };
     let wrong = |e: std::io::Error| format!("the namespace of the test interfaces: {e}");
     let current = fs::File::open("/proc/self/ns/net").map_err(wrong)?;
     sys::enter(origin.as_fd()).map_err(wrong)?;
-    let made = batch("ip", &lines);
+    let made = Netlink::open().map_err(wrong).and_then(|netlink| {
+        ends.iter().try_for_each(|(device, link)| {
+            let wrong = |e: std::io::Error| format!("a macvlan device on `{}`: {e}", link.interface);
+            let netns = namespaces.files[device.netns].as_ref().expect("a namespace of this machine");
+            netlink
+                .add_macvlan(&Macvlan {
+                    below: sys::interface_index(&link.interface).map_err(wrong)?,
+                    name: &device.name,
+                    mtu: u32::try_from(mtu).expect("an MTU"),
+                    mac: mac_address(&link.mac).expect("six numbers"),
+                    netns: netns.as_fd(),
+                })
+                .map_err(wrong)
+        })
+    });
     sys::enter(current.as_fd()).map_err(wrong)?;
     made
 }
 
-/// The commands of `ip` that create the ends of links to other machines.
-fn test_link_commands(topology: &NetnsTopology, mtu: u64) -> Vec<String> {
-    let command = |device: &VethDevice| {
-        let link = device.test_link.as_ref()?;
-        Some(format!(
-            "link add link {} name {} mtu {mtu} address {} netns {} type macvlan mode bridge",
-            link.interface, device.name, link.mac, topology.namespaces[device.netns].name
-        ))
-    };
-    topology.devices.iter().filter(|device| topology.is_local(device)).filter_map(command).collect()
+/// The bytes of a MAC address; `None` for another text.
+fn mac_address(text: &str) -> Option<[u8; 6]> {
+    let bytes: Option<Vec<u8>> = text.split(':').map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
+    bytes?.try_into().ok()
 }
 
 /// A BPF program that marks packets by the queue of a device.
@@ -310,6 +326,14 @@ mod tests {
             "link add name c0a mtu 1500 address 02:00:00:00:00:01 netns sender \
              type veth peer name c0b mtu 1500 address 02:00:00:00:00:01 netns shaper-bottleneck"
         );
+    }
+
+    #[test]
+    fn a_mac_address_has_six_bytes() {
+        assert_eq!(mac_address("02:00:0a:ff:00:01"), Some([2, 0, 10, 255, 0, 1]));
+        for wrong in ["", "02:00:00:00:00", "02:00:00:00:00:00:00", "02:00:00:00:00:0g"] {
+            assert_eq!(mac_address(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use crate::environment::Environment;
 use crate::remote::settings::{self, Attribute};
 use crate::system::{Failure, release};
-use std::fs;
+use std::{fs, io};
+use tcpassay_linux::netlink::Netlink;
+use tcpassay_linux::netlink::links::Link;
 use tcpassay_messages::Finding;
 
 /// `ARPHRD_ETHER` (`include/uapi/linux/if_arp.h`).
@@ -77,13 +79,16 @@ pub fn refuse_interfaces(interfaces: &[&str], ssh_address: &str) -> Result<(), F
         let why = "the interface of the controller's connection, which must not be changed, cannot be determined from SSH_CONNECTION";
         return Err(why.to_owned());
     }
-    let all = settings::run_ip(&["-json", "address", "show"])?;
-    let names = carriers(&all, ssh_address);
+    let wrong = |e: io::Error| format!("the interfaces of this machine: {e}");
+    let netlink = Netlink::open().map_err(wrong)?;
+    let (links, addresses) = (netlink.links().map_err(wrong)?, netlink.addresses().map_err(wrong)?);
+    let having = addresses.iter().filter(|(_, address)| ssh_address.parse() == Ok(*address));
+    let names = carriers(&links, having.map(|(index, _)| *index).collect());
     if names.is_empty() {
         return Err(format!("no interface has the address {ssh_address} of the controller's connection"));
     }
     for interface in interfaces {
-        if names.iter().any(|name| name == interface) {
+        if names.contains(interface) {
             return Err(format!(
                 "`{interface}` carries the controller's connection ({ssh_address}); it is never used"
             ));
@@ -97,37 +102,26 @@ pub fn refuse_interfaces(interfaces: &[&str], ssh_address: &str) -> Result<(), F
     Ok(())
 }
 
-/// The interface with an address, those below it, and those that are ports of it or of its bridge.
-fn carriers(all: &serde_json::Value, address: &str) -> Vec<String> {
-    let links = all.as_array().map(Vec::as_slice).unwrap_or_default();
-    let text = |link: &serde_json::Value, key: &str| link[key].as_str().unwrap_or_default().to_owned();
-    let has = |link: &&serde_json::Value| {
-        let infos = link["addr_info"].as_array().map(Vec::as_slice).unwrap_or_default();
-        infos.iter().any(|info| info["local"].as_str() == Some(address))
-    };
-    let mut names: Vec<String> = links.iter().filter(has).map(|link| text(link, "ifname")).collect();
+/// The names of these interfaces, of those below them, and of those that are ports of them or of their bridge.
+fn carriers(links: &[Link], mut found: Vec<i32>) -> Vec<&str> {
     let mut at = 0;
-    while at < names.len() {
-        for link in links {
-            let name = text(link, "ifname");
-            let below = name == names[at] && link["link_netnsid"].is_null();
-            let found =
-                [below.then(|| text(link, "link")), (text(link, "master") == names[at]).then_some(name)];
-            for found in found.into_iter().flatten() {
-                if !found.is_empty() && !names.contains(&found) {
-                    names.push(found);
-                }
-            }
-        }
+    while at < found.len() {
+        let more = links.iter().flat_map(|link| {
+            [
+                (link.index == found[at]).then_some(link.below).flatten(),
+                (link.master == Some(found[at])).then_some(link.index),
+            ]
+        });
+        let more: Vec<i32> = more.flatten().filter(|index| !found.contains(index)).collect();
+        found.extend(more);
         at += 1;
     }
-    names
+    links.iter().filter(|link| found.contains(&link.index)).map(|link| link.name.as_str()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn the_address_of_this_machine_is_the_third_word() {
@@ -148,15 +142,25 @@ mod tests {
 
     #[test]
     fn interfaces_below_the_one_with_the_address_carry_the_connection_too() {
-        let all = json!([
-            {"ifname": "lo", "addr_info": [{"local": "127.0.0.1"}]},
-            {"ifname": "eth0", "master": "br0", "addr_info": []},
-            {"ifname": "eth1", "addr_info": [{"local": "10.9.9.1"}]},
-            {"ifname": "br0", "addr_info": []},
-            {"ifname": "vlan7", "link": "br0", "addr_info": [{"local": "10.1.1.2"}]},
-        ]);
-        assert_eq!(carriers(&all, "10.1.1.2"), ["vlan7", "br0", "eth0"]);
-        assert_eq!(carriers(&all, "10.1.1.3"), [] as [&str; 0]);
+        let link = |index, name: &str| Link { index, name: name.to_owned(), ..Link::default() };
+        let all = [
+            link(1, "lo"),
+            Link { master: Some(4), ..link(2, "eth0") },
+            link(3, "eth1"),
+            link(4, "br0"),
+            Link { below: Some(4), ..link(5, "vlan7") },
+        ];
+        assert_eq!(carriers(&all, vec![5]), ["eth0", "br0", "vlan7"]);
+        assert_eq!(carriers(&all, vec![3]), ["eth1"]);
+        assert_eq!(carriers(&all, vec![]), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn an_address_that_no_interface_has_makes_every_interface_refused() {
+        let why = refuse_interfaces(&["eth1"], "192.0.2.77").unwrap_err();
+        assert_eq!(why, "no interface has the address 192.0.2.77 of the controller's connection");
+        let why = refuse_interfaces(&["lo"], "127.0.0.1").unwrap_err();
+        assert_eq!(why, "`lo` carries the controller's connection (127.0.0.1); it is never used");
     }
 
     #[test]

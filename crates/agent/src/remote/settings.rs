@@ -13,6 +13,7 @@ use std::process::Command;
 use std::time::Duration;
 use tcpassay_case::params::linux::{GRO, HardwareSetting, Offload, TSO};
 use tcpassay_case::{Case, Change};
+use tcpassay_linux::netlink::Netlink;
 use tcpassay_linux::sys;
 use tcpassay_measure::EnvironmentProperty;
 use tcpassay_messages::Group;
@@ -251,8 +252,12 @@ pub fn read(interface: &str, attribute: Attribute) -> Result<u64, Failure> {
         }
         // The kernel has no file with it.
         Attribute::GroMaxSize => {
-            let value = link(interface)?["gro_max_size"].as_u64();
-            value.ok_or_else(|| format!("`ip` does not report `{}` of `{interface}`", attribute.name()))
+            let wrong = |e: io::Error| format!("the interfaces of this machine: {e}");
+            let all = Netlink::open().and_then(|netlink| netlink.links()).map_err(wrong)?;
+            let link = all.into_iter().find(|link| link.name == interface);
+            let link = link.ok_or_else(|| format!("there is no interface `{interface}`"))?;
+            let value = link.gro_max_size.map(u64::from);
+            value.ok_or_else(|| format!("this kernel has no `{}` of `{interface}`", attribute.name()))
         }
     }
 }
@@ -286,9 +291,9 @@ pub fn write(interface: &str, attribute: Attribute, value: u64) -> Result<(), Fa
             fs::write(&path, number).map_err(|e| format!("{path}: {e}"))?;
         }
         Attribute::Up => {
-            run_ip(&["link", "set", "dev", interface, if value == 0 { "down" } else { "up" }]).map(drop)?;
+            run_ip(&["link", "set", "dev", interface, if value == 0 { "down" } else { "up" }])?;
         }
-        Attribute::Mtu => run_ip(&["link", "set", "dev", interface, "mtu", &number]).map(drop)?,
+        Attribute::Mtu => run_ip(&["link", "set", "dev", interface, "mtu", &number])?,
         Attribute::RxUsecs | Attribute::RxFrames | Attribute::AdaptiveRx | Attribute::RxRing => {
             let setting = attribute.hardware().expect("these are of the hardware");
             let had_carrier = has_carrier(interface);
@@ -298,7 +303,7 @@ pub fn write(interface: &str, attribute: Attribute, value: u64) -> Result<(), Fa
             }
         }
         Attribute::GroMaxSize => {
-            run_ip(&["link", "set", "dev", interface, "gro_max_size", &number]).map(drop)?;
+            run_ip(&["link", "set", "dev", interface, "gro_max_size", &number])?;
         }
     }
     let now = read(interface, attribute)?;
@@ -350,24 +355,15 @@ fn flags(interface: &str, value: Option<u32>) -> Result<u32, Failure> {
     sys::ethtool(socket.as_fd(), interface, GET_FLAGS, 0).map_err(wrong)
 }
 
-/// The object of `ip -json link show` about an interface.
-fn link(interface: &str) -> Result<serde_json::Value, Failure> {
-    let all = run_ip(&["-json", "-details", "link", "show", "dev", interface])?;
-    all.get(0).cloned().ok_or_else(|| format!("`ip` reports nothing about `{interface}`"))
-}
-
-/// Runs `ip` with arguments, without a shell. Returns its JSON, or null without output.
-pub fn run_ip(arguments: &[&str]) -> Result<serde_json::Value, Failure> {
+/// Runs `ip` with arguments, without a shell.
+fn run_ip(arguments: &[&str]) -> Result<(), Failure> {
     let command = || format!("`ip {}`", arguments.join(" "));
     let output = Command::new("ip").args(arguments).env_clear().env("PATH", PATH).output();
     let output = output.map_err(|e| format!("{}: {e}", command()))?;
     if !output.status.success() {
         return Err(format!("{}: {}", command(), String::from_utf8_lossy(&output.stderr).trim()));
     }
-    if output.stdout.is_empty() {
-        return Ok(serde_json::Value::Null);
-    }
-    serde_json::from_slice(&output.stdout).map_err(|e| format!("{}: {e}", command()))
+    Ok(())
 }
 
 #[cfg(test)]
@@ -430,6 +426,9 @@ mod tests {
     #[test]
     fn the_loopback_interface_has_settings_that_can_be_read() {
         assert_eq!(read("lo", Attribute::Mtu), Ok(65_536));
-        assert!(read("no-such-device", Attribute::Mtu).unwrap_err().contains("no-such-device"));
+        assert_eq!(read("lo", Attribute::GroMaxSize), Ok(65_536));
+        for attribute in [Attribute::Mtu, Attribute::GroMaxSize] {
+            assert!(read("no-such-device", attribute).unwrap_err().contains("no-such-device"));
+        }
     }
 }

@@ -73,10 +73,10 @@ impl Collectors<'_> {
             self.queues.sample(self.topology, &mut runtime.namespaces)?;
             self.inet_diag.sample(
                 self.topology,
-                at,
-                interval,
+                (at, interval),
                 &mut runtime.namespaces,
                 &runtime.flow_tracker,
+                &mut runtime.new_sockets,
             )?;
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! The socket calls of applications: the trait [`Sockets`] of the workload on the sockets of the kernel.
 
 use crate::traffic::endpoint::{Endpoint, IoMode};
-use crate::traffic::runtime::TrafficRuntime;
+use crate::traffic::runtime::{PAYLOAD, TrafficRuntime};
 use std::os::fd::AsFd;
 use tcpassay_linux::sys;
 use tcpassay_measure::reason::AppCall;
@@ -77,7 +77,7 @@ impl Sockets for AppCalls<'_, '_> {
                 Bytes::ZERO
             })
         } else {
-            endpoint.send(n, &self.runtime.payload)
+            endpoint.send(n, &PAYLOAD)
         };
         self.log_write(slot, taken);
         taken

@@ -38,9 +38,9 @@ pub fn start_reader(fd: OwnedFd) -> io::Result<ReaderThread> {
 }
 
 /// Starts a thread that sends without end, until the socket fails or its direction is closed.
-pub fn start_sender(fd: OwnedFd, payload: Arc<[u8]>) -> io::Result<()> {
+pub fn start_sender(fd: OwnedFd, payload: &'static [u8]) -> io::Result<()> {
     sys::make_blocking(fd.as_fd())?;
-    let sending = move || while sys::send_again(fd.as_fd(), &payload, CHUNKS).is_ok() {};
+    let sending = move || while sys::send_again(fd.as_fd(), payload, CHUNKS).is_ok() {};
     Builder::new().stack_size(STACK).spawn(sending).map(drop)
 }
 
@@ -86,7 +86,7 @@ impl BlockingWriters {
     }
 
     /// Starts the thread of endpoint `at`.
-    pub fn start(&self, at: usize, fd: OwnedFd, payload: Arc<[u8]>) -> io::Result<BlockingWriter> {
+    pub fn start(&self, at: usize, fd: OwnedFd, payload: &'static [u8]) -> io::Result<BlockingWriter> {
         sys::make_blocking(fd.as_fd())?;
         let (commands, received) = channel();
         let (sender, waited, eventfd) =
@@ -95,7 +95,7 @@ impl BlockingWriters {
             for command in received {
                 match command {
                     Command::Write(n) => {
-                        waited.fetch_add(u64::from(write_all(&fd, &payload, n)), Ordering::Relaxed);
+                        waited.fetch_add(u64::from(write_all(&fd, payload, n)), Ordering::Relaxed);
                         // Both calls fail only after the end of the run.
                         let _ = sender.send(at);
                         let _ = sys::eventfd_add(eventfd.as_fd());
@@ -158,7 +158,7 @@ mod tests {
     fn a_write_returns_for_its_endpoint_and_a_shutdown_comes_after_it() {
         let writers = BlockingWriters::new().unwrap();
         let (ours, mut peer) = UnixStream::pair().unwrap();
-        let mut writer = writers.start(3, ours.into(), vec![0; 10].into()).unwrap();
+        let mut writer = writers.start(3, ours.into(), &[0; 10]).unwrap();
         writer.write(25);
         assert!(writer.busy);
         writer.shutdown();
@@ -172,7 +172,7 @@ mod tests {
     fn a_write_that_does_not_fit_the_send_buffer_waits_until_the_peer_has_read() {
         let writers = BlockingWriters::new().unwrap();
         let (ours, mut peer) = UnixStream::pair().unwrap();
-        let mut writer = writers.start(0, ours.into(), vec![0; 1 << 16].into()).unwrap();
+        let mut writer = writers.start(0, ours.into(), &crate::traffic::runtime::PAYLOAD).unwrap();
         // The default send buffer of a Unix socket is 208 KiB (net.core.wmem_default).
         let n = 16 << 20;
         writer.write(n);
@@ -187,7 +187,7 @@ mod tests {
         let writers = BlockingWriters::new().unwrap();
         let (ours, peer) = UnixStream::pair().unwrap();
         drop(peer);
-        let mut writer = writers.start(5, ours.into(), vec![0; 10].into()).unwrap();
+        let mut writer = writers.start(5, ours.into(), &[0; 10]).unwrap();
         writer.write(1000);
         assert_eq!(returned(&writers), 5);
     }

@@ -6,6 +6,7 @@
 //! from the addresses of both ends.
 
 use crate::collect::flow_tracker::FlowTracker;
+use crate::collect::inet_diag::SocketEnds;
 use crate::collect::tap::CapturedPacket;
 use crate::collect::tcp_info::TcpInfo;
 use crate::netns::build::NetnsSet;
@@ -22,7 +23,7 @@ use std::cell::Cell;
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use tcpassay_case::{Case, CcName};
 use tcpassay_linux::sys;
 use tcpassay_measure::pcapng::host_of;
@@ -34,8 +35,8 @@ use tcpassay_workload::{ConnKey, HostIndex, SocketId, TrafficSchedule};
 
 /// The backlog of a listening socket.
 const BACKLOG: i32 = 4096;
-/// The bytes of one write, at most.
-const PAYLOAD: usize = 1 << 20;
+/// The bytes that applications write, at most at once: zeros. The kernel gives memory that nobody has written to no pages of its own.
+pub static PAYLOAD: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; 1 << 20].into_boxed_slice());
 /// The events of an endpoint whose application reads and writes.
 const APPLICATION_EVENTS: i32 = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
 /// The events of an endpoint that a thread serves.
@@ -76,14 +77,14 @@ pub struct TrafficRuntime<'a> {
     pub epoll: OwnedFd,
     pub collector: Collector,
     pub flow_tracker: FlowTracker,
-    /// The bytes that applications write: zeros.
-    pub payload: Arc<[u8]>,
     /// Threads move the data of bulk transfers. Only in a guest; see [`io_threads`].
     pub io_threads: bool,
     /// The threads of blocking writes (`app.blocking`).
     pub blocking_writers: BlockingWriters,
     /// The kernel's trace events count timeouts.
     pub traced: bool,
+    /// The sockets that applications have opened or accepted, each with its host, until they are sampled; empty without a series.
+    pub new_sockets: Vec<(usize, SocketEnds)>,
     /// The first failure of a system call that should not fail.
     pub failure: Option<Failure>,
     schedule: Arc<TrafficSchedule>,
@@ -124,10 +125,10 @@ impl<'a> TrafficRuntime<'a> {
             epoll: sys::epoll().map_err(|e| epoll_error(&e))?,
             collector,
             flow_tracker: FlowTracker::new(u64::MAX),
-            payload: vec![0; PAYLOAD].into(),
             io_threads: false,
             blocking_writers: BlockingWriters::new().map_err(|e| format!("eventfd: {e}"))?,
             traced: false,
+            new_sockets: Vec::new(),
             failure: None,
             schedule: Arc::clone(schedule),
             cc_names,
@@ -268,14 +269,17 @@ impl<'a> TrafficRuntime<'a> {
         }
     }
 
-    /// Adds an endpoint. Returns its index.
-    fn add(&mut self, endpoint: Endpoint) -> Result<usize, Failure> {
+    /// Adds an endpoint, whose socket has these addresses. Returns its index.
+    fn add(&mut self, endpoint: Endpoint, ends: SocketEnds) -> Result<usize, Failure> {
         let at = self.endpoints.len();
         let events =
             if matches!(endpoint.io, IoMode::Application) { APPLICATION_EVENTS } else { THREAD_EVENTS };
         let token = EpollToken::Endpoint(at).number();
         sys::watch(self.epoll.as_fd(), endpoint.fd.as_fd(), events, token).map_err(|e| epoll_error(&e))?;
         self.slots.set(endpoint.host, endpoint.slot, Some(at));
+        if self.collector.collect().series.is_some() {
+            self.new_sockets.push((endpoint.host, ends));
+        }
         self.endpoints.push(Some(endpoint));
         Ok(at)
     }
@@ -345,7 +349,7 @@ impl<'a> TrafficRuntime<'a> {
             self.pending.insert(client, server, (key, flows));
         }
         let endpoint = self.new_endpoint(fd, host, (slot, key), flows);
-        self.add(endpoint).map(drop)
+        self.add(endpoint, [client, server]).map(drop)
     }
 
     /// Accepts all connections that wait at a listener. `assign` gives each of them a slot, and tells whether its application only reads.
@@ -384,7 +388,8 @@ impl<'a> TrafficRuntime<'a> {
                 io = IoMode::Reader(Some(reader), 0);
             }
             let may_have_data = Cell::new(true);
-            new.push(self.add(Endpoint { connected: true, may_have_data, only_reads, io, ..endpoint })?);
+            let endpoint = Endpoint { connected: true, may_have_data, only_reads, io, ..endpoint };
+            new.push(self.add(endpoint, [address, peer])?);
         }
     }
 
@@ -469,7 +474,7 @@ impl<'a> TrafficRuntime<'a> {
         let token = EpollToken::Endpoint(at).number();
         sys::modify_watch(self.epoll.as_fd(), endpoint.fd.as_fd(), THREAD_EVENTS, token)?;
         endpoint.io = IoMode::Sender;
-        io_threads::start_sender(endpoint.fd.try_clone()?, Arc::clone(&self.payload))
+        io_threads::start_sender(endpoint.fd.try_clone()?, &PAYLOAD)
     }
 
     /// Starts a blocking write of `n` bytes. Returns `n`, or 0 if the previous write of the endpoint has not returned.
@@ -477,7 +482,7 @@ impl<'a> TrafficRuntime<'a> {
         let endpoint = self.endpoints[at].as_mut().expect("the endpoint is open");
         if !matches!(endpoint.io, IoMode::BlockingWriter(_)) {
             let fd = endpoint.fd.try_clone()?;
-            let writer = self.blocking_writers.start(at, fd, Arc::clone(&self.payload))?;
+            let writer = self.blocking_writers.start(at, fd, &PAYLOAD)?;
             endpoint.io = IoMode::BlockingWriter(writer);
         }
         let IoMode::BlockingWriter(writer) = &mut endpoint.io else { unreachable!("set above") };
