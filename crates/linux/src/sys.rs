@@ -113,11 +113,11 @@ pub fn raise_priority() -> io::Result<()> {
     check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) }).map(drop)
 }
 
-/// Schedules this thread before all normal ones (`SCHED_FIFO`), or normally again with its nice value. Threads and processes that it creates
-/// meanwhile are scheduled normally.
-pub fn schedule_first(first: bool) -> io::Result<()> {
-    let policy = if first { libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK } else { libc::SCHED_OTHER };
-    let parameters = libc::sched_param { sched_priority: i32::from(first) };
+/// Schedules this thread before all normal ones and those of a lower priority (`SCHED_FIFO`); with a priority of 0 normally again with its
+/// nice value. Threads and processes that it creates meanwhile are scheduled normally.
+pub fn schedule_first(priority: u8) -> io::Result<()> {
+    let policy = if priority > 0 { libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK } else { libc::SCHED_OTHER };
+    let parameters = libc::sched_param { sched_priority: i32::from(priority) };
     // SAFETY: the parameters outlive the call.
     check(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) }).map(drop)
 }

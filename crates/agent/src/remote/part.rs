@@ -125,11 +125,12 @@ impl Conductor for Controller<'_> {
         Ok(())
     }
 
-    fn start(&mut self) -> Result<u64, Failure> {
+    fn start(&mut self, opens: bool) -> Result<u64, Failure> {
         // No connection exists yet.
         self.supervisor.borrow_mut().hold(std::process::id())?;
-        // Other processes delay neither the answers about the clock nor the start. Some kernels do not permit it, even to root.
-        let _ = sys::schedule_first(true);
+        // Other processes delay neither the answers about the clock nor the start. Of agents on one machine, those that open no connection
+        // are first, because they have nothing to do at the start. Some kernels do not permit it, even to root.
+        let _ = sys::schedule_first(if opens { 1 } else { 2 });
         tell(&FromAgent::Prepared {})?;
         loop {
             match self.next()? {
@@ -154,7 +155,7 @@ impl Conductor for Controller<'_> {
     }
 
     fn started(&mut self) -> Result<(), Failure> {
-        sys::schedule_first(false).map_err(|e| format!("the priority: {e}"))
+        sys::schedule_first(0).map_err(|e| format!("the priority: {e}"))
     }
 
     fn report_idle(&mut self, at: Time, idle: bool) -> Result<(), Failure> {

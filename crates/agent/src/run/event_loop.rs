@@ -20,6 +20,10 @@ use tcpassay_linux::sys;
 use tcpassay_units::{Dur, Time};
 use tcpassay_workload::{Apps, HostIndex, TrafficSchedule};
 
+/// In real time the process wakes this long before the start and does not sleep again until then, in nanoseconds: a processor that was idle
+/// wakes late, and a process that has slept has lost its place in the caches.
+const EARLY: u64 = 300_000;
+
 /// The controller of a testbed, as the run on one machine sees it.
 pub trait Conductor {
     /// The descriptor on which the controller's messages arrive.
@@ -39,11 +43,12 @@ pub trait Conductor {
         topology: &NetnsTopology,
         namespaces: &mut NetnsSet,
     ) -> Result<(), Failure>;
-    /// Reports that everything is ready, and waits. Returns when the traffic starts, by the clock of this machine in nanoseconds.
+    /// Reports that everything is ready, and waits. `opens`: this machine opens connections at the start. Returns when the traffic starts, by
+    /// the clock of this machine in nanoseconds.
     ///
     /// # Errors
     /// As for [`Conductor::wait`].
-    fn start(&mut self) -> Result<u64, Failure>;
+    fn start(&mut self, opens: bool) -> Result<u64, Failure>;
     /// The first connections of this machine have sent their SYNs.
     ///
     /// # Errors
@@ -190,13 +195,17 @@ impl<'a> EventLoop<'a> {
         let epoll = self.runtime.epoll.as_fd();
         sys::watch(epoll, timer.as_fd(), libc::EPOLLIN | libc::EPOLLET, EpollToken::Timer.number())
             .map_err(|e| epoll_error(&e))?;
-        sys::set_timer(timer.as_fd(), self.start).map_err(|e| epoll_error(&e))?;
+        let wake = self.start - if self.real_time { EARLY } else { 0 };
+        sys::set_timer(timer.as_fd(), wake).map_err(|e| epoll_error(&e))?;
         let mut events = Vec::new();
-        while sys::now() < self.start {
+        while sys::now() < wake {
             sys::wait(epoll, &mut events).map_err(|e| epoll_error(&e))?;
             if let (Some(conductor), true) = (&mut self.conductor, is_control(&events)) {
                 conductor.read()?;
             }
+        }
+        while sys::now() < self.start {
+            std::hint::spin_loop();
         }
         self.runtime.update_clock(None);
         let now = self.runtime.now();

@@ -169,7 +169,7 @@ fn traffic(
     let start = match &mut conductor {
         Some(conductor) => {
             conductor.open_path(case, &topology, &mut runtime.namespaces)?;
-            let start = conductor.start()?;
+            let start = conductor.start(runtime.opens_at_start())?;
             // The probes of the path do not belong to the run.
             taps.drain(u64::MAX, |_| {});
             trace.discard();

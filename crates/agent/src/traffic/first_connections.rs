@@ -19,6 +19,11 @@ impl OpenedSockets {
         self.0.push_back((host, key, fd));
     }
 
+    /// Returns true if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Calls `act` for each socket.
     ///
     /// # Errors

@@ -315,6 +315,11 @@ impl<'a> TrafficRuntime<'a> {
         Ok(())
     }
 
+    /// Returns true if applications open connections at the start of the run.
+    pub fn opens_at_start(&self) -> bool {
+        !self.opened.is_empty()
+    }
+
     /// Sends the SYNs of all connections whose sockets are open, before the applications ask for them.
     pub fn connect_opened(&mut self) -> Result<(), Failure> {
         self.opened.each(connect)
