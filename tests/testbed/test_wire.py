@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tcpassay.testbed import connection, messages, wire
-from tcpassay.testbed.clock import Exchange, Offset, drift, estimate
+from tcpassay.testbed.clock import Exchange, Offset, drift, estimate, settled
 from tcpassay.testbed.file import Host
 from tcpassay.testbed.session import problems_of
 from tcpassay.testbed.wire import WireError
@@ -130,6 +130,17 @@ def test_the_error_of_an_offset_covers_any_split_of_the_round_trip() -> None:
     for there in range(101):
         found = estimate([Exchange(5000, 5000 + there - 700, 5100)])
         assert abs(found.ahead - -700) <= found.error == 50
+
+
+def test_exchanges_end_when_six_in_sequence_have_not_shortened_the_shortest_round_trip_by_a_tenth() -> None:
+    def enough(*trips: int) -> bool:
+        return settled([Exchange(0, 0, trip) for trip in trips])
+
+    assert not enough(100, *[100] * 5)
+    assert enough(100, *[100] * 6)
+    assert enough(100, *[91] * 6)
+    assert not enough(100, *[100] * 5, 90)
+    assert enough(500, 100, *[100] * 6)
 
 
 def test_an_offset_needs_an_exchange_and_a_clock_that_goes_forward() -> None:

@@ -2,6 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
+
+_ENOUGH: Final = 6
+"""The number of exchanges that `settled` compares with those before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,12 @@ def estimate(exchanges: Sequence[Exchange]) -> Offset:
         raise ValueError("the clock of this host was set back")
     middle = best.sent + best.round_trip // 2
     return Offset(best.remote - middle, (best.round_trip + 1) // 2)
+
+
+def settled(exchanges: Sequence[Exchange]) -> bool:
+    """Whether the last exchanges have not shortened the shortest round trip by a tenth: more would add little."""
+    trips = [one.round_trip for one in exchanges]
+    return len(trips) > _ENOUGH and 10 * min(trips[-_ENOUGH:]) > 9 * min(trips[:-_ENOUGH])
 
 
 def drift(before: Offset, after: Offset) -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from tcpassay.testbed import messages, wire
-from tcpassay.testbed.clock import Exchange, Offset, estimate
+from tcpassay.testbed.clock import Exchange, Offset, estimate, settled
 from tcpassay.testbed.file import Host
 from tcpassay.testbed.wire import WireError
 
@@ -32,6 +32,7 @@ _END_S: Final = 10
 _ALIVE_S: Final = messages.SILENCE_MS / 6000
 """The agent ends if it hears nothing for six times as long."""
 EXCHANGES: Final = 24
+"""Maximum number of exchanges about the clock before a run."""
 EXCHANGES_AFTER: Final = 8
 """After a run nothing depends on the offset but the drift, whose error the recording has."""
 _NEAR_NS: Final = 5_000_000
@@ -234,8 +235,10 @@ class Connection:
     def offset(self, exchanges: int = EXCHANGES) -> Offset:
         """How much the clock of the host is ahead of this one's."""
         first = self._exchange()
+        made = [first]
         with _TURNS if first.round_trip < _NEAR_NS else nullcontext():
-            made = [first, *(self._exchange() for _ in range(exchanges - 1))]
+            while len(made) < exchanges and not settled(made):
+                made.append(self._exchange())
         self.longest_ns = max(one.round_trip for one in made)
         try:
             return estimate(made)

@@ -34,7 +34,7 @@ PREPARE_S: Final = 120.0
 _CLAIM_S: Final = 10.0
 """Maximum time to wait for a host that another controller is leaving."""
 _LEAD_NS: Final = 50_000_000
-"""Time from the message to the start of the traffic, in addition to ten times the longest round trip before.
+"""Time from the message to the start of the traffic, in addition to five times the longest round trip before.
 
 A host that gets the message later fails the run.
 """
@@ -249,7 +249,8 @@ class Session:
             raise RunError("; ".join(problems))
         number = secrets.randbelow(1 << 24)
         case = self._case(request.triples, request.seed, request.base, request.collect)
-        for part in parts:
+        # The router has the most to prepare.
+        for part in sorted(parts, key=lambda part: part.connection.host.role != "router"):
             part.connection.send(messages.Run(case, self._part(part.connection, number)))
         if refused := self._prepared(parts):
             return refused
@@ -260,7 +261,7 @@ class Session:
             return Answer("path", "; ".join(wrong))
         before = self.each(Connection.offset)
         longest = max(connection.longest_ns for connection in self.connections)
-        start = time.time_ns() + min(_LEAD_NS + 10 * longest, _MOST_LEAD_NS)
+        start = time.time_ns() + min(_LEAD_NS + 5 * longest, _MOST_LEAD_NS)
         for part, offset in zip(parts, before, strict=True):
             part.connection.send(messages.Start(start + offset.ahead))
         self._collect(parts, request.seconds or PATIENCE_S)
