@@ -80,7 +80,8 @@ def processes(namespaces: Iterable[str]) -> Processes:
     all_agents = serving(known)
     children = [one for one in all_agents if parent(one) in all_agents]
     runs = [one for one in children if is_run(one)]
-    supervisors = [one for one in children if one not in runs and leads_session(one)]
+    # A run that begins meanwhile has its mount namespace before its session.
+    supervisors = [one for one in children if one not in runs and leads_session(one) and not is_run(one)]
     ssh = []
     for one in members(known):
         line = words(one)

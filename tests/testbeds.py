@@ -123,12 +123,40 @@ class Testbed:
     def crash(self, name: str) -> None:
         """Ends all processes of a host at once, as a loss of power. Its files remain."""
         sshd = self.holders.pop(f"{name}.sshd")
-        members = agents.members(self.namespaces(name))
-        for one in members:
-            if one != self.first[name]:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(one, signal.SIGKILL)
+        # A process that is stopped does not react to the end of another one.
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            met: set[int] = set()
+            while new := set(agents.members(self.namespaces(name))) - {*met, self.first[name]}:
+                met |= new
+                for one in new:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(one, number)
+        # `nsenter` stops together with its child.
+        sshd.send_signal(signal.SIGCONT)
         sshd.wait()
+
+    @contextlib.contextmanager
+    def preparing(self, name: str) -> Iterator[None]:
+        """Keeps the runs of a host in preparation until the end of the context.
+
+        They have changed settings and made their namespaces, and wait for `ip -batch`.
+        """
+        found = shutil.which("ip")
+        assert found is not None
+        tool, copy, waiting = Path(found).resolve(), self.folder / "ip", self.folder / "ip-waits"
+        shutil.copy2(tool, copy)
+        waiting.touch()
+        wrapper = self.folder / "ip-wrapper"
+        wait = f'[ "$1" != -batch ] || while [ -e {waiting} ]; do sleep 0.02; done'
+        wrapper.write_text(f'#!/bin/sh\n{wait}\nexec {copy} "$@"\n')
+        wrapper.chmod(0o755)
+        self.call(name, "mount", "--bind", str(wrapper), str(tool))
+        try:
+            yield
+        finally:
+            waiting.unlink()
+            # A shell may still have the file open.
+            self.call(name, "umount", "--lazy", str(tool))
 
     def boot(self, name: str) -> None:
         """Starts a host that has crashed; its test interfaces have the settings of a boot."""

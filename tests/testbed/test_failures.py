@@ -40,9 +40,10 @@ def test_a_host_that_reboots_pauses_the_runs_and_is_restored_when_they_are_resum
     before = testbed.states()
     file = bed_file(testbed, on_failure="pause")
     out = tmp_path / "out"
-    process = start(testbed, plan(testbed, tmp_path, "1s", TWO.replace("FILE", str(file))), out)
-    until_running(testbed, process, len(beds.ROLES))
-    testbed.crash("gamma")
+    with testbed.preparing("gamma"):
+        process = start(testbed, plan(testbed, tmp_path, "1s", TWO.replace("FILE", str(file))), out)
+        until_running(testbed, process, len(beds.ROLES))
+        testbed.crash("gamma")
     said, _ = process.communicate()
     testbed.boot("gamma")
     assert process.returncode == 130, said
@@ -65,9 +66,10 @@ def test_runs_go_on_after_a_failure_when_the_host_can_be_reached_again(
     before = testbed.states()
     file = bed_file(testbed, on_failure="continue", reconnect_s=300)
     out = tmp_path / "out"
-    process = start(testbed, plan(testbed, tmp_path, "1s", TWO.replace("FILE", str(file))), out)
-    until_running(testbed, process, len(beds.ROLES))
-    testbed.crash("gamma")
+    with testbed.preparing("gamma"):
+        process = start(testbed, plan(testbed, tmp_path, "1s", TWO.replace("FILE", str(file))), out)
+        until_running(testbed, process, len(beds.ROLES))
+        testbed.crash("gamma")
     testbed.boot("gamma")
     said, _ = process.communicate()
     assert process.returncode == 1, said
@@ -82,10 +84,11 @@ def test_an_agent_that_dies_is_an_outcome_with_the_reason_and_later_runs_are_don
 ) -> None:
     before = testbed.states()
     out = tmp_path / "out"
-    process = start(testbed, plan(testbed, tmp_path, "1s", TWO), out)
-    until_running(testbed, process, len(beds.ROLES))
-    (agent,) = testbed.processes("beta").agents
-    os.kill(agent, signal.SIGKILL)
+    with testbed.preparing("gamma"):
+        process = start(testbed, plan(testbed, tmp_path, "1s", TWO), out)
+        until_running(testbed, process, len(beds.ROLES))
+        (agent,) = testbed.processes("beta").agents
+        os.kill(agent, signal.SIGKILL)
     said, _ = process.communicate()
     assert process.returncode == 1, said
     (first, why), (second, _) = sorted(outcomes(out), key=str)
