@@ -31,6 +31,21 @@ def test_a_kernel_that_does_not_reduce_its_window_at_a_loss_is_found_with_both_w
     assert cited(finding) == [("window", ns(9.9)), ("congestion", ns(11)), ("window", ns(11.2))]
 
 
+@pytest.mark.parametrize(("acked", "found"), [(3, 0), (0, 1)])
+def test_the_window_may_have_grown_by_the_last_ack_before_a_timeout(
+    acked: int, found: int, folder: Path
+) -> None:
+    log = Written(duration=1000).of_a_kernel().transfer(0, 10)
+    for i in range(10):
+        log.data(100, 105 if i < acked else None, 10_001 + i * 1000)
+    log.event(110, 0, "window", "met by a segment", cwnd_bytes=10_000)
+    log.ack(105, 110, 10_001 + acked * 1000)
+    log.fires(400).event(400, 0, "congestion", "Open->Loss: kernel")
+    log.data(400, 405, 10_001 + acked * 1000, again=True).ack(405, 410, 11_001 + acked * 1000)
+    log.event(410, 0, "window", "met by a segment", cwnd_bytes=1000, ssthresh_bytes=8000)
+    assert len(log.judged(folder, RESPONSE)) == found
+
+
 def test_a_kernel_that_keeps_no_threshold_at_a_loss_is_found(folder: Path) -> None:
     assert "reno left no threshold" in one(kernel_loses(None).judged(folder, RESPONSE)).text
 

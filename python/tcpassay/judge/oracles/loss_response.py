@@ -108,7 +108,8 @@ def _reduction(  # noqa: PLR0913, PLR0917 - two windows and the change between t
         return
     # The window may have grown since the row that is known: what is in flight shows how far.
     flight = has.values.get(EventsColumn.FLIGHT_BYTES, 0)
-    window, mss = max(had.values.get(EventsColumn.CWND_BYTES, 0), flight), trace.mss[flow]
+    mss = trace.mss[flow]
+    window = max(had.values.get(EventsColumn.CWND_BYTES, 0) + _earned(trace, flow, place) * mss, flight)
     most = max(FACTORS[cc] * window, SPARE * mss) + SPARE * mss
     threshold = _threshold(has)
     if threshold <= max(most, _threshold(had) if _threshold(had) < window else 0):
@@ -122,6 +123,21 @@ def _reduction(  # noqa: PLR0913, PLR0917 - two windows and the change between t
     )
     cited = (at[0], place, at[1])
     yield _found(trace, Severity.ERROR, cited, "a loss leaves more than the controller's factor", text)
+
+
+def _earned(trace: Trace, flow: int, place: int) -> int:
+    """The number of segments that the last arrival before `place` acknowledged.
+
+    The log has the window that this arrival met, not the one that it left.
+    """
+    s, half = trace.segments, trace.half(flow)
+    arrivals = np.flatnonzero(~s.sent[half] & (s.place[half] < place)) + half.start
+    if len(arrivals) == 0 or arrivals[-1] == half.start:
+        return 0
+    last = int(arrivals[-1])
+    sent = s.sent[half] & (s.end[half] > s.start[half])
+    ends = s.end[half][sent & (s.end[half] > s.una[last - 1]) & (s.end[half] <= s.una[last])]
+    return len(np.unique(ends))
 
 
 def _undo(
