@@ -43,6 +43,29 @@ def test_linux_acknowledges_two_segments_from_a_mark_on_at_once(
     assert titles(log.judged(folder, "ack-timing")) == found
 
 
+@pytest.mark.parametrize(
+    ("old", "answer_flags", "found"),
+    [(True, ECE, []), (False, ECE, ["ECE without a mark"]), (False, 0, [])],
+)
+def test_cwr_of_a_segment_that_was_acknowledged_before_need_not_end_ece(
+    answer_flags: int, found: list[str], folder: Path, *, old: bool
+) -> None:
+    log, syn = kernel(stack__ecn="classic"), 2 | ECE
+    for host, kind, flags in (
+        (0, "out", syn | CWR),
+        (1, "in", syn | CWR),
+        (1, "out", syn | ACK),
+        (0, "in", syn | ACK),
+    ):
+        log.event(1 + host / 10, host, kind, seq=0, len=0, flags=flags, ack=1 if flags & ACK else None)
+    log.event(10, 1, "in", seq=1, len=1000, ack=1, flags=ACK, ce=True)
+    log.event(10, 1, "out", seq=1, len=0, ack=1001, flags=ACK | ECE, window_bytes=100_000)
+    seq = 1 if old else 1001
+    log.event(20, 1, "in", seq=seq, len=1000, ack=1, flags=ACK | CWR)
+    log.event(20, 1, "out", seq=1, len=0, ack=seq + 1000, flags=ACK | answer_flags, window_bytes=100_000)
+    assert titles(log.judged(folder, "ecn")) == found
+
+
 @pytest.mark.parametrize(("wait", "flags", "found"), [(0, PSH, []), (40, PSH, [DELAYED]), (40, 0, [])])
 def test_pushed_data_that_were_read_are_acknowledged_at_once(
     wait: float, flags: int, found: list[str], folder: Path
@@ -156,4 +179,33 @@ def test_a_writer_is_woken_when_data_are_sent(
         answer(log, at + 10, seq - 3000)
         log.event(at + wait, 0, "app", "write", value_ns=6000)
         answer(log, at + 11, seq)
+    assert titles(log.judged(folder, "idle-with-room")) == found
+
+
+@pytest.mark.parametrize(
+    ("wait", "nodelay", "found"),
+    [
+        (0, True, []),
+        (10, True, ["a small segment waits for an ACK although Nagle's algorithm is off"]),
+        (10, False, []),
+    ],
+)
+def test_without_nagle_the_rest_of_a_write_does_not_wait_for_an_ack(
+    wait: float, found: list[str], folder: Path, *, nodelay: bool
+) -> None:
+    log = kernel(written=4500, app__nodelay="on" if nodelay else "off", app__workload="onoff")
+    seq = flights(met(log, 15, 20, 20), [4])
+    log.data(20, 25, seq, 500)
+    seq += 500
+    answer(log, 30, seq)
+    for i in range(3):
+        at = 40 + 40 * i
+        log.event(at - 1, 0, "app", "write", value_ns=4500)
+        for _ in range(4):
+            log.data(at, at + 5, seq)
+            seq += 1000
+        answer(log, at + 10, seq)
+        log.data(at + wait, at + wait + 5, seq, 500)
+        seq += 500
+        answer(log, at + wait + 12, seq)
     assert titles(log.judged(folder, "idle-with-room")) == found

@@ -39,6 +39,8 @@ struct Half {
     agreed: bool,
     /// Classic ECN: the row with a CE mark for which no CWR has arrived yet.
     latched: Option<usize>,
+    /// Classic ECN: true after a segment with CWR that is older than all that was acknowledged. Linux does not accept it, others may.
+    unsure: bool,
     /// The end of the data that arrived last.
     newest: u64,
     /// DCTCP: the CE mark of the last data, and RCV.NXT after them.
@@ -133,10 +135,15 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
     let data = step.len() > 0 && step.end.repeated != Some((step.seq(), step.seq_end()));
     match half.mode {
         Mode::Classic => {
-            if step.flags().has(Flags::CWR) {
+            let old = step.len() > 0 && step.seq_end() <= step.before.acked_out;
+            if step.flags().has(Flags::CWR) && old {
+                half.unsure = half.latched.is_some();
+            } else if step.flags().has(Flags::CWR) {
                 half.latched = None;
+                half.unsure = false;
             }
             if step.event.ce {
+                half.unsure = false;
                 half.latched = half.latched.or(Some(step.row));
             }
             if data {
@@ -166,6 +173,7 @@ fn echo(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
         return;
     }
     match half.mode {
+        Mode::Classic if half.unsure => {}
         Mode::Classic => match half.latched {
             Some(row) if !ece => {
                 found.add(

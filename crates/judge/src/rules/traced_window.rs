@@ -110,7 +110,7 @@ impl TracedWindow {
         if taken.dsacked > 0 {
             self.unknown = Some(step.at());
         }
-        if taken.acked > 0 {
+        if taken.acked > 0 || taken.delivered > 0 {
             self.burst = None;
         }
         let flight = step.before.nxt - step.before.una;

@@ -18,9 +18,11 @@ pub(super) const ORACLE: Oracle = Oracle {
     asserts: "while at least a full segment waits to be sent, and the congestion window and the peer's window both permit \
               another full segment, a sender without pacing and outside of recovery sends within a round trip; so does an \
               endless sender whose unsent data are below TCP_NOTSENT_LOWAT, because its application is woken; no writer waits \
-              for an ACK although less than half of TCP_NOTSENT_LOWAT is unsent.",
+              for an ACK although less than half of TCP_NOTSENT_LOWAT is unsent; with TCP_NODELAY the last, smaller segment of what \
+              was written does not wait for an ACK while the windows permit it.",
     why: "RFC 9293 section 3.8.6.2.1 (a full segment is sent when the window holds it) and RFC 5681 section 3 (a sender may \
-          send up to the smaller of both windows): the pause reduces throughput without a reason.",
+          send up to the smaller of both windows): the pause reduces throughput without a reason. RFC 9293 section 3.7.4: an \
+          application can disable Nagle's algorithm.",
     evidence: "the row since which the sender could have sent, and the row at which the pause was detected.",
     wrong_when: "the host could not send (its queue was full, or the process was stopped). On a kernel an endless application \
                  appears to have data at all times, although it may wait for its send buffer.",
@@ -42,10 +44,14 @@ struct Half {
     answered: Time,
     /// For a kernel: time and row since which so little is unsent that `TCP_NOTSENT_LOWAT` permits a write.
     permitted: Option<(Time, usize)>,
+    /// Time of the last arrival if it acknowledged data.
+    fresh: Option<Time>,
     /// Time of the last arrival that acknowledged data and had none.
     acked: Option<Time>,
     /// Time of the last arrival with data, which the application may answer.
     asked: Option<Time>,
+    /// For a kernel with `TCP_NODELAY`: time and row since which the rest of what was written is smaller than a segment and may be sent.
+    rest: Option<(Time, usize)>,
     /// Number of writes that waited for such an arrival.
     waited: u32,
 }
@@ -60,11 +66,13 @@ pub(super) struct Utilisation {
     halves: Vec<Half>,
     /// For each host: when a segment left its device last. A queue in the host that holds packets sends without a pause.
     departed: BTreeMap<u32, Time>,
+    /// Number of rests of writes, smaller than a segment, that were sent at the instant of an ACK although they might have been sent before.
+    rests: u32,
 }
 
 impl Utilisation {
     pub fn new(flows: usize) -> Utilisation {
-        Utilisation { halves: vec![Half::default(); flows], departed: BTreeMap::new() }
+        Utilisation { halves: vec![Half::default(); flows], departed: BTreeMap::new(), rests: 0 }
     }
 }
 
@@ -77,6 +85,7 @@ impl Rule for Utilisation {
         }
         let half = &mut self.halves[step.flow];
         half.wakes(context, step, found);
+        half.nagles(&mut self.rests, context, step, found);
         let Some(settings) = context.settings(step.flow).filter(|_| context.in_virtual_time()) else {
             return;
         };
@@ -177,6 +186,46 @@ impl Rule for Utilisation {
 }
 
 impl Half {
+    /// RFC 9293 section 3.7.4: without Nagle's algorithm a segment that is not full does not wait for the ACK of those before it.
+    fn nagles(&mut self, rests: &mut u32, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        let Some(stack) = context.stack(step.flow).filter(|stack| stack.nodelay && !stack.cork) else {
+            return;
+        };
+        let (end, now) = (step.end, &step.end.now);
+        if !context.of_kernel() || !end.logs_writes || stack.pacing != Pacing::Off || context.paces(step.flow)
+        {
+            return;
+        }
+        let mss = context.recording.flows[step.flow].mss.get();
+        match step.event.kind {
+            EventKind::In => self.fresh = (end.taken.acked > 0).then_some(step.at()),
+            EventKind::App | EventKind::Congestion | EventKind::TimerFire | EventKind::Retransmit => {
+                self.rest = None;
+            }
+            EventKind::Out if step.len() > 0 => {
+                let waited = self.rest.take().filter(|(at, _)| step.at() > *at);
+                if let Some(since) = waited
+                    && self.fresh == Some(step.at())
+                {
+                    *rests += 1;
+                    if *rests == WAITS {
+                        waits_for_ack(context, step, since, found);
+                    }
+                }
+                let unsent = end.written.saturating_sub(now.nxt);
+                let packets: u64 =
+                    end.out.iter().map(|sent| (sent.end - sent.start).next_multiple_of(mss)).sum();
+                let calm =
+                    now.state == CongestionState::Open && end.sacked == 0 && end.again == 0 && !self.unknown;
+                let room = now.cwnd >= packets + 2 * mss && now.una + end.wnd >= now.nxt + unsent;
+                if unsent > 0 && unsent < mss && calm && room && end.fin_out.is_none() {
+                    self.rest = Some((step.at(), step.row));
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// tcp(7), `TCP_NOTSENT_LOWAT`: a socket is writable when less than this is unsent. Linux wakes a writer at the half of it
     /// (`tcp_stream_memory_free`), also when data are sent and not acknowledged.
     fn wakes(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
@@ -239,3 +288,13 @@ impl Half {
 }
 
 const TITLE: &str = "the sender pauses although it may send";
+
+fn waits_for_ack(context: &Context<'_>, step: &Step<'_>, (since, row): (Time, usize), found: &mut Findings) {
+    let title = "a small segment waits for an ACK although Nagle's algorithm is off";
+    found.add(step.of_sender(context, NAME, title).since(row, since).warning(), || {
+        format!(
+            "Hosts sent the rest of what was written, smaller than a segment, {WAITS} times at the instant of an ACK although both windows had permitted it before, \
+             the last time {} from {since} to {} (RFC 9293 section 3.7.4).", context.who(step.flow), step.at()
+        )
+    });
+}

@@ -136,8 +136,10 @@ def _earned(trace: Trace, flow: int, place: int) -> int:
         return 0
     last = int(arrivals[-1])
     sent = s.sent[half] & (s.end[half] > s.start[half])
-    ends = s.end[half][sent & (s.end[half] > s.una[last - 1]) & (s.end[half] <= s.una[last])]
-    return len(np.unique(ends))
+    mine = sent & (s.end[half] > s.una[last - 1]) & (s.end[half] <= s.una[last])
+    _, first = np.unique(s.end[half][mine], return_index=True)
+    lengths = (s.end[half] - s.start[half])[mine][first]
+    return int((-(-lengths // trace.mss[flow])).sum())
 
 
 def _undo(
