@@ -7,6 +7,7 @@ With --growth the lines and branches that the first runs of each of the results 
 """
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from functools import reduce
@@ -32,6 +33,8 @@ CONTROLLERS = (
 )
 SHOWN = 40
 """Parts of a file that are listed as not reached, the longest first."""
+DEFINED = re.compile(r"[A-Za-z_][^;=]*?(\w+)\(")
+"""The first line of the definition of a function in Linux's style."""
 
 
 def percent(bits: Bits, catalogue: Catalogue, files: Sequence[File], kind: Kind) -> str:
@@ -51,6 +54,12 @@ def ranges(lines: Sequence[int], known: Sequence[int]) -> list[tuple[int, int]]:
         else:
             made.append((line, line))
     return made
+
+
+def enclosing(source: Sequence[str], line: int) -> str:
+    """The name of the function around a line: gcov knows no function that is inlined everywhere."""
+    found = (DEFINED.match(text) for text in reversed(source[:line]))
+    return next((one[1] for one in found if one), "?")
 
 
 class Document:
@@ -163,7 +172,8 @@ class Document:
             by_function: dict[str, list[str]] = {}
             for first, last in sorted(spans):
                 text = str(first) if first == last else f"{first}-{last}"
-                by_function.setdefault(file.function_of.get(first, "?"), []).append(text)
+                function = file.function_of.get(first) or enclosing(self.source(file), first)
+                by_function.setdefault(function, []).append(text)
             said = "; ".join(f"`{name}` {', '.join(spans)}" for name, spans in by_function.items())
             yield f"* {file.name}: {said or 'none'}"
 

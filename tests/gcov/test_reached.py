@@ -4,7 +4,7 @@ import importlib.util
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -160,12 +160,32 @@ def test_a_line_is_in_the_group_of_its_function_and_md5_and_repair_are_out_of_re
     assert reasons.out_of_reach(plain, SOURCE) == [4]
 
 
-def test_the_document_lists_files_in_the_order_of_its_columns() -> None:
+@pytest.fixture
+def tool() -> ModuleType:
+    """The module that draws the tables of the document."""
     spec = importlib.util.spec_from_file_location("kernel_coverage", TOOL)
     assert spec is not None
     assert spec.loader is not None
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def test_the_function_of_a_line_is_that_of_the_definition_above_it(tool: ModuleType) -> None:
+    source = [
+        "int x;",
+        "static void first(int a,",
+        "\t\t  int b)",
+        "{",
+        "\tcall(a);",
+        "out:",
+        "\tcall(b);",
+        "}",
+    ]
+    assert [tool.enclosing(source, line) for line in (1, 5, 7)] == ["?", "first", "first"]
+
+
+def test_the_document_lists_files_in_the_order_of_its_columns(tool: ModuleType) -> None:
     names = ("tcp_timer", "tcp_input")
     files = tuple(replace(INPUT, name=f"net/ipv4/{name}.c") for name in sorted(names))
     document = SimpleNamespace(catalogue=Catalogue(files))
