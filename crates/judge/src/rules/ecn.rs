@@ -39,7 +39,8 @@ struct Half {
     agreed: bool,
     /// Classic ECN: the row with a CE mark for which no CWR has arrived yet.
     latched: Option<usize>,
-    /// Classic ECN: true after a segment with CWR that is older than all that was acknowledged. Linux does not accept it, others may.
+    /// Classic ECN: the receiver may set ECE or not, after a segment with CWR that is older than all that was acknowledged, which
+    /// Linux does not accept, or after a mark of a duplicate, which Linux does not take.
     unsure: bool,
     /// The end of the data that arrived last.
     newest: u64,
@@ -142,7 +143,9 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
                 half.latched = None;
                 half.unsure = false;
             }
-            if step.event.ce {
+            if step.event.ce && step.end.repeated == Some((step.seq(), step.seq_end())) {
+                half.unsure |= half.latched.is_none();
+            } else if step.event.ce {
                 half.unsure = false;
                 half.latched = half.latched.or(Some(step.row));
             }
@@ -186,7 +189,7 @@ fn echo(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
                     },
                 );
             }
-            None if ece => {
+            None if ece && !half.unsure => {
                 found.add(step.of_receiver(context, NAME, "ECE without a mark"), || {
                     format!(
                         "{} set ECE, but no CE mark has arrived since the last CWR (RFC 3168 section 6.1.3).",
@@ -283,7 +286,10 @@ fn reduction(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mu
     let event = step.event;
     half.entered |= event.kind == EventKind::Window
         && matches!(event.window_cause(), Some(WindowCause::Enter | WindowCause::Timeout));
-    if step.is_undo() {
+    // An undo after the recovery changes only the window.
+    let late = event.window_cause() == Some(WindowCause::Leave)
+        && matches!(step.end.now.state, CongestionState::Open | CongestionState::Disorder);
+    if step.is_undo() || late {
         half.reduced = None;
         half.entered = false;
         // Linux does not announce what was undone (`tcp_ecn_withdraw_cwr`).

@@ -36,8 +36,8 @@ struct Half {
     /// Time and row since which the announced window has been smaller than a segment although the
     /// application has read everything.
     owes: Option<(Time, usize)>,
-    /// Time of the last probe of a closed window, and the interval before it.
-    probed: Option<(Time, Dur)>,
+    /// The interval before the next probe of a closed window, and whether the timer has fired since it was set.
+    probed: Option<(Dur, bool)>,
     /// The largest window that the peer announced.
     largest: u64,
     /// True while the persist timer runs.
@@ -186,6 +186,11 @@ fn probes(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     if step.end.taken.acked > 0 || step.end.wnd > 0 {
         half.probed = None;
     }
+    if step.is_timer(EventKind::TimerFire, Timer::Persist)
+        && let Some((_, fired)) = &mut half.probed
+    {
+        *fired = true;
+    }
     let Some(due) = step.event.value.filter(|_| step.is_timer(EventKind::TimerSet, Timer::Persist)) else {
         return;
     };
@@ -195,8 +200,9 @@ fn probes(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     }
     let Some(stack) = context.stack(step.flow) else { return };
     let most = stack.persist.map_or(stack.rto.max, |persist| persist.max);
-    if let Some((_, before)) = half.probed {
-        let least = (before * 2).min(most);
+    if let Some((before, fired)) = half.probed {
+        // An ACK that leaves the window closed restarts the timer with the same interval in Linux (`tcp_ack_probe`).
+        let least = (before * if fired { 2 } else { 1 }).min(most);
         let floor = stack.persist.is_some_and(|persist| wait <= persist.min);
         if wait + wait / 20 < least && !floor {
             found.add(step.of_sender(context, NAME, "probes of a closed window without back-off"), || {
@@ -206,7 +212,7 @@ fn probes(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
             });
         }
     }
-    half.probed = Some((step.at(), wait));
+    half.probed = Some((wait, false));
 }
 
 /// RFC 9293 section 3.8.6.2.1: a segment smaller than the MSS may be sent if it fills half of the largest

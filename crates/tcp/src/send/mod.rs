@@ -424,9 +424,10 @@ impl Sender {
         }
     }
 
-    /// The window changed by the data path's own rule.
+    /// The window changed by the data path's own rule. At the begin of a recovery the controller's window was logged before.
     fn set_cwnd(&mut self, now: Time, cwnd: u64, why: WindowCause, log: &mut Log) {
-        if self.cwnd != cwnd {
+        let logged = why == WindowCause::Enter && self.cc.control().cwnd.get() != cwnd;
+        if self.cwnd != cwnd || logged {
             self.cwnd = cwnd;
             log.put(now, || LogEvent::Window {
                 cwnd: Bytes::new(cwnd),

@@ -82,9 +82,11 @@ impl DupThresh {
     }
 
     /// The threshold, lowered by early retransmit if too little is outstanding to produce three duplicates and nothing new
-    /// can be sent (RFC 5827 section 2.1).
+    /// can be sent (RFC 5827 section 2.1). A threshold that adapts is not lowered once reordering was observed
+    /// (`tcp_disable_early_retrans` until Linux 4.10).
     pub fn lowered(&self, early: &EarlyRetransmit) -> u32 {
-        if early.enabled && early.outstanding < 4 * early.mss && !early.can_send_new {
+        let reorders = self.adaptive && self.reorderings > 0;
+        if early.enabled && !reorders && early.outstanding < 4 * early.mss && !early.can_send_new {
             let segments = u32::try_from(early.outstanding.div_ceil(early.mss)).unwrap_or(u32::MAX);
             return self.threshold.min(segments.saturating_sub(1).max(1));
         }
@@ -266,6 +268,9 @@ mod tests {
         assert_eq!(threshold.lowered(&early(2000)), 1);
         assert_eq!(threshold.lowered(&early(4000)), 3);
         assert_eq!(threshold.lowered(&EarlyRetransmit { can_send_new: true, ..early(2000) }), 3);
+        let mut adapted = threshold;
+        adapted.on_reordering(4000, 1000);
+        assert_eq!(adapted.lowered(&early(2000)), 4, "not after reordering");
     }
 
     #[test]
