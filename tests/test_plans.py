@@ -6,6 +6,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import plans
@@ -114,9 +115,10 @@ def test_a_plan_of_the_project_passes_its_checks_and_draws_its_figures(name: str
         wanted.get(run["case"], "done") for run in result["runs"]
     ]
     # The results of a sweep are findings. No other plan has any.
-    assert done.returncode == 0 or name in {"coverage", "demo", "rate-limiter-kernel"}
+    assert done.returncode == 0 or name in {"demo", "rate-limiter-kernel"}
     if name == "rate-limiter-kernel":
-        stalls = load(tmp_path / "out").findings
+        # A note says that a flow with such stalls received less than the others.
+        stalls = load(tmp_path / "out").findings.filter(pl.col("severity") != "note")
         assert set(stalls["oracle"]) == {"ack-timing", "timeout-without-loss"}
         blamed = load(tmp_path / "out").cases.join(stalls, on=("case", "seed"), how="semi")
         assert set(blamed["receiver"]) == {"clear-timer"}
