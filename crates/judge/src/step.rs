@@ -6,7 +6,7 @@ use crate::finding::{Findings, Level, Occurrence};
 use tcpassay_case::HostSettings;
 use tcpassay_measure::reason::{CongestionCause, Timer};
 use tcpassay_measure::{EventKind, EventRow, Recording};
-use tcpassay_tcp::{Config, EcnMode};
+use tcpassay_tcp::{Config, EcnMode, Pacing};
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
 
@@ -50,6 +50,11 @@ impl<'a> Context<'a> {
     /// Whether the controller of `flow` sets a pacing rate whatever `stack.pacing` says. Those that govern recovery do (BBR).
     pub fn paces(&self, flow: usize) -> bool {
         !self.window_based(flow)
+    }
+
+    /// Whether pacing may delay what `flow` sends, by its controller or by `stack.pacing`; true for unknown settings.
+    pub fn may_pace(&self, flow: usize) -> bool {
+        self.paces(flow) || self.stack(flow).is_none_or(|stack| stack.pacing != Pacing::Off)
     }
 
     /// Settings of the host that sends `flow`.

@@ -6,7 +6,7 @@ use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::Timer;
-use tcpassay_tcp::{CongestionState, Pacing, Recovery, StackFlavor};
+use tcpassay_tcp::{CongestionState, Recovery, StackFlavor};
 use tcpassay_units::{Dur, Time};
 
 pub(super) const ORACLE: Oracle = Oracle {
@@ -271,7 +271,7 @@ fn first_timeout(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mu
     let waited = step.at().since(since);
     // Pacing delays the timer, and a closed window uses the persist timer instead.
     let mss = context.recording.flows[step.flow].mss.get();
-    let plain = stack.pacing == Pacing::Off && !context.paces(step.flow) && step.end.wnd >= mss;
+    let plain = !context.may_pace(step.flow) && step.end.wnd >= mss;
     let calm = calm && plain && !half.backed_off;
     if calm && most > Dur::ZERO && step.end.open && waited > most + most / 8 + KERNEL_TICK {
         found.add(step.of_sender(context, NAME, "the timer fired too late").since(step.row, since), || {

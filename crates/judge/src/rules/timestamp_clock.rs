@@ -4,7 +4,6 @@ use super::names::SEGMENT_CONTENTS as NAME;
 use crate::finding::Findings;
 use crate::step::{Context, Step};
 use std::collections::VecDeque;
-use tcpassay_tcp::Pacing;
 use tcpassay_units::Time;
 use tcpassay_wire::Flags;
 
@@ -50,8 +49,7 @@ impl TimestampClock {
     pub fn arrived(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let direct = context.facts.is_some_and(|facts| !facts.queues_in_host());
         // With pacing a timestamp is the time at which its segment may leave, which may lie ahead.
-        let paced = context.paces(step.peer)
-            || context.stack(step.peer).is_none_or(|stack| stack.pacing != Pacing::Off);
+        let paced = context.may_pace(step.peer);
         let Some(stamp) = step.event.value.and_then(|value| u32::try_from(value).ok()) else { return };
         if !context.of_kernel() || !direct || paced || step.flags().any(Flags::SYN | Flags::RST) {
             return;

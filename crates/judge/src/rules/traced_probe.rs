@@ -6,7 +6,7 @@ use crate::finding::Findings;
 use crate::step::{Context, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::Timer;
-use tcpassay_tcp::{CongestionState, Pacing, Tlp};
+use tcpassay_tcp::{CongestionState, Tlp};
 use tcpassay_units::{Dur, Time};
 
 /// Value of [`EventRow::why`](tcpassay_measure::EventRow::why) for a retransmission that is a probe.
@@ -136,9 +136,8 @@ impl TracedProbe {
         let for_ack = if several { Dur::ZERO } else { MAX_ACK_DELAY.max(stack.rto.min) };
         let most = longest * 2 + for_ack + TICKS * 2;
         // Data that pacing or a queue still holds in the host postpone the probe.
-        let leaves = !context.paces(step.flow)
-            && stack.pacing == Pacing::Off
-            && context.facts.is_some_and(|facts| !facts.queues_in_host());
+        let leaves =
+            !context.may_pace(step.flow) && context.facts.is_some_and(|facts| !facts.queues_in_host());
         if leaves && waited > most {
             found.add(step.of_sender(context, NAME, "a probe too late").since(step.row, since).warning(), || {
                 format!(
@@ -165,8 +164,7 @@ impl TracedProbe {
         // Only a probe leaves while the window is full.
         let full = step.before.cwnd > 0 && step.before.nxt - step.before.una >= step.before.cwnd;
         if outstanding && alone {
-            let paced = context.paces(step.flow)
-                || context.stack(step.flow).is_none_or(|stack| stack.pacing != Pacing::Off);
+            let paced = context.may_pace(step.flow);
             if silent && full && !queued && !paced {
                 self.second(context, step, found);
             }
@@ -186,7 +184,7 @@ impl TracedProbe {
         // Data that were sent shortly before the timeout have no probe yet.
         let waited = step.at().since(newest.last) + TICKS >= stack.rto.min;
         // Linux sends no probe for data that pacing still delays in the host.
-        let paced = stack.pacing != Pacing::Off || context.paces(step.flow);
+        let paced = context.may_pace(step.flow);
         let judged =
             open && waited && !paced && stack.tlp == Tlp::On && selective(step.flow) && selective(step.peer);
         let established = step.end.open && !step.end.over && step.end.round_trips.is_some();

@@ -85,7 +85,7 @@ impl Rule for Utilisation {
         }
         let half = &mut self.halves[step.flow];
         half.wakes(context, step, found);
-        half.nagles(&mut self.rests, context, step, found);
+        half.without_nagle(&mut self.rests, context, step, found);
         let Some(settings) = context.settings(step.flow).filter(|_| context.in_virtual_time()) else {
             return;
         };
@@ -187,13 +187,18 @@ impl Rule for Utilisation {
 
 impl Half {
     /// RFC 9293 section 3.7.4: without Nagle's algorithm a segment that is not full does not wait for the ACK of those before it.
-    fn nagles(&mut self, rests: &mut u32, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        let Some(stack) = context.stack(step.flow).filter(|stack| stack.nodelay && !stack.cork) else {
+    fn without_nagle(
+        &mut self,
+        rests: &mut u32,
+        context: &Context<'_>,
+        step: &Step<'_>,
+        found: &mut Findings,
+    ) {
+        if !context.stack(step.flow).is_some_and(|stack| stack.nodelay && !stack.cork) {
             return;
-        };
+        }
         let (end, now) = (step.end, &step.end.now);
-        if !context.of_kernel() || !end.logs_writes || stack.pacing != Pacing::Off || context.paces(step.flow)
-        {
+        if !context.of_kernel() || !end.logs_writes || context.may_pace(step.flow) {
             return;
         }
         let mss = context.recording.flows[step.flow].mss.get();
