@@ -138,9 +138,7 @@ def _one(
     identical: Sequence[TreePair],
 ) -> TreeCause | None:
     """The cause of one pair; `None` if it does not differ when it is run again."""
-    said = triples_of(pair.head["triples"])
-    always = frozenset(one for one in said if one.path == DURATION)
-    setting = setting_of(where)
+    setting, always, whole = settings_of(where, pair)
     experiment = PairExperiment(
         runner,
         setting,
@@ -151,10 +149,17 @@ def _one(
         where.kernels,
         where.by,
     )
-    whole = setting.beyond_defaults(said) - always
     if not experiment.rates([whole])[0].present:
         return None
     return reduced(experiment, whole, suspicion_of(whole, different, identical), pair)
+
+
+def settings_of(where: Search, pair: TreePair) -> tuple[Setting, Triples, Triples]:
+    """Where the triples of a pair are tried, those that every trial has, and the others beyond the defaults."""
+    said = triples_of(pair.head["triples"])
+    always = frozenset(one for one in said if one.path == DURATION)
+    setting = setting_of(where)
+    return setting, always, setting.beyond_defaults(said) - always
 
 
 def setting_of(where: Search) -> Setting:

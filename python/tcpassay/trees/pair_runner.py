@@ -13,12 +13,12 @@ from tcpassay.isolate import files
 from tcpassay.isolate.experiment import Experiment, Trials, request_of
 from tcpassay.isolate.ran import Effect, Ran, Runs
 from tcpassay.isolate.runner import MOST_ATTEMPTS, Budget, ExhaustedError, Job
-from tcpassay.isolate.triples import DURATION, Triples, triples_of
+from tcpassay.isolate.triples import Triples
 from tcpassay.messages import Answer, Outcome
 from tcpassay.recording import Recording
 from tcpassay.run.pool import Pool
 from tcpassay.run.settings import limits_of
-from tcpassay.trees.causes import FOLDER, Search, setting_of
+from tcpassay.trees.causes import FOLDER, Search, settings_of
 from tcpassay.trees.groups import Kind, kind_of
 from tcpassay.trees.pairs import TreePair
 
@@ -161,9 +161,7 @@ def pair_runner(where: Search) -> Iterator[PairRunner]:
 
 def experiment_of(where: Search, runner: PairRunner, pair: TreePair, kind: str) -> tuple[Experiment, Triples]:
     """The experiment whether settings of a pair have a first difference of this kind, and all of these settings."""
-    said = triples_of(pair.head["triples"])
-    always = frozenset(one for one in said if one.path == DURATION)
-    setting = setting_of(where)
+    setting, always, whole = settings_of(where, pair)
     experiment = Experiment(
         runner,
         setting,
@@ -172,4 +170,4 @@ def experiment_of(where: Search, runner: PairRunner, pair: TreePair, kind: str) 
         request_of(where.spec, where.kernels[1], where.base, []),
         always,
     )
-    return experiment, setting.beyond_defaults(said) - always
+    return experiment, whole
