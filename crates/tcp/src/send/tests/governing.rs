@@ -141,7 +141,7 @@ fn segments_sent_after_the_application_left_the_window_unused_are_app_limited() 
 
 #[test]
 fn a_transmission_with_nothing_in_flight_has_the_time_since_the_previous_one() {
-    // `tcp_event_data_sent`, CA_EVENT_TX_START. A restart after idle leaves it as it is.
+    // `tcp_event_data_sent`, CA_EVENT_TX_START.
     let (mut r, events) = rig(20);
     r.write(2);
     r.advance(ms(100));
