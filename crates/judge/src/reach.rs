@@ -13,7 +13,7 @@ pub fn reached(recording: &Recording) -> BTreeMap<String, u64> {
     let mut reached: BTreeMap<String, u64> = BTreeMap::new();
     let mut words: Vec<BTreeMap<String, u64>> = vec![BTreeMap::new(); EventKind::ALL.len()];
     let mut regimes: BTreeMap<&'static str, u64> = BTreeMap::new();
-    for event in recording.events.iter() {
+    recording.events.each(|event| {
         let segment = matches!(event.kind, EventKind::In | EventKind::Out | EventKind::Retransmit);
         let word = if segment { "" } else { event.why.as_ref() };
         let counts = &mut words[event.kind as usize];
@@ -67,7 +67,7 @@ pub fn reached(recording: &Recording) -> BTreeMap<String, u64> {
             }
             _ => {}
         }
-    }
+    });
     for flow in &recording.flows {
         let limited = |time: Option<u64>| time.unwrap_or(0) > 0;
         let mut saw = |what: &'static str| *regimes.entry(what).or_default() += 1;

@@ -118,7 +118,7 @@ impl EventLog {
         }
         let (at, host, flow, kind) = (event.at, event.host, event.flow.unwrap_or(0), event.kind);
         let recent = (kind as usize * 16 + event.why.len() % 16) % self.recent.len();
-        if self.words[self.recent[recent] as usize] != event.why {
+        if !same(&self.words[self.recent[recent] as usize], &event.why) {
             self.recent[recent] = self.place(event.why);
         }
         self.rows.push(Row { at, numbers, host, flow, why: self.recent[recent], has, kind });
@@ -161,9 +161,24 @@ impl EventLog {
         (value(EventField::Seq), value(EventField::Len))
     }
 
+    /// The flags of row `row`, none where it has none.
+    pub(crate) fn flags(&self, row: usize) -> Flags {
+        let bits = self.number(row, EventField::Flags).unwrap_or(0);
+        Flags::from_bits(u16::try_from(bits).expect("it was one"))
+    }
+
     /// Every row.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = EventRow> + ExactSizeIterator + '_ {
         self.rows.iter().map(|row| self.event(*row))
+    }
+
+    /// Calls `look` with every row, without the moves of [`iter`](EventLog::iter).
+    pub fn each(&self, mut look: impl FnMut(&EventRow)) {
+        let mut event = EventRow::new(Time::ZERO, 0, None, EventKind::App);
+        for row in &self.rows {
+            self.fill(row, &mut event);
+            look(&event);
+        }
     }
 
     /// The times of the rows.
@@ -241,6 +256,11 @@ pub(crate) struct EventHeader {
     pub flow: Option<u32>,
     pub kind: EventKind,
     pub ce: bool,
+}
+
+/// Whether two reasons are equal. Most are the same constant of the code; then no text is compared.
+fn same(one: &Reason, other: &Reason) -> bool {
+    std::ptr::eq::<str>(one.as_ref(), other.as_ref()) || one == other
 }
 
 fn place(number: u64) -> usize {

@@ -2,6 +2,7 @@
 
 use super::rates::{self, ByteKind, FlowTotals, MeanDeviation, TimeWindow, finest};
 use super::stats::{mean, sorted};
+use super::timeouts::timeout_lengths;
 use crate::Histogram;
 use crate::recording::{Completion, CompletionKind, Device, Flow, LatencyKind, Recording};
 use std::cell::OnceCell;
@@ -45,6 +46,7 @@ pub struct MetricContext<'a> {
     pub(super) spreads: [OnceCell<(Option<MeanDeviation>, Vec<MeanDeviation>)>; KEPT.len()],
     /// Index: [`ByteKind`].
     pub(super) warm: [OnceCell<Option<FlowTotals>>; 3],
+    timeouts: OnceCell<Option<Vec<f64>>>,
 }
 
 impl<'a> MetricContext<'a> {
@@ -66,7 +68,13 @@ impl<'a> MetricContext<'a> {
             fine: OnceCell::new(),
             spreads: Default::default(),
             warm: Default::default(),
+            timeouts: OnceCell::new(),
         }
+    }
+
+    /// The waits of all retransmission timeouts of the test ([`timeout_lengths`]); computed once.
+    pub(super) fn timeouts(&self) -> Option<&[f64]> {
+        self.timeouts.get_or_init(|| timeout_lengths(self.recording, &self.flows)).as_deref()
     }
 
     /// Throughput of all flows of the test in every whole interval of the window, at

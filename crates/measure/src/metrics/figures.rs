@@ -5,7 +5,6 @@ use super::groups;
 use super::rates::ByteKind;
 use super::stats::sorted;
 use super::stats::{count, longest_silence, mean, period, quantile};
-use super::timeouts::timeout_lengths;
 use crate::recording::{CompletionKind, Device, LatencyKind};
 use std::collections::BTreeMap;
 use tcpassay_units::Dur;
@@ -33,7 +32,7 @@ pub(super) fn tier_drops(c: &MetricContext<'_>, tier: &str) -> Option<f64> {
 }
 
 pub(super) fn timeout_quantile(c: &MetricContext<'_>, q: f64) -> Option<f64> {
-    quantile(&timeout_lengths(c.recording, &c.flows)?, q)
+    quantile(c.timeouts()?, q)
 }
 
 /// Shares of bytes read by sending host, in ascending order; `None` with one host.

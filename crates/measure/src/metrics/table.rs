@@ -9,7 +9,6 @@ use super::figures::{
 use super::metric::{Metric, higher, lower, neither};
 use super::rates::ByteKind;
 use super::stats::{count, jain, mean, quantile};
-use super::timeouts::timeout_lengths;
 use crate::recording::LatencyKind;
 use tcpassay_units::Dur;
 
@@ -438,10 +437,10 @@ pub static TABLE: &[Metric] = &[
         "timeout_time",
         "s",
         "Sum over the retransmission timeouts of the time since the sender last sent a segment or an ACK last acknowledged new data, in the whole run; requires the event log",
-        |c| Some(timeout_lengths(c.recording, &c.flows)?.iter().fold(0.0, |sum, length| sum + length)),
+        |c| Some(c.timeouts()?.iter().fold(0.0, |sum, length| sum + length)),
     ),
     lower("timeout_mean", "s", "Mean of this time over the timeouts, in the whole run", |c| {
-        mean(&timeout_lengths(c.recording, &c.flows)?)
+        mean(c.timeouts()?)
     }),
     lower("timeout_p50", "s", "Median of this time, in the whole run", |c| timeout_quantile(c, 0.5)),
     lower("timeout_p99", "s", "99th percentile of this time, in the whole run", |c| {

@@ -2,6 +2,7 @@
 
 use super::stats::sorted;
 use crate::event::EventKind;
+use crate::log::{EventField, EventHeader};
 use crate::reason::Timer;
 use crate::recording::Recording;
 use std::collections::BTreeSet;
@@ -12,28 +13,32 @@ use tcpassay_wire::Flags;
 /// ACK last acknowledged new data, whichever was later. `None` without an event log. Timeouts of SYNs are not
 /// included.
 pub(super) fn timeout_lengths(recording: &Recording, flows: &BTreeSet<u32>) -> Option<Vec<f64>> {
-    if recording.events.is_empty() {
+    let log = &recording.events;
+    if log.is_empty() {
         return None;
+    }
+    // Most runs have no timeout; then no event is decoded.
+    let timeout = |row| log.why(row) == Some(Timer::Rto.name());
+    if !(0..log.len()).any(|row| log.head(row).kind == EventKind::TimerFire && timeout(row)) {
+        return Some(Vec::new());
     }
     let mut since: Vec<(Time, u64)> = vec![(Time::ZERO, 0); recording.flows.len()];
     let mut lengths = Vec::new();
-    for event in recording.events.iter() {
-        let Some((flow, (since, acked))) = event.flow.and_then(|f| Some((f, since.get_mut(f as usize)?)))
-        else {
+    for row in 0..log.len() {
+        let EventHeader { at, flow, kind, .. } = log.head(row);
+        let Some((flow, (since, acked))) = flow.and_then(|f| Some((f, since.get_mut(f as usize)?))) else {
             continue;
         };
-        match event.kind {
-            EventKind::Out | EventKind::Retransmit if event.len.is_some_and(|len| len > 0) => {
-                *since = event.at;
-            }
-            EventKind::In if event.flags.is_some_and(|f| f.has(Flags::ACK)) => {
-                let ack = event.ack.unwrap_or(0);
+        match kind {
+            EventKind::Out | EventKind::Retransmit if log.range(row).1 > 0 => *since = at,
+            EventKind::In if log.flags(row).has(Flags::ACK) => {
+                let ack = log.number(row, EventField::Ack).unwrap_or(0);
                 if ack > *acked {
-                    (*since, *acked) = (event.at, ack);
+                    (*since, *acked) = (at, ack);
                 }
             }
-            EventKind::TimerFire if event.why == Timer::Rto.name() && flows.contains(&flow) => {
-                lengths.push(event.at.since(*since).as_secs_f64());
+            EventKind::TimerFire if flows.contains(&flow) && timeout(row) => {
+                lengths.push(at.since(*since).as_secs_f64());
             }
             _ => {}
         }
