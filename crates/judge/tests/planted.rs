@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use tcpassay_case::params::Value;
 use tcpassay_case::{Case, HostSettings};
+use tcpassay_cc::{HystartDetect, HystartMode};
 use tcpassay_judge::{Level, ORACLES, judge};
 use tcpassay_measure::CollectOptions;
 use tcpassay_sim::{SimOptions, run};
@@ -149,4 +150,32 @@ fn an_alpha_that_does_not_follow_the_marks_is_found() {
         // Alpha stays near its first value, 1, although few packets are marked.
         host.cc_values.insert("g".to_owned(), 0.001);
     });
+}
+
+#[test]
+fn a_slow_start_that_ignores_hystart_is_found() {
+    let rows: &Rows = &[
+        ("stack.profile", "linux"),
+        ("stack.cc", "cubic"),
+        ("link.rate", "100Mbit"),
+        ("link.delay", "10ms"),
+        ("queue.limit", "1MB"),
+    ];
+    finds("slow start outlasts HyStart's condition", &[rows], |host| host.stack.hystart = HystartMode::Off);
+}
+
+#[test]
+fn a_slow_start_that_ends_without_hystarts_condition_is_found() {
+    // The case has detection by trains of ACKs only, the stack also detects longer round-trip times. ACKs come more than 2 ms apart.
+    let rows: &Rows = &[
+        ("stack.profile", "linux"),
+        ("stack.cc", "cubic"),
+        ("stack.hystart", "linux-train"),
+        ("link.rate", "5Mbit"),
+        ("link.delay", "20ms"),
+        ("queue.limit", "1MB"),
+        ("app.duration", "1s"),
+    ];
+    let both = HystartMode::Linux(HystartDetect::ALL);
+    finds("slow start ends before HyStart's condition", &[rows], |host| host.stack.hystart = both);
 }

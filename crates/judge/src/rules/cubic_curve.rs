@@ -43,7 +43,10 @@ impl Curve {
     /// Processes a change of the congestion state.
     pub fn state(&mut self, step: &Step<'_>) {
         let reduces = |state| !matches!(state, CongestionState::Open | CongestionState::Disorder);
-        if reduces(step.end.now.state) && !reduces(step.before.state) {
+        if step.end.now.state == CongestionState::Loss {
+            // RFC 9438 section 4.8 and Linux (`bictcp_reset`): after a timeout no maximum is known, also if the timeout is undone.
+            self.largest = 0;
+        } else if reduces(step.end.now.state) && !reduces(step.before.state) {
             self.largest = step.before.cwnd;
         }
         if reduces(step.end.now.state) || reduces(step.before.state) {

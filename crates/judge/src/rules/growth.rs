@@ -1,6 +1,7 @@
 //! Growth of the congestion window: RFC 5681, RFC 3465, RFC 6928, RFC 7661.
 
 use super::additive_increase::{self, Increase};
+use super::hystart::Hystart;
 use super::names::WINDOW_GROWTH as NAME;
 use super::traced_window::TracedWindow;
 use crate::finding::{Findings, Oracle};
@@ -24,10 +25,12 @@ pub(super) const ORACLE: Oracle = Oracle {
               does not increase the window; a window of which less than half is used does not grow; the first flight is at \
               most the initial window; after an idle time of one RTO the first flight is at most the restart window; slow \
               start without a loss or mark does not end while round-trip times are not longer than the shortest one and less \
-              than a quarter of the path's capacity is in use; only probes are sent beyond the window, which is never below \
+              than a quarter of the path's capacity is in use; with the HyStart of Linux it ends when the ACKs of a round, at most 2 ms apart, take \
+              longer than half of the shortest round-trip time, or the shortest of nine round-trip times of a round is an eighth longer \
+              than that (4 to 16 ms), and not before; only probes are sent beyond the window, which is never below \
               one segment.",
     why: "RFC 5681 section 3.1 (equations 2 and 3) and 4.1 (idle), RFC 3465 sections 2.1 to 2.3, RFC 6928, RFC 9438 sections 4.2 \
-          (target of 1.5 windows), 4.3 (Reno-friendly region) and 5.8 (idle), RFC 9406 section 4 (end of slow start), RFC 2861, RFC 7661 section 1 (an unused window is not validated by the path).",
+          (target of 1.5 windows), 4.3 (Reno-friendly region) and 5.8 (idle), RFC 9406 section 4 (end of slow start), Linux `hystart_update`, RFC 2861, RFC 7661 section 1 (an unused window is not validated by the path).",
     evidence: "the row with the change of the window, and the row at which counting began.",
     wrong_when: "the oracle has no rule for the controller (it then checks only the initial window). The log of a real kernel \
                  contains the window at each arrival of a segment, so every rule allows for the data that the last arrivals \
@@ -71,6 +74,7 @@ struct Half {
     sack: bool,
     /// State of the rules for the log of a kernel.
     traced: TracedWindow,
+    hystart: Hystart,
 }
 
 /// Implements the rules in the documentation of this module.
@@ -92,6 +96,7 @@ impl Rule for Growth {
         if context.of_kernel() {
             half.traced.on(context, step, found);
         }
+        half.hystart.on(context, step, found);
         match step.event.kind {
             EventKind::In => arrival(half, context, step, found),
             EventKind::Retransmit if step.flags().has(Flags::SYN) => half.syn_sent += 1,

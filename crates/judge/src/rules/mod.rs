@@ -13,6 +13,7 @@ mod fairness;
 mod flow_control;
 mod give_up;
 mod growth;
+mod hystart;
 mod latency;
 mod loss;
 mod names;

@@ -2,7 +2,7 @@
 
 /// Name of the oracle in `ecn.rs`; `ce_change.rs` has another rule of it.
 pub(super) const ECN: &str = "ecn";
-/// Name of the oracle in `growth.rs`; `cubic_curve.rs` and `traced_window.rs` have further rules of it.
+/// Name of the oracle in `growth.rs`; `cubic_curve.rs`, `hystart.rs` and `traced_window.rs` have further rules of it.
 pub(super) const WINDOW_GROWTH: &str = "window-growth";
 /// Name of the oracle in `probe.rs`; `traced_probe.rs` has its rules for kernels.
 pub(super) const TAIL_LOSS_PROBE: &str = "tail-loss-probe";

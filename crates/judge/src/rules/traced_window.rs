@@ -12,7 +12,7 @@ use crate::finding::{Findings, Occurrence};
 use crate::step::{Context, Step};
 use std::collections::VecDeque;
 use tcpassay_measure::EventKind;
-use tcpassay_tcp::{AfterIdle, CongestionState, Pacing};
+use tcpassay_tcp::{AfterIdle, CongestionState};
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
 
@@ -149,11 +149,10 @@ impl TracedWindow {
         let plain = settings.buffers.send.is_none() && settings.stack.notsent_lowat.is_none();
         // The row of an arrival precedes the `window` row that belongs to it.
         let known = self.unknown.is_none() && self.told != Some(step.at());
-        let steady = settings.stack.pacing == Pacing::Off && known;
         if taken.acked == 0 || cwnd == 0 {
             return;
         }
-        if !(rule && calm && writes && peer && full && plain && steady) {
+        if !(rule && calm && writes && peer && full && plain && known) {
             self.filled = 0;
             self.filled_from = None;
             return;
