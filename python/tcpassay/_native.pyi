@@ -66,14 +66,11 @@ class Ran:
     def digest(self) -> str:
         """A checksum of everything but the event log."""
 
-    def numbers(self) -> dict[str, bytes]:
-        """Times, flows and kinds (one byte) of the event log: 64-bit little-endian numbers, -1 where there is none."""
+    def times(self) -> bytes:
+        """Times of the rows of the event log in nanoseconds: 64-bit little-endian numbers."""
 
-    def values(self, column: str, rows: bytes) -> bytes:
-        """A column of some rows of the event log; both are 64-bit little-endian numbers."""
-
-    def whys(self, rows: Sequence[int]) -> list[str]:
-        """What rows of the event log give as the reason."""
+    def kinds(self) -> bytes:
+        """Kinds of the rows of the event log, one byte each: the place in `EventKind`."""
 
     def rows(self, rows: Sequence[int]) -> str:
         """Rows of the event log, a JSON list of objects with the columns of `events.parquet`."""

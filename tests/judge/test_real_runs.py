@@ -203,7 +203,7 @@ def test_requests_that_nagle_holds_until_a_delayed_ack_comes_are_found(tmp_path:
 
 def rewrite(recording: Recording, events: pl.DataFrame) -> Path:
     """The same recording with another event log."""
-    events.write_parquet(recording.file("events"))
+    events.write_parquet(recording.file("events"), compression="snappy")
     recording.index["files"]["events.parquet"]["rows"] = len(events)
     sealed.recording(recording.folder, recording.index)
     return recording.folder

@@ -45,12 +45,12 @@ impl Level {
     }
 }
 
-/// All occurrences of one finding: the same oracle, flow and title. The text describes the first occurrence.
+/// All occurrences of one finding: the same oracle, flow, title and level. The text describes the first occurrence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
     /// Name of the oracle.
     pub oracle: &'static str,
-    /// The kind of violation, the same text for all occurrences.
+    /// The kind of violation, the same text for all occurrences; empty if the title of the oracle says it.
     pub title: &'static str,
     /// Index of the flow in the recording; the flow is the direction of the data.
     pub flow: u32,
@@ -72,10 +72,10 @@ pub struct Found {
     pub count: u64,
 }
 
-/// Findings, merged by oracle, title and flow.
+/// Findings, merged by oracle, title, flow and level.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    found: BTreeMap<(&'static str, &'static str, u32), Found>,
+    found: BTreeMap<(&'static str, &'static str, u32, Level), Found>,
 }
 
 impl Findings {
@@ -83,7 +83,7 @@ impl Findings {
     pub fn add(&mut self, one: Occurrence, text: impl FnOnce() -> String) {
         let Occurrence { oracle, title, flow, host, start, end, level, rows } = one;
         self.found
-            .entry((oracle, title, flow))
+            .entry((oracle, title, flow, level))
             .and_modify(|known| {
                 known.count += 1;
                 known.last = start;
@@ -104,7 +104,7 @@ impl Findings {
             });
     }
 
-    /// Returns all findings, ordered by oracle, title and flow.
+    /// Returns all findings, ordered by oracle, title, flow and level.
     pub fn take(self) -> Vec<Found> {
         self.found.into_values().collect()
     }

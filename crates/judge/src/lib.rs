@@ -11,12 +11,17 @@
 //! smallest RTO, the controller) reads them from [`facts::Facts`], which are computed from the case in the
 //! header of the recording. For a recording without a case these rules are not applied.
 //!
+//! Some oracles need what follows a row or what came long before it: whether data that were sent again had
+//! arrived, when the next ACK left. The pass also collects the segments of each end for them
+//! ([`history::History`]), and they judge after the last row.
+//!
 //! The crate does not depend on the simulator, and it reads no files.
 
 pub mod capture;
 mod end;
 mod facts;
 mod finding;
+mod history;
 mod reach;
 mod rules;
 mod step;

@@ -95,10 +95,14 @@ impl<'a> Context<'a> {
 
     /// The name of the host that sends `flow`, capitalised for the beginning of a sentence.
     pub fn who(&self, flow: usize) -> String {
-        let name = &self.recording.hosts[self.recording.flows[flow].from as usize];
-        let mut letters = name.chars();
-        letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+        capitalised(&self.recording.hosts[self.recording.flows[flow].from as usize])
     }
+}
+
+/// A name with a capital letter, for the beginning of a sentence.
+pub(crate) fn capitalised(name: &str) -> String {
+    let mut letters = name.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// A row, with the state of the connection end that logged it before and after the row.

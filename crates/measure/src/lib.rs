@@ -5,7 +5,7 @@
 //! * [`Collector`] - collects data while a run is in progress: counters, series, histograms, events, packets. It
 //!   costs an addition or a comparison per packet, and nothing for data that is not requested.
 //! * [`EventRow`] - one row of the event log, which corresponds to FreeBSD's black box log.
-//! * [`Recording::event_numbers`] - the event log as arrays, for oracles that read it in memory.
+//! * [`Recording::event_row`] - a row of the event log in memory, as in a file.
 //! * [`Recording::write_event_text`] and [`siftr`] - the event log as text.
 //! * [`metrics`] - all metrics of a recording, each declared once in [`metrics::TABLE`].
 //!
@@ -42,7 +42,6 @@ pub use device_sampler::DeviceSampler;
 pub use event::{ECT, EventKind, EventRow, Reason};
 pub use histogram::Histogram;
 pub use log::EventLog;
-pub use numbers::EventNumbers;
 pub use recording::{
     CapturePoint, Completion, CompletionKind, Delivery, Device, DeviceCounters, EnvironmentProperty, Flow,
     FlowCounters, Header, Latency, LatencyKind, PacketRecord, Recording, TcpSummary, Triple,

@@ -186,6 +186,11 @@ impl EventLog {
         self.rows.iter().map(|row| row.at)
     }
 
+    /// The kinds of the rows.
+    pub fn kinds(&self) -> impl ExactSizeIterator<Item = EventKind> + '_ {
+        self.rows.iter().map(|row| row.kind)
+    }
+
     /// The reason of row `row`; empty when it has none.
     pub fn why(&self, row: usize) -> Option<&str> {
         self.rows.get(row).map(|row| self.words[row.why as usize].as_ref())

@@ -237,45 +237,21 @@ impl Ran {
         Ok(format!("{sum:016x}"))
     }
 
-    /// Times, flows and kinds of the event log by name: 64-bit little-endian integers, -1 where a value is absent; `kind`
-    /// has one byte per row.
-    fn numbers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let numbers = py.detach(|| self.recording.event_numbers());
-        let made = PyDict::new(py);
-        made.set_item("kind", PyBytes::new(py, &numbers.kind))?;
-        for (name, column) in [("time_ns", &numbers.time_ns), ("flow", &numbers.flow)] {
-            let bytes = PyBytes::new_with(py, 8 * column.len(), |out| {
-                for (place, number) in out.chunks_exact_mut(8).zip(column) {
-                    place.copy_from_slice(&number.to_le_bytes());
-                }
-                Ok(())
-            })?;
-            made.set_item(name, bytes)?;
-        }
-        Ok(made)
-    }
-
-    /// A column of the given rows of the event log, as in `numbers`; `rows` are 64-bit little-endian integers.
-    fn values<'py>(&self, py: Python<'py>, column: &str, rows: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
-        let (rows, _) = rows.as_chunks::<8>();
-        let rows =
-            rows.iter().map(|row| usize::try_from(u64::from_le_bytes(*row)).expect("a row of the log"));
-        PyBytes::new_with(py, 8 * rows.len(), |out| {
-            let (places, _) = out.as_chunks_mut::<8>();
-            let mut places = places.iter_mut();
-            let put = |value: i64| *places.next().expect("one for each row") = value.to_le_bytes();
-            if self.recording.event_values(column, rows, put) {
-                Ok(())
-            } else {
-                Err(PyValueError::new_err(format!("oracles read no column `{column}`")))
+    /// Times of the rows of the event log in nanoseconds: 64-bit little-endian integers.
+    fn times<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let times = self.recording.events.times();
+        PyBytes::new_with(py, 8 * times.len(), |out| {
+            for (place, time) in out.as_chunks_mut::<8>().0.iter_mut().zip(times) {
+                *place = time.as_nanos().to_le_bytes();
             }
+            Ok(())
         })
     }
 
-    /// The reasons of the given rows of the event log.
-    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
-    fn whys(&self, rows: Vec<usize>) -> Vec<&str> {
-        rows.iter().map(|row| self.recording.events.why(*row).expect("a row of the log")).collect()
+    /// Kinds of the rows of the event log, one byte each: the index in `EventKind::ALL`.
+    fn kinds<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let kinds: Vec<u8> = self.recording.events.kinds().map(|kind| kind as u8).collect();
+        PyBytes::new(py, &kinds)
     }
 
     /// The given rows of the event log: a JSON list of objects with the columns of `events.parquet`.

@@ -8,7 +8,7 @@ import numpy as np
 from tcpassay.explain.lines import inner_text
 from tcpassay.explain.moments import ACK_REASONS, End, Moment
 from tcpassay.interface import EventKind
-from tcpassay.judge.log import NUMBERS, Log
+from tcpassay.judge.log import NUMBERS, LogFile
 from tcpassay.judge.words import ms
 from tcpassay.recording import Recording
 
@@ -41,7 +41,7 @@ class Difference:
     there: Event | None
 
 
-def first_difference(one: tuple[Recording, Log], other: tuple[Recording, Log]) -> Difference | None:
+def first_difference(one: tuple[Recording, LogFile], other: tuple[Recording, LogFile]) -> Difference | None:
     """The first difference of two logs; `None` if they are identical."""
     kinds = one[1].kinds, other[1].kinds
     least = min(len(kinds[0]), len(kinds[1]))
@@ -57,7 +57,7 @@ def first_difference(one: tuple[Recording, Log], other: tuple[Recording, Log]) -
     return Difference(first, _event(*one, first, len(kinds[0])), _event(*other, first, len(kinds[1])))
 
 
-def _by_rest(one: Log, other: Log, first: int) -> int:
+def _by_rest(one: LogFile, other: LogFile, first: int) -> int:
     step = 4096
     for low in range(0, first, step):
         rows = list(range(low, min(low + step, first)))
@@ -68,7 +68,7 @@ def _by_rest(one: Log, other: Log, first: int) -> int:
     return first
 
 
-def _event(recording: Recording, log: Log, row: int, count: int) -> Event | None:
+def _event(recording: Recording, log: LogFile, row: int, count: int) -> Event | None:
     if row >= count:
         return None
     (one,) = log.rows([row])

@@ -17,7 +17,7 @@ from tcpassay.isolate.cause import CauseRow, ResetRow, TripleRow
 from tcpassay.isolate.ran import Effect
 from tcpassay.isolate.symptoms import chosen, effect_of, symptoms
 from tcpassay.judge import Finding
-from tcpassay.judge.log import Log, LogFile
+from tcpassay.judge.log import LogFile
 from tcpassay.judge.registry import logged
 from tcpassay.messages import Outcome, Triples
 from tcpassay.recording import Recording
@@ -157,7 +157,7 @@ class _Work:
         answer = again(self._results.folder, self._run, self._spec, place, triples=triples)
         return next((one for one in answer.findings if effect_of(one) == effect), None)
 
-    def neighbour(self, here: tuple[Recording, Log], told: Finding, folder: Path) -> Neighbour | None:
+    def neighbour(self, here: tuple[Recording, LogFile], told: Finding, folder: Path) -> Neighbour | None:
         """The best comparison among the runs with one triple of the cause reset."""
         made: list[Neighbour] = []
         for number, (path, value, triples) in enumerate(self._resets()):

@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Final
 
 from tcpassay.interface import AckReason, EventKind, EventsColumn, Timer
-from tcpassay.judge.log import Ints, Log
+from tcpassay.judge.log import Ints, LogFile
 from tcpassay.recording import Recording
 
 FIN, SYN, RST, PSH, ACK, ECE, CWR = 1, 2, 4, 8, 16, 64, 128
@@ -128,7 +128,7 @@ class Connection:
         return [one for one in self.moments if start_ns <= one.time_ns <= end_ns]
 
 
-def connection(recording: Recording, log: Log, flow: str, *, timers_known: bool = True) -> Connection:
+def connection(recording: Recording, log: LogFile, flow: str, *, timers_known: bool = True) -> Connection:
     """The connection whose data are those of `flow`. Raises `KeyError` if the recording has no such flow."""
     names = [str(one["name"]) for one in recording.flows]
     if flow not in names:

@@ -8,8 +8,8 @@ recording without an event log cannot be judged (`can_judge`), so that it has no
 | module | content |
 | --- | --- |
 | `tcpassay.finding` | the type of a finding |
-| `log`, `trace` | the event log as columns, and arranged for oracles |
-| `registry`, `oracles` | the table of the oracles, and those written in Python |
+| `log` | the event log as columns |
+| `registry` | the table of the oracles |
 | `session`, `folders` | judges one recording, and all recordings of a plan |
 | `frames` | the captured packets of a finding |
 | `store`, `show` | findings as a file, and as text |

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from tcpassay.finding import Row
-from tcpassay.interface import EventKind, EventsColumn
+from tcpassay.interface import EventKind
 from tcpassay.judge.log import Log
 from tcpassay.recording import Recording
 
@@ -46,7 +46,7 @@ def frames(recording: Recording, log: Log, rows: Mapping[int, Row]) -> dict[int,
 def _instants(log: Log, times: set[int]) -> dict[tuple[int, int], list[int]]:
     """The segments of each host at each instant."""
     segments = [code for code, kind in enumerate(EventKind) if kind in SEGMENTS]
-    near = np.isin(log.numbers(EventsColumn.TIME_NS), sorted(times)) & np.isin(log.kinds, segments)
+    near = np.isin(log.times, sorted(times)) & np.isin(log.kinds, segments)
     indices = np.flatnonzero(near).tolist()
     instants: dict[tuple[int, int], list[int]] = defaultdict(list)
     for index, row in zip(indices, log.rows(indices), strict=True):

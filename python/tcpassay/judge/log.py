@@ -1,7 +1,7 @@
-"""The event log as oracles read it: columns of numbers, and a few rows in full.
+"""The event log of a run, in a file or in memory.
 
-The log is in a file or in the memory of the run: writing a long log and reading it again takes several times as long as
-the run.
+Oracles judge the log in the data plane; findings cite rows of it. Writing a long log and reading it again takes several
+times as long as the run, so that a run is judged in memory.
 """
 
 import json
@@ -29,7 +29,7 @@ NUMBERS: Final = [
     EventsColumn.TIME_NS, EventsColumn.FLOW, EventsColumn.SEQ, EventsColumn.ACK, EventsColumn.LEN, EventsColumn.FLAGS,
     EventsColumn.VALUE_NS, EventsColumn.CWND_BYTES,
 ]  # fmt: skip
-"""The columns that oracles read of all rows."""
+"""The columns of `LogFile.numbers`."""
 _CAPTURE: Final = "packets.pcapng"
 
 
@@ -74,20 +74,15 @@ class Log(Protocol):
     def kinds(self) -> Codes:
         """Of each row: the place of its kind in `EventKind`."""
 
-    def numbers(self, name: EventsColumn) -> Ints:
-        """A column, one of `NUMBERS`; -1 where there is none."""
-
-    def values(self, name: EventsColumn, rows: Ints) -> Ints:
-        """The same of some rows."""
-
-    def whys(self, rows: Ints) -> list[str]:
-        """The reasons of some rows."""
+    @property
+    def times(self) -> Ints:
+        """Of each row: the time in nanoseconds."""
 
     def rows(self, rows: list[int]) -> list[EventRow]:
         """Some rows in full."""
 
     def found(self, oracles: list[str]) -> str:
-        """What the oracles of the data plane that are named find, a JSON list."""
+        """What the oracles that are named find, a JSON list."""
 
     def capture(self) -> bytes:
         """`packets.pcapng`; empty when no packets were captured."""
@@ -111,19 +106,15 @@ class LogFile:
         made: Codes = codes.fill_null(255).to_numpy()
         return made
 
-    def numbers(self, name: EventsColumn) -> Ints:
+    @property
+    def times(self) -> Ints:
         """See `Log`."""
+        return self.numbers(EventsColumn.TIME_NS)
+
+    def numbers(self, name: EventsColumn) -> Ints:
+        """A column, one of `NUMBERS`; -1 where there is none."""
         made: Ints = self._frame[name].fill_null(-1).to_numpy()
         return made
-
-    def values(self, name: EventsColumn, rows: Ints) -> Ints:
-        """See `Log`."""
-        made: Ints = self.numbers(name)[rows]
-        return made
-
-    def whys(self, rows: Ints) -> list[str]:
-        """See `Log`."""
-        return [str(why) for why in self._frame[EventsColumn.WHY].gather(rows)]
 
     def rows(self, rows: list[int]) -> list[EventRow]:
         """See `Log`."""
@@ -151,29 +142,16 @@ class MemoryLog:
 
     def __init__(self, ran: "Ran") -> None:
         self._ran = ran
-        self._columns = ran.numbers()
 
     @property
     def kinds(self) -> Codes:
         """See `Log`."""
-        return np.frombuffer(self._columns[EventsColumn.KIND], np.uint8)
+        return np.frombuffer(self._ran.kinds(), np.uint8)
 
-    def numbers(self, name: EventsColumn) -> Ints:
+    @property
+    def times(self) -> Ints:
         """See `Log`."""
-        if name in self._columns:
-            return np.frombuffer(self._columns[name], "<i8")
-        return self.values(name, np.arange(len(self._columns[EventsColumn.KIND])))
-
-    def values(self, name: EventsColumn, rows: Ints) -> Ints:
-        """See `Log`."""
-        if name in self._columns:
-            made: Ints = self.numbers(name)[rows]
-            return made
-        return np.frombuffer(self._ran.values(name, rows.astype("<i8", copy=False).tobytes()), "<i8")
-
-    def whys(self, rows: Ints) -> list[str]:
-        """See `Log`."""
-        return self._ran.whys(rows.tolist())
+        return np.frombuffer(self._ran.times(), "<i8")
 
     def rows(self, rows: list[int]) -> list[EventRow]:
         """See `Log`."""

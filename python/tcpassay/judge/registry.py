@@ -1,34 +1,16 @@
-"""The table of the oracles.
-
-A new oracle needs a module in `oracles` with the docstring that `oracles/__init__.py` describes, `NAME`, `TITLE` and
-`look`; an entry below; and tests with a planted fault, and with a recording without the fault.
-"""
+"""The table of the oracles. The data plane (`crates/judge`) declares and applies them."""
 
 import json
-import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Final, TypedDict
 
 from tcpassay import _native
 from tcpassay.errors import UserError
-from tcpassay.finding import Found
 from tcpassay.interface import EventKind
-from tcpassay.judge.oracles import (
-    delivery,
-    late_ack,
-    loss_response,
-    mutual_silence,
-    needless_fast_retransmit,
-    small_window_after_recovery,
-    timeout_without_loss,
-)
-from tcpassay.judge.trace import Trace
 from tcpassay.recording import Recording
-
-_PARTS: Final = ("Asserts", "Why", "Evidence", "Wrong when")
 
 
 class OracleData(TypedDict):
@@ -45,7 +27,7 @@ class OracleData(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """A function that finds violations in a recording; it needs no expected values."""
+    """Rules whose violations are found in a recording without expected values."""
 
     name: str
     title: str
@@ -58,20 +40,18 @@ class Oracle:
     """The cases in which its findings are wrong."""
     needs: tuple[EventKind, ...]
     """Kinds of events that it requires in addition to segments."""
-    look: Callable[[Trace], Iterator[Found]] | None
-    """None for an oracle of the data plane (`crates/judge`)."""
 
     def as_json(self) -> OracleData:
         """Its description."""
-        return {
-            "name": self.name,
-            "title": self.title,
-            "asserts": self.asserts,
-            "why": self.why,
-            "evidence": self.evidence,
-            "wrong_when": self.wrong_when,
-            "needs": self.needs,
-        }
+        return OracleData(
+            name=self.name,
+            title=self.title,
+            asserts=self.asserts,
+            why=self.why,
+            evidence=self.evidence,
+            wrong_when=self.wrong_when,
+            needs=self.needs,
+        )
 
     def lacks(self, recording: Recording) -> str:
         """What the oracle needs and the log of a recording lacks; empty if it can judge the recording."""
@@ -105,40 +85,13 @@ def logged(recording: Recording) -> frozenset[EventKind]:
     return seen.union(*told)
 
 
-def _oracle(module: ModuleType) -> Oracle:
-    asserts, why, evidence, wrong_when = (_part(module, name) for name in _PARTS)
-    return Oracle(module.NAME, module.TITLE, asserts, why, evidence, wrong_when, module.NEEDS, module.look)
-
-
-def _part(module: ModuleType, name: str) -> str:
-    match = re.search(rf"^{name}: (.+?)(?:\n\n|\n?\Z)", module.__doc__ or "", re.MULTILINE | re.DOTALL)
-    if match is None:
-        raise AssertionError(f"the docstring of {module.__name__} does not say `{name}:`")
-    return " ".join(match[1].split())
-
-
-def _native_oracles() -> Iterator[Oracle]:
-    """Those of the data plane."""
-    for said in json.loads(_native.oracles_json()):
-        yield Oracle(**said | {"needs": tuple(said["needs"]), "look": None})
-
-
 ORACLES: Final[Mapping[str, Oracle]] = MappingProxyType(
     {
-        module.NAME: _oracle(module)
-        for module in (
-            timeout_without_loss,
-            mutual_silence,
-            late_ack,
-            small_window_after_recovery,
-            needless_fast_retransmit,
-            loss_response,
-            delivery,
-        )
+        said["name"]: Oracle(**said | {"needs": tuple(map(EventKind, said["needs"]))})
+        for said in json.loads(_native.oracles_json())
     }
-    | {oracle.name: oracle for oracle in _native_oracles()}
 )
-"""Every oracle by its name, in the order in which they are called."""
+"""Every oracle by its name, in the order of the documentation."""
 
 
 def chosen(names: Iterable[str] | None) -> list[Oracle]:
@@ -170,7 +123,13 @@ def markdown() -> str:
     for one in ORACLES.values():
         needs = ", ".join(f"`{kind}`" for kind in one.needs)
         lines += ["", f"## `{one.name}`: {one.title}", ""]
-        for label, text in zip(_PARTS, (one.asserts, one.why, one.evidence, one.wrong_when), strict=True):
+        parts = {
+            "Asserts": one.asserts,
+            "Why": one.why,
+            "Evidence": one.evidence,
+            "Wrong when": one.wrong_when,
+        }
+        for label, text in parts.items():
             lines += textwrap.wrap(
                 f"* **{label}:** {text}", 118, subsequent_indent="  ", break_on_hyphens=False
             )

@@ -8,7 +8,6 @@ from tcpassay.finding import Finding, Found, Row, Severity
 from tcpassay.judge.frames import frames
 from tcpassay.judge.log import Log, LogFile
 from tcpassay.judge.registry import Oracle, chosen
-from tcpassay.judge.trace import Trace
 from tcpassay.judge.words import repeated
 from tcpassay.recording import Recording
 
@@ -41,9 +40,7 @@ def judge_recording(
         if not can_judge(recording):
             return []
         log = LogFile(recording)
-    trace = Trace(recording, log)
-    found = [(oracle, one) for oracle in wanted if oracle.look for one in oracle.look(trace)]
-    found += _of_the_data_plane(log, [oracle for oracle in wanted if oracle.look is None])
+    found = _found(log, wanted)
     if not found:
         return []
     rows = _rows(recording, log, sorted({row for _, one in found for row in one.rows}))
@@ -55,7 +52,7 @@ def judge_recording(
             one.severity,
             one.title,
             recording.hosts[one.host],
-            trace.name(one.flow),
+            str(recording.flows[one.flow]["name"]),
             one.start_ns,
             one.end_ns,
             one.count,
@@ -68,8 +65,8 @@ def judge_recording(
     ]
 
 
-def _of_the_data_plane(log: Log, oracles: list[Oracle]) -> list[tuple[Oracle, Found]]:
-    """The findings of the oracles of `crates/judge`."""
+def _found(log: Log, oracles: list[Oracle]) -> list[tuple[Oracle, Found]]:
+    """What the oracles find in a log."""
     by_name = {oracle.name: oracle for oracle in oracles}
     made = []
     for one in json.loads(log.found(list(by_name)) if by_name else "[]"):
@@ -80,7 +77,7 @@ def _of_the_data_plane(log: Log, oracles: list[Oracle]) -> list[tuple[Oracle, Fo
             one["start_ns"],
             one["end_ns"],
             Severity(one["severity"]),
-            f"{oracle.title}: {one['title']}",
+            f"{oracle.title}: {one['title']}" if one["title"] else oracle.title,
             one["text"],
             tuple(one["rows"]),
         )

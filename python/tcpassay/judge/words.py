@@ -1,6 +1,5 @@
 """Texts of findings."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from tcpassay.finding import Found
@@ -10,11 +9,6 @@ def ms(ns: int) -> str:
     """A time in milliseconds, to the microsecond."""
     text = f"{ns / 1e6:.3f}".rstrip("0").rstrip(".")
     return f"{text} ms"
-
-
-def several(same: Sequence[Found]) -> Found:
-    """Merges several occurrences in one flow: the text of the first, the end of the last."""
-    return repeated(same[0], len(same), same[-1].start_ns, max(one.end_ns for one in same))
 
 
 def repeated(first: Found, count: int, last_start: int, end: int) -> Found:

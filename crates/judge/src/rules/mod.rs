@@ -8,15 +8,20 @@ mod bounds;
 mod ce_change;
 mod codel;
 mod cubic_curve;
+mod delivery;
 mod ecn;
 mod fairness;
 mod flow_control;
 mod give_up;
 mod growth;
 mod hystart;
+mod late_ack;
 mod latency;
 mod loss;
+mod loss_response;
+mod mutual_silence;
 mod names;
+mod needless_fast_retransmit;
 mod nic;
 mod probe;
 mod quick_ack;
@@ -24,6 +29,8 @@ mod receiver;
 mod recovery_window;
 mod reduction;
 mod retransmission_timer;
+mod small_window_after_recovery;
+mod timeout_without_loss;
 mod timestamp_clock;
 mod traced_probe;
 mod traced_window;
@@ -32,12 +39,20 @@ mod utilisation;
 use crate::end::End;
 use crate::facts::Facts;
 use crate::finding::{Findings, Found, Oracle};
+use crate::history::History;
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::{EventKind, EventRow, Recording};
 use tcpassay_units::Time;
 
 /// All oracles of this crate, in the order of the documentation.
 pub const ORACLES: &[Oracle] = &[
+    timeout_without_loss::ORACLE,
+    mutual_silence::ORACLE,
+    late_ack::ORACLE,
+    small_window_after_recovery::ORACLE,
+    needless_fast_retransmit::ORACLE,
+    loss_response::ORACLE,
+    delivery::ORACLE,
     retransmission_timer::ORACLE,
     flow_control::ORACLE,
     ecn::ORACLE,
@@ -55,8 +70,9 @@ pub const ORACLES: &[Oracle] = &[
     latency::ORACLE,
 ];
 
-fn rule(name: &str, flows: usize) -> Box<dyn Rule> {
-    match name {
+/// The oracle `name`, if it judges row by row.
+fn rule(name: &str, flows: usize) -> Option<Box<dyn Rule>> {
+    Some(match name {
         names::RETRANSMISSION_TIMER => Box::new(retransmission_timer::RetransmissionTimer::new(flows)),
         flow_control::NAME => Box::new(flow_control::FlowControl::new(flows)),
         names::ECN => Box::new(ecn::Ecn::new(flows)),
@@ -72,31 +88,60 @@ fn rule(name: &str, flows: usize) -> Box<dyn Rule> {
         codel::NAME => Box::new(codel::CoDel::new()),
         nic::NAME => Box::new(nic::Nic::new(flows)),
         utilisation::NAME => Box::new(utilisation::Utilisation::new(flows)),
-        _ => unreachable!("a name of `ORACLES`"),
-    }
+        _ => return None,
+    })
+}
+
+/// Judges a run after its last row.
+type Look = fn(&History<'_>, &mut Findings);
+
+/// The oracle `name`, if it judges after the last row.
+fn look(name: &str) -> Option<Look> {
+    Some(match name {
+        timeout_without_loss::NAME => timeout_without_loss::look,
+        mutual_silence::NAME => mutual_silence::look,
+        late_ack::NAME => late_ack::look,
+        small_window_after_recovery::NAME => small_window_after_recovery::look,
+        needless_fast_retransmit::NAME => needless_fast_retransmit::look,
+        loss_response::NAME => loss_response::look,
+        delivery::NAME => delivery::look,
+        _ => return None,
+    })
 }
 
 /// Applies the oracles named in `wanted` to a recording and returns their findings. Names that are not in
-/// [`ORACLES`] are ignored, because Python has further oracles.
+/// [`ORACLES`] are ignored.
 pub fn judge(recording: &Recording, wanted: &[&str]) -> Vec<Found> {
     let flows = recording.flows.len();
-    let mut rules: Vec<Box<dyn Rule>> =
-        ORACLES.iter().filter(|o| wanted.contains(&o.name)).map(|o| rule(o.name, flows)).collect();
-    let mut found = Findings::default();
-    if rules.is_empty() || recording.events.is_empty() {
+    let names = || ORACLES.iter().map(|oracle| oracle.name).filter(|name| wanted.contains(name));
+    let mut rules: Vec<Box<dyn Rule>> = names().filter_map(|name| rule(name, flows)).collect();
+    let looks: Vec<Look> = names().filter_map(look).collect();
+    if recording.events.is_empty() {
         return Vec::new();
     }
     let facts = Facts::of(recording);
     let context = Context::new(recording, facts.as_ref());
+    let mut found = Findings::default();
+    let mut history = (!looks.is_empty()).then(|| History::new(recording, peers(recording)));
     walk(recording, |step| {
         for rule in &mut rules {
             rule.on(&context, step, &mut found);
+        }
+        if let Some(history) = &mut history {
+            history.add(step);
         }
     });
     for rule in &mut rules {
         rule.end(&context, &mut found);
     }
-    found.take()
+    let mut all = Vec::new();
+    for look in looks {
+        let mut found = Findings::default();
+        look(history.as_ref().expect("it was collected for them"), &mut found);
+        all.extend(found.take());
+    }
+    all.extend(found.take());
+    all
 }
 
 /// Calls `look` for every row of a connection, with the state of the end that logged it.

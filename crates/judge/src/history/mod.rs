@@ -1,0 +1,337 @@
+//! The log of a run, arranged for oracles that look ahead or back.
+//!
+//! The rows that one end of a connection logs are a [`Half`]: segments that it sent and received, timers,
+//! decisions. The data of flow `f` are sent in half `f` and received in half `peer(f)`. The [`Ledger`] of a
+//! flow contains the transmissions and arrivals of each of its bytes.
+
+mod ledger;
+
+pub(crate) use ledger::{Ledger, NEVER};
+
+use crate::step::Step;
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use tcpassay_measure::reason::{CongestionChange, StateChange, TcpState, Timer};
+use tcpassay_measure::{EventKind, EventRow, Recording};
+use tcpassay_units::{Dur, Time};
+use tcpassay_wire::Flags;
+
+/// A segment that an end sent or received, and the positions of its stream after it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Segment {
+    /// Row of the event log.
+    pub row: usize,
+    /// Place in the order of all rows, for comparisons with [`Mark::place`].
+    pub place: usize,
+    pub at: Time,
+    /// Sent by this end; otherwise it arrived.
+    pub sent: bool,
+    /// Sent again.
+    pub again: bool,
+    /// It arrived and was not accepted.
+    pub refused: bool,
+    pub flags: Flags,
+    /// The first position; of the own flow if the segment was sent, of the peer's if it arrived.
+    pub start: u64,
+    /// The position after the last one. A FIN occupies one position; a SYN occupies none, because positions begin with 1.
+    pub end: u64,
+    /// The position that is acknowledged, of the other flow.
+    pub ack: u64,
+    /// The first position of the own flow that is not acknowledged here.
+    pub una: u64,
+    /// The next position of the own flow to be sent.
+    pub nxt: u64,
+    /// The highest position of the peer's flow that this end has acknowledged.
+    pub acked_out: u64,
+}
+
+impl Segment {
+    /// Whether the segment has data or a FIN.
+    pub fn has_data(&self) -> bool {
+        self.end > self.start
+    }
+
+    /// Whether the segment arrived and was accepted.
+    pub fn is_arrival(&self) -> bool {
+        !self.sent && !self.refused
+    }
+}
+
+/// A row that is not a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Mark {
+    pub row: usize,
+    pub place: usize,
+    pub at: Time,
+    /// [`EventRow::value`]: the time at which a timer fires.
+    pub value: Option<u64>,
+}
+
+/// The rows of one end of a connection, in order of time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Half {
+    pub segments: Vec<Segment>,
+    /// Changes of the congestion state.
+    pub changes: Vec<Mark>,
+    /// Windows.
+    pub windows: Vec<Mark>,
+    /// The retransmission timer was set.
+    pub rto_set: Vec<Mark>,
+    /// The retransmission timer was cancelled, or it fired.
+    pub rto_ended: Vec<Mark>,
+    /// The retransmission timer fired.
+    pub timeouts: Vec<Mark>,
+    /// Any timer fired.
+    pub fired: Vec<Mark>,
+    /// An ACK was delayed.
+    pub delayed: Vec<Mark>,
+    /// An ACK was neither sent nor timed.
+    pub forgotten: Vec<Mark>,
+    /// Time at which this end was closed or aborted.
+    pub closed: Option<Time>,
+    pub aborted: bool,
+    acked: u64,
+}
+
+impl Half {
+    /// The index of the first segment after place `place`.
+    pub fn after(&self, place: usize) -> usize {
+        self.segments.partition_point(|segment| segment.place < place)
+    }
+
+    /// The index of the last segment before place `place`.
+    pub fn before(&self, place: usize) -> Option<usize> {
+        self.after(place).checked_sub(1)
+    }
+
+    /// The index of the last segment at or before `time`.
+    pub fn at_time(&self, time: Time) -> Option<usize> {
+        self.segments.partition_point(|segment| segment.at <= time).checked_sub(1)
+    }
+
+    /// The shortest and the longest delay for which this end set its delayed-ACK timer; `None` if it never did.
+    pub fn ack_delays(&self) -> Option<(Dur, Dur)> {
+        let delays = || self.delayed.iter().map(|mark| mark.due().since(mark.at));
+        Some((delays().min()?, delays().max()?))
+    }
+
+    /// The first segment that was sent, or arrived and was accepted, with `position`.
+    pub fn covering(&self, position: u64, sent: bool) -> Option<&Segment> {
+        self.segments.iter().find(|s| s.sent == sent && !s.refused && s.start <= position && position < s.end)
+    }
+
+    /// Segments with data that were sent again between two places.
+    pub fn sent_again(&self, from: usize, to: usize) -> impl Iterator<Item = &Segment> {
+        let first = self.after(from);
+        self.segments[first..].iter().take_while(move |s| s.place < to).filter(|s| s.again && s.has_data())
+    }
+
+    fn add(&mut self, step: &Step<'_>, place: usize) {
+        let event = step.event;
+        let mark = Mark { row: step.row, place, at: event.at, value: event.value };
+        match event.kind {
+            EventKind::In | EventKind::Out | EventKind::Retransmit => self.segment(step, place),
+            EventKind::Congestion => self.changes.push(mark),
+            EventKind::Window => self.windows.push(mark),
+            EventKind::TimerSet if event.timer() == Some(Timer::Rto) => self.rto_set.push(mark),
+            EventKind::TimerCancel if event.timer() == Some(Timer::Rto) => self.rto_ended.push(mark),
+            EventKind::TimerFire => {
+                self.fired.push(mark);
+                if event.timer() == Some(Timer::Rto) {
+                    self.rto_ended.push(mark);
+                    self.timeouts.push(mark);
+                }
+            }
+            EventKind::AckDelay => self.delayed.push(mark),
+            EventKind::AckForget => self.forgotten.push(mark),
+            EventKind::State => match event.state_change() {
+                Some(StateChange::Aborted { .. }) => {
+                    self.closed = Some(event.at);
+                    self.aborted = true;
+                }
+                Some(StateChange::Moved { to: Some(TcpState::Closed | TcpState::TimeWait), .. }) => {
+                    self.closed = Some(event.at);
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    fn segment(&mut self, step: &Step<'_>, place: usize) {
+        let event = step.event;
+        let flags = step.flags();
+        let sent = step.is_sent();
+        let start = if flags.has(Flags::SYN) { 1 } else { step.seq() };
+        let end = start + step.len() + u64::from(flags.has(Flags::FIN));
+        let ack = event.ack.unwrap_or(0);
+        let last = self.segments.last();
+        let (mut nxt, mut acked_out) = last.map_or((1, 1), |last| (last.nxt, last.acked_out));
+        self.acked = self.acked.max(1);
+        if sent {
+            nxt = if end > start { nxt.max(end) } else { nxt };
+            acked_out = if flags.has(Flags::ACK) { acked_out.max(ack) } else { acked_out };
+        } else if flags.has(Flags::ACK) {
+            self.acked = self.acked.max(ack);
+        }
+        self.segments.push(Segment {
+            row: step.row,
+            place,
+            at: event.at,
+            sent,
+            again: event.kind == EventKind::Retransmit,
+            refused: !sent && step.refused,
+            flags,
+            start,
+            end,
+            ack,
+            una: self.acked.min(nxt),
+            nxt,
+            acked_out,
+        });
+    }
+}
+
+impl Mark {
+    /// The time at which the timer of this row fires.
+    pub fn due(&self) -> Time {
+        Time::from_nanos(self.value.unwrap_or(0))
+    }
+}
+
+/// The rows of all connections of a recording.
+#[derive(Debug)]
+pub(crate) struct History<'a> {
+    pub recording: &'a Recording,
+    pub halves: Vec<Half>,
+    peers: Vec<usize>,
+    ledgers: Vec<OnceCell<Ledger>>,
+    fastest: OnceCell<Vec<Dur>>,
+    places: usize,
+}
+
+impl<'a> History<'a> {
+    /// An empty history. `peers`: for each flow the index of the other direction.
+    pub fn new(recording: &'a Recording, peers: Vec<usize>) -> History<'a> {
+        let flows = recording.flows.len();
+        History {
+            recording,
+            halves: vec![Half::default(); flows],
+            peers,
+            ledgers: vec![OnceCell::new(); flows],
+            fastest: OnceCell::new(),
+            places: 0,
+        }
+    }
+
+    /// Adds a row. Rows are added in order of time.
+    pub fn add(&mut self, step: &Step<'_>) {
+        self.halves[step.flow].add(step, self.places);
+        self.places += 1;
+    }
+
+    /// A place behind all rows.
+    pub fn last_place(&self) -> usize {
+        self.places
+    }
+
+    /// The end of the run.
+    pub fn end(&self) -> Time {
+        Time::ZERO + self.recording.header.duration
+    }
+
+    /// The other direction of the connection of `flow`.
+    pub fn peer(&self, flow: usize) -> usize {
+        self.peers[flow]
+    }
+
+    /// Index of the host that sends `flow`.
+    pub fn host(&self, flow: usize) -> u32 {
+        self.recording.flows[flow].from
+    }
+
+    /// Name of the host that sends `flow`.
+    pub fn host_name(&self, flow: usize) -> &str {
+        &self.recording.hosts[self.host(flow) as usize]
+    }
+
+    /// The name of the host that sends `flow`, capitalised for the beginning of a sentence.
+    pub fn who(&self, flow: usize) -> String {
+        crate::step::capitalised(self.host_name(flow))
+    }
+
+    /// Name of `flow`.
+    pub fn name(&self, flow: usize) -> &str {
+        &self.recording.flows[flow].name
+    }
+
+    /// Whether the recording was made by the model.
+    pub fn of_model(&self) -> bool {
+        self.recording.header.substrate == "model"
+    }
+
+    /// The value of a parameter that the case sets, if it does.
+    pub fn said(&self, parameter: &str) -> Option<&str> {
+        let case = &self.recording.header.case;
+        case.iter().rev().find(|one| one.parameter == parameter).map(|one| one.value.as_str())
+    }
+
+    /// The row of a mark in full.
+    pub fn row(&self, mark: &Mark) -> EventRow {
+        self.recording.events.get(mark.row).expect("a mark is a row of the log")
+    }
+
+    /// The change of the congestion state of a row; `None` if its text cannot be read.
+    pub fn change(&self, mark: &Mark) -> Option<CongestionChange<'_>> {
+        CongestionChange::read(self.recording.events.why(mark.row)?)
+    }
+
+    /// The transmissions and arrivals of each byte of `flow`.
+    pub fn ledger(&self, flow: usize) -> &Ledger {
+        self.ledgers[flow]
+            .get_or_init(|| Ledger::new(&self.halves[flow].segments, &self.halves[self.peers[flow]].segments))
+    }
+
+    /// The shortest time from transmission to arrival between the hosts of `flow`; zero if it is not known.
+    ///
+    /// It is the minimum over all flows between the two hosts: if all segments that one flow sent only once were queued,
+    /// a retransmission may be faster than any of them. SYNs are included, because a retransmitted segment may be
+    /// shorter than all other segments.
+    pub fn fastest(&self, flow: usize) -> Dur {
+        self.fastest.get_or_init(|| {
+            let flows = 0..self.halves.len();
+            let path = |flow: usize| (self.host(flow), self.host(self.peers[flow]));
+            let mut fastest: BTreeMap<(u32, u32), Dur> = BTreeMap::new();
+            for flow in flows.clone() {
+                let delays = self.ledger(flow).delays_of_single_transmissions().min();
+                if let Some(least) = delays.into_iter().chain(self.handshake(flow)).min() {
+                    fastest.entry(path(flow)).and_modify(|known| *known = least.min(*known)).or_insert(least);
+                }
+            }
+            flows.map(|flow| fastest.get(&path(flow)).copied().unwrap_or(Dur::ZERO)).collect()
+        })[flow]
+    }
+
+    /// The one-way delay of the SYN of `flow`, if it was sent once and arrived.
+    fn handshake(&self, flow: usize) -> Option<Dur> {
+        let syns = |flow: usize, sent| {
+            self.halves[flow].segments.iter().filter(move |s| s.flags.has(Flags::SYN) && s.sent == sent)
+        };
+        let mut sent = syns(flow, true);
+        let first = sent.next()?;
+        let arrived = syns(self.peers[flow], false).next()?;
+        sent.next().is_none().then(|| arrived.at.since(first.at))
+    }
+}
+
+/// A time in milliseconds, to the microsecond.
+pub(crate) fn ms(ns: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "times of a run are below 2^53 ns")]
+    let text = format!("{:.3}", ns as f64 / 1e6);
+    format!("{} ms", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// [`ms`] of a point in time.
+pub(crate) fn at(time: Time) -> String {
+    ms(time.as_nanos())
+}

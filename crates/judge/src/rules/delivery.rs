@@ -1,0 +1,126 @@
+//! Bytes are delivered once and in order: RFC 9293 sections 2.2, 3.4, 3.10.4.
+
+use crate::finding::{Findings, Level, Occurrence, Oracle};
+use crate::history::{History, NEVER, Segment, at};
+use tcpassay_units::Time;
+use tcpassay_wire::Flags;
+
+pub(super) const NAME: &str = "delivery";
+pub(super) const ORACLE: Oracle = Oracle {
+    name: NAME,
+    title: "bytes not delivered once and in order",
+    asserts: "a receiver acknowledges only what has arrived without a gap, and never takes an acknowledgement back; its \
+              application reads no more bytes than arrived, and after a regular close it has read all of them.",
+    why: "TCP provides a reliable, in-order stream (RFC 9293 section 2.2). An ACK number says that everything before it was \
+          received (section 3.4), and a close delivers what was sent before it (section 3.10.4).",
+    evidence: "the ACK that is wrong and the arrival, if any, that it should have waited for; for bytes read, the counters of \
+               the flow in `recording.json`.",
+    wrong_when: "the log misses arrivals (it was cut short, or packets took a path that it does not record). What the bytes say \
+                 is not compared: the model carries positions, not contents.",
+    needs: &[],
+};
+
+/// Judges every ACK, and what was read of every flow.
+pub(super) fn look(history: &History<'_>, found: &mut Findings) {
+    if history.halves.iter().all(|half| half.segments.is_empty()) {
+        return;
+    }
+    for half in 0..history.halves.len() {
+        acks(history, half, found);
+    }
+    for flow in 0..history.halves.len() {
+        read(history, flow, found);
+    }
+}
+
+fn acks(history: &History<'_>, half: usize, found: &mut Findings) {
+    let flow = history.peer(half);
+    let ledger = history.ledger(flow);
+    let who = history.who(half);
+    let mut before: Option<&Segment> = None;
+    let mut complete = Time::ZERO;
+    let plain =
+        history.halves[half].segments.iter().filter(|s| s.sent && !s.flags.any(Flags::SYN | Flags::RST));
+    for ack in plain {
+        let occurrence = |title, rows| Occurrence {
+            oracle: NAME,
+            title,
+            flow: u32::try_from(flow).expect("flows are numbered in 32 bits"),
+            host: history.host(half),
+            start: ack.at,
+            end: ack.at,
+            level: Level::Error,
+            rows,
+        };
+        let said = || {
+            format!("{who} acknowledged {} up to position {} at {}", history.name(flow), ack.ack, at(ack.at))
+        };
+        // Most ACKs of a receiver without new data repeat the previous one.
+        complete =
+            before.filter(|before| before.ack == ack.ack).map_or_else(|| ledger.reach(ack.ack), |_| complete);
+        if ack.at < complete {
+            found.add(occurrence("acknowledged before it arrived", vec![ack.row]), || {
+                if complete == NEVER {
+                    format!("{}, but not all of the bytes before it arrived in this run.", said())
+                } else {
+                    format!(
+                        "{}, but the last of the bytes before it arrived only at {}.",
+                        said(),
+                        at(complete)
+                    )
+                }
+            });
+        }
+        if let Some(before) = before.filter(|before| before.ack > ack.ack) {
+            found.add(occurrence("acknowledgement taken back", vec![before.row, ack.row]), || {
+                format!("{}, after it had acknowledged up to {} at {}.", said(), before.ack, at(before.at))
+            });
+        }
+        before = Some(ack);
+    }
+}
+
+fn read(history: &History<'_>, flow: usize, found: &mut Findings) {
+    let receiver = history.peer(flow);
+    if receiver == flow {
+        return;
+    }
+    let reset = |half: usize| history.halves[half].segments.iter().any(|s| s.flags.has(Flags::RST));
+    let fins =
+        || history.halves[receiver].segments.iter().filter(|s| s.is_arrival() && s.flags.has(Flags::FIN));
+    // Position 0 is the SYN.
+    let in_order = history.ledger(flow).in_order().saturating_sub(1);
+    let closed = fins().map(|fin| fin.end).max() == Some(in_order + 1);
+    let bytes = if closed { in_order.saturating_sub(1) } else { in_order };
+    let flows = &history.recording.flows;
+    let counters = &flows[flow].counters;
+    // What a guest's network still holds at the end of the run arrives after the log has ended, and is read.
+    let most = if history.of_model() || counters.unseen { bytes } else { bytes.max(counters.sent_bytes) };
+    let occurrence = |title| Occurrence {
+        oracle: NAME,
+        title,
+        flow: u32::try_from(flow).expect("flows are numbered in 32 bits"),
+        host: history.host(receiver),
+        start: Time::ZERO,
+        end: history.end(),
+        level: Level::Error,
+        rows: fins().next_back().map(|fin| fin.row).into_iter().collect(),
+    };
+    let (name, host, read) = (history.name(flow), history.host_name(receiver), counters.read_bytes);
+    let ended = [flow, receiver].iter().all(|half| flows[*half].end.is_some());
+    let aborted = [flow, receiver].iter().any(|half| history.halves[*half].aborted || reset(*half));
+    if read > most {
+        found.add(occurrence("more was read than arrived"), || {
+            format!(
+                "The application at {host} read {read} bytes of {name}, but only {bytes} had arrived without a gap: some were \
+                 delivered twice, or made up."
+            )
+        });
+    } else if closed && ended && !aborted && read < bytes {
+        found.add(occurrence("less was read than arrived"), || {
+            format!(
+                "{name} was closed regularly after {bytes} bytes had arrived at {host}, but its application read only {read}."
+            )
+        });
+    }
+}

@@ -1,0 +1,131 @@
+//! ACKs that come later than they may be delayed: RFC 9293 section 3.8.6.3, RFC 5681 section 4.2.
+
+use crate::finding::{Findings, Level, Occurrence, Oracle};
+use crate::history::{Half, History, Mark, Segment, at, ms};
+use tcpassay_units::{Dur, Time};
+
+pub(super) const NAME: &str = "late-ack";
+pub(super) const ORACLE: Oracle = Oracle {
+    name: NAME,
+    title: "ACK later than its limit",
+    asserts: "after data arrive, the receiver sends something that acknowledges all it has in order. If its log shows that it \
+              set a timer, it does so by the time of the timer; otherwise at once, that is, sooner than its timer ever fires; \
+              and always in less than half a second.",
+    why: "RFC 9293 section 3.8.6.3 and RFC 5681 section 4.2: an ACK should not be delayed excessively, in particular the delay \
+          must be less than 0.5 seconds. An ACK that is neither sent nor timed stops the sender until its retransmission \
+          timeout; this is the receiver's side of the DCTCP stall.",
+    evidence: "the first data that went unacknowledged; the receiver's decision about its ACK where it logged one; the segment \
+               that acknowledged at last, if there was one.",
+    wrong_when: "the host could not send (a stopped process, a full device queue), or ran with a longer delayed-ACK time in one \
+                 part of the run than its timer shows in the rest.",
+    needs: &[],
+};
+
+/// RFC 9293 section 3.8.6.3: less than 0.5 s.
+pub(super) const ALLOWED: Dur = Dur::from_millis(500);
+/// Timers of real hosts have ticks, so that an ACK may be one millisecond late.
+pub(super) const SLACK: Dur = Dur::from_millis(1);
+
+/// Judges every arrival of data by what the receiver sent next.
+pub(super) fn look(history: &History<'_>, found: &mut Findings) {
+    for flow in 0..history.halves.len() {
+        of_half(history, flow, found);
+    }
+}
+
+fn of_half(history: &History<'_>, flow: usize, found: &mut Findings) {
+    let half = &history.halves[flow];
+    let segments = &half.segments;
+    let ledger = history.ledger(history.peer(flow));
+    let limit = half.ack_delays().map_or(ALLOWED, |(shortest, _)| shortest).min(ALLOWED) + SLACK;
+    let end = half.closed.unwrap_or_else(|| history.end());
+    let (mut reply, mut arrived, mut judged) = (0, 0, None);
+    for (place, segment) in segments.iter().enumerate() {
+        if segment.sent || segment.refused || !segment.has_data() {
+            continue;
+        }
+        let position = ledger.frontier(segment.at, &mut arrived);
+        // The next segment that this end sends and that acknowledges all that had arrived in order: an ACK of something
+        // older does not count. Both grow with each arrival.
+        reply = reply.max(place);
+        while segments.get(reply).is_some_and(|s| !s.sent || s.acked_out < position) {
+            reply += 1;
+        }
+        let sent = segments.get(reply);
+        let until = sent.map_or(end, |reply| reply.at);
+        // Several arrivals that waited for one ACK are one case: the first waited longest.
+        if until.since(segment.at) > limit && judged != Some(reply) {
+            judged = Some(reply);
+            judge(history, flow, &Owed { first: segment, reply: sent, until }, found);
+        }
+    }
+}
+
+/// An ACK that is owed: the segment that arrived, the one that acknowledged it, and when the latter left, or when nothing more could.
+struct Owed<'a> {
+    first: &'a Segment,
+    reply: Option<&'a Segment>,
+    until: Time,
+}
+
+impl Owed<'_> {
+    /// Those of some rows that lie between the arrival and the ACK.
+    fn among<'a>(&self, marks: &'a [Mark]) -> &'a [Mark] {
+        let first = marks.partition_point(|mark| mark.place < self.first.place);
+        let last =
+            self.reply.map_or(marks.len(), |reply| marks.partition_point(|mark| mark.place < reply.place));
+        &marks[first..last]
+    }
+}
+
+fn judge(history: &History<'_>, half: usize, owed: &Owed<'_>, found: &mut Findings) {
+    let Half { delayed, forgotten, .. } = &history.halves[half];
+    let (timed, forgotten) = (owed.among(delayed).last(), owed.among(forgotten).first());
+    let Owed { first, reply, until } = *owed;
+    let waited = until.since(first.at);
+    let due = timed.map(Mark::due);
+    if due.is_some_and(|due| until <= due + SLACK) && waited < ALLOWED {
+        return;
+    }
+    let flow = history.peer(half);
+    let mut rows = vec![first.row];
+    rows.extend(timed.into_iter().chain(forgotten).map(|mark| mark.row));
+    rows.extend(reply.map(|reply| reply.row));
+    let one = Occurrence {
+        oracle: NAME,
+        title: "",
+        flow: u32::try_from(flow).expect("flows are numbered in 32 bits"),
+        host: history.host(half),
+        start: first.at,
+        end: until,
+        level: Level::Error,
+        rows,
+    };
+    found.add(one, || {
+        let ended = if reply.is_some() { "an ACK of it left" } else { "there was still no ACK of it" };
+        let decision = match due {
+            _ if forgotten.is_some() => "The log says that the ACK was neither sent nor timed.".to_owned(),
+            None => "No timer was set for it.".to_owned(),
+            Some(due) => format!("Its timer was set to {}.", at(due)),
+        };
+        let rule = if waited >= ALLOWED {
+            " An ACK must be delayed by less than 500 ms.".to_owned()
+        } else {
+            history.halves[half].ack_delays().map_or_else(String::new, |(_, longest)| {
+                format!(
+                    " Elsewhere in this run the timer of this receiver waits {} at most.",
+                    ms(longest.as_nanos())
+                )
+            })
+        };
+        format!(
+            "Data of {} up to position {} reached {} at {}; {} later, at {}, {ended}. {decision}{rule}",
+            history.name(flow),
+            first.end,
+            history.host_name(half),
+            at(first.at),
+            ms(waited.as_nanos()),
+            at(until),
+        )
+    });
+}

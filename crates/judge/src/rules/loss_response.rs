@@ -1,0 +1,352 @@
+//! The answer of a real kernel to a loss: how much it reduces its window, and whether it takes a reduction back.
+
+use super::needless_fast_retransmit::needless;
+use crate::finding::{Findings, Level, Occurrence, Oracle};
+use crate::history::{Half, History, Mark, Segment, at};
+use std::collections::BTreeMap;
+use tcpassay_measure::reason::CongestionChange;
+use tcpassay_measure::{EventKind, EventRow};
+use tcpassay_tcp::CongestionState;
+use tcpassay_units::{Bytes, Dur};
+
+pub(super) const NAME: &str = "loss-response";
+pub(super) const ORACLE: Oracle = Oracle {
+    name: NAME,
+    title: "answer to a loss",
+    asserts: "a loss that begins a fast recovery or a timeout, outside of an earlier reduction, leaves a slow-start threshold of \
+              the controller's factor of the window (0.5, CUBIC 0.7) and two segments; a reduction by a fast recovery is not \
+              undone if everything that was retransmitted since had been lost, nor one by a timeout if the first outstanding \
+              segment had been lost; and with timestamps it is undone if nothing had been lost.",
+    why: "RFC 5681 section 3.1 (equation 4), RFC 9438 section 4.6, RFC 8257 section 3.5: without a reduction a sender keeps a \
+          congested path congested. An undo is for losses that were none (RFC 3522, RFC 3708, RFC 4015, RFC 5682): without it a \
+          path that reorders or pauses costs throughput although it loses nothing.",
+    evidence: "the change of the congestion state, the last window before it and the first one after it; for an undo the first \
+               retransmission as well.",
+    wrong_when: "the controller restores its window by its own rules (BBR; other controllers than these three are not judged), \
+                 the parameters of the controller are not its defaults (`stack.cc.*`; such runs are not judged), or a window \
+                 between two segments is not in the log. A missing undo is judged only where the path loses no ACKs and marks \
+                 nothing, and where round trips are longer than the granularity of timestamps. The model logs more of each \
+                 reduction, and `window-reduction` judges it.",
+    needs: &[EventKind::Congestion, EventKind::Window],
+};
+
+/// The reason of the row with the window at the end of a recovery.
+const LEAVING: &str = "on leaving Recovery";
+/// Segments: the smallest threshold, and the rounding to whole segments.
+const SPARE: u64 = 2;
+/// Settings without which a missing undo may have another reason.
+const CLEAR: [(&str, &str); 6] = [
+    ("stack.timestamps", "on"),
+    ("stack.ecn", "off"),
+    ("link.ack_loss", "0"),
+    ("link.ack_thinning", "1"),
+    ("link.duplicate", "0"),
+    ("link.corrupt", "0"),
+];
+/// Shortest delay in one direction: timestamps count milliseconds.
+const TICKS: Dur = Dur::from_millis(2);
+
+/// What remains of the window after a loss, in tenths; other controllers are not judged.
+fn tenths(cc: &str) -> Option<u64> {
+    match cc {
+        "reno" | "dctcp" => Some(5),
+        "cubic" => Some(7),
+        _ => None,
+    }
+}
+
+/// Judges every change of the congestion state of a kernel.
+pub(super) fn look(history: &History<'_>, found: &mut Findings) {
+    if history.of_model() {
+        return;
+    }
+    for flow in 0..history.halves.len() {
+        of_flow(history, flow, found);
+    }
+}
+
+fn of_flow(history: &History<'_>, flow: usize, found: &mut Findings) {
+    let half = &history.halves[flow];
+    let calm = |state| matches!(state, Some(CongestionState::Open | CongestionState::Disorder));
+    let lost = |state| matches!(state, Some(CongestionState::Recovery | CongestionState::Loss));
+    let mut restored = None;
+    for (index, mark) in half.changes.iter().enumerate() {
+        let change = history.change(mark);
+        if !change.is_some_and(|change| calm(change.from)) {
+            restored = Some(mark.place);
+        }
+        let Some(change) = change.filter(|change| calm(change.from) && lost(change.to)) else { continue };
+        let next = half.changes.get(index + 1);
+        let left = next.map_or_else(|| history.last_place(), |next| next.place);
+        let (Some(before), Some(after)) =
+            (last_window(half, mark.place), first_window(half, mark.place, left))
+        else {
+            continue;
+        };
+        // On leaving a reduction the window may have been restored, and is known from the next row on.
+        if restored.is_some_and(|restored| before.place < restored) {
+            continue;
+        }
+        let reduction = Reduction {
+            history,
+            flow,
+            mark,
+            change,
+            before,
+            after,
+            had: history.row(before),
+            has: history.row(after),
+        };
+        reduction.size(found);
+        // A timeout within a recovery may be spurious, and its undo restores the window of before the recovery (F-RTO).
+        let ended = next.filter(|next| history.change(next).is_some_and(|next| calm(next.to)));
+        if let Some(ended) = ended.filter(|_| threshold(&reduction.has) < threshold(&reduction.had)) {
+            reduction.undo(ended, found);
+            reduction.kept(ended, found);
+        }
+    }
+}
+
+/// A reduction of the window for a loss.
+struct Reduction<'a> {
+    history: &'a History<'a>,
+    flow: usize,
+    /// The change of the congestion state.
+    mark: &'a Mark,
+    change: CongestionChange<'a>,
+    /// The last window before it, and the first one after it.
+    before: &'a Mark,
+    after: &'a Mark,
+    had: EventRow,
+    has: EventRow,
+}
+
+impl Reduction<'_> {
+    fn half(&self) -> &Half {
+        &self.history.halves[self.flow]
+    }
+
+    fn cc(&self) -> &str {
+        &self.history.recording.flows[self.flow].cc
+    }
+
+    /// The states before and after it, for a text.
+    fn states(&self) -> String {
+        let name = |state: Option<CongestionState>| state.map_or("?", CongestionState::name);
+        format!("{} to {}", name(self.change.from), name(self.change.to))
+    }
+
+    /// Whether the threshold that is left is at most the controller's factor of the window.
+    fn size(&self, found: &mut Findings) {
+        let case = &self.history.recording.header.case;
+        let Some(tenths) =
+            tenths(self.cc()).filter(|_| !case.iter().any(|one| one.parameter.starts_with("stack.cc.")))
+        else {
+            return;
+        };
+        // The window may have grown since the row that is known: what is in flight shows how far.
+        let mss = self.history.recording.flows[self.flow].mss.get();
+        let flight = self.has.flight.map_or(0, Bytes::get);
+        let window = (self.had.cwnd.map_or(0, Bytes::get) + self.earned() * mss).max(flight);
+        let spare = SPARE * mss;
+        let known = threshold(&self.had);
+        let allowed = if known < window { known } else { 0 };
+        let left = threshold(&self.has);
+        // In tenths of bytes, so that nothing is rounded.
+        if left.saturating_mul(10)
+            <= ((tenths * window).max(spare * 10) + spare * 10).max(allowed.saturating_mul(10))
+        {
+            return;
+        }
+        let rows = [self.before, self.mark, self.after];
+        found.add(self.occurrence("a loss leaves more than the controller's factor", Level::Error, rows), || {
+            let told = if left == u64::MAX {
+                "no threshold".to_owned()
+            } else {
+                format!("a slow-start threshold of {left} bytes")
+            };
+            format!(
+                "{} found a loss of {} at {} ({}) with a window of {window} bytes, and {} left {told}: more than 0.{tenths} of \
+                 the window and two segments of {mss} (RFC 5681 section 3.1).",
+                self.history.who(self.flow),
+                self.history.name(self.flow),
+                at(self.mark.at),
+                self.states(),
+                self.cc(),
+            )
+        });
+    }
+
+    /// The number of segments that the last arrival before the loss acknowledged. The log has the window that this arrival
+    /// met, not the one that it left.
+    fn earned(&self) -> u64 {
+        let half = self.half();
+        let before = half.after(self.mark.place);
+        let Some(last) = half.segments[..before].iter().rposition(|s| !s.sent).filter(|last| *last > 0)
+        else {
+            return 0;
+        };
+        let (from, to) = (half.segments[last - 1].una, half.segments[last].una);
+        let mss = self.history.recording.flows[self.flow].mss.get();
+        // The first of several transmissions with the same end.
+        let mut lengths: BTreeMap<u64, u64> = BTreeMap::new();
+        for segment in half.segments.iter().filter(|s| s.sent && s.has_data() && s.end > from && s.end <= to)
+        {
+            lengths.entry(segment.end).or_insert(segment.end - segment.start);
+        }
+        lengths.values().map(|length| length.div_ceil(mss)).sum()
+    }
+
+    /// Whether the window is restored although what was sent again had been lost. `ended`: the state is left.
+    fn undo(&self, ended: &Mark, found: &mut Findings) {
+        // Controllers whose window an undo restores.
+        if tenths(self.cc()).is_none() && self.cc() != "vegas" {
+            return;
+        }
+        let half = self.half();
+        let by_timeout = self.change.to == Some(CongestionState::Loss);
+        // Without SACK a timeout that is undone stays in its state until newer data are acknowledged (RFC 6582 section 3.2).
+        let inside =
+            half.windows.iter().filter(|w| w.place > self.mark.place && w.place < ended.place).skip(1);
+        let after = left_with(self.history, half, ended);
+        let window = self.had.cwnd.map_or(0, Bytes::get);
+        let is_full = |mark: &&Mark| {
+            let row = self.history.row(mark);
+            threshold(&row) >= threshold(&self.had) && row.cwnd.map_or(0, Bytes::get) >= window
+        };
+        let Some(restored) = inside.filter(|_| by_timeout).chain(after).find(is_full) else { return };
+        let ended = if restored.place < ended.place { restored } else { ended };
+        let mut again: Vec<&Segment> = half.sent_again(self.mark.place, ended.place).collect();
+        if by_timeout && !self.delays() {
+            // After a timeout Linux without SACK also sends again what arrived. Whether the timeout was spurious depends on the
+            // first outstanding segment (RFC 5682 section 2.1): only its repair lets the ACKs advance. If it had been sent
+            // again before, that transmission may be the one that was only late.
+            again.truncate(1);
+            let cells = again.first().map(|one| self.history.ledger(self.flow).cells(one.start, one.end));
+            if cells.is_some_and(|cells| cells.iter().any(|cell| cell.first_again < self.mark.at)) {
+                return;
+            }
+        }
+        if again.iter().any(|one| needless(self.history, self.flow, one))
+            || !again.iter().any(|one| self.lost(one))
+        {
+            return;
+        }
+        let one = self.occurrence(
+            "a reduction for a real loss is undone",
+            Level::Warning,
+            [self.mark, self.mark, ended],
+        );
+        let rows = vec![self.mark.row, again[0].row, ended.row];
+        found.add(Occurrence { rows, start: again[0].at, ..one }, || {
+            format!(
+                "{} reduced the window of {} for a loss at {} and restored it at {}, although what it had retransmitted ({} \
+                 segments) had been lost (RFC 4015 section 3).",
+                self.history.who(self.flow),
+                self.history.name(self.flow),
+                at(self.mark.at),
+                at(ended.at),
+                again.len(),
+            )
+        });
+    }
+
+    /// Whether the path may hold an original for so long that it looks like its retransmission.
+    fn delays(&self) -> bool {
+        ["link.pause", "link.slot"]
+            .iter()
+            .any(|row| self.history.said(row).is_some_and(|value| value != "off"))
+    }
+
+    /// Whether the reduction stays although nothing was lost. With timestamps the first ACK of new data proves that it answers an
+    /// original (RFC 3522 section 3.2).
+    fn kept(&self, ended: &Mark, found: &mut Findings) {
+        let clear =
+            CLEAR.iter().all(|(row, usual)| self.history.said(row).is_none_or(|value| value == *usual));
+        if tenths(self.cc()).is_none() || !clear || self.history.fastest(self.flow) < TICKS {
+            return;
+        }
+        let half = self.half();
+        let Some(after) = left_with(self.history, half, ended) else { return };
+        let left = threshold(&self.history.row(after));
+        let (Some(first), Some(last)) = (half.before(self.mark.place), half.before(ended.place)) else {
+            return;
+        };
+        if left >= threshold(&self.had) {
+            return;
+        }
+        // Every transmission of what was outstanding arrived.
+        let cells = self.history.ledger(self.flow).cells(half.segments[first].una, half.segments[last].nxt);
+        let again: Vec<&Segment> = half.sent_again(self.mark.place, ended.place).collect();
+        if again.is_empty() || cells.iter().any(|cell| cell.arrivals < cell.sends) {
+            return;
+        }
+        let one = self.occurrence(
+            "a needless reduction is not undone",
+            Level::Warning,
+            [self.mark, self.mark, ended],
+        );
+        let rows = vec![self.mark.row, again[0].row, ended.row];
+        found.add(Occurrence { rows, start: again[0].at, ..one }, || {
+            let to = self.change.to.map_or("?", CongestionState::name);
+            format!(
+                "{} reduced the window of {} at {} ({}) and sent {} segments again, but nothing was lost; at {}, on leaving {to}, \
+                 its slow-start threshold is {left} bytes, although the timestamps of the ACKs prove it (RFC 3522 section 3.2, \
+                 RFC 4015 section 3).",
+                self.history.who(self.flow),
+                self.history.name(self.flow),
+                at(self.mark.at),
+                self.states(),
+                again.len(),
+                at(ended.at),
+            )
+        });
+    }
+
+    /// Whether a transmission of what a segment repeats never arrived.
+    fn lost(&self, again: &Segment) -> bool {
+        let cells = self.history.ledger(self.flow).cells(again.start, again.end);
+        cells.iter().any(|cell| cell.reached < cell.sends)
+    }
+
+    fn occurrence(&self, title: &'static str, level: Level, rows: [&Mark; 3]) -> Occurrence {
+        Occurrence {
+            oracle: NAME,
+            title,
+            flow: u32::try_from(self.flow).expect("flows are numbered in 32 bits"),
+            host: self.history.host(self.flow),
+            start: rows[1].at,
+            end: rows[2].at,
+            level,
+            rows: rows.iter().map(|mark| mark.row).collect(),
+        }
+    }
+}
+
+/// The window after a reduction; `None` if the next segment met the window that was known before.
+fn left_with<'a>(history: &History<'_>, half: &'a Half, ended: &Mark) -> Option<&'a Mark> {
+    let leaving = last_window(half, ended.place);
+    let named = |mark: &&Mark| mark.at == ended.at && history.recording.events.why(mark.row) == Some(LEAVING);
+    if let Some(leaving) = leaving.filter(named) {
+        return Some(leaving);
+    }
+    // Later rows show what later segments did to the window.
+    let later = half.segments.partition_point(|s| s.at <= ended.at);
+    let come = half.segments[later..].iter().find(|s| !s.sent)?;
+    first_window(half, ended.place, history.last_place()).filter(|after| after.at <= come.at)
+}
+
+/// The slow-start threshold of a row in bytes; without one there is no bound.
+fn threshold(row: &EventRow) -> u64 {
+    row.ssthresh.map_or(u64::MAX, Bytes::get)
+}
+
+fn last_window(half: &Half, place: usize) -> Option<&Mark> {
+    half.windows[..half.windows.partition_point(|window| window.place < place)].last()
+}
+
+fn first_window(half: &Half, place: usize, end: usize) -> Option<&Mark> {
+    half.windows[half.windows.partition_point(|window| window.place <= place)..]
+        .first()
+        .filter(|w| w.place < end)
+}
