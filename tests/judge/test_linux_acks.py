@@ -12,7 +12,7 @@ from written import ACK, Written
 
 PSH, ECE, CWR = 8, 64, 128
 DELAYED = "an ACK that Linux does not delay is delayed"
-NEEDLESS = "ACKs of single segments long after a mark"
+NEEDLESS = "single segments are acknowledged at once without a reason"
 
 
 def receives(  # noqa: PLR0913 - the fields of a segment
@@ -104,6 +104,69 @@ def test_quick_acks_after_several_marks_are_counted_together(
                 seq += 1000
             else:
                 seq = receives(log, at, seq, 0, flags, ce=i == 0)
+    assert titles(log.judged(folder, "ack-timing")) == found
+
+
+def opened(log: Written) -> Written:
+    """The handshake at the receiver, with the window that it announces."""
+    log.event(1, 1, "in", seq=0, len=0, flags=2)
+    log.event(1, 1, "out", seq=0, len=0, ack=1, flags=2 | ACK, window_bytes=60_000)
+    log.event(2, 1, "in", seq=1, len=0, ack=1, flags=ACK)
+    return log.event(2, 1, "out", seq=1, len=0, ack=1, flags=ACK, window_bytes=100_000)
+
+
+@pytest.mark.parametrize(
+    ("quick", "sends", "found"),
+    [
+        (14, None, [DELAYED]),
+        # Sixteen quick ACKs at most, one of which the handshake may have used.
+        (15, None, []),
+        # Data that the host sends long after it received some cost no quick ACK.
+        (10, 100, [DELAYED]),
+        # A host that answers within the delay of an ACK is interactive.
+        (10, 10, []),
+    ],
+)
+def test_linux_acknowledges_the_first_segments_at_once_unless_the_host_is_interactive(
+    quick: int, sends: float | None, found: list[str], folder: Path
+) -> None:
+    log, seq = opened(kernel()), 1
+    for i in range(quick):
+        seq = receives(log, 10 + i, seq, 0)
+    if sends is not None:
+        for i in range(20):
+            at = 10 + quick - 1 + sends
+            log.event(at, 1, "out", seq=1 + 1000 * i, len=1000, ack=seq, flags=ACK, window_bytes=100_000)
+    log.event(200, 1, "in", seq=seq, len=1000, ack=20_001 if sends else 1, flags=ACK)
+    log.event(240, 1, "out", seq=20_001 if sends else 1, len=0, ack=seq + 1000, flags=ACK, window_bytes=10**5)
+    assert titles(log.judged(folder, "ack-timing")) == found
+
+
+@pytest.mark.parametrize(("pause", "found"), [(800, []), (1100, [DELAYED])])
+def test_linux_acknowledges_at_once_again_after_a_pause_longer_than_its_timeout(
+    pause: float, found: list[str], folder: Path
+) -> None:
+    log, seq = opened(kernel()), 1
+    for i in range(20):
+        seq = receives(log, 10 + i, seq, 0)
+    receives(log, 29 + pause, seq, 40)
+    assert titles(log.judged(folder, "ack-timing")) == found
+
+
+@pytest.mark.parametrize(("window", "found"), [(0, [NEEDLESS]), (1000, [])])
+def test_after_a_delayed_ack_single_segments_are_not_acknowledged_at_once(
+    window: int, found: list[str], folder: Path
+) -> None:
+    # While the receive window grows, each segment is acknowledged at once.
+    log, seq = kernel(), 1
+    for i in range(4):
+        log.event(10 + 2 * i, 1, "in", seq=seq, len=1000, ack=1, flags=ACK)
+        seq = receives(log, 11 + 2 * i, seq + 1000, 0)
+    for i in range(6):
+        size = 100_000 + window * (i + 1)
+        log.event(20 + i, 1, "in", seq=seq, len=1000, ack=1, flags=ACK)
+        seq += 1000
+        log.event(20 + i, 1, "out", seq=1, len=0, ack=seq, flags=ACK, window_bytes=size)
     assert titles(log.judged(folder, "ack-timing")) == found
 
 

@@ -185,11 +185,39 @@ def test_a_probe_comes_two_round_trips_and_the_delay_of_an_ack_after_the_last_tr
     assert titles(probes(at).judged(folder, PROBE)) == found
 
 
-@pytest.mark.parametrize(("at", "found"), [(75, []), (90, ["a probe too late"])])
+@pytest.mark.parametrize(("at", "found"), [(64, []), (70, ["a probe too late"])])
 def test_with_several_segments_outstanding_a_probe_does_not_wait_for_a_delayed_ack(
     at: float, found: list[str], folder: Path
 ) -> None:
     assert titles(probes(at, tail=2).judged(folder, PROBE)) == found
+
+
+@pytest.mark.parametrize(
+    ("at", "acked", "found"), [(150, True, ["a probe too early"]), (262, True, []), (150, False, [])]
+)
+def test_an_ack_of_new_data_sets_the_timer_of_the_probe_anew(
+    at: float, found: list[str], folder: Path, *, acked: bool
+) -> None:
+    # SRTT is 10 ms and the smallest RTO 200 ms. What is armed by a transmission ends with the RTO of the first segment.
+    log = kernel()
+    seq = flights(log, [10, 10])
+    log.data(40, 45, seq)
+    if acked:
+        log.data(40, None, seq + 1000)
+        answer(log, 50, seq + 1000)
+        seq += 1000
+    log.event(at, 0, "retransmit", "tail loss probe", seq=seq, len=1000, ack=1, flags=ACK)
+    found_there = titles(log.judged(folder, PROBE))
+    assert [title for title in found_there if "early" in title] == found
+
+
+@pytest.mark.parametrize(("at", "found"), [(150, ["the timer fired too early"]), (250, [])])
+def test_a_timeout_comes_srtt_and_the_smallest_rto_after_the_first_segment_was_sent(
+    at: float, found: list[str], folder: Path
+) -> None:
+    log = kernel()
+    log.data(40, None, flights(log, [10, 10]))
+    assert titles(log.fires(at).judged(folder, TIMER)) == found
 
 
 @pytest.mark.parametrize(

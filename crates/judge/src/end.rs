@@ -1,5 +1,6 @@
 //! The state of one end of a connection, reconstructed from its rows of the event log.
 
+use crate::srtt::SmoothedRtt;
 use std::collections::VecDeque;
 use tcpassay_measure::reason::{AppCall, StateChange, TcpState};
 use tcpassay_measure::{EventKind, EventRow};
@@ -45,6 +46,11 @@ pub(crate) struct Taken {
     /// The round-trip time of the newest data that the ACK acknowledges; `None` if they were sent more than
     /// once.
     pub sample: Option<Dur>,
+    /// The round-trip time of the oldest data that SND.UNA passed and that had not been SACKed, if nothing that it passed was sent again: the
+    /// sample of Linux (`tcp_clean_rtx_queue`).
+    pub oldest: Option<Dur>,
+    /// The least and the largest round-trip time of newly SACKed data that were sent once.
+    pub sacked: Option<(Dur, Dur)>,
 }
 
 /// The state of an end before a row of the log.
@@ -84,8 +90,12 @@ pub(crate) struct End {
     pub round_trips: Option<(Dur, Dur)>,
     /// The round-trip time of the handshake, which is the first sample of SRTT.
     pub handshake: Dur,
+    /// Bounds of SRTT.
+    pub srtt: SmoothedRtt,
     /// Time of the own SYN until it is answered.
     syn: Option<Time>,
+    /// Time of the own SYN until it is acknowledged, and whether it was sent again.
+    opening: Option<(Time, bool)>,
     /// The last round-trip time of data that were sent once.
     pub recent_round_trip: Dur,
     /// The position after the last byte that the application has written.
@@ -132,7 +142,9 @@ impl End {
             taken: Taken::default(),
             round_trips: None,
             handshake: Dur::ZERO,
+            srtt: SmoothedRtt::default(),
             syn: None,
+            opening: None,
             recent_round_trip: Dur::ZERO,
             written: 1,
             read: 0,
@@ -215,6 +227,7 @@ impl End {
         }
         if flags.has(Flags::SYN) {
             self.syn.get_or_insert(event.at);
+            self.opening = Some(self.opening.map_or((event.at, false), |(at, _)| (at, true)));
         }
         let start = if flags.has(Flags::SYN) { 1 } else { seq };
         let end = start + len + u64::from(flags.has(Flags::FIN));
@@ -277,6 +290,7 @@ impl End {
                 let known = self.high;
                 self.acknowledge(ack, known, event.at, event.value.is_some());
                 self.sack(ack, sacks, known, event.at);
+                self.measure(ack, event.at);
             }
         }
         let Some(seq) = event.seq else { return };
@@ -299,18 +313,42 @@ impl End {
         }
     }
 
+    /// Takes the sample of an ACK, as `tcp_ack_update_rtt` does.
+    fn measure(&mut self, ack: u64, at: Time) {
+        if let Some((since, again)) = self.opening.filter(|_| ack > 0) {
+            self.opening = None;
+            let sample = at.since(since);
+            if again { self.srtt.doubtful(sample) } else { self.srtt.sample(sample, sample) }
+        }
+        let taken = &self.taken;
+        match (taken.oldest, taken.sacked) {
+            (Some(sample), _) => self.srtt.sample(sample, sample),
+            (None, Some((least, most))) => self.srtt.sample(least, most),
+            (None, None) if taken.acked > 0 => {
+                let most = self.round_trips.map_or(self.handshake, |(_, longest)| longest);
+                self.srtt.doubtful(most);
+            }
+            _ => {}
+        }
+    }
+
     /// `stamped`: the segment has a timestamp, which gives a sample also of data that were sent again (RFC 7323 section 4).
     fn acknowledge(&mut self, ack: u64, known: u64, at: Time, stamped: bool) {
         if ack <= self.now.una {
             return;
         }
         let (mut newest, mut oldest) = (None, None);
+        let (mut first, mut repeats) = (None, false);
         self.high = self.high.max(ack);
         self.taken.acked = ack - self.now.una;
         self.split(ack);
         while let Some(sent) = self.out.front().copied().filter(|s| s.end <= ack) {
             self.out.pop_front();
             let len = sent.end - sent.start;
+            repeats |= sent.tries > 1;
+            if !sent.sacked {
+                first = first.or(Some(sent.first));
+            }
             self.again -= if sent.tries > 1 { len } else { 0 };
             if sent.sacked {
                 self.sacked -= len;
@@ -326,6 +364,7 @@ impl End {
             }
         }
         self.now.una = ack;
+        self.taken.oldest = first.filter(|_| !repeats).map(|first| at.since(first));
         if let Some(sent) = newest.filter(|_| !self.taken.acked_again) {
             let sample = at.since(sent.first);
             let (least, most) = self.round_trips.unwrap_or((sample, sample));
@@ -384,7 +423,10 @@ impl End {
                     let sent = *sent;
                     self.late(sent, known);
                     if sent.tries == 1 {
-                        self.sampled(at.since(sent.first));
+                        let sample = at.since(sent.first);
+                        self.sampled(sample);
+                        let (least, most) = self.taken.sacked.unwrap_or((sample, sample));
+                        self.taken.sacked = Some((least.min(sample), most.max(sample)));
                     }
                 }
             }

@@ -24,6 +24,7 @@ mod finding;
 mod history;
 mod reach;
 mod rules;
+mod srtt;
 mod step;
 
 pub use finding::{Found, Level, Oracle};

@@ -1,5 +1,6 @@
 //! Flow control: RFC 9293 section 3.8.6.
 
+use super::cork::Cork;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
@@ -14,11 +15,11 @@ pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "flow control against RFC 9293",
     asserts: "no segment except a probe of one byte exceeds the largest right edge that the peer announced; the right edge that a receiver announces never moves left; a receiver whose application has read everything opens a window that was smaller than a segment; a sender that has data and a closed window runs the persist timer, and the interval between its probes grows; a segment smaller than the MSS is not sent while more data wait, unless it fills half of the largest window \
-              that the peer ever announced, or, with Nagle's algorithm, while data are outstanding.",
+              that the peer ever announced, or, with Nagle's algorithm, while data are outstanding; with TCP_CORK a kernel holds it back for 200 ms, or until a tail loss probe sends it.",
     why: "RFC 9293 sections 3.8.6 (a sender must respect the window, a receiver should not shrink it), 3.8.6.1 (zero-window probes \
-          with exponential back-off), 3.8.6.2.1 and 3.8.6.2.2 (silly window avoidance) and 3.7.4 (Nagle).",
+          with exponential back-off), 3.8.6.2.1 and 3.8.6.2.2 (silly window avoidance) and 3.7.4 (Nagle); tcp(7) (TCP_CORK).",
     evidence: "the segment and the announcement that it contradicts; for a missing window update, the last read and the end of the wait.",
-    wrong_when: "announcements were lost from the log. The rules for small segments apply to the model only, which logs each write.",
+    wrong_when: "announcements were lost from the log. The rules for small segments, except that of TCP_CORK, apply to the model only.",
     needs: &[],
 };
 
@@ -47,6 +48,7 @@ struct Half {
     overrides: bool,
     /// Time and row since which data wait for a closed window with nothing outstanding.
     shut: Option<(Time, usize)>,
+    cork: Cork,
 }
 
 /// Implements the rules in the documentation of this module.
@@ -72,6 +74,7 @@ impl Rule for FlowControl {
         update_follows(half, context, step, found);
         probes(half, context, step, found);
         persist(half, context, step, found);
+        half.cork.on(context, step, found);
     }
 }
 

@@ -3,6 +3,7 @@
 //! The rules apply to kernels in virtual time, where an ACK that is sent at once has the time of the arrival.
 
 use super::names::ACK_TIMING as NAME;
+use super::quick_credit::QuickCredit;
 use crate::finding::Findings;
 use crate::step::{Context, Step};
 use tcpassay_measure::EventKind;
@@ -15,11 +16,6 @@ const AT_ONCE: Dur = Dur::from_millis(2);
 const INSTANT: Dur = Dur::from_micros(50);
 /// Number of ACKs after a mark that are not delayed (`__tcp_ecn_check_ce`).
 const AFTER_MARK: u32 = 2;
-/// After this number of consecutive delayed ACKs, only a mark causes quick ACKs. Before, a growing receive window may cause them
-/// (`tcp_grow_window`), which the log does not always show.
-const DELAYS: u32 = 3;
-/// A pause after which Linux may send ACKs at once again: the shortest RTO that plans set.
-const PAUSE: Dur = Dur::from_millis(20);
 /// Number of needless ACKs that are reported.
 const NEEDLESS: u32 = 4;
 
@@ -34,10 +30,8 @@ pub(super) struct QuickAck {
     due: Option<(Time, usize, u64, &'static str)>,
     /// Pushed data that wait until the application has read them: row, position.
     pushed: Option<(usize, u64)>,
-    /// Number of consecutive ACKs for more than one segment.
-    pairs: u32,
-    /// Set by a mark that arrives while ACKs are delayed: the number of further ACKs that may be sent at once.
-    budget: Option<u32>,
+    /// Bounds of the number of quick ACKs that are left.
+    credit: QuickCredit,
     /// Number of ACKs that were sent at once although nothing required it, since the last delayed ACK, and the first one's row. ACKs that had to
     /// be sent at once do not count.
     needless: (u32, usize),
@@ -59,6 +53,7 @@ impl QuickAck {
             return;
         }
         self.waits(context, step, found);
+        self.credit.on(context, step, self.demands);
         if step.is_sent() && step.is_stream() {
             self.sent(context, step, found);
         } else if step.event.kind == EventKind::In && step.len() > 0 {
@@ -74,30 +69,20 @@ impl QuickAck {
             && step.end.now.frontier == step.seq_end()
             && step.end.above.is_empty();
         let marked = step.event.ce && !self.demands;
-        let rested = self.arrived.is_none_or(|at| step.at().since(at) >= PAUSE);
         self.arrived = Some(step.at());
         self.arrivals += 1;
         self.demands = (self.demands && !step.flags().has(Flags::CWR)) || step.event.ce;
         // While data arrive out of order or repeatedly, every ACK is sent at once.
         if !in_order {
-            self.budget = None;
-            self.pairs = 0;
             self.excused = true;
             self.due = None;
             self.quick = 0;
             return;
         }
-        if rested {
-            self.budget = None;
-            self.pairs = 0;
-        }
         self.excused |= step.flags().any(Flags::PSH | Flags::CWR | Flags::URG);
         // A receiver of DCTCP echoes each change of marks instead.
         if marked && !context.echoes_marks(step.flow) {
             self.quick = AFTER_MARK;
-            // A mark while the ACKs after an earlier one are counted permits as many again.
-            let delays = self.pairs >= DELAYS;
-            self.budget = self.budget.map_or(delays.then_some(AFTER_MARK), |left| Some(left.max(AFTER_MARK)));
         }
         let mss = context.recording.flows[step.peer].mss.get();
         let room = step.end.now.offered > step.end.now.frontier + mss;
@@ -106,6 +91,10 @@ impl QuickAck {
         } else if self.quick > 0 {
             Some(
                 "one of the first two segments from a mark on, whose sender may have a window of one segment",
+            )
+        } else if self.credit.due(context, step) {
+            Some(
+                "one of the first segments of a connection, or after a pause longer than the RTO, while the host is not interactive",
             )
         } else {
             None
@@ -155,23 +144,15 @@ impl QuickAck {
         let at_once = self.arrived.is_some_and(|at| step.at().since(at) <= INSTANT);
         let single = advance > 0 && arrivals == 1 && at_once && step.len() == 0;
         if single && excused && !grows {
-            self.pairs = 0;
             return;
         }
         if !single || grows || step.flags().has(Flags::FIN) {
-            self.pairs = if arrivals > 1 && advance > 0 { self.pairs + 1 } else { 0 };
-            self.budget = self.budget.filter(|_| arrivals <= 1);
             self.needless = (0, step.row);
             return;
         }
-        self.pairs = 0;
-        match &mut self.budget {
-            Some(0) => {
-                self.needless.0 += 1;
-                self.report(context, step, found);
-            }
-            Some(left) => *left -= 1,
-            None => {}
+        if self.credit.take() == Some(0) {
+            self.needless.0 += 1;
+            self.report(context, step, found);
         }
     }
 
@@ -183,10 +164,10 @@ impl QuickAck {
         }
         let row = self.needless.1;
         self.needless = (0, step.row);
-        found.add(step.of_receiver(context, NAME, "ACKs of single segments long after a mark").since(row, step.at()).warning(), || {
+        found.add(step.of_receiver(context, NAME, "single segments are acknowledged at once without a reason").since(row, step.at()).warning(), || {
             format!(
-                "After a mark, and after ACKs that were delayed, {} sent {AFTER_MARK} ACKs at once, as Linux does, and {NEEDLESS} more, each for one segment \
-                 in order without PSH and CWR (RFC 5681 section 4.2).", context.who(step.flow)
+                "{} had used up its quick ACKs, as a delayed ACK showed, and since then sent {NEEDLESS} ACKs more than marks permit ({AFTER_MARK} each), each at \
+                 once for one segment in order without PSH and CWR (RFC 5681 section 4.2; Linux: `tcp_incr_quickack`).", context.who(step.flow)
             )
         });
     }
@@ -205,7 +186,7 @@ impl QuickAck {
             || {
                 format!(
                     "{} received {why}, at {since}, and had not acknowledged position {until} {} later (Linux: `tcp_ecn_accept_cwr`, \
-                     `__tcp_ecn_check_ce`, `tcp_cleanup_rbuf`).", context.who(step.flow), step.at().since(since)
+                     `__tcp_ecn_check_ce`, `tcp_cleanup_rbuf`, `tcp_event_data_recv`).", context.who(step.flow), step.at().since(since)
                 )
             },
         );

@@ -20,8 +20,10 @@ pub(super) const ORACLE: Oracle = Oracle {
               count as duplicate ACKs; a connection does not wait for a delayed ACK while the sender has data and window for \
               more, all sent data have arrived, and neither end sends; a probe below the window is answered; keepalive probes \
               are sent only with the option, and then after the idle time of the option; Linux does not delay the ACK of data \
-              with CWR, of the first two segments from a mark on, and of pushed data that the application of a host that only \
-              receives has read; from the third segment after a mark on it delays ACKs again.",
+              with CWR, of the first two segments from a mark on, of pushed data that the application of a host that only \
+              receives has read, and of the first segments of a connection (16 quick ACKs, fewer with a small window) and after a pause \
+              longer than the RTO, unless the host answers data within the delay of an ACK; each ACK of new data takes one quick ACK, \
+              and after the last one ACKs of single segments are delayed.",
     why: "RFC 9293 section 3.8.6.3 (at least every second full segment), RFC 5681 section 4.2 (out-of-order data at once), RFC 9293 \
           sections 3.8.6.1, 3.10.7.4 and 3.8.4. A delayed ACK saves a packet where others follow; where the sender cannot go on \
           without it, the delay is lost time (RFC 1122 section 4.2.3.2, RFC 8257 section 3.2).",

@@ -238,6 +238,7 @@ fn kernel_fire(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &
     let Some((last, row)) = half.fired.replace((step.at(), step.row)) else {
         half.waited = None;
         first_timeout(half, context, step, found);
+        too_soon(half, context, step, found);
         half.backed_off = true;
         return;
     };
@@ -277,6 +278,25 @@ fn first_timeout(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mu
         found.add(step.of_sender(context, NAME, "the timer fired too late").since(step.row, since), || {
             format!(
                 "The retransmission timer of {} fired {waited} after the last transmission and the last new acknowledgement; the RTO is at most {most} (RFC 6298 section 5, rules 5.1 to 5.3).", context.who(step.flow)
+            )
+        });
+    }
+}
+
+/// RFC 6298 sections 2.3 and 5: the timer is never set for less than the RTO from the last transmission of the first segment, and the RTO is SRTT plus
+/// its minimum at least (Linux, `tcp_set_rto`).
+fn too_soon(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let Some(stack) = context.stack(step.flow).filter(|_| context.of_kernel()) else { return };
+    let (Some(head), Some((low, _))) = (step.end.out.front(), step.end.srtt.bounds()) else { return };
+    let leaves = context.facts.is_some_and(|facts| !facts.queues_in_host());
+    let least = low + stack.rto.min;
+    let waited = step.at().since(head.last);
+    let plain = leaves && stack.user_timeout.is_none() && !half.backed_off;
+    if plain && step.end.open && step.end.wnd > 0 && waited + TICK * 3 < least {
+        found.add(step.of_sender(context, NAME, "the timer fired too early").since(step.row, head.last), || {
+            format!(
+                "The retransmission timer of {} fired {waited} after the last transmission of the first outstanding segment; SRTT is {low} at \
+                 least and the smallest RTO is {} (RFC 6298 sections 2.3 and 5).", context.who(step.flow), stack.rto.min
             )
         });
     }

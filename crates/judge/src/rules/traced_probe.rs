@@ -18,7 +18,13 @@ const CALL: Dur = Dur::from_micros(100);
 /// The time that a sender of a single segment adds for a delayed ACK (RFC 8985 `TLP.max_ack_delay`; Linux: `tcp_rto_min`).
 const MAX_ACK_DELAY: Dur = Dur::from_millis(200);
 
+/// Linux adds this to two SRTT if several segments are outstanding (`TCP_TIMEOUT_MIN_US`).
+const MIN_WAIT: Dur = Dur::from_millis(2);
+/// Rounding of a timer to ticks of 1 ms, and of the time at which it was set.
+const ROUNDED: Dur = Dur::from_millis(3);
+
 /// State of the rules for the probes of one sender.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of what was sent last")]
 #[derive(Clone, Debug, Default)]
 pub(super) struct TracedProbe {
     /// The last probe: time, row, position after the data outstanding at that time.
@@ -29,8 +35,9 @@ pub(super) struct TracedProbe {
     wrote: Time,
     /// Time of the last arrival that delivered data, or of a timeout or a change of the congestion state: each sets the timer anew.
     progress: Time,
-    /// Time of the last transmission of data.
+    /// Time of the last transmission of data; then of the last ACK of new data.
     sent: Option<Time>,
+    acked: Option<Time>,
     /// True if the last probe was data that had been sent before.
     repeats: bool,
     /// True unless the last probe was new data that a queue in the host or pacing may have held back instead.
@@ -38,6 +45,8 @@ pub(super) struct TracedProbe {
     /// True if the data that were sent last were sent by the persist timer, which does not set the timer of a probe
     /// (`tcp_write_wakeup`): a corked segment, or one that fills only a part of a small window.
     forced: bool,
+    /// True if the data that were sent last may have been a probe: they left after a silence of two round trips, at the instant of a write.
+    unclear: bool,
 }
 
 impl TracedProbe {
@@ -54,6 +63,9 @@ impl TracedProbe {
         };
         if moved {
             self.progress = step.at();
+        }
+        if step.event.kind == EventKind::In && step.end.taken.acked > 0 {
+            self.acked = Some(step.at());
         }
         match step.event.kind {
             EventKind::Retransmit if step.event.why == PROBE && step.is_stream() => {
@@ -115,6 +127,7 @@ impl TracedProbe {
     fn again(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         self.second(context, step, found);
         self.late(context, step, found);
+        self.early(context, step, found);
         self.probed = Some((step.at(), step.row, step.end.now.nxt));
         self.repeats = true;
         self.certain = true;
@@ -134,7 +147,15 @@ impl TracedProbe {
         let mss = context.recording.flows[step.flow].mss.get();
         let several = step.end.outstanding() > mss;
         let for_ack = if several { Dur::ZERO } else { MAX_ACK_DELAY.max(stack.rto.min) };
-        let most = longest * 2 + for_ack + TICKS * 2;
+        // SRTT is at most the longest round trip; where each sample is in the log, it is known better.
+        let least_wait = if several { MIN_WAIT } else { for_ack };
+        let known = step
+            .end
+            .srtt
+            .bounds()
+            .map(|(_, high)| high * 2 + least_wait + ROUNDED)
+            .map(|wait| wait + wheel(wait));
+        let most = known.unwrap_or(Dur::MAX).min(longest * 2 + for_ack + TICKS * 2);
         // Data that pacing or a queue still holds in the host postpone the probe.
         let leaves =
             !context.may_pace(step.flow) && context.facts.is_some_and(|facts| !facts.queues_in_host());
@@ -143,6 +164,29 @@ impl TracedProbe {
                 format!(
                     "{} sent a tail loss probe {waited} after the last transmission and the last delivery of data; no round trip took longer \
                      than {longest}, so that {most} are the most (RFC 8985 section 7.2).", context.who(step.flow)
+                )
+            });
+        }
+    }
+
+    /// RFC 8985 section 7.2: an ACK of new data sets the timer anew, for two SRTT and, with one segment outstanding, the delay of an ACK, but not
+    /// for longer than the RTO.
+    fn early(&self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        let (Some(stack), Some((low, _)), Some(sent)) =
+            (context.stack(step.flow), step.end.srtt.bounds(), self.sent)
+        else {
+            return;
+        };
+        let Some(acked) = self.acked.filter(|at| *at > sent) else { return };
+        let for_ack = if step.end.out.len() == 1 { stack.rto.min } else { MIN_WAIT };
+        let least = (low * 2 + for_ack).min(low + stack.rto.min);
+        let waited = step.at().since(acked);
+        let leaves = context.facts.is_some_and(|facts| !facts.queues_in_host());
+        if leaves && waited + ROUNDED < least && stack.user_timeout.is_none() {
+            found.add(step.of_sender(context, NAME, "a probe too early").since(step.row, acked).warning(), || {
+                format!(
+                    "{} sent a tail loss probe {waited} after an ACK of new data and has sent nothing since; its SRTT is {low} at least, so that the \
+                     probe may come after {least} (RFC 8985 section 7.2).", context.who(step.flow)
                 )
             });
         }
@@ -161,6 +205,8 @@ impl TracedProbe {
         let corked = context.stack(step.flow).is_some_and(|stack| stack.cork);
         let small = step.end.wnd < context.recording.flows[step.flow].mss.get();
         self.forced = (corked || small) && !outstanding && self.heard != step.at() && self.wrote != step.at();
+        // A probe may leave at the instant of a write.
+        self.unclear = outstanding && written && step.at().since(self.heard) >= shortest * 2;
         // Only a probe leaves while the window is full.
         let full = step.before.cwnd > 0 && step.before.nxt - step.before.una >= step.before.cwnd;
         if outstanding && alone {
@@ -188,7 +234,13 @@ impl TracedProbe {
         let judged =
             open && waited && !paced && stack.tlp == Tlp::On && selective(step.flow) && selective(step.peer);
         let established = step.end.open && !step.end.over && step.end.round_trips.is_some();
-        if judged && established && self.probed.is_none() && !self.forced && stack.user_timeout.is_none() {
+        if judged
+            && established
+            && self.probed.is_none()
+            && !self.forced
+            && !self.unclear
+            && stack.user_timeout.is_none()
+        {
             found.add(
                 step.of_sender(context, NAME, "a timeout without a probe before it").since(step.row, newest.last).warning(),
                 || {
@@ -200,4 +252,11 @@ impl TracedProbe {
             );
         }
     }
+}
+
+/// The wheel of Linux's timers rounds up the end of a longer wait to a multiple of 8 or 64 ticks (`kernel/time/timer.c`, `LVL_GRAN`).
+fn wheel(wait: Dur) -> Dur {
+    const LEVELS: [(Dur, Dur); 2] =
+        [(Dur::from_millis(500), Dur::from_millis(64)), (Dur::from_millis(60), Dur::from_millis(8))];
+    LEVELS.iter().find(|(from, _)| wait >= *from).map_or(Dur::ZERO, |(_, step)| *step)
 }

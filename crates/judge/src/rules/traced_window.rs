@@ -19,9 +19,9 @@ use tcpassay_wire::Flags;
 /// Number of acknowledged windows after which a window that does not grow is reported: in slow start, in
 /// congestion avoidance.
 const WINDOWS: (u64, u64) = (3, 6);
-/// Time after which missing growth of CUBIC is reported. Linux computes the increment at most every 31 ms
-/// (`bictcp_update`).
-const SETTLED: Dur = Dur::from_millis(400);
+/// Time after which missing growth of CUBIC is reported. Around its plateau the function of RFC 9438 section 4.2 needs 2.15 s for
+/// one segment.
+const SETTLED: Dur = Dur::from_millis(2200);
 /// Number of round trips without use of the window after which its growth is reported.
 const UNUSED: u64 = 3;
 
