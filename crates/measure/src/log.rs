@@ -186,9 +186,9 @@ impl EventLog {
         self.rows.iter().map(|row| row.at)
     }
 
-    /// The kinds of the rows.
-    pub fn kinds(&self) -> impl ExactSizeIterator<Item = EventKind> + '_ {
-        self.rows.iter().map(|row| row.kind)
+    /// The kinds and flows of the rows.
+    pub fn kinds(&self) -> impl ExactSizeIterator<Item = (EventKind, Option<u32>)> + '_ {
+        self.rows.iter().map(|row| (row.kind, (row.has & HAS_FLOW != 0).then_some(row.flow)))
     }
 
     /// The reason of row `row`; empty when it has none.

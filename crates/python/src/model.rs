@@ -250,7 +250,7 @@ impl Ran {
 
     /// Kinds of the rows of the event log, one byte each: the index in `EventKind::ALL`.
     fn kinds<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        let kinds: Vec<u8> = self.recording.events.kinds().map(|kind| kind as u8).collect();
+        let kinds: Vec<u8> = self.recording.events.kinds().map(|(kind, _)| kind as u8).collect();
         PyBytes::new(py, &kinds)
     }
 

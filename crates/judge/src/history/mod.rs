@@ -214,9 +214,14 @@ impl<'a> History<'a> {
     /// An empty history. `peers`: for each flow the index of the other direction.
     pub fn new(recording: &'a Recording, peers: Vec<usize>) -> History<'a> {
         let flows = recording.flows.len();
+        let mut halves = vec![Half::default(); flows];
+        // Growing these lists row by row would copy most of a long log.
+        for (half, segments) in halves.iter_mut().zip(segments_of(recording)) {
+            half.segments.reserve_exact(segments);
+        }
         History {
             recording,
-            halves: vec![Half::default(); flows],
+            halves,
             peers,
             ledgers: vec![OnceCell::new(); flows],
             fastest: OnceCell::new(),
@@ -322,6 +327,19 @@ impl<'a> History<'a> {
         let arrived = syns(self.peers[flow], false).next()?;
         sent.next().is_none().then(|| arrived.at.since(first.at))
     }
+}
+
+/// The number of segments that each half logged.
+fn segments_of(recording: &Recording) -> Vec<usize> {
+    let mut segments = vec![0; recording.flows.len()];
+    for (kind, flow) in recording.events.kinds() {
+        if let Some(count) = flow.and_then(|flow| segments.get_mut(flow as usize))
+            && matches!(kind, EventKind::In | EventKind::Out | EventKind::Retransmit)
+        {
+            *count += 1;
+        }
+    }
+    segments
 }
 
 /// A time in milliseconds, to the microsecond.

@@ -38,7 +38,7 @@ fn acks(history: &History<'_>, half: usize, found: &mut Findings) {
     let ledger = history.ledger(flow);
     let who = history.who(half);
     let mut before: Option<&Segment> = None;
-    let mut complete = Time::ZERO;
+    let (mut complete, mut near) = (Time::ZERO, 0);
     let plain =
         history.halves[half].segments.iter().filter(|s| s.sent && !s.flags.any(Flags::SYN | Flags::RST));
     for ack in plain {
@@ -56,8 +56,9 @@ fn acks(history: &History<'_>, half: usize, found: &mut Findings) {
             format!("{who} acknowledged {} up to position {} at {}", history.name(flow), ack.ack, at(ack.at))
         };
         // Most ACKs of a receiver without new data repeat the previous one.
-        complete =
-            before.filter(|before| before.ack == ack.ack).map_or_else(|| ledger.reach(ack.ack), |_| complete);
+        complete = before
+            .filter(|before| before.ack == ack.ack)
+            .map_or_else(|| ledger.reach(ack.ack, &mut near), |_| complete);
         if ack.at < complete {
             found.add(occurrence("acknowledged before it arrived", vec![ack.row]), || {
                 if complete == NEVER {
