@@ -170,6 +170,26 @@ def test_after_a_delayed_ack_single_segments_are_not_acknowledged_at_once(
     assert titles(log.judged(folder, "ack-timing")) == found
 
 
+@pytest.mark.parametrize(("ack", "found"), [(1, []), (1001, ["ECE without a mark"])])
+def test_cwr_of_a_segment_with_an_old_acknowledgment_need_not_end_ece(
+    ack: int, found: list[str], folder: Path
+) -> None:
+    log, syn = kernel(stack__ecn="classic"), 2 | ECE
+    for host, kind, flags in (
+        (0, "out", syn | CWR),
+        (1, "in", syn | CWR),
+        (1, "out", syn | ACK),
+        (0, "in", syn | ACK),
+    ):
+        log.event(1 + host / 10, host, kind, seq=0, len=0, flags=flags, ack=1 if flags & ACK else None)
+    log.event(5, 1, "out", seq=1, len=1000, ack=1, flags=ACK, window_bytes=100_000)
+    log.event(10, 1, "in", seq=1, len=1000, ack=1001, flags=ACK, ce=True)
+    log.event(10, 1, "out", seq=1001, len=0, ack=1001, flags=ACK | ECE, window_bytes=100_000)
+    log.event(20, 1, "in", seq=1001, len=1000, ack=ack, flags=ACK | CWR)
+    log.event(20, 1, "out", seq=1001, len=0, ack=2001, flags=ACK | ECE, window_bytes=100_000)
+    assert titles(log.judged(folder, "ecn")) == found
+
+
 @pytest.mark.parametrize(("old", "found"), [(0, []), (200, ["a timestamp of an earlier time"])])
 def test_a_timestamp_is_of_the_time_at_which_its_segment_leaves(
     old: int, found: list[str], folder: Path

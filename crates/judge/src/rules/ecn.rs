@@ -137,7 +137,9 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
     match half.mode {
         Mode::Classic => {
             let old = step.len() > 0 && step.seq_end() <= step.before.acked_out;
-            if step.flags().has(Flags::CWR) && old {
+            // Linux accepts CWR of a segment only if its acknowledgment is not older than another one (`tcp_ack`).
+            let stale = !context.exact() && step.event.ack.is_some_and(|ack| ack < step.before.una);
+            if step.flags().has(Flags::CWR) && (old || stale) {
                 half.unsure = half.latched.is_some();
             } else if step.flags().has(Flags::CWR) {
                 half.latched = None;
