@@ -211,6 +211,22 @@ def test_an_ack_of_new_data_sets_the_timer_of_the_probe_anew(
     assert [title for title in found_there if "early" in title] == found
 
 
+@pytest.mark.parametrize(("batch", "found"), [(True, []), (False, ["acknowledged data are sent again"])])
+def test_of_acks_that_arrive_together_the_first_one_may_cause_a_retransmission(
+    found: list[str], folder: Path, *, batch: bool
+) -> None:
+    # A kernel logs arrivals at its device, before TCP processes the first one.
+    log = kernel()
+    seq = flights(log, [10, 10])
+    log.data(40, None, seq).data(40, None, seq + 1000).fires(260)
+    log.event(260, 0, "congestion", "Open->Loss: kernel")
+    log.data(260, 265, seq, again=True)
+    answer(log, 270, seq + 1000)
+    answer(log, 270 if batch else 269, seq + 2000)
+    log.data(270, 275, seq + 1000, again=True)
+    assert titles(log.judged(folder, "loss-detection")) == found
+
+
 @pytest.mark.parametrize(("at", "found"), [(150, ["the timer fired too early"]), (250, [])])
 def test_a_timeout_comes_srtt_and_the_smallest_rto_after_the_first_segment_was_sent(
     at: float, found: list[str], folder: Path

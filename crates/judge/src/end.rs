@@ -321,7 +321,10 @@ impl End {
             if again { self.srtt.doubtful(sample) } else { self.srtt.sample(sample, sample) }
         }
         let taken = &self.taken;
+        // A log may have several arrivals before what the first one caused to be sent again.
+        let repairs = matches!(self.now.state, CongestionState::Loss | CongestionState::Recovery);
         match (taken.oldest, taken.sacked) {
+            (Some(sample), _) | (None, Some((_, sample))) if repairs => self.srtt.doubtful(sample),
             (Some(sample), _) => self.srtt.sample(sample, sample),
             (None, Some((least, most))) => self.srtt.sample(least, most),
             (None, None) if taken.acked > 0 => {

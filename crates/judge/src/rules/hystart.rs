@@ -9,6 +9,7 @@ use crate::finding::Findings;
 use crate::step::{Context, Step};
 use tcpassay_cc::{HystartDetect, HystartMode};
 use tcpassay_measure::EventKind;
+use tcpassay_measure::reason::{StateChange, TcpState};
 use tcpassay_tcp::{Config, Pacing};
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
@@ -132,6 +133,11 @@ fn detects(context: &Context<'_>, step: &Step<'_>) -> Option<HystartDetect> {
     (cubic && at_once && context.in_virtual_time()).then_some(detect)
 }
 
+fn leaves_established(step: &Step<'_>) -> bool {
+    let from = Some(TcpState::Established);
+    matches!(step.event.state_change(), Some(StateChange::Moved { from: before, .. }) if before == from)
+}
+
 impl Hystart {
     /// Processes a row of the log.
     pub fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
@@ -155,6 +161,8 @@ impl Hystart {
                 }
             }
             EventKind::Congestion | EventKind::TimerFire | EventKind::Retransmit => self.over = true,
+            // A kernel logs the windows of established connections only (`tcp_rcv_established`).
+            EventKind::State if !context.exact() => self.over |= leaves_established(step),
             _ => {}
         }
     }

@@ -67,6 +67,8 @@ struct Half {
     repairs: Option<(Time, usize, u64)>,
     /// True if data were acknowledged since the last timeout.
     progressed: bool,
+    /// The time of the last row, and SND.UNA before it: a kernel logs arrivals at its device, before TCP processes the first one of them.
+    settled: (Time, u64),
 }
 
 /// Implements the rules in the documentation of this module.
@@ -88,6 +90,9 @@ impl Rule for Loss {
             return;
         }
         let half = &mut self.halves[step.flow];
+        if step.at() > half.settled.0 {
+            half.settled = (step.at(), step.before.una);
+        }
         late(half, context, step, found);
         if context.of_kernel() {
             unrepaired(half, context, step, found);
@@ -407,12 +412,13 @@ fn again(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
         return;
     }
     let (start, end) = (step.seq(), step.seq_end());
-    if end <= step.before.una && step.len() > 1 {
+    let known = if context.exact() { step.before.una } else { half.settled.1 };
+    if end <= known && step.len() > 1 {
         found.add(step.of_sender(context, NAME, "acknowledged data are sent again"), || {
             format!(
                 "{} retransmitted positions {start} to {end}, but everything below {} was acknowledged.",
                 context.who(step.flow),
-                step.before.una
+                known
             )
         });
     }
