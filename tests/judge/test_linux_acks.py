@@ -107,6 +107,19 @@ def test_quick_acks_after_several_marks_are_counted_together(
     assert titles(log.judged(folder, "ack-timing")) == found
 
 
+@pytest.mark.parametrize(("cwr", "found"), [(CWR, []), (0, [NEEDLESS])])
+def test_a_mark_on_the_segment_with_cwr_permits_quick_acks_again(
+    cwr: int, found: list[str], folder: Path
+) -> None:
+    log, seq = kernel(stack__ecn="classic"), 1
+    for i in range(4):
+        log.event(10 + 2 * i, 1, "in", seq=seq, len=1000, ack=1, flags=ACK)
+        seq = receives(log, 11 + 2 * i, seq + 1000, 0)
+    for i in range(12):
+        seq = receives(log, 20 + i, seq, 0, ACK | (0 if i % 2 else cwr), ce=True)
+    assert titles(log.judged(folder, "ack-timing")) == found
+
+
 def opened(log: Written) -> Written:
     """The handshake at the receiver, with the window that it announces."""
     log.event(1, 1, "in", seq=0, len=0, flags=2)

@@ -156,6 +156,29 @@ def test_time_in_which_data_are_outstanding_lets_cubic_grow(tmp_path: Path) -> N
     )
 
 
+@pytest.mark.parametrize(("trip", "found"), [(0.3, []), (10, ["the window exceeds the CUBIC function"])])
+def test_cubic_grows_by_half_in_each_round_trip_of_a_tick(
+    trip: float, found: list[str], folder: Path
+) -> None:
+    log = kernel(cc="cubic")
+    log.data(0.2, 0.2 + trip / 2, 1)
+    answer(log, 5.2 + trip, 1001)
+    log.event(6, 0, "congestion", "Open->CWR: kernel")
+    met(log, 6.1, 4, 4)
+    answer(log, 7, 1001)
+    log.event(7.05, 0, "congestion", "CWR->Open: kernel")
+    at, seq = 10.0, 1001
+    for window in (4, 6, 9, 13, 19):
+        met(log, at, window, 4)
+        for _ in range(window):
+            log.data(at, at + trip / 2, seq)
+            seq += 1000
+        at += trip
+        log.event(at - trip / 2, 1, "out", seq=1, len=0, ack=seq, flags=ACK, window_bytes=4_000_000)
+        log.event(at, 0, "in", seq=1, len=0, ack=seq, flags=ACK, window_bytes=4_000_000)
+    assert titles(log.judged(folder, GROWTH)) == found
+
+
 def probes(*at: float, tail: int = 1) -> Written:
     """The tail of a flight is lost, and its last segment sent again as a probe at these times."""
     log = kernel()

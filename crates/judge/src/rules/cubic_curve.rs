@@ -1,6 +1,7 @@
 //! An upper bound of CUBIC's window: RFC 9438 sections 4.2, 4.3 and 5.8.
 
 use crate::step::Step;
+use std::collections::VecDeque;
 use tcpassay_tcp::CongestionState;
 use tcpassay_units::{Dur, Time};
 
@@ -14,6 +15,11 @@ const FIRST: f64 = 0.05;
 /// Tolerance in segments: the window is rounded to segments, and Linux computes it every 31 ms.
 const SPARE: f64 = 3.0;
 const DELAY: Dur = Dur::from_millis(40);
+/// Linux computes the growth for an ACK at most once in a tick, and then uses it for all ACKs of that tick, while the window grows. A tick is
+/// 1 ms in the guests; of the next one only the begin may belong to a round trip.
+const TICKS: Dur = Dur::from_millis(2);
+/// Largest growth for a window that is acknowledged, as a share of the window (RFC 9438 section 4.2).
+const STEEPEST: f64 = 0.5;
 
 /// Elapsed time and acknowledged windows since the last reduction.
 #[derive(Clone, Debug, Default)]
@@ -25,10 +31,11 @@ pub(super) struct Curve {
     /// Part of the epoch during which data were outstanding; the time of the previous row follows.
     busy: Dur,
     last: Time,
-    /// The window at the last begin of congestion avoidance; the number of windows acknowledged since then
-    /// follows.
+    /// The last window that congestion avoidance did not cause; the number of windows acknowledged since then follows.
     avoidance: Option<u64>,
     earned: f64,
+    /// Windows acknowledged in the last [`TICKS`], with their times.
+    recent: VecDeque<(Time, f64)>,
 }
 
 impl Curve {
@@ -52,6 +59,7 @@ impl Curve {
         if reduces(step.end.now.state) || reduces(step.before.state) {
             self.start = None;
             self.avoidance = None;
+            self.earned = 0.0;
             self.busy = Dur::ZERO;
         }
     }
@@ -59,11 +67,22 @@ impl Curve {
     /// Adds acknowledged data, as a number of windows.
     pub fn acknowledged(&mut self, windows: f64) {
         self.earned += windows;
+        self.recent.push_back((self.last, windows));
+        while self.recent.front().is_some_and(|(at, _)| self.last.since(*at) > TICKS) {
+            self.recent.pop_front();
+        }
+    }
+
+    /// The factor by which a window may grow in a tick beyond what the function allows, where round trips are shorter.
+    fn overshoot(&self, step: &Step<'_>) -> f64 {
+        let short = step.end.round_trips.is_some_and(|(shortest, _)| shortest < TICKS);
+        let windows: f64 = self.recent.iter().map(|(_, windows)| windows).sum();
+        if short { (windows * STEEPEST).exp() } else { 1.0 }
     }
 
     /// Discards the epoch: its begin is not known.
     pub fn forget(&mut self) {
-        *self = Curve { last: self.last, ..Curve::default() };
+        *self = Curve { last: self.last, recent: std::mem::take(&mut self.recent), ..Curve::default() };
     }
 
     /// Processes a change of the window. `grows`: it grew in congestion avoidance. `segment`: size of a
@@ -78,13 +97,12 @@ impl Curve {
         }
         let start = share(*self.start.get_or_insert(step.end.now.cwnd), segment);
         if !grows {
-            self.avoidance = None;
+            self.avoidance = Some(step.end.now.cwnd);
+            self.earned = 0.0;
             return None;
         }
-        if self.avoidance.is_none() {
-            self.earned = 0.0;
-        }
-        let avoidance = share(*self.avoidance.get_or_insert(step.end.now.cwnd), segment);
+        // Linux computes the function every 31 ms, and then makes up for the growth by Reno's estimate since the last time.
+        let avoidance = share(*self.avoidance.get_or_insert(step.before.cwnd), segment);
         let longest = step.end.round_trips.map_or(Dur::ZERO, |(_, longest)| longest);
         let t = (self.busy + longest + DELAY).as_secs_f64();
         let curve = |largest: f64| {
@@ -97,7 +115,7 @@ impl Curve {
         // Before the first reduction, when no maximum is known, Linux's `bictcp_update` adds at least a
         // twentieth of a segment per segment acknowledged.
         let unknown = if self.largest == 0 { avoidance * (self.earned * FIRST).exp() } else { 0.0 };
-        Some(cubic.max(avoidance + self.earned).max(unknown) * 1.05 + SPARE)
+        Some(cubic.max(avoidance + self.earned).max(unknown) * 1.05 * self.overshoot(step) + SPARE)
     }
 }
 

@@ -53,7 +53,7 @@ impl QuickAck {
             return;
         }
         self.waits(context, step, found);
-        self.credit.on(context, step, self.demands);
+        self.credit.on(context, step, self.demands(step));
         if step.is_sent() && step.is_stream() {
             self.sent(context, step, found);
         } else if step.event.kind == EventKind::In && step.len() > 0 {
@@ -62,16 +62,22 @@ impl QuickAck {
         self.read(context, step);
     }
 
+    /// Whether ECE is due before the mark of this segment. CWR is read first (`tcp_ecn_accept_cwr`): a segment with CWR and a mark demands it
+    /// again.
+    fn demands(&self, step: &Step<'_>) -> bool {
+        self.demands && !(step.event.kind == EventKind::In && step.flags().has(Flags::CWR))
+    }
+
     fn arrival(&mut self, context: &Context<'_>, step: &Step<'_>) {
         let before = step.before.frontier;
         let in_order = !step.refused
             && step.seq() == before
             && step.end.now.frontier == step.seq_end()
             && step.end.above.is_empty();
-        let marked = step.event.ce && !self.demands;
+        let marked = step.event.ce && !self.demands(step);
         self.arrived = Some(step.at());
         self.arrivals += 1;
-        self.demands = (self.demands && !step.flags().has(Flags::CWR)) || step.event.ce;
+        self.demands = self.demands(step) || step.event.ce;
         // While data arrive out of order or repeatedly, every ACK is sent at once.
         if !in_order {
             self.excused = true;
