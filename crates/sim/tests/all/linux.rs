@@ -59,6 +59,19 @@ fn a_super_segment_costs_a_send_buffer_one_overhead() {
 }
 
 #[test]
+fn the_send_buffer_grows_with_each_segment_that_is_sent() {
+    // What a writer has stored when slow start ends limits Reno without SACK in its long recovery. Linux 6.1: 57.1 Mbit/s.
+    let rate = with(&[
+        ("stack.cc", "reno"),
+        ("stack.sack", "off"),
+        ("link.rate", "100Mbit"),
+        ("queue.limit", "60KB"),
+        ("app.duration", "10s"),
+    ]);
+    assert!((56.5e6..57.7e6).contains(&rate), "{rate}");
+}
+
+#[test]
 fn autotuning_that_is_off_leaves_the_first_window() {
     // tcp_moderate_rcvbuf = 0: 65,536 B less a segment in 20 ms.
     let rate = with(&[("stack.rcv_autotune", "off"), ("nic.tso", "on")]);

@@ -96,6 +96,15 @@ impl Sender {
         self.buffer.wake_writer(now, &progress)
     }
 
+    /// New data were sent: for a writer that found no room the buffer grows before the window is full (`tcp_event_new_data_sent`
+    /// calls `tcp_check_space` since Linux 5.19).
+    #[inline]
+    pub(super) fn expand_buffer_while_sending(&mut self) {
+        if self.buffer.writer_waits() && self.pipe() < self.cwnd {
+            self.expand_buffer();
+        }
+    }
+
     pub(super) fn expand_buffer(&mut self) {
         // BBR sends in a recovery, too (`bbr_sndbuf_expand`).
         let windows = if self.cc.governs_recovery() { 3 } else { 2 };

@@ -18,6 +18,7 @@ impl Sender {
         let push = self.buffer.take_simple(end);
         let flags = if self.deliveries.app_limited() { APP } else { 0 } | if push { PUSH } else { 0 };
         self.scoreboard.push(Sent { start, sent_at: now, snap, len: self.mss32, flags, tries: 1 });
+        self.expand_buffer_while_sending();
         match self.state {
             Ca::Disorder if end - self.scoreboard.una() > self.cwnd => self.limited_sent += self.mss,
             Ca::Recovery | Ca::Cwr => self.prr.on_sent(self.mss),
@@ -57,6 +58,7 @@ impl Sender {
         }
         let len = u32::try_from(n + u64::from(fin)).expect("a segment fits 32 bits");
         self.scoreboard.push(Sent { start, sent_at: now, snap, len, flags, tries: 1 });
+        self.expand_buffer_while_sending();
         if self.narrowed > 0 {
             self.scoreboard.cut_parts(self.scoreboard.len() - 1, self.mss);
         }
