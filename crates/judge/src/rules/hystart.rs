@@ -22,9 +22,11 @@ const TRAIN_GAP: Dur = Dur::from_millis(2);
 const SAMPLES: u32 = 8;
 /// `HYSTART_DELAY_MIN` and `HYSTART_DELAY_MAX`.
 const RISE: (Dur, Dur) = (Dur::from_millis(4), Dur::from_millis(16));
-/// Largest value of `hystart_ack_delay`, which depends on the pacing rate.
+/// Largest value of `hystart_ack_delay`: the time of four super-segments of 64 KiB at the pacing rate, which in slow start is twice the window
+/// per SRTT.
 const ACK_DELAY: Dur = Dur::from_millis(1);
-/// Tolerance of all times.
+const SUPER_SEGMENTS: u64 = 4 * 65_536;
+/// Tolerance of all times, or an eighth of a shorter time.
 const SPARE: Dur = Dur::from_micros(100);
 /// Arrivals after which slow start must have ended: the log of a kernel has the window that a later segment meets.
 const ARRIVALS: u32 = 2;
@@ -67,13 +69,16 @@ impl Detector {
         }
     }
 
-    /// `shortest`: the shortest round-trip time of the connection.
-    fn on_ack(&mut self, ack: &Ack, shortest: Dur, detect: HystartDetect) {
+    /// `shortest`: the shortest round-trip time of the connection. `window`: upper bound of the window in bytes.
+    fn on_ack(&mut self, ack: &Ack, shortest: Dur, window: u64, detect: HystartDetect) {
         let widened = |threshold: Dur| {
-            if self.late { threshold + SPARE } else { threshold.saturating_sub(SPARE) }
+            let spare = SPARE.min(threshold / 8);
+            if self.late { threshold + SPARE } else { threshold.saturating_sub(spare) }
         };
+        // SRTT is at least the shortest round-trip time.
+        let least_delay = (shortest * SUPER_SEGMENTS / (2 * window.max(1))).min(ACK_DELAY);
         let gap = if self.late { TRAIN_GAP.saturating_sub(SPARE) } else { TRAIN_GAP + SPARE };
-        let span = if self.late { shortest + ACK_DELAY } else { shortest } / 2;
+        let span = (shortest + if self.late { ACK_DELAY } else { least_delay }) / 2;
         let rise = shortest + (shortest / 8).clamp(RISE.0, RISE.1);
         let (span, rise) = (widened(span), widened(rise));
         if detect.train && ack.at.since(self.train) <= gap {
@@ -174,10 +179,11 @@ impl Hystart {
         let shortest = self.shortest.map_or(ack.sample, |least| least.min(ack.sample));
         self.shortest = Some(shortest);
         let mss = context.recording.flows[step.flow].mss.get();
+        let window = step.before.cwnd.max(ack.nxt - ack.una);
         for detector in [&mut self.early, &mut self.late] {
             detector.begins_round(&ack);
             if step.before.cwnd >= LOW_WINDOW * mss {
-                detector.on_ack(&ack, shortest, detect);
+                detector.on_ack(&ack, shortest, window, detect);
             }
         }
         if self.late.found && self.due.is_none() {
@@ -236,6 +242,8 @@ mod tests {
 
     const BOTH: HystartDetect = HystartDetect::ALL;
     const SHORTEST: Dur = Dur::from_millis(40);
+    /// So large that the delay of ACKs is at least 5 us.
+    const WINDOW: u64 = 1_000_000_000;
 
     fn ack(ms: u64, una: u64, nxt: u64, sample_ms: u64) -> Ack {
         Ack { at: Time::ZERO + Dur::from_millis(ms), una, nxt, sample: Dur::from_millis(sample_ms) }
@@ -247,7 +255,7 @@ mod tests {
         for one in acks {
             for detector in [&mut early, &mut late] {
                 detector.begins_round(one);
-                detector.on_ack(one, SHORTEST, detect);
+                detector.on_ack(one, SHORTEST, WINDOW, detect);
             }
         }
         (early.found, late.found)
