@@ -14,6 +14,9 @@ const CONVERGED: f64 = 0.85;
 const FIRST: f64 = 0.05;
 /// Tolerance in segments: the window is rounded to segments, and Linux computes it every 31 ms.
 const SPARE: f64 = 3.0;
+/// Growth of Reno's window of RFC 9438 section 4.3 per acknowledged window. Linux adds a segment for each 15/8 windows, rounded down
+/// to segments: for each 3/2 windows of two segments.
+const RENO: f64 = 2.0 / 3.0;
 const DELAY: Dur = Dur::from_millis(40);
 /// Linux computes the growth for an ACK at most once in a tick, and then uses it for all ACKs of that tick, while the window grows. A tick is
 /// 1 ms in the guests; of the next one only the begin may belong to a round trip.
@@ -36,6 +39,9 @@ pub(super) struct Curve {
     earned: f64,
     /// Windows acknowledged in the last [`TICKS`], with their times.
     recent: VecDeque<(Time, f64)>,
+    /// The number of windows acknowledged since the last reduction. Reno's window grows in the whole epoch: after a restart or a slow
+    /// begin the window of Linux returns to it at once.
+    whole: f64,
 }
 
 impl Curve {
@@ -61,12 +67,14 @@ impl Curve {
             self.avoidance = None;
             self.earned = 0.0;
             self.busy = Dur::ZERO;
+            self.whole = 0.0;
         }
     }
 
     /// Adds acknowledged data, as a number of windows.
     pub fn acknowledged(&mut self, windows: f64) {
         self.earned += windows;
+        self.whole += windows;
         self.recent.push_back((self.last, windows));
         while self.recent.front().is_some_and(|(at, _)| self.last.since(*at) > TICKS) {
             self.recent.pop_front();
@@ -91,6 +99,7 @@ impl Curve {
         // Before the first reduction the epoch begins when slow start ends.
         if self.largest == 0 && step.end.now.cwnd < step.end.now.ssthresh {
             self.start = None;
+            self.whole = 0.0;
         }
         if self.start.is_none() {
             self.busy = Dur::ZERO;
@@ -115,7 +124,8 @@ impl Curve {
         // Before the first reduction, when no maximum is known, Linux's `bictcp_update` adds at least a
         // twentieth of a segment per segment acknowledged.
         let unknown = if self.largest == 0 { avoidance * (self.earned * FIRST).exp() } else { 0.0 };
-        Some(cubic.max(avoidance + self.earned).max(unknown) * 1.05 * self.overshoot(step) + SPARE)
+        let reno = (avoidance + self.earned).max(RENO.mul_add(self.whole, start));
+        Some(cubic.max(reno).max(unknown) * 1.05 * self.overshoot(step) + SPARE)
     }
 }
 
