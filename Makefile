@@ -104,7 +104,7 @@ quality: setup ## Build the model with all planted faults, and determine which o
 	$(BIN)/python tools/quality/plant.py --out $(OUT)/quality
 	$(BIN)/python tools/quality/run.py --build $(OUT)/quality --causes --out docs/quality.md
 
-history: setup agent ## Reintroduce old bugs of Linux into 6.1, and determine which of them the shipped plan finds (an hour of CPU; needs flex, bison, bc)
+history: setup agent ## Reintroduce old bugs of Linux into 6.1, and determine which of them two shipped plans find (two hours of CPU; needs flex, bison, bc)
 	$(BIN)/python tools/quality/history.py --out $(abspath $(OUT))/history --jobs $(JOBS)
 
 gate: ## Compare instructions per packet-hop with bench/instructions.json (needs valgrind; prints a message without it)

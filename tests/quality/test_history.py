@@ -112,3 +112,34 @@ def test_a_bug_is_found_by_what_the_plain_kernel_does_not_show() -> None:
     assert (row["slower"], row["slowest"]) == (1, 0.8)
     assert row["by"] == {"late-ack: late": 1, "ecn: no CWR": 1, "outcome: crashed": 1}
     assert row["first"]["ecn: no CWR"] == "0000000000-1/ecn"
+
+
+def test_a_plan_runs_the_cases_of_a_header_by_the_factors_and_values_that_it_has() -> None:
+    chosen = ("stack.cc=cubic", "traffic=rests", "traffic=grows", "link.delay=20ms", "ecn=off")
+    assert history.COVERAGE.filters(chosen) == chosen
+    assert history.WINDOWS.filters(chosen) == ("stack.cc=cubic", "traffic=rests", "link.delay=20ms")
+
+
+@pytest.mark.parametrize("file", ALL, ids=lambda file: file.stem)
+def test_the_cases_of_a_header_are_factors_and_values_of_the_plans(file: Path) -> None:
+    bug = bugs.read(file)
+    assert history.COVERAGE.filters(bug.cases) == bug.cases
+    assert history.WINDOWS.filters(bug.window_cases) == bug.window_cases
+
+
+def test_the_row_of_a_bug_has_a_line_for_each_plan_that_ran() -> None:
+    row = {
+        "cases": 80,
+        "differ": 3,
+        "slower": 0,
+        "slowest": 1.0,
+        "found": 0,
+        "by": {},
+        "cause": "-",
+        "measured": "t0",
+    }
+    other = row | {"cases": 8, "found": 2, "by": {"ecn: no CWR": 2}, "measured": "t1"}
+    made = history.cells(bugs.read(ALL[0]), {"kernel-coverage": row, "kernel-windows": other}, {})
+    assert made[3] == "kernel-coverage: 0 of 80<br>kernel-windows: 2 of 8"
+    assert made[6] == "ecn: no CWR (2)"
+    assert history.cells(bugs.read(ALL[0]), {"kernel-coverage": row}, {ALL[0].stem: "more cases"})[3] == "no"

@@ -37,6 +37,8 @@ class Bug:
     patch: Patch
     cases: tuple[str, ...] = ()
     """Factors and values that select cases; several values of a factor are alternatives. Empty: all cases."""
+    window_cases: tuple[str, ...] = ()
+    """The same for plans/kernel-windows.toml; empty: as `cases`."""
 
     @property
     def title(self) -> str:
@@ -65,6 +67,7 @@ def read(file: Path) -> Bug:
         symptom=found["Symptom"],
         patch=Patch(file.stem, text),
         cases=tuple(found.get("Cases", "").replace(",", " ").split()),
+        window_cases=tuple(found.get("Window-cases", "").replace(",", " ").split()),
     )
 
 

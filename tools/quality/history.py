@@ -1,4 +1,4 @@
-"""Reintroduces old bugs of Linux's TCP into a kernel, and determines which of them a plan finds: `make history`.
+"""Reintroduces old bugs of Linux's TCP into a kernel, and determines which of them two plans find: `make history`.
 
     python tools/quality/history.py                    # every bug: build, run, isolate; then docs/quality-history.md
     python tools/quality/history.py --only cwnd-of-zero --no-isolation
@@ -7,7 +7,8 @@
 A case finds a bug when an oracle reports an error or a warning in it that it does not report on the same kernel
 without the bug, or when only the run with the bug fails. A case whose recording has the same bytes on both kernels did
 not reach the bug. What is finished is kept in the folder `--out`, so that an interrupted run goes on. The result of
-each bug is stored in tests/quality/history/results.json with the time of the measured commit; the table shows all.
+each bug and plan is stored in tests/quality/history/results.json (plans/kernel-coverage.toml) or results-windows.json
+(plans/kernel-windows.toml) with the time of the measured commit; the table shows all.
 """
 
 import argparse
@@ -17,6 +18,8 @@ import sys
 import time
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +31,32 @@ from tcpassay.judge import can_judge, judge
 from tcpassay.recording import Recording
 from tcpassay.results import Results, load
 
-PLAN = ROOT / "plans" / "kernel-coverage.toml"
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A plan that runs on every kernel, and the file with its last results."""
+
+    plan: Path
+    results: Path
+    """The last result of each bug, and under `plain` that of 6.1 without a bug."""
+
+    @property
+    def name(self) -> str:
+        """The name of the plan."""
+        return self.plan.stem
+
+    def filters(self, chosen: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of a bug's factors and values that the plan has; one that it does not have restricts nothing."""
+        read = tomllib.loads(self.plan.read_text(encoding="utf-8"))
+        known = {(name, str(value)) for name, values in read["axes"].items() for value in values}
+        known |= {(name, value) for name, values in read["groups"].items() for value in values}
+        return tuple(one for one in chosen if tuple(one.split("=", 1)) in known)
+
+
+COVERAGE = Sweep(ROOT / "plans" / "kernel-coverage.toml", DATA / "results.json")
+WINDOWS = Sweep(ROOT / "plans" / "kernel-windows.toml", DATA / "results-windows.json")
+SWEEPS = (COVERAGE, WINDOWS)
 DOCS = ROOT / "docs" / "quality-history.md"
-RESULTS = DATA / "results.json"
-"""The last result of each bug, and under `plain` that of 6.1 without a bug."""
 NOTES = DATA / "notes.toml"
 """For bugs that are not found: the missing feature. Under `plain`: the reasons of the findings without a bug."""
 SLOWER = 0.9
@@ -148,29 +173,31 @@ def isolated(kernels: Kernels, folder: Path, row: dict[str, Any], budget: str) -
 
 
 def finished(out: Path, bug: Bug) -> bool:
-    """Whether all runs of a bug are there."""
+    """Whether all runs of a bug are there. `out`: the folder of a sweep."""
     folder = out / "results" / bug.id
     return (folder / "result.json").exists() and load(folder).index["status"] == "complete"
 
 
 def looked_at(
-    kernels: Kernels, bug: Bug, plain: dict[str, dict[str, Any]], given: argparse.Namespace
+    kernels: Kernels, sweep: Sweep, bug: Bug, plain: dict[str, dict[str, Any]], given: argparse.Namespace
 ) -> dict[str, Any]:
     """Builds, runs, compares and isolates one bug, or reads stored results."""
-    file: Path = given.out / f"{bug.id}.json"
-    folder = given.out / "results" / bug.id
-    complete = finished(given.out, bug)
+    out = place(given.out, sweep)
+    file: Path = out / f"{bug.id}.json"
+    folder = out / "results" / bug.id
+    complete = finished(out, bug)
     row: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     if not complete:
         started = time.monotonic()
         name = kernels.image(bug)
         row = {"build_s": round(time.monotonic() - started, 1)}
-        run(kernels, name, given.plan, given.out, bug.cases)
+        chosen = bug.window_cases if sweep is WINDOWS and bug.window_cases else bug.cases
+        run(kernels, name, sweep.plan, out, sweep.filters(chosen))
     faulty = cases(load(folder), plain)
     row |= compared(plain, faulty) | {"cpu_s": round(sum(one["cpu_s"] for one in faulty.values()), 1)}
     file.write_text(json.dumps(row, indent=1))
     if row["found"] and "isolation" not in row and not given.no_isolation:
-        row["isolation"] = isolated(kernels, given.out / "results" / bug.id, row, given.budget)
+        row["isolation"] = isolated(kernels, folder, row, given.budget)
         file.write_text(json.dumps(row, indent=1))
     return row
 
@@ -185,20 +212,25 @@ def cause(row: dict[str, Any]) -> str:
     return whole + ", ".join(f"`{one['entity']}/{one['parameter']}={one['value']}`" for one in told["cause"])
 
 
-def stored() -> dict[str, dict[str, Any]]:
-    """The stored results."""
+def place(out: Path, sweep: Sweep) -> Path:
+    """The folder of the runs of a sweep."""
+    return out if sweep is COVERAGE else out / sweep.name
+
+
+def stored(sweep: Sweep) -> dict[str, dict[str, Any]]:
+    """The stored results of a sweep."""
     made: dict[str, dict[str, Any]] = (
-        json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+        json.loads(sweep.results.read_text(encoding="utf-8")) if sweep.results.exists() else {}
     )
     return made
 
 
-def store(name: str, row: dict[str, Any]) -> None:
+def store(sweep: Sweep, name: str, row: dict[str, Any]) -> None:
     """Replaces one of the stored results."""
     head = ["git", "-C", str(ROOT), "log", "-1", "--format=%cI"]
     commit = subprocess.run(head, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
-    rows = stored() | {name: row | {"measured": commit}}
-    RESULTS.write_text(json.dumps(dict(sorted(rows.items())), indent=1) + "\n", encoding="utf-8")
+    rows = stored(sweep) | {name: row | {"measured": commit}}
+    sweep.results.write_text(json.dumps(dict(sorted(rows.items())), indent=1) + "\n", encoding="utf-8")
 
 
 def told(row: dict[str, Any]) -> dict[str, Any]:
@@ -217,20 +249,70 @@ def without_bug(plain: dict[str, dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def plain_lines(needed: dict[str, str]) -> Iterator[str]:
+    """What each sweep finds on 6.1 without a bug."""
+    for sweep in SWEEPS:
+        plain = stored(sweep).get("plain")
+        if plain is None:
+            continue
+        what = ", ".join(f"{text} ({count})" for text, count in plain["by"].items()) or "none"
+        yield (
+            f"* On 6.1 without a bug {plain['found']} of {plain['cases']} cases of `{sweep.name}` have findings "
+            f"(measured at {plain['measured']}): {what}."
+        )
+        yield f"  {needed['plain' if sweep is COVERAGE else f'plain-{sweep.name}']}."
+
+
+def mean_cpu(rows: dict[str, dict[str, Any]]) -> float:
+    """Mean CPU time of the runs of a bug, in seconds."""
+    spent = [row["cpu_s"] for row in rows.values() if "cpu_s" in row]
+    return sum(spent) / max(len(spent), 1)
+
+
+def cells(bug: Bug, rows: dict[str, dict[str, Any]], needed: dict[str, str]) -> list[str]:
+    """The cells of a bug. `rows`: its results by the name of the sweep."""
+
+    def each(text: str) -> str:
+        """One line for each sweep, by the fields of its result."""
+        return "<br>".join(f"{name}: {text.format(**row)}" for name, row in rows.items())
+
+    found = sum(row["found"] for row in rows.values())
+    by = "<br>".join(
+        f"{text} ({count})" for row in rows.values() for text, count in list(row["by"].items())[:2]
+    )
+    causes = [row["cause"] for row in rows.values() if row["cause"] != "-"]
+    slowest = min(row["slowest"] for row in rows.values())
+    slower = sum(row["slower"] for row in rows.values())
+    return [
+        f"`{bug.id}`",
+        bug.fixed_by,
+        bug.lived,
+        each("{found} of {cases}") if found else "no",
+        each("{differ} of {cases}"),
+        f"{slower} (worst {slowest - 1:.0%})" if slower else "0",
+        by or "-",
+        "<br>".join(causes) or "-",
+        "" if found else needed.get(bug.id, ""),
+        each("{measured}"),
+    ]
+
+
 def table() -> str:
     """`docs/quality-history.md`."""
-    rows = stored()
-    plain = rows.pop("plain", {"cases": 0, "found": 0, "by": {}, "measured": "-"})
     needed = tomllib.loads(NOTES.read_text(encoding="utf-8"))
-    caught = [name for name, row in rows.items() if row["found"]]
-    reached = sum(row["differ"] > 0 for row in rows.values())
-    seconds = sum(row["cpu_s"] for row in rows.values())
+    results = {sweep.name: stored(sweep) for sweep in SWEEPS}
+    of = {bug.id: {name: rows[bug.id] for name, rows in results.items() if bug.id in rows} for bug in bugs()}
+    ran = {bug: rows for bug, rows in of.items() if rows}
+    caught = sum(any(row["found"] for row in rows.values()) for rows in ran.values())
+    reached = sum(any(row["differ"] for row in rows.values()) for rows in ran.values())
     lines = [
         "# Old bugs of Linux",
         "",
         "Generated by `tools/quality/history.py` (`make history`). Each row is a bug of Linux's TCP that was put",
-        "back into 6.1 (tests/quality/history has the patches and their fixing commits). The same cases of",
-        "`plans/kernel-coverage.toml` ran on the kernel with the bug and on 6.1 without it. A bug is found in a case",
+        "back into 6.1 (tests/quality/history has the patches and their fixing commits). The same cases of two",
+        "general plans ran on the kernel with the bug and on 6.1 without it: `plans/kernel-coverage.toml`, whose",
+        "cases differ from the usual in most factors, and `plans/kernel-windows.toml`, whose cases differ in little",
+        "more than traffic and one disturbance. A bug is found in a case",
         "if an oracle reports an error or a warning that it does not report without the bug, or if only the run with",
         "the bug fails. *Differ* counts cases whose recording has other bytes than without the bug; where none",
         "differs, the plan did not reach the bug. Where the header of a patch has `Cases`, no other cases were run;",
@@ -239,33 +321,45 @@ def table() -> str:
         "counts cases with less than 90 % of the goodput without the bug: a comparison of kernels, not a finding.",
         "A finding in a single case may be accidental, because a changed packet changes all later packets of the run.",
         "",
-        f"* Found: {len(caught)} of {len(rows)} that were run (of {len(bugs())}). Reached (a case differs): {reached}.",
-        f"* {seconds / max(len(rows), 1):.0f} CPU s a kernel for the runs.",
-        f"* On 6.1 without a bug (measured at {plain['measured']}) {plain['found']} of {plain['cases']} cases have "
-        "findings: "
-        + (", ".join(f"{text} ({count})" for text, count in plain["by"].items()) or "none")
-        + ".",
-        f"  {needed['plain']}.",
+        f"* Found: {caught} of {len(ran)} that were run (of {len(of)}). Reached (a case differs): {reached}.",
+        *(
+            f"* {mean_cpu(rows):.0f} CPU s a kernel for the runs of `{name}`."
+            for name, rows in results.items()
+        ),
+        *plain_lines(needed),
         "* *Measured* is the time of the commit whose oracles and cases were used.",
         "",
         "| bug | fixed by | lived | found | differ | slower | by (cases) | cause | what would be needed | measured |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for bug in bugs():
-        if bug.id not in rows:
+        if bug.id not in ran:
             lines.append(f"| `{bug.id}` | {bug.fixed_by} | {bug.lived} | not run | | | | | | |")
             continue
-        row = rows[bug.id]
-        by = "; ".join(f"{text} ({count})" for text, count in list(row["by"].items())[:2]) or "-"
-        slower = f"{row['slower']} (worst {row['slowest'] - 1:.0%})" if row["slower"] else "0"
-        what = "" if row["found"] else needed.get(bug.id, "")
-        cells = [
-            f"`{bug.id}`", bug.fixed_by, bug.lived, f"{row['found']} of {row['cases']}" if row["found"] else "no",
-            f"{row['differ']} of {row['cases']}", slower, by, row["cause"], what,
-            row["measured"],
-        ]  # fmt: skip
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(f"| {' | '.join(cells(bug, ran[bug.id], needed))} |")
     return "\n".join(lines) + "\n"
+
+
+def swept(kernels: Kernels, sweep: Sweep, given: argparse.Namespace, started: float) -> bool:
+    """Runs one plan on all kernels. Returns false if the time was up before the last one."""
+    out = place(given.out, sweep)
+    out.mkdir(parents=True, exist_ok=True)
+    plain = cases(load(run(kernels, kernels.image(None), sweep.plan, out)))
+    store(sweep, "plain", without_bug(plain))
+    spent = sum(one["cpu_s"] for one in plain.values())
+    print(f"{sweep.name}, plain: {len(plain)} cases, {spent:.0f} CPU s", flush=True)
+    for bug in bugs(given.only):
+        late = given.seconds is not None and time.monotonic() - started > given.seconds
+        if late and not finished(out, bug):
+            print(f"{sweep.name}, {bug.id}: the time is up", flush=True)
+            return False
+        row = looked_at(kernels, sweep, bug, plain, given)
+        store(sweep, bug.id, told(row))
+        print(
+            f"{sweep.name}, {bug.id}: {row['found']} of {row['cases']} cases, {row['differ']} differ, {row['by']}",
+            flush=True,
+        )
+    return True
 
 
 def main() -> None:
@@ -273,7 +367,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--plan", type=Path, default=PLAN)
+    names = [sweep.name for sweep in SWEEPS]
+    parser.add_argument("--plans", nargs="+", choices=names, default=names, help="only these plans")
     parser.add_argument("--only", nargs="+", help="names of bugs")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "history")
     parser.add_argument("--jobs", type=int, default=2)
@@ -291,25 +386,11 @@ def main() -> None:
     started = time.monotonic()
     given.out = given.out.resolve()
     kernels = Kernels(given.out, given.jobs)
-    plain = cases(load(run(kernels, kernels.image(None), given.plan, given.out)))
-    store("plain", without_bug(plain))
-    print(f"plain: {len(plain)} cases, {sum(one['cpu_s'] for one in plain.values()):.0f} CPU s", flush=True)
-    for bug in bugs(given.only):
-        late = given.seconds is not None and time.monotonic() - started > given.seconds
-        if late and not finished(given.out, bug):
-            print(f"{bug.id}: the time is up", flush=True)
-            break
-        row = looked_at(kernels, bug, plain, given)
-        store(bug.id, told(row))
-        print(
-            f"{bug.id}: {row['found']} of {row['cases']} cases, {row['differ']} differ, {row['by']}",
-            flush=True,
-        )
-    else:
-        late = False
+    chosen = [sweep for sweep in SWEEPS if sweep.name in given.plans]
+    complete = all(swept(kernels, sweep, given, started) for sweep in chosen)
     DOCS.write_text(table(), encoding="utf-8")
     print(DOCS)
-    if late:
+    if not complete:
         sys.exit(3)
 
 
