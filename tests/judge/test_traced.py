@@ -259,15 +259,20 @@ def test_a_timeout_comes_srtt_and_the_smallest_rto_after_the_first_segment_was_s
     assert titles(log.fires(at).judged(folder, TIMER)) == found
 
 
+@pytest.mark.parametrize("answers", [False, True])
 @pytest.mark.parametrize(
     ("at", "found"), [((60,), []), ((60, 90), ["a second probe before the first was acknowledged"])]
 )
 def test_a_second_segment_beyond_a_full_window_is_a_second_probe(
-    at: tuple[float, ...], found: list[str], folder: Path
+    at: tuple[float, ...], found: list[str], folder: Path, *, answers: bool
 ) -> None:
+    # Data of the peer that acknowledge nothing do not change this.
     log = met(met(kernel(), 20, 10), 30, 10)
-    seq = flights(log, [10, 10])
+    seq = una = flights(log, [10, 10])
     for time in [40.0] * 10 + list(at):
+        if answers and time > 40:
+            read = 1 + 1000 * at.index(time)
+            log.event(time - 2, 0, "in", seq=read, len=1000, ack=una, flags=ACK, window_bytes=4_000_000)
         log.data(time, None, seq)
         seq += 1000
     assert titles(log.judged(folder, PROBE)) == found

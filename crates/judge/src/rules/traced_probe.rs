@@ -207,16 +207,16 @@ impl TracedProbe {
         self.forced = (corked || small) && !outstanding && self.heard != step.at() && self.wrote != step.at();
         // A probe may leave at the instant of a write.
         self.unclear = outstanding && written && step.at().since(self.heard) >= shortest * 2;
-        // Only a probe leaves while the window is full.
+        // Only a probe leaves while the window is full, also while the peer sends data.
         let full = step.before.cwnd > 0 && step.before.nxt - step.before.una >= step.before.cwnd;
         if outstanding && alone {
             let paced = context.may_pace(step.flow);
-            if silent && full && !queued && !paced {
+            if full && !queued && !paced {
                 self.second(context, step, found);
             }
             self.probed = Some((step.at(), step.row, step.end.now.nxt));
             self.repeats = false;
-            self.certain = silent && !queued && !paced;
+            self.certain = (silent || full) && !queued && !paced;
         }
     }
 
