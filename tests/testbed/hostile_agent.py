@@ -6,9 +6,11 @@ It uses no code of the package: it writes frames as `crates/messages/src/frames.
 import json
 import os
 import sys
+from pathlib import Path
 
 PROTOCOL = int(os.environ["PROTOCOL"])
 NAME = sys.argv[-2]
+NOW = 10**18
 
 
 def frame(content: bytes, kind: int = 0) -> None:
@@ -95,12 +97,21 @@ def hostile() -> None:  # noqa: C901, PLR0912 - a table
             end()
 
 
+def late(at: object) -> None:
+    """Says that the start was too late, and notes how long after the last answer about the clock it was to be."""
+    with Path(os.environ["LEADS"]).open("a", encoding="ascii") as leads:
+        print(int(str(at)) - NOW, file=leads)
+    say(kind="late")
+    end("failed")
+
+
 def main() -> None:
     """Answers as an agent does until the run has begun."""
     while True:
-        match received()["kind"]:
+        message = received()
+        match message["kind"]:
             case "hello":
-                say(kind="welcome", protocol=PROTOCOL, version="\x1b[2J", root=True, release="6.1")
+                say(kind="welcome", protocol=PROTOCOL, version="\x1b[2J", root=True, release="6.1", boot="")
             case "claim":
                 say(kind="claimed", restored=[])
             case "run":
@@ -108,10 +119,12 @@ def main() -> None:
             case "probe":
                 say(kind="probed", paths=[])
             case "clock":
-                say(kind="time", now=10**18)
+                say(kind="time", now=NOW)
             case "start":
                 if NAME == "honest":
                     end()
+                elif NAME == "late":
+                    late(message["at"])
                 else:
                     hostile()
 

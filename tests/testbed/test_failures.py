@@ -120,7 +120,7 @@ def test_an_agent_of_another_version_is_named_with_both_versions(
     testbed: testbeds.Testbed, tmp_path: Path
 ) -> None:
     before = testbed.states()
-    said = '{"kind":"welcome","protocol":99,"version":"9.9","root":true,"release":"6.1"}'
+    said = '{"kind":"welcome","protocol":99,"version":"9.9","root":true,"release":"6.1","boot":""}'
     agent = testbed.folder / "agent"
     agent.write_text(f"#!/bin/sh\nprintf '\\{len(said):o}\\0\\0\\0\\0%s' '{said}'\ncat > /dev/null\n")
     agent.chmod(0o755)
@@ -132,7 +132,7 @@ def test_an_agent_of_another_version_is_named_with_both_versions(
         testbed, "run", str(plan(testbed, tmp_path, "1s", LARGE.replace("FILE", str(file)))), "--out", "o"
     )
     assert done.returncode == 2
-    assert "host `gamma`: its agent speaks version 99 of the messages, and this is 3" in " ".join(
+    assert "host `gamma`: its agent speaks version 99 of the messages, and this is 4" in " ".join(
         done.stderr.split()
     )
     until(lambda: not testbed.serving(), LAST)

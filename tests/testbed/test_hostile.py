@@ -27,6 +27,23 @@ between = ["NAME:eth1", "honest:eth1"]
 """
 
 
+def replace_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Puts the hostile agents in the place of `ssh`. Returns the folder for temporary files."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    ssh = tools / "ssh"
+    ssh.write_text(f'#!/bin/sh\nexec {sys.executable} -S {HERE / "hostile_agent.py"} "$@"\n')
+    ssh.chmod(0o755)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    monkeypatch.setenv("PROTOCOL", str(messages.PROTOCOL))
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr(connection, "_END_S", 2.0)
+    return scratch
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -51,18 +68,7 @@ between = ["NAME:eth1", "honest:eth1"]
 def test_a_hostile_agent_ends_its_run_with_a_reason_and_writes_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, why: str
 ) -> None:
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    ssh = tools / "ssh"
-    ssh.write_text(f'#!/bin/sh\nexec {sys.executable} -S {HERE / "hostile_agent.py"} "$@"\n')
-    ssh.chmod(0o755)
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
-    monkeypatch.setenv("PROTOCOL", str(messages.PROTOCOL))
-    monkeypatch.setenv("TMPDIR", str(scratch))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    monkeypatch.setattr(connection, "_END_S", 2.0)
+    scratch = replace_ssh(tmp_path, monkeypatch)
     receive = connection.Connection.receive
 
     def received(self: connection.Connection, seconds: float | None = None) -> messages.FromAgent:
@@ -86,6 +92,27 @@ def test_a_hostile_agent_ends_its_run_with_a_reason_and_writes_nowhere(
 
 def test_texts_of_an_agent_have_no_control_characters() -> None:
     welcome = messages.Welcome.model_validate_json(
-        '{"kind": "welcome", "protocol": 3, "version": "a\\u001b[2Jb\\nc", "root": true, "release": ""}'
+        '{"kind": "welcome", "protocol": 4, "version": "a\\u001b[2Jb\\nc", "root": true, "release": "", "boot": ""}'
     )
     assert welcome.version == "a?[2Jb\nc"
+
+
+def test_a_start_that_arrives_too_late_is_repeated_with_more_time_three_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace_ssh(tmp_path, monkeypatch)
+    leads = tmp_path / "leads"
+    monkeypatch.setenv("LEADS", str(leads))
+    session = Session(file.read(LAB.replace("NAME", "late"), tmp_path / "lab.toml"))
+    answer = session.run(
+        CaseRequest(substrate="remote", collect={"series": None}, folder=str(tmp_path / "out"), seconds=60.0)
+    )
+    session.close()
+    why = "host `late`: the message with the start of the traffic arrived too late"
+    assert (answer.outcome, answer.message) == ("failed", why)
+    # More time may have passed since the clock was asked for.
+    made = [int(line) for line in leads.read_text().split()]
+    assert len(made) == 3
+    assert all(
+        lead >= least for lead, least in zip(made, (50_000_000, 200_000_000, 800_000_000), strict=True)
+    )

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tcpassay.testbed import connection, messages, wire
-from tcpassay.testbed.clock import Exchange, Offset, drift, estimate, settled
+from tcpassay.testbed.clock import Exchange, Offset, drift, estimate, known_after, settled
 from tcpassay.testbed.file import Host
-from tcpassay.testbed.session import problems_of
+from tcpassay.testbed.session import places, problems_of
 from tcpassay.testbed.wire import WireError
 
 
@@ -141,6 +141,35 @@ def test_exchanges_end_when_six_in_sequence_have_not_shortened_the_shortest_roun
     assert enough(100, *[91] * 6)
     assert not enough(100, *[100] * 5, 90)
     assert enough(500, 100, *[100] * 6)
+
+
+def test_an_exchange_suffices_that_is_at_most_a_tenth_longer_than_the_shortest_known_one() -> None:
+    def enough(known: int, *trips: int) -> bool:
+        return settled([Exchange(0, 0, trip) for trip in trips], known)
+
+    assert enough(100, 110)
+    assert not enough(100, 111)
+    assert enough(100, 300, 110)
+    # Otherwise the rule above holds, but not while the host is busy.
+    assert enough(100, *[200] * 7)
+    assert not enough(100, *[201] * 7)
+
+
+def test_the_shortest_known_round_trip_grows_by_a_fifth_at_most() -> None:
+    def after(known: int | None, *trips: int) -> int:
+        return known_after([Exchange(0, 0, trip) for trip in trips], known)
+
+    assert after(None, 300, 200) == 200
+    assert after(200, 300, 150) == 150
+    assert after(200, 230, 400) == 230
+    assert after(200, 300) == 240
+
+
+def test_hosts_with_one_kernel_have_places_in_the_order_of_their_roles() -> None:
+    hosts: list[tuple[messages.Role, str]] = [
+        ("receiver", "x"), ("sender", "x"), ("router", "y"), ("sender", "x"), ("receiver", ""), ("sender", ""),
+    ]  # fmt: skip
+    assert places(hosts) == [2, 0, None, 1, None, None]
 
 
 def test_an_offset_needs_an_exchange_and_a_clock_that_goes_forward() -> None:

@@ -96,6 +96,7 @@ pub mod tests {
             machines: machines.iter().map(machine).collect(),
             run: 0x00a1_b2c3,
             as_is: false,
+            place: None,
         }
     }
 

@@ -14,6 +14,12 @@ pub fn release() -> String {
     text.trim().to_owned()
 }
 
+/// The number that the kernel has drawn at its boot.
+pub fn boot() -> String {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    text.trim().to_owned()
+}
+
 /// Writes a file of `/proc/sys` or `/sys` and reads it back. Fails if the kernel keeps another value.
 pub fn write_and_check(path: &str, value: &str) -> Result<(), Failure> {
     fs::write(path, value).map_err(|e| format!("{path} = {value}: {e}"))?;

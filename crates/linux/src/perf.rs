@@ -36,15 +36,17 @@ pub struct PerfEvents {
 }
 
 impl PerfEvents {
-    /// Subscribes to events on all processors. `ids` are the numbers of the events, which their `format` files in tracefs contain.
-    pub fn open(ids: &[u64]) -> io::Result<PerfEvents> {
+    /// Subscribes to events on all processors. Each has its number, which its `format` file in tracefs contains, and a filter.
+    pub fn open(wanted: &[(u64, String)]) -> io::Result<PerfEvents> {
         let offset = sys::realtime_offset();
         let mut events =
             PerfEvents { rings: Vec::new(), others: Vec::new(), waiting: Vec::new(), offset, missed: false };
         for processor in processors()? {
             let mut ring: Option<Ring> = None;
-            for id in ids {
+            for (id, filter) in wanted {
                 let fd = ring::trace_event(*id, processor)?;
+                // A kernel that does not take the filter writes more records, which the reader passes over.
+                let _ = ring::filter_events(fd.as_fd(), filter);
                 match &ring {
                     None => ring = Some(Ring::map(fd, PAGE * (1 + PAGES))?),
                     Some(ring) => {

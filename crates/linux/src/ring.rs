@@ -5,7 +5,7 @@
     reason = "mappings that the kernel shares and perf_event_open; each block says why it is sound"
 )]
 
-use crate::sys::{check, set, set_bytes};
+use crate::sys::{check, set, set_bytes, text};
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -172,6 +172,14 @@ pub fn trace_event(id: u64, processor: i32) -> io::Result<OwnedFd> {
     let fd = check(libc::c_int::try_from(fd).expect("a descriptor"))?;
     // SAFETY: the system call returned a new descriptor, which has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Lets the kernel record only those events of a trace event that pass a filter (`Documentation/trace/events.rst`).
+pub fn filter_events(event: BorrowedFd, filter: &str) -> io::Result<()> {
+    let filter = text(filter);
+    // PERF_EVENT_IOC_SET_FILTER = _IOW('$', 6, char *).
+    // SAFETY: takes a descriptor and a NUL-terminated string that outlives the call.
+    check(unsafe { libc::ioctl(event.as_raw_fd(), 0x4008_2406, filter.as_ptr()) }).map(drop)
 }
 
 /// Lets the kernel write the events of `from` to the ring of `into`.

@@ -39,6 +39,21 @@ impl TraceField {
         u64::from_ne_bytes(wide)
     }
 
+    /// The filter of an event that is true if the IPv4 address in this field, which is called `name`, is one of these. `None` if a filter cannot
+    /// compare them: a field that is no number, such as a socket address, or more addresses than a filter has room for.
+    pub fn filter(self, name: &str, addresses: impl IntoIterator<Item = [u8; 4]>) -> Option<String> {
+        let equal = |address| format!("{name} == {}", u32::from_ne_bytes(address));
+        let terms: Vec<String> = addresses.into_iter().map(equal).collect();
+        let filter = terms.join(" || ");
+        (self.size == 4 && filter.len() < PAGE).then_some(filter)
+    }
+
+    /// The filter of an event that is true if one of two ports is in this range.
+    pub fn port_filter(names: [&str; 2], ports: &std::ops::RangeInclusive<u16>) -> String {
+        let within = names.map(|name| format!("({name} >= {} && {name} <= {})", ports.start(), ports.end()));
+        within.join(" || ")
+    }
+
     /// The IPv4 address in the field: four bytes, or a socket address, which begins with family and port.
     pub fn address(self, record: &[u8]) -> [u8; 4] {
         let at = self.at + if self.size > 4 { 4 } else { 0 };
@@ -200,6 +215,21 @@ mod tests {
         assert_eq!(format.field("daddr").expect("it is there").address(&record), [30, 31, 32, 33]);
         assert_eq!(format.field("nobody"), None);
         assert_eq!(format.field("sport").expect("it is there").of(&record[..17]), 0);
+    }
+
+    #[test]
+    fn a_filter_compares_a_field_of_four_bytes_with_each_address_as_a_number_of_this_machine() {
+        let format = Format::parse(FORMAT).expect("a format");
+        let filter = |name: &str, addresses: &[[u8; 4]]| {
+            format.field(name).expect("it is there").filter(name, addresses.iter().copied())
+        };
+        let [a, b] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(u32::from_ne_bytes);
+        let expected = format!("saddr == {a} || saddr == {b}");
+        assert_eq!(filter("saddr", &[[10, 0, 0, 1], [10, 0, 0, 2]]), Some(expected));
+        assert_eq!(filter("daddr", &[[10, 0, 0, 1]]), None, "a socket address");
+        assert_eq!(filter("saddr", &[[10, 0, 0, 1]; 1000]), None, "longer than a filter may be");
+        let ports = TraceField::port_filter(["sport", "dport"], &(5001..=5003));
+        assert_eq!(ports, "(sport >= 5001 && sport <= 5003) || (dport >= 5001 && dport <= 5003)");
     }
 
     fn page(used: u64, words: &[u32]) -> Vec<u8> {

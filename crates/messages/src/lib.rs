@@ -15,7 +15,7 @@ use tcpassay_case::params::Value;
 use tcpassay_measure::reason::RunEnd;
 
 /// The version of the messages. An agent and a controller with different versions do not work together.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 /// The agent ends when its controller has sent nothing for this time, in milliseconds: the network may be lost.
 pub const SILENCE: i32 = 30_000;
 /// The files of the recording of a host.
@@ -92,6 +92,8 @@ messages! {
             root: bool,
             /// The release of the kernel.
             release: String,
+            /// The number that the kernel has drawn at its boot: agents with the same one share a kernel.
+            boot: String,
         },
         /// The answer to `Inspect`.
         Inspected {
@@ -124,6 +126,8 @@ messages! {
             /// The paths of the hosts of this machine that send data.
             paths: Vec<ProbedPath>,
         },
+        /// The start arrived too late at this machine, whose run ends.
+        Late {},
         /// Whether all applications of this machine have finished.
         Idle {
             /// In nanoseconds after the start.
@@ -249,6 +253,8 @@ record! {
         run: u32,
         /// The links are used as they are, without queues, delays and losses of the case.
         as_is: bool,
+        /// The place of this agent among those that share its kernel; absent if there is no other one.
+        place: Option<u32>,
     }
 }
 
@@ -388,7 +394,8 @@ mod tests {
             allow: allow.to_vec(),
         };
         let machines = vec![machine("alpha", &[Group::Mtu]), machine("beta", &[Group::Up])];
-        let part = Part { machine: "alpha".to_owned(), machines, run: 0x00a1_b2c3, as_is: false };
+        let part =
+            Part { machine: "alpha".to_owned(), machines, run: 0x00a1_b2c3, as_is: false, place: None };
         assert_eq!((part.allows(Group::Mtu), part.allows(Group::Up)), (true, false));
         assert_eq!(part.mac(0x0102), "02:a1:b2:c3:01:02");
         assert_eq!(part.interface(0, 1), Ok("eth1"));

@@ -48,10 +48,23 @@ def estimate(exchanges: Sequence[Exchange]) -> Offset:
     return Offset(best.remote - middle, (best.round_trip + 1) // 2)
 
 
-def settled(exchanges: Sequence[Exchange]) -> bool:
-    """Whether the last exchanges have not shortened the shortest round trip by a tenth: more would add little."""
+def settled(exchanges: Sequence[Exchange], known: int | None = None) -> bool:
+    """Whether more exchanges would add little. `known` is the shortest round trip of earlier estimates.
+
+    One exchange suffices that is at most a tenth longer than `known`. Otherwise the last ones must not have shortened
+    the shortest round trip by a tenth, and it must not be twice as long as `known`, as it is while a host is busy.
+    """
     trips = [one.round_trip for one in exchanges]
-    return len(trips) > _ENOUGH and 10 * min(trips[-_ENOUGH:]) > 9 * min(trips[:-_ENOUGH])
+    if known is not None and 10 * min(trips) <= 11 * known:
+        return True
+    ended = len(trips) > _ENOUGH and 10 * min(trips[-_ENOUGH:]) > 9 * min(trips[:-_ENOUGH])
+    return ended and (known is None or min(trips) <= 2 * known)
+
+
+def known_after(exchanges: Sequence[Exchange], known: int | None) -> int:
+    """The shortest known round trip after an estimate. It grows slowly if the path has become longer."""
+    shortest = min(one.round_trip for one in exchanges)
+    return shortest if known is None else min(shortest, known + known // 5)
 
 
 def drift(before: Offset, after: Offset) -> int:

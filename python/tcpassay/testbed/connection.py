@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from tcpassay.testbed import messages, wire
-from tcpassay.testbed.clock import Exchange, Offset, estimate, settled
+from tcpassay.testbed.clock import Exchange, Offset, estimate, known_after, settled
 from tcpassay.testbed.file import Host
 from tcpassay.testbed.wire import WireError
 
@@ -94,7 +94,9 @@ class Connection:
     def __init__(self, host: Host, config: Path | None, program: Path) -> None:
         self.host = host
         self.longest_ns = 0
-        """The longest round trip when the clock was last asked for."""
+        """The longest round trip when the clock was last asked for; half of an earlier one if that is longer."""
+        self._known_ns: int | None = None
+        """The shortest round trip of all times when the clock was asked for."""
         self._writing = threading.Lock()
         self._ended = threading.Event()
         self._words = bytearray()
@@ -237,9 +239,10 @@ class Connection:
         first = self._exchange()
         made = [first]
         with _TURNS if first.round_trip < _NEAR_NS else nullcontext():
-            while len(made) < exchanges and not settled(made):
+            while len(made) < exchanges and not settled(made, self._known_ns):
                 made.append(self._exchange())
-        self.longest_ns = max(one.round_trip for one in made)
+        self.longest_ns = max(self.longest_ns // 2, *(one.round_trip for one in made))
+        self._known_ns = known_after(made, self._known_ns)
         try:
             return estimate(made)
         except ValueError as error:

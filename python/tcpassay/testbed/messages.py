@@ -50,7 +50,7 @@ LARGEST: Final = 4294967296
 LONGEST: Final = 16777216
 """The longest content of a JSON frame in bytes."""
 
-PROTOCOL: Final = 3
+PROTOCOL: Final = 4
 """The version of the messages."""
 
 SILENCE_MS: Final = 30000
@@ -136,6 +136,8 @@ class Part:
     """A number of the run, which is contained in its MAC addresses; 24 bits."""
     as_is: bool
     """The links are used as they are, without queues, delays and losses of the case."""
+    place: int | None
+    """The place of this agent among those that share its kernel; absent if there is no other one."""
 
 
 class Finding(Received):
@@ -284,6 +286,8 @@ class Welcome(Received):
     """The agent has root rights."""
     release: Text
     """The release of the kernel."""
+    boot: Text
+    """The number that the kernel has drawn at its boot: agents with the same one share a kernel."""
     kind: Literal["welcome"] = "welcome"
 
 
@@ -339,6 +343,12 @@ class Probed(Received):
     paths: Annotated[list[ProbedPath], Field(max_length=10_000)]
     """The paths of the hosts of this machine that send data."""
     kind: Literal["probed"] = "probed"
+
+
+class Late(Received):
+    """The start arrived too late at this machine, whose run ends."""
+
+    kind: Literal["late"] = "late"
 
 
 class Idle(Received):
@@ -398,6 +408,7 @@ FromAgent = (
     | Time
     | Prepared
     | Probed
+    | Late
     | Idle
     | File
     | Ended

@@ -7,12 +7,12 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, TypeVar, get_args
 
 from tcpassay import _native, regular
 from tcpassay.errors import UserError
@@ -33,10 +33,10 @@ PREPARE_S: Final = 120.0
 """Maximum time to prepare a run, in addition to the time that it waits for idle hosts."""
 _CLAIM_S: Final = 10.0
 """Maximum time to wait for a host that another controller is leaving."""
-_LEAD_NS: Final = 50_000_000
-"""Time from the message to the start of the traffic, in addition to five times the longest round trip before.
+_LEADS_NS: Final = (50_000_000, 200_000_000, 800_000_000)
+"""Times from the message to the start of the traffic, in addition to five times the longest round trip before.
 
-A host that gets the message later fails the run.
+A run is repeated with the next one if a host gets the message too late, as a busy host may.
 """
 _MOST_LEAD_NS: Final = 1_000_000_000
 _CLOCK_S: Final = 1.0
@@ -52,6 +52,10 @@ _BUCKET_NS: Final = 1_000_000
 
 class RunError(Exception):
     """A run failed on a host; the connections are intact."""
+
+
+class _LateError(Exception):
+    """The message with the start arrived too late at a host."""
 
 
 @dataclass
@@ -175,7 +179,9 @@ class Session:
         return answers[0].settings
 
     def _part(self, connection: Connection, number: int) -> messages.Part:
-        return messages.Part(connection.host.name, self.testbed.machines(), number, self.testbed.as_is)
+        of_all = places([(one.host.role, one.hello.boot) for one in self.connections])
+        place = of_all[self.connections.index(connection)]
+        return messages.Part(connection.host.name, self.testbed.machines(), number, self.testbed.as_is, place)
 
     def _case(self, triples: Triples, seed: int, base: str, collect: Collect) -> messages.RemoteCase:
         """A case in the form of messages; on links that are used as they are, with the properties of the path."""
@@ -203,7 +209,7 @@ class Session:
         known = [rate for rate in rates if rate is not None]
         return connection.host.name, min(known) if known and len(known) == len(rates) else None
 
-    def _measure(self) -> None:
+    def _measure(self, lead: int) -> None:
         """Measures the delay of links that are used as they are, with requests one after the other."""
         if not self.testbed.as_is or (self.path is not None and self.path.delay_ns is not None):
             return
@@ -211,7 +217,7 @@ class Session:
             request = CaseRequest(
                 substrate="remote", collect={"series": None}, triples=PING, folder=str(Path(scratch) / "run")
             )
-            answer = self._run(request, Path(scratch), [])
+            answer = self._run(request, Path(scratch), [], lead)
         rtt = answer.metrics.get("rtt_min")
         if answer.outcome != Outcome.DONE or rtt is None or self.path is None:
             raise RunError(f"the delay of the path cannot be measured: {answer.message}")
@@ -223,12 +229,26 @@ class Session:
         return replace(answer, pause=self.testbed.pause and answer.outcome == Outcome.CRASHED)
 
     def _attempt(self, request: CaseRequest) -> Answer:
+        said = ""
+        for lead in _LEADS_NS:
+            try:
+                return self._attempt_with(request, lead)
+            except _LateError as error:
+                said = str(error)
+                # The other hosts have started, or will.
+                self.close()
+        return Answer("failed", said)
+
+    def _attempt_with(self, request: CaseRequest, lead: int) -> Answer:
+        """One attempt. Raises `_LateError` if `lead`, the time that the message with the start has, is too short."""
         try:
             self.reopen()
             problems = self.claim()
-            self._measure()
+            self._measure(lead)
             with tempfile.TemporaryDirectory(prefix="tcpassay-testbed-") as scratch:
-                return self._run(request, Path(scratch), problems)
+                return self._run(request, Path(scratch), problems, lead)
+        except _LateError:
+            raise
         except (LostError, UserError) as error:
             # The others restore their hosts when their connections end.
             self.close()
@@ -239,7 +259,7 @@ class Session:
             self.close()
             raise
 
-    def _run(self, request: CaseRequest, scratch: Path, problems: list[str]) -> Answer:
+    def _run(self, request: CaseRequest, scratch: Path, problems: list[str], lead: int) -> Answer:
         parts = []
         for index, connection in enumerate(self.connections):
             folder = scratch / str(index)
@@ -261,7 +281,7 @@ class Session:
             return Answer("path", "; ".join(wrong))
         before = self.each(Connection.offset)
         longest = max(connection.longest_ns for connection in self.connections)
-        start = time.time_ns() + min(_LEAD_NS + 5 * longest, _MOST_LEAD_NS)
+        start = time.time_ns() + min(lead + 5 * longest, _MOST_LEAD_NS)
         for part, offset in zip(parts, before, strict=True):
             part.connection.send(messages.Start(start + offset.ahead))
         self._collect(parts, request.seconds or PATIENCE_S)
@@ -340,6 +360,9 @@ class Session:
                 part.restored = True
                 if restored.problems:
                     raise LostError(part.connection.host.name, "; ".join(restored.problems))
+            case messages.Late():
+                name = part.connection.host.name
+                raise _LateError(f"host `{name}`: the message with the start of the traffic arrived too late")
             case messages.Failed() as failed:
                 raise LostError(part.connection.host.name, failed.message)
             case other:
@@ -379,6 +402,22 @@ def named_files(triples: Triples, base: str) -> dict[str, str]:
             with suppress(OSError, ValueError):
                 files[name] = regular.read_bytes(Path(base, name)).decode()
     return files
+
+
+def places(hosts: Sequence[tuple[messages.Role, str]]) -> list[int | None]:
+    """The place of each host among those that share its kernel, as namespaces of one machine do; `None` if it is alone.
+
+    A host is its role and the number of its boot, which is empty if it is unknown. Hosts of the same role have
+    subsequent places, so that each processor of the machine has the same number of them.
+    """
+    roles = get_args(messages.Role)
+    found: list[int | None] = [None] * len(hosts)
+    for boot in {boot for _, boot in hosts if boot}:
+        together = [at for at, (_, other) in enumerate(hosts) if other == boot]
+        if len(together) > 1:
+            for place, at in enumerate(sorted(together, key=lambda at: roles.index(hosts[at][0]))):
+                found[at] = place
+    return found
 
 
 def _probe(connection: Connection) -> messages.Probed:

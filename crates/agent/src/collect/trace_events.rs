@@ -14,9 +14,10 @@
 use crate::collect::flow_tracker::FlowTracker;
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::RangeInclusive;
 use tcpassay_linux::perf::PerfEvents;
 use tcpassay_linux::tracefs::{self, Format, Pages, TraceField};
-use tcpassay_measure::pcapng::host_of;
+use tcpassay_measure::pcapng::{host_address, host_of};
 use tcpassay_measure::reason::{CongestionChange, CongestionState, StateChange, TcpState, Timer};
 use tcpassay_measure::{Collector, EventKind, EventLog, EventRow, FlowId};
 use tcpassay_units::{Bytes, Dur, Time};
@@ -122,14 +123,23 @@ impl KernelTrace {
         Ok(trace)
     }
 
-    /// Subscribes to the events of a host's kernel; to none if the kernel does not permit it.
-    pub fn listen(windows: bool) -> KernelTrace {
+    /// Subscribes to the events of a host's kernel about connections of these hosts of the case to servers with these ports; to none if the
+    /// kernel does not permit it.
+    ///
+    /// The kernel compares addresses where it can, and ports otherwise. Without a filter the connections of other programs would fill the
+    /// rings, and an event would take the longer, the more agents of a testbed share the kernel.
+    pub fn listen(windows: bool, hosts: &[u32], ports: &RangeInclusive<u16>) -> KernelTrace {
         let listening = || {
             tracefs::mount()?;
             let mut trace = KernelTrace::of(windows)?;
-            if !trace.traced.is_empty() {
-                let ids: Vec<u64> = trace.traced.iter().map(|traced| traced.id).collect();
-                trace.source = Some(Source::Host(PerfEvents::open(&ids)?));
+            if !trace.traced.is_empty() && !hosts.is_empty() {
+                let filter = |traced: &TracedEvent| {
+                    let addresses = hosts.iter().map(|host| host_address(*host).octets());
+                    let filter = traced.saddr.filter("saddr", addresses);
+                    filter.unwrap_or_else(|| TraceField::port_filter(["sport", "dport"], ports))
+                };
+                let wanted: Vec<_> = trace.traced.iter().map(|traced| (traced.id, filter(traced))).collect();
+                trace.source = Some(Source::Host(PerfEvents::open(&wanted)?));
             }
             io::Result::Ok(trace)
         };

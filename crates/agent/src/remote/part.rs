@@ -19,13 +19,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::Duration;
 use tcpassay_case::Case;
-use tcpassay_linux::sys;
+use tcpassay_linux::sys::{self, Processors};
 use tcpassay_measure::reason::RunEnd;
 use tcpassay_messages::{CaseProblem, FromAgent, FromController, Part, SILENCE, frames};
 use tcpassay_units::Time;
 
 /// The file with the data that only the parts of a recording need.
 pub const PART_FILE: &str = "part.json";
+
+/// The time between the message with the start and the start in which a run empties its rings and reads counters, in nanoseconds.
+const LAST_STEPS: u64 = 2_000_000;
 
 /// The data that are needed to join the recordings of all machines.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
@@ -66,6 +69,8 @@ struct Controller<'a> {
     part: &'a Part,
     /// The probes of the path, and the machine of each host.
     path: Option<(PathProber, Vec<String>)>,
+    /// The processors on which this process may run, while it stays on one of them.
+    processors: Option<Processors>,
 }
 
 impl Controller<'_> {
@@ -125,23 +130,24 @@ impl Conductor for Controller<'_> {
         Ok(())
     }
 
-    fn start(&mut self, opens: bool) -> Result<u64, Failure> {
+    fn start(&mut self) -> Result<u64, Failure> {
         // No connection exists yet.
         self.supervisor.borrow_mut().hold(std::process::id())?;
-        // Other processes delay neither the answers about the clock nor the start. Of agents on one machine, those that open no connection
-        // are first, because they have nothing to do at the start. Some kernels do not permit it, even to root.
-        let _ = sys::schedule_first(if opens { 1 } else { 2 });
+        if let Some(place) = self.part.place {
+            self.processors = stay_on_one(place).ok();
+        }
+        // Other processes delay neither the answers about the clock nor the start. Some kernels do not permit it, even to root.
+        let _ = sys::schedule_first(1);
         tell(&FromAgent::Prepared {})?;
         loop {
             match self.next()? {
-                FromController::Start { at } if at > sys::now() => {
+                FromController::Start { at } if at > sys::now() + LAST_STEPS => {
                     self.path = None;
                     return Ok(at);
                 }
                 FromController::Start { .. } => {
-                    return Err(
-                        "the message with the start of the traffic arrived after the start".to_owned()
-                    );
+                    tell(&FromAgent::Late {})?;
+                    return Err("the message with the start of the traffic arrived too late".to_owned());
                 }
                 FromController::Clock {} => tell(&FromAgent::Time { now: sys::now() })?,
                 FromController::Probe {} => {
@@ -154,8 +160,15 @@ impl Conductor for Controller<'_> {
         }
     }
 
+    fn go_first(&mut self) {
+        // As for the first priority.
+        let _ = sys::schedule_first(2);
+    }
+
     fn started(&mut self) -> Result<(), Failure> {
-        sys::schedule_first(0).map_err(|e| format!("the priority: {e}"))
+        sys::schedule_first(0).map_err(|e| format!("the priority: {e}"))?;
+        let all = self.processors.take().map_or(Ok(()), |all| all.apply());
+        all.map_err(|e| format!("the processors: {e}"))
     }
 
     fn report_idle(&mut self, at: Time, idle: bool) -> Result<(), Failure> {
@@ -170,6 +183,14 @@ impl Conductor for Controller<'_> {
             _ => Err("the controller sent a message that no run expects".to_owned()),
         }
     }
+}
+
+/// Lets this process run on one processor only: agents with subsequent places are on different ones. Each would otherwise wait on the processor on
+/// which it ran last, and most of them may be on the same. Returns the processors on which the process could run before.
+fn stay_on_one(place: u32) -> io::Result<Processors> {
+    let all = Processors::allowed()?;
+    all.one(place as usize).apply()?;
+    Ok(all)
 }
 
 /// Runs a part, and sends its recording. The error of a run is its answer.
@@ -233,7 +254,8 @@ fn ran(
         hardware = in_origin(environment, || settings::hardware_rows(&all))?;
         Ok(())
     };
-    let mut controller = Controller { stdin: io::stdin(), supervisor: &supervisor, part, path: None };
+    let mut controller =
+        Controller { stdin: io::stdin(), supervisor: &supervisor, part, path: None, processors: None };
     let others = Others { adjust: &mut adjust, conductor: Some(&mut controller), since: Some(since) };
     let mut ran = run::record(request, &case, environment, collect, others)?;
     ran.rings.close_at_exit();

@@ -8,7 +8,7 @@ use crate::remote::settings::Wanted;
 use crate::remote::supervisor::{self, Supervisor};
 use crate::remote::{inspect, machine, part, settings};
 use crate::request::{Request, problem};
-use crate::system::{Failure, release};
+use crate::system::{Failure, boot, release};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -69,6 +69,7 @@ impl Session {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 root: sys::is_root(),
                 release: release(),
+                boot: boot(),
             },
             FromController::Inspect { interfaces } => {
                 let environment = self.environment()?;

@@ -22,7 +22,10 @@ use tcpassay_workload::{Apps, HostIndex, TrafficSchedule};
 
 /// In real time the process wakes this long before the start and does not sleep again until then, in nanoseconds: a processor that was idle
 /// wakes late, and a process that has slept has lost its place in the caches.
-const EARLY: u64 = 300_000;
+const EARLY: u64 = 500_000;
+/// An agent that opens no connection goes first from this time before the start, in nanoseconds. It is above the usual difference of the
+/// clocks of two agents.
+const NEAR: u64 = 50_000;
 
 /// The controller of a testbed, as the run on one machine sees it.
 pub trait Conductor {
@@ -43,12 +46,13 @@ pub trait Conductor {
         topology: &NetnsTopology,
         namespaces: &mut NetnsSet,
     ) -> Result<(), Failure>;
-    /// Reports that everything is ready, and waits. `opens`: this machine opens connections at the start. Returns when the traffic starts, by
-    /// the clock of this machine in nanoseconds.
+    /// Reports that everything is ready, and waits. Returns when the traffic starts, by the clock of this machine in nanoseconds.
     ///
     /// # Errors
     /// As for [`Conductor::wait`].
-    fn start(&mut self, opens: bool) -> Result<u64, Failure>;
+    fn start(&mut self) -> Result<u64, Failure>;
+    /// Other agents that share the processor, and open connections at the start, wait for this one from now on.
+    fn go_first(&mut self);
     /// The first connections of this machine have sent their SYNs.
     ///
     /// # Errors
@@ -204,9 +208,18 @@ impl<'a> EventLoop<'a> {
                 conductor.read()?;
             }
         }
-        while sys::now() < self.start {
-            std::hint::spin_loop();
+        let take_turns_until = |instant: u64| {
+            while sys::now() < instant {
+                // The turns of agents that share a processor are longest after a sleep.
+                std::thread::yield_now();
+            }
+        };
+        take_turns_until(self.start - NEAR);
+        if let (Some(conductor), false) = (&mut self.conductor, self.runtime.opens_at_start()) {
+            // It needs only microseconds, and a SYN takes ten times as long.
+            conductor.go_first();
         }
+        take_turns_until(self.start);
         self.runtime.update_clock(None);
         let now = self.runtime.now();
         self.start_delay = now - Time::ZERO;

@@ -25,6 +25,7 @@ use crate::environment::{BOOT, Environment};
 use crate::placement;
 use crate::request::{CaseAnswer, Request};
 use crate::system::Failure;
+use crate::traffic::addresses::server_ports;
 use crate::traffic::cc_engine::CcEngines;
 use crate::traffic::first_connections;
 use crate::traffic::runtime::TrafficRuntime;
@@ -134,7 +135,9 @@ fn traffic(
         };
         let since = since.map_or_else(LoadSince::now, Ok)?;
         let load = MachineLoad::when_quiet(since, request.max_wait_for_quiet(), &mut wait);
-        (KernelTrace::listen(windows), Some(load?))
+        let here = (0..case.hosts.len()).filter(|host| setup.topology.has_host(*host));
+        let hosts: Vec<u32> = here.map(|host| u32::try_from(host).expect("few hosts")).collect();
+        (KernelTrace::listen(windows, &hosts, &server_ports(schedule.parts().len())), Some(load?))
     } else {
         (KernelTrace::open(windows).map_err(|e| format!("tracefs: {e}"))?, None)
     };
@@ -169,7 +172,7 @@ fn traffic(
     let start = match &mut conductor {
         Some(conductor) => {
             conductor.open_path(case, &topology, &mut runtime.namespaces)?;
-            let start = conductor.start(runtime.opens_at_start())?;
+            let start = conductor.start()?;
             // The probes of the path do not belong to the run.
             taps.drain(u64::MAX, |_| {});
             trace.discard();

@@ -13,12 +13,15 @@ use crate::system::Failure;
 use tcpassay_case::Case;
 use tcpassay_case::params::grammar::LinkRate;
 use tcpassay_measure::CollectOptions;
-use tcpassay_units::{Bytes, Seed};
+use tcpassay_units::{Bytes, Dur, Seed};
 
 /// The instant at which the probes of a guest's path begin, by the guest's clock in nanoseconds.
 const GUEST_PROBES: u64 = BOOT + 10 * 1_000_000_000;
 /// The packets for which the rings of all taps on a host together have room: 64 MB of memory.
 const HOST_RING_PACKETS: u64 = 131_072;
+/// The time for which the rings of a testbed have room at least, if they are not larger than a ring may be: the longest delay of an agent on a
+/// machine whose processors others use.
+const TESTBED_DELAY: Dur = Dur::from_millis(250);
 /// The smallest mean size of a packet in bytes that the rings of a guest's taps are made for.
 const MEAN_PACKET: u64 = 1000;
 
@@ -115,14 +118,22 @@ fn tap_points(
 
 /// The largest number of packets that pass a tap before it is read again.
 fn ring_packets(case: &Case, environment: &Environment) -> u64 {
-    if environment.is_host() {
-        return HOST_RING_PACKETS / case.net.hosts.len().max(1) as u64;
+    let within = |time: Dur| {
+        case.links.iter().filter_map(move |link| match &link.rate {
+            LinkRate::Fixed(rate) => Some(rate.bytes_in(time)),
+            LinkRate::Trace(_) => None,
+        })
+    };
+    if !environment.is_host() {
+        return within(TICK * 2).max().unwrap_or(Bytes::ZERO).get() / MEAN_PACKET;
     }
-    let fastest = case.links.iter().filter_map(|link| match &link.rate {
-        LinkRate::Fixed(rate) => Some(rate.bytes_in(TICK * 2)),
-        LinkRate::Trace(_) => None,
-    });
-    fastest.max().unwrap_or(Bytes::ZERO).get() / MEAN_PACKET
+    let share = HOST_RING_PACKETS / case.net.hosts.len().max(1) as u64;
+    if environment.part.is_none() {
+        return share;
+    }
+    // A machine of a testbed has few of the hosts. The slowest link limits what passes in this time.
+    let passing = within(TESTBED_DELAY).min().unwrap_or(Bytes::ZERO).get() / MEAN_PACKET;
+    share.max(passing)
 }
 
 #[cfg(test)]
@@ -142,6 +153,20 @@ mod tests {
     fn the_rings_of_a_hosts_taps_share_a_fixed_amount_of_memory() {
         let pair = case(Substrate::Host, &[("link.delay", "0s")]);
         assert_eq!(ring_packets(&pair, &Environment::without(&[])), 65_536);
+    }
+
+    #[test]
+    fn the_rings_of_a_testbed_have_room_for_a_quarter_of_a_second_of_the_slowest_link() {
+        use crate::placement::tests::part;
+        use tcpassay_messages::Role;
+        let mut environment = Environment::without(&[]);
+        environment.join(part("a", &[("a", Role::Sender), ("b", Role::Receiver)]));
+        let packets = |topology: &str| {
+            let rows = [("topology", topology), ("link.rate", "1Gbit"), ("link.delay", "0s")];
+            ring_packets(&case(Substrate::Remote, &rows), &environment)
+        };
+        // 250 ms of 1 Gbit/s are 31.25 MB. The share of two hosts is larger.
+        assert_eq!((packets("dumbbell:8"), packets("pair")), (31_250, 65_536));
     }
 
     #[test]

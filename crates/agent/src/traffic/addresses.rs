@@ -3,6 +3,7 @@
 use crate::system::Failure;
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
+use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
 use tcpassay_linux::sys;
 use tcpassay_measure::FlowId;
@@ -54,6 +55,12 @@ pub fn server_address(host: usize, part: u16) -> SocketAddrV4 {
     SocketAddrV4::new(host_address(u32::try_from(host).expect("few hosts")), FIRST_PORT + part)
 }
 
+/// The ports at which servers listen for this number of parts of the workload.
+pub fn server_ports(parts: usize) -> RangeInclusive<u16> {
+    let last = u16::try_from(parts.saturating_sub(1)).map_or(u16::MAX, |n| FIRST_PORT.saturating_add(n));
+    FIRST_PORT..=last
+}
+
 /// The part of the workload and the number of a connection between two machines, from its ports.
 pub fn part_and_index(client: SocketAddrV4, server: SocketAddrV4) -> Option<(u16, u32)> {
     let part = server.port().checked_sub(FIRST_PORT)?;
@@ -84,6 +91,7 @@ mod tests {
     fn each_part_of_the_workload_has_a_port_of_its_own() {
         assert_eq!(server_address(1, 0).port(), 5001);
         assert_eq!(server_address(1, 3).port(), 5004);
+        assert_eq!(server_ports(4), 5001..=5004);
         assert_eq!(server_address(1, 3).ip(), server_address(1, 0).ip());
         assert_ne!(server_address(2, 0).ip(), server_address(1, 0).ip());
     }

@@ -5,7 +5,7 @@
 //! [`first_connections`] opens the first ones before the start. [`socket_options`] sets the options of the case, [`cc_engine`] registers
 //! controllers that Linux does not have, [`io_threads`] moves bulk data in a guest, and [`udp_background`] sends the background datagrams.
 
-mod addresses;
+pub mod addresses;
 pub mod app_calls;
 pub mod cc_engine;
 mod endpoint;

@@ -15,7 +15,7 @@ pub(super) fn count(n: libc::ssize_t) -> io::Result<usize> {
 }
 
 /// `s` as the kernel reads it.
-pub(super) fn text(s: &str) -> CString {
+pub(crate) fn text(s: &str) -> CString {
     CString::new(s).expect("paths and names of interfaces have no NUL")
 }
 
