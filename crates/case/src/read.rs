@@ -6,7 +6,7 @@ use crate::files::{ReadFile, read_file};
 use crate::given::{GivenTriples, split};
 use crate::pace::Pace;
 use crate::params::grammar::{LinkRate, STEPS, trace_of_steps};
-use crate::params::{LinkSettings, Setting, Substrate, Value, table};
+use crate::params::{LinkSettings, Setting, SmallQueues, Substrate, Value, table};
 use crate::topology::{Net, RackCounts, Routes, Shape};
 use crate::{python_files, rules, settings};
 use std::collections::BTreeMap;
@@ -69,6 +69,7 @@ impl Case {
             given,
         };
         case.links = (0..case.net.links.len()).map(|i| case.link_settings(i, &mut errors)).collect();
+        case.settle_small_queues();
         // Rules between several settings are not checked if one of them could not be parsed, because it has
         // its default then and the message would be wrong.
         if !errors.iter().any(|error| split(&error.path).1.starts_with("app.")) {
@@ -84,6 +85,16 @@ impl Case {
             errors.sort_by(|a, b| (&a.path, &a.why).cmp(&(&b.path, &b.why)));
             errors.dedup();
             Err(errors)
+        }
+    }
+
+    /// The profile `linux` limits what waits for the line of a host.
+    fn settle_small_queues(&mut self) {
+        for i in 0..self.hosts.len() {
+            if self.hosts[i].small_queues == SmallQueues::Profile {
+                let limited = self.hosts[i].stack.skbs.is_some() && self.line_rate(i).is_some();
+                self.hosts[i].small_queues = if limited { SmallQueues::Line } else { SmallQueues::Off };
+            }
         }
     }
 

@@ -8,6 +8,7 @@ pub use ecn::{AccurateUse, ControlEcn, DctcpReceiver, EcnForm, EcnMode};
 pub use loss::{LossDetection, PrrBound, Recovery, RecoveryExitRule, RtoBounds, Tlp, Undo};
 pub use receive::{AckCheck, AckCompression, DelayedAck, MemoryRules, RecvBuffer, RecvMemory, RecvTuning};
 
+use crate::tick::TimerTicks;
 use std::sync::Arc;
 use tcpassay_cc::{Arithmetic, ByteCounting, HystartMode};
 use tcpassay_units::{Bytes, Dur};
@@ -196,6 +197,8 @@ pub struct Config {
     pub mtu_probing: Option<MtuProbing>,
     /// With TSO: the send queue consists of buffers, as in Linux; `None`: it is a stream, and only its bytes count.
     pub skbs: Option<Skbs>,
+    /// Whether timers count ticks.
+    pub timer_ticks: TimerTicks,
     /// Receive buffer (`app.rcvbuf`): fixed, or autotuned between the two (`stack.rcv_autotune`, `stack.max_rwnd`).
     pub recv_buffer: RecvBuffer,
     /// Linux's accounting of receive memory, which then determines the window; `None`: only bytes of the stream count.

@@ -59,6 +59,7 @@ mod messages;
 mod profile;
 mod recv;
 mod send;
+mod tick;
 
 pub use config::{
     AccurateUse, AckCheck, AckCompression, AfterIdle, Config, ControlEcn, DctcpReceiver, DelayedAck, EcnForm,
@@ -75,3 +76,4 @@ pub use log::{
     AckDecision, AckReason, CongestionCause, CongestionState, LogEntry, LogEvent, LossRule, State, Timer,
     TimerChange, WindowCause,
 };
+pub use tick::TimerTicks;

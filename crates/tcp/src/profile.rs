@@ -4,6 +4,7 @@
 //! `docs/deviations.md`. Settings that other parameters of a case decide (ECN, MSS, offloads, buffers) have
 //! their simplest value here: `ecn` off, `tso` off, an MTU of 1500 with IPv4.
 
+use crate::tick::TimerTicks;
 use crate::{
     AccurateUse, AckCheck, AckCompression, AfterIdle, Config, ControlEcn, DctcpReceiver, DelayedAck, EcnForm,
     EcnMode, LossDetection, Nagle, Pacing, Persist, Profile, PrrBound, Recovery, RecoveryExitRule,
@@ -99,6 +100,7 @@ fn rfc() -> Config {
         path_mss: None,
         mtu_probing: None,
         skbs: None,
+        timer_ticks: TimerTicks::Off,
         recv_buffer: RecvBuffer::Fixed(Bytes::new(16 << 20)),
         recv_memory: None,
         recv_tuning: RecvTuning::Plain,
@@ -214,6 +216,7 @@ fn linux_4_6() -> Config {
         tso_defer_recent: false,
         cc_arithmetic: Arithmetic::Rfc,
         skbs: None,
+        timer_ticks: TimerTicks::Off,
         push_super: false,
         syn_linear: 0,
         reset_by_reports: false,

@@ -4,7 +4,7 @@ use super::cc_name::CcName;
 use super::nic::NicSettings;
 use super::python_controller::PythonController;
 use std::collections::BTreeMap;
-use tcpassay_tcp::{Config, MemoryRules, Profile, RecvBuffer, RecvMemory, Skbs};
+use tcpassay_tcp::{Config, MemoryRules, Profile, RecvBuffer, RecvMemory, Skbs, TimerTicks};
 use tcpassay_units::{Bytes, Dur, Stream};
 
 /// The size of IPv4 and TCP headers without options.
@@ -55,8 +55,12 @@ pub enum CcEngine {
 /// `stack.small_queues`: the limit of the data of a connection in the queues of its own host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SmallQueues {
+    /// As the stack's profile has it; when a case is read, `Line` or `Off` replaces it.
+    Profile,
     /// No limit.
     Off,
+    /// Linux's limit of the memory of what waits for the line of the host.
+    Line,
     /// The bytes of a millisecond at the connection's rate, at least two super-segments (Linux's `tcp_small_queue_check`).
     Auto,
     /// This many bytes.
@@ -89,7 +93,7 @@ impl HostSettings {
             cc_values: BTreeMap::new(),
             engine: CcEngine::Kernel,
             mtu: Bytes::new(1500),
-            small_queues: SmallQueues::Off,
+            small_queues: SmallQueues::Profile,
             fastopen: false,
             buffers: SocketBuffers::default(),
             blocking: false,
@@ -130,6 +134,7 @@ impl HostSettings {
         c.send_buffer = asked.send;
         c.max_send_buffer = asked.max_send.unwrap_or(c.max_send_buffer);
         let initial = Bytes::new(WMEM).min(c.max_send_buffer);
+        c.timer_ticks = TimerTicks::Linux;
         c.skbs = Some(Skbs { overhead: BUFFER, headers: Bytes::new(192), initial });
         let max = asked.max_window.map_or(RMEM.1, |window| 2 * window.get());
         let fixed = asked.receive.map(Bytes::get);

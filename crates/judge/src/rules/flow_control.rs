@@ -215,7 +215,7 @@ fn probes(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
             });
         }
     }
-    half.probed = Some((wait, false));
+    half.probed = Some((stack.timer_ticks.least(wait), false));
 }
 
 /// RFC 9293 section 3.8.6.2.1: a segment smaller than the MSS may be sent if it fills half of the largest

@@ -126,17 +126,6 @@ fn fired(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
             },
         );
     }
-    if let Some((at, row)) = half.probing {
-        found.add(
-            step.of_sender(context, NAME, "a second probe before the first was acknowledged").since(row, at).warning(),
-            || {
-                format!(
-                    "{} sent a probe at {at}, nothing was acknowledged since, and its probe timer fired again (RFC 8985 section 7.3).",
-                    context.who(step.flow)
-                )
-            },
-        );
-    }
     half.fired = Some(step.at());
     let (Some(srtt), Some(rto)) = (half.srtt, half.rto) else { return };
     let (Some(head), Some(newest)) = (step.end.out.front(), step.end.out.back()) else { return };
@@ -160,7 +149,18 @@ fn fired(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
 
 fn sent(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(at) = half.fired.take().filter(|at| *at == step.at()) else { return };
-    half.probing = Some((at, step.row));
+    // In Linux the timer may run and fire while a probe is outstanding; then it continues as the retransmission timer.
+    if let Some((first, row)) = half.probing.replace((at, step.row)) {
+        found.add(
+            step.of_sender(context, NAME, "a second probe before the first was acknowledged").since(row, first).warning(),
+            || {
+                format!(
+                    "{} sent a probe at {first}, nothing was acknowledged since, and it sent another one (RFC 8985 section 7.3).",
+                    context.who(step.flow)
+                )
+            },
+        );
+    }
     let samples = context
         .stack(step.flow)
         .is_some_and(|stack| stack.flavor != StackFlavor::Linux && stack.tlp == Tlp::On);

@@ -6,7 +6,7 @@ use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::Timer;
-use tcpassay_tcp::{CongestionState, Recovery, StackFlavor};
+use tcpassay_tcp::{CongestionState, Recovery, StackFlavor, TimerTicks};
 use tcpassay_units::{Dur, Time};
 
 pub(super) const ORACLE: Oracle = Oracle {
@@ -142,7 +142,7 @@ fn sample(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     let known = half.srtt.unwrap_or(srtt * 8 / 7);
     half.deviation = half.deviation.max(known.abs_diff(value)).max(known / 2).max(value / 2);
     let ceiling = (srtt + (half.deviation * 4).max(stack.rto.min) + stack.rto.slop).min(stack.rto.max);
-    if rto > ceiling + ROUNDING && context.exact() {
+    if rto > stack.timer_ticks.round_up(ceiling) + ROUNDING && context.exact() {
         found.add(step.of_sender(context, NAME, "the RTO is longer than its samples explain"), || {
             format!(
                 "After a sample of {value} the RTO of {} is {rto}; SRTT is {srtt}, no sample has deviated from it by more than {}, and \
@@ -208,12 +208,15 @@ fn set(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Find
             },
         );
     }
+    let current = half.rto.map(|rto| rto.saturating_mul(1 << half.doublings.min(32)).min(most));
     if at_timeout {
+        // The wait without its rounding to ticks.
+        let wait =
+            current.filter(|_| stack.timer_ticks == TimerTicks::Linux).map_or(wait, |rto| rto.min(wait));
         half.waited = Some((wait, step.row));
     }
-    let Some(rto) = half.rto.filter(|_| context.exact() && patient) else { return };
-    let expected = rto.saturating_mul(1 << half.doublings.min(32)).min(most);
-    if wait > expected + ROUNDING {
+    let Some(expected) = current.filter(|_| context.exact() && patient) else { return };
+    if due > stack.timer_ticks.expiry(step.at(), expected) + ROUNDING {
         found.add(step.of_sender(context, NAME, "the timer is set for longer than the RTO"), || {
             format!(
                 "{} set its retransmission timer for {wait}; the current RTO is {expected}.",

@@ -146,7 +146,7 @@ impl Rule for Utilisation {
         let mss = context.recording.flows[step.flow].mss.get();
         let (end, now) = (step.end, &step.end.now);
         let plain = stack.pacing == Pacing::Off
-            && settings.small_queues == SmallQueues::Off
+            && matches!(settings.small_queues, SmallQueues::Off | SmallQueues::Line)
             // Linux may wait for the next ACK to send a larger super-segment (`tcp_tso_should_defer`).
             && !(stack.tso_defer && stack.tso.is_some())
             && !stack.cork

@@ -272,7 +272,7 @@ impl Builder<'_> {
     /// A separate NIC before the link, when it has a function that the link lacks: segmentation, a lower rate, a
     /// queue, or transmit completions.
     fn nic(&mut self, port: DirectedLink, host: &HostSettings, separate: bool) -> Option<NodeId> {
-        let tells = host.small_queues != SmallQueues::Off;
+        let tells = matches!(host.small_queues, SmallQueues::Auto | SmallQueues::Bytes(_));
         let nic = &host.nic;
         let slower = separate && (nic.rate.is_some() || nic.queue.is_some() || nic.mark_above.is_some());
         let name = format!("nic.{}", self.name(port));

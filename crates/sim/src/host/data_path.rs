@@ -172,15 +172,11 @@ fn send(
     recorder: &mut HostRecorder,
 ) {
     let now = net.now();
-    let limit = match conn.small_queues {
-        SmallQueues::Off => u64::MAX,
-        // A queue shorter than this admits the next packet.
-        SmallQueues::Bytes(bytes) => bytes.get() - 1,
-        SmallQueues::Auto => auto_limit(&conn.tcp, u64::from(conn.last_sent)),
-    };
+    let limited = conn.small_queues != SmallQueues::Off;
+    let mut sent = false;
     while conn.tcp.may_transmit() {
         // A full queue delays data, never pure ACKs.
-        let room = conn.queued <= limit;
+        let room = !limited || host_has_room(conn, now, sent);
         let draft = net.draft();
         let sending =
             if room { conn.tcp.transmit_into(now, draft) } else { conn.tcp.control_into(now, draft) };
@@ -203,6 +199,10 @@ fn send(
             let packet =
                 QueuedPacket { size: handle.size, len, segs: u32::from(handle.segs), overhead: *overhead };
             line.enqueue(now, packet, waiting);
+            if len > 0 {
+                conn.last_sent = len;
+                sent = true;
+            }
         }
         if conn.route.notify {
             conn.queued += u64::from(handle.size);
@@ -232,11 +232,49 @@ const OVERHEAD: u64 = 1280;
 /// `tcp_limit_output_bytes`.
 const MOST: u64 = 1 << 20;
 
-/// The limit of Linux's `tcp_small_queue_check`: the bytes that the connection's rate sends in 1/1024 s
-/// (`sk_pacing_shift` 10), at least two packets of the size of the last one. Without pacing the rate is 120 % of cwnd
-/// per srtt, or 200 % far below ssthresh. Nothing is delayed while at most one packet is unacknowledged. The kernel
-/// counts memory; this queue counts IP bytes.
+/// Whether data may join what the connection has in the queues of its host; `sent`: some did at this time.
+#[inline(never)]
+fn host_has_room(conn: &mut HostEndpoint, now: Time, sent: bool) -> bool {
+    match conn.small_queues {
+        SmallQueues::Profile | SmallQueues::Off => true,
+        SmallQueues::Line => line_has_room(conn, now, sent),
+        SmallQueues::Bytes(bytes) => conn.queued < bytes.get(),
+        SmallQueues::Auto => conn.queued <= auto_limit(&conn.tcp, u64::from(conn.last_sent)),
+    }
+}
+
+/// [`memory_limit`] in IP bytes, for packets of the size of the last one.
 fn auto_limit(tcp: &Connection, last: u64) -> u64 {
+    let memory = last + OVERHEAD;
+    match memory_limit(tcp, last, memory) {
+        u64::MAX => u64::MAX,
+        limit => limit * last / memory,
+    }
+}
+
+/// Whether data may join what waits for the line of the host; `sent`: some did at this time. If not, the connection sends again when
+/// a packet has left (`tcp_tsq_write`).
+fn line_has_room(conn: &mut HostEndpoint, now: Time, sent: bool) -> bool {
+    let Some((waiting, overhead)) = &mut conn.waiting else { return true };
+    let (memory, last) = (waiting.memory(now), u64::from(conn.last_sent));
+    // The kernel's counter begins at 1.
+    if memory < 2 * (last + *overhead) || !conn.tcp.may_be_held(now) {
+        return true;
+    }
+    let limit = memory_limit(&conn.tcp, last, last + *overhead);
+    if memory < limit || (conn.tcp.owes_retransmission() && memory < limit.saturating_mul(2)) {
+        return true;
+    }
+    conn.leaves_at = waiting.next().unwrap_or(Time::MAX);
+    conn.tcp.hold(now, sent);
+    false
+}
+
+/// The limit of Linux's `tcp_small_queue_check` for a packet of the size of the `last` one: the bytes that the
+/// connection's rate sends in 1/1024 s (`sk_pacing_shift` 10), at least two such packets, each of which needs `memory`.
+/// Without pacing the rate is 120 % of cwnd per srtt, or 200 % far below ssthresh. Nothing is delayed while at most one
+/// packet is unacknowledged.
+fn memory_limit(tcp: &Connection, last: u64, memory: u64) -> u64 {
     let info = tcp.gauges();
     if info.unacked.get() <= last {
         return u64::MAX;
@@ -248,6 +286,5 @@ fn auto_limit(tcp: &Connection, last: u64) -> u64 {
         }
         _ => u64::MAX,
     };
-    let memory = last + OVERHEAD;
-    rate.max(2 * memory).min(MOST) * last / memory
+    rate.max(2 * memory).min(MOST)
 }

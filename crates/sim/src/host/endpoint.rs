@@ -32,7 +32,7 @@ pub(super) struct HostEndpoint {
     pub linger_until: Time,
     /// Bytes in the queues of this host, and their limit.
     pub queued: u64,
-    /// Size of the last packet with data.
+    /// Size of the last packet with data: of its data, if the host has a line.
     pub last_sent: u32,
     pub small_queues: SmallQueues,
     /// The packets that wait for the line of this host, and the memory of a buffer in addition to its bytes; `None` if the stack

@@ -430,7 +430,7 @@ impl Stacks {
             src: from.id,
             dst: to,
             flow: FlowEntry::id(place, flow.generation),
-            notify: small_queues != SmallQueues::Off,
+            notify: matches!(small_queues, SmallQueues::Auto | SmallQueues::Bytes(_)),
             // Used until the handshake has determined the value.
             accecn: false,
         };

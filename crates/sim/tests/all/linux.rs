@@ -1,9 +1,10 @@
 //! Buffers and duplicate ACKs of the profile `linux`, compared with Linux 6.1 (measured on the substrate
 //! `kernel`).
 
-use crate::{Rows, data, float, go, go_with, goodput};
+use crate::{Rows, data, float, go, go_with, goodput, ms};
 use tcpassay_measure::{PacketRecord, Recording};
 use tcpassay_sim::CollectOptions;
+use tcpassay_units::Time;
 
 const PATH: Rows = &[
     ("stack.profile", "linux"),
@@ -129,12 +130,12 @@ fn captured(rows: Rows) -> Recording {
     go_with(rows, CollectOptions { packets: true, ..CollectOptions::default() }).recording
 }
 
-/// Payload of the segments with data that leave the first sender.
-fn payloads(rows: Rows) -> Vec<u32> {
+/// Time and payload of the segments with data that leave the first sender.
+fn departures(rows: Rows) -> Vec<(Time, u32)> {
     let recording = captured(rows);
     let name = |p: &PacketRecord| &recording.interfaces[p.interface as usize].name;
     let sent = recording.packets.iter().filter(|p| p.from == 0 && name(p) == "sender");
-    sent.filter_map(|p| Some(p.segment?.len)).filter(|len| *len > 0).collect()
+    sent.filter_map(|p| Some((p.at, p.segment?.len))).filter(|(_, len)| *len > 0).collect()
 }
 
 #[test]
@@ -152,10 +153,57 @@ fn a_partial_segment_waits_while_packets_wait_for_the_line_of_the_host() {
             ("nic.rate", rate),
             ("app.duration", "15ms"),
         ];
-        payloads(&rows)[..4].to_vec()
+        departures(&rows).iter().map(|(_, len)| *len).take(4).collect::<Vec<_>>()
     };
     assert_eq!(rows("20Gbit"), [1000, 1000, 1448, 1448]);
     assert_eq!(rows("auto"), [1000; 4]);
+}
+
+#[test]
+fn connections_of_a_host_take_turns_on_its_line() {
+    // tcp_small_queue_check: two packets of a connection wait for the line; a further one joins when one of them leaves. Linux 6.1
+    // sends two packets of each connection in turn, too. Without a line of its own a host sends the whole initial window at once.
+    let senders = |rate| {
+        let recording = captured(&[
+            ("stack.profile", "linux"),
+            ("link.rate", "1Gbit"),
+            ("link.delay", "5ms"),
+            ("nic.rate", rate),
+            ("app.flows", "2"),
+            ("app.duration", "16ms"),
+        ]);
+        let name = |p: &PacketRecord| &recording.interfaces[p.interface as usize].name;
+        let data = recording.packets.iter().filter(|p| p.from == 0 && name(p) == "sender");
+        let data = data.filter(|p| p.segment.as_ref().is_some_and(|s| s.len > 0));
+        data.map(|p| p.from_port - 32768).take(13).collect::<Vec<_>>()
+    };
+    assert_eq!(senders("100Mbit"), [0, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1]);
+    assert_eq!(senders("auto"), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1]);
+}
+
+#[test]
+fn timers_of_linux_count_ticks() {
+    // A corked remainder waits for 200 ms after the ACK of the segment before it: 40 ms for the handshake, 40 ms for the segment
+    // and its ACK, and 40 ms that the ACK is delayed. A timer of 200 ticks fires at multiples of eight; Linux 6.1 sends the
+    // remainder at 328 ms. The profile of Linux 4.6 has no ticks.
+    let remainder = |profile| {
+        let rows = [
+            ("stack.profile", profile),
+            ("link.rate", "100Mbit"),
+            ("link.delay", "20ms"),
+            ("app.workload", "rpc"),
+            ("app.request", "2KB"),
+            ("app.response", "1KB"),
+            ("app.cork", "on"),
+            ("app.duration", "1s"),
+        ];
+        departures(&rows)[1]
+    };
+    let (at, len) = remainder("linux");
+    assert_eq!((at, len), (Time::ZERO + ms(328), 552));
+    let (at, len) = remainder("linux-4.6");
+    assert!((ms(320)..ms(321)).contains(&at.since(Time::ZERO)), "{at:?}");
+    assert_eq!(len, 552);
 }
 
 #[test]

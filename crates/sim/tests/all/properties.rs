@@ -44,7 +44,7 @@ prop_compose! {
         tso in pick(&["off", "on"]),
         gro in pick(&["off", "on"]),
         coalesce in pick(&["0s", "50us"]),
-        small in pick(&["off", "auto"]),
+        small in pick(&["profile", "off", "auto"]),
         rcvbuf in pick(&["auto", "4KB", "64KB"]),
         pacing in pick(&["profile", "on"]),
         timestamps in pick(&["profile", "off"]),

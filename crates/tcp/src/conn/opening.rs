@@ -56,7 +56,7 @@ pub(super) struct Offer {
 impl Opening {
     pub(super) fn new(cfg: &Config) -> Opening {
         Opening {
-            syn: SynTimer::new(cfg.rto.initial),
+            syn: SynTimer::new(cfg.rto.initial, cfg.timer_ticks),
             passive: false,
             peer: None,
             third_window: None,

@@ -2,6 +2,7 @@
 //!
 //! Sources: RFC 6298 section 2; `tcp_model_timeout`, `tcp_clamp_rto_to_user_timeout` of Linux.
 
+use crate::tick::TimerTicks;
 use tcpassay_units::{Dur, Time};
 
 /// Number of transmissions of the SYN or SYN-ACK, and the time of the next one.
@@ -16,13 +17,14 @@ pub(super) struct SynTimer {
     /// [`Time::MAX`] if the timer does not run.
     at: Time,
     rto: Dur,
+    ticks: TimerTicks,
     /// Number of timeouts.
     timeouts: u32,
 }
 
 impl SynTimer {
     /// `rto`: the first timeout.
-    pub fn new(rto: Dur) -> SynTimer {
+    pub fn new(rto: Dur, ticks: TimerTicks) -> SynTimer {
         SynTimer {
             due: false,
             sent: 0,
@@ -30,6 +32,7 @@ impl SynTimer {
             first_at: Time::ZERO,
             at: Time::MAX,
             rto,
+            ticks,
             timeouts: 0,
         }
     }
@@ -109,7 +112,7 @@ impl SynTimer {
     /// The timer starts: it fires after the timeout and `slop`, together at most `max`, and no later than `limit` after the
     /// segment was first sent. Returns when.
     pub fn start(&mut self, now: Time, slop: Dur, max: Dur, limit: Option<Dur>) -> Time {
-        let at = now.saturating_add((self.rto + slop).min(max));
+        let at = self.ticks.expiry(now, (self.rto + slop).min(max));
         self.at = match limit {
             Some(limit) => at.min(self.first_at.saturating_add(limit)).max(now),
             None => at,
@@ -159,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_timeout_doubles_after_the_linear_repetitions() {
-        let mut timer = SynTimer::new(Dur::from_secs(1));
+        let mut timer = SynTimer::new(Dur::from_secs(1), TimerTicks::Off);
         timer.begin(at(0));
         let mut waits = Vec::new();
         let mut now = at(0);
@@ -178,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_limit_counts_from_the_first_transmission() {
-        let mut timer = SynTimer::new(Dur::from_secs(4));
+        let mut timer = SynTimer::new(Dur::from_secs(4), TimerTicks::Off);
         timer.begin(at(10));
         timer.on_sent(at(10));
         assert_eq!(timer.start(at(10), Dur::from_secs(1), MAX, Some(Dur::from_secs(3))), at(13));
@@ -188,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_repeated_segment_gives_no_round_trip_time() {
-        let mut timer = SynTimer::new(Dur::from_secs(1));
+        let mut timer = SynTimer::new(Dur::from_secs(1), TimerTicks::Off);
         timer.begin(at(1));
         timer.on_sent(at(1));
         assert_eq!(timer.rtt(at(2)), Some(Dur::from_secs(1)));

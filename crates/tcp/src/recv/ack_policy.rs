@@ -6,10 +6,11 @@
 //! `__tcp_ack_snd_check`, `tcp_send_delayed_ack`, `tcp_delack_timer_handler`, `tcp_cleanup_rbuf`,
 //! `tcp_event_ack_sent`, `tcp_event_data_sent` of Linux 4.6; `AckPolicy::today` selects later behaviour.
 //!
-//! Known differences: time is nanoseconds, not jiffies; a closed gap is acknowledged at once also in the 4.6 profile,
+//! Known differences: times are ticks only if the stack has them ([`TimerTicks`](crate::TimerTicks)); a closed gap is acknowledged at once also in the 4.6 profile,
 //! where the kernel relied on quick-ack mode; the kernel's memory-pressure rules are absent.
 
 use crate::log::AckReason;
+use crate::tick::Expiry;
 use crate::{AckCheck, AckCompression, Config, DctcpReceiver, DelayedAck, RecvTuning};
 use tcpassay_units::{Dur, Time};
 
@@ -93,6 +94,9 @@ pub(crate) struct AckPolicy {
     last_len: u64,
     full_mss: u64,
     compression: Option<AckCompression>,
+    expiry: Expiry,
+    /// For when the timer was set (`icsk_ack.timeout`, in the middle of its tick); it fires later.
+    nominal: Time,
     /// Duplicate ACKs that were left out since the last ACK (`compressed_ack`), and when one is sent for them.
     compressed: u32,
     compressed_until: Time,
@@ -125,6 +129,8 @@ impl AckPolicy {
             last_len: 0,
             full_mss: cfg.mss.get(),
             compression: cfg.ack_compression,
+            expiry: Expiry::new(cfg.timer_ticks),
+            nominal: Time::MAX,
             compressed: 0,
             compressed_until: Time::MAX,
             duplicates: (0, 0),
@@ -162,18 +168,25 @@ impl AckPolicy {
             // The first data segment starts quick-ack mode.
             self.enter_quick(window, self.rule.quick_ack);
             self.ato = ATO_MIN;
-        } else {
-            let gap = now.since(self.last_data);
-            if gap <= ATO_MIN / 2 {
-                self.ato = self.ato / 2 + ATO_MIN / 2;
-            } else if gap < self.ato {
-                self.ato = (self.ato / 2 + gap).min(rto);
-            } else if gap > rto {
-                // The sender restarted after idle: it needs ACKs quickly.
-                self.enter_quick(window, self.rule.quick_ack);
-            }
+        } else if now.since(self.last_data) > ATO_MIN / 2 || self.ato != ATO_MIN {
+            self.gap(now, window, rto);
         }
         self.last_data = now;
+    }
+
+    /// What the gap since the last data means. Gap and `ato` are numbers of ticks.
+    #[cold]
+    fn gap(&mut self, now: Time, window: u64, rto: Dur) {
+        let ticks = self.expiry.ticks();
+        let (gap, half) = (ticks.between(self.last_data, now), ticks.round_down(self.ato / 2));
+        if gap <= ATO_MIN / 2 {
+            self.ato = half + ATO_MIN / 2;
+        } else if gap < self.ato {
+            self.ato = (half + gap).min(rto);
+        } else if gap > rto {
+            // The sender restarted after idle: it needs ACKs quickly.
+            self.enter_quick(window, self.rule.quick_ack);
+        }
     }
 
     /// `tcp_measure_rcv_mss`. A super-segment is evidence for the size of its full packets.
@@ -426,7 +439,7 @@ impl AckPolicy {
         self.scheduled = true;
         if !self.rule.adaptive {
             if self.timer == Time::MAX {
-                self.timer = now.saturating_add(self.rule.timeout);
+                self.timer = self.expiry.after(now, self.rule.timeout);
             }
             return Verdict::Delay(self.timer);
         }
@@ -435,19 +448,24 @@ impl AckPolicy {
             let patient = self.pingpong || self.pushed;
             let mut most = if patient { self.rule.timeout } else { Dur::from_millis(500) };
             if let Some(srtt) = srtt {
-                most = most.min(srtt.max(ATO_MIN));
+                most = most.min(self.expiry.ticks().round_up(srtt).max(ATO_MIN));
             }
             ato = ato.min(most);
         }
-        let mut at = now.saturating_add(ato.min(self.rule.timeout));
+        let wait = ato.min(self.rule.timeout);
         if self.timer != Time::MAX {
-            if self.timer <= now.saturating_add(ato / 4) {
+            let ticks = self.expiry.ticks();
+            let (nominal, tick) = (ticks.last(self.nominal), ticks.last(now));
+            if nominal <= tick.saturating_add(ato / 4) {
                 return Verdict::Now(AckReason::Timer);
             }
-            at = at.min(self.timer);
+            if nominal <= tick.saturating_add(wait) {
+                return Verdict::Delay(self.timer);
+            }
         }
-        self.timer = at;
-        Verdict::Delay(at)
+        self.nominal = now.saturating_add(wait);
+        self.timer = self.expiry.after(now, wait);
+        Verdict::Delay(self.timer)
     }
 
     /// Delays a due ACK by the longest permitted time.
@@ -457,7 +475,8 @@ impl AckPolicy {
         self.ato = ATO_MIN;
         // Data written from now on count as a reply.
         self.last_data = now;
-        self.timer = now.saturating_add(self.rule.timeout);
+        self.nominal = now.saturating_add(self.rule.timeout);
+        self.timer = self.expiry.after(now, self.rule.timeout);
     }
 
     /// The delayed-ACK timer is due. Returns whether an ACK is to be sent.
@@ -505,7 +524,11 @@ impl AckPolicy {
     /// (`pingpong`, `tcp_event_data_sent`).
     #[inline]
     pub(crate) fn replied(&mut self, now: Time) {
-        if self.rule.adaptive && now.since(self.last_data) < self.ato {
+        // The difference in ticks is greater by less than one, or less.
+        if self.rule.adaptive
+            && now.since(self.last_data) < self.ato + Dur::from_millis(1)
+            && self.expiry.ticks().between(self.last_data, now) < self.ato
+        {
             self.pingpong = true;
         }
     }
@@ -545,7 +568,7 @@ impl AckPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Profile;
+    use crate::{Profile, TimerTicks};
 
     #[test]
     fn quick_acks_are_half_of_the_segments_of_the_announced_window_and_two_if_that_is_none() {
@@ -554,5 +577,26 @@ mod tests {
             acks.data(Time::ZERO, 1000, false, window, Dur::from_secs(1));
             assert_eq!(acks.quick, quick, "a window of {window} B");
         }
+    }
+
+    #[test]
+    fn with_ticks_gaps_between_data_and_the_delay_of_an_ack_are_numbers_of_ticks() {
+        // `tcp_event_data_recv` and `tcp_send_delayed_ack` count `jiffies`. The gap from 0.9 to 22.1 ms is 22 ticks, and the delay is
+        // half of the one before and the gap.
+        let us = |n| Time::ZERO + Dur::from_micros(n);
+        let delayed = |timer_ticks| {
+            let mut acks = AckPolicy::new(&Config { timer_ticks, ..Config::profile(Profile::Linux) });
+            for at in [900, 22_100] {
+                acks.data(us(at), 1000, false, 100_000, Dur::from_secs(1));
+            }
+            let ato = acks.ato;
+            let srtt = Some(Dur::from_millis(100));
+            let first = acks.delay(us(22_100), srtt);
+            (ato, first, acks.delay(us(54_400), srtt))
+        };
+        let ticks = (Dur::from_millis(42), Verdict::Delay(us(65_000)), Verdict::Now(AckReason::Timer));
+        assert_eq!(delayed(TimerTicks::Linux), ticks);
+        let exact = (Dur::from_micros(41_200), Verdict::Delay(us(63_300)), Verdict::Now(AckReason::Timer));
+        assert_eq!(delayed(TimerTicks::Off), exact);
     }
 }

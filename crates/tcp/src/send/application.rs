@@ -72,6 +72,7 @@ impl Sender {
 
     /// Whether a waiting writer should be woken: a third of the buffer is free (Linux
     /// `sk_stream_is_writeable`) and some of it may be written.
+    #[inline]
     pub fn has_room(&self) -> bool {
         self.buffer.has_room(&self.progress())
     }

@@ -221,7 +221,7 @@ impl Sender {
             cc: Driver::new(cc),
             scoreboard: Scoreboard::new(1, rules.first_mark_keeps_retransmission),
             buffer: SendBuffer::new(&cfg),
-            rtt: Rtt::new(cfg.rto),
+            rtt: Rtt::new(cfg.rto, cfg.timer_ticks),
             segment_timer: SegmentTimer::new(false, 1),
             deliveries: Deliveries::default(),
             dup_thresh: DupThresh::new(cfg.loss_detection),
@@ -241,7 +241,7 @@ impl Sender {
             partial_ack_window: PartialAckWindow::default(),
             pacer: Pacer::new(rules.pacing_credit),
             pmtud: Pmtud::new(cfg.mtu_probing),
-            timers: Timers::new(cfg.user_timeout),
+            timers: Timers::new(cfg.user_timeout, cfg.timer_ticks),
             persist: Persist::default(),
             local_drop: LocalDrop::default(),
             cwnd_validation: CwndValidation::default(),
@@ -406,7 +406,8 @@ impl Sender {
     }
 
     /// Bytes in flight: RFC 6675's pipe; without SACK less one segment for each duplicate ACK.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once for each packet")]
+    #[inline(always)]
     fn pipe(&self) -> u64 {
         self.scoreboard.pipe().saturating_sub(self.duplicates.bytes())
     }

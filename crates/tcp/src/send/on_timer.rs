@@ -193,17 +193,17 @@ impl Sender {
 
     /// The wait before a window probe.
     pub(super) fn persist_wait(&self) -> Wait {
-        let rto = &self.cfg.rto;
+        let (rto, ticks) = (&self.cfg.rto, self.cfg.timer_ticks);
         match self.cfg.persist {
             None => {
                 let least = self.rules.least_window_probe;
                 let shift = if self.rules.ack_restarts_window_probe { self.rtt.backoff() } else { 0 };
-                Wait { first: self.rtt.rto().max(least), min: rto.min.max(least), max: rto.max, shift }
+                Wait { first: self.rtt.rto().max(least), min: rto.min.max(least), max: rto.max, shift, ticks }
             }
             Some(persist) => {
                 let srtt = self.rtt.srtt().unwrap_or(Dur::ZERO);
                 let first = srtt * 4 + self.rtt.rttvar() * 8;
-                Wait { first, min: persist.min, max: persist.max, shift: 0 }
+                Wait { first, min: persist.min, max: persist.max, shift: 0, ticks }
             }
         }
     }
@@ -319,9 +319,10 @@ impl Sender {
                 rto_timer: self.timers.rto(),
                 srtt: self.rtt.srtt(),
                 can_send: || self.cwnd >= self.pipe() + self.mss && self.has_new(),
-                head_timeout: || {
-                    let head = self.scoreboard.front().filter(|_| self.last_sent == now)?;
-                    Some(head.sent_at.saturating_add(self.rtt.rto()))
+                retransmission: || {
+                    let head = self.scoreboard.front()?;
+                    let from = if self.last_sent == now { head.sent_at } else { now };
+                    Some(from.saturating_add(self.rtt.rto()))
                 },
             }
         })

@@ -4,6 +4,7 @@
 
 use super::timers::{fires, note};
 use crate::log::{Log, Timer, TimerChange};
+use crate::tick::TimerTicks;
 use tcpassay_units::{Dur, Time};
 
 /// The wait before the first probe, and the bounds of this wait and of the later ones.
@@ -15,6 +16,7 @@ pub(super) struct Wait {
     /// Doublings of the wait in addition to those that the probes cause: the back-off of the retransmission timer, if both timers share
     /// it (`icsk_backoff` of Linux). They apply from the second probe on and after each ACK.
     pub shift: u32,
+    pub ticks: TimerTicks,
 }
 
 /// The timer of window probes, and the probe that it requests.
@@ -96,9 +98,9 @@ impl Persist {
 
     /// The timer counts from `now`.
     pub fn restart(&mut self, now: Time, wait: Wait, log: &mut Log) {
-        let wait =
-            wait.first.saturating_mul(1 << (self.backoff + wait.shift).min(32)).max(wait.min).min(wait.max);
-        self.timer = now.saturating_add(wait);
+        let Wait { first, min, max, shift, ticks } = wait;
+        let wait = first.saturating_mul(1 << (self.backoff + shift).min(32)).max(min).min(max);
+        self.timer = ticks.expiry(now, wait);
         note(log, now, Timer::Persist, TimerChange::Set(self.timer));
     }
 
@@ -160,8 +162,13 @@ impl Persist {
 mod tests {
     use super::*;
 
-    const WAIT: Wait =
-        Wait { first: Dur::from_millis(300), min: Dur::from_millis(200), max: Dur::from_secs(1), shift: 0 };
+    const WAIT: Wait = Wait {
+        first: Dur::from_millis(300),
+        min: Dur::from_millis(200),
+        max: Dur::from_secs(1),
+        shift: 0,
+        ticks: TimerTicks::Off,
+    };
 
     fn at(ms: u64) -> Time {
         Time::ZERO + Dur::from_millis(ms)

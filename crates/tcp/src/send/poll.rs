@@ -60,6 +60,39 @@ impl Sender {
         self.cwnd_validation.validate(true, una, nxt, nxt - una);
     }
 
+    /// Whether [`Sender::poll`] would probably send something that the queue of the own host may hold back: no probe, and
+    /// nothing for which a timer has fired.
+    pub fn may_be_held(&mut self, now: Time) -> bool {
+        if self.force_retransmit
+            || self.probe.is_due()
+            || self.persist.is_probe_due()
+            || self.pacer.blocks(now)
+        {
+            return false;
+        }
+        let room = self.room_apart();
+        self.scoreboard.pending() > 0
+            || (self.has_new() && room > 0 && room >= self.mss.min(self.unsent()) && self.peer_room() > 0)
+    }
+
+    /// Whether a lost segment is sent next.
+    pub fn owes_retransmission(&self) -> bool {
+        self.scoreboard.pending() > 0
+    }
+
+    /// The queue of the own host holds back what could be sent; `sent`: something was sent before that at this time
+    /// (the end of `tcp_write_xmit`).
+    pub fn rest_held(&mut self, now: Time, sent: bool, log: &mut Log) {
+        self.refresh_probe(now, log);
+        self.buffer.release();
+        let (una, nxt) = (self.scoreboard.una(), self.scoreboard.nxt());
+        let filled = self.room_apart() < self.mss;
+        if sent || filled {
+            let out = self.scoreboard.packets(self.unit()) * self.unit();
+            self.cwnd_validation.validate(filled, una, nxt, out);
+        }
+    }
+
     /// Returns the next segment, or `None` if nothing may be sent. The returned segment counts as sent at `now`.
     pub fn poll(&mut self, now: Time, log: &mut Log) -> Option<Chunk> {
         if !self.up {
@@ -124,7 +157,7 @@ impl Sender {
         self.probe.clear_due();
         self.pacer.rest();
         self.nagle.end_burst();
-        let fits = self.has_new() && self.peer_room() > 0 && self.room() > 0;
+        let fits = self.has_new() && self.peer_room() > 0 && self.room_apart() > 0;
         if !(fits || self.force_retransmit || self.scoreboard.pending() > 0) {
             return;
         }
@@ -199,10 +232,17 @@ impl Sender {
     }
 
     /// Bytes that the congestion window still allows.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once for each packet")]
+    #[inline(always)]
     fn room(&self) -> u64 {
         let room = self.cwnd.saturating_sub(self.used());
         if self.narrowed > 0 && self.rules.counts_packets { room / self.unit() * self.mss } else { room }
+    }
+
+    /// [`Sender::room`], not inlined, for what is not done for each packet.
+    #[inline(never)]
+    fn room_apart(&self) -> u64 {
+        self.room()
     }
 
     /// The same for what is lost: with FreeBSD's window new data do not count against it.
@@ -300,7 +340,7 @@ impl Sender {
 
     /// RFC 6675 section 4 `NextSeg` rules 3 and 4.
     fn send_unsacked(&mut self, now: Time, log: &mut Log) -> Option<Chunk> {
-        if self.room() < self.mss {
+        if self.room_apart() < self.mss {
             return None;
         }
         let before = self.next_seg;
@@ -411,7 +451,7 @@ impl Sender {
 
     /// RFC 5681 section 4.1: the window after an idle time longer than the RTO.
     fn restart_after_idle(&mut self, now: Time, log: &mut Log) {
-        let idle = now.since(self.last_sent);
+        let idle = self.cfg.timer_ticks.between(self.last_sent, now);
         let rto = self.rtt.rto();
         let shut = self.rules.no_idle_restart_at_zero_window && self.window.size() == 0;
         if self.cc.governs_recovery()
@@ -449,7 +489,7 @@ impl Sender {
         }
         let nxt = self.scoreboard.nxt();
         let buffer = self.buffer.record_end(nxt).map_or(self.unsent(), |end| end - nxt);
-        let most = self.room().min(self.gso()).min(self.peer_room());
+        let most = self.room_apart().min(self.gso()).min(self.peer_room());
         if buffer <= most { buffer } else { (most - most % self.mss).max(one) }
     }
 

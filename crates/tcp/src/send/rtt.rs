@@ -7,12 +7,14 @@
 //! The clock's granularity G is taken as zero, its ticks being nanoseconds.
 
 use crate::config::RtoBounds;
+use crate::tick::TimerTicks;
 use tcpassay_units::{Dur, Time};
 
 /// Estimator and timeout.
 #[derive(Clone, Debug)]
 pub(super) struct Rtt {
     bounds: RtoBounds,
+    ticks: TimerTicks,
     srtt: Option<Dur>,
     /// Mean deviation.
     rttvar: Dur,
@@ -33,9 +35,10 @@ pub(super) struct Rtt {
 
 impl Rtt {
     /// Nothing measured.
-    pub fn new(bounds: RtoBounds) -> Rtt {
+    pub fn new(bounds: RtoBounds, ticks: TimerTicks) -> Rtt {
         Rtt {
             bounds,
+            ticks,
             srtt: None,
             rttvar: Dur::ZERO,
             linux: bounds.min_on_variance.then(Deviation::default),
@@ -77,7 +80,7 @@ impl Rtt {
             Some(linux) => srtt + linux.rttvar,
             None => (srtt + self.rttvar * 4).max(self.bounds.min),
         } + self.bounds.slop;
-        self.base = rto.min(self.bounds.max);
+        self.base = self.ticks.round_up_after(rto.min(self.bounds.max), self.base);
         self.rto = self.base;
         self.backoff = 0;
     }
@@ -294,7 +297,7 @@ mod tests {
 
     #[test]
     fn the_first_sample_sets_srtt_and_half_of_it_as_variance() {
-        let mut rtt = Rtt::new(bounds());
+        let mut rtt = Rtt::new(bounds(), TimerTicks::Off);
         assert_eq!(rtt.rto(), Dur::from_secs(1));
         rtt.sample(ms(400), 1, 1);
         assert_eq!((rtt.srtt(), rtt.rttvar(), rtt.rto()), (Some(ms(400)), ms(200), ms(1200)));
@@ -305,7 +308,7 @@ mod tests {
 
     #[test]
     fn the_timeout_doubles_up_to_its_maximum_and_a_sample_ends_the_backoff() {
-        let mut rtt = Rtt::new(RtoBounds { max: Dur::from_secs(3), ..bounds() });
+        let mut rtt = Rtt::new(RtoBounds { max: Dur::from_secs(3), ..bounds() }, TimerTicks::Off);
         rtt.back_off();
         assert_eq!((rtt.rto(), rtt.backoff()), (Dur::from_secs(2), 1));
         rtt.back_off();
@@ -317,17 +320,18 @@ mod tests {
     #[test]
     fn linux_puts_the_minimum_under_the_variance_and_rfc_6298_under_the_sum() {
         let bounds = RtoBounds { min: ms(200), ..bounds() };
-        let mut rfc = Rtt::new(bounds);
+        let mut rfc = Rtt::new(bounds, TimerTicks::Off);
         rfc.sample(ms(10), 1, 1);
         assert_eq!(rfc.rto(), ms(200));
-        let mut linux = Rtt::new(RtoBounds { min_on_variance: true, ..bounds });
+        let mut linux = Rtt::new(RtoBounds { min_on_variance: true, ..bounds }, TimerTicks::Off);
         linux.sample(ms(10), 1, 1);
         assert_eq!(linux.rto(), ms(210));
     }
 
     #[test]
     fn linuxs_variance_is_the_worst_of_a_round_trip_and_falls_once_a_round_trip() {
-        let mut rtt = Rtt::new(RtoBounds { min: ms(200), min_on_variance: true, ..bounds() });
+        let mut rtt =
+            Rtt::new(RtoBounds { min: ms(200), min_on_variance: true, ..bounds() }, TimerTicks::Off);
         rtt.sample(ms(100), 1, 1);
         assert_eq!(rtt.rto(), ms(300));
         // mdev 200 + (400 - 50) = 550, srtt 150.
@@ -339,10 +343,21 @@ mod tests {
     }
 
     #[test]
+    fn with_ticks_the_timeout_is_a_whole_number_of_ticks() {
+        // `icsk_rto` counts ticks.
+        let bounds = RtoBounds { min: ms(200), min_on_variance: true, ..bounds() };
+        let mut rtt = Rtt::new(bounds, TimerTicks::Linux);
+        rtt.sample(Dur::from_micros(10_200), 1, 1);
+        assert_eq!((rtt.srtt(), rtt.rto()), (Some(Dur::from_micros(10_200)), ms(211)));
+        rtt.back_off();
+        assert_eq!(rtt.rto(), ms(422));
+    }
+
+    #[test]
     fn freebsd_adds_its_slop_to_the_bounded_timeout() {
         let bounds = RtoBounds { min: ms(30), slop: ms(200), ..bounds() };
         let rto = |sample| {
-            let mut rtt = Rtt::new(bounds);
+            let mut rtt = Rtt::new(bounds, TimerTicks::Off);
             rtt.sample(sample, 1, 1);
             rtt.rto()
         };
@@ -353,7 +368,7 @@ mod tests {
 
     #[test]
     fn the_windowed_minimum_forgets_after_five_minutes_and_the_minimum_does_not() {
-        let mut rtt = Rtt::new(bounds());
+        let mut rtt = Rtt::new(bounds(), TimerTicks::Off);
         let at = |s| Time::ZERO + Dur::from_secs(s);
         rtt.observe_min(at(1), ms(10));
         rtt.observe_min(at(200), ms(30));
@@ -381,7 +396,7 @@ mod tests {
 
     #[test]
     fn a_sample_is_taken_once() {
-        let mut rtt = Rtt::new(bounds());
+        let mut rtt = Rtt::new(bounds(), TimerTicks::Off);
         rtt.sample(ms(7), 1, 1);
         assert_eq!(rtt.take_sample(), Some(ms(7)));
         assert_eq!(rtt.take_sample(), None);

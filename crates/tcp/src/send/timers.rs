@@ -6,6 +6,7 @@
 //! Sources: RFC 6298 section 5; RFC 3168 section 6.1.2; Linux `TCP_CORK` (200 ms).
 
 use crate::log::{Log, LogEvent, Timer, TimerChange};
+use crate::tick::{Expiry, TimerTicks};
 use tcpassay_units::{Dur, Time};
 
 /// The facts about an ACK that the timers depend on.
@@ -35,6 +36,10 @@ pub(super) struct Timers {
     /// When the cumulative point last moved, or sending began.
     progress: Time,
     user_timeout: Option<Dur>,
+    ticks: TimerTicks,
+    /// Expiry of the retransmission timer and of the probe timer.
+    rto_expiry: Expiry,
+    tlp_expiry: Expiry,
 }
 
 #[inline]
@@ -55,7 +60,7 @@ pub(super) fn fires(at: &mut Time, now: Time, timer: Timer, log: &mut Log) -> bo
 
 impl Timers {
     /// No timer runs. The connection is aborted after `user_timeout` without progress.
-    pub fn new(user_timeout: Option<Dur>) -> Timers {
+    pub fn new(user_timeout: Option<Dur>, ticks: TimerTicks) -> Timers {
         Timers {
             rto: Time::MAX,
             tlp: Time::MAX,
@@ -66,6 +71,9 @@ impl Timers {
             timeouts: 0,
             progress: Time::ZERO,
             user_timeout,
+            ticks,
+            rto_expiry: Expiry::new(ticks),
+            tlp_expiry: Expiry::new(ticks),
         }
     }
 
@@ -90,7 +98,7 @@ impl Timers {
     /// Restarts the retransmission timer. It fires no later than the user timeout.
     #[inline]
     pub fn set_rto(&mut self, now: Time, rto: Dur, log: &mut Log) {
-        let mut at = now.saturating_add(rto);
+        let mut at = self.rto_expiry.after(now, rto);
         if let Some(limit) = self.user_timeout {
             at = at.min(self.progress.saturating_add(limit)).max(now);
         }
@@ -121,11 +129,16 @@ impl Timers {
     /// The timer of the tail loss probe fires at `at`; [`Time::MAX`] stops it.
     #[inline]
     pub fn set_tlp(&mut self, now: Time, at: Time, log: &mut Log) {
+        let at = if at == Time::MAX { at } else { self.tlp_expiry.after(now, at.since(now)) };
         if self.tlp == at {
             return;
         }
         self.tlp = at;
         if at != Time::MAX {
+            if self.ticks == TimerTicks::Linux {
+                // Probe and retransmission share a timer: rounding does not put the probe behind the retransmission.
+                self.rto = self.rto.max(at);
+            }
             note(log, now, Timer::Tlp, TimerChange::Set(at));
         }
     }
@@ -146,6 +159,7 @@ impl Timers {
     /// RACK's reordering timer fires at `at`; [`Time::MAX`] cancels it.
     #[inline]
     pub fn set_reorder(&mut self, now: Time, at: Time, log: &mut Log) {
+        let at = self.ticks.expiry_at(now, at);
         if self.reorder == at {
             return;
         }
@@ -181,7 +195,7 @@ impl Timers {
     /// Starts the cork timer for a partial segment, which is delayed by at most `longest`.
     pub fn hold_cork(&mut self, now: Time, longest: Dur, log: &mut Log) {
         if self.cork == Time::MAX && !self.uncorked {
-            let at = now.saturating_add(longest);
+            let at = self.ticks.expiry(now, longest);
             self.cork = at;
             note(log, now, Timer::Cork, TimerChange::Set(at));
         }
@@ -279,7 +293,7 @@ mod tests {
     #[test]
     fn the_retransmission_timer_fires_no_later_than_the_user_timeout() {
         let mut log = Log::default();
-        let mut timers = Timers::new(Some(Dur::from_millis(2500)));
+        let mut timers = Timers::new(Some(Dur::from_millis(2500)), TimerTicks::Off);
         timers.on_progress(at(1000));
         timers.set_rto(at(1000), Dur::from_secs(1), &mut log);
         assert_eq!(timers.rto(), at(2000));
@@ -290,8 +304,19 @@ mod tests {
     }
 
     #[test]
+    fn a_probe_whose_time_is_rounded_beyond_the_retransmission_timer_replaces_it() {
+        let mut log = Log::default();
+        let mut timers = Timers::new(None, TimerTicks::Linux);
+        timers.set_rto(at(0), Dur::from_millis(40), &mut log);
+        timers.set_tlp(at(20), at(30), &mut log);
+        assert_eq!((timers.rto, timers.tlp), (at(41), at(31)));
+        timers.set_tlp(at(20), at(41), &mut log);
+        assert_eq!((timers.rto, timers.tlp), (at(42), at(42)));
+    }
+
+    #[test]
     fn a_pause_after_a_mark_is_a_deadline_only_while_new_data_wait() {
-        let mut timers = Timers::new(None);
+        let mut timers = Timers::new(None, TimerTicks::Off);
         timers.pause(at(300));
         assert_eq!(timers.deadline(true), at(300));
         assert_eq!(timers.deadline(false), Time::MAX);
@@ -304,7 +329,7 @@ mod tests {
     #[test]
     fn after_the_cork_timer_one_partial_segment_may_leave() {
         let mut log = Log::default();
-        let mut timers = Timers::new(None);
+        let mut timers = Timers::new(None, TimerTicks::Off);
         timers.hold_cork(at(0), Dur::from_millis(200), &mut log);
         timers.hold_cork(at(100), Dur::from_millis(200), &mut log);
         assert!(!timers.cork_fires(at(199), &mut log));
@@ -316,7 +341,7 @@ mod tests {
 
     #[test]
     fn a_shut_window_keeps_one_timeout_at_most() {
-        let mut timers = Timers::new(None);
+        let mut timers = Timers::new(None, TimerTicks::Off);
         assert!(!timers.count_timeout());
         assert!(timers.count_timeout());
         timers.on_zero_window(at(0));
@@ -329,7 +354,7 @@ mod tests {
     fn changes_of_the_reordering_timer_are_logged_once() {
         let mut log = Log::default();
         log.set(true);
-        let mut timers = Timers::new(None);
+        let mut timers = Timers::new(None, TimerTicks::Off);
         for until in [at(5), at(5), Time::MAX, Time::MAX] {
             timers.set_reorder(at(0), until, &mut log);
         }

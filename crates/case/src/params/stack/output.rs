@@ -19,7 +19,8 @@ fn small_queues(setting: &Setting) -> SmallQueues {
     match setting {
         Setting::Bytes(bytes) => SmallQueues::Bytes(*bytes),
         Setting::Word("auto") => SmallQueues::Auto,
-        _ => SmallQueues::Off,
+        Setting::Word("off") => SmallQueues::Off,
+        _ => SmallQueues::Profile,
     }
 }
 
@@ -36,11 +37,12 @@ pub(super) const ROWS: &[P] = &[
     .needs("the same at both ends of a connection"),
     P::new(
         "stack.small_queues",
-        ValueKind::Or(&["off", "auto"], &ValueKind::BYTES),
-        "off",
-        &["off", "auto"],
+        ValueKind::Or(&["profile", "off", "auto"], &ValueKind::BYTES),
+        "profile",
+        &["profile", "off", "auto"],
         M,
-        "TCP small queues: limit of the bytes of a connection in the queues of its own host (auto: 1 ms of pacing, as in Linux)",
+        "TCP small queues: limit of the bytes of a connection in the queues of its own host (auto: 1 ms of pacing, as in Linux; \
+         profile: with `linux` the same limit in memory where packets wait for `nic.rate` or an access link, otherwise off)",
         |h, v| h.small_queues = small_queues(v),
     ),
     P::new(

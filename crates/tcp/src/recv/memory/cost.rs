@@ -45,7 +45,8 @@ pub(super) fn cost(n: u64) -> (u64, u64) {
 }
 
 /// How many areas end within the `len` bytes from position `start` of the stream, of which the first byte has position 1.
-#[inline]
+#[expect(clippy::inline_always, reason = "once for each packet")]
+#[inline(always)]
 pub(super) fn area_ends(start: u64, len: u64) -> u64 {
     ((start + len.max(1) - 2) >> AREA_SHIFT) - ((start - 1) >> AREA_SHIFT)
 }

@@ -51,8 +51,9 @@ pub(in crate::send) struct ProbeInput<C, H> {
     pub srtt: Option<Dur>,
     /// New data wait and the congestion window would allow them.
     pub can_send: C,
-    /// The end of the first segment's retransmission timeout, counted from its transmission; asked for only if the last data leave now.
-    pub head_timeout: H,
+    /// The end of the retransmission timeout: if data leave now, it counts from the transmission of the first segment, otherwise from
+    /// now.
+    pub retransmission: H,
 }
 
 /// The data of an ACK that concern a probe.
@@ -194,7 +195,7 @@ impl LossProbe {
         };
         let mut at = input.now.saturating_add(timeout).min(input.rto_timer);
         if self.shares_timer
-            && let Some(over) = (input.head_timeout)().filter(|&over| over > input.now)
+            && let Some(over) = (input.retransmission)().filter(|&over| over > input.now)
         {
             // Linux counts the RTO from the first segment's transmission, unless it is over already (`tcp_rto_delta_us`).
             at = at.min(over);
@@ -265,7 +266,7 @@ mod tests {
         rto_timer: Time::from_nanos(1_000_000_000),
         srtt: Some(Dur::from_millis(100)),
         can_send: || false,
-        head_timeout: || None,
+        retransmission: || None,
     };
 
     fn probe(rule: Tlp) -> LossProbe {
@@ -327,7 +328,7 @@ mod tests {
     #[test]
     fn a_shared_timer_sends_one_probe_at_a_time_and_counts_the_rto_from_the_first_segment() {
         let mut probe = LossProbe::new(Tlp::On, true, true, ms(2));
-        let head = Input { head_timeout: || Some(at(120)), ..INPUT };
+        let head = Input { retransmission: || Some(at(120)), ..INPUT };
         assert_eq!(probe.time(|| head), Some(at(120)));
         probe.on_sent(Some(1..1001), 5001);
         assert!(!probe.on_timer());
