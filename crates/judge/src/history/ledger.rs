@@ -1,6 +1,6 @@
 //! The transmissions and arrivals of each byte of a flow.
 
-use super::Segment;
+use super::segment::Segment;
 use tcpassay_units::{Dur, Time};
 
 /// The time of an event that does not occur.

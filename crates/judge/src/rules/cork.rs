@@ -1,6 +1,6 @@
 //! `TCP_CORK` on a kernel: segments that are not full are held back (tcp(7)).
 
-use super::flow_control::NAME;
+use super::names::FLOW_CONTROL as NAME;
 use crate::facts::Facts;
 use crate::finding::Findings;
 use crate::step::{Context, Step};

@@ -1,6 +1,7 @@
 //! Flow control: RFC 9293 section 3.8.6.
 
 use super::cork::Cork;
+use super::names::FLOW_CONTROL as NAME;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
@@ -8,8 +9,6 @@ use tcpassay_measure::reason::Timer;
 use tcpassay_tcp::{Nagle, StackFlavor};
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
-
-pub(super) const NAME: &str = "flow-control";
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,

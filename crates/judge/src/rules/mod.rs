@@ -76,7 +76,7 @@ pub const ORACLES: &[Oracle] = &[
 fn rule(name: &str, flows: usize) -> Option<Box<dyn Rule>> {
     Some(match name {
         names::RETRANSMISSION_TIMER => Box::new(retransmission_timer::RetransmissionTimer::new(flows)),
-        flow_control::NAME => Box::new(flow_control::FlowControl::new(flows)),
+        names::FLOW_CONTROL => Box::new(flow_control::FlowControl::new(flows)),
         names::ECN => Box::new(ecn::Ecn::new(flows)),
         names::WINDOW_GROWTH => Box::new(growth::Growth::new(flows)),
         names::WINDOW_REDUCTION => Box::new(reduction::Reduction::new(flows)),

@@ -14,3 +14,5 @@ pub(super) const WINDOW_REDUCTION: &str = "window-reduction";
 pub(super) const SEGMENT_CONTENTS: &str = "segment-contents";
 /// Name of the oracle in `receiver.rs`; `quick_ack.rs` has further rules of it.
 pub(super) const ACK_TIMING: &str = "ack-timing";
+/// Name of the oracle in `flow_control.rs`; `cork.rs` has another rule of it.
+pub(super) const FLOW_CONTROL: &str = "flow-control";
