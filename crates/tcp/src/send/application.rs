@@ -101,7 +101,7 @@ impl Sender {
     /// calls `tcp_check_space` since Linux 5.19).
     #[inline]
     pub(super) fn expand_buffer_while_sending(&mut self) {
-        if self.buffer.writer_waits() && self.pipe() < self.cwnd {
+        if self.buffer.grows_for(self.cwnd) && self.pipe() < self.cwnd {
             self.expand_buffer();
         }
     }

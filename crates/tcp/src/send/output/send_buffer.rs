@@ -74,6 +74,8 @@ pub(in crate::send) struct SendBuffer {
     autocorked: bool,
     fixed: Option<u64>,
     size: u64,
+    /// The largest congestion window for which the buffer was sized.
+    sized_for: u64,
     max: u64,
     notsent_lowat: Option<u64>,
     skbs: Option<Skbs>,
@@ -132,6 +134,7 @@ impl SendBuffer {
             autocorked: false,
             fixed,
             size: fixed.unwrap_or(initial),
+            sized_for: 0,
             max: cfg.max_send_buffer.get(),
             notsent_lowat: cfg.notsent_lowat.map(Bytes::get),
             skbs,
@@ -311,11 +314,18 @@ impl SendBuffer {
         self.skbs.is_some()
     }
 
+    /// A writer waits, and a window of `cwnd` bytes is larger than all for which the buffer was sized.
+    #[inline]
+    pub fn grows_for(&self, cwnd: u64) -> bool {
+        self.writer_waits && cwnd > self.sized_for
+    }
+
     /// `tcp_sndbuf_expand`: room for so many windows of segments, at least of ten segments or the reordering distance.
     pub fn expand(&mut self, mss: u64, cwnd: u64, dup_thresh: u32, windows: u64) {
         // The structures of a buffer of one segment: skb_shared_info and sk_buff.
         const BEHIND: u64 = 320;
         const HEAD: u64 = 256;
+        self.sized_for = self.sized_for.max(cwnd);
         if self.size >= self.max {
             return;
         }
