@@ -43,13 +43,17 @@ def test_linux_acknowledges_two_segments_from_a_mark_on_at_once(
     assert titles(log.judged(folder, "ack-timing")) == found
 
 
-@pytest.mark.parametrize(
-    ("old", "answer_flags", "found"),
-    [(True, ECE, []), (False, ECE, ["ECE without a mark"]), (False, 0, [])],
-)
-def test_cwr_of_a_segment_that_was_acknowledged_before_need_not_end_ece(
-    answer_flags: int, found: list[str], folder: Path, *, old: bool
-) -> None:
+def delayed_pairs(log: Written) -> int:
+    """Four pairs of segments from 10 ms on, each acknowledged by the second one. Returns the next position."""
+    seq = 1
+    for i in range(4):
+        log.event(10 + 2 * i, 1, "in", seq=seq, len=1000, ack=1, flags=ACK)
+        seq = receives(log, 11 + 2 * i, seq + 1000, 0)
+    return seq
+
+
+def with_ecn() -> Written:
+    """A connection that has negotiated classic ECN."""
     log, syn = kernel(stack__ecn="classic"), 2 | ECE
     for host, kind, flags in (
         (0, "out", syn | CWR),
@@ -58,6 +62,17 @@ def test_cwr_of_a_segment_that_was_acknowledged_before_need_not_end_ece(
         (0, "in", syn | ACK),
     ):
         log.event(1 + host / 10, host, kind, seq=0, len=0, flags=flags, ack=1 if flags & ACK else None)
+    return log
+
+
+@pytest.mark.parametrize(
+    ("old", "answer_flags", "found"),
+    [(True, ECE, []), (False, ECE, ["ECE without a mark"]), (False, 0, [])],
+)
+def test_cwr_of_a_segment_that_was_acknowledged_before_need_not_end_ece(
+    answer_flags: int, found: list[str], folder: Path, *, old: bool
+) -> None:
+    log = with_ecn()
     log.event(10, 1, "in", seq=1, len=1000, ack=1, flags=ACK, ce=True)
     log.event(10, 1, "out", seq=1, len=0, ack=1001, flags=ACK | ECE, window_bytes=100_000)
     seq = 1 if old else 1001
@@ -78,10 +93,8 @@ def test_pushed_data_that_were_read_are_acknowledged_at_once(
 
 @pytest.mark.parametrize(("count", "found"), [(2, []), (16, [NEEDLESS])])
 def test_linux_sends_two_quick_acks_after_a_mark(count: int, found: list[str], folder: Path) -> None:
-    log, seq = kernel(stack__ecn="classic"), 1
-    for i in range(4):
-        log.event(10 + 2 * i, 1, "in", seq=seq, len=1000, ack=1, flags=ACK)
-        seq = receives(log, 11 + 2 * i, seq + 1000, 0)
+    log = kernel(stack__ecn="classic")
+    seq = delayed_pairs(log)
     for i in range(count):
         seq = receives(log, 20 + i, seq, 0, ce=i == 0)
     assert titles(log.judged(folder, "ack-timing")) == found
@@ -111,10 +124,8 @@ def test_quick_acks_after_several_marks_are_counted_together(
 def test_a_mark_on_the_segment_with_cwr_permits_quick_acks_again(
     cwr: int, found: list[str], folder: Path
 ) -> None:
-    log, seq = kernel(stack__ecn="classic"), 1
-    for i in range(4):
-        log.event(10 + 2 * i, 1, "in", seq=seq, len=1000, ack=1, flags=ACK)
-        seq = receives(log, 11 + 2 * i, seq + 1000, 0)
+    log = kernel(stack__ecn="classic")
+    seq = delayed_pairs(log)
     for i in range(12):
         seq = receives(log, 20 + i, seq, 0, ACK | (0 if i % 2 else cwr), ce=True)
     assert titles(log.judged(folder, "ack-timing")) == found
@@ -171,10 +182,8 @@ def test_after_a_delayed_ack_single_segments_are_not_acknowledged_at_once(
     window: int, found: list[str], folder: Path
 ) -> None:
     # While the receive window grows, each segment is acknowledged at once.
-    log, seq = kernel(), 1
-    for i in range(4):
-        log.event(10 + 2 * i, 1, "in", seq=seq, len=1000, ack=1, flags=ACK)
-        seq = receives(log, 11 + 2 * i, seq + 1000, 0)
+    log = kernel()
+    seq = delayed_pairs(log)
     for i in range(6):
         size = 100_000 + window * (i + 1)
         log.event(20 + i, 1, "in", seq=seq, len=1000, ack=1, flags=ACK)
@@ -187,14 +196,7 @@ def test_after_a_delayed_ack_single_segments_are_not_acknowledged_at_once(
 def test_cwr_of_a_segment_with_an_old_acknowledgment_need_not_end_ece(
     ack: int, found: list[str], folder: Path
 ) -> None:
-    log, syn = kernel(stack__ecn="classic"), 2 | ECE
-    for host, kind, flags in (
-        (0, "out", syn | CWR),
-        (1, "in", syn | CWR),
-        (1, "out", syn | ACK),
-        (0, "in", syn | ACK),
-    ):
-        log.event(1 + host / 10, host, kind, seq=0, len=0, flags=flags, ack=1 if flags & ACK else None)
+    log = with_ecn()
     log.event(5, 1, "out", seq=1, len=1000, ack=1, flags=ACK, window_bytes=100_000)
     log.event(10, 1, "in", seq=1, len=1000, ack=1001, flags=ACK, ce=True)
     log.event(10, 1, "out", seq=1001, len=0, ack=1001, flags=ACK | ECE, window_bytes=100_000)

@@ -10,6 +10,7 @@ mod segment;
 pub(crate) use ledger::{Ledger, NEVER};
 pub(crate) use segment::Segment;
 
+use crate::finding::{Level, Occurrence};
 use crate::step::Step;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -224,6 +225,28 @@ impl<'a> History<'a> {
     /// The name of the host that sends `flow`, capitalised for the beginning of a sentence.
     pub fn who(&self, flow: usize) -> String {
         crate::step::capitalised(self.host_name(flow))
+    }
+
+    /// An error of `oracle` about the data of `flow`, by the host of the half `half`; its time and its rows are not set.
+    pub fn occurrence(
+        &self,
+        oracle: &'static str,
+        title: &'static str,
+        flow: usize,
+        half: usize,
+    ) -> Occurrence {
+        let (start, end) = (Time::ZERO, Time::ZERO);
+        let flow = u32::try_from(flow).expect("flows are numbered in 32 bits");
+        Occurrence {
+            oracle,
+            title,
+            flow,
+            host: self.host(half),
+            start,
+            end,
+            level: Level::Error,
+            rows: Vec::new(),
+        }
     }
 
     /// Name of `flow`.

@@ -1,6 +1,6 @@
 //! Bytes are delivered once and in order: RFC 9293 sections 2.2, 3.4, 3.10.4.
 
-use crate::finding::{Findings, Level, Occurrence, Oracle};
+use crate::finding::{Findings, Occurrence, Oracle};
 use crate::history::{History, NEVER, Segment, at};
 use tcpassay_units::Time;
 use tcpassay_wire::Flags;
@@ -43,14 +43,10 @@ fn acks(history: &History<'_>, half: usize, found: &mut Findings) {
         history.halves[half].segments.iter().filter(|s| s.sent && !s.flags.any(Flags::SYN | Flags::RST));
     for ack in plain {
         let occurrence = |title, rows| Occurrence {
-            oracle: NAME,
-            title,
-            flow: u32::try_from(flow).expect("flows are numbered in 32 bits"),
-            host: history.host(half),
             start: ack.at,
             end: ack.at,
-            level: Level::Error,
             rows,
+            ..history.occurrence(NAME, title, flow, half)
         };
         let said = || {
             format!("{who} acknowledged {} up to position {} at {}", history.name(flow), ack.ack, at(ack.at))
@@ -98,14 +94,10 @@ fn read(history: &History<'_>, flow: usize, found: &mut Findings) {
     // What a guest's network still holds at the end of the run arrives after the log has ended, and is read.
     let most = if history.of_model() || counters.unseen { bytes } else { bytes.max(counters.sent_bytes) };
     let occurrence = |title| Occurrence {
-        oracle: NAME,
-        title,
-        flow: u32::try_from(flow).expect("flows are numbered in 32 bits"),
-        host: history.host(receiver),
         start: Time::ZERO,
         end: history.end(),
-        level: Level::Error,
         rows: fins().next_back().map(|fin| fin.row).into_iter().collect(),
+        ..history.occurrence(NAME, title, flow, receiver)
     };
     let (name, host, read) = (history.name(flow), history.host_name(receiver), counters.read_bytes);
     let ended = [flow, receiver].iter().all(|half| flows[*half].end.is_some());

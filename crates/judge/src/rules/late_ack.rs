@@ -1,6 +1,6 @@
 //! ACKs that come later than they may be delayed: RFC 9293 section 3.8.6.3, RFC 5681 section 4.2.
 
-use crate::finding::{Findings, Level, Occurrence, Oracle};
+use crate::finding::{Findings, Occurrence, Oracle};
 use crate::history::{Half, History, Mark, Segment, at, ms};
 use tcpassay_units::{Dur, Time};
 
@@ -91,16 +91,7 @@ fn judge(history: &History<'_>, half: usize, owed: &Owed<'_>, found: &mut Findin
     let mut rows = vec![first.row];
     rows.extend(timed.into_iter().chain(forgotten).map(|mark| mark.row));
     rows.extend(reply.map(|reply| reply.row));
-    let one = Occurrence {
-        oracle: NAME,
-        title: "",
-        flow: u32::try_from(flow).expect("flows are numbered in 32 bits"),
-        host: history.host(half),
-        start: first.at,
-        end: until,
-        level: Level::Error,
-        rows,
-    };
+    let one = Occurrence { start: first.at, end: until, rows, ..history.occurrence(NAME, "", flow, half) };
     found.add(one, || {
         let ended = if reply.is_some() { "an ACK of it left" } else { "there was still no ACK of it" };
         let decision = match due {

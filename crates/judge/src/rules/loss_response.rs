@@ -311,14 +311,11 @@ impl Reduction<'_> {
 
     fn occurrence(&self, title: &'static str, level: Level, rows: [&Mark; 3]) -> Occurrence {
         Occurrence {
-            oracle: NAME,
-            title,
-            flow: u32::try_from(self.flow).expect("flows are numbered in 32 bits"),
-            host: self.history.host(self.flow),
             start: rows[1].at,
             end: rows[2].at,
             level,
             rows: rows.iter().map(|mark| mark.row).collect(),
+            ..self.history.occurrence(NAME, title, self.flow, self.flow)
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Silence of both ends of a connection with data outstanding: RFC 9293 section 3.8.6.3, RFC 6298 section 5.
 
 use super::late_ack::{ALLOWED, SLACK};
-use crate::finding::{Findings, Level, Occurrence, Oracle};
+use crate::finding::{Findings, Occurrence, Oracle};
 use crate::history::{History, Mark, Segment, at, ms};
 use tcpassay_measure::EventKind;
 use tcpassay_units::{Dur, Time};
@@ -178,14 +178,5 @@ fn occurrence(
     at_fault: usize,
     rows: Vec<usize>,
 ) -> Occurrence {
-    Occurrence {
-        oracle: NAME,
-        title,
-        flow: u32::try_from(flow).expect("flows are numbered in 32 bits"),
-        host: history.host(at_fault),
-        start: gap.start(),
-        end: gap.end,
-        level: Level::Error,
-        rows,
-    }
+    Occurrence { start: gap.start(), end: gap.end, rows, ..history.occurrence(NAME, title, flow, at_fault) }
 }

@@ -59,14 +59,11 @@ fn add(history: &History<'_>, flow: usize, change: &Mark, again: &[&Segment], fo
     let mut rows: Vec<usize> = original.into_iter().chain(arrival).map(|segment| segment.row).collect();
     rows.extend([change.row, first.row]);
     let one = Occurrence {
-        oracle: NAME,
-        title: "",
-        flow: u32::try_from(flow).expect("flows are numbered in 32 bits"),
-        host: history.host(flow),
         start: change.at,
         end: last.at.max(arrived),
         level: if reorders_at_random(history) { Level::Note } else { Level::Warning },
         rows,
+        ..history.occurrence(NAME, "", flow, flow)
     };
     found.add(one, || {
         let when = if arrived <= first.at {

@@ -1,6 +1,6 @@
 //! The congestion window on leaving fast recovery: RFC 5681 section 3.1, RFC 6582 section 3.2, RFC 9937 section 6.
 
-use crate::finding::{Findings, Level, Occurrence, Oracle};
+use crate::finding::{Findings, Occurrence, Oracle};
 use crate::history::{History, Mark, at};
 use tcpassay_measure::EventKind;
 use tcpassay_tcp::CongestionState;
@@ -56,16 +56,7 @@ fn judge(history: &History<'_>, flow: usize, left: &Mark, cause: &str, found: &m
     let last = half.before(left.place).map(|place| &half.segments[place]);
     let mut rows: Vec<usize> = last.filter(|last| !last.sent).map(|last| last.row).into_iter().collect();
     rows.extend([window.row, left.row]);
-    let one = Occurrence {
-        oracle: NAME,
-        title: "",
-        flow: u32::try_from(flow).expect("flows are numbered in 32 bits"),
-        host: history.host(flow),
-        start: left.at,
-        end: left.at,
-        level: Level::Error,
-        rows,
-    };
+    let one = Occurrence { start: left.at, end: left.at, rows, ..history.occurrence(NAME, "", flow, flow) };
     found.add(one, || {
         let outstanding =
             last.map_or_else(String::new, |last| format!(", and {} bytes outstanding", last.nxt - last.una));

@@ -198,14 +198,10 @@ impl Timeout<'_> {
 
     fn occurrence(&self, title: &'static str, at_fault: usize, rows: Vec<usize>) -> Occurrence {
         Occurrence {
-            oracle: NAME,
-            title,
-            flow: u32::try_from(self.flow).expect("flows are numbered in 32 bits"),
-            host: self.history.host(at_fault),
             start: self.at(),
             end: self.at(),
-            level: Level::Error,
             rows,
+            ..self.history.occurrence(NAME, title, self.flow, at_fault)
         }
     }
 

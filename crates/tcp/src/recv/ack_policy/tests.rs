@@ -1,0 +1,32 @@
+use super::*;
+use crate::{Profile, TimerTicks};
+
+#[test]
+fn quick_acks_are_half_of_the_segments_of_the_announced_window_and_two_if_that_is_none() {
+    for (window, quick) in [(100_000, 16), (8760, 4), (3999, 1), (1999, 2)] {
+        let mut acks = AckPolicy::new(&Config::profile(Profile::Linux));
+        acks.data(Time::ZERO, 1000, false, window, Dur::from_secs(1));
+        assert_eq!(acks.quick, quick, "a window of {window} B");
+    }
+}
+
+#[test]
+fn with_ticks_gaps_between_data_and_the_delay_of_an_ack_are_numbers_of_ticks() {
+    // `tcp_event_data_recv` and `tcp_send_delayed_ack` count `jiffies`. The gap from 0.9 to 22.1 ms is 22 ticks, and the delay is
+    // half of the one before and the gap.
+    let us = |n| Time::ZERO + Dur::from_micros(n);
+    let delayed = |timer_ticks| {
+        let mut acks = AckPolicy::new(&Config { timer_ticks, ..Config::profile(Profile::Linux) });
+        for at in [900, 22_100] {
+            acks.data(us(at), 1000, false, 100_000, Dur::from_secs(1));
+        }
+        let ato = acks.ato;
+        let srtt = Some(Dur::from_millis(100));
+        let first = acks.delay(us(22_100), srtt);
+        (ato, first, acks.delay(us(54_400), srtt))
+    };
+    let ticks = (Dur::from_millis(42), Verdict::Delay(us(65_000)), Verdict::Now(AckReason::Timer));
+    assert_eq!(delayed(TimerTicks::Linux), ticks);
+    let exact = (Dur::from_micros(41_200), Verdict::Delay(us(63_300)), Verdict::Now(AckReason::Timer));
+    assert_eq!(delayed(TimerTicks::Off), exact);
+}
