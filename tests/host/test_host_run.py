@@ -2,9 +2,11 @@
 
 import ctypes
 import json
+import mmap
 import os
 import struct
 import subprocess
+import sys
 import threading
 import time
 from dataclasses import asdict
@@ -141,26 +143,64 @@ def tracing() -> dict[str, Any]:
     return read | {"instances": sorted(one.name for one in there.iterdir()) if there.exists() else []}
 
 
-def can_listen_to_trace_events() -> bool:
-    """Whether this kernel has the event and `perf_event_open(2)` gives a descriptor for it, found without the agent."""
-    event = TRACING / "events" / "tcp" / "tcp_cong_state_set" / "id"
-    show = f"mountpoint -q {TRACING} || mount -t tracefs none {TRACING}; cat {event}"
-    found = subprocess.run(["unshare", "-m", "sh", "-c", show], capture_output=True, text=True, check=False)
-    numbers = {"x86_64": 298, "aarch64": 241}
-    if found.returncode or os.uname().machine not in numbers:
-        return False
-    # struct perf_event_attr: PERF_TYPE_TRACEPOINT, its size, the event; PERF_SAMPLE_RAW.
-    attributes = struct.pack("=IIQQQ", 2, 112, int(found.stdout), 1, 1 << 10).ljust(112, b"\0")
-    made: int = ctypes.CDLL(None).syscall(numbers[os.uname().machine], attributes, -1, 0, -1, 8)
-    if made >= 0:
-        os.close(made)
-    return made >= 0
+class Samples:
+    """An event's records in rings of this process, one for each processor, opened without the agent."""
+
+    PAGE = 4096
+    PAGES = 64
+    HEAD = 1024
+    SAMPLE = 9
+
+    def __init__(self, event: str) -> None:
+        self._rings = []
+        for processor in sorted(os.sched_getaffinity(0)):
+            counter = self._open(event, processor)
+            if counter is not None:
+                self._rings.append((counter, mmap.mmap(counter, self.PAGE * (1 + self.PAGES))))
+
+    @staticmethod
+    def _open(event: str, processor: int) -> int | None:
+        show = f"mountpoint -q {TRACING} || mount -t tracefs none {TRACING}; cat {TRACING / 'events' / event / 'id'}"
+        found = subprocess.run(
+            ["unshare", "-m", "sh", "-c", show], capture_output=True, text=True, check=False
+        )
+        numbers = {"x86_64": 298, "aarch64": 241}
+        if found.returncode or os.uname().machine not in numbers:
+            return None
+        # struct perf_event_attr: PERF_TYPE_TRACEPOINT, its size, the event, each one; PERF_SAMPLE_RAW.
+        attributes = struct.pack("=IIQQQ", 2, 112, int(found.stdout), 1, 1 << 10).ljust(112, b"\0")
+        made: int = ctypes.CDLL(None).syscall(numbers[os.uname().machine], attributes, -1, processor, -1, 8)
+        return made if made >= 0 else None
+
+    def __bool__(self) -> bool:
+        return bool(self._rings)
+
+    def missing(self) -> int:
+        """The number of events that the kernel has counted and not recorded."""
+        missing = 0
+        for counter, ring in self._rings:
+            missing += int.from_bytes(os.read(counter, 8), sys.byteorder)
+            (head,) = struct.unpack_from("=Q", ring, self.HEAD)
+            assert head < self.PAGE * self.PAGES
+            at = 0
+            while at < head:
+                kind, _, length = struct.unpack_from("=IHH", ring, self.PAGE + at)
+                missing -= kind == self.SAMPLE
+                at += length
+        return missing
+
+    def close(self) -> None:
+        for counter, ring in self._rings:
+            ring.close()
+            os.close(counter)
 
 
 def test_the_log_holds_what_the_kernel_traces_and_the_machines_own_tracing_is_left_alone(
-    tmp_path: Path,
+    tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    if not can_listen_to_trace_events():
+    control = Samples("tcp/tcp_cong_state_set")
+    request.addfinalizer(control.close)
+    if not control:
         pytest.skip(
             "this kernel has no trace event tcp_cong_state_set (Linux 5.19), or perf_event_open(2) is not allowed"
         )
@@ -180,11 +220,12 @@ def test_the_log_holds_what_the_kernel_traces_and_the_machines_own_tracing_is_le
         # No event is lost: the kernel has counted as many recoveries. One may begin between the end of the trace and
         # the read of its counters.
         counted = recording(folder)["counters"]["sender"].get("TcpExtTCPSackRecovery", 0)
-        if answer["metrics"]["recoveries"] < counted - 1:
-            pytest.xfail(
-                "known fault: trace events of this machine are missing, and no ring reports them as lost"
+        # `perf record` of the same run lacks them, too.
+        if lacking := control.missing():
+            pytest.skip(
+                f"this kernel did not record {lacking} events that it counted, in a ring of another program, too"
             )
-        assert answer["metrics"]["recoveries"] <= counted
+        assert counted - 1 <= answer["metrics"]["recoveries"] <= counted
         assert counted > 3
         log = pl.read_parquet(folder / "events.parquet").filter(pl.col("flow") == 0)
         moves = log.filter(pl.col("kind") == "congestion")["why"].to_list()
