@@ -26,7 +26,7 @@ mod needless_fast_retransmit;
 mod nic;
 mod probe;
 mod quick_ack;
-mod quick_credit;
+mod quickack_mode;
 mod receiver;
 mod recovery_window;
 mod reduction;

@@ -3,7 +3,7 @@
 //! The rules apply to kernels in virtual time, where an ACK that is sent at once has the time of the arrival.
 
 use super::names::ACK_TIMING as NAME;
-use super::quick_credit::QuickCredit;
+use super::quickack_mode::QuickackMode;
 use crate::finding::Findings;
 use crate::step::{Context, Step};
 use tcpassay_measure::EventKind;
@@ -31,7 +31,7 @@ pub(super) struct QuickAck {
     /// Pushed data that wait until the application has read them: row, position.
     pushed: Option<(usize, u64)>,
     /// Bounds of the number of quick ACKs that are left.
-    credit: QuickCredit,
+    mode: QuickackMode,
     /// Number of ACKs that were sent at once although nothing required it, since the last delayed ACK, and the first one's row. ACKs that had to
     /// be sent at once do not count.
     needless: (u32, usize),
@@ -53,7 +53,7 @@ impl QuickAck {
             return;
         }
         self.waits(context, step, found);
-        self.credit.on(context, step, self.demands(step));
+        self.mode.on(context, step, self.demands(step));
         if step.is_sent() && step.is_stream() {
             self.sent(context, step, found);
         } else if step.event.kind == EventKind::In && step.len() > 0 {
@@ -98,7 +98,7 @@ impl QuickAck {
             Some(
                 "one of the first two segments from a mark on, whose sender may have a window of one segment",
             )
-        } else if self.credit.due(context, step) {
+        } else if self.mode.due(context, step) {
             Some(
                 "one of the first segments of a connection, or after a pause longer than the RTO, while the host is not interactive",
             )
@@ -156,7 +156,7 @@ impl QuickAck {
             self.needless = (0, step.row);
             return;
         }
-        if self.credit.take() == Some(0) {
+        if self.mode.take() == Some(0) {
             self.needless.0 += 1;
             self.report(context, step, found);
         }

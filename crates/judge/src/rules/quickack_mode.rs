@@ -30,7 +30,7 @@ const INITIAL_RTO: Dur = Dur::from_secs(1);
 
 /// What is known of the delayed ACKs of one end.
 #[derive(Clone, Debug, Default)]
-pub(super) struct QuickCredit {
+pub(super) struct QuickackMode {
     /// The number of quick ACKs that are left at least, and at most (`None`: unknown).
     least: u32,
     most: Option<u32>,
@@ -46,7 +46,7 @@ pub(super) struct QuickCredit {
     backed_off: bool,
 }
 
-impl QuickCredit {
+impl QuickackMode {
     /// Processes a row of an end. `demands`: a mark arrived and no CWR since.
     pub fn on(&mut self, context: &Context<'_>, step: &Step<'_>, demands: bool) {
         if step.is_timer(EventKind::TimerFire, Timer::Rto) {
