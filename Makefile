@@ -54,7 +54,7 @@ $(STAMPS)/pgo: $(STAMPS)/native tools/pgo.sh tools/pgo_train.py
 
 agent: ## The agent, in the package folder; with BPF if it can be built
 	@cargo build --locked --release --quiet -p tcpassay-agent --features "$$(sh tools/bpf.sh)"
-	@cp -u "$${CARGO_TARGET_DIR:-target}/release/tcpassay-agent" python/tcpassay/tcpassay-agent
+	@cp -u --remove-destination "$${CARGO_TARGET_DIR:-target}/release/tcpassay-agent" python/tcpassay/tcpassay-agent
 
 wheel: setup agent ## A wheel with the agent; it is tested in a new environment with a plan, its report and the agent
 	$(IF_POSSIBLE)

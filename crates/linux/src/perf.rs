@@ -5,6 +5,9 @@
 //! buffer, which the `format` file of the event describes.
 //!
 //! Each processor has a ring of its own (`include/uapi/linux/perf_event.h`). [`PerfEvents::drain`] merges them in the order of time.
+//!
+//! A kernel counts the events of a descriptor as well, and there are kernels that count events and do not record them: on a virtual machine
+//! with Linux 6.18 all events that happened while one processor was idle, or while certain threads ran. `perf record` lacks them, too.
 
 use crate::ring::{self, Ring};
 use crate::sys;
@@ -25,8 +28,10 @@ const SAMPLE: u32 = 9;
 /// Subscribed events.
 pub struct PerfEvents {
     rings: Vec<Ring>,
-    /// Descriptors of events that are written to the ring of another event.
-    others: Vec<OwnedFd>,
+    /// Descriptors of events that are written to the ring of the first event of their processor, each with its place in the list of events.
+    others: Vec<(usize, OwnedFd)>,
+    /// The events, and how many records of each were read.
+    recorded: Vec<(u64, u64)>,
     /// Records that were read and are not before the `until` of the last call.
     waiting: Vec<(u64, Vec<u8>)>,
     /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC` in nanoseconds. Events have times of `CLOCK_MONOTONIC` only.
@@ -39,11 +44,17 @@ impl PerfEvents {
     /// Subscribes to events on all processors. Each has its number, which its `format` file in tracefs contains, and a filter.
     pub fn open(wanted: &[(u64, String)]) -> io::Result<PerfEvents> {
         let offset = sys::realtime_offset();
-        let mut events =
-            PerfEvents { rings: Vec::new(), others: Vec::new(), waiting: Vec::new(), offset, missed: false };
+        let mut events = PerfEvents {
+            rings: Vec::new(),
+            others: Vec::new(),
+            recorded: wanted.iter().map(|(id, _)| (*id, 0)).collect(),
+            waiting: Vec::new(),
+            offset,
+            missed: false,
+        };
         for processor in processors()? {
             let mut ring: Option<Ring> = None;
-            for (id, filter) in wanted {
+            for (place, (id, filter)) in wanted.iter().enumerate() {
                 let fd = ring::trace_event(*id, processor)?;
                 // A kernel that does not take the filter writes more records, which the reader passes over.
                 let _ = ring::filter_events(fd.as_fd(), filter);
@@ -51,7 +62,7 @@ impl PerfEvents {
                     None => ring = Some(Ring::map(fd, PAGE * (1 + PAGES))?),
                     Some(ring) => {
                         ring::write_events_to(fd.as_fd(), ring.socket().as_fd())?;
-                        events.others.push(fd);
+                        events.others.push((place, fd));
                     }
                 }
             }
@@ -77,6 +88,10 @@ impl PerfEvents {
                 let whole = data(ring, tail, usize::try_from(len).expect("16 bits"));
                 match parse(&whole) {
                     Some(RingRecord::Sample(at, record)) => {
+                        let id = record.first_chunk().map(|id| u64::from(u16::from_ne_bytes(*id)));
+                        if let Some((_, count)) = self.recorded.iter_mut().find(|(one, _)| Some(*one) == id) {
+                            *count += 1;
+                        }
                         self.waiting.push((at + self.offset, record.to_vec()));
                     }
                     Some(RingRecord::Lost) => self.missed = true,
@@ -89,6 +104,33 @@ impl PerfEvents {
         self.waiting.sort_by_key(|(at, _)| *at);
         let complete = self.waiting.partition_point(|(at, _)| *at < until);
         self.waiting.drain(..complete).for_each(|(at, record)| each(at, &record));
+    }
+
+    /// Ends the subscription. The records that are in the rings can still be read.
+    pub fn stop(&self) -> io::Result<()> {
+        self.descriptors().try_for_each(|(_, fd)| ring::stop_events(fd.as_fd()))
+    }
+
+    /// How many events the kernel has counted (read(2) of a descriptor) and not recorded, in the order of the events. Exact after
+    /// [`PerfEvents::stop`] and a drain. A kernel may leave out records without a record of the loss.
+    pub fn unrecorded(&self) -> io::Result<Vec<u64>> {
+        let mut counted = vec![0_u64; self.recorded.len()];
+        for (place, fd) in self.descriptors() {
+            let mut count = [0; 8];
+            sys::read(fd.as_fd(), &mut count)?;
+            counted[place] += u64::from_ne_bytes(count);
+        }
+        Ok(counted
+            .iter()
+            .zip(&self.recorded)
+            .map(|(counted, (_, recorded))| counted.saturating_sub(*recorded))
+            .collect())
+    }
+
+    /// All descriptors, each with the place of its event.
+    fn descriptors(&self) -> impl Iterator<Item = (usize, &OwnedFd)> {
+        let first = self.rings.iter().map(|ring| (0, ring.socket()));
+        first.chain(self.others.iter().map(|(place, fd)| (*place, fd)))
     }
 }
 

@@ -188,3 +188,10 @@ pub fn write_events_to(from: BorrowedFd, into: BorrowedFd) -> io::Result<()> {
     // SAFETY: takes two descriptors.
     check(unsafe { libc::ioctl(from.as_raw_fd(), 0x2405, into.as_raw_fd()) }).map(drop)
 }
+
+/// Counts no more events of a perf event, and records no more.
+pub fn stop_events(event: BorrowedFd) -> io::Result<()> {
+    // PERF_EVENT_IOC_DISABLE = _IO('$', 1).
+    // SAFETY: takes a descriptor.
+    check(unsafe { libc::ioctl(event.as_raw_fd(), 0x2401, 0) }).map(drop)
+}

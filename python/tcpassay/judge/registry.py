@@ -59,7 +59,11 @@ class Oracle:
         if EventKind.IN not in there:
             return "without taps (`collect.taps`) a log has no segments"
         missing = [f"`{kind}`" for kind in self.needs if kind not in there]
-        return f"a kernel's log has no {' and '.join(missing)}" if missing else ""
+        if not missing:
+            return ""
+        if recording.index.get("counters", {}).get("run", {}).get("trace_unrecorded"):
+            return f"the log has no {' and '.join(missing)}: the kernel has counted trace events that it did not record"
+        return f"a kernel's log has no {' and '.join(missing)}"
 
 
 _ALL: Final = frozenset(EventKind)

@@ -53,6 +53,7 @@ const INFINITE: u64 = 0x7fff_ffff;
 /// The size of the ring buffer: about 30 bytes for each segment of 100 Gbit/s between two reads.
 const KILOBYTES: u32 = 4096;
 
+/// In the order of `EVENTS`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TraceEventKind {
     Congestion,
@@ -106,8 +107,10 @@ pub struct KernelTrace {
     source: Option<Source>,
     traced: Vec<TracedEvent>,
     senders: BTreeMap<FlowId, Sender>,
-    /// Whether this kernel has each event, in the order of `EVENTS`.
+    /// Whether this kernel has each event, in the order of `EVENTS`. After [`KernelTrace::close`]: and has recorded all of them.
     has: [bool; 4],
+    /// How many events the kernel has counted and not recorded, in the order of `EVENTS`.
+    unrecorded: [u64; 4],
 }
 
 impl KernelTrace {
@@ -189,7 +192,13 @@ impl KernelTrace {
         std::array::from_fn(|i| (names[i], self.has[i]))
     }
 
-    /// Returns true if events were lost.
+    /// How many events the kernel has counted and not recorded. The log and the counters contain nothing that is derived from an event of
+    /// which records are missing.
+    pub fn unrecorded(&self) -> u64 {
+        self.unrecorded.iter().sum()
+    }
+
+    /// Returns true if events were lost because a buffer was full.
     pub fn missed(&self) -> bool {
         self.source.as_ref().is_some_and(|source| match source {
             Source::Guest(pages) => pages.missed,
@@ -303,23 +312,58 @@ impl KernelTrace {
         }
     }
 
-    /// Reads the remaining events, and sets the counters of flows without timeouts and recoveries to 0.
-    pub fn close(&mut self, start: u64, flow_tracker: &FlowTracker, collector: &mut Collector) {
+    /// Reads the remaining events, and sets the counters of flows without timeouts and recoveries to 0. Fails if the kernel does not tell how
+    /// many events it has counted.
+    pub fn close(
+        &mut self,
+        start: u64,
+        flow_tracker: &FlowTracker,
+        collector: &mut Collector,
+    ) -> io::Result<()> {
+        if let Some(Source::Host(events)) = &self.source {
+            events.stop()?;
+        }
         self.drain((start, u64::MAX), flow_tracker, collector);
+        if let Some(Source::Host(events)) = &self.source {
+            let unrecorded = events.unrecorded()?;
+            self.leave_out(&unrecorded);
+        }
         for (flow, sender) in &mut self.senders {
             let host = collector.flow_mut(*flow).from;
             sender.flush(*flow, host, collector);
         }
-        if self.counts_timeouts() {
-            for flow in flow_tracker.flows() {
-                let flow = collector.flow_mut(flow);
-                if !flow_tracker.is_local(flow.from) {
-                    continue;
-                }
+        let counts = self.counts_timeouts();
+        for flow in flow_tracker.flows() {
+            let flow = collector.flow_mut(flow);
+            if flow_tracker.is_local(flow.from) {
                 let tcp = &mut flow.tcp;
-                tcp.timeouts.get_or_insert(0);
-                tcp.recoveries.get_or_insert(0);
+                tcp.timeouts = counts.then(|| tcp.timeouts.unwrap_or(0));
+                tcp.recoveries = counts.then(|| tcp.recoveries.unwrap_or(0));
             }
+        }
+        Ok(())
+    }
+
+    /// Notes how many events of each traced kind are missing. A kind of which events are missing counts as one that this kernel does not have.
+    fn leave_out(&mut self, unrecorded: &[u64]) {
+        for (traced, missing) in self.traced.iter().zip(unrecorded).filter(|(_, missing)| **missing > 0) {
+            let place = traced.kind as usize;
+            (self.has[place], self.unrecorded[place]) = (false, *missing);
+        }
+    }
+
+    /// Returns true if records of this event are missing.
+    fn lacks(&self, kind: TraceEventKind) -> bool {
+        self.unrecorded[kind as usize] > 0
+    }
+
+    /// Returns true for rows that are not derived from an event of which records are missing.
+    fn keeps(&self, event: &EventRow) -> bool {
+        match event.kind {
+            EventKind::TimerFire | EventKind::Congestion => !self.lacks(TraceEventKind::Congestion),
+            EventKind::Window => !self.lacks(TraceEventKind::Probe),
+            EventKind::State => !self.lacks(TraceEventKind::State),
+            _ => true,
         }
     }
 
@@ -333,6 +377,7 @@ impl KernelTrace {
         let mut place = 1;
         let mut placed: Vec<((Time, u8), EventRow)> = log
             .iter()
+            .filter(|event| self.keeps(event))
             .map(|event| {
                 place = match event.kind {
                     EventKind::In => 0,
@@ -345,6 +390,19 @@ impl KernelTrace {
             .collect();
         placed.sort_by_key(|(key, _)| *key);
         let mut events: Vec<EventRow> = placed.into_iter().map(|(_, event)| event).collect();
+        if self.lacks(TraceEventKind::Probe) {
+            for event in events.iter_mut().filter(|event| event.kind == EventKind::Congestion) {
+                if let Some(change) = CongestionChange::read(&event.why)
+                    && change.from == Some(CongestionState::Recovery)
+                {
+                    let cause = CongestionChange::WINDOW_UNKNOWN;
+                    event.why = CongestionChange { cause, ..change }.to_string().into();
+                }
+            }
+        }
+        if self.lacks(TraceEventKind::Congestion) || self.lacks(TraceEventKind::Retransmit) {
+            return events.into();
+        }
         for event in events.iter_mut().filter(|event| event.kind == EventKind::Retransmit) {
             let Some(sender) = event.flow.and_then(|flow| self.senders.get(&FlowId(flow))) else { continue };
             let (before, after) =
@@ -382,196 +440,4 @@ impl Sender {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn states_have_the_numbers_of_the_kernel_and_the_names_of_the_log() {
-        assert_eq!(moved(0, 2, "kernel"), "Open->CWR: kernel");
-        assert_eq!(moved(3, 9, "kernel"), "Recovery->?: kernel");
-        let names: Vec<_> = STATES.iter().map(|state| state.map_or("?", TcpState::name)).collect();
-        assert_eq!(
-            names,
-            [
-                "?",
-                "Established",
-                "SynSent",
-                "SynReceived",
-                "FinWait1",
-                "FinWait2",
-                "TimeWait",
-                "Closed",
-                "CloseWait",
-                "LastAck",
-                "Listen",
-                "Closing",
-                "SynReceived",
-            ]
-        );
-    }
-
-    #[test]
-    fn at_one_instant_the_arrival_comes_first_then_the_stack_then_what_it_sends_with_the_kernels_reason() {
-        let mut trace = KernelTrace::default();
-        trace.senders.insert(
-            FlowId(0),
-            Sender { retransmits: vec![(Time::from_nanos(5), "recovery")], ..Sender::default() },
-        );
-        trace.traced.push(TracedEvent {
-            kind: TraceEventKind::State,
-            id: 0,
-            saddr: NOWHERE,
-            daddr: NOWHERE,
-            sport: NOWHERE,
-            dport: NOWHERE,
-            fields: Vec::new(),
-        });
-        let row = |at, kind| EventRow::new(Time::from_nanos(at), 0, Some(0), kind);
-        let events = vec![
-            row(4, EventKind::Retransmit),
-            row(5, EventKind::Retransmit),
-            row(5, EventKind::In),
-            row(5, EventKind::Sack),
-            row(3, EventKind::Out),
-            row(5, EventKind::Congestion),
-        ];
-        let events: Vec<EventRow> = trace.order(events.into()).iter().collect();
-        let told: Vec<_> = events.iter().map(|e| (e.at.as_nanos(), e.kind, e.why.as_ref())).collect();
-        assert_eq!(
-            told,
-            [
-                (3, EventKind::Out, ""),
-                (4, EventKind::Retransmit, ""),
-                (5, EventKind::In, ""),
-                (5, EventKind::Sack, ""),
-                (5, EventKind::Congestion, ""),
-                (5, EventKind::Retransmit, "recovery"),
-            ]
-        );
-    }
-
-    /// An event whose record has: id (16 bits), ports, addresses, then its own fields of 32 bits from byte 16 on.
-    fn traced(kind: TraceEventKind, id: u64, fields: usize) -> TracedEvent {
-        TracedEvent {
-            kind,
-            id,
-            sport: TraceField::new(2, 2),
-            dport: TraceField::new(4, 2),
-            saddr: TraceField::new(8, 4),
-            daddr: TraceField::new(12, 4),
-            fields: (0..fields).map(|n| TraceField::new(16 + 4 * n, 4)).collect(),
-        }
-    }
-
-    fn record(id: u16, values: &[u32]) -> Vec<u8> {
-        let address = |host| tcpassay_measure::pcapng::host_address(host).octets();
-        let mut bytes = id.to_ne_bytes().to_vec();
-        bytes.extend(40_000_u16.to_ne_bytes());
-        bytes.extend(5001_u16.to_ne_bytes());
-        bytes.extend([0, 0]);
-        bytes.extend(address(0));
-        bytes.extend(address(1));
-        bytes.extend(values.iter().flat_map(|n| n.to_ne_bytes()));
-        bytes
-    }
-
-    /// Time in nanoseconds, kind and reason.
-    type Row = (u64, EventKind, String);
-
-    /// The rows and the counters (timeouts, recoveries) that records at 1, 2, ... ns leave.
-    fn log(records: &[Vec<u8>]) -> (Vec<Row>, (Option<u64>, Option<u64>)) {
-        let mut trace = KernelTrace { has: [true; 4], ..KernelTrace::default() };
-        trace.traced = vec![
-            traced(TraceEventKind::Congestion, 1, 1),
-            traced(TraceEventKind::Probe, 2, 5),
-            traced(TraceEventKind::Retransmit, 3, 0),
-            traced(TraceEventKind::State, 4, 2),
-        ];
-        let mut collector = Collector::new(tcpassay_measure::CollectOptions {
-            events: true,
-            ..tcpassay_measure::CollectOptions::default()
-        });
-        let flows = [(0, 1), (1, 0)].map(|(from, to)| {
-            collector.add_flow(tcpassay_measure::Flow {
-                name: format!("flow.{from}"),
-                connection: 0,
-                from,
-                to,
-                class: String::new(),
-                cc: "reno".to_owned(),
-                mss: Bytes::new(1460),
-                start: Time::ZERO,
-                end: None,
-                counters: tcpassay_measure::FlowCounters::default(),
-                tcp: tcpassay_measure::TcpSummary::default(),
-            })
-        });
-        let mut flow_tracker = FlowTracker::new(0);
-        flow_tracker.open((0, 40_000), (1, 5001), flows);
-        for (at, bytes) in (1..).zip(records) {
-            trace.record(Time::from_nanos(at), bytes, &flow_tracker, &mut collector);
-        }
-        trace.close(0, &flow_tracker, &mut collector);
-        let tcp = &collector.flow_mut(flows[0]).tcp;
-        let counters = (tcp.timeouts, tcp.recoveries);
-        let recording = collector.finish(Time::from_nanos(100));
-        let row = |event: &EventRow| (event.at.as_nanos(), event.kind, event.why.as_ref().to_owned());
-        (trace.order(recording.events).iter().map(|event| row(&event)).collect(), counters)
-    }
-
-    // enum tcp_ca_state: Open 0, Disorder 1, CWR 2, Recovery 3, Loss 4.
-    const OPEN: u32 = 0;
-
-    #[test]
-    fn each_entry_of_loss_is_a_timeout_and_each_change_to_recovery_is_a_recovery() {
-        let states = [3, 3, 4, 4, OPEN, 3].map(|state| record(1, &[state]));
-        let (rows, counters) = log(&states);
-        assert_eq!(counters, (Some(2), Some(2)));
-        let timers = rows.iter().filter(|(_, kind, _)| *kind == EventKind::TimerFire).count();
-        assert_eq!(timers, 2);
-    }
-
-    #[test]
-    fn a_flow_without_events_has_counters_of_zero() {
-        assert_eq!(log(&[]).1, (Some(0), Some(0)));
-    }
-
-    #[test]
-    fn a_window_is_a_row_when_it_changes() {
-        let probe = |cwnd| record(2, &[cwnd, 0x7fff_ffff, 5000, 2000, 100]);
-        let rows = log(&[probe(10), probe(10), probe(11)]).0;
-        let windows: Vec<_> = rows.iter().filter(|(_, kind, _)| *kind == EventKind::Window).collect();
-        assert_eq!(windows.len(), 2);
-        assert_eq!((windows[0].0, windows[1].0), (1, 3));
-        assert_eq!(windows[0].2, "met by a segment");
-    }
-
-    #[test]
-    fn the_window_after_a_recovery_is_the_one_that_the_next_segment_finds_at_the_end_of_the_recovery() {
-        let rows = log(&[record(1, &[3]), record(1, &[OPEN]), record(2, &[5, 5, 0, 0, 100])]).0;
-        let of = |kind| {
-            rows.iter().filter(|row| row.1 == kind).map(|row| (row.0, row.2.as_str())).collect::<Vec<_>>()
-        };
-        assert_eq!(of(EventKind::Window), [(2, "on leaving Recovery")]);
-        assert_eq!(of(EventKind::Congestion), [(1, "Open->Recovery: kernel"), (2, "Recovery->Open: kernel")]);
-    }
-
-    #[test]
-    fn the_end_of_a_recovery_without_a_later_segment_is_a_row_with_an_unknown_window() {
-        let rows = log(&[record(1, &[3]), record(1, &[OPEN])]).0;
-        assert_eq!(
-            rows.last().unwrap(),
-            &(2, EventKind::Congestion, "Recovery->Open: window unknown".to_owned())
-        );
-    }
-
-    #[test]
-    fn states_of_connections_are_rows_and_records_of_other_connections_are_ignored() {
-        let mut other = record(4, &[2, 1]);
-        other[2..4].copy_from_slice(&1_u16.to_ne_bytes());
-        let rows = log(&[record(4, &[2, 1]), other]).0;
-        assert_eq!(rows, [(1, EventKind::State, "SynSent->Established".to_owned())]);
-    }
-
-    const NOWHERE: TraceField = TraceField::new(0, 0);
-}
+mod tests;

@@ -61,7 +61,11 @@ pub fn assemble(
     runtime.record_final_reads();
     collectors.read_packets_until(u64::MAX, &mut runtime);
     // The trace ends here: the connections that the agent closes below were not closed by an application.
-    collectors.trace.close(collectors.start, &runtime.flow_tracker, &mut runtime.collector);
+    let closed = collectors.trace.close(collectors.start, &runtime.flow_tracker, &mut runtime.collector);
+    closed.map_err(|e| format!("a trace event: {e}"))?;
+    if !collectors.trace.counts_timeouts() {
+        runtime.take_timeouts_of_tcp_info();
+    }
     let now = ended.unwrap_or_else(|| runtime.now()).min(Time::ZERO + case.end);
     runtime.close_all();
     let lost = collectors.taps.lost().map_err(|e| format!("a tap: {e}"))?;
@@ -87,6 +91,9 @@ pub fn assemble(
     }
     if collectors.trace.missed() {
         run.insert("trace_lost".to_owned(), 1);
+    }
+    if collectors.trace.unrecorded() > 0 {
+        run.insert("trace_unrecorded".to_owned(), collectors.trace.unrecorded());
     }
     if runtime.blocking_writers.waited() > 0 {
         run.insert("waited_writes".to_owned(), runtime.blocking_writers.waited());

@@ -83,6 +83,8 @@ pub struct TrafficRuntime<'a> {
     pub blocking_writers: BlockingWriters,
     /// The kernel's trace events count timeouts.
     pub traced: bool,
+    /// The timeouts that `TCP_INFO` has counted for each flow whose connection ended.
+    timeouts_of_tcp_info: Vec<(FlowId, Option<u64>)>,
     /// The sockets that applications have opened or accepted, each with its host, until they are sampled; empty without a series.
     pub new_sockets: Vec<(usize, SocketEnds)>,
     /// The first failure of a system call that should not fail.
@@ -128,6 +130,7 @@ impl<'a> TrafficRuntime<'a> {
             io_threads: false,
             blocking_writers: BlockingWriters::new().map_err(|e| format!("eventfd: {e}"))?,
             traced: false,
+            timeouts_of_tcp_info: Vec::new(),
             new_sockets: Vec::new(),
             failure: None,
             schedule: Arc::clone(schedule),
@@ -532,6 +535,7 @@ impl<'a> TrafficRuntime<'a> {
                 endpoint.record_reader(now, &info, &mut self.collector);
             }
             let (traced, summary) = (self.traced, info.summary());
+            self.timeouts_of_tcp_info.push((endpoint.outgoing, summary.timeouts));
             let flow = self.collector.flow_mut(endpoint.outgoing);
             let timeouts = if traced { flow.tcp.timeouts } else { summary.timeouts };
             flow.tcp = TcpSummary { timeouts, recoveries: flow.tcp.recoveries, ..summary };
@@ -541,6 +545,14 @@ impl<'a> TrafficRuntime<'a> {
             flow.end = ended.then_some(now);
         }
         self.slots.set(endpoint.host, endpoint.slot, None);
+    }
+
+    /// Takes the numbers of timeouts from `TCP_INFO`, because the trace events do not count them.
+    pub fn take_timeouts_of_tcp_info(&mut self) {
+        self.traced = false;
+        for (flow, timeouts) in self.timeouts_of_tcp_info.drain(..) {
+            self.collector.flow_mut(flow).tcp.timeouts = timeouts;
+        }
     }
 
     /// Closes all endpoints at the end of the run.
