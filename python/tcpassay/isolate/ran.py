@@ -14,7 +14,8 @@ from tcpassay.messages import Answer, Outcome
 from tcpassay.seal import checksum
 
 NAME: Final = "runs.sqlite"
-_NUMBER: Final = re.compile(r"\d+(\.\d+)?")
+# The numbers of RFCs belong to the rule, not to its occurrence.
+_NUMBER: Final = re.compile(r"(?<!RFC )\b\d+(\.\d+)?")
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS runs (key TEXT PRIMARY KEY, answer TEXT NOT NULL, checksum TEXT NOT NULL) WITHOUT ROWID;
