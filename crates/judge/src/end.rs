@@ -1,5 +1,6 @@
 //! The state of one end of a connection, reconstructed from its rows of the event log.
 
+use crate::kinds::Kinds;
 use crate::srtt::SmoothedRtt;
 use std::collections::VecDeque;
 use tcpassay_measure::reason::{AppCall, StateChange, TcpState};
@@ -123,6 +124,10 @@ pub(crate) struct End {
 }
 
 impl End {
+    /// The kinds of rows that change the state of an end.
+    pub const READS: Kinds =
+        Kinds::SEGMENTS.and(&[EventKind::Window, EventKind::Congestion, EventKind::State, EventKind::App]);
+
     /// `mss`: payload bytes of the largest segment that this end sends; 0 if it is not known.
     pub fn new(mss: u64) -> End {
         End {

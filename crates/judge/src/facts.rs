@@ -128,6 +128,11 @@ impl Facts {
         self.case.bottleneck_rate(from as usize, to as usize).filter(|_| fixed && alone)
     }
 
+    /// Whether a link has a queue of such a kind.
+    pub fn has_queue(&self, is: impl Fn(QueueKind) -> bool) -> bool {
+        self.case.links.iter().any(|link| is(link.queue.kind))
+    }
+
     /// Whether a queue of the path serves packets in another order than that of their arrival.
     pub fn schedules(&self, from: u32, to: u32) -> bool {
         let fifo = |link: &&LinkSettings| {

@@ -5,9 +5,10 @@
 //! * [`reached`] - counts the behaviours that a recording shows: event kinds, reasons, states, regimes.
 //! * [`capture`] - converts a packet capture to an event log, for the oracles that only need segments.
 //!
-//! The pass is a loop over the rows. It keeps an [`end::End`] for each connection end: outstanding segments,
-//! SACKed ranges, data held by the receiver, windows. Each oracle receives every row as a [`step::Step`]:
-//! the row, and the state of the end before and after it. An oracle that compares with settings (the
+//! The pass is a loop over the rows ([`walk`]). It keeps an [`end::End`] for each connection end: outstanding segments,
+//! SACKed ranges, data held by the receiver, windows. Each oracle receives the rows of the kinds that it reads (the table in [`rules`])
+//! as a [`step::Step`]: the row, and the state of the end before and after it. An oracle that waits for something sets a deadline, and
+//! receives the first row after it, too. An oracle that compares with settings (the
 //! smallest RTO, the controller) reads them from [`facts::Facts`], which are computed from the case in the
 //! header of the recording. For a recording without a case these rules are not applied.
 //!
@@ -22,10 +23,12 @@ mod end;
 mod facts;
 mod finding;
 mod history;
+mod kinds;
 mod reach;
 mod rules;
 mod srtt;
 mod step;
+mod walk;
 
 pub use finding::{Found, Level, Oracle};
 pub use reach::reached;

@@ -1,93 +1,140 @@
 //! Counts of the behaviours that a run reached.
 
+use crate::kinds::Kinds;
 use std::collections::BTreeMap;
-use tcpassay_measure::reason::{Timer, WindowCause};
-use tcpassay_measure::{ECT, EventKind, Recording};
-use tcpassay_units::Bytes;
+use tcpassay_measure::reason::{CongestionChange, Timer, WindowCause};
+use tcpassay_measure::{ECT, EventKind, EventRow, Recording};
+use tcpassay_units::{Bytes, Time};
 use tcpassay_wire::Flags;
+
+/// A behaviour that follows from more than the kind and the reason of an event.
+#[derive(Clone, Copy)]
+enum Regime {
+    CeOnMerged,
+    CeOnSegment,
+    Merged,
+    ClosedWindow,
+    Reset,
+    Ece,
+    Cwr,
+    Fin,
+    SuperSegment,
+    Ect,
+    SynAgain,
+    Persist,
+    IdleRestart,
+    Undo,
+    ApplicationLimited,
+    ReceiveWindowLimited,
+    CongestionWindowLimited,
+}
+
+/// The names of the regimes, in their order.
+const NAMES: [&str; 17] = [
+    "CE on a merged segment",
+    "CE on a segment",
+    "merged segment",
+    "closed window",
+    "reset",
+    "ECE",
+    "CWR",
+    "FIN",
+    "super-segment",
+    "ECN-capable segment",
+    "SYN sent again",
+    "persist",
+    "idle restart",
+    "undo",
+    "application-limited",
+    "limited by the receive window",
+    "limited by the congestion window",
+];
+
+/// Number of events in each regime.
+#[derive(Default)]
+struct Regimes([u64; NAMES.len()]);
+
+impl Regimes {
+    fn add(&mut self, regime: Regime, events: u64) {
+        self.0[regime as usize] += events;
+    }
+
+    fn add_if(&mut self, is: bool, regime: Regime) {
+        self.add(regime, is.into());
+    }
+
+    /// `mss`: payload bytes of the largest segment of the flow, if it is known.
+    fn segment(&mut self, event: &EventRow, mss: Option<u64>) {
+        let flags = event.flags.unwrap_or(Flags::NONE);
+        let (syn, fin) = (flags.has(Flags::SYN), flags.has(Flags::FIN));
+        let merged = mss.is_some_and(|mss| u64::from(event.len.unwrap_or(0)) > mss);
+        if event.kind == EventKind::In {
+            self.add_if(event.ce, if merged { Regime::CeOnMerged } else { Regime::CeOnSegment });
+            self.add_if(merged, Regime::Merged);
+            let closed = event.window.is_some_and(Bytes::is_zero) && !flags.any(Flags::SYN | Flags::RST);
+            self.add_if(closed, Regime::ClosedWindow);
+            self.add_if(flags.has(Flags::RST), Regime::Reset);
+            self.add_if(flags.has(Flags::ECE) && !syn, Regime::Ece);
+            self.add_if(flags.has(Flags::CWR) && !syn, Regime::Cwr);
+        } else {
+            self.add_if(fin, Regime::Fin);
+            self.add_if(merged, Regime::SuperSegment);
+            self.add_if(event.why == ECT, Regime::Ect);
+            self.add_if(syn && event.kind == EventKind::Retransmit, Regime::SynAgain);
+        }
+    }
+
+    /// Adds `events` events of a kind with the same reason.
+    fn reason(&mut self, kind: EventKind, why: &str, events: u64) {
+        let regime = match kind {
+            EventKind::TimerFire => (why.parse() == Ok(Timer::Persist)).then_some(Regime::Persist),
+            EventKind::Window => (why.parse() == Ok(WindowCause::Resume)).then_some(Regime::IdleRestart),
+            EventKind::Congestion => {
+                CongestionChange::read(why).is_some_and(|change| change.is_undo()).then_some(Regime::Undo)
+            }
+            _ => None,
+        };
+        if let Some(regime) = regime {
+            self.add(regime, events);
+        }
+    }
+}
 
 /// Counts the behaviours that a recording shows, by name. For each kind of event these are its reasons
 /// (`timer_fire Rto`, `congestion Open->Recovery: rack`), and in addition regimes that follow from segments
 /// and windows (`closed window`, `CE on a merged segment`). The map contains no zeros.
 pub fn reached(recording: &Recording) -> BTreeMap<String, u64> {
-    let mut reached: BTreeMap<String, u64> = BTreeMap::new();
-    let mut words: Vec<BTreeMap<String, u64>> = vec![BTreeMap::new(); EventKind::ALL.len()];
-    let mut regimes: BTreeMap<&'static str, u64> = BTreeMap::new();
-    recording.events.each(|event| {
-        let segment = matches!(event.kind, EventKind::In | EventKind::Out | EventKind::Retransmit);
-        let word = if segment { "" } else { event.why.as_ref() };
-        let counts = &mut words[event.kind as usize];
-        match counts.get_mut(word) {
-            Some(count) => *count += 1,
-            None => drop(counts.insert(word.to_owned(), 1)),
+    let log = &recording.events;
+    let mut regimes = Regimes::default();
+    let flow = |flow: Option<u32>| flow.and_then(|flow| recording.flows.get(flow as usize));
+    // For each reason the number of events of each kind: comparing the text of each event would take most of the time.
+    let mut counts = vec![[0; EventKind::ALL.len()]; log.words().len()];
+    let mut event = EventRow::new(Time::ZERO, 0, None, EventKind::App);
+    for (row, ((kind, of), why)) in log.kinds().zip(log.whys()).enumerate() {
+        let segment = Kinds::SEGMENTS.has(kind);
+        // What a segment has as its reason is a property of it.
+        counts[if segment { 0 } else { why }][kind as usize] += 1;
+        if segment {
+            log.read(row, &mut event);
+            regimes.segment(&event, flow(of).map(|flow| flow.mss.get()));
         }
-        let mut saw = |what: &'static str| *regimes.entry(what).or_default() += 1;
-        let (flags, len) = (event.flags.unwrap_or(Flags::NONE), u64::from(event.len.unwrap_or(0)));
-        let flow = event.flow.and_then(|flow| recording.flows.get(flow as usize));
-        let merged = flow.is_some_and(|flow| len > flow.mss.get());
-        match event.kind {
-            EventKind::In => {
-                if event.ce {
-                    saw(if merged { "CE on a merged segment" } else { "CE on a segment" });
-                }
-                if merged {
-                    saw("merged segment");
-                }
-                if event.window.is_some_and(Bytes::is_zero) && !flags.any(Flags::SYN | Flags::RST) {
-                    saw("closed window");
-                }
-                if flags.has(Flags::RST) {
-                    saw("reset");
-                }
-                if flags.has(Flags::ECE) && !flags.has(Flags::SYN) {
-                    saw("ECE");
-                }
-                if flags.has(Flags::CWR) && !flags.has(Flags::SYN) {
-                    saw("CWR");
-                }
-            }
-            EventKind::Out | EventKind::Retransmit => {
-                if flags.has(Flags::FIN) {
-                    saw("FIN");
-                }
-                if merged {
-                    saw("super-segment");
-                }
-                if event.why == ECT {
-                    saw("ECN-capable segment");
-                }
-                if flags.has(Flags::SYN) && event.kind == EventKind::Retransmit {
-                    saw("SYN sent again");
-                }
-            }
-            EventKind::TimerFire if event.timer() == Some(Timer::Persist) => saw("persist"),
-            EventKind::Window if event.window_cause() == Some(WindowCause::Resume) => saw("idle restart"),
-            EventKind::Congestion if event.congestion_change().is_some_and(|change| change.is_undo()) => {
-                saw("undo");
-            }
-            _ => {}
-        }
-    });
+    }
     for flow in &recording.flows {
         let limited = |time: Option<u64>| time.unwrap_or(0) > 0;
-        let mut saw = |what: &'static str| *regimes.entry(what).or_default() += 1;
-        if limited(flow.tcp.app_limited_ns) {
-            saw("application-limited");
-        }
-        if limited(flow.tcp.rwnd_limited_ns) {
-            saw("limited by the receive window");
-        }
-        if limited(flow.tcp.cwnd_limited_ns) {
-            saw("limited by the congestion window");
-        }
+        regimes.add_if(limited(flow.tcp.app_limited_ns), Regime::ApplicationLimited);
+        regimes.add_if(limited(flow.tcp.rwnd_limited_ns), Regime::ReceiveWindowLimited);
+        regimes.add_if(limited(flow.tcp.cwnd_limited_ns), Regime::CongestionWindowLimited);
     }
-    for (kind, counts) in EventKind::ALL.iter().zip(words) {
-        for (word, count) in counts {
+    let mut reached = BTreeMap::new();
+    for (word, counts) in log.words().iter().zip(&counts) {
+        for (kind, count) in EventKind::ALL.iter().zip(counts).filter(|(_, count)| **count > 0) {
+            regimes.reason(*kind, word, *count);
             let name =
                 if word.is_empty() { kind.name().to_owned() } else { format!("{} {word}", kind.name()) };
-            reached.insert(name, count);
+            reached.insert(name, *count);
         }
     }
-    reached.extend(regimes.into_iter().map(|(what, count)| (what.to_owned(), count)));
+    let regimes = NAMES.iter().zip(regimes.0).filter(|(_, count)| *count > 0);
+    reached.extend(regimes.map(|(name, count)| ((*name).to_owned(), count)));
     reached
 }

@@ -3,6 +3,7 @@
 use crate::end::{Before, End};
 use crate::facts::Facts;
 use crate::finding::{Findings, Level, Occurrence};
+use std::cell::Cell;
 use tcpassay_case::HostSettings;
 use tcpassay_measure::reason::{CongestionCause, Timer};
 use tcpassay_measure::{EventKind, EventRow, Recording};
@@ -15,12 +16,16 @@ use tcpassay_wire::Flags;
 pub(crate) struct Context<'a> {
     pub recording: &'a Recording,
     pub facts: Option<&'a Facts>,
-    flows: Vec<FlowFacts>,
+    flows: Vec<FlowFacts<'a>>,
+    exact: bool,
+    of_kernel: bool,
 }
 
 /// Facts about a flow, computed once because oracles need them at every row.
 #[derive(Clone, Copy, Debug)]
-struct FlowFacts {
+struct FlowFacts<'a> {
+    mss: u64,
+    settings: Option<&'a HostSettings>,
     least_rtt: Dur,
     window_based: bool,
 }
@@ -30,10 +35,23 @@ impl<'a> Context<'a> {
     pub fn new(recording: &'a Recording, facts: Option<&'a Facts>) -> Context<'a> {
         let window_based = tcpassay_cc::window_based();
         let flows = recording.flows.iter().map(|flow| FlowFacts {
+            mss: flow.mss.get(),
+            settings: facts.and_then(|facts| facts.host(flow.from)),
             least_rtt: facts.map_or(Dur::ZERO, |facts| facts.least_rtt(flow.from, flow.to)),
             window_based: window_based.contains(&flow.cc.as_str()),
         });
-        Context { recording, facts, flows: flows.collect() }
+        Context {
+            recording,
+            facts,
+            flows: flows.collect(),
+            exact: facts.is_some_and(Facts::is_model),
+            of_kernel: facts.is_some_and(Facts::is_kernel),
+        }
+    }
+
+    /// Payload bytes of the largest segment of `flow`.
+    pub fn mss(&self, flow: usize) -> u64 {
+        self.flows[flow].mss
     }
 
     /// A lower bound of the round-trip time of `flow` ([`Facts::least_rtt`]); zero if the case is not known.
@@ -59,7 +77,7 @@ impl<'a> Context<'a> {
 
     /// Settings of the host that sends `flow`.
     pub fn settings(&self, flow: usize) -> Option<&'a HostSettings> {
-        self.facts?.host(self.recording.flows[flow].from)
+        self.flows[flow].settings
     }
 
     /// The stack of the host that sends `flow`.
@@ -67,15 +85,20 @@ impl<'a> Context<'a> {
         self.settings(flow).map(|settings| &settings.stack)
     }
 
+    /// Whether a host that sends a flow has a stack with this property.
+    pub fn any_stack(&self, has: impl Fn(&Config) -> bool) -> bool {
+        self.flows.iter().filter_map(|flow| flow.settings).any(|settings| has(&settings.stack))
+    }
+
     /// Whether the recording is of the model, whose timers and decisions are exact.
     pub fn exact(&self) -> bool {
-        self.facts.is_some_and(Facts::is_model)
+        self.exact
     }
 
     /// Whether the recording is of a kernel in virtual time. Its log contains the windows at arrivals and no
     /// decisions of the stack, and processing takes no time.
     pub fn of_kernel(&self) -> bool {
-        self.facts.is_some_and(Facts::is_kernel)
+        self.of_kernel
     }
 
     /// Whether the times of the log are those of the stack, because processing takes no time.
@@ -120,12 +143,22 @@ pub(crate) struct Step<'a> {
     pub sacks: &'a [(u64, u64)],
     /// True if the segment arrived and was not accepted.
     pub refused: bool,
+    /// The earliest deadline that a rule set at this row ([`Step::deadline`]).
+    pub deadline: Cell<Time>,
 }
 
 impl Step<'_> {
     /// Time of the row.
     pub fn at(&self) -> Time {
         self.event.at
+    }
+
+    /// Lets all rules process the first row of this end whose time is after `since` and `wait`, whatever its kind. The deadline ends with this
+    /// row: a rule that still waits for something sets it again in each call.
+    pub fn deadline(&self, since: Option<Time>, wait: Dur) {
+        if let Some(since) = since {
+            self.deadline.set(self.deadline.get().min(since.saturating_add(wait)));
+        }
     }
 
     /// Whether the row is a segment that this end sent.
@@ -231,9 +264,10 @@ impl Occurrence {
     }
 }
 
-/// An oracle or a part of one, which processes every row of every connection end.
+/// An oracle or a part of one that judges row by row. The table in [`rules`](crate::rules) contains the kinds of rows that it reads.
 pub(crate) trait Rule {
-    /// Processes a row.
+    /// Processes a row. Rows of other kinds than those of the table come, too: all of a log that is not of the model, and in any log the
+    /// first row of an end after a deadline ([`Step::deadline`]).
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings);
 
     /// Called after the last row.

@@ -41,7 +41,7 @@ pub use collect::{CollectOptions, Collector, FlowId, InterfaceIndex, SenderSampl
 pub use device_sampler::DeviceSampler;
 pub use event::{ECT, EventKind, EventRow, Reason};
 pub use histogram::Histogram;
-pub use log::EventLog;
+pub use log::{EventHeader, EventLog};
 pub use recording::{
     CapturePoint, Completion, CompletionKind, Delivery, Device, DeviceCounters, EnvironmentProperty, Flow,
     FlowCounters, Header, Latency, LatencyKind, PacketRecord, Recording, TcpSummary, Triple,

@@ -196,13 +196,24 @@ impl EventLog {
         self.rows.get(row).map(|row| self.words[row.why as usize].as_ref())
     }
 
+    /// The index of the reason of each row in [`words`](EventLog::words).
+    pub fn whys(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
+        self.rows.iter().map(|row| row.why as usize)
+    }
+
+    /// Every reason of the log once; the first one is empty.
+    pub fn words(&self) -> &[Reason] {
+        &self.words
+    }
+
     /// The kind and the flow of row `row`.
     pub fn kind_of(&self, row: usize) -> Option<(EventKind, Option<u32>)> {
         self.rows.get(row).map(|row| (row.kind, (row.has & HAS_FLOW != 0).then_some(row.flow)))
     }
 
-    /// The fields of row `row` that every event has.
-    pub(crate) fn head(&self, row: usize) -> EventHeader {
+    /// The fields of row `row` that every event has. Panics if there is no such row.
+    #[inline]
+    pub fn head(&self, row: usize) -> EventHeader {
         let Row { at, host, flow, has, kind, .. } = self.rows[row];
         EventHeader { at, host, flow: (has & HAS_FLOW != 0).then_some(flow), kind, ce: has & CE != 0 }
     }
@@ -254,12 +265,18 @@ impl EventLog {
     }
 }
 
-/// The fields that every event has.
-pub(crate) struct EventHeader {
+/// The fields that every event has; see [`EventRow`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EventHeader {
+    /// [`EventRow::at`].
     pub at: Time,
+    /// [`EventRow::host`].
     pub host: u32,
+    /// [`EventRow::flow`].
     pub flow: Option<u32>,
+    /// [`EventRow::kind`].
     pub kind: EventKind,
+    /// [`EventRow::ce`].
     pub ce: bool,
 }
 

@@ -11,6 +11,7 @@ pub(crate) use ledger::{Ledger, NEVER};
 pub(crate) use segment::Segment;
 
 use crate::finding::{Level, Occurrence};
+use crate::kinds::Kinds;
 use crate::step::Step;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -173,6 +174,18 @@ pub(crate) struct History<'a> {
 }
 
 impl<'a> History<'a> {
+    /// The kinds of rows that it contains.
+    pub const READS: Kinds = Kinds::SEGMENTS.and(&[
+        EventKind::Congestion,
+        EventKind::Window,
+        EventKind::TimerSet,
+        EventKind::TimerCancel,
+        EventKind::TimerFire,
+        EventKind::AckDelay,
+        EventKind::AckForget,
+        EventKind::State,
+    ]);
+
     /// An empty history. `peers`: for each flow the index of the other direction.
     pub fn new(recording: &'a Recording, peers: Vec<usize>) -> History<'a> {
         let flows = recording.flows.len();

@@ -57,7 +57,9 @@ impl Acknowledgment {
 
 impl Rule for Acknowledgment {
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        if step.is_sent() {
+        if !context.of_kernel() {
+            // The clock of the model is exact.
+        } else if step.is_sent() {
             self.clocks[step.flow].sent(step);
         } else if step.event.kind == EventKind::In {
             self.clocks[step.peer].arrived(context, step, found);
@@ -224,7 +226,7 @@ fn stamp(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
 
 fn size(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(settings) = context.settings(step.flow).filter(|_| context.exact()) else { return };
-    let mss = context.recording.flows[step.flow].mss.get();
+    let mss = context.mss(step.flow);
     let stack = &settings.stack;
     let most = if stack.mtu_probing.is_some() { settings.mtu.get() } else { mss };
     let most = stack.tso.map_or(most, |gso| gso.get().max(most));

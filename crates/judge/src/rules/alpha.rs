@@ -53,7 +53,7 @@ impl Alpha {
         else {
             return;
         };
-        let slack = 2 * context.recording.flows[step.flow].mss.get();
+        let slack = 2 * context.mss(step.flow);
         let left = |alpha: f64| scale(window, 1.0 - alpha.clamp(0.0, 1.0) / 2.0);
         let (low, high) = (left(alpha + TOLERANCE), left(alpha - TOLERANCE));
         if ssthresh + slack < low || ssthresh > high + 2 * slack {

@@ -138,7 +138,7 @@ impl Half {
         let alike = context.recording.flows.iter().filter(|f| f.to == flow.to && f.class == flow.class);
         let flows = u64::try_from(alike.count()).ok()?.max(1);
         let windows = self.window.saturating_mul(rounds);
-        let mss = context.recording.flows[place].mss.get();
+        let mss = context.mss(place);
         // In a period of n rounds between two reductions the window rises by at least n/2 segments (delayed
         // ACKs), so that at least 3/8 n^2 segments are sent.
         let periods = u64::from(self.reductions) + 1;

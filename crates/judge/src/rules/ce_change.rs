@@ -22,7 +22,16 @@ pub(super) struct CeChange {
 impl CeChange {
     /// Processes a row of an end that uses DCTCP's echo of CE marks.
     pub fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        self.waits(context, step, found);
+        let Some(settings) = context.settings(step.flow).filter(|_| context.in_virtual_time()) else {
+            return;
+        };
+        let patience = AT_ONCE + settings.nic.gro_timeout + settings.nic.rx_delay;
+        self.waits(patience, context, step, found);
+        self.update(step);
+        step.deadline(self.due.map(|(since, ..)| since), patience);
+    }
+
+    fn update(&mut self, step: &Step<'_>) {
         if step.is_sent() && step.is_stream() {
             let ack = step.event.ack.unwrap_or(0);
             // An ACK sent at the time of the arrival or later, which covers the data. For data out of order
@@ -42,21 +51,18 @@ impl CeChange {
         self.ce = step.event.ce;
     }
 
-    fn waits(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        let Some(settings) = context.settings(step.flow).filter(|_| context.in_virtual_time()) else {
-            return;
-        };
+    fn waits(&mut self, patience: Dur, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let Some((since, row, until)) = self.due else { return };
-        let patience = AT_ONCE + settings.nic.gro_timeout + settings.nic.rx_delay;
         if step.at().since(since) <= patience {
             return;
         }
         self.due = None;
         // A closed window delays ACKs until the application reads. The other values of
         // `stack.dctcp_receiver` are intended faults.
-        let room =
-            step.end.now.offered > step.end.now.frontier + context.recording.flows[step.peer].mss.get();
-        if settings.stack.dctcp_receiver != DctcpReceiver::Immediate || !room {
+        let room = step.end.now.offered > step.end.now.frontier + context.mss(step.peer);
+        let immediate =
+            context.stack(step.flow).is_some_and(|stack| stack.dctcp_receiver == DctcpReceiver::Immediate);
+        if !immediate || !room {
             return;
         }
         found.add(

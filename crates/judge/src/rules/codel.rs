@@ -64,6 +64,12 @@ pub(super) struct CoDel {
     lines: BTreeMap<usize, Line>,
 }
 
+/// Whether a queue uses CoDel.
+pub(super) fn applies(context: &Context<'_>) -> bool {
+    let codel = |kind| matches!(kind, QueueKind::CoDel | QueueKind::FqCoDel);
+    context.in_virtual_time() && context.facts.is_some_and(|facts| facts.has_queue(codel))
+}
+
 impl CoDel {
     pub fn new() -> CoDel {
         CoDel { queues: Vec::new(), lines: BTreeMap::new() }

@@ -50,7 +50,7 @@ impl Cork {
 
     fn sent(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let (end, before) = (step.end, &step.before);
-        let mss = context.recording.flows[step.flow].mss.get();
+        let mss = context.mss(step.flow);
         let partial = step.len() + OPTIONS < mss && step.seq() >= before.nxt;
         // A window that ends cuts a segment; the end of the stream ends the cork.
         let cut = before.una + end.wnd < step.seq() + mss || step.flags().any(Flags::FIN | Flags::URG);

@@ -74,6 +74,11 @@ impl Ecn {
     }
 }
 
+/// Whether a host uses ECN.
+pub(super) fn applies(context: &Context<'_>) -> bool {
+    context.any_stack(|stack| stack.ecn != EcnMode::Off)
+}
+
 /// The counter in the ACE field (RFC 9768 section 3.2.2).
 fn ace(flags: Flags) -> u64 {
     u64::from(flags.has(Flags::AE)) << 2
@@ -157,7 +162,7 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
         }
         Mode::Dctcp if data => half.mark = (step.event.ce, step.end.now.frontier),
         Mode::Accurate if step.event.ce => {
-            let mss = context.recording.flows[step.peer].mss.get().max(1);
+            let mss = context.mss(step.peer).max(1);
             // Implementations differ in whether they count a packet of old data only, because it is not
             // acceptable (RFC 9293 section 3.10.7.4).
             let old = step.end.repeated == Some((step.seq(), step.seq_end()));
@@ -348,7 +353,7 @@ fn answered(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut
         && !busy
     {
         half.unanswered = None;
-        let mss = context.recording.flows[step.flow].mss.get();
+        let mss = context.mss(step.flow);
         // A window at its minimum cannot be reduced.
         if step.end.now.cwnd > 2 * mss && stack.flavor != StackFlavor::FreeBsd {
             found.add(step.of_sender(context, NAME, "ECE not answered by a reduction").since(row, at), || {

@@ -74,6 +74,8 @@ impl Rule for FlowControl {
         probes(half, context, step, found);
         persist(half, context, step, found);
         half.cork.on(context, step, found);
+        step.deadline(half.owes.map(|(since, _)| since), PATIENCE);
+        step.deadline(half.shut.map(|(since, _)| since), AT_ONCE);
     }
 }
 
@@ -123,7 +125,7 @@ fn edge_stays(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &m
 /// Checks a segment smaller than the MSS (RFC 9293 sections 3.7.4 and 3.8.6.2.1).
 fn small_segment(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(stack) = context.stack(step.flow).filter(|_| context.exact()) else { return };
-    let mss = context.recording.flows[step.flow].mss.get();
+    let mss = context.mss(step.flow);
     let (len, end) = (step.len(), step.seq_end());
     if step.event.kind != EventKind::Out || len == 0 || len >= mss || !step.end.logs_writes {
         return;
@@ -159,7 +161,7 @@ fn small_segment(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
 
 /// RFC 9293 section 3.8.6.2.2: the window opens when the application has read the data of a segment.
 fn update_follows(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-    let mss = context.recording.flows[step.peer].mss.get();
+    let mss = context.mss(step.peer);
     let now = &step.end.now;
     let all_read = step.end.read + 1 >= now.frontier && step.end.above.is_empty();
     let blocked = now.offered < now.frontier + mss && step.end.read > 0 && step.end.fin_in.is_none();
@@ -226,7 +228,7 @@ fn silly(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
     }
     let overrides = std::mem::take(&mut half.overrides);
     let Some(stack) = context.stack(step.flow).filter(|_| context.exact()) else { return };
-    let mss = context.recording.flows[step.flow].mss.get();
+    let mss = context.mss(step.flow);
     let room = step.before.edge.saturating_sub(step.seq());
     let more = step.end.logs_writes && step.end.written > end;
     let new = step.event.kind == EventKind::Out && step.seq() >= step.before.nxt;

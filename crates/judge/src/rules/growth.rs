@@ -165,7 +165,7 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
     half.acked |= half.first.is_some();
     // A duplicate ACK also permits a segment (RFC 3042).
     half.burst = None;
-    let mss = context.recording.flows[step.flow].mss.get();
+    let mss = context.mss(step.flow);
     let calm = step.before.state == CongestionState::Open && step.end.sacked == 0 && !half.marked;
     let cwnd = step.before.cwnd;
     let peer = step.end.wnd >= cwnd + 2 * mss;
@@ -224,7 +224,7 @@ fn cubic_keeps_up(
         (cwnd, step.row, step.at())
     });
     half.stage_windows += acked.map_or(0.0, |bytes| share(bytes, cwnd).min(1.0));
-    let mss = context.recording.flows[step.flow].mss.get();
+    let mss = context.mss(step.flow);
     let beta = context.settings(step.flow).and_then(|s| s.cc_values.get("beta").copied()).unwrap_or(0.7);
     // Linux recomputes the increment at most every 31 ms (`bictcp_update`).
     let slow = context.stack(step.flow).is_some_and(|stack| stack.cc_arithmetic == Arithmetic::Linux);
@@ -265,7 +265,7 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
             )
         });
     }
-    let mss = context.recording.flows[step.flow].mss.get();
+    let mss = context.mss(step.flow);
     let name = controller(context, step);
     if !matches!(name, "reno" | "dctcp" | "cubic") {
         return;
@@ -322,19 +322,18 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
 fn unused(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(stack) = context.stack(step.flow) else { return };
     let before = step.before.cwnd;
+    if !context.exact() || stack.flavor != StackFlavor::Rfc || stack.cc_arithmetic == Arithmetic::FreeBsd {
+        return;
+    }
     let most = half.peaks.iter().map(|(_, flight)| *flight).max().unwrap_or(0);
-    let mss = context.recording.flows[step.flow].mss.get();
+    let mss = context.mss(step.flow);
     let covered = half
         .peaks
         .front()
         .is_some_and(|(at, _)| half.srtt.is_some() && step.at().since(*at) >= half.longest * 2);
-    if context.exact()
-        && stack.flavor != StackFlavor::FreeBsd
-        && covered
+    if covered
         && half.peaks.len() > 2
-        && stack.flavor == StackFlavor::Rfc
         && most + 2 * mss < before / 8 * 3
-        && stack.cc_arithmetic != Arithmetic::FreeBsd
         && step.before.state == CongestionState::Open
     {
         found.add(step.of_sender(context, NAME, "an unused window grows"), || {
@@ -357,7 +356,7 @@ fn first_flight(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: 
     if step.len() == 0 {
         return;
     }
-    let mss = context.recording.flows[step.flow].mss.get();
+    let mss = context.mss(step.flow);
     let initial = u64::from(stack.initial_window.max(1)) * mss;
     if !half.acked {
         let (_, start) = *half.first.get_or_insert((step.row, step.seq()));

@@ -178,7 +178,7 @@ impl Hystart {
         let Some(ack) = self.pending.take() else { return };
         let shortest = self.shortest.map_or(ack.sample, |least| least.min(ack.sample));
         self.shortest = Some(shortest);
-        let mss = context.recording.flows[step.flow].mss.get();
+        let mss = context.mss(step.flow);
         let window = step.before.cwnd.max(ack.nxt - ack.una);
         for detector in [&mut self.early, &mut self.late] {
             detector.begins_round(&ack);

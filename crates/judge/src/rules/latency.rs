@@ -24,6 +24,9 @@ pub(super) const ORACLE: Oracle = Oracle {
 /// The shortest silence that is attributed to a timer.
 const SILENCE: Dur = Dur::from_millis(10);
 
+/// Number of requests whose latencies are a distribution.
+const LEAST: usize = 20;
+
 /// Implements the rules in the documentation of this module.
 pub(super) struct Latency {
     /// For each connection, the time at which its last segment was sent or arrived.
@@ -45,6 +48,11 @@ impl Latency {
     }
 }
 
+/// Whether there are enough requests of one size.
+pub(super) fn applies(context: &Context<'_>) -> bool {
+    context.recording.completions.len() >= LEAST
+}
+
 impl Rule for Latency {
     fn on(&mut self, _: &Context<'_>, step: &Step<'_>, _: &mut Findings) {
         if step.is_sent() || step.event.kind == EventKind::In {
@@ -63,7 +71,7 @@ impl Rule for Latency {
                 groups.entry(sizes).or_default().push(done);
             }
         }
-        for group in groups.values().filter(|group| group.len() >= 20) {
+        for group in groups.values().filter(|group| group.len() >= LEAST) {
             self.gathers(context, group, found);
         }
     }

@@ -71,6 +71,18 @@ struct Half {
     settled: (Time, u64),
 }
 
+impl Half {
+    /// The longest time from the begin of a recovery to its first retransmission.
+    fn repaired_within(&self) -> Dur {
+        self.srtt.unwrap_or(Dur::from_secs(1)) + Dur::from_millis(10)
+    }
+
+    /// The longest time for which RACK waits; `None` before the first sample of the round-trip time.
+    fn passed_within(&self) -> Option<Dur> {
+        self.srtt.map(|srtt| srtt * 2 + Dur::from_millis(10))
+    }
+}
+
 /// Implements the rules in the documentation of this module.
 pub(super) struct Loss {
     halves: Vec<Half>,
@@ -137,6 +149,11 @@ impl Rule for Loss {
             }
             _ => {}
         }
+        step.deadline(half.repair.map(|(since, _)| since), half.repaired_within());
+        step.deadline(half.overdue.map(|(since, _)| since), Dur::ZERO);
+        if let Some(most) = half.passed_within() {
+            step.deadline(half.passed.map(|(since, _)| since), most);
+        }
     }
 }
 
@@ -164,7 +181,7 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
 fn limited_transmit(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(settings) = context.settings(step.flow).filter(|_| context.exact()) else { return };
     let stack = &settings.stack;
-    let mss = context.recording.flows[step.flow].mss.get();
+    let mss = context.mss(step.flow);
     let (now, end) = (&step.end.now, step.end);
     if half.duplicates == 3
         && let Some((since, row)) = half.limited.take()
@@ -220,7 +237,7 @@ fn repair_first(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: 
     let end = step.end;
     // A row that marks a loss may include data that were already retransmitted. By the duplicate threshold a
     // segment is lost as long as more than two segments above it are SACKed (RFC 6675 section 4).
-    let mss = context.recording.flows[step.flow].mss.get();
+    let mss = context.mss(step.flow);
     let above = |start: u64| -> u64 {
         end.out.iter().filter(|s| s.sacked && s.start > start).map(|s| s.end - s.start).sum()
     };
@@ -253,7 +270,7 @@ fn unrepaired(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &m
         half.hole = None;
         return;
     };
-    let mss = context.recording.flows[step.flow].mss.get();
+    let mss = context.mss(step.flow);
     let mut above = end.sacked;
     let waits = end.out.iter().find(|sent| {
         above -= if sent.sacked { sent.end - sent.start } else { 0 };
@@ -325,7 +342,7 @@ fn lost(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
     half.passed = None;
     let (start, end) = (step.seq(), step.seq_end());
     half.lost.push((start, end));
-    let mss = context.recording.flows[step.flow].mss.get();
+    let mss = context.mss(step.flow);
     let first = step.end.out.iter().find(|s| !s.sacked && s.start >= start && s.start < end);
     let Some(first) = first else { return };
     match step.event.loss_rule() {
@@ -380,7 +397,7 @@ fn adapted(
     found: &mut Findings,
     (bytes, count): (u64, u32),
 ) {
-    let mss = context.recording.flows[step.flow].mss.get();
+    let mss = context.mss(step.flow);
     let Some(stack) = context.stack(step.flow).filter(|_| context.exact()) else { return };
     let adapts = matches!(stack.loss_detection, LossDetection::DupThresh { adaptive: true, .. });
     let seen = (half.reordered / mss.max(1)).min(300);
@@ -446,9 +463,9 @@ fn again(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
 /// RFC 8985 section 6.2: the reordering window is at most one round-trip time, and a timer ends it.
 fn passed(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(stack) = context.stack(step.flow) else { return };
-    let Some(srtt) = half.srtt else { return };
+    let (Some(srtt), Some(most)) = (half.srtt, half.passed_within()) else { return };
     if let Some((since, row)) = half.passed
-        && step.at().since(since) > srtt * 2 + Dur::from_millis(10)
+        && step.at().since(since) > most
     {
         half.passed = None;
         found.add(
@@ -485,9 +502,8 @@ fn reads_sack(stack: &Config) -> bool {
 /// Reports actions that are overdue.
 fn late(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(stack) = context.stack(step.flow).filter(|_| context.exact()) else { return };
-    let wait = half.srtt.unwrap_or(Dur::from_secs(1)) + Dur::from_millis(10);
     if let Some((since, row)) = half.repair
-        && step.at().since(since) > wait
+        && step.at().since(since) > half.repaired_within()
     {
         half.repair = None;
         if stack.pacing == Pacing::Off && step.end.wnd > 0 && stack.flavor == StackFlavor::Rfc {
@@ -521,7 +537,7 @@ fn late(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
     passed(half, context, step, found);
     let fixed = matches!(stack.loss_detection, LossDetection::DupThresh { threshold: 3, adaptive: false });
     if fixed && reads_sack(stack) && step.is_arrival() && !step.sacks.is_empty() && half.overdue.is_none() {
-        let mss = context.recording.flows[step.flow].mss.get();
+        let mss = context.mss(step.flow);
         let hole =
             step.end.out.front().is_some_and(|s| !s.sacked && s.tries == 1 && s.start >= half.forgiven);
         let calm = matches!(step.end.now.state, CongestionState::Open | CongestionState::Disorder);

@@ -1,5 +1,4 @@
-//! One module for each oracle or group of rules, the list of oracles, and the pass over the log that applies
-//! them.
+//! One module for each oracle or group of rules, the list of oracles, and the tables that say which rows each of them reads.
 
 mod acknowledgment;
 mod additive_increase;
@@ -38,13 +37,16 @@ mod traced_probe;
 mod traced_window;
 mod utilisation;
 
-use crate::end::End;
 use crate::facts::Facts;
 use crate::finding::{Findings, Found, Oracle};
 use crate::history::History;
-use crate::step::{Context, Rule, Step};
-use tcpassay_measure::{EventKind, EventRow, Recording};
-use tcpassay_units::Time;
+use crate::kinds::Kinds;
+use crate::step::{Context, Rule};
+use crate::walk::{Readers, peers, walk};
+use tcpassay_measure::EventKind::{
+    AckDelay, AckForget, App, Congestion, In, Lost, Out, Rtt, State, TimerCancel, TimerFire, TimerSet, Window,
+};
+use tcpassay_measure::Recording;
 
 /// All oracles of this crate, in the order of the documentation.
 pub const ORACLES: &[Oracle] = &[
@@ -72,145 +74,263 @@ pub const ORACLES: &[Oracle] = &[
     latency::ORACLE,
 ];
 
-/// The oracle `name`, if it judges row by row.
-fn rule(name: &str, flows: usize) -> Option<Box<dyn Rule>> {
-    Some(match name {
-        names::RETRANSMISSION_TIMER => Box::new(retransmission_timer::RetransmissionTimer::new(flows)),
-        names::FLOW_CONTROL => Box::new(flow_control::FlowControl::new(flows)),
-        names::ECN => Box::new(ecn::Ecn::new(flows)),
-        names::WINDOW_GROWTH => Box::new(growth::Growth::new(flows)),
-        names::WINDOW_REDUCTION => Box::new(reduction::Reduction::new(flows)),
-        loss::NAME => Box::new(loss::Loss::new(flows)),
-        names::ACK_TIMING => Box::new(receiver::Receiver::new(flows)),
-        names::SEGMENT_CONTENTS => Box::new(acknowledgment::Acknowledgment::new(flows)),
-        names::TAIL_LOSS_PROBE => Box::new(probe::Probe::new(flows)),
-        bounds::NAME => Box::new(bounds::Bounds::new(flows)),
-        fairness::NAME => Box::new(fairness::Fairness::new(flows)),
-        latency::NAME => Box::new(latency::Latency::new(flows)),
-        codel::NAME => Box::new(codel::CoDel::new()),
-        nic::NAME => Box::new(nic::Nic::new(flows)),
-        utilisation::NAME => Box::new(utilisation::Utilisation::new(flows)),
-        _ => return None,
-    })
+/// Oracles that judge row by row.
+///
+/// `reads` are the kinds of rows that change what a rule knows or that it judges. The log of the model is the longest by far, and most of
+/// its rows concern few rules. Of other logs a rule gets every row.
+struct ByRow {
+    name: &'static str,
+    reads: Kinds,
+    /// Whether the rule can find something in the recording.
+    applies: fn(&Context<'_>) -> bool,
+    new: fn(usize) -> Box<dyn Rule>,
+}
+
+const BY_ROW: &[ByRow] = &[
+    ByRow {
+        name: names::RETRANSMISSION_TIMER,
+        reads: Kinds::of(&[In, Out, Rtt]).or(TIMERS),
+        applies: always,
+        new: |flows| Box::new(retransmission_timer::RetransmissionTimer::new(flows)),
+    },
+    ByRow {
+        name: names::FLOW_CONTROL,
+        reads: Kinds::SEGMENTS.and(&[App, State]).or(TIMERS),
+        applies: always,
+        new: |flows| Box::new(flow_control::FlowControl::new(flows)),
+    },
+    ByRow {
+        name: names::ECN,
+        reads: Kinds::SEGMENTS.and(&[Window, Congestion]),
+        applies: ecn::applies,
+        new: |flows| Box::new(ecn::Ecn::new(flows)),
+    },
+    ByRow {
+        name: names::WINDOW_GROWTH,
+        reads: Kinds::SEGMENTS.and(&[Window, Congestion, TimerFire, Rtt]),
+        applies: always,
+        new: |flows| Box::new(growth::Growth::new(flows)),
+    },
+    ByRow {
+        name: names::WINDOW_REDUCTION,
+        reads: Kinds::of(&[In, TimerFire, Window, Congestion]),
+        applies: always,
+        new: |flows| Box::new(reduction::Reduction::new(flows)),
+    },
+    ByRow {
+        name: loss::NAME,
+        reads: Kinds::SEGMENTS.and(&[Lost, TimerFire, Rtt, Congestion]),
+        applies: in_virtual_time,
+        new: |flows| Box::new(loss::Loss::new(flows)),
+    },
+    ByRow {
+        name: names::ACK_TIMING,
+        reads: Kinds::SEGMENTS.and(&[AckDelay, AckForget, State, TimerFire]),
+        applies: always,
+        new: |flows| Box::new(receiver::Receiver::new(flows)),
+    },
+    ByRow {
+        name: names::SEGMENT_CONTENTS,
+        reads: Kinds::SEGMENTS,
+        applies: always,
+        new: |flows| Box::new(acknowledgment::Acknowledgment::new(flows)),
+    },
+    ByRow {
+        name: names::TAIL_LOSS_PROBE,
+        reads: Kinds::SEGMENTS.and(&[Rtt, TimerSet, TimerFire]),
+        applies: in_virtual_time,
+        new: |flows| Box::new(probe::Probe::new(flows)),
+    },
+    ByRow {
+        name: bounds::NAME,
+        reads: Kinds::of(&[In, Congestion]),
+        applies: |context| context.facts.is_some(),
+        new: |flows| Box::new(bounds::Bounds::new(flows)),
+    },
+    ByRow {
+        name: fairness::NAME,
+        reads: Kinds::of(&[In]),
+        applies: |context| context.facts.is_some_and(Facts::endless),
+        new: |flows| Box::new(fairness::Fairness::new(flows)),
+    },
+    ByRow {
+        name: latency::NAME,
+        reads: Kinds::SEGMENTS,
+        applies: latency::applies,
+        new: |flows| Box::new(latency::Latency::new(flows)),
+    },
+    ByRow {
+        name: codel::NAME,
+        reads: Kinds::SEGMENTS,
+        applies: codel::applies,
+        new: |_| Box::new(codel::CoDel::new()),
+    },
+    ByRow {
+        name: nic::NAME,
+        reads: Kinds::SEGMENTS,
+        applies: of_model,
+        new: |flows| Box::new(nic::Nic::new(flows)),
+    },
+    ByRow {
+        name: utilisation::NAME,
+        reads: Kinds::SEGMENTS.and(&[App, State, Window, Congestion, Rtt]),
+        applies: in_virtual_time,
+        new: |flows| Box::new(utilisation::Utilisation::new(flows)),
+    },
+];
+
+const TIMERS: Kinds = Kinds::of(&[TimerSet, TimerCancel, TimerFire]);
+
+fn always(_: &Context<'_>) -> bool {
+    true
+}
+
+fn in_virtual_time(context: &Context<'_>) -> bool {
+    context.in_virtual_time()
+}
+
+fn of_model(context: &Context<'_>) -> bool {
+    context.exact()
 }
 
 /// Judges a run after its last row.
 type Look = fn(&History<'_>, &mut Findings);
 
-/// The oracle `name`, if it judges after the last row.
-fn look(name: &str) -> Option<Look> {
-    Some(match name {
-        timeout_without_loss::NAME => timeout_without_loss::look,
-        mutual_silence::NAME => mutual_silence::look,
-        late_ack::NAME => late_ack::look,
-        small_window_after_recovery::NAME => small_window_after_recovery::look,
-        needless_fast_retransmit::NAME => needless_fast_retransmit::look,
-        loss_response::NAME => loss_response::look,
-        delivery::NAME => delivery::look,
-        _ => return None,
-    })
-}
+/// Oracles that judge after the last row.
+const AFTER: &[(&str, Look)] = &[
+    (timeout_without_loss::NAME, timeout_without_loss::look),
+    (mutual_silence::NAME, mutual_silence::look),
+    (late_ack::NAME, late_ack::look),
+    (small_window_after_recovery::NAME, small_window_after_recovery::look),
+    (needless_fast_retransmit::NAME, needless_fast_retransmit::look),
+    (loss_response::NAME, loss_response::look),
+    (delivery::NAME, delivery::look),
+];
 
 /// Applies the oracles named in `wanted` to a recording and returns their findings. Names that are not in
 /// [`ORACLES`] are ignored.
 pub fn judge(recording: &Recording, wanted: &[&str]) -> Vec<Found> {
-    let flows = recording.flows.len();
-    let names = || ORACLES.iter().map(|oracle| oracle.name).filter(|name| wanted.contains(name));
-    let mut rules: Vec<Box<dyn Rule>> = names().filter_map(|name| rule(name, flows)).collect();
-    let looks: Vec<Look> = names().filter_map(look).collect();
+    judge_with(recording, wanted, |context, rule| if context.exact() { rule.reads } else { Kinds::ALL })
+}
+
+/// As [`judge`]. `reads`: the kinds of rows that are passed to a rule.
+fn judge_with(
+    recording: &Recording,
+    wanted: &[&str],
+    reads: impl Fn(&Context<'_>, &ByRow) -> Kinds,
+) -> Vec<Found> {
     if recording.events.is_empty() {
         return Vec::new();
     }
     let facts = Facts::of(recording);
     let context = Context::new(recording, facts.as_ref());
-    let mut found = Findings::default();
+    let rules = BY_ROW.iter().filter(|rule| wanted.contains(&rule.name) && (rule.applies)(&context));
+    let rules = rules.map(|rule| (reads(&context, rule), (rule.new)(recording.flows.len())));
+    let looks: Vec<Look> =
+        AFTER.iter().filter(|(name, _)| wanted.contains(name)).map(|(_, look)| *look).collect();
     let mut history = (!looks.is_empty()).then(|| History::new(recording, peers(recording)));
-    walk(recording, |step| {
-        for rule in &mut rules {
-            rule.on(&context, step, &mut found);
-        }
-        if let Some(history) = &mut history {
-            history.add(step);
-        }
-    });
-    for rule in &mut rules {
-        rule.end(&context, &mut found);
-    }
+    let mut by_row = Findings::default();
+    walk(&context, &mut Readers::new(rules), history.as_mut(), &mut by_row);
     let mut all = Vec::new();
     for look in looks {
         let mut found = Findings::default();
         look(history.as_ref().expect("it was collected for them"), &mut found);
         all.extend(found.take());
     }
-    all.extend(found.take());
+    all.extend(by_row.take());
     all
 }
 
-/// Calls `look` for every row of a connection, with the state of the end that logged it.
-fn walk(recording: &Recording, mut look: impl FnMut(&Step<'_>)) {
-    let peers = peers(recording);
-    let mut ends: Vec<End> = recording.flows.iter().map(|flow| End::new(flow.mss.get())).collect();
-    let order = order(recording);
-    let row_at = |place: usize| order.as_ref().map_or(place, |rows| rows[place]);
-    let rows = recording.events.len();
-    // The log of a kernel does not contain which arrivals it refused.
-    let kernel = recording.header.substrate != "model";
-    let mut sacks = Vec::new();
-    let mut event = EventRow::new(Time::ZERO, 0, None, EventKind::App);
-    let mut place = 0;
-    while place < rows {
-        let row = row_at(place);
-        recording.events.read(row, &mut event);
-        place += 1;
-        let Some(flow) = event.flow.map(|flow| flow as usize).filter(|f| *f < ends.len()) else { continue };
-        sacks.clear();
-        let mut refused = false;
-        if matches!(event.kind, EventKind::In | EventKind::Out | EventKind::Retransmit) {
-            let follows = |place, kind| {
-                place < rows && recording.events.kind_of(row_at(place)) == Some((kind, event.flow))
-            };
-            while follows(place, EventKind::Sack) {
-                let (start, len) = recording.events.range(row_at(place));
-                sacks.push((start, start + len));
-                place += 1;
-            }
-            refused = follows(place, EventKind::Refused) || kernel && ends[flow].is_old(&event);
-        }
-        let before = ends[flow].now;
-        ends[flow].update(&event, &sacks, refused);
-        look(&Step {
-            row,
-            event: &event,
-            flow,
-            peer: peers[flow],
-            before,
-            end: &ends[flow],
-            sacks: &sacks,
-            refused,
-        });
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use tcpassay_case::params::Value;
+    use tcpassay_case::{Case, HostSettings};
+    use tcpassay_measure::CollectOptions;
+    use tcpassay_sim::{SimOptions, run};
+    use tcpassay_tcp::{DctcpReceiver, LossDetection, Persist};
+    use tcpassay_units::{Dur, Seed};
 
-/// For each flow: the index of the other direction of its connection, or its own index if there is none.
-fn peers(recording: &Recording) -> Vec<usize> {
-    let mut of_connection = std::collections::BTreeMap::new();
-    let mut peers: Vec<usize> = (0..recording.flows.len()).collect();
-    for (place, flow) in recording.flows.iter().enumerate() {
-        if let Some(other) = of_connection.insert(flow.connection, place) {
-            peers[place] = other;
-            peers[other] = place;
+    type Fault = fn(&mut HostSettings);
+
+    /// Settings of a case in addition to a rate, a delay and a duration, and what the hosts do differently.
+    const RUNS: [(&[(&str, &str)], Fault); 6] = [
+        (&[("link.loss", "2%")], |_| {}),
+        (&[], |host| host.stack.delayed_ack.every = 8),
+        (&[("link.loss", "2%")], few_losses),
+        (
+            &[
+                ("link.loss", "2%"),
+                ("stack.profile", "linux"),
+                ("link.delay", "10ms"),
+                ("queue.limit", "30KB"),
+                ("app.duration", "2s"),
+            ],
+            few_losses,
+        ),
+        (&[("app.read_rate", "20Kbit"), ("app.rcvbuf", "16KB"), ("app.duration", "4s")], |host| {
+            let constant = Dur::from_millis(200);
+            host.stack.persist = Some(Persist { min: constant, max: constant });
+        }),
+        (
+            &[
+                ("stack.cc", "dctcp"),
+                ("stack.ecn", "dctcp"),
+                ("queue.ecn_mark", "data"),
+                ("queue.ecn_threshold", "30KB"),
+                ("link.rate", "5Mbit"),
+                ("app.duration", "2s"),
+            ],
+            |host| host.stack.dctcp_receiver = DctcpReceiver::ClearTimer,
+        ),
+    ];
+
+    fn few_losses(host: &mut HostSettings) {
+        host.stack.loss_detection = LossDetection::DupThresh { threshold: 40, adaptive: false };
+    }
+
+    fn recording(rows: &[(&str, &str)], fault: Fault) -> Recording {
+        let base = [("app.duration", "400ms"), ("link.rate", "20Mbit"), ("link.delay", "2ms")];
+        let triples: BTreeMap<String, Value> = base
+            .iter()
+            .chain(rows)
+            .map(|(path, value)| ((*path).to_owned(), Value::Text((*value).to_owned())))
+            .collect();
+        let mut case = Case::from_triples(&triples).expect("a case");
+        case.hosts.iter_mut().for_each(fault);
+        let collect = CollectOptions { events: true, latency: true, ..CollectOptions::default() };
+        run(&case, Seed(1), &SimOptions { collect, ..SimOptions::default() }).recording
+    }
+
+    #[test]
+    fn a_rule_finds_the_same_in_the_rows_that_it_reads_as_in_all_rows() {
+        let names: Vec<&str> = ORACLES.iter().map(|oracle| oracle.name).collect();
+        let mut titles: Vec<&str> = Vec::new();
+        for (rows, fault) in RUNS {
+            let recording = recording(rows, fault);
+            let found = judge(&recording, &names);
+            assert_eq!(found, judge_with(&recording, &names, |_, _| Kinds::ALL), "{rows:?}");
+            titles.extend(found.iter().map(|one| one.title));
+        }
+        // These rules find something because a time has passed.
+        for title in [
+            "too many full segments are unacknowledged",
+            "no loss detection at the duplicate threshold",
+            "a loss later than the reordering window",
+            "a change of CE is not acknowledged at once",
+        ] {
+            assert!(titles.contains(&title), "{title}: {titles:?}");
         }
     }
-    peers
-}
 
-/// Indices of the rows in the order of time; `None` if the log has this order already.
-fn order(recording: &Recording) -> Option<Vec<usize>> {
-    let times: Vec<_> = recording.events.times().collect();
-    if times.is_sorted() {
-        return None;
+    #[test]
+    fn every_oracle_judges_in_one_way() {
+        for oracle in ORACLES {
+            let by_row = BY_ROW.iter().filter(|rule| rule.name == oracle.name).count();
+            let after = AFTER.iter().filter(|(name, _)| *name == oracle.name).count();
+            assert_eq!(by_row + after, 1, "{}", oracle.name);
+        }
+        assert_eq!(BY_ROW.len() + AFTER.len(), ORACLES.len());
     }
-    let mut rows: Vec<usize> = (0..times.len()).collect();
-    rows.sort_by_key(|row| times[*row]);
-    Some(rows)
 }

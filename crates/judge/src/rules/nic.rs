@@ -150,7 +150,7 @@ fn marks(recording: &Recording) -> u64 {
 
 /// Reports a merged segment on a NIC without receive offload, and one that is too large.
 fn merged(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-    let mss = context.recording.flows[step.peer].mss.get();
+    let mss = context.mss(step.peer);
     if step.len() <= mss {
         return;
     }
@@ -273,7 +273,7 @@ impl Nic {
             return;
         };
         let host = context.recording.flows[step.flow].from as usize;
-        let mss = context.recording.flows[step.flow].mss.get().max(1);
+        let mss = context.mss(step.flow).max(1);
         let bytes = step.len() + headers * step.len().div_ceil(mss).max(1);
         let takes = rate.time_for(Bytes::new(bytes));
         let free = self.busy[host];

@@ -90,7 +90,7 @@ impl QuickAck {
         if marked && !context.echoes_marks(step.flow) {
             self.quick = AFTER_MARK;
         }
-        let mss = context.recording.flows[step.peer].mss.get();
+        let mss = context.mss(step.peer);
         let room = step.end.now.offered > step.end.now.frontier + mss;
         let why = if step.flags().has(Flags::CWR) {
             Some("data with CWR, whose sender may have a window of one segment")

@@ -101,7 +101,7 @@ impl QuickackMode {
 
     /// `tcp_event_data_recv`: data in order, also while others are missing.
     fn receives(&mut self, context: &Context<'_>, step: &Step<'_>) {
-        let mss = context.recording.flows[step.peer].mss.get().max(1);
+        let mss = context.mss(step.peer).max(1);
         let window = step.before.offered.saturating_sub(step.before.frontier);
         let granted = u32::try_from((window / (2 * mss)).min(MOST)).expect("at most 16");
         let Some(last) = self.arrived.replace(step.at()) else {

@@ -116,12 +116,12 @@ impl Rule for Receiver {
         }
         if step.end.over || !step.end.open {
             *half = Half::default();
-            return;
-        }
-        if step.is_arrival() && step.is_stream() && step.len() > 0 && step.end.fin_in.is_none() {
+        } else if step.is_arrival() && step.is_stream() && step.len() > 0 && step.end.fin_in.is_none() {
             arrival(half, context, step);
         }
         keepalive(context, step, found);
+        step.deadline(half.urgent.map(|(since, ..)| since), AT_ONCE);
+        step.deadline(half.many.map(|(since, _)| since), AT_ONCE);
     }
 }
 
@@ -148,7 +148,7 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
         half.urgent.get_or_insert((step.at(), step.row, why));
     }
     let Some(stack) = context.stack(step.flow) else { return };
-    let mss = context.recording.flows[step.peer].mss.get();
+    let mss = context.mss(step.peer);
     let every = u64::from(stack.delayed_ack.every.max(1));
     let waiting = now.saturating_sub(step.end.now.acked_out);
     // Linux delays an ACK that would announce a smaller right edge than the last one
@@ -275,6 +275,7 @@ fn gap(gap: &mut Gap, context: &Context<'_>, step: &Step<'_>, found: &mut Findin
             )
         });
     }
+    step.deadline(gap.instant.map(|(since, _)| since), patience);
 }
 
 /// The sender waits for an ACK that the receiver delays: all data that were sent have arrived, and there are more to send.
@@ -285,7 +286,7 @@ fn both_wait(delays: &mut [Delay], context: &Context<'_>, step: &Step<'_>, found
     }
     let (end, now) = (step.end, &step.end.now);
     let Some(settings) = context.settings(step.flow) else { return };
-    let mss = context.recording.flows[step.flow].mss.get();
+    let mss = context.mss(step.flow);
     // Nagle's algorithm and a cork hold back what is shorter than a segment; pacing and a full send buffer hold back everything.
     let free =
         settings.stack.pacing == Pacing::Off && !settings.stack.cork && settings.buffers.send.is_none();
@@ -325,7 +326,8 @@ fn both_wait(delays: &mut [Delay], context: &Context<'_>, step: &Step<'_>, found
 }
 
 fn keepalive(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-    let fired = step.is_timer(EventKind::TimerFire, Timer::Keepalive);
+    let open = step.end.open && !step.end.over;
+    let fired = open && step.is_timer(EventKind::TimerFire, Timer::Keepalive);
     let off = context.stack(step.flow).is_some_and(|stack| stack.keepalive.is_none());
     if fired && off {
         found.add(step.of_sender(context, NAME, "a keepalive probe although the option is off"), || {

@@ -38,7 +38,7 @@ impl RecoveryWindow {
     /// A partial ACK deflates the window by what it acknowledges, and adds back one segment.
     fn deflates(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let Some(acked) = self.partial.take() else { return };
-        let mss = context.recording.flows[step.flow].mss.get();
+        let mss = context.mss(step.flow);
         let (before, after) = (step.before.cwnd, step.end.now.cwnd);
         if after > (before.saturating_sub(acked) + mss).max(mss) {
             found.add(step.of_sender(context, NAME, "a partial ACK does not deflate the window"), || {
@@ -53,7 +53,7 @@ impl RecoveryWindow {
 
     /// While less than ssthresh is in flight, PRR lets the window grow up to ssthresh, but not beyond.
     fn is_bounded(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        let mss = context.recording.flows[step.flow].mss.get();
+        let mss = context.mss(step.flow);
         let now = step.end.now;
         // The first retransmission is always allowed, and a probe of a lost tail may exceed the window.
         let most = now.ssthresh.saturating_add(2 * mss);

@@ -143,7 +143,7 @@ fn not_yet_lost(step: &Step<'_>, mss: u64) -> u64 {
 }
 
 fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-    let mss = context.recording.flows[step.flow].mss.get();
+    let mss = context.mss(step.flow);
     let (before, after) = (step.before, step.end.now);
     let linux = context.stack(step.flow).is_some_and(|stack| stack.flavor == StackFlavor::Linux);
     let cause = step.event.window_cause();
@@ -248,7 +248,7 @@ fn judge(
     found: &mut Findings,
 ) {
     let Some(entered) = half.entered.take() else { return };
-    let mss = context.recording.flows[step.flow].mss.get();
+    let mss = context.mss(step.flow);
     half.prior = Some((entered.window, entered.threshold));
     let again = entered.timeout && entered.threshold == entered.ssthresh;
     if let Some((nxt, row)) = half.reduced
@@ -315,7 +315,7 @@ fn judge(
 
 /// Checks the window at the end of a recovery that was not undone.
 fn left(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-    let mss = context.recording.flows[step.flow].mss.get();
+    let mss = context.mss(step.flow);
     let now = step.end.now;
     let recovery = step.before.state == CongestionState::Recovery && context.window_based(step.flow);
     if recovery && context.exact() && now.cwnd > now.ssthresh.saturating_add(mss) {

@@ -101,7 +101,9 @@ impl Rule for RetransmissionTimer {
             _ => {}
         }
         running(half, context, step, found);
-        half.give_up.on(context, step, found);
+        if context.of_kernel() {
+            half.give_up.on(context, step, found);
+        }
     }
 }
 
@@ -274,7 +276,7 @@ fn first_timeout(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mu
     let since = half.progress.max(newest);
     let waited = step.at().since(since);
     // Pacing delays the timer, and a closed window uses the persist timer instead.
-    let mss = context.recording.flows[step.flow].mss.get();
+    let mss = context.mss(step.flow);
     let plain = !context.may_pace(step.flow) && step.end.wnd >= mss;
     let calm = calm && plain && !half.backed_off;
     if calm && most > Dur::ZERO && step.end.open && waited > most + most / 8 + KERNEL_TICK {

@@ -144,7 +144,7 @@ impl TracedProbe {
         let longest = longest.max(step.end.handshake);
         let since = sent.max(self.progress);
         let waited = step.at().since(since);
-        let mss = context.recording.flows[step.flow].mss.get();
+        let mss = context.mss(step.flow);
         let several = step.end.outstanding() > mss;
         let for_ack = if several { Dur::ZERO } else { MAX_ACK_DELAY.max(stack.rto.min) };
         // SRTT is at most the longest round trip; where each sample is in the log, it is known better.
@@ -203,7 +203,7 @@ impl TracedProbe {
         let alone = step.at().since(self.heard) >= CALL && !written;
         let queued = context.facts.is_none_or(Facts::queues_in_host);
         let corked = context.stack(step.flow).is_some_and(|stack| stack.cork);
-        let small = step.end.wnd < context.recording.flows[step.flow].mss.get();
+        let small = step.end.wnd < context.mss(step.flow);
         self.forced = (corked || small) && !outstanding && self.heard != step.at() && self.wrote != step.at();
         // A probe may leave at the instant of a write.
         self.unclear = outstanding && written && step.at().since(self.heard) >= shortest * 2;

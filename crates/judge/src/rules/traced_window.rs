@@ -129,7 +129,7 @@ impl TracedWindow {
     fn fills(&mut self, context: &Context<'_>, step: &Step<'_>, flight: u64, found: &mut Findings) {
         let (taken, end, now) = (step.end.taken, step.end, &step.end.now);
         let Some(settings) = context.settings(step.flow) else { return };
-        let mss = context.recording.flows[step.flow].mss.get();
+        let mss = context.mss(step.flow);
         let cwnd = step.before.cwnd;
         let slow_start = cwnd < step.before.ssthresh;
         let controller = context.recording.flows[step.flow].cc.as_str();
@@ -185,7 +185,7 @@ impl TracedWindow {
         self.delivered = pending;
         self.filled = 0;
         self.filled_from = None;
-        let mss = context.recording.flows[step.flow].mss.get();
+        let mss = context.mss(step.flow);
         if after < mss {
             found.add(step.of_sender(context, NAME, "a congestion window below one segment"), || {
                 format!(
@@ -243,7 +243,7 @@ impl TracedWindow {
         delivered: u64,
         found: &mut Findings,
     ) {
-        let mss = context.recording.flows[step.flow].mss.get();
+        let mss = context.mss(step.flow);
         if grew > delivered / 2 + 2 * mss {
             found.add(step.of_sender(context, NAME, "CUBIC adds more than half a window per round trip"), || {
                 format!(
@@ -277,7 +277,7 @@ impl TracedWindow {
     /// RFC 7661 section 1: an unused window is not validated by the path and must not grow.
     fn unused(&self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let Some((_, longest)) = step.end.round_trips else { return };
-        let mss = context.recording.flows[step.flow].mss.get();
+        let mss = context.mss(step.flow);
         let most = self.flights.iter().map(|(_, flight)| *flight).max().unwrap_or(0);
         let covered = self.flights.front().is_some_and(|(at, _)| step.at().since(*at) >= longest * UNUSED)
             && self.flights.len() > 6;
@@ -323,11 +323,11 @@ impl TracedWindow {
     fn sent(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         self.restart(context, step, found);
         self.last_sent = step.at();
-        if !step.len().is_multiple_of(context.recording.flows[step.flow].mss.get().max(1)) {
+        if !step.len().is_multiple_of(context.mss(step.flow).max(1)) {
             self.short = Some(step.at());
         }
         let (end, cwnd) = (step.end, step.end.now.cwnd);
-        let mss = context.recording.flows[step.flow].mss.get();
+        let mss = context.mss(step.flow);
         let calm = end.now.state == CongestionState::Open && end.sacked == 0 && end.again == 0;
         if !calm || self.unknown.is_some() || cwnd == 0 || end.fin_out.is_some() {
             return;
@@ -353,7 +353,7 @@ impl TracedWindow {
         let rto = step.end.most_rto(stack.rto.min);
         let controlled = matches!(context.recording.flows[step.flow].cc.as_str(), "reno" | "dctcp" | "cubic");
         let rests = step.before.nxt == step.before.una && rto > Dur::ZERO && idle > rto;
-        let mss = context.recording.flows[step.flow].mss.get();
+        let mss = context.mss(step.flow);
         if rests && controlled && stack.after_idle == AfterIdle::Decay && step.end.now.cwnd > 0 {
             let halvings = (idle / rto).min(40);
             let initial = u64::from(stack.initial_window.max(1)) * mss;

@@ -80,7 +80,7 @@ impl Rule for Utilisation {
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let flow = &context.recording.flows[step.flow];
         let departed = self.departed.get(&flow.from).copied().unwrap_or(Time::ZERO);
-        if step.is_sent() {
+        if step.is_sent() && !context.exact() {
             self.departed.insert(flow.from, step.at());
         }
         let half = &mut self.halves[step.flow];
@@ -143,7 +143,7 @@ impl Rule for Utilisation {
             half.stale |= !context.exact() && step.at().since(half.answered) >= stack.rto.min;
             half.last_sent = step.at();
         }
-        let mss = context.recording.flows[step.flow].mss.get();
+        let mss = context.mss(step.flow);
         let (end, now) = (step.end, &step.end.now);
         let plain = stack.pacing == Pacing::Off
             && matches!(settings.small_queues, SmallQueues::Off | SmallQueues::Line)
@@ -182,6 +182,7 @@ impl Rule for Utilisation {
         } else {
             half.since = None;
         }
+        step.deadline(half.since.map(|(since, _)| since), wait);
     }
 }
 
@@ -201,7 +202,7 @@ impl Half {
         if !context.of_kernel() || !end.logs_writes || context.may_pace(step.flow) {
             return;
         }
-        let mss = context.recording.flows[step.flow].mss.get();
+        let mss = context.mss(step.flow);
         match step.event.kind {
             EventKind::In => self.fresh = (end.taken.acked > 0).then_some(step.at()),
             EventKind::App | EventKind::Congestion | EventKind::TimerFire | EventKind::Retransmit => {

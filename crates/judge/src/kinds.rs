@@ -1,0 +1,52 @@
+//! Sets of kinds of events.
+
+use tcpassay_measure::EventKind;
+
+/// A set of kinds of events.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Kinds(u32);
+
+impl Kinds {
+    /// Every kind.
+    pub const ALL: Kinds = Kinds::of(EventKind::ALL);
+    /// Segments.
+    pub const SEGMENTS: Kinds = Kinds::of(&[EventKind::In, EventKind::Out, EventKind::Retransmit]);
+
+    /// The given kinds.
+    pub const fn of(kinds: &[EventKind]) -> Kinds {
+        Kinds(0).and(kinds)
+    }
+
+    /// These kinds and the given ones.
+    pub const fn and(self, kinds: &[EventKind]) -> Kinds {
+        let (mut set, mut place) = (self.0, 0);
+        while place < kinds.len() {
+            set |= 1 << kinds[place] as u32;
+            place += 1;
+        }
+        Kinds(set)
+    }
+
+    /// The kinds that are in at least one of the two sets.
+    pub const fn or(self, other: Kinds) -> Kinds {
+        Kinds(self.0 | other.0)
+    }
+
+    /// Whether the set contains `kind`.
+    pub const fn has(self, kind: EventKind) -> bool {
+        self.0 & 1 << kind as u32 != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_contains_the_kinds_that_it_was_made_of() {
+        let set = Kinds::of(&[EventKind::App]).and(&[EventKind::Sack]).or(Kinds::of(&[EventKind::In]));
+        let has: Vec<_> = EventKind::ALL.iter().copied().filter(|kind| set.has(*kind)).collect();
+        assert_eq!(has, [EventKind::In, EventKind::App, EventKind::Sack]);
+        assert!(EventKind::ALL.iter().all(|kind| Kinds::ALL.has(*kind)));
+    }
+}

@@ -1,0 +1,197 @@
+//! The pass over the rows of an event log: the state of each connection end, and the rules that receive each row.
+
+use crate::end::End;
+use crate::finding::Findings;
+use crate::history::History;
+use crate::kinds::Kinds;
+use crate::step::{Context, Rule, Step};
+use std::cell::Cell;
+use tcpassay_measure::{EventKind, EventRow, Recording};
+use tcpassay_units::Time;
+
+/// The rules of a pass, and which of them read rows of which kind.
+pub(crate) struct Readers {
+    rules: Vec<Box<dyn Rule>>,
+    /// For each kind of event the indices of the rules that read it.
+    of_kind: Vec<Vec<usize>>,
+    reads: Kinds,
+}
+
+impl Readers {
+    /// Rules with the kinds of rows that they read.
+    pub fn new(rules: impl IntoIterator<Item = (Kinds, Box<dyn Rule>)>) -> Readers {
+        let (kinds, rules): (Vec<Kinds>, Vec<Box<dyn Rule>>) = rules.into_iter().unzip();
+        let readers = |kind| (0..kinds.len()).filter(|rule| kinds[*rule].has(kind)).collect();
+        let of_kind = EventKind::ALL.iter().map(|kind| readers(*kind)).collect();
+        Readers { rules, of_kind, reads: kinds.into_iter().fold(Kinds::of(&[]), Kinds::or) }
+    }
+
+    /// Passes a row to the rules that read its kind, or to all of them.
+    fn on(&mut self, all: bool, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        if all {
+            for rule in &mut self.rules {
+                rule.on(context, step, found);
+            }
+        } else {
+            for rule in &self.of_kind[step.event.kind as usize] {
+                self.rules[*rule].on(context, step, found);
+            }
+        }
+    }
+}
+
+/// Passes the rows of connections to the rules that read them and to the history, in order of time, each with the state of the end that
+/// logged it.
+pub(crate) fn walk(
+    context: &Context<'_>,
+    readers: &mut Readers,
+    mut history: Option<&mut History<'_>>,
+    found: &mut Findings,
+) {
+    let recording = context.recording;
+    let peers = peers(recording);
+    let mut ends: Vec<End> = recording.flows.iter().map(|flow| End::new(flow.mss.get())).collect();
+    // For each end: the earliest time after which its next row is passed to all rules.
+    let mut deadlines = vec![Time::MAX; ends.len()];
+    let mut reads = readers.reads.or(End::READS);
+    if history.is_some() {
+        reads = reads.or(History::READS);
+    }
+    let order = order(recording);
+    let row_at = |place: usize| order.as_ref().map_or(place, |rows| rows[place]);
+    let rows = recording.events.len();
+    // The log of a kernel does not contain which arrivals it refused.
+    let kernel = recording.header.substrate != "model";
+    let mut sacks = Vec::new();
+    let mut event = EventRow::new(Time::ZERO, 0, None, EventKind::App);
+    let mut place = 0;
+    while place < rows {
+        let row = row_at(place);
+        place += 1;
+        let head = recording.events.head(row);
+        let Some(flow) = head.flow.map(|flow| flow as usize).filter(|f| *f < ends.len()) else { continue };
+        let late = head.at > deadlines[flow];
+        if !late && !reads.has(head.kind) {
+            continue;
+        }
+        recording.events.read(row, &mut event);
+        sacks.clear();
+        let mut refused = false;
+        if Kinds::SEGMENTS.has(head.kind) {
+            let follows = |place, kind| {
+                place < rows && recording.events.kind_of(row_at(place)) == Some((kind, event.flow))
+            };
+            while follows(place, EventKind::Sack) {
+                let (start, len) = recording.events.range(row_at(place));
+                sacks.push((start, start + len));
+                place += 1;
+            }
+            refused = follows(place, EventKind::Refused) || kernel && ends[flow].is_old(&event);
+        }
+        let before = ends[flow].now;
+        ends[flow].update(&event, &sacks, refused);
+        let step = Step {
+            row,
+            event: &event,
+            flow,
+            peer: peers[flow],
+            before,
+            end: &ends[flow],
+            sacks: &sacks,
+            refused,
+            deadline: Cell::new(if late { Time::MAX } else { deadlines[flow] }),
+        };
+        readers.on(late, context, &step, found);
+        if let Some(history) = &mut history {
+            history.add(&step);
+        }
+        deadlines[flow] = step.deadline.get();
+    }
+    for rule in &mut readers.rules {
+        rule.end(context, found);
+    }
+}
+
+/// For each flow: the index of the other direction of its connection, or its own index if there is none.
+pub(crate) fn peers(recording: &Recording) -> Vec<usize> {
+    let mut of_connection = std::collections::BTreeMap::new();
+    let mut peers: Vec<usize> = (0..recording.flows.len()).collect();
+    for (place, flow) in recording.flows.iter().enumerate() {
+        if let Some(other) = of_connection.insert(flow.connection, place) {
+            peers[place] = other;
+            peers[other] = place;
+        }
+    }
+    peers
+}
+
+/// Indices of the rows in the order of time; `None` if the log has this order already.
+fn order(recording: &Recording) -> Option<Vec<usize>> {
+    if recording.events.times().is_sorted() {
+        return None;
+    }
+    let times: Vec<_> = recording.events.times().collect();
+    let mut rows: Vec<usize> = (0..times.len()).collect();
+    rows.sort_by_key(|row| times[*row]);
+    Some(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::rc::Rc;
+    use tcpassay_measure::{Flow, FlowCounters, TcpSummary};
+    use tcpassay_units::{Bytes, Dur};
+
+    /// Notes the rows that it receives, and waits for a millisecond after each arrival.
+    struct Waits(Rc<RefCell<Vec<usize>>>);
+
+    impl Rule for Waits {
+        fn on(&mut self, _: &Context<'_>, step: &Step<'_>, _: &mut Findings) {
+            self.0.borrow_mut().push(step.row);
+            let arrived = (step.event.kind == EventKind::In).then_some(step.at());
+            step.deadline(arrived, Dur::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_rule_receives_the_kinds_that_it_reads_and_the_first_row_of_its_end_after_a_deadline() {
+        let row = |us: u64, flow: u32, kind| {
+            EventRow::new(Time::ZERO + Dur::from_micros(us), flow, Some(flow), kind)
+        };
+        let events = [
+            row(0, 0, EventKind::Rtt),
+            row(100, 0, EventKind::In),
+            row(200, 0, EventKind::Rtt),
+            row(1100, 0, EventKind::App),
+            row(1101, 1, EventKind::Rtt),
+            row(1102, 0, EventKind::AckNow),
+            row(1103, 0, EventKind::Rtt),
+        ];
+        let flow = |from, to| Flow {
+            name: format!("flow.{from}"),
+            connection: 0,
+            from,
+            to,
+            class: "bulk".to_owned(),
+            cc: "reno".to_owned(),
+            mss: Bytes::new(1000),
+            start: Time::ZERO,
+            end: None,
+            counters: FlowCounters::default(),
+            tcp: TcpSummary::default(),
+        };
+        let recording = Recording {
+            flows: vec![flow(0, 1), flow(1, 0)],
+            events: events.into_iter().collect(),
+            ..Recording::default()
+        };
+        let context = Context::new(&recording, None);
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        let rule: Box<dyn Rule> = Box::new(Waits(Rc::clone(&seen)));
+        let mut readers = Readers::new([(Kinds::SEGMENTS, rule)]);
+        walk(&context, &mut readers, None, &mut Findings::default());
+        assert_eq!(*seen.borrow(), [1, 5]);
+    }
+}
