@@ -51,16 +51,23 @@ def test_a_case_on_three_hosts_is_one_recording(testbed: testbeds.Testbed, tmp_p
     queue = index["devices"][index["header"]["bottleneck"]]
     assert (queue["name"], queue["rate_bps"]) == ("queue.bottleneck", 50_000_000)
     assert queue["counters"]["bytes"] > 1_000_000
-    rows = {(row["entity"], row["property"]): row["measured"] for row in index["environment"]}
+    measured = {(row["entity"], row["property"]): row["measured"] for row in index["environment"]}
     for name in beds.ROLES:
         # All hosts have one clock.
         for what in ("offset", "offset_during"):
-            assert abs(rows[f"clock.{name}", what]) <= rows[f"clock.{name}", f"{what}_error"]
-    assert {(f"machine.{name}", what) for name in beds.ROLES for what in ("start", "interrupts")} <= set(rows)
+            assert abs(measured[f"clock.{name}", what]) <= measured[f"clock.{name}", f"{what}_error"]
+    assert {(f"machine.{name}", what) for name in beds.ROLES for what in ("start", "interrupts")} <= set(measured)
     # The path was measured before the run. A veth device has no interrupt coalescing that could be recorded.
-    assert rows["path.alpha.gamma", "rtt"] > 0
-    assert ("eth1.alpha", "rx_usecs") not in rows
-    assert set(recording.table("events")["host"].unique()) == {0, 1}
+    assert measured["path.alpha.gamma", "rtt"] > 0
+    assert ("eth1.alpha", "rx_usecs") not in measured
+    events = recording.table("events")
+    assert set(events["host"].unique()) == {0, 1}
+    # Each host knows the numbers and the window of the other one from its handshake.
+    rows = events.select("kind", "host", "seq", "ack", "len", "window_bytes").rows()
+    assert min(seq for kind, host, seq, _, size, _ in rows if (kind, host) == ("in", 1) and size) == 1
+    assert max(ack for kind, host, _, ack, _, _ in rows if (kind, host) == ("out", 1)) > 100_000
+    # Without the scale of the option a window has at most 65,535 bytes.
+    assert max(window for kind, host, _, _, _, window in rows if (kind, host) == ("in", 0)) > 65_535
     testbed.settled(before)
 
 

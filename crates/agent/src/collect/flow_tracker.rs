@@ -130,11 +130,18 @@ impl FlowTracker {
                 datagram_len: 0,
             });
         }
+        let peer_is_local = self.is_local(if outgoing { to } else { from });
         let [a, b] = &mut self.directions[place];
         let (this, other) = if side == 0 { (a, b) } else { (b, a) };
         let kind = if outgoing && from == host {
+            if !peer_is_local {
+                other.on_acknowledged_here(segment);
+            }
             this.on_sent(at, e, segment, collector)
         } else if !outgoing && to == host {
+            if !peer_is_local {
+                this.on_handshake(segment);
+            }
             this.on_delivered(at, seen.len, e, segment, collector);
             other.on_ack(at, segment, collector);
             EventKind::In
@@ -164,14 +171,30 @@ impl Direction {
         seq.unwrap_near(self.first?, near)
     }
 
-    /// Processes a segment that leaves the sender.
-    fn on_sent(&mut self, at: Time, e: &Envelope, s: &Segment, collector: &mut Collector) -> EventKind {
+    /// Reads what a SYN tells about the segments that follow: the beginning of their numbers, and the options. The tap of the sender sees it
+    /// first; a machine without the sender sees it when it arrives.
+    fn on_handshake(&mut self, s: &Segment) {
         if s.flags.has(Flags::SYN) {
             self.first = Some(s.seq);
             self.scale = s.options.window_scale.unwrap_or(0).min(14);
             let options = if s.options.timestamps.is_some() { 12 } else { 0 };
             self.mss = u32::from(s.options.mss.unwrap_or(536)).saturating_sub(options).max(1);
         }
+    }
+
+    /// Processes an acknowledgement of this machine to a sender on another machine, whose transmissions are not seen. What is acknowledged was
+    /// sent; the number of a segment that arrives may be damaged.
+    fn on_acknowledged_here(&mut self, s: &Segment) {
+        if s.flags.has(Flags::ACK)
+            && let Some(acked) = self.position(s.ack, self.sent_end)
+        {
+            self.sent_end = self.sent_end.max(acked);
+        }
+    }
+
+    /// Processes a segment that leaves the sender.
+    fn on_sent(&mut self, at: Time, e: &Envelope, s: &Segment, collector: &mut Collector) -> EventKind {
+        self.on_handshake(s);
         let Some(begin) = self.position(s.seq, self.sent_end) else { return EventKind::Out };
         let end = begin + u64::from(s.seq_len());
         let retransmitted = end > begin && begin < self.sent_end;
@@ -408,6 +431,56 @@ mod tests {
         assert_eq!(run.tracker.flow(SERVER, CLIENT), Some(run.flows[1]));
         assert_eq!(run.tracker.flow((0, 40_001), SERVER), None);
         assert_eq!(run.tracker.mss(run.flows[0]), 1000);
+    }
+
+    #[test]
+    fn a_machine_without_the_peer_learns_its_numbers_window_and_segment_size_from_the_handshake() {
+        let mut run = Run::new();
+        run.tracker = FlowTracker::new(START);
+        run.tracker.set_local(vec![false, true]);
+        run.tracker.open(CLIENT, SERVER, run.flows);
+        let options = Options { mss: Some(1000), window_scale: Some(7), ..Options::default() };
+        run.arrive(10, 1, CLIENT, SERVER, Segment { flags: Flags::SYN, options, ..segment(100, 0, 0) });
+        let flags = Flags::SYN | Flags::ACK;
+        run.leave(20, 2, SERVER, CLIENT, Segment { flags, options, ..segment(900, 101, 0) });
+        run.arrive(30, 3, CLIENT, SERVER, Segment { window: 500, ..segment(101, 901, 2500) });
+        run.leave(40, 4, SERVER, CLIENT, segment(901, 2601, 0));
+        let counters = run.counters(0);
+        assert_eq!((counters.delivered_packets, counters.sent_packets), (3, 0));
+        let log = run.collector.finish(Time::ZERO + Dur::from_millis(1)).events;
+        let later = log.iter().skip_while(|e| e.at < Time::ZERO + Dur::from_micros(30));
+        let told: Vec<_> = later.map(|e| (e.kind, e.seq, e.ack, e.window)).collect();
+        let window = |bytes| Some(Bytes::new(bytes));
+        assert_eq!(
+            told,
+            [
+                (EventKind::In, Some(1), Some(1), window(64_000)),
+                (EventKind::Out, Some(1), Some(2501), window(0)),
+            ]
+        );
+    }
+
+    #[test]
+    fn positions_of_a_peer_on_another_machine_go_on_beyond_the_sequence_space() {
+        let mut run = Run::new();
+        run.tracker = FlowTracker::new(START);
+        run.tracker.set_local(vec![false, true]);
+        run.tracker.open(CLIENT, SERVER, run.flows);
+        run.arrive(10, 1, CLIENT, SERVER, Segment { flags: Flags::SYN, ..segment(100, 0, 0) });
+        let flags = Flags::SYN | Flags::ACK;
+        run.leave(20, 2, SERVER, CLIENT, Segment { flags, ..segment(900, 101, 0) });
+        // ACKs of 1.5 GB each: the third one is beyond 2^32.
+        for n in 1..=3_u32 {
+            let ack = 101_u32.wrapping_add(n.wrapping_mul(1_500_000_000));
+            run.leave(20 + u64::from(n), 3, SERVER, CLIENT, segment(901, ack, 0));
+        }
+        run.arrive(30, 4, CLIENT, SERVER, segment(101_u32.wrapping_add(205_032_704), 901, 1000));
+        let log = run.collector.finish(Time::ZERO + Dur::from_millis(1)).events;
+        let later = log.iter().skip_while(|e| e.at < Time::ZERO + Dur::from_micros(20));
+        let acks: Vec<_> = later.filter(|e| e.kind == EventKind::Out).filter_map(|e| e.ack).collect();
+        assert_eq!(acks, [1, 1_500_000_001, 3_000_000_001, 4_500_000_001]);
+        let arrived: Vec<_> = log.iter().filter(|e| e.len == Some(1000)).map(|e| e.seq).collect();
+        assert_eq!(arrived, [Some(4_500_000_001)]);
     }
 
     #[test]

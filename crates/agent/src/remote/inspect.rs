@@ -29,7 +29,11 @@ pub fn machine(environment: &Environment) -> Vec<Finding> {
     let controllers = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     let kinds = ["htb", "bfifo", "tbf", "netem", "red", "codel", "fq_codel", "pie", "fq"];
     let (has, lacks): (Vec<&str>, Vec<&str>) = kinds.into_iter().partition(|kind| environment.has(kind));
-    let queues = format!("{}; not {}", has.join(", "), lacks.join(", "));
+    let queues = if lacks.is_empty() {
+        has.join(", ")
+    } else {
+        format!("{}; not {}", has.join(", "), lacks.join(", "))
+    };
     let bpf = environment.no_bpf.clone();
     vec![
         finding("Linux", true, release()),

@@ -239,19 +239,14 @@ fn ran(
     let mut adjust = |case: &Case, topology: &NetnsTopology| {
         let all = settings::wanted(case, topology, &settings::is_virtual);
         for wanted in &all {
-            let changed =
-                || supervisor.borrow_mut().change(&wanted.interface, wanted.attribute, wanted.value);
-            if wanted.required {
-                changed()?;
-            } else if part.allows(wanted.attribute.group()) {
-                // A virtual device has no such setting, and some devices have only one value. The recording contains the actual value.
-                let _ = changed();
-            }
+            supervisor.borrow_mut().apply(wanted, part.allows(wanted.attribute.group()))?;
         }
         for file in machine::wanted(case, topology).iter().filter(|file| file.required) {
             supervisor.borrow_mut().write(&file.file, &file.value)?;
         }
-        hardware = in_origin(environment, || settings::hardware_rows(&all))?;
+        hardware = in_origin(environment, || {
+            settings::wait_for_carriers(&all).map(|()| settings::hardware_rows(&all))
+        })??;
         Ok(())
     };
     let mut controller =

@@ -31,18 +31,30 @@ struct Claim {
     _lock: File,
 }
 
+/// Settings of hardware that were tried.
+struct Tried {
+    all: Vec<Wanted>,
+    /// What the device does not take: the parameter and the reason.
+    refused: Vec<(&'static str, String)>,
+}
+
 /// An agent that serves one controller.
 struct Session {
     claim: Option<Claim>,
     environment: Option<Environment>,
+    tried: Vec<Tried>,
     /// The address of this machine at which the controller's connection arrived.
     ssh_address: String,
 }
 
 /// Serves the controller until the end of the connection.
 pub fn main(connection: &str) -> io::Result<()> {
-    let mut session =
-        Session { claim: None, environment: None, ssh_address: inspect::ssh_address(connection) };
+    let mut session = Session {
+        claim: None,
+        environment: None,
+        tried: Vec::new(),
+        ssh_address: inspect::ssh_address(connection),
+    };
     loop {
         let stdin = io::stdin();
         if !sys::wait_readable(stdin.as_fd(), SILENCE)? {
@@ -132,10 +144,50 @@ impl Session {
             Ok(case) => case,
             Err(errors) => return Ok(FromAgent::Checked { settings: BTreeMap::new(), errors }),
         };
-        let errors: Vec<_> = not_allowed(&case, environment)?.into_iter().map(problem).collect();
+        let (mut errors, hardware) = not_allowed(&case, environment)?;
+        if errors.is_empty() {
+            errors = self.try_hardware(&case, hardware)?;
+        }
+        let errors: Vec<_> = errors.into_iter().map(problem).collect();
         let all = case.to_triples().into_iter().map(|(path, value)| (path, value.to_string()));
         let settings = if errors.is_empty() { all.collect() } else { BTreeMap::new() };
         Ok(FromAgent::Checked { settings, errors })
+    }
+
+    /// Tries settings of hardware, and restores them: a device that has a setting may not take a value, or round it. Each is tried once,
+    /// and not while another controller uses this machine.
+    fn try_hardware(&mut self, case: &Case, all: Vec<Wanted>) -> Result<Vec<CaseError>, Failure> {
+        let part = self.environment()?.part.clone().expect("a part of a testbed");
+        let known = self.tried.iter().position(|tried| tried.all == all);
+        let at = if let Some(at) = known {
+            at
+        } else {
+            let needed = all
+                .iter()
+                .any(|one| one.required && settings::read(&one.interface, one.attribute) != Ok(one.value));
+            let try_all = |supervisor: &mut Supervisor| -> Result<_, Failure> {
+                let mut refused = Vec::new();
+                for one in &all {
+                    if let Err(why) = supervisor.apply(one, part.allows(one.attribute.group())) {
+                        refused.push((one.parameter, why));
+                    }
+                }
+                let problems = supervisor.restore()?;
+                if problems.is_empty() { Ok(refused) } else { Err(problems.join("; ")) }
+            };
+            let refused = match &mut self.claim {
+                _ if !needed || !sys::is_root() => Vec::new(),
+                Some(claim) => try_all(&mut claim.supervisor)?,
+                None => match supervisor::lock(LOCK)? {
+                    Some(_lock) => try_all(&mut Supervisor::start()?.0)?,
+                    None => return Ok(Vec::new()),
+                },
+            };
+            self.tried.push(Tried { all, refused });
+            self.tried.len() - 1
+        };
+        let refused = self.tried[at].refused.iter();
+        Ok(refused.map(|(parameter, why)| refusal_of(case, &part, parameter, why)).collect())
     }
 
     /// Fails if a test interface of the part carries the controller's connection, or is no Ethernet device.
@@ -220,34 +272,35 @@ fn refusal(wanted: &Wanted, part: &Part) -> Result<Result<(), String>, Failure> 
     )))
 }
 
-/// The settings of this machine that the case changes, and that it does not have or the testbed does not allow to be changed.
-fn not_allowed(case: &Case, environment: &Environment) -> Result<Vec<CaseError>, Failure> {
-    let Some(part) = &environment.part else { return Ok(Vec::new()) };
+/// The error of a case that this machine refuses.
+fn refusal_of(case: &Case, part: &Part, parameter: &str, why: &str) -> CaseError {
+    CaseError {
+        path: parameter.to_owned(),
+        other: None,
+        value: Some(Value::Text(case.setting(parameter).to_string())),
+        why: format!("host `{}` of the testbed: {why}", part.machine),
+    }
+}
+
+/// The settings of this machine that the case changes, and that it does not have or the testbed does not allow to be changed; and all settings of
+/// its hardware.
+fn not_allowed(case: &Case, environment: &Environment) -> Result<(Vec<CaseError>, Vec<Wanted>), Failure> {
+    let Some(part) = &environment.part else { return Ok((Vec::new(), Vec::new())) };
     let mut topology = NetnsTopology::of(case, environment);
     topology.cut(case, part)?;
     let mut errors = Vec::new();
-    let mut refuse = |parameter: &str, why: &str| {
-        errors.push(CaseError {
-            path: parameter.to_owned(),
-            other: None,
-            value: Some(Value::Text(case.setting(parameter).to_string())),
-            why: format!("host `{}` of the testbed: {why}", part.machine),
-        });
-    };
     for file in machine::wanted(case, &topology).iter().filter(|file| file.required) {
         if let Err(why) = machine::check(file, part.allows(Group::Controllers)) {
-            refuse(file.parameter, &why);
+            errors.push(refusal_of(case, part, file.parameter, &why));
         }
     }
-    for wanted in settings::wanted(case, &topology, &settings::is_virtual) {
-        if !wanted.required {
-            continue;
-        }
-        if let Err(why) = refusal(&wanted, part)? {
-            refuse(wanted.parameter, &why);
+    let all = settings::wanted(case, &topology, &settings::is_virtual);
+    for wanted in all.iter().filter(|wanted| wanted.required) {
+        if let Err(why) = refusal(wanted, part)? {
+            errors.push(refusal_of(case, part, wanted.parameter, &why));
         }
     }
-    Ok(errors)
+    Ok((errors, all.into_iter().filter(|wanted| wanted.attribute.is_of_hardware()).collect()))
 }
 
 #[cfg(test)]
@@ -255,7 +308,7 @@ mod tests {
     use super::*;
 
     fn session() -> Session {
-        Session { claim: None, environment: None, ssh_address: String::new() }
+        Session { claim: None, environment: None, tried: Vec::new(), ssh_address: String::new() }
     }
 
     #[test]

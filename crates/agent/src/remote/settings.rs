@@ -80,6 +80,11 @@ impl Attribute {
         }
     }
 
+    /// Returns true for a setting of the hardware.
+    pub fn is_of_hardware(self) -> bool {
+        self.hardware().is_some()
+    }
+
     /// The attribute that is a setting of the hardware.
     fn of_hardware(setting: HardwareSetting) -> Attribute {
         match setting {
@@ -282,9 +287,12 @@ pub fn write(interface: &str, attribute: Attribute, value: u64) -> Result<(), Fa
         Attribute::Tso => offload(interface, TSO, Some(value != 0)).map(drop)?,
         Attribute::Gro => offload(interface, GRO, Some(value != 0)).map(drop)?,
         Attribute::Lro => {
-            let before = flags(interface, None)?;
-            let after = if value == 0 { before & !LRO_FLAG } else { before | LRO_FLAG };
-            flags(interface, Some(after)).map(drop)?;
+            // Linux does not switch it on while a device on the interface does not have it: the macvlan device of a run that is ending.
+            repeated(DEVICES_END, || {
+                let before = flags(interface, None)?;
+                let after = if value == 0 { before & !LRO_FLAG } else { before | LRO_FLAG };
+                Ok(flags(interface, Some(after))? & LRO_FLAG == after & LRO_FLAG)
+            })?;
         }
         Attribute::GroFlushTimeout => {
             let path = format!("/sys/class/net/{interface}/gro_flush_timeout");
@@ -296,11 +304,7 @@ pub fn write(interface: &str, attribute: Attribute, value: u64) -> Result<(), Fa
         Attribute::Mtu => run_ip(&["link", "set", "dev", interface, "mtu", &number])?,
         Attribute::RxUsecs | Attribute::RxFrames | Attribute::AdaptiveRx | Attribute::RxRing => {
             let setting = attribute.hardware().expect("these are of the hardware");
-            let had_carrier = has_carrier(interface);
             hardware::write(interface, setting, value)?;
-            if had_carrier {
-                wait_for_carrier(interface)?;
-            }
         }
         Attribute::GroMaxSize => {
             run_ip(&["link", "set", "dev", interface, "gro_max_size", &number])?;
@@ -313,24 +317,45 @@ pub fn write(interface: &str, attribute: Attribute, value: u64) -> Result<(), Fa
     Err(format!("`{}` of `{interface}`: {value} was written and it is {now}", attribute.name()))
 }
 
-/// The longest time for which an interface loses its carrier when its rings change.
+/// The longest time until interfaces that were switched on, or whose hardware was reset by a change, have their carrier.
 const CARRIER: Duration = Duration::from_secs(20);
+/// The longest time until the devices of the last run end.
+const DEVICES_END: Duration = Duration::from_secs(20);
+
+/// Waits until all test interfaces of these settings have their carrier. A NIC loses it for seconds when it is switched on, and many lose it when
+/// their MTU or a ring changes.
+///
+/// # Errors
+/// An interface without a cable.
+pub fn wait_for_carriers(all: &[Wanted]) -> Result<(), Failure> {
+    let mut waiting: Vec<&str> =
+        all.iter().filter(|w| w.attribute == Attribute::Up).map(|w| w.interface.as_str()).collect();
+    let done = repeated(CARRIER, || {
+        waiting.retain(|interface| !has_carrier(interface));
+        Ok(waiting.is_empty())
+    })?;
+    if done {
+        return Ok(());
+    }
+    let names = waiting.join("`, `");
+    Err(format!("`{names}` has had no carrier for {} s after its settings were changed", CARRIER.as_secs()))
+}
 
 /// Returns true if a cable is connected to an interface that is up.
 fn has_carrier(interface: &str) -> bool {
     fs::read_to_string(format!("/sys/class/net/{interface}/carrier")).is_ok_and(|text| text.trim() == "1")
 }
 
-/// Waits for the end of the reset that some devices make when their hardware is changed.
-fn wait_for_carrier(interface: &str) -> Result<(), Failure> {
+/// Repeats an action until it returns true. Returns false if it has not done so in this time.
+fn repeated(limit: Duration, mut act: impl FnMut() -> Result<bool, Failure>) -> Result<bool, Failure> {
     let begun = sys::monotonic();
-    while !has_carrier(interface) {
-        if u128::from(sys::monotonic() - begun) > CARRIER.as_nanos() {
-            return Err(format!("`{interface}` has had no carrier for 20 s after its hardware was changed"));
+    while !act()? {
+        if u128::from(sys::monotonic() - begun) > limit.as_nanos() {
+            return Ok(false);
         }
         pause(Duration::from_millis(5));
     }
-    Ok(())
+    Ok(true)
 }
 
 fn socket() -> Result<std::os::fd::OwnedFd, Failure> {
@@ -421,6 +446,19 @@ mod tests {
         assert_eq!(hardware("a"), [adaptive, delay(50), frames, (Attribute::RxRing, 512, true)]);
         assert_eq!(hardware("b"), [adaptive, delay(0), frames]);
         assert_eq!(hardware("r"), []);
+    }
+
+    #[test]
+    fn an_action_is_repeated_until_it_succeeds_or_its_time_has_passed() {
+        let mut left = 3;
+        let mut act = || {
+            left -= 1;
+            Ok(left == 0)
+        };
+        assert_eq!(repeated(Duration::from_mins(10), &mut act), Ok(true));
+        assert_eq!(left, 0);
+        assert_eq!(repeated(Duration::ZERO, || Ok(false)), Ok(false));
+        assert_eq!(repeated(Duration::ZERO, || Err("no device".to_owned())), Err("no device".to_owned()));
     }
 
     #[test]

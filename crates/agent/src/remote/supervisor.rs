@@ -5,7 +5,7 @@
 //! remains; the next agent restores what is in it, and so does `tcpassay-agent restore`.
 
 use crate::netns::topology::NETNS_FOLDER;
-use crate::remote::settings::{self, Attribute};
+use crate::remote::settings::{self, Attribute, Wanted};
 use crate::system::{Failure, write_and_check};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -104,6 +104,22 @@ impl Supervisor {
     pub fn change(&mut self, interface: &str, attribute: Attribute, value: u64) -> Result<(), Failure> {
         let order = Order::Change { interface: interface.to_owned(), attribute, value };
         self.ask(&order)?.first().map_or(Ok(()), |problem| Err(problem.clone()))
+    }
+
+    /// Changes a setting that a run needs, if this is `allowed`. A virtual device does not have every setting of hardware, and some devices have only
+    /// one value: what a case does not ask for may stay as it is.
+    ///
+    /// # Errors
+    /// A required value that the interface does not take.
+    pub fn apply(&mut self, wanted: &Wanted, allowed: bool) -> Result<(), Failure> {
+        if wanted.required {
+            return self.change(&wanted.interface, wanted.attribute, wanted.value);
+        }
+        if allowed {
+            // The recording contains the actual value.
+            let _ = self.change(&wanted.interface, wanted.attribute, wanted.value);
+        }
+        Ok(())
     }
 
     /// Writes a file of the kernel that has a setting of the whole machine; it is restored by [`Supervisor::restore`].
@@ -215,7 +231,22 @@ fn change(interface: &str, attribute: Attribute, value: u64) -> Result<(), Failu
     let changed = ChangedSetting { interface: interface.to_owned(), attribute, before, written: value };
     add(&mut all, changed)?;
     write_journal(&all)?;
-    settings::write(interface, attribute, value)
+    settings::write(interface, attribute, value).inspect_err(|_| {
+        // Without this the value that the device has instead would be taken for a change by somebody else.
+        if let Ok(now) = settings::read(interface, attribute) {
+            keep_actual(&mut all, now);
+            let _ = write_journal(&all);
+        }
+    })
+}
+
+/// Corrects the last entry of a journal, whose device has another value than the written one: it has rounded the value, or refused it.
+fn keep_actual(journal: &mut Vec<Changed>, now: u64) {
+    let Some(Changed::Setting(last)) = journal.last_mut() else { return };
+    last.written = now;
+    if last.before == now {
+        journal.pop();
+    }
 }
 
 /// Writes a file after its old value was written to the journal.
@@ -276,11 +307,16 @@ fn write_journal(all: &[Changed]) -> Result<(), Failure> {
         let _ = fs::remove_dir(FOLDER);
         return Ok(());
     }
+    let is_new = !Path::new(FOLDER).exists();
     fs::create_dir_all(FOLDER).map_err(wrong)?;
     let text = serde_json::to_string(all).map_err(|e| e.to_string())?;
     let mut file = fs::File::create(UNFINISHED).map_err(wrong)?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(wrong)?;
-    fs::rename(UNFINISHED, JOURNAL).map_err(wrong)
+    fs::rename(UNFINISHED, JOURNAL).map_err(wrong)?;
+    // A loss of power forgets new names in a folder that was not written.
+    let sync = |folder: &Path| fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(wrong);
+    sync(Path::new(FOLDER))?;
+    Path::new(FOLDER).parent().filter(|_| is_new).map_or(Ok(()), sync)
 }
 
 /// Restores the settings of the journal, the last change first. Returns what could not be restored; the journal keeps it.
@@ -405,6 +441,16 @@ mod tests {
         let other = ChangedSetting { interface: "eth2".to_owned(), ..mtu(1500, 4000) };
         assert_eq!(add(&mut journal, other), Ok(()));
         assert_eq!(journal.len(), 2);
+    }
+
+    #[test]
+    fn the_journal_has_the_value_that_a_device_has_made_of_the_written_one() {
+        let mut journal = vec![Changed::Setting(mtu(1500, 9000)), Changed::Setting(mtu(256, 100))];
+        keep_actual(&mut journal, 104);
+        assert_eq!(journal, [Changed::Setting(mtu(1500, 9000)), Changed::Setting(mtu(256, 104))]);
+        // A device that has kept its old value needs no restoration.
+        keep_actual(&mut journal, 256);
+        assert_eq!(journal, [Changed::Setting(mtu(1500, 9000))]);
     }
 
     #[test]
