@@ -56,7 +56,9 @@ def test_a_case_on_three_hosts_is_one_recording(testbed: testbeds.Testbed, tmp_p
         # All hosts have one clock.
         for what in ("offset", "offset_during"):
             assert abs(measured[f"clock.{name}", what]) <= measured[f"clock.{name}", f"{what}_error"]
-    assert {(f"machine.{name}", what) for name in beds.ROLES for what in ("start", "interrupts")} <= set(measured)
+    assert {(f"machine.{name}", what) for name in beds.ROLES for what in ("start", "interrupts")} <= set(
+        measured
+    )
     # The path was measured before the run. A veth device has no interrupt coalescing that could be recorded.
     assert measured["path.alpha.gamma", "rtt"] > 0
     assert ("eth1.alpha", "rx_usecs") not in measured

@@ -28,6 +28,8 @@ CONNECT_S: Final = 15
 """Maximum time to connect to a host."""
 ANSWER_S: Final = 60.0
 """Maximum time for an answer."""
+_COPY_S: Final = 600
+"""Maximum time to copy the agent (36 MB), as over a line of 0.5 Mbit/s."""
 _END_S: Final = 10
 _ALIVE_S: Final = messages.SILENCE_MS / 6000
 """The agent ends if it hears nothing for six times as long."""
@@ -141,13 +143,17 @@ class Connection:
         except LostError:
             if self.host.agent or self._exit_code() != NO_AGENT:
                 raise
-        copied = subprocess.run(  # noqa: S603 - arguments without a shell
-            ssh_command(self.host, config, copy_command(digest(program))),
-            input=program.read_bytes(),
-            capture_output=True,
-            check=False,
-            timeout=ANSWER_S,
-        )
+        try:
+            copied = subprocess.run(  # noqa: S603 - arguments without a shell
+                ssh_command(self.host, config, copy_command(digest(program))),
+                input=program.read_bytes(),
+                capture_output=True,
+                check=False,
+                timeout=_COPY_S,
+            )
+        except subprocess.TimeoutExpired:
+            why = f"the agent cannot be copied in {_COPY_S} s; install it there, and set `agent` in the testbed file"
+            raise LostError(self.host.name, why) from None
         if copied.returncode != 0:
             said = copied.stderr.decode(errors="replace").strip()[-_LAST_WORDS:]
             raise LostError(self.host.name, f"the agent cannot be copied: {said or copied.returncode}")
