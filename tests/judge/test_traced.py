@@ -103,6 +103,33 @@ def test_data_beyond_the_window_are_found_where_no_probe_explains_them(
     assert titles(log.judged(folder, GROWTH)) == found
 
 
+@pytest.mark.parametrize(("grows", "found"), [(0, ["a full window grows too slowly"]), (1, [])])
+@pytest.mark.parametrize("full", [True, False])
+def test_a_full_window_grows_by_a_segment_a_round_trip(
+    full: bool, grows: int, found: list[str], folder: Path
+) -> None:
+    windows = [10 + grows * i for i in range(6)]
+    log = kernel()
+    flights(log, [window if full else window - 1 for window in windows])
+    for i, window in enumerate(windows):
+        met(log, 20 + 10 * i, window, 5)
+    assert titles(log.judged(folder, GROWTH)) == (found if full else [])
+
+
+@pytest.mark.parametrize(
+    ("written", "found"), [(7000, ["a window grows that the application does not fill"]), (1 << 40, [])]
+)
+def test_a_window_that_the_application_does_not_fill_does_not_grow(
+    written: int, found: list[str], folder: Path
+) -> None:
+    log = kernel(written=written)
+    flights(log, [7] * 10)
+    for i in range(10):
+        met(log, 20 + 10 * i, 12 if i < 9 else 13, 5)
+        log.event(20 + 10 * i, 0, "app", "write", value_ns=7000)
+    assert titles(log.judged(folder, GROWTH)) == found
+
+
 @pytest.mark.parametrize(("sent", "found"), [(30, ["no restart window after idle"]), (12, [])])
 def test_after_an_idle_time_the_restart_window_is_kept(sent: int, found: list[str], folder: Path) -> None:
     log = kernel()
@@ -295,6 +322,21 @@ def test_a_connection_is_given_up_after_its_user_timeout(at: float, found: list[
     seq = flights(log, [10, 10])
     log.data(40, None, seq).event(at, 0, "state", "Established->Closed")
     assert titles(log.judged(folder, TIMER)) == found
+
+
+@pytest.mark.parametrize(("at", "found"), [(1010, []), (1400, ["connection given up too late"])])
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_connection_whose_peer_keeps_its_window_closed_is_given_up_after_its_user_timeout(
+    at: float, found: list[str], folder: Path, *, answered: bool
+) -> None:
+    log = kernel(app__user_timeout="700ms")
+    seq = flights(log, [10, 10])
+    for probe in (300, 700):
+        log.event(probe, 0, "out", seq=seq - 1, len=0, ack=1, flags=ACK)
+    if answered:
+        log.event(720, 0, "in", seq=1, len=0, ack=seq, flags=ACK, window_bytes=5_000_000)
+    log.event(at, 0, "state", "Established->Closed")
+    assert titles(log.judged(folder, TIMER)) == ([] if answered else found)
 
 
 def sacked(log: Written, at: float, ack: int, start: int, end: int) -> Written:

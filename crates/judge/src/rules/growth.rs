@@ -4,6 +4,7 @@ use super::additive_increase::{self, Increase};
 use super::hystart::Hystart;
 use super::names::WINDOW_GROWTH as NAME;
 use super::traced_window::TracedWindow;
+use super::validated_window::ValidatedWindow;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use std::collections::VecDeque;
@@ -22,7 +23,8 @@ pub(super) const ORACLE: Oracle = Oracle {
               at most one segment per window of acknowledged data, and exactly one while the window is full; CUBIC adds at \
               most half a window per round trip, grows at least half as fast as Reno since the last reduction while its window \
               is full, and does not exceed the CUBIC function of the time since then without idle periods; an ACK with ECE \
-              does not increase the window; a window of which less than half is used does not grow; the first flight is at \
+              does not increase the window; a window of which less than half is used does not grow, nor in congestion avoidance on Linux \
+              one that the application does not fill; the first flight is at \
               most the initial window; after an idle time of one RTO the first flight is at most the restart window; slow \
               start without a loss or mark does not end while round-trip times are not longer than the shortest one and less \
               than a quarter of the path's capacity is in use; with the HyStart of Linux it ends when the ACKs of a round, at most 2 ms apart, take \
@@ -74,6 +76,7 @@ struct Half {
     sack: bool,
     /// State of the rules for the log of a kernel.
     traced: TracedWindow,
+    validated: ValidatedWindow,
     hystart: Hystart,
 }
 
@@ -95,6 +98,7 @@ impl Rule for Growth {
         half.sack = sack(step.flow) && sack(step.peer);
         if context.of_kernel() {
             half.traced.on(context, step, found);
+            half.validated.on(context, step, found);
         }
         half.hystart.on(context, step, found);
         match step.event.kind {

@@ -36,6 +36,7 @@ mod timestamp_clock;
 mod traced_probe;
 mod traced_window;
 mod utilisation;
+mod validated_window;
 
 use crate::facts::Facts;
 use crate::finding::{Findings, Found, Oracle};

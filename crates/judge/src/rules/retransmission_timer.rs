@@ -17,9 +17,10 @@ pub(super) const ORACLE: Oracle = Oracle {
               deviation of the last sample and SRTT plus four times the largest deviation; the timer runs for the current RTO \
               while data are outstanding; the RTO doubles with each timeout; after the last progress the timer fires neither \
               before the smallest RTO nor after the RTO; a connection is not given up for missing acknowledgments before its \
-              user timeout or its number of retransmissions.",
-    why: "RFC 6298 sections 2 (estimator and bounds), 3 (Karn's algorithm) and 5 (rules 5.1 to 5.6), RFC 5482 and RFC 9293 section \
-          3.8.3 (R2): a timer that is too short causes spurious retransmissions and reduces the window without a loss, a timer without back-off adds load to a congested path, and a timer that is not restarted on progress fires although data are being acknowledged.",
+              user timeout or its number of retransmissions, and on Linux it is given up when its user timeout has passed since \
+              the first timeout, or the first probe of a closed window, without an answer.",
+    why: "RFC 6298 sections 2 (estimator and bounds), 3 (Karn's algorithm) and 5 (rules 5.1 to 5.6), RFC 5482 and RFC 9293 sections \
+          3.8.3 (R2) and 3.9.1 (user timeout): a timer that is too short causes spurious retransmissions and reduces the window without a loss, a timer without back-off adds load to a congested path, and a timer that is not restarted on progress fires although data are being acknowledged.",
     evidence: "the sample, or the row at which the timer was set or fired, and the row from which the expected value follows.",
     wrong_when: "the timers of a real kernel have the granularity of its clock tick, and its log contains neither samples nor \
                  the setting of timers: the oracle then computes the back-off from the times at which timers fired, and \
