@@ -46,6 +46,17 @@ def test_the_window_may_have_grown_by_the_last_ack_before_a_timeout(
     assert len(log.judged(folder, RESPONSE)) == found
 
 
+@pytest.mark.parametrize(("sacked", "found"), [(9, 0), (2, 1)])
+def test_the_window_may_have_grown_by_what_the_last_ack_before_a_recovery_reported(
+    sacked: int, found: int, folder: Path
+) -> None:
+    log = kernel_loses(9000)
+    came = next(i for i, row in enumerate(log.rows) if row["kind"] == "in" and row["time_ns"] == ns(11))
+    log.event(11, 0, "sack", seq=11_001, len=sacked * 1000)
+    log.rows.insert(came + 1, log.rows.pop())
+    assert len(log.judged(folder, RESPONSE)) == found
+
+
 def test_a_kernel_that_keeps_no_threshold_at_a_loss_is_found(folder: Path) -> None:
     assert "reno left no threshold" in one(kernel_loses(None).judged(folder, RESPONSE)).text
 

@@ -177,8 +177,8 @@ impl Reduction<'_> {
         });
     }
 
-    /// The number of segments that the last arrival before the loss acknowledged. The log has the window that this arrival
-    /// met, not the one that it left.
+    /// The number of segments that the last arrival before the loss acknowledged or reported as received. The log has the window that this
+    /// arrival met, not the one that it left; the window also grows while segments are out of order.
     fn earned(&self) -> u64 {
         let half = self.half();
         let before = half.after(self.mark.place);
@@ -194,7 +194,26 @@ impl Reduction<'_> {
         {
             lengths.entry(segment.end).or_insert(segment.end - segment.start);
         }
-        lengths.values().map(|length| length.div_ceil(mss)).sum()
+        let acked: u64 = lengths.values().map(|length| length.div_ceil(mss)).sum();
+        let known =
+            half.segments[..last].iter().rfind(|s| !s.sent).map(|s| self.blocks(s)).unwrap_or_default();
+        let reported = |(start, end): (u64, u64)| {
+            let shared = known.iter().map(|known| end.min(known.1).saturating_sub(start.max(known.0)));
+            (end - start).saturating_sub(shared.sum())
+        };
+        let sacked: u64 = self.blocks(&half.segments[last]).into_iter().map(reported).sum();
+        acked + sacked.div_ceil(mss)
+    }
+
+    /// The positions that the SACK blocks of an arrival report, which follow it in the log.
+    fn blocks(&self, arrival: &Segment) -> Vec<(u64, u64)> {
+        let events = &self.history.recording.events;
+        let kind = events.kind_of(arrival.row).map(|(_, flow)| (EventKind::Sack, flow));
+        (arrival.row + 1..events.len())
+            .take_while(|row| events.kind_of(*row) == kind)
+            .map(|row| events.range(row))
+            .map(|(start, len)| (start, start + len))
+            .collect()
     }
 
     /// Whether the window is restored although what was sent again had been lost. `ended`: the state is left.
