@@ -106,7 +106,7 @@ def test_data_beyond_the_window_are_found_where_no_probe_explains_them(
 @pytest.mark.parametrize(("grows", "found"), [(0, ["a full window grows too slowly"]), (1, [])])
 @pytest.mark.parametrize("full", [True, False])
 def test_a_full_window_grows_by_a_segment_a_round_trip(
-    full: bool, grows: int, found: list[str], folder: Path
+    grows: int, found: list[str], folder: Path, *, full: bool
 ) -> None:
     windows = [10 + grows * i for i in range(6)]
     log = kernel()
