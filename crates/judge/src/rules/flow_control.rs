@@ -36,6 +36,8 @@ struct Half {
     /// Time and row since which the announced window has been smaller than a segment although the
     /// application has read everything.
     owes: Option<(Time, usize)>,
+    /// When the timer of the tail loss probe fired last.
+    probe: Option<Time>,
     /// The interval before the next probe of a closed window, and whether the timer has fired since it was set.
     probed: Option<(Dur, bool)>,
     /// The largest window that the peer announced.
@@ -64,10 +66,13 @@ impl FlowControl {
 impl Rule for FlowControl {
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let half = &mut self.halves[step.flow];
+        if step.is_timer(EventKind::TimerFire, Timer::Tlp) {
+            half.probe = Some(step.at());
+        }
         if step.is_sent() && step.is_stream() {
             within_window(context, step, found);
             edge_stays(half, context, step, found);
-            small_segment(context, step, found);
+            small_segment(half.probe, context, step, found);
             silly(half, context, step, found);
         }
         update_follows(half, context, step, found);
@@ -123,7 +128,9 @@ fn edge_stays(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &m
 }
 
 /// Checks a segment smaller than the MSS (RFC 9293 sections 3.7.4 and 3.8.6.2.1).
-fn small_segment(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+///
+/// `probe`: when the timer of the tail loss probe fired last. A probe may be any new segment (RFC 8985 section 7.3; `tcp_send_loss_probe`).
+fn small_segment(probe: Option<Time>, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(stack) = context.stack(step.flow).filter(|_| context.exact()) else { return };
     let mss = context.mss(step.flow);
     let (len, end) = (step.len(), step.seq_end());
@@ -148,6 +155,7 @@ fn small_segment(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         // The log does not contain the conditions of these variants.
         Nagle::Small | Nagle::Idle => false,
     };
+    let held = held && probe != Some(step.at());
     let plain = !stack.nodelay && !stack.cork && !step.flags().any(Flags::FIN | Flags::URG) && room >= mss;
     if held && plain && waits == 0 && len + 40 < mss {
         found.add(step.of_sender(context, NAME, "a small segment that violates Nagle's algorithm"), || {

@@ -65,6 +65,8 @@ struct Half {
     srtt: Option<Dur>,
     /// The longest SRTT so far, because data of a burst are acknowledged long after they filled the window.
     longest: Dur,
+    /// The longest round-trip time that was measured in the last two round trips, and when: the window may have been full that long ago.
+    sample: (Time, Dur),
     rto: Option<Dur>,
     /// After an idle time: bytes that may be sent before the next ACK; then the bytes sent.
     burst: Option<(u64, u64)>,
@@ -121,6 +123,10 @@ impl Rule for Growth {
             EventKind::Rtt => {
                 half.srtt = step.event.srtt;
                 half.longest = half.longest.max(step.event.srtt.unwrap_or(Dur::ZERO));
+                let sample = step.event.value.map_or(Dur::ZERO, Dur::from_nanos);
+                if sample >= half.sample.1 || step.at().since(half.sample.0) > half.longest * 2 {
+                    half.sample = (step.at(), sample);
+                }
                 half.rto = step.event.rto;
             }
             _ => {}
@@ -331,10 +337,11 @@ fn unused(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findi
     }
     let most = half.peaks.iter().map(|(_, flight)| *flight).max().unwrap_or(0);
     let mss = context.mss(step.flow);
-    let covered = half
-        .peaks
-        .front()
-        .is_some_and(|(at, _)| half.srtt.is_some() && step.at().since(*at) >= half.longest * 2);
+    let (sampled, sample) = half.sample;
+    let recent = step.at().since(sampled) <= half.longest * 2;
+    let longest = if recent { half.longest.max(sample) } else { half.longest };
+    let covered =
+        half.peaks.front().is_some_and(|(at, _)| half.srtt.is_some() && step.at().since(*at) >= longest * 2);
     if covered
         && half.peaks.len() > 2
         && most + 2 * mss < before / 8 * 3

@@ -535,7 +535,10 @@ fn late(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
         }
     }
     passed(half, context, step, found);
-    let fixed = matches!(stack.loss_detection, LossDetection::DupThresh { threshold: 3, adaptive: false });
+    // FreeBSD before 13 counts only duplicate ACKs, as RFC 5681 does.
+    let counts_sacked = stack.recovery != Recovery::FreeBsd { pipe: false };
+    let fixed = counts_sacked
+        && matches!(stack.loss_detection, LossDetection::DupThresh { threshold: 3, adaptive: false });
     if fixed && reads_sack(stack) && step.is_arrival() && !step.sacks.is_empty() && half.overdue.is_none() {
         let mss = context.mss(step.flow);
         let hole =

@@ -139,7 +139,7 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
         Some("data out of order")
     } else if step.end.repeated.is_some() && step.seq_end() <= before && open {
         Some("a duplicate")
-    } else if now > step.seq_end() {
+    } else if now > before && now > step.seq_end() {
         Some("data that fill a gap")
     } else {
         None

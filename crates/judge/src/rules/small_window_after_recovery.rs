@@ -47,7 +47,10 @@ pub(super) fn look(history: &History<'_>, found: &mut Findings) {
 
 fn judge(history: &History<'_>, flow: usize, left: &Mark, cause: &str, found: &mut Findings) {
     let half = &history.halves[flow];
-    let before = half.windows.partition_point(|window| window.place < left.place);
+    // BBR restores the window that it had before the recovery with the ACK that ends it, after the change of state.
+    let restores = history.recording.flows[flow].cc.starts_with("bbr");
+    let before =
+        half.windows.partition_point(|window| window.place < left.place || restores && window.at == left.at);
     let Some(window) = before.checked_sub(1).map(|place| &half.windows[place]) else { return };
     let mss = history.recording.flows[flow].mss.get();
     let Some(cwnd) = history.row(window).cwnd.map(Bytes::get).filter(|cwnd| *cwnd < SEGMENTS * mss) else {

@@ -1,0 +1,105 @@
+"""Cases without a fault in which an oracle reported an error. Each reaches the situation that the oracle misread."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tcpassay import _native
+from tcpassay.judge import judge_recording
+from tcpassay.judge.log import EventRow, MemoryLog
+from tcpassay.recording import Recording
+
+COLLECT = {"series": None, "warmup": "0s", "deliveries": False, "events": True, "packets": False}
+
+
+def probe_with_a_small_new_segment(rows: list[EventRow]) -> bool:
+    """The timer of the tail loss probe sends less than a segment of new data while others are outstanding."""
+    fired = {row.time_ns for row in rows if (row.kind, row.why) == ("timer_fire", "Tlp")}
+    return any(row.kind == "out" and 0 < row.values["len"] < 1448 and row.time_ns in fired for row in rows)
+
+
+def window_restored_after_recovery(rows: list[EventRow]) -> bool:
+    """The window is one segment when the state changes, and larger within the same ACK."""
+    left = {row.time_ns for row in rows if row.kind == "congestion" and row.why.startswith("Recovery->Open")}
+    restored = {row.time_ns for row in rows if row.kind == "window" and row.values["cwnd_bytes"] > 2 * 1448}
+    return bool(left & restored)
+
+
+def ack_of_a_single_segment_after_200_ms(rows: list[EventRow]) -> bool:
+    """A receiver holds the ACK of the last segment of a burst back."""
+    return any(row.kind == "rtt" and row.values["value_ns"] > 200_000_000 for row in rows)
+
+
+def repeated_data_while_the_window_is_closed(rows: list[EventRow]) -> bool:
+    """A retransmission arrives that the receiver has, and its reader has not read what came before."""
+    sent_again = {row.values["seq"] for row in rows if row.kind == "retransmit"}
+    arrived = [row.values["seq"] for row in rows if row.kind == "in" and row.values["len"]]
+    return any(arrived.count(seq) > 1 for seq in sent_again)
+
+
+def sacked_data_after_a_recovery(rows: list[EventRow]) -> bool:
+    """A recovery ends at a hole above which data are SACKed."""
+    return any(row.kind == "congestion" and row.why.startswith("Recovery->Disorder") for row in rows)
+
+
+CASES: dict[str, tuple[Callable[[list[EventRow]], bool], int, dict[str, str]]] = {
+    "Nagle's algorithm does not hold a probe back": (
+        probe_with_a_small_new_segment,
+        19,
+        {
+            "app.duration": "2s", "app.read_size": "1KB", "app.workload": "incast", "link.corrupt": "0.1%",
+            "link.delay": "200us", "link.loss": "0.1%", "link.rate": "100Mbit", "stack.max_rto": "60s",
+            "stack.nagle": "all", "stack.profile": "linux", "stack.retries": "15",
+        },
+    ),
+    "BBR restores its window after the change of state": (
+        window_restored_after_recovery,
+        199,
+        {
+            "app.duration": "2s", "app.rate": "10Mbit", "app.read_rate": "5Mbit", "link.delay": "2ms",
+            "link.loss": "0.1%", "link.rate": "100Mbit", "link.reorder": "reverse-burst:4", "queue.limit": "30KB",
+            "stack.ack_check": "always", "stack.cc": "bbr", "stack.cwr": "at-once", "stack.profile": "linux",
+            "stack.tso_autosize": "rate-and-rtt",
+        },
+    ),
+    "a delayed ACK makes a round trip long": (
+        ack_of_a_single_segment_after_200_ms,
+        240,
+        {
+            "app.duration": "600ms", "app.request": "choice:10KB@1,1MB@1", "app.response": "100B",
+            "app.workload": "incast", "link.delay": "200us", "link.rate": "100Mbit", "nic.gro": "off",
+            "nic.rx_usecs": "20us", "stack.profile": "rfc",
+        },
+    ),
+    "a duplicate fills no gap": (
+        repeated_data_while_the_window_is_closed,
+        85,
+        {
+            "app.burst": "100KB", "app.duration": "2s", "app.read_rate": "5Mbit", "app.user_timeout": "5s",
+            "link.corrupt": "0.1%", "link.delay": "200us", "link.rate": "100Mbit", "nic.hidden_frames": "4",
+            "nic.hidden_idle": "10us", "stack.early_retransmit": "on", "stack.min_rto": "10ms",
+            "stack.profile": "linux",
+        },
+    ),
+    "FreeBSD before 13 counts duplicate ACKs only": (
+        sacked_data_after_a_recovery,
+        170,
+        {
+            "app.burst": "100KB", "app.duration": "600ms", "link.delay": "2ms", "link.loss": "1%",
+            "link.rate": "20Mbit", "nic.rx_usecs": "20us", "stack.profile": "freebsd", "stack.recovery": "freebsd",
+        },
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_oracle_reports_no_error_where_there_is_no_fault(name: str, tmp_path: Path) -> None:
+    reached, seed, triples = CASES[name]
+    run: Any = _native.run_held(triples, seed, ".", COLLECT)
+    log = MemoryLog(run)
+    assert reached(log.rows(list(range(len(log.kinds)))))
+    found = judge_recording(Recording.of(tmp_path, json.loads(run.index())), log=log)
+    assert [one for one in found if one.severity == "error"] == []
