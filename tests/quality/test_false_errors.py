@@ -45,6 +45,19 @@ def sacked_data_after_a_recovery(rows: list[EventRow]) -> bool:
     return any(row.kind == "congestion" and row.why.startswith("Recovery->Disorder") for row in rows)
 
 
+def sacked_data_are_acknowledged(rows: list[EventRow]) -> bool:
+    """An ACK passes data that were SACKed before."""
+    highest = max((row.values["seq"] for row in rows if row.kind == "sack" and row.host == 0), default=0)
+    return any(row.kind == "in" and row.values["ack"] > highest > 0 for row in rows)
+
+
+def timeout_while_much_is_in_flight(rows: list[EventRow]) -> bool:
+    """The timer fires when most data were sent again not long ago, so that they are not considered lost."""
+    windows = [row.values["cwnd_bytes"] for row in rows if row.kind == "window" and row.why == "timeout"]
+    again = sum(row.values["len"] for row in rows if row.kind == "retransmit")
+    return any(window > 1_000_000 for window in windows) and again > 200_000
+
+
 CASES: dict[str, tuple[Callable[[list[EventRow]], bool], int, dict[str, str]]] = {
     "Nagle's algorithm does not hold a probe back": (
         probe_with_a_small_new_segment,
@@ -82,6 +95,24 @@ CASES: dict[str, tuple[Callable[[list[EventRow]], bool], int, dict[str, str]]] =
             "link.corrupt": "0.1%", "link.delay": "200us", "link.rate": "100Mbit", "nic.hidden_frames": "4",
             "nic.hidden_idle": "10us", "stack.early_retransmit": "on", "stack.min_rto": "10ms",
             "stack.profile": "linux",
+        },
+    ),
+    "an ACK of SACKed data opens FreeBSD's window": (
+        sacked_data_are_acknowledged,
+        326,
+        {
+            "app.duration": "2s", "app.response": "100B", "app.workload": "rpc", "app.write_size": "100B",
+            "link.delay": "10ms", "link.rate": "100Mbit", "link.reorder": "reverse-burst:4", "nic.tso": "on",
+            "stack.fastopen": "off", "stack.profile": "freebsd",
+        },
+    ),
+    "retransmissions whose loss was withdrawn are in flight twice": (
+        timeout_while_much_is_in_flight,
+        382,
+        {
+            "app.duration": "600ms", "app.reuse": "on", "link.ack_thinning_wait": "10ms", "link.delay": "10ms",
+            "link.jitter": "1ms", "link.rate": "100Mbit", "stack.fastopen": "on", "stack.profile": "linux",
+            "stack.recovery": "sack", "stack.tso_autosize": "off",
         },
     ),
     "FreeBSD before 13 counts duplicate ACKs only": (

@@ -165,9 +165,13 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
         half.peaks.pop_front();
     }
     let taken = step.end.taken;
-    let packets = context.stack(step.flow).is_some_and(|stack| stack.flavor == StackFlavor::Linux);
-    // `tcp_cong_avoid` of Linux adds a segment for each packet.
-    let delivered = if packets { taken.in_packets } else { taken.delivered };
+    let delivered = match context.stack(step.flow).map(|stack| stack.flavor) {
+        // `tcp_cong_avoid` of Linux adds a segment for each packet.
+        Some(StackFlavor::Linux) => taken.in_packets,
+        // RFC 5681 section 3.1 and FreeBSD (`bytes_this_ack`): what SND.UNA passed, although it had been SACKed before.
+        Some(StackFlavor::FreeBsd) => taken.delivered.max(taken.acked),
+        _ => taken.delivered,
+    };
     half.marked = step.flags().has(Flags::ECE);
     if delivered > 0 {
         half.delivered = (step.at(), delivered);
