@@ -106,7 +106,7 @@ CASES: dict[str, tuple[Callable[[list[EventRow]], bool], int, dict[str, str]]] =
             "stack.fastopen": "off", "stack.profile": "freebsd",
         },
     ),
-    "retransmissions whose loss was withdrawn are in flight twice": (
+    "retransmissions of what is not considered lost are in flight twice": (
         timeout_while_much_is_in_flight,
         382,
         {

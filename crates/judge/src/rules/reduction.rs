@@ -135,7 +135,7 @@ fn factors(context: &Context<'_>, step: &Step<'_>) -> Option<((f64, f64), (f64, 
 
 /// Bytes that Linux does not consider lost at a timeout: data whose last transmission is more recent than a round trip and RACK's
 /// reordering window, which is at most another round trip (`tcp_timeout_mark_lost`). Each segment counts as a full one, and twice if it was
-/// sent again and an undo has withdrawn that it was lost (`tcp_undo_cwnd_reduction`, `tcp_packets_in_flight`).
+/// sent again without being considered lost (RFC 6675 section 4, `SetPipe`; `tcp_packets_in_flight`).
 fn not_yet_lost(step: &Step<'_>, mss: u64) -> u64 {
     let Some((_, longest)) = step.end.round_trips else { return 0 };
     let open = step.end.out.iter().filter(|sent| !sent.sacked && sent.start > step.end.now.una);
