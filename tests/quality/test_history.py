@@ -143,3 +143,13 @@ def test_the_row_of_a_bug_has_a_line_for_each_plan_that_ran() -> None:
     assert made[3] == "kernel-coverage: 0 of 80<br>kernel-windows: 2 of 8"
     assert made[6] == "ecn: no CWR (2)"
     assert history.cells(bugs.read(ALL[0]), {"kernel-coverage": row}, {ALL[0].stem: "more cases"})[3] == "no"
+
+
+def test_the_hold_out_is_reported_before_and_after_the_plans_and_oracles_were_changed() -> None:
+    found = {"found": 1}
+    names = {file.stem for file in ALL}
+    one, other = "probe-bound-by-old-timeout", "one-credit-for-a-stretch-ack"
+    told = history.hold_out({one: {"kernel-coverage": found}, other: {"kernel-coverage": found}})
+    assert {one, other} <= names
+    assert "2 of 6 were found (`nothing-retransmitted-without-sack` in 15 of 59 cases, " in told
+    assert told.endswith("2 of 6 are found.")

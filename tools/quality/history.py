@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from bugs import DATA, ROOT, TCPASSAY, Bug, Kernels, bugs
+from bugs import DATA, PLAIN, ROOT, TCPASSAY, Bug, Kernels, bugs
 from findings import known_as
 
 from tcpassay.judge import can_judge, judge
@@ -59,6 +59,8 @@ SWEEPS = (COVERAGE, WINDOWS)
 DOCS = ROOT / "docs" / "quality-history.md"
 NOTES = DATA / "notes.toml"
 """For bugs that are not found: the missing feature. Under `plain`: the reasons of the findings without a bug."""
+HOLD_OUT = DATA / "holdout.toml"
+"""The first measurement of the bugs of the hold-out."""
 SLOWER = 0.9
 """Share of the goodput without the bug below which a case counts as slower."""
 
@@ -172,9 +174,9 @@ def isolated(kernels: Kernels, folder: Path, row: dict[str, Any], budget: str) -
     return {"finding": chosen, "exit": ended.returncode, "told": told, "error": ended.stderr[-300:]}
 
 
-def finished(out: Path, bug: Bug) -> bool:
-    """Whether all runs of a bug are there. `out`: the folder of a sweep."""
-    folder = out / "results" / bug.id
+def finished(out: Path, kernel: str) -> bool:
+    """Whether all runs of a kernel are there. `out`: the folder of a sweep."""
+    folder = out / "results" / kernel
     return (folder / "result.json").exists() and load(folder).index["status"] == "complete"
 
 
@@ -185,7 +187,7 @@ def looked_at(
     out = place(given.out, sweep)
     file: Path = out / f"{bug.id}.json"
     folder = out / "results" / bug.id
-    complete = finished(out, bug)
+    complete = finished(out, bug.id)
     row: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     if not complete:
         started = time.monotonic()
@@ -263,6 +265,21 @@ def plain_lines(needed: dict[str, str]) -> Iterator[str]:
         yield f"  {needed['plain' if sweep is COVERAGE else f'plain-{sweep.name}']}."
 
 
+def hold_out(ran: dict[str, dict[str, dict[str, Any]]]) -> str:
+    """The results of the hold-out before and after plans and oracles were changed. `ran`: the present ones."""
+    first = tomllib.loads(HOLD_OUT.read_text(encoding="utf-8"))
+    found: dict[str, tuple[int, int]] = first["found"]
+    now = sum(any(row["found"] for row in ran.get(name, {}).values()) for name in found)
+    hits = [f"`{name}` in {cases} of {of} cases" for name, (cases, of) in found.items() if cases]
+    names = ", ".join(f"`{name}`" for name in found)
+    return (
+        f"* Hold-out: {len(found)} of the bugs ({names}) were chosen after the plans and oracles had been written, "
+        f"and were run before either was changed again (measured at {first['measured']}): {len(hits)} of "
+        f"{len(found)} were found ({', '.join(hits)}). With the present plans and oracles, whose changes followed, "
+        f"{now} of {len(found)} are found."
+    )
+
+
 def mean_cpu(rows: dict[str, dict[str, Any]]) -> float:
     """Mean CPU time of the runs of a bug, in seconds."""
     spent = [row["cpu_s"] for row in rows.values() if "cpu_s" in row]
@@ -326,6 +343,7 @@ def table() -> str:
             f"* {mean_cpu(rows):.0f} CPU s a kernel for the runs of `{name}`."
             for name, rows in results.items()
         ),
+        hold_out(ran),
         *plain_lines(needed),
         "* *Measured* is the time of the commit whose oracles and cases were used.",
         "",
@@ -344,13 +362,16 @@ def swept(kernels: Kernels, sweep: Sweep, given: argparse.Namespace, started: fl
     """Runs one plan on all kernels. Returns false if the time was up before the last one."""
     out = place(given.out, sweep)
     out.mkdir(parents=True, exist_ok=True)
-    plain = cases(load(run(kernels, kernels.image(None), sweep.plan, out)))
+    folder = out / "results" / PLAIN
+    if not finished(out, PLAIN):
+        folder = run(kernels, kernels.image(None), sweep.plan, out)
+    plain = cases(load(folder))
     store(sweep, "plain", without_bug(plain))
     spent = sum(one["cpu_s"] for one in plain.values())
     print(f"{sweep.name}, plain: {len(plain)} cases, {spent:.0f} CPU s", flush=True)
     for bug in bugs(given.only):
         late = given.seconds is not None and time.monotonic() - started > given.seconds
-        if late and not finished(out, bug):
+        if late and not finished(out, bug.id):
             print(f"{sweep.name}, {bug.id}: the time is up", flush=True)
             return False
         row = looked_at(kernels, sweep, bug, plain, given)
