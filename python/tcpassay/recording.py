@@ -7,7 +7,7 @@
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -21,6 +21,8 @@ if (
     TYPE_CHECKING
 ):  # importing polars takes most of the start-up time; judging a run in memory does not need it
     import polars as pl
+
+    from tcpassay._native import Ran
 
 FORMAT: Final = 2
 
@@ -138,10 +140,22 @@ def _is_entry(entry: object) -> bool:
 class Recording:
     """The recording of one run of one case."""
 
-    def __init__(self, folder: Path, index: RecordingIndex) -> None:
+    def __init__(self, folder: Path, read: Callable[[], RecordingIndex]) -> None:
         self.folder = folder
-        self.index = index
+        self._read = read
+
+    @cached_property
+    def index(self) -> RecordingIndex:
         """`recording.json`."""
+        return self._read()
+
+    @classmethod
+    def held(cls, folder: Path, run: "Ran") -> "Recording":
+        """The recording of a run in memory.
+
+        Its `recording.json` is made only if something of it is needed, because that takes long with many flows.
+        """
+        return cls(folder, lambda: cast("RecordingIndex", json.loads(run.index())))
 
     @classmethod
     def open(cls, folder: Path) -> "Recording":
@@ -168,7 +182,7 @@ class Recording:
         for name, entry in checked["files"].items():
             if not _is_entry(entry):
                 raise DamagedError(file, f"the number of rows or the checksum of {name!r} is missing")
-        return cls(folder, checked)
+        return cls(folder, lambda: checked)
 
     @property
     def header(self) -> Header:

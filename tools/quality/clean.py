@@ -69,14 +69,14 @@ def case(rng: random.Random, profile: str, known: dict[str, list[str]]) -> dict[
         return made
 
 
-def findings(triples: dict[str, Any], seed: int, folder: Path) -> tuple[list[Any], float, float]:
-    """What the oracles find, and the CPU time of the run and of judging."""
+def findings(triples: dict[str, Any], seed: int, folder: Path) -> tuple[list[Any], float, float, int]:
+    """What the oracles find, the CPU time of the run and of judging, and the number of rows of the log."""
     started = time.process_time()
     run = _native.run_held(triples, seed, ".", COLLECT)
     ran = time.process_time()
-    recording = Recording.of(folder, json.loads(run.index()))
+    recording = Recording.held(folder, run)
     found = judge_recording(recording, log=MemoryLog(run))
-    return found, ran - started, time.process_time() - ran
+    return found, ran - started, time.process_time() - ran, len(run)
 
 
 def main() -> None:
@@ -92,12 +92,12 @@ def main() -> None:
     rng = random.Random(given.seed)  # noqa: S311 - cases, no secrets
     count: collections.Counter[tuple[str, str, str]] = collections.Counter()
     example: dict[tuple[str, str, str], tuple[dict[str, str], str]] = {}
-    spent, judged, errors = 0.0, 0.0, 0
+    spent, judged, errors, rows = 0.0, 0.0, 0, 0
     with tempfile.TemporaryDirectory() as folder:
         for number in range(given.cases):
             triples = case(rng, given.profiles[number % len(given.profiles)], known)
-            found, ran, looked = findings(triples, number, Path(folder))
-            spent, judged = spent + ran, judged + looked
+            found, ran, looked, logged = findings(triples, number, Path(folder))
+            spent, judged, rows = spent + ran, judged + looked, rows + logged
             errors += any(one.severity == "error" for one in found)
             for key in {(one.severity.value, one.oracle, one.title) for one in found}:
                 count[key] += 1
@@ -109,7 +109,11 @@ def main() -> None:
     for key, runs in sorted(count.items()):
         print(f"{runs:5} {' / '.join(key)}")
         print(f"      {example[key][0]}\n      {example[key][1]}")
-    print(f"{given.cases} cases, {errors} with an error; {spent:.1f} s of runs, {judged:.1f} s of judging")
+    each = 1e9 * judged / max(rows, 1)
+    print(
+        f"{given.cases} cases, {errors} with an error; {spent:.1f} s of runs, {judged:.1f} s of judging, "
+        f"{each:.0f} ns for each of {rows} rows"
+    )
     sys.exit(1 if errors else 0)
 
 

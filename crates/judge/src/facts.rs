@@ -19,6 +19,7 @@ pub(crate) struct Facts {
     substrate: Substrate,
     /// Parameters and values of the case that differ from the defaults, without their entities.
     said: Vec<(String, String)>,
+    queues_in_host: bool,
 }
 
 impl Facts {
@@ -48,7 +49,10 @@ impl Facts {
             header.case.iter().map(|triple| (triple.parameter.clone(), triple.value.clone())).collect();
         let no_file = |name: &str| Err(std::io::Error::other(format!("{name} is not read again")));
         let case = Case::on(substrate, &triples, &no_file).ok()?;
-        (case.hosts.len() == recording.hosts.len()).then_some(Facts { case, substrate, said })
+        let mut facts = Facts { case, substrate, said, queues_in_host: false };
+        facts.queues_in_host =
+            facts.said("queue.place") == "sender" || matches!(facts.said("queue.kind"), "htb" | "tbf");
+        (facts.case.hosts.len() == recording.hosts.len()).then_some(facts)
     }
 
     /// The settings of host `host`.
@@ -98,7 +102,7 @@ impl Facts {
 
     /// Whether the queue is in the sending host: it drops packets there, and TCP small queues limit the bytes of a connection in it.
     pub fn queues_in_host(&self) -> bool {
-        self.said("queue.place") == "sender" || matches!(self.said("queue.kind"), "htb" | "tbf")
+        self.queues_in_host
     }
 
     /// Whether the case has random losses, or random disturbances that a sender may take for losses.

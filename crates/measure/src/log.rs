@@ -57,6 +57,12 @@ pub(crate) enum EventField {
     Asked,
 }
 
+/// The bits of the values that describe a sender.
+const SENDER: u16 = 1 << EventField::Cwnd as u16
+    | 1 << EventField::Ssthresh as u16
+    | 1 << EventField::Flight as u16
+    | 1 << EventField::Srtt as u16
+    | 1 << EventField::Rto as u16;
 const HAS_FLOW: u16 = 1 << 14;
 const CE: u16 = 1 << 15;
 
@@ -237,31 +243,39 @@ impl EventLog {
 
     #[inline]
     fn fill(&self, row: &Row, into: &mut EventRow) {
+        into.at = row.at;
+        into.host = row.host;
+        into.flow = (row.has & HAS_FLOW != 0).then_some(row.flow);
+        into.kind = row.kind;
+        match &self.words[row.why as usize] {
+            Reason::Borrowed(constant) => into.why = Reason::Borrowed(constant),
+            text @ Reason::Owned(_) => into.why.clone_from(text),
+        }
+        into.ce = row.has & CE != 0;
         let mut numbers = self.numbers[place(row.numbers)..].iter().copied();
         // The values are read in the order of `EventField`.
         let mut next = |field| {
             let has = row.has & (1 << field as u16) != 0;
             has.then(|| numbers.next().expect("a number for each bit"))
         };
-        into.at = row.at;
-        into.host = row.host;
-        into.flow = (row.has & HAS_FLOW != 0).then_some(row.flow);
-        into.kind = row.kind;
-        into.why.clone_from(&self.words[row.why as usize]);
         into.seq = next(EventField::Seq);
         into.ack = next(EventField::Ack);
         into.len = next(EventField::Len).map(|len| u32::try_from(len).expect("it was one"));
         into.flags =
             next(EventField::Flags).map(|bits| Flags::from_bits(u16::try_from(bits).expect("it was one")));
         into.window = next(EventField::Window).map(Bytes::new);
-        into.cwnd = next(EventField::Cwnd).map(Bytes::new);
-        into.ssthresh = next(EventField::Ssthresh).map(Bytes::new);
-        into.flight = next(EventField::Flight).map(Bytes::new);
-        into.srtt = next(EventField::Srtt).map(Dur::from_nanos);
-        into.rto = next(EventField::Rto).map(Dur::from_nanos);
+        // Segments and calls of applications have none of these values.
+        if row.has & SENDER == 0 {
+            (into.cwnd, into.ssthresh, into.flight, into.srtt, into.rto) = (None, None, None, None, None);
+        } else {
+            into.cwnd = next(EventField::Cwnd).map(Bytes::new);
+            into.ssthresh = next(EventField::Ssthresh).map(Bytes::new);
+            into.flight = next(EventField::Flight).map(Bytes::new);
+            into.srtt = next(EventField::Srtt).map(Dur::from_nanos);
+            into.rto = next(EventField::Rto).map(Dur::from_nanos);
+        }
         into.value = next(EventField::Value);
         into.asked = next(EventField::Asked).map(Bytes::new);
-        into.ce = row.has & CE != 0;
     }
 }
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tcpassay.finding import Finding, Found, Row, Severity
 from tcpassay.judge.frames import frames
-from tcpassay.judge.log import Log, LogFile
+from tcpassay.judge.log import Log, LogFile, MemoryLog
 from tcpassay.judge.registry import Oracle, chosen
 from tcpassay.judge.words import repeated
 from tcpassay.recording import Recording
@@ -35,7 +35,9 @@ def judge_recording(
     recording: Recording, *, oracles: Iterable[str] | None = None, replay: str = "", log: Log | None = None
 ) -> list[Finding]:
     """`judge` for an open recording; `log` is its event log if it is not in the folder."""
-    wanted = [oracle for oracle in chosen(oracles) if not oracle.lacks(recording)]
+    # A run in memory is of the model, whose log has all events: the recording is not read before something is found.
+    held = isinstance(log, MemoryLog)
+    wanted = [oracle for oracle in chosen(oracles) if held or not oracle.lacks(recording)]
     if log is None:
         if not can_judge(recording):
             return []

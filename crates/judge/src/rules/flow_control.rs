@@ -78,7 +78,9 @@ impl Rule for FlowControl {
         update_follows(half, context, step, found);
         probes(half, context, step, found);
         persist(half, context, step, found);
-        half.cork.on(context, step, found);
+        if context.of_kernel() {
+            half.cork.on(context, step, found);
+        }
         step.deadline(half.owes.map(|(since, _)| since), PATIENCE);
         step.deadline(half.shut.map(|(since, _)| since), AT_ONCE);
     }

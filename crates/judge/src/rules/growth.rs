@@ -74,8 +74,6 @@ struct Half {
     /// Time of the last change of the congestion state. An ACK at this time counts, because it may end a
     /// timeout.
     changed: Option<Time>,
-    /// Whether both ends use SACK.
-    sack: bool,
     /// State of the rules for the log of a kernel.
     traced: TracedWindow,
     validated: ValidatedWindow,
@@ -96,8 +94,6 @@ impl Growth {
 impl Rule for Growth {
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let half = &mut self.halves[step.flow];
-        let sack = |flow| context.stack(flow).is_some_and(|stack| stack.sack);
-        half.sack = sack(step.flow) && sack(step.peer);
         if context.of_kernel() {
             half.traced.on(context, step, found);
             half.validated.on(context, step, found);
@@ -199,6 +195,9 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
     }
     let no_room = full && flight + mss > cwnd;
     cubic_keeps_up(half, context, step, found, no_room.then_some(taken.acked));
+    if half.full == 0 {
+        return;
+    }
     let windows = match controller(context, step) {
         "reno" | "dctcp" => 4,
         "cubic" => 200,
@@ -229,7 +228,7 @@ fn cubic_keeps_up(
 ) {
     let (cwnd, ssthresh) = (step.before.cwnd, step.before.ssthresh);
     let calm = step.before.state == CongestionState::Open;
-    if controller(context, step) != "cubic" || cwnd == 0 || cwnd < ssthresh || !calm || !context.exact() {
+    if cwnd == 0 || cwnd < ssthresh || !calm || !context.exact() || controller(context, step) != "cubic" {
         half.stage = None;
         return;
     }
@@ -285,7 +284,8 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
         return;
     }
     // Without SACK, duplicates count as segments that left the network; the log does not contain this count.
-    if !half.sack || stack.recovery == Recovery::NewReno {
+    let uses_sack = |flow| context.stack(flow).is_some_and(|stack| stack.sack);
+    if !(uses_sack(step.flow) && uses_sack(step.peer)) || stack.recovery == Recovery::NewReno {
         return;
     }
     let grew = after - before;

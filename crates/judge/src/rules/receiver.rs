@@ -109,8 +109,10 @@ impl Rule for Receiver {
         waits(half, context, step, found);
         postponed(&mut self.due[step.flow], context, step, found);
         gap(&mut self.gaps[step.flow], context, step, found);
-        both_wait(&mut self.delays, context, step, found);
-        self.quick[step.flow].on(context, step, found);
+        if context.of_kernel() {
+            both_wait(&mut self.delays, context, step, found);
+            self.quick[step.flow].on(context, step, found);
+        }
         if step.is_sent() && step.is_stream() {
             *half = Half::default();
         }
@@ -266,7 +268,7 @@ fn gap(gap: &mut Gap, context: &Context<'_>, step: &Step<'_>, found: &mut Findin
         }
     }
     let sack = |flow| context.stack(flow).is_some_and(|stack| stack.sack);
-    if !(sack(step.flow) && sack(step.peer)) && gap.others >= MANY && gap.same < THRESHOLD {
+    if gap.others >= MANY && gap.same < THRESHOLD && !(sack(step.flow) && sack(step.peer)) {
         gap.others = 0;
         found.add(step.of_receiver(context, NAME, "ACKs of data out of order announce different windows").warning(), || {
             format!(

@@ -78,14 +78,17 @@ impl Utilisation {
 
 impl Rule for Utilisation {
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        let flow = &context.recording.flows[step.flow];
-        let departed = self.departed.get(&flow.from).copied().unwrap_or(Time::ZERO);
-        if step.is_sent() && !context.exact() {
-            self.departed.insert(flow.from, step.at());
-        }
         let half = &mut self.halves[step.flow];
-        half.wakes(context, step, found);
-        half.without_nagle(&mut self.rests, context, step, found);
+        let mut departed = Time::ZERO;
+        let flow = &context.recording.flows[step.flow];
+        if context.of_kernel() {
+            departed = self.departed.get(&flow.from).copied().unwrap_or(Time::ZERO);
+            if step.is_sent() {
+                self.departed.insert(flow.from, step.at());
+            }
+            half.wakes(context, step, found);
+            half.without_nagle(&mut self.rests, context, step, found);
+        }
         let Some(settings) = context.settings(step.flow).filter(|_| context.in_virtual_time()) else {
             return;
         };
@@ -145,14 +148,16 @@ impl Rule for Utilisation {
         }
         let mss = context.mss(step.flow);
         let (end, now) = (step.end, &step.end.now);
-        let plain = stack.pacing == Pacing::Off
-            && matches!(settings.small_queues, SmallQueues::Off | SmallQueues::Line)
-            // Linux may wait for the next ACK to send a larger super-segment (`tcp_tso_should_defer`).
-            && !(stack.tso_defer && stack.tso.is_some())
-            && !stack.cork
-            && stack.mtu_probing.is_none()
-            // Data that the send buffer does not accept are not yet written by the application.
-            && (context.exact() || settings.buffers.send.is_none() && !context.paces(step.flow));
+        let plain = || {
+            stack.pacing == Pacing::Off
+                && matches!(settings.small_queues, SmallQueues::Off | SmallQueues::Line)
+                // Linux may wait for the next ACK to send a larger super-segment (`tcp_tso_should_defer`).
+                && !(stack.tso_defer && stack.tso.is_some())
+                && !stack.cork
+                && stack.mtu_probing.is_none()
+                // Data that the send buffer does not accept are not yet written by the application.
+                && (context.exact() || settings.buffers.send.is_none() && !context.paces(step.flow))
+        };
         let calm = now.state == CongestionState::Open && end.sacked == 0;
         // Less than a full segment is sent if nothing is outstanding, and with TCP_NODELAY.
         let short = end.written > now.nxt && (end.outstanding() == 0 || stack.nodelay) && !context.exact();
@@ -165,15 +170,15 @@ impl Rule for Utilisation {
         let room =
             now.cwnd >= end.outstanding() + end.again + 2 * mss && now.una + end.wnd >= now.nxt + 2 * mss;
         // The log does not contain the initial window until it changes.
-        let may = plain
+        let may = room
             && calm
             && waits
-            && room
             && !half.stale
             && !half.unknown
             && end.open
             && !end.over
-            && now.cwnd > 2 * mss;
+            && now.cwnd > 2 * mss
+            && plain();
         // Linux's window counts packets, however short they are.
         let packets =
             || end.out.iter().map(|sent| (sent.end - sent.start).next_multiple_of(mss)).sum::<u64>();
