@@ -245,3 +245,30 @@ def test_two_senders_two_receivers_and_a_router_start_together(
     clocks = {(row["entity"], row["property"]): row["measured"] for row in index["environment"]}
     for name in beds.FIVE:
         assert abs(clocks[f"clock.{name}", "offset"]) <= clocks[f"clock.{name}", "offset_error"]
+
+
+def test_two_testbeds_with_a_common_router_are_compared_by_one_plan(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    beds.require()
+    roles = {"s1": "sender", "s2": "sender", "r": "router", "d": "receiver"}
+    links = [("s1", "r"), ("s2", "r"), ("r", "d")]
+    with testbeds.testbed(tmp_path_factory.mktemp("ab"), roles, links) as four:
+        before = four.states()
+        tables = four.file.read_text().split("\n[[")
+        for name, other in (("a", "s2"), ("b", "s1")):
+            kept = [one for one in tables if f'"{other}"' not in one and f"{other}:" not in one]
+            (four.folder / f"{name}.toml").write_text("\n[[".join(kept))
+        files = ", ".join(f'"remote:{four.folder}/{name}.toml"' for name in "ab")
+        text = PLAN.replace('"remote:FILE"', files).replace("oracles", "seeds = [1, 2]\noracles")
+        out = tmp_path / "out"
+        done = tcpassay(four, "run", str(plan(four, tmp_path, "300ms", text)), "--out", str(out))
+        assert done.returncode == 0, done.stdout + done.stderr
+        four.settled(before)
+        runs = json.loads((out / "result.json").read_text())["runs"]
+        assert [run["outcome"] for run in runs] == ["done"] * 4
+        assert len({run["substrate"] for run in runs}) == 2
+        done = tcpassay(four, "compare", str(out), "--between", "substrate", "--metric", "goodput")
+        assert done.returncode == 0, done.stderr
+        # The runs are pairs of the two testbeds; two of them are too few for a test.
+        assert "too few pairs for a test: remote:" in " ".join(done.stdout.split())

@@ -5,6 +5,7 @@ A process has one session for each testbed, whose connections remain open from c
 
 import atexit
 from functools import cache
+from typing import Final
 
 from tcpassay.errors import UserError
 from tcpassay.messages import Answer, CaseRequest, Triples
@@ -13,13 +14,24 @@ from tcpassay.testbed.connection import LostError
 from tcpassay.testbed.file import load
 from tcpassay.testbed.session import Session
 
+_SESSIONS: Final[list[Session]] = []
+
 
 @cache
 def session(name: str) -> Session:
     """The session of a testbed in this process; it is connected when it is first used."""
     made = Session(load(name))
+    _SESSIONS.append(made)
     atexit.register(made.close)
     return made
+
+
+def _leave(made: Session) -> None:
+    """Ends the connections of other testbeds that have hosts of this one, as in a plan that compares two testbeds."""
+    hosts = {host.ssh for host in made.testbed.hosts}
+    for other in _SESSIONS:
+        if other is not made and other.claimed and hosts & {host.ssh for host in other.testbed.hosts}:
+            other.close()
 
 
 class Remote:
@@ -51,7 +63,9 @@ class Remote:
 
     def run(self, request: CaseRequest) -> tuple[Answer, RunArtifacts | None]:
         """Runs a case with the time limit `seconds` of the request."""
-        answer = session(self._name).run(request)
+        made = session(self._name)
+        _leave(made)
+        answer = made.run(request)
         return answer, Folder(request.folder) if answer.outcome == "done" else None
 
 
