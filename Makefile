@@ -19,7 +19,7 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.to
 PROFILED := sh tools/pgo.sh use
 IF_POSSIBLE := @! sh tools/pgo.sh possible || $(MAKE) --no-print-directory pgo
 
-.PHONY: help quick setup pgo agent wheel kernel demo fidelity figures test test-rust test-python torture check lint format bench bench-host bench-testbed gate quality history testbed fuzz clean
+.PHONY: help quick setup pgo agent wheel kernel demo fidelity figures test test-rust test-python torture check lint format bench bench-host bench-testbed gate quality history testbed testbed-vm fuzz clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -99,6 +99,9 @@ KILLS_SEED ?= 1
 
 testbed: setup agent ## The tests of the substrate `remote` with KILLS kills at random moments (needs root and openssh-server)
 	TCPASSAY_KILLS=$(KILLS) TCPASSAY_KILLS_SEED=$(KILLS_SEED) $(BIN)/python -m pytest --quiet tests/testbed
+
+testbed-vm: setup agent ## The substrate `remote` on three virtual machines with NICs and two kernels (needs root, Debian, qemu-system-x86 and debootstrap)
+	$(BIN)/python -m pytest --quiet tools/testbed_vm
 
 quality: setup ## Build the model with all planted faults, and determine which of them the shipped plan finds (tests/quality/model)
 	$(BIN)/python tools/quality/plant.py --out $(OUT)/quality
