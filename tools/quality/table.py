@@ -54,13 +54,13 @@ def table(planted: list[Fault], rows: dict[str, dict[str, Any]], strategies: lis
             f"* {one}, {of} cases{limit}: {caught} of {len(measured)} faults are found ({share:.0f} %)."
         )
     lines += _causes(planted, rows)
-    unseen = {fault.id: rows[fault.id] for fault in planted if fault.unseen and fault.id in rows}
-    if measured := [row["shipped"] for row in unseen.values() if "shipped" in row]:
-        caught = sum(row["cases"] is not None for row in measured)
-        said = "; ".join(line.removeprefix("* ").rstrip(".") for line in _causes(planted, unseen))
-        lines.append(
-            f"* Of these the {len(measured)} of `unseen.toml`: {caught} are found{f'; {said}' if said else ''}."
-        )
+    for file in sorted({fault.unseen for fault in planted} - {""}):
+        unseen = {fault.id: rows[fault.id] for fault in planted if fault.unseen == file and fault.id in rows}
+        if measured := [row["shipped"] for row in unseen.values() if "shipped" in row]:
+            caught = sum(row["cases"] is not None for row in measured)
+            said = "; ".join(line.removeprefix("* ").rstrip(".") for line in _causes(planted, unseen))
+            more = f"; {said}" if said else ""
+            lines.append(f"* Of these the {len(measured)} of `{file}`: {caught} are found{more}.")
     lines += [
         "",
         f"| fault | rule | {' | '.join(strategies)} | found by | cause |",
