@@ -129,7 +129,9 @@ impl Facts {
         let steady = |link: &&LinkSettings| matches!(link.rate, LinkRate::Fixed(_)) && link.policer.is_none();
         let fixed = self.links(from, to)?.iter().all(steady);
         let alone = matches!(self.said("app.background"), "" | "none");
-        self.case.bottleneck_rate(from as usize, to as usize).filter(|_| fixed && alone)
+        // A shaper in the first host does not limit what others send.
+        let shaped = from != 0 && self.links(from, to)?.iter().any(|link| link.queue.kind.is_shaper());
+        self.case.bottleneck_rate(from as usize, to as usize).filter(|_| fixed && alone && !shaped)
     }
 
     /// Whether a link has a queue of such a kind.

@@ -1,5 +1,6 @@
 //! Bounds from a simple model of the path: rates, windows, losses.
 
+use super::token_bucket::TokenBucket;
 use crate::finding::{Findings, Level, Occurrence, Oracle};
 use crate::step::{Context, Rule, Step};
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "throughput against a simple model",
     asserts: "a flow delivers at most one receive window per round-trip time, and all flows of a path together at most the \
-              rate of the slowest link; an endless flow that neither the application nor the receiver limits delivers at least \
+              rate of the slowest link; in any time no more passes a token bucket than its rate and its depth; an endless flow that neither the application nor the receiver limits delivers at least \
               a twentieth of what the rate, the window and the number of its reductions allow.",
     why: "no stack can exceed window / RTT (RFC 9293 section 3.8.6) or the rate of the link. A Reno-like sender with a share p of \
           reductions delivers about 1.22 MSS / (RTT sqrt(p)) (Mathis et al., 1997; RFC 5348 section 3.1 adds timeouts), and CUBIC and DCTCP deliver no less on such paths (RFC 9438 section 4.3): a throughput far below this has another cause.",
@@ -34,16 +35,18 @@ struct Half {
 /// Implements the rules in the documentation of this module.
 pub(super) struct Bounds {
     halves: Vec<Half>,
+    bucket: TokenBucket,
 }
 
 impl Bounds {
     pub fn new(flows: usize) -> Bounds {
-        Bounds { halves: vec![Half::default(); flows] }
+        Bounds { halves: vec![Half::default(); flows], bucket: TokenBucket::default() }
     }
 }
 
 impl Rule for Bounds {
-    fn on(&mut self, _: &Context<'_>, step: &Step<'_>, _: &mut Findings) {
+    fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        self.bucket.on(context, step, found);
         let half = &mut self.halves[step.flow];
         match step.event.kind {
             EventKind::In => {

@@ -6,14 +6,14 @@ use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::Timer;
-use tcpassay_tcp::{Nagle, StackFlavor};
+use tcpassay_tcp::{Config, Nagle, StackFlavor};
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "flow control against RFC 9293",
-    asserts: "no segment except a probe of one byte exceeds the largest right edge that the peer announced; the right edge that a receiver announces never moves left; a receiver whose application has read everything opens a window that was smaller than a segment; a sender that has data and a closed window runs the persist timer, and the interval between its probes grows; a segment smaller than the MSS is not sent while more data wait, unless it fills half of the largest window \
+    asserts: "no segment except a probe of one byte exceeds the largest right edge that the peer announced; the right edge that a receiver announces never moves left; a receiver whose application has read everything opens a window that was smaller than a segment; a sender that has data and a closed window runs the persist timer, first for the RTO, and the interval between its probes grows; a segment smaller than the MSS is not sent while more data wait, unless it fills half of the largest window \
               that the peer ever announced, or, with Nagle's algorithm, while data are outstanding; with TCP_CORK a kernel holds it back for 200 ms, or until a tail loss probe sends it.",
     why: "RFC 9293 sections 3.8.6 (a sender must respect the window, a receiver should not shrink it), 3.8.6.1 (zero-window probes \
           with exponential back-off), 3.8.6.2.1 and 3.8.6.2.2 (silly window avoidance) and 3.7.4 (Nagle); tcp(7) (TCP_CORK).",
@@ -40,6 +40,11 @@ struct Half {
     probe: Option<Time>,
     /// The interval before the next probe of a closed window, and whether the timer has fired since it was set.
     probed: Option<(Dur, bool)>,
+    /// True if data were sent since the persist timer fired last, so that its back-off begins anew.
+    anew: bool,
+    /// The RTO of the last round-trip sample, and the number of timeouts since.
+    rto: Option<Dur>,
+    timeouts: u32,
     /// The largest window that the peer announced.
     largest: u64,
     /// True while the persist timer runs.
@@ -205,6 +210,14 @@ fn probes(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     {
         *fired = true;
     }
+    match step.event.kind {
+        EventKind::Rtt => (half.rto, half.timeouts) = (step.event.rto, 0),
+        EventKind::TimerFire if step.event.timer() == Some(Timer::Rto) => half.timeouts += 1,
+        EventKind::TimerFire if step.event.timer() == Some(Timer::Persist) => half.anew = false,
+        // A probe may have a byte of data.
+        EventKind::Out if step.len() > 1 => half.anew = true,
+        _ => {}
+    }
     let Some(due) = step.event.value.filter(|_| step.is_timer(EventKind::TimerSet, Timer::Persist)) else {
         return;
     };
@@ -225,8 +238,38 @@ fn probes(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
                 )
             });
         }
+    } else if let Some(rto) = half.rto.filter(|_| std::mem::take(&mut half.anew)) {
+        first_probe(half, (stack, rto), context, step, wait, found);
     }
     half.probed = Some((stack.timer_ticks.least(wait), false));
+}
+
+/// RFC 9293 section 3.8.6.1: the first probe is sent when the window has been closed for the retransmission timeout.
+fn first_probe(
+    half: &Half,
+    (stack, rto): (&Config, Dur),
+    context: &Context<'_>,
+    step: &Step<'_>,
+    wait: Dur,
+    found: &mut Findings,
+) {
+    let rto = rto.saturating_mul(1 << half.timeouts.min(16));
+    let most = match stack.persist {
+        // Linux waits for at least 200 ms (`tcp_probe0_base`).
+        None if stack.flavor == StackFlavor::Linux => rto.max(Dur::from_millis(200)),
+        None => rto.max(stack.rto.min),
+        // FreeBSD: four smoothed round-trip times and eight deviations (`tcp_setpersist`).
+        Some(persist) => (rto * 4).max(persist.min),
+    };
+    let nominal = stack.timer_ticks.least(wait);
+    if nominal > most + most / 20 {
+        found.add(step.of_sender(context, NAME, "the first probe of a closed window comes late"), || {
+            format!(
+                "{} waits {wait} before the first probe of a window that has closed anew; its RTO is {rto} (RFC 9293 section 3.8.6.1).",
+                context.who(step.flow)
+            )
+        });
+    }
 }
 
 /// RFC 9293 section 3.8.6.2.1: a segment smaller than the MSS may be sent if it fills half of the largest

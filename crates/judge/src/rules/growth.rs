@@ -1,8 +1,10 @@
 //! Growth of the congestion window: RFC 5681, RFC 3465, RFC 6928, RFC 7661.
 
 use super::additive_increase::{self, Increase};
+use super::cubic_curve::Curve;
 use super::hystart::Hystart;
 use super::names::WINDOW_GROWTH as NAME;
+use super::pacing::Spacing;
 use super::traced_window::TracedWindow;
 use super::validated_window::ValidatedWindow;
 use crate::finding::{Findings, Oracle};
@@ -30,7 +32,7 @@ pub(super) const ORACLE: Oracle = Oracle {
               than a quarter of the path's capacity is in use; with the HyStart of Linux it ends when the ACKs of a round, at most 2 ms apart, take \
               longer than half of the shortest round-trip time, or the shortest of nine round-trip times of a round is an eighth longer \
               than that (4 to 16 ms), and not before; only probes are sent beyond the window, which is never below \
-              one segment.",
+              one segment; with pacing new segments follow each other at the distance that the rate of window and SRTT gives.",
     why: "RFC 5681 section 3.1 (equations 2 and 3) and 4.1 (idle), RFC 3465 sections 2.1 to 2.3, RFC 6928, RFC 9438 sections 4.2 \
           (target of 1.5 windows), 4.3 (Reno-friendly region) and 5.8 (idle), RFC 9406 section 4 (end of slow start), Linux `hystart_update`, RFC 2861, RFC 7661 section 1 (an unused window is not validated by the path).",
     evidence: "the row with the change of the window, and the row at which counting began.",
@@ -40,10 +42,15 @@ pub(super) const ORACLE: Oracle = Oracle {
     needs: &[EventKind::Window],
 };
 
+/// The largest length of the options of a header.
+const OPTIONS: u64 = 40;
+
 #[derive(Clone, Debug, Default)]
 struct Half {
     /// Time of the last ACK, and the bytes that it delivered.
     delivered: (Time, u64),
+    /// Bytes by which the last ACK advanced SND.UNA.
+    acknowledged: u64,
     /// Congestion avoidance: data acknowledged since counting began, as a number of windows; then the window
     /// and the row at that time.
     earned: f64,
@@ -78,6 +85,8 @@ struct Half {
     traced: TracedWindow,
     validated: ValidatedWindow,
     hystart: Hystart,
+    cubic: Curve,
+    spacing: Spacing,
 }
 
 /// Implements the rules in the documentation of this module.
@@ -99,6 +108,8 @@ impl Rule for Growth {
             half.validated.on(context, step, found);
         }
         half.hystart.on(context, step, found);
+        half.cubic.of_model(context, step, found);
+        half.spacing.on(context, step, found);
         match step.event.kind {
             EventKind::In => arrival(half, context, step, found),
             EventKind::Retransmit if step.flags().has(Flags::SYN) => half.syn_sent += 1,
@@ -169,6 +180,7 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
         _ => taken.delivered,
     };
     half.marked = step.flags().has(Flags::ECE);
+    half.acknowledged = taken.acked;
     if delivered > 0 {
         half.delivered = (step.at(), delivered);
     }
@@ -296,12 +308,18 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     if before < step.before.ssthresh || at_threshold {
         let limit = match stack.byte_counting {
             ByteCounting::PerAck => mss,
+            // RFC 3465 section 2.3: in the slow start that follows a timeout.
+            ByteCounting::Limit(_) if step.before.state == CongestionState::Loss => mss,
             ByteCounting::Limit(n) => u64::from(n) * mss,
             ByteCounting::All => u64::MAX,
         };
-        let most = delivered.min(limit);
-        // A FIN occupies a sequence number and no byte. Linux counts whole segments.
-        if grew > most + mss {
+        // What was SACKed before counts when it is acknowledged (RFC 3465 section 2.1).
+        let counted = delivered.max(if at == step.at() { half.acknowledged } else { 0 });
+        let most = counted.min(limit);
+        // A FIN occupies a sequence number and no byte, and options take a part of a segment. Linux counts whole segments.
+        let exact = stack.cc_arithmetic == Arithmetic::Rfc && stack.flavor == StackFlavor::Rfc;
+        let spare = if exact { OPTIONS } else { mss };
+        if grew > most.saturating_add(spare) {
             found.add(step.of_sender(context, NAME, "slow start adds more than was acknowledged"), || {
                 format!(
                     "In slow start the window of {} grew by {grew} bytes with an ACK of {delivered}; {most} are allowed (RFC 5681 \
@@ -403,7 +421,8 @@ fn first_flight(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: 
             AfterIdle::Keep | AfterIdle::Decay => None,
             AfterIdle::Restart => Some(initial),
         };
-        half.burst = bound.filter(|_| stack.pacing == Pacing::Off).map(|bytes| (step.seq(), bytes));
+        let keeps = stack.pacing != Pacing::Off || !context.window_based(step.flow);
+        half.burst = bound.filter(|_| !keeps).map(|bytes| (step.seq(), bytes));
     }
     if let Some((start, bytes)) = half.burst
         && step.seq_end().saturating_sub(start) > bytes

@@ -1,5 +1,6 @@
 //! Detection and repair of loss: RFC 5681, RFC 6675, RFC 8985.
 
+use super::frto::Frto;
 use crate::end::Sent;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
@@ -22,9 +23,9 @@ pub(super) const ORACLE: Oracle = Oracle {
               is lost is sent before new data; the first two duplicate ACKs permit new data (limited \
               transmit); the first loss of a recovery is retransmitted within a round trip; acknowledged or \
               SACKed data are not retransmitted except after a timeout; DSACKs undo a reduction only if they report all \
-              retransmitted data.",
+              retransmitted data, and F-RTO one only if data were delivered that were sent before the timeout and not again.",
     why: "RFC 5681 section 3.2 (three duplicates), RFC 6675 sections 4 (IsLost) and 5, RFC 8985 section 6.2 (sent later, and the \
-          reordering window), RFC 3042 (limited transmit), RFC 3708 (undo), RFC 2018 section 5.1 (SACKed segments are not \
+          reordering window), RFC 3042 (limited transmit), RFC 3708 and RFC 5682 (undo), RFC 2018 section 5.1 (SACKed segments are not \
           retransmitted before a timeout).",
     evidence: "the row that marks the loss, or the retransmitted segment; for a missing action, the ACK that required it.",
     wrong_when: "an adaptive threshold has grown, which the log does not show; the oracle then reports only marks that are \
@@ -45,6 +46,8 @@ struct Half {
     /// Time and row of the begin of a recovery in which nothing was retransmitted yet.
     repair: Option<(Time, usize)>,
     srtt: Option<Dur>,
+    /// The shortest round-trip time that an ACK has shown, also by SACK.
+    shortest: Option<Dur>,
     /// After a timeout: SACKed data below this position may be retransmitted.
     forgiven: u64,
     /// The largest reordering that ACKs have shown since the last timeout, in bytes.
@@ -69,6 +72,7 @@ struct Half {
     progressed: bool,
     /// The time of the last row, and SND.UNA before it: a kernel logs arrivals at its device, before TCP processes the first one of them.
     settled: (Time, u64),
+    frto: Frto,
 }
 
 impl Half {
@@ -106,6 +110,9 @@ impl Rule for Loss {
             half.settled = (step.at(), step.before.una);
         }
         late(half, context, step, found);
+        if context.exact() {
+            half.frto.on(context, step, found);
+        }
         if context.of_kernel() {
             unrepaired(half, context, step, found);
             after_timeout(half, context, step, found);
@@ -160,6 +167,8 @@ impl Rule for Loss {
 fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let taken = step.end.taken;
     half.reported += taken.dsacked;
+    let samples = [taken.sample, taken.oldest, taken.sacked.map(|(least, _)| least), half.shortest];
+    half.shortest = samples.into_iter().flatten().min();
     if taken.late > 0 {
         half.reorders = true;
         half.reordered = half.reordered.max(taken.late);
@@ -367,7 +376,11 @@ fn lost(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
             adapted(half, context, step, found, (bytes, count));
         }
         Some(LossRule::Rack) => {
-            let least = context.least_rtt(step.flow);
+            // The round-trip time of RACK is that of a delivered segment, and not shorter than the shortest one of the connection
+            // (section 6.2, step 2).
+            let known = half.shortest.map_or(Dur::ZERO, |shortest| shortest.min(step.end.handshake));
+            let known = known - known / 50;
+            let least = context.least_rtt(step.flow).max(if context.exact() { known } else { Dur::ZERO });
             let waited = step.at().since(first.last);
             // After reordering was observed, a quarter of the smallest round-trip time is added (RFC 8985
             // section 6.2, step 4).
@@ -487,9 +500,9 @@ fn passed(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     if !waits || !matches!(stack.loss_detection, LossDetection::Rack { .. }) || !reads_sack(stack) {
         half.passed = None;
     } else if half.passed.is_none() && step.is_arrival() && !step.sacks.is_empty() {
-        // Sent later, and not at the same time. A SACK shortly after a retransmission may report the
+        // Sent later, or at the same time with a higher position (RFC 8985 section 6.1). A SACK shortly after a retransmission may report the
         // original (section 6.2, step 2).
-        let later = step.end.out.iter().any(|s| s.sacked && s.tries == 1 && s.first > head.last);
+        let later = step.end.out.iter().skip(1).any(|s| s.sacked && s.tries == 1 && s.first >= head.last);
         half.passed = later.then_some((step.at(), step.row));
     }
 }

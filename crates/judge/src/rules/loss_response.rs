@@ -1,13 +1,13 @@
-//! The answer of a real kernel to a loss: how much it reduces its window, and whether it takes a reduction back.
+//! The answer of a real kernel to a loss: how much it reduces its window, and whether it takes a reduction back. The latter also of the model.
 
-use super::needless_fast_retransmit::needless;
+use super::needless_fast_retransmit::{needless, reorders_at_random};
 use crate::finding::{Findings, Level, Occurrence, Oracle};
 use crate::history::{Half, History, Mark, Segment, at};
 use std::collections::BTreeMap;
-use tcpassay_measure::reason::CongestionChange;
+use tcpassay_measure::reason::{CongestionCause, CongestionChange};
 use tcpassay_measure::{EventKind, EventRow};
 use tcpassay_tcp::CongestionState;
-use tcpassay_units::{Bytes, Dur};
+use tcpassay_units::{Bytes, Dur, Time};
 
 pub(super) const NAME: &str = "loss-response";
 pub(super) const ORACLE: Oracle = Oracle {
@@ -25,8 +25,8 @@ pub(super) const ORACLE: Oracle = Oracle {
     wrong_when: "the controller restores its window by its own rules (BBR; other controllers than these three are not judged), \
                  the parameters of the controller are not its defaults (`stack.cc.*`; such runs are not judged), or a window \
                  between two segments is not in the log. A missing undo is judged only where the path loses no ACKs and marks \
-                 nothing, and where round trips are longer than the granularity of timestamps. The model logs more of each \
-                 reduction, and `window-reduction` judges it.",
+                 nothing, and where round trips are longer than the granularity of timestamps. Of the model only an undo is judged; it logs \
+                 more of each reduction, which `window-reduction` judges.",
     needs: &[EventKind::Congestion, EventKind::Window],
 };
 
@@ -57,11 +57,44 @@ fn tenths(cc: &str) -> Option<u64> {
 
 /// Judges every change of the congestion state of a kernel.
 pub(super) fn look(history: &History<'_>, found: &mut Findings) {
-    if history.of_model() {
-        return;
-    }
     for flow in 0..history.halves.len() {
-        of_flow(history, flow, found);
+        if history.of_model() {
+            undone(history, flow, found);
+        } else {
+            of_flow(history, flow, found);
+        }
+    }
+}
+
+/// Judges every undo of the model, which logs its cause.
+fn undone(history: &History<'_>, flow: usize, found: &mut Findings) {
+    let calm = |state| matches!(state, Some(CongestionState::Open | CongestionState::Disorder));
+    let mut begin: Option<(&Mark, CongestionChange<'_>)> = None;
+    for mark in &history.halves[flow].changes {
+        let Some(change) = history.change(mark) else { continue };
+        if calm(change.from) {
+            begin = Some((mark, change));
+        } else if !calm(change.to) {
+            // A reduction within a reduction: which one is undone depends on the proof.
+            begin = None;
+        } else if let Some((first, entered)) = begin
+            .take()
+            // F-RTO asks whether other data than the first segment arrived; `loss-detection` judges it.
+            .filter(|_| change.is_undo() && change.known_cause() != Some(CongestionCause::UndoFrto))
+        {
+            let (had, has) = (history.row(first), history.row(mark));
+            let one = Reduction {
+                history,
+                flow,
+                mark: first,
+                change: entered,
+                before: first,
+                after: mark,
+                had,
+                has,
+            };
+            one.restored(mark, found);
+        }
     }
 }
 
@@ -234,7 +267,13 @@ impl Reduction<'_> {
             threshold(&row) >= threshold(&self.had) && row.cwnd.map_or(0, Bytes::get) >= window
         };
         let Some(restored) = inside.filter(|_| by_timeout).chain(after).find(is_full) else { return };
-        let ended = if restored.place < ended.place { restored } else { ended };
+        self.restored(if restored.place < ended.place { restored } else { ended }, found);
+    }
+
+    /// Whether what was sent again until the window was restored, at `ended`, had been lost.
+    fn restored(&self, ended: &Mark, found: &mut Findings) {
+        let half = self.half();
+        let by_timeout = self.change.to == Some(CongestionState::Loss);
         let mut again: Vec<&Segment> = half.sent_again(self.mark.place, ended.place).collect();
         if by_timeout && !self.delays() {
             // After a timeout Linux without SACK also sends again what arrived. Whether the timeout was spurious depends on the
@@ -246,8 +285,8 @@ impl Reduction<'_> {
                 return;
             }
         }
-        if again.iter().any(|one| needless(self.history, self.flow, one))
-            || !again.iter().any(|one| self.lost(one))
+        let lost = |one: &&&Segment| self.lost(one) && (!self.history.of_model() || self.overtaken(one));
+        if again.iter().any(|one| needless(self.history, self.flow, one)) || again.iter().find(lost).is_none()
         {
             return;
         }
@@ -326,6 +365,20 @@ impl Reduction<'_> {
     fn lost(&self, again: &Segment) -> bool {
         let cells = self.history.ledger(self.flow).cells(again.start, again.end);
         cells.iter().any(|cell| cell.reached < cell.sends)
+    }
+
+    /// Whether data that were sent between a segment and its first repetition arrived before it, so that not the original arrived at last.
+    /// On a path that reorders this proves nothing.
+    fn overtaken(&self, again: &Segment) -> bool {
+        let ledger = self.history.ledger(self.flow);
+        let between = |first: Time, second: Time, arrival: Time| {
+            ledger.all().iter().any(|cell| {
+                cell.first_sent > first && cell.first_sent < second && cell.first_arrival < arrival
+            })
+        };
+        let cells = ledger.cells(again.start, again.end);
+        !reorders_at_random(self.history)
+            && cells.iter().all(|cell| between(cell.first_sent, cell.first_again, cell.first_arrival))
     }
 
     fn occurrence(&self, title: &'static str, level: Level, rows: [&Mark; 3]) -> Occurrence {

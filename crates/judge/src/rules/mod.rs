@@ -3,6 +3,7 @@
 mod acknowledgment;
 mod additive_increase;
 mod alpha;
+mod bbr_drain;
 mod bounds;
 mod ce_change;
 mod codel;
@@ -12,9 +13,11 @@ mod delivery;
 mod ecn;
 mod fairness;
 mod flow_control;
+mod frto;
 mod give_up;
 mod growth;
 mod hystart;
+mod keepalive;
 mod late_ack;
 mod latency;
 mod loss;
@@ -23,7 +26,11 @@ mod mutual_silence;
 mod names;
 mod needless_fast_retransmit;
 mod nic;
+mod offload;
+mod pacing;
 mod probe;
+mod probe_repair;
+mod prr;
 mod quick_ack;
 mod quickack_mode;
 mod receiver;
@@ -33,6 +40,7 @@ mod retransmission_timer;
 mod small_window_after_recovery;
 mod timeout_without_loss;
 mod timestamp_clock;
+mod token_bucket;
 mod traced_probe;
 mod traced_window;
 mod utilisation;
@@ -96,7 +104,7 @@ const BY_ROW: &[ByRow] = &[
     },
     ByRow {
         name: names::FLOW_CONTROL,
-        reads: Kinds::SEGMENTS.and(&[App, State]).or(TIMERS),
+        reads: Kinds::SEGMENTS.and(&[App, State, Rtt]).or(TIMERS),
         applies: always,
         new: |flows| Box::new(flow_control::FlowControl::new(flows)),
     },
@@ -114,7 +122,7 @@ const BY_ROW: &[ByRow] = &[
     },
     ByRow {
         name: names::WINDOW_REDUCTION,
-        reads: Kinds::of(&[In, TimerFire, Window, Congestion]),
+        reads: Kinds::SEGMENTS.and(&[TimerFire, Window, Congestion]),
         applies: always,
         new: |flows| Box::new(reduction::Reduction::new(flows)),
     },
@@ -138,7 +146,7 @@ const BY_ROW: &[ByRow] = &[
     },
     ByRow {
         name: names::TAIL_LOSS_PROBE,
-        reads: Kinds::SEGMENTS.and(&[Rtt, TimerSet, TimerFire]),
+        reads: Kinds::SEGMENTS.and(&[Rtt, TimerSet, TimerFire, Congestion]),
         applies: in_virtual_time,
         new: |flows| Box::new(probe::Probe::new(flows)),
     },

@@ -91,7 +91,7 @@ fn add(history: &History<'_>, flow: usize, change: &Mark, again: &[&Segment], fo
 }
 
 /// Whether the case asks for random reordering, and for none that goes on all the time.
-fn reorders_at_random(history: &History<'_>) -> bool {
+pub(super) fn reorders_at_random(history: &History<'_>) -> bool {
     let reorder = history.said("link.reorder");
     let steady = reorder.is_some_and(|rule| rule.starts_with("reverse-burst"))
         || history.said("nic.lro_order") == Some("stale-hash");

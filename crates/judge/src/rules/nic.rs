@@ -1,5 +1,6 @@
 //! The processing of packets by a NIC before the stack: merging (GRO, LRO) and interrupt coalescing.
 
+use super::offload::Offload;
 use crate::finding::{Findings, Level, Occurrence, Oracle};
 use crate::step::{Context, Rule, Step};
 use std::collections::VecDeque;
@@ -42,6 +43,7 @@ struct Half {
     reduced: VecDeque<u64>,
     /// Row and time of the last arrival of data of this flow with CE.
     marked: Option<(usize, Time)>,
+    offload: Offload,
 }
 
 /// Implements the rules in the documentation of this module.
@@ -94,9 +96,13 @@ impl Rule for Nic {
             return;
         }
         if step.is_sent() {
+            self.halves[step.flow].offload.sent(step);
             self.sent(context, step);
         } else if step.event.kind == EventKind::In {
             merged(context, step, found);
+            if step.is_arrival() && step.len() > 0 && step.is_stream() {
+                self.halves[step.peer].offload.arrived(context, step, found);
+            }
             self.arrived(context, step, found);
         }
     }

@@ -1,6 +1,7 @@
 //! Tail loss probes: RFC 8985 section 7.
 
 use super::names::TAIL_LOSS_PROBE as NAME;
+use super::probe_repair::ProbeRepair;
 use super::traced_probe::TracedProbe;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
@@ -15,10 +16,10 @@ pub(super) const ORACLE: Oracle = Oracle {
     asserts: "a probe is sent when no segment has arrived for two SRTT or for the RTO, and not earlier; its timer is set for no \
               less; on a kernel it comes no later than two of the longest round trips after the last delivery and, if a single segment is outstanding, the delay of an ACK; no probe is sent in recovery or (except on Linux) while segments are SACKed, and no second probe before new \
               data were acknowledged or, where the stack follows RFC 8985, a round trip was measured; \
-              a probe consists of new data or repeats the last segment; a retransmission timer that fires in state Open with \
-              nothing SACKed was preceded by a probe.",
+              a probe consists of new data or repeats the last segment; a loss that a probe repaired, which an ACK of later data without a report of a duplicate shows, reduces the window; \
+              a retransmission timer that fires in state Open with nothing SACKed was preceded by a probe.",
     why: "RFC 8985 sections 7.2 (when the probe timer is set, and its duration) and 7.3 (contents of a probe; at most one \
-          probe is outstanding).",
+          probe is outstanding) and 7.4 (the answer to a loss that the probe repaired).",
     evidence: "the row at which the timer fired, and the transmission at which the wait began.",
     wrong_when: "samples that are missing from the log made SRTT shorter. The log of a real kernel does not contain the probe \
                  timer: a retransmission is a probe if the kernel gives this reason, and new data that are sent after a \
@@ -43,6 +44,7 @@ struct Half {
     rto_due: Option<Time>,
     /// Time at which the probe timer fired, until the log shows the probe.
     fired: Option<Time>,
+    repair: ProbeRepair,
     /// State of the rules for the log of a kernel.
     traced: TracedProbe,
 }
@@ -67,6 +69,7 @@ impl Rule for Probe {
             }
             return;
         }
+        half.repair.on(context, step, found);
         match step.event.kind {
             EventKind::In if step.end.taken.acked > 0 => half.probing = None,
             EventKind::Rtt => {
@@ -149,6 +152,7 @@ fn fired(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
 
 fn sent(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(at) = half.fired.take().filter(|at| *at == step.at()) else { return };
+    half.repair.probes(step);
     // In Linux the timer may run and fire while a probe is outstanding; then it continues as the retransmission timer.
     if let Some((first, row)) = half.probing.replace((at, step.row)) {
         found.add(

@@ -1,7 +1,9 @@
 //! Reductions of the congestion window and their undo: RFC 5681, RFC 9438, RFC 8257, RFC 3522, RFC 3708.
 
 use super::alpha::{Alpha, scale};
+use super::bbr_drain::BbrDrain;
 use super::names::WINDOW_REDUCTION as NAME;
+use super::prr::Prr;
 use super::recovery_window::RecoveryWindow;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
@@ -17,9 +19,11 @@ pub(super) const ORACLE: Oracle = Oracle {
     asserts: "a loss sets ssthresh to the flight size (or the window) times the factor of the controller, and to at least two \
               segments; a timeout sets the window to one segment (Linux adds what RACK does not take for lost), and a repeated timeout does not lower ssthresh further; \
               losses and marks of one window reduce it once; a partial ACK of NewReno deflates the window by what it acknowledges; \
-              PRR keeps a window that has reached ssthresh at or below it; recovery ends with a window of at most ssthresh, unless \
+              PRR keeps a window that has reached ssthresh at or below it, and permits as much as was delivered, reduced by the factor \
+              until it has; recovery ends with a window of at most ssthresh, unless \
               the controller governs recovery (BBR); after marks \
-              DCTCP reduces by half of alpha, which the oracle computes from the marks that the ACKs report; an undo restores the window before the reduction.",
+              DCTCP reduces by half of alpha, which the oracle computes from the marks that the ACKs report; an undo restores the window before the reduction; after its startup BBR \
+              lets the flight fall to a bandwidth-delay product.",
     why: "RFC 5681 section 3.1 (equation 4, and the loss window), RFC 6582 section 3.2, RFC 6675 section 5, RFC 9937 section 6.2, RFC 9438 section 4.6 \
           (0.7), RFC 8257 section 3.3 (alpha/2 for marks, half for losses), RFC 3522 and RFC 4015 (undo).",
     evidence: "the row of the reduction and, where it is compared with an earlier one, that row.",
@@ -44,6 +48,8 @@ struct Half {
     /// True if the present timeout occurred in state CWR, Recovery or Loss.
     within: bool,
     recovery: RecoveryWindow,
+    prr: Prr,
+    drain: BbrDrain,
     alpha: Alpha,
     /// Bytes outstanding at the latest ACK; then the bytes of them that were SACKed.
     flight: u64,
@@ -87,8 +93,10 @@ impl Reduction {
 impl Rule for Reduction {
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let half = &mut self.halves[step.flow];
+        half.drain.on(context, step, found);
         if context.exact() {
             half.recovery.on(context, step, found);
+            half.prr.on(context, step, found);
         }
         match step.event.kind {
             EventKind::In if !step.flags().has(Flags::SYN) => {

@@ -1,6 +1,7 @@
 //! The retransmission timer: RFC 6298.
 
 use super::give_up::GiveUp;
+use super::keepalive::Keepalive;
 use super::names::RETRANSMISSION_TIMER as NAME;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
@@ -60,6 +61,7 @@ struct Half {
     /// The largest deviation of a sample from SRTT so far.
     deviation: Dur,
     give_up: GiveUp,
+    keepalive: Keepalive,
 }
 
 /// Implements the rules in the documentation of this module.
@@ -105,6 +107,7 @@ impl Rule for RetransmissionTimer {
         if context.of_kernel() {
             half.give_up.on(context, step, found);
         }
+        half.keepalive.on(context, step, found);
     }
 }
 

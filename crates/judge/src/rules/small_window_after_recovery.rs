@@ -20,15 +20,23 @@ pub(super) const ORACLE: Oracle = Oracle {
     evidence: "the ACK that ended recovery, the window that was then in force, the change of state.",
     wrong_when: "the maximum segment size changed during the run (path MTU), or the sender's limit on cwnd is below two segments \
                  by configuration. Of a real kernel the window is the one that the next segment met, which the same ACK may have \
-                 opened already, so that a fault may go unseen; a recovery that ended without a segment after it is not judged.",
+                 opened already, so that a fault may go unseen; a recovery that ended without a segment after it is not judged, nor are controllers \
+                 that govern recovery (BBR).",
     needs: &[EventKind::Congestion, EventKind::Window],
 };
 
 const SEGMENTS: u64 = 2;
+/// The largest length of the options of a header.
+const OPTIONS: u64 = 40;
 
 /// Judges the end of every recovery.
 pub(super) fn look(history: &History<'_>, found: &mut Findings) {
+    let window_based = tcpassay_cc::window_based();
     for flow in 0..history.halves.len() {
+        // A controller that governs recovery restores its window with the next ACK (BBR).
+        if !window_based.contains(&history.recording.flows[flow].cc.as_str()) {
+            continue;
+        }
         let mut by_marks = false;
         for mark in &history.halves[flow].changes {
             let Some(change) = history.change(mark) else { continue };
@@ -53,7 +61,9 @@ fn judge(history: &History<'_>, flow: usize, left: &Mark, cause: &str, found: &m
         half.windows.partition_point(|window| window.place < left.place || restores && window.at == left.at);
     let Some(window) = before.checked_sub(1).map(|place| &half.windows[place]) else { return };
     let mss = history.recording.flows[flow].mss.get();
-    let Some(cwnd) = history.row(window).cwnd.map(Bytes::get).filter(|cwnd| *cwnd < SEGMENTS * mss) else {
+    // Options take a part of each segment.
+    let minimum = SEGMENTS * mss.saturating_sub(OPTIONS);
+    let Some(cwnd) = history.row(window).cwnd.map(Bytes::get).filter(|cwnd| *cwnd < minimum) else {
         return;
     };
     let last = half.before(left.place).map(|place| &half.segments[place]);
