@@ -26,8 +26,8 @@ pub(super) const ORACLE: Oracle = Oracle {
 };
 
 const SEGMENTS: u64 = 2;
-/// The largest length of the options of a header.
-const OPTIONS: u64 = 40;
+/// The largest length of the option of accurate ECN with its padding (RFC 9768 section 3.2.3).
+const OPTIONS: u64 = 12;
 
 /// Judges the end of every recovery.
 pub(super) fn look(history: &History<'_>, found: &mut Findings) {
@@ -61,8 +61,9 @@ fn judge(history: &History<'_>, flow: usize, left: &Mark, cause: &str, found: &m
         half.windows.partition_point(|window| window.place < left.place || restores && window.at == left.at);
     let Some(window) = before.checked_sub(1).map(|place| &half.windows[place]) else { return };
     let mss = history.recording.flows[flow].mss.get();
-    // Options take a part of each segment.
-    let minimum = SEGMENTS * mss.saturating_sub(OPTIONS);
+    // The option of accurate ECN takes a part of a segment.
+    let options = if history.said("stack.ecn") == Some("accurate") { OPTIONS } else { 0 };
+    let minimum = SEGMENTS * mss.saturating_sub(options);
     let Some(cwnd) = history.row(window).cwnd.map(Bytes::get).filter(|cwnd| *cwnd < minimum) else {
         return;
     };
