@@ -20,8 +20,7 @@ pub(super) const ORACLE: Oracle = Oracle {
     evidence: "the ACK that ended recovery, the window that was then in force, the change of state.",
     wrong_when: "the maximum segment size changed during the run (path MTU), or the sender's limit on cwnd is below two segments \
                  by configuration. Of a real kernel the window is the one that the next segment met, which the same ACK may have \
-                 opened already, so that a fault may go unseen; a recovery that ended without a segment after it is not judged, nor are controllers \
-                 that govern recovery (BBR).",
+                 opened already, so that a fault may go unseen; a recovery that ended without a segment after it is not judged.",
     needs: &[EventKind::Congestion, EventKind::Window],
 };
 
@@ -31,12 +30,7 @@ const OPTIONS: u64 = 12;
 
 /// Judges the end of every recovery.
 pub(super) fn look(history: &History<'_>, found: &mut Findings) {
-    let window_based = tcpassay_cc::window_based();
     for flow in 0..history.halves.len() {
-        // A controller that governs recovery restores its window with the next ACK (BBR).
-        if !window_based.contains(&history.recording.flows[flow].cc.as_str()) {
-            continue;
-        }
         let mut by_marks = false;
         for mark in &history.halves[flow].changes {
             let Some(change) = history.change(mark) else { continue };
