@@ -1,5 +1,6 @@
 //! Bounds from a simple model of the path: rates, windows, losses.
 
+use super::names::BOUNDS as NAME;
 use super::token_bucket::TokenBucket;
 use crate::finding::{Findings, Level, Occurrence, Oracle};
 use crate::step::{Context, Rule, Step};
@@ -7,8 +8,6 @@ use std::collections::BTreeMap;
 use tcpassay_measure::{EventKind, Flow};
 use tcpassay_tcp::CongestionState;
 use tcpassay_units::{Dur, Time};
-
-pub(super) const NAME: &str = "bounds";
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,

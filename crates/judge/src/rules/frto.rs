@@ -1,6 +1,6 @@
 //! The proof of F-RTO: RFC 5682 section 2.1.
 
-use super::loss::NAME;
+use super::names::LOSS_DETECTION as NAME;
 use crate::end::End;
 use crate::finding::Findings;
 use crate::step::{Context, Step};

@@ -1,6 +1,7 @@
 //! Detection and repair of loss: RFC 5681, RFC 6675, RFC 8985.
 
 use super::frto::Frto;
+use super::names::LOSS_DETECTION as NAME;
 use crate::end::Sent;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
@@ -10,8 +11,6 @@ use tcpassay_measure::reason::{CongestionCause, LossRule, Timer};
 use tcpassay_tcp::{Config, CongestionState, LossDetection, Pacing, Recovery, StackFlavor};
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
-
-pub(super) const NAME: &str = "loss-detection";
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,

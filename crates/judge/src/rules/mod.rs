@@ -127,7 +127,7 @@ const BY_ROW: &[ByRow] = &[
         new: |flows| Box::new(reduction::Reduction::new(flows)),
     },
     ByRow {
-        name: loss::NAME,
+        name: names::LOSS_DETECTION,
         reads: Kinds::SEGMENTS.and(&[Lost, TimerFire, Rtt, Congestion]),
         applies: in_virtual_time,
         new: |flows| Box::new(loss::Loss::new(flows)),
@@ -151,7 +151,7 @@ const BY_ROW: &[ByRow] = &[
         new: |flows| Box::new(probe::Probe::new(flows)),
     },
     ByRow {
-        name: bounds::NAME,
+        name: names::BOUNDS,
         reads: Kinds::of(&[In, Congestion]),
         applies: |context| context.facts.is_some(),
         new: |flows| Box::new(bounds::Bounds::new(flows)),
@@ -175,7 +175,7 @@ const BY_ROW: &[ByRow] = &[
         new: |_| Box::new(codel::CoDel::new()),
     },
     ByRow {
-        name: nic::NAME,
+        name: names::NIC,
         reads: Kinds::SEGMENTS,
         applies: of_model,
         new: |flows| Box::new(nic::Nic::new(flows)),

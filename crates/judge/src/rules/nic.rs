@@ -1,5 +1,6 @@
 //! The processing of packets by a NIC before the stack: merging (GRO, LRO) and interrupt coalescing.
 
+use super::names::NIC as NAME;
 use super::offload::Offload;
 use crate::finding::{Findings, Level, Occurrence, Oracle};
 use crate::step::{Context, Rule, Step};
@@ -8,8 +9,6 @@ use tcpassay_measure::{EventKind, LatencyKind, Recording};
 use tcpassay_tcp::EcnMode;
 use tcpassay_units::{Bytes, Dur, Time};
 use tcpassay_wire::Flags;
-
-pub(super) const NAME: &str = "nic";
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,

@@ -1,6 +1,6 @@
 //! What segmentation and merging may not change: PSH and timestamps (Linux `tcp_gso_segment`, `tcp_gro_receive`).
 
-use super::nic::NAME;
+use super::names::NIC as NAME;
 use crate::finding::Findings;
 use crate::step::{Context, Step};
 use std::collections::{BTreeSet, VecDeque};

@@ -1,6 +1,6 @@
 //! What leaves a token bucket: its rate and, in addition, its depth (tc-tbf(8), RFC 2697 section 3).
 
-use super::bounds::NAME;
+use super::names::BOUNDS as NAME;
 use crate::facts::HEADERS;
 use crate::finding::Findings;
 use crate::step::{Context, Step};
