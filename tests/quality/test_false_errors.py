@@ -58,6 +58,20 @@ def timeout_while_much_is_in_flight(rows: list[EventRow]) -> bool:
     return any(window > 1_000_000 for window in windows) and again > 200_000
 
 
+def window_above_ssthresh_at_the_end(rows: list[EventRow]) -> bool:
+    """In recovery more than ssthresh is in flight after less was."""
+    windows = [row.values for row in rows if row.kind == "window" and row.why == "prr"]
+    return any(now["flight_bytes"] > now["ssthresh_bytes"] + 2 * 1448 for now in windows)
+
+
+def syn_with_data_is_lost(rows: list[EventRow]) -> bool:
+    """A SYN with data is sent again after a second, in a connection that sent nothing else."""
+    opened = {
+        row.flow for row in rows if row.kind == "out" and row.values["seq"] == 0 and row.values["len"] > 0
+    }
+    return any(row.kind == "timer_fire" and row.why == "Handshake" and row.flow in opened for row in rows)
+
+
 CASES: dict[str, tuple[Callable[[list[EventRow]], bool], int, dict[str, str]]] = {
     "Nagle's algorithm does not hold a probe back": (
         probe_with_a_small_new_segment,
@@ -113,6 +127,25 @@ CASES: dict[str, tuple[Callable[[list[EventRow]], bool], int, dict[str, str]]] =
             "app.duration": "600ms", "app.reuse": "on", "link.ack_thinning_wait": "10ms", "link.delay": "10ms",
             "link.jitter": "1ms", "link.rate": "100Mbit", "stack.fastopen": "on", "stack.profile": "linux",
             "stack.recovery": "sack", "stack.tso_autosize": "off",
+        },
+    ),
+    "PRR allows what is in flight": (
+        window_above_ssthresh_at_the_end,
+        94,
+        {
+            "app.burst": "1MB", "app.duration": "2s", "app.nodelay": "on", "app.read_size": "1KB",
+            "link.delay": "200us", "link.policer": "50Mbit,100KB", "link.rate": "100Mbit", "queue.limit": "30KB",
+            "stack.cc": "cubic", "stack.delayed_ack": "2,40ms", "stack.fastopen": "on", "stack.profile": "linux",
+            "stack.retries": "15", "stack.rto_floor": "rto", "stack.sack": "off", "stack.window_scale": "off",
+        },
+    ),
+    "the timer of a SYN repeats its data": (
+        syn_with_data_is_lost,
+        394,
+        {
+            "app.arrival": "poisson:50/s", "app.duration": "2s", "app.flow_size": "500KB", "app.nodelay": "on",
+            "link.delay": "200us", "link.rate": "20Mbit", "nic.tso": "on", "stack.fastopen": "on",
+            "stack.profile": "linux",
         },
     ),
     "FreeBSD before 13 counts duplicate ACKs only": (

@@ -38,9 +38,9 @@ pub(crate) struct Half {
     pub changes: Vec<Mark>,
     /// Windows.
     pub windows: Vec<Mark>,
-    /// The retransmission timer was set.
+    /// The retransmission timer, or that of a SYN, was set.
     pub rto_set: Vec<Mark>,
-    /// The retransmission timer was cancelled, or it fired.
+    /// The retransmission timer, or that of a SYN, was cancelled, or it fired.
     pub rto_ended: Vec<Mark>,
     /// The retransmission timer fired.
     pub timeouts: Vec<Mark>,
@@ -54,6 +54,11 @@ pub(crate) struct Half {
     pub closed: Option<Time>,
     pub aborted: bool,
     acked: u64,
+}
+
+/// Whether the timer of an event sends segments again when it fires: that of a SYN, which may have data (RFC 7413), or that of data.
+fn repeats(event: &EventRow) -> bool {
+    matches!(event.timer(), Some(Timer::Rto | Timer::Handshake))
 }
 
 impl Half {
@@ -96,12 +101,14 @@ impl Half {
             EventKind::In | EventKind::Out | EventKind::Retransmit => self.segment(step, place),
             EventKind::Congestion => self.changes.push(mark),
             EventKind::Window => self.windows.push(mark),
-            EventKind::TimerSet if event.timer() == Some(Timer::Rto) => self.rto_set.push(mark),
-            EventKind::TimerCancel if event.timer() == Some(Timer::Rto) => self.rto_ended.push(mark),
+            EventKind::TimerSet if repeats(event) => self.rto_set.push(mark),
+            EventKind::TimerCancel if repeats(event) => self.rto_ended.push(mark),
             EventKind::TimerFire => {
                 self.fired.push(mark);
-                if event.timer() == Some(Timer::Rto) {
+                if repeats(event) {
                     self.rto_ended.push(mark);
+                }
+                if event.timer() == Some(Timer::Rto) {
                     self.timeouts.push(mark);
                 }
             }

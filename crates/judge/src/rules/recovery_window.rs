@@ -6,6 +6,7 @@ use crate::step::{Context, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::WindowCause;
 use tcpassay_tcp::CongestionState;
+use tcpassay_units::Bytes;
 
 /// What the present recovery has done to the window so far.
 #[derive(Clone, Debug, Default)]
@@ -55,8 +56,11 @@ impl RecoveryWindow {
     fn is_bounded(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let mss = context.mss(step.flow);
         let now = step.end.now;
-        // The first retransmission is always allowed, and a probe of a lost tail may exceed the window.
-        let most = now.ssthresh.saturating_add(2 * mss);
+        // The window is what is in flight and what may be sent. More than ssthresh is in flight again when a sender without SACK forgets its
+        // duplicates at the end of the recovery (`tcp_reset_reno_sack`). The first retransmission is always allowed, and a probe of a lost
+        // tail may exceed the window.
+        let flight = step.event.flight.map_or(0, Bytes::get);
+        let most = now.ssthresh.max(flight).saturating_add(2 * mss);
         if self.reached && now.cwnd > most {
             found.add(step.of_sender(context, NAME, "recovery raises the window above ssthresh"), || {
                 format!(
