@@ -212,13 +212,13 @@ fn eventful() -> Vec<Vec<u8>> {
 
 #[test]
 fn nothing_is_derived_from_events_of_which_the_kernel_did_not_record_all() {
+    use EventKind::{Congestion, State, TimerFire, Window};
     let kinds = |unrecorded| {
         let (rows, counters) = log_without(&eventful(), unrecorded);
         let mut kinds: Vec<_> = rows.into_iter().map(|(_, kind, _)| kind).collect();
         kinds.dedup();
         (kinds, counters)
     };
-    use EventKind::{Congestion, State, TimerFire, Window};
     let all = [State, Window, Congestion, Window, Congestion, TimerFire, Congestion];
     assert_eq!(kinds([0; 4]), (all.to_vec(), (Some(1), Some(1))));
     assert_eq!(kinds([1, 0, 0, 0]), (vec![State, Window], (None, None)));
