@@ -72,6 +72,23 @@ def syn_with_data_is_lost(rows: list[EventRow]) -> bool:
     return any(row.kind == "timer_fire" and row.why == "Handshake" and row.flow in opened for row in rows)
 
 
+def syn_with_data_is_refused(rows: list[EventRow]) -> bool:
+    """The answer to a SYN with data acknowledges the SYN alone, and the data are sent again."""
+    opened = {
+        row.flow for row in rows if row.kind == "out" and row.values["seq"] == 0 and row.values["len"] > 0
+    }
+    again = {
+        row.flow for row in rows if row.kind == "out" and row.values["seq"] == 1 and row.values["len"] > 0
+    }
+    return bool(opened & again)
+
+
+def undo_while_bbr_drains(rows: list[EventRow]) -> bool:
+    """A recovery in which BBR ends its startup is undone."""
+    thresholds = [row.values.get("ssthresh_bytes") for row in rows if row.kind == "window"]
+    return thresholds[0] is None and thresholds[-1] is not None and any("undo" in row.why for row in rows)
+
+
 CASES: dict[str, tuple[Callable[[list[EventRow]], bool], int, dict[str, str]]] = {
     "Nagle's algorithm does not hold a probe back": (
         probe_with_a_small_new_segment,
@@ -146,6 +163,25 @@ CASES: dict[str, tuple[Callable[[list[EventRow]], bool], int, dict[str, str]]] =
             "app.arrival": "poisson:50/s", "app.duration": "2s", "app.flow_size": "500KB", "app.nodelay": "on",
             "link.delay": "200us", "link.rate": "20Mbit", "nic.tso": "on", "stack.fastopen": "on",
             "stack.profile": "linux",
+        },
+    ),
+    "data of a SYN that were refused are new": (
+        syn_with_data_is_refused,
+        184,
+        {
+            "app.arrival": "poisson:50/s", "app.duration": "2s", "app.flow_size": "1MB", "app.gap": "1s",
+            "app.think": "0s", "link.delay": "200us", "link.rate": "100Mbit", "stack.fastopen": "on",
+            "stack.profile": "rfc", "stack.rto_floor": "rto",
+        },
+    ),
+    "BBR sets ssthresh itself": (
+        undo_while_bbr_drains,
+        333,
+        {
+            "app.burst": "1MB", "app.cork": "on", "app.duration": "2s", "app.rcvbuf": "auto",
+            "link.ack_thinning": "1", "link.delay": "2ms", "link.duplicate": "1%", "link.jitter": "1ms",
+            "link.rate": "100Mbit", "nic.hidden_short": "20us", "nic.rx_usecs": "0s", "stack.abc": "per-ack",
+            "stack.cc": "bbr", "stack.dsack": "off", "stack.max_sndbuf": "4MB", "stack.profile": "linux",
         },
     ),
     "FreeBSD before 13 counts duplicate ACKs only": (

@@ -249,6 +249,9 @@ impl End {
             let first = self.out.partition_point(|s| s.start < start);
             for sent in self.out.range_mut(first..).take_while(|s| s.end <= end) {
                 self.again += if sent.tries == 1 { sent.end - sent.start } else { 0 };
+                if sent.tries == 0 {
+                    sent.first = at;
+                }
                 sent.tries += 1;
                 sent.last = at;
             }
@@ -273,7 +276,8 @@ impl End {
     }
 
     fn arrived(&mut self, event: &EventRow, sacks: &[(u64, u64)]) {
-        if let Some(at) = self.syn.take() {
+        let syn = self.syn.take();
+        if let Some(at) = syn {
             self.handshake = event.at.since(at);
         }
         let flags = event.flags.unwrap_or(Flags::NONE);
@@ -297,6 +301,9 @@ impl End {
                 self.sack(ack, sacks, known, event.at);
                 self.measure(ack, event.at);
             }
+            if syn.is_some() && flags.has(Flags::SYN) {
+                self.refused();
+            }
         }
         let Some(seq) = event.seq else { return };
         // A segment before the window is not acceptable and changes nothing.
@@ -315,6 +322,15 @@ impl End {
         }
         if end > start {
             self.receive(start, end);
+        }
+    }
+
+    /// Data of a SYN that its answer does not acknowledge were not accepted, and are sent again as if for the first time (RFC 7413 section
+    /// 4.2.2).
+    fn refused(&mut self) {
+        for sent in &mut self.out {
+            self.again -= if sent.tries > 1 { sent.end - sent.start } else { 0 };
+            sent.tries = 0;
         }
     }
 

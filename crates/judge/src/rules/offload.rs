@@ -33,7 +33,8 @@ impl Offload {
                 self.forgotten = self.pushed.pop_first().unwrap_or(0);
             }
         }
-        if step.len() > 0 {
+        // Data of a SYN may not be accepted, and are not merged with others.
+        if step.len() > 0 && step.is_stream() {
             let first = step.event.kind == EventKind::Out;
             self.sent.push_back((step.seq(), step.seq_end(), milliseconds(step.at()), first));
         }

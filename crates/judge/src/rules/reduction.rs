@@ -351,7 +351,7 @@ fn undone(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
                 context.who(step.flow), step.event.why, now.cwnd
             )
         });
-    } else if now.ssthresh < ssthresh {
+    } else if now.ssthresh < ssthresh && context.window_based(step.flow) {
         found.add(step.of_sender(context, NAME, "an undo does not restore ssthresh"), || {
             format!(
                 "{} undid a reduction ({}) and has an ssthresh of {} bytes; before the reduction it was {}.",
