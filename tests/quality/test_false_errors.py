@@ -89,6 +89,12 @@ def undo_while_bbr_drains(rows: list[EventRow]) -> bool:
     return thresholds[0] is None and thresholds[-1] is not None and any("undo" in row.why for row in rows)
 
 
+def undo_of_a_path_that_reverses(rows: list[EventRow]) -> bool:
+    """An undo withdraws losses, and nothing is delivered until the timeout."""
+    undone = any(row.kind == "congestion" and row.why == "Recovery->Disorder: undo: eifel" for row in rows)
+    return undone and any(row.kind == "congestion" and row.why == "Disorder->Loss: rto" for row in rows)
+
+
 CASES: dict[str, tuple[Callable[[list[EventRow]], bool], int, dict[str, str]]] = {
     "Nagle's algorithm does not hold a probe back": (
         probe_with_a_small_new_segment,
@@ -182,6 +188,16 @@ CASES: dict[str, tuple[Callable[[list[EventRow]], bool], int, dict[str, str]]] =
             "link.ack_thinning": "1", "link.delay": "2ms", "link.duplicate": "1%", "link.jitter": "1ms",
             "link.rate": "100Mbit", "nic.hidden_short": "20us", "nic.rx_usecs": "0s", "stack.abc": "per-ack",
             "stack.cc": "bbr", "stack.dsack": "off", "stack.max_sndbuf": "4MB", "stack.profile": "linux",
+        },
+    ),
+    "losses that an undo has withdrawn wait for a delivery": (
+        undo_of_a_path_that_reverses,
+        319,
+        {
+            "app.duration": "600ms", "app.flows": "2", "app.write_size": "1448B", "link.delay": "200us",
+            "link.policer": "50Mbit,100KB", "link.rate": "100Mbit", "link.reorder": "reverse-burst:4",
+            "nic.hidden_idle": "10us", "nic.hidden_short": "5us", "stack.delayed_ack": "2,40ms",
+            "stack.profile": "linux",
         },
     ),
     "FreeBSD before 13 counts duplicate ACKs only": (

@@ -135,7 +135,12 @@ impl Rule for Loss {
                 half.limited = None;
                 repair_first(half, context, step, found);
             }
-            EventKind::Rtt => half.srtt = step.event.srtt,
+            EventKind::Rtt => {
+                half.srtt = step.event.srtt;
+                // Timestamps measure retransmitted data, too.
+                let sample = step.event.value.map(Dur::from_nanos);
+                half.shortest = half.shortest.into_iter().chain(sample).min();
+            }
             EventKind::Retransmit => again(half, context, step, found),
             EventKind::Congestion => {
                 undone(half, context, step, found);
@@ -502,7 +507,9 @@ fn passed(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
         // Sent later, or at the same time with a higher position (RFC 8985 section 6.1). A SACK shortly after a retransmission may report the
         // original (section 6.2, step 2).
         let later = step.end.out.iter().skip(1).any(|s| s.sacked && s.tries == 1 && s.first >= head.last);
-        half.passed = later.then_some((step.at(), step.row));
+        // Linux looks only when an ACK delivers something: after an undo nothing is lost until then (`tcp_rack_advance`).
+        let looks = stack.flavor != StackFlavor::Linux || step.end.taken.delivered > 0;
+        half.passed = (later && looks).then_some((step.at(), step.row));
     }
 }
 
