@@ -22,8 +22,6 @@ if (
 ):  # importing polars takes most of the start-up time; judging a run in memory does not need it
     import polars as pl
 
-    from tcpassay._native import Ran
-
 FORMAT: Final = 2
 
 
@@ -150,12 +148,12 @@ class Recording:
         return self._read()
 
     @classmethod
-    def held(cls, folder: Path, run: "Ran") -> "Recording":
-        """The recording of a run in memory.
+    def held(cls, folder: Path, index: Callable[[], str]) -> "Recording":
+        """The recording of a run in memory. `index` makes the text of its `recording.json`.
 
-        Its `recording.json` is made only if something of it is needed, because that takes long with many flows.
+        It is called only if something of the text is needed, because that takes long with many flows.
         """
-        return cls(folder, lambda: cast("RecordingIndex", json.loads(run.index())))
+        return cls(folder, lambda: cast("RecordingIndex", json.loads(index())))
 
     @classmethod
     def open(cls, folder: Path) -> "Recording":

@@ -74,7 +74,7 @@ def findings(triples: dict[str, Any], seed: int, folder: Path) -> tuple[list[Any
     started = time.process_time()
     run = _native.run_held(triples, seed, ".", COLLECT)
     ran = time.process_time()
-    recording = Recording.held(folder, run)
+    recording = Recording.held(folder, run.index)
     found = judge_recording(recording, log=MemoryLog(run))
     return found, ran - started, time.process_time() - ran, len(run)
 

@@ -57,7 +57,7 @@ def found(settings: dict[str, Any], seed: int, base: str) -> Found:
     from tcpassay.recording import Recording  # noqa: PLC0415
 
     run = _native.run_held(settings, seed, base, COLLECT)
-    recording = Recording.held(Path(base), run)
+    recording = Recording.held(Path(base), run.index)
     told: Found = {}
     for one in judge_recording(recording, log=MemoryLog(run)):
         if one.severity != "note":

@@ -92,7 +92,7 @@ def _judged(request: CaseRequest, run: RunArtifacts, answer: Answer) -> Answer:
             reached = json.loads(_native.reached_in_folder(request.folder))
             answer = replace(answer, unjudged=unjudged(recording, request.oracles))
         else:
-            recording = Recording.held(folder, run)
+            recording = Recording.held(folder, run.index)
             found = judge_recording(recording, oracles=request.oracles, log=MemoryLog(run))
             reached = json.loads(run.reached())
         answer = replace(answer, findings=[*answer.findings, *found], reached=reached)
