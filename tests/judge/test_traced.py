@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tcpassay.judge import Finding, Severity
+from tcpassay.judge import Finding, Severity, unjudged
+from tcpassay.recording import Recording
 from written import ACK, Written
 
 GROWTH = "window-growth"
@@ -447,3 +448,22 @@ def test_an_endless_sender_is_woken_when_little_is_unsent(
         log.data(20 + rest, 25 + rest, seq + i * 1000)
     answer(log, 70, seq + 20_000)
     assert titles(log.judged(folder, "idle-with-room")) == found
+
+
+def test_an_oracle_without_its_trace_events_says_whether_the_kernel_has_them_or_did_not_record_all(
+    tmp_path: Path,
+) -> None:
+    def reasons(folder: Path, log: Written) -> tuple[str, str]:
+        log.counters["run"]["traced_windows"] = 0
+        lacks = unjudged(Recording.open(log.write(folder)))
+        return lacks["small-window-after-recovery"], lacks["mutual-silence"]
+
+    never = "a kernel's log has no `timer_set`"
+    assert reasons(tmp_path / "absent", kernel()) == ("a kernel's log has no `window`", never)
+    incomplete = kernel()
+    incomplete.counters["run"]["trace_unrecorded"] = 7
+    # A kernel has no event for its timers, whatever it records.
+    assert reasons(tmp_path / "incomplete", incomplete) == (
+        "the log has no `window`: the kernel has counted trace events that it did not record",
+        never,
+    )

@@ -58,12 +58,14 @@ class Oracle:
         there = logged(recording)
         if EventKind.IN not in there:
             return "without taps (`collect.taps`) a log has no segments"
-        missing = [f"`{kind}`" for kind in self.needs if kind not in there]
+        missing = [kind for kind in self.needs if kind not in there]
         if not missing:
             return ""
-        if recording.index.get("counters", {}).get("run", {}).get("trace_unrecorded"):
-            return f"the log has no {' and '.join(missing)}: the kernel has counted trace events that it did not record"
-        return f"a kernel's log has no {' and '.join(missing)}"
+        names = " and ".join(f"`{kind}`" for kind in missing)
+        unrecorded = recording.index.get("counters", {}).get("run", {}).get("trace_unrecorded")
+        if unrecorded and frozenset().union(*_TRACED.values()).issuperset(missing):
+            return f"the log has no {names}: the kernel has counted trace events that it did not record"
+        return f"a kernel's log has no {names}"
 
 
 _ALL: Final = frozenset(EventKind)

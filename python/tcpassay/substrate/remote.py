@@ -4,7 +4,6 @@ A process has one session for each testbed, whose connections remain open from c
 """
 
 import atexit
-from functools import cache
 from typing import Final
 
 from tcpassay.errors import UserError
@@ -14,22 +13,21 @@ from tcpassay.testbed.connection import LostError
 from tcpassay.testbed.file import load
 from tcpassay.testbed.session import Session
 
-_SESSIONS: Final[list[Session]] = []
+_SESSIONS: Final[dict[str, Session]] = {}
 
 
-@cache
 def session(name: str) -> Session:
     """The session of a testbed in this process; it is connected when it is first used."""
-    made = Session(load(name))
-    _SESSIONS.append(made)
-    atexit.register(made.close)
-    return made
+    if name not in _SESSIONS:
+        _SESSIONS[name] = Session(load(name))
+        atexit.register(_SESSIONS[name].close)
+    return _SESSIONS[name]
 
 
-def _leave(made: Session) -> None:
+def _close_others_with_hosts_of(made: Session) -> None:
     """Ends the connections of other testbeds that have hosts of this one, as in a plan that compares two testbeds."""
     hosts = {host.ssh for host in made.testbed.hosts}
-    for other in _SESSIONS:
+    for other in _SESSIONS.values():
         if other is not made and other.claimed and hosts & {host.ssh for host in other.testbed.hosts}:
             other.close()
 
@@ -64,7 +62,7 @@ class Remote:
     def run(self, request: CaseRequest) -> tuple[Answer, RunArtifacts | None]:
         """Runs a case with the time limit `seconds` of the request."""
         made = session(self._name)
-        _leave(made)
+        _close_others_with_hosts_of(made)
         answer = made.run(request)
         return answer, Folder(request.folder) if answer.outcome == "done" else None
 

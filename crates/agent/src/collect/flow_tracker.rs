@@ -284,7 +284,7 @@ impl Direction {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use std::net::SocketAddr;
     use tcpassay_measure::pcapng::host_address;
@@ -297,6 +297,25 @@ mod tests {
     const CLIENT: End = (0, 40_000);
     const SERVER: End = (1, 5001);
 
+    /// The two flows of a connection between the hosts 0 and 1.
+    pub fn connection(collector: &mut Collector, mss: u64) -> [FlowId; 2] {
+        [(0, 1), (1, 0)].map(|(from, to)| {
+            collector.add_flow(Flow {
+                name: format!("flow.{from}"),
+                connection: 0,
+                from,
+                to,
+                class: String::new(),
+                cc: "reno".to_owned(),
+                mss: Bytes::new(mss),
+                start: Time::ZERO,
+                end: None,
+                counters: FlowCounters::default(),
+                tcp: TcpSummary::default(),
+            })
+        })
+    }
+
     struct Run {
         tracker: FlowTracker,
         collector: Collector,
@@ -308,21 +327,7 @@ mod tests {
         fn new() -> Run {
             let options = CollectOptions { events: true, latency: true, ..CollectOptions::default() };
             let mut collector = Collector::new(options);
-            let flows = [(0, 1), (1, 0)].map(|(from, to)| {
-                collector.add_flow(Flow {
-                    name: format!("flow.{from}"),
-                    connection: 0,
-                    from,
-                    to,
-                    class: String::new(),
-                    cc: "reno".to_owned(),
-                    mss: Bytes::new(1000),
-                    start: Time::ZERO,
-                    end: None,
-                    counters: FlowCounters::default(),
-                    tcp: TcpSummary::default(),
-                })
-            });
+            let flows = connection(&mut collector, 1000);
             let mut tracker = FlowTracker::new(START);
             tracker.open(CLIENT, SERVER, flows);
             let mut run = Run { tracker, collector, flows };

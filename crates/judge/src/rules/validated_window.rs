@@ -114,7 +114,7 @@ impl ValidatedWindow {
     /// Processes an arrival when the window at its time is known.
     fn settle(&mut self, context: &Context<'_>, step: &Step<'_>, arrival: Arrival, found: &mut Findings) {
         let (cwnd, ssthresh) = (step.before.cwnd, step.before.ssthresh);
-        let mss = context.recording.flows[step.flow].mss.get();
+        let mss = context.mss(step.flow);
         let (factor, at_once) = match context.recording.flows[step.flow].cc.as_str() {
             "reno" => (RENO, true),
             "cubic" => (CUBIC, false),
@@ -188,12 +188,12 @@ impl ValidatedWindow {
 
 /// Whether a demand fills a window but for two segments.
 fn fills(context: &Context<'_>, step: &Step<'_>, demand: u64, window: u64) -> bool {
-    demand + 2 * context.recording.flows[step.flow].mss.get() >= window
+    demand + 2 * context.mss(step.flow) >= window
 }
 
 /// Bytes that are outstanding or that the application has written and wait, in whole segments: Linux's window counts packets of any length.
 fn demand(context: &Context<'_>, step: &Step<'_>) -> u64 {
-    let mss = context.recording.flows[step.flow].mss.get().max(1);
+    let mss = context.mss(step.flow).max(1);
     let sent: u64 = step.end.out.iter().map(|sent| (sent.end - sent.start).next_multiple_of(mss)).sum();
     sent + step.end.written.saturating_sub(step.end.now.nxt).next_multiple_of(mss)
 }

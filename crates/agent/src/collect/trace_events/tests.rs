@@ -1,4 +1,5 @@
 use super::*;
+use crate::collect::flow_tracker::tests::connection;
 
 #[test]
 fn states_have_the_numbers_of_the_kernel_and_the_names_of_the_log() {
@@ -111,21 +112,7 @@ fn log_without(records: &[Vec<u8>], unrecorded: [u64; 4]) -> (Vec<Row>, (Option<
         events: true,
         ..tcpassay_measure::CollectOptions::default()
     });
-    let flows = [(0, 1), (1, 0)].map(|(from, to)| {
-        collector.add_flow(tcpassay_measure::Flow {
-            name: format!("flow.{from}"),
-            connection: 0,
-            from,
-            to,
-            class: String::new(),
-            cc: "reno".to_owned(),
-            mss: Bytes::new(1460),
-            start: Time::ZERO,
-            end: None,
-            counters: tcpassay_measure::FlowCounters::default(),
-            tcp: tcpassay_measure::TcpSummary::default(),
-        })
-    });
+    let flows = connection(&mut collector, 1460);
     let mut flow_tracker = FlowTracker::new(0);
     flow_tracker.open((0, 40_000), (1, 5001), flows);
     for (at, bytes) in (1..).zip(records) {
