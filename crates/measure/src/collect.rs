@@ -27,6 +27,8 @@ pub struct CollectOptions {
     pub deliveries: bool,
     /// The event log.
     pub events: bool,
+    /// The log of elements, which only the model has.
+    pub elements: bool,
     /// Captured packets.
     pub packets: bool,
     /// Latency distributions exclude samples measured within this time after the start of the first flow of the test.

@@ -1,5 +1,6 @@
 //! The recording of one run.
 
+use crate::elements::ElementLog;
 use crate::event::Reason;
 use crate::histogram::Histogram;
 use crate::log::EventLog;
@@ -43,6 +44,9 @@ pub struct Recording {
     /// The event log (`events.parquet`).
     #[serde(skip)]
     pub events: EventLog,
+    /// What happened to each packet at each element of the network, when collected. It is not written to a folder.
+    #[serde(skip)]
+    pub elements: ElementLog,
     /// Captured packets (`packets.pcapng`), in order of time.
     #[serde(skip)]
     pub packets: Vec<PacketRecord>,

@@ -75,6 +75,9 @@ const SAMPLE_INTERVAL: Dur = Dur::from_millis(10);
 pub fn run(case: &Case, seed: Seed, options: &SimOptions) -> RunOutcome {
     let mut built = build(case, seed);
     let mut sim_hosts = create_hosts(case, seed, &mut built, options);
+    if options.collect.elements {
+        built.net.log_elements();
+    }
     let mut samplers = DeviceSamplers::new(&mut built, options.collect);
     let end = Time::ZERO + case.end;
     let mut events = 0_u64;
@@ -121,7 +124,10 @@ pub fn run(case: &Case, seed: Seed, options: &SimOptions) -> RunOutcome {
     }
     let now = built.net.core().now();
     samplers.sample(&mut built, now);
-    finish(case, seed, &built, sim_hosts, &samplers, ended, now)
+    let elements = built.net.take_element_log();
+    let mut outcome = finish(case, seed, &built, sim_hosts, &samplers, ended, now);
+    outcome.recording.elements = elements;
+    outcome
 }
 
 /// Creates the stacks, applications and background traffic of a case.

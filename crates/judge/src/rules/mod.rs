@@ -11,6 +11,7 @@ mod cork;
 mod cubic_curve;
 mod delivery;
 mod ecn;
+mod elements;
 mod fairness;
 mod flow_control;
 mod frto;
@@ -78,6 +79,7 @@ pub const ORACLES: &[Oracle] = &[
     utilisation::ORACLE,
     nic::ORACLE,
     codel::ORACLE,
+    elements::ORACLE,
     bounds::ORACLE,
     fairness::ORACLE,
     latency::ORACLE,
@@ -179,6 +181,13 @@ const BY_ROW: &[ByRow] = &[
         reads: Kinds::SEGMENTS,
         applies: of_model,
         new: |flows| Box::new(nic::Nic::new(flows)),
+    },
+    // It reads the log of elements after the last row.
+    ByRow {
+        name: names::ELEMENTS,
+        reads: Kinds::of(&[]),
+        applies: elements::applies,
+        new: |_| Box::new(elements::Elements),
     },
     ByRow {
         name: utilisation::NAME,

@@ -20,5 +20,7 @@ pub(super) const FLOW_CONTROL: &str = "flow-control";
 pub(super) const LOSS_DETECTION: &str = "loss-detection";
 /// Name of the oracle in `nic.rs`; `offload.rs` has further rules of it.
 pub(super) const NIC: &str = "nic";
+/// Name of the oracle in `elements/mod.rs`, which other modules of that folder use.
+pub(super) const ELEMENTS: &str = "elements";
 /// Name of the oracle in `bounds.rs`; `token_bucket.rs` has another rule of it.
 pub(super) const BOUNDS: &str = "bounds";

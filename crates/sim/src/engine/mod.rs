@@ -66,6 +66,7 @@ mod core;
 mod counters;
 #[cfg(test)]
 mod determinism_tests;
+mod element_log;
 mod ids;
 mod network;
 mod packet;

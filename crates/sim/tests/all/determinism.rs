@@ -35,6 +35,7 @@ const ALL: CollectOptions = CollectOptions {
     latency: true,
     deliveries: true,
     events: true,
+    elements: true,
     packets: true,
     warmup: Dur::ZERO,
     unseen: false,

@@ -1,0 +1,206 @@
+//! The elements of the network: each one is computed anew from the packets that arrived at it, and compared with what it did.
+//!
+//! An element is a function of the packets that arrive at it, of time, and of the random numbers of the run. The modules below implement
+//! these functions from the standards and from Linux, without the code of the simulator. Random decisions use the stream that has the name of
+//! the element, so that they are compared exactly as well.
+
+mod acks;
+mod codel;
+mod compare;
+mod element;
+mod fair;
+mod moderation;
+mod nic;
+mod path;
+mod pie;
+mod port;
+mod queue;
+mod shaper;
+mod spec;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use super::names::ELEMENTS as NAME;
+use crate::finding::{Findings, Level, Occurrence, Oracle};
+use crate::step::{Context, Rule, Step};
+use compare::Mismatch;
+use element::{Effects, Element, Held, World};
+use tcpassay_measure::{ElementEvent, ElementRow, EventKind, Recording};
+use tcpassay_units::{Seed, Time};
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: NAME,
+    title: "links, queues, impairments and NICs against their rules",
+    asserts: "every element of the path does with each packet what its rule says, at the time that its rule says: a link sends packets one after \
+              the other at its rate and delivers them after its delay; a queue drops a packet only if its limit or its discipline says so, marks one \
+              only above its threshold or by its discipline, and serves packets in the order of its discipline (RED, CoDel, FQ-CoDel, PIE, DualPI2, \
+              fair queueing, token buckets, shared buffers); losses, damage, duplicates, jitter, reordering, slots and policers follow their models; \
+              ACK thinning and marking choose the packets that they may choose; a NIC segments, raises interrupts, merges and drops as Linux does; \
+              and no element changes a packet otherwise.",
+    why: "a path that does not do what the case says makes every measurement wrong, although TCP is right. RFC 8289 and 8290 (CoDel), RFC 8033 (PIE), \
+          RFC 9332 (DualPI2), Floyd and Jacobson 1993 (RED), RFC 3168 section 5 (marks), RFC 8257 section 3.1 (threshold), Linux `sch_tbf`, `sch_htb`, \
+          `sch_fq`, `sch_netem`, `act_police`, `tcp_gso_segment`, `tcp_gro_receive`, `net_dim`, `ethtool -C`.",
+    evidence: "the last segment that the sender of the packet sent before; the text contains the element, the packet, and what its rule says.",
+    wrong_when: "the rules of the oracle and of the simulator differ on purpose. The oracle needs the log of elements, which is in memory only: it does \
+                 not judge recordings of kernels, recordings that were read from a folder, or rates from a file, and of a long run only the first million rows.",
+    needs: &[],
+};
+
+/// An element with what it did and the log does not show yet.
+struct Replay {
+    /// `None`: unknown, or it has a finding.
+    element: Option<Box<dyn Element>>,
+    pending: Effects,
+    at: Time,
+}
+
+/// Implements the rules in the documentation of this module.
+pub(super) struct Elements;
+
+/// Whether the recording has a log of elements.
+pub(super) fn applies(context: &Context<'_>) -> bool {
+    context.exact() && !context.recording.elements.rows().is_empty()
+}
+
+impl Rule for Elements {
+    fn on(&mut self, _: &Context<'_>, _: &Step<'_>, _: &mut Findings) {}
+
+    fn end(&mut self, context: &Context<'_>, found: &mut Findings) {
+        let Some(facts) = context.facts else { return };
+        let recording = context.recording;
+        let names = recording.elements.names();
+        let (mut world, elements) = spec::elements(facts, Seed(recording.header.seed), names);
+        for missing in spec::missing(facts, names) {
+            let row = recording.elements.rows()[0];
+            report(recording, &row, compare::MISSING, found, || {
+                format!(
+                    "The case has the element `{missing}`, and the network of the run does not contain it."
+                )
+            });
+        }
+        let mut replays: Vec<Replay> = elements
+            .into_iter()
+            .map(|element| Replay { element, pending: Effects::default(), at: Time::ZERO })
+            .collect();
+        for row in recording.elements.rows() {
+            let place = usize::from(row.element);
+            if let Some(wrong) = step(&mut replays, &mut world, place, row) {
+                replays[place].element = None;
+                report(recording, row, wrong.title, found, || wrong.text(&names[place], row));
+            }
+        }
+        if !recording.elements.is_truncated()
+            && let Some(last) = recording.elements.rows().last()
+        {
+            for (place, replay) in replays.iter_mut().enumerate() {
+                if let Some(wrong) = replay.overdue(last.at, &mut world) {
+                    report(recording, last, wrong.title, found, || wrong.text(&names[place], last));
+                }
+            }
+        }
+    }
+}
+
+/// Compares a row with the rule of its element.
+fn step(replays: &mut [Replay], world: &mut World, place: usize, row: &ElementRow) -> Option<Mismatch> {
+    let asked = replays[place].element.as_ref()?.asks();
+    if let Some(queue) = asked.filter(|_| row.event == ElementEvent::Arrived) {
+        let Some(queue) = replays[queue].element.as_mut() else {
+            // The queue is not known, and so its backlog is not.
+            replays[place].element = None;
+            return None;
+        };
+        world.backlog = queue.backlog(row.at, row.packet.flow);
+    }
+    let replay = &mut replays[place];
+    if let Some(wrong) = replay.overdue(row.at, world) {
+        return Some(wrong);
+    }
+    let element = replay.element.as_mut()?;
+    replay.at = row.at;
+    if row.event == ElementEvent::Arrived {
+        if let Some(expected) = replay.pending.0.pop_front() {
+            return Some(Mismatch::absent(expected, row.at));
+        }
+        if element.is_ambiguous(row.at) {
+            replay.element = None;
+            return None;
+        }
+        let held = Held { packet: row.packet, known: true, since: row.at };
+        element.arrives(row.at, held, world, &mut replay.pending);
+        return None;
+    }
+    while replay.pending.0.is_empty() && element.due() == Some(row.at) {
+        element.acts(row.at, world, &mut replay.pending);
+    }
+    let expected = replay.pending.0.pop_front();
+    compare::compare(expected, row, element.due())
+}
+
+impl Replay {
+    /// What should have happened before `now` and did not.
+    fn overdue(&mut self, now: Time, world: &mut World) -> Option<Mismatch> {
+        let element = self.element.as_mut()?;
+        if let Some(expected) = self.pending.0.front()
+            && self.at < now
+        {
+            return Some(Mismatch::absent(*expected, self.at));
+        }
+        while let Some(due) = element.due().filter(|due| *due < now) {
+            element.acts(due, world, &mut self.pending);
+            if let Some(expected) = self.pending.0.front() {
+                return Some(Mismatch::absent(*expected, due));
+            }
+        }
+        None
+    }
+}
+
+/// Adds a finding about the packet of `row`.
+fn report(
+    recording: &Recording,
+    row: &ElementRow,
+    title: &'static str,
+    found: &mut Findings,
+    text: impl FnOnce() -> String,
+) {
+    let host = u32::from(row.packet.src);
+    let (evidence, flow) = evidence(recording, row.at, host);
+    let one = Occurrence {
+        oracle: NAME,
+        title,
+        flow,
+        host,
+        start: row.at,
+        end: row.at,
+        level: Level::Error,
+        rows: vec![evidence],
+    };
+    found.add(one, text);
+}
+
+/// Number of rows that are searched for a segment of the sender.
+const NEAR: usize = 2000;
+
+/// The last segment that `host` sent up to `at`, or the last row, with its flow.
+fn evidence(recording: &Recording, at: Time, host: u32) -> (usize, u32) {
+    let events = &recording.events;
+    // Rows of a recording of the model are in the order of time.
+    let (mut low, mut high) = (0, events.len());
+    while low < high {
+        let middle = low.midpoint(high);
+        if events.head(middle).at <= at {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    let sent = |row: &usize| {
+        let head = events.head(*row);
+        head.host == host && matches!(head.kind, EventKind::Out | EventKind::Retransmit)
+    };
+    let last = low.saturating_sub(1);
+    let row = (last.saturating_sub(NEAR)..=last).rev().find(sent).unwrap_or(last);
+    (row, events.head(row).flow.unwrap_or(0))
+}
