@@ -94,10 +94,13 @@ def applied(planted: list[Fault]) -> dict[str, str]:
     return texts
 
 
-def copy(folder: Path) -> None:
-    """A copy of the workspace with all faults. Files that are the same already stay, so that Cargo reuses them."""
+def copy(folder: Path, edited: dict[str, str]) -> Path:
+    """A copy of the workspace with the texts of some files replaced, and with `_native.plant`.
+
+    Files that are the same already stay, so that Cargo reuses them.
+    """
     source = folder / "source"
-    texts = {Path(file): text.encode() for file, text in applied(faults()).items()}
+    texts = {Path(file): text.encode() for file, text in edited.items()}
     for path in sorted((ROOT / "crates").rglob("*")):
         if path.is_file():
             texts.setdefault(path.relative_to(ROOT), path.read_bytes())
@@ -116,11 +119,12 @@ def copy(folder: Path) -> None:
         if not file.exists() or file.read_bytes() != text:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(text)
+    return source
 
 
-def build(folder: Path, profile: str) -> Path:
+def build(folder: Path, profile: str, edited: dict[str, str]) -> Path:
     """Builds the copy with a profile of Cargo and gives the folder for PYTHONPATH."""
-    copy(folder)
+    copy(folder, edited)
     target = Path(os.environ.get("CARGO_TARGET_DIR", folder / "target")).resolve()
     environment = os.environ | {"CARGO_TARGET_DIR": str(target)}
     command = ["cargo", "build", "--offline", "--profile", profile, "-p", "tcpassay-python"]
@@ -149,11 +153,11 @@ def main() -> None:
     parser.add_argument("--profile", default="quick", help="the profile of Cargo")
     given = parser.parse_args()
     try:
-        applied(faults())
+        edited = applied(faults())
     except ValueError as error:
         sys.exit(f"error: {error}")
     if not given.check:
-        print(build(given.out.resolve(), given.profile))
+        print(build(given.out.resolve(), given.profile, edited))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from typing import Any
 
 from cause import cause
 from findings import known_as
-from plant import Fault, faults
+from plant import faults
 from table import table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,8 +49,8 @@ def triples(plan: Path) -> list[dict[str, Any]]:
     return [case["triples"] for case in json.loads(told)["cases"] if case["expect"] == "done"]
 
 
-def found(settings: dict[str, Any], seed: int, base: str) -> Found:
-    """The findings in a case."""
+def found(settings: dict[str, Any], seed: int, base: str) -> tuple[Found, str]:
+    """The findings in a case, and a checksum of what the run measured and of its events in the network."""
     from tcpassay import _native  # noqa: PLC0415 - the build with the faults
     from tcpassay.judge import judge_recording  # noqa: PLC0415
     from tcpassay.judge.log import MemoryLog  # noqa: PLC0415
@@ -63,10 +63,10 @@ def found(settings: dict[str, Any], seed: int, base: str) -> Found:
         if one.severity != "note":
             key = known_as(one.oracle, one.title)
             told[key] = min(told.get(key, (2, 0)), (int(one.severity != "error"), one.start_ns))
-    return told
+    return told, run.digest() + run.trace
 
 
-def found_apart(settings: dict[str, Any], seed: int, base: str) -> Found:
+def found_apart(settings: dict[str, Any], seed: int, base: str) -> tuple[Found, str]:
     """The findings in a case, or its failure; in a process of its own, because a fault may let a run go on for ever."""
     reader, writer = os.pipe()
     child = os.fork()
@@ -75,19 +75,20 @@ def found_apart(settings: dict[str, Any], seed: int, base: str) -> Found:
         resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))
         resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
         try:
-            told = found(settings, seed, base)
+            told, checksum = found(settings, seed, base)
         except BaseException:  # noqa: BLE001 - a panic is none of Exception
-            told = {("failed run", "panic"): (0, 0)}
+            told, checksum = {("failed run", "panic"): (0, 0)}, ""
         with os.fdopen(writer, "w") as pipe:
-            json.dump([[*key, *value] for key, value in told.items()], pipe)
+            json.dump([[[*key, *value] for key, value in told.items()], checksum], pipe)
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as pipe:
         text = pipe.read()
     os.waitpid(child, 0)
     if not text:
-        return {("failed run", "more CPU time or memory than a run may use"): (0, 0)}
-    return {(oracle, title): (rank, start) for oracle, title, rank, start in json.loads(text)}
+        return {("failed run", "more CPU time or memory than a run may use"): (0, 0)}, ""
+    rows, checksum = json.loads(text)
+    return {(oracle, title): (rank, start) for oracle, title, rank, start in rows}, checksum
 
 
 class Search:
@@ -102,21 +103,28 @@ class Search:
         self.of = len(every)
         self._cases = every[:most]
         self._base = str(build)
-        self._clean: dict[int, Found] = {}
+        self._clean: dict[int, tuple[Found, str]] = {}
         self._plant = _native.plant
 
-    def first(self, fault: Fault) -> dict[str, Any]:
-        """The first case in which a fault is found, with its new findings: errors first, then the earliest."""
+    def first(self, fault: int) -> dict[str, Any]:
+        """The first case in which a fault is found, with its new findings: errors first, then the earliest.
+
+        `changed` is the number of the cases so far whose run differs from the run without the fault.
+        """
+        changed = 0
         for number, case in enumerate(self._cases):
             if number not in self._clean:
                 self._plant(0)
                 self._clean[number] = found(case, 1, self._base)
-            self._plant(fault.number)
-            told = found_apart(case, 1, self._base)
-            if new := sorted(set(told) - set(self._clean[number]), key=lambda key: (told[key], key)):
+            self._plant(fault)
+            told, checksum = found_apart(case, 1, self._base)
+            clean, same = self._clean[number]
+            changed += checksum != same
+            if new := sorted(set(told) - set(clean), key=lambda key: (told[key], key)):
                 by = [f"{oracle}: {title}" for oracle, title in new]
-                return {"cases": number + 1, "of": self.of, "by": by, "triples": case}
-        return {"cases": None, "of": self.of, "tried": len(self._cases), "by": [], "triples": None}
+                return {"cases": number + 1, "of": self.of, "changed": changed, "by": by, "triples": case}
+        tried = len(self._cases)
+        return {"cases": None, "of": self.of, "changed": changed, "tried": tried, "by": [], "triples": None}
 
 
 def main() -> None:
@@ -151,7 +159,7 @@ def main() -> None:
                 continue
             search = search or Search(given.plan, build, strategy, given.most)
             started = time.process_time()
-            one = row[strategy] = search.first(fault)
+            one = row[strategy] = search.first(fault.number)
             measured.write_text(json.dumps(rows))
             took = time.process_time() - started
             said = f"{one['cases']} of {one['of']} cases ({took:.0f} s)"
