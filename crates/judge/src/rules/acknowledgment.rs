@@ -83,7 +83,10 @@ impl Rule for Acknowledgment {
             fin(context, step, found);
             stamp(half, context, step, found);
             half.newest = None;
-            half.duplicates.clear();
+            // A segment with data need not have room for the option, and the next ACK reports the duplicate.
+            if step.len() == 0 || !step.sacks.is_empty() {
+                half.duplicates.clear();
+            }
             half.owes_dsack = None;
         }
     }
@@ -154,7 +157,7 @@ fn blocks(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     {
         found.add(step.of_receiver(context, NAME, "a DSACK of data that arrived once"), || {
             format!(
-                "{} reported positions {start} to {stop} as duplicates, but none of them arrived twice since its last segment (RFC 2883 section 4).", context.who(step.flow)
+                "{} reported positions {start} to {stop} as duplicates, but none of them arrived twice since its last report (RFC 2883 section 4).", context.who(step.flow)
             )
         });
     }

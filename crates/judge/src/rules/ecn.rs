@@ -164,8 +164,9 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
         Mode::Accurate if step.event.ce => {
             let mss = context.mss(step.peer).max(1);
             // Implementations differ in whether they count a packet of old data only, because it is not
-            // acceptable (RFC 9293 section 3.10.7.4).
-            let old = step.end.repeated == Some((step.seq(), step.seq_end()));
+            // acceptable (RFC 9293 section 3.10.7.4), and the ACK that ends the handshake (Linux counts in `tcp_rcv_established`).
+            let old = step.end.repeated == Some((step.seq(), step.seq_end()))
+                || step.len() == 0 && step.end.now.frontier <= 1;
             half.slack += u64::from(old);
             half.marked = half.marked.map(|n| n + if old { 0 } else { step.len().div_ceil(mss).max(1) });
             // Packets with an option have less payload, so that a merged segment may consist of one more.

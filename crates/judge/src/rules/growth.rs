@@ -12,7 +12,7 @@ use crate::step::{Context, Rule, Step};
 use std::collections::VecDeque;
 use tcpassay_cc::{Arithmetic, ByteCounting};
 use tcpassay_measure::EventKind;
-use tcpassay_measure::reason::WindowCause;
+use tcpassay_measure::reason::{Timer, WindowCause};
 use tcpassay_tcp::{AfterIdle, CongestionState, EcnMode, Pacing, Recovery, StackFlavor};
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
@@ -126,6 +126,10 @@ impl Rule for Growth {
             EventKind::TimerFire => {
                 half.acked |= half.first.is_some();
                 half.burst = None;
+                if step.event.timer() == Some(Timer::Rto) {
+                    // The timeout stays doubled until the next sample (RFC 6298 section 5.5).
+                    half.rto = half.rto.map(|rto| rto + rto);
+                }
             }
             EventKind::Rtt => {
                 half.srtt = step.event.srtt;

@@ -49,6 +49,8 @@ struct Half {
     shortest: Option<Dur>,
     /// After a timeout: SACKed data below this position may be retransmitted.
     forgiven: u64,
+    /// Ranges that Linux joined into one packet when it sent them again (`tcp_retrans_try_collapse`).
+    joined: Vec<(u64, u64)>,
     /// The largest reordering that ACKs have shown since the last timeout, in bytes.
     reordered: u64,
     /// True if an original transmission was delivered after one that was sent later.
@@ -196,8 +198,12 @@ fn limited_transmit(half: &mut Half, context: &Context<'_>, step: &Step<'_>, fou
     let stack = &settings.stack;
     let mss = context.mss(step.flow);
     let (now, end) = (&step.end.now, step.end);
+    // The window may have been reduced since then. With SACK the data in flight decide (RFC 6675 section 5 step 3.3).
+    let permits =
+        end.outstanding() <= now.cwnd && (!stack.sack || now.cwnd >= end.outstanding() - end.sacked + mss);
     if half.duplicates == 3
         && let Some((since, row)) = half.limited.take()
+        && permits
     {
         found.add(step.of_sender(context, NAME, "duplicate ACKs without limited transmit").since(row, since).warning(), || {
             format!(
@@ -456,18 +462,19 @@ fn again(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
             )
         });
     }
-    let sacked: u64 = step
-        .end
-        .out
-        .iter()
-        .filter(|s| s.sacked && s.start >= start && s.end <= end)
-        .map(|s| s.end - s.start)
-        .sum();
+    let parts = || step.end.out.iter().filter(|s| s.start >= start && s.end <= end);
+    let sacked: u64 = parts().filter(|s| s.sacked).map(|s| s.end - s.start).sum();
     // The probe of Linux repeats the last segment even if it was SACKed (`tcp_send_loss_probe`, RFC 8985 section 7.3): its timer may
     // have been set before the first SACK block arrived.
     let linux = context.stack(step.flow).is_some_and(|stack| stack.flavor == StackFlavor::Linux);
     let probe = linux && half.probed == Some(step.at()) || step.event.why == "tail loss probe";
-    if sacked > 0 && start >= half.forgiven && step.end.fin_out.is_none() && !probe {
+    // A packet of Linux is SACKed as a whole or not at all (`tcp_match_skb_to_sack`).
+    let joined = half.joined.contains(&(start, end)) && sacked < step.len();
+    half.joined.retain(|range| range.1 > step.before.una);
+    if linux && parts().nth(1).is_some() {
+        half.joined.push((start, end));
+    }
+    if sacked > 0 && start >= half.forgiven && step.end.fin_out.is_none() && !probe && !joined {
         found.add(step.of_sender(context, NAME, "SACKed data are sent again"), || {
             format!(
                 "{} retransmitted positions {start} to {end}, of which {sacked} bytes were SACKed (RFC 2018 section 5.1).",

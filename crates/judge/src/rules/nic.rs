@@ -193,8 +193,10 @@ fn merged(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
 /// counter.
 fn reduced(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let counter = |flow| context.stack(flow).is_none_or(|stack| stack.ecn == EcnMode::Accurate);
+    // On a SYN the bit negotiates ECN.
     if step.len() == 0
         || !step.flags().has(Flags::CWR)
+        || step.flags().has(Flags::SYN)
         || half.reduced.len() >= MOST_REDUCED
         || half.reduced.contains(&step.seq())
         || counter(step.flow)

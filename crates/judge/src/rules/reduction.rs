@@ -175,7 +175,8 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
                 sacked: half.sacked,
             });
             if timeout && context.exact() {
-                let kept = if linux { not_yet_lost(step, mss) } else { 0 };
+                // BBR keeps what is in flight and adds a segment, with each stack.
+                let kept = if linux || context.paces(step.flow) { not_yet_lost(step, mss) } else { 0 };
                 if after.cwnd > mss + kept {
                     found.add(step.of_sender(context, NAME, "a timeout leaves more than one segment"), || {
                         format!(

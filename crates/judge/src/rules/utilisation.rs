@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use tcpassay_case::SmallQueues;
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::AppCall;
-use tcpassay_tcp::{CongestionState, Pacing};
+use tcpassay_tcp::{CongestionState, StackFlavor};
 use tcpassay_units::{Bytes, Dur, Time};
 
 pub(super) const NAME: &str = "idle-with-room";
@@ -148,16 +148,6 @@ impl Rule for Utilisation {
         }
         let mss = context.mss(step.flow);
         let (end, now) = (step.end, &step.end.now);
-        let plain = || {
-            stack.pacing == Pacing::Off
-                && matches!(settings.small_queues, SmallQueues::Off | SmallQueues::Line)
-                // Linux may wait for the next ACK to send a larger super-segment (`tcp_tso_should_defer`).
-                && !(stack.tso_defer && stack.tso.is_some())
-                && !stack.cork
-                && stack.mtu_probing.is_none()
-                // Data that the send buffer does not accept are not yet written by the application.
-                && (context.exact() || settings.buffers.send.is_none() && !context.paces(step.flow))
-        };
         let calm = now.state == CongestionState::Open && end.sacked == 0;
         // Less than a full segment is sent if nothing is outstanding, and with TCP_NODELAY.
         let short = end.written > now.nxt && (end.outstanding() == 0 || stack.nodelay) && !context.exact();
@@ -178,17 +168,32 @@ impl Rule for Utilisation {
             && end.open
             && !end.over
             && now.cwnd > 2 * mss
-            && plain();
+            && !may_hold_back(context, step.flow);
         // Linux's window counts packets, however short they are.
         let packets =
             || end.out.iter().map(|sent| (sent.end - sent.start).next_multiple_of(mss)).sum::<u64>();
-        if may && (context.exact() || now.cwnd >= packets() + end.again + 2 * mss) {
+        let counts_bytes = context.exact() && stack.flavor != StackFlavor::Linux;
+        if may && (counts_bytes || now.cwnd >= packets() + end.again + 2 * mss) {
             half.since.get_or_insert((step.at(), step.row));
         } else {
             half.since = None;
         }
         step.deadline(half.since.map(|(since, _)| since), wait);
     }
+}
+
+/// Whether the host or the controller may hold data back that both windows permit; true for unknown settings.
+fn may_hold_back(context: &Context<'_>, flow: usize) -> bool {
+    let Some(settings) = context.settings(flow) else { return true };
+    let stack = &settings.stack;
+    context.may_pace(flow)
+        || !matches!(settings.small_queues, SmallQueues::Off | SmallQueues::Line)
+        // Linux may wait for the next ACK to send a larger super-segment (`tcp_tso_should_defer`).
+        || (stack.tso_defer && stack.tso.is_some())
+        || stack.cork
+        || stack.mtu_probing.is_some()
+        // Data that the send buffer does not accept are not yet written by the application.
+        || (!context.exact() && settings.buffers.send.is_some())
 }
 
 impl Half {
