@@ -40,8 +40,8 @@ pub(crate) fn split(ctx: &mut ElementContext, arena: &mut Arena, id: PacketId) -
         if !last {
             piece.segment.flags = piece.segment.flags.without(Flags::FIN | Flags::PSH);
         }
-        // One notification for the whole super-segment, with its last packet.
-        piece.notify = last && whole.notify;
+        // Each packet notifies its host of its own bytes (`tcp_gso_segment` gives each its part of `truesize`).
+        piece.notify = whole.notify;
         piece.measure();
         let at = if first {
             arena[id] = piece;
@@ -110,6 +110,18 @@ mod tests {
         assert_eq!(cut.len(), 3);
         assert!(cut.iter().all(|p| p.ecn == Ecn::Ce && p.segment.options.timestamps.unwrap().val == 7));
         assert_eq!(cut[0].size().get(), 1512);
+    }
+
+    #[test]
+    fn the_packets_notify_their_host_of_all_bytes_of_the_super_segment() {
+        let mut p = super_segment();
+        p.notify = true;
+        p.segs = 3;
+        p.measure();
+        assert_eq!(p.size().get(), 3120);
+        let cut = send(p);
+        assert!(cut.iter().all(|p| p.notify));
+        assert_eq!(cut.iter().map(|p| p.size().get()).sum::<u64>(), 3120);
     }
 
     #[test]

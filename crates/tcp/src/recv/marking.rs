@@ -111,7 +111,7 @@ impl Receiver {
 
     /// The estimated number of packets of `len` bytes of payload.
     pub(crate) fn packets_of(&self, len: u64) -> u64 {
-        if len <= self.acks.most() { 1 } else { len.div_ceil(self.acks.rcv_mss()) }
+        if len <= self.acks.most() { 1 } else { len.div_ceil(self.acks.packet_size()) }
     }
 
     /// A packet was ECN-capable: later ones that are not are retransmissions.

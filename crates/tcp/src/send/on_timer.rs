@@ -84,6 +84,8 @@ impl Sender {
                 Delivered::default()
             };
             self.update_cwnd(&a, &delivered, scan.lost, log);
+            // No probe is sent in recovery (RFC 8985 section 7.2).
+            self.timers.stop_tlp();
         }
     }
 
@@ -261,11 +263,13 @@ impl Sender {
             }
             self.timers.set_rto(now, wait, log);
         }
-        if advanced {
+        let reorders = self.timers.is_reorder_running();
+        if advanced && !(reorders && self.rules.probe_beside_sacked) {
             // The timer is set when the sender stops sending.
             self.probe.mark_stale();
-        } else if self.timers.is_reorder_running() || !self.may_probe() {
-            // The reordering timer replaces the probe timer (RFC 8985 section 8); in Linux they are one timer.
+        } else if reorders || !self.may_probe() {
+            // The reordering timer replaces the probe timer (RFC 8985 section 8); in Linux they are one timer, which an ACK that
+            // sets it for reordering does not set for a probe (`tcp_ack`, `FLAG_SET_XMIT_TIMER`).
             self.timers.stop_tlp();
         }
     }

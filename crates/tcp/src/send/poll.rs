@@ -116,6 +116,8 @@ impl Sender {
         if !self.force_retransmit
             && self.pacer.blocks(now)
             && (self.scoreboard.pending() > 0 || self.has_new())
+            // A closed window starts its timer at once (`tcp_check_probe_timer`).
+            && (self.scoreboard.outstanding() > 0 || self.peer_room() > 0)
         {
             self.refresh_probe(now, log);
             self.buffer.release();
