@@ -24,4 +24,4 @@ def test_the_plan_of_coverage_has_no_error_with_another_seed(tmp_path: Path, see
         [*command, "--jobs", "1", "--out", str(tmp_path / "out")], check=False, capture_output=True, text=True
     )
     assert ended.returncode == 0, ended.stdout
-    assert "427 of 427 runs finished" in ended.stdout
+    assert "1053 of 1053 runs finished" in ended.stdout

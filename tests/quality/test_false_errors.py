@@ -20,6 +20,20 @@ def probe_with_a_small_new_segment(rows: list[EventRow]) -> bool:
     return any(row.kind == "out" and 0 < row.values["len"] < 1448 and row.time_ns in fired for row in rows)
 
 
+def window_closes_between_paced_segments(rows: list[EventRow]) -> bool:
+    """An ACK closes the window, and starts the timer of window probes at once."""
+    closed = {row.time_ns for row in rows if row.kind == "in" and row.values["window_bytes"] == 0}
+    return any((row.kind, row.why) == ("timer_set", "Persist") and row.time_ns in closed for row in rows)
+
+
+def reordering_timer_begins_recovery(rows: list[EventRow]) -> bool:
+    """The timer of reordering fires, and a recovery begins."""
+    fired = {row.time_ns for row in rows if (row.kind, row.why) == ("timer_fire", "RackReorder")}
+    return any(
+        row.kind == "congestion" and "Recovery: rack" in row.why and row.time_ns in fired for row in rows
+    )
+
+
 def window_restored_after_recovery(rows: list[EventRow]) -> bool:
     """The window is one segment when the state changes, and larger within the same ACK."""
     left = {row.time_ns for row in rows if row.kind == "congestion" and row.why.startswith("Recovery->Open")}
@@ -204,6 +218,50 @@ CASES: dict[str, tuple[Callable[[list[EventRow]], bool], int, dict[str, str]]] =
         {
             "app.burst": "100KB", "app.duration": "600ms", "link.delay": "2ms", "link.loss": "1%",
             "link.rate": "20Mbit", "nic.rx_usecs": "20us", "stack.profile": "freebsd", "stack.recovery": "freebsd",
+        },
+    ),
+    "a window that closes while pacing waits": (
+        window_closes_between_paced_segments,
+        1,
+        {
+            "app.duration": "1500ms", "stack.initial_rto": "200ms", "stack.cc": "reno", "stack.delayed_ack":
+            "off", "stack.profile": "rfc", "stack.min_rto": "10ms", "link.rate": "20Mbit", "link.delay": "20ms",
+            "queue.limit": "45KB", "stack.loss_detection": "dupthresh", "stack.undo": "dsack",
+            "stack.initial_window": 2, "stack.limited_transmit": "on", "stack.slow_start_after_idle": "on",
+            "stack.pacing": "on", "stack.hystart": "hystart++", "app.flows": 4, "app.keepalive": "250ms",
+            "queue.kind": "codel", "queue.target": "1ms", "queue.interval": "10ms", "link.jitter": "500us",
+            "link.loss": "0.1%", "link.reorder": "1%:3", "link.ack_thinning": 4, "nic.tso": True,
+            "nic.adaptive": "hidden", "app.sndbuf": "32KB", "stack.recovery": "sack", "app.read_rate":
+            "100Kbit", "app.rcvbuf": "64KB",
+        },
+    ),
+    "the timer of probes ends when the timer of reordering begins a recovery": (
+        reordering_timer_begins_recovery,
+        12,
+        {
+            "app.duration": "1500ms", "stack.initial_rto": "200ms", "stack.cc": "mvegas", "stack.delayed_ack":
+            "off", "stack.profile": "linux-4.6", "stack.timestamps": "on", "stack.min_rto": "10ms", "link.rate":
+            "20Mbit", "link.delay": "1.414ms", "queue.limit": "1MB", "stack.loss_detection": "rack:dsack",
+            "stack.abc": "all", "stack.initial_window": 2, "stack.limited_transmit": "on", "stack.pacing":
+            "off", "stack.hystart": "hystart++", "app.nodelay": "on", "app.flows": 4, "nic.rx_frames": 4,
+            "queue.kind": "codel", "queue.target": "1ms", "queue.interval": "10ms", "link.jitter": "500us",
+            "link.loss": "0.1%", "link.reorder": "1%:3", "link.ack_thinning": 4, "nic.tso": True, "nic.ring":
+            16, "app.read_size": "2KB", "stack.tlp": "on", "stack.ecn": "classic", "app.workload": "paced",
+            "app.rate": "5Mbit", "app.burst": "700B",
+        },
+    ),
+    "an ACK that sets the timer of reordering sets none for a probe": (
+        reordering_timer_begins_recovery,
+        5,
+        {
+            "app.duration": "1500ms", "stack.initial_rto": "200ms", "stack.cc": "mvegas", "stack.delayed_ack":
+            "off", "stack.profile": "linux", "stack.timestamps": "on", "stack.min_rto": "10ms", "stack.mtu":
+            "9000B", "link.rate": "20Mbit", "link.delay": "100us", "queue.limit": "45KB", "stack.undo": "eifel",
+            "stack.limited_transmit": "on", "stack.slow_start_after_idle": "decay", "stack.hystart": "linux",
+            "app.nodelay": "on", "app.flows": 4, "app.keepalive": "250ms", "nic.rx_frames": 4, "link.ack_loss":
+            "10%", "nic.tso": True, "nic.rx_cost": "5us", "app.write_size": "1000B", "stack.max_rwnd": "65535B",
+            "queue.ecn_mark": "data", "queue.ecn_threshold": "6KB", "stack.ecn": "accurate", "app.read_rate":
+            "100Kbit", "app.rcvbuf": "64KB",
         },
     ),
 }  # fmt: skip
