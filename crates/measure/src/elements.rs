@@ -58,6 +58,8 @@ pub struct ElementPacket {
     pub options: u32,
     /// Index of the host that sent it.
     pub src: u16,
+    /// Index of the host to which it goes.
+    pub dst: u16,
     /// Payload bytes of each packet except the last, where there are several.
     pub mss: u16,
     /// Number of packets on the wire.

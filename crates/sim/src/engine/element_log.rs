@@ -45,6 +45,7 @@ fn contents(id: PacketId, packet: &Packet) -> ElementPacket {
         ack: segment.ack.get(),
         options: hash(&segment.options),
         src: packet.src.0,
+        dst: packet.dst.0,
         mss: packet.mss,
         segs: packet.segs,
         flags: segment.flags.bits(),

@@ -5,6 +5,8 @@ use tcpassay_measure::{DropCause, ElementEvent, ElementPacket, ElementRow};
 use tcpassay_units::Time;
 
 pub(super) const MISSING: &str = "an element of the case is missing";
+pub(super) const ASTRAY: &str = "a packet does not continue on its way as it left an element";
+pub(super) const MISCOUNTED: &str = "a counter of the recording differs from what happened";
 const EARLY: &str = "an element acts before its rule permits it";
 const LATE: &str = "an element does not act when its rule requires it";
 const ORDER: &str = "an element serves packets in a wrong order";
@@ -125,7 +127,7 @@ fn contents(packet: &ElementPacket) -> ElementPacket {
     ElementPacket { id: 0, mss, ..*packet }
 }
 
-fn describe(event: ElementEvent, packet: &ElementPacket) -> String {
+pub(super) fn describe(event: ElementEvent, packet: &ElementPacket) -> String {
     let what = match event {
         ElementEvent::Arrived => "receives",
         ElementEvent::Began => "begins to process",

@@ -7,6 +7,7 @@
 mod acks;
 mod codel;
 mod compare;
+mod counts;
 mod element;
 mod fair;
 mod moderation;
@@ -19,15 +20,18 @@ mod shaper;
 mod spec;
 #[cfg(test)]
 mod tests;
+mod ways;
 mod wire;
 
 use super::names::ELEMENTS as NAME;
 use crate::finding::{Findings, Level, Occurrence, Oracle};
 use crate::step::{Context, Rule, Step};
 use compare::Mismatch;
+use counts::{Counts, Received};
 use element::{Effects, Element, Held, World};
 use tcpassay_measure::{ElementEvent, ElementRow, EventKind, Recording};
 use tcpassay_units::{Seed, Time};
+use ways::Ways;
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
@@ -60,7 +64,9 @@ pub(super) struct Elements;
 
 /// Whether the recording has a log of elements.
 pub(super) fn applies(context: &Context<'_>) -> bool {
-    context.exact() && !context.recording.elements.rows().is_empty()
+    let log = &context.recording.elements;
+    // The rows number elements with 16 bits.
+    context.exact() && !log.rows().is_empty() && u16::try_from(log.names().len()).is_ok()
 }
 
 impl Rule for Elements {
@@ -83,8 +89,25 @@ impl Rule for Elements {
             .into_iter()
             .map(|element| Replay { element, pending: Effects::default(), at: Time::ZERO })
             .collect();
+        let mut ways = Ways::new(facts, names);
+        let mut counts = vec![Counts::default(); names.len()];
+        let mut received = Received::default();
+        let hosts: Vec<bool> = names.iter().map(|name| recording.hosts.contains(name)).collect();
         for row in recording.elements.rows() {
             let place = usize::from(row.element);
+            counts[place].add(row);
+            if hosts[place] {
+                received.add(row);
+            }
+            if let Some(next) = ways.step(row) {
+                report(recording, row, compare::ASTRAY, found, || {
+                    let text = compare::describe(row.event, &row.packet);
+                    format!(
+                        "The element `{}` {text}; on its way it must arrive at `{}`, as it left the last element.",
+                        names[place], names[next]
+                    )
+                });
+            }
             if let Some(wrong) = step(&mut replays, &mut world, place, row) {
                 replays[place].element = None;
                 report(recording, row, wrong.title, found, || wrong.text(&names[place], row));
@@ -93,6 +116,22 @@ impl Rule for Elements {
         if !recording.elements.is_truncated()
             && let Some(last) = recording.elements.rows().last()
         {
+            if let Some((next, left)) = ways.lost(last) {
+                report(recording, &left, compare::ASTRAY, found, || {
+                    let (name, text) =
+                        (&names[usize::from(left.element)], compare::describe(left.event, &left.packet));
+                    format!(
+                        "At {} the element `{name}` {text}, and `{}` never received it.",
+                        left.at, names[next]
+                    )
+                });
+            }
+            let counts = names.iter().map(String::as_str).zip(counts).collect();
+            for (what, counter, log) in counts::differences(recording, &counts, &received) {
+                report(recording, last, compare::MISCOUNTED, found, || {
+                    format!("The recording has for `{what}` {counter}; by the log of elements it is {log}.")
+                });
+            }
             for (place, replay) in replays.iter_mut().enumerate() {
                 if let Some(wrong) = replay.overdue(last.at, &mut world) {
                     report(recording, last, wrong.title, found, || wrong.text(&names[place], last));

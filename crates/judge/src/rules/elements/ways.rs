@@ -1,0 +1,128 @@
+//! The way of packets between elements: what leaves one element arrives at the next one of the path at once and unchanged.
+
+use crate::facts::Facts;
+use std::collections::BTreeMap;
+use tcpassay_case::Case;
+use tcpassay_case::topology::{DirectedLink, Node};
+use tcpassay_measure::{ElementEvent, ElementPacket, ElementRow};
+
+/// Where packets that leave an element go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Next {
+    Element(usize),
+    /// The next link of the path from this switch.
+    Switch(usize),
+    /// They have reached their host.
+    Host,
+    Unknown,
+}
+
+/// The ways of a network, and the packets between two elements.
+#[derive(Debug)]
+pub(super) struct Ways<'a> {
+    case: &'a Case,
+    /// For each element.
+    next: Vec<Next>,
+    /// For each direction of a link the element at which it begins.
+    first: BTreeMap<(usize, bool), usize>,
+    /// For each packet by its number: where it must arrive.
+    moving: Vec<Option<(usize, ElementRow)>>,
+}
+
+/// The elements of a direction of a link, in order, as far as they exist.
+fn chain(case: &Case, place: usize, forward: bool, places: &BTreeMap<&str, usize>) -> Vec<usize> {
+    let name = &case.net.links[place].name;
+    let name = if forward { name.clone() } else { format!("{name}.back") };
+    let in_host = places.contains_key(format!("wire.{name}").as_str());
+    let (above, line) = if in_host { ("queue", "wire") } else { ("", "queue") };
+    let behind: &[&str] = if forward {
+        &["loss", "corrupt", "duplicate", "reorder", "slot", "jitter"]
+    } else {
+        &["loss", "thin"]
+    };
+    let kinds = [above, "nic", "police", line].into_iter().chain(behind.iter().copied());
+    kinds
+        .chain(["mark", "ingress"])
+        .filter_map(|kind| places.get(format!("{kind}.{name}").as_str()).copied())
+        .collect()
+}
+
+impl<'a> Ways<'a> {
+    pub fn new(facts: &'a Facts, names: &[String]) -> Ways<'a> {
+        let case = facts.case();
+        let places: BTreeMap<&str, usize> =
+            names.iter().enumerate().map(|(place, name)| (name.as_str(), place)).collect();
+        let mut next = vec![Next::Unknown; names.len()];
+        let mut first = BTreeMap::new();
+        for host in &case.net.hosts {
+            let stack = places.get(host.name.as_str());
+            let nic = places.get(format!("rx.{}", host.name).as_str());
+            if let Some(stack) = stack {
+                next[*stack] = Next::Host;
+                if let Some(nic) = nic {
+                    next[*nic] = Next::Element(*stack);
+                }
+            }
+        }
+        for (place, link) in case.net.links.iter().enumerate() {
+            for (forward, to) in [(true, link.to), (false, link.from)] {
+                let chain = chain(case, place, forward, &places);
+                for pair in chain.windows(2) {
+                    next[pair[0]] = Next::Element(pair[1]);
+                }
+                let (Some(begin), Some(end)) = (chain.first(), chain.last()) else { continue };
+                first.insert((place, forward), *begin);
+                next[*end] = match to {
+                    Node::Switch(switch) => Next::Switch(switch),
+                    Node::Host(host) => {
+                        let name = &case.net.hosts[host].name;
+                        let entry = places.get(format!("rx.{name}").as_str()).or(places.get(name.as_str()));
+                        entry.map_or(Next::Unknown, |entry| Next::Element(*entry))
+                    }
+                };
+            }
+        }
+        Ways { case, next, first, moving: Vec::new() }
+    }
+
+    /// The first element on the way from a node to a host.
+    fn begin(&self, from: Node, to: u16) -> Option<usize> {
+        let DirectedLink { link, forward } = self.case.routes.next(from, usize::from(to))?;
+        self.first.get(&(link, forward)).copied()
+    }
+
+    /// Processes a row. Returns the element at which the packet should have arrived, if it is wrong here.
+    pub fn step(&mut self, row: &ElementRow) -> Option<usize> {
+        let (place, packet) = (usize::from(row.element), &row.packet);
+        let number = usize::try_from(packet.id).expect("32 bits");
+        match row.event {
+            ElementEvent::Departed => {
+                let to = match *self.next.get(place)? {
+                    Next::Element(next) => next,
+                    Next::Switch(switch) => self.begin(Node::Switch(switch), packet.dst)?,
+                    Next::Host | Next::Unknown => return None,
+                };
+                if number >= self.moving.len() {
+                    self.moving.resize(number + 1, None);
+                }
+                self.moving[number] = Some((to, *row));
+                None
+            }
+            ElementEvent::Arrived => {
+                let Some((to, left)) = self.moving.get_mut(number).and_then(Option::take) else {
+                    // A host sends it.
+                    let first = self.begin(Node::Host(usize::from(packet.src)), packet.dst)?;
+                    return (first != place).then_some(first);
+                };
+                let same = ElementPacket { mss: packet.mss, ..left.packet } == *packet;
+                (to != place || left.at != row.at || !same).then_some(to)
+            }
+            ElementEvent::Began | ElementEvent::Marked | ElementEvent::Dropped(_) => None,
+        }
+    }
+
+    /// A packet that left an element before the end of the log and has not arrived anywhere.
+    pub fn lost(&self, last: &ElementRow) -> Option<(usize, ElementRow)> {
+        self.moving.iter().flatten().find(|(_, left)| left.at < last.at).copied()
+    }
+}
