@@ -41,7 +41,8 @@ pub(super) const ORACLE: Oracle = Oracle {
               only above its threshold or by its discipline, and serves packets in the order of its discipline (RED, CoDel, FQ-CoDel, PIE, DualPI2, \
               fair queueing, token buckets, shared buffers); losses, damage, duplicates, jitter, reordering, slots and policers follow their models; \
               ACK thinning and marking choose the packets that they may choose; a NIC segments, raises interrupts, merges and drops as Linux does; \
-              and no element changes a packet otherwise.",
+              no element changes a packet otherwise; what leaves an element arrives at the next one of the path; and the counters of the recording are \
+              the sums of what happened.",
     why: "a path that does not do what the case says makes every measurement wrong, although TCP is right. RFC 8289 and 8290 (CoDel), RFC 8033 (PIE), \
           RFC 9332 (DualPI2), Floyd and Jacobson 1993 (RED), RFC 3168 section 5 (marks), RFC 8257 section 3.1 (threshold), Linux `sch_tbf`, `sch_htb`, \
           `sch_fq`, `sch_netem`, `act_police`, `tcp_gso_segment`, `tcp_gro_receive`, `net_dim`, `ethtool -C`.",
