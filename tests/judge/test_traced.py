@@ -184,6 +184,26 @@ def test_time_in_which_data_are_outstanding_lets_cubic_grow(tmp_path: Path) -> N
     )
 
 
+@pytest.mark.parametrize(("last", "exceeds"), [(22, False), (40, True)])
+def test_after_an_undone_timeout_and_an_idle_time_cubic_returns_to_its_window(
+    last: int, folder: Path, *, exceeds: bool
+) -> None:
+    # `bictcp_state` forgets the maximum with the timeout; the epoch that follows the undo began with 20 segments.
+    log = kernel(cc="cubic")
+    seq = flights(log, [10, 10])
+    met(log, 20, 20)
+    log.event(31, 0, "congestion", "Open->Loss: kernel").event(32, 0, "congestion", "Loss->Open: kernel")
+    at = 40.0
+    for window, threshold in [(20, 20), (20, 20), (10, 15), (15, 15), (last, 15)]:
+        at += 1000 if window == 10 else 10
+        for _ in range(20):
+            log.data(at - 10, at - 5, seq)
+            seq += 1000
+        met(answer(log, at, seq), at, window, threshold)
+    found = titles(log.judged(folder, GROWTH))
+    assert ("the window exceeds the CUBIC function" in found) == exceeds
+
+
 @pytest.mark.parametrize(("trip", "found"), [(0.3, []), (10, ["the window exceeds the CUBIC function"])])
 def test_cubic_grows_by_half_in_each_round_trip_of_a_tick(
     trip: float, found: list[str], folder: Path

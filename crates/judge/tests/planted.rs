@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 use tcpassay_case::params::Value;
 use tcpassay_case::{Case, HostSettings};
-use tcpassay_cc::{HystartDetect, HystartMode};
+use tcpassay_cc::{Ack, Event, HystartDetect, HystartMode};
 use tcpassay_judge::{Level, ORACLES, judge};
-use tcpassay_measure::CollectOptions;
+use tcpassay_measure::{CollectOptions, Decision};
 use tcpassay_sim::{SimOptions, run};
 use tcpassay_tcp::{LossDetection, Persist};
-use tcpassay_units::{Bytes, Dur, Seed};
+use tcpassay_units::{Bytes, Dur, Rate, Seed};
 
 type Rows = [(&'static str, &'static str)];
 
@@ -178,4 +178,70 @@ fn a_slow_start_that_ends_without_hystarts_condition_is_found() {
     ];
     let both = HystartMode::Linux(HystartDetect::ALL);
     finds("slow start ends before HyStart's condition", &[rows], |host| host.stack.hystart = both);
+}
+
+/// The titles of the errors in a run whose controllers were told, or answered, something else than the log says.
+fn retold(rows: &Rows, change: impl Fn(&mut Decision, &mut Ack)) -> Vec<&'static str> {
+    let triples: BTreeMap<String, Value> = BASE
+        .iter()
+        .chain(rows)
+        .map(|(path, value)| ((*path).to_owned(), Value::Text((*value).to_owned())))
+        .collect();
+    let case = Case::from_triples(&triples).expect("a case");
+    let collect = CollectOptions { events: true, latency: true, ..CollectOptions::default() };
+    let mut recording = run(&case, Seed(1), &SimOptions { collect, ..SimOptions::default() }).recording;
+    let acks = recording.decisions.iter_mut().filter(|one| matches!(one.event, Event::Ack(_)));
+    let decision = acks.into_iter().nth(100).expect("a hundred ACKs");
+    let Event::Ack(mut ack) = decision.event else { unreachable!("only ACKs are left") };
+    change(decision, &mut ack);
+    decision.event = Event::Ack(ack);
+    let found = judge(&recording, &["congestion-control", "controller-input"]);
+    found.iter().map(|one| one.title).collect()
+}
+
+#[test]
+fn a_decision_that_differs_from_the_specification_is_found_with_every_controller() {
+    for cc in ["reno", "cubic", "vegas", "mvegas", "bbr"] {
+        for profile in ["rfc", "linux", "freebsd"] {
+            let rows: &Rows = &[("stack.cc", cc), ("stack.profile", profile)];
+            assert_eq!(retold(rows, |_, _| {}), [""; 0], "{cc} {profile}");
+            let found = retold(rows, |decision, _| decision.asked.cwnd += Bytes::new(2));
+            assert_eq!(found, ["an ACK gives another window than specified"], "{cc} {profile}");
+        }
+    }
+}
+
+#[test]
+fn a_pacing_rate_that_differs_from_the_specification_is_found() {
+    let found = retold(&[("stack.cc", "bbr")], |decision, _| {
+        let rate = decision.asked.pacing.expect("BBR paces").bits_per_sec();
+        decision.asked.pacing = Some(Rate::from_bits_per_sec(rate + 8));
+    });
+    assert_eq!(found, ["a pacing rate other than specified"]);
+}
+
+#[test]
+fn what_the_controller_is_told_is_compared_with_the_segments() {
+    let more = Bytes::new(2);
+    let told = |change: fn(&mut Decision, &mut Ack, Bytes)| {
+        let found = retold(&[("stack.cc", "bbr3")], |decision, ack| change(decision, ack, more));
+        assert_eq!(found.len(), 1, "{found:?}");
+        found[0]
+    };
+    let data = "the controller is told of other data than acknowledged";
+    assert_eq!(told(|_, ack, more| ack.acked += more), data);
+    assert_eq!(told(|_, ack, more| ack.delivered += more), data);
+    assert_eq!(told(|one, _, more| one.view.flight += more), "the controller is told another flight");
+    assert_eq!(told(|_, ack, _| ack.rtt = None), "the controller is told another round-trip time");
+    assert_eq!(told(|_, ack, _| ack.sample = None), "the controller is told another delivery rate");
+    assert_eq!(told(|one, _, _| one.view.srtt = None), "the controller is told another SRTT");
+    assert!(!retold(&[], |_, ack| ack.round += 1).is_empty());
+    let marked: &Rows = &[
+        ("stack.ecn", "classic"),
+        ("queue.ecn_mark", "data"),
+        ("queue.ecn_threshold", "15KB"),
+        ("stack.profile", "rfc"),
+    ];
+    let found = retold(marked, |_, ack| ack.marked += more);
+    assert!(found.contains(&"the controller is told of other marks"), "{found:?}");
 }

@@ -9,7 +9,8 @@ use crate::histogram::Histogram;
 use crate::log::EventLog;
 use crate::metrics::BACKGROUND;
 use crate::recording::{
-    CapturePoint, Completion, Delivery, Flow, FlowCounters, Latency, LatencyKind, PacketRecord, Recording,
+    CapturePoint, Completion, Decision, Delivery, Flow, FlowCounters, Latency, LatencyKind, PacketRecord,
+    Recording,
 };
 use crate::rows::{self, IntervalGauges, IntervalSums};
 use crate::series::Series;
@@ -62,6 +63,7 @@ pub struct Collector {
     deliveries: Vec<Delivery>,
     completions: Vec<Completion>,
     events: EventLog,
+    decisions: Vec<Decision>,
     packets: Vec<PacketRecord>,
 }
 
@@ -119,6 +121,7 @@ impl Collector {
             deliveries: Vec::new(),
             completions: Vec::new(),
             events: EventLog::default(),
+            decisions: Vec::new(),
             packets: Vec::new(),
         }
     }
@@ -272,6 +275,13 @@ impl Collector {
         }
     }
 
+    /// One decision of a congestion controller.
+    pub fn decision(&mut self, decision: Decision) {
+        if self.collect.events {
+            self.decisions.push(decision);
+        }
+    }
+
     /// One captured packet.
     pub fn packet(&mut self, packet: PacketRecord) {
         if self.collect.packets {
@@ -291,6 +301,7 @@ impl Collector {
             deliveries: self.deliveries,
             completions: self.completions,
             events: self.events,
+            decisions: self.decisions,
             packets: self.packets,
             ..Recording::default()
         };

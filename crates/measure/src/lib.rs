@@ -45,8 +45,9 @@ pub use event::{ECT, EventKind, EventRow, Reason};
 pub use histogram::Histogram;
 pub use log::{EventHeader, EventLog};
 pub use recording::{
-    CapturePoint, Completion, CompletionKind, Delivery, Device, DeviceCounters, EnvironmentProperty, Flow,
-    FlowCounters, Header, Latency, LatencyKind, PacketRecord, Recording, TcpSummary, Triple,
+    CapturePoint, Completion, CompletionKind, Decision, Delivery, Device, DeviceCounters,
+    EnvironmentProperty, Flow, FlowCounters, Header, Latency, LatencyKind, PacketRecord, Recording,
+    TcpSummary, Triple,
 };
 pub use rows::series_columns;
 pub use seal::{checksum, seal};

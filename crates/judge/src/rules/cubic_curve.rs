@@ -53,6 +53,9 @@ pub(super) struct Curve {
     prior: Option<u64>,
     /// True if the window before the last reduction is not known, because an undo has restored an earlier one.
     blind: bool,
+    /// True once congestion avoidance has begun. On Linux its epoch then goes on when the window restarts after an idle time: `bictcp_cwnd_event`
+    /// only moves its begin, and the window returns to what it was.
+    begun: bool,
     /// True for a controller that computes the function for each ACK, in bytes.
     exact: bool,
 }
@@ -143,6 +146,7 @@ impl Curve {
             self.earned = 0.0;
             self.busy = Dur::ZERO;
             self.whole = 0.0;
+            self.begun = false;
         }
     }
 
@@ -171,11 +175,13 @@ impl Curve {
     /// Processes a change of the window. `grows`: it grew in congestion avoidance. `segment`: size of a
     /// segment in bytes. Returns the upper bound of the window in segments if it is known.
     pub fn window(&mut self, step: &Step<'_>, segment: u64, grows: bool) -> Option<f64> {
-        // Before the first reduction the epoch begins when slow start ends.
-        if (self.largest == 0 || self.exact) && step.end.now.cwnd < step.end.now.ssthresh {
+        // If no maximum is known, before the first reduction and after a timeout, the epoch begins when slow start ends.
+        let slow_start = step.end.now.cwnd < step.end.now.ssthresh;
+        if slow_start && (self.exact || self.largest == 0 && !self.begun) {
             self.start = None;
             self.whole = 0.0;
         }
+        self.begun |= !slow_start;
         if self.start.is_none() {
             self.busy = Dur::ZERO;
         }

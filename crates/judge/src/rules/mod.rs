@@ -7,8 +7,10 @@ mod bbr_drain;
 mod bounds;
 mod ce_change;
 mod codel;
+mod controller_input;
 mod cork;
 mod cubic_curve;
+mod decisions;
 mod delivery;
 mod ecn;
 mod elements;
@@ -72,6 +74,8 @@ pub const ORACLES: &[Oracle] = &[
     ecn::ORACLE,
     growth::ORACLE,
     reduction::ORACLE,
+    decisions::ORACLE,
+    controller_input::ORACLE,
     loss::ORACLE,
     probe::ORACLE,
     receiver::ORACLE,
@@ -124,9 +128,15 @@ const BY_ROW: &[ByRow] = &[
     },
     ByRow {
         name: names::WINDOW_REDUCTION,
-        reads: Kinds::SEGMENTS.and(&[TimerFire, Window, Congestion]),
+        reads: Kinds::SEGMENTS.and(&[TimerFire, Window, Congestion, Lost]),
         applies: always,
         new: |flows| Box::new(reduction::Reduction::new(flows)),
+    },
+    ByRow {
+        name: names::CONTROLLER_INPUT,
+        reads: Kinds::SEGMENTS.and(&[Rtt]),
+        applies: controller_input::applies,
+        new: |flows| Box::new(controller_input::ControllerInput::new(flows)),
     },
     ByRow {
         name: names::LOSS_DETECTION,
@@ -223,6 +233,7 @@ const AFTER: &[(&str, Look)] = &[
     (needless_fast_retransmit::NAME, needless_fast_retransmit::look),
     (loss_response::NAME, loss_response::look),
     (delivery::NAME, delivery::look),
+    (names::CONTROLLER, decisions::look),
 ];
 
 /// Applies the oracles named in `wanted` to a recording and returns their findings. Names that are not in

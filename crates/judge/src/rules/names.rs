@@ -10,6 +10,10 @@ pub(super) const TAIL_LOSS_PROBE: &str = "tail-loss-probe";
 pub(super) const RETRANSMISSION_TIMER: &str = "retransmission-timer";
 /// Name of the oracle in `reduction.rs`; `alpha.rs` and `recovery_window.rs` have further rules of it.
 pub(super) const WINDOW_REDUCTION: &str = "window-reduction";
+/// Name of the oracle in `decisions`.
+pub(super) const CONTROLLER: &str = "congestion-control";
+/// Name of the oracle in `controller_input.rs`.
+pub(super) const CONTROLLER_INPUT: &str = "controller-input";
 /// Name of the oracle in `acknowledgment.rs`; `timestamp_clock.rs` has another rule of it.
 pub(super) const SEGMENT_CONTENTS: &str = "segment-contents";
 /// Name of the oracle in `receiver.rs`; `quick_ack.rs` has further rules of it.

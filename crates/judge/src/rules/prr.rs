@@ -16,6 +16,8 @@ const SPARE: u64 = 2;
 struct Account {
     /// Bounds of `RecoverFS`: Linux uses the window before the reduction.
     flight: (u64, u64),
+    /// `RecoverFS` of RFC 9937: what was in flight before the ACK that began the reduction, without what was SACKed before.
+    recover_fs: u64,
     /// `prr_delivered`, and an upper bound of it with the data that DSACKs report.
     delivered: (u64, u64),
     /// `prr_out`.
@@ -32,6 +34,14 @@ pub(super) struct Prr {
     window: u64,
     /// Time of the last ACK; what it delivered, and the largest amount that was in flight before it with the least.
     ack: Option<(Time, u64, (u64, u64))>,
+    /// Bytes SACKed, and bytes in flight before the last ACK without what was SACKed before it.
+    sacked: u64,
+    undelivered: u64,
+    /// Whether the last ACK moved SND.UNA, and whether losses were found since.
+    advanced: bool,
+    lost: bool,
+    /// True if a timer fired after the last ACK.
+    by_timer: bool,
 }
 
 /// Whether the window follows PRR in a state.
@@ -52,6 +62,8 @@ impl Prr {
     pub fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         match step.event.kind {
             EventKind::In => self.arrival(step),
+            EventKind::Lost => self.lost = true,
+            EventKind::TimerFire => self.by_timer = true,
             EventKind::Out | EventKind::Retransmit => {
                 if let Some(account) = &mut self.account {
                     account.out += step.len();
@@ -81,6 +93,9 @@ impl Prr {
         let before = step.before.nxt - step.before.una;
         let least = step.end.outstanding() - step.end.sacked;
         self.ack = Some((step.at(), taken.delivered, (least, before)));
+        self.undelivered = before - self.sacked.min(before);
+        self.sacked = step.end.sacked;
+        (self.advanced, self.lost, self.by_timer) = (taken.acked > 0, false, false);
         if let Some(account) = &mut self.account {
             account.delivered.0 += taken.delivered;
             account.delivered.1 += taken.in_packets + taken.dsacked;
@@ -98,7 +113,10 @@ impl Prr {
         };
         let delivered = if at == step.at() { delivered } else { 0 };
         let window = self.window.max(step.before.cwnd).max(1);
+        let present = step.end.outstanding() - step.end.sacked;
+        let recover_fs = if at == step.at() && !self.by_timer { self.undelivered } else { present };
         Some(Account {
+            recover_fs: recover_fs.max(1),
             flight: (flight.0.min(window).max(1), flight.1.max(window)),
             delivered: (delivered, delivered + u64::from(at != step.at()) * window),
             out: 0,
@@ -137,12 +155,53 @@ impl Prr {
             });
         }
         let exact = context.stack(step.flow).is_some_and(|stack| stack.flavor == StackFlavor::Rfc);
+        if exact && step.end.fin_out.is_none() && ssthresh > 2 * mss {
+            self.equals(context, step, &account, (pipe, delivered), found);
+        }
         if let Some(most) = most.filter(|most| exact && cwnd > pipe + most + spare) {
             found.add(step.of_sender(context, NAME, "PRR permits more than what was delivered").since(account.row, account.since), || {
                 format!(
                     "At {at} PRR gives {} a window of {cwnd} bytes with {pipe} in flight and an ssthresh of {ssthresh}; {} bytes were delivered \
                      and {} sent since the reduction began, so that no more than {most} may be sent (RFC 9937 section 6.2).",
                     context.who(step.flow), account.delivered.1, account.out
+                )
+            });
+        }
+    }
+
+    /// The window of RFC 9937 section 6.2, with amounts rounded up to segments as in its figures. `pipe`: bytes in flight; `delivered`: by the
+    /// last ACK.
+    fn equals(
+        &self,
+        context: &Context<'_>,
+        step: &Step<'_>,
+        account: &Account,
+        (pipe, delivered): (u64, u64),
+        found: &mut Findings,
+    ) {
+        let mss = context.mss(step.flow);
+        let ssthresh = step.end.now.ssthresh;
+        let all = account.delivered.0;
+        let mut count = if pipe > ssthresh {
+            let due = (u128::from(all) * u128::from(ssthresh)).div_ceil(u128::from(account.recover_fs));
+            u64::try_from(due).unwrap_or(u64::MAX).next_multiple_of(mss).saturating_sub(account.out)
+        } else {
+            // SafeACK: a segment more if SND.UNA advances and no further loss is indicated.
+            let safe = self.advanced && !self.lost;
+            let owed = all.saturating_sub(account.out).max(delivered).next_multiple_of(mss);
+            (owed + if safe { mss } else { 0 }).min(ssthresh - pipe)
+        };
+        if account.out == 0 {
+            count = count.max(mss);
+        }
+        let expected = (pipe + count).max(mss);
+        let cwnd = step.end.now.cwnd;
+        if cwnd != expected {
+            found.add(step.of_sender(context, NAME, "PRR gives another window than specified").since(account.row, account.since), || {
+                format!(
+                    "At {} PRR gives {} a window of {cwnd} bytes with {pipe} in flight and an ssthresh of {ssthresh}. Of {} bytes in flight at the \
+                     begin {all} were delivered and {} sent, so that the window is {expected} (RFC 9937 section 6.2).",
+                    step.at(), context.who(step.flow), account.recover_fs, account.out
                 )
             });
         }
