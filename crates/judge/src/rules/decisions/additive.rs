@@ -1,6 +1,6 @@
 //! Additive increase, and the controllers whose growth it is: Reno (RFC 5681, RFC 8511) and DCTCP (RFC 8257).
 
-use super::Values;
+use super::specification::Values;
 use super::windows::{Forget, Rule};
 use tcpassay_cc::{Ack, Arithmetic, Cause, View};
 use tcpassay_tcp::Config;

@@ -7,7 +7,7 @@
 use super::bbr_arithmetic::{
     Aggregation, Maximum, Policer, SCALE, UNIT, bytes_a_second, micros, over, super_segment, up, within,
 };
-use super::{Specification, Values};
+use super::specification::{Specification, Values};
 use tcpassay_cc::{Ack, Cause, Control, Event, View};
 use tcpassay_units::{Bytes, Dur, Rate, Time};
 

@@ -1,8 +1,8 @@
 //! CUBIC of RFC 9438, in bytes.
 
-use super::Values;
 use super::additive::part;
 use super::slow_start::Hystart;
+use super::specification::Values;
 use super::windows::{Forget, Rule};
 use tcpassay_cc::{Ack, Arithmetic, Cause, HystartMode, Limited, View};
 use tcpassay_tcp::Config;

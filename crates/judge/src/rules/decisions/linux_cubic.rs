@@ -1,7 +1,7 @@
 //! CUBIC of Linux 6.1 with a tick of 1 ms: `tcp_cubic.c` and `tcp_cong_avoid_ai`, in segments and milliseconds.
 
-use super::Values;
 use super::slow_start::Hystart;
+use super::specification::Values;
 use super::windows::{Forget, Rule};
 use tcpassay_cc::{Ack, Cause, View};
 use tcpassay_tcp::Config;

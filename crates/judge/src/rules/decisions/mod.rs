@@ -16,6 +16,7 @@ mod bbr_arithmetic;
 mod cubic;
 mod linux_cubic;
 mod slow_start;
+mod specification;
 #[cfg(test)]
 mod tests;
 mod vegas;
@@ -25,9 +26,10 @@ use super::names::CONTROLLER as NAME;
 use crate::facts::Facts;
 use crate::finding::{Findings, Oracle};
 use crate::history::History;
+use specification::{Specification, Values};
 use std::collections::BTreeMap;
 use tcpassay_case::HostSettings;
-use tcpassay_cc::{Arithmetic, Cause, Control, Event, View};
+use tcpassay_cc::{Arithmetic, Cause, Control, Event};
 use tcpassay_measure::Decision;
 use tcpassay_tcp::Config;
 use tcpassay_units::Bytes;
@@ -50,23 +52,6 @@ pub(super) const ORACLE: Oracle = Oracle {
                  are judged while they are in memory have decisions; controllers in Python and bbr3 are not judged.",
     needs: &[],
 };
-
-/// The specification of a controller, with the variables that follow from the events so far.
-trait Specification {
-    /// Processes an event. Returns what the specification gives if `asked` differs from it.
-    fn on(&mut self, view: &View, event: &Event, asked: &Control) -> Option<Control>;
-    /// The variables, for the text of a finding.
-    fn variables(&self) -> String;
-}
-
-/// The values of a controller's parameters.
-struct Values<'a>(&'a BTreeMap<String, f64>);
-
-impl Values<'_> {
-    fn get(&self, name: &str, default: f64) -> f64 {
-        self.0.get(name).copied().unwrap_or(default)
-    }
-}
 
 /// The specification of controller `name`, if there is one here.
 fn specification(

@@ -1,6 +1,7 @@
 //! Decisions with literal numbers: the specified one is accepted, one that differs is not.
 
-use super::{Specification, specification};
+use super::specification;
+use super::specification::Specification;
 use std::collections::BTreeMap;
 use tcpassay_cc::{
     Ack, Arithmetic, ByteCounting, Cause, Control, Event, HystartMode, Limited, RateSample, View,

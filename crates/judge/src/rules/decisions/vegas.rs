@@ -1,7 +1,7 @@
 //! Vegas (Brakmo and Peterson, 1995) and modified Vegas, which judge once per round trip how many packets are queued.
 
-use super::Values;
 use super::additive::Additive;
+use super::specification::Values;
 use super::windows::{Forget, Rule};
 use tcpassay_cc::{Ack, Cause, View};
 use tcpassay_units::Dur;

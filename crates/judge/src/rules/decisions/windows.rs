@@ -1,8 +1,8 @@
 //! What all controllers with a window rule have in common: RFC 5681 section 3.1, RFC 3465, RFC 7661 section 1, RFC 2861, and for Linux
 //! `tcp_cong_avoid`, `tcp_slow_start` and `tcp_undo_cwnd_reduction`.
 
-use super::Specification;
 use super::slow_start::{PlusPlus, Speed};
+use super::specification::Specification;
 use tcpassay_cc::{Ack, Arithmetic, ByteCounting, Cause, Control, Event, HystartMode, Limited, View};
 use tcpassay_tcp::Config;
 use tcpassay_units::{Bytes, Dur};
