@@ -234,6 +234,8 @@ def test_after_a_timeout_in_recovery_what_is_lost_is_sent_before_new_data(
         log.data(40, None, seq + i * 1000)
     if state != "Open":
         log.event(60, 0, "congestion", f"Open->{state}: kernel")
+    if state == "Recovery":
+        log.data(60, None, seq, again=True)
     log.fires(300).event(300, 0, "congestion", f"{state}->Loss: kernel")
     log.data(300.1, 305, seq, again=True)
     answer(log, 311, seq + 1000)

@@ -131,6 +131,23 @@ def test_a_window_that_the_application_does_not_fill_does_not_grow(
     assert titles(log.judged(folder, GROWTH)) == found
 
 
+@pytest.mark.parametrize(("sends", "found"), [(True, ["an unused window grows"]), (False, [])])
+def test_a_window_is_unused_if_its_sender_sends_and_does_not_fill_it(
+    found: list[str], folder: Path, *, sends: bool
+) -> None:
+    # Linux looks at each transmission how much of the window is used (`tcp_cwnd_validate`); until the next one ACKs let the window grow.
+    log = kernel()
+    seq = flights(log, [10] * 8)
+    for i in range(10):
+        log.data(90, 95, seq + i * 1000)
+    for i in range(1, 10):
+        met(log, 100 + i / 10, 25 + i)
+        answer(log, 100 + i / 10, seq + i * 1000)
+        if sends:
+            log.data(100 + i / 10, 106, seq + 9000 + i * 1000)
+    assert titles(log.judged(folder, GROWTH)) == found
+
+
 @pytest.mark.parametrize(("sent", "found"), [(30, ["no restart window after idle"]), (12, [])])
 def test_after_an_idle_time_the_restart_window_is_kept(sent: int, found: list[str], folder: Path) -> None:
     log = kernel()
@@ -372,7 +389,7 @@ def test_new_data_before_a_hole_that_is_known_to_be_lost_are_found(folder: Path,
     for i in range(12):
         log.data(40, None if i in {0, 3} else 45, seq + i * 1000)
     sacked(log, 50, seq, seq + 4000, seq + 10_000).event(50, 0, "congestion", "Open->Recovery: kernel")
-    log.data(50.1, 55, seq, again=True)
+    log.data(50, 55, seq, again=True)
     if repaired:
         log.data(50.2, 55, seq + 3000, again=True)
     sacked(log, 60.1, seq + 3000, seq + 4000, seq + 12_000)

@@ -2,6 +2,7 @@
 
 use super::frto::Frto;
 use super::names::LOSS_DETECTION as NAME;
+use super::traced_recovery::TracedRecovery;
 use crate::end::Sent;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
@@ -20,16 +21,17 @@ pub(super) const ORACLE: Oracle = Oracle {
               segment lost only if a segment sent later was delivered, and not earlier than one round-trip time after its \
               transmission, plus a quarter if reordering was observed; after a timeout during a recovery, or without F-RTO, what \
               is lost is sent before new data; the first two duplicate ACKs permit new data (limited \
-              transmit); the first loss of a recovery is retransmitted within a round trip; acknowledged or \
+              transmit); the first loss of a recovery is retransmitted within a round trip (on a kernel at once); acknowledged or \
               SACKed data are not retransmitted except after a timeout; DSACKs undo a reduction only if they report all \
-              retransmitted data, and F-RTO one only if data were delivered that were sent before the timeout and not again.",
+              retransmitted data (on a kernel: as many segments as were retransmitted since, and a probe that was outstanding), and F-RTO one \
+              only if data were delivered that were sent before the timeout and not again.",
     why: "RFC 5681 section 3.2 (three duplicates), RFC 6675 sections 4 (IsLost) and 5, RFC 8985 section 6.2 (sent later, and the \
           reordering window), RFC 3042 (limited transmit), RFC 3708 and RFC 5682 (undo), RFC 2018 section 5.1 (SACKed segments are not \
           retransmitted before a timeout).",
     evidence: "the row that marks the loss, or the retransmitted segment; for a missing action, the ACK that required it.",
     wrong_when: "an adaptive threshold has grown, which the log does not show; the oracle then reports only marks that are \
                  much too early. The log of a real kernel has no loss marks; the oracle then checks only which data are \
-                 retransmitted, and in which order.",
+                 retransmitted, when and in which order. With a queue in the host, or pacing, it does not check when.",
     needs: &[EventKind::Congestion],
 };
 
@@ -64,9 +66,7 @@ struct Half {
     lost: Vec<(u64, u64)>,
     /// RACK: time and row since which data sent after the first outstanding segment have been SACKed.
     passed: Option<(Time, usize)>,
-    /// For a kernel: the first hole that was not retransmitted and has three SACKed segments above it:
-    /// position, time, row.
-    hole: Option<(u64, Time, usize)>,
+    traced: TracedRecovery,
     /// For a kernel: the last timeout after which what is lost must be sent before new data: time, row, SND.NXT.
     repairs: Option<(Time, usize, u64)>,
     /// True if data were acknowledged since the last timeout.
@@ -115,7 +115,7 @@ impl Rule for Loss {
             half.frto.on(context, step, found);
         }
         if context.of_kernel() {
-            unrepaired(half, context, step, found);
+            half.traced.on(context, step, half.forgiven, found);
             after_timeout(half, context, step, found);
         }
         match step.event.kind {
@@ -276,43 +276,6 @@ fn repair_first(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: 
             )
         });
         half.lost.clear();
-    }
-}
-
-/// RFC 6675 section 5 for kernels, whose log has no loss marks. Reports new data that are sent although a
-/// hole with three SACKed segments above it has existed for longer than RACK's reordering window and was
-/// never retransmitted.
-fn unrepaired(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-    let end = step.end;
-    let recovers = end.now.state == CongestionState::Recovery;
-    let Some((_, longest)) = end.round_trips.filter(|_| recovers && end.sacked > 0) else {
-        half.hole = None;
-        return;
-    };
-    let mss = context.mss(step.flow);
-    let mut above = end.sacked;
-    let waits = end.out.iter().find(|sent| {
-        above -= if sent.sacked { sent.end - sent.start } else { 0 };
-        !sent.sacked && sent.tries == 1 && sent.start >= half.forgiven && above > 3 * mss
-    });
-    let Some(waits) = waits else {
-        half.hole = None;
-        return;
-    };
-    if half.hole.is_none_or(|(position, _, _)| position != waits.start) {
-        half.hole = Some((waits.start, step.at(), step.row));
-    }
-    let Some((position, since, row)) = half.hole else { return };
-    let new = step.event.kind == EventKind::Out && step.len() > 0 && step.seq() >= step.before.nxt;
-    let fits = waits.end <= end.now.una + end.wnd;
-    if new && fits && step.at().since(since) > longest + Dur::from_millis(5) && end.fin_out.is_none() {
-        half.hole = Some((position, Time::MAX, row));
-        found.add(step.of_sender(context, NAME, "new data before what is lost").since(row, since), || {
-            format!(
-                "In recovery {} sent new data at position {}, although more than three segments above position {position} were SACKed \
-                 since {since} and it was not sent again (RFC 6675 sections 4 and 5).", context.who(step.flow), step.seq()
-            )
-        });
     }
 }
 

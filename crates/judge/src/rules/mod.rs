@@ -45,6 +45,7 @@ mod timeout_without_loss;
 mod timestamp_clock;
 mod token_bucket;
 mod traced_probe;
+mod traced_recovery;
 mod traced_window;
 mod utilisation;
 mod validated_window;

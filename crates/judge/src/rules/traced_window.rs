@@ -51,6 +51,9 @@ pub(super) struct TracedWindow {
     /// Flight size at arrivals: time, bytes.
     flights: VecDeque<(Time, u64)>,
     last_sent: Time,
+    /// The window at the last transmission, at which Linux decides whether it is used (`tcp_cwnd_validate`): the present one, that at the last
+    /// arrival, and that at the arrival before, whose effect a `window` row shows.
+    window_sent: (u64, u64, u64),
     /// After an idle time: the first position, the bytes that may be sent before the next ACK, and the row.
     burst: Option<(u64, u64, usize)>,
     curve: Curve,
@@ -77,7 +80,10 @@ impl TracedWindow {
                 self.burst = None;
                 self.forget();
             }
-            EventKind::Out if step.len() > 0 => self.sent(context, step, found),
+            EventKind::Out if step.len() > 0 => {
+                self.window_sent.0 = step.before.cwnd;
+                self.sent(context, step, found);
+            }
             EventKind::Retransmit if step.len() > 0 => {
                 self.last_sent = step.at();
                 self.burst = None;
@@ -100,6 +106,8 @@ impl TracedWindow {
             self.told = Some(step.at());
         }
         let taken = step.end.taken;
+        let (now, last, _) = self.window_sent;
+        self.window_sent = (now, now, last);
         self.marked = step.flags().has(Flags::ECE);
         self.delivered += taken.in_packets;
         let same = self.newest.0 == step.at() && self.newest.1 > 0;
@@ -282,7 +290,7 @@ impl TracedWindow {
         let covered = self.flights.front().is_some_and(|(at, _)| step.at().since(*at) >= longest * UNUSED)
             && self.flights.len() > 6;
         let before = step.before.cwnd;
-        if covered && most + 3 * mss < before / 2 && !self.is_short(step) {
+        if covered && most + 3 * mss < before.min(self.window_sent.2) / 2 && !self.is_short(step) {
             found.add(step.of_sender(context, NAME, "an unused window grows").warning(), || {
                 format!(
                     "The window of {} grew from {before} to {} bytes, but in the last {UNUSED} round trips no more than {most} bytes were \

@@ -150,7 +150,11 @@ impl Connection {
     fn poll_last(&mut self, now: Time, out: &mut Segment) -> Option<Sending> {
         if std::mem::take(&mut self.probe_due) {
             let seq = self.send.snd_nxt() - 1;
-            return Some(self.make_ack(now, seq, out));
+            let sending = self.make_ack(now, seq, out);
+            if self.rules.probes_acknowledge {
+                self.recv.ack_sent(now, false, 1, &mut self.log);
+            }
+            return Some(sending);
         }
         if self.recv.ack_due(now, self.send.srtt(), &mut self.log) {
             let seq = self.acceptable_seq();

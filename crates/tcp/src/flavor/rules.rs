@@ -251,6 +251,8 @@ pub(crate) struct ConnRules {
     pub sacks_shorten_data: bool,
     /// Segments without data stay inside the peer's window (`tcp_acceptable_seq`).
     pub acks_stay_in_window: bool,
+    /// A keepalive probe acknowledges what has arrived, and a delayed ACK ends with it (`tcp_event_ack_sent`).
+    pub probes_acknowledge: bool,
     /// Segments in TIME-WAIT have no ACE counter (`tcp_twrespond` of FreeBSD).
     pub no_ace_in_time_wait: bool,
     /// CE counts on segments without data, too (`tcp_ecn_input_segment` of FreeBSD).

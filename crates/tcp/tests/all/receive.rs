@@ -1,7 +1,7 @@
 //! The receiver: times of ACKs, SACK blocks, and the window.
 
 use crate::common::*;
-use tcpassay_tcp::{Config, DelayedAck, Profile, RecvBuffer};
+use tcpassay_tcp::{Config, DelayedAck, Keepalive, Profile, RecvBuffer};
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::{Flags, Segment};
 
@@ -130,6 +130,22 @@ fn linux_without_quick_acks() -> One {
     one.now = at_ms(100);
     one.take(&ack(1, 1));
     one
+}
+
+#[test]
+fn in_linux_a_keepalive_probe_ends_a_delayed_ack() {
+    let keepalive = Keepalive { idle: ms(25), interval: ms(50), count: 9 };
+    let base = Config::profile(Profile::Linux);
+    let delayed_ack = DelayedAck { quick_ack: 0, ..base.delayed_ack };
+    let mut one =
+        One::accepted(&Config { timestamps: false, keepalive: Some(keepalive), delayed_ack, ..base });
+    assert_eq!(one.take(&data(1, 300)), []);
+    let start = one.now;
+    let out = one.until(start + ms(74));
+    let sent: Vec<(u64, String)> =
+        out.iter().map(|(at, out)| (at.since(start).as_millis(), show(out))).collect();
+    // The ACK would be due after 40 ms.
+    assert_eq!(sent, [(25, ". 0+0 ack 301".to_string())]);
 }
 
 #[test]
