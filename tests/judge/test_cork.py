@@ -52,7 +52,9 @@ def test_one_corked_rest_that_leaves_with_an_ack_is_enough(at: float, found: lis
     for i in range(sent // 1000):
         log.data(40, 45, seq + i * 1000)
     answer(log, 50, seq + sent - 1000)
-    log.event(50, 0, "window", "met by a segment", cwnd_bytes=21_000, ssthresh_bytes=20_000, flight_bytes=sent)
+    log.event(
+        50, 0, "window", "met by a segment", cwnd_bytes=21_000, ssthresh_bytes=20_000, flight_bytes=sent
+    )
     for i in range(sent // 1000, 20):
         log.data(50, 55, seq + i * 1000)
     log.data(at, at + 5, seq + 20_000, 500)

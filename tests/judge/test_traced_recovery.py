@@ -14,7 +14,7 @@ ORDER = "new data before what is lost"
 
 
 def lossy(**case: str) -> tuple[Written, int]:
-    """Round trips of 10 ms; of ten segments sent at 40 ms the first one is lost, and three above it are SACKed at 50 ms."""
+    """Round trips of 10 ms; the first of ten segments sent at 40 ms is lost, and three above it are SACKed at 50 ms."""
     log = kernel(**case)
     seq = flights(log, [10, 10])
     for i in range(10):
