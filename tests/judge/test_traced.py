@@ -135,7 +135,8 @@ def test_a_window_that_the_application_does_not_fill_does_not_grow(
 def test_a_window_is_unused_if_its_sender_sends_and_does_not_fill_it(
     found: list[str], folder: Path, *, sends: bool
 ) -> None:
-    # Linux looks at each transmission how much of the window is used (`tcp_cwnd_validate`); until the next one ACKs let the window grow.
+    # Linux looks at each transmission how much of the window is used (`tcp_cwnd_validate`); ACKs let it grow until
+    # the next one.
     log = kernel()
     seq = flights(log, [10] * 8)
     for i in range(10):
