@@ -107,6 +107,11 @@ def undo_of_a_path_that_reverses(rows: list[EventRow]) -> bool:
     return undone and any(row.kind == "congestion" and row.why == "Disorder->Loss: rto" for row in rows)
 
 
+def window_in_a_reduction(rows: list[EventRow]) -> bool:
+    """Proportional rate reduction sets a window."""
+    return any(row.kind == "window" and row.why == "prr" for row in rows)
+
+
 CASES: dict[str, tuple[Callable[[list[EventRow]], bool], int, dict[str, str]]] = {
     "Nagle's algorithm does not hold a probe back": (
         probe_with_a_small_new_segment,
@@ -162,6 +167,15 @@ CASES: dict[str, tuple[Callable[[list[EventRow]], bool], int, dict[str, str]]] =
             "app.duration": "600ms", "app.reuse": "on", "link.ack_thinning_wait": "10ms", "link.delay": "10ms",
             "link.jitter": "1ms", "link.rate": "100Mbit", "stack.fastopen": "on", "stack.profile": "linux",
             "stack.recovery": "sack", "stack.tso_autosize": "off",
+        },
+    ),
+    "PRR with the bound of Linux 4.3 adds no segment for a safe ACK": (
+        window_in_a_reduction,
+        50,
+        {
+            "app.burst": "1MB", "app.duration": "2s", "link.delay": "200us", "link.rate": "100Mbit",
+            "nic.gro_max": "16KB", "queue.red_max": "90KB", "stack.flavor": "rfc", "stack.profile": "freebsd",
+            "stack.prr_bound": "repair", "stack.tso_autosize": "rate",
         },
     ),
     "PRR allows what is in flight": (

@@ -235,6 +235,10 @@ fn what_the_controller_is_told_is_compared_with_the_segments() {
     assert_eq!(told(|_, ack, _| ack.rtt = None), "the controller is told another round-trip time");
     assert_eq!(told(|_, ack, _| ack.sample = None), "the controller is told another delivery rate");
     assert_eq!(told(|one, _, _| one.view.srtt = None), "the controller is told another SRTT");
+    let earlier = |one: &mut Decision, _: &mut Ack, _| {
+        one.view.next_send = one.view.next_send.saturating_sub(Dur::from_micros(3));
+    };
+    assert_eq!(told(earlier), "the next transmission is paced with another rate");
     assert!(!retold(&[], |_, ack| ack.round += 1).is_empty());
     let marked: &Rows = &[
         ("stack.ecn", "classic"),

@@ -7,10 +7,10 @@ use super::names::CONTROLLER_INPUT as NAME;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use std::collections::VecDeque;
-use tcpassay_cc::{Ack, Event, RateSample, View};
+use tcpassay_cc::{Ack, Control, Event, RateSample, View};
 use tcpassay_measure::EventKind;
-use tcpassay_tcp::{CongestionState, EcnMode, Recovery, StackFlavor};
-use tcpassay_units::{Bytes, Dur, Time};
+use tcpassay_tcp::{CongestionState, EcnMode, Pacing, Recovery, StackFlavor};
+use tcpassay_units::{Bytes, Dur, Rate, Time};
 use tcpassay_wire::Flags;
 
 pub(super) const ORACLE: Oracle = Oracle {
@@ -19,9 +19,10 @@ pub(super) const ORACLE: Oracle = Oracle {
     asserts: "with each ACK that delivers data the controller is told the bytes acknowledged and delivered, the bytes that ECE reports as \
               marked, and SRTT; while nothing is SACKed or was sent again also the data in flight, the round-trip time of the newest segment, \
               the begin of a round trip with the first ACK of data sent after the last begin, and the delivery rate between the \
-              transmission of that segment and its ACK.",
+              transmission of that segment and its ACK; a paced segment leaves when the segments before it have had their time at the \
+              rate of the controller, or of window and SRTT, and not before.",
     why: "RFC 5681 section 2 (FlightSize), RFC 3465 section 2.1, RFC 8257 section 3.3, RFC 6298 sections 2 and 3, \
-          draft-cheng-iccrg-delivery-rate-estimation sections 3 and 4: a controller that follows its specification does the wrong thing with \
+          draft-cheng-iccrg-delivery-rate-estimation sections 3 and 4, Linux `tcp_update_pacing_rate`: a controller that follows its specification does the wrong thing with \
           a wrong measurement.",
     evidence: "the ACK.",
     wrong_when: "never known to be. Bytes and times are compared with profile `rfc` and SACK at both ends only, because Linux and FreeBSD count packets and choose other samples. \
@@ -41,6 +42,25 @@ struct Departure {
     first: Option<Time>,
 }
 
+/// Pacing since an ACK: the rate, and the earliest time of the next transmission with the segments sent since.
+#[derive(Clone, Copy, Debug)]
+struct Paced {
+    rate: Rate,
+    next: Time,
+    segments: u64,
+    row: usize,
+}
+
+impl Paced {
+    /// `bytes` leave at `now`: the next segment waits for the time that they take at the rate.
+    fn sent(&mut self, now: Time, bytes: u64) {
+        let bits = u128::from(bytes) * 8 * 1_000_000_000;
+        let takes = u64::try_from(bits / u128::from(self.rate.bits_per_sec().max(1))).unwrap_or(u64::MAX);
+        self.next = self.next.max(now).saturating_add(Dur::from_nanos(takes));
+        self.segments += 1;
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 struct Half {
     /// Places of the decisions of this flow, and the next one of them.
@@ -54,6 +74,7 @@ struct Half {
     delivered: u64,
     delivered_at: Time,
     first: Option<Time>,
+    paced: Option<Paced>,
     /// SRTT that the controller was told with the last ACK, whose sample follows in the log; its row and time.
     told_srtt: Option<(Option<Dur>, usize, Time)>,
 }
@@ -73,6 +94,19 @@ impl ControllerInput {
 /// Whether the recording has decisions.
 pub(super) fn applies(context: &Context<'_>) -> bool {
     context.exact() && !context.recording.decisions.is_empty()
+}
+
+/// The pacing rate after an ACK: that of the controller, or a percentage of the window for each round trip (Linux `tcp_update_pacing_rate`).
+/// `None` if nothing is paced or the window is not that of the controller.
+fn rate(context: &Context<'_>, step: &Step<'_>, view: &View, asked: &Control) -> Option<Rate> {
+    if asked.pacing.is_some() {
+        return asked.pacing;
+    }
+    let Pacing::Percent { slow_start, avoidance } = context.stack(step.flow)?.pacing else { return None };
+    let calm = step.before.state == CongestionState::Open && step.end.sacked == 0;
+    let srtt = view.srtt.filter(|srtt| calm && !srtt.is_zero())?;
+    let percent = if asked.cwnd < asked.ssthresh / 2 { slow_start } else { avoidance };
+    Some(Rate::from_bytes_per(Bytes::new(asked.cwnd.get() * u64::from(percent) / 100), srtt))
 }
 
 /// Whether the log says what an ACK delivers, in the unit of the controller. Without SACK duplicates are an estimate.
@@ -103,12 +137,24 @@ impl Rule for ControllerInput {
             return;
         }
         match step.event.kind {
-            EventKind::Out => half.sent(step),
+            EventKind::Out => {
+                half.paces(context, step, found);
+                half.sent(step);
+            }
             // The rate of what follows depends on the time of the retransmission.
             EventKind::Retransmit => half.forget(),
+            // A probe does not wait for its time.
+            EventKind::TimerFire => half.paced = None,
             EventKind::In if step.is_arrival() && step.is_stream() => {
                 let taken = step.end.taken;
-                if let Some((view, ack)) = half.told(context, step) {
+                if let Some((view, ack, asked)) = half.told(context, step) {
+                    half.told_time(context, step, &view, found);
+                    half.paced = rate(context, step, &view, &asked).map(|rate| Paced {
+                        rate,
+                        next: view.next_send,
+                        segments: 0,
+                        row: step.row,
+                    });
                     half.told_srtt = Some((view.srtt, step.row, step.at()));
                     half.judge(context, step, &view, &ack, found);
                 }
@@ -124,8 +170,44 @@ impl Rule for ControllerInput {
 
 impl Half {
     fn forget(&mut self) {
-        (self.edge, self.first) = (None, None);
+        (self.edge, self.first, self.paced) = (None, None, None);
         self.departures.clear();
+    }
+
+    /// A segment with new data does not leave before its time.
+    fn paces(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        // The first segment after idle time may have another rate.
+        if step.before.nxt == step.before.una {
+            self.paced = None;
+        }
+        let Some(paced) = self.paced.as_mut().filter(|_| step.len() > 0) else { return };
+        let spare = Dur::from_nanos(2 * paced.segments);
+        if step.at() + spare < paced.next {
+            let Paced { rate, next, row, .. } = *paced;
+            found.add(step.of_sender(context, NAME, "a paced segment leaves before its time").since(row, step.at()), || {
+                format!("{} paces with {rate} and sent a segment before {next}, the time that its rate gives.", context.who(step.flow))
+            });
+            self.paced = None;
+        } else {
+            paced.sent(step.at(), step.len());
+        }
+    }
+
+    /// The controller is told the earliest time of the next transmission.
+    fn told_time(&mut self, context: &Context<'_>, step: &Step<'_>, view: &View, found: &mut Findings) {
+        let Some(paced) = self.paced.take().filter(|paced| paced.segments > 0) else { return };
+        let spare = Dur::from_nanos(2 * paced.segments);
+        if view.next_send.max(paced.next).since(view.next_send.min(paced.next)) > spare {
+            found.add(
+                step.of_sender(context, NAME, "the next transmission is paced with another rate").since(paced.row, step.at()),
+                || {
+                    format!(
+                        "{} sent {} segments since the last ACK. At {} the next one may leave at {}; the first one could, and with {} the next one at {}.",
+                        context.who(step.flow), paced.segments, step.at(), view.next_send, paced.rate, paced.next
+                    )
+                },
+            );
+        }
     }
 
     fn sent(&mut self, step: &Step<'_>) {
@@ -156,7 +238,7 @@ impl Half {
     }
 
     /// What the controller was told with this ACK, if it delivers data.
-    fn told(&mut self, context: &Context<'_>, step: &Step<'_>) -> Option<(View, Ack)> {
+    fn told(&mut self, context: &Context<'_>, step: &Step<'_>) -> Option<(View, Ack, Control)> {
         let taken = step.end.taken;
         let news = taken.acked > 0 || taken.delivered > 0;
         while let Some(place) = self.decisions.get(self.next) {
@@ -171,7 +253,7 @@ impl Half {
             }
             self.next += 1;
             if decision.view.now == step.at() && (news || quiet) {
-                return news.then_some((decision.view, ack));
+                return news.then_some((decision.view, ack, decision.asked));
             }
         }
         None

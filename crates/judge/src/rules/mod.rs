@@ -135,7 +135,7 @@ const BY_ROW: &[ByRow] = &[
     },
     ByRow {
         name: names::CONTROLLER_INPUT,
-        reads: Kinds::SEGMENTS.and(&[Rtt]),
+        reads: Kinds::SEGMENTS.and(&[Rtt, TimerFire]),
         applies: controller_input::applies,
         new: |flows| Box::new(controller_input::ControllerInput::new(flows)),
     },

@@ -5,7 +5,7 @@ use crate::finding::Findings;
 use crate::step::{Context, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::WindowCause;
-use tcpassay_tcp::{CongestionState, Recovery, StackFlavor};
+use tcpassay_tcp::{CongestionState, PrrBound, Recovery, StackFlavor};
 use tcpassay_units::Time;
 
 /// Tolerance in segments: amounts are rounded to segments, and segments may be short.
@@ -155,7 +155,8 @@ impl Prr {
             });
         }
         let exact = context.stack(step.flow).is_some_and(|stack| stack.flavor == StackFlavor::Rfc);
-        if exact && step.end.fin_out.is_none() && ssthresh > 2 * mss {
+        let safe = context.stack(step.flow).is_some_and(|stack| stack.prr_bound == PrrBound::SafeAck);
+        if exact && safe && step.end.fin_out.is_none() && ssthresh > 2 * mss {
             self.equals(context, step, &account, (pipe, delivered), found);
         }
         if let Some(most) = most.filter(|most| exact && cwnd > pipe + most + spare) {
