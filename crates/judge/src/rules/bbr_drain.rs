@@ -4,6 +4,7 @@
 use super::names::WINDOW_REDUCTION as NAME;
 use crate::finding::Findings;
 use crate::step::{Context, Step};
+use tcpassay_tcp::CongestionState;
 use tcpassay_units::{Dur, Time};
 
 /// Round trips that Drain may last. It sends at a third of the rate that it has measured, so that a queue of two bandwidth-delay products
@@ -32,6 +33,11 @@ impl BbrDrain {
             }
             return;
         };
+        // Lost data are not in flight, and the log does not say which are lost: the time begins again after a recovery.
+        if end.now.state != CongestionState::Open {
+            self.full = Some((step.at(), step.row, product));
+            return;
+        }
         let mss = context.mss(step.flow);
         let flight = end.outstanding() - end.sacked;
         let longest = end.round_trips.map_or(Dur::ZERO, |(_, longest)| longest);

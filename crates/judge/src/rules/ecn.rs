@@ -170,7 +170,9 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
             half.slack += u64::from(old);
             half.marked = half.marked.map(|n| n + if old { 0 } else { step.len().div_ceil(mss).max(1) });
             // Packets with an option have less payload, so that a merged segment may consist of one more.
-            half.slack += u64::from(step.len() > mss);
+            // So may one of small packets: Linux sends at most half of a small window at once (`tcp_bound_to_half_wnd`).
+            let merges = context.settings(step.peer).is_none_or(|settings| settings.nic.gro);
+            half.slack += u64::from(step.len() > mss || merges && step.len() > mss / 2);
         }
         _ => {}
     }

@@ -195,7 +195,9 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
     let calm = step.before.state == CongestionState::Open && step.end.sacked == 0 && !half.marked;
     let cwnd = step.before.cwnd;
     let peer = step.end.wnd >= cwnd + 2 * mss;
-    let full = calm && peer && cwnd >= 4 * mss && flight + 2 * mss > cwnd && taken.acked > 0;
+    // In a small window two segments of room are a large part.
+    let spare = if cwnd >= 8 * mss { 2 * mss } else { mss };
+    let full = calm && peer && cwnd >= 4 * mss && flight + spare > cwnd && taken.acked > 0;
     if !full || step.before.cwnd < step.before.ssthresh {
         half.full = 0;
         half.full_from = None;

@@ -185,7 +185,10 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
         half.duplicates = 0;
         half.repair = None;
         half.limited = None;
-    } else if step.len() == 0 && step.event.ack == Some(step.before.una) && step.before.nxt > step.before.una
+    } else if step.len() == 0
+        && step.event.ack == Some(step.before.una)
+        && step.before.nxt > step.before.una
+        && (!step.sacks.is_empty() || step.end.now.edge == step.before.edge)
     {
         half.duplicates += 1;
         limited_transmit(half, context, step, found);
@@ -431,13 +434,15 @@ fn again(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
     // have been set before the first SACK block arrived.
     let linux = context.stack(step.flow).is_some_and(|stack| stack.flavor == StackFlavor::Linux);
     let probe = linux && half.probed == Some(step.at()) || step.event.why == "tail loss probe";
+    // NewReno does not use SACK blocks.
+    let sacks = context.stack(step.flow).is_none_or(|stack| stack.recovery != Recovery::NewReno);
     // A packet of Linux is SACKed as a whole or not at all (`tcp_match_skb_to_sack`).
     let joined = half.joined.contains(&(start, end)) && sacked < step.len();
     half.joined.retain(|range| range.1 > step.before.una);
     if linux && parts().nth(1).is_some() {
         half.joined.push((start, end));
     }
-    if sacked > 0 && start >= half.forgiven && step.end.fin_out.is_none() && !probe && !joined {
+    if sacked > 0 && sacks && start >= half.forgiven && step.end.fin_out.is_none() && !probe && !joined {
         found.add(step.of_sender(context, NAME, "SACKed data are sent again"), || {
             format!(
                 "{} retransmitted positions {start} to {end}, of which {sacked} bytes were SACKed (RFC 2018 section 5.1).",

@@ -66,6 +66,8 @@ struct Gap {
     others: u32,
     /// The right edge and the acknowledgment number of the last ACK.
     edge: (u64, u64),
+    /// Bytes that the application had read at that time. A window grows when it reads.
+    read: u64,
 }
 
 /// Data that were not acknowledged at once.
@@ -243,16 +245,16 @@ fn gap(gap: &mut Gap, context: &Context<'_>, step: &Step<'_>, found: &mut Findin
         // An arrival that fills a part of the gap is the first of the new gap that must be acknowledged at
         // once.
         let first = u32::from(step.is_arrival() && step.len() > 0 && !step.end.above.is_empty());
-        *gap = Gap { edge: gap.edge, arrivals: first, ..Gap::default() };
+        *gap = Gap { edge: gap.edge, read: gap.read, arrivals: first, ..Gap::default() };
     }
     if step.is_sent() && step.is_stream() {
         gap.instant = None;
         let ack = step.event.ack.unwrap_or(0);
         let edge = ack + step.event.window.map_or(0, tcpassay_units::Bytes::get);
         if gap.arrivals > 0 && step.len() == 0 && gap.edge.1 == ack {
-            if edge == gap.edge.0 { gap.same += 1 } else { gap.others += 1 }
+            if edge == gap.edge.0 { gap.same += 1 } else { gap.others += u32::from(gap.read == step.end.read) }
         }
-        gap.edge = (edge, ack);
+        (gap.edge, gap.read) = ((edge, ack), step.end.read);
     }
     let out_of_order =
         step.is_arrival() && step.len() > 0 && step.seq() > now.frontier && step.end.repeated.is_none();
