@@ -182,7 +182,11 @@ impl Stacks {
         if recorder.each {
             recorder.before(conn, packet, now);
         }
-        conn.tcp.on_segment(now, &packet.segment, packet.ecn);
+        if packet.segs > 1 {
+            conn.tcp.on_merged(now, &packet.segment, packet.ecn, packet.segs);
+        } else {
+            conn.tcp.on_segment(now, &packet.segment, packet.ecn);
+        }
         if recorder.each {
             recorder.after(conn, now);
         }

@@ -58,7 +58,7 @@ impl Connection {
     /// A packet arrived that belongs to the connection.
     #[cold]
     pub(super) fn linux_received(&mut self, segment: &Segment, start: u64, ecn: Ecn) {
-        let packets = self.recv.packets_of(u64::from(segment.len)).max(1);
+        let packets = self.recv.packets();
         let Some(linux) = &mut self.linux_ecn else { return };
         linux.received(ecn, segment.len);
         if ecn.is_capable() {

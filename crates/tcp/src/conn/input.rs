@@ -36,6 +36,13 @@ impl Connection {
         self.input_unpredicted(now, segment, ecn);
     }
 
+    /// A segment arrived into which the NIC merged `packets` packets with the same ECN field; 2 or more.
+    pub fn on_merged(&mut self, now: Time, segment: &Segment, ecn: Ecn, packets: u16) {
+        self.recv.set_packets(packets.into());
+        self.on_segment(now, segment, ecn);
+        self.recv.set_packets(1);
+    }
+
     #[inline(never)]
     fn input_unpredicted(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
         match self.state {

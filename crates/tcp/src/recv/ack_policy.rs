@@ -154,17 +154,6 @@ impl AckPolicy {
         self.rcv_mss
     }
 
-    /// Payload of the packets of a merged segment: what was measured, or the largest as long as nothing was.
-    pub(crate) fn packet_size(&self) -> u64 {
-        let unmeasured = self.rcv_mss == self.full_mss.clamp(MSS_MIN, MSS_DEFAULT);
-        if unmeasured { self.full_mss } else { self.rcv_mss }
-    }
-
-    /// Payload that one packet of the peer's can have.
-    pub(crate) fn most(&self) -> u64 {
-        self.full_mss.max(self.rcv_mss)
-    }
-
     /// In-order data arrived. `window` is the window that the last ACK announced, `rto` the sender's timeout in force.
     #[inline]
     pub(crate) fn data(&mut self, now: Time, len: u64, push: bool, window: u64, rto: Dur) {

@@ -34,7 +34,7 @@ impl Receiver {
     /// [`Receiver::mark`] without its fast path.
     #[inline(never)]
     fn mark_seldom(&mut self, now: Time, len: u64, field: Ecn, log: &mut Log) {
-        let packets = self.packets_of(len);
+        let packets = self.packets;
         // In RFC 8257 section 3.2 any segment without CE changes the state; in Linux one that is not ECN-capable does not.
         let not_ce = field == Ecn::NotEct
             && !self.rules.not_capable_keeps_echo
@@ -59,7 +59,7 @@ impl Receiver {
     #[cold]
     pub(super) fn mark_duplicate(&mut self, len: u64, field: Ecn) {
         if matches!(self.echo, Echo::Accurate { .. }) {
-            let packets = self.packets_of(len);
+            let packets = self.packets;
             self.echo.data(field, packets, len);
         }
     }
@@ -109,9 +109,14 @@ impl Receiver {
         }
     }
 
-    /// The estimated number of packets of `len` bytes of payload.
-    pub(crate) fn packets_of(&self, len: u64) -> u64 {
-        if len <= self.acks.most() { 1 } else { len.div_ceil(self.acks.packet_size()) }
+    /// The number of packets that the NIC merged into the segment that is processed; 1: it is a packet.
+    pub(crate) fn set_packets(&mut self, n: u64) {
+        self.packets = n;
+    }
+
+    /// The number of packets of the segment that is processed (`skb_shinfo(skb)->gso_segs`).
+    pub(crate) fn packets(&self) -> u64 {
+        self.packets
     }
 
     /// A packet was ECN-capable: later ones that are not are retransmissions.

@@ -107,6 +107,8 @@ pub(crate) struct Receiver {
     fin: u64,
     assembly: Assembly,
     dsack: Option<Span>,
+    /// Packets that the segment which is processed consists of.
+    packets: u64,
     report_duplicates: bool,
     window: Window,
     memory: Option<Box<Memory>>,
@@ -144,6 +146,7 @@ impl Receiver {
             fin: u64::MAX,
             assembly: Assembly::new(rules.sack_blocks_grow_by_arrivals),
             dsack: None,
+            packets: 1,
             report_duplicates: false,
             memory: None,
             window,
