@@ -35,6 +35,9 @@ pub(super) const ORACLE: Oracle = Oracle {
     needs: &[EventKind::Congestion],
 };
 
+/// The tick of a clock of timestamps.
+const TICK: Dur = Dur::from_millis(1);
+
 #[derive(Clone, Debug, Default)]
 struct Half {
     /// Number of consecutive duplicate ACKs.
@@ -357,6 +360,10 @@ fn lost(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
             let known = half.shortest.map_or(Dur::ZERO, |shortest| shortest.min(step.end.handshake));
             let known = known - known / 50;
             let least = context.least_rtt(step.flow).max(if context.exact() { known } else { Dur::ZERO });
+            // The sample of a timestamp may be a tick of its clock too short, and with it the shortest round trip, below which the ACK of a
+            // retransmission counts as that of the original (section 6.2, step 2).
+            let stamps = context.stack(step.flow).is_some_and(|stack| stack.timestamps);
+            let least = if stamps && context.exact() { least.saturating_sub(TICK) } else { least };
             let waited = step.at().since(first.last);
             // After reordering was observed, a quarter of the smallest round-trip time is added (RFC 8985
             // section 6.2, step 4).

@@ -252,7 +252,11 @@ fn gap(gap: &mut Gap, context: &Context<'_>, step: &Step<'_>, found: &mut Findin
         let ack = step.event.ack.unwrap_or(0);
         let edge = ack + step.event.window.map_or(0, tcpassay_units::Bytes::get);
         if gap.arrivals > 0 && step.len() == 0 && gap.edge.1 == ack {
-            if edge == gap.edge.0 { gap.same += 1 } else { gap.others += u32::from(gap.read == step.end.read) }
+            if edge == gap.edge.0 {
+                gap.same += 1;
+            } else {
+                gap.others += u32::from(gap.read == step.end.read);
+            }
         }
         (gap.edge, gap.read) = ((edge, ack), step.end.read);
     }

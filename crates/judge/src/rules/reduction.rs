@@ -5,6 +5,7 @@ use super::bbr_drain::BbrDrain;
 use super::names::WINDOW_REDUCTION as NAME;
 use super::prr::Prr;
 use super::recovery_window::RecoveryWindow;
+use crate::end::Sent;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_cc::Arithmetic;
@@ -142,17 +143,16 @@ fn factors(context: &Context<'_>, step: &Step<'_>) -> Option<((f64, f64), (f64, 
 }
 
 /// Bytes that Linux does not consider lost at a timeout: data whose last transmission is more recent than a round trip and RACK's
-/// reordering window, which is at most another round trip (`tcp_timeout_mark_lost`). Each segment counts as a full one, and twice if it was
-/// sent again without being considered lost (RFC 6675 section 4, `SetPipe`; `tcp_packets_in_flight`). A segment that was SACKed after it was sent
-/// again is still in flight once (`tcp_sacktag_one`).
+/// reordering window, which is at most another round trip (`tcp_timeout_mark_lost`), and data that were sent again without being considered lost
+/// before, whatever became of them (`tcp_mark_skb_lost`, `tcp_sacktag_one`). Each segment counts as a full one.
 fn not_yet_lost(step: &Step<'_>, mss: u64) -> u64 {
     let Some((_, longest)) = step.end.round_trips else { return 0 };
-    let open = step.end.out.iter().filter(|sent| !sent.sacked && sent.start > step.end.now.una);
-    let recent = open.filter(|sent| sent.last + longest * 2 > step.at());
-    let unacknowledged: u64 =
-        recent.map(|sent| (sent.end - sent.start).next_multiple_of(mss) * (1 + u64::from(sent.tries > 1))).sum();
-    let again = step.end.out.iter().filter(|sent| sent.sacked && sent.tries > 1);
-    unacknowledged + again.map(|sent| (sent.end - sent.start).next_multiple_of(mss)).sum::<u64>()
+    let open = step.end.out.iter().filter(|sent| sent.sacked || sent.start > step.end.now.una);
+    let copies = |sent: &Sent| {
+        let recent = !sent.sacked && sent.last + longest * 2 > step.at();
+        u64::from(recent) + u64::from(sent.tries > 1)
+    };
+    open.map(|sent| (sent.end - sent.start).next_multiple_of(mss) * copies(sent)).sum()
 }
 
 fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {

@@ -32,7 +32,8 @@ const OPTIONS: u64 = 12;
 pub(super) fn look(history: &History<'_>, found: &mut Findings) {
     for flow in 0..history.halves.len() {
         let mut by_marks = false;
-        for mark in &history.halves[flow].changes {
+        let changes = &history.halves[flow].changes;
+        for (index, mark) in changes.iter().enumerate() {
             let Some(change) = history.change(mark) else { continue };
             if change.to == Some(CongestionState::Recovery) {
                 by_marks = change.from == Some(CongestionState::Cwr);
@@ -41,18 +42,27 @@ pub(super) fn look(history: &History<'_>, found: &mut Findings) {
                 && change.to != Some(CongestionState::Loss)
                 && change.window_known();
             if leaves && !by_marks {
-                judge(history, flow, mark, change.cause, found);
+                let next = changes.get(index + 1).map_or(usize::MAX, |next| next.place);
+                judge(history, flow, (mark, next), change.cause, found);
             }
         }
     }
 }
 
-fn judge(history: &History<'_>, flow: usize, left: &Mark, cause: &str, found: &mut Findings) {
+/// `next`: the place of the change of state that follows.
+fn judge(
+    history: &History<'_>,
+    flow: usize,
+    (left, next): (&Mark, usize),
+    cause: &str,
+    found: &mut Findings,
+) {
     let half = &history.halves[flow];
     // BBR restores the window that it had before the recovery with the ACK that ends it, after the change of state.
     let restores = history.recording.flows[flow].cc.starts_with("bbr");
-    let before =
-        half.windows.partition_point(|window| window.place < left.place || restores && window.at == left.at);
+    let before = half.windows.partition_point(|window| {
+        window.place < left.place || restores && window.at == left.at && window.place < next
+    });
     let Some(window) = before.checked_sub(1).map(|place| &half.windows[place]) else { return };
     let mss = history.recording.flows[flow].mss.get();
     // The option of accurate ECN takes a part of a segment.
