@@ -246,9 +246,20 @@ fn host_has_room(conn: &mut HostEndpoint, now: Time, sent: bool) -> bool {
     match conn.small_queues {
         SmallQueues::Profile | SmallQueues::Off => true,
         SmallQueues::Line => line_has_room(conn, now, sent),
-        SmallQueues::Bytes(bytes) => conn.queued < bytes.get(),
-        SmallQueues::Auto => conn.queued <= auto_limit(&conn.tcp, u64::from(conn.last_sent)),
+        SmallQueues::Bytes(bytes) => rests_without(conn, now, sent, conn.queued < bytes.get()),
+        SmallQueues::Auto => {
+            let limit = auto_limit(&conn.tcp, u64::from(conn.last_sent));
+            rests_without(conn, now, sent, conn.queued <= limit)
+        }
     }
+}
+
+/// Returns `room`. Without room the connection ends its transmission: it sets the timer of probes, for example.
+fn rests_without(conn: &mut HostEndpoint, now: Time, sent: bool, room: bool) -> bool {
+    if !room && conn.tcp.may_be_held(now) {
+        conn.tcp.hold(now, sent);
+    }
+    room
 }
 
 /// [`memory_limit`] in IP bytes, for packets of the size of the last one.
