@@ -97,24 +97,6 @@ def undone(*, wrong: bool) -> Written:
     return log.event(6, 0, "congestion", "Recovery->Open: undo: eifel")
 
 
-def cubic(*, wrong: bool) -> Written:
-    """A window of 100 segments was reduced to 70; ten milliseconds later it has 90 segments again, or 70."""
-    log = Written().event(0, 0, "window", "established", cwnd_bytes=100 * MSS, ssthresh_bytes=100 * MSS)
-    log.case["stack.cc"] = log.cc = "cubic"
-    log.case["stack.initial_window"] = "100"
-    for i in range(100):
-        log.data(1, 2, 1 + MSS * i)
-    log.event(3, 0, "window", "enter", cwnd_bytes=70 * MSS, ssthresh_bytes=70 * MSS)
-    log.event(3, 0, "congestion", "Open->Recovery: dupthresh").ack(3, 4, 100_001)
-    log.event(4, 0, "window", "leave", cwnd_bytes=70 * MSS, ssthresh_bytes=70 * MSS)
-    log.event(4, 0, "congestion", "Recovery->Open: recovery point acknowledged")
-    log.data(5, 6, 100_001).ack(6, 7, 101_001)
-    log.event(7, 0, "window", "ack", cwnd_bytes=70 * MSS + 20, ssthresh_bytes=70 * MSS)
-    log.data(12, 13, 101_001).ack(13, 14, 102_001)
-    grown = 90 * MSS if wrong else 70 * MSS + 500
-    return log.event(14, 0, "window", "ack", cwnd_bytes=grown, ssthresh_bytes=70 * MSS)
-
-
 def startup(*, wrong: bool) -> Written:
     """BBR leaves its startup with twenty segments in flight and a product of ten; they stay in flight, or not."""
     log = Written()
@@ -183,7 +165,6 @@ CASES: list[tuple[str, str, Log]] = [
     ("window-reduction", "PRR permits less than what was delivered", prr),
     ("window-reduction", "PRR permits more than what was delivered", prr_too_much),
     ("window-reduction", "BBR does not drain the queue of its startup", startup),
-    ("window-growth", "CUBIC exceeds its function", cubic),
     ("window-growth", "paced segments follow each other too closely", paced),
     ("tail-loss-probe", "no reduction for a loss that a probe repaired", repaired),
     ("flow-control", "the first probe of a closed window comes late", first_probe),

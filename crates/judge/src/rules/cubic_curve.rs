@@ -1,12 +1,7 @@
-//! An upper bound of CUBIC's window: RFC 9438 sections 4.2, 4.3 and 5.8.
+//! An upper bound of CUBIC's window on a kernel, whose controller the log does not show: RFC 9438 sections 4.2, 4.3 and 5.8.
 
-use super::names::WINDOW_GROWTH as NAME;
-use crate::finding::Findings;
-use crate::step::{Context, Step};
+use crate::step::Step;
 use std::collections::VecDeque;
-use tcpassay_cc::Arithmetic;
-use tcpassay_measure::EventKind;
-use tcpassay_measure::reason::WindowCause;
 use tcpassay_tcp::CongestionState;
 use tcpassay_units::{Dur, Time};
 
@@ -19,8 +14,6 @@ const CONVERGED: f64 = 0.85;
 const FIRST: f64 = 0.05;
 /// Tolerance in segments: the window is rounded to segments, and Linux computes it every 31 ms.
 const SPARE: f64 = 3.0;
-/// The same for arithmetic in bytes.
-const EXACT_SPARE: f64 = 1.5;
 /// Growth of Reno's window of RFC 9438 section 4.3 per acknowledged window. Linux adds a segment for each 15/8 windows, rounded down
 /// to segments: for each 3/2 windows of two segments.
 const RENO: f64 = 2.0 / 3.0;
@@ -49,80 +42,12 @@ pub(super) struct Curve {
     /// The number of windows acknowledged since the last reduction. Reno's window grows in the whole epoch: after a restart or a slow
     /// begin the window of Linux returns to it at once.
     whole: f64,
-    /// The window before a reduction whose change of state the log shows afterwards.
-    prior: Option<u64>,
-    /// True if the window before the last reduction is not known, because an undo has restored an earlier one.
-    blind: bool,
     /// True once congestion avoidance has begun. On Linux its epoch then goes on when the window restarts after an idle time: `bictcp_cwnd_event`
     /// only moves its begin, and the window returns to what it was.
     begun: bool,
-    /// True for a controller that computes the function for each ACK, in bytes.
-    exact: bool,
 }
 
 impl Curve {
-    /// Processes a row of the model, whose log has each window with its cause.
-    pub fn of_model(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        if !context.exact() || context.recording.flows[step.flow].cc != "cubic" {
-            return;
-        }
-        let computes = context
-            .settings(step.flow)
-            .is_some_and(|own| own.stack.cc_arithmetic == Arithmetic::Rfc && own.cc_values.is_empty());
-        if !computes {
-            return;
-        }
-        self.exact = true;
-        self.passes(step);
-        match step.event.kind {
-            EventKind::In if step.before.cwnd > 0 => {
-                self.acknowledged(share(step.end.taken.delivered, step.before.cwnd));
-            }
-            EventKind::Congestion => {
-                self.blind |= step.is_undo();
-                self.state(step);
-            }
-            EventKind::Window => self.changes(context, step, found),
-            _ => {}
-        }
-    }
-
-    /// Checks a window of the model.
-    fn changes(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        let (before, after) = (step.before, step.end.now);
-        let calm = matches!(before.state, CongestionState::Open | CongestionState::Disorder);
-        match step.event.window_cause() {
-            Some(WindowCause::Enter | WindowCause::Timeout) if calm => {
-                self.prior = Some(before.cwnd);
-                self.blind = false;
-            }
-            Some(WindowCause::Resume) => {
-                self.start = None;
-                self.whole = 0.0;
-            }
-            cause => {
-                let grows = cause == Some(WindowCause::Ack)
-                    && before.state == CongestionState::Open
-                    && before.cwnd > 0
-                    && after.cwnd > before.cwnd
-                    && before.cwnd >= before.ssthresh;
-                let mss = context.mss(step.flow);
-                if let Some(bound) = self.window(step, mss, grows)
-                    && !self.blind
-                    && share(after.cwnd, mss) > bound
-                {
-                    self.blind = true;
-                    found.add(step.of_sender(context, NAME, "CUBIC exceeds its function"), || {
-                        format!(
-                            "The window of {} is {} bytes, {:.1} segments; CUBIC's function of the time since the last reduction gives no more than \
-                             {bound:.1} (RFC 9438 section 4.2).", context.who(step.flow), after.cwnd, share(after.cwnd, mss)
-                        )
-                    });
-                }
-            }
-        }
-    }
-
     /// Adds the time since the previous row to the epoch if data were outstanding.
     pub fn passes(&mut self, step: &Step<'_>) {
         if step.before.nxt > step.before.una {
@@ -138,7 +63,7 @@ impl Curve {
             // RFC 9438 section 4.8 and Linux (`bictcp_reset`): after a timeout no maximum is known, also if the timeout is undone.
             self.largest = 0;
         } else if reduces(step.end.now.state) && !reduces(step.before.state) {
-            self.largest = self.prior.take().unwrap_or(step.before.cwnd);
+            self.largest = step.before.cwnd;
         }
         if reduces(step.end.now.state) || reduces(step.before.state) {
             self.start = None;
@@ -177,7 +102,7 @@ impl Curve {
     pub fn window(&mut self, step: &Step<'_>, segment: u64, grows: bool) -> Option<f64> {
         // If no maximum is known, before the first reduction and after a timeout, the epoch begins when slow start ends.
         let slow_start = step.end.now.cwnd < step.end.now.ssthresh;
-        if slow_start && (self.exact || self.largest == 0 && !self.begun) {
+        if slow_start && self.largest == 0 && !self.begun {
             self.start = None;
             self.whole = 0.0;
         }
@@ -194,8 +119,7 @@ impl Curve {
         // Linux computes the function every 31 ms, and then makes up for the growth by Reno's estimate since the last time.
         let avoidance = share(*self.avoidance.get_or_insert(step.before.cwnd), segment);
         let longest = step.end.round_trips.map_or(Dur::ZERO, |(_, longest)| longest);
-        let delay = if self.exact { Dur::ZERO } else { DELAY };
-        let t = (self.busy + longest + delay).as_secs_f64();
+        let t = (self.busy + longest + DELAY).as_secs_f64();
         let curve = |largest: f64| {
             let largest = largest.max(start);
             let k = ((largest - start) / C).cbrt();
@@ -205,12 +129,8 @@ impl Curve {
         let cubic = curve(most).max(curve(most * CONVERGED)).max(curve(0.0));
         // Before the first reduction, when no maximum is known, Linux's `bictcp_update` adds at least a
         // twentieth of a segment per segment acknowledged.
-        let unknown =
-            if self.largest == 0 && !self.exact { avoidance * (self.earned * FIRST).exp() } else { 0.0 };
+        let unknown = if self.largest == 0 { avoidance * (self.earned * FIRST).exp() } else { 0.0 };
         let reno = (avoidance + self.earned).max(RENO.mul_add(self.whole, start));
-        if self.exact {
-            return Some(cubic.max(reno) * 1.02 + EXACT_SPARE);
-        }
         Some(cubic.max(reno).max(unknown) * 1.05 * self.overshoot(step) + SPARE)
     }
 }

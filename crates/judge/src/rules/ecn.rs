@@ -337,7 +337,9 @@ fn reduction(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mu
             },
         );
     }
-    half.reduced = Some((step.end.now.nxt, step.row));
+    // Linux ends the reduction for a loss that a probe repaired at once, so that a mark in the same ACK reduces again (`tcp_process_tlp_ack`).
+    half.reduced =
+        (step.congestion_cause() != Some(CongestionCause::Tlp)).then_some((step.end.now.nxt, step.row));
     if half.mode != Mode::Accurate {
         half.cwr_due = Some(step.row);
     }

@@ -1,7 +1,6 @@
 //! Growth of the congestion window: RFC 5681, RFC 3465, RFC 6928, RFC 7661.
 
 use super::additive_increase::{self, Increase};
-use super::cubic_curve::Curve;
 use super::hystart::Hystart;
 use super::names::WINDOW_GROWTH as NAME;
 use super::pacing::Spacing;
@@ -85,7 +84,6 @@ struct Half {
     traced: TracedWindow,
     validated: ValidatedWindow,
     hystart: Hystart,
-    cubic: Curve,
     spacing: Spacing,
 }
 
@@ -108,7 +106,6 @@ impl Rule for Growth {
             half.validated.on(context, step, found);
         }
         half.hystart.on(context, step, found);
-        half.cubic.of_model(context, step, found);
         half.spacing.on(context, step, found);
         match step.event.kind {
             EventKind::In => arrival(half, context, step, found),

@@ -180,7 +180,10 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
     half.shortest = samples.into_iter().flatten().min();
     if taken.late > 0 {
         half.reorders = true;
-        half.reordered = half.reordered.max(taken.late);
+        // After a timeout what was considered lost need not count as reordered.
+        if step.before.state != CongestionState::Loss {
+            half.reordered = half.reordered.max(taken.late);
+        }
     }
     half.lost.retain(|range| range.1 > step.end.now.una);
     if taken.acked > 0 {

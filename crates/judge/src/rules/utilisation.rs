@@ -188,6 +188,8 @@ fn may_hold_back(context: &Context<'_>, flow: usize) -> bool {
     let stack = &settings.stack;
     context.may_pace(flow)
         || !matches!(settings.small_queues, SmallQueues::Off | SmallQueues::Line)
+        // A slow card holds the packets of all connections.
+        || settings.small_queues == SmallQueues::Line && settings.nic.rate.is_some()
         // Linux may wait for the next ACK to send a larger super-segment (`tcp_tso_should_defer`).
         || (stack.tso_defer && stack.tso.is_some())
         || stack.cork
