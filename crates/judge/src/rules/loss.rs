@@ -510,7 +510,8 @@ fn late(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
         && step.at().since(since) > half.repaired_within()
     {
         half.repair = None;
-        if stack.pacing == Pacing::Off && step.end.wnd > 0 && stack.flavor == StackFlavor::Rfc {
+        // The bounds of BBR's model may hold the retransmission back.
+        if !context.may_pace(step.flow) && step.end.wnd > 0 && stack.flavor == StackFlavor::Rfc {
             found.add(
                 step.of_sender(context, NAME, "recovery without a retransmission").since(row, since),
                 || {

@@ -61,7 +61,9 @@ impl RecoveryWindow {
         // tail may exceed the window.
         let flight = step.event.flight.map_or(0, Bytes::get);
         let most = now.ssthresh.max(flight).saturating_add(2 * mss);
-        if self.reached && now.cwnd > most {
+        // Without SACK the amount that was delivered is an estimate.
+        let reported = |flow| context.stack(flow).is_some_and(|stack| stack.sack);
+        if self.reached && now.cwnd > most && reported(step.flow) && reported(step.peer) {
             found.add(step.of_sender(context, NAME, "recovery raises the window above ssthresh"), || {
                 format!(
                     "In recovery the window of {} had come down to ssthresh, {} bytes, and rose to {} (RFC 9937 section 6.2).",

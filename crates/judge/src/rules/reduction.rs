@@ -11,7 +11,7 @@ use crate::step::{Context, Rule, Step};
 use tcpassay_cc::Arithmetic;
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::{CongestionCause, WindowCause};
-use tcpassay_tcp::{CongestionState, StackFlavor};
+use tcpassay_tcp::{CongestionState, Recovery, StackFlavor};
 use tcpassay_wire::Flags;
 
 pub(super) const ORACLE: Oracle = Oracle {
@@ -334,7 +334,11 @@ fn left(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
     let mss = context.mss(step.flow);
     let now = step.end.now;
     let recovery = step.before.state == CongestionState::Recovery && context.window_based(step.flow);
-    if recovery && context.exact() && now.cwnd > now.ssthresh.saturating_add(mss) {
+    // Linux ends only its own recovery, PRR, with ssthresh (`tcp_end_cwnd_reduction`).
+    let ends = context
+        .stack(step.flow)
+        .is_some_and(|stack| stack.flavor != StackFlavor::Linux || stack.recovery == Recovery::Prr);
+    if recovery && ends && context.exact() && now.cwnd > now.ssthresh.saturating_add(mss) {
         found.add(step.of_sender(context, NAME, "recovery ends with a window above ssthresh"), || {
             format!(
                 "{} left fast recovery with a window of {} bytes; ssthresh is {} (RFC 6675 section 5, RFC 6582 section 3.2).",
