@@ -136,6 +136,11 @@ impl Rule for Loss {
                     half.probed = Some(step.at());
                 }
             }
+            // On Linux an ACK that sets another timer ends the one of reordering, which is the same (`tcp_set_xmit_timer`).
+            EventKind::TimerCancel if step.event.timer() == Some(Timer::RackReorder) => {
+                let linux = context.stack(step.flow).is_some_and(|stack| stack.flavor == StackFlavor::Linux);
+                half.passed = half.passed.filter(|_| !linux);
+            }
             EventKind::Out if step.len() > 0 => {
                 half.limited = None;
                 repair_first(half, context, step, found);

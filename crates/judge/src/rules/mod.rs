@@ -141,7 +141,7 @@ const BY_ROW: &[ByRow] = &[
     },
     ByRow {
         name: names::LOSS_DETECTION,
-        reads: Kinds::SEGMENTS.and(&[Lost, TimerFire, Rtt, Congestion]),
+        reads: Kinds::SEGMENTS.and(&[Lost, TimerFire, TimerCancel, Rtt, Congestion]),
         applies: in_virtual_time,
         new: |flows| Box::new(loss::Loss::new(flows)),
     },
