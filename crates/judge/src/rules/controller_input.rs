@@ -157,6 +157,9 @@ impl Rule for ControllerInput {
                     });
                     half.told_srtt = Some((view.srtt, step.row, step.at()));
                     half.judge(context, step, &view, &ack, found);
+                } else {
+                    // An undo by a DSACK, or a new window of the peer: the rate may have changed.
+                    half.paced = None;
                 }
                 if taken.delivered > 0 {
                     half.delivered += taken.delivered;

@@ -41,6 +41,8 @@ pub(super) const ORACLE: Oracle = Oracle {
     needs: &[EventKind::Window],
 };
 
+/// The length of the option of accurate ECN with its padding.
+const ACCURATE_OPTION: u64 = 12;
 /// The largest length of the options of a header.
 const OPTIONS: u64 = 40;
 
@@ -399,7 +401,13 @@ fn first_flight(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: 
         let sent = step.seq_end() - start;
         // The log of a kernel does not identify a tail loss probe among the first segments.
         let probe = if context.exact() { 0 } else { mss };
-        if sent > initial + probe && step.event.kind == EventKind::Out && start == 1 {
+        // A segment without the option of accurate ECN is longer than one with it, and the window counts the longer ones.
+        let option = if stack.ecn == EcnMode::Accurate {
+            u64::from(stack.initial_window) * ACCURATE_OPTION
+        } else {
+            0
+        };
+        if sent > initial + probe + option && step.event.kind == EventKind::Out && start == 1 {
             found.add(step.of_sender(context, NAME, "the first flight is above the initial window"), || {
                 format!(
                     "{} sent {sent} bytes before the first ACK of data; its initial window is {} segments of {mss} bytes (RFC 6928).",

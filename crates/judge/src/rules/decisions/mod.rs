@@ -8,10 +8,11 @@
 //! * [`cubic`], [`linux_cubic`] - CUBIC of RFC 9438 and of Linux.
 //! * [`slow_start`] - HyStart++ (RFC 9406) and the HyStart of Linux.
 //! * [`vegas`] - Vegas and modified Vegas.
-//! * [`bbr`] - BBR as in Linux 6.1.
+//! * [`bbr`], [`bbr3`] - BBR as in Linux 6.1, and version 3.
 
 mod additive;
 mod bbr;
+mod bbr3;
 mod bbr_arithmetic;
 mod cubic;
 mod linux_cubic;
@@ -45,11 +46,11 @@ pub(super) const ORACLE: Oracle = Oracle {
               Reno-friendly window and fast convergence; the queue estimate of Vegas; and of BBR its filters, gains, the order and the \
               length of the phases, ProbeRTT, and the rate and window that follow from them.",
     why: "RFC 5681 section 3.1, RFC 3465 section 2, RFC 9438 sections 4 and 5.8, RFC 8257 section 3.3, RFC 9406 section 4, RFC 8511, \
-          draft-cardwell-iccrg-bbr-congestion-control-00; for the arithmetic of Linux `tcp_cubic.c`, `tcp_vegas.c` and `tcp_bbr.c` of 6.1.",
+          draft-cardwell-iccrg-bbr-congestion-control-00, draft-ietf-ccwg-bbr-06; for the arithmetic of Linux `tcp_cubic.c`, `tcp_vegas.c` and `tcp_bbr.c` of 6.1.",
     evidence: "the last segment that the sender received or sent before the decision.",
     wrong_when: "never known to be: the comparison is with the events as the controller received them. It says nothing about events that the \
                  sender reports wrongly; `window-growth` and `window-reduction` compare windows with segments. Only runs of the model that \
-                 are judged while they are in memory have decisions; controllers in Python and bbr3 are not judged.",
+                 are judged while they are in memory have decisions; controllers in Python are not judged, nor is BBR version 3 from the first wait for a probe of more than two seconds on, because its end is random.",
     needs: &[],
 };
 
@@ -69,6 +70,7 @@ fn specification(
         "vegas" => Box::new(Windows::new(vegas::Vegas::new(values, linux), stack)),
         "mvegas" => Box::new(Windows::new(vegas::Vegas::modified(values), stack)),
         "bbr" => Box::new(bbr::Candidates::new(values)),
+        "bbr3" => Box::new(bbr3::Candidates::new(values)),
         _ => return None,
     })
 }

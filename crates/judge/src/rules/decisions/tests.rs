@@ -284,6 +284,5 @@ fn bbr_paces_its_startup_with_a_gain_of_two_over_ln_2() {
 #[test]
 fn a_controller_without_a_specification_is_not_judged() {
     let stack = Config::profile(Profile::Rfc);
-    assert!(specification("bbr3", &BTreeMap::new(), &stack).is_none());
     assert!(specification("python", &BTreeMap::new(), &stack).is_none());
 }
