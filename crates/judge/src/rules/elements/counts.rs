@@ -1,7 +1,7 @@
 //! The counters of a recording against the log of elements.
 
 use std::collections::BTreeMap;
-use tcpassay_measure::{ElementEvent, ElementPacket, ElementRow, Recording};
+use tcpassay_measure::{ElementEvent, ElementPacket, ElementRow, Latency, LatencyKind, Recording};
 
 /// Sums over the rows of an element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -51,6 +51,13 @@ impl Received {
             self.marked += segs;
         }
     }
+}
+
+/// The longest backlog of a device in bytes, if its queue was observed.
+pub(super) fn longest(recording: &Recording, name: &str) -> Option<u64> {
+    let seen = |one: &Latency| one.kind == LatencyKind::QueueDelay && one.entity == name;
+    let device = recording.devices.iter().find(|device| device.name == name)?;
+    recording.latencies.iter().any(seen).then_some(device.counters.max_backlog_bytes)
 }
 
 /// The differences between the counters of the recording and the log: what is counted, its counter, and the sum of the log.

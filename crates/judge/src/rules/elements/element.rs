@@ -76,6 +76,10 @@ pub(super) trait Element {
     fn backlog(&mut self, _now: Time, _flow: u32) -> u64 {
         0
     }
+    /// The longest backlog after an arrival, in bytes, if it has a queue.
+    fn longest(&self) -> Option<u64> {
+        None
+    }
     /// The element whose backlog this one needs when a packet arrives.
     fn asks(&self) -> Option<usize> {
         None

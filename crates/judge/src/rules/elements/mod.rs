@@ -90,17 +90,17 @@ impl Rule for Elements {
             .into_iter()
             .map(|element| Replay { element, pending: Effects::default(), at: Time::ZERO })
             .collect();
-        let mut ways = Ways::new(facts, names);
+        let mut ways = Ways::new(facts, &recording.elements);
         let mut counts = vec![Counts::default(); names.len()];
         let mut received = Received::default();
         let hosts: Vec<bool> = names.iter().map(|name| recording.hosts.contains(name)).collect();
-        for row in recording.elements.rows() {
+        for (number, row) in recording.elements.rows().iter().enumerate() {
             let place = usize::from(row.element);
             counts[place].add(row);
             if hosts[place] {
                 received.add(row);
             }
-            if let Some(next) = ways.step(row) {
+            if let Some(next) = ways.step(number) {
                 report(recording, row, compare::ASTRAY, found, || {
                     let text = compare::describe(row.event, &row.packet);
                     format!(
@@ -126,6 +126,20 @@ impl Rule for Elements {
                         left.at, names[next]
                     )
                 });
+            }
+            let longest =
+                |place: usize| replays[place].element.as_ref().and_then(|element| element.longest());
+            for (place, name) in names.iter().enumerate() {
+                let Some((counter, log)) = counts::longest(recording, name).zip(longest(place)) else {
+                    continue;
+                };
+                if counter != log {
+                    report(recording, last, compare::MISCOUNTED, found, || {
+                        format!(
+                            "The longest backlog of `{name}` is {counter} bytes in the recording; by the log of elements it is {log}."
+                        )
+                    });
+                }
             }
             let counts = names.iter().map(String::as_str).zip(counts).collect();
             for (what, counter, log) in counts::differences(recording, &counts, &received) {

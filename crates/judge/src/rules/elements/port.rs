@@ -43,12 +43,23 @@ pub(super) struct Port {
     pub flight: VecDeque<(Time, Held)>,
     /// When the transmitter asks the queue again.
     pub asks_at: Option<Time>,
+    /// The longest backlog after an arrival.
+    pub longest: u64,
 }
 
 impl Port {
     pub fn new(queue: Box<dyn Discipline>, rate: Option<u64>, delay: Dur) -> Port {
         let serial = Serial::new(rate);
-        Port { queue, serial, delay, segments: false, shares: None, flight: VecDeque::new(), asks_at: None }
+        Port {
+            queue,
+            serial,
+            delay,
+            segments: false,
+            shares: None,
+            flight: VecDeque::new(),
+            asks_at: None,
+            longest: 0,
+        }
     }
 
     fn account(&self, before: u64, world: &mut World) {
@@ -108,6 +119,7 @@ impl Element for Port {
         }
         self.queue.put(now, held, out);
         self.account(bytes, world);
+        self.longest = self.longest.max(self.queue.total().1);
         if self.serial.free_at > now {
             self.asks_at = Some(self.serial.free_at);
         } else {
@@ -131,6 +143,10 @@ impl Element for Port {
 
     fn backlog(&mut self, _: Time, flow: u32) -> u64 {
         self.queue.backlog(flow)
+    }
+
+    fn longest(&self) -> Option<u64> {
+        Some(self.longest)
     }
 
     fn is_ambiguous(&self, now: Time) -> bool {

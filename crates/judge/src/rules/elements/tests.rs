@@ -194,7 +194,7 @@ fn recording(rows: &Rows) -> Recording {
         .map(|(path, value)| ((*path).to_owned(), Value::Text((*value).to_owned())))
         .collect();
     let case = Case::from_triples(&triples).unwrap_or_else(|problems| panic!("{rows:?}: {problems:?}"));
-    let collect = CollectOptions { events: true, elements: true, ..CollectOptions::default() };
+    let collect = CollectOptions { events: true, elements: true, latency: true, ..CollectOptions::default() };
     run(&case, Seed(1), &SimOptions { collect, ..SimOptions::default() }).recording
 }
 
@@ -341,6 +341,9 @@ fn a_counter_that_is_not_what_the_log_shows_is_found() {
     run.devices[0].counters.packets += 1;
     assert_eq!(titles(&run), [MISCOUNTED]);
     run.devices[0].counters.packets -= 1;
+    run.devices[0].counters.max_backlog_bytes += 1;
+    assert_eq!(titles(&run), [MISCOUNTED]);
+    run.devices[0].counters.max_backlog_bytes -= 1;
     run.flows[0].counters.ce_packets += 1;
     assert_eq!(titles(&run), [MISCOUNTED]);
 }

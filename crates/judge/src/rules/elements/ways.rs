@@ -4,7 +4,7 @@ use crate::facts::Facts;
 use std::collections::BTreeMap;
 use tcpassay_case::Case;
 use tcpassay_case::topology::{DirectedLink, Node};
-use tcpassay_measure::{ElementEvent, ElementPacket, ElementRow};
+use tcpassay_measure::{ElementEvent, ElementLog, ElementPacket, ElementRow};
 
 /// Where packets that leave an element go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,8 +25,10 @@ pub(super) struct Ways<'a> {
     next: Vec<Next>,
     /// For each direction of a link the element at which it begins.
     first: BTreeMap<(usize, bool), usize>,
-    /// For each packet by its number: where it must arrive.
-    moving: Vec<Option<(usize, ElementRow)>>,
+    /// The rows of the log.
+    rows: &'a [ElementRow],
+    /// For each packet by its number: where it must arrive, and the row in which it left.
+    moving: Vec<Option<(u32, u32)>>,
 }
 
 /// The elements of a direction of a link, in order, as far as they exist.
@@ -48,7 +50,8 @@ fn chain(case: &Case, place: usize, forward: bool, places: &BTreeMap<&str, usize
 }
 
 impl<'a> Ways<'a> {
-    pub fn new(facts: &'a Facts, names: &[String]) -> Ways<'a> {
+    pub fn new(facts: &'a Facts, log: &'a ElementLog) -> Ways<'a> {
+        let names = log.names();
         let case = facts.case();
         let places: BTreeMap<&str, usize> =
             names.iter().enumerate().map(|(place, name)| (name.as_str(), place)).collect();
@@ -82,7 +85,7 @@ impl<'a> Ways<'a> {
                 };
             }
         }
-        Ways { case, next, first, moving: Vec::new() }
+        Ways { case, next, first, rows: log.rows(), moving: Vec::new() }
     }
 
     /// The first element on the way from a node to a host.
@@ -91,10 +94,11 @@ impl<'a> Ways<'a> {
         self.first.get(&(link, forward)).copied()
     }
 
-    /// Processes a row. Returns the element at which the packet should have arrived, if it is wrong here.
-    pub fn step(&mut self, row: &ElementRow) -> Option<usize> {
+    /// Processes the row with this number. Returns the element at which the packet should have arrived, if it is wrong here.
+    pub fn step(&mut self, at: usize) -> Option<usize> {
+        let row = &self.rows[at];
         let (place, packet) = (usize::from(row.element), &row.packet);
-        let number = usize::try_from(packet.id).expect("32 bits");
+        let number = long(packet.id);
         match row.event {
             ElementEvent::Departed => {
                 let to = match *self.next.get(place)? {
@@ -105,7 +109,7 @@ impl<'a> Ways<'a> {
                 if number >= self.moving.len() {
                     self.moving.resize(number + 1, None);
                 }
-                self.moving[number] = Some((to, *row));
+                self.moving[number] = Some((short(to), short(at)));
                 None
             }
             ElementEvent::Arrived => {
@@ -114,6 +118,7 @@ impl<'a> Ways<'a> {
                     let first = self.begin(Node::Host(usize::from(packet.src)), packet.dst)?;
                     return (first != place).then_some(first);
                 };
+                let (to, left) = (long(to), &self.rows[long(left)]);
                 let same = ElementPacket { mss: packet.mss, ..left.packet } == *packet;
                 (to != place || left.at != row.at || !same).then_some(to)
             }
@@ -123,6 +128,16 @@ impl<'a> Ways<'a> {
 
     /// A packet that left an element before the end of the log and has not arrived anywhere.
     pub fn lost(&self, last: &ElementRow) -> Option<(usize, ElementRow)> {
-        self.moving.iter().flatten().find(|(_, left)| left.at < last.at).copied()
+        let mut moving = self.moving.iter().flatten().map(|(to, left)| (long(*to), self.rows[long(*left)]));
+        moving.find(|(_, left)| left.at < last.at)
     }
+}
+
+/// Logs have fewer than 2^32 rows and elements.
+fn short(n: usize) -> u32 {
+    u32::try_from(n).expect("a row or an element")
+}
+
+fn long(n: u32) -> usize {
+    usize::try_from(n).expect("32 bits")
 }

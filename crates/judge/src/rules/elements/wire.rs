@@ -71,13 +71,24 @@ pub(super) struct Link {
     /// The packets whose transmission has not begun: when it begins, and their sizes.
     pub waiting: VecDeque<(Time, u32)>,
     pub waiting_bytes: u64,
+    /// The longest backlog after an arrival.
+    pub longest: u64,
     pub flight: VecDeque<(Time, Held)>,
 }
 
 impl Link {
     pub fn new(rate: u64, delay: Dur, limit: Limit, mark_above: Option<u64>) -> Link {
         let (waiting, flight) = (VecDeque::new(), VecDeque::new());
-        Link { serial: Serial::new(Some(rate)), delay, limit, mark_above, waiting, waiting_bytes: 0, flight }
+        Link {
+            serial: Serial::new(Some(rate)),
+            delay,
+            limit,
+            mark_above,
+            waiting,
+            waiting_bytes: 0,
+            longest: 0,
+            flight,
+        }
     }
 
     /// Bytes of the packets whose transmission has not begun.
@@ -103,6 +114,7 @@ impl Element for Link {
             }
             self.waiting.push_back((self.serial.free_at, size));
             self.waiting_bytes += u64::from(size);
+            self.longest = self.longest.max(self.waiting_bytes);
         } else {
             self.serial.restart(now);
         }
@@ -122,6 +134,10 @@ impl Element for Link {
 
     fn backlog(&mut self, now: Time, _: u32) -> u64 {
         self.waiting_bytes(now)
+    }
+
+    fn longest(&self) -> Option<u64> {
+        Some(self.longest)
     }
 }
 
