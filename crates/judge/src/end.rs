@@ -52,6 +52,16 @@ pub(crate) struct Taken {
     pub oldest: Option<Dur>,
     /// The least and the largest round-trip time of newly SACKed data that were sent once.
     pub sacked: Option<(Dur, Dur)>,
+    /// The shortest and the longest time since a transmission of data that the ACK acknowledges or newly SACKs.
+    pub span: Option<(Dur, Dur)>,
+}
+
+impl Taken {
+    /// Records the delivery of `sent` at `at`.
+    fn spans(&mut self, sent: &Sent, at: Time) {
+        let (least, most) = self.span.unwrap_or((Dur::MAX, Dur::ZERO));
+        self.span = Some((least.min(at.since(sent.last)), most.max(at.since(sent.first))));
+    }
 }
 
 /// The state of an end before a row of the log.
@@ -370,6 +380,7 @@ impl End {
             self.out.pop_front();
             let len = sent.end - sent.start;
             repeats |= sent.tries > 1;
+            self.taken.spans(&sent, at);
             if !sent.sacked {
                 first = first.or(Some(sent.first));
             }
@@ -445,6 +456,7 @@ impl End {
                     self.taken.once |= sent.tries == 1;
                     self.taken.sacked_once |= sent.tries == 1;
                     let sent = *sent;
+                    self.taken.spans(&sent, at);
                     self.late(sent, known);
                     if sent.tries == 1 {
                         let sample = at.since(sent.first);

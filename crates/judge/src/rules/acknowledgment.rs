@@ -1,6 +1,9 @@
 //! Contents of segments: SACK blocks, timestamps, sizes, position of the FIN.
 
+use super::closing::Closing;
 use super::names::SEGMENT_CONTENTS as NAME;
+use super::opening::Opening;
+use super::sack_blocks::Reports;
 use super::timestamp_clock::TimestampClock;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
@@ -12,13 +15,16 @@ use tcpassay_wire::Flags;
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "contents of segments against RFC 2018, RFC 2883, RFC 7323 and RFC 9293",
-    asserts: "every SACK block reports only data that arrived, and the first block contains the data that arrived last; a \
+    asserts: "every SACK block reports only data that arrived, and the first block contains the data that arrived last, the others those that changed before it, as many as fit; a \
               duplicate is reported by a DSACK block, and a DSACK block reports only data that arrived twice; a segment echoes \
               TS.Recent of RFC 7323, and every segment has a timestamp if both ends use them; the timestamp is that of the time at \
               which the segment is sent; no segment is larger than the \
               MSS or, with segmentation offload, than the largest super-segment; no data are sent after the FIN, and the FIN \
-              follows the last byte written.",
-    why: "RFC 2018 sections 3 and 4, RFC 2883 section 4, RFC 7323 sections 3.2 and 4.3, RFC 9293 sections 3.7.1 and 3.10.4.",
+              follows the last byte written; a SYN is sent again after the initial RTO, which doubles, and offers and accepts ECN as \
+              RFC 3168 says; a full segment has the MSS that both ends offered less its options; windows above 65,535 are announced \
+              only if both ends scale windows, and then in units of the scale; the state of a connection changes only as RFC 9293 \
+              says, when the FIN that is the reason has arrived or is acknowledged, and its last states have their duration.",
+    why: "RFC 2018 sections 3 and 4, RFC 2883 section 4, RFC 7323 sections 2.2, 3.2 and 4.3, RFC 6298 section 5.5, RFC 3168 section 6.1.1, RFC 9293 sections 3.3.2, 3.7.1, 3.10.4 and 3.10.7.4.",
     evidence: "the segment with wrong contents, and the arrival or the write that it contradicts.",
     wrong_when: "arrivals are missing from the log, or a host drops data that the log shows as arrived (lack of memory, \
                  reneging): a block that the oracle expects may then be missing.",
@@ -38,12 +44,15 @@ struct Half {
     /// Whether SACK was negotiated. The log does not contain the options of a SYN: SACK is considered
     /// negotiated if a SACK block was seen or the settings of both ends enable it.
     sack: Option<bool>,
+    reports: Reports,
 }
 
 /// Implements the rules in the documentation of this module.
 pub(super) struct Acknowledgment {
     halves: Vec<Half>,
     clocks: Vec<TimestampClock>,
+    openings: Vec<Opening>,
+    closings: Vec<Closing>,
 }
 
 impl Acknowledgment {
@@ -51,6 +60,8 @@ impl Acknowledgment {
         Acknowledgment {
             halves: vec![Half::default(); flows],
             clocks: vec![TimestampClock::default(); flows],
+            openings: vec![Opening::default(); flows],
+            closings: vec![Closing::default(); flows],
         }
     }
 }
@@ -64,6 +75,12 @@ impl Rule for Acknowledgment {
         } else if step.event.kind == EventKind::In {
             self.clocks[step.peer].arrived(context, step, found);
         }
+        self.openings[step.flow].on(context, step, found);
+        self.openings[step.peer].comes(step);
+        self.closings[step.flow].on(context, step, found);
+        if step.event.flags.is_none() {
+            return;
+        }
         let half = &mut self.halves[step.flow];
         if half.sack.is_none() {
             let on = |flow| context.stack(flow).is_some_and(|stack| stack.sack);
@@ -74,6 +91,9 @@ impl Rule for Acknowledgment {
                 .stack(step.flow)
                 .is_some_and(|stack| stack.flavor == StackFlavor::Linux || stack.delayed_ack.adaptive);
             arrival(half, step, forgets);
+            if context.exact() {
+                half.reports.arrived(context, step);
+            }
         } else if step.event.kind == EventKind::In {
             // A segment below the window is answered by an ACK that reports it as a duplicate.
             half.duplicates.push((step.seq(), step.seq_end()));
@@ -164,6 +184,7 @@ fn blocks(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     if half.sack != Some(true) || step.len() > 0 || end.fin_in.is_some() {
         return;
     }
+    half.reports.sent(context, step, dsack.is_some(), found);
     let Some(stack) = context.stack(step.flow) else { return };
     if let Some((row, range)) = half.owes_dsack
         && stack.dsack

@@ -14,7 +14,7 @@ pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "ECN against RFC 3168, RFC 8257 and RFC 9768",
     asserts: "classic ECN: a receiver sets ECE on every segment from a CE mark until CWR, and on no other; DCTCP: ECE of an ACK equals the CE mark of the last data that it acknowledges, and data with another mark than the data before are acknowledged at once; accurate ECN: the ACE field is the count of CE packets, from 5 on, \
-              modulo 8. A sender reduces its window once per window of data with ECE, and sets CWR on the next new data. With classic ECN, new data are sent with ECT, pure ACKs and retransmissions without.",
+              modulo 8. A sender reduces its window once per window of data with ECE or, with accurate ECN, with another ACE field, and sets CWR on the next new data. With classic ECN, new data are sent with ECT, pure ACKs and retransmissions without.",
     why: "RFC 3168 sections 6.1.2 (one reduction a window, CWR), 6.1.3 (ECE until CWR), 6.1.4 and 6.1.5 (no ECT on pure ACKs and \
           retransmissions); RFC 8257 section 3.2; RFC 9768 sections 3.2.1 and 3.2.2.",
     evidence: "the mark or the ACK with ECE, and the segment that contradicts it.",
@@ -61,6 +61,10 @@ struct Half {
     /// True after the first reduction.
     ever: bool,
     change: CeChange,
+    /// Accurate ECN: the ACE field of the last ACK of new data, and whether packets without data are ECN-capable, whose marks the field
+    /// counts, too.
+    heard: Option<u64>,
+    bare: bool,
 }
 
 /// Implements the rules in the documentation of this module.
@@ -244,6 +248,7 @@ fn sent(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
     let Some(stack) = context.stack(step.flow) else { return };
     let capable = step.event.why == ECT;
     let again = step.event.kind == EventKind::Retransmit;
+    half.bare |= capable && step.len() == 0;
     let plain = half.mode == Mode::Classic || half.mode == Mode::Accurate && stack.ecn_form == EcnForm::Rfc;
     if context.exact() && plain && capable && (step.len() == 0 || again) {
         let what = if again { "a retransmission" } else { "a segment without data" };
@@ -347,12 +352,20 @@ fn reduction(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mu
 
 /// Checks that a reduction follows an ACK with ECE before a window of data was acknowledged.
 fn answered(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-    if half.mode == Mode::Accurate || half.mode == Mode::Off {
+    if half.mode == Mode::Off || half.mode == Mode::Accurate && half.bare {
         return;
     }
     let busy = step.end.now.state != CongestionState::Open && step.end.now.state != CongestionState::Disorder;
     let Some(stack) = context.stack(step.flow) else { return };
-    let ece = step.flags().has(Flags::ECE) && step.end.taken.acked > 0;
+    let advances = step.end.taken.acked > 0;
+    let ece = if half.mode == Mode::Accurate {
+        // A change of the counter reports marks (RFC 9768 section 3.2.2).
+        let said = ace(step.flags());
+        let known = if advances { half.heard.replace(said) } else { None };
+        context.exact() && known.is_some_and(|known| known != said)
+    } else {
+        step.flags().has(Flags::ECE) && advances
+    };
     if let Some((row, at, nxt)) = half.unanswered
         && step.before.una > nxt
         && !busy

@@ -2,6 +2,7 @@
 
 use super::cork::Cork;
 use super::names::FLOW_CONTROL as NAME;
+use super::receive_window::ReceiveWindow;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
@@ -13,8 +14,8 @@ use tcpassay_wire::Flags;
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "flow control against RFC 9293",
-    asserts: "no segment except a probe of one byte exceeds the largest right edge that the peer announced; the right edge that a receiver announces never moves left; a receiver whose application has read everything opens a window that was smaller than a segment; a sender that has data and a closed window runs the persist timer, first for the RTO, and the interval between its probes grows; a segment smaller than the MSS is not sent while more data wait, unless it fills half of the largest window \
-              that the peer ever announced, or, with Nagle's algorithm, while data are outstanding; with TCP_CORK a kernel holds it back for 200 ms, or until a tail loss probe sends it.",
+    asserts: "no segment except a probe of one byte exceeds the largest right edge that the peer announced; the right edge that a receiver announces never moves left; where bytes of the stream are the only account of the buffer, the announced window is at most the buffer less what the application has not read, and not less than that where it may open; a receiver whose application has read everything opens a window that was smaller than a segment; a sender that has data and a closed window runs the persist timer, first for the RTO, and the interval between its probes grows; a segment smaller than the MSS is not sent while more data wait, unless it fills half of the largest window \
+              that the peer ever announced, or, with Nagle's algorithm, while data are outstanding; with TCP_CORK it is held back for 200 ms, or until a tail loss probe sends it.",
     why: "RFC 9293 sections 3.8.6 (a sender must respect the window, a receiver should not shrink it), 3.8.6.1 (zero-window probes \
           with exponential back-off), 3.8.6.2.1 and 3.8.6.2.2 (silly window avoidance) and 3.7.4 (Nagle); tcp(7) (TCP_CORK).",
     evidence: "the segment and the announcement that it contradicts; for a missing window update, the last read and the end of the wait.",
@@ -55,6 +56,9 @@ struct Half {
     /// Time and row since which data wait for a closed window with nothing outstanding.
     shut: Option<(Time, usize)>,
     cork: Cork,
+    announced: ReceiveWindow,
+    /// Position after the last new segment that was not full.
+    small_end: u64,
 }
 
 /// Implements the rules in the documentation of this module.
@@ -77,15 +81,14 @@ impl Rule for FlowControl {
         if step.is_sent() && step.is_stream() {
             within_window(context, step, found);
             edge_stays(half, context, step, found);
-            small_segment(half.probe, context, step, found);
+            half.announced.sent(context, step, found);
+            small_segment(half, context, step, found);
             silly(half, context, step, found);
         }
         update_follows(half, context, step, found);
         probes(half, context, step, found);
         persist(half, context, step, found);
-        if context.of_kernel() {
-            half.cork.on(context, step, found);
-        }
+        half.cork.on(context, step, found);
         step.deadline(half.owes.map(|(since, _)| since), PATIENCE);
         step.deadline(half.shut.map(|(since, _)| since), AT_ONCE);
     }
@@ -136,13 +139,17 @@ fn edge_stays(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &m
 
 /// Checks a segment smaller than the MSS (RFC 9293 sections 3.7.4 and 3.8.6.2.1).
 ///
-/// `probe`: when the timer of the tail loss probe fired last. A probe may be any new segment (RFC 8985 section 7.3; `tcp_send_loss_probe`).
-fn small_segment(probe: Option<Time>, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+/// A tail loss probe may be any new segment (RFC 8985 section 7.3; `tcp_send_loss_probe`).
+fn small_segment(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let small_end = half.small_end;
     let Some(stack) = context.stack(step.flow).filter(|_| context.exact()) else { return };
     let mss = context.mss(step.flow);
     let (len, end) = (step.len(), step.seq_end());
     if step.event.kind != EventKind::Out || len == 0 || len >= mss || !step.end.logs_writes {
         return;
+    }
+    if len + 40 < mss {
+        half.small_end = end;
     }
     // A segment that ends at the edge of the window, or at the end of the data, cannot be longer. Options
     // may take a few bytes of a full segment.
@@ -159,10 +166,12 @@ fn small_segment(probe: Option<Time>, context: &Context<'_>, step: &Step<'_>, fo
     }
     let held = match stack.nagle {
         Nagle::All => step.before.nxt > step.before.una,
-        // The log does not contain the conditions of these variants.
-        Nagle::Small | Nagle::Idle => false,
+        // draft-minshall-nagle: another small segment is not acknowledged yet.
+        Nagle::Small => small_end > step.before.una,
+        // The log does not contain the condition of this variant.
+        Nagle::Idle => false,
     };
-    let held = held && probe != Some(step.at());
+    let held = held && half.probe != Some(step.at());
     let plain = !stack.nodelay && !stack.cork && !step.flags().any(Flags::FIN | Flags::URG) && room >= mss;
     if held && plain && waits == 0 && len + 40 < mss {
         found.add(step.of_sender(context, NAME, "a small segment that violates Nagle's algorithm"), || {

@@ -30,6 +30,14 @@ impl Keepalive {
             context.stack(step.flow).filter(|_| context.exact()).and_then(|stack| stack.keepalive);
         let (Some(keepalive), Some((at, row))) = (keepalive, self.heard) else { return };
         let due = keepalive.idle + keepalive.interval * u64::from(self.probes);
+        if self.probes > keepalive.count {
+            found.add(step.of_sender(context, NAME, "keepalive probes go on").since(row, at), || {
+                format!(
+                    "{} heard from its peer last at {at} and has sent {} keepalive probes since; after {} it gives up (tcp(7)).",
+                    context.who(step.flow), self.probes, keepalive.count
+                )
+            });
+        }
         let waited = step.at().since(at);
         let spare = keepalive.interval / 2 + Dur::from_millis(1);
         if waited + Dur::from_micros(1) < due || waited > due + spare {

@@ -3,6 +3,7 @@
 use super::frto::Frto;
 use super::names::LOSS_DETECTION as NAME;
 use super::traced_recovery::TracedRecovery;
+use super::undo_due::{self, UndoDue};
 use crate::end::Sent;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
@@ -24,7 +25,8 @@ pub(super) const ORACLE: Oracle = Oracle {
               transmit); the first loss of a recovery is retransmitted within a round trip (on a kernel at once); acknowledged or \
               SACKed data are not retransmitted except after a timeout; DSACKs undo a reduction only if they report all \
               retransmitted data (on a kernel: as many segments as were retransmitted since, and a probe that was outstanding), and F-RTO one \
-              only if data were delivered that were sent before the timeout and not again.",
+              only if data were delivered that were sent before the timeout and not again; an ACK that proves by its timestamp echo, or as the last of the DSACKs, that nothing \
+              was lost undoes the reduction.",
     why: "RFC 5681 section 3.2 (three duplicates), RFC 6675 sections 4 (IsLost) and 5, RFC 8985 section 6.2 (sent later, and the \
           reordering window), RFC 3042 (limited transmit), RFC 3708 and RFC 5682 (undo), RFC 2018 section 5.1 (SACKed segments are not \
           retransmitted before a timeout).",
@@ -94,11 +96,12 @@ impl Half {
 /// Implements the rules in the documentation of this module.
 pub(super) struct Loss {
     halves: Vec<Half>,
+    undos: Vec<UndoDue>,
 }
 
 impl Loss {
     pub fn new(flows: usize) -> Loss {
-        Loss { halves: vec![Half::default(); flows] }
+        Loss { halves: vec![Half::default(); flows], undos: vec![UndoDue::default(); flows] }
     }
 }
 
@@ -115,6 +118,7 @@ impl Rule for Loss {
         }
         late(half, context, step, found);
         if context.exact() {
+            undo_due::on(&mut self.undos, context, step, found);
             half.frto.on(context, step, found);
         }
         if context.of_kernel() {
@@ -428,6 +432,7 @@ fn adapted(
 fn again(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     half.repair = None;
     half.retransmitted += step.len();
+    in_order(half, context, step, found);
     half.lost.retain(|range| range.1 <= step.seq() || step.seq_end() <= range.0);
     if !step.is_stream() || step.len() == 0 {
         return;
@@ -465,6 +470,33 @@ fn again(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
             )
         });
     }
+}
+
+/// RFC 6675 section 4, `NextSeg` rule 1: of what is lost the first segment is sent first.
+fn in_order(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let Some(stack) = context.stack(step.flow).filter(|_| context.exact()) else { return };
+    // Linux keeps some marks in flight (`tcp_mark_skb_lost`), and FreeBSD follows its own order.
+    let recovers = step.before.state == CongestionState::Recovery;
+    if !recovers || !stack.sack || stack.flavor != StackFlavor::Rfc || half.probed == Some(step.at()) {
+        return;
+    }
+    let marked = |s: &&Sent| half.lost.iter().any(|range| range.0 <= s.start && s.end <= range.1);
+    let waits = step
+        .end
+        .out
+        .iter()
+        .take_while(|s| s.end <= step.seq())
+        .filter(|s| !s.sacked && s.tries == 1)
+        .find(marked)
+        .copied();
+    let Some(first) = waits.filter(|first| first.end <= step.end.now.una + step.end.wnd) else { return };
+    half.lost.retain(|range| range.1 <= first.start || first.end <= range.0);
+    found.add(step.of_sender(context, NAME, "a lost segment is skipped"), || {
+        format!(
+            "In recovery {} retransmitted position {} before positions {} to {}, which it had marked lost, too (RFC 6675 section 4).",
+            context.who(step.flow), step.seq(), first.start, first.end
+        )
+    });
 }
 
 /// RFC 8985 section 6.2: the reordering window is at most one round-trip time, and a timer ends it.

@@ -1,11 +1,13 @@
 //! One module for each oracle or group of rules, the list of oracles, and the tables that say which rows each of them reads.
 
+mod ack_decisions;
 mod acknowledgment;
 mod additive_increase;
 mod alpha;
 mod bbr_drain;
 mod bounds;
 mod ce_change;
+mod closing;
 mod codel;
 mod controller_input;
 mod cork;
@@ -14,6 +16,7 @@ mod decisions;
 mod delivery;
 mod ecn;
 mod elements;
+mod estimator;
 mod fairness;
 mod flow_control;
 mod frto;
@@ -30,23 +33,28 @@ mod names;
 mod needless_fast_retransmit;
 mod nic;
 mod offload;
+mod opening;
 mod pacing;
 mod probe;
 mod probe_repair;
 mod prr;
 mod quick_ack;
 mod quickack_mode;
+mod receive_window;
 mod receiver;
 mod recovery_window;
 mod reduction;
 mod retransmission_timer;
+mod sack_blocks;
 mod small_window_after_recovery;
 mod timeout_without_loss;
+mod timer_restart;
 mod timestamp_clock;
 mod token_bucket;
 mod traced_probe;
 mod traced_recovery;
 mod traced_window;
+mod undo_due;
 mod utilisation;
 mod validated_window;
 
@@ -57,7 +65,8 @@ use crate::kinds::Kinds;
 use crate::step::{Context, Rule};
 use crate::walk::{Readers, peers, walk};
 use tcpassay_measure::EventKind::{
-    AckDelay, AckForget, App, Congestion, In, Lost, Out, Rtt, State, TimerCancel, TimerFire, TimerSet, Window,
+    AckDelay, AckForget, AckNow, App, Congestion, In, Lost, Out, Rtt, State, TimerCancel, TimerFire,
+    TimerSet, Window,
 };
 use tcpassay_measure::Recording;
 
@@ -141,19 +150,19 @@ const BY_ROW: &[ByRow] = &[
     },
     ByRow {
         name: names::LOSS_DETECTION,
-        reads: Kinds::SEGMENTS.and(&[Lost, TimerFire, TimerCancel, Rtt, Congestion]),
+        reads: Kinds::SEGMENTS.and(&[Lost, TimerFire, TimerCancel, Rtt, Congestion, Window]),
         applies: in_virtual_time,
         new: |flows| Box::new(loss::Loss::new(flows)),
     },
     ByRow {
         name: names::ACK_TIMING,
-        reads: Kinds::SEGMENTS.and(&[AckDelay, AckForget, State, TimerFire]),
+        reads: Kinds::SEGMENTS.and(&[AckDelay, AckForget, AckNow, State, TimerFire]),
         applies: always,
         new: |flows| Box::new(receiver::Receiver::new(flows)),
     },
     ByRow {
         name: names::SEGMENT_CONTENTS,
-        reads: Kinds::SEGMENTS,
+        reads: Kinds::SEGMENTS.and(&[State, TimerSet, TimerFire]),
         applies: always,
         new: |flows| Box::new(acknowledgment::Acknowledgment::new(flows)),
     },

@@ -6,7 +6,7 @@ pub(super) const ECN: &str = "ecn";
 pub(super) const WINDOW_GROWTH: &str = "window-growth";
 /// Name of the oracle in `probe.rs`; `traced_probe.rs` has its rules for kernels.
 pub(super) const TAIL_LOSS_PROBE: &str = "tail-loss-probe";
-/// Name of the oracle in `retransmission_timer.rs`; `give_up.rs` has another rule of it.
+/// Name of the oracle in `retransmission_timer.rs`; `estimator.rs`, `give_up.rs`, `keepalive.rs` and `timer_restart.rs` have further rules of it.
 pub(super) const RETRANSMISSION_TIMER: &str = "retransmission-timer";
 /// Name of the oracle in `reduction.rs`; `alpha.rs` and `recovery_window.rs` have further rules of it.
 pub(super) const WINDOW_REDUCTION: &str = "window-reduction";

@@ -1,5 +1,6 @@
 //! Times at which a receiver must send ACKs: RFC 9293, RFC 5681.
 
+use super::ack_decisions::Decisions;
 use super::names::ACK_TIMING as NAME;
 use super::quick_ack::QuickAck;
 use crate::facts::Facts;
@@ -13,7 +14,7 @@ use tcpassay_units::{Dur, Time};
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "times of ACKs against RFC 9293 and RFC 5681",
-    asserts: "an ACK is sent before more than twice the allowed number of full segments are unacknowledged; later data do not postpone \
+    asserts: "of the model, an ACK is sent at once when the number of full segments after which the receiver acknowledges has arrived, an ACK at once has a reason that the arrivals show, and a delayed ACK has the configured delay; an ACK is sent before more than twice the allowed number of full segments are unacknowledged; later data do not postpone \
               a delayed ACK; data out of order, \
               data that fill a gap, and duplicates are acknowledged at once (ACK compression may delay duplicate ACKs by a \
               millisecond, except the first three after a gap); without SACK these ACKs announce the same window, so that they \
@@ -91,6 +92,7 @@ pub(super) struct Receiver {
     /// For each end: time at which its delayed ACK is due, and the row that set this time.
     due: Vec<Option<(Time, usize)>>,
     quick: Vec<QuickAck>,
+    decisions: Vec<Decisions>,
 }
 
 impl Receiver {
@@ -101,6 +103,7 @@ impl Receiver {
             delays: vec![Delay::default(); flows],
             due: vec![None; flows],
             quick: vec![QuickAck::default(); flows],
+            decisions: vec![Decisions::default(); flows],
         }
     }
 }
@@ -111,6 +114,7 @@ impl Rule for Receiver {
         waits(half, context, step, found);
         postponed(&mut self.due[step.flow], context, step, found);
         gap(&mut self.gaps[step.flow], context, step, found);
+        self.decisions[step.flow].on(context, step, found);
         if context.of_kernel() {
             both_wait(&mut self.delays, context, step, found);
             self.quick[step.flow].on(context, step, found);

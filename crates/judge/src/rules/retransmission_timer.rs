@@ -1,8 +1,10 @@
 //! The retransmission timer: RFC 6298.
 
+use super::estimator::Estimator;
 use super::give_up::GiveUp;
 use super::keepalive::Keepalive;
 use super::names::RETRANSMISSION_TIMER as NAME;
+use super::timer_restart::TimerRestart;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
@@ -14,7 +16,9 @@ pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "retransmission timer against RFC 6298",
     asserts: "a round-trip sample is taken from a segment that was sent once, or from its timestamp, and is not below the \
-              propagation delay; SRTT = 7/8 SRTT + 1/8 sample; the RTO lies between its bounds, and between SRTT plus the \
+              propagation delay; without timestamps it is the time since a transmission of what the ACK delivers; an ACK that \
+              delivers nothing gives none, one of new data that were sent once gives one; the RTO of the model is the one that \
+              its samples give (RFC 6298, or the filter of Linux); an ACK of new data restarts the timer for the whole RTO; SRTT = 7/8 SRTT + 1/8 sample; the RTO lies between its bounds, and between SRTT plus the \
               deviation of the last sample and SRTT plus four times the largest deviation; the timer runs for the current RTO \
               while data are outstanding; the RTO doubles with each timeout; after the last progress the timer fires neither \
               before the smallest RTO nor after the RTO; a connection is not given up for missing acknowledgments before its \
@@ -62,6 +66,8 @@ struct Half {
     deviation: Dur,
     give_up: GiveUp,
     keepalive: Keepalive,
+    estimator: Estimator,
+    restart: TimerRestart,
 }
 
 /// Implements the rules in the documentation of this module.
@@ -108,6 +114,8 @@ impl Rule for RetransmissionTimer {
             half.give_up.on(context, step, found);
         }
         half.keepalive.on(context, step, found);
+        half.estimator.on(context, step, found);
+        half.restart.on(context, step, half.rto, found);
     }
 }
 
@@ -202,7 +210,7 @@ fn set(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Find
     let most = stack.rto.max;
     let at_timeout = half.fired.is_some_and(|(at, _)| at == step.at());
     if let (true, Some((before, row))) = (at_timeout && patient, half.waited)
-        && wait + wait / 20 + ROUNDING < (before * 2).min(most)
+        && wait + wait / 20 + ROUNDING < (stack.timer_ticks.least(before) * 2).min(most)
     {
         found.add(
             step.of_sender(context, NAME, "no back-off after a timeout").since(row, step.at()),

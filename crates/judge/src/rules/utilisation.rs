@@ -16,7 +16,7 @@ pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "no transmission although data and window space are available",
     asserts: "while at least a full segment waits to be sent, and the congestion window and the peer's window both permit \
-              another full segment, a sender without pacing and outside of recovery sends within a round trip; so does an \
+              another full segment, a sender without pacing and outside of recovery sends within a round trip (profile `rfc` of the model: at once, also the end of what was written if nothing is outstanding); so does an \
               endless sender whose unsent data are below TCP_NOTSENT_LOWAT, because its application is woken; no writer waits \
               for an ACK although less than half of TCP_NOTSENT_LOWAT is unsent; with TCP_NODELAY the last, smaller segment of what \
               was written does not wait for an ACK while the windows permit it.",
@@ -58,6 +58,8 @@ struct Half {
 
 /// Number of writes that waited for an ACK after which the wait is reported.
 const WAITS: u32 = 3;
+/// The stack of the RFCs sends at the instant at which it may.
+const PROMPT: Dur = Dur::from_micros(1);
 /// The largest super-segment, which a queue in the host sends as a whole.
 const SUPER_SEGMENT: Bytes = Bytes::new(65_536);
 
@@ -96,13 +98,9 @@ impl Rule for Utilisation {
         if let EventKind::Rtt = step.event.kind {
             half.srtt = step.event.srtt;
         }
-        // In virtual time a guest needs no time to send. On a kernel half of the shortest round-trip time is
-        // allowed.
-        let wait = if context.exact() {
-            half.srtt.unwrap_or(Dur::from_secs(1)) + Dur::from_millis(5)
-        } else {
-            step.end.round_trips.map_or(Dur::from_secs(1), |(shortest, _)| shortest / 2) + Dur::from_millis(5)
-        };
+        // The stack of the RFCs sends at the instant at which it may; Linux may hold back the end of a write while packets wait in the host.
+        let prompt = context.exact() && stack.flavor == StackFlavor::Rfc && stack.skbs.is_none();
+        let wait = half.patience(context, step, prompt);
         // A queue in the host is empty when nothing has left for the time of its largest packet.
         let largest =
             if stack.tso.is_some() { SUPER_SEGMENT } else { Bytes::new(settings.mtu.get() + HEADERS) };
@@ -150,15 +148,17 @@ impl Rule for Utilisation {
         let (end, now) = (step.end, &step.end.now);
         let calm = now.state == CongestionState::Open && end.sacked == 0;
         // Less than a full segment is sent if nothing is outstanding, and with TCP_NODELAY.
-        let short = end.written > now.nxt && (end.outstanding() == 0 || stack.nodelay) && !context.exact();
+        let short = end.written > now.nxt
+            && (end.outstanding() == 0 || stack.nodelay)
+            && (prompt || !context.exact());
         // An application that sends without end writes as soon as less than TCP_NOTSENT_LOWAT waits (tcp(7)).
         let woken = settings.stack.notsent_lowat.is_some_and(|least| end.written < now.nxt + least.get())
             && context.of_kernel()
             && context.facts.is_some_and(Facts::writes_without_end);
         let written = end.written >= now.nxt + mss || short || woken;
         let waits = end.logs_writes && written && end.fin_out.is_none();
-        let room =
-            now.cwnd >= end.outstanding() + end.again + 2 * mss && now.una + end.wnd >= now.nxt + 2 * mss;
+        let more = if prompt { mss } else { 2 * mss };
+        let room = now.cwnd >= end.outstanding() + end.again + more && now.una + end.wnd >= now.nxt + more;
         // The log does not contain the initial window until it changes.
         let may = room
             && calm
@@ -167,7 +167,7 @@ impl Rule for Utilisation {
             && !half.unknown
             && end.open
             && !end.over
-            && now.cwnd > 2 * mss
+            && (now.cwnd > 2 * mss || prompt)
             && !may_hold_back(context, step.flow);
         // Linux's window counts packets, however short they are.
         let packets =
@@ -199,6 +199,18 @@ fn may_hold_back(context: &Context<'_>, flow: usize) -> bool {
 }
 
 impl Half {
+    /// The longest time for which a sender that may send does not. In virtual time a guest needs no time to send; on a kernel half of the
+    /// shortest round-trip time is allowed.
+    fn patience(&self, context: &Context<'_>, step: &Step<'_>, prompt: bool) -> Dur {
+        if prompt {
+            PROMPT
+        } else if context.exact() {
+            self.srtt.unwrap_or(Dur::from_secs(1)) + Dur::from_millis(5)
+        } else {
+            step.end.round_trips.map_or(Dur::from_secs(1), |(shortest, _)| shortest / 2) + Dur::from_millis(5)
+        }
+    }
+
     /// RFC 9293 section 3.7.4: without Nagle's algorithm a segment that is not full does not wait for the ACK of those before it.
     fn without_nagle(
         &mut self,

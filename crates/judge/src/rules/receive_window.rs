@@ -1,0 +1,66 @@
+//! The window that a receiver announces against its buffer and what the application has read: RFC 9293 sections 3.8.6 and 3.8.6.2.2.
+
+use super::names::FLOW_CONTROL as NAME;
+use crate::finding::Findings;
+use crate::step::{Context, Step};
+use tcpassay_tcp::RecvBuffer;
+
+/// The announcements of one receiver.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ReceiveWindow {
+    /// The largest right edge so far.
+    edge: u64,
+}
+
+impl ReceiveWindow {
+    /// This end sends a segment.
+    pub fn sent(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        let (Some(stack), Some(peer)) = (context.stack(step.flow), context.stack(step.peer)) else { return };
+        let (Some(ack), Some(window)) = (step.event.ack, step.event.window) else { return };
+        // Linux's account of memory, and its threshold, give less than the buffer.
+        let plain = stack.recv_memory.is_none()
+            && stack.recv_tuning == tcpassay_tcp::RecvTuning::Plain
+            && !stack.bsd_window;
+        if !context.exact()
+            || !plain
+            || !step.end.open
+            || step.end.fin_in.is_some()
+            || ack < step.end.now.frontier
+        {
+            return;
+        }
+        let (initial, most) = match stack.recv_buffer {
+            RecvBuffer::Fixed(size) => (size.get(), size.get()),
+            RecvBuffer::Auto { initial, max } => (initial.get().min(max.get()), max.get()),
+        };
+        let shift = if stack.window_scale && peer.window_scale {
+            (0..14).find(|shift| most >> shift <= 0xffff).unwrap_or(14)
+        } else {
+            0
+        };
+        let unit = 1_u64 << shift;
+        let (edge, unread) = (ack + window.get(), step.end.read + 1);
+        let before = self.edge;
+        self.edge = before.max(edge);
+        if edge >= (unread + most).max(before) + unit {
+            found.add(step.of_receiver(context, NAME, "a window beyond the buffer"), || {
+                format!(
+                    "{} announced a window up to {edge}; its application has read up to {unread}, and its buffer has {most} bytes at most (RFC 9293 \
+                     section 3.8.6).", context.who(step.flow)
+                )
+            });
+        }
+        // Unless the edge would move by less than a segment or half of the buffer.
+        let free = unread + initial;
+        let worth = free >= before + (initial / 2).min(stack.mss.get()) && before > 0;
+        let least = free.min(ack + (0xffff << shift));
+        if worth && edge + unit < least && step.before.offered > 0 {
+            found.add(step.of_receiver(context, NAME, "a window smaller than the free buffer"), || {
+                format!(
+                    "{} announced a window up to {edge}; its application has read up to {unread}, and its buffer has {initial} bytes at least, so that \
+                     it may announce {least} (RFC 9293 section 3.8.6.2.2).", context.who(step.flow)
+                )
+            });
+        }
+    }
+}
