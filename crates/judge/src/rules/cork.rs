@@ -40,7 +40,7 @@ pub(super) struct Cork {
 impl Cork {
     /// Processes a row of an end.
     pub fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        let corked = context.in_virtual_time() && context.stack(step.flow).is_some_and(|stack| stack.cork);
+        let corked = context.of_kernel() && context.stack(step.flow).is_some_and(|stack| stack.cork);
         if !corked || !step.end.logs_writes {
             return;
         }
