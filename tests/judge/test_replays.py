@@ -177,13 +177,13 @@ def too_large(*, wrong: bool) -> Written:
 
 
 def too_small(*, wrong: bool) -> Written:
-    """The application has read 5000 bytes: all of a buffer of 20,000 is free."""
+    """The application has read 8000 bytes: all of a buffer of 20,000 is free."""
     log = fresh()
     log.case["app.rcvbuf"] = "20000B"
-    for i in range(5):
+    for i in range(8):
         log.data(0, 1, 1 + MSS * i)
-    windowed(log, 1, 1, 5001, 15_000).event(2, 1, "app", "read", value_ns=5000)
-    return windowed(log, 3, 1, 5001, 15_000 if wrong else 20_000)
+    windowed(log, 1, 1, 8001, 12_000).event(2, 1, "app", "read", value_ns=8000)
+    return windowed(log, 3, 1, 8001, 12_000 if wrong else 20_000)
 
 
 def impossible(*, wrong: bool) -> Written:

@@ -50,9 +50,9 @@ impl ReceiveWindow {
                 )
             });
         }
-        // The edge need not move by less than a segment; four and half of the buffer are allowed.
+        // The edge need not move by less than a segment or half of the buffer; four segments are allowed.
         let free = unread + initial;
-        let worth = free >= before + (initial / 2).max(4 * stack.mss.get()) && before > 0;
+        let worth = free >= before + (initial / 2).min(4 * stack.mss.get()) && before > 0;
         let least = free.min(ack + (0xffff << shift));
         if worth && edge + unit < least && step.before.offered > 0 {
             found.add(step.of_receiver(context, NAME, "a window smaller than the free buffer"), || {
