@@ -5,7 +5,7 @@
 
 People choose the planted faults of tests/quality/model. Mutants are drawn: a comparison, an operator, a constant, a
 condition or a statement of the crates `tcp`, `cc` and `sim` is changed, at most one in a function. One build holds all
-of them, each behind a switch; what does not compile is left out. Each is run with the cases of `plans/coverage.toml`
+of them, each behind a switch; what does not compile is left out. Each is run with the cases of the shipped plans
 until an oracle reports something new. A mutant that changes no case is equivalent there and does not count. A survivor
 is either a choice that no rule restricts or a gap of the oracles: its text says which.
 """
@@ -227,14 +227,14 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, required=True, help="of the sample of mutants")
     parser.add_argument("--count", type=int, default=150, help="mutants to draw")
-    parser.add_argument("--plan", type=Path, default=ROOT / "plans" / "coverage.toml")
+    parser.add_argument("--plans", type=Path, nargs="+", default=run.PLANS)
     parser.add_argument("--profile", default="quick", help="the profile of Cargo")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "mutants")
     given = parser.parse_args()
     folder = given.out.resolve()
     drawn = build(folder, dict(enumerate(draw(given.seed, given.count), 1)), given.profile)
     sys.path.insert(0, str(folder / "package"))
-    search = run.Search(given.plan, folder, "shipped", sys.maxsize)
+    search = run.Search(given.plans, folder, "shipped", sys.maxsize)
     caught, effective = 0, 0
     with (folder / "mutants.jsonl").open("w") as file:
         for number, one in drawn.items():

@@ -1,4 +1,4 @@
-"""Runs every planted fault with the cases of a shipped plan, until an oracle finds it: `make quality`.
+"""Runs every planted fault with the cases of the shipped plans, until an oracle finds it: `make quality`.
 
     python tools/quality/plant.py --out out/quality && python tools/quality/run.py --build out/quality
 
@@ -31,7 +31,8 @@ STRATEGIES = {
     "3-way": '[strategy]\nkind = "t-way"\nstrength = 3\n',
     "random": '[strategy]\nkind = "random"\ncount = 300\n',
 }
-"""The shipped plan has strength 2, and more for families of factors."""
+"""The shipped plans have strength 2, and more for families of factors. The others use the factors of the first one."""
+PLANS = [ROOT / "plans" / "coverage.toml", ROOT / "plans" / "elements.toml"]
 MOST_SECONDS = 60
 """CPU time of a run."""
 MOST_BYTES = 4 * 10**9
@@ -94,12 +95,14 @@ def found_apart(settings: dict[str, Any], seed: int, base: str) -> tuple[Found, 
 class Search:
     """The cases of one strategy, and their findings without a fault."""
 
-    def __init__(self, plan: Path, build: Path, strategy: str, most: int) -> None:
+    def __init__(self, plans: list[Path], build: Path, strategy: str, most: int) -> None:
         from tcpassay import _native  # noqa: PLC0415 - the build with the faults
 
-        own = build / f"{strategy}.toml"
-        own.write_text(f'name = "{strategy}"\nextends = "{plan.resolve()}"\n{STRATEGIES[strategy]}')
-        every = triples(own)
+        every: list[dict[str, Any]] = []
+        for plan in plans:
+            own = build / f"{strategy}.toml"
+            own.write_text(f'name = "{strategy}"\nextends = "{plan.resolve()}"\n{STRATEGIES[strategy]}')
+            every += triples(own)
         self.of = len(every)
         self._cases = every[:most]
         self._base = str(build)
@@ -133,10 +136,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--build", type=Path, default=ROOT / "out" / "quality")
-    parser.add_argument("--plan", type=Path, default=ROOT / "plans" / "coverage.toml")
+    parser.add_argument("--plans", type=Path, nargs="+", default=PLANS)
     parser.add_argument("--strategies", nargs="+", default=list(STRATEGIES), choices=list(STRATEGIES))
     parser.add_argument("--only", nargs="+", help="ids of faults")
-    parser.add_argument("--most", type=int, default=400, help="cases of each strategy at most")
+    parser.add_argument("--most", type=int, default=400, help="cases of the other strategies at most")
     parser.add_argument(
         "--causes", action="store_true", help="isolate the cause of what the shipped plan finds"
     )
@@ -157,7 +160,10 @@ def main() -> None:
             row = rows.setdefault(fault.id, {})
             if strategy in row:
                 continue
-            search = search or Search(given.plan, build, strategy, given.most)
+            if search is None:
+                shipped = strategy == "shipped"
+                plans = given.plans if shipped else given.plans[:1]
+                search = Search(plans, build, strategy, sys.maxsize if shipped else given.most)
             started = time.process_time()
             one = row[strategy] = search.first(fault.number)
             measured.write_text(json.dumps(rows))
