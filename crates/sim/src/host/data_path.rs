@@ -246,20 +246,22 @@ fn host_has_room(conn: &mut HostEndpoint, now: Time, sent: bool) -> bool {
     match conn.small_queues {
         SmallQueues::Profile | SmallQueues::Off => true,
         SmallQueues::Line => line_has_room(conn, now, sent),
-        SmallQueues::Bytes(bytes) => rests_without(conn, now, sent, conn.queued < bytes.get()),
+        SmallQueues::Bytes(bytes) => goes_on(conn, now, sent, conn.queued < bytes.get()),
         SmallQueues::Auto => {
             let limit = auto_limit(&conn.tcp, u64::from(conn.last_sent));
-            rests_without(conn, now, sent, conn.queued <= limit)
+            goes_on(conn, now, sent, conn.queued <= limit)
         }
     }
 }
 
-/// Returns `room`. Without room the connection ends its transmission: it sets the timer of probes, for example.
-fn rests_without(conn: &mut HostEndpoint, now: Time, sent: bool, room: bool) -> bool {
-    if !room && conn.tcp.may_be_held(now) {
+/// Whether the connection may go on; `room`: more data may wait in the queues of the host. If it has data that must wait, its transmission
+/// ends: it sets the timer of probes, for example.
+fn goes_on(conn: &mut HostEndpoint, now: Time, sent: bool, room: bool) -> bool {
+    let held = !room && conn.tcp.may_be_held(now);
+    if held {
         conn.tcp.hold(now, sent);
     }
-    room
+    !held
 }
 
 /// [`memory_limit`] in IP bytes, for packets of the size of the last one.

@@ -145,6 +145,7 @@ impl Sender {
         self.duplicates.clear();
         self.recover = nxt;
         self.probe.cancel();
+        self.timers.stop_tlp();
         self.timers.stop_reorder();
         if !self.local_drop.is_active() {
             self.rtt.back_off();

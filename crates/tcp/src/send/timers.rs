@@ -130,15 +130,15 @@ impl Timers {
     #[inline]
     pub fn set_tlp(&mut self, now: Time, at: Time, log: &mut Log) {
         let at = if at == Time::MAX { at } else { self.tlp_expiry.after(now, at.since(now)) };
-        if at != Time::MAX && self.ticks == TimerTicks::Linux {
-            // Probe and retransmission share a timer: rounding does not put the probe behind the retransmission.
-            self.rto = self.rto.max(at);
-        }
         if self.tlp == at {
             return;
         }
         self.tlp = at;
         if at != Time::MAX {
+            if self.ticks == TimerTicks::Linux {
+                // Probe and retransmission share a timer: rounding does not put the probe behind the retransmission.
+                self.rto = self.rto.max(at);
+            }
             note(log, now, Timer::Tlp, TimerChange::Set(at));
         }
     }
