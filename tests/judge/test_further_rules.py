@@ -25,8 +25,8 @@ def prr(*, wrong: bool) -> Written:
     log.event(3, 0, "window", "enter", cwnd_bytes=20 * MSS, ssthresh_bytes=10 * MSS)
     log.event(3, 0, "congestion", "Open->Recovery: dupthresh")
     log.event(4, 0, "in", seq=1, ack=1, len=0, flags=ACK).event(4, 0, "sack", seq=1 + MSS, len=9 * MSS)
-    # Nine segments were delivered, half of which may be sent: 4.5.
-    window = 11 * MSS + (0 if wrong else 4 * MSS)
+    # Nine segments were delivered, half of which may be sent: 4.5, rounded up to segments.
+    window = 11 * MSS + (0 if wrong else 5 * MSS)
     return log.event(4, 0, "window", "prr", cwnd_bytes=window, ssthresh_bytes=10 * MSS, flight_bytes=11 * MSS)
 
 

@@ -24,7 +24,7 @@ pub(super) const ORACLE: Oracle = Oracle {
     why: "RFC 5681 section 2 (FlightSize), RFC 3465 section 2.1, RFC 8257 section 3.3, RFC 6298 sections 2 and 3, \
           draft-cheng-iccrg-delivery-rate-estimation sections 3 and 4, Linux `tcp_update_pacing_rate`: a controller that follows its specification does the wrong thing with \
           a wrong measurement.",
-    evidence: "the ACK.",
+    evidence: "the ACK or the transmission of which the controller was told, and the row before it at the sender.",
     wrong_when: "never known to be. Bytes and times are compared with profile `rfc` and SACK at both ends only, because Linux and FreeBSD count packets and choose other samples. \
                  Only runs of the model that are judged while they are in memory log what controllers are told.",
     needs: &[EventKind::Rtt],

@@ -158,6 +158,11 @@ impl Rule for Loss {
             EventKind::Retransmit => again(half, context, step, found),
             EventKind::Congestion => {
                 undone(half, context, step, found);
+                let linux = context.stack(step.flow).is_some_and(|stack| stack.flavor == StackFlavor::Linux);
+                if linux && step.is_undo() {
+                    // An undo removes loss marks, and RACK of Linux does not look at those segments again (`tcp_rack_detect_loss`).
+                    half.forgiven = half.forgiven.max(step.end.now.nxt);
+                }
                 if !matches!(step.end.now.state, CongestionState::Open | CongestionState::Disorder) {
                     half.limited = None;
                 }
