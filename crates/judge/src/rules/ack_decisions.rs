@@ -99,6 +99,7 @@ impl Decisions {
                 waits >= enough
                     || stack.delayed_ack.every <= 1
                     || stack.flavor != StackFlavor::Rfc
+                    || stack.count_small_segments
                     || stack.delayed_ack.adaptive
             }
             AckReason::Quick => {
