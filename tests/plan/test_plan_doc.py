@@ -36,7 +36,7 @@ def test_the_numbers_of_the_example_plan_are_the_ones_that_are_shown() -> None:
     sizes = coverage.sizes(read.read_file(plans.PLANS / "coverage.toml"))
     assert (
         f"    {sizes.factors} factors with {sizes.product:,} combinations; the constraints allow {sizes.allowed:,}\n"
-        f"    strategy t-way: {sizes.cases} cases, {sizes.refused} of which must be refused\n"
+        f"    strategy t-way: {sizes.cases:,} cases, {sizes.refused} of which must be refused\n"
     ) in TEXT
 
 

@@ -152,7 +152,9 @@ fn timer(
     let armed = until(&half.rto_set).filter(|set| ended.is_none_or(|ended| ended.place < set.place));
     let due = armed.map_or(gap.start() + INITIAL, |armed| armed.due());
     let fired = half.fired.iter().any(|fire| fire.place > last.place && fire.at < gap.end);
-    if gap.end <= due + SLACK || fired {
+    // Linux rounds the time of a timer up by an eighth of it at most (`calc_wheel_index`).
+    let rounding = armed.map_or(Dur::ZERO, |armed| armed.due().since(armed.at) / 8);
+    if gap.end <= due + SLACK + rounding || fired {
         return;
     }
     let mut rows = gap.rows();
