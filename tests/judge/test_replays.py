@@ -176,16 +176,6 @@ def too_large(*, wrong: bool) -> Written:
     return windowed(log, 2, 1, 5001, 20_000 if wrong else 15_000)
 
 
-def too_small(*, wrong: bool) -> Written:
-    """The application has read 8000 bytes: all of a buffer of 20,000 is free."""
-    log = fresh()
-    log.case["app.rcvbuf"] = "20000B"
-    for i in range(8):
-        log.data(0, 1, 1 + MSS * i)
-    windowed(log, 1, 1, 8001, 12_000).event(2, 1, "app", "read", value_ns=8000)
-    return windowed(log, 3, 1, 8001, 12_000 if wrong else 20_000)
-
-
 def impossible(*, wrong: bool) -> Written:
     return fresh().event(5, 0, "state", f"Established->{'LastAck' if wrong else 'FinWait1'}")
 
@@ -291,7 +281,6 @@ CASES: list[tuple[str, str, Log]] = [
     ("loss-detection", "a lost segment is skipped", skipped),
     ("flow-control", "a small segment that violates Nagle's algorithm", second_small),
     ("flow-control", "a window beyond the buffer", too_large),
-    ("flow-control", "a window smaller than the free buffer", too_small),
     ("idle-with-room", "the sender pauses although it may send", prompt),
     ("ecn", "ECE not answered by a reduction", marks_heard),
 ]

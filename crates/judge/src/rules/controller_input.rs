@@ -27,7 +27,7 @@ pub(super) const ORACLE: Oracle = Oracle {
     evidence: "the ACK or the transmission of which the controller was told, and the row before it at the sender.",
     wrong_when: "never known to be. Bytes and times are compared with profile `rfc` and SACK at both ends only, because Linux and FreeBSD count packets and choose other samples. \
                  Only runs of the model that are judged while they are in memory log what controllers are told.",
-    needs: &[EventKind::Rtt],
+    needs: &[],
 };
 
 /// A segment with the state of the delivery at its transmission.

@@ -1,4 +1,4 @@
-//! The window that a receiver announces against its buffer and what the application has read: RFC 9293 sections 3.8.6 and 3.8.6.2.2.
+//! The window that a receiver announces against its buffer and what the application has read: RFC 9293 section 3.8.6.
 
 use super::names::FLOW_CONTROL as NAME;
 use crate::finding::Findings;
@@ -29,9 +29,9 @@ impl ReceiveWindow {
         {
             return;
         }
-        let (initial, most) = match stack.recv_buffer {
-            RecvBuffer::Fixed(size) => (size.get(), size.get()),
-            RecvBuffer::Auto { initial, max } => (initial.get().min(max.get()), max.get()),
+        let most = match stack.recv_buffer {
+            RecvBuffer::Fixed(size) => size.get(),
+            RecvBuffer::Auto { max, .. } => max.get(),
         };
         let shift = if stack.window_scale && peer.window_scale {
             (0..14).find(|shift| most >> shift <= 0xffff).unwrap_or(14)
@@ -47,18 +47,6 @@ impl ReceiveWindow {
                 format!(
                     "{} announced a window up to {edge}; its application has read up to {unread}, and its buffer has {most} bytes at most (RFC 9293 \
                      section 3.8.6).", context.who(step.flow)
-                )
-            });
-        }
-        // The edge need not move by less than a segment or half of the buffer; four segments are allowed.
-        let free = unread + initial;
-        let worth = free >= before + (initial / 2).min(4 * stack.mss.get()) && before > 0;
-        let least = free.min(ack + (0xffff << shift));
-        if worth && edge + unit < least && step.before.offered > 0 {
-            found.add(step.of_receiver(context, NAME, "a window smaller than the free buffer"), || {
-                format!(
-                    "{} announced a window up to {edge}; its application has read up to {unread}, and its buffer has {initial} bytes at least, so that \
-                     it may announce {least} (RFC 9293 section 3.8.6.2.2).", context.who(step.flow)
                 )
             });
         }
