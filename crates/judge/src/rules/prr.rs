@@ -53,7 +53,10 @@ fn follows(context: &Context<'_>, step: &Step<'_>, state: CongestionState) -> bo
         && context.window_based(step.flow)
         && match state {
             CongestionState::Recovery => stack.recovery == Recovery::Prr,
-            CongestionState::Cwr => stack.cwr_by_prr,
+            // With a recovery that is not its own Linux counts neither what is sent nor what is delivered there.
+            CongestionState::Cwr => {
+                stack.cwr_by_prr && (stack.flavor != StackFlavor::Linux || stack.recovery == Recovery::Prr)
+            }
             _ => false,
         }
 }
