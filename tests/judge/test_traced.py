@@ -383,14 +383,19 @@ def sacked(log: Written, at: float, ack: int, start: int, end: int) -> Written:
     return log.event(at, 0, "sack", seq=start, len=end - start)
 
 
-@pytest.mark.parametrize("repaired", [False, True])
-def test_new_data_before_a_hole_that_is_known_to_be_lost_are_found(folder: Path, *, repaired: bool) -> None:
+def two_holes() -> tuple[Written, int]:
+    """Of twelve segments the first and the fourth are lost, and recovery sends the first again; and its position."""
     log = kernel()
     seq = flights(log, [10, 10])
     for i in range(12):
         log.data(40, None if i in {0, 3} else 45, seq + i * 1000)
     sacked(log, 50, seq, seq + 4000, seq + 10_000).event(50, 0, "congestion", "Open->Recovery: kernel")
-    log.data(50, 55, seq, again=True)
+    return log.data(50, 55, seq, again=True), seq
+
+
+@pytest.mark.parametrize("repaired", [False, True])
+def test_new_data_before_a_hole_that_is_known_to_be_lost_are_found(folder: Path, *, repaired: bool) -> None:
+    log, seq = two_holes()
     if repaired:
         log.data(50.2, 55, seq + 3000, again=True)
     sacked(log, 60.1, seq + 3000, seq + 4000, seq + 12_000)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from test_traced import answer, flights, kernel, sacked, titles
+from test_traced import answer, flights, kernel, sacked, titles, two_holes
 
 from written import Written
 
@@ -91,12 +91,7 @@ def test_a_hole_is_lost_when_data_arrived_that_were_sent_a_round_trip_later(
     later: float, found: list[str], folder: Path, *, repaired: bool
 ) -> None:
     # The ACK of the retransmission may have been a sample of SRTT, which is 11.6 ms at most then.
-    log = kernel()
-    seq = flights(log, [10, 10])
-    for i in range(12):
-        log.data(40, None if i in {0, 3} else 45, seq + i * 1000)
-    sacked(log, 50, seq, seq + 4000, seq + 10_000).event(50, 0, "congestion", "Open->Recovery: kernel")
-    log.data(50, 55, seq, again=True)
+    log, seq = two_holes()
     if repaired:
         log.data(50, 55, seq + 3000, again=True)
     log.data(40 + later, 45 + later, seq + 12_000)
