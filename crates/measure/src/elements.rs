@@ -17,12 +17,12 @@ pub enum ElementEvent {
     /// It was marked CE, or ECE was set.
     Marked,
     /// It was dropped.
-    Dropped(DropCause),
+    Dropped(DropReason),
 }
 
 /// The reason why an element dropped a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DropCause {
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum DropReason {
     /// The queue was full.
     Full,
     /// Active queue management dropped it.
@@ -37,6 +37,32 @@ pub enum DropCause {
     Checksum,
     /// The ring of the receiving NIC was full.
     Ring,
+}
+
+impl DropReason {
+    /// Every reason, in the order of the counters of an element.
+    pub const ALL: [DropReason; 7] = [
+        DropReason::Full,
+        DropReason::Early,
+        DropReason::Loss,
+        DropReason::Policed,
+        DropReason::Thinned,
+        DropReason::Checksum,
+        DropReason::Ring,
+    ];
+
+    /// The name in tables and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DropReason::Full => "full",
+            DropReason::Early => "early",
+            DropReason::Loss => "loss",
+            DropReason::Policed => "policed",
+            DropReason::Thinned => "thinned",
+            DropReason::Checksum => "checksum",
+            DropReason::Ring => "ring",
+        }
+    }
 }
 
 /// The contents of a packet that elements read or change.

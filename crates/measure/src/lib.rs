@@ -40,7 +40,7 @@ mod text;
 
 pub use collect::{CollectOptions, Collector, FlowId, InterfaceIndex, SenderSample};
 pub use device_sampler::DeviceSampler;
-pub use elements::{DropCause, ElementEvent, ElementLog, ElementPacket, ElementRow};
+pub use elements::{DropReason, ElementEvent, ElementLog, ElementPacket, ElementRow};
 pub use event::{ECT, EventKind, EventRow, Reason};
 pub use histogram::Histogram;
 pub use log::{EventHeader, EventLog};

@@ -40,7 +40,7 @@ impl PacketEvent {
             PacketEvent::Began => ElementEvent::Began,
             PacketEvent::Departed => ElementEvent::Departed,
             PacketEvent::Marked => ElementEvent::Marked,
-            PacketEvent::Dropped(why) => ElementEvent::Dropped(element_log::cause(why)),
+            PacketEvent::Dropped(why) => ElementEvent::Dropped(why),
         }
     }
 }

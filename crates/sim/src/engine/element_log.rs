@@ -1,9 +1,8 @@
 //! Rows of the log of elements ([`ElementLog`](tcpassay_measure::ElementLog)).
 
-use super::counters::DropReason;
 use super::ids::NodeId;
 use super::packet::{Packet, PacketId, Protocol};
-use tcpassay_measure::{DropCause, ElementEvent, ElementPacket, ElementRow};
+use tcpassay_measure::{ElementEvent, ElementPacket, ElementRow};
 use tcpassay_units::Time;
 use tcpassay_wire::Options;
 
@@ -11,19 +10,6 @@ use tcpassay_wire::Options;
 pub(super) fn row(at: Time, node: NodeId, event: ElementEvent, id: PacketId, packet: &Packet) -> ElementRow {
     let element = u16::try_from(node.0).unwrap_or(u16::MAX);
     ElementRow { at, element, event, packet: contents(id, packet) }
-}
-
-/// The reason of a drop in the log.
-pub(super) fn cause(why: DropReason) -> DropCause {
-    match why {
-        DropReason::Full => DropCause::Full,
-        DropReason::Early => DropCause::Early,
-        DropReason::Loss => DropCause::Loss,
-        DropReason::Policed => DropCause::Policed,
-        DropReason::Thinned => DropCause::Thinned,
-        DropReason::Checksum => DropCause::Checksum,
-        DropReason::Ring => DropCause::Ring,
-    }
 }
 
 fn contents(id: PacketId, packet: &Packet) -> ElementPacket {

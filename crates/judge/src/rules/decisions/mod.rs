@@ -70,7 +70,7 @@ fn specification(
         "vegas" => Box::new(Windows::new(vegas::Vegas::new(values, linux), stack)),
         "mvegas" => Box::new(Windows::new(vegas::Vegas::modified(values), stack)),
         "bbr" => Box::new(bbr::Candidates::new(values)),
-        "bbr3" => Box::new(bbr3::Candidates::new(values)),
+        "bbr3" => Box::new(bbr3::candidates::Candidates::new(values)),
         _ => return None,
     })
 }

@@ -3,7 +3,7 @@
 use super::element::{Effects, Element, Held, World};
 use super::path::is_ack;
 use std::collections::{BTreeMap, VecDeque};
-use tcpassay_measure::{DropCause, ElementEvent, ElementPacket};
+use tcpassay_measure::{DropReason, ElementEvent, ElementPacket};
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
 
@@ -48,7 +48,7 @@ impl Element for Thinning {
         }
         let count = if let Some(place) = place {
             let group = &mut self.groups[place];
-            out.drops(group.2, DropCause::Thinned);
+            out.drops(group.2, DropReason::Thinned);
             group.2 = held;
             group.3 += 1;
             group.3

@@ -5,7 +5,7 @@ use super::port::{Discipline, Offer};
 use super::queue::Line;
 use super::wire::{Limit, nanoseconds};
 use std::collections::{BTreeMap, VecDeque};
-use tcpassay_measure::DropCause;
+use tcpassay_measure::DropReason;
 use tcpassay_units::{Dur, Time};
 
 /// The parameters of CoDel.
@@ -75,7 +75,7 @@ impl Law {
                 if of.ecn && out.marks(&mut first) {
                     head = Some(first);
                 } else {
-                    out.drops(first, DropCause::Early);
+                    out.drops(first, DropReason::Early);
                     (head, backlog) = take();
                     self.is_above(of, now, head.as_ref(), backlog);
                 }
@@ -94,7 +94,7 @@ impl Law {
                 self.next = Some(self.after(of.interval, next));
                 return Some(first);
             }
-            out.drops(first, DropCause::Early);
+            out.drops(first, DropReason::Early);
             (head, backlog) = take();
             self.dropping = self.is_above(of, now, head.as_ref(), backlog);
             if self.dropping {
@@ -141,7 +141,7 @@ impl Discipline for CoDel {
         if self.limit.holds(self.line.len(), self.line.bytes, held.packet.size) {
             self.line.push(held);
         } else {
-            out.drops(held, DropCause::Full);
+            out.drops(held, DropReason::Full);
         }
     }
 
@@ -219,7 +219,7 @@ impl FqCoDel {
         {
             count += 1;
             dropped += u64::from(held.packet.size);
-            out.drops(held, DropCause::Full);
+            out.drops(held, DropReason::Full);
             if dropped >= longest / 2 {
                 break;
             }

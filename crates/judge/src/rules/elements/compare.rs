@@ -1,7 +1,7 @@
 //! The difference between what an element did and what its rule says.
 
 use super::element::{CE, Effect, NOT_ECT};
-use tcpassay_measure::{DropCause, ElementEvent, ElementPacket, ElementRow};
+use tcpassay_measure::{DropReason, ElementEvent, ElementPacket, ElementRow};
 use tcpassay_units::Time;
 
 pub(super) const MISSING: &str = "an element of the case is missing";
@@ -134,13 +134,13 @@ pub(super) fn describe(event: ElementEvent, packet: &ElementPacket) -> String {
         ElementEvent::Departed => "delivers",
         ElementEvent::Marked => "marks",
         ElementEvent::Dropped(why) => match why {
-            DropCause::Full => "drops (full)",
-            DropCause::Early => "drops (early)",
-            DropCause::Loss => "loses",
-            DropCause::Policed => "drops (policed)",
-            DropCause::Thinned => "drops (thinned)",
-            DropCause::Checksum => "drops (checksum)",
-            DropCause::Ring => "drops (ring)",
+            DropReason::Full => "drops (full)",
+            DropReason::Early => "drops (early)",
+            DropReason::Loss => "loses",
+            DropReason::Policed => "drops (policed)",
+            DropReason::Thinned => "drops (thinned)",
+            DropReason::Checksum => "drops (checksum)",
+            DropReason::Ring => "drops (ring)",
         },
     };
     let ecn = match packet.ecn {

@@ -1,7 +1,7 @@
 //! What an element is: it receives packets, and has effects.
 
 use std::collections::VecDeque;
-use tcpassay_measure::{DropCause, ElementEvent, ElementPacket};
+use tcpassay_measure::{DropReason, ElementEvent, ElementPacket};
 use tcpassay_units::Time;
 
 /// A packet inside an element. `known`: it has the number of [`ElementPacket::id`]; packets that the element creates have another one.
@@ -34,7 +34,7 @@ impl Effects {
         self.add(ElementEvent::Departed, held);
     }
 
-    pub fn drops(&mut self, held: Held, why: DropCause) {
+    pub fn drops(&mut self, held: Held, why: DropReason) {
         self.add(ElementEvent::Dropped(why), held);
     }
 

@@ -6,7 +6,7 @@ use super::port::{Discipline, Offer};
 use super::queue::Line;
 use super::wire::Limit;
 use std::collections::{BTreeMap, VecDeque};
-use tcpassay_measure::DropCause;
+use tcpassay_measure::DropReason;
 use tcpassay_units::{Dur, Time};
 
 /// Packets of a flow that may wait, and the idle time after which a flow has a whole quantum again.
@@ -55,7 +55,7 @@ impl Discipline for Fair {
         let first = Flow { credit: self.first_quantum, ..Flow::default() };
         let flow = self.flows.entry(held.packet.flow).or_insert(first);
         if flow.line.len() >= MOST_OF_FLOW || !fits {
-            out.drops(held, DropCause::Full);
+            out.drops(held, DropReason::Full);
             return;
         }
         flow.line.push(held);

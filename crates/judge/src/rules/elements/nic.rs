@@ -3,7 +3,7 @@
 use super::element::{Effects, Element, Held, World};
 use super::moderation::Moderation;
 use std::collections::VecDeque;
-use tcpassay_measure::{DropCause, ElementEvent, ElementPacket};
+use tcpassay_measure::{DropReason, ElementEvent, ElementPacket};
 use tcpassay_units::{Dur, Stream, Time};
 use tcpassay_wire::Flags;
 
@@ -204,7 +204,7 @@ fn belongs(merge: &ElementPacket, new: &ElementPacket, largest: u64) -> bool {
 impl Element for Nic {
     fn arrives(&mut self, now: Time, held: Held, _: &mut World, out: &mut Effects) {
         if self.state.ring.len() >= self.ring {
-            out.drops(held, DropCause::Ring);
+            out.drops(held, DropReason::Ring);
             return;
         }
         if let Interrupt::Adaptive(moderation) = &mut self.interrupt {

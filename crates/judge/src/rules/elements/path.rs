@@ -4,7 +4,7 @@ use super::element::{Effects, Element, Held, World};
 use super::shaper::Bucket;
 use std::collections::VecDeque;
 use tcpassay_case::draws::Distribution;
-use tcpassay_measure::{DropCause, ElementPacket};
+use tcpassay_measure::{DropReason, ElementPacket};
 use tcpassay_units::{Dur, Stream, Time};
 use tcpassay_wire::Flags;
 
@@ -95,7 +95,7 @@ impl Loss {
 
 impl Element for Loss {
     fn arrives(&mut self, _: Time, held: Held, _: &mut World, out: &mut Effects) {
-        if self.loses(&held.packet) { out.drops(held, DropCause::Loss) } else { out.departs(held) }
+        if self.loses(&held.packet) { out.drops(held, DropReason::Loss) } else { out.departs(held) }
     }
 }
 
@@ -133,7 +133,7 @@ impl Element for Policer {
     fn arrives(&mut self, now: Time, held: Held, _: &mut World, out: &mut Effects) {
         match self.0.takes(now, held.packet.size) {
             Ok(()) => out.departs(held),
-            Err(_) => out.drops(held, DropCause::Policed),
+            Err(_) => out.drops(held, DropReason::Policed),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::element::{CE, ECT_1, Effects, Held};
 use super::port::{Discipline, Offer};
 use super::queue::Line;
 use super::wire::{Limit, segments};
-use tcpassay_measure::DropCause;
+use tcpassay_measure::DropReason;
 use tcpassay_units::{Dur, Stream, Time};
 
 /// PIE. Updates that are due are computed before the next packet, because nothing changes between packets.
@@ -111,9 +111,9 @@ impl Discipline for Pie {
         self.updates(now);
         if !self.limit.holds(self.line.len(), self.line.bytes, held.packet.size) {
             self.accumulated = 0.0;
-            out.drops(held, DropCause::Full);
+            out.drops(held, DropReason::Full);
         } else if self.chooses() && !(self.ecn && self.probability <= 0.1 && out.marks(&mut held)) {
-            out.drops(held, DropCause::Early);
+            out.drops(held, DropReason::Early);
         } else {
             self.line.push(held);
         }
@@ -223,7 +223,7 @@ impl Discipline for DualPi2 {
         for part in parts(held) {
             let (packets, bytes) = self.total();
             if !self.limit.holds(packets, bytes, part.packet.size) {
-                out.drops(part, DropCause::Full);
+                out.drops(part, DropReason::Full);
             } else if matches!(part.packet.ecn, ECT_1 | CE) {
                 self.l4s.push(part);
             } else {
@@ -243,7 +243,7 @@ impl Discipline for DualPi2 {
                 return Offer::Nothing;
             };
             if !spared && self.drops(&mut held, l4s, out) {
-                out.drops(held, DropCause::Early);
+                out.drops(held, DropReason::Early);
                 continue;
             }
             if l4s && now.since(held.since) > STEP && held.packet.ecn != CE {

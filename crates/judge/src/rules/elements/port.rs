@@ -3,7 +3,7 @@
 use super::element::{Effects, Element, Held, World};
 use super::wire::{Serial, segments};
 use std::collections::VecDeque;
-use tcpassay_measure::{DropCause, ElementEvent};
+use tcpassay_measure::{DropReason, ElementEvent};
 use tcpassay_units::{Dur, Time};
 
 /// What a discipline offers.
@@ -113,7 +113,7 @@ impl Element for Port {
             let (size, used) = world.buffers[buffer];
             let free = size.saturating_sub(used);
             if u64::from(held.packet.size) > free || double(bytes) >= alpha * double(free) {
-                out.drops(held, DropCause::Full);
+                out.drops(held, DropReason::Full);
                 return;
             }
         }

@@ -4,7 +4,7 @@ use super::element::{Effects, Held};
 use super::port::{Discipline, Offer, double};
 use super::wire::Limit;
 use std::collections::VecDeque;
-use tcpassay_measure::{DropCause, ElementPacket};
+use tcpassay_measure::{DropReason, ElementPacket};
 use tcpassay_units::{Dur, Stream, Time};
 
 /// Packets in order, with the sum of their bytes.
@@ -52,7 +52,7 @@ impl Fifo {
 impl Discipline for Fifo {
     fn put(&mut self, _: Time, mut held: Held, out: &mut Effects) {
         if !self.limit.holds(self.line.len(), self.line.bytes, held.packet.size) {
-            out.drops(held, DropCause::Full);
+            out.drops(held, DropReason::Full);
             return;
         }
         if self.mark_above.is_some_and(|threshold| self.line.bytes > threshold) {
@@ -153,11 +153,11 @@ impl Red {
 impl Discipline for Red {
     fn put(&mut self, now: Time, mut held: Held, out: &mut Effects) {
         if self.chooses(now) && !(self.ecn && out.marks(&mut held)) {
-            out.drops(held, DropCause::Early);
+            out.drops(held, DropReason::Early);
         } else if self.limit.holds(self.line.len(), self.line.bytes, held.packet.size) {
             self.line.push(held);
         } else {
-            out.drops(held, DropCause::Full);
+            out.drops(held, DropReason::Full);
         }
     }
 

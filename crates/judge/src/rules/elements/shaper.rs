@@ -8,7 +8,7 @@ use super::pie::parts;
 use super::port::{Discipline, Offer};
 use super::queue::Fifo;
 use super::wire::nanoseconds;
-use tcpassay_measure::DropCause;
+use tcpassay_measure::DropReason;
 use tcpassay_units::{Bytes, Dur, Rate, Time};
 
 /// The time that bytes take at a rate, without rounding errors over many packets.
@@ -90,7 +90,7 @@ impl Discipline for Tbf {
             if u64::from(part.packet.size) <= self.burst {
                 self.inner.put(now, part, out);
             } else {
-                out.drops(part, DropCause::Full);
+                out.drops(part, DropReason::Full);
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::judge;
 use std::collections::BTreeMap;
 use tcpassay_case::Case;
 use tcpassay_case::params::Value;
-use tcpassay_measure::{CollectOptions, DropCause, ElementLog, ElementPacket};
+use tcpassay_measure::{CollectOptions, DropReason, ElementLog, ElementPacket};
 use tcpassay_sim::{SimOptions, run};
 use tcpassay_units::Dur;
 
@@ -14,9 +14,9 @@ type Rows = [(&'static str, &'static str)];
 const CASES: &[(&Rows, (&str, ElementEvent, usize))] = {
     use ElementEvent::{Arrived, Began, Departed, Dropped, Marked};
     const LINK: &str = "queue.bottleneck";
-    const EARLY: ElementEvent = Dropped(DropCause::Early);
-    const FULL: ElementEvent = Dropped(DropCause::Full);
-    const LOSS: ElementEvent = Dropped(DropCause::Loss);
+    const EARLY: ElementEvent = Dropped(DropReason::Early);
+    const FULL: ElementEvent = Dropped(DropReason::Full);
+    const LOSS: ElementEvent = Dropped(DropReason::Loss);
     &[
         (
             &[
@@ -122,7 +122,7 @@ const CASES: &[(&Rows, (&str, ElementEvent, usize))] = {
         (&[("link.loss_model", "list:5,6,40")], ("loss.bottleneck", LOSS, 3)),
         (
             &[("link.corrupt", "2%"), ("link.duplicate", "2%"), ("nic.gro", "on")],
-            ("receiver", Dropped(DropCause::Checksum), 5),
+            ("receiver", Dropped(DropReason::Checksum), 5),
         ),
         (&[("link.reorder", "3%:3")], ("reorder.bottleneck", Departed, 500)),
         (&[("link.reorder", "reverse-burst:4")], ("reorder.bottleneck", Departed, 100)),
@@ -135,10 +135,10 @@ const CASES: &[(&Rows, (&str, ElementEvent, usize))] = {
             ("jitter.bottleneck", Departed, 500),
         ),
         (&[("link.slot", "1ms,3ms,8")], ("slot.bottleneck", Departed, 500)),
-        (&[("link.policer", "8Mbit,20KB")], ("police.bottleneck", Dropped(DropCause::Policed), 20)),
+        (&[("link.policer", "8Mbit,20KB")], ("police.bottleneck", Dropped(DropReason::Policed), 20)),
         (
             &[("link.ack_thinning", "4"), ("link.ack_thinning_wait", "3ms"), ("link.loss", "1%")],
-            ("thin.bottleneck.back", Dropped(DropCause::Thinned), 100),
+            ("thin.bottleneck.back", Dropped(DropReason::Thinned), 100),
         ),
         (
             &[("queue.ecn_mark", "ack"), ("queue.ecn_threshold", "6KB"), ("stack.ecn", "classic")],
@@ -159,7 +159,7 @@ const CASES: &[(&Rows, (&str, ElementEvent, usize))] = {
         ),
         (
             &[("nic.gro", "on"), ("nic.rx_cost", "700us"), ("nic.ring", "16")],
-            ("rx.receiver", Dropped(DropCause::Ring), 5),
+            ("rx.receiver", Dropped(DropReason::Ring), 5),
         ),
         (
             &[("nic.adaptive", "on"), ("app.flows", "3"), ("nic.gro", "on"), ("link.rate", "200Mbit")],
@@ -258,7 +258,7 @@ fn each_kind_of_deviation_of_one_packet_has_its_title() {
     assert_eq!(early, ["an element acts before its rule permits it"]);
     let late = one(Departed, |row| Some(ElementRow { at: row.at + Dur::from_nanos(1), ..row }));
     assert_eq!(late, ["an element does not act when its rule requires it"]);
-    let dropped = one(Departed, |row| Some(ElementRow { event: Dropped(DropCause::Full), ..row }));
+    let dropped = one(Departed, |row| Some(ElementRow { event: Dropped(DropReason::Full), ..row }));
     assert_eq!(dropped, ["an element drops a packet against its rule"]);
     let swapped = one(Departed, |row| {
         Some(ElementRow { packet: ElementPacket { id: row.packet.id + 1000, ..row.packet }, ..row })

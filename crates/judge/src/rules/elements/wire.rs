@@ -2,7 +2,7 @@
 
 use super::element::{Effects, Element, Held, World};
 use std::collections::VecDeque;
-use tcpassay_measure::{DropCause, ElementPacket};
+use tcpassay_measure::{DropReason, ElementPacket};
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
 
@@ -106,7 +106,7 @@ impl Element for Link {
         if self.serial.free_at > now {
             let bytes = self.waiting_bytes(now);
             if !self.limit.holds(self.waiting.len(), bytes, size) {
-                out.drops(held, DropCause::Full);
+                out.drops(held, DropReason::Full);
                 return;
             }
             if self.mark_above.is_some_and(|threshold| bytes > threshold) {
@@ -184,7 +184,7 @@ pub(super) struct Checksum;
 impl Element for Checksum {
     fn arrives(&mut self, _: Time, held: Held, _: &mut World, out: &mut Effects) {
         if held.packet.is(ElementPacket::CORRUPT) {
-            out.drops(held, DropCause::Checksum);
+            out.drops(held, DropReason::Checksum);
         } else {
             out.departs(held);
         }

@@ -1,10 +1,8 @@
 //! BBR version 3: draft-ietf-ccwg-bbr, version 06, as far as `ProbeBW` has not waited for more than two seconds, because the wait for the
 //! next probe is random beyond that. The number of round trips at its begin is random, too: 0 or 1.
 
-mod candidates;
+pub(super) mod candidates;
 mod cycle;
-
-pub(super) use candidates::Candidates;
 
 use super::specification::Values;
 use tcpassay_cc::{Ack, Cause, Event, View};
