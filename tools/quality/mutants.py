@@ -153,13 +153,14 @@ def mutants(file: Path) -> list[Mutant]:
     return found
 
 
-def draw(seed: int, count: int) -> list[Mutant]:
-    """Mutants in an order drawn from a seed, at most one of each function."""
+def draw(seed: int, count: int, only: str = "") -> list[Mutant]:
+    """Mutants in an order drawn from a seed, at most one of each function, of files whose path begins with `only`."""
     every = [
         one
         for crate in CRATES
         for file in sorted((ROOT / "crates" / crate / "src").rglob("*.rs"))
         if not SKIPPED.search(str(file.relative_to(ROOT / "crates" / crate / "src")))
+        and str(file.relative_to(ROOT)).startswith(only)
         for one in mutants(file)
     ]
     functions: dict[tuple[str, str], list[Mutant]] = {}
@@ -227,12 +228,13 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, required=True, help="of the sample of mutants")
     parser.add_argument("--count", type=int, default=150, help="mutants to draw")
+    parser.add_argument("--only", default="", help="the beginning of the path of the files: crates/tcp/src/send")
     parser.add_argument("--plans", type=Path, nargs="+", default=run.PLANS)
     parser.add_argument("--profile", default="quick", help="the profile of Cargo")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "mutants")
     given = parser.parse_args()
     folder = given.out.resolve()
-    drawn = build(folder, dict(enumerate(draw(given.seed, given.count), 1)), given.profile)
+    drawn = build(folder, dict(enumerate(draw(given.seed, given.count, given.only), 1)), given.profile)
     sys.path.insert(0, str(folder / "package"))
     search = run.Search(given.plans, folder, "shipped", sys.maxsize)
     caught, effective = 0, 0
