@@ -228,7 +228,9 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, required=True, help="of the sample of mutants")
     parser.add_argument("--count", type=int, default=150, help="mutants to draw")
-    parser.add_argument("--only", default="", help="the beginning of the path of the files: crates/tcp/src/send")
+    parser.add_argument(
+        "--only", default="", help="the beginning of the path of the files: crates/tcp/src/send"
+    )
     parser.add_argument("--plans", type=Path, nargs="+", default=run.PLANS)
     parser.add_argument("--profile", default="quick", help="the profile of Cargo")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "mutants")

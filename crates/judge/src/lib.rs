@@ -32,4 +32,4 @@ mod walk;
 
 pub use finding::{Found, Level, Oracle};
 pub use reach::reached;
-pub use rules::{ORACLES, judge};
+pub use rules::{OF_MEMORY, ORACLES, judge};

@@ -21,8 +21,9 @@ def show(judged: Judged, console: Console) -> None:
         console.print(f"damaged: {escape(problem)}", style="yellow", highlight=False)
     for note in judged.notes:
         console.print(f"note: {escape(note)}", style="yellow", highlight=False)
-    for oracle, why in judged.unjudged.items():
-        console.print(f"not judged: {oracle}: {escape(why)}", style="yellow", highlight=False)
+    for why in dict.fromkeys(judged.unjudged.values()):
+        oracles = ", ".join(oracle for oracle, reason in judged.unjudged.items() if reason == why)
+        console.print(f"not judged: {oracles}: {escape(why)}", style="yellow", highlight=False)
     ordered = sorted(judged.findings, key=lambda one: one.severity.rank)
     for one in ordered[:MOST]:
         _finding(one, console)

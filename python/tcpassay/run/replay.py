@@ -95,9 +95,7 @@ def replay(path: Path, case: str, seed: int | None, out: Path | None, *, packets
     run = _run(results, case, seed)
     spec, notes = spec_of(results)
     _versions(results, run, notes)
-    _within(run, results)
-    if not isinstance(run.get("triples"), dict):
-        raise UserError(f"case {run['case']}: its parameters are not known", Place(path))
+    within(run, results)
     if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError("it exists already; name a folder that does not with --out", Place(out))
     collect = wanted_of(spec)
@@ -238,8 +236,12 @@ def base_of(path: Path) -> Path:
         return path / inputs.FOLDER
 
 
-def _within(run: RunRow, results: Results) -> None:
-    """Raises `UserError` if the run needs a damaged or missing file of the folder, or a file outside of it."""
+def within(run: RunRow, results: Results) -> None:
+    """Checks the files and the parameters of a run.
+
+    Raises `UserError` if the run needs a damaged or missing file of the folder, or a file outside of it, and if its
+    parameters are not known.
+    """
     sums = results.index.get("files", {})
     copied = {name: said for name, said in sums.items() if name.startswith(f"{inputs.FOLDER}/")}
     for name in inputs.damaged(copied, results.folder):
@@ -252,6 +254,8 @@ def _within(run: RunRow, results: Results) -> None:
         inside = os.path.normpath(results.folder / inputs.FOLDER)
         if place is None or not (Path(str(file)).is_absolute() or place.startswith(inside + os.sep)):
             raise UserError(f"`{file}` is not a script of this folder", Place(results.folder / "result.json"))
+    if not isinstance(run.get("triples"), dict):
+        raise UserError(f"case {run['case']}: its parameters are not known", Place(results.folder))
 
 
 @contextmanager

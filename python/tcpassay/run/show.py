@@ -193,11 +193,14 @@ def _reached(result: Result) -> list[str]:
 
 
 def _unjudged(runs: Iterable[Run]) -> list[str]:
-    """The oracles that could not evaluate runs, with the number of runs."""
+    """The oracles that could not evaluate runs, with the number of runs; those with the same reason in one line."""
     counted = Counter((run.case.substrate, *one) for run in runs for one in run.unjudged.items())
+    alike: dict[tuple[str, str, int], list[str]] = {}
+    for (substrate, oracle, why), count in counted.items():
+        alike.setdefault((substrate, why, count), []).append(oracle)
     return [
-        f"{oracle} in {number} run{'s' * (number != 1)} on `{substrate}`: {why}"
-        for (substrate, oracle, why), number in counted.items()
+        f"{', '.join(oracles)} in {count} run{'s' * (count != 1)} on `{substrate}`: {why}"
+        for (substrate, why, count), oracles in alike.items()
     ]
 
 

@@ -25,8 +25,7 @@ pub(super) const ORACLE: Oracle = Oracle {
           draft-cheng-iccrg-delivery-rate-estimation sections 3 and 4, Linux `tcp_update_pacing_rate`: a controller that follows its specification does the wrong thing with \
           a wrong measurement.",
     evidence: "the ACK or the transmission of which the controller was told, and the row before it at the sender.",
-    wrong_when: "never known to be. Bytes and times are compared with profile `rfc` and SACK at both ends only, because Linux and FreeBSD count packets and choose other samples. \
-                 Only runs of the model that are judged while they are in memory log what controllers are told.",
+    wrong_when: "never known to be. Bytes and times are compared with profile `rfc` and SACK at both ends only, because Linux and FreeBSD count packets and choose other samples.",
     needs: &[],
 };
 

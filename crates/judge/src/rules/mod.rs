@@ -99,6 +99,11 @@ pub const ORACLES: &[Oracle] = &[
     latency::ORACLE,
 ];
 
+/// Names of the oracles that read logs which only a run of the model in memory has: decisions of controllers, what
+/// controllers are told, and elements of the network.
+pub const OF_MEMORY: &[&str] =
+    &[decisions::ORACLE.name, controller_input::ORACLE.name, elements::ORACLE.name];
+
 /// Oracles that judge row by row.
 ///
 /// `reads` are the kinds of rows that change what a rule knows or that it judges. The log of the model is the longest by far, and most of

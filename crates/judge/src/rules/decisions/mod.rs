@@ -49,8 +49,8 @@ pub(super) const ORACLE: Oracle = Oracle {
           draft-cardwell-iccrg-bbr-congestion-control-00, draft-ietf-ccwg-bbr-06; for the arithmetic of Linux `tcp_cubic.c`, `tcp_vegas.c` and `tcp_bbr.c` of 6.1.",
     evidence: "the last segment that the sender received or sent before the decision.",
     wrong_when: "never known to be: the comparison is with the events as the controller received them. It says nothing about events that the \
-                 sender reports wrongly; `window-growth` and `window-reduction` compare windows with segments. Only runs of the model that \
-                 are judged while they are in memory have decisions; controllers in Python are not judged, nor is BBR version 3 from the first wait for a probe of more than two seconds on, because its end is random.",
+                 sender reports wrongly; `window-growth` and `window-reduction` compare windows with segments. Controllers in Python \
+                 are not judged, nor is BBR version 3 from the first wait for a probe of more than two seconds on, because its end is random.",
     needs: &[],
 };
 

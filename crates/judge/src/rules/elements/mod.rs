@@ -47,8 +47,8 @@ pub(super) const ORACLE: Oracle = Oracle {
           RFC 9332 (DualPI2), Floyd and Jacobson 1993 (RED), RFC 3168 section 5 (marks), RFC 8257 section 3.1 (threshold), Linux `sch_tbf`, `sch_htb`, \
           `sch_fq`, `sch_netem`, `act_police`, `tcp_gso_segment`, `tcp_gro_receive`, `net_dim`, `ethtool -C`.",
     evidence: "the last segment that the sender of the packet sent before; the text contains the element, the packet, and what its rule says.",
-    wrong_when: "the rules of the oracle and of the simulator differ on purpose. The oracle needs the log of elements, which is in memory only: it does \
-                 not judge recordings of kernels, recordings that were read from a folder, or rates from a file, and of a long run only the first million rows.",
+    wrong_when: "the rules of the oracle and of the simulator differ on purpose. Rates from a \
+                 file are not judged, and of a long run only the first million rows.",
     needs: &[],
 };
 
