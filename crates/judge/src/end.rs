@@ -82,6 +82,9 @@ pub(crate) struct Before {
     pub offered: u64,
 }
 
+/// Number of SACK blocks that are remembered. A segment has four at most.
+const BLOCKS: usize = 8;
+
 /// One end of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct End {
@@ -90,12 +93,16 @@ pub(crate) struct End {
     pub now: Before,
     /// The outstanding data, in order of position.
     pub out: VecDeque<Sent>,
+    /// SACK blocks that were reported last.
+    blocks: VecDeque<(u64, u64)>,
     /// Bytes of `out` that are SACKed.
     pub sacked: u64,
     /// The highest position known to be delivered.
     pub high: u64,
     /// Bytes of `out` that were sent more than once.
     pub again: u64,
+    /// Bytes of `out` if each range counts as whole segments, as Linux's window counts packets of any length.
+    pub in_packets: u64,
     pub taken: Taken,
     /// The shortest and the longest round-trip time so far of data that were sent once.
     pub round_trips: Option<(Dur, Dur)>,
@@ -151,9 +158,11 @@ impl End {
                 ..Before::default()
             },
             out: VecDeque::new(),
+            blocks: VecDeque::with_capacity(BLOCKS),
             sacked: 0,
             high: 1,
             again: 0,
+            in_packets: 0,
             taken: Taken::default(),
             round_trips: None,
             handshake: Dur::ZERO,
@@ -187,6 +196,23 @@ impl End {
     /// Bytes sent and not acknowledged.
     pub fn outstanding(&self) -> u64 {
         self.now.nxt - self.now.una
+    }
+
+    /// The outstanding ranges that begin at `start` or above it.
+    pub fn from(&self, start: u64) -> impl Iterator<Item = &Sent> {
+        self.out.range(self.out.partition_point(|s| s.start < start)..)
+    }
+
+    /// Bytes and number of the SACKed ranges above `start`. Counting ends with the range that reaches `enough` bytes.
+    pub fn sacked_above(&self, start: u64, enough: u64) -> (u64, u32) {
+        let (mut bytes, mut count) = (0, 0);
+        for sent in self.from(start + 1).filter(|s| s.sacked) {
+            (bytes, count) = (bytes + sent.end - sent.start, count + 1);
+            if bytes >= enough {
+                break;
+            }
+        }
+        (bytes, count)
     }
 
     /// Updates the state with a row of the log.
@@ -269,6 +295,7 @@ impl End {
         if end > self.now.nxt {
             let start = start.max(self.now.nxt);
             self.out.push_back(Sent { start, end, first: at, last: at, tries: 1, sacked: false });
+            self.in_packets += (end - start).next_multiple_of(self.mss);
             self.now.nxt = end;
         }
     }
@@ -281,8 +308,21 @@ impl End {
         {
             let rest = Sent { start: position, ..*sent };
             sent.end = position;
+            let parts = [sent.start..position, position..rest.end, sent.start..rest.end];
+            let [one, other, both] = parts.map(|part| (part.end - part.start).next_multiple_of(self.mss));
+            self.in_packets = self.in_packets + one + other - both;
             self.out.insert(place + 1, rest);
         }
+    }
+
+    /// The part of the first range below `ack`. The rest remains outstanding.
+    fn before(&mut self, sent: Sent, ack: u64) -> Sent {
+        if sent.end <= ack {
+            return sent;
+        }
+        self.out.push_front(sent);
+        self.split(ack);
+        self.out.pop_front().expect("it was split")
     }
 
     fn arrived(&mut self, event: &EventRow, sacks: &[(u64, u64)]) {
@@ -375,10 +415,11 @@ impl End {
         let (mut first, mut repeats) = (None, false);
         self.high = self.high.max(ack);
         self.taken.acked = ack - self.now.una;
-        self.split(ack);
-        while let Some(sent) = self.out.front().copied().filter(|s| s.end <= ack) {
-            self.out.pop_front();
+        while let Some(sent) = self.out.pop_front_if(|sent| sent.start < ack) {
+            let sent = self.before(sent, ack);
             let len = sent.end - sent.start;
+            let in_packets = len.next_multiple_of(self.mss);
+            self.in_packets -= in_packets;
             repeats |= sent.tries > 1;
             self.taken.spans(&sent, at);
             if !sent.sacked {
@@ -389,7 +430,7 @@ impl End {
                 self.sacked -= len;
             } else {
                 self.taken.delivered += len;
-                self.taken.in_packets += len.next_multiple_of(self.mss);
+                self.taken.in_packets += in_packets;
                 self.taken.again |= sent.tries > 1;
                 self.taken.once |= sent.tries == 1;
                 self.taken.acked_again |= sent.tries > 1;
@@ -438,10 +479,13 @@ impl End {
             if start >= end || end <= self.now.una || end > self.now.nxt {
                 continue;
             }
-            self.split(start);
-            self.split(end);
             self.high = self.high.max(end);
-            let first = self.out.partition_point(|s| s.end <= start);
+            let from = self.unreported(start, end);
+            if from == end {
+                continue;
+            }
+            self.split(end);
+            let first = self.out.partition_point(|s| s.end <= from);
             for place in first..self.out.len() {
                 let sent = &mut self.out[place];
                 if sent.end > end {
@@ -467,6 +511,19 @@ impl End {
                 }
             }
         }
+    }
+
+    /// The position from which on a block reports what the last blocks did not. What they reported is SACKed already.
+    fn unreported(&mut self, start: u64, end: u64) -> u64 {
+        if let Some(block) = self.blocks.iter_mut().find(|block| block.0 == start && block.1 <= end) {
+            return std::mem::replace(&mut block.1, end);
+        }
+        self.split(start);
+        if self.blocks.len() == BLOCKS {
+            self.blocks.pop_front();
+        }
+        self.blocks.push_back((start, end));
+        start
     }
 
     fn receive(&mut self, start: u64, end: u64) {

@@ -26,8 +26,8 @@ struct Since {
 pub(super) struct Frto(Option<Since>);
 
 fn open(end: &End, until: u64) -> u64 {
-    let once = end.out.iter().filter(|sent| sent.tries == 1 && !sent.sacked && sent.end <= until);
-    once.map(|sent| sent.end - sent.start).sum()
+    let before = end.out.iter().take_while(|sent| sent.end <= until);
+    before.filter(|sent| sent.tries == 1 && !sent.sacked).map(|sent| sent.end - sent.start).sum()
 }
 
 impl Frto {

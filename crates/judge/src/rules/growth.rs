@@ -362,18 +362,20 @@ fn unused(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findi
     if !context.exact() || stack.flavor != StackFlavor::Rfc || stack.cc_arithmetic == Arithmetic::FreeBsd {
         return;
     }
-    let most = half.peaks.iter().map(|(_, flight)| *flight).max().unwrap_or(0);
     let mss = context.mss(step.flow);
     let (sampled, sample) = half.sample;
     let recent = step.at().since(sampled) <= half.longest * 2;
     let longest = if recent { half.longest.max(sample) } else { half.longest };
     let covered =
         half.peaks.front().is_some_and(|(at, _)| half.srtt.is_some() && step.at().since(*at) >= longest * 2);
+    let used = |flight: u64| flight + 2 * mss >= before / 8 * 3;
+    // The last peaks are usually the largest ones.
     if covered
         && half.peaks.len() > 2
-        && most + 2 * mss < before / 8 * 3
         && step.before.state == CongestionState::Open
+        && !half.peaks.iter().rev().any(|(_, flight)| used(*flight))
     {
+        let most = half.peaks.iter().map(|(_, flight)| *flight).max().unwrap_or(0);
         found.add(step.of_sender(context, NAME, "an unused window grows"), || {
             format!(
                 "The window of {} grew from {before} to {} bytes, but in the last two round trips no more than {most} bytes were in \

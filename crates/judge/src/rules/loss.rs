@@ -280,13 +280,10 @@ fn repair_first(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: 
     // A row that marks a loss may include data that were already retransmitted. By the duplicate threshold a
     // segment is lost as long as more than two segments above it are SACKed (RFC 6675 section 4).
     let mss = context.mss(step.flow);
-    let above = |start: u64| -> u64 {
-        end.out.iter().filter(|s| s.sacked && s.start > start).map(|s| s.end - s.start).sum()
-    };
     let marked = |s: &&Sent| half.lost.iter().any(|range| range.0 <= s.start && s.end <= range.1);
     let waits = end.out.iter().filter(|s| !s.sacked && s.tries == 1).find(marked).copied();
     let Some(Sent { start, end: until, .. }) = waits else { return };
-    if above(start) <= 2 * mss {
+    if end.sacked_above(start, 2 * mss + 1).0 <= 2 * mss {
         return;
     }
     // The peer's window may prevent a segment other than the first one; a FIN may be sent in any case.
@@ -348,14 +345,13 @@ fn lost(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
     let (start, end) = (step.seq(), step.seq_end());
     half.lost.push((start, end));
     let mss = context.mss(step.flow);
-    let first = step.end.out.iter().find(|s| !s.sacked && s.start >= start && s.start < end);
+    let first = step.end.from(start).take_while(|s| s.start < end).find(|s| !s.sacked);
     let Some(first) = first else { return };
     match step.event.loss_rule() {
         Some(LossRule::DupThresh) => {
             let Some(stack) = context.stack(step.flow) else { return };
-            let pieces = step.end.out.iter().filter(|s| s.sacked && s.start > first.start);
-            let (bytes, count) =
-                pieces.fold((0, 0u32), |(bytes, count), s| (bytes + s.end - s.start, count + 1));
+            let most = seen_segments(half, mss) / 2;
+            let (bytes, count) = step.end.sacked_above(first.start, mss * most.max(3));
             // FreeBSD sends every hole below the recovery point again once a recovery has begun (`tcp_sack_output`).
             let every_hole = step.end.now.state == CongestionState::Recovery
                 && matches!(stack.recovery, Recovery::FreeBsd { .. });
@@ -402,6 +398,11 @@ fn lost(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
     }
 }
 
+/// The observed reordering in segments, as far as an adaptive threshold follows it.
+fn seen_segments(half: &Half, mss: u64) -> u64 {
+    (half.reordered / mss.max(1)).min(300)
+}
+
 /// Checks that an adaptive threshold follows the observed reordering (Linux `tcp_check_sack_reordering`).
 fn adapted(
     half: &Half,
@@ -413,7 +414,7 @@ fn adapted(
     let mss = context.mss(step.flow);
     let Some(stack) = context.stack(step.flow).filter(|_| context.exact()) else { return };
     let adapts = matches!(stack.loss_detection, LossDetection::DupThresh { adaptive: true, .. });
-    let seen = (half.reordered / mss.max(1)).min(300);
+    let seen = seen_segments(half, mss);
     // Tolerance of a half: the sender counts segments, which may be small or already acknowledged.
     let most = seen / 2;
     let detects = matches!(step.end.now.state, CongestionState::Open | CongestionState::Disorder);
@@ -453,7 +454,7 @@ fn again(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
             )
         });
     }
-    let parts = || step.end.out.iter().filter(|s| s.start >= start && s.end <= end);
+    let parts = || step.end.from(start).take_while(|s| s.end <= end);
     let sacked: u64 = parts().filter(|s| s.sacked).map(|s| s.end - s.start).sum();
     // The probe of Linux repeats the last segment even if it was SACKed (`tcp_send_loss_probe`, RFC 8985 section 7.3): its timer may
     // have been set before the first SACK block arrived.

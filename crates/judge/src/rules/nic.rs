@@ -198,9 +198,9 @@ fn reduced(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
         || !step.flags().has(Flags::CWR)
         || step.flags().has(Flags::SYN)
         || half.reduced.len() >= MOST_REDUCED
-        || half.reduced.contains(&step.seq())
         || counter(step.flow)
         || counter(step.peer)
+        || half.reduced.contains(&step.seq())
     {
         return;
     }

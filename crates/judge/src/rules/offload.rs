@@ -17,8 +17,24 @@ pub(super) struct Offload {
     /// Ends of segments with PSH; then the largest end that was forgotten.
     pushed: BTreeSet<u64>,
     forgotten: u64,
-    /// Positions of data, the millisecond in which they were sent, and whether that was for the first time.
-    sent: VecDeque<(u64, u64, u64, bool)>,
+    /// Data that were sent for the first time, and those that were sent again.
+    first: VecDeque<Part>,
+    again: VecDeque<Part>,
+    /// Number of segments with data.
+    segments: u64,
+    /// True if `first` is not in the order of positions.
+    unordered: bool,
+}
+
+/// Data of a segment.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    /// Number of segments with data that were sent before.
+    number: u64,
+    start: u64,
+    end: u64,
+    /// The millisecond in which it was sent.
+    stamp: u64,
 }
 
 fn milliseconds(at: Time) -> u64 {
@@ -35,8 +51,15 @@ impl Offload {
         }
         // Data of a SYN may not be accepted, and are not merged with others.
         if step.len() > 0 && step.is_stream() {
-            let first = step.event.kind == EventKind::Out;
-            self.sent.push_back((step.seq(), step.seq_end(), milliseconds(step.at()), first));
+            let (number, start, end) = (self.segments, step.seq(), step.seq_end());
+            self.segments += 1;
+            let part = Part { number, start, end, stamp: milliseconds(step.at()) };
+            if step.event.kind == EventKind::Out {
+                self.unordered |= self.first.back().is_some_and(|last| start < last.end);
+                self.first.push_back(part);
+            } else {
+                self.again.push_back(part);
+            }
         }
     }
 
@@ -55,20 +78,34 @@ impl Offload {
             self.merged(context, step, (start, end), found);
         }
         // What arrived in order is not looked up again.
-        while self.sent.front().is_some_and(|sent| sent.1 <= step.end.now.frontier.min(start)) {
-            self.sent.pop_front();
+        let below = step.end.now.frontier.min(start);
+        loop {
+            let oldest = match (self.first.front(), self.again.front()) {
+                (Some(first), Some(again)) if again.number < first.number => &mut self.again,
+                (Some(_), _) => &mut self.first,
+                (None, _) => &mut self.again,
+            };
+            if oldest.pop_front_if(|part| part.end <= below).is_none() {
+                return;
+            }
         }
     }
 
     /// Segments whose timestamps differ are not merged.
     fn merged(&self, context: &Context<'_>, step: &Step<'_>, (start, end): (u64, u64), found: &mut Findings) {
-        let mut parts = self.sent.iter().filter(|sent| sent.0 < end && sent.1 > start);
-        let Some(first) = parts.next() else { return };
-        if !first.3 || first.1 >= end {
+        let overlaps = |part: &&Part| part.start < end && part.end > start;
+        let place =
+            if self.unordered { 0 } else { self.first.partition_point(|part| part.end <= start) };
+        let mut parts = self.first.range(place..);
+        let Some(first) = (if self.unordered { parts.find(overlaps) } else { parts.next().filter(overlaps) })
+        else {
+            return;
+        };
+        if first.end >= end {
             return;
         }
-        let parts: Vec<_> = parts.collect();
-        if !parts.iter().all(|part| part.3) || parts.iter().all(|part| part.2 == first.2) {
+        let mut others = parts.take_while(|part| self.unordered || part.start < end).filter(overlaps);
+        if others.all(|part| part.stamp == first.stamp) || self.again.iter().any(|part| overlaps(&part)) {
             return;
         }
         found.add(step.of_receiver(context, NAME, "segments with different timestamps are merged"), || {

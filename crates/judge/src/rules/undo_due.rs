@@ -84,44 +84,39 @@ pub(super) fn on(ends: &mut [UndoDue], context: &Context<'_>, step: &Step<'_>, f
             }
         }
         EventKind::In if step.is_arrival() && step.is_stream() => {
-            let echo = own.echo(step);
-            let Some(episode) = &mut own.episode else { return };
+            let UndoDue { echoes, episode: Some(episode), due } = own else { return };
             let timeout = end.now.state == CongestionState::Loss;
             let inside = timeout || end.now.state == CongestionState::Recovery && end.again == 0;
             episode.reported += end.taken.dsacked;
             let Some(first) = episode.first else { return };
-            let old = echo.is_some_and(|stamp| stamp < first.as_nanos() / 1_000_000);
-            if inside && old && by_stamp && end.taken.acked > 0 && stack.sack {
-                own.due = Some((
+            if !inside || end.taken.acked == 0 || !stack.sack {
+                return;
+            }
+            let old = |stamp: u64| stamp < first.as_nanos() / 1_000_000;
+            if by_stamp && echo(echoes, step).is_some_and(old) {
+                *due = Some((
                     step.at(),
                     step.row,
                     "its timestamp echoes a transmission before the first retransmission",
                 ));
-            } else if by_report
-                && stack.sack
-                && end.taken.dsacked > 0
-                && episode.reported == episode.again
-                && end.taken.acked > 0
-                && inside
-            {
-                own.due = Some((step.at(), step.row, "every retransmission was reported as a duplicate"));
+            } else if by_report && end.taken.dsacked > 0 && episode.reported == episode.again {
+                *due = Some((step.at(), step.row, "every retransmission was reported as a duplicate"));
             }
         }
         _ => {}
     }
 }
 
-impl UndoDue {
-    /// The timestamp echo of a segment that arrives; `None` if several segments with other echoes may be the one.
-    fn echo(&mut self, step: &Step<'_>) -> Option<u64> {
-        self.episode.as_ref()?;
-        let (seq, ack, len) = (step.seq(), step.event.ack.unwrap_or(0), step.len());
-        let same = |one: &&Echo| (one.seq, one.ack, one.len) == (seq, ack, len);
-        let mut equal = self.echoes.iter().filter(same);
-        let stamp = equal.next()?.stamp;
-        equal.all(|other| other.stamp == stamp).then_some(stamp)
-    }
+/// The timestamp echo of a segment that arrives; `None` if several segments with other echoes may be the one.
+fn echo(echoes: &VecDeque<Echo>, step: &Step<'_>) -> Option<u64> {
+    let (seq, ack, len) = (step.seq(), step.event.ack.unwrap_or(0), step.len());
+    let same = |one: &&Echo| (one.seq, one.ack, one.len) == (seq, ack, len);
+    let mut equal = echoes.iter().filter(same);
+    let stamp = equal.next()?.stamp;
+    equal.all(|other| other.stamp == stamp).then_some(stamp)
+}
 
+impl UndoDue {
     fn judge(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let Some((at, row, proof)) = self.due.filter(|(at, ..)| step.at() > *at) else { return };
         self.due = None;

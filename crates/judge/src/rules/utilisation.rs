@@ -170,10 +170,8 @@ impl Rule for Utilisation {
             && (now.cwnd > 2 * mss || prompt)
             && !may_hold_back(context, step.flow);
         // Linux's window counts packets, however short they are.
-        let packets =
-            || end.out.iter().map(|sent| (sent.end - sent.start).next_multiple_of(mss)).sum::<u64>();
         let counts_bytes = context.exact() && stack.flavor != StackFlavor::Linux;
-        if may && (counts_bytes || now.cwnd >= packets() + end.again + 2 * mss) {
+        if may && (counts_bytes || now.cwnd >= end.in_packets + end.again + 2 * mss) {
             half.since.get_or_insert((step.at(), step.row));
         } else {
             half.since = None;
@@ -243,11 +241,9 @@ impl Half {
                     }
                 }
                 let unsent = end.written.saturating_sub(now.nxt);
-                let packets: u64 =
-                    end.out.iter().map(|sent| (sent.end - sent.start).next_multiple_of(mss)).sum();
                 let calm =
                     now.state == CongestionState::Open && end.sacked == 0 && end.again == 0 && !self.unknown;
-                let room = now.cwnd >= packets + 2 * mss && now.una + end.wnd >= now.nxt + unsent;
+                let room = now.cwnd >= end.in_packets + 2 * mss && now.una + end.wnd >= now.nxt + unsent;
                 if unsent > 0 && unsent < mss && calm && room && end.fin_out.is_none() {
                     self.rest = Some((step.at(), step.row));
                 }

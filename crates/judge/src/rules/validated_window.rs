@@ -194,6 +194,5 @@ fn fills(context: &Context<'_>, step: &Step<'_>, demand: u64, window: u64) -> bo
 /// Bytes that are outstanding or that the application has written and wait, in whole segments: Linux's window counts packets of any length.
 fn demand(context: &Context<'_>, step: &Step<'_>) -> u64 {
     let mss = context.mss(step.flow).max(1);
-    let sent: u64 = step.end.out.iter().map(|sent| (sent.end - sent.start).next_multiple_of(mss)).sum();
-    sent + step.end.written.saturating_sub(step.end.now.nxt).next_multiple_of(mss)
+    step.end.in_packets + step.end.written.saturating_sub(step.end.now.nxt).next_multiple_of(mss)
 }
