@@ -536,6 +536,10 @@ impl End {
             self.repeated = Some((start, frontier));
         }
         let start = start.max(frontier);
+        if self.above.is_empty() && start == frontier {
+            self.now.frontier = end;
+            return;
+        }
         let first = self.above.partition_point(|r| r.1 < start);
         let last = self.above.partition_point(|r| r.0 <= end);
         let mut whole = (start, end);

@@ -145,6 +145,8 @@ pub(crate) struct Step<'a> {
     pub refused: bool,
     /// The earliest deadline that a rule set at this row ([`Step::deadline`]).
     pub deadline: Cell<Time>,
+    /// Whether the present rule has set one.
+    pub waits: Cell<bool>,
 }
 
 impl Step<'_> {
@@ -153,10 +155,11 @@ impl Step<'_> {
         self.event.at
     }
 
-    /// Lets all rules process the first row of this end whose time is after `since` and `wait`, whatever its kind. The deadline ends with this
+    /// Lets the rules that wait process the first row of this end whose time is after `since` and `wait`, whatever its kind. The deadline ends with this
     /// row: a rule that still waits for something sets it again in each call.
     pub fn deadline(&self, since: Option<Time>, wait: Dur) {
         if let Some(since) = since {
+            self.waits.set(true);
             self.deadline.set(self.deadline.get().min(since.saturating_add(wait)));
         }
     }

@@ -15,6 +15,9 @@ pub(crate) struct Readers {
     /// For each kind of event the indices of the rules that read it.
     of_kind: Vec<Vec<usize>>,
     reads: Kinds,
+    /// The kinds that each rule reads, and whether it has set a deadline.
+    kinds: Vec<Kinds>,
+    waits: Vec<bool>,
 }
 
 impl Readers {
@@ -23,18 +26,25 @@ impl Readers {
         let (kinds, rules): (Vec<Kinds>, Vec<Box<dyn Rule>>) = rules.into_iter().unzip();
         let readers = |kind| (0..kinds.len()).filter(|rule| kinds[*rule].has(kind)).collect();
         let of_kind = EventKind::ALL.iter().map(|kind| readers(*kind)).collect();
-        Readers { rules, of_kind, reads: kinds.into_iter().fold(Kinds::of(&[]), Kinds::or) }
+        let reads = kinds.iter().copied().fold(Kinds::of(&[]), Kinds::or);
+        Readers { waits: vec![false; rules.len()], rules, of_kind, reads, kinds }
     }
 
-    /// Passes a row to the rules that read its kind, or to all of them.
-    fn on(&mut self, all: bool, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        if all {
-            for rule in &mut self.rules {
-                rule.on(context, step, found);
+    /// Passes a row to the rules that read its kind. A row after a deadline (`late`) is also passed to the rules that have set one.
+    fn on(&mut self, late: bool, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        let Readers { rules, of_kind, kinds, waits, .. } = self;
+        let kind = step.event.kind;
+        if late {
+            for ((rule, reads), waits) in rules.iter_mut().zip(kinds).zip(waits) {
+                if reads.has(kind) || *waits {
+                    rule.on(context, step, found);
+                    *waits |= step.waits.take();
+                }
             }
         } else {
-            for rule in &self.of_kind[step.event.kind as usize] {
-                self.rules[*rule].on(context, step, found);
+            for rule in &of_kind[kind as usize] {
+                rules[*rule].on(context, step, found);
+                waits[*rule] |= step.waits.take();
             }
         }
     }
@@ -51,7 +61,7 @@ pub(crate) fn walk(
     let recording = context.recording;
     let peers = peers(recording);
     let mut ends: Vec<End> = recording.flows.iter().map(|flow| End::new(flow.mss.get())).collect();
-    // For each end: the earliest time after which its next row is passed to all rules.
+    // For each end: the earliest time after which its next row is passed to the rules that wait, too.
     let mut deadlines = vec![Time::MAX; ends.len()];
     let mut reads = readers.reads.or(End::READS);
     if history.is_some() {
@@ -100,6 +110,7 @@ pub(crate) fn walk(
             sacks: &sacks,
             refused,
             deadline: Cell::new(if late { Time::MAX } else { deadlines[flow] }),
+            waits: Cell::new(false),
         };
         readers.on(late, context, &step, found);
         if let Some(history) = &mut history {

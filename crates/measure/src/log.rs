@@ -63,6 +63,13 @@ const SENDER: u16 = 1 << EventField::Cwnd as u16
     | 1 << EventField::Flight as u16
     | 1 << EventField::Srtt as u16
     | 1 << EventField::Rto as u16;
+/// The bits of the values that every segment has.
+const SEGMENT: u16 = 1 << EventField::Seq as u16
+    | 1 << EventField::Ack as u16
+    | 1 << EventField::Len as u16
+    | 1 << EventField::Flags as u16
+    | 1 << EventField::Window as u16;
+const VALUE: u16 = 1 << EventField::Value as u16;
 const HAS_FLOW: u16 = 1 << 14;
 const CE: u16 = 1 << 15;
 
@@ -252,7 +259,21 @@ impl EventLog {
             text @ Reason::Owned(_) => into.why.clone_from(text),
         }
         into.ce = row.has & CE != 0;
-        let mut numbers = self.numbers[place(row.numbers)..].iter().copied();
+        let numbers = &self.numbers[place(row.numbers)..];
+        let length = |len| u32::try_from(len).expect("it was one");
+        let bits = |bits| Flags::from_bits(u16::try_from(bits).expect("it was one"));
+        // Segments are half of the rows, and have the same values but for the last one.
+        if row.has & !(VALUE | HAS_FLOW | CE) == SEGMENT
+            && let Some((&[seq, ack, len, flags, window], rest)) = numbers.split_first_chunk()
+        {
+            (into.seq, into.ack, into.len) = (Some(seq), Some(ack), Some(length(len)));
+            (into.flags, into.window) = (Some(bits(flags)), Some(Bytes::new(window)));
+            (into.cwnd, into.ssthresh, into.flight, into.srtt, into.rto) = (None, None, None, None, None);
+            into.value = if row.has & VALUE == 0 { None } else { rest.first().copied() };
+            into.asked = None;
+            return;
+        }
+        let mut numbers = numbers.iter().copied();
         // The values are read in the order of `EventField`.
         let mut next = |field| {
             let has = row.has & (1 << field as u16) != 0;
@@ -260,9 +281,8 @@ impl EventLog {
         };
         into.seq = next(EventField::Seq);
         into.ack = next(EventField::Ack);
-        into.len = next(EventField::Len).map(|len| u32::try_from(len).expect("it was one"));
-        into.flags =
-            next(EventField::Flags).map(|bits| Flags::from_bits(u16::try_from(bits).expect("it was one")));
+        into.len = next(EventField::Len).map(length);
+        into.flags = next(EventField::Flags).map(bits);
         into.window = next(EventField::Window).map(Bytes::new);
         // Segments and calls of applications have none of these values.
         if row.has & SENDER == 0 {

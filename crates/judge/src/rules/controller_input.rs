@@ -127,6 +127,9 @@ impl Rule for ControllerInput {
             }
         }
         let half = &mut self.halves[step.flow];
+        if half.decisions.is_empty() {
+            return;
+        }
         if step.event.kind == EventKind::Rtt {
             half.srtt = step.event.srtt;
             return;

@@ -171,14 +171,14 @@ impl Estimator {
                 filter.sample(value, srtt, least, known);
             }
         }
-        let timeouts: Vec<Dur> = self.filters.iter().map(|filter| filter.timeout(stack)).collect();
+        let first = self.filters.first().map(|filter| filter.timeout(stack));
         self.filters.retain(|filter| {
             let expected = filter.timeout(stack);
             rto + ROUNDING >= expected && rto <= stack.timer_ticks.round_up(expected + ROUNDING) + ROUNDING
         });
         if self.filters.is_empty() {
             self.lost = true;
-            let expected = timeouts.first().copied().unwrap_or(Dur::ZERO);
+            let expected = first.unwrap_or(Dur::ZERO);
             found.add(step.of_sender(context, NAME, "the RTO is not the one of its samples"), || {
                 format!(
                     "After a sample of {value}, with SRTT {srtt}, the RTO of {} is {rto}; its samples give {expected} (RFC 6298 section 2.3).",

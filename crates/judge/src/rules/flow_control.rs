@@ -75,6 +75,11 @@ impl FlowControl {
 impl Rule for FlowControl {
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let half = &mut self.halves[step.flow];
+        if step.event.kind == EventKind::Rtt && context.exact() {
+            // A sample follows its ACK at once.
+            (half.rto, half.timeouts) = (step.event.rto, 0);
+            return;
+        }
         if step.is_timer(EventKind::TimerFire, Timer::Tlp) {
             half.probe = Some(step.at());
         }
@@ -214,22 +219,27 @@ fn probes(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     if step.end.taken.acked > 0 || step.end.wnd > 0 {
         half.probed = None;
     }
-    if step.is_timer(EventKind::TimerFire, Timer::Persist)
-        && let Some((_, fired)) = &mut half.probed
-    {
-        *fired = true;
-    }
     match step.event.kind {
         EventKind::Rtt => (half.rto, half.timeouts) = (step.event.rto, 0),
         EventKind::TimerFire if step.event.timer() == Some(Timer::Rto) => half.timeouts += 1,
-        EventKind::TimerFire if step.event.timer() == Some(Timer::Persist) => half.anew = false,
+        EventKind::TimerFire if step.event.timer() == Some(Timer::Persist) => {
+            half.anew = false;
+            if let Some((_, fired)) = &mut half.probed {
+                *fired = true;
+            }
+        }
+        EventKind::TimerSet if step.event.timer() == Some(Timer::Persist) => {
+            probe_follows(half, context, step, found);
+        }
         // A probe may have a byte of data.
         EventKind::Out if step.len() > 1 => half.anew = true,
         _ => {}
     }
-    let Some(due) = step.event.value.filter(|_| step.is_timer(EventKind::TimerSet, Timer::Persist)) else {
-        return;
-    };
+}
+
+/// The timer of the next probe is set.
+fn probe_follows(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let Some(due) = step.event.value else { return };
     let wait = Time::from_nanos(due).since(step.at());
     if step.end.wnd > 0 {
         return;

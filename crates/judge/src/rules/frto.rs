@@ -19,6 +19,8 @@ struct Since {
     open: u64,
     /// True once such data were delivered.
     proven: bool,
+    /// True if data may have been sent again in a row that is no retransmission.
+    stale: bool,
 }
 
 /// The last timeout of one end.
@@ -37,13 +39,16 @@ impl Frto {
         if step.is_timer(EventKind::TimerFire, Timer::Rto) {
             let until = step.end.now.nxt;
             let open = open(step.end, until);
-            self.0 = Some(Since { row: step.row, at: step.at(), until, open, proven: false });
+            self.0 = Some(Since { row: step.row, at: step.at(), until, open, proven: false, stale: false });
             return;
         }
         let Some(since) = &mut self.0 else { return };
         match step.event.kind {
             EventKind::Retransmit => since.open = open(step.end, since.until),
-            EventKind::In if !since.proven => {
+            EventKind::Out => since.stale |= step.seq() < step.before.nxt,
+            // Only the delivery of data that were sent once changes the sum.
+            EventKind::In if !since.proven && (since.stale || step.end.taken.once) => {
+                since.stale = false;
                 let left = open(step.end, since.until);
                 since.proven = left < since.open;
                 since.open = left;

@@ -43,6 +43,8 @@ struct Half {
     /// Row and time of the last arrival of data of this flow with CE.
     marked: Option<(usize, Time)>,
     offload: Offload,
+    /// Bytes on the wire of the last segment of this flow, and the time of their transmission.
+    takes: (u64, Dur),
 }
 
 /// Implements the rules in the documentation of this module.
@@ -282,7 +284,12 @@ impl Nic {
         let host = context.recording.flows[step.flow].from as usize;
         let mss = context.mss(step.flow).max(1);
         let bytes = step.len() + headers * step.len().div_ceil(mss).max(1);
-        let takes = rate.time_for(Bytes::new(bytes));
+        // Most segments of a flow have the same length.
+        let takes = match self.halves[step.flow].takes {
+            (length, takes) if length == bytes => takes,
+            _ => rate.time_for(Bytes::new(bytes)),
+        };
+        self.halves[step.flow].takes = (bytes, takes);
         let free = self.busy[host];
         self.busy[host] = free.max(step.at()).saturating_add(takes);
         self.waited[host] = self.waited[host].max(self.busy[host].since(step.at()));

@@ -91,11 +91,17 @@ impl Offload {
         }
     }
 
+    /// The index of the first part that ends above `start`. Without losses it is one of the first parts.
+    fn place(&self, start: u64) -> usize {
+        let above = |part: &Part| part.end > start;
+        let near = self.first.iter().take(4).position(above);
+        near.unwrap_or_else(|| self.first.partition_point(|part| !above(part)))
+    }
+
     /// Segments whose timestamps differ are not merged.
     fn merged(&self, context: &Context<'_>, step: &Step<'_>, (start, end): (u64, u64), found: &mut Findings) {
         let overlaps = |part: &&Part| part.start < end && part.end > start;
-        let place =
-            if self.unordered { 0 } else { self.first.partition_point(|part| part.end <= start) };
+        let place = if self.unordered { 0 } else { self.place(start) };
         let mut parts = self.first.range(place..);
         let Some(first) = (if self.unordered { parts.find(overlaps) } else { parts.next().filter(overlaps) })
         else {

@@ -1,6 +1,7 @@
 //! The opening of a connection: intervals and contents of SYNs (RFC 6298 section 2.1, RFC 3168 section 6.1.1, RFC 7323 sections 2.2 and 3.2).
 
 use super::names::SEGMENT_CONTENTS as NAME;
+use super::receive_window;
 use crate::finding::Findings;
 use crate::step::{Context, Step};
 use tcpassay_measure::EventKind;
@@ -157,7 +158,7 @@ impl Opening {
                 format!("{} announced a window of {window} bytes, and not both ends scale windows (RFC 7323 section 2.2).", context.who(step.flow))
             });
         }
-        let shift = (0..14).find(|shift| most >> shift <= 0xffff).unwrap_or(14);
+        let shift = receive_window::scale(most);
         if both
             && stack.recv_memory.is_none()
             && !stack.bsd_window

@@ -5,6 +5,11 @@ use crate::finding::Findings;
 use crate::step::{Context, Step};
 use tcpassay_tcp::RecvBuffer;
 
+/// The scale with which a window of `most` bytes fits into 16 bits, 14 at most (RFC 7323 section 2.3).
+pub(super) fn scale(most: u64) -> u32 {
+    (u64::BITS - most.leading_zeros()).saturating_sub(16).min(14)
+}
+
 /// The announcements of one receiver.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReceiveWindow {
@@ -33,11 +38,7 @@ impl ReceiveWindow {
             RecvBuffer::Fixed(size) => size.get(),
             RecvBuffer::Auto { max, .. } => max.get(),
         };
-        let shift = if stack.window_scale && peer.window_scale {
-            (0..14).find(|shift| most >> shift <= 0xffff).unwrap_or(14)
-        } else {
-            0
-        };
+        let shift = if stack.window_scale && peer.window_scale { scale(most) } else { 0 };
         let unit = 1_u64 << shift;
         let (edge, unread) = (ack + window.get(), step.end.read + 1);
         let before = self.edge;

@@ -71,6 +71,15 @@ struct Gap {
     read: u64,
 }
 
+impl Gap {
+    /// An ACK is sent.
+    fn announced(&mut self, step: &Step<'_>) {
+        let ack = step.event.ack.unwrap_or(0);
+        let edge = ack + step.event.window.map_or(0, tcpassay_units::Bytes::get);
+        (self.edge, self.read) = ((edge, ack), step.end.read);
+    }
+}
+
 /// Data that were not acknowledged at once.
 #[derive(Clone, Debug, Default)]
 struct Delay {
@@ -228,9 +237,9 @@ fn postponed(due: &mut Option<(Time, usize)>, context: &Context<'_>, step: &Step
 fn gap(gap: &mut Gap, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(settings) = context.settings(step.flow).filter(|_| context.in_virtual_time()) else { return };
     let nic = &settings.nic;
-    let patience = INSTANT + nic.rx_delay + nic.rx_cost * 64;
+    let patience = || INSTANT + nic.rx_delay + nic.rx_cost * 64;
     if let Some((since, row)) = gap.instant
-        && step.at().since(since) > patience
+        && step.at().since(since) > patience()
     {
         gap.instant = None;
         found.add(
@@ -245,7 +254,15 @@ fn gap(gap: &mut Gap, context: &Context<'_>, step: &Step<'_>, found: &mut Findin
         );
     }
     let now = &step.end.now;
-    if now.frontier != step.before.frontier || step.end.above.is_empty() || step.end.over {
+    if step.end.above.is_empty() {
+        // Nothing is out of order.
+        *gap = Gap { edge: gap.edge, read: gap.read, ..Gap::default() };
+        if step.is_sent() && step.is_stream() {
+            gap.announced(step);
+        }
+        return;
+    }
+    if now.frontier != step.before.frontier || step.end.over {
         // An arrival that fills a part of the gap is the first of the new gap that must be acknowledged at
         // once.
         let first = u32::from(step.is_arrival() && step.len() > 0 && !step.end.above.is_empty());
@@ -253,16 +270,15 @@ fn gap(gap: &mut Gap, context: &Context<'_>, step: &Step<'_>, found: &mut Findin
     }
     if step.is_sent() && step.is_stream() {
         gap.instant = None;
-        let ack = step.event.ack.unwrap_or(0);
-        let edge = ack + step.event.window.map_or(0, tcpassay_units::Bytes::get);
-        if gap.arrivals > 0 && step.len() == 0 && gap.edge.1 == ack {
-            if edge == gap.edge.0 {
+        let (before, read) = (gap.edge, gap.read);
+        gap.announced(step);
+        if gap.arrivals > 0 && step.len() == 0 && before.1 == gap.edge.1 {
+            if before.0 == gap.edge.0 {
                 gap.same += 1;
             } else {
-                gap.others += u32::from(gap.read == step.end.read);
+                gap.others += u32::from(read == step.end.read);
             }
         }
-        (gap.edge, gap.read) = ((edge, ack), step.end.read);
     }
     let out_of_order =
         step.is_arrival() && step.len() > 0 && step.seq() > now.frontier && step.end.repeated.is_none();
@@ -287,7 +303,9 @@ fn gap(gap: &mut Gap, context: &Context<'_>, step: &Step<'_>, found: &mut Findin
             )
         });
     }
-    step.deadline(gap.instant.map(|(since, _)| since), patience);
+    if let Some((since, _)) = gap.instant {
+        step.deadline(Some(since), patience());
+    }
 }
 
 /// The sender waits for an ACK that the receiver delays: all data that were sent have arrived, and there are more to send.

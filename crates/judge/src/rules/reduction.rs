@@ -94,6 +94,13 @@ impl Reduction {
 impl Rule for Reduction {
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let half = &mut self.halves[step.flow];
+        // Nothing is reduced before data were sent.
+        if context.exact()
+            && step.end.now.nxt == 1
+            && matches!(step.event.kind, EventKind::In | EventKind::Out)
+        {
+            return;
+        }
         half.drain.on(context, step, found);
         if context.exact() {
             half.recovery.on(context, step, found);

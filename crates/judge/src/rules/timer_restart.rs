@@ -29,16 +29,17 @@ impl TimerRestart {
             return;
         };
         // During a recovery without SACK only the first partial ACK restarts the timer (RFC 6582 section 4).
-        let blocks = stack.sack && context.stack(step.peer).is_some_and(|peer| peer.sack);
-        let newreno = !blocks || stack.recovery == Recovery::NewReno;
-        let restarts = !newreno
-            || step.before.state != CongestionState::Recovery
-                && step.end.now.state != CongestionState::Recovery;
+        let restarts = || {
+            let blocks = stack.sack && context.stack(step.peer).is_some_and(|peer| peer.sack);
+            let newreno = !blocks || stack.recovery == Recovery::NewReno;
+            let recovers = |state| state == CongestionState::Recovery;
+            !newreno || !recovers(step.before.state) && !recovers(step.end.now.state)
+        };
         if let Some((at, row, rto)) = self.advanced
             && step.at() > at
         {
             self.advanced = None;
-            if let Some(due) = self.due.filter(|_| restarts)
+            if let Some(due) = self.due.filter(|_| restarts())
                 && due + ROUNDING < at + rto
                 // The timer does not run beyond the user timeout.
                 && stack.user_timeout.is_none_or(|patience| rto < patience)
@@ -55,7 +56,7 @@ impl TimerRestart {
             EventKind::In if step.is_arrival() && step.end.taken.acked > 0 => {
                 // With timers that count ticks, probes and retransmissions share a timer.
                 let linux = stack.flavor == StackFlavor::Linux || stack.timer_ticks == TimerTicks::Linux;
-                let judged = !linux && restarts && step.end.outstanding() > 0;
+                let judged = !linux && restarts() && step.end.outstanding() > 0;
                 self.advanced = judged.then_some((step.at(), step.row, rto.unwrap_or(Dur::ZERO)));
                 self.samples = true;
             }

@@ -98,6 +98,12 @@ impl Rule for Utilisation {
         if let EventKind::Rtt = step.event.kind {
             half.srtt = step.event.srtt;
         }
+        // Most rows show a sender that has nothing to send, or no room for it. What follows then changes nothing on the model.
+        let (end, now) = (step.end, &step.end.now);
+        let cannot = end.written <= now.nxt || now.cwnd < end.outstanding();
+        if cannot && half.since.is_none() && context.exact() {
+            return;
+        }
         // The stack of the RFCs sends at the instant at which it may; Linux may hold back the end of a write while packets wait in the host.
         let prompt = context.exact() && stack.flavor == StackFlavor::Rfc && stack.skbs.is_none();
         let wait = half.patience(context, step, prompt);
@@ -145,7 +151,6 @@ impl Rule for Utilisation {
             half.last_sent = step.at();
         }
         let mss = context.mss(step.flow);
-        let (end, now) = (step.end, &step.end.now);
         let calm = now.state == CongestionState::Open && end.sacked == 0;
         // Less than a full segment is sent if nothing is outstanding, and with TCP_NODELAY.
         let short = end.written > now.nxt

@@ -24,7 +24,7 @@ pub(super) struct Ways<'a> {
     /// For each element.
     next: Vec<Next>,
     /// For each direction of a link the element at which it begins.
-    first: BTreeMap<(usize, bool), usize>,
+    first: Vec<[Option<usize>; 2]>,
     /// The rows of the log.
     rows: &'a [ElementRow],
     /// For each packet by its number: where it must arrive, and the row in which it left.
@@ -56,7 +56,7 @@ impl<'a> Ways<'a> {
         let places: BTreeMap<&str, usize> =
             names.iter().enumerate().map(|(place, name)| (name.as_str(), place)).collect();
         let mut next = vec![Next::Unknown; names.len()];
-        let mut first = BTreeMap::new();
+        let mut first = vec![[None; 2]; case.net.links.len()];
         for host in &case.net.hosts {
             let stack = places.get(host.name.as_str());
             let nic = places.get(format!("rx.{}", host.name).as_str());
@@ -74,7 +74,7 @@ impl<'a> Ways<'a> {
                     next[pair[0]] = Next::Element(pair[1]);
                 }
                 let (Some(begin), Some(end)) = (chain.first(), chain.last()) else { continue };
-                first.insert((place, forward), *begin);
+                first[place][usize::from(forward)] = Some(*begin);
                 next[*end] = match to {
                     Node::Switch(switch) => Next::Switch(switch),
                     Node::Host(host) => {
@@ -91,7 +91,7 @@ impl<'a> Ways<'a> {
     /// The first element on the way from a node to a host.
     fn begin(&self, from: Node, to: u16) -> Option<usize> {
         let DirectedLink { link, forward } = self.case.routes.next(from, usize::from(to))?;
-        self.first.get(&(link, forward)).copied()
+        self.first[link][usize::from(forward)]
     }
 
     /// Processes the row with this number. Returns the element at which the packet should have arrived, if it is wrong here.

@@ -51,7 +51,13 @@ impl Serial {
     pub fn send(&mut self, size: u32) -> Time {
         if let Some(rate) = self.rate {
             self.bits += u128::from(size) * 8;
-            self.free_at = self.busy_since + nanoseconds(self.bits * 1_000_000_000 / u128::from(rate));
+            let scaled = self.bits * 1_000_000_000;
+            // A division of 64 bits takes a fraction of the time.
+            let takes = u64::try_from(scaled).map_or_else(
+                |_| nanoseconds(scaled / u128::from(rate)),
+                |scaled| Dur::from_nanos(scaled / rate),
+            );
+            self.free_at = self.busy_since + takes;
         }
         self.free_at
     }
