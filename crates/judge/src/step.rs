@@ -145,8 +145,24 @@ pub(crate) struct Step<'a> {
     pub refused: bool,
     /// The earliest deadline that a rule set at this row ([`Step::deadline`]).
     pub deadline: Cell<Time>,
-    /// Whether the present rule has set one.
-    pub waits: Cell<bool>,
+    /// The rules that have set one.
+    pub waits: &'a Waits,
+}
+
+/// The rules that have set a deadline.
+#[derive(Debug, Default)]
+pub(crate) struct Waits {
+    /// The rule that processes a row.
+    pub rule: Cell<usize>,
+    /// A bit for each rule.
+    set: Cell<u64>,
+}
+
+impl Waits {
+    /// Whether the rule at `place` has set a deadline.
+    pub fn has(&self, place: usize) -> bool {
+        self.set.get() >> place & 1 != 0
+    }
 }
 
 impl Step<'_> {
@@ -155,11 +171,11 @@ impl Step<'_> {
         self.event.at
     }
 
-    /// Lets the rules that wait process the first row of this end whose time is after `since` and `wait`, whatever its kind. The deadline ends with this
-    /// row: a rule that still waits for something sets it again in each call.
+    /// Lets the rules that wait process the first row of this end whose time is after `since` and `wait`, whatever its kind. The deadline
+    /// ends with this row: a rule that still waits for something sets it again in each call.
     pub fn deadline(&self, since: Option<Time>, wait: Dur) {
         if let Some(since) = since {
-            self.waits.set(true);
+            self.waits.set.set(self.waits.set.get() | 1 << self.waits.rule.get());
             self.deadline.set(self.deadline.get().min(since.saturating_add(wait)));
         }
     }

@@ -4,7 +4,7 @@ use crate::end::End;
 use crate::finding::Findings;
 use crate::history::History;
 use crate::kinds::Kinds;
-use crate::step::{Context, Rule, Step};
+use crate::step::{Context, Rule, Step, Waits};
 use std::cell::Cell;
 use tcpassay_measure::{EventKind, EventRow, Recording};
 use tcpassay_units::Time;
@@ -15,9 +15,8 @@ pub(crate) struct Readers {
     /// For each kind of event the indices of the rules that read it.
     of_kind: Vec<Vec<usize>>,
     reads: Kinds,
-    /// The kinds that each rule reads, and whether it has set a deadline.
+    /// The kinds that each rule reads.
     kinds: Vec<Kinds>,
-    waits: Vec<bool>,
 }
 
 impl Readers {
@@ -27,24 +26,24 @@ impl Readers {
         let readers = |kind| (0..kinds.len()).filter(|rule| kinds[*rule].has(kind)).collect();
         let of_kind = EventKind::ALL.iter().map(|kind| readers(*kind)).collect();
         let reads = kinds.iter().copied().fold(Kinds::of(&[]), Kinds::or);
-        Readers { waits: vec![false; rules.len()], rules, of_kind, reads, kinds }
+        Readers { rules, of_kind, reads, kinds }
     }
 
     /// Passes a row to the rules that read its kind. A row after a deadline (`late`) is also passed to the rules that have set one.
     fn on(&mut self, late: bool, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        let Readers { rules, of_kind, kinds, waits, .. } = self;
+        let Readers { rules, of_kind, kinds, .. } = self;
         let kind = step.event.kind;
         if late {
-            for ((rule, reads), waits) in rules.iter_mut().zip(kinds).zip(waits) {
-                if reads.has(kind) || *waits {
+            for (place, (rule, reads)) in rules.iter_mut().zip(kinds).enumerate() {
+                if reads.has(kind) || step.waits.has(place) {
+                    step.waits.rule.set(place);
                     rule.on(context, step, found);
-                    *waits |= step.waits.take();
                 }
             }
         } else {
             for rule in &of_kind[kind as usize] {
+                step.waits.rule.set(*rule);
                 rules[*rule].on(context, step, found);
-                waits[*rule] |= step.waits.take();
             }
         }
     }
@@ -72,6 +71,7 @@ pub(crate) fn walk(
     let rows = recording.events.len();
     // The log of a kernel does not contain which arrivals it refused.
     let kernel = recording.header.substrate != "model";
+    let waits = Waits::default();
     let mut sacks = Vec::new();
     let mut event = EventRow::new(Time::ZERO, 0, None, EventKind::App);
     let mut place = 0;
@@ -110,7 +110,7 @@ pub(crate) fn walk(
             sacks: &sacks,
             refused,
             deadline: Cell::new(if late { Time::MAX } else { deadlines[flow] }),
-            waits: Cell::new(false),
+            waits: &waits,
         };
         readers.on(late, context, &step, found);
         if let Some(history) = &mut history {

@@ -179,10 +179,12 @@ impl Rule for Loss {
             }
             _ => {}
         }
-        step.deadline(half.repair.map(|(since, _)| since), half.repaired_within());
+        if let Some((since, _)) = half.repair {
+            step.deadline(Some(since), half.repaired_within());
+        }
         step.deadline(half.overdue.map(|(since, _)| since), Dur::ZERO);
-        if let Some(most) = half.passed_within() {
-            step.deadline(half.passed.map(|(since, _)| since), most);
+        if let (Some((since, _)), Some(most)) = (half.passed, half.passed_within()) {
+            step.deadline(Some(since), most);
         }
     }
 }
@@ -190,8 +192,10 @@ impl Rule for Loss {
 fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let taken = step.end.taken;
     half.reported += taken.dsacked;
-    let samples = [taken.sample, taken.oldest, taken.sacked.map(|(least, _)| least), half.shortest];
-    half.shortest = samples.into_iter().flatten().min();
+    if taken.delivered > 0 || taken.acked > 0 {
+        let samples = [taken.sample, taken.oldest, taken.sacked.map(|(least, _)| least), half.shortest];
+        half.shortest = samples.into_iter().flatten().min();
+    }
     if taken.late > 0 {
         half.reorders = true;
         // After a timeout what was considered lost need not count as reordered.
@@ -280,9 +284,7 @@ fn repair_first(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: 
     // A row that marks a loss may include data that were already retransmitted. By the duplicate threshold a
     // segment is lost as long as more than two segments above it are SACKed (RFC 6675 section 4).
     let mss = context.mss(step.flow);
-    let marked = |s: &&Sent| half.lost.iter().any(|range| range.0 <= s.start && s.end <= range.1);
-    let waits = end.out.iter().filter(|s| !s.sacked && s.tries == 1).find(marked).copied();
-    let Some(Sent { start, end: until, .. }) = waits else { return };
+    let Some(Sent { start, end: until, .. }) = end.first_sent_once(&half.lost, u64::MAX) else { return };
     if end.sacked_above(start, 2 * mss + 1).0 <= 2 * mss {
         return;
     }
@@ -486,15 +488,7 @@ fn in_order(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut
     if !recovers || !stack.sack || stack.flavor != StackFlavor::Rfc || half.probed == Some(step.at()) {
         return;
     }
-    let marked = |s: &&Sent| half.lost.iter().any(|range| range.0 <= s.start && s.end <= range.1);
-    let waits = step
-        .end
-        .out
-        .iter()
-        .take_while(|s| s.end <= step.seq())
-        .filter(|s| !s.sacked && s.tries == 1)
-        .find(marked)
-        .copied();
+    let waits = step.end.first_sent_once(&half.lost, step.seq());
     let Some(first) = waits.filter(|first| first.end <= step.end.now.una + step.end.wnd) else { return };
     half.lost.retain(|range| range.1 <= first.start || first.end <= range.0);
     found.add(step.of_sender(context, NAME, "a lost segment is skipped"), || {
@@ -508,8 +502,8 @@ fn in_order(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut
 /// RFC 8985 section 6.2: the reordering window is at most one round-trip time, and a timer ends it.
 fn passed(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(stack) = context.stack(step.flow) else { return };
-    let (Some(srtt), Some(most)) = (half.srtt, half.passed_within()) else { return };
-    if let Some((since, row)) = half.passed
+    let Some(srtt) = half.srtt else { return };
+    if let (Some((since, row)), Some(most)) = (half.passed, half.passed_within())
         && step.at().since(since) > most
     {
         half.passed = None;
@@ -583,11 +577,14 @@ fn late(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
         }
     }
     passed(half, context, step, found);
+    if !step.is_arrival() || step.sacks.is_empty() || half.overdue.is_some() {
+        return;
+    }
     // FreeBSD before 13 counts only duplicate ACKs, as RFC 5681 does.
     let counts_sacked = stack.recovery != Recovery::FreeBsd { pipe: false };
     let fixed = counts_sacked
         && matches!(stack.loss_detection, LossDetection::DupThresh { threshold: 3, adaptive: false });
-    if fixed && reads_sack(stack) && step.is_arrival() && !step.sacks.is_empty() && half.overdue.is_none() {
+    if fixed && reads_sack(stack) {
         let mss = context.mss(step.flow);
         let hole =
             step.end.out.front().is_some_and(|s| !s.sacked && s.tries == 1 && s.start >= half.forgiven);

@@ -69,6 +69,10 @@ impl Rule for Probe {
             }
             return;
         }
+        // Nothing is probed before data were sent.
+        if step.end.now.nxt == 1 && matches!(step.event.kind, EventKind::In | EventKind::Out) {
+            return;
+        }
         half.repair.on(context, step, found);
         match step.event.kind {
             EventKind::In if step.end.taken.acked > 0 => half.probing = None,

@@ -54,6 +54,8 @@ struct Half {
     rest: Option<(Time, usize)>,
     /// Number of writes that waited for such an arrival.
     waited: u32,
+    /// Whether the settings may hold data back; unknown before the first use.
+    holds_back: Option<bool>,
 }
 
 /// Number of writes that waited for an ACK after which the wait is reported.
@@ -81,6 +83,10 @@ impl Utilisation {
 impl Rule for Utilisation {
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let half = &mut self.halves[step.flow];
+        if context.exact() && half.since.is_none() && half.cannot(context, step) {
+            half.srtt = if step.event.kind == EventKind::Rtt { step.event.srtt } else { half.srtt };
+            return;
+        }
         let mut departed = Time::ZERO;
         let flow = &context.recording.flows[step.flow];
         if context.of_kernel() {
@@ -98,12 +104,7 @@ impl Rule for Utilisation {
         if let EventKind::Rtt = step.event.kind {
             half.srtt = step.event.srtt;
         }
-        // Most rows show a sender that has nothing to send, or no room for it. What follows then changes nothing on the model.
         let (end, now) = (step.end, &step.end.now);
-        let cannot = end.written <= now.nxt || now.cwnd < end.outstanding();
-        if cannot && half.since.is_none() && context.exact() {
-            return;
-        }
         // The stack of the RFCs sends at the instant at which it may; Linux may hold back the end of a write while packets wait in the host.
         let prompt = context.exact() && stack.flavor == StackFlavor::Rfc && stack.skbs.is_none();
         let wait = half.patience(context, step, prompt);
@@ -202,6 +203,15 @@ fn may_hold_back(context: &Context<'_>, flow: usize) -> bool {
 }
 
 impl Half {
+    /// Whether the sender has nothing to send, no room for a segment, or a reason to hold it back. On the model this is all that a row changes.
+    fn cannot(&mut self, context: &Context<'_>, step: &Step<'_>) -> bool {
+        let (end, now, mss) = (step.end, &step.end.now, context.mss(step.flow));
+        end.written <= now.nxt
+            || now.cwnd < end.outstanding() + mss
+            || now.una + end.wnd < now.nxt + mss
+            || *self.holds_back.get_or_insert_with(|| may_hold_back(context, step.flow))
+    }
+
     /// The longest time for which a sender that may send does not. In virtual time a guest needs no time to send; on a kernel half of the
     /// shortest round-trip time is allowed.
     fn patience(&self, context: &Context<'_>, step: &Step<'_>, prompt: bool) -> Dur {

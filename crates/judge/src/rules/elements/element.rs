@@ -1,6 +1,5 @@
 //! What an element is: it receives packets, and has effects.
 
-use std::collections::VecDeque;
 use tcpassay_measure::{DropReason, ElementEvent, ElementPacket};
 use tcpassay_units::Time;
 
@@ -23,11 +22,29 @@ pub(super) struct Effect {
 
 /// What an element does at one time, in order.
 #[derive(Debug, Default)]
-pub(super) struct Effects(pub VecDeque<Effect>);
+pub(super) struct Effects {
+    effects: Vec<Effect>,
+    /// Number of those that the log has shown.
+    shown: usize,
+}
 
 impl Effects {
+    /// The first one that the log has not shown.
+    pub fn first(&self) -> Option<&Effect> {
+        self.effects.get(self.shown)
+    }
+
+    /// The log shows the first one.
+    pub fn show(&mut self) {
+        self.shown += 1;
+        if self.shown >= self.effects.len() {
+            self.effects.clear();
+            self.shown = 0;
+        }
+    }
+
     pub fn add(&mut self, event: ElementEvent, held: Held) {
-        self.0.push_back(Effect { event, packet: held.packet, known: held.known });
+        self.effects.push(Effect { event, packet: held.packet, known: held.known });
     }
 
     pub fn departs(&mut self, held: Held) {

@@ -176,8 +176,8 @@ fn step(replays: &mut [Replay], world: &mut World, place: usize, row: &ElementRo
     let element = replay.element.as_mut()?;
     replay.at = row.at;
     if row.event == ElementEvent::Arrived {
-        if let Some(expected) = replay.pending.0.pop_front() {
-            return Some(Mismatch::absent(expected, row.at));
+        if let Some(expected) = replay.pending.first() {
+            return Some(Mismatch::absent(*expected, row.at));
         }
         if element.is_ambiguous(row.at) {
             replay.element = None;
@@ -188,15 +188,18 @@ fn step(replays: &mut [Replay], world: &mut World, place: usize, row: &ElementRo
         replay.due = element.due();
         return None;
     }
-    while replay.pending.0.is_empty() && replay.due == Some(row.at) {
+    while replay.pending.first().is_none() && replay.due == Some(row.at) {
         element.acts(row.at, world, &mut replay.pending);
         replay.due = element.due();
     }
-    if replay.pending.0.front().is_some_and(|expected| compare::is_the_same(expected, row)) {
-        replay.pending.0.pop_front();
+    let expected = replay.pending.first();
+    if expected.is_some_and(|expected| compare::is_the_same(expected, row)) {
+        replay.pending.show();
         return None;
     }
-    compare::compare(replay.pending.0.pop_front(), row, replay.due)
+    let wrong = compare::compare(expected.copied(), row, replay.due);
+    replay.pending.show();
+    wrong
 }
 
 impl Replay {
@@ -208,7 +211,7 @@ impl Replay {
     /// What should have happened before `now` and did not.
     fn overdue(&mut self, now: Time, world: &mut World) -> Option<Mismatch> {
         let element = self.element.as_mut()?;
-        if let Some(expected) = self.pending.0.front()
+        if let Some(expected) = self.pending.first()
             && self.at < now
         {
             return Some(Mismatch::absent(*expected, self.at));
@@ -216,7 +219,7 @@ impl Replay {
         while let Some(due) = self.due.filter(|due| *due < now) {
             element.acts(due, world, &mut self.pending);
             self.due = element.due();
-            if let Some(expected) = self.pending.0.front() {
+            if let Some(expected) = self.pending.first() {
                 return Some(Mismatch::absent(*expected, due));
             }
         }
