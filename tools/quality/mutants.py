@@ -153,8 +153,8 @@ def mutants(file: Path) -> list[Mutant]:
     return found
 
 
-def draw(seed: int, count: int, only: str = "") -> list[Mutant]:
-    """Mutants in an order drawn from a seed, at most one of each function, of files whose path begins with `only`."""
+def draw(seed: int, count: int, only: tuple[str, ...] = ("",)) -> list[Mutant]:
+    """Mutants in an order drawn from a seed, at most one of each function, of files whose path begins as one of `only` does."""
     every = [
         one
         for crate in CRATES
@@ -229,14 +229,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, required=True, help="of the sample of mutants")
     parser.add_argument("--count", type=int, default=150, help="mutants to draw")
     parser.add_argument(
-        "--only", default="", help="the beginning of the path of the files: crates/tcp/src/send"
+        "--only", nargs="+", default=[""], help="beginnings of the paths of the files: crates/tcp/src/send"
     )
     parser.add_argument("--plans", type=Path, nargs="+", default=run.PLANS)
     parser.add_argument("--profile", default="quick", help="the profile of Cargo")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "mutants")
     given = parser.parse_args()
     folder = given.out.resolve()
-    drawn = build(folder, dict(enumerate(draw(given.seed, given.count, given.only), 1)), given.profile)
+    drawn = build(folder, dict(enumerate(draw(given.seed, given.count, tuple(given.only)), 1)), given.profile)
     sys.path.insert(0, str(folder / "package"))
     search = run.Search(given.plans, folder, "shipped", sys.maxsize)
     caught, effective = 0, 0

@@ -5,7 +5,9 @@ use crate::finding::Findings;
 use crate::step::{Context, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::{StateChange, TcpState, Timer};
+use tcpassay_tcp::StackFlavor;
 use tcpassay_units::{Dur, Time};
+use tcpassay_wire::Flags;
 
 /// Tolerance for the rounding of a computed time.
 const ROUNDING: Dur = Dur::from_micros(2);
@@ -16,6 +18,8 @@ pub(super) struct Closing {
     /// The present state, when it began, and when a segment arrived last.
     state: Option<(TcpState, Time)>,
     heard: Time,
+    /// When a segment arrived that begins TIME-WAIT anew, and its row.
+    anew: Option<(Time, usize)>,
 }
 
 impl Closing {
@@ -24,7 +28,12 @@ impl Closing {
             return;
         }
         match step.event.kind {
-            EventKind::In => self.heard = step.at(),
+            EventKind::In => {
+                self.heard = step.at();
+                if self.begins_anew(context, step) {
+                    self.anew = Some((step.at(), step.row));
+                }
+            }
             EventKind::State => self.change(context, step, found),
             EventKind::TimerFire if step.event.timer() == Some(Timer::TimeWait) => {
                 self.lingered(context, step, found);
@@ -68,6 +77,19 @@ impl Closing {
         });
     }
 
+    /// RFC 9293 section 3.10.7.4, eighth: a FIN that arrives again in TIME-WAIT restarts the 2 MSL timeout. Linux restarts it with every
+    /// segment that has an ACK (`tcp_timewait_state_process`).
+    fn begins_anew(&self, context: &Context<'_>, step: &Step<'_>) -> bool {
+        let waits = matches!(self.state, Some((TcpState::TimeWait, _)));
+        let Some(stack) = context.stack(step.flow).filter(|_| waits && step.is_stream()) else {
+            return false;
+        };
+        match stack.flavor {
+            StackFlavor::Linux => step.flags().has(Flags::ACK),
+            StackFlavor::Rfc | StackFlavor::FreeBsd => step.flags().has(Flags::FIN) && !step.refused,
+        }
+    }
+
     /// TIME-WAIT lasts two MSL from its begin or from the last segment that begins it anew (RFC 9293 section 3.10.7.4).
     fn lingered(&self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let (Some(stack), Some((state, since))) = (context.stack(step.flow), self.state) else { return };
@@ -76,6 +98,16 @@ impl Closing {
             TcpState::FinWait2 => stack.fin_wait2,
             _ => return,
         };
+        if let Some((at, row)) =
+            self.anew.filter(|(at, _)| state == TcpState::TimeWait && step.at() + ROUNDING < *at + lasts)
+        {
+            found.add(step.of_sender(context, NAME, "TIME-WAIT does not begin anew").since(row, at), || {
+                format!(
+                    "The connection of {} left TIME-WAIT {} after the peer's FIN had arrived again; it lasts {lasts} from then on (RFC 9293 section \
+                     3.10.7.4).", context.who(step.flow), step.at().since(at)
+                )
+            });
+        }
         let stayed = step.at().since(since);
         let tick = lasts / 64 + Dur::from_millis(2);
         if stayed + ROUNDING < lasts

@@ -42,6 +42,7 @@ mod quick_ack;
 mod quickack_mode;
 mod receive_window;
 mod receiver;
+mod receiving;
 mod recovery_window;
 mod reduction;
 mod retransmission_timer;
@@ -65,7 +66,7 @@ use crate::kinds::Kinds;
 use crate::step::{Context, Rule};
 use crate::walk::{Readers, peers, walk};
 use tcpassay_measure::EventKind::{
-    AckDelay, AckForget, AckNow, App, Congestion, In, Lost, Out, Rtt, State, TimerCancel, TimerFire,
+    AckDelay, AckForget, AckNow, App, Congestion, In, Lost, Out, Refused, Rtt, State, TimerCancel, TimerFire,
     TimerSet, Window,
 };
 use tcpassay_measure::Recording;
@@ -89,6 +90,7 @@ pub const ORACLES: &[Oracle] = &[
     loss::ORACLE,
     probe::ORACLE,
     receiver::ORACLE,
+    receiving::ORACLE,
     acknowledgment::ORACLE,
     utilisation::ORACLE,
     nic::ORACLE,
@@ -164,6 +166,12 @@ const BY_ROW: &[ByRow] = &[
         reads: Kinds::SEGMENTS.and(&[AckDelay, AckForget, AckNow, State, TimerFire]),
         applies: always,
         new: |flows| Box::new(receiver::Receiver::new(flows)),
+    },
+    ByRow {
+        name: names::RECEIVER,
+        reads: Kinds::SEGMENTS.and(&[Refused, AckDelay, AckForget, AckNow, App, Rtt, State, TimerFire]),
+        applies: of_model,
+        new: |flows| Box::new(receiving::Receiving::new(flows)),
     },
     ByRow {
         name: names::SEGMENT_CONTENTS,

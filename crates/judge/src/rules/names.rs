@@ -18,6 +18,8 @@ pub(super) const CONTROLLER_INPUT: &str = "controller-input";
 pub(super) const SEGMENT_CONTENTS: &str = "segment-contents";
 /// Name of the oracle in `receiver.rs`; `quick_ack.rs` has further rules of it.
 pub(super) const ACK_TIMING: &str = "ack-timing";
+/// Name of the oracle in `receiving`.
+pub(super) const RECEIVER: &str = "receiver";
 /// Name of the oracle in `flow_control.rs`; `cork.rs` has another rule of it.
 pub(super) const FLOW_CONTROL: &str = "flow-control";
 /// Name of the oracle in `loss.rs`; `frto.rs` has another rule of it.

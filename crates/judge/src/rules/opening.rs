@@ -55,6 +55,7 @@ impl Opening {
             }
             EventKind::Out | EventKind::Retransmit if syn => {
                 self.sent += 1;
+                self.data(context, step, found);
                 self.ecn(context, step, stack, found);
             }
             EventKind::Out | EventKind::Retransmit if step.is_stream() && step.end.open => {
@@ -113,6 +114,20 @@ impl Opening {
                 format!(
                     "After {} timeouts of its SYN {} waits {wait} for an answer; the initial RTO is {} and doubles with each timeout (RFC 6298 \
                      sections 2.1 and 5.5).", self.timeouts, context.who(step.flow), rto.initial
+                )
+            });
+        }
+    }
+
+    /// RFC 7413 section 4.1.3: a SYN that is sent again has neither cookie nor data.
+    fn data(&self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        if self.sent > 1 && step.len() > 0 && !step.flags().has(Flags::ACK) {
+            found.add(step.of_sender(context, NAME, "a SYN that is sent again has data"), || {
+                format!(
+                    "{} sent its SYN number {} with {} bytes of data (RFC 7413 section 4.1.3).",
+                    context.who(step.flow),
+                    self.sent,
+                    step.len()
                 )
             });
         }
