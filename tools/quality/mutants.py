@@ -154,7 +154,7 @@ def mutants(file: Path) -> list[Mutant]:
 
 
 def draw(seed: int, count: int, only: tuple[str, ...] = ("",)) -> list[Mutant]:
-    """Mutants in an order drawn from a seed, at most one of each function, of files whose path begins as one of `only` does."""
+    """Mutants in an order drawn from a seed, one of each function at most, of files whose paths begin like `only`."""
     every = [
         one
         for crate in CRATES
