@@ -130,9 +130,8 @@ fn a_decision_that_is_missing_is_found() {
 
 #[test]
 fn a_timer_that_does_not_fire_and_one_that_fires_early_are_found() {
-    // The request of a client is acknowledged with its response, so that few timers fire: bulk data of an odd number of segments end with one.
-    let rows =
-        [("app.workload", "bulk"), ("app.flow_size", "15KB"), ("app.arrival", "closed"), ("link.loss", "0")];
+    // A client waits for longer than the delay of its ACKs before the next request.
+    let rows = [("app.think", "500ms"), ("app.duration", "2s"), ("link.loss", "0")];
     let fired = |event: &EventRow| event.kind == EventKind::TimerFire && event.why == "DelayedAck";
     let found = titles(&rows, |events| {
         let at = events.iter().find(|event| fired(event)).expect("a timer fires").at;
