@@ -12,7 +12,7 @@ use crate::finding::Findings;
 use crate::step::{Context, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::{AckReason, AppCall, StateChange, TcpState, Timer};
-use tcpassay_tcp::{Config, DctcpReceiver, EcnMode, StackFlavor};
+use tcpassay_tcp::{Config, EcnMode, StackFlavor};
 use tcpassay_units::{Bytes, Dur, Time};
 use tcpassay_wire::Flags;
 
@@ -116,14 +116,13 @@ pub(super) struct End {
 
 impl End {
     pub fn new(stack: &Config, agreed: &Agreed, space: Space, last: Arrival) -> End {
-        let immediate = stack.dctcp_receiver == DctcpReceiver::Immediate;
         let mut acks = Acks::new(stack, agreed.full, agreed.sack);
         if !agreed.passive {
             acks.demand(AckReason::Answer);
         }
         End {
             acks,
-            judged: agreed.ecn != EcnMode::Accurate && (immediate || agreed.ecn != EcnMode::Dctcp),
+            judged: agreed.ecn != EcnMode::Accurate,
             space,
             rtt: Rtt::new(stack),
             stream: Stream::new(),

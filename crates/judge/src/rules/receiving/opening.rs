@@ -10,7 +10,7 @@ use crate::finding::Findings;
 use crate::step::{Context, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::{StateChange, TcpState};
-use tcpassay_tcp::{Config, EcnMode, StackFlavor};
+use tcpassay_tcp::{Config, DctcpReceiver, EcnMode, StackFlavor};
 use tcpassay_units::Bytes;
 use tcpassay_wire::Flags;
 
