@@ -149,6 +149,8 @@ impl Replay {
         } else {
             EcnMode::Off
         };
+        // Which ACKs of old data such a receiver sends depends on more than its timer (`delayed_ack_reserved`).
+        self.over = agreed == EcnMode::Dctcp && stack.dctcp_receiver != DctcpReceiver::Immediate;
         let agreed =
             Agreed { passive: self.passive, full, sack: selective, ecn: agreed, unit: 1 << shift, first };
         self.end = Some(Box::new(End::new(stack, &agreed, space, last)));
