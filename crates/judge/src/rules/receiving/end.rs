@@ -1,14 +1,13 @@
 //! The replay of one receiver after its handshake.
 
-use super::NAME;
 use super::acks::{Acks, Allowed, Asked, Delay};
-use super::opening::Agreed;
 use super::rtt::Rtt;
 use super::space::Space;
 use super::stamps::Stamp;
 use super::stream::Stream;
 use super::window::Place;
 use crate::finding::Findings;
+use crate::rules::names::RECEIVER as NAME;
 use crate::step::{Context, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::{AckReason, AppCall, StateChange, TcpState, Timer};
@@ -18,6 +17,20 @@ use tcpassay_wire::Flags;
 
 /// Largest value of the window field.
 const MOST: u64 = 0xffff;
+
+/// What both ends agreed on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Agreed {
+    pub passive: bool,
+    /// Payload of the peer's full segments.
+    pub full: u64,
+    pub sack: bool,
+    pub ecn: EcnMode,
+    /// Bytes of a unit of the window field.
+    pub unit: u64,
+    /// The first window.
+    pub first: u64,
+}
 
 /// A segment that arrived.
 #[derive(Clone, Copy, Debug)]

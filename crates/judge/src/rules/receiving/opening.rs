@@ -1,12 +1,12 @@
 //! The replay of one receiver from its SYN on, and what the handshake agreed on.
 
-use super::NAME;
-use super::end::{Arrival, End};
+use super::end::{Agreed, Arrival, End};
 use super::memory::Memory;
 use super::space::Space;
 use super::stamps::Stamp;
 use super::window::{Buffer, first, scale};
 use crate::finding::Findings;
+use crate::rules::names::RECEIVER as NAME;
 use crate::step::{Context, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::{StateChange, TcpState};
@@ -31,20 +31,6 @@ pub(super) struct Replay {
     last: Option<Arrival>,
     end: Option<Box<End>>,
     over: bool,
-}
-
-/// What both ends agreed on.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Agreed {
-    pub passive: bool,
-    /// Payload of the peer's full segments.
-    pub full: u64,
-    pub sack: bool,
-    pub ecn: EcnMode,
-    /// Bytes of a unit of the window field.
-    pub unit: u64,
-    /// The first window.
-    pub first: u64,
 }
 
 impl Replay {
