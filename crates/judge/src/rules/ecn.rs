@@ -361,6 +361,8 @@ fn answered(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut
     let ece = if half.mode == Mode::Accurate {
         // A change of the counter reports marks (RFC 9768 section 3.2.2).
         let said = ace(step.flags());
+        // The sender takes a counter that is zero at first for one that a middlebox clears, and ignores it (RFC 9768 section 3.2.2.4).
+        half.bare |= half.heard.is_none() && said == 0 && advances;
         let known = if advances { half.heard.replace(said) } else { None };
         context.exact() && known.is_some_and(|known| known != said)
     } else {

@@ -125,6 +125,10 @@ impl Rule for Growth {
             EventKind::TimerFire => {
                 half.acked |= half.first.is_some();
                 half.burst = None;
+                // The model counts the window as used as before if these timers release a segment; whether it should is not settled.
+                if matches!(step.event.timer(), Some(Timer::Cork | Timer::Persist)) {
+                    half.peaks.clear();
+                }
                 if step.event.timer() == Some(Timer::Rto) {
                     // The timeout stays doubled until the next sample (RFC 6298 section 5.5).
                     half.rto = half.rto.map(|rto| rto + rto);

@@ -6,7 +6,7 @@ use crate::step::{Context, Step};
 use std::collections::VecDeque;
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::WindowCause;
-use tcpassay_tcp::CongestionState;
+use tcpassay_tcp::{CongestionState, Recovery};
 use tcpassay_units::Time;
 use tcpassay_wire::Flags;
 
@@ -99,7 +99,11 @@ pub(super) fn on(ends: &mut [UndoDue], context: &Context<'_>, step: &Step<'_>, f
                     step.row,
                     "its timestamp echoes a transmission before the first retransmission",
                 ));
-            } else if by_report && end.taken.dsacked > 0 && episode.reported == episode.again {
+            } else if by_report
+                && stack.recovery != Recovery::NewReno
+                && end.taken.dsacked > 0
+                && episode.reported == episode.again
+            {
                 *due = Some((step.at(), step.row, "every retransmission was reported as a duplicate"));
             }
         }
