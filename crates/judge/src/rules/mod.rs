@@ -47,6 +47,7 @@ mod recovery_window;
 mod reduction;
 mod retransmission_timer;
 mod sack_blocks;
+mod sender;
 mod small_window_after_recovery;
 mod timeout_without_loss;
 mod timer_restart;
@@ -89,6 +90,7 @@ pub const ORACLES: &[Oracle] = &[
     controller_input::ORACLE,
     loss::ORACLE,
     probe::ORACLE,
+    sender::ORACLE,
     receiver::ORACLE,
     receiving::ORACLE,
     acknowledgment::ORACLE,
@@ -184,6 +186,12 @@ const BY_ROW: &[ByRow] = &[
         reads: Kinds::SEGMENTS.and(&[Rtt, TimerSet, TimerFire, Congestion]),
         applies: in_virtual_time,
         new: |flows| Box::new(probe::Probe::new(flows)),
+    },
+    ByRow {
+        name: names::SENDER,
+        reads: Kinds::SEGMENTS.and(&[App, Lost, Rtt, Window, Congestion]).or(TIMERS),
+        applies: of_model,
+        new: |flows| Box::new(sender::Sender::new(flows)),
     },
     ByRow {
         name: names::BOUNDS,

@@ -30,3 +30,5 @@ pub(super) const NIC: &str = "nic";
 pub(super) const ELEMENTS: &str = "elements";
 /// Name of the oracle in `bounds.rs`; `token_bucket.rs` has another rule of it.
 pub(super) const BOUNDS: &str = "bounds";
+/// Name of the oracle in `sender/mod.rs`, which other modules of that folder use.
+pub(super) const SENDER: &str = "sender";
