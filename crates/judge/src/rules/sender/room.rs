@@ -347,6 +347,8 @@ impl Room {
         if let (Some(window), Some((used, _))) = (self.window, used)
             && !exempt
             && !(again && self.forced)
+            // Two ACKs of one instant leave open which data in flight the controller was told of in a recovery.
+            && !matches!(before.state, Ca::Recovery | Ca::Loss)
             && step.end.open
             && used + len > window
         {
