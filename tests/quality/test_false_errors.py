@@ -112,6 +112,34 @@ def window_in_a_reduction(rows: list[EventRow]) -> bool:
     return any(row.kind == "window" and row.why == "prr" for row in rows)
 
 
+def packet_is_divided_for_sack_blocks(rows: list[EventRow]) -> bool:
+    """A full packet leaves in two segments, the second of which has what the options of the first displaced."""
+    sent = [row.values for row in rows if row.kind == "out" and row.values["len"]]
+    rest = {(now["seq"], now["len"]) for now in sent if 0 < now["len"] <= 36}
+    return any((now["seq"] + now["len"], 1448 - now["len"]) in rest for now in sent)
+
+
+def sacked_data_are_sent_again(rows: list[EventRow]) -> bool:
+    """A retransmission contains data that were SACKed."""
+    sacked = {(row.flow, row.values["seq"]) for row in rows if row.kind == "sack" and row.host == 0}
+    again = [row for row in rows if row.kind == "retransmit" and row.host == 0]
+    return any(
+        flow == row.flow and row.values["seq"] <= seq < row.values["seq"] + row.values["len"]
+        for row in again
+        for flow, seq in sacked
+    )
+
+
+def window_closes_when_a_mark_stops_the_sender(rows: list[EventRow]) -> bool:
+    """An ACK closes the window and begins a reduction for a mark, and no timer of window probes is set at once."""
+    closed = {(row.flow, row.time_ns) for row in rows if row.kind == "in" and row.values["window_bytes"] == 0}
+    marked = {
+        (row.flow, row.time_ns) for row in rows if row.kind == "congestion" and row.why.endswith("CWR: ece")
+    }
+    timed = {(row.flow, row.time_ns) for row in rows if (row.kind, row.why) == ("timer_set", "Persist")}
+    return bool((closed & marked) - timed)
+
+
 CASES: dict[str, tuple[Callable[[list[EventRow]], bool], int, dict[str, str]]] = {
     "Nagle's algorithm does not hold a probe back": (
         probe_with_a_small_new_segment,
@@ -276,6 +304,35 @@ CASES: dict[str, tuple[Callable[[list[EventRow]], bool], int, dict[str, str]]] =
             "10%", "nic.tso": True, "nic.rx_cost": "5us", "app.write_size": "1000B", "stack.max_rwnd": "65535B",
             "queue.ecn_mark": "data", "queue.ecn_threshold": "6KB", "stack.ecn": "accurate", "app.read_rate":
             "100Kbit", "app.rcvbuf": "64KB",
+        },
+    ),
+    "a segment of Linux is small because its packet was divided": (
+        packet_is_divided_for_sack_blocks,
+        101,
+        {
+            "app.concurrency": "4", "app.duration": "5ms", "app.flow_size": "1KB", "app.response": "50KB",
+            "app.workload": "rpc", "link.delay": "500us", "link.jitter": "50us", "link.jitter_correlation": "0.05%",
+            "stack.cc": "cubic", "stack.loss_detection": "dupthresh", "stack.profile": "linux",
+            "stack.recovery": "sack",
+        },
+    ),
+    "a packet that was joined twice is SACKed in part": (
+        sacked_data_are_sent_again,
+        104,
+        {
+            "app.burst": "700B", "app.duration": "500ms", "app.flow_size": "1KB", "app.flows": "4", "app.nodelay": "on",
+            "app.rate": "5Mbit", "app.workload": "paced", "link.rate": "20Mbit", "queue.kind": "red",
+            "queue.red_max": "15KB", "queue.red_min": "10KB", "stack.cc": "bbr3", "stack.loss_detection": "rack:dsack",
+            "stack.mtu": "5KB", "stack.profile": "linux-4.6",
+        },
+    ),
+    "a sender of one segment waits after a mark": (
+        window_closes_when_a_mark_stops_the_sender,
+        108,
+        {
+            "app.duration": "200ms", "app.flow_size": "100KB", "app.flows": "3", "app.rcvbuf": "50KB",
+            "app.read_rate": "100Kbit", "link.ack_loss": "10%", "queue.ecn_mark": "data", "queue.ecn_threshold": "6KB",
+            "stack.abc": "per-ack", "stack.delayed_ack": "off", "stack.ecn": "accurate", "stack.min_rto": "10ms",
         },
     ),
 }  # fmt: skip

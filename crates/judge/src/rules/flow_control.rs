@@ -6,7 +6,7 @@ use super::receive_window::ReceiveWindow;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
-use tcpassay_measure::reason::Timer;
+use tcpassay_measure::reason::{CongestionCause, Timer};
 use tcpassay_tcp::{Config, Nagle, StackFlavor};
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
@@ -55,6 +55,8 @@ struct Half {
     overrides: bool,
     /// Time and row since which data wait for a closed window with nothing outstanding.
     shut: Option<(Time, usize)>,
+    /// A mark found the window at one segment: the sender waits until then.
+    paused: Time,
     cork: Cork,
     announced: ReceiveWindow,
     /// Position after the last new segment that was not full.
@@ -308,7 +310,10 @@ fn silly(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
     let small = len > 1 && room > 0 && room + 40 < mss && len + 40 < mss;
     // Linux sends a super-segment up to the edge of the window, and then what is left of it (`tcp_mss_split_point`).
     let cuts = stack.flavor == StackFlavor::Linux && stack.tso.is_some();
-    if new && small && more && !overrides && room < half.largest / 2 && !stack.cork && !cuts {
+    // Linux divides packets when the options of their headers need more space, and sends what is left of a packet if it fits into the
+    // window: it is not the window that makes this segment small (`tcp_write_xmit`, `tso_fragment`).
+    let rest = stack.skbs.is_some() && len < room;
+    if new && small && more && !overrides && room < half.largest / 2 && !stack.cork && !cuts && !rest {
         found.add(step.of_sender(context, NAME, "a small segment into a large window"), || {
             format!(
                 "{} sent {len} bytes at position {} because the window ended there, with more data written; the MSS is {mss} and the \
@@ -344,6 +349,9 @@ fn persist(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
             half.persists = false;
             half.overrides = true;
         }
+        EventKind::Congestion if step.congestion_cause() == Some(CongestionCause::Ece) => {
+            pause(half, context, step);
+        }
         EventKind::In if !step.flags().any(Flags::SYN | Flags::RST) => {
             half.largest = half.largest.max(step.event.window.map_or(0, tcpassay_units::Bytes::get));
         }
@@ -352,8 +360,19 @@ fn persist(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
     let waits = step.end.logs_writes && step.end.written > step.end.now.nxt && step.end.fin_out.is_none();
     let shut = step.end.wnd == 0 && step.end.outstanding() == 0 && step.end.now.edge > 0;
     if context.exact() && waits && shut && step.end.open && !step.end.over {
-        half.shut.get_or_insert((step.at(), step.row));
+        half.shut.get_or_insert((step.at().max(half.paused), step.row));
     } else {
         half.shut = None;
+    }
+}
+
+/// RFC 3168 section 6.1.2: a mark that finds the window at one segment restarts the retransmission timer, and the sender sends new data
+/// only when it fires, although nothing is outstanding. The persist timer begins then.
+fn pause(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
+    let Some(stack) = context.stack(step.flow).filter(|stack| stack.mark_stops_one_segment) else { return };
+    if step.end.now.cwnd <= context.mss(step.flow) {
+        let rto = half.rto.unwrap_or(stack.rto.initial).saturating_mul(1 << half.timeouts.min(16));
+        half.paused = step.at() + rto.min(stack.rto.max);
+        half.shut = half.shut.map(|(since, row)| (since.max(half.paused), row));
     }
 }

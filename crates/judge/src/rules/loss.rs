@@ -1,6 +1,7 @@
 //! Detection and repair of loss: RFC 5681, RFC 6675, RFC 8985.
 
 use super::frto::Frto;
+use super::joined::Joined;
 use super::names::LOSS_DETECTION as NAME;
 use super::traced_recovery::TracedRecovery;
 use super::undo_due::{self, UndoDue};
@@ -56,8 +57,7 @@ struct Half {
     shortest: Option<Dur>,
     /// After a timeout: SACKed data below this position may be retransmitted.
     forgiven: u64,
-    /// Ranges that Linux joined into one packet when it sent them again (`tcp_retrans_try_collapse`).
-    joined: Vec<(u64, u64)>,
+    joined: Joined,
     /// The largest reordering that ACKs have shown since the last timeout, in bytes.
     reordered: u64,
     /// True if an original transmission was delivered after one that was sent later.
@@ -464,12 +464,8 @@ fn again(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
     let probe = linux && half.probed == Some(step.at()) || step.event.why == "tail loss probe";
     // NewReno does not use SACK blocks.
     let sacks = context.stack(step.flow).is_none_or(|stack| stack.recovery != Recovery::NewReno);
-    // A packet of Linux is SACKed as a whole or not at all (`tcp_match_skb_to_sack`).
-    let joined = half.joined.contains(&(start, end)) && sacked < step.len();
-    half.joined.retain(|range| range.1 > step.before.una);
-    if linux && parts().nth(1).is_some() {
-        half.joined.push((start, end));
-    }
+    let joined = half.joined.contain_sacked_parts(step);
+    half.joined.sent_again(step, linux);
     if sacked > 0 && sacks && start >= half.forgiven && step.end.fin_out.is_none() && !probe && !joined {
         found.add(step.of_sender(context, NAME, "SACKed data are sent again"), || {
             format!(

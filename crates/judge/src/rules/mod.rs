@@ -23,6 +23,7 @@ mod frto;
 mod give_up;
 mod growth;
 mod hystart;
+mod joined;
 mod keepalive;
 mod late_ack;
 mod latency;
@@ -129,7 +130,7 @@ const BY_ROW: &[ByRow] = &[
     },
     ByRow {
         name: names::FLOW_CONTROL,
-        reads: Kinds::SEGMENTS.and(&[App, State, Rtt]).or(TIMERS),
+        reads: Kinds::SEGMENTS.and(&[App, State, Rtt, Congestion]).or(TIMERS),
         applies: always,
         new: |flows| Box::new(flow_control::FlowControl::new(flows)),
     },
