@@ -113,7 +113,7 @@ impl Events {
             if stack.reduce_from_cwnd {
                 return cwnd;
             }
-            let beyond = self.limited.min(out.saturating_sub(step.before.cwnd.max(cwnd)));
+            let beyond = self.limited.min(out.saturating_sub(cwnd));
             if step.end.now.state == Ca::Recovery { out - beyond } else { out }
         };
         let before = if self.arrival.0 == step.at() { self.arrival.1 } else { present };
