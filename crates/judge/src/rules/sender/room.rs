@@ -193,6 +193,11 @@ impl Room {
             }
             Some(WindowCause::Enter) if state == Ca::Recovery => self.window = Some(cwnd),
             Some(WindowCause::Enter) => self.control = Some(cwnd),
+            // The restart after an idle time lowers the window of a reduction in progress too (RFC 5681 section 4.1).
+            Some(WindowCause::Resume) => {
+                self.control = Some(cwnd);
+                self.window = if free { Some(cwnd) } else { self.window.map(|window| window.min(cwnd)) };
+            }
             Some(WindowCause::Leave) => (self.control, self.window) = (Some(cwnd), Some(cwnd)),
             _ => {
                 self.control = Some(cwnd);
