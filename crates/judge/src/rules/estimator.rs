@@ -7,6 +7,7 @@ use crate::step::{Context, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_tcp::{Config, StackFlavor};
 use tcpassay_units::{Dur, Time};
+use tcpassay_wire::Flags;
 
 /// Tolerance for the rounding of a computed time.
 const ROUNDING: Dur = Dur::from_micros(2);
@@ -85,10 +86,15 @@ pub(super) struct Estimator {
     /// No state explained a timeout: the end is not judged any more.
     lost: bool,
     shown: Option<Shown>,
+    /// The position after the data of a SYN. What its answer does not acknowledge is sent again, and gives no sample.
+    opening: u64,
 }
 
 impl Estimator {
     pub fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        if step.event.kind == EventKind::In && step.flags().has(Flags::SYN) {
+            self.opening = step.end.now.nxt;
+        }
         let Some(stack) = context.stack(step.flow).filter(|_| context.exact() && step.end.open) else {
             return;
         };
@@ -100,7 +106,7 @@ impl Estimator {
             EventKind::In | EventKind::Out | EventKind::Retransmit => {
                 self.missing(context, step, found);
                 if step.is_arrival() {
-                    self.shown = Some(shown(step, stack));
+                    self.shown = Some(shown(step, stack, self.opening));
                 }
             }
             _ => {}
@@ -189,9 +195,11 @@ impl Estimator {
     }
 }
 
-fn shown(step: &Step<'_>, stack: &Config) -> Shown {
+/// `opening`: the position after the data of a SYN.
+fn shown(step: &Step<'_>, stack: &Config, opening: u64) -> Shown {
     let taken = &step.end.taken;
-    let once = taken.once && !taken.again && taken.acked == taken.delivered && taken.acked > 0;
+    let all = taken.acked == taken.delivered && taken.acked > 0;
+    let once = all && taken.once && !taken.again && step.before.una >= opening;
     Shown {
         at: step.at(),
         row: step.row,
