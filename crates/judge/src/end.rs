@@ -37,6 +37,8 @@ pub(crate) struct Taken {
     pub once: bool,
     /// True if SND.UNA passed data that had been sent more than once and had not been SACKed.
     pub acked_again: bool,
+    /// Like `acked_again`, without the first part of a segment whose rest is not acknowledged.
+    pub whole_again: bool,
     /// True if a SACK block newly reported data that had been sent once.
     pub sacked_once: bool,
     /// The reordering that this ACK shows, in bytes: the distance from an original transmission that was
@@ -425,6 +427,7 @@ impl End {
         self.high = self.high.max(ack);
         self.taken.acked = ack - self.now.una;
         while let Some(sent) = self.out.pop_front_if(|sent| sent.start < ack) {
+            let whole = sent.end <= ack || sent.end - sent.start > self.mss;
             let sent = self.before(sent, ack);
             let len = sent.end - sent.start;
             let in_packets = len.next_multiple_of(self.mss);
@@ -443,6 +446,7 @@ impl End {
                 self.taken.again |= sent.tries > 1;
                 self.taken.once |= sent.tries == 1;
                 self.taken.acked_again |= sent.tries > 1;
+                self.taken.whole_again |= sent.tries > 1 && whole;
                 self.late(sent, known);
                 newest = Some(sent);
                 oldest = oldest.or((sent.tries == 1 || stamped).then_some(sent.first));

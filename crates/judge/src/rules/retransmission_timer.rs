@@ -89,8 +89,10 @@ impl Rule for RetransmissionTimer {
                 let taken = step.end.taken;
                 let only_again = taken.again && !taken.once;
                 // An ACK that acknowledges a retransmission may have waited for it, so it gives no sample of
-                // other data either.
-                let waited = taken.acked_again && !taken.sacked_once;
+                // other data either. Linux does not count a segment before it is acknowledged as a whole (`tcp_clean_rtx_queue`).
+                let linux = context.stack(step.flow).is_some_and(|stack| stack.flavor == StackFlavor::Linux);
+                let again = if linux { taken.whole_again } else { taken.acked_again };
+                let waited = again && !taken.sacked_once;
                 half.ambiguous = (only_again || waited).then_some((step.at(), step.row));
                 half.backed_off &= taken.sample.is_none();
                 if taken.acked > 0 {
