@@ -1,6 +1,7 @@
 """Cases without a fault in which an oracle reported an error. Each reaches the situation that the oracle misread."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,39 @@ def window_closes_when_a_mark_stops_the_sender(rows: list[EventRow]) -> bool:
     }
     timed = {(row.flow, row.time_ns) for row in rows if (row.kind, row.why) == ("timer_set", "Persist")}
     return bool((closed & marked) - timed)
+
+
+def window_below_two_segments_is_reduced(rows: list[EventRow]) -> bool:
+    """A recovery begins with a larger window than the one before, because ssthresh is two segments at least."""
+    windows = [row for row in rows if row.kind == "window"]
+    pairs = pairwise(windows)
+    return any(
+        now.why == "enter" and now.values["cwnd_bytes"] > last.values["cwnd_bytes"] for last, now in pairs
+    )
+
+
+def idle_time_in_a_reduction(rows: list[EventRow]) -> bool:
+    """The window restarts after an idle time, and a reduction for a mark ends only then."""
+    idle = [row for row in rows if row.kind == "window" and row.why == "resume"]
+    ends = [row for row in rows if row.kind == "congestion" and row.why.startswith("CWR->Open")]
+    begins = [row for row in rows if row.kind == "congestion" and "->CWR" in row.why]
+
+    def reduces(row: EventRow) -> bool:
+        changes = [one for one in begins + ends if one.flow == row.flow and one.time_ns < row.time_ns]
+        return bool(changes) and max(changes, key=lambda one: one.time_ns).why.endswith("CWR: ece")
+
+    return any(reduces(row) for row in idle)
+
+
+def part_of_a_retransmission_is_acknowledged(rows: list[EventRow]) -> bool:
+    """An ACK ends within a segment that was sent again."""
+    again = [
+        (row.flow, row.values["seq"], row.values["seq"] + row.values["len"])
+        for row in rows
+        if row.kind == "retransmit" and row.values["len"] > 0
+    ]
+    acks = {(row.flow, row.values["ack"]) for row in rows if row.kind == "in"}
+    return any(flow == other and start < ack < end for flow, start, end in again for other, ack in acks)
 
 
 CASES: dict[str, tuple[Callable[[list[EventRow]], bool], int, dict[str, str]]] = {
@@ -333,6 +367,42 @@ CASES: dict[str, tuple[Callable[[list[EventRow]], bool], int, dict[str, str]]] =
             "app.duration": "200ms", "app.flow_size": "100KB", "app.flows": "3", "app.rcvbuf": "50KB",
             "app.read_rate": "100Kbit", "link.ack_loss": "10%", "queue.ecn_mark": "data", "queue.ecn_threshold": "6KB",
             "stack.abc": "per-ack", "stack.delayed_ack": "off", "stack.ecn": "accurate", "stack.min_rto": "10ms",
+        },
+    ),
+    "ssthresh is more than the window that a loss reduces": (
+        window_below_two_segments_is_reduced,
+        1,
+        {
+            "app.duration": "100ms", "app.flow_size": "500KB", "app.nodelay": "on", "app.write_size": "1000B",
+            "link.loss": "2%", "link.rate": "100Mbit", "queue.kind": "codel", "queue.limit": "45KB",
+            "stack.min_rto": "20ms", "stack.mtu": "9000B",
+        },
+    ),
+    "refused data of a SYN give no sample": (
+        syn_with_data_is_lost,
+        1,
+        {
+            "app.duration": "1500ms", "app.flow_size": "1KB", "app.reuse": "off", "app.workload": "rpc", "link.loss":
+            "0.1%", "link.rate": "100Mbit", "stack.fastopen": "on", "stack.profile": "linux-4.6",
+            "stack.timestamps": "off",
+        },
+    ),
+    "the restart after idle time lowers the window of a reduction": (
+        idle_time_in_a_reduction,
+        102,
+        {
+            "app.duration": "1500ms", "app.flow_size": "1KB", "app.flows": 4, "app.gap": "300ms", "app.quickack":
+            "on", "app.workload": "onoff", "link.delay": "100us", "link.rate": "20Mbit", "link.reorder": "0.2%:30",
+            "nic.gro": True, "nic.rx_usecs": "1ms", "queue.ecn_mark": "data", "queue.ecn_threshold": "6KB",
+            "stack.cc": "dctcp", "stack.ecn": "dctcp", "stack.initial_window": 2, "stack.min_rto": "20ms",
+        },
+    ),
+    "a part of a segment that was sent again does not make a sample ambiguous": (
+        part_of_a_retransmission_is_acknowledged,
+        1,
+        {
+            "app.duration": "20ms", "app.flow_size": "1MB", "app.flows": 3, "app.rcvbuf": "64KB", "link.loss":
+            "0.1%", "nic.tso": True, "stack.profile": "linux-4.6", "stack.recovery": "sack",
         },
     ),
 }  # fmt: skip
