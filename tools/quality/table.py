@@ -23,9 +23,13 @@ def _causes(planted: list[Fault], rows: dict[str, dict[str, Any]]) -> list[str]:
     causes = [rows[fault.id]["cause"] for fault in isolated]
     correct = sum(right(fault, rows[fault.id]["cause"]) for fault in isolated)
     spent = sum(cause.get("cpu_s", 0.0) for cause in causes) / 60
-    share = 100 * correct / len(rows)
     cost = f"{len(causes)} isolations took {spent:.0f} CPU minutes"
-    return [f"* right cause: {correct} of {len(rows)} faults ({share:.0f} %); {cost}."]
+    found = [row for row in rows.values() if row.get("shipped", {}).get("cases") is not None]
+    # A fault that is not found has no right cause.
+    whole = len(isolated) == len(found)
+    of = len(rows) if whole else len(isolated)
+    what = f"{of} faults" if whole else f"the {of} faults of which it was isolated"
+    return [f"* right cause: {correct} of {what} ({100 * correct / of:.0f} %); {cost}."]
 
 
 def table(planted: list[Fault], rows: dict[str, dict[str, Any]], strategies: list[str]) -> str:
