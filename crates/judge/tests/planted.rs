@@ -3,17 +3,15 @@
 //! the header. Each test asserts that the oracle finds the fault, and that the same case without the fault
 //! has no finding of that kind. `make quality` tests faults in the code (tests/quality/model).
 
-use std::collections::BTreeMap;
-use tcpassay_case::params::Value;
-use tcpassay_case::{Case, HostSettings};
+mod runs;
+
+use runs::{Rows, case, recording};
+use tcpassay_case::HostSettings;
 use tcpassay_cc::{Ack, Event, HystartDetect, HystartMode};
 use tcpassay_judge::{Level, ORACLES, judge};
-use tcpassay_measure::{CollectOptions, Decision};
-use tcpassay_sim::{SimOptions, run};
+use tcpassay_measure::Decision;
 use tcpassay_tcp::{LossDetection, Persist};
-use tcpassay_units::{Bytes, Dur, Rate, Seed};
-
-type Rows = [(&'static str, &'static str)];
+use tcpassay_units::{Bytes, Dur, Rate};
 
 const BASE: &Rows = &[("app.duration", "400ms"), ("link.rate", "20Mbit"), ("link.delay", "2ms")];
 const LOSSY: &Rows = &[("link.loss", "2%")];
@@ -22,18 +20,10 @@ const REORDERED: &Rows = &[("link.reorder", "1%:3")];
 /// Returns the titles of errors and warnings in a run of `rows` in which `fault` changed the settings of
 /// both hosts.
 fn titles(rows: &[&Rows], fault: impl Fn(&mut HostSettings)) -> Vec<&'static str> {
-    let triples: BTreeMap<String, Value> = [BASE]
-        .iter()
-        .chain(rows)
-        .flat_map(|rows| rows.iter())
-        .map(|(path, value)| ((*path).to_owned(), Value::Text((*value).to_owned())))
-        .collect();
-    let mut case = Case::from_triples(&triples).expect("a case");
+    let mut case = case(&[&[BASE], rows].concat());
     case.hosts.iter_mut().for_each(fault);
-    let collect = CollectOptions { events: true, latency: true, ..CollectOptions::default() };
-    let outcome = run(&case, Seed(1), &SimOptions { collect, ..SimOptions::default() });
     let names: Vec<&str> = ORACLES.iter().map(|oracle| oracle.name).collect();
-    let found = judge(&outcome.recording, &names);
+    let found = judge(&recording(&case), &names);
     found.iter().filter(|one| one.level != Level::Note).map(|one| one.title).collect()
 }
 
@@ -182,14 +172,7 @@ fn a_slow_start_that_ends_without_hystarts_condition_is_found() {
 
 /// The titles of the errors in a run whose controllers were told, or answered, something else than the log says.
 fn retold(rows: &Rows, change: impl Fn(&mut Decision, &mut Ack)) -> Vec<&'static str> {
-    let triples: BTreeMap<String, Value> = BASE
-        .iter()
-        .chain(rows)
-        .map(|(path, value)| ((*path).to_owned(), Value::Text((*value).to_owned())))
-        .collect();
-    let case = Case::from_triples(&triples).expect("a case");
-    let collect = CollectOptions { events: true, latency: true, ..CollectOptions::default() };
-    let mut recording = run(&case, Seed(1), &SimOptions { collect, ..SimOptions::default() }).recording;
+    let mut recording = recording(&case(&[BASE, rows]));
     let acks = recording.decisions.iter_mut().filter(|one| matches!(one.event, Event::Ack(_)));
     let decision = acks.into_iter().nth(100).expect("a hundred ACKs");
     let Event::Ack(mut ack) = decision.event else { unreachable!("only ACKs are left") };

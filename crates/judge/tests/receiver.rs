@@ -1,37 +1,26 @@
 //! The oracle `receiver` finds a row of a run's log that was changed, and nothing in the log as it is.
 
-use std::collections::BTreeMap;
-use tcpassay_case::Case;
-use tcpassay_case::params::Value;
+mod runs;
+
+use runs::{Rows, case, recording};
 use tcpassay_judge::judge;
-use tcpassay_measure::{CollectOptions, EventKind, EventLog, EventRow, Recording};
-use tcpassay_sim::{SimOptions, run};
-use tcpassay_units::{Bytes, Seed, Time};
+use tcpassay_measure::{EventKind, EventLog, EventRow};
+use tcpassay_units::{Bytes, Time};
 use tcpassay_wire::Flags;
 
 /// A run with losses, in which ACKs are delayed and sent at once.
-fn recording(rows: &[(&str, &str)]) -> Recording {
-    let base = [
-        ("app.duration", "600ms"),
-        ("link.rate", "20Mbit"),
-        ("link.delay", "2ms"),
-        ("link.loss", "1%"),
-        ("app.workload", "rpc"),
-        ("app.response", "10KB"),
-    ];
-    let triples: BTreeMap<String, Value> = base
-        .iter()
-        .chain(rows)
-        .map(|(path, value)| ((*path).to_owned(), Value::Text((*value).to_owned())))
-        .collect();
-    let case = Case::from_triples(&triples).expect("a case");
-    let collect = CollectOptions { events: true, ..CollectOptions::default() };
-    run(&case, Seed(1), &SimOptions { collect, ..SimOptions::default() }).recording
-}
+const BASE: &Rows = &[
+    ("app.duration", "600ms"),
+    ("link.rate", "20Mbit"),
+    ("link.delay", "2ms"),
+    ("link.loss", "1%"),
+    ("app.workload", "rpc"),
+    ("app.response", "10KB"),
+];
 
 /// The titles of what the oracle finds after `change` of the rows.
-fn titles(rows: &[(&str, &str)], change: impl Fn(&mut Vec<EventRow>)) -> Vec<&'static str> {
-    let mut recording = recording(rows);
+fn titles(rows: &Rows, change: impl Fn(&mut Vec<EventRow>)) -> Vec<&'static str> {
+    let mut recording = recording(&case(&[BASE, rows]));
     let mut events: Vec<EventRow> = recording.events.iter().collect();
     change(&mut events);
     recording.events = events.into_iter().collect::<EventLog>();

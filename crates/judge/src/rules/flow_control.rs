@@ -77,10 +77,12 @@ impl FlowControl {
 impl Rule for FlowControl {
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let half = &mut self.halves[step.flow];
-        if step.event.kind == EventKind::Rtt && context.exact() {
-            // A sample follows its ACK at once.
+        if step.event.kind == EventKind::Rtt {
             (half.rto, half.timeouts) = (step.event.rto, 0);
-            return;
+            if context.exact() {
+                // A sample follows its ACK at once.
+                return;
+            }
         }
         if step.is_timer(EventKind::TimerFire, Timer::Tlp) {
             half.probe = Some(step.at());
@@ -222,7 +224,6 @@ fn probes(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
         half.probed = None;
     }
     match step.event.kind {
-        EventKind::Rtt => (half.rto, half.timeouts) = (step.event.rto, 0),
         EventKind::TimerFire if step.event.timer() == Some(Timer::Rto) => half.timeouts += 1,
         EventKind::TimerFire if step.event.timer() == Some(Timer::Persist) => {
             half.anew = false;

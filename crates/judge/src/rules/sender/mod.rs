@@ -10,8 +10,6 @@ mod inflation;
 mod limit;
 mod room;
 mod rto;
-#[cfg(test)]
-mod tests;
 
 use super::names::SENDER as NAME;
 use crate::finding::{Findings, Oracle};

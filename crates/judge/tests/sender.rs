@@ -1,33 +1,22 @@
 //! A recording in which the controller was told something else than the sender did.
 
-use crate::rules::{judge, names::SENDER};
-use std::collections::BTreeMap;
-use tcpassay_case::Case;
-use tcpassay_case::params::Value;
-use tcpassay_cc::Event;
-use tcpassay_measure::{CollectOptions, Recording};
-use tcpassay_sim::{SimOptions, run};
-use tcpassay_units::{Bytes, Dur, Seed};
+mod runs;
 
-fn recording(rows: &[(&str, &str)]) -> Recording {
-    let base = [("app.duration", "2s"), ("link.rate", "20Mbit"), ("link.delay", "5ms")];
-    let triples: BTreeMap<String, Value> = base
-        .iter()
-        .chain(rows)
-        .map(|(path, value)| ((*path).to_owned(), Value::Text((*value).to_owned())))
-        .collect();
-    let case = Case::from_triples(&triples).expect("a case");
-    let collect = CollectOptions { events: true, ..CollectOptions::default() };
-    run(&case, Seed(1), &SimOptions { collect, ..SimOptions::default() }).recording
-}
+use runs::{Rows, case, recording};
+use tcpassay_cc::Event;
+use tcpassay_judge::judge;
+use tcpassay_measure::Recording;
+use tcpassay_units::{Bytes, Dur};
+
+const BASE: &Rows = &[("app.duration", "2s"), ("link.rate", "20Mbit"), ("link.delay", "5ms")];
 
 fn titles(recording: &Recording) -> Vec<&'static str> {
-    judge(recording, &[SENDER]).iter().map(|found| found.title).collect()
+    judge(recording, &["sender"]).iter().map(|found| found.title).collect()
 }
 
 /// The findings after the last event for which `change` returns true was changed by it.
-fn told(rows: &[(&str, &str)], change: impl Fn(&mut Event) -> bool) -> Vec<&'static str> {
-    let mut recording = recording(rows);
+fn told(rows: &Rows, change: impl Fn(&mut Event) -> bool) -> Vec<&'static str> {
+    let mut recording = recording(&case(&[BASE, rows]));
     assert_eq!(titles(&recording), Vec::<&str>::new());
     assert!(recording.decisions.iter_mut().any(|decision| change(&mut decision.event)), "it does not occur");
     titles(&recording)
@@ -71,7 +60,7 @@ fn a_first_timeout_is_not_told_as_a_repeated_one() {
 
 #[test]
 fn idle_time_is_told_from_the_last_transmission_on() {
-    let pauses = [
+    let pauses: &Rows = &[
         ("app.workload", "onoff"),
         ("app.burst", "60KB"),
         ("app.gap", "400ms"),
@@ -79,7 +68,7 @@ fn idle_time_is_told_from_the_last_transmission_on() {
         ("stack.delayed_ack", "off"),
         ("stack.slow_start_after_idle", "on"),
     ];
-    let found = told(&pauses, |event| {
+    let found = told(pauses, |event| {
         if let Event::Resume { idle, .. } = event {
             *idle += Dur::from_nanos(1);
             return true;
