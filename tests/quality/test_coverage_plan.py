@@ -1,4 +1,4 @@
-"""`plans/coverage.toml` with other seeds than its own: checks and behaviours hold, and no oracle reports an error."""
+"""Plans with other seeds than their own: checks and behaviours hold, and no oracle reports an error."""
 
 import subprocess
 import sys
@@ -9,14 +9,18 @@ import pytest
 import plans
 
 
-@pytest.mark.parametrize("seed", [2, 8])
-def test_the_plan_of_coverage_has_no_error_with_another_seed(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "runs", "seed"), [("coverage", 1053, 2), ("coverage", 1053, 8), ("behaviours", 120, 2)]
+)
+def test_a_plan_of_coverage_has_no_error_with_another_seed(
+    tmp_path: Path, name: str, runs: int, seed: int
+) -> None:
     command = [
         sys.executable,
         "-m",
         "tcpassay",
         "run",
-        str(plans.PLANS / "coverage.toml"),
+        str(plans.PLANS / f"{name}.toml"),
         "--seed",
         str(seed),
     ]
@@ -24,4 +28,4 @@ def test_the_plan_of_coverage_has_no_error_with_another_seed(tmp_path: Path, see
         [*command, "--jobs", "1", "--out", str(tmp_path / "out")], check=False, capture_output=True, text=True
     )
     assert ended.returncode == 0, ended.stdout
-    assert "1053 of 1053 runs finished" in ended.stdout
+    assert f"{runs} of {runs} runs finished" in ended.stdout

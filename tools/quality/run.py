@@ -32,7 +32,7 @@ STRATEGIES = {
     "random": '[strategy]\nkind = "random"\ncount = 300\n',
 }
 """The shipped plans have strength 2, and more for families of factors. The others use the factors of the first one."""
-PLANS = [ROOT / "plans" / "coverage.toml", ROOT / "plans" / "elements.toml"]
+PLANS = [ROOT / "plans" / f"{name}.toml" for name in ("coverage", "elements", "behaviours")]
 MOST_SECONDS = 60
 """CPU time of a run."""
 MOST_BYTES = 4 * 10**9
