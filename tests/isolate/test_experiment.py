@@ -154,6 +154,15 @@ def test_triples_that_need_others_are_closed_and_completed() -> None:
     assert setting.complete(triples_of({"stack.cc": "dctcp"}), LOSS) is None
 
 
+def test_a_triple_is_removed_that_requires_a_parameter_which_is_not_set() -> None:
+    """The refusal names the missing parameter only: a paced workload needs a rate, arrivals need flows that end."""
+    setting = Setting("model", ".")
+    assert setting.close(LOSS | triples_of({"app.workload": "paced", "app.duration": "1s"})) == (
+        LOSS | triples_of({"app.duration": "1s"})
+    )
+    assert setting.close(LOSS | triples_of({"app.arrival": "poisson:100/s"})) == LOSS
+
+
 def test_a_triple_at_its_default_is_none_in_whatever_units() -> None:
     setting = Setting("model", ".")
     said = triples_of({"link.rate": "1000Mbit", "link.delay": "0.05ms", "link.loss": "1%", "nic.tso": False})

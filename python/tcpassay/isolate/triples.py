@@ -123,9 +123,19 @@ class Setting:
             if named is None:
                 return current
             dropped = next((by_path[path] for path in named if path in by_path), None)
+            if dropped is None:
+                dropped = self._requires(current, named)
             if dropped is None or dropped.path == DURATION:
                 return None
             current -= {dropped}
+
+    def _requires(self, triples: Triples, named: list[str]) -> Triple | None:
+        """The triple that requires a parameter that is not set, which alone the refusal names (`paced` needs a rate)."""
+        for one in sorted(triples, key=str):
+            rest = triples - {one}
+            if one.path != DURATION and self._conflict(rest, {other.path: other for other in rest}) != named:
+                return one
+        return None
 
     def complete(self, triples: Triples, whole: Triples) -> Triples | None:
         """The set with the triples of `whole` that it requires to be run; `None` if there are none."""
