@@ -130,7 +130,7 @@ class Setting:
             current -= {dropped}
 
     def _requires(self, triples: Triples, named: list[str]) -> Triple | None:
-        """The triple that requires a parameter that is not set, which alone the refusal names (`paced` needs a rate)."""
+        """The triple that requires a missing parameter, which alone the refusal names (`paced` needs a rate)."""
         for one in sorted(triples, key=str):
             rest = triples - {one}
             if one.path != DURATION and self._conflict(rest, {other.path: other for other in rest}) != named:
