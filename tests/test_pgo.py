@@ -4,6 +4,7 @@ import importlib.util
 import os
 import subprocess
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -13,13 +14,18 @@ from tcpassay.plan import table
 TOOLS = Path(__file__).resolve().parent.parent / "tools"
 
 
-def cases() -> list[dict[str, object]]:
+def trainer() -> ModuleType:
+    """The module `tools/pgo_train.py`."""
     spec = importlib.util.spec_from_file_location("pgo_train", TOOLS / "pgo_train.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return list(module.cases())
+    return module
+
+
+def cases() -> list[dict[str, object]]:
+    return list(trainer().cases())
 
 
 def test_what_a_profile_is_taken_from_can_be_run_and_is_not_what_the_benchmark_measures() -> None:
@@ -29,6 +35,16 @@ def test_what_a_profile_is_taken_from_can_be_run_and_is_not_what_the_benchmark_m
     assert len(some) == 110
     assert {str(case["link.rate"]) for case in some} == {"5Gbit", "400Mbit", "2500Mbit"}
     assert not {case.get("app.flows") for case in some} & {100}
+
+
+def test_a_profile_is_also_taken_from_the_oracles_and_a_run_gives_the_same_digest_again() -> None:
+    module = trainer()
+    judged = [number for number in range(110) if number % module.JUDGED == 0]
+    assert len(judged) == 37
+    case = next(module.cases()) | {"app.duration": "20ms"}
+    first, again, unjudged = (module.train(case, number) for number in (0, 0, 1))
+    assert first == again
+    assert len(first.split()) == len(unjudged.split()) == 3
 
 
 def test_a_profile_has_seen_every_profile_of_a_stack() -> None:
