@@ -88,6 +88,7 @@ pub(crate) struct Before {
 const BLOCKS: usize = 8;
 
 /// One end of a connection.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of an end")]
 #[derive(Clone, Debug)]
 pub(crate) struct End {
     /// The largest segment that this end sends.
@@ -140,6 +141,8 @@ pub(crate) struct End {
     pub over: bool,
     /// TS.Recent of RFC 7323 section 4.3.
     recent: Option<u32>,
+    /// True if the last row was an arrival.
+    arrival: bool,
 }
 
 impl End {
@@ -183,6 +186,7 @@ impl End {
             open: false,
             over: false,
             recent: None,
+            arrival: false,
         }
     }
 
@@ -228,8 +232,11 @@ impl End {
 
     /// Updates the state with a row of the log.
     pub fn update(&mut self, event: &EventRow, sacks: &[(u64, u64)], refused: bool) {
-        self.taken = Taken::default();
-        self.repeated = None;
+        // Only arrivals set them.
+        if std::mem::take(&mut self.arrival) {
+            self.taken = Taken::default();
+            self.repeated = None;
+        }
         match event.kind {
             EventKind::Out | EventKind::Retransmit => self.sent(event),
             EventKind::In if !refused => self.arrived(event, sacks),
@@ -337,6 +344,7 @@ impl End {
     }
 
     fn arrived(&mut self, event: &EventRow, sacks: &[(u64, u64)]) {
+        self.arrival = true;
         let syn = self.syn.take();
         if let Some(at) = syn {
             self.handshake = event.at.since(at);

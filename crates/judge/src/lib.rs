@@ -25,6 +25,7 @@ mod finding;
 mod history;
 mod kinds;
 mod reach;
+mod role;
 mod rules;
 mod srtt;
 mod step;

@@ -3,6 +3,7 @@
 use crate::end::{Before, End};
 use crate::facts::Facts;
 use crate::finding::{Findings, Level, Occurrence};
+use crate::role::Role;
 use std::cell::Cell;
 use tcpassay_case::HostSettings;
 use tcpassay_measure::reason::{CongestionCause, Timer};
@@ -137,6 +138,8 @@ pub(crate) struct Step<'a> {
     pub flow: usize,
     /// Index of the flow in which this end receives.
     pub peer: usize,
+    /// What this end does in the whole run.
+    pub role: Role,
     pub before: Before,
     pub end: &'a End,
     /// The SACK blocks of a segment, in order.
@@ -159,9 +162,9 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
-    /// Whether the rule at `place` has set a deadline.
-    pub fn has(&self, place: usize) -> bool {
-        self.set.get() >> place & 1 != 0
+    /// The rules that have set a deadline, a bit for each.
+    pub fn all(&self) -> u64 {
+        self.set.get()
     }
 }
 

@@ -3,65 +3,82 @@
 use crate::end::End;
 use crate::finding::Findings;
 use crate::history::History;
-use crate::kinds::Kinds;
+use crate::kinds::{Kinds, Reads};
+use crate::role::Role;
 use crate::step::{Context, Rule, Step, Waits};
 use std::cell::Cell;
-use tcpassay_measure::{EventKind, EventRow, Recording};
+use tcpassay_measure::{EventKind, EventRow, Flow, Recording};
 use tcpassay_units::Time;
+
+/// Rules, a bit for each.
+type RuleSet = u64;
 
 /// The rules of a pass, and which of them read rows of which kind.
 pub(crate) struct Readers {
     rules: Vec<Box<dyn Rule>>,
-    /// For each kind of event the indices of the rules that read it.
-    of_kind: Vec<Vec<usize>>,
+    /// For each kind of event and each role the rules that read rows of this kind of an end with this role.
+    of_kind: Vec<[RuleSet; Role::NUMBER]>,
     reads: Kinds,
-    /// The kinds that each rule reads.
-    kinds: Vec<Kinds>,
 }
 
 impl Readers {
     /// Rules with the kinds of rows that they read.
-    pub fn new(rules: impl IntoIterator<Item = (Kinds, Box<dyn Rule>)>) -> Readers {
-        let (kinds, rules): (Vec<Kinds>, Vec<Box<dyn Rule>>) = rules.into_iter().unzip();
-        let readers = |kind| (0..kinds.len()).filter(|rule| kinds[*rule].has(kind)).collect();
-        let of_kind = EventKind::ALL.iter().map(|kind| readers(*kind)).collect();
-        let reads = kinds.iter().copied().fold(Kinds::of(&[]), Kinds::or);
-        Readers { rules, of_kind, reads, kinds }
+    pub fn new(rules: impl IntoIterator<Item = (Reads, Box<dyn Rule>)>) -> Readers {
+        let (kinds, rules): (Vec<Reads>, Vec<Box<dyn Rule>>) = rules.into_iter().unzip();
+        assert!(kinds.len() <= RuleSet::BITS as usize, "more rules than bits");
+        let set = |kind, role| {
+            let reads = |reads: &Reads| reads.of(role).has(kind);
+            kinds.iter().enumerate().fold(0, |set, (rule, kinds)| set | RuleSet::from(reads(kinds)) << rule)
+        };
+        let of_kind = EventKind::ALL.iter().map(|kind| Role::all().map(|role| set(*kind, role))).collect();
+        let reads = kinds.iter().fold(Kinds::of(&[]), |sum, reads| sum.or(reads.of(Role::ANY)));
+        Readers { rules, of_kind, reads }
     }
 
     /// Passes a row to the rules that read its kind. A row after a deadline (`late`) is also passed to the rules that have set one.
+    #[inline]
     fn on(&mut self, late: bool, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        let Readers { rules, of_kind, kinds, .. } = self;
-        let kind = step.event.kind;
+        let mut set = self.of_kind[step.event.kind as usize][step.role.index()];
         if late {
-            for (place, (rule, reads)) in rules.iter_mut().zip(kinds).enumerate() {
-                if reads.has(kind) || step.waits.has(place) {
-                    step.waits.rule.set(place);
-                    rule.on(context, step, found);
-                }
-            }
-        } else {
-            for rule in &of_kind[kind as usize] {
-                step.waits.rule.set(*rule);
-                rules[*rule].on(context, step, found);
-            }
+            set |= step.waits.all();
+        }
+        while set != 0 {
+            let rule = set.trailing_zeros() as usize;
+            set &= set - 1;
+            step.waits.rule.set(rule);
+            self.rules[rule].on(context, step, found);
         }
     }
 }
 
+/// One end during the pass.
+struct Walked {
+    end: End,
+    /// Index of the other end of its connection.
+    peer: usize,
+    role: Role,
+    /// The earliest time after which its next row is passed to the rules that wait, too.
+    deadline: Time,
+}
+
 /// Passes the rows of connections to the rules that read them and to the history, in order of time, each with the state of the end that
-/// logged it.
+/// logged it. `roles`: the role of each end.
 pub(crate) fn walk(
     context: &Context<'_>,
-    readers: &mut Readers,
+    roles: &[Role],
+    mut readers: Readers,
     mut history: Option<&mut History<'_>>,
     found: &mut Findings,
 ) {
     let recording = context.recording;
     let peers = peers(recording);
-    let mut ends: Vec<End> = recording.flows.iter().map(|flow| End::new(flow.mss.get())).collect();
-    // For each end: the earliest time after which its next row is passed to the rules that wait, too.
-    let mut deadlines = vec![Time::MAX; ends.len()];
+    let begin = |((flow, peer), role): ((&Flow, usize), &Role)| Walked {
+        end: End::new(flow.mss.get()),
+        peer,
+        role: *role,
+        deadline: Time::MAX,
+    };
+    let mut ends: Vec<Walked> = recording.flows.iter().zip(peers).zip(roles).map(begin).collect();
     let mut reads = readers.reads.or(End::READS);
     if history.is_some() {
         reads = reads.or(History::READS);
@@ -79,8 +96,9 @@ pub(crate) fn walk(
         let row = row_at(place);
         place += 1;
         let head = recording.events.head(row);
-        let Some(flow) = head.flow.map(|flow| flow as usize).filter(|f| *f < ends.len()) else { continue };
-        let late = head.at > deadlines[flow];
+        let Some(flow) = head.flow.map(|flow| flow as usize) else { continue };
+        let Some(Walked { end, peer, role, deadline }) = ends.get_mut(flow) else { continue };
+        let late = head.at > *deadline;
         if !late && !reads.has(head.kind) {
             continue;
         }
@@ -96,27 +114,28 @@ pub(crate) fn walk(
                 sacks.push((start, start + len));
                 place += 1;
             }
-            refused = follows(place, EventKind::Refused) || kernel && ends[flow].is_old(&event);
+            refused = follows(place, EventKind::Refused) || kernel && end.is_old(&event);
         }
-        let before = ends[flow].now;
-        ends[flow].update(&event, &sacks, refused);
+        let before = end.now;
+        end.update(&event, &sacks, refused);
         let step = Step {
             row,
             event: &event,
             flow,
-            peer: peers[flow],
+            peer: *peer,
+            role: *role,
             before,
-            end: &ends[flow],
+            end,
             sacks: &sacks,
             refused,
-            deadline: Cell::new(if late { Time::MAX } else { deadlines[flow] }),
+            deadline: Cell::new(if late { Time::MAX } else { *deadline }),
             waits: &waits,
         };
         readers.on(late, context, &step, found);
         if let Some(history) = &mut history {
             history.add(&step);
         }
-        deadlines[flow] = step.deadline.get();
+        *deadline = step.deadline.get();
     }
     for rule in &mut readers.rules {
         rule.end(context, found);
@@ -152,7 +171,7 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
     use std::rc::Rc;
-    use tcpassay_measure::{Flow, FlowCounters, TcpSummary};
+    use tcpassay_measure::{FlowCounters, TcpSummary};
     use tcpassay_units::{Bytes, Dur};
 
     /// Notes the rows that it receives, and waits for a millisecond after each arrival.
@@ -201,8 +220,8 @@ mod tests {
         let context = Context::new(&recording, None);
         let seen = Rc::new(RefCell::new(Vec::new()));
         let rule: Box<dyn Rule> = Box::new(Waits(Rc::clone(&seen)));
-        let mut readers = Readers::new([(Kinds::SEGMENTS, rule)]);
-        walk(&context, &mut readers, None, &mut Findings::default());
+        let readers = Readers::new([(Reads::all(Kinds::SEGMENTS), rule)]);
+        walk(&context, &[Role::ANY; 2], readers, None, &mut Findings::default());
         assert_eq!(*seen.borrow(), [1, 5]);
     }
 }

@@ -116,6 +116,34 @@ impl ElementPacket {
     pub const fn is(&self, property: u8) -> bool {
         self.is & property != 0
     }
+
+    /// Whether the packet equals `other` in all fields.
+    #[inline]
+    #[must_use]
+    pub fn is_same(&self, other: &ElementPacket) -> bool {
+        self.is_same_but_mss(other) && self.mss == other.mss
+    }
+
+    /// Whether the packet equals `other` in all fields but [`mss`](ElementPacket::mss). It has no branch for each field, because the packets
+    /// are equal in nearly all comparisons.
+    #[inline]
+    #[must_use]
+    pub fn is_same_but_mss(&self, other: &ElementPacket) -> bool {
+        let words = (self.id ^ other.id)
+            | (self.flow ^ other.flow)
+            | (self.size ^ other.size)
+            | (self.len ^ other.len)
+            | (self.seq ^ other.seq)
+            | (self.ack ^ other.ack)
+            | (self.options ^ other.options);
+        let halves = (self.src ^ other.src)
+            | (self.dst ^ other.dst)
+            | (self.segs ^ other.segs)
+            | (self.flags ^ other.flags)
+            | (self.headers ^ other.headers);
+        let bytes = (self.ecn ^ other.ecn) | (self.is ^ other.is);
+        words | u32::from(halves) | u32::from(bytes) == 0
+    }
 }
 
 /// A row of the log.

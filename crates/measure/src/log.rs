@@ -175,7 +175,7 @@ impl EventLog {
     }
 
     /// The flags of row `row`, none where it has none.
-    pub(crate) fn flags(&self, row: usize) -> Flags {
+    pub fn flags(&self, row: usize) -> Flags {
         let bits = self.number(row, EventField::Flags).unwrap_or(0);
         Flags::from_bits(u16::try_from(bits).expect("it was one"))
     }

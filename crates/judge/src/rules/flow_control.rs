@@ -88,18 +88,24 @@ impl Rule for FlowControl {
             half.probe = Some(step.at());
         }
         if step.is_sent() && step.is_stream() {
-            within_window(context, step, found);
             edge_stays(half, context, step, found);
             half.announced.sent(context, step, found);
-            small_segment(half, context, step, found);
-            silly(half, context, step, found);
+            if step.role.sends {
+                within_window(context, step, found);
+                small_segment(half, context, step, found);
+                silly(half, context, step, found);
+            }
         }
-        update_follows(half, context, step, found);
-        probes(half, context, step, found);
-        persist(half, context, step, found);
-        half.cork.on(context, step, found);
-        step.deadline(half.owes.map(|(since, _)| since), PATIENCE);
-        step.deadline(half.shut.map(|(since, _)| since), AT_ONCE);
+        if step.role.hears {
+            update_follows(half, context, step, found);
+            step.deadline(half.owes.map(|(since, _)| since), PATIENCE);
+        }
+        if step.role.sends {
+            probes(half, context, step, found);
+            persist(half, context, step, found);
+            half.cork.on(context, step, found);
+            step.deadline(half.shut.map(|(since, _)| since), AT_ONCE);
+        }
     }
 }
 

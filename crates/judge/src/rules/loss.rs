@@ -112,13 +112,18 @@ impl Rule for Loss {
         if !context.in_virtual_time() {
             return;
         }
+        if context.exact() {
+            undo_due::on(&mut self.undos, context, step, found);
+        }
+        if !step.role.sends {
+            return;
+        }
         let half = &mut self.halves[step.flow];
         if step.at() > half.settled.0 {
             half.settled = (step.at(), step.before.una);
         }
         late(half, context, step, found);
         if context.exact() {
-            undo_due::on(&mut self.undos, context, step, found);
             half.frto.on(context, step, found);
         }
         if context.of_kernel() {

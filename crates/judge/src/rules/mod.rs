@@ -64,12 +64,13 @@ mod validated_window;
 use crate::facts::Facts;
 use crate::finding::{Findings, Found, Oracle};
 use crate::history::History;
-use crate::kinds::Kinds;
+use crate::kinds::{Kinds, Reads};
+use crate::role::{Role, roles};
 use crate::step::{Context, Rule};
 use crate::walk::{Readers, peers, walk};
 use tcpassay_measure::EventKind::{
-    AckDelay, AckForget, AckNow, App, Congestion, In, Lost, Out, Refused, Rtt, State, TimerCancel, TimerFire,
-    TimerSet, Window,
+    AckDelay, AckForget, AckNow, App, Congestion, In, Lost, Out, Refused, Retransmit, Rtt, State,
+    TimerCancel, TimerFire, TimerSet, Window,
 };
 use tcpassay_measure::Recording;
 
@@ -115,7 +116,7 @@ pub const OF_MEMORY: &[&str] =
 /// its rows concern few rules. Of other logs a rule gets every row.
 struct ByRow {
     name: &'static str,
-    reads: Kinds,
+    reads: Reads,
     /// Whether the rule can find something in the recording.
     applies: fn(&Context<'_>) -> bool,
     new: fn(usize) -> Box<dyn Rule>,
@@ -124,116 +125,128 @@ struct ByRow {
 const BY_ROW: &[ByRow] = &[
     ByRow {
         name: names::RETRANSMISSION_TIMER,
-        reads: Kinds::of(&[In, Out, Rtt]).or(TIMERS),
+        reads: Reads::of_sender(Kinds::of(&[In, Out, Rtt]).or(TIMERS)),
         applies: always,
         new: |flows| Box::new(retransmission_timer::RetransmissionTimer::new(flows)),
     },
     ByRow {
         name: names::FLOW_CONTROL,
-        reads: Kinds::SEGMENTS.and(&[App, State, Rtt, Congestion]).or(TIMERS),
+        reads: Reads::all(Kinds::SEGMENTS.and(&[App, State, Rtt, Congestion]).or(TIMERS)),
         applies: always,
         new: |flows| Box::new(flow_control::FlowControl::new(flows)),
     },
     ByRow {
         name: names::ECN,
-        reads: Kinds::SEGMENTS.and(&[Window, Congestion]),
+        reads: Reads::all(Kinds::SEGMENTS.and(&[Window, Congestion])),
         applies: ecn::applies,
         new: |flows| Box::new(ecn::Ecn::new(flows)),
     },
     ByRow {
         name: names::WINDOW_GROWTH,
-        reads: Kinds::SEGMENTS.and(&[Window, Congestion, TimerFire, Rtt]),
+        reads: Reads::of_sender(Kinds::SEGMENTS.and(&[Window, Congestion, TimerFire, Rtt])),
         applies: always,
         new: |flows| Box::new(growth::Growth::new(flows)),
     },
     ByRow {
         name: names::WINDOW_REDUCTION,
-        reads: Kinds::SEGMENTS.and(&[TimerFire, Window, Congestion, Lost]),
+        reads: Reads::of_sender(Kinds::SEGMENTS.and(&[TimerFire, Window, Congestion, Lost])),
         applies: always,
         new: |flows| Box::new(reduction::Reduction::new(flows)),
     },
     ByRow {
         name: names::CONTROLLER_INPUT,
-        reads: Kinds::SEGMENTS.and(&[Rtt, TimerFire]),
+        reads: Reads::of_sender(Kinds::SEGMENTS.and(&[Rtt, TimerFire])),
         applies: controller_input::applies,
         new: |flows| Box::new(controller_input::ControllerInput::new(flows)),
     },
     ByRow {
         name: names::LOSS_DETECTION,
-        reads: Kinds::SEGMENTS.and(&[Lost, TimerFire, TimerCancel, Rtt, Congestion, Window]),
+        reads: Reads::of_sender(Kinds::SEGMENTS.and(&[
+            Lost,
+            TimerFire,
+            TimerCancel,
+            Rtt,
+            Congestion,
+            Window,
+        ]))
+        .silent(Kinds::of(&[Out, Retransmit])),
         applies: in_virtual_time,
         new: |flows| Box::new(loss::Loss::new(flows)),
     },
     ByRow {
         name: names::ACK_TIMING,
-        reads: Kinds::SEGMENTS.and(&[AckDelay, AckForget, AckNow, State, TimerFire]),
+        reads: Reads::all(Kinds::SEGMENTS.and(&[AckDelay, AckForget, AckNow, State, TimerFire]))
+            .deaf(Kinds::of(&[TimerFire])),
         applies: always,
         new: |flows| Box::new(receiver::Receiver::new(flows)),
     },
     ByRow {
         name: names::RECEIVER,
-        reads: Kinds::SEGMENTS.and(&[Refused, AckDelay, AckForget, AckNow, App, Rtt, State, TimerFire]),
+        reads: Reads::all(
+            Kinds::SEGMENTS.and(&[Refused, AckDelay, AckForget, AckNow, App, Rtt, State, TimerFire]),
+        )
+        .deaf(Kinds::SEGMENTS.and(&[State])),
         applies: of_model,
         new: |flows| Box::new(receiving::Receiving::new(flows)),
     },
     ByRow {
         name: names::SEGMENT_CONTENTS,
-        reads: Kinds::SEGMENTS.and(&[State, TimerSet, TimerFire]),
+        reads: Reads::all(Kinds::SEGMENTS.and(&[State, TimerSet, TimerFire])),
         applies: always,
         new: |flows| Box::new(acknowledgment::Acknowledgment::new(flows)),
     },
     ByRow {
         name: names::TAIL_LOSS_PROBE,
-        reads: Kinds::SEGMENTS.and(&[Rtt, TimerSet, TimerFire, Congestion]),
+        reads: Reads::of_sender(Kinds::SEGMENTS.and(&[Rtt, TimerSet, TimerFire, Congestion])),
         applies: in_virtual_time,
         new: |flows| Box::new(probe::Probe::new(flows)),
     },
     ByRow {
         name: names::SENDER,
-        reads: Kinds::SEGMENTS.and(&[App, Lost, Rtt, Window, Congestion]).or(TIMERS),
+        reads: Reads::of_sender(Kinds::SEGMENTS.and(&[App, Lost, Rtt, Window, Congestion]).or(TIMERS)),
         applies: of_model,
         new: |flows| Box::new(sender::Sender::new(flows)),
     },
     ByRow {
         name: names::BOUNDS,
-        reads: Kinds::of(&[In, Congestion]),
+        reads: Reads::all(Kinds::of(&[In, Congestion])),
         applies: |context| context.facts.is_some(),
         new: |flows| Box::new(bounds::Bounds::new(flows)),
     },
     ByRow {
         name: fairness::NAME,
-        reads: Kinds::of(&[In]),
+        reads: Reads::all(Kinds::of(&[In])),
         applies: |context| context.facts.is_some_and(Facts::endless),
         new: |flows| Box::new(fairness::Fairness::new(flows)),
     },
     ByRow {
         name: latency::NAME,
-        reads: Kinds::SEGMENTS,
+        reads: Reads::all(Kinds::SEGMENTS),
         applies: latency::applies,
         new: |flows| Box::new(latency::Latency::new(flows)),
     },
     ByRow {
         name: codel::NAME,
-        reads: Kinds::SEGMENTS,
+        reads: Reads::all(Kinds::SEGMENTS),
         applies: codel::applies,
         new: |_| Box::new(codel::CoDel::new()),
     },
     ByRow {
         name: names::NIC,
-        reads: Kinds::SEGMENTS,
+        reads: Reads::all(Kinds::SEGMENTS),
         applies: of_model,
         new: |flows| Box::new(nic::Nic::new(flows)),
     },
     // It reads the log of elements after the last row.
     ByRow {
         name: names::ELEMENTS,
-        reads: Kinds::of(&[]),
+        reads: Reads::all(Kinds::of(&[])),
         applies: elements::applies,
         new: |_| Box::new(elements::Elements),
     },
     ByRow {
         name: utilisation::NAME,
-        reads: Kinds::SEGMENTS.and(&[App, State, Window, Congestion, Rtt]),
+        reads: Reads::of_sender(Kinds::SEGMENTS.and(&[App, State, Window, Congestion, Rtt])),
         applies: in_virtual_time,
         new: |flows| Box::new(utilisation::Utilisation::new(flows)),
     },
@@ -271,27 +284,28 @@ const AFTER: &[(&str, Look)] = &[
 /// Applies the oracles named in `wanted` to a recording and returns their findings. Names that are not in
 /// [`ORACLES`] are ignored.
 pub fn judge(recording: &Recording, wanted: &[&str]) -> Vec<Found> {
-    judge_with(recording, wanted, |context, rule| if context.exact() { rule.reads } else { Kinds::ALL })
+    judge_with(recording, wanted, false)
 }
 
-/// As [`judge`]. `reads`: the kinds of rows that are passed to a rule.
-fn judge_with(
-    recording: &Recording,
-    wanted: &[&str],
-    reads: impl Fn(&Context<'_>, &ByRow) -> Kinds,
-) -> Vec<Found> {
+/// As [`judge`]. `every`: each rule gets every row of a recording of the model, too, not only the rows that it reads by their kind and by the
+/// role of their end.
+fn judge_with(recording: &Recording, wanted: &[&str], every: bool) -> Vec<Found> {
     if recording.events.is_empty() {
         return Vec::new();
     }
     let facts = Facts::of(recording);
     let context = Context::new(recording, facts.as_ref());
+    let selects = context.exact() && !every;
+    let peers = peers(recording);
+    let of_ends = if selects { roles(recording, &peers) } else { vec![Role::ANY; peers.len()] };
     let rules = BY_ROW.iter().filter(|rule| wanted.contains(&rule.name) && (rule.applies)(&context));
-    let rules = rules.map(|rule| (reads(&context, rule), (rule.new)(recording.flows.len())));
+    let reads = |rule: &ByRow| if selects { rule.reads } else { Reads::all(Kinds::ALL) };
+    let readers = Readers::new(rules.map(|rule| (reads(rule), (rule.new)(recording.flows.len()))));
     let looks: Vec<Look> =
         AFTER.iter().filter(|(name, _)| wanted.contains(name)).map(|(_, look)| *look).collect();
-    let mut history = (!looks.is_empty()).then(|| History::new(recording, peers(recording)));
+    let mut history = (!looks.is_empty()).then(|| History::new(recording, peers));
     let mut by_row = Findings::default();
-    walk(&context, &mut Readers::new(rules), history.as_mut(), &mut by_row);
+    walk(&context, &of_ends, readers, history.as_mut(), &mut by_row);
     let mut all = Vec::new();
     for look in looks {
         let mut found = Findings::default();
@@ -371,7 +385,7 @@ mod tests {
         for (rows, fault) in RUNS {
             let recording = recording(rows, fault);
             let found = judge(&recording, &names);
-            assert_eq!(found, judge_with(&recording, &names, |_, _| Kinds::ALL), "{rows:?}");
+            assert_eq!(found, judge_with(&recording, &names, true), "{rows:?}");
             titles.extend(found.iter().map(|one| one.title));
         }
         // These rules find something because a time has passed.

@@ -58,7 +58,8 @@ struct Replay {
     element: Option<Box<dyn Element>>,
     /// [`Element::asks`] and [`Element::due`], which most rows need several times.
     asks: Option<usize>,
-    due: Option<Time>,
+    /// [`Time::MAX`] if it does not act without an arrival.
+    due: Time,
     pending: Effects,
     at: Time,
 }
@@ -96,11 +97,25 @@ impl Rule for Elements {
         let hosts: Vec<bool> = names.iter().map(|name| recording.hosts.contains(name)).collect();
         for (number, row) in recording.elements.rows().iter().enumerate() {
             let place = usize::from(row.element);
-            counts[place].add(row);
-            if hosts[place] {
-                received.add(row);
-            }
-            if let Some(next) = ways.step(number) {
+            // Most rows are arrivals and departures, and each concerns other parts.
+            let (astray, wrong) = match row.event {
+                ElementEvent::Arrived => {
+                    (ways.arrived(place, row), arrived(&mut replays, &mut world, place, row))
+                }
+                ElementEvent::Departed => {
+                    counts[place].departed(row);
+                    if hosts[place] {
+                        received.add(row);
+                    }
+                    ways.departed(place, number, row);
+                    (None, replays[place].happened(row, &mut world))
+                }
+                ElementEvent::Began | ElementEvent::Marked | ElementEvent::Dropped(_) => {
+                    counts[place].add(row);
+                    (None, replays[place].happened(row, &mut world))
+                }
+            };
+            if let Some(next) = astray {
                 report(recording, row, compare::ASTRAY, found, || {
                     let text = compare::describe(row.event, &row.packet);
                     format!(
@@ -109,7 +124,7 @@ impl Rule for Elements {
                     )
                 });
             }
-            if let Some(wrong) = step(&mut replays, &mut world, place, row) {
+            if let Some(wrong) = wrong {
                 replays[place].element = None;
                 report(recording, row, wrong.title, found, || wrong.text(&names[place], row));
             }
@@ -156,10 +171,12 @@ impl Rule for Elements {
     }
 }
 
-/// Compares a row with the rule of its element.
-fn step(replays: &mut [Replay], world: &mut World, place: usize, row: &ElementRow) -> Option<Mismatch> {
-    replays[place].element.as_ref()?;
-    if let Some(queue) = replays[place].asks.filter(|_| row.event == ElementEvent::Arrived) {
+/// Passes an arrival to the rule of its element.
+#[inline]
+fn arrived(replays: &mut [Replay], world: &mut World, place: usize, row: &ElementRow) -> Option<Mismatch> {
+    if let Some(queue) = replays[place].asks
+        && replays[place].element.is_some()
+    {
         let replay = &mut replays[queue];
         let Some(queue) = replay.element.as_mut() else {
             // The queue is not known, and so its backlog is not.
@@ -167,45 +184,68 @@ fn step(replays: &mut [Replay], world: &mut World, place: usize, row: &ElementRo
             return None;
         };
         world.backlog = queue.backlog(row.at, row.packet.flow);
-        replay.due = queue.due();
+        replay.due = queue.due().unwrap_or(Time::MAX);
     }
-    let replay = &mut replays[place];
-    if let Some(wrong) = replay.overdue(row.at, world) {
-        return Some(wrong);
-    }
-    let element = replay.element.as_mut()?;
-    replay.at = row.at;
-    if row.event == ElementEvent::Arrived {
-        if let Some(expected) = replay.pending.first() {
-            return Some(Mismatch::absent(*expected, row.at));
-        }
-        if element.is_ambiguous(row.at) {
-            replay.element = None;
-            return None;
-        }
-        let held = Held { packet: row.packet, known: true, since: row.at };
-        element.arrives(row.at, held, world, &mut replay.pending);
-        replay.due = element.due();
-        return None;
-    }
-    while replay.pending.first().is_none() && replay.due == Some(row.at) {
-        element.acts(row.at, world, &mut replay.pending);
-        replay.due = element.due();
-    }
-    let expected = replay.pending.first();
-    if expected.is_some_and(|expected| compare::is_the_same(expected, row)) {
-        replay.pending.show();
-        return None;
-    }
-    let wrong = compare::compare(expected.copied(), row, replay.due);
-    replay.pending.show();
-    wrong
+    replays[place].arrived(row, world)
 }
 
 impl Replay {
     fn new(element: Option<Box<dyn Element>>) -> Replay {
         let (asks, due) = element.as_ref().map_or((None, None), |element| (element.asks(), element.due()));
-        Replay { element, asks, due, pending: Effects::default(), at: Time::ZERO }
+        Replay { element, asks, due: due.unwrap_or(Time::MAX), pending: Effects::default(), at: Time::ZERO }
+    }
+
+    #[inline]
+    fn arrived(&mut self, row: &ElementRow, world: &mut World) -> Option<Mismatch> {
+        if self.is_late(row.at)
+            && let Some(wrong) = self.overdue(row.at, world)
+        {
+            return Some(wrong);
+        }
+        let element = self.element.as_mut()?;
+        self.at = row.at;
+        if let Some(expected) = self.pending.first() {
+            return Some(Mismatch::absent(*expected, row.at));
+        }
+        if element.is_ambiguous(row.at) {
+            self.element = None;
+            return None;
+        }
+        let held = Held { packet: row.packet, known: true, since: row.at };
+        element.arrives(row.at, held, world, &mut self.pending);
+        self.due = element.due().unwrap_or(Time::MAX);
+        None
+    }
+
+    /// Compares what the element did with its rule.
+    #[inline]
+    fn happened(&mut self, row: &ElementRow, world: &mut World) -> Option<Mismatch> {
+        if self.is_late(row.at)
+            && let Some(wrong) = self.overdue(row.at, world)
+        {
+            return Some(wrong);
+        }
+        let element = self.element.as_mut()?;
+        self.at = row.at;
+        while self.due == row.at && self.pending.first().is_none() {
+            element.acts(row.at, world, &mut self.pending);
+            self.due = element.due().unwrap_or(Time::MAX);
+        }
+        let expected = self.pending.first();
+        if expected.is_some_and(|expected| compare::is_the_same(expected, row)) {
+            self.pending.show();
+            return None;
+        }
+        let due = (self.due != Time::MAX).then_some(self.due);
+        let wrong = compare::compare(expected.copied(), row, due);
+        self.pending.show();
+        wrong
+    }
+
+    /// Whether something may have had to happen before `now`.
+    #[inline]
+    fn is_late(&self, now: Time) -> bool {
+        self.due < now || self.at < now && self.pending.first().is_some()
     }
 
     /// What should have happened before `now` and did not.
@@ -216,9 +256,10 @@ impl Replay {
         {
             return Some(Mismatch::absent(*expected, self.at));
         }
-        while let Some(due) = self.due.filter(|due| *due < now) {
+        while self.due < now {
+            let due = self.due;
             element.acts(due, world, &mut self.pending);
-            self.due = element.due();
+            self.due = element.due().unwrap_or(Time::MAX);
             if let Some(expected) = self.pending.first() {
                 return Some(Mismatch::absent(*expected, due));
             }

@@ -4,7 +4,7 @@ use crate::facts::Facts;
 use std::collections::BTreeMap;
 use tcpassay_case::Case;
 use tcpassay_case::topology::{DirectedLink, Node};
-use tcpassay_measure::{ElementEvent, ElementLog, ElementPacket, ElementRow};
+use tcpassay_measure::{ElementLog, ElementRow};
 
 /// Where packets that leave an element go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,6 +17,9 @@ enum Next {
     Unknown,
 }
 
+/// No element has this number: rows number elements with 16 bits.
+const NOWHERE: (u32, u32) = (u32::MAX, 0);
+
 /// The ways of a network, and the packets between two elements.
 #[derive(Debug)]
 pub(super) struct Ways<'a> {
@@ -27,8 +30,8 @@ pub(super) struct Ways<'a> {
     first: Vec<[Option<usize>; 2]>,
     /// The rows of the log.
     rows: &'a [ElementRow],
-    /// For each packet by its number: where it must arrive, and the row in which it left.
-    moving: Vec<Option<(u32, u32)>>,
+    /// For each packet by its number: where it must arrive, and the row in which it left ([`NOWHERE`]: it does not move).
+    moving: Vec<(u32, u32)>,
 }
 
 /// The elements of a direction of a link, in order, as far as they exist.
@@ -94,41 +97,41 @@ impl<'a> Ways<'a> {
         self.first[link][usize::from(forward)]
     }
 
-    /// Processes the row with this number. Returns the element at which the packet should have arrived, if it is wrong here.
-    pub fn step(&mut self, at: usize) -> Option<usize> {
-        let row = &self.rows[at];
-        let (place, packet) = (usize::from(row.element), &row.packet);
-        let number = long(packet.id);
-        match row.event {
-            ElementEvent::Departed => {
-                let to = match *self.next.get(place)? {
-                    Next::Element(next) => next,
-                    Next::Switch(switch) => self.begin(Node::Switch(switch), packet.dst)?,
-                    Next::Host | Next::Unknown => return None,
-                };
-                if number >= self.moving.len() {
-                    self.moving.resize(number + 1, None);
-                }
-                self.moving[number] = Some((short(to), short(at)));
-                None
-            }
-            ElementEvent::Arrived => {
-                let Some((to, left)) = self.moving.get_mut(number).and_then(Option::take) else {
-                    // A host sends it.
-                    let first = self.begin(Node::Host(usize::from(packet.src)), packet.dst)?;
-                    return (first != place).then_some(first);
-                };
-                let (to, left) = (long(to), &self.rows[long(left)]);
-                let same = ElementPacket { mss: packet.mss, ..left.packet } == *packet;
-                (to != place || left.at != row.at || !same).then_some(to)
-            }
-            ElementEvent::Began | ElementEvent::Marked | ElementEvent::Dropped(_) => None,
+    /// A packet departs from the element `place`; `at`: the number of the row.
+    #[inline]
+    pub fn departed(&mut self, place: usize, at: usize, row: &ElementRow) {
+        let to = match self.next.get(place) {
+            Some(Next::Element(next)) => Some(*next),
+            Some(Next::Switch(switch)) => self.begin(Node::Switch(*switch), row.packet.dst),
+            Some(Next::Host | Next::Unknown) | None => None,
+        };
+        let Some(to) = to else { return };
+        let number = long(row.packet.id);
+        if number >= self.moving.len() {
+            self.moving.resize(number + 1, NOWHERE);
         }
+        self.moving[number] = (short(to), short(at));
+    }
+
+    /// A packet arrives at the element `place`. Returns the element at which it should have arrived, if it is wrong here.
+    #[inline]
+    pub fn arrived(&mut self, place: usize, row: &ElementRow) -> Option<usize> {
+        let packet = &row.packet;
+        let moving = self.moving.get_mut(long(packet.id));
+        let (to, left) = moving.map_or(NOWHERE, |moving| std::mem::replace(moving, NOWHERE));
+        if to == NOWHERE.0 {
+            // A host sends it.
+            let first = self.begin(Node::Host(usize::from(packet.src)), packet.dst)?;
+            return (first != place).then_some(first);
+        }
+        let (to, left) = (long(to), &self.rows[long(left)]);
+        (to != place || left.at != row.at || !packet.is_same_but_mss(&left.packet)).then_some(to)
     }
 
     /// A packet that left an element before the end of the log and has not arrived anywhere.
     pub fn lost(&self, last: &ElementRow) -> Option<(usize, ElementRow)> {
-        let mut moving = self.moving.iter().flatten().map(|(to, left)| (long(*to), self.rows[long(*left)]));
+        let moving = self.moving.iter().filter(|one| **one != NOWHERE);
+        let mut moving = moving.map(|(to, left)| (long(*to), self.rows[long(*left)]));
         moving.find(|(_, left)| left.at < last.at)
     }
 }

@@ -45,6 +45,12 @@ impl Replay {
         }
         let (Some(stack), Some(peer)) = (context.stack(step.flow), context.stack(step.peer)) else { return };
         if let Some(end) = &mut self.end {
+            // Nothing that arrives at an end to which no data are sent changes what it acknowledges or announces.
+            if !step.role.hears
+                && !matches!(step.event.kind, EventKind::Out | EventKind::Retransmit | EventKind::State)
+            {
+                return;
+            }
             self.over = end.on(context, step, stamp, stack, found);
             return;
         }

@@ -24,19 +24,18 @@ pub(super) struct Inflation {
 }
 
 /// Whether the window of a recovery is that of NewReno.
-fn inflates(context: &Context<'_>, flow: usize, peer: usize) -> bool {
-    let (Some(stack), Some(other)) = (context.stack(flow), context.stack(peer)) else { return false };
+pub(super) fn applies(context: &Context<'_>, step: &Step<'_>) -> bool {
+    let (Some(stack), Some(other)) = (context.stack(step.flow), context.stack(step.peer)) else {
+        return false;
+    };
     let selective = stack.sack && other.sack && stack.recovery != Recovery::NewReno;
     // Linux does not count more duplicates than segments are outstanding (`tcp_limit_reno_sacked`).
     let counts = stack.flavor != StackFlavor::Linux;
-    context.window_based(flow) && stack.recovery != Recovery::Prr && !selective && counts
+    context.window_based(step.flow) && stack.recovery != Recovery::Prr && !selective && counts
 }
 
 impl Inflation {
     pub fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        if !inflates(context, step.flow, step.peer) {
-            return;
-        }
         let recovers = step.end.now.state == CongestionState::Recovery;
         match step.event.kind {
             EventKind::In if step.is_arrival() => {

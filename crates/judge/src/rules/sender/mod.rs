@@ -40,11 +40,22 @@ pub(super) const ORACLE: Oracle = Oracle {
 
 #[derive(Clone, Debug, Default)]
 struct Half {
+    /// Which parts apply; `None` before the first row.
+    applies: Option<Applies>,
     rto: Rto,
     deadlines: Deadlines,
     inflation: Inflation,
     events: Events,
     room: Room,
+}
+
+/// Which parts apply to a flow. They depend on its settings only, and most flows have few of them.
+#[derive(Clone, Copy, Debug)]
+struct Applies {
+    /// The window of a recovery is that of NewReno.
+    inflation: bool,
+    /// Transmissions follow from the log; then, whether SACK is used.
+    room: Option<bool>,
 }
 
 /// Implements the rules in the documentation of this module.
@@ -72,10 +83,24 @@ impl Rule for Sender {
             }
         }
         let half = &mut self.halves[step.flow];
+        let applies = *half.applies.get_or_insert_with(|| Applies {
+            inflation: inflation::applies(context, step),
+            room: room::selective(context, step),
+        });
+        let Some(stack) = context.stack(step.flow) else { return };
         half.rto.on(step);
-        half.deadlines.on(context, step, half.rto, found);
-        half.inflation.on(context, step, found);
-        half.events.on(context, step, half.rto, found);
-        half.room.on(context, step, found);
+        half.deadlines.on(context, step, stack, half.rto, found);
+        if applies.inflation {
+            half.inflation.on(context, step, found);
+        }
+        half.events.on(context, step, stack, half.rto, found);
+        if let Some(selective) = applies.room {
+            half.room.on(
+                context,
+                step,
+                &room::Sender { stack, selective, mss: context.mss(step.flow) },
+                found,
+            );
+        }
     }
 }

@@ -58,14 +58,14 @@ enum Due {
 }
 
 /// What is fixed for a flow.
-struct Sender<'a> {
-    stack: &'a Config,
-    selective: bool,
-    mss: u64,
+pub(super) struct Sender<'a> {
+    pub stack: &'a Config,
+    pub selective: bool,
+    pub mss: u64,
 }
 
-/// The properties of a flow whose transmissions follow from its log; `None` for others.
-fn sender<'a>(context: &Context<'a>, step: &Step<'_>) -> Option<Sender<'a>> {
+/// Whether the transmissions of a flow follow from its log; then, whether it uses SACK.
+pub(super) fn selective(context: &Context<'_>, step: &Step<'_>) -> Option<bool> {
     let settings = context.settings(step.flow)?;
     let stack = &settings.stack;
     let peer = context.stack(step.peer)?;
@@ -87,12 +87,11 @@ fn sender<'a>(context: &Context<'a>, step: &Step<'_>) -> Option<Sender<'a>> {
         // The option of accurate ECN shortens some segments.
         && stack.ecn != EcnMode::Accurate
         && !held;
-    plain.then(|| Sender { stack, selective, mss: context.mss(step.flow) })
+    plain.then_some(selective)
 }
 
 impl Room {
-    pub fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        let Some(sender) = sender(context, step) else { return };
+    pub fn on(&mut self, context: &Context<'_>, step: &Step<'_>, sender: &Sender<'_>, found: &mut Findings) {
         if let Some((since, row, due)) = self.waits.filter(|(since, ..)| step.at() > *since) {
             self.waits = None;
             late(context, step, (since, row, due), found);
@@ -101,10 +100,10 @@ impl Room {
             self.limit.ends();
         }
         match step.event.kind {
-            EventKind::In if step.is_arrival() => self.arrival(step, &sender),
-            EventKind::Out | EventKind::Retransmit => self.sent(context, step, &sender, found),
+            EventKind::In if step.is_arrival() => self.arrival(step, sender),
+            EventKind::Out | EventKind::Retransmit => self.sent(context, step, sender, found),
             EventKind::Window => self.windows(step),
-            EventKind::Congestion => self.state(step, &sender),
+            EventKind::Congestion => self.state(step, sender),
             EventKind::Lost => {
                 self.pipe = self.pipe.filter(|_| self.read == step.at());
                 self.marked(step);
@@ -121,8 +120,8 @@ impl Room {
         if step.is_arrival() || self.pipe.is_none() && step.event.kind == EventKind::TimerFire {
             self.told(context, step, found);
         }
-        self.rests(step, &sender);
-        self.waits = match self.due(step, &sender) {
+        self.rests(step, sender);
+        self.waits = match self.due(step, sender) {
             Due::Nothing => None,
             due => Some((step.at(), step.row, due)),
         };
