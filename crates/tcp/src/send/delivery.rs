@@ -279,12 +279,12 @@ impl Deliveries {
         self.app_limited_until > 0
     }
 
-    /// Counts what an ACK delivered, which is `size` for the window, and takes a sample.
+    /// Counts what an ACK delivered, which is `size` for the window, and takes a sample. Without SACK nothing may be left to count,
+    /// because duplicate ACKs have counted it. The sample is taken all the same (`tcp_rate_gen`): its data were sent in their round.
     pub fn on_ack(&mut self, d: &Delivered, size: u64, min_rtt: Option<Dur>) -> Sample {
-        if d.bytes == 0 {
-            return Sample { rate: None, app_limited: false };
+        if d.bytes > 0 {
+            self.count(d.now, d.bytes, d.packets, size);
         }
-        self.count(d.now, d.bytes, d.packets, size);
         match &d.newest {
             Some((snap, sent_at, app_limited)) => {
                 Sample { app_limited: *app_limited, ..self.sample(d.now, snap, *sent_at, min_rtt) }
@@ -360,6 +360,22 @@ mod tests {
             Some(Rate::from_bits_per_sec(2000 * 8 * 1000 / 110))
         );
         assert_eq!((deliveries.total(), deliveries.packets(), deliveries.round()), (2000, 2, 1));
+    }
+
+    #[test]
+    fn an_ack_of_data_that_duplicates_have_counted_ends_its_round() {
+        let mut deliveries = Deliveries::default();
+        let sent = record(1, at(0), deliveries.snapshot(at(0), true));
+        let dup = Delivered { now: at(90), mss: 1000, bytes: 1000, packets: 1, ..Delivered::default() };
+        assert_eq!(deliveries.on_ack(&dup, dup.bytes, None).rate, None);
+        assert_eq!(deliveries.round(), 0);
+        let mut d = Delivered { now: at(100), mss: 1000, ..Delivered::default() };
+        d.acked(&sent, 0);
+        (d.bytes, d.packets) = (0, 0);
+        let sample = deliveries.on_ack(&d, d.bytes, None);
+        assert_eq!((deliveries.total(), deliveries.round()), (1000, 1));
+        // What the duplicate counted, in 100 ms.
+        assert_eq!(sample.rate.map(|sample| sample.rate()), Some(Rate::from_bits_per_sec(80_000)));
     }
 
     #[test]

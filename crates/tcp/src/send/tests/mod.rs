@@ -162,6 +162,12 @@ impl Rig {
         Rig::boxed(cfg, &agreed(), tcpassay_cc::build(name, &tcpassay_cc::Params::default()).unwrap())
     }
 
+    /// The same without SACK.
+    fn without_sack_by(name: &str, cfg: &Config) -> Rig {
+        let cc = tcpassay_cc::build(name, &tcpassay_cc::Params::default()).unwrap();
+        Rig::boxed(cfg, &Agreed { sack: false, ..agreed() }, cc)
+    }
+
     fn boxed(cfg: &Config, agreed: &Agreed, cc: Box<dyn Controller>) -> Rig {
         let mut log = Log::default();
         log.set(true);

@@ -177,3 +177,15 @@ fn without_sack_linux_counts_segments_of_which_the_last_may_be_short() {
     assert_eq!((r.info().reordering, r.info().sacked.get()), (3, 1000), "one of two may have caused it");
     assert_eq!(r.info().ca_state, Ca::Disorder);
 }
+
+#[test]
+fn an_ack_of_one_segment_that_a_duplicate_has_counted_ends_dctcps_round_trip() {
+    // The ACK of the first segment delivers nothing more, and it is the first of data that were sent in this round trip.
+    let mut r = Rig::without_sack_by("dctcp", &rfc());
+    r.write(2);
+    r.advance(ms(100));
+    r.ack(0);
+    assert_eq!(r.s.gauges().alpha, Some(1.0));
+    r.ack(1);
+    assert_eq!((r.info().delivered.get(), r.s.gauges().alpha), (1000, Some(0.9375)));
+}
