@@ -97,7 +97,7 @@ impl Connection {
         if self.ts.is_on() {
             match segment.options.timestamps {
                 Some(t) if self.ts.newer_by(t.val) >= 0 => {
-                    self.ts.note(now, nxt, self.recv.last_acked(), t.val);
+                    self.ts.note(now, nxt, self.recv.last_ack_sent(), t.val);
                 }
                 _ => return false,
             }
@@ -208,7 +208,7 @@ impl Connection {
         {
             let before = self.ts.recent();
             if self.may_note_stamp(segment) {
-                self.ts.note(now, seq, self.recv.last_acked(), t.val);
+                self.ts.note(now, seq, self.recv.last_ack_sent(), t.val);
             }
             self.reported.set_newer(self.ts.recent() != before);
         }
@@ -300,7 +300,7 @@ impl Connection {
         let early = if segment.seq_len() == 0 && !self.rules.accepts_from_last_ack {
             span.start < self.recv.nxt()
         } else {
-            end < self.recv.last_acked().max(1)
+            end < self.recv.last_ack_sent().max(1)
         };
         if !early && span.start <= self.recv.limit() {
             return true;

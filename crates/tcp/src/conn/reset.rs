@@ -105,12 +105,12 @@ impl Connection {
     /// Whether a reset at `seq` is in the window: from the last ACK on (FreeBSD, Linux) or RCV.NXT, up to its right edge.
     fn in_reset_window(&self, seq: u64) -> bool {
         if self.rules.resets_count_from_last_ack {
-            let from = self.recv.last_acked().max(1);
+            let from = self.recv.last_ack_sent().max(1);
             return seq >= from && seq - from < self.bsd_window();
         }
         if self.rules.accepts_from_last_ack {
             // Linux accepts every position that `tcp_sequence` accepts.
-            return (self.recv.last_acked().max(1)..=self.recv.limit()).contains(&seq);
+            return (self.recv.last_ack_sent().max(1)..=self.recv.limit()).contains(&seq);
         }
         (self.recv.nxt()..self.recv.edge()).contains(&seq)
     }
@@ -139,7 +139,7 @@ impl Connection {
     pub(super) fn input_reset(&mut self, now: Time, seq: u64) {
         // A reset outside the window is not answered. Its timestamp is not used (RFC 7323 section 5.2).
         let from_last_ack = self.rules.resets_count_from_last_ack;
-        let exact = seq == if from_last_ack { self.recv.last_acked().max(1) } else { self.recv.nxt() };
+        let exact = seq == if from_last_ack { self.recv.last_ack_sent().max(1) } else { self.recv.nxt() };
         let reported = self.cfg.reset_by_reports && self.sack && self.recv.highest_report() == Some(seq);
         let weak = self.cfg.weak_resets && self.in_reset_window(seq);
         if !(exact || reported || weak || self.resets_after_fin(seq)) {

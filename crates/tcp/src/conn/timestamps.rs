@@ -75,8 +75,8 @@ impl TimestampState {
     /// RFC 7323 section 4.3: a segment that begins at `seq` updates TS.Recent if it begins at or before the last ACK sent and is
     /// not older.
     #[inline]
-    pub fn note(&mut self, now: Time, seq: u64, last_acked: u64, val: u32) {
-        if seq <= last_acked && self.newer_by(val) >= 0 {
+    pub fn note(&mut self, now: Time, seq: u64, last_ack_sent: u64, val: u32) {
+        if seq <= last_ack_sent && self.newer_by(val) >= 0 {
             self.set_recent(now, val);
         }
     }

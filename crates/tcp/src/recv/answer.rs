@@ -81,9 +81,10 @@ impl Receiver {
         }
     }
 
-    /// The window field of a segment that leaves now; it counts as announced.
+    /// The window field of a segment that acknowledges RCV.NXT and leaves now; it counts as announced.
     #[inline]
     pub(crate) fn announce(&mut self) -> u16 {
+        self.last_ack_sent = self.nxt;
         let (read, nxt, field) = self.announced;
         if read == self.read && nxt == self.nxt {
             debug_assert!(self.is_announced(field), "memory changed unnoticed");
@@ -162,6 +163,7 @@ impl Receiver {
             log.put(now, || ack_event(AckDecision::Now, AckReason::Piggyback, nxt));
         }
         self.acked = self.nxt;
+        self.last_ack_sent = self.nxt;
         if let Some(memory) = self.memory.as_deref_mut() {
             memory.acked();
         }

@@ -71,7 +71,7 @@ impl Receiver {
             let nxt = self.nxt_at_mark;
             let sacks = self.assembly.blocks().clone();
             self.old_ack = Some(OldAck { nxt, ece: was, sacks });
-            self.acked = nxt;
+            (self.acked, self.last_ack_sent) = (nxt, nxt);
             log.put(now, || ack_event(AckDecision::Now, AckReason::CeChange, nxt));
         }
         let charged = self.memory.as_deref().is_some_and(|memory| memory.is_charged_for(len));

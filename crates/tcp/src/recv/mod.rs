@@ -99,8 +99,10 @@ pub(crate) struct Receiver {
     nxt: u64,
     /// First position that the application has not read.
     read: u64,
-    /// RCV.NXT when the last ACK left (Linux `rcv_wup`; RFC 7323 Last.ACK.sent).
+    /// RCV.NXT when the last segment left that acknowledged all that had arrived, SACK blocks and duplicates included.
     acked: u64,
+    /// Last.ACK.sent of RFC 7323, the ACK field of the last segment (Linux `rcv_wup`). Data without room for SACK blocks have one, too.
+    last_ack_sent: u64,
     /// Right edge announced.
     edge: u64,
     /// Position of the FIN, once seen; otherwise [`u64::MAX`].
@@ -141,6 +143,7 @@ impl Receiver {
             nxt: 1,
             read: 1,
             acked: 1,
+            last_ack_sent: 1,
             // The SYN or SYN-ACK offers it: data may overtake the ACK that ends the handshake.
             edge: 1 + u64::from(window.first()),
             fin: u64::MAX,
@@ -204,8 +207,8 @@ impl Receiver {
 
     /// Last.ACK.sent of RFC 7323.
     #[inline]
-    pub(crate) fn last_acked(&self) -> u64 {
-        self.acked
+    pub(crate) fn last_ack_sent(&self) -> u64 {
+        self.last_ack_sent
     }
 
     /// Right edge of the window.

@@ -1,7 +1,7 @@
 //! The receiver: times of ACKs, SACK blocks, and the window.
 
 use crate::common::*;
-use tcpassay_tcp::{Config, DelayedAck, Keepalive, Profile, RecvBuffer};
+use tcpassay_tcp::{Config, DelayedAck, Keepalive, Outgoing, Profile, RecvBuffer};
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::{Flags, Segment};
 
@@ -415,6 +415,21 @@ fn the_echo_is_the_stamp_of_the_segment_at_the_last_ack_not_of_the_newest() {
     // A segment out of order: the echoed timestamp is that of the last segment in order.
     let out = one.take(&data(5793, 1448).stamp(40, 5000));
     assert_eq!(out[0].segment.options.timestamps.expect("stamped").ecr, 10);
+}
+
+#[test]
+fn data_without_room_for_a_waiting_dsack_count_as_the_last_ack() {
+    let mut one = One::accepted(&Config::profile(Profile::Rfc));
+    let echo = |out: &[Outgoing]| out[0].segment.options.timestamps.expect("stamped").ecr;
+    // The ACK of new data, part of which arrived before, is delayed, and so is the DSACK.
+    assert_eq!(shows(&one.take(&data(1, 100).stamp(10, 5000))), [""; 0]);
+    assert_eq!(shows(&one.take(&data(1, 150).stamp(20, 5000))), [""; 0]);
+    let out = one.write(1448);
+    assert_eq!((shows(&out), echo(&out)), (vec!["P. 1+1448 ack 151".to_owned()], 20));
+    // RFC 7323 section 4.3: Last.ACK.sent is 151.
+    one.take(&data(151, 100).stamp(30, 5000));
+    let out: Vec<Outgoing> = one.until(at_ms(1000)).into_iter().map(|(_, out)| out).collect();
+    assert_eq!(echo(&out), 30);
 }
 
 #[test]
