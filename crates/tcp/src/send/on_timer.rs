@@ -320,7 +320,7 @@ impl Sender {
                 sack: self.sack,
                 outstanding,
                 sacked: if self.rules.probe_beside_sacked { 0 } else { self.scoreboard.sacked() },
-                single: self.scoreboard.len() == 1 && outstanding <= self.mss,
+                single: self.scoreboard.len() == 1 && outstanding <= self.unit(),
                 rto_timer: self.timers.rto(),
                 srtt: self.rtt.srtt(),
                 can_send: || self.cwnd >= self.pipe() + self.mss && self.has_new(),

@@ -39,6 +39,17 @@ fn with_one_segment_in_flight_the_probe_timer_includes_the_receivers_ack_delay()
 }
 
 #[test]
+fn a_segment_in_flight_is_one_also_while_the_next_one_leaves_room_for_an_option() {
+    let mut r = Rig::new(&tlp(Tlp::On));
+    r.write(2);
+    r.advance(ms(100));
+    let ack = r.ack_in(seg(1));
+    r.deliver(&ack);
+    assert_eq!(r.s.poll_narrow(r.now, 12, &mut r.log), None);
+    assert_eq!(r.wait(), ms(400));
+}
+
+#[test]
 fn with_two_small_segments_in_flight_the_probe_timer_has_no_ack_delay() {
     // RFC 8985 section 7.2: the allowance for a delayed ACK is for a flight of one segment.
     let mut r = Rig::new(&Config { nodelay: true, ..tlp(Tlp::On) });
