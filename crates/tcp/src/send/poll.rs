@@ -85,9 +85,15 @@ impl Sender {
     pub fn rest_held(&mut self, now: Time, sent: bool, log: &mut Log) {
         self.refresh_probe(now, log);
         self.buffer.release();
-        let (una, nxt) = (self.scoreboard.una(), self.scoreboard.nxt());
+        self.validate_early(sent);
+    }
+
+    /// Something else than the windows ends the transmission, after something was `sent` or not: the window may be full all the same (the
+    /// end of `tcp_write_xmit`).
+    fn validate_early(&mut self, sent: bool) {
         let filled = self.room_apart() < self.mss;
         if sent || filled {
+            let (una, nxt) = (self.scoreboard.una(), self.scoreboard.nxt());
             let out = self.scoreboard.packets(self.unit()) * self.unit();
             self.cwnd_validation.validate(filled, una, nxt, out);
         }
@@ -121,6 +127,7 @@ impl Sender {
         {
             self.refresh_probe(now, log);
             self.buffer.release();
+            self.validate_early(self.last_sent == now);
             return None;
         }
         if self.buffer.take_halt() {
