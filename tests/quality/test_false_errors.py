@@ -174,6 +174,81 @@ def part_of_a_retransmission_is_acknowledged(rows: list[EventRow]) -> bool:
     return any(flow == other and start < ack < end for flow, start, end in again for other, ack in acks)
 
 
+def timeout_before_a_round_trip_is_measured(rows: list[EventRow]) -> bool:
+    """The timer fires while a segment that the tail loss probe has sent again is outstanding."""
+    probed: set[tuple[int, int]] = set()
+    for row in rows:
+        flow = (row.host, row.flow)
+        if (row.kind, row.why) == ("timer_fire", "Tlp"):
+            probed.add(flow)
+        elif row.kind == "rtt":
+            probed.discard(flow)
+        elif (row.kind, row.why) == ("timer_fire", "Rto") and flow in probed:
+            return True
+    return False
+
+
+def timeout_after_a_spurious_one(rows: list[EventRow]) -> bool:
+    """A timeout is undone, and then the timer fires for the same segment."""
+    undone: dict[tuple[int, int], int] = {}
+    una: dict[tuple[int, int], int] = {}
+    for row in rows:
+        flow = (row.host, row.flow)
+        if row.kind == "in":
+            una[flow] = max(una.get(flow, 0), row.values["ack"])
+        elif row.kind == "congestion" and "undo: f-rto" in row.why:
+            undone[flow] = una[flow]
+        elif (row.kind, row.why) == ("timer_fire", "Rto") and undone.get(flow) == una.get(flow, -1):
+            return True
+    return False
+
+
+def window_changes_between_duplicates(rows: list[EventRow]) -> bool:
+    """A recovery begins, and the window changed between two ACKs of its position."""
+    last: dict[tuple[int, int], tuple[int, int]] = {}
+    changed: dict[tuple[int, int], int] = {}
+    for row in rows:
+        flow = (row.host, row.flow)
+        if row.kind == "in" and not row.values["len"]:
+            ack, window = row.values["ack"], row.values["window_bytes"]
+            before = last.get(flow, (0, 0))
+            if ack == before[0] and window != before[1]:
+                changed[flow] = ack
+            last[flow] = (ack, window)
+        elif row.kind == "congestion" and "->Recovery" in row.why and changed.get(flow) == last[flow][0]:
+            return True
+    return False
+
+
+def old_data_with_a_partial_ack(rows: list[EventRow]) -> bool:
+    """In a recovery data that are known arrive with an ACK of a part, and are answered at once."""
+    recovers: set[tuple[int, int]] = set()
+    partial = None
+    for row in rows:
+        flow = (row.host, row.flow)
+        if row.kind == "congestion":
+            (recovers.add if "->Recovery" in row.why else recovers.discard)(flow)
+        elif row.kind == "in" and row.values["len"] and flow in recovers:
+            partial = (flow, row.time_ns)
+        elif (row.kind, row.why) == ("ack_now", "Answer") and partial == (flow, row.time_ns):
+            return True
+    return False
+
+
+def loss_ends_slow_start_at_one_duplicate(rows: list[EventRow]) -> bool:
+    """A single duplicate ACK begins a recovery: early retransmit of two segments."""
+    return any(row.kind == "congestion" and row.why == "Open->Recovery: dupthresh" for row in rows)
+
+
+def window_full_between_paced_segments(rows: list[EventRow]) -> bool:
+    """After a recovery the window grows above what a short send buffer holds."""
+    windows = [row.values["cwnd_bytes"] for row in rows if row.kind == "window" and row.why == "ack"]
+    return (
+        any(row.kind == "congestion" and row.why.startswith("Recovery->") for row in rows)
+        and max(windows) > 26_614
+    )
+
+
 CASES: dict[str, tuple[Callable[[list[EventRow]], bool], int, dict[str, str]]] = {
     "Nagle's algorithm does not hold a probe back": (
         probe_with_a_small_new_segment,
@@ -403,6 +478,60 @@ CASES: dict[str, tuple[Callable[[list[EventRow]], bool], int, dict[str, str]]] =
         {
             "app.duration": "20ms", "app.flow_size": "1MB", "app.flows": 3, "app.rcvbuf": "64KB", "link.loss":
             "0.1%", "nic.tso": True, "stack.profile": "linux-4.6", "stack.recovery": "sack",
+        },
+    ),
+    "a timeout before the first round trip is measured": (
+        timeout_before_a_round_trip_is_measured,
+        1,
+        {
+            "app.duration": "50ms", "app.flow_size": "50KB", "app.flows": 4, "app.rcvbuf": "50KB",
+            "link.rate": "20Mbit", "stack.delayed_ack": "off", "stack.min_rto": "20us", "stack.mtu": "9000B",
+            "stack.profile": "linux", "stack.timestamps": "off",
+        },
+    ),
+    "a timeout after a spurious one of the same segment": (
+        timeout_after_a_spurious_one,
+        1,
+        {
+            "app.duration": "500ms", "app.flow_size": "50KB", "app.flows": 4, "link.rate": "200Mbit",
+            "queue.burst": "10KB", "queue.kind": "tbf", "queue.limit": "45KB", "queue.rate": "5Mbit",
+            "stack.delayed_ack": "off", "stack.loss_detection": "rack:dsack", "stack.min_rto": "20us",
+            "stack.profile": "linux-4.6",
+        },
+    ),
+    "an ACK that changes the window within its right edge is no duplicate": (
+        window_changes_between_duplicates,
+        2,
+        {
+            "app.duration": "500ms", "app.flow_size": "1KB", "app.response": "100KB", "app.workload": "rpc",
+            "link.delay": "500us", "link.jitter": "20us", "nic.queue": 1, "stack.sack": "off",
+        },
+    ),
+    "the first reason of an ACK is the partial ACK of its segment": (
+        old_data_with_a_partial_ack,
+        5,
+        {
+            "app.concurrency": 4, "app.duration": "100ms", "app.flow_size": "1KB", "app.nodelay": "on", "app.workload":
+            "rpc", "link.delay": "1.414ms", "link.jitter": "50us", "stack.pacing": "on", "stack.profile": "freebsd",
+            "stack.sack": "off",
+        },
+    ),
+    "early retransmit without SACK ends slow start": (
+        loss_ends_slow_start_at_one_duplicate,
+        2,
+        {
+            "app.burst": "2KB", "app.duration": "1s", "app.flow_size": "1KB", "app.flows": 3, "app.nodelay": "on",
+            "app.rate": "5Mbit", "app.workload": "paced", "link.loss_model": "gilbert-elliott:0.1%,10%", "link.rate":
+            "100Mbit", "stack.cc": "cubic", "stack.initial_window": 1, "stack.profile": "linux-4.6",
+            "stack.sack": "off",
+        },
+    ),
+    "the window is full while pacing waits": (
+        window_full_between_paced_segments,
+        2,
+        {
+            "app.duration": "1s", "app.flow_size": "50MB", "app.sndbuf": "32KB", "link.loss": "0.001%",
+            "stack.cc": "cubic", "stack.loss_detection": "rack:dsack", "stack.pacing": "on",
         },
     ),
 }  # fmt: skip

@@ -9,7 +9,7 @@ use crate::finding::Findings;
 use crate::step::{Context, Step};
 use tcpassay_cc::{HystartDetect, HystartMode};
 use tcpassay_measure::EventKind;
-use tcpassay_measure::reason::{StateChange, TcpState};
+use tcpassay_measure::reason::{StateChange, TcpState, WindowCause};
 use tcpassay_tcp::{Config, Pacing};
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
@@ -224,7 +224,9 @@ impl Hystart {
             return;
         }
         self.over = true;
-        if !self.early.found {
+        // A loss that one duplicate ACK shows (early retransmit without SACK) has no earlier row than this one.
+        let by_loss = matches!(step.event.window_cause(), Some(WindowCause::Enter | WindowCause::Timeout));
+        if !self.early.found && !by_loss {
             found.add(step.of_sender(context, NAME, "slow start ends before HyStart's condition"), || {
                 format!(
                     "Slow start of {} ended with a window of {} bytes, without a loss or a mark: the ACKs of this round had not come close together \

@@ -12,6 +12,7 @@ use tcpassay_cc::Arithmetic;
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::{CongestionCause, WindowCause};
 use tcpassay_tcp::{CongestionState, Recovery, StackFlavor};
+use tcpassay_units::Dur;
 use tcpassay_wire::Flags;
 
 pub(super) const ORACLE: Oracle = Oracle {
@@ -55,6 +56,8 @@ struct Half {
     /// Bytes outstanding at the latest ACK; then the bytes of them that were SACKed.
     flight: u64,
     sacked: u64,
+    /// The longest time from the last transmission of data, which may have been sent again, to their ACK (RACK.rtt of RFC 8985).
+    rack: Dur,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -113,6 +116,9 @@ impl Rule for Reduction {
                 if step.end.taken.acked > 0 {
                     half.timed_out = None;
                 }
+                if let Some((least, _)) = step.end.taken.span {
+                    half.rack = half.rack.max(least);
+                }
                 half.alpha.on_ack(context, step);
             }
             EventKind::TimerFire => {
@@ -152,8 +158,8 @@ fn factors(context: &Context<'_>, step: &Step<'_>) -> Option<((f64, f64), (f64, 
 /// Bytes that Linux does not consider lost at a timeout: data whose last transmission is more recent than a round trip and RACK's
 /// reordering window, which is at most another round trip (`tcp_timeout_mark_lost`), and data that were sent again without being considered lost
 /// before, whatever became of them (`tcp_mark_skb_lost`, `tcp_sacktag_one`). Each segment counts as a full one.
-fn not_yet_lost(step: &Step<'_>, mss: u64) -> u64 {
-    let Some((_, longest)) = step.end.round_trips else { return 0 };
+fn not_yet_lost(step: &Step<'_>, mss: u64, rack: Dur) -> u64 {
+    let longest = step.end.round_trips.map_or(step.end.handshake, |(_, longest)| longest).max(rack);
     let open = step.end.out.iter().filter(|sent| sent.sacked || sent.start > step.end.now.una);
     let copies = |sent: &Sent| {
         let recent = !sent.sacked && sent.last + longest * 2 > step.at();
@@ -187,7 +193,8 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
             });
             if timeout && context.exact() {
                 // BBR keeps what is in flight and adds a segment, with each stack.
-                let kept = if linux || context.paces(step.flow) { not_yet_lost(step, mss) } else { 0 };
+                let kept =
+                    if linux || context.paces(step.flow) { not_yet_lost(step, mss, half.rack) } else { 0 };
                 if after.cwnd > mss + kept {
                     found.add(step.of_sender(context, NAME, "a timeout leaves more than one segment"), || {
                         format!(
@@ -229,6 +236,8 @@ fn state(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
         half.prior = None;
         half.reduced = None;
         half.entered = None;
+        // A timeout that was spurious has not reduced anything: the next one of the same segment may.
+        half.timed_out = None;
         return;
     }
     if reduces(now) {

@@ -307,11 +307,12 @@ impl Acks {
     /// The decisions that the present state allows.
     pub fn decide(&self, asked: &Asked) -> Allowed {
         let mut allowed = Allowed::default();
+        // The first reason counts.
+        allowed.now.extend(&self.maybe);
         if let Some(why) = self.due {
             allowed.now.push(why);
             return allowed;
         }
-        allowed.now.extend(&self.maybe);
         if !self.undecided {
             allowed.nothing = true;
             return allowed;

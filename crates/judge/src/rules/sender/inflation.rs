@@ -21,6 +21,8 @@ pub(super) struct Inflation {
     begins: bool,
     /// SND.NXT at the begin of the recovery.
     recover: u64,
+    /// The window that the peer announced last.
+    window: u64,
 }
 
 /// Whether the window of a recovery is that of NewReno.
@@ -40,7 +42,9 @@ impl Inflation {
         match step.event.kind {
             EventKind::In if step.is_arrival() => {
                 self.judge(context, step, found);
-                self.arrival(context, step, recovers);
+                let window = self.heard(context, step);
+                self.arrival(context, step, recovers, window);
+                self.window = window;
             }
             EventKind::Congestion => {
                 if self.expected.is_some() && !recovers {
@@ -68,16 +72,24 @@ impl Inflation {
         }
     }
 
-    fn arrival(&mut self, context: &Context<'_>, step: &Step<'_>, recovers: bool) {
+    /// The peer's window with this ACK. FreeBSD ignores a smaller one in an ACK of the same position (`tcp_do_segment`).
+    fn heard(&self, context: &Context<'_>, step: &Step<'_>) -> u64 {
+        let grows_only = context.stack(step.flow).is_some_and(|stack| stack.flavor == StackFlavor::FreeBsd);
+        let repeats = step.len() == 0 && step.end.taken.acked == 0;
+        if grows_only && repeats { self.window.max(step.end.wnd) } else { step.end.wnd }
+    }
+
+    /// `window`: that of the peer after this ACK.
+    fn arrival(&mut self, context: &Context<'_>, step: &Step<'_>, recovers: bool, window: u64) {
         let mss = context.mss(step.flow);
         let acked = step.end.taken.acked;
         let cwnd = step.before.cwnd;
         if acked > 0 {
             (self.duplicates, self.counted) = (0, 0);
             let back = if acked >= mss { mss } else { 0 };
-            let window = (cwnd.saturating_sub(acked) + back).max(mss);
-            self.expected = recovers.then_some((window, step.row));
-        } else if is_duplicate(step) {
+            let deflated = (cwnd.saturating_sub(acked) + back).max(mss);
+            self.expected = recovers.then_some((deflated, step.row));
+        } else if window == self.window && is_duplicate(step) {
             self.duplicates += 1;
             let grown = if self.duplicates > self.counted { mss } else { 0 };
             self.expected = recovers.then_some((cwnd + grown, step.row));
@@ -108,11 +120,10 @@ impl Inflation {
     }
 }
 
-/// A duplicate ACK: it has no data, acknowledges nothing new and leaves the window as it is (RFC 5681 section 2).
+/// A duplicate ACK, if it leaves the window as it was: it has no data and acknowledges nothing new (RFC 5681 section 2).
 fn is_duplicate(step: &Step<'_>) -> bool {
     step.len() == 0
         && step.event.ack == Some(step.before.una)
         && step.before.nxt > step.before.una
-        && step.end.now.edge == step.before.edge
         && !step.flags().any(Flags::SYN | Flags::FIN | Flags::RST)
 }

@@ -16,14 +16,14 @@ impl End {
             }
             return;
         }
+        if arrival.refused.is_none() && (stack.ack_partial || stack.flavor == StackFlavor::FreeBsd) {
+            // An ACK of a part in recovery is answered, which is the first reason of an ACK: data come later (`tcp_sack_partialack`).
+            self.acks.may_demand(AckReason::Answer);
+        }
         match arrival.refused {
             Some(why) => self.refuses(&arrival, why),
             None if arrival.is_bare() => self.bare(&arrival, stack),
             None => self.data(&arrival, stack),
-        }
-        if stack.ack_partial || stack.flavor == StackFlavor::FreeBsd {
-            // An ACK of a part in recovery is answered (`tcp_sack_partialack`).
-            self.acks.may_demand(AckReason::Answer);
         }
     }
 
