@@ -5,7 +5,8 @@
 //! Differences:
 //!
 //! * Marks are counted over the round trips of the sender (`Ack::round`) instead of `DCTCP.WindowEnd`; the two differ
-//!   by at most one ACK. The ACK that ends a round trip belongs to it, as in the RFC.
+//!   by at most one ACK, but the ACK of a needless retransmission ends a round trip of the sender at once. The ACK that
+//!   ends a round trip belongs to it, as in the RFC.
 //! * When a mark that begins a reduction arrives with the ACK that ends a round trip, the reduction uses the estimate
 //!   before that ACK, unless the ACK also ended the previous reduction: a controller receives `Congestion` before
 //!   `Ack`. Linux updates the estimate first; the estimates of consecutive round trips differ by at most `g`.
