@@ -38,7 +38,7 @@ pub(crate) struct Taken {
     /// True if SND.UNA passed data that had been sent more than once and had not been SACKed.
     pub acked_again: bool,
     /// Like `acked_again`, without the first part of a segment whose rest is not acknowledged.
-    pub whole_again: bool,
+    pub acked_again_whole: bool,
     /// True if a SACK block newly reported data that had been sent once.
     pub sacked_once: bool,
     /// The reordering that this ACK shows, in bytes: the distance from an original transmission that was
@@ -454,7 +454,7 @@ impl End {
                 self.taken.again |= sent.tries > 1;
                 self.taken.once |= sent.tries == 1;
                 self.taken.acked_again |= sent.tries > 1;
-                self.taken.whole_again |= sent.tries > 1 && whole;
+                self.taken.acked_again_whole |= sent.tries > 1 && whole;
                 self.late(sent, known);
                 newest = Some(sent);
                 oldest = oldest.or((sent.tries == 1 || stamped).then_some(sent.first));

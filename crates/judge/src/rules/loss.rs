@@ -1,7 +1,7 @@
 //! Detection and repair of loss: RFC 5681, RFC 6675, RFC 8985.
 
 use super::frto::Frto;
-use super::joined::Joined;
+use super::joined_packets::JoinedPackets;
 use super::names::LOSS_DETECTION as NAME;
 use super::traced_recovery::TracedRecovery;
 use super::undo_due::{self, UndoDue};
@@ -57,7 +57,7 @@ struct Half {
     shortest: Option<Dur>,
     /// After a timeout: SACKed data below this position may be retransmitted.
     forgiven: u64,
-    joined: Joined,
+    joined: JoinedPackets,
     /// The largest reordering that ACKs have shown since the last timeout, in bytes.
     reordered: u64,
     /// True if an original transmission was delivered after one that was sent later.

@@ -23,7 +23,7 @@ mod frto;
 mod give_up;
 mod growth;
 mod hystart;
-mod joined;
+mod joined_packets;
 mod keepalive;
 mod late_ack;
 mod latency;

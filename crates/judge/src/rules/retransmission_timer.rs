@@ -91,7 +91,7 @@ impl Rule for RetransmissionTimer {
                 // An ACK that acknowledges a retransmission may have waited for it, so it gives no sample of
                 // other data either. Linux does not count a segment before it is acknowledged as a whole (`tcp_clean_rtx_queue`).
                 let linux = context.stack(step.flow).is_some_and(|stack| stack.flavor == StackFlavor::Linux);
-                let again = if linux { taken.whole_again } else { taken.acked_again };
+                let again = if linux { taken.acked_again_whole } else { taken.acked_again };
                 let waited = again && !taken.sacked_once;
                 half.ambiguous = (only_again || waited).then_some((step.at(), step.row));
                 half.backed_off &= taken.sample.is_none();

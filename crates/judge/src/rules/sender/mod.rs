@@ -8,8 +8,8 @@ mod deadlines;
 mod events;
 mod inflation;
 mod limit;
-mod room;
 mod rto;
+mod transmissions;
 
 use super::names::SENDER as NAME;
 use crate::finding::{Findings, Oracle};
@@ -17,9 +17,9 @@ use crate::step::{Context, Rule, Step};
 use deadlines::Deadlines;
 use events::Events;
 use inflation::Inflation;
-use room::Room;
 use rto::Rto;
 use tcpassay_measure::EventKind;
+use transmissions::Transmissions;
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
@@ -46,7 +46,7 @@ struct Half {
     deadlines: Deadlines,
     inflation: Inflation,
     events: Events,
-    room: Room,
+    transmissions: Transmissions,
 }
 
 /// Which parts apply to a flow. They depend on its settings only, and most flows have few of them.
@@ -55,7 +55,7 @@ struct Applies {
     /// The window of a recovery is that of NewReno.
     inflation: bool,
     /// Transmissions follow from the log; then, whether SACK is used.
-    room: Option<bool>,
+    transmissions: Option<bool>,
 }
 
 /// Implements the rules in the documentation of this module.
@@ -76,7 +76,7 @@ impl Rule for Sender {
             self.begun = true;
             for (place, decision) in context.recording.decisions.iter().enumerate() {
                 let Some(half) = self.halves.get_mut(decision.flow as usize) else { continue };
-                half.room.decisions.push(place);
+                half.transmissions.decisions.push(place);
                 if events::is_judged(&decision.event) {
                     half.events.decisions.push(place);
                 }
@@ -85,7 +85,7 @@ impl Rule for Sender {
         let half = &mut self.halves[step.flow];
         let applies = *half.applies.get_or_insert_with(|| Applies {
             inflation: inflation::applies(context, step),
-            room: room::selective(context, step),
+            transmissions: transmissions::selective(context, step),
         });
         let Some(stack) = context.stack(step.flow) else { return };
         half.rto.on(step);
@@ -94,11 +94,11 @@ impl Rule for Sender {
             half.inflation.on(context, step, found);
         }
         half.events.on(context, step, stack, half.rto, found);
-        if let Some(selective) = applies.room {
-            half.room.on(
+        if let Some(selective) = applies.transmissions {
+            half.transmissions.on(
                 context,
                 step,
-                &room::Sender { stack, selective, mss: context.mss(step.flow) },
+                &transmissions::Sender { stack, selective, mss: context.mss(step.flow) },
                 found,
             );
         }

@@ -4,9 +4,9 @@ use crate::step::Step;
 
 /// Ranges that Linux joined into one packet when it sent them again (`tcp_retrans_try_collapse`).
 #[derive(Clone, Debug, Default)]
-pub(super) struct Joined(Vec<(u64, u64)>);
+pub(super) struct JoinedPackets(Vec<(u64, u64)>);
 
-impl Joined {
+impl JoinedPackets {
     /// Whether each SACKed part of this retransmission lies in a packet that was joined before and is not SACKed as a whole. Linux
     /// SACKs a packet as a whole or not at all (`tcp_match_skb_to_sack`), so that it sends such a packet again, and may join more to it.
     pub fn contain_sacked_parts(&self, step: &Step<'_>) -> bool {

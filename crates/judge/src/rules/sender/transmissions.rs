@@ -18,7 +18,7 @@ use tcpassay_wire::Flags;
 
 /// State of one end.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Room {
+pub(super) struct Transmissions {
     /// Places of all decisions of this flow, and the next one of them.
     pub decisions: Vec<usize>,
     next: usize,
@@ -90,7 +90,7 @@ pub(super) fn selective(context: &Context<'_>, step: &Step<'_>) -> Option<bool> 
     plain.then_some(selective)
 }
 
-impl Room {
+impl Transmissions {
     pub fn on(&mut self, context: &Context<'_>, step: &Step<'_>, sender: &Sender<'_>, found: &mut Findings) {
         if let Some((since, row, due)) = self.waits.filter(|(since, ..)| step.at() > *since) {
             self.waits = None;
