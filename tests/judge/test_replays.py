@@ -133,6 +133,41 @@ def syn_offers(*, wrong: bool) -> Written:
     return log.segment(1000, 0, "retransmit", 0, 0, 0, SYN | ECE | CWR if wrong else SYN)
 
 
+def sample_of_a_syn(*, wrong: bool) -> Written:
+    """The SYN leaves at 0 and 1000 ms, its answer comes at 1010 ms. A segment takes 10 ms; SRTT is 885 ms, or 10 ms."""
+    log = Written(duration=5000).segment(0, 0, "out", 0, 0, 0, SYN).fires(1000, "Handshake")
+    log.case |= {"stack.profile": "rfc", "stack.timestamps": "off"}
+    log.segment(1000, 0, "retransmit", 0, 0, 0, SYN).segment(1010, 0, "in", 0, 0, 1, SYN | ACK)
+    log.event(1010, 0, "state", "SynSent->Established").event(1010, 1, "state", "SynReceived->Established")
+    log.data(1010, 1015, 1).ack(1015, 1020, 1001)
+    return rtt(log, 1020, 10, 885, 2000) if wrong else rtt(log, 1020, 10, 10, 200)
+
+
+def after_a_lost_syn(*, wrong: bool) -> Written:
+    log = Written(duration=5000).segment(0, 0, "out", 0, 0, 0, SYN).fires(1000, "Handshake")
+    log.case |= {"stack.profile": "freebsd", "stack.timestamps": "off"}
+    log.segment(1000, 0, "retransmit", 0, 0, 0, SYN).segment(1010, 0, "in", 0, 0, 1, SYN | ACK)
+    log.event(1010, 0, "state", "SynSent->Established").event(1010, 1, "state", "SynReceived->Established")
+    log.data(1010, 1015, 1)
+    return log.data(1010, 1015, 1001) if wrong else log
+
+
+def patience(*, wrong: bool) -> Written:
+    """The last progress is at 1 ms, the user timeout 300 ms; after a timeout the timer fires at 601 or 301 ms."""
+    log = sampled(fresh(), 0).event(1, 0, "in", seq=1, ack=1001, len=0, flags=ACK, window_bytes=60_000)
+    log.data(1, None, 1001).set_rto(1, 201).fires(201)
+    log.case["app.user_timeout"] = "300ms"
+    return log.set_rto(201, 601 if wrong else 301)
+
+
+def accurate_offers(*, wrong: bool) -> Written:
+    """The second SYN offers accurate ECN once more, or does not."""
+    all_ = SYN | AE | ECE | CWR
+    log = Written(duration=5000).segment(0, 0, "out", 0, 0, 0, all_).fires(1000, "Handshake")
+    log.case["stack.ecn"] = "accurate"
+    return log.segment(1000, 0, "retransmit", 0, 0, 0, SYN if wrong else all_)
+
+
 def unscaled(*, wrong: bool) -> Written:
     log = fresh()
     log.case["stack.window_scale"] = "off"
@@ -267,6 +302,10 @@ CASES: list[tuple[str, str, Log]] = [
     ("segment-contents", "other SACK blocks than those that changed last", blocks),
     ("segment-contents", "a SYN waits for another time than the back-off says", syn_wait),
     ("segment-contents", "a SYN with other ECN flags than RFC 3168 says", syn_offers),
+    ("segment-contents", "a SYN with other ECN flags than RFC 9768 says", accurate_offers),
+    ("retransmission-timer", "a sample of a SYN that was sent again", sample_of_a_syn),
+    ("retransmission-timer", "the timer is set beyond the user timeout", patience),
+    ("window-growth", "more than one segment after a lost SYN", after_a_lost_syn),
     ("segment-contents", "a window that needs a scale", unscaled),
     ("segment-contents", "a window that its scale cannot express", scaled),
     ("segment-contents", "a window that is read with another scale", other_scale),

@@ -47,6 +47,12 @@ def corked(*, wrong: bool) -> Written:
     return timer(written(fresh(app__cork="on"), 200, 100), 200, "Cork", 225 if wrong else 400)
 
 
+def corked_again(*, wrong: bool) -> Written:
+    """A second write, at 250 ms, sets the timer of 200 ms again, or does not."""
+    log = written(timer(written(fresh(app__cork="on"), 200, 100), 200, "Cork", 400), 250, 100)
+    return timer(log, 250, "Cork", 450) if wrong else log
+
+
 def first_window_probe(*, wrong: bool) -> Written:
     """The window is closed; the first probe waits for the RTO."""
     log = written(window(fresh(), 200, 0, 1001), 200, MSS)
@@ -127,6 +133,7 @@ def lost_waits(*, wrong: bool) -> Written:
 CASES: list[tuple[str, Log]] = [
     ("the probe timer is set for another time", single_probe),
     ("a corked segment is held for another time", corked),
+    ("the time of a corked segment begins anew", corked_again),
     ("the timer of window probes is set for another time", first_window_probe),
     ("the timer of window probes is set for another time", second_window_probe),
     ("the timer of window probes fires and nothing is sent", small_window),

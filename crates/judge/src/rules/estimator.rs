@@ -88,6 +88,34 @@ pub(super) struct Estimator {
     shown: Option<Shown>,
     /// The position after the data of a SYN. What its answer does not acknowledge is sent again, and gives no sample.
     opening: u64,
+    handshake: Handshake,
+}
+
+/// The transmissions of the own SYN or SYN-ACK.
+#[derive(Clone, Copy, Debug, Default)]
+struct Handshake {
+    sent: u32,
+    /// Time of the last one, and of the arrival that ended the handshake.
+    last: Time,
+    answered: Time,
+}
+
+impl Handshake {
+    fn on(&mut self, step: &Step<'_>) {
+        match step.event.kind {
+            EventKind::Out | EventKind::Retransmit if step.flags().has(Flags::SYN) => {
+                self.sent += 1;
+                self.last = step.at();
+            }
+            EventKind::In if !step.end.open => self.answered = step.at(),
+            _ => {}
+        }
+    }
+
+    /// Karn's algorithm: a SYN that was sent again gives no sample, except one since its last transmission, by its timestamp.
+    fn permits(&self, sample: Dur) -> bool {
+        self.sent < 2 || sample <= self.answered.since(self.last) + TICK
+    }
 }
 
 impl Estimator {
@@ -95,6 +123,7 @@ impl Estimator {
         if step.event.kind == EventKind::In && step.flags().has(Flags::SYN) {
             self.opening = step.end.now.nxt;
         }
+        self.handshake.on(step);
         let Some(stack) = context.stack(step.flow).filter(|_| context.exact() && step.end.open) else {
             return;
         };
@@ -168,9 +197,21 @@ impl Estimator {
                 self.filters.push(Filter::first(value, least, known.1));
             }
             if let Some(seven) = (srtt * 8 >= value).then(|| srtt * 8 - value) {
-                let mut filter = Filter::first(seven / 7, least, 1);
-                filter.sample(value, srtt, least, known);
-                self.filters.push(filter);
+                if self.handshake.permits(seven / 7) {
+                    let mut filter = Filter::first(seven / 7, least, 1);
+                    filter.sample(value, srtt, least, known);
+                    self.filters.push(filter);
+                } else if self.filters.is_empty() {
+                    self.lost = true;
+                    found.add(step.of_sender(context, NAME, "a sample of a SYN that was sent again"), || {
+                        format!(
+                            "After its first sample of data, {value}, SRTT of {} is {srtt}: the handshake gave a sample of {}, although its SYN was sent {} \
+                             times, the last time {} before the answer (Karn's algorithm, RFC 6298 section 3).",
+                            context.who(step.flow), seven / 7, self.handshake.sent, self.handshake.answered.since(self.handshake.last)
+                        )
+                    });
+                    return;
+                }
             }
         } else {
             for filter in &mut self.filters {

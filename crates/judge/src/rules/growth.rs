@@ -421,7 +421,13 @@ fn first_flight(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: 
                 )
             });
         }
-        if sent > mss && half.syn_sent > 1 && start == 1 && stack.flavor == StackFlavor::Rfc {
+        // Linux reduces the window after the second retransmission (`tcp_init_transfer`).
+        let lost = match stack.flavor {
+            StackFlavor::Rfc => half.syn_sent > 1,
+            StackFlavor::FreeBsd => context.exact() && half.syn_sent > 1,
+            StackFlavor::Linux => context.exact() && half.syn_sent > 2,
+        };
+        if sent > mss && lost && start == 1 {
             found.add(step.of_sender(context, NAME, "more than one segment after a lost SYN"), || {
                 format!(
                     "{} retransmitted its SYN and sent {sent} bytes before the first ACK of data; one segment is allowed (RFC 5681 \

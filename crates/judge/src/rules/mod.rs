@@ -125,7 +125,7 @@ struct ByRow {
 const BY_ROW: &[ByRow] = &[
     ByRow {
         name: names::RETRANSMISSION_TIMER,
-        reads: Reads::of_sender(Kinds::of(&[In, Out, Rtt]).or(TIMERS)),
+        reads: Reads::of_sender(Kinds::SEGMENTS.and(&[Rtt]).or(TIMERS)),
         applies: always,
         new: |flows| Box::new(retransmission_timer::RetransmissionTimer::new(flows)),
     },

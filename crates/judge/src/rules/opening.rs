@@ -136,6 +136,7 @@ impl Opening {
     /// RFC 3168 sections 6.1.1 and 6.1.1.1.
     fn ecn(&mut self, context: &Context<'_>, step: &Step<'_>, stack: &Config, found: &mut Findings) {
         if stack.ecn == EcnMode::Accurate {
+            self.accurate(context, step, stack, found);
             return;
         }
         let (ece, cwr) = (step.flags().has(Flags::ECE), step.flags().has(Flags::CWR));
@@ -155,6 +156,28 @@ impl Opening {
                     "{} sent its SYN number {} (timeouts: {}) with ECE {} and CWR {} (RFC 3168 sections 6.1.1 and 6.1.1.1).",
                     context.who(step.flow), self.sent, self.timeouts,
                     if ece { "set" } else { "clear" }, if cwr { "set" } else { "clear" }
+                )
+            });
+        }
+    }
+
+    /// RFC 9768 section 3.1.4.1: accurate ECN is offered by the second SYN, too, and then by as many as the stack offers ECN with.
+    fn accurate(&mut self, context: &Context<'_>, step: &Step<'_>, stack: &Config, found: &mut Findings) {
+        let flags = step.flags();
+        if flags.has(Flags::ACK) || self.asked.is_some() {
+            return;
+        }
+        let offers = self.sent <= stack.ecn_syns.max(2);
+        let all = flags.has(Flags::AE | Flags::CWR | Flags::ECE);
+        let none = !flags.any(Flags::AE | Flags::CWR | Flags::ECE);
+        if if offers { !all } else { !none && self.timeouts > 0 } {
+            found.add(step.of_sender(context, NAME, "a SYN with other ECN flags than RFC 9768 says"), || {
+                format!(
+                    "{} sent its SYN number {} (timeouts: {}) {} (RFC 9768 section 3.1.4.1).",
+                    context.who(step.flow),
+                    self.sent,
+                    self.timeouts,
+                    if offers { "without an offer of accurate ECN" } else { "with ECN flags" }
                 )
             });
         }

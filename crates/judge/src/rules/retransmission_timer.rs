@@ -9,7 +9,7 @@ use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::Timer;
-use tcpassay_tcp::{CongestionState, Recovery, StackFlavor, TimerTicks};
+use tcpassay_tcp::{Config, CongestionState, Recovery, StackFlavor, TimerTicks};
 use tcpassay_units::{Dur, Time};
 
 pub(super) const ORACLE: Oracle = Oracle {
@@ -207,6 +207,7 @@ fn set(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Find
     let wait = due.since(step.at());
     half.due = Some((due, step.row));
     let Some(stack) = context.stack(step.flow) else { return };
+    limited(half, context, step, stack, due, found);
     // The user timeout may shorten the last wait.
     let patient = stack.user_timeout.is_none_or(|patience| due < half.progress + patience);
     let most = stack.rto.max;
@@ -246,6 +247,28 @@ fn set(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Find
             format!(
                 "{} set its retransmission timer for {wait}; the current RTO is {expected} (RFC 6298 section 5).",
                 context.who(step.flow)
+            )
+        });
+    }
+}
+
+/// RFC 5482, Linux `tcp_clamp_rto_to_user_timeout`: the timer does not fire later than the user timeout after the last progress, at which the
+/// connection is given up. What begins to be sent now restarts it.
+fn limited(
+    half: &Half,
+    context: &Context<'_>,
+    step: &Step<'_>,
+    stack: &Config,
+    due: Time,
+    found: &mut Findings,
+) {
+    let Some(patience) = stack.user_timeout.filter(|_| context.exact()) else { return };
+    let latest = half.progress.saturating_add(patience).max(step.at());
+    if due > latest + ROUNDING && step.end.outstanding() > 0 && step.end.wnd > 0 {
+        found.add(step.of_sender(context, NAME, "the timer is set beyond the user timeout"), || {
+            format!(
+                "{} set its retransmission timer for {due}; the last progress was at {}, and its user timeout is {patience} (RFC 5482).",
+                context.who(step.flow), half.progress
             )
         });
     }

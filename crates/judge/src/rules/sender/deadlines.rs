@@ -34,6 +34,8 @@ pub(super) struct Deadlines {
     probes: u32,
     /// The timer of window probes fired: time, row, and the window of the peer.
     fired: Option<(Time, usize, u64)>,
+    /// When the timer of a corked segment fires, and the row that set it.
+    corked: Option<(Time, usize)>,
 }
 
 impl Deadlines {
@@ -52,6 +54,7 @@ impl Deadlines {
             EventKind::Rtt => self.srtt = step.event.srtt,
             EventKind::Out | EventKind::Retransmit if step.len() > 0 || step.flags().has(Flags::FIN) => {
                 self.sent = step.at();
+                self.corked = None;
                 // A window probe of FreeBSD is a byte that does not count as sent.
                 if stack.persist.is_none() || step.len() > 1 {
                     self.probes = 0;
@@ -63,6 +66,7 @@ impl Deadlines {
                     self.probes += 1;
                     self.fired = Some((step.at(), step.row, step.end.wnd));
                 }
+                Some(Timer::Cork) => self.corked = None,
                 _ => {}
             },
             EventKind::TimerCancel if step.event.timer() == Some(Timer::Rto) => self.rto_due = None,
@@ -96,7 +100,10 @@ impl Deadlines {
                 }
                 ("the probe timer is set for another time", expected)
             }
-            Some(Timer::Cork) => ("a corked segment is held for another time", corked(step, stack, rto)),
+            Some(Timer::Cork) => {
+                self.held(context, step, due, found);
+                ("a corked segment is held for another time", corked(step, stack, rto))
+            }
             Some(Timer::Persist) => {
                 ("the timer of window probes is set for another time", self.window_probe(step, stack, rto))
             }
@@ -116,6 +123,19 @@ impl Deadlines {
                 rto.get(stack).map_or_else(|| "unknown".to_owned(), |rto| rto.to_string()),
             )
         });
+    }
+
+    /// tcp(7), `TCP_CORK`: the time of a corked segment counts from when it began to wait, whatever is written since.
+    fn held(&mut self, context: &Context<'_>, step: &Step<'_>, due: Time, found: &mut Findings) {
+        let Some((first, row)) = self.corked.replace((due, step.row)) else { return };
+        if due > first && first > step.at() {
+            found.add(step.of_sender(context, NAME, "the time of a corked segment begins anew").since(row, step.at()), || {
+                format!(
+                    "{} holds a corked segment until {first}; without a transmission since then it set the timer for {due} (tcp(7), TCP_CORK).",
+                    context.who(step.flow)
+                )
+            });
+        }
     }
 
     /// The times that RFC 8985 section 7.2 and Linux permit for the probe timer; empty if they are not known.
