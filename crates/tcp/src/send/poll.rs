@@ -94,8 +94,16 @@ impl Sender {
         let filled = self.room_apart() < self.mss;
         if sent || filled {
             let (una, nxt) = (self.scoreboard.una(), self.scoreboard.nxt());
-            let out = self.scoreboard.packets(self.unit()) * self.unit();
-            self.cwnd_validation.validate(filled, una, nxt, out);
+            self.cwnd_validation.validate(filled, una, nxt, self.out_in_window());
+        }
+    }
+
+    /// What is outstanding, in the unit of the window.
+    fn out_in_window(&self) -> u64 {
+        if self.counts_packets() {
+            self.scoreboard.packets(self.unit()) * self.unit()
+        } else {
+            self.scoreboard.outstanding()
         }
     }
 
@@ -560,18 +568,13 @@ impl Sender {
         self.nagle.end_burst();
         self.pmtud.on_rest();
         let (una, nxt) = (self.scoreboard.una(), self.scoreboard.nxt());
-        let out = if self.counts_packets() {
-            self.scoreboard.packets(self.unit()) * self.unit()
-        } else {
-            nxt - una
-        };
         let room = self.room();
         // If both windows are full, the congestion window is the limit: Linux tests it first (`tcp_write_xmit`).
         let both = limit == Limited::Rwnd && room < self.mss;
         let limit = if both { Limited::Cwnd } else { limit };
         self.cwnd_validation.set(now, limit);
         let filled = limit == Limited::Cwnd || room < self.mss;
-        self.cwnd_validation.validate(filled, una, nxt, out);
+        self.cwnd_validation.validate(filled, una, nxt, self.out_in_window());
         if limit == Limited::App && room >= self.mss {
             if self.scoreboard.pending() == 0 {
                 self.deliveries.set_app_limited(self.in_flight());
