@@ -21,7 +21,7 @@ pub(super) const ORACLE: Oracle = Oracle {
               which the segment is sent; no segment is larger than the \
               MSS or, with segmentation offload, than the largest super-segment; no data are sent after the FIN, and the FIN \
               follows the last byte written; a SYN is sent again after the initial RTO, which doubles, offers and accepts ECN as \
-              RFC 3168 says, and has data only the first time; a full segment has the MSS that both ends offered less its options; windows above 65,535 are announced \
+              RFC 3168 says, offers accurate ECN in the first two SYNs at least (RFC 9768), and has data only the first time; a full segment has the MSS that both ends offered less its options; windows above 65,535 are announced \
               only if both ends scale windows, and then in units of the scale; the state of a connection changes only as RFC 9293 \
               says, when the FIN that is the reason has arrived or is acknowledged, and its last states have their duration, TIME-WAIT from the last FIN on.",
     why: "RFC 2018 sections 3 and 4, RFC 2883 section 4, RFC 7323 sections 2.2, 3.2 and 4.3, RFC 6298 section 5.5, RFC 3168 section 6.1.1, RFC 7413 section 4.1.3, RFC 9293 sections 3.3.2, 3.7.1, 3.10.4 and 3.10.7.4.",

@@ -25,7 +25,7 @@ pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "timers, recovery window and transmissions of the sender, computed anew",
     asserts: "the timer of the tail loss probe is set for two SRTT, with one segment in flight for the delay of an ACK longer, and for no longer than the \
-              retransmission timer; a corked segment waits for 200 ms; the probes of a closed window wait for the RTO, doubled with each probe, within the bounds, and something is sent when \
+              retransmission timer; a corked segment waits for 200 ms, whatever is written meanwhile; the probes of a closed window wait for the RTO, doubled with each probe, within the bounds, and something is sent when \
               this timer fires; on Linux the retransmission timer counts from now or from the first segment; the controller is told the flight before a loss \
               or mark without the data of limited transmit, whether a timeout is a repeated one, the bound of the exit from recovery, and \
               idle times longer than the RTO; without SACK the window of a recovery begins with ssthresh and the duplicates that began it, \
