@@ -10,7 +10,7 @@ import plans
 
 
 @pytest.mark.parametrize(
-    ("name", "runs", "seed"), [("coverage", 1053, 2), ("coverage", 1053, 8), ("behaviours", 120, 2)]
+    ("name", "runs", "seed"), [("coverage", 1053, 2), ("coverage", 1053, 8), ("behaviours", 128, 2)]
 )
 def test_a_plan_of_coverage_has_no_error_with_another_seed(
     tmp_path: Path, name: str, runs: int, seed: int
