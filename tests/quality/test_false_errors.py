@@ -249,6 +249,12 @@ def window_full_between_paced_segments(rows: list[EventRow]) -> bool:
     )
 
 
+def quick_ack_after_a_gap(rows: list[EventRow]) -> bool:
+    """Data fill a gap, and the next segment in order is acknowledged at once because it lets the window grow."""
+    acks = [row.why for row in rows if row.kind == "ack_now"]
+    return ("OutOfOrder", "Quick") in pairwise(acks)
+
+
 CASES: dict[str, tuple[Callable[[list[EventRow]], bool], int, dict[str, str]]] = {
     "Nagle's algorithm does not hold a probe back": (
         probe_with_a_small_new_segment,
@@ -532,6 +538,16 @@ CASES: dict[str, tuple[Callable[[list[EventRow]], bool], int, dict[str, str]]] =
         {
             "app.duration": "1s", "app.flow_size": "50MB", "app.sndbuf": "32KB", "link.loss": "0.001%",
             "stack.cc": "cubic", "stack.loss_detection": "rack:dsack", "stack.pacing": "on",
+        },
+    ),
+    "a buffer of unknown size may have grown": (
+        quick_ack_after_a_gap,
+        2,
+        {
+            "app.duration": "400ms", "app.flows": 3, "link.delay": "5ms", "link.loss": "3%", "link.rate": "100Mbit",
+            "stack.cc": "bbr3", "stack.cc.probe_rtt_interval": 1, "stack.initial_rto": "200ms",
+            "stack.min_rto": "200ms",
+            "stack.profile": "linux-4.6",
         },
     ),
 }  # fmt: skip

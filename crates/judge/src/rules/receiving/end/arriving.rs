@@ -210,10 +210,14 @@ impl End {
                 Some(false) => {}
             }
             let place = self.place();
-            if let Space::Bytes(buffer) = &mut self.space
-                && buffer.arrived(new, &place)
-            {
-                self.acks.window_grew();
+            match &mut self.space {
+                Space::Bytes(buffer) => {
+                    if buffer.arrived(new, &place) {
+                        self.acks.window_grew();
+                    }
+                }
+                Space::Memory(_) => {}
+                Space::Unknown => self.acks.window_may_have_grown(),
             }
         }
         if gaps && (self.stream.above.is_empty() || !self.linux) {
