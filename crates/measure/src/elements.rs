@@ -66,7 +66,7 @@ impl DropReason {
 }
 
 /// The contents of a packet that elements read or change.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, Eq, Debug, Default)]
 pub struct ElementPacket {
     /// Number of the packet. It is unique among the packets that exist at the same time.
     pub id: u32,
@@ -117,32 +117,50 @@ impl ElementPacket {
         self.is & property != 0
     }
 
-    /// Whether the packet equals `other` in all fields.
-    #[inline]
-    #[must_use]
-    pub fn is_same(&self, other: &ElementPacket) -> bool {
-        self.is_same_but_mss(other) && self.mss == other.mss
-    }
-
     /// Whether the packet equals `other` in all fields but [`mss`](ElementPacket::mss). It has no branch for each field, because the packets
     /// are equal in nearly all comparisons.
     #[inline]
     #[must_use]
-    pub fn is_same_but_mss(&self, other: &ElementPacket) -> bool {
-        let words = (self.id ^ other.id)
-            | (self.flow ^ other.flow)
-            | (self.size ^ other.size)
-            | (self.len ^ other.len)
-            | (self.seq ^ other.seq)
-            | (self.ack ^ other.ack)
-            | (self.options ^ other.options);
-        let halves = (self.src ^ other.src)
-            | (self.dst ^ other.dst)
-            | (self.segs ^ other.segs)
-            | (self.flags ^ other.flags)
-            | (self.headers ^ other.headers);
-        let bytes = (self.ecn ^ other.ecn) | (self.is ^ other.is);
+    pub fn equals_apart_from_mss(&self, other: &ElementPacket) -> bool {
+        // A field that is added must be compared here, too.
+        let ElementPacket {
+            id,
+            flow,
+            size,
+            len,
+            seq,
+            ack,
+            options,
+            src,
+            dst,
+            mss: _,
+            segs,
+            flags,
+            headers,
+            ecn,
+            is,
+        } = *self;
+        let words = (id ^ other.id)
+            | (flow ^ other.flow)
+            | (size ^ other.size)
+            | (len ^ other.len)
+            | (seq ^ other.seq)
+            | (ack ^ other.ack)
+            | (options ^ other.options);
+        let halves = (src ^ other.src)
+            | (dst ^ other.dst)
+            | (segs ^ other.segs)
+            | (flags ^ other.flags)
+            | (headers ^ other.headers);
+        let bytes = (ecn ^ other.ecn) | (is ^ other.is);
         words | u32::from(halves) | u32::from(bytes) == 0
+    }
+}
+
+impl PartialEq for ElementPacket {
+    #[inline]
+    fn eq(&self, other: &ElementPacket) -> bool {
+        self.equals_apart_from_mss(other) && self.mss == other.mss
     }
 }
 

@@ -77,7 +77,7 @@ impl Mismatch {
 /// Whether a row is exactly what the rule says, as most rows are.
 #[inline]
 pub(super) fn is_the_same(expected: &Effect, row: &ElementRow) -> bool {
-    expected.known && expected.event == row.event && expected.packet.is_same(&row.packet)
+    expected.known && expected.event == row.event && expected.packet == row.packet
 }
 
 /// Compares a row with what the rule says; `due`: when the rule says that the element acts next.

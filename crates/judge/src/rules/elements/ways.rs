@@ -125,7 +125,7 @@ impl<'a> Ways<'a> {
             return (first != place).then_some(first);
         }
         let (to, left) = (long(to), &self.rows[long(left)]);
-        (to != place || left.at != row.at || !packet.is_same_but_mss(&left.packet)).then_some(to)
+        (to != place || left.at != row.at || !packet.equals_apart_from_mss(&left.packet)).then_some(to)
     }
 
     /// A packet that left an element before the end of the log and has not arrived anywhere.
