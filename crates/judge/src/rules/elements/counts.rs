@@ -26,19 +26,13 @@ impl Counts {
     pub fn add(&mut self, row: &ElementRow) {
         let size = u64::from(row.packet.size);
         match row.event {
-            ElementEvent::Departed => self.departed(row),
+            ElementEvent::Departed => (self.packets, self.bytes) = (self.packets + 1, self.bytes + size),
             ElementEvent::Dropped(_) => {
                 (self.drops, self.dropped_bytes) = (self.drops + 1, self.dropped_bytes + size);
             }
             ElementEvent::Marked => self.marks += 1,
             ElementEvent::Arrived | ElementEvent::Began => {}
         }
-    }
-
-    /// As [`Counts::add`], for a packet that departs.
-    pub fn departed(&mut self, row: &ElementRow) {
-        self.packets += 1;
-        self.bytes += u64::from(row.packet.size);
     }
 }
 

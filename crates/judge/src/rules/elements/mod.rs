@@ -103,7 +103,7 @@ impl Rule for Elements {
                     (ways.arrived(place, row), arrived(&mut replays, &mut world, place, row))
                 }
                 ElementEvent::Departed => {
-                    counts[place].departed(row);
+                    counts[place].add(row);
                     if hosts[place] {
                         received.add(row);
                     }
@@ -171,6 +171,11 @@ impl Rule for Elements {
     }
 }
 
+/// When an element acts without an arrival; [`Time::MAX`] if it does not.
+fn next_action(element: &dyn Element) -> Time {
+    element.due().unwrap_or(Time::MAX)
+}
+
 /// Passes an arrival to the rule of its element.
 #[inline]
 fn arrived(replays: &mut [Replay], world: &mut World, place: usize, row: &ElementRow) -> Option<Mismatch> {
@@ -184,26 +189,24 @@ fn arrived(replays: &mut [Replay], world: &mut World, place: usize, row: &Elemen
             return None;
         };
         world.backlog = queue.backlog(row.at, row.packet.flow);
-        replay.due = queue.due().unwrap_or(Time::MAX);
+        replay.due = next_action(queue.as_ref());
     }
     replays[place].arrived(row, world)
 }
 
 impl Replay {
     fn new(element: Option<Box<dyn Element>>) -> Replay {
-        let (asks, due) = element.as_ref().map_or((None, None), |element| (element.asks(), element.due()));
-        Replay { element, asks, due: due.unwrap_or(Time::MAX), pending: Effects::default(), at: Time::ZERO }
+        let asks = element.as_ref().and_then(|element| element.asks());
+        let due = element.as_ref().map_or(Time::MAX, |element| next_action(element.as_ref()));
+        Replay { element, asks, due, pending: Effects::default(), at: Time::ZERO }
     }
 
     #[inline]
     fn arrived(&mut self, row: &ElementRow, world: &mut World) -> Option<Mismatch> {
-        if self.is_late(row.at)
-            && let Some(wrong) = self.overdue(row.at, world)
-        {
+        if let Some(wrong) = self.advance(row.at, world) {
             return Some(wrong);
         }
         let element = self.element.as_mut()?;
-        self.at = row.at;
         if let Some(expected) = self.pending.first() {
             return Some(Mismatch::absent(*expected, row.at));
         }
@@ -213,23 +216,20 @@ impl Replay {
         }
         let held = Held { packet: row.packet, known: true, since: row.at };
         element.arrives(row.at, held, world, &mut self.pending);
-        self.due = element.due().unwrap_or(Time::MAX);
+        self.due = next_action(element.as_ref());
         None
     }
 
     /// Compares what the element did with its rule.
     #[inline]
     fn happened(&mut self, row: &ElementRow, world: &mut World) -> Option<Mismatch> {
-        if self.is_late(row.at)
-            && let Some(wrong) = self.overdue(row.at, world)
-        {
+        if let Some(wrong) = self.advance(row.at, world) {
             return Some(wrong);
         }
         let element = self.element.as_mut()?;
-        self.at = row.at;
         while self.due == row.at && self.pending.first().is_none() {
             element.acts(row.at, world, &mut self.pending);
-            self.due = element.due().unwrap_or(Time::MAX);
+            self.due = next_action(element.as_ref());
         }
         let expected = self.pending.first();
         if expected.is_some_and(|expected| compare::is_the_same(expected, row)) {
@@ -242,10 +242,13 @@ impl Replay {
         wrong
     }
 
-    /// Whether something may have had to happen before `now`.
+    /// The time of the next row has come. Returns what should have happened before it and did not.
     #[inline]
-    fn is_late(&self, now: Time) -> bool {
-        self.due < now || self.at < now && self.pending.first().is_some()
+    fn advance(&mut self, now: Time, world: &mut World) -> Option<Mismatch> {
+        let late = self.due < now || self.at < now && self.pending.first().is_some();
+        let wrong = if late { self.overdue(now, world) } else { None };
+        self.at = now;
+        wrong
     }
 
     /// What should have happened before `now` and did not.
@@ -259,7 +262,7 @@ impl Replay {
         while self.due < now {
             let due = self.due;
             element.acts(due, world, &mut self.pending);
-            self.due = element.due().unwrap_or(Time::MAX);
+            self.due = next_action(element.as_ref());
             if let Some(expected) = self.pending.first() {
                 return Some(Mismatch::absent(*expected, due));
             }
