@@ -29,6 +29,7 @@ mod role;
 mod rules;
 mod srtt;
 mod step;
+mod taken;
 mod walk;
 
 pub use finding::{Found, Level, Oracle};

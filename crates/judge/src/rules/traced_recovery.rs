@@ -1,10 +1,10 @@
 //! Fast recovery in the log of a kernel, which has the changes of the congestion state and neither loss marks nor the reasons of an undo.
 
 use super::names::LOSS_DETECTION as NAME;
-use crate::end::Sent;
 use crate::facts::Facts;
 use crate::finding::Findings;
 use crate::step::{Context, Step};
+use crate::taken::Sent;
 use tcpassay_measure::EventKind;
 use tcpassay_tcp::CongestionState;
 use tcpassay_units::{Dur, Time};
