@@ -48,37 +48,37 @@ impl Kinds {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reads {
     all: Kinds,
-    /// The kinds that it reads of an end that sends no data, and of one to which no data are sent ([`Role`]).
-    silent: Kinds,
-    deaf: Kinds,
+    /// The kinds that it reads of an end that only receives data, and of one that only sends them ([`Role`]).
+    receiver_only: Kinds,
+    sender_only: Kinds,
 }
 
 impl Reads {
     /// A rule that reads these kinds of every end.
     pub const fn all(kinds: Kinds) -> Reads {
-        Reads { all: kinds, silent: kinds, deaf: kinds }
+        Reads { all: kinds, receiver_only: kinds, sender_only: kinds }
     }
 
     /// A rule about the data that an end sends.
     pub const fn of_sender(kinds: Kinds) -> Reads {
-        Reads { silent: Kinds::of(&[]), ..Reads::all(kinds) }
+        Reads::all(kinds).receiver_only(Kinds::of(&[]))
     }
 
-    /// This rule, which reads only these kinds of an end that sends no data.
-    pub const fn silent(self, silent: Kinds) -> Reads {
-        Reads { silent, ..self }
+    /// The same, but only these kinds of an end that only receives data.
+    pub const fn receiver_only(self, receiver_only: Kinds) -> Reads {
+        Reads { receiver_only, ..self }
     }
 
-    /// This rule, which reads only these kinds of an end to which no data are sent.
-    pub const fn deaf(self, deaf: Kinds) -> Reads {
-        Reads { deaf, ..self }
+    /// The same, but only these kinds of an end that only sends data.
+    pub const fn sender_only(self, sender_only: Kinds) -> Reads {
+        Reads { sender_only, ..self }
     }
 
     /// The kinds that it reads of an end with this role.
     pub const fn of(self, role: Role) -> Kinds {
-        let silent = if role.sends { Kinds::ALL } else { self.silent };
-        let deaf = if role.hears { Kinds::ALL } else { self.deaf };
-        self.all.common(silent).common(deaf)
+        let receiver_only = if role.sends { Kinds::ALL } else { self.receiver_only };
+        let sender_only = if role.receives { Kinds::ALL } else { self.sender_only };
+        self.all.common(receiver_only).common(sender_only)
     }
 }
 

@@ -10,23 +10,23 @@ pub(crate) struct Role {
     /// It has something to send beside its SYN and ACKs, or its log has rows of a sender of data.
     pub sends: bool,
     /// Its peer has something to send, or its log has rows of a receiver of data.
-    pub hears: bool,
+    pub receives: bool,
 }
 
 impl Role {
     /// Number of values of [`index`](Role::index).
     pub const NUMBER: usize = 4;
     /// Nothing is known: every rule applies.
-    pub const ANY: Role = Role { sends: true, hears: true };
+    pub const ANY: Role = Role { sends: true, receives: true };
 
     /// A number below [`NUMBER`](Role::NUMBER).
     pub fn index(self) -> usize {
-        usize::from(self.sends) << 1 | usize::from(self.hears)
+        usize::from(self.sends) << 1 | usize::from(self.receives)
     }
 
     /// All roles, in the order of [`index`](Role::index).
     pub fn all() -> [Role; Role::NUMBER] {
-        std::array::from_fn(|index| Role { sends: index & 2 != 0, hears: index & 1 != 0 })
+        std::array::from_fn(|index| Role { sends: index & 2 != 0, receives: index & 1 != 0 })
     }
 }
 
@@ -34,7 +34,7 @@ impl Role {
 /// gives both roles, so that a fault hides no row from a rule. `peers`: for each end the other one of its connection.
 pub(crate) fn roles(recording: &Recording, peers: &[usize]) -> Vec<Role> {
     let mut sends = vec![false; peers.len()];
-    let mut hears = vec![false; peers.len()];
+    let mut receives = vec![false; peers.len()];
     let mut answers = vec![0; peers.len()];
     let events = &recording.events;
     let place = |name| events.words().iter().position(|word| word == name);
@@ -49,29 +49,31 @@ pub(crate) fn roles(recording: &Recording, peers: &[usize]) -> Vec<Role> {
             EventKind::Out => {
                 sends[flow] = events.range(row).1 > 0 || events.flags(row).any(Flags::FIN | Flags::RST);
             }
-            EventKind::In if hears[flow] => {}
+            EventKind::In if receives[flow] => {}
             EventKind::In => {
-                hears[flow] = events.range(row).1 > 0 || events.flags(row).any(Flags::FIN | Flags::RST);
+                receives[flow] = events.range(row).1 > 0 || events.flags(row).any(Flags::FIN | Flags::RST);
             }
-            EventKind::App if why == read => hears[flow] = true,
+            EventKind::App if why == read => receives[flow] = true,
             // The ACK of a SYN-ACK, and nothing else, is the answer of an end to which no data are sent.
             EventKind::AckNow if why == answer => {
                 answers[flow] += 1;
-                hears[flow] |= answers[flow] > 1;
+                receives[flow] |= answers[flow] > 1;
             }
             EventKind::AckNow | EventKind::AckDelay | EventKind::AckForget | EventKind::Refused => {
-                hears[flow] = true;
+                receives[flow] = true;
             }
             EventKind::Sack | EventKind::State => {}
             EventKind::TimerSet | EventKind::TimerCancel if why == handshake => {}
             EventKind::TimerSet | EventKind::TimerCancel | EventKind::TimerFire if why == delayed => {
-                hears[flow] = true;
+                receives[flow] = true;
             }
             _ => sends[flow] = true,
         }
     }
-    let role =
-        |end: usize| Role { sends: sends[end] || hears[peers[end]], hears: hears[end] || sends[peers[end]] };
+    let role = |end: usize| Role {
+        sends: sends[end] || receives[peers[end]],
+        receives: receives[end] || sends[peers[end]],
+    };
     (0..peers.len()).map(role).collect()
 }
 
@@ -93,7 +95,7 @@ mod tests {
 
     fn of(rows: &[EventRow]) -> Vec<(bool, bool)> {
         let recording = Recording { events: rows.iter().cloned().collect(), ..Recording::default() };
-        roles(&recording, &[1, 0]).into_iter().map(|role| (role.sends, role.hears)).collect()
+        roles(&recording, &[1, 0]).into_iter().map(|role| (role.sends, role.receives)).collect()
     }
 
     /// Flow 0 sends data, which flow 1 acknowledges and reads.
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn one_end_of_a_bulk_transfer_sends_and_the_other_one_hears() {
+    fn one_end_of_a_bulk_transfer_sends_and_the_other_one_receives() {
         assert_eq!(of(&bulk()), [(true, false), (false, true)]);
         assert_eq!(of(&[]), [(false, false), (false, false)]);
     }

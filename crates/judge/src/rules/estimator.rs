@@ -87,7 +87,7 @@ pub(super) struct Estimator {
     lost: bool,
     shown: Option<Shown>,
     /// The position after the data of a SYN. What its answer does not acknowledge is sent again, and gives no sample.
-    opening: u64,
+    syn_data_end: u64,
     handshake: Handshake,
 }
 
@@ -121,7 +121,7 @@ impl Handshake {
 impl Estimator {
     pub fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         if step.event.kind == EventKind::In && step.flags().has(Flags::SYN) {
-            self.opening = step.end.now.nxt;
+            self.syn_data_end = step.end.now.nxt;
         }
         self.handshake.on(step);
         let Some(stack) = context.stack(step.flow).filter(|_| context.exact() && step.end.open) else {
@@ -135,7 +135,7 @@ impl Estimator {
             EventKind::In | EventKind::Out | EventKind::Retransmit => {
                 self.missing(context, step, found);
                 if step.is_arrival() {
-                    self.shown = Some(shown(step, stack, self.opening));
+                    self.shown = Some(shown(step, stack, self.syn_data_end));
                 }
             }
             _ => {}
@@ -236,11 +236,11 @@ impl Estimator {
     }
 }
 
-/// `opening`: the position after the data of a SYN.
-fn shown(step: &Step<'_>, stack: &Config, opening: u64) -> Shown {
+/// `syn_data_end`: the position after the data of a SYN.
+fn shown(step: &Step<'_>, stack: &Config, syn_data_end: u64) -> Shown {
     let taken = &step.end.taken;
     let all = taken.acked == taken.delivered && taken.acked > 0;
-    let once = all && taken.once && !taken.again && step.before.una >= opening;
+    let once = all && taken.once && !taken.again && step.before.una >= syn_data_end;
     Shown {
         at: step.at(),
         row: step.row,

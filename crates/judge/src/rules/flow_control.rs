@@ -96,7 +96,7 @@ impl Rule for FlowControl {
                 silly(half, context, step, found);
             }
         }
-        if step.role.hears {
+        if step.role.receives {
             update_follows(half, context, step, found);
             step.deadline(half.owes.map(|(since, _)| since), PATIENCE);
         }

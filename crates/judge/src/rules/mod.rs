@@ -169,14 +169,14 @@ const BY_ROW: &[ByRow] = &[
             Congestion,
             Window,
         ]))
-        .silent(Kinds::of(&[Out, Retransmit])),
+        .receiver_only(Kinds::of(&[Out, Retransmit])),
         applies: in_virtual_time,
         new: |flows| Box::new(loss::Loss::new(flows)),
     },
     ByRow {
         name: names::ACK_TIMING,
         reads: Reads::all(Kinds::SEGMENTS.and(&[AckDelay, AckForget, AckNow, State, TimerFire]))
-            .deaf(Kinds::of(&[TimerFire])),
+            .sender_only(Kinds::of(&[TimerFire])),
         applies: always,
         new: |flows| Box::new(receiver::Receiver::new(flows)),
     },
@@ -185,7 +185,7 @@ const BY_ROW: &[ByRow] = &[
         reads: Reads::all(
             Kinds::SEGMENTS.and(&[Refused, AckDelay, AckForget, AckNow, App, Rtt, State, TimerFire]),
         )
-        .deaf(Kinds::SEGMENTS.and(&[State])),
+        .sender_only(Kinds::SEGMENTS.and(&[State])),
         applies: of_model,
         new: |flows| Box::new(receiving::Receiving::new(flows)),
     },

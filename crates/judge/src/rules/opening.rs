@@ -170,7 +170,8 @@ impl Opening {
         let offers = self.sent <= stack.ecn_syns.max(2);
         let all = flags.has(Flags::AE | Flags::CWR | Flags::ECE);
         let none = !flags.any(Flags::AE | Flags::CWR | Flags::ECE);
-        if if offers { !all } else { !none && self.timeouts > 0 } {
+        let wrong = if offers { !all } else { !none && self.timeouts > 0 };
+        if wrong {
             found.add(step.of_sender(context, NAME, "a SYN with other ECN flags than RFC 9768 says"), || {
                 format!(
                     "{} sent its SYN number {} (timeouts: {}) {} (RFC 9768 section 3.1.4.1).",

@@ -46,7 +46,7 @@ impl Replay {
         let (Some(stack), Some(peer)) = (context.stack(step.flow), context.stack(step.peer)) else { return };
         if let Some(end) = &mut self.end {
             // Nothing that arrives at an end to which no data are sent changes what it acknowledges or announces.
-            if !step.role.hears
+            if !step.role.receives
                 && !matches!(step.event.kind, EventKind::Out | EventKind::Retransmit | EventKind::State)
             {
                 return;

@@ -39,17 +39,9 @@ pub(super) struct Deadlines {
 }
 
 impl Deadlines {
-    pub fn on(
-        &mut self,
-        context: &Context<'_>,
-        step: &Step<'_>,
-        stack: &Config,
-        rto: Rto,
-        found: &mut Findings,
-    ) {
-        if self.fired.is_some() {
-            self.answered(context, step, stack, found);
-        }
+    pub fn on(&mut self, context: &Context<'_>, step: &Step<'_>, rto: Rto, found: &mut Findings) {
+        let Some(stack) = context.stack(step.flow) else { return };
+        self.answered(context, step, stack, found);
         match step.event.kind {
             EventKind::Rtt => self.srtt = step.event.srtt,
             EventKind::Out | EventKind::Retransmit if step.len() > 0 || step.flags().has(Flags::FIN) => {

@@ -38,14 +38,8 @@ pub(super) struct Events {
 }
 
 impl Events {
-    pub fn on(
-        &mut self,
-        context: &Context<'_>,
-        step: &Step<'_>,
-        stack: &Config,
-        rto: Rto,
-        found: &mut Findings,
-    ) {
+    pub fn on(&mut self, context: &Context<'_>, step: &Step<'_>, rto: Rto, found: &mut Findings) {
+        let Some(stack) = context.stack(step.flow) else { return };
         match step.event.kind {
             EventKind::In if step.is_arrival() => {
                 self.arrival = (step.at(), step.before.nxt - step.before.una);

@@ -42,7 +42,7 @@ impl Inflation {
         match step.event.kind {
             EventKind::In if step.is_arrival() => {
                 self.judge(context, step, found);
-                let window = self.heard(context, step);
+                let window = self.peers_window(context, step);
                 self.arrival(context, step, recovers, window);
                 self.window = window;
             }
@@ -73,7 +73,7 @@ impl Inflation {
     }
 
     /// The peer's window with this ACK. FreeBSD ignores a smaller one in an ACK of the same position (`tcp_do_segment`).
-    fn heard(&self, context: &Context<'_>, step: &Step<'_>) -> u64 {
+    fn peers_window(&self, context: &Context<'_>, step: &Step<'_>) -> u64 {
         let grows_only = context.stack(step.flow).is_some_and(|stack| stack.flavor == StackFlavor::FreeBsd);
         let repeats = step.len() == 0 && step.end.taken.acked == 0;
         if grows_only && repeats { self.window.max(step.end.wnd) } else { step.end.wnd }

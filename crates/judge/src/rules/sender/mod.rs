@@ -87,20 +87,14 @@ impl Rule for Sender {
             inflation: inflation::applies(context, step),
             transmissions: transmissions::selective(context, step),
         });
-        let Some(stack) = context.stack(step.flow) else { return };
         half.rto.on(step);
-        half.deadlines.on(context, step, stack, half.rto, found);
+        half.deadlines.on(context, step, half.rto, found);
         if applies.inflation {
             half.inflation.on(context, step, found);
         }
-        half.events.on(context, step, stack, half.rto, found);
+        half.events.on(context, step, half.rto, found);
         if let Some(selective) = applies.transmissions {
-            half.transmissions.on(
-                context,
-                step,
-                &transmissions::Sender { stack, selective, mss: context.mss(step.flow) },
-                found,
-            );
+            half.transmissions.on(context, step, selective, found);
         }
     }
 }

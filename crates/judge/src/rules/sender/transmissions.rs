@@ -58,10 +58,10 @@ enum Due {
 }
 
 /// What is fixed for a flow.
-pub(super) struct Sender<'a> {
-    pub stack: &'a Config,
-    pub selective: bool,
-    pub mss: u64,
+struct Sender<'a> {
+    stack: &'a Config,
+    selective: bool,
+    mss: u64,
 }
 
 /// Whether the transmissions of a flow follow from its log; then, whether it uses SACK.
@@ -91,7 +91,10 @@ pub(super) fn selective(context: &Context<'_>, step: &Step<'_>) -> Option<bool> 
 }
 
 impl Transmissions {
-    pub fn on(&mut self, context: &Context<'_>, step: &Step<'_>, sender: &Sender<'_>, found: &mut Findings) {
+    /// `selective`: whether the flow uses SACK ([`selective`]).
+    pub fn on(&mut self, context: &Context<'_>, step: &Step<'_>, selective: bool, found: &mut Findings) {
+        let Some(stack) = context.stack(step.flow) else { return };
+        let sender = &Sender { stack, selective, mss: context.mss(step.flow) };
         if let Some((since, row, due)) = self.waits.filter(|(since, ..)| step.at() > *since) {
             self.waits = None;
             late(context, step, (since, row, due), found);
