@@ -8,7 +8,8 @@ BIN := $(VENV)/bin
 STAMPS := .setup
 OUT ?= out
 JOBS ?= $(shell nproc 2>/dev/null || echo 1)
-# The native module is always optimised: a debug build simulates ten times slower. `dev` is for work on the bindings.
+# The profile of the native module and the agent, which are always optimised: a debug build simulates ten times slower.
+# `dev` is for work on the bindings. Both have one profile, so that Cargo builds their common dependencies once.
 PROFILE ?= release
 PLANS := rate-limiter-latency rate-limiter-mark-data rate-limiter-mark-ack rate-limiter-sequence rate-limiter-fixed
 
@@ -53,8 +54,8 @@ $(STAMPS)/pgo: $(STAMPS)/native tools/pgo.sh tools/pgo_train.py
 	@touch $@
 
 agent: ## The agent, in the package folder; with BPF if it can be built
-	@cargo build --locked --release --quiet -p tcpassay-agent --features "$$(sh tools/bpf.sh)"
-	@cp -u --remove-destination "$${CARGO_TARGET_DIR:-target}/release/tcpassay-agent" python/tcpassay/tcpassay-agent
+	@cargo build --locked --profile $(PROFILE) --quiet -p tcpassay-agent --features "$$(sh tools/bpf.sh)"
+	@cp --remove-destination "$${CARGO_TARGET_DIR:-target}/$(PROFILE:dev=debug)/tcpassay-agent" python/tcpassay/tcpassay-agent
 
 wheel: setup agent ## A wheel with the agent; it is tested in a new environment with a plan, its report and the agent
 	$(IF_POSSIBLE)
