@@ -20,7 +20,7 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.to
 PROFILED := sh tools/pgo.sh use
 IF_POSSIBLE := @! sh tools/pgo.sh possible || $(MAKE) --no-print-directory pgo
 
-.PHONY: help quick setup pgo agent wheel kernel demo fidelity figures test test-rust test-python torture check lint format bench bench-host bench-testbed gate quality history testbed testbed-vm fuzz clean
+.PHONY: help quick setup pgo agent wheel kernel kernel-variants demo fidelity figures test test-rust test-python torture check lint format bench bench-host bench-testbed gate quality history testbed testbed-vm fuzz clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -65,6 +65,12 @@ wheel: setup agent ## A wheel with the agent; it is tested in a new environment 
 kernel: setup agent ## Linux 6.1 for the substrate `kernel`, once (about ten minutes of CPU; needs flex, bison, bc), and its tests
 	@sh tools/kernel.sh $(BIN)/tcpassay
 	$(BIN)/python -m pytest --quiet --numprocesses $(JOBS) --dist loadfile tests/kernel
+
+# These are whole builds, which CI does not repeat; docs/dev/status.md has the last result.
+kernel-variants: setup agent ## Linux 6.1 with counters of executed lines and with checkers (twenty minutes of CPU), and their tests
+	@$(BIN)/tcpassay kernel build --debian 6.1 --coverage
+	@$(BIN)/tcpassay kernel build --debian 6.1 --debug --patch tests/kernel/patches/planted-faults.patch
+	$(BIN)/python -m pytest --quiet tests/kernel/test_kernel_coverage.py tests/kernel/test_checkers.py
 
 demo: setup ## A sweep around the paper's rate limiter: find the stalls, isolate their cause, explain one with a sequence diagram
 	@$(BIN)/tcpassay run plans/demo.toml --jobs $(JOBS) --out $(OUT)/demo --force || [ $$? -eq 1 ]
@@ -130,8 +136,8 @@ test-python: setup agent $(STAMPS)/ray
 	@sh tools/chromium.sh
 	@sh tools/ssh.sh
 	@sh tools/kernel.sh $(BIN)/tcpassay if-possible
-	$(BIN)/python -m pytest --quiet --numprocesses $(JOBS) --dist loadfile -m "not realtime"
-	$(BIN)/python -m pytest --quiet -m realtime
+	$(BIN)/python -m pytest --quiet --durations=10 --numprocesses $(JOBS) --dist loadfile -m "not realtime"
+	$(BIN)/python -m pytest --quiet --durations=10 -m realtime
 
 # `make check` repeats the same trials each time. A longer search: make torture TORTURE="--seconds 3600 --seed 100".
 TORTURE ?= --seed 1 --trials 1

@@ -1,9 +1,6 @@
 """A kernel with checkers and planted faults; skipped with a reason where it is not built.
 
-    tcpassay kernel build --debug --patch tests/kernel/patches/planted-faults.patch
-    pytest tests/kernel/test_checkers.py
-
-CI does not build it. `test_splats.py` reads consoles with the same reports.
+`make kernel-variants` builds it and runs these tests; CI does not. `test_splats.py` reads consoles with the same reports.
 """
 
 from pathlib import Path

@@ -67,7 +67,7 @@ seeds = [1]
 
 @pytest.fixture
 def changed() -> tuple[store.Kernel, store.Kernel]:
-    """A kernel and the same with the patch, which CI does not build."""
+    """A kernel and the same with the patch; `make kernel` and CI build both."""
     known = store.kernels()
     for head in known:
         if head.series == [PATCH.stem] and not head.variant:

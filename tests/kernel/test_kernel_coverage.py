@@ -1,4 +1,4 @@
-"""Runs on a kernel with counters (`tcpassay kernel build --coverage`); skipped with a reason without one."""
+"""Runs on a kernel with counters (`make kernel-variants` builds it); skipped with a reason without one."""
 
 import hashlib
 import json
