@@ -6,9 +6,12 @@ A reader checks the types of the fields (`results.py`). Most fields may be absen
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NotRequired, Required, Self, TypedDict
+from typing import Final, Literal, NotRequired, Required, Self, TypedDict
 
 from tcpassay.messages import Expected, Metrics, ScriptRow, Value
+
+NOT_RUN: Final = "not run"
+"""The outcome of a run that has not ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ Files are read at the first access. A damaged file becomes a line of `problems`,
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from os import PathLike
@@ -25,6 +25,7 @@ from tcpassay.finding import Finding
 from tcpassay.judge.store import NAME as FINDINGS
 from tcpassay.judge.store import read_findings
 from tcpassay.messages import Answer, Outcome
+from tcpassay.owner import INSIDE
 from tcpassay.plan.quantity import quantity
 from tcpassay.recording import (
     FORMAT,
@@ -36,9 +37,9 @@ from tcpassay.recording import (
     schema,
     understood,
 )
-from tcpassay.result_format import ResultIndex, RunKey, RunRow, WorkDone
+from tcpassay.result_format import NOT_RUN, PlanRow, ResultIndex, RunKey, RunRow, WorkDone
 from tcpassay.run.answers import answer_of, row_of
-from tcpassay.run.folder import is_run
+from tcpassay.run.folder import UNPLANNED, is_run, is_unplanned
 from tcpassay.run.journal import NAME as JOURNAL
 from tcpassay.run.journal import Journal
 
@@ -74,7 +75,9 @@ Table = Literal["events", "series", "deliveries", "latency", "completions"]
 def load(folder: str | PathLike[str]) -> "Results":
     """Reads the results in `folder`. Raises `UserError` if there are none; damage is listed in `Results.problems`."""
     path = Path(folder)
-    if not any((path / name).exists() for name in (RESULT, METRICS, RECORDINGS)):
+    if is_unplanned(path):
+        raise UserError(UNPLANNED, Place(path))
+    if not any((path / name).exists() for name in (RESULT, JOURNAL, METRICS, RECORDINGS)):
         raise UserError(f"there are no results: neither {RESULT} nor {RECORDINGS}", Place(path))
     return Results(path)
 
@@ -129,7 +132,12 @@ class Results:
 
     @cached_property
     def index(self) -> ResultIndex:
-        """`result.json`; empty if it is missing or damaged."""
+        """`result.json`; empty if it is missing or damaged.
+
+        If the creation of the folder was interrupted before it was written, its content follows from the journal.
+        """
+        if self._begun is not None:
+            return self._begun[0]
         try:
             index = read_json(self.folder / RESULT)
         except DamagedError as error:
@@ -144,6 +152,33 @@ class Results:
                 self._note(DamagedError(self.folder / RESULT, f"`{name}` has a wrong type"))
                 return {}
         return cast("ResultIndex", index)
+
+    @cached_property
+    def _begun(self) -> tuple[ResultIndex, str] | None:
+        """The index and the plan of a folder that has a journal and no result yet; `None` for other folders.
+
+        `result.json` is written before the first run. A folder with results of runs in the journal has therefore lost
+        it, unless the process was killed that replaced the results: its lock is still there.
+        """
+        if (self.folder / RESULT).exists() or not (self.folder / JOURNAL).exists():
+            return None
+        try:
+            with Journal.peek(self.folder) as journal:
+                if journal.counts().finished and not (self.folder / INSIDE).exists():
+                    return None
+                notes = journal.notes
+                runs: list[RunRow] = [
+                    {"case": key.case, "seed": key.seed, "outcome": NOT_RUN, "varied": {}, "triples": {}}
+                    for key in (RunKey.of(entry.case) for entry in journal.entries() if _is_first(entry.case))
+                ]
+        except UserError:
+            return None  # a damaged journal is reported where its results are read
+        text = notes.get("plan", "")
+        plan: PlanRow = {
+            "file": notes.get("file", ""),
+            "sha256": hashlib.sha256(text.encode()).hexdigest(),
+        }
+        return {"format": FORMAT, "status": "interrupted", "plan": plan, "runs": runs}, text
 
     @property
     def _sums(self) -> dict[str, str]:
@@ -163,6 +198,8 @@ class Results:
     def plan(self) -> str:
         """The plan as written; empty if it is missing or damaged."""
         file = self.folder / "plan.toml"
+        if self._begun is not None and not file.exists():
+            return self._begun[1]
         try:
             raw = regular.read_bytes(file, links=False)
             text = raw.decode()
@@ -409,6 +446,11 @@ class Results:
         return (
             f"Results({str(self.folder)!r}: {len(self.runs)} runs, {done} done, {len(self.found)} findings)"
         )
+
+
+def _is_first(case: Mapping[str, object]) -> bool:
+    """Whether an entry of a journal is the first repetition of a run."""
+    return case.get("repetition") == 1 and is_run(case.get("case"), case.get("seed"))
 
 
 def _check_keys(file: Path, frame: pl.DataFrame) -> None:

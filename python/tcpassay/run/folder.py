@@ -15,8 +15,9 @@
 
 Files are written under a temporary name and renamed when they are complete; recordings are written to `.work/` and
 moved. A file with its final name is therefore always complete. A new folder is created as `.NAME.new` in the same
-parent folder and renamed. In an existing folder, `.tcpassay.lock` is created first and the journal last, so that an
-interrupted creation is recognised.
+parent folder and renamed. In an existing folder, `.tcpassay.lock` is created first, then the copies of the inputs, then
+the journal, so that an interrupted creation is recognised: without a journal nothing is recorded yet, with one the
+folder can be resumed.
 
 A process that writes to the folder owns it (`owner.py`). Only the files listed here are ever removed.
 """
@@ -60,6 +61,8 @@ class Folder:
     def __init__(self, path: Path, owner: Owner, made: Path | None = None) -> None:
         self.path = path
         self.owner = owner
+        self.is_new = made is not None
+        """Whether this process makes the folder itself, not only its content."""
         self.made = made or path
         """The location of the folder before it is published."""
 
@@ -101,7 +104,7 @@ class Folder:
             owner.enter(path)
             _refuse(path, replace=replace)  # another owner may have ended meanwhile
             _clear(path)
-            made = path
+            folder = cls(path, owner)
         else:
             real = Path(os.path.realpath(path))
             made = real.with_name(beside(real.name, "new"))
@@ -109,9 +112,9 @@ class Folder:
                 shutil.rmtree(made)  # its creator is dead; otherwise this process could not own the place
             made.mkdir()
             owner.enter(made)
-        folder = cls(path, owner, made)
+            folder = cls(path, owner, made)
         try:
-            (made / "recordings").mkdir(exist_ok=True)
+            (folder.made / "recordings").mkdir(exist_ok=True)
         except BaseException:
             folder.abandon()
             raise
@@ -132,7 +135,7 @@ class Folder:
     def abandon(self) -> None:
         """Removes a folder that could not be completed, and releases it."""
         with contextlib.suppress(OSError):
-            if self.made != self.path:
+            if self.is_new:
                 shutil.rmtree(self.made)
             else:
                 _clear(self.made)
@@ -142,16 +145,14 @@ class Folder:
     def existing(cls, path: Path) -> "Folder":
         """An existing folder with results, now owned by this process. Raises `UserError`."""
         if not any((path / mark).is_file() for mark in (RESULT, JOURNAL)):
-            half = (path / INSIDE).exists()
-            what = (
-                "its creation was interrupted before a run began; run the plan again"
-                if half
-                else "there are no results to continue"
+            raise UserError(
+                UNPLANNED if is_unplanned(path) else "there are no results to continue", Place(path)
             )
-            raise UserError(what, Place(path))
         folder = cls(path, Owner.of(path))
         try:
             _no_links(path)
+            with contextlib.suppress(OSError):  # they have no effect
+                _sweep(path)
         except BaseException:
             folder.close()
             raise
@@ -251,11 +252,21 @@ def _is_ours(path: Path) -> bool:
         return False
 
 
+UNPLANNED: Final = (
+    "its creation was interrupted, or has not ended, before its plan was recorded; run the plan again"
+)
+
+
+def is_unplanned(path: Path) -> bool:
+    """Whether the creation of the folder was interrupted before the journal existed: only the lock shows it."""
+    return (path / INSIDE).exists() and not any((path / mark).exists() for mark in (RESULT, JOURNAL))
+
+
 def _is_unfinished(path: Path) -> bool:
     """Whether the folder is empty or contains only an interrupted start."""
     if any((path / mark).exists() for mark in (RESULT, JOURNAL)):
         return False
-    if (path / INSIDE).exists():
+    if is_unplanned(path):
         return True
     # Folders without files: earlier versions left them, and they contain no data.
     return all(
@@ -274,6 +285,11 @@ def _clear(path: Path) -> None:
         (path / name).unlink(missing_ok=True)
     for name in FOLDERS:
         _remove(path / name)
+    _sweep(path)
+
+
+def _sweep(path: Path) -> None:
+    """Removes files that killed owners left. Raises `OSError`."""
     for entry in list(path.iterdir()):
         if entry.name != INSIDE and _LEFT.fullmatch(entry.name) and not entry.is_dir():
             entry.unlink(missing_ok=True)

@@ -273,11 +273,16 @@ class Journal:
             set_notes(database, notes or {})
         return int(gone)
 
-    def append(self, cases: Iterable[Json], notes: Mapping[str, str]) -> None:
-        """Adds cases after the existing ones, and stores notes about them, in one transaction."""
+    def append(
+        self, cases: Iterable[Json], notes: Mapping[str, str], order: Sequence[int] | None = None
+    ) -> None:
+        """Adds cases after the existing ones, and stores notes about them, in one transaction.
+
+        `order` is that of `create`; it is allowed if there were no cases.
+        """
         with self._transaction() as database:
             (count,) = database.execute("SELECT count(*) FROM cases").fetchone()
-            insert(database, cases, None, count)
+            insert(database, cases, order, count)
             set_notes(database, notes)
 
     def note(self, **notes: str) -> None:

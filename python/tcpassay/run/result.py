@@ -17,7 +17,7 @@ from tcpassay.kernel import store
 from tcpassay.messages import Answer, Metrics, Outcome
 from tcpassay.plan.expand import Case
 from tcpassay.plan.read import Plan
-from tcpassay.result_format import DifferenceRow, GuidedRow, RunRow, SearchRow, WorkDone
+from tcpassay.result_format import NOT_RUN, DifferenceRow, GuidedRow, RunRow, SearchRow, WorkDone
 from tcpassay.run import checks
 from tcpassay.run.answers import row_of
 from tcpassay.run.folder import Folder
@@ -26,7 +26,6 @@ from tcpassay.seal import checksum, seal
 FORMAT: Final = 2
 RESULT: Final = "result.json"
 METRICS: Final = "metrics.parquet"
-NOT_RUN: Final = "not run"
 Status = Literal["running", "complete", "interrupted", "budget", "no space", "paused"]
 
 

@@ -22,7 +22,7 @@ from tcpassay.messages import Answer, Outcome
 from tcpassay.plan.expand import Case
 from tcpassay.plan.read import Plan, read
 from tcpassay.quantile import median
-from tcpassay.result_format import DifferenceRow, RunKey, Work, WorkDone
+from tcpassay.result_format import NOT_RUN, DifferenceRow, RunKey, Work, WorkDone
 from tcpassay.run import growth, inputs
 from tcpassay.run.answers import answer_of, payload_of
 from tcpassay.run.environment import environment, table_version
@@ -31,11 +31,13 @@ from tcpassay.run.growth import Growth, is_search
 from tcpassay.run.journal import NAME as JOURNAL
 from tcpassay.run.journal import Claim, Entry, Journal
 from tcpassay.run.journal_rows import Json
-from tcpassay.run.result import NOT_RUN, RESULT, Result, Run, Status
+from tcpassay.run.result import RESULT, Result, Run, Status
 from tcpassay.search.files import plans
 from tcpassay.substrate import substrate_of
 
 _MOST_SHOWN: Final = 3
+_BEGUN: Final = "begun"
+"""The note with the options of a plan whose runs are not in the journal yet; empty afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,22 @@ class Beginning:
     """The seed of a random order; `None` uses the order of the plan."""
     retry: frozenset[Outcome] = frozenset()
     """Runs with these outcomes are repeated."""
+
+    def as_json(self) -> str:
+        """The options that determine the runs of a new folder, for its journal."""
+        chosen = None if self.chosen is None else sorted(self.chosen)
+        return json.dumps({"chosen": chosen, "shuffle": self.shuffle})
+
+    @classmethod
+    def from_json(cls, text: str, path: Path) -> Self:
+        """The inverse of `as_json`. Raises `UserError`."""
+        try:
+            said = json.loads(text)
+            chosen = None if said["chosen"] is None else frozenset(map(str, said["chosen"]))
+            return cls(chosen, None if said["shuffle"] is None else int(said["shuffle"]))
+        except (KeyError, TypeError, ValueError, RecursionError):
+            message = "the journal is damaged: its options of the plan have a wrong form"
+            raise UserError(message, Place(path / JOURNAL)) from None
 
 
 class Session:
@@ -71,7 +89,8 @@ class Session:
         """Creates the folder and its journal; on an error nothing is left behind. Raises `UserError`."""
         plan = _chosen(plan, how)
         folder = Folder.create(out, replace=replace_)
-        try:
+        with contextlib.ExitStack() as on_error:
+            on_error.callback(folder.abandon)
             try:
                 base, copied = inputs.copy(plan, plan.file.parent, folder.made)
             except OSError as error:
@@ -79,17 +98,18 @@ class Session:
                 raise UserError(
                     f"a file that the plan names cannot be copied: {reason}", Place(out)
                 ) from None
-            folder.write("plan.toml", plan.text)
             notes = _notes(plan, base, copied)
-            Journal.create(folder.made, _digest(plan), _cases(plan), _order(plan, how), notes)
+            if folder.is_new:
+                Journal.create(folder.made, _digest(plan), _cases(plan), _order(plan, how), notes)
+            else:
+                # In a folder that is visible already, the plan is recorded first, so that a creation that is killed
+                # later can be completed.
+                Journal.create(folder.made, _digest(plan), (), notes=notes | {_BEGUN: how.as_json()})
             folder.publish()
-        except BaseException:
-            folder.abandon()
-            raise
-        with contextlib.ExitStack() as on_error:
-            on_error.callback(folder.close)
             journal = Journal.open(folder.path)
             on_error.callback(journal.close)
+            if not folder.is_new:
+                _fill(journal, plan, how)
             session = cls(plan, folder, journal)
             session._describe()
             on_error.pop_all()
@@ -110,6 +130,10 @@ class Session:
             if not force:
                 _same_version(notes, path)
             plan = _plan_of(notes, path)
+            if notes.get(_BEGUN):  # its creation was interrupted
+                how = Beginning.from_json(notes[_BEGUN], path)
+                plan = _chosen(plan, how)
+                _fill(journal, plan, how)
             wanted = _planned(journal, path)
             plan = plan.with_seeds(list(dict.fromkeys(run.seed for run in wanted)))
             plan = growth.with_generations(plan, notes, Place(path / JOURNAL))
@@ -312,6 +336,11 @@ def _cases(plan: Plan) -> Iterator[Json]:
     return (run.as_json() for run in _runs(plan))
 
 
+def _fill(journal: Journal, plan: Plan, how: Beginning) -> None:
+    """Adds the runs of the plan to a journal that has none yet."""
+    journal.append(_cases(plan), {_BEGUN: ""}, _order(plan, how))
+
+
 def _order(plan: Plan, how: Beginning) -> list[int] | None:
     if how.shuffle is None:
         remote = any(name.partition(":")[0] == "remote" for name in plan.spec.substrates)
@@ -349,6 +378,7 @@ def _notes(plan: Plan, base: Path, copied: dict[str, str]) -> dict[str, str]:
         "inputs": json.dumps(copied),
         "tables": table_version(),
         "version": __version__,
+        _BEGUN: "",
     }
 
 
