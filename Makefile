@@ -110,9 +110,8 @@ testbed: setup agent ## The tests of the substrate `remote` with KILLS kills at 
 testbed-vm: setup agent ## The substrate `remote` on three virtual machines with NICs and two kernels (needs root, Debian, qemu-system-x86 and debootstrap)
 	$(BIN)/python -m pytest --quiet tools/testbed_vm
 
-quality: setup ## Build the model with all planted faults, and determine which of them the shipped plan finds (tests/quality/model)
-	$(BIN)/python tools/quality/plant.py --out $(OUT)/quality
-	$(BIN)/python tools/quality/run.py --build $(OUT)/quality --causes --out docs/quality.md
+quality: setup ## Run the Rust tests with each planted fault of the model (tests/quality/model)
+	$(BIN)/python tools/quality/run.py --out $(OUT)/quality --table docs/quality.md
 
 history: setup agent ## Reintroduce old bugs of Linux into 6.1, and determine which of them two shipped plans find (two hours of CPU; needs flex, bison, bc)
 	$(BIN)/python tools/quality/history.py --out $(abspath $(OUT))/history --jobs $(JOBS)

@@ -17,7 +17,7 @@ ARROWS = {
     "cc": {"units"},
     "tcp": {"units", "states", "wire", "cc"},
     "workload": {"units"},
-    "measure": {"units", "states", "wire", "cc"},
+    "measure": {"units", "states", "wire"},
     "case": {"units", "cc", "tcp", "workload", "measure"},
     "sim": {"units", "wire", "cc", "tcp", "workload", "measure", "case"},
     "script": {"units", "wire", "cc", "tcp"},

@@ -3,8 +3,8 @@
     python tools/quality/plant.py --check          # every edit applies to the source as it is
     python tools/quality/plant.py --out out/quality
 
-The repository is not touched: the edits are applied to a copy of the crates. `_native.plant(number)` switches a fault
-on, and 0 switches all off.
+The repository is not touched: the edits are applied to a copy of the crates. `_native.plant(number)` or the environment
+variable `TCPASSAY_FAULT` switches a fault on, and 0 switches all off.
 """
 
 import argparse
@@ -18,11 +18,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "quality" / "model"
-UNSEEN = "unseen"
-"""The beginning of the names of files with faults that were written without a look at the oracles."""
 SWITCH = """
-/// Which planted fault is on; 0: none.
-static PLANTED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+/// Which planted fault is on; 0: none. At first that of the environment.
+static PLANTED: std::sync::LazyLock<std::sync::atomic::AtomicU32> = std::sync::LazyLock::new(|| {
+    let number = std::env::var("TCPASSAY_FAULT").ok().and_then(|text| text.parse().ok());
+    std::sync::atomic::AtomicU32::new(number.unwrap_or(0))
+});
 
 /// Switches a planted fault on.
 pub fn plant(fault: u32) {
@@ -51,28 +52,13 @@ class Fault:
     id: str
     rule: str
     edits: tuple[tuple[str, str, str], ...]
-    needs: tuple[tuple[str, ...], ...] = ()
-    """Groups of beginnings of parameters: without one of each group the fault cannot show."""
-    unseen: str = ""
-    """The file, if its faults were written without a look at the oracles."""
 
 
 def faults() -> list[Fault]:
     """All faults, in the order of their files."""
-    rows = [
-        row | {"unseen": file.name if file.name.startswith(UNSEEN) else ""}
-        for file in sorted(DATA.glob("*.toml"))
-        for row in tomllib.loads(file.read_text())["fault"]
-    ]
+    rows = [row for file in sorted(DATA.glob("*.toml")) for row in tomllib.loads(file.read_text())["fault"]]
     return [
-        Fault(
-            number,
-            row["id"],
-            row["rule"],
-            tuple(tuple(edit) for edit in row["edits"]),
-            tuple(tuple(group) for group in row.get("needs", ())),
-            row["unseen"],
-        )
+        Fault(number, row["id"], row["rule"], tuple(tuple(edit) for edit in row["edits"]))
         for number, row in enumerate(rows, 1)
     ]
 
@@ -136,10 +122,6 @@ def build(folder: Path, profile: str, edited: dict[str, str]) -> Path:
     )
     made = target / ("debug" if profile == "dev" else profile) / "lib_native.so"
     shutil.copy(made, package / "_native.abi3.so")
-    with (package / "__init__.py").open("a") as file:
-        file.write(
-            '\nimport os\n\nfrom tcpassay import _native\n\n_native.plant(int(os.environ.get("TCPASSAY_FAULT", "0")))\n'
-        )
     return package.parent
 
 

@@ -123,7 +123,6 @@ impl CollectRequest {
             latency: true,
             deliveries: self.deliveries,
             events: self.events,
-            elements: false,
             packets: self.packets,
             warmup,
             unseen: !self.taps,

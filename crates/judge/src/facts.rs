@@ -55,11 +55,6 @@ impl Facts {
         (facts.case.hosts.len() == recording.hosts.len()).then_some(facts)
     }
 
-    /// The case.
-    pub fn case(&self) -> &Case {
-        &self.case
-    }
-
     /// The settings of host `host`.
     pub fn host(&self, host: u32) -> Option<&HostSettings> {
         self.case.hosts.get(host as usize)

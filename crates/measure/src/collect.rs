@@ -9,8 +9,7 @@ use crate::histogram::Histogram;
 use crate::log::EventLog;
 use crate::metrics::BACKGROUND;
 use crate::recording::{
-    CapturePoint, Completion, Decision, Delivery, Flow, FlowCounters, Latency, LatencyKind, PacketRecord,
-    Recording,
+    CapturePoint, Completion, Delivery, Flow, FlowCounters, Latency, LatencyKind, PacketRecord, Recording,
 };
 use crate::rows::{self, IntervalGauges, IntervalSums};
 use crate::series::Series;
@@ -28,8 +27,6 @@ pub struct CollectOptions {
     pub deliveries: bool,
     /// The event log.
     pub events: bool,
-    /// The log of elements, which only the model has.
-    pub elements: bool,
     /// Captured packets.
     pub packets: bool,
     /// Latency distributions exclude samples measured within this time after the start of the first flow of the test.
@@ -63,7 +60,6 @@ pub struct Collector {
     deliveries: Vec<Delivery>,
     completions: Vec<Completion>,
     events: EventLog,
-    decisions: Vec<Decision>,
     packets: Vec<PacketRecord>,
 }
 
@@ -121,7 +117,6 @@ impl Collector {
             deliveries: Vec::new(),
             completions: Vec::new(),
             events: EventLog::default(),
-            decisions: Vec::new(),
             packets: Vec::new(),
         }
     }
@@ -275,13 +270,6 @@ impl Collector {
         }
     }
 
-    /// One decision of a congestion controller.
-    pub fn decision(&mut self, decision: Decision) {
-        if self.collect.events {
-            self.decisions.push(decision);
-        }
-    }
-
     /// One captured packet.
     pub fn packet(&mut self, packet: PacketRecord) {
         if self.collect.packets {
@@ -301,7 +289,6 @@ impl Collector {
             deliveries: self.deliveries,
             completions: self.completions,
             events: self.events,
-            decisions: self.decisions,
             packets: self.packets,
             ..Recording::default()
         };

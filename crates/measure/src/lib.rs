@@ -19,7 +19,6 @@
 
 mod collect;
 mod device_sampler;
-mod elements;
 mod event;
 mod histogram;
 mod log;
@@ -40,14 +39,12 @@ mod text;
 
 pub use collect::{CollectOptions, Collector, FlowId, InterfaceIndex, SenderSample};
 pub use device_sampler::DeviceSampler;
-pub use elements::{DropReason, ElementEvent, ElementLog, ElementPacket, ElementRow};
 pub use event::{ECT, EventKind, EventRow, Reason};
 pub use histogram::Histogram;
 pub use log::{EventHeader, EventLog};
 pub use recording::{
-    CapturePoint, Completion, CompletionKind, Decision, Delivery, Device, DeviceCounters,
-    EnvironmentProperty, Flow, FlowCounters, Header, Latency, LatencyKind, PacketRecord, Recording,
-    TcpSummary, Triple,
+    CapturePoint, Completion, CompletionKind, Delivery, Device, DeviceCounters, EnvironmentProperty, Flow,
+    FlowCounters, Header, Latency, LatencyKind, PacketRecord, Recording, TcpSummary, Triple,
 };
 pub use rows::series_columns;
 pub use seal::{checksum, seal};

@@ -1,6 +1,5 @@
 //! The recording of one run.
 
-use crate::elements::ElementLog;
 use crate::event::Reason;
 use crate::histogram::Histogram;
 use crate::log::EventLog;
@@ -9,7 +8,6 @@ use crate::series::Series;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
-use tcpassay_cc::{Control, Event, View};
 use tcpassay_units::{Bytes, Dur, Rate, Time};
 use tcpassay_wire::{Ecn, Segment};
 
@@ -45,29 +43,9 @@ pub struct Recording {
     /// The event log (`events.parquet`).
     #[serde(skip)]
     pub events: EventLog,
-    /// What happened to each packet at each element of the network, when collected. It is not written to a folder.
-    #[serde(skip)]
-    pub elements: ElementLog,
-    /// The decisions of the congestion controllers of a run of the model whose events are logged, in order of time for each flow. They are
-    /// in memory only, for the oracles that judge the run at once.
-    #[serde(skip)]
-    pub decisions: Vec<Decision>,
     /// Captured packets (`packets.pcapng`), in order of time.
     #[serde(skip)]
     pub packets: Vec<PacketRecord>,
-}
-
-/// An event that the congestion controller of a sender processed, with what it knew and what it returned.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Decision {
-    /// Index of the flow whose sender it controls.
-    pub flow: u32,
-    /// The state of the sender.
-    pub view: View,
-    /// The event.
-    pub event: Event,
-    /// The control that the controller returned, before the sender limits it.
-    pub asked: Control,
 }
 
 /// The case, the software versions, and how the run ended.

@@ -100,8 +100,6 @@ impl CollectArguments {
             latency: true,
             deliveries: self.deliveries,
             events: self.events,
-            // Oracles read both logs.
-            elements: self.events,
             packets: self.packets,
             warmup,
             // The model counts packets itself.

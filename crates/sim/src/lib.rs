@@ -26,10 +26,10 @@
 //! Collectors are read between events and create no event. The crate uses no clock and no environment: time is
 //! virtual and inputs are arguments.
 
-mod build;
 pub mod element;
 pub mod engine;
 mod host;
+mod network;
 mod python;
 mod run;
 

@@ -1,8 +1,8 @@
 //! One run of a case.
 
-use crate::build::{BuiltNetwork, build, host_names};
 use crate::engine::{DropReason, Network, QueueStats};
 use crate::host::{SimHosts, Stacks, StacksConfig};
+use crate::network::{BuiltNetwork, build, host_names};
 use crate::python::BuildPython;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,9 +75,6 @@ const SAMPLE_INTERVAL: Dur = Dur::from_millis(10);
 pub fn run(case: &Case, seed: Seed, options: &SimOptions) -> RunOutcome {
     let mut built = build(case, seed);
     let mut sim_hosts = create_hosts(case, seed, &mut built, options);
-    if options.collect.elements {
-        built.net.log_elements();
-    }
     let mut samplers = DeviceSamplers::new(&mut built, options.collect);
     let end = Time::ZERO + case.end;
     let mut events = 0_u64;
@@ -124,10 +121,7 @@ pub fn run(case: &Case, seed: Seed, options: &SimOptions) -> RunOutcome {
     }
     let now = built.net.core().now();
     samplers.sample(&mut built, now);
-    let elements = built.net.take_element_log();
-    let mut outcome = finish(case, seed, &built, sim_hosts, &samplers, ended, now);
-    outcome.recording.elements = elements;
-    outcome
+    finish(case, seed, &built, sim_hosts, &samplers, ended, now)
 }
 
 /// Creates the stacks, applications and background traffic of a case.
@@ -329,7 +323,7 @@ fn count_other_elements(built: &BuiltNetwork, recording: &mut Recording) {
     }
 }
 
-fn device_row(net: &Network, device: &crate::build::DeviceNode, stats: Option<&QueueStats>) -> Device {
+fn device_row(net: &Network, device: &crate::network::DeviceNode, stats: Option<&QueueStats>) -> Device {
     let c = net.counters(device.node);
     Device {
         name: device.name.clone(),

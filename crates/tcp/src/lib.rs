@@ -73,7 +73,7 @@ pub use conn::{
 };
 pub use info::{AccurateInfo, Gauges, Info};
 pub use log::{
-    AckDecision, AckReason, CongestionCause, CongestionState, Decision, LogEntry, LogEvent, LossRule, State,
-    Timer, TimerChange, WindowCause,
+    AckDecision, AckReason, CongestionCause, CongestionState, LogEntry, LogEvent, LossRule, State, Timer,
+    TimerChange, WindowCause,
 };
 pub use tick::TimerTicks;

@@ -3,7 +3,6 @@
 //! The log does not influence the stack. Positions are 64-bit stream positions (0 is the SYN, 1 the first
 //! byte), so that they read well and never wrap.
 
-use tcpassay_cc::{Control, Event, View};
 pub use tcpassay_states::{
     AckReason, CongestionCause, CongestionState, LossRule, TcpState as State, Timer, WindowCause,
 };
@@ -181,18 +180,6 @@ pub enum AckDecision {
 pub(crate) struct Log {
     on: bool,
     entries: Vec<LogEntry>,
-    decisions: Vec<Decision>,
-}
-
-/// An event that a congestion controller processed, with what it knew and what it returned.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Decision {
-    /// The state of the sender.
-    pub view: View,
-    /// The event.
-    pub event: Event,
-    /// The control that the controller returned, before clamping.
-    pub asked: Control,
 }
 
 impl Log {
@@ -212,24 +199,6 @@ impl Log {
         if self.on {
             self.entries.push(LogEntry { at, what: event() });
         }
-    }
-
-    /// Adds a decision of the congestion controller. Decisions are not entries, because most of them change nothing.
-    #[inline]
-    pub(crate) fn decided(&mut self, view: &View, event: &Event, asked: Control) {
-        if self.on {
-            self.keep(view, event, asked);
-        }
-    }
-
-    #[cold]
-    fn keep(&mut self, view: &View, event: &Event, asked: Control) {
-        self.decisions.push(Decision { view: *view, event: *event, asked });
-    }
-
-    /// Takes every decision out, oldest first; the memory stays.
-    pub(crate) fn drain_decisions(&mut self) -> impl Iterator<Item = Decision> + '_ {
-        self.decisions.drain(..)
     }
 
     /// Takes every entry out, oldest first; the memory stays.

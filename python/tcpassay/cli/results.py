@@ -1,6 +1,5 @@
 """The commands `judge`, `oracles` and `compare`. As in `cli/__init__.py`, they contain no rules."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -34,9 +33,6 @@ def judge(
     On a capture (pcap, pcapng) only the oracles that need no other data than packets are called. They evaluate each
     connection for the end at which it was captured. The output names the other oracles. `--point` and `--merge` are for
     captures.
-
-    Some oracles read logs that are only in memory. For them each run of the model is repeated, and the repetition is
-    judged if it is the same run.
     """
     from tcpassay.judge import folders, show  # noqa: PLC0415 - polars is most of the start-up time
 
@@ -47,12 +43,7 @@ def judge(
     elif point is not None or merge:
         raise UserError(f"`--point` and `--merge` are for captures, and `{folder}` is not a capture")
     else:
-        from tcpassay.run.rejudge import repeats  # noqa: PLC0415 - start-up time
-
-        jobs = os.cpu_count() or 1
-        judged = folders.judge_folder(
-            folder, oracles=oracle, repeat=lambda results, names: repeats(results, names, jobs)
-        )
+        judged = folders.judge_folder(folder, oracles=oracle)
     if json_:
         terminal.print_json(judged.as_json())
     else:

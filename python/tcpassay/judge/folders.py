@@ -1,7 +1,7 @@
 """Judging all the recordings of a result folder, or one recording."""
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -44,27 +44,11 @@ class Judged:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Repeats:
-    """Findings in repetitions of runs in memory, by case and seed."""
-
-    findings: dict[tuple[str, int], list[Finding]] = field(default_factory=dict)
-    reasons: dict[tuple[str, int], str] = field(default_factory=dict)
-    """Why a run could not be repeated."""
-
-
-Repeat = Callable[[Results, list[str]], Repeats]
-"""Repeats the runs of the model in a folder, and calls the oracles that are named."""
-
-
-def judge_folder(
-    folder: Path, *, oracles: Iterable[str] | None = None, repeat: Repeat | None = None
-) -> Judged:
+def judge_folder(folder: Path, *, oracles: Iterable[str] | None = None) -> Judged:
     """Judge a recording, or every recording of a result folder, in which `findings.json` is then replaced.
 
-    Oracles that read logs which no folder has judge what `repeat` gives for the runs of a result folder. Raises
-    `UserError` for a folder that is neither, or for an unknown oracle. If the file cannot be written, a note of the
-    result gives the reason.
+    Raises `UserError` for a folder that is neither, or for an unknown oracle. If the file cannot be written, a note of
+    the result gives the reason.
     """
     names = [oracle.name for oracle in chosen(oracles)]
     if (folder / "recording.json").exists():
@@ -80,9 +64,9 @@ def judge_folder(
     try:
         owner = Owner.of(folder)
     except UserError as error:
-        return replace(_judge_all(results, names, repeat), notes=[f"{FINDINGS} is not written: {error}"])
+        return replace(_judge_all(results, names), notes=[f"{FINDINGS} is not written: {error}"])
     try:
-        judged = _judge_all(results, names, repeat)
+        judged = _judge_all(results, names)
         note = _write(folder, judged)
     finally:
         owner.release()
@@ -103,13 +87,11 @@ def _write(folder: Path, judged: Judged) -> str:
     return ""
 
 
-def _judge_all(results: Results, names: list[str], repeat: Repeat | None) -> Judged:
+def _judge_all(results: Results, names: list[str]) -> Judged:
     findings: list[Finding] = []
     problems = [str(problem) for problem in results.noted]
     unable: dict[str, str] = {}
     looked, silent = 0, 0
-    memory = [oracle.name for oracle in chosen(names) if oracle.memory]
-    repeats = repeat(results, memory) if repeat and memory else Repeats()
     for run in results.runs:
         if run.get("recording") is None:
             continue
@@ -120,15 +102,8 @@ def _judge_all(results: Results, names: list[str], repeat: Repeat | None) -> Jud
             if can_judge(recording):
                 with understood(folder / "recording.json"):
                     found = judge_recording(recording, oracles=names)
-                    lacks = unjudged(recording, names)
-                again = repeats.findings.get((case, seed))
-                reason = repeats.reasons.get((case, seed))
-                unable |= {
-                    name: reason or lack if name in memory else lack
-                    for name, lack in lacks.items()
-                    if again is None or name not in memory
-                }
-                findings += [one.of(case, seed) for one in found] + (again or [])
+                    unable |= unjudged(recording, names)
+                findings += [one.of(case, seed) for one in found]
                 looked += 1
             else:
                 silent += 1

@@ -23,7 +23,6 @@ class OracleData(TypedDict):
     evidence: str
     wrong_when: str
     needs: tuple[EventKind, ...]
-    memory: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +40,6 @@ class Oracle:
     """The cases in which its findings are wrong."""
     needs: tuple[EventKind, ...]
     """Kinds of events that it requires in addition to segments."""
-    memory: bool
-    """Whether it reads logs that only a run of the model in memory has."""
 
     def as_json(self) -> OracleData:
         """Its description."""
@@ -54,7 +51,6 @@ class Oracle:
             evidence=self.evidence,
             wrong_when=self.wrong_when,
             needs=self.needs,
-            memory=self.memory,
         )
 
     def lacks(self, recording: Recording) -> str:
@@ -62,8 +58,6 @@ class Oracle:
         there = logged(recording)
         if EventKind.IN not in there:
             return "without taps (`collect.taps`) a log has no segments"
-        if self.memory:
-            return "only a run of the model in memory has the log that it reads"
         missing = [kind for kind in self.needs if kind not in there]
         if not missing:
             return ""
@@ -130,9 +124,7 @@ def markdown() -> str:
         "",
         "The log of a real kernel contains segments with their SACK blocks, writes of applications and, if the",
         "kernel has the trace events, windows and changes of the congestion state. An oracle that needs other events",
-        "does not evaluate these runs, and the result of a run lists it (`unjudged`). Three oracles read logs that",
-        "only a run of the model in memory has. `tcpassay judge DIR` repeats each run of the model for them, and",
-        "evaluates the repetition if it has the same trace and checksums as the original.",
+        "does not evaluate these runs, and the result of a run lists it (`unjudged`).",
     ]
     for one in ORACLES.values():
         needs = ", ".join(f"`{kind}`" for kind in one.needs)
@@ -147,6 +139,5 @@ def markdown() -> str:
             lines += textwrap.wrap(
                 f"* **{label}:** {text}", 118, subsequent_indent="  ", break_on_hyphens=False
             )
-        memory = "; a run of the model in memory" if one.memory else ""
-        lines += [f"* **Needs:** segments{' and the events ' + needs if needs else ''}{memory}"]
+        lines += [f"* **Needs:** segments{' and the events ' + needs if needs else ''}"]
     return "\n".join(lines) + "\n"

@@ -9,13 +9,10 @@ mod bounds;
 mod ce_change;
 mod closing;
 mod codel;
-mod controller_input;
 mod cork;
 mod cubic_curve;
-mod decisions;
 mod delivery;
 mod ecn;
-mod elements;
 mod estimator;
 mod fairness;
 mod flow_control;
@@ -88,8 +85,6 @@ pub const ORACLES: &[Oracle] = &[
     ecn::ORACLE,
     growth::ORACLE,
     reduction::ORACLE,
-    decisions::ORACLE,
-    controller_input::ORACLE,
     loss::ORACLE,
     probe::ORACLE,
     sender::ORACLE,
@@ -99,16 +94,10 @@ pub const ORACLES: &[Oracle] = &[
     utilisation::ORACLE,
     nic::ORACLE,
     codel::ORACLE,
-    elements::ORACLE,
     bounds::ORACLE,
     fairness::ORACLE,
     latency::ORACLE,
 ];
-
-/// Names of the oracles that read logs which only a run of the model in memory has: decisions of controllers, what
-/// controllers are told, and elements of the network.
-pub const OF_MEMORY: &[&str] =
-    &[decisions::ORACLE.name, controller_input::ORACLE.name, elements::ORACLE.name];
 
 /// Oracles that judge row by row.
 ///
@@ -152,12 +141,6 @@ const BY_ROW: &[ByRow] = &[
         reads: Reads::of_sender(Kinds::SEGMENTS.and(&[TimerFire, Window, Congestion, Lost])),
         applies: always,
         new: |flows| Box::new(reduction::Reduction::new(flows)),
-    },
-    ByRow {
-        name: names::CONTROLLER_INPUT,
-        reads: Reads::of_sender(Kinds::SEGMENTS.and(&[Rtt, TimerFire])),
-        applies: controller_input::applies,
-        new: |flows| Box::new(controller_input::ControllerInput::new(flows)),
     },
     ByRow {
         name: names::LOSS_DETECTION,
@@ -237,13 +220,6 @@ const BY_ROW: &[ByRow] = &[
         applies: of_model,
         new: |flows| Box::new(nic::Nic::new(flows)),
     },
-    // It reads the log of elements after the last row.
-    ByRow {
-        name: names::ELEMENTS,
-        reads: Reads::all(Kinds::of(&[])),
-        applies: elements::applies,
-        new: |_| Box::new(elements::Elements),
-    },
     ByRow {
         name: utilisation::NAME,
         reads: Reads::of_sender(Kinds::SEGMENTS.and(&[App, State, Window, Congestion, Rtt])),
@@ -278,7 +254,6 @@ const AFTER: &[(&str, Look)] = &[
     (needless_fast_retransmit::NAME, needless_fast_retransmit::look),
     (loss_response::NAME, loss_response::look),
     (delivery::NAME, delivery::look),
-    (names::CONTROLLER, decisions::look),
 ];
 
 /// Applies the oracles named in `wanted` to a recording and returns their findings. Names that are not in

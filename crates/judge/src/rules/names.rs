@@ -10,10 +10,6 @@ pub(super) const TAIL_LOSS_PROBE: &str = "tail-loss-probe";
 pub(super) const RETRANSMISSION_TIMER: &str = "retransmission-timer";
 /// Name of the oracle in `reduction.rs`; `alpha.rs` and `recovery_window.rs` have further rules of it.
 pub(super) const WINDOW_REDUCTION: &str = "window-reduction";
-/// Name of the oracle in `decisions`.
-pub(super) const CONTROLLER: &str = "congestion-control";
-/// Name of the oracle in `controller_input.rs`.
-pub(super) const CONTROLLER_INPUT: &str = "controller-input";
 /// Name of the oracle in `acknowledgment.rs`; `timestamp_clock.rs` has another rule of it.
 pub(super) const SEGMENT_CONTENTS: &str = "segment-contents";
 /// Name of the oracle in `receiver.rs`; `quick_ack.rs` has further rules of it.
@@ -26,8 +22,6 @@ pub(super) const FLOW_CONTROL: &str = "flow-control";
 pub(super) const LOSS_DETECTION: &str = "loss-detection";
 /// Name of the oracle in `nic.rs`; `offload.rs` has further rules of it.
 pub(super) const NIC: &str = "nic";
-/// Name of the oracle in `elements/mod.rs`, which other modules of that folder use.
-pub(super) const ELEMENTS: &str = "elements";
 /// Name of the oracle in `bounds.rs`; `token_bucket.rs` has another rule of it.
 pub(super) const BOUNDS: &str = "bounds";
 /// Name of the oracle in `sender/mod.rs`, which other modules of that folder use.

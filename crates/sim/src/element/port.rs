@@ -165,7 +165,6 @@ impl Port {
             match offer {
                 DequeueResult::Packet(id) => {
                     ctx.waited(core.packets[id].stamp, core.now);
-                    ctx.began(core, id);
                     self.transmit(ctx, core, id);
                 }
                 DequeueResult::At(at) => {

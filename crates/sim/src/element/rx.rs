@@ -205,9 +205,6 @@ impl Rx {
             {
                 self.batch.push_back(&mut core.packets, id);
             }
-            if let Some(first) = self.batch.front() {
-                ctx.began(core, first);
-            }
             let ends = core.now + self.spec.cost * u64::from(self.batch.len());
             if ends > core.now {
                 self.poll_ends = Some(ends);

@@ -1,12 +1,10 @@
 //! The interface of the network to elements and hosts: the clock, packets, forwarding and timers.
 
 use super::counters::{Counters, DropReason};
-use super::element_log;
 use super::ids::{HostId, NodeId, TimerId};
 use super::packet::{Arena, FlowLabel, Packet, PacketHandle, PacketId, Route};
 use super::scheduler::{Scheduler, SourceId};
 use super::stats::QueueStats;
-use tcpassay_measure::{ElementEvent, ElementLog};
 use tcpassay_units::{Bytes, Time, count};
 use tcpassay_wire::{Ecn, Segment};
 
@@ -22,27 +20,12 @@ pub(crate) enum EventTarget {
 pub enum PacketEvent {
     /// The packet arrived; its contents are those on arrival.
     Arrived,
-    /// A port took it from its queue, or a NIC took a batch of which it is the first packet.
-    Began,
     /// The packet left; its contents are those on departure.
     Departed,
     /// The packet was marked CE, or ECE was set.
     Marked,
     /// It was dropped.
     Dropped(DropReason),
-}
-
-impl PacketEvent {
-    /// The event in the log of elements.
-    fn logged(self) -> ElementEvent {
-        match self {
-            PacketEvent::Arrived => ElementEvent::Arrived,
-            PacketEvent::Began => ElementEvent::Began,
-            PacketEvent::Departed => ElementEvent::Departed,
-            PacketEvent::Marked => ElementEvent::Marked,
-            PacketEvent::Dropped(why) => ElementEvent::Dropped(why),
-        }
-    }
 }
 
 /// Events that the event loop delivers to the hosts between two events of the queue.
@@ -81,8 +64,6 @@ pub struct Core {
     pub(crate) shared_buffers: Vec<SharedBuffer>,
     /// [`Packet::created`] is set for packets of the stacks.
     dated: bool,
-    /// See [`Network::log_elements`](super::Network::log_elements).
-    pub(crate) element_log: Option<Box<ElementLog>>,
 }
 
 impl Core {
@@ -203,7 +184,7 @@ impl Core {
 pub(crate) struct ElementContext {
     pub next: NodeId,
     pub source: SourceId,
-    /// Packet events are logged, or reported to the hosts.
+    /// Packet events are reported to the hosts ([`Network::watch`](super::Network::watch)).
     pub watched: bool,
     /// Statistics of the queue are recorded.
     pub collects: bool,
@@ -218,8 +199,6 @@ pub(crate) struct ElementContext {
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct ColdState {
-    /// Packet events are reported to the hosts ([`Network::watch`](super::Network::watch)).
-    pub observed: bool,
     pub stats: Option<QueueStats>,
     pub node: NodeId,
     /// All counters except those in [`ElementContext`].
@@ -237,7 +216,7 @@ impl ElementContext {
             bytes_in: 0,
             packets_out: 0,
             bytes_out: 0,
-            cold: Box::new(ColdState { observed: false, stats: None, node, counters: Counters::default() }),
+            cold: Box::new(ColdState { stats: None, node, counters: Counters::default() }),
         }
     }
 
@@ -284,14 +263,6 @@ impl ElementContext {
     pub fn passed(&mut self, core: &mut Core, handle: PacketHandle) {
         if self.watched {
             self.report_packet_event(core, handle.id, PacketEvent::Departed);
-        }
-    }
-
-    /// Reports a packet that a port took from its queue, or the first one of a batch that a NIC took from its ring.
-    #[inline]
-    pub fn began(&self, core: &mut Core, id: PacketId) {
-        if self.watched {
-            self.report_packet_event(core, id, PacketEvent::Began);
         }
     }
 
@@ -384,11 +355,6 @@ impl ElementContext {
     #[cold]
     pub fn report_packet_event(&self, core: &mut Core, id: PacketId, what: PacketEvent) {
         let (node, packet) = (self.cold.node, &core.packets[id]);
-        if let Some(log) = &mut core.element_log {
-            log.push(element_log::row(core.now, node, what.logged(), id, packet));
-        }
-        if self.cold.observed {
-            core.host_events.push(HostEvent::Packet { node, what, packet: packet.clone() });
-        }
+        core.host_events.push(HostEvent::Packet { node, what, packet: packet.clone() });
     }
 }

@@ -1,7 +1,51 @@
 //! The packet counters of every element. They detect packets that are lost without a recorded reason.
 
 use std::ops::{Index, IndexMut};
-pub use tcpassay_measure::DropReason;
+
+/// The reason why an element dropped a packet.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum DropReason {
+    /// The queue was full.
+    Full,
+    /// Active queue management dropped it.
+    Early,
+    /// Loss on the path.
+    Loss,
+    /// It exceeded the rate of a policer.
+    Policed,
+    /// ACK thinning dropped it.
+    Thinned,
+    /// The checksum of the receiving host detected damage.
+    Checksum,
+    /// The ring of the receiving NIC was full.
+    Ring,
+}
+
+impl DropReason {
+    /// Every reason, in the order of the counters of an element.
+    pub const ALL: [DropReason; 7] = [
+        DropReason::Full,
+        DropReason::Early,
+        DropReason::Loss,
+        DropReason::Policed,
+        DropReason::Thinned,
+        DropReason::Checksum,
+        DropReason::Ring,
+    ];
+
+    /// The name in tables and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DropReason::Full => "full",
+            DropReason::Early => "early",
+            DropReason::Loss => "loss",
+            DropReason::Policed => "policed",
+            DropReason::Thinned => "thinned",
+            DropReason::Checksum => "checksum",
+            DropReason::Ring => "ring",
+        }
+    }
+}
 
 /// Packets dropped, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -66,7 +66,6 @@ mod core;
 mod counters;
 #[cfg(test)]
 mod determinism_tests;
-mod element_log;
 mod ids;
 mod network;
 mod packet;

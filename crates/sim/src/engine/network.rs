@@ -9,7 +9,6 @@ use super::packet::{FlowLabel, Packet, PacketHandle, PacketId};
 use super::scheduler::SourceId;
 use super::stats::QueueStats;
 use crate::element::{Backlog, Element, IntoElement};
-use tcpassay_measure::ElementLog;
 use tcpassay_units::{Bytes, Dur, Seed, Time, count};
 
 /// The hosts at the edge of the network: their stacks and applications.
@@ -137,21 +136,7 @@ impl Network {
 
     /// Reports every packet that enters, leaves, is marked or is dropped at `node` to [`Hosts::observe`].
     pub fn watch(&mut self, node: NodeId) {
-        let ctx = &mut self.nodes[node.0 as usize].ctx;
-        (ctx.watched, ctx.cold.observed) = (true, true);
-    }
-
-    /// Logs every packet that enters, leaves, is marked or is dropped at any element except switches, which hold none.
-    pub fn log_elements(&mut self) {
-        self.core.element_log = Some(Box::new(ElementLog::new(self.names.clone())));
-        for node in &mut self.nodes {
-            node.ctx.watched |= !matches!(node.element, Element::Switch(_));
-        }
-    }
-
-    /// Takes the log of [`Network::log_elements`]; empty if there is none.
-    pub fn take_element_log(&mut self) -> ElementLog {
-        self.core.element_log.take().map(|log| *log).unwrap_or_default()
+        self.nodes[node.0 as usize].ctx.watched = true;
     }
 
     /// Records queue length and waiting times of `node`, with one sample per `interval`.

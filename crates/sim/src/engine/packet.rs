@@ -22,11 +22,6 @@ impl PacketId {
     fn index(self) -> usize {
         self.0 as usize
     }
-
-    /// The index as a number, for logs.
-    pub(super) fn number(self) -> u32 {
-        self.0
-    }
 }
 
 /// The id of a packet in transit together with the fields that links and switches read, so that these elements need

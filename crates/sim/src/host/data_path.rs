@@ -7,7 +7,7 @@ use super::recording::RecordingState;
 use crate::engine::{Core, HostId, Packet};
 use tcpassay_case::SmallQueues;
 use tcpassay_measure::reason::AppCall;
-use tcpassay_measure::{Collector, Decision, Delivery, EventKind, EventRow, FlowCounters, Reason};
+use tcpassay_measure::{Collector, Delivery, EventKind, EventRow, FlowCounters, Reason};
 use tcpassay_tcp::{Connection, Sending};
 use tcpassay_units::{Bytes, Time, count};
 use tcpassay_wire::{Ecn, Segment};
@@ -115,14 +115,6 @@ impl HostRecorder {
         let (host, out) = (u32::try_from(conn.host).expect("few hosts"), conn.out.0);
         for entry in conn.tcp.drain_log() {
             self.collector.event(event(&entry, host, out));
-        }
-        for one in conn.tcp.drain_decisions() {
-            self.collector.decision(Decision {
-                flow: out,
-                view: one.view,
-                event: one.event,
-                asked: one.asked,
-            });
         }
     }
 }

@@ -20,7 +20,7 @@ impl Stacks {
     pub fn observe(&mut self, now: Time, node: NodeId, what: PacketEvent, packet: &Packet) {
         let Some((_, interface)) = self.recorder.state.nodes.iter().find(|(n, _)| *n == node) else { return };
         let comment = match what {
-            PacketEvent::Arrived | PacketEvent::Began => return,
+            PacketEvent::Arrived => return,
             PacketEvent::Departed => None,
             PacketEvent::Marked => Some("marked"),
             PacketEvent::Dropped(_) => Some("dropped"),

@@ -35,7 +35,6 @@ const ALL: CollectOptions = CollectOptions {
     latency: true,
     deliveries: true,
     events: true,
-    elements: true,
     packets: true,
     warmup: Dur::ZERO,
     unseen: false,

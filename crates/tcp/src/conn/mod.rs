@@ -39,7 +39,7 @@ use crate::LogEntry;
 use crate::config::{Config, EcnMode};
 use crate::flavor::ConnRules;
 use crate::info::{Gauges, Info};
-use crate::log::{Decision, Log, LogEvent, State};
+use crate::log::{Log, LogEvent, State};
 use crate::recv::Receiver;
 use crate::send::Sender;
 use accecn_counters::Reported;
@@ -307,11 +307,6 @@ impl Connection {
     /// Removes the entries of the log, oldest first.
     pub fn drain_log(&mut self) -> impl Iterator<Item = LogEntry> + '_ {
         self.log.drain()
-    }
-
-    /// Removes the logged decisions of the congestion controller, oldest first.
-    pub fn drain_decisions(&mut self) -> impl Iterator<Item = Decision> + '_ {
-        self.log.drain_decisions()
     }
 
     /// Bytes of the options that every segment has.

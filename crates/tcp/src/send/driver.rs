@@ -127,7 +127,6 @@ impl Driver {
     pub fn on_event(&mut self, view: &View, event: &Event, why: WindowCause, log: &mut Log) {
         self.check(event);
         let asked = self.cc.on(view, event);
-        log.decided(view, event, asked);
         self.apply(view, asked, why, log);
     }
 
@@ -135,7 +134,6 @@ impl Driver {
     pub fn on_timeout(&mut self, view: &View, event: &Event, least: Bytes, log: &mut Log) {
         self.check(event);
         let asked = self.cc.on(view, event);
-        log.decided(view, event, asked);
         self.apply(view, Control { cwnd: asked.cwnd.max(least), ..asked }, WindowCause::Timeout, log);
     }
 

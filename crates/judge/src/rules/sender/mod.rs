@@ -1,13 +1,10 @@
-//! The sender of the model, computed anew in parts: the ends of its timers, what the controller is told of reductions and pauses, the window
-//! of NewReno, and what is sent after each ACK.
+//! The sender of the model, computed anew in parts: the ends of its timers, the window of NewReno, and what is sent after each ACK.
 //!
 //! Each part starts from the state that the log shows (the window, the congestion state, SRTT), so that one fault does not cause findings of
 //! all parts.
 
 mod deadlines;
-mod events;
 mod inflation;
-mod limit;
 mod rto;
 mod transmissions;
 
@@ -15,7 +12,6 @@ use super::names::SENDER as NAME;
 use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use deadlines::Deadlines;
-use events::Events;
 use inflation::Inflation;
 use rto::Rto;
 use tcpassay_measure::EventKind;
@@ -26,15 +22,13 @@ pub(super) const ORACLE: Oracle = Oracle {
     title: "timers, recovery window and transmissions of the sender, computed anew",
     asserts: "the timer of the tail loss probe is set for two SRTT, with one segment in flight for the delay of an ACK longer, and for no longer than the \
               retransmission timer; a corked segment waits for 200 ms, whatever is written meanwhile; the probes of a closed window wait for the RTO, doubled with each probe, within the bounds, and something is sent when \
-              this timer fires; on Linux the retransmission timer counts from now or from the first segment; the controller is told the flight before a loss \
-              or mark without the data of limited transmit, whether a timeout is a repeated one, the bound of the exit from recovery, and \
-              idle times longer than the RTO; without SACK the window of a recovery begins with ssthresh and the duplicates that began it, \
+              this timer fires; on Linux the retransmission timer counts from now or from the first segment; without SACK the window of a recovery begins with ssthresh and the duplicates that began it, \
               grows by a segment with each duplicate, and a partial ACK takes away what it acknowledges less one segment; without pacing and TSO (profile `rfc`) as much is sent as both windows permit, \
-              at once, in segments of the size that Nagle's algorithm and silly window avoidance give, and no more, and what is lost is sent at once if the window permits; the controller is told whether the window was full.",
-    why: "RFC 8985 section 7.2, RFC 6298 section 5, RFC 9293 sections 3.8.6.1 and 3.8.6.2.1, tcp(7) (TCP_CORK), RFC 5681 sections 3.1, 3.2 and 4.1, RFC 6582 section \
-          3.2, RFC 2861; Linux `tcp_schedule_loss_probe`, `tcp_rearm_rto`, `tcp_check_probe_timer`.",
+              at once, in segments of the size that Nagle's algorithm and silly window avoidance give, and no more, and what is lost is sent at once if the window permits.",
+    why: "RFC 8985 section 7.2, RFC 6298 section 5, RFC 9293 sections 3.8.6.1 and 3.8.6.2.1, tcp(7) (TCP_CORK), RFC 5681 sections 3.1 and 3.2, RFC 6582 section \
+          3.2; Linux `tcp_schedule_loss_probe`, `tcp_rearm_rto`, `tcp_check_probe_timer`.",
     evidence: "the row of the timer, of the change of the state or of the ACK.",
-    wrong_when: "never known to be. Only the model logs its timers and windows exactly; events of the controller only in runs that are judged while they are in memory.",
+    wrong_when: "never known to be. Only the model logs its timers and windows exactly.",
     needs: &[EventKind::Congestion],
 };
 
@@ -45,7 +39,6 @@ struct Half {
     rto: Rto,
     deadlines: Deadlines,
     inflation: Inflation,
-    events: Events,
     transmissions: Transmissions,
 }
 
@@ -61,27 +54,16 @@ struct Applies {
 /// Implements the rules in the documentation of this module.
 pub(super) struct Sender {
     halves: Vec<Half>,
-    begun: bool,
 }
 
 impl Sender {
     pub fn new(flows: usize) -> Sender {
-        Sender { halves: vec![Half::default(); flows], begun: false }
+        Sender { halves: vec![Half::default(); flows] }
     }
 }
 
 impl Rule for Sender {
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        if !self.begun {
-            self.begun = true;
-            for (place, decision) in context.recording.decisions.iter().enumerate() {
-                let Some(half) = self.halves.get_mut(decision.flow as usize) else { continue };
-                half.transmissions.decisions.push(place);
-                if events::is_judged(&decision.event) {
-                    half.events.decisions.push(place);
-                }
-            }
-        }
         let half = &mut self.halves[step.flow];
         let applies = *half.applies.get_or_insert_with(|| Applies {
             inflation: inflation::applies(context, step),
@@ -92,7 +74,6 @@ impl Rule for Sender {
         if applies.inflation {
             half.inflation.on(context, step, found);
         }
-        half.events.on(context, step, half.rto, found);
         if let Some(selective) = applies.transmissions {
             half.transmissions.on(context, step, selective, found);
         }

@@ -2,14 +2,12 @@
 //! more.
 //!
 //! The window in force is that of the data path: during a reduction by PRR, and in CWR, it differs from that of the controller. The data in
-//! flight are those that the controller was told with the last ACK, and what was sent since.
+//! flight are known while nothing was sent again or marked lost, and from an ACK of everything on.
 
-use super::limit::{self, Limit};
 use crate::finding::Findings;
 use crate::rules::names::SENDER as NAME;
 use crate::step::{Context, Step};
 use tcpassay_case::SmallQueues;
-use tcpassay_cc::Event;
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::{CongestionCause, Timer, WindowCause};
 use tcpassay_tcp::{Config, CongestionState as Ca, EcnMode, Nagle, Recovery, StackFlavor};
@@ -19,16 +17,11 @@ use tcpassay_wire::Flags;
 /// State of one end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Transmissions {
-    /// Places of all decisions of this flow, and the next one of them.
-    pub decisions: Vec<usize>,
-    next: usize,
     /// The window of the controller and the one in force; `None` before the first one in the log.
     control: Option<u64>,
     window: Option<u64>,
     /// RFC 6675's pipe, if it is known.
     pipe: Option<u64>,
-    /// Time at which the controller was last told the data in flight.
-    read: Time,
     /// A mark found the window at one segment: the sender waits for a time that the log does not contain (RFC 3168 section 6.1.2).
     paused: bool,
     /// Time and row since which more should have been sent, and what.
@@ -43,7 +36,6 @@ pub(super) struct Transmissions {
     largest: u64,
     /// Position after the last segment that was not full.
     small_end: u64,
-    limit: Limit,
 }
 
 /// What is to be sent next.
@@ -99,16 +91,13 @@ impl Transmissions {
             self.waits = None;
             late(context, step, (since, row, due), found);
         }
-        if matches!(step.event.kind, EventKind::In | EventKind::TimerFire | EventKind::App) {
-            self.limit.ends();
-        }
         match step.event.kind {
             EventKind::In if step.is_arrival() => self.arrival(step, sender),
             EventKind::Out | EventKind::Retransmit => self.sent(context, step, sender, found),
             EventKind::Window => self.windows(step),
             EventKind::Congestion => self.state(step, sender),
             EventKind::Lost => {
-                self.pipe = self.pipe.filter(|_| self.read == step.at());
+                self.pipe = None;
                 self.marked(step);
             }
             EventKind::TimerFire => {
@@ -120,10 +109,6 @@ impl Transmissions {
             }
             _ => {}
         }
-        if step.is_arrival() || self.pipe.is_none() && step.event.kind == EventKind::TimerFire {
-            self.told(context, step, found);
-        }
-        self.rests(step, sender);
         self.waits = match self.due(step, sender) {
             Due::Nothing => None,
             due => Some((step.at(), step.row, due)),
@@ -148,38 +133,6 @@ impl Transmissions {
         };
         if self.lost.is_some_and(gone) {
             self.lost = None;
-        }
-    }
-
-    /// Reads the data in flight that the controller was told at the present time.
-    fn told(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        // An ACK without news is not reported; what is reported at its time belongs to another one.
-        if step.is_arrival() && step.end.taken.acked == 0 && step.end.taken.delivered == 0 {
-            return;
-        }
-        while let Some(&index) = self.decisions.get(self.next) {
-            let decision = &context.recording.decisions[index];
-            if decision.view.now > step.at() {
-                break;
-            }
-            self.next += 1;
-            if decision.view.now < step.at() {
-                continue;
-            }
-            match decision.event {
-                // It belongs to a duplicate ACK of the same instant.
-                Event::Ack(ack) if step.is_arrival() && ack.acked.get() != step.end.taken.acked => {}
-                Event::Ack(_) => {
-                    (self.pipe, self.read) = (Some(decision.view.flight.get()), step.at());
-                    if let Some(by_window) = self.limit.by_window(&decision.view)
-                        && by_window != limit::told(&decision.view)
-                    {
-                        another_limit(context, step, by_window, found);
-                    }
-                    break;
-                }
-                _ => (self.pipe, self.read) = (Some(decision.view.flight.get()), step.at()),
-            }
         }
     }
 
@@ -232,7 +185,7 @@ impl Transmissions {
                     (self.forced, self.lost) = (false, None);
                 }
                 if step.is_undo() || step.before.state == Ca::Loss {
-                    self.pipe = self.pipe.filter(|_| self.read == step.at());
+                    self.pipe = None;
                 }
             }
         }
@@ -279,19 +232,6 @@ impl Transmissions {
             self.pipe?
         };
         Some((pipe, pipe))
-    }
-
-    /// Whether the window is full after this row.
-    fn rests(&mut self, step: &Step<'_>, sender: &Sender<'_>) {
-        let now = &step.end.now;
-        let used =
-            self.used(step, (now.una, now.nxt), now.state, sender).filter(|(least, most)| least == most);
-        let filled = self
-            .window
-            .zip(used)
-            .filter(|_| !self.paused)
-            .map(|(window, (used, _))| window.saturating_sub(used) < sender.mss);
-        self.limit.rests(filled, now.una, now.nxt);
     }
 
     /// What is to be sent after this row.
@@ -420,16 +360,6 @@ fn late(context: &Context<'_>, step: &Step<'_>, (since, row, due): (Time, usize,
             "At {since} {} could send {what}, and did not until {} (RFC 5681 section 3, RFC 6675 section 5).",
             context.who(step.flow),
             step.at()
-        )
-    });
-}
-
-fn another_limit(context: &Context<'_>, step: &Step<'_>, by_window: bool, found: &mut Findings) {
-    found.add(step.of_sender(context, NAME, "the controller is told another limit of the sender"), || {
-        let is = if by_window { "filled" } else { "did not fill" };
-        format!(
-            "{} {is} its window in the window of data before this ACK, and the controller was told the opposite (RFC 7661 section 4.1).",
-            context.who(step.flow)
         )
     });
 }
