@@ -27,6 +27,8 @@ mod graph_tests;
 mod gro;
 mod impairment;
 mod jitter;
+#[cfg(test)]
+mod laws_tests;
 mod link;
 mod loss;
 mod net_dim;

@@ -66,6 +66,7 @@ impl Red {
     }
 
     pub fn enqueue(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
+        let idle_since = self.idle_since;
         let drop = match self.judge(core.now) {
             Verdict::Pass => false,
             Verdict::Early => !(self.spec.ecn && ctx.mark(core, id)),
@@ -77,6 +78,10 @@ impl Red {
             self.list.push_back(&mut core.packets, id);
         } else {
             ctx.drop(core, id, DropReason::Full);
+        }
+        // A dropped packet does not end the idle time: `red_dequeue` finds the queue empty and begins it again.
+        if self.list.is_empty() {
+            self.idle_since = idle_since.map(|since| since.max(core.now));
         }
     }
 
@@ -212,6 +217,27 @@ mod tests {
             f64::from(distances.iter().sum::<u32>()) / f64::from(u32::try_from(distances.len()).unwrap());
         assert_eq!(distances[1..].iter().max(), Some(&20));
         assert!((10.2..10.8).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn a_drop_at_an_empty_queue_does_not_end_the_decay_of_the_average() {
+        let pace = Pace::Fixed(Rate::from_mbit(100));
+        let (min, max) = (Bytes::new(1_000), Bytes::new(2_000));
+        let spec = RedSpec { min, max, weight: 0.02, packet_time: Dur::from_micros(120), ..spec() };
+        let mut line = TestPath::new(PortSpec::new(DisciplineSpec::Red(spec), pace, Dur::ZERO));
+        for _ in 0..40 {
+            line.send(data(1460));
+        }
+        // Those that pass leave within 2 ms, and the average is several times the upper threshold.
+        let passed = |line: &TestPath| line.counters().packets_in - line.counters().dropped.total();
+        let mut drops = Vec::new();
+        for at in [2_000, 2_010, 102_010] {
+            line.run_until(at * 1000);
+            let before = passed(&line);
+            line.send(data(1460));
+            drops.push(passed(&line) == before);
+        }
+        assert_eq!(drops, [true, true, false]);
     }
 
     #[test]
