@@ -15,16 +15,29 @@ same oracles evaluate the run. Then each triple of the cause is reset, and the f
 | `symptoms` | the findings of the plan, as input of the isolation |
 | `search` | searches one cause and proves it |
 | `session` | searches the causes of all findings of a result folder |
-| `best` | the effect of a best case of a search |
+| `bound` | the effect that a metric is beyond a limit |
+| `best`, `asked` | such effects of a best case of a search, of a failed check, of a metric of two cases |
 | `reproduce` | why a finding does not reproduce |
 | `cause`, `isolation` | types of the results |
 | `files`, `show` | the results as files, and as text |
 """
 
+from tcpassay.isolate.asked import Question
 from tcpassay.isolate.cause import Cause, Reset, Smallest
 from tcpassay.isolate.files import causes, neighbour
 from tcpassay.isolate.isolation import Isolation, Options
 from tcpassay.isolate.runner import Budget
 from tcpassay.isolate.session import isolate
 
-__all__ = ["Budget", "Cause", "Isolation", "Options", "Reset", "Smallest", "causes", "isolate", "neighbour"]
+__all__ = [
+    "Budget",
+    "Cause",
+    "Isolation",
+    "Options",
+    "Question",
+    "Reset",
+    "Smallest",
+    "causes",
+    "isolate",
+    "neighbour",
+]

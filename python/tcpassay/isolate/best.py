@@ -4,43 +4,17 @@ The limit is half-way between the median of the first generation, which is drawn
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from tcpassay.errors import Place, UserError
-from tcpassay.interface import METRICS
-from tcpassay.isolate.ran import Effect
-from tcpassay.isolate.symptoms import Symptom
+from tcpassay.isolate.bound import Beyond, Bound, symptom_of
 from tcpassay.plan.model import PlanFile, Search
 from tcpassay.quantile import median
 from tcpassay.result_format import GuidedRow, SearchRow
 from tcpassay.results import Results
-from tcpassay.terminal import number
 
 NAME: Final = "best"
 _ASKED: Final = re.compile(rf"{NAME}(?:-([1-9][0-9]{{0,2}}))?")
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """A limit of a metric, which runs with the effect reach."""
-
-    metric: str
-    greatest: bool
-    """Whether values at or above the limit are the effect; otherwise values at or below it."""
-    limit: float
-
-    @property
-    def effect(self) -> Effect:
-        """The effect that runs beyond the limit have."""
-        word = "at least" if self.greatest else "at most"
-        return Effect(NAME, "note", f"{self.metric} {word} {number(self.limit, METRICS[self.metric].unit)}")
-
-    def shown(self, metrics: Mapping[str, float | None]) -> bool:
-        """Whether a run with these metrics has the effect."""
-        value = metrics.get(self.metric)
-        return value is not None and (value >= self.limit if self.greatest else value <= self.limit)
 
 
 def is_best(text: str | None) -> bool:
@@ -55,7 +29,7 @@ def names_of(search: SearchRow | GuidedRow | None) -> list[str]:
     return [NAME if place == 1 else f"{NAME}-{place}" for place, _ in enumerate(search["best"], 1)]
 
 
-def best(text: str, results: Results, spec: PlanFile) -> tuple[Symptom, Bound]:
+def best(text: str, results: Results, spec: PlanFile) -> Beyond:
     """The requested best case, and the limit of the metric for runs that count as equal. Raises `UserError`."""
     match, search = _ASKED.fullmatch(text), results.index.get("search")
     if match is None or search is None or search["kind"] != "search" or not isinstance(spec.strategy, Search):
@@ -72,22 +46,9 @@ def best(text: str, results: Results, spec: PlanFile) -> tuple[Symptom, Bound]:
     run = next((run for run in results.runs if run["case"] == one["case"]), None)
     if run is None or one["value"] is None or not isinstance(run.get("triples"), dict):
         raise UserError(f"`{text}`: its case {one['case']} is not among the runs", Place(results.folder))
-    bound = Bound(
-        search["metric"],
-        search["worst"] == "greatest",
-        (_usual(search, results, spec.strategy) + one["value"]) / 2,
-    )
-    symptom = Symptom(
-        run["case"],
-        run["seed"],
-        run.get("substrate") or "model",
-        run["triples"],
-        run.get("varied") or {},
-        (),
-        run.get("digest") or "",
-        run.get("trace") or "",
-    )
-    return symptom, bound
+    op = ">=" if search["worst"] == "greatest" else "<="
+    limit = (_usual(search, results, spec.strategy) + one["value"]) / 2
+    return Beyond(symptom_of(run), Bound(NAME, search["metric"], op, limit))
 
 
 def _usual(search: SearchRow, results: Results, strategy: Search) -> float:

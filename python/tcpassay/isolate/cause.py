@@ -18,6 +18,8 @@ class TripleRow(TypedDict):
     path: str
     value: Scalar
     default: str
+    reset_to: str
+    """The value in runs without the triple: the default, or that of a case with which this one is compared."""
 
 
 class EffectRow(TypedDict):
@@ -162,9 +164,11 @@ class Cause:
     triples: tuple[Triple, ...]
     """The cause; empty if the effect occurs with every parameter at its default."""
     run: Triples
-    """Further settings of the isolation's runs: their duration."""
+    """Further settings of the isolation's runs, such as their duration."""
     rate: Rate
     seeds: tuple[int, ...]
+    baseline: Triples = frozenset()
+    """The values of parameters in runs without their triple, where these are not the defaults."""
     complete: bool = True
     """Whether the cause is proven to be minimal; otherwise it is the smallest set that was found."""
     why_not: str = ""
@@ -199,6 +203,10 @@ class Cause:
         """The cause without the triples that are only required by others."""
         return frozenset(self.triples) - self.required
 
+    def reset_value(self, triple: Triple) -> str:
+        """The value that a parameter has in runs without its triple."""
+        return next((one.text for one in self.baseline if one.path == triple.path), triple.default)
+
     def case_triples(self) -> dict[str, Scalar]:
         """The settings of a case that shows the cause."""
         return mapping_of({*self.triples, *self.run})
@@ -223,6 +231,7 @@ class Cause:
                     "path": one.path,
                     "value": one.value,
                     "default": one.default,
+                    "reset_to": self.reset_value(one),
                 }
                 for one in self.triples
             ],

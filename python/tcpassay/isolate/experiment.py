@@ -7,7 +7,7 @@ from typing import Final
 
 from tcpassay.isolate.ran import Effect, Ran
 from tcpassay.isolate.runner import Job, RunsJobs
-from tcpassay.isolate.triples import Setting, Triples, mapping_of
+from tcpassay.isolate.triples import Setting, Triple, Triples, mapping_of
 from tcpassay.messages import CaseRequest
 from tcpassay.plan.model import PlanFile
 from tcpassay.run.settings import limits_of, wanted_of
@@ -120,11 +120,16 @@ class Experiment:
     """The request to a worker, without the case and its seed."""
     always: Triples = frozenset()
     """The triples of the run, which every case has and which are not part of the cause."""
+    baseline: Triples = frozenset()
+    """The values that parameters have where their triple is removed, if these are not their defaults."""
     smallest: Triples | None = field(default=None, init=False)
     """The last set that was found to have the effect."""
     _refusals: dict[Triples, str] = field(default_factory=dict, init=False)
     _alike: list[Triples] = field(default_factory=list, init=False)
-    """Sets whose runs are the same with every seed; this holds for subsets, too: defaults are not random."""
+    """Sets whose runs are the same with every seed; this holds for subsets, too: defaults are not random.
+
+    Values of the baseline may be, so that with one only the set itself is known to be.
+    """
 
     def first(self, candidates: Sequence[Triples]) -> int | None:
         """The index of the first of these sets that has the effect, for `ddmin`."""
@@ -149,9 +154,33 @@ class Experiment:
         """All effects in the completed runs of a set."""
         return frozenset(effect for ran in self._made(candidate) for effect in ran.effects)
 
+    def whole(self, candidate: Triples) -> Triples:
+        """All settings of the case of a set: also those of every case, and of the baseline what the set leaves open.
+
+        What of the baseline requires a setting that is missing is left out.
+        """
+        own = candidate | self.always
+        paths = {one.path for one in own}
+        full = own | {one for one in self.baseline if one.path not in paths}
+        if full == own or not self.setting.refusal(full):
+            return full
+        closed = self.setting.close(full)
+        return closed if closed is not None and own <= closed else full
+
+    def reset_value(self, triple: Triple) -> str:
+        """The value that a parameter has where its triple is removed."""
+        return next((one.text for one in self.baseline if one.path == triple.path), triple.default)
+
+    def trace(self, candidate: Triples) -> str:
+        """Digest of the events of a set's run with the first seed; empty if it did not complete."""
+        if self.refusal(candidate):
+            return ""
+        (ran,) = self.runner.run([self.job(candidate, 0)])
+        return ran.trace if ran.resolved else ""
+
     def job(self, candidate: Triples, number: int) -> Job:
         """A run of a set of triples."""
-        whole = candidate | self.always
+        whole = self.whole(candidate)
         seed = self.trials.seeds[number]
         key = f"{self.setting.name(whole)}-{self.trials.name(number)}"
         return Job(key, replace(self.request, triples=mapping_of(whole), seed=seed))
@@ -159,7 +188,7 @@ class Experiment:
     def refusal(self, candidate: Triples) -> str:
         """Why a set cannot be run; empty if it can."""
         if candidate not in self._refusals:
-            self._refusals[candidate] = self.setting.refusal(candidate | self.always)
+            self._refusals[candidate] = self.setting.refusal(self.whole(candidate))
         return self._refusals[candidate]
 
     def _decide(self, window: Sequence[Triples]) -> None:
@@ -190,7 +219,9 @@ class Experiment:
         """The frequency of the effect in the completed runs."""
         made = list(self._made(candidate))
         ended = [ran for ran in made if ran.resolved]
-        alike = bool(ended) and any(candidate <= one for one in self._alike)
+        alike = bool(ended) and any(
+            candidate == one or (not self.baseline and candidate <= one) for one in self._alike
+        )
         if not self.trials.real_time and len(ended) > 1 and ended[0].trace == ended[1].trace:
             alike = True
             if candidate not in self._alike:

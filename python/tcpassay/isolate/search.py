@@ -1,6 +1,6 @@
 """The search for one cause: guesses from the plan's cases, delta debugging, the proof."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final
@@ -11,6 +11,7 @@ from tcpassay.isolate.experiment import Experiment
 from tcpassay.isolate.shrink import ladder, written
 from tcpassay.isolate.symptoms import Suspicion
 from tcpassay.isolate.triples import DURATION, Triple, Triples, mapping_of
+from tcpassay.plan.fields import Scalar
 from tcpassay.plan.quantity import quantity
 from tcpassay.plan.table import parameters
 
@@ -41,8 +42,8 @@ def close_of(experiment: Experiment) -> Close[Triple]:
     """Returns the `close` of `ddmin`: it removes triples with missing requirements, and keeps those of the run."""
 
     def close(triples: Triples) -> Triples | None:
-        closed = experiment.setting.close(triples | experiment.always)
-        return None if closed is None else closed - experiment.always
+        closed = experiment.setting.close(experiment.whole(triples))
+        return None if closed is None else closed & triples
 
     return close
 
@@ -89,10 +90,35 @@ def _guesses(experiment: Experiment, whole: Triples, suspicion: Suspicion) -> It
     shared = suspicion.shared & whole
     fixed = whole - frozenset(suspicion.share)
     for guess in (shared, shared | fixed):
+        if experiment.baseline:
+            if guess not in tried and not experiment.refusal(guess):
+                tried.add(guess)
+                yield guess
+            continue
         completed = setting.complete(guess | always, whole | always)
         if completed is not None and completed - always not in tried:
             tried.add(completed - always)
             yield completed - always
+
+
+def effective(experiment: Experiment, whole: Triples, levels: Mapping[str, Sequence[Scalar]]) -> Experiment:
+    """The experiment with a baseline for each triple whose default means the same beside the settings of every run.
+
+    A default such as `profile` may stand for the value itself. Resetting to it leaves the run as it was, so that the
+    triple would wrongly seem to be unnecessary. Its baseline is the first value with another run: of `levels`, the
+    values in the plan, then of the table. Where no value changes the run, the default remains. Raises `ExhaustedError`.
+    """
+    before = experiment.trace(whole)
+    for triple in sorted(whole, key=str):
+        if not before or experiment.trace(whole - {triple}) != before:
+            continue
+        plan = [Triple(triple.path, level) for level in levels.get(triple.path, ())]
+        others = [one for one in plan if not one.same(triple)] + _alternatives(experiment, triple, whole)
+        for other in others:
+            if experiment.trace((whole - {triple}) | {other}) not in {"", before}:
+                experiment = replace(experiment, baseline=experiment.baseline | {other})
+                break
+    return experiment
 
 
 def proof(experiment: Experiment, cause: Sequence[Triple]) -> list[Reset]:
@@ -107,13 +133,13 @@ def proof(experiment: Experiment, cause: Sequence[Triple]) -> list[Reset]:
     for triple, without in spared(cause, close_of(experiment)):
         also = () if without is None else tuple(sorted(whole - without - {triple}, key=str))
         if without is not None:
-            wanted.append((triple, triple.default, also, without))
+            wanted.append((triple, experiment.reset_value(triple), also, without))
         if also or without is None:
             others = _alternatives(experiment, triple, whole)
             wanted += [(triple, one.text, (), (whole - {triple}) | {one}) for one in others]
     rates = experiment.rates([tried for _, _, _, tried in wanted])
     return [
-        Reset(triple, value, also, rate, mapping_of(tried | experiment.always))
+        Reset(triple, value, also, rate, mapping_of(experiment.whole(tried)))
         for (triple, value, also, tried), rate in zip(wanted, rates, strict=True)
     ]
 
@@ -152,7 +178,8 @@ def _alternatives(experiment: Experiment, triple: Triple, whole: Triples) -> lis
     others = [
         Triple(triple.path, level)
         for level in levels
-        if level != triple.default and quantity(level) != quantity(triple.value)
+        if level not in {triple.default, experiment.reset_value(triple)}
+        and quantity(level) != quantity(triple.value)
     ]
     allowed = [one for one in others if not experiment.refusal((whole - {triple}) | {one})]
     return allowed[:MOST_ALTERNATIVES]

@@ -10,8 +10,9 @@ from pydantic import ValidationError
 from tcpassay.errors import Place, UserError
 from tcpassay.guard import Stop
 from tcpassay.isolate import files, search, shrink
-from tcpassay.isolate.best import NAME as BEST
-from tcpassay.isolate.best import Bound, best, is_best
+from tcpassay.isolate.asked import Question, compared, failed, is_check
+from tcpassay.isolate.best import best, is_best
+from tcpassay.isolate.bound import Beyond, Bound
 from tcpassay.isolate.cause import Cause, Smallest, same_cause
 from tcpassay.isolate.experiment import Experiment, Trials, miss, request_of
 from tcpassay.isolate.isolation import Isolation, Options
@@ -19,11 +20,21 @@ from tcpassay.isolate.ran import Effect, Runs
 from tcpassay.isolate.reproduce import Unreproduced, why_not
 from tcpassay.isolate.runner import ExhaustedError, Runner
 from tcpassay.isolate.symptoms import Suspicion, Symptom, by_effect, chosen, effect_of, symptoms
-from tcpassay.isolate.triples import DURATION, Setting, Triples, contains, mapping_of, triples_of
+from tcpassay.isolate.triples import (
+    DURATION,
+    Setting,
+    Triple,
+    Triples,
+    contains,
+    differing,
+    mapping_of,
+    triples_of,
+)
 from tcpassay.kernel.splats import ORACLE
 from tcpassay.messages import Answer, Outcome
 from tcpassay.owner import Owner
 from tcpassay.plan import constraint_parser, extends
+from tcpassay.plan.expand import levels
 from tcpassay.plan.model import PlanFile
 from tcpassay.results import Results, load
 from tcpassay.run.replay import base_of
@@ -37,17 +48,18 @@ MOST_UNREPRODUCED: Final = 3
 Watch = Callable[[str], None]
 
 
-def isolate(folder: Path, finding: str | None, options: Options, watch: Watch = lambda _: None) -> Isolation:
-    """Isolates a finding of a result folder, or all. Raises `UserError`."""
+def isolate(
+    folder: Path, finding: str | Question | None, options: Options, watch: Watch = lambda _: None
+) -> Isolation:
+    """Isolates a finding of a result folder, a value of a metric, or all findings. Raises `UserError`."""
     results = load(folder)
     spec = _spec(results)
     there = _symptoms(results)
-    bound: Bound | None = None
     wanted: list[tuple[Symptom, Effect]] | None = None
-    if finding is not None and is_best(finding):
-        symptom, bound = best(finding, results, spec)
-        there, wanted = [symptom], [(symptom, bound.effect)]
-    elif finding:
+    beyond = _beyond(finding, results, spec)
+    if beyond is not None:
+        there, wanted = [beyond.symptom], [(beyond.symptom, beyond.bound.effect)]
+    elif isinstance(finding, str) and finding:
         wanted = [chosen(there, finding, results)]
     for name in dict.fromkeys(one.substrate for one in ([wanted[0][0]] if wanted else there)):
         substrate_of(name).ready()
@@ -56,20 +68,21 @@ def isolate(folder: Path, finding: str | None, options: Options, watch: Watch = 
     try:
         oracles = {effect.oracle for one in there for effect in one.effects}
         meaning = files.meaning({one.substrate for one in there}, oracles)
-        if bound is None:
+        if beyond is None:
             runs = Runs(folder / files.FOLDER, meaning)
         else:
-            runs = Runs(folder / files.FOLDER, meaning | {"bound": repr(bound)}, f"{BEST}.sqlite")
+            bound: dict[str, str | None] = {"bound": repr(beyond.bound)}
+            runs = Runs(folder / files.FOLDER, meaning | bound, f"{beyond.bound.name}.sqlite")
         isolation.notes += runs.notes
         real_time = any(substrate_of(one.substrate).real_time for one in there)
         jobs = 1 if real_time else options.jobs
         work = folder / files.FOLDER / ".work"
         try:
-            more = None if bound is None else _beyond(bound)
+            more = None if beyond is None else _shown(beyond.bound)
             with Stop(), Runner(runs, work, jobs, limits_of(spec), options.budget, more) as runner:
                 runner.watch = lambda made: watch(f"{made} runs")
                 session = Session(results, spec, there, runner, options, isolation)
-                session.of_metric = bound is not None
+                session.beyond = beyond
                 session.go(wanted)
         finally:
             runs.close()
@@ -78,7 +91,18 @@ def isolate(folder: Path, finding: str | None, options: Options, watch: Watch = 
     return isolation
 
 
-def _beyond(bound: Bound) -> Callable[[Answer], list[Effect]]:
+def _beyond(finding: str | Question | None, results: Results, spec: PlanFile) -> Beyond | None:
+    """The run and the limit of a metric that the user asks about; `None` for findings."""
+    if isinstance(finding, Question):
+        return compared(finding, results)
+    if finding is not None and is_best(finding):
+        return best(finding, results, spec)
+    if finding is not None and is_check(finding):
+        return failed(finding, results)
+    return None
+
+
+def _shown(bound: Bound) -> Callable[[Answer], list[Effect]]:
     """The condition that a run has the effect of a bound."""
     return lambda answer: [bound.effect] if bound.shown(answer.metrics) else []
 
@@ -126,8 +150,8 @@ class Session:
         self.options = options
         self.made = made
         self.base = base_of(results.folder)
-        self.of_metric = False
-        """Whether the effect is a metric beyond a limit; fixed settings of the plan are then no part of the cause."""
+        self.beyond: Beyond | None = None
+        """Set if the effect is a metric beyond a limit; fixed settings of the plan are then no part of the cause."""
         self.left = {(s.case, s.seed, effect): s for s in there for effect in s.effects}
 
     def go(self, wanted: Sequence[tuple[Symptom, Effect]] | None) -> None:
@@ -170,6 +194,8 @@ class Session:
             self.made.unreproduced.append(Unreproduced(effect, symptom.case, symptom.seed, why))
             self.left.pop((symptom.case, symptom.seed, effect), None)
             return
+        if self.beyond is not None and self.beyond.against is None:
+            experiment = search.effective(experiment, whole, levels(self.spec))
         short = search.shortened(experiment, whole, _first_ends(symptom, effect))
         cause = Cause(
             effect, symptom.substrate, symptom.case, symptom.seed, whole, tuple(sorted(whole, key=str)),
@@ -190,7 +216,8 @@ class Session:
         suspicion = Suspicion.of(symptom, cause.effect, self.there, self.results)
         found = search.smallest_set(short, cause.whole, suspicion)
         experiment, found = search.confirmed(whole, short, found)
-        cause.run = experiment.always
+        cause.run = experiment.whole(frozenset(found)) - frozenset(found)
+        cause.baseline = experiment.baseline
         cause.triples, cause.complete = tuple(sorted(found, key=str)), True
         (cause.rate,) = experiment.rates([frozenset(found)])
         cause.effects = experiment.effects(frozenset(found))
@@ -216,7 +243,7 @@ class Session:
 
     def _shrink(self, cause: Cause, experiment: Experiment) -> None:
         """Reduces the run, and simplifies the values of the cause."""
-        small = replace(experiment, always=frozenset())
+        small = replace(experiment, always=frozenset(), baseline=frozenset())
 
         def shows(triples: Triples) -> bool:
             return small.first([triples]) is not None
@@ -227,7 +254,7 @@ class Session:
         # A shorter run has another value of a metric.
         run = (
             cause.run
-            if self.of_metric
+            if self.beyond is not None
             else shrink.shorter(simple, cause.run, lambda one: shows(one | simple))
         )
         whole = simple | run
@@ -261,13 +288,17 @@ class Session:
         constraints = tuple(constraint_parser.parse(text, Place(place)) for text in self.spec.constraints)
         setting = Setting(symptom.substrate, str(self.base), constraints, self.spec.groups)
         said = triples_of(symptom.triples)
-        fixed = {DURATION, *self.spec.fixed} if self.of_metric else {DURATION}
-        always = frozenset(one for one in said if one.path in fixed)
+        against = None if self.beyond is None else self.beyond.against
+        fixed = {DURATION} if self.beyond is None else {DURATION, *self.spec.fixed}
+        always, baseline = frozenset(one for one in said if one.path in fixed), frozenset[Triple]()
+        if against is not None:
+            said, baseline = differing(said, against)
+            always = triples_of(symptom.triples) - said
         real_time = substrate_of(symptom.substrate).real_time
         request = request_of(self.spec, symptom.substrate, str(self.base), self._oracles())
         trials = Trials.of(symptom.seed, self.options.seeds, real_time=real_time)
-        experiment = Experiment(self.runner, setting, trials, effect, request, always)
-        return experiment, setting.beyond_defaults(said) - always
+        experiment = Experiment(self.runner, setting, trials, effect, request, always, baseline)
+        return experiment, said if baseline else setting.beyond_defaults(said) - always
 
     def _oracles(self) -> list[str]:
         """The oracles with findings in the plan; other oracles are not called on reduced runs."""

@@ -58,13 +58,13 @@ def _cause(cause: Cause, number: int, of: int, console: Console) -> None:
         console.print(f"  [yellow]{escape(said)}[/]", highlight=False)
     if not cause.triples:
         console.print("  no setting: it occurs with every parameter at its default", highlight=False)
-    grid = terminal.grid("  entity", "parameter", "value", "default")
+    grid = terminal.grid("  entity", "parameter", "value", "reset to" if cause.baseline else "default")
     for one in cause.triples:
         grid.add_row(
             f"  {escape(one.entity)}",
             escape(one.parameter),
             f"[bold]{escape(one.text)}[/]",
-            escape(one.default),
+            escape(cause.reset_value(one)),
         )
     if cause.triples:
         console.print(grid)

@@ -73,6 +73,22 @@ def contains(case: Mapping[str, Scalar], triples: Iterable[Triple]) -> bool:
     return all(one.path in case and one.same(Triple(one.path, case[one.path])) for one in triples)
 
 
+def differing(mine: Triples, other: Triples) -> tuple[Triples, Triples]:
+    """The settings of two cases where they differ: those of the first one, and those of the other for the same paths.
+
+    A path that a case does not set has there the value of the path without address, or the default.
+    """
+    here, there = ({one.path: one.value for one in triples} for triples in (mine, other))
+
+    def value(path: str, said: Mapping[str, Scalar]) -> Triple:
+        plain = path.rpartition("/")[2]
+        return Triple(path, said.get(path, said.get(plain, Triple(path, "").default)))
+
+    pairs = [(value(path, here), value(path, there)) for path in sorted(here.keys() | there.keys())]
+    apart = [(one, two) for one, two in pairs if not one.same(two)]
+    return frozenset(one for one, _ in apart), frozenset(two for _, two in apart)
+
+
 @dataclass(frozen=True)
 class Setting:
     """Where the triples of a case are tried: the substrate, its files, and what the plan does not allow."""

@@ -146,8 +146,8 @@ def _one(
         DIFFERENCE,
         request_of(where.spec, where.kernels[1], where.base, []),
         always,
-        where.kernels,
-        where.by,
+        kernels=where.kernels,
+        by=where.by,
     )
     if not experiment.rates([whole])[0].present:
         return None
