@@ -52,9 +52,11 @@ class EventKind(StrEnum):
     MARK = "mark"
     """A device marked a packet."""
     APP = "app"
-    """An application wrote or read (`why`); `value` is the number of bytes."""
+    """A call of an application (`why`). `value` is the number of bytes that a read or a write took; `asked` is what a write asked for, in its first row, if that row took less."""
     SACK = "sack"
     """A SACK block (`seq` to `seq + len`) of the last segment above this row; a segment with several blocks is followed by several rows."""
+    MERGED = "merged"
+    """A stack whose NIC merges packets on receipt (GRO) processed `len` bytes as one segment. Only of kernels, whose segments of kind `In` are the packets before they are merged."""
 
 
 class TcpState(StrEnum):

@@ -209,7 +209,7 @@ impl End {
                     self.logs_writes = true;
                     self.written += event.value.unwrap_or(0);
                 }
-                None => {}
+                Some(AppCall::Shutdown | AppCall::Close) | None => {}
             },
             _ => {}
         }

@@ -68,11 +68,15 @@ pub enum EventKind {
     Drop,
     /// A device marked a packet.
     Mark,
-    /// An application wrote or read (`why`); `value` is the number of bytes.
+    /// A call of an application (`why`). `value` is the number of bytes that a read or a write took; `asked` is what a write
+    /// asked for, in its first row, if that row took less.
     App,
     /// A SACK block (`seq` to `seq + len`) of the last segment above this row; a segment with several blocks
     /// is followed by several rows.
     Sack,
+    /// A stack whose NIC merges packets on receipt (GRO) processed `len` bytes as one segment. Only of kernels, whose segments of kind
+    /// `In` are the packets before they are merged.
+    Merged,
 }
 
 impl EventKind {
@@ -121,7 +125,7 @@ pub struct EventRow {
     pub rto: Option<Dur>,
     /// The value of this kind of event: a time or a duration in nanoseconds.
     pub value: Option<u64>,
-    /// The congestion window that a controller requested, if it was clamped.
+    /// The congestion window that a controller requested, if it was clamped; of a write, the bytes that it asked for.
     pub asked: Option<Bytes>,
     /// Whether the segment carried CE.
     pub ce: bool,

@@ -235,6 +235,10 @@ named! {
         Read,
         /// The application wrote data.
         Write,
+        /// The application closed its sending direction (`shutdown`).
+        Shutdown,
+        /// The application closed the connection.
+        Close,
     }
 }
 
@@ -270,7 +274,8 @@ mod tests {
         );
         let rules: Vec<_> = LossRule::VARIANTS.iter().map(|rule| rule.name()).collect();
         assert_eq!(rules, ["dupthresh", "rack", "rto", "newreno", "rescue", "path", "SYN data"]);
-        assert_eq!((AppCall::Read.name(), AppCall::Write.name()), ("read", "write"));
+        let calls: Vec<_> = AppCall::VARIANTS.iter().map(|call| call.name()).collect();
+        assert_eq!(calls, ["read", "write", "shutdown", "close"]);
     }
 
     #[test]

@@ -269,10 +269,17 @@ class _Body:
 
     def _call(self, one: Moment) -> Iterator[str]:
         """A call of the application; what arrived before the span is not in the script, and cannot be read."""
+        if one.why in ("shutdown", "close"):
+            if not self._closed:
+                self._closed = True
+                yield f"shutdown({self._fd}, SHUT_WR) = 0"
+            return
         amount = one.number("value_ns") or 0
+        if amount == 0:
+            return
         if amount >= _ENDLESS:
             amount = max((own.stop for own, _ in self._own if own.sent), default=1) - 1
-        if one.why == "read" and amount:
+        if one.why == "read":
             amount = min(amount, self._their_next - self._read)
             if amount <= 0:
                 return

@@ -65,7 +65,11 @@ enum TraceEventKind {
 /// The events by name, each with the fields that are read beside addresses and ports.
 const EVENTS: [(TraceEventKind, &str, &[&str]); 4] = [
     (TraceEventKind::Congestion, "tcp/tcp_cong_state_set", &["cong_state"]),
-    (TraceEventKind::Probe, "tcp/tcp_probe", &["snd_cwnd", "ssthresh", "snd_nxt", "snd_una", "srtt"]),
+    (
+        TraceEventKind::Probe,
+        "tcp/tcp_probe",
+        &["snd_cwnd", "ssthresh", "snd_nxt", "snd_una", "srtt", "data_len"],
+    ),
     (TraceEventKind::Retransmit, "tcp/tcp_retransmit_skb", &[]),
     (TraceEventKind::State, "sock/inet_sock_set_state", &["oldstate", "newstate"]),
 ];
@@ -107,6 +111,8 @@ pub struct KernelTrace {
     source: Option<Source>,
     traced: Vec<TracedEvent>,
     senders: BTreeMap<FlowId, Sender>,
+    /// For each host of the case, whether its NIC merges packets on receipt.
+    merging: Vec<bool>,
     /// Whether this kernel has each event, in the order of `EVENTS`. After [`KernelTrace::close`]: and has recorded all of them.
     has: [bool; 4],
     /// How many events the kernel has counted and not recorded, in the order of `EVENTS`.
@@ -168,6 +174,11 @@ impl KernelTrace {
             }
         }
         Ok(trace)
+    }
+
+    /// The hosts whose NIC merges packets on receipt: the log tells which segments their stacks process.
+    pub fn set_merging(&mut self, merging: Vec<bool>) {
+        self.merging = merging;
     }
 
     /// Discards the events before the start of a run. Those of other connections of a host may have filled its rings.
@@ -265,7 +276,11 @@ impl KernelTrace {
                 collector
                     .event(EventRow { why: moved(before, state, "kernel"), ..new(EventKind::Congestion) });
             }
-            (TraceEventKind::Probe, &[cwnd, ssthresh, next, una, srtt]) => {
+            (TraceEventKind::Probe, &[cwnd, ssthresh, next, una, srtt, len]) => {
+                if len > 0 && self.merging.get(from.0 as usize).copied().unwrap_or(false) {
+                    let len = u32::try_from(len).ok();
+                    collector.event(EventRow { len, ..new(EventKind::Merged) });
+                }
                 let left = sender.left_recovery.take();
                 if left.is_none() && sender.window == (cwnd, ssthresh) {
                     return;
@@ -361,7 +376,7 @@ impl KernelTrace {
     fn keeps(&self, event: &EventRow) -> bool {
         match event.kind {
             EventKind::TimerFire | EventKind::Congestion => !self.lacks(TraceEventKind::Congestion),
-            EventKind::Window => !self.lacks(TraceEventKind::Probe),
+            EventKind::Window | EventKind::Merged => !self.lacks(TraceEventKind::Probe),
             EventKind::State => !self.lacks(TraceEventKind::State),
             _ => true,
         }

@@ -141,6 +141,7 @@ fn traffic(
     } else {
         (KernelTrace::open(windows).map_err(|e| format!("tracefs: {e}"))?, None)
     };
+    trace.set_merging(case.hosts.iter().map(|host| host.nic.gro).collect());
     let Setup { benchmark, topology, namespaces, marking_programs, mut taps, relays, path } = setup;
     let prefix = engine_prefix(case, environment)?;
     let engines = CcEngines::start(case, &topology, &schedule, &request.base, seed, &prefix)?;

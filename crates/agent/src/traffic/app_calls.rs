@@ -5,8 +5,8 @@ use crate::traffic::runtime::{PAYLOAD, TrafficRuntime};
 use std::os::fd::AsFd;
 use tcpassay_linux::sys;
 use tcpassay_measure::reason::AppCall;
-use tcpassay_measure::{EventKind, EventRow};
-use tcpassay_units::Bytes;
+use tcpassay_measure::{EventKind, EventRow, FlowId};
+use tcpassay_units::{Bytes, Time};
 use tcpassay_workload::{ConnKey, SocketId, Sockets};
 
 /// The number of readable bytes that is reported to an application for which the kernel is not asked. The
@@ -27,19 +27,19 @@ impl AppCalls<'_, '_> {
         self.runtime.failure.is_some()
     }
 
-    /// Logs that the application wrote `n` bytes that the connection of `slot` has taken.
-    fn log_write(&mut self, slot: SocketId, n: Bytes) {
-        if n.is_zero() || !self.runtime.collector.wants_events() {
+    /// Logs a call on the connection of `slot`: the bytes that it took, and of a write those that the application asked for.
+    fn log(&mut self, slot: SocketId, call: AppCall, taken: Option<Bytes>, asked: Option<Bytes>) {
+        if !self.runtime.collector.wants_events() {
             return;
         }
         let (now, flow) = (self.runtime.now(), self.runtime.endpoint(self.host, slot).outgoing);
         let host = u32::try_from(self.host).expect("hosts are numbered in 32 bits");
-        let row = EventRow::new(now, host, Some(flow.0), EventKind::App);
-        self.runtime.collector.event(EventRow {
-            why: AppCall::Write.name().into(),
-            value: Some(n.get()),
-            ..row
-        });
+        self.runtime.collector.event(app_row((now, host, flow), call, taken, asked));
+    }
+
+    /// Logs a write of `asked` bytes, of which the connection of `slot` has taken `taken`.
+    fn log_write(&mut self, slot: SocketId, taken: Bytes, asked: Bytes) {
+        self.log(slot, AppCall::Write, Some(taken), Some(asked).filter(|asked| taken < *asked));
     }
 
     /// Keeps the first failure.
@@ -66,7 +66,7 @@ impl Sockets for AppCalls<'_, '_> {
         let at = self.runtime.slot(self.host, slot).expect("the slot is open");
         if self.runtime.io_threads && n >= WITHOUT_END {
             match self.runtime.send_without_end(at) {
-                Ok(()) => self.log_write(slot, WITHOUT_END),
+                Ok(()) => self.log_write(slot, WITHOUT_END, WITHOUT_END),
                 Err(e) => self.fail(format!("a sender: {e}")),
             }
             return Bytes::ZERO;
@@ -79,7 +79,7 @@ impl Sockets for AppCalls<'_, '_> {
         } else {
             endpoint.send(n, &PAYLOAD)
         };
-        self.log_write(slot, taken);
+        self.log_write(slot, taken, n);
         taken
     }
 
@@ -96,6 +96,7 @@ impl Sockets for AppCalls<'_, '_> {
         let (taken, flow) = (endpoint.read(n), endpoint.incoming);
         if taken > 0 {
             self.runtime.collector.read(flow, now, taken);
+            self.log(slot, AppCall::Read, Some(Bytes::new(taken)), None);
         }
         Bytes::new(taken)
     }
@@ -111,6 +112,7 @@ impl Sockets for AppCalls<'_, '_> {
         if self.has_failed() {
             return;
         }
+        self.log(slot, AppCall::Shutdown, None, None);
         let endpoint = self.runtime.endpoint(self.host, slot);
         match &endpoint.io {
             IoMode::BlockingWriter(writer) => writer.shutdown(),
@@ -120,8 +122,25 @@ impl Sockets for AppCalls<'_, '_> {
 
     fn close(&mut self, slot: SocketId) {
         if let Some(at) = self.runtime.slot(self.host, slot) {
+            self.log(slot, AppCall::Close, None, None);
             self.runtime.close(at, true);
         }
+    }
+}
+
+/// A call of an application as a row of the event log, at this time, of this host and the flow that it sends.
+pub fn app_row(
+    (at, host, flow): (Time, u32, FlowId),
+    call: AppCall,
+    taken: Option<Bytes>,
+    asked: Option<Bytes>,
+) -> EventRow {
+    let value = taken.map(Bytes::get);
+    EventRow {
+        why: call.name().into(),
+        value,
+        asked,
+        ..EventRow::new(at, host, Some(flow.0), EventKind::App)
     }
 }
 
@@ -164,6 +183,16 @@ mod tests {
         peer.write_all(&[0; 300]).unwrap();
         endpoint.may_have_data.set(true);
         assert_eq!(reported_readable(&endpoint), Bytes::new(300));
+    }
+
+    #[test]
+    fn a_row_of_a_call_has_the_bytes_that_it_took_and_those_that_a_write_asked_for() {
+        let about = (Time::from_nanos(7), 2, FlowId(5));
+        let write = app_row(about, AppCall::Write, Some(Bytes::new(300)), Some(Bytes::new(1000)));
+        assert_eq!((write.kind, write.host, write.flow), (EventKind::App, 2, Some(5)));
+        assert_eq!((&*write.why, write.value, write.asked), ("write", Some(300), Some(Bytes::new(1000))));
+        let close = app_row(about, AppCall::Close, None, None);
+        assert_eq!((&*close.why, close.value, close.asked), ("close", None, None));
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! One end of a connection.
 
 use crate::collect::tcp_info::TcpInfo;
+use crate::traffic::app_calls::app_row;
 use crate::traffic::io_threads::{BlockingWriter, ReaderThread};
 use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use tcpassay_linux::sys;
+use tcpassay_measure::reason::AppCall;
 use tcpassay_measure::{Collector, FlowId};
 use tcpassay_units::{Bytes, Time};
 use tcpassay_workload::SocketId;
@@ -120,6 +122,11 @@ impl Endpoint {
                 Ok(n) => {
                     self.request_quickack();
                     collector.read(self.incoming, now, n as u64);
+                    if collector.wants_events() {
+                        let host = u32::try_from(self.host).expect("hosts are numbered in 32 bits");
+                        let about = (now, host, self.outgoing);
+                        collector.event(app_row(about, AppCall::Read, Some(Bytes::new(n as u64)), None));
+                    }
                     if n < room {
                         break;
                     }

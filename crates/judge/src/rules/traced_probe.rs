@@ -5,7 +5,7 @@ use crate::facts::Facts;
 use crate::finding::Findings;
 use crate::step::{Context, Step};
 use tcpassay_measure::EventKind;
-use tcpassay_measure::reason::Timer;
+use tcpassay_measure::reason::{AppCall, Timer};
 use tcpassay_tcp::{CongestionState, Tlp};
 use tcpassay_units::{Dur, Time};
 
@@ -82,7 +82,7 @@ impl TracedProbe {
             {
                 self.probed = None;
             }
-            EventKind::App => self.wrote = step.at(),
+            EventKind::App if step.event.app_call() == Some(AppCall::Write) => self.wrote = step.at(),
             _ => {}
         }
         if step.is_sent() && step.len() > 0 {

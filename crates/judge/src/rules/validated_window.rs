@@ -10,7 +10,7 @@ use crate::finding::Findings;
 use crate::step::{Context, Step};
 use std::collections::VecDeque;
 use tcpassay_measure::EventKind;
-use tcpassay_measure::reason::{StateChange, TcpState};
+use tcpassay_measure::reason::{AppCall, StateChange, TcpState};
 use tcpassay_tcp::CongestionState;
 use tcpassay_units::{Dur, Time};
 
@@ -72,7 +72,7 @@ impl ValidatedWindow {
             EventKind::In if step.before.cwnd >= step.before.ssthresh && !self.closed => {
                 self.arrival(context, step);
             }
-            EventKind::App if self.from.is_some() => {
+            EventKind::App if self.from.is_some() && step.event.app_call() == Some(AppCall::Write) => {
                 self.wanted
                     .push_back((step.at(), fills(context, step, demand(context, step), step.end.now.cwnd)));
             }

@@ -97,14 +97,23 @@ impl HostRecorder {
         self.state.capture(&mut self.collector, &self.flows, now, conn.host, way, segment, ecn);
     }
 
-    /// An application wrote or read `bytes`.
-    pub(super) fn application(&mut self, conn: &HostEndpoint, now: Time, call: AppCall, bytes: Bytes) {
-        if self.logs && !bytes.is_zero() {
+    /// An application made a call that took `taken` bytes, or has none (`shutdown`). `asked`: the bytes of the whole call, if these are
+    /// fewer.
+    pub(super) fn application(
+        &mut self,
+        conn: &HostEndpoint,
+        now: Time,
+        call: AppCall,
+        taken: Option<Bytes>,
+        asked: Option<Bytes>,
+    ) {
+        if self.logs {
             let host = u32::try_from(conn.host).expect("few hosts");
             let event = EventRow::new(now, host, Some(conn.out.0), EventKind::App);
             self.collector.event(EventRow {
                 why: Reason::Borrowed(call.name()),
-                value: Some(bytes.get()),
+                value: taken.map(Bytes::get),
+                asked,
                 ..event
             });
         }
@@ -135,7 +144,7 @@ pub(super) fn serve(
         if !n.is_zero() {
             let _ = conn.tcp.read(net.now(), n);
             count(&mut conn.tally.read_bytes, n.get());
-            recorder.application(conn, net.now(), AppCall::Read, n);
+            recorder.application(conn, net.now(), AppCall::Read, Some(n), None);
             transmit(conn, net, lines, recorder);
         }
     }

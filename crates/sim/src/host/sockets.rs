@@ -35,8 +35,13 @@ impl Sockets for HostSockets<'_> {
             let tcp = &mut self.stacks.conn(c).tcp;
             let (step, last) =
                 (tcp.write_step(now, most - taken, taken.is_zero(), false), !tcp.writes_in_steps());
+            let first = taken.is_zero();
             taken += step;
-            self.stacks.log_application(c, now, AppCall::Write, step);
+            // The first row tells what the call asks for; a step without bytes after it tells nothing new.
+            if first || !step.is_zero() {
+                let asked = Some(n).filter(|_| first && step < n);
+                self.stacks.log_application(c, now, AppCall::Write, Some(step), asked);
+            }
             // As in a system call, segments that may be sent are sent before the next step of the application and
             // before its next write.
             self.stacks.transmit(self.net, c);
@@ -62,7 +67,7 @@ impl Sockets for HostSockets<'_> {
         let taken = self.stacks.conn(c).tcp.read(now, n);
         if !taken.is_zero() {
             self.stacks.has_read(c, taken);
-            self.stacks.log_application(c, now, AppCall::Read, taken);
+            self.stacks.log_application(c, now, AppCall::Read, Some(taken), None);
             self.stacks.mark_modified(c);
         }
         taken
@@ -75,6 +80,7 @@ impl Sockets for HostSockets<'_> {
     fn shutdown(&mut self, slot: SocketId) {
         let c = self.stacks.socket(self.host, slot);
         let now = self.net.now();
+        self.stacks.log_application(c, now, AppCall::Shutdown, None, None);
         self.stacks.conn(c).tcp.shutdown(now);
         self.stacks.mark_modified(c);
     }
@@ -82,6 +88,7 @@ impl Sockets for HostSockets<'_> {
     fn close(&mut self, slot: SocketId) {
         let c = self.stacks.socket(self.host, slot);
         let now = self.net.now();
+        self.stacks.log_application(c, now, AppCall::Close, None, None);
         self.stacks.close(c, now);
         self.stacks.detach(c);
         self.stacks.mark_modified(c);

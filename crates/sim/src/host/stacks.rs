@@ -366,10 +366,17 @@ impl Stacks {
         None
     }
 
-    /// An application wrote or read `bytes`: for the event log.
-    pub fn log_application(&mut self, c: u32, now: Time, call: AppCall, bytes: Bytes) {
+    /// A call of an application for the event log; see [`HostRecorder::application`].
+    pub fn log_application(
+        &mut self,
+        c: u32,
+        now: Time,
+        call: AppCall,
+        taken: Option<Bytes>,
+        asked: Option<Bytes>,
+    ) {
         let conn = self.conns[c as usize].as_deref().expect("a connection that lives");
-        self.recorder.application(conn, now, call, bytes);
+        self.recorder.application(conn, now, call, taken, asked);
     }
 
     pub fn has_read(&mut self, c: u32, bytes: Bytes) {
