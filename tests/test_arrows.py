@@ -40,12 +40,25 @@ ARROWS = {
     "bridge": {"linux", "script", "tcp", "units", "wire"},
     "capture": {"units", "wire"},
     "judge": {"units", "wire", "cc", "tcp", "case", "measure", "capture"},
-    "python": {"case", "cc", "sim", "script", "tcp", "judge", "measure", "messages", "units", "capture"},
+    "follow": {"units", "wire", "cc", "tcp", "case", "measure"},
+    "python": {
+        "case",
+        "cc",
+        "sim",
+        "script",
+        "tcp",
+        "judge",
+        "follow",
+        "measure",
+        "messages",
+        "units",
+        "capture",
+    },
 }
 
 # Further crates that the tests of a crate may depend on: those of scripts compare the knobs of Linux with their
 # declarations, those of oracles run cases whose hosts do not do what they say.
-TESTED_WITH = {"script": {"case"}, "judge": {"sim"}}
+TESTED_WITH = {"script": {"case"}, "judge": {"sim"}, "follow": {"sim"}}
 
 # What the Rust crates declare, generated for Python, and the forms of messages and results: every module may use them.
 DECLARED = {"interface", "reasons", "messages", "finding", "result_format", "recording_format"}

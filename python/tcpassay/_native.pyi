@@ -110,6 +110,9 @@ def oracles_json() -> str:
 def judge_folder(folder: str, oracles: Sequence[str]) -> str:
     """What the oracles named find in the recording in a folder, a JSON list. Raises `ValueError` for damage."""
 
+def follow_folder(folder: str, base: str, time_ns: int, counted: Sequence[str]) -> str:
+    """How far the model follows each end of a recording, a JSON object. Raises `ValueError` for damage."""
+
 def reached_in_folder(folder: str) -> str:
     """Which behaviours the recording in a folder reached, a JSON object of counts. Raises `ValueError` for damage."""
 

@@ -6,6 +6,7 @@
 
 mod capture;
 mod controllers;
+mod follow;
 mod interface;
 mod judge;
 mod linux;
@@ -24,6 +25,8 @@ mod _native {
         Ack, Congestion, Control, ControllerError, Established, RecoveryExit, Resume, Sent, Steps, Timeout,
         View, check_controller, play_controller,
     };
+    #[pymodule_export]
+    use crate::follow::follow_folder;
     #[pymodule_export]
     use crate::interface::{congestion_change, interface_json, state_change};
     #[pymodule_export]

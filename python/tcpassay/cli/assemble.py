@@ -26,6 +26,7 @@ MODULES: Final = {
     "judge": "results",
     "oracles": "results",
     "compare": "results",
+    "follow": "follow",
     "isolate": "isolate",
     "pairs": "pairs",
     "explain": "explain",

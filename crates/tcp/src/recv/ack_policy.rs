@@ -418,6 +418,17 @@ impl AckPolicy {
         self.timer.min(self.compressed_until)
     }
 
+    /// Makes the timer of compressed duplicate ACKs due if it may fire now: it may fire any time within its slack
+    /// (`hrtimer_start_range_ns`), when the kernel serves another timer. Returns whether it is.
+    pub(crate) fn hasten(&mut self, now: Time) -> bool {
+        let slack = self.compression.map_or(Dur::ZERO, |rule| rule.slack);
+        let may = self.compressed_until != Time::MAX && self.compressed_until.saturating_sub(slack) <= now;
+        if may {
+            self.compressed_until = self.compressed_until.min(now);
+        }
+        may
+    }
+
     /// Returns whether the timer of compressed duplicate ACKs is due, so that one is sent for them now.
     pub(crate) fn compressed_due(&mut self, now: Time) -> bool {
         let due = self.compressed_until <= now;

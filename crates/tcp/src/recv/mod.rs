@@ -287,6 +287,11 @@ impl Receiver {
         self.acks.deadline()
     }
 
+    /// Makes a timer of ACKs due that may fire now, within its slack. Returns whether there is one.
+    pub(crate) fn hasten(&mut self, now: Time) -> bool {
+        self.acks.hasten(now)
+    }
+
     /// A timer of ACKs is due.
     pub(crate) fn on_timer(&mut self, now: Time, rto: Dur) {
         if !self.acks.compressed_due(now) && self.acks.fire(rto) {

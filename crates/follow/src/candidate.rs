@@ -1,0 +1,255 @@
+//! One hypothesis about what the log does not contain: a connection of the model, and what it has sent that the log has not shown yet.
+
+use crate::difference::Role;
+use crate::end::{End, Row, Setup, Substrate};
+use std::collections::VecDeque;
+use tcpassay_tcp::{Connection, LogEntry, State};
+use tcpassay_units::{Bytes, Dur, SeqNum, Time};
+use tcpassay_wire::{Ecn, Flags, Segment};
+
+/// Entries of the model's log that are kept to explain a difference.
+const KEPT: usize = 64;
+/// A write of at least this number of bytes is that of an application that sends without end.
+const WITHOUT_END: Bytes = Bytes::new(1 << 40);
+
+/// A segment that the model has sent.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Due {
+    pub at: Time,
+    pub role: Role,
+    pub segment: Segment,
+    pub ecn: Ecn,
+}
+
+/// The application that writes, as far as the log tells.
+#[derive(Clone, Debug, Default)]
+struct Writer {
+    /// Bytes that it wants to write and for which there was no room.
+    wants: Bytes,
+    /// It waits for room in the send buffer.
+    blocked: bool,
+    /// Bytes that the connection took already and that later rows of the same call tell.
+    ahead: Bytes,
+}
+
+/// A segment that arrives.
+pub(crate) struct Arrival<'a> {
+    pub segment: &'a Segment,
+    pub ecn: Ecn,
+    pub packets: u16,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Candidate {
+    pub conn: Connection,
+    pub due: VecDeque<Due>,
+    pub now: Time,
+    /// Calls of this instant that came before an arrival of this instant.
+    pub done: usize,
+    writer: Writer,
+    /// The last entries of the model's log, if it is kept.
+    pub log: Option<VecDeque<LogEntry>>,
+}
+
+impl Candidate {
+    pub fn new(conn: Connection, now: Time, logs: bool) -> Candidate {
+        let log = logs.then(VecDeque::new);
+        Candidate { conn, due: VecDeque::new(), now, done: 0, writer: Writer::default(), log }
+    }
+
+    /// Sends what may be sent.
+    pub fn transmit(&mut self, setup: &Setup, now: Time) {
+        self.now = now;
+        while self.conn.may_transmit() {
+            let next = self.next_seq();
+            let Some(out) = self.conn.poll_transmit(now) else { break };
+            let size = if setup.in_packets { out.mss.max(1) } else { u32::MAX };
+            let (segment, ecn, role) = (out.segment, out.ecn, Role::of(&out.segment, next));
+            self.put(&Due { at: now, role, segment, ecn }, size);
+        }
+        self.keep_log();
+    }
+
+    /// Adds a segment, or its packets of `size` bytes of payload.
+    fn put(&mut self, whole: &Due, size: u32) {
+        let mut offset = 0;
+        loop {
+            let mut segment = whole.segment;
+            segment.len = (whole.segment.len - offset).min(size);
+            segment.seq = whole.segment.seq + offset;
+            let first = offset == 0;
+            offset += segment.len;
+            let last = offset >= whole.segment.len;
+            if !last {
+                segment.flags = segment.flags.without(Flags::FIN | Flags::PSH);
+            }
+            if !first {
+                segment.flags = segment.flags.without(Flags::CWR);
+            }
+            self.due.push_back(Due { segment, ..*whole });
+            if last {
+                return;
+            }
+        }
+    }
+
+    fn keep_log(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.extend(self.conn.drain_log());
+            log.drain(..log.len().saturating_sub(KEPT));
+        }
+    }
+
+    /// The application makes a call that the log has.
+    pub fn call(&mut self, setup: &Setup, now: Time, row: &Row) {
+        self.now = now;
+        match row {
+            Row::Write { taken, asked } => self.writes(setup, now, *taken, *asked),
+            Row::Read(bytes) => {
+                let _ = self.conn.read(now, *bytes);
+                self.after_call(setup, now);
+            }
+            Row::Shutdown => {
+                self.conn.shutdown(now);
+                self.after_call(setup, now);
+            }
+            Row::Close => {
+                self.writer = Writer::default();
+                if setup.linger == Some(Dur::ZERO) {
+                    self.conn.abort(now);
+                } else {
+                    self.conn.close(now);
+                }
+                self.after_call(setup, now);
+            }
+            Row::In { .. } | Row::Out { .. } => unreachable!("a segment is no call"),
+        }
+    }
+
+    /// A system call of Linux ends with what it sends. On the model the next call may come first.
+    fn after_call(&mut self, setup: &Setup, now: Time) {
+        if setup.substrate == Substrate::Kernel {
+            self.transmit(setup, now);
+        }
+    }
+
+    fn writes(&mut self, setup: &Setup, now: Time, taken: Bytes, asked: Option<Bytes>) {
+        if asked.is_none() && self.writer.ahead >= taken {
+            self.writer.ahead -= taken;
+            return;
+        }
+        self.writer.ahead = Bytes::ZERO;
+        let asked = asked.unwrap_or(taken);
+        if setup.substrate == Substrate::Kernel && (asked == taken || asked >= WITHOUT_END) {
+            // A writer that waits until everything is taken.
+            self.writer.wants += asked;
+            self.write_wanted(setup, now);
+            return;
+        }
+        let got = self.write(setup, now, asked);
+        self.writer.ahead = got.saturating_sub(taken);
+        self.writer.blocked = got < asked;
+        if setup.substrate == Substrate::Kernel && got < taken {
+            self.writer.wants = taken - got;
+        }
+    }
+
+    /// One call that writes `bytes`. Returns how many were taken.
+    fn write(&mut self, setup: &Setup, now: Time, bytes: Bytes) -> Bytes {
+        let mut taken = Bytes::ZERO;
+        while taken < bytes {
+            let step = self.conn.write_step(now, bytes - taken, taken.is_zero(), false);
+            let last = !self.conn.writes_in_steps();
+            taken += step;
+            self.transmit(setup, now);
+            if last || step.is_zero() {
+                break;
+            }
+        }
+        taken
+    }
+
+    fn write_wanted(&mut self, setup: &Setup, now: Time) {
+        let wants = self.writer.wants;
+        let got = self.write(setup, now, wants);
+        self.writer.wants = wants - got;
+        self.writer.blocked = got < wants;
+    }
+
+    /// A segment arrives. `reads`: an application that reads at once does so before the next segment of this instant.
+    pub fn arrives(&mut self, end: &End, now: Time, arrival: &Arrival<'_>, reads: bool) {
+        if arrival.packets > 1 {
+            self.conn.on_merged(now, arrival.segment, arrival.ecn, arrival.packets);
+        } else {
+            self.conn.on_segment(now, arrival.segment, arrival.ecn);
+        }
+        self.serve(&end.setup, now, reads);
+    }
+
+    /// After an arrival or a timer: what is due is sent, and applications act that the log does not show.
+    fn serve(&mut self, setup: &Setup, now: Time, reads: bool) {
+        self.transmit(setup, now);
+        if reads && !setup.reads_are_logged {
+            let bytes = self.conn.readable();
+            if !bytes.is_zero() {
+                let _ = self.conn.read(now, bytes);
+                self.transmit(setup, now);
+            }
+        }
+        if !matches!(self.conn.state(), State::Established | State::CloseWait) {
+            return;
+        }
+        if (self.writer.blocked || !self.writer.wants.is_zero())
+            && self.conn.check_space()
+            && !self.writer.wants.is_zero()
+        {
+            self.write_wanted(setup, now);
+        }
+    }
+
+    /// The next timer of the model.
+    pub fn next(&self) -> Time {
+        self.conn.next_timer().unwrap_or(Time::MAX)
+    }
+
+    /// The next timer fires, not before `at`.
+    pub fn fire(&mut self, setup: &Setup, at: Time) {
+        let at = at.max(self.now);
+        self.conn.on_timer(at);
+        self.serve(setup, at, true);
+        self.now = at;
+    }
+
+    /// A timer that may fire early does (a timer with slack of Linux). Returns whether there is one.
+    pub fn fire_early(&mut self, setup: &Setup, at: Time) -> bool {
+        let may = self.conn.hasten_timer(at);
+        if may {
+            self.fire(setup, at);
+        }
+        may
+    }
+
+    /// What distinguishes it from candidates that behave differently from now on.
+    pub fn key(&self) -> impl Ord + use<> {
+        let one = |due: &Due| {
+            let s = &due.segment;
+            let stamps = s.options.timestamps.map(|stamps| (stamps.val, stamps.ecr));
+            (due.at, s.seq.get(), s.len, s.ack.get(), s.window, s.flags.bits(), stamps)
+        };
+        let gauges = self.conn.gauges();
+        (
+            self.done,
+            self.due.iter().map(one).collect::<Vec<_>>(),
+            self.next(),
+            gauges.cwnd,
+            gauges.unacked,
+            self.conn.readable(),
+            self.writer.ahead,
+        )
+    }
+
+    /// The number of the next octet that it sends.
+    pub fn next_seq(&self) -> SeqNum {
+        self.conn.next_numbers().0
+    }
+}

@@ -1,0 +1,332 @@
+//! The follower: candidates process the log of an end until the last one contradicts it.
+
+use crate::candidate::{Arrival, Candidate};
+use crate::compare::compare;
+use crate::difference::{Difference, Found, Kind, Role, shown};
+use crate::end::{End, Row, Substrate};
+use std::collections::BTreeMap;
+use tcpassay_tcp::Connection;
+use tcpassay_units::{Dur, Time};
+use tcpassay_wire::{Ecn, Segment};
+
+/// The largest number of candidates.
+const MOST: usize = 16;
+/// Timers that may fire at one instant before an arrival, and calls that may come before it.
+const FORKS: usize = 4;
+/// Timers that may fire until a segment is due.
+const TIMERS: usize = 8;
+
+/// What does not count as a difference.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tolerance {
+    /// By how much a time may be off.
+    pub time: Dur,
+    /// Fields that are counted if they differ, and end nothing: their names in [`Difference`].
+    pub counted: Vec<String>,
+}
+
+impl Tolerance {
+    /// For logs with exact times: a kernel in virtual time, or the model.
+    pub fn exact() -> Tolerance {
+        Tolerance { time: Dur::from_micros(1), counted: Vec::new() }
+    }
+}
+
+/// How far an end was followed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    /// Rows of its log.
+    pub rows: usize,
+    /// Rows before the first difference.
+    pub followed: usize,
+    /// Segments that left and were compared.
+    pub segments: usize,
+    /// How often each field of [`Tolerance::counted`] differed.
+    pub counted: BTreeMap<&'static str, u64>,
+    /// The largest number of candidates.
+    pub candidates: usize,
+    /// The first difference; `None` if the model agrees up to the end.
+    pub first: Option<Difference>,
+}
+
+/// Follows an end up to the first difference. An end without a SYN in its log is not followed: [`Outcome::followed`] is 0.
+pub fn follow(end: &End, tolerance: &Tolerance) -> Outcome {
+    let run = Run::new(end, tolerance, false).run();
+    if run.last.is_none() {
+        return run.outcome(None);
+    }
+    // The model's log is slow, so that only the second pass keeps it.
+    let again = Run::new(end, tolerance, true).run();
+    let first = again.last.clone().map(|(found, candidate)| found.explained(end, &candidate));
+    again.outcome(first)
+}
+
+struct Run<'a> {
+    end: &'a End,
+    tolerance: &'a Tolerance,
+    all: Vec<Candidate>,
+    followed: usize,
+    segments: usize,
+    counted: BTreeMap<&'static str, u64>,
+    most: usize,
+    /// What ended the first candidate that ended at the present row.
+    last: Option<(Found, Candidate)>,
+}
+
+impl<'a> Run<'a> {
+    fn new(end: &'a End, tolerance: &'a Tolerance, logs: bool) -> Run<'a> {
+        let mut all = Vec::new();
+        if let Some((at, syn)) = end.syn() {
+            let setup = &end.setup;
+            let offset = syn.options.timestamps.map_or(0, |stamps| {
+                let ms = at.as_nanos() / 1_000_000;
+                stamps.val.wrapping_sub(u32::try_from(ms & u64::from(u32::MAX)).expect("it is masked"))
+            });
+            let cc = tcpassay_cc::build(&setup.cc, &setup.params).expect("the case was checked");
+            let started = end.rows[0].0;
+            let config = setup.config.clone();
+            let mut conn = if setup.active {
+                Connection::connect(config, cc, syn.seq, offset, started)
+            } else {
+                Connection::listen(config, cc, syn.seq, offset)
+            };
+            conn.set_log(logs);
+            let mut first = Candidate::new(conn, started, logs);
+            first.transmit(setup, started);
+            all.push(first);
+        }
+        Run { end, tolerance, all, followed: 0, segments: 0, counted: BTreeMap::new(), most: 1, last: None }
+    }
+
+    fn outcome(self, first: Option<Difference>) -> Outcome {
+        Outcome {
+            rows: self.end.rows.len(),
+            followed: self.followed,
+            segments: self.segments,
+            counted: self.counted,
+            candidates: self.most,
+            first,
+        }
+    }
+
+    fn run(mut self) -> Run<'a> {
+        if self.all.is_empty() {
+            return self;
+        }
+        for row in 0..self.end.rows.len() {
+            self.last = None;
+            let before = std::mem::take(&mut self.all);
+            for candidate in before {
+                self.step(row, candidate);
+            }
+            if self.all.is_empty() {
+                return self;
+            }
+            self.last = None;
+            self.merge();
+            self.followed += 1;
+            self.segments += usize::from(matches!(self.end.rows[row].1, Row::Out { .. }));
+        }
+        self.finish();
+        self
+    }
+
+    /// Candidates that cannot be told apart by what they do next are one.
+    fn merge(&mut self) {
+        if self.all.len() > 1 {
+            self.all.sort_by_cached_key(Candidate::key);
+            self.all.dedup_by_key(|candidate| candidate.key());
+            self.all.truncate(MOST);
+            self.most = self.most.max(self.all.len());
+        }
+    }
+
+    /// After the last row, until the end of the log: the model may not send anything more.
+    fn finish(&mut self) {
+        let limit = self.end.until.saturating_sub(self.tolerance.time);
+        let row = self.end.rows.len();
+        for mut candidate in std::mem::take(&mut self.all) {
+            if self.passes(row, &mut candidate, limit) {
+                self.all.push(candidate);
+            }
+        }
+        if !self.all.is_empty() {
+            self.last = None;
+        }
+    }
+
+    fn ends(&mut self, candidate: Candidate, found: Found) {
+        self.last.get_or_insert((found, candidate));
+    }
+
+    /// Time passes until `limit`. Returns false if the model has sent something before that the log does not have.
+    fn passes(&mut self, row: usize, candidate: &mut Candidate, limit: Time) -> bool {
+        let setup = &self.end.setup;
+        while candidate.next() < limit {
+            let at = candidate.next();
+            candidate.fire(setup, at);
+            if candidate.due.front().is_some_and(|due| due.at < limit) {
+                break;
+            }
+        }
+        let Some(due) = candidate.due.front().filter(|due| due.at < limit).copied() else { return true };
+        let next = self.end.rows.get(row);
+        let sent = next.map_or("nothing up to the end of the log".to_owned(), |(at, row)| {
+            format!("not this; next {} at {}", self.told(row), crate::difference::seconds(*at))
+        });
+        let kind = Kind::OnlyModel(due.role);
+        let found = Found { row, at: due.at, kind, sent, due: Some(due) };
+        let ended = candidate.clone();
+        self.ends(ended, found);
+        false
+    }
+
+    /// A row in words.
+    fn told(&self, row: &Row) -> String {
+        match row {
+            Row::In { segment, ecn, .. } => {
+                let (ours, theirs) = self.end.initial();
+                format!("arrives {}", shown((theirs, ours), segment, *ecn))
+            }
+            Row::Out { segment, ecn } => format!("leaves {}", shown(self.end.initial(), segment, *ecn)),
+            Row::Write { taken, asked } => {
+                let bytes = asked.unwrap_or(*taken);
+                format!("the application writes {} bytes", bytes.get())
+            }
+            Row::Read(bytes) => format!("the application reads {} bytes", bytes.get()),
+            Row::Shutdown => "the application shuts down its direction".to_owned(),
+            Row::Close => "the application closes the connection".to_owned(),
+        }
+    }
+
+    /// A candidate processes a row; what remains of it is added to the candidates.
+    fn step(&mut self, row: usize, mut candidate: Candidate) {
+        let (at, what) = self.end.rows[row];
+        if !self.passes(row, &mut candidate, at.saturating_sub(self.tolerance.time)) {
+            return;
+        }
+        if let Row::Out { segment, ecn } = what {
+            self.leaves(row, candidate, (&segment, ecn));
+            return;
+        }
+        // A timer that is due now may have fired before this row.
+        let late = at.saturating_add(self.tolerance.time);
+        if candidate.next() <= late {
+            let mut other = candidate.clone();
+            for _ in 0..FORKS {
+                if other.next() > late {
+                    break;
+                }
+                let fires = other.next();
+                other.fire(&self.end.setup, fires);
+                self.happens(row, other.clone());
+            }
+        }
+        self.happens(row, candidate);
+    }
+
+    /// An arrival or a call.
+    fn happens(&mut self, row: usize, mut candidate: Candidate) {
+        let (at, what) = self.end.rows[row];
+        let (end, now) = (self.end, at.max(candidate.now));
+        match what {
+            Row::In { segment, ecn, packets } => {
+                let arrival = Arrival { segment: &segment, ecn, packets };
+                let unordered = end.setup.substrate == Substrate::Kernel;
+                let beside = |row: usize| {
+                    end.rows.get(row).is_some_and(|(t, row)| *t == at && matches!(row, Row::In { .. }))
+                };
+                if unordered && row > 0 && beside(row - 1) {
+                    self.calls_before(row, &candidate);
+                }
+                if unordered && beside(row + 1) && !end.setup.reads_are_logged {
+                    // The kernel may process several segments before it runs a process.
+                    let mut unread = candidate.clone();
+                    unread.arrives(end, now, &arrival, false);
+                    self.all.push(unread);
+                }
+                candidate.arrives(end, now, &arrival, true);
+                self.all.push(candidate);
+            }
+            _ if candidate.done > 0 => {
+                candidate.done -= 1;
+                self.all.push(candidate);
+            }
+            Row::Read(bytes) if end.setup.reads_everything && candidate.conn.readable() != bytes => {
+                let found = Found {
+                    row,
+                    at,
+                    kind: Kind::Read,
+                    sent: format!("{} bytes were read", bytes.get()),
+                    due: None,
+                };
+                self.ends(candidate, found);
+            }
+            _ => {
+                candidate.call(&end.setup, now, &what);
+                self.all.push(candidate);
+            }
+        }
+    }
+
+    /// Calls of this instant may come before an arrival that is not the first one of the instant.
+    fn calls_before(&mut self, row: usize, candidate: &Candidate) {
+        let end = self.end;
+        let (at, what) = end.rows[row];
+        let Row::In { segment, ecn, packets } = what else { return };
+        let here = end.rows[row + 1..].iter().take_while(|(time, _)| *time == at).map(|(_, row)| row);
+        let mut early = candidate.clone();
+        for call in here.filter(|row| row.is_call()).skip(candidate.done).take(FORKS) {
+            if let Row::Read(bytes) = call
+                && end.setup.reads_everything
+                && early.conn.readable() != *bytes
+            {
+                return;
+            }
+            let now = at.max(early.now);
+            early.call(&end.setup, now, call);
+            early.done += 1;
+            let mut fork = early.clone();
+            fork.arrives(end, now, &Arrival { segment: &segment, ecn, packets }, true);
+            self.all.push(fork);
+        }
+    }
+
+    /// A segment leaves.
+    fn leaves(&mut self, row: usize, mut candidate: Candidate, (segment, ecn): (&Segment, Ecn)) {
+        let end = self.end;
+        let at = end.rows[row].0;
+        let late = at.saturating_add(self.tolerance.time);
+        if candidate.due.is_empty() {
+            let now = at.max(candidate.now);
+            candidate.transmit(&end.setup, now);
+        }
+        for _ in 0..TIMERS {
+            if !candidate.due.is_empty() || candidate.next() > late {
+                break;
+            }
+            let next = candidate.next();
+            candidate.fire(&end.setup, next);
+        }
+        if candidate.due.is_empty() && segment.len == 0 {
+            candidate.fire_early(&end.setup, at);
+        }
+        let Some(due) = candidate.due.pop_front() else {
+            let kind = Kind::OnlySent(Role::of(segment, candidate.next_seq()));
+            let found = Found { row, at, kind, sent: shown(end.initial(), segment, ecn), due: None };
+            self.ends(candidate, found);
+            return;
+        };
+        let fields = compare((segment, ecn), (&due.segment, due.ecn));
+        if fields.iter().all(|field| self.tolerance.counted.iter().any(|counted| counted == field)) {
+            for field in fields {
+                *self.counted.entry(field).or_default() += 1;
+            }
+            self.all.push(candidate);
+            return;
+        }
+        let kind = Kind::Fields(due.role, fields);
+        let found = Found { row, at, kind, sent: shown(end.initial(), segment, ecn), due: Some(due) };
+        self.ends(candidate, found);
+    }
+}

@@ -1,0 +1,27 @@
+//! The model TCP follows a log: it receives what one end of a connection received and what its application called, and for each segment that
+//! this end sent it is asked whether it would have sent it, and as time passes whether it would have sent something.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | [`read`](read()) | the ends of a recording, with what each of them sent, received and was asked to do |
+//! | [`follow`](follow()) | follows one end up to the first difference |
+//! | [`Tolerance`] | what does not count as a difference |
+//!
+//! What a log does not contain (the order of events within an instant, whether a timer that is due now fired before an arrival) is a small
+//! set of candidates. Those that contradict the log end; the end of the last one is the first difference. Its reason is the last decision
+//! of that candidate in the model's own log.
+
+mod candidate;
+mod compare;
+mod difference;
+mod end;
+mod follow;
+mod gro;
+mod order;
+mod read;
+mod reason;
+
+pub use difference::{Difference, Kind, Role};
+pub use end::{End, Row, Setup, Substrate};
+pub use follow::{Outcome, Tolerance, follow};
+pub use read::{Unfollowed, read};

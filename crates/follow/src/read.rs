@@ -1,0 +1,251 @@
+//! The ends of a recording.
+
+use crate::end::{End, Row, Setup, Substrate};
+use crate::gro;
+use crate::order::{Call, ordered};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use tcpassay_case::params::{self, Value};
+use tcpassay_case::{Case, CcEngine};
+use tcpassay_measure::reason::AppCall;
+use tcpassay_measure::{EventKind, EventRow, PacketRecord, Recording};
+use tcpassay_tcp::EcnMode;
+use tcpassay_units::{Bytes, Dur, Seed, Time};
+use tcpassay_wire::Flags;
+
+/// A kernel's clock ticks at whole milliseconds of the run, and what happens at this nanosecond happens before the tick.
+const BEFORE_TICK: Dur = Dur::from_nanos(1);
+
+/// An end, or a whole recording, that cannot be followed, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unfollowed {
+    /// The flow that the end sends; `None` if it is the recording.
+    pub flow: Option<u32>,
+    /// Why.
+    pub why: String,
+}
+
+/// Host and port of both ends of a connection, its client first.
+type Ports = [(u32, u16); 2];
+
+/// What the event log tells about one end.
+#[derive(Default)]
+struct Told {
+    calls: Vec<Call>,
+    merged: Vec<(Time, u32)>,
+    /// Segments of the present instant: when, arrived, left.
+    instant: (Time, usize, usize),
+}
+
+/// The ends of a recording with packets and an event log, and those that cannot be followed. `traces` reads files that the case names.
+///
+/// # Errors
+/// A recording that lacks packets or events, or whose case this version does not know.
+pub fn read(
+    recording: &Recording,
+    traces: &dyn Fn(&str) -> std::io::Result<String>,
+) -> Result<(Vec<End>, Vec<Unfollowed>), Unfollowed> {
+    let whole = |why: String| Unfollowed { flow: None, why };
+    let substrate = match recording.header.substrate.as_str() {
+        "model" => Substrate::Model,
+        "kernel" => Substrate::Kernel,
+        other => return Err(whole(format!("the clocks of the substrate `{other}` are not exact"))),
+    };
+    if recording.events.is_empty() || recording.packets.is_empty() {
+        let why = "only a recording with an event log and packets can be followed (`[collect]` of the plan)";
+        return Err(whole(why.to_owned()));
+    }
+    let on = if substrate == Substrate::Model { params::Substrate::Model } else { params::Substrate::Kernel };
+    let triples: BTreeMap<String, Value> = recording
+        .header
+        .case
+        .iter()
+        .map(|triple| {
+            let (entity, name) = (&triple.entity, &triple.parameter);
+            let path = if entity.is_empty() { name.clone() } else { format!("{entity}/{name}") };
+            (path, Value::Text(triple.value.clone()))
+        })
+        .collect();
+    let case = Case::on(on, &triples, traces)
+        .map_err(|errors| whole(errors.first().map_or(String::new(), ToString::to_string)))?;
+    let ports = connections(recording);
+    let mut told = events(recording);
+    let (mut ends, mut not) = (Vec::new(), Vec::new());
+    for (connection, ports) in ports {
+        for side in 0..2 {
+            let flow = connection[side];
+            let said = told.remove(&flow).unwrap_or_default();
+            let host = ports[side].0;
+            match setup(recording, &case, substrate, (flow, side == 0)) {
+                Ok(setup) => {
+                    let end = end(recording, setup, (flow, host), (&ports, side), &said);
+                    if end.syn().is_some() {
+                        ends.push(end);
+                    } else {
+                        let why = "the log does not have the SYN of this end".to_owned();
+                        not.push(Unfollowed { flow: Some(flow), why });
+                    }
+                }
+                Err(why) => not.push(Unfollowed { flow: Some(flow), why }),
+            }
+        }
+    }
+    Ok((ends, not))
+}
+
+/// The flows of each connection of which a SYN was captured, its client's first, and its addresses.
+fn connections(recording: &Recording) -> Vec<([u32; 2], Ports)> {
+    let mut syns: BTreeMap<(Time, u32), VecDeque<&PacketRecord>> = BTreeMap::new();
+    for packet in &recording.packets {
+        if let Some(segment) = &packet.segment
+            && segment.flags.has(Flags::SYN)
+            && !segment.flags.has(Flags::ACK)
+            && packet.interface == packet.from
+        {
+            syns.entry((packet.at, packet.from)).or_default().push_back(packet);
+        }
+    }
+    let mut found: BTreeMap<u32, ([u32; 2], Ports)> = BTreeMap::new();
+    recording.events.each(|event| {
+        let Some(flow) = event.flow.filter(|_| is_syn(event)) else { return };
+        let Some(packet) = syns.get_mut(&(event.at, event.host)).and_then(VecDeque::pop_front) else {
+            return;
+        };
+        let back = |other: &tcpassay_measure::Flow| {
+            other.connection == recording.flows[flow as usize].connection && other.from == packet.to
+        };
+        let back =
+            recording.flows.iter().enumerate().position(|(n, other)| n != flow as usize && back(other));
+        if let Some(back) = back.and_then(|back| u32::try_from(back).ok()) {
+            let ports = [(packet.from, packet.from_port), (packet.to, packet.to_port)];
+            found.entry(flow).or_insert(([flow, back], ports));
+        }
+    });
+    found.into_values().collect()
+}
+
+/// Whether a SYN leaves its client.
+fn is_syn(event: &EventRow) -> bool {
+    matches!(event.kind, EventKind::Out | EventKind::Retransmit)
+        && event.flags.is_some_and(|flags| flags.has(Flags::SYN) && !flags.has(Flags::ACK))
+}
+
+/// The calls and merged segments of each end, by the flow that it sends.
+fn events(recording: &Recording) -> BTreeMap<u32, Told> {
+    let mut told: BTreeMap<u32, Told> = BTreeMap::new();
+    recording.events.each(|event| {
+        let Some(flow) = event.flow else { return };
+        let told = told.entry(flow).or_default();
+        if told.instant.0 != event.at {
+            told.instant = (event.at, 0, 0);
+        }
+        match event.kind {
+            EventKind::In => told.instant.1 += 1,
+            EventKind::Out | EventKind::Retransmit => told.instant.2 += 1,
+            EventKind::Merged => told.merged.extend(event.len.map(|len| (event.at, len))),
+            EventKind::App => {
+                if let Some(row) = call(event) {
+                    let (at, arrived, left) = told.instant;
+                    told.calls.push(Call { at, row, arrived, left });
+                }
+            }
+            _ => {}
+        }
+    });
+    told
+}
+
+fn call(event: &EventRow) -> Option<Row> {
+    let bytes = Bytes::new(event.value.unwrap_or(0));
+    Some(match event.app_call()? {
+        AppCall::Write => Row::Write { taken: bytes, asked: event.asked },
+        AppCall::Read => Row::Read(bytes),
+        AppCall::Shutdown => Row::Shutdown,
+        AppCall::Close => Row::Close,
+    })
+}
+
+/// The settings of the end that sends `flow`, or why the model cannot follow it.
+fn setup(
+    recording: &Recording,
+    case: &Case,
+    substrate: Substrate,
+    (flow, active): (u32, bool),
+) -> Result<Setup, String> {
+    let record = &recording.flows[flow as usize];
+    let host = &case.hosts[record.from as usize];
+    if host.python.is_some() || host.engine != CcEngine::Kernel {
+        return Err("the model has no such controller (`stack.cc`, `stack.cc_engine`)".to_owned());
+    }
+    if host.fastopen {
+        return Err("the log has no cookies of Fast Open (`stack.fastopen`)".to_owned());
+    }
+    if host.linger.is_some_and(|linger| linger > Dur::ZERO) {
+        return Err("the log does not tell when a close gives up (`app.linger`)".to_owned());
+    }
+    let mut config = host.stack.clone();
+    let cc = record.cc.clone();
+    if cc != host.cc.name() && cc != "dctcp" && config.ecn == EcnMode::Dctcp {
+        config.ecn = EcnMode::Off;
+    }
+    let params = host.cc_params(&cc, Seed(recording.header.seed).stream("cc"));
+    if tcpassay_cc::build(&cc, &params).is_err() {
+        return Err(format!("the model has no controller `{cc}`"));
+    }
+    let schedule = case.plan(Seed(recording.header.seed));
+    let paces =
+        schedule.parts().iter().any(|part| part.spec.read_rate.is_some() || part.spec.read_size.is_some());
+    Ok(Setup {
+        substrate,
+        config: Arc::new(config),
+        cc,
+        params,
+        active,
+        linger: host.linger,
+        reads_are_logged: false,
+        reads_everything: !paces,
+        in_packets: substrate == Substrate::Kernel,
+    })
+}
+
+/// The end of `flow`: the packets of its connection at its host, and what the event log tells.
+fn end(
+    recording: &Recording,
+    mut setup: Setup,
+    (flow, host): (u32, u32),
+    (ports, side): (&Ports, usize),
+    told: &Told,
+) -> End {
+    let (own, peer) = (ports[side], ports[1 - side]);
+    let mut rows = Vec::new();
+    for packet in recording.packets.iter().filter(|packet| packet.interface == host) {
+        let Some(segment) = packet.segment else { continue };
+        let ends = ((packet.from, packet.from_port), (packet.to, packet.to_port));
+        if ends == (own, peer) {
+            rows.push((packet.at, Row::Out { segment, ecn: packet.ecn }));
+        } else if ends == (peer, own) {
+            rows.push((packet.at, Row::In { segment, ecn: packet.ecn, packets: 1 }));
+        }
+    }
+    let exact = setup.substrate == Substrate::Model;
+    setup.reads_are_logged = exact || told.calls.iter().any(|call| matches!(call.row, Row::Read(_)));
+    setup.in_packets &= !has_super_segments(&rows);
+    let rows = gro::merge(rows, &told.merged);
+    let mut rows = ordered(setup.substrate, rows, &told.calls);
+    if !exact {
+        for (at, _) in &mut rows {
+            *at = at.saturating_sub(BEFORE_TICK);
+        }
+    }
+    End { flow, host, setup, rows, until: Time::ZERO + recording.header.duration }
+}
+
+/// Whether a segment left that is longer than the peer accepts in one packet: the log has super-segments.
+fn has_super_segments(rows: &[(Time, Row)]) -> bool {
+    let announced = rows.iter().find_map(|(_, row)| match row {
+        Row::In { segment, .. } if segment.flags.has(Flags::SYN) => segment.options.mss,
+        _ => None,
+    });
+    let most = u32::from(announced.unwrap_or(536));
+    rows.iter().any(|(_, row)| matches!(row, Row::Out { segment, .. } if segment.len > most))
+}
