@@ -22,24 +22,3 @@ metric = "goodput"
 population = 8
 budget = { runs = 60 }
 """
-
-GUIDED = """\
-name = "guided"
-doc = "Behaviours of losses and reordering."
-
-[fixed]
-"app.duration" = "200ms"
-"link.rate" = "20Mbit"
-
-[axes]
-"stack.cc" = ["reno", "cubic"]
-"stack.sack" = ["on", "off"]
-"link.delay" = ["1ms", "20ms"]
-"queue.limit" = ["10KB", "1MB"]
-"link.loss_model" = { sequence = "losses", most = 4, among = 100 }
-
-[strategy]
-kind = "guided"
-generation = 8
-budget = { runs = 40 }
-"""

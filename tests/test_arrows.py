@@ -37,7 +37,6 @@ ARROWS = {
         "units",
         "wire",
     },
-    "bridge": {"linux", "script", "tcp", "units", "wire"},
     "capture": {"units", "wire"},
     "judge": {"units", "wire", "cc", "tcp", "case", "measure", "capture"},
     "follow": {"units", "wire", "cc", "tcp", "case", "measure"},

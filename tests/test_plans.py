@@ -46,7 +46,6 @@ LONG = {
     "find-dctcp-bug": "minutes of CPU on a kernel; tests/isolate and tests/kernel run parts of it",
     "kernel-coverage": "a minute of CPU on a kernel; `make history` runs it (docs/quality-history.md)",
     "kernel-windows": "a minute of CPU on a kernel; `make history` runs it (docs/quality-history.md)",
-    "kernel-guided": "minutes of CPU on a kernel; `tcpassay kernel coverage` runs it (docs/kernel-coverage.md)",
     "demo-kernel": "over three minutes of CPU; docs/kernel.md has its result, and rate-limiter-kernel its core",
 }
 

@@ -3,7 +3,6 @@
     .venv/bin/python tools/kernel_coverage.py 'make demo=results/demo-coverage' 'scripts=results/scripts-coverage' ...
 
 All results must be from the same kernel. With --json the numbers of lines that nothing reaches, by file and reason.
-With --growth the lines and branches that the first runs of each of the results reached, by their number and CPU time.
 """
 
 import json
@@ -178,38 +177,9 @@ class Document:
             yield f"* {file.name}: {said or 'none'}"
 
 
-def growth(folders: dict[str, Path]) -> Iterator[str]:
-    """What the first runs reached, by their number, and in the CPU time of the cheapest of the results."""
-    curves: dict[str, list[tuple[float, int, int]]] = {}
-    for label, folder in folders.items():
-        runs = [run for run in results.load(folder).runs if run.get("covered")]
-        catalogue = require(folder, runs, label).catalogue
-        lines, branches = catalogue.of_kind("lines"), catalogue.of_kind("branches")
-        bits, cpu = 0, 0.0
-        for run in runs:
-            bits |= catalogue.decode(run["covered"])
-            cpu += run.get("cpu_s", 0.0)
-            curves.setdefault(label, []).append(
-                (cpu, (bits & lines).bit_count(), (bits & branches).bit_count())
-            )
-    least = min(curve[-1][0] for curve in curves.values())
-    yield "| strategy | runs | CPU s | lines | branches |"
-    yield "| --- | --- | --- | --- | --- |"
-    for label, curve in curves.items():
-        within = sum(cpu <= least for cpu, _, _ in curve)
-        for runs in sorted({n for n in (20, 40, 80, 160) if n < len(curve)} | {max(within, 1), len(curve)}):
-            cpu, lines, branches = curve[runs - 1]
-            mark = " (equal CPU time)" if runs == within else ""
-            yield f"| {label}{mark} | {runs} | {cpu:.0f} | {lines:,} | {branches:,} |"
-
-
 def main() -> None:
     """Prints the tables."""
     as_json = "--json" in sys.argv
-    if "--growth" in sys.argv:
-        pairs = [word.partition("=")[::2] for word in sys.argv[1:] if not word.startswith("--")]
-        print("\n".join(growth({label: Path(folder) for label, folder in pairs})))
-        return
     reaches = {}
     for word in (word for word in sys.argv[1:] if word != "--json"):
         label, equals, folder = word.partition("=")

@@ -1,9 +1,8 @@
-"""Compares searches with random search at equal CPU, and guided plans with other strategies at equal numbers of cases.
+"""Compares searches with random search at equal CPU.
 
-    python tools/search_compare.py search plans/search-*.toml --seeds 10 --runs 240 --out out/search
-    python tools/search_compare.py guided plans/guided.toml --seeds 5 --out out/search
+    python tools/search_compare.py plans/search-*.toml --seeds 10 --runs 240 --out out/search
 
-It prints the tables of docs/search.md; `search` also draws the figure. Every run is made by one process, so that CPU
+It prints the table of docs/search.md and draws its figure. Every run is made by one process, so that CPU
 times are comparable.
 """
 
@@ -11,12 +10,10 @@ import argparse
 import json
 import statistics
 import tempfile
-from collections.abc import Iterator
-from itertools import combinations
 from pathlib import Path
 
 from tcpassay.interface import METRICS
-from tcpassay.plan import axis, model, read
+from tcpassay.plan import read
 from tcpassay.run.execute import Local, execute
 from tcpassay.run.session import Beginning, Session
 from tcpassay.terminal import number
@@ -122,85 +119,18 @@ def draw(curves: dict, out: Path) -> None:
     figure.savefig(out / "search.png", dpi=130)
 
 
-def reached(made: dict, most: int) -> tuple[int, int, float]:
-    """Behaviours, pairs of behaviours of one run, and CPU time of the first runs."""
-    runs = made["runs"][:most]
-    names = {name for run in runs for name in run["reached"]}
-    pairs = {pair for run in runs for pair in combinations(sorted(run["reached"]), 2)}
-    return len(names), len(pairs), sum(run["cpu_s"] for run in runs)
-
-
-def listed(text: str, near: Path) -> str:
-    """The plan with lists of levels instead of sequences, for strategies that support only lists."""
-    spec = read.read(text, near).spec
-    lines = text.splitlines()
-    for path, one in spec.axes.items():
-        if isinstance(one, model.Losses | model.Rates):
-            place = next(n for n, line in enumerate(lines) if line.startswith(f'"{path}" ='))
-            lines[place] = f'"{path}" = {json.dumps(axis.values(path, one))}'
-    return "\n".join(lines) + "\n"
-
-
-def strategies(file: Path, seed: int, cases: int) -> Iterator[tuple[str, dict]]:
-    """The runs of each strategy; the number of cases of the covering arrays is the minimum of the other strategies."""
-
-    def other(said: str) -> dict:
-        text = listed(file.read_text(encoding="utf-8"), file)
-        return ran(strategy(text, said), file)
-
-    three = other(f'kind = "t-way"\nstrength = 3\nseed = {seed}')
-    most = max(cases, len(three["runs"]))
-    yield "t-way, strength 2", other(f'kind = "t-way"\nstrength = 2\nseed = {seed}')
-    yield "t-way, strength 3", three
-    yield "random", other(f'kind = "random"\ncount = {most}\nseed = {seed}')
-    drawn = f'kind = "search"\nmetric = "throughput"\nmethod = "random"\nbudget = {{ runs = {most} }}\nseed = {seed}'
-    yield "random, with random losses", ran(strategy(file.read_text(encoding="utf-8"), drawn), file)
-    yield (
-        "guided",
-        ran(
-            strategy(
-                file.read_text(encoding="utf-8"),
-                f'kind = "guided"\nbudget = {{ runs = {most} }}\nseed = {seed}',
-            ),
-            file,
-        ),
-    )
-
-
-def guided(file: Path, seeds: range, cases: int) -> None:
-    """The table of guided plans against other strategies: means over the seeds."""
-    rows: dict[tuple[str, int], list[tuple[int, int, float]]] = {}
-    for seed in seeds:
-        for name, made in strategies(file, seed, cases):
-            whole = len(made["runs"])
-            for most in sorted({one for one in (15, 30, 60, 120, 240) if one < whole}):
-                rows.setdefault((name, most), []).append(reached(made, most))
-            rows.setdefault((name, 0), []).append(reached(made, whole))
-    print("| strategy | cases | behaviours | pairs of behaviours | CPU s |")
-    print("| --- | --- | --- | --- | --- |")
-    for (name, most), among in sorted(rows.items(), key=lambda one: (one[0][1] or 10**9, one[0][0])):
-        behaviours, pairs, cpu = (statistics.fmean(side) for side in zip(*among, strict=True))
-        print(f"| {name} | {most or 'all'} | {behaviours:.1f} | {pairs:.0f} | {cpu:.1f} |")
-
-
 def main() -> None:
     """Reads the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["search", "guided"])
     parser.add_argument("plans", nargs="+", type=Path)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--runs", type=int, default=240)
     parser.add_argument("--out", type=Path, default=Path("out/search"))
     said = parser.parse_args()
-    seeds = range(said.first, said.first + said.seeds)
-    if said.what == "search":
-        search(said.plans, seeds, said.runs, said.out)
-    else:
-        for file in said.plans:
-            guided(file, seeds, said.runs)
+    search(said.plans, range(said.first, said.first + said.seeds), said.runs, said.out)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ A reader checks the types of the fields (`results.py`). Most fields may be absen
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, NotRequired, Required, Self, TypedDict
+from typing import Final, Literal, Required, Self, TypedDict
 
 from tcpassay.messages import Expected, Metrics, ScriptRow, Value
 
@@ -163,35 +163,6 @@ class SearchRow(TypedDict):
     path: list[StepRow]
 
 
-class ReachedRow(TypedDict):
-    """The behaviours, or lines of a kernel, that the runs of a guided plan reached."""
-
-    behaviours: int
-    pairs: int
-    """Pairs of behaviours that one run reached; 0 on a kernel with counters, where lines and branches count."""
-    lines: NotRequired[int]
-    """Lines of a kernel with counters."""
-    branches: NotRequired[int]
-
-
-class GenerationRow(ReachedRow):
-    """The behaviours, or lines of a kernel, reached up to the end of a generation."""
-
-    runs: int
-
-
-class GuidedRow(ReachedRow):
-    """The result of a guided plan: what its runs reached, and its smallest equivalent set of cases."""
-
-    kind: Literal["guided"]
-    generations: int
-    runs: int
-    ended: str
-    corpus: list[str]
-    """Cases that together reach all of it."""
-    path: list[GenerationRow]
-
-
 class PlanRow(TypedDict, total=False):
     """The plan of a result."""
 
@@ -212,7 +183,7 @@ class ResultIndex(TypedDict, total=False):
     environment: WorkDone
     checks: list[VerdictRow]
     unreached: list[str]
-    search: SearchRow | GuidedRow
+    search: SearchRow
     figures: list[str]
     figure_problems: list[str]
     findings: int | None

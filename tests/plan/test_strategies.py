@@ -258,8 +258,8 @@ BAD = {
     ),
     "a strategy that there is not": (
         '"t-way"', '"tway"',
-        ("plan.toml:25: `strategy.kind` = `tway`: allowed are full, t-way, random, boundary, one-at-a-time, search, "
-        "guided; did you mean `t-way`?"),
+        ("plan.toml:25: `strategy.kind` = `tway`: allowed are full, t-way, random, boundary, one-at-a-time, search; "
+        "did you mean `t-way`?"),
     ),
     "a key of another strategy": (
         '"t-way"', '"full"',

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from gate import Gate
 from test_resume import digests, end, ended, kill, nothing_stays, reached, result, start
 
@@ -12,20 +11,19 @@ from patience import until
 __all__ = ["nothing_stays"]
 
 
-@pytest.mark.parametrize("text", [searches.LOSSES, searches.GUIDED], ids=["search", "guided"])
 def test_a_killed_search_has_the_result_of_an_uninterrupted_one_for_any_number_of_jobs(
-    text: str, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     # Findings name the folder in the command that repeats the run, so that both folders have the same name.
     first = tmp_path / "first"
     first.mkdir()
     for folder in (first, tmp_path):
-        (folder / "plan.toml").write_text(text, encoding="utf-8")
+        (folder / "plan.toml").write_text(searches.LOSSES, encoding="utf-8")
     code, said = end(start(first, "plan.toml", "--out", "out", jobs=3))
     assert code in {0, 1}, said
     calm, out, gate = first / "out", tmp_path / "out", Gate(tmp_path / "gate")
     runs = len(result(calm)["runs"])
-    assert runs in {40, 60}
+    assert runs == 60
     assert result(calm)["search"]["generations"] > 3
 
     process = start(tmp_path, "plan.toml", "--out", "out", gate=gate, jobs=1)

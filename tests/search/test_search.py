@@ -233,8 +233,8 @@ BAD = {
     "losses in a plan that does not search": (
         'kind = "search"\nmetric = "goodput"\npopulation = 8\nbudget = { runs = 60 }',
         'kind = "full"',
-        ("plan.toml:11: `axes.link.loss_model.sequence` = `losses`: only the strategies `search` "
-         "and `guided` have sequences, and this is `full`"),
+        ("plan.toml:11: `axes.link.loss_model.sequence` = `losses`: only the strategy `search` "
+         "has sequences, and this is `full`"),
     ),
     "ends that are of different kinds": (
         '"200KB"',

@@ -252,7 +252,7 @@ interface RunsData {
   metrics: MetricData[];
 }
 
-/** What a search found, or what a guided plan reached. */
+/** What a search found. */
 interface SearchData {
   lead: string;
   metric: string;

@@ -63,7 +63,7 @@ def _sizes(wanted: "Plan", size: "Sizes", console: "Console") -> None:
     console.print(f"[bold]{spec.name}[/]  {escape(' '.join(spec.doc.split()))}", highlight=False)
     refused = f", {size.refused} of which must be refused" if size.refused else ""
     allowed = f"; the constraints allow {size.allowed:,}" if size.allowed < size.product else ""
-    then = " first, then others that depend on results" if spec.strategy.kind in {"search", "guided"} else ""
+    then = " first, then others that depend on results" if spec.strategy.kind == "search" else ""
     scripts = sum(case.script is not None for case in wanted.cases)
     if size.cases > scripts:
         console.print(
@@ -84,7 +84,7 @@ def _sizes(wanted: "Plan", size: "Sizes", console: "Console") -> None:
 
 
 def _search(wanted: "Plan", console: "Console") -> None:
-    """Prints the space of a search or of a guided plan."""
+    """Prints the space of a search."""
     from tcpassay.search import outlook  # noqa: PLC0415 - start-up time
 
     for line in outlook.lines(wanted.spec):

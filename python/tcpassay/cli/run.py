@@ -104,7 +104,7 @@ def run(
         if again and not extend:
             raise UserError("`--retry` needs --resume or --extend: a new plan has no runs to repeat")
         wanted = _read(plan, strength, seed)
-        if filter_ and wanted.spec.strategy.kind in {"search", "guided"}:
+        if filter_ and wanted.spec.strategy.kind == "search":
             raise UserError(
                 f"`--filter`: the cases of the strategy `{wanted.spec.strategy.kind}` are not known before it runs; "
                 "change the axes of the plan"

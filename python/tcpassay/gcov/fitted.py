@@ -34,7 +34,7 @@ def fit(file: Path, substrate: str) -> Fitted:
         if substrate.partition(":")[0] in {one.partition(":")[0] for one in original.spec.substrates}:
             raise
         spec = original.spec
-        if isinstance(spec.strategy, model.Search | model.Guided):
+        if isinstance(spec.strategy, model.Search):
             raise UserError(f"the kernel refuses settings of this search: {error}", Place(file)) from None
     made: dict[frozenset[tuple[str, str]], dict[str, Value]] = {}
     changed = omitted = 0

@@ -10,7 +10,7 @@ from tcpassay.errors import Place, UserError
 from tcpassay.isolate.bound import Beyond, Bound, symptom_of
 from tcpassay.plan.model import PlanFile, Search
 from tcpassay.quantile import median
-from tcpassay.result_format import GuidedRow, SearchRow
+from tcpassay.result_format import SearchRow
 from tcpassay.results import Results
 
 NAME: Final = "best"
@@ -22,9 +22,9 @@ def is_best(text: str | None) -> bool:
     return text is not None and _ASKED.fullmatch(text) is not None
 
 
-def names_of(search: SearchRow | GuidedRow | None) -> list[str]:
+def names_of(search: SearchRow | None) -> list[str]:
     """The names of the best cases of a search for a metric, that can be isolated; none of any other plan."""
-    if search is None or search["kind"] != "search" or search["metric"] is None:
+    if search is None or search["metric"] is None:
         return []
     return [NAME if place == 1 else f"{NAME}-{place}" for place, _ in enumerate(search["best"], 1)]
 
@@ -32,7 +32,7 @@ def names_of(search: SearchRow | GuidedRow | None) -> list[str]:
 def best(text: str, results: Results, spec: PlanFile) -> Beyond:
     """The requested best case, and the limit of the metric for runs that count as equal. Raises `UserError`."""
     match, search = _ASKED.fullmatch(text), results.index.get("search")
-    if match is None or search is None or search["kind"] != "search" or not isinstance(spec.strategy, Search):
+    if match is None or search is None or not isinstance(spec.strategy, Search):
         message = f"`{text}`: the plan of these results is no search and has no best case"
         raise UserError(message, Place(results.folder))
     rank = int(match[1] or 1)

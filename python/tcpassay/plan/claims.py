@@ -226,7 +226,7 @@ def _negative(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
 
 def _families(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
     """Families with factors that do not vary."""
-    if not isinstance(spec.strategy, model.TWay | model.Guided):
+    if not isinstance(spec.strategy, model.TWay):
         return
     owner = {name: name for name in expand.factors(spec)}
     owner |= {path: group for group, sets in spec.groups.items() for level in sets.values() for path in level}

@@ -67,20 +67,12 @@ def cases(spec: model.PlanFile, doc: Document, most_problems: int) -> Cases:
         raise UserError.several(itertools.islice(problems, most_problems))
     made += scripted.cases(spec, doc)
     notes = (*suite.notes, *dead, *space.unmatched())
-    if isinstance(spec.strategy, model.Guided):
-        wanted = min(spec.strategy.array or len(made), len(made))
-        most = Spending.of(spec, spec.strategy.budget).cases(wanted)
-        if most < wanted:
-            notes += (f"the budget ends within the covering array: only {most} of its {len(made)} cases run",)
-        elif most < len(made):
-            notes += (f"only the first {most} of the {len(made)} cases of the covering array run",)
-        made = made[:most]
     return Cases(made, suite, notes)
 
 
 def _first_of_search(spec: model.PlanFile, strategy: model.Search, doc: Document) -> Cases:
     """The first generation of a search. Raises `UserError` if none of many combinations is allowed."""
-    space = SearchSpace.of(spec, doc.file.parent, between=False)
+    space = SearchSpace.of(spec, doc.file.parent)
     spending = Spending.of(spec, strategy.budget)
     place = doc.place("strategy")
     if not spending.cases(1):
@@ -117,9 +109,7 @@ def strategy_of(spec: model.PlanFile) -> generate.Strategy:
     match spec.strategy:
         case model.Full():
             return generate.Full(spec.limits.cases)
-        case (
-            model.TWay(strength=strength, family=families) | model.Guided(strength=strength, family=families)
-        ):
+        case model.TWay(strength=strength, family=families):
             named = (generate.Family(family_name(one), tuple(one.of), one.strength) for one in families)
             return generate.TWay(strength, tuple(named))
         case model.Random(count=count):
@@ -215,9 +205,7 @@ def _suite(spec: model.PlanFile, doc: Document, space: Space) -> Suite:
                     "parameters, add constraints, or choose another strategy than `full`",
                     place,
                 )
-        case (
-            model.TWay(strength=strength, family=families) | model.Guided(strength=strength, family=families)
-        ):
+        case model.TWay(strength=strength, family=families):
             free = [space.sizes[v] for v in space.free]
             _few_enough(space, strength, limit, place)
             number = tuples(free, strength)
@@ -230,7 +218,7 @@ def _suite(spec: model.PlanFile, doc: Document, space: Space) -> Suite:
                     f"{MOST_TUPLES}: choose a lower strength, and a higher one for a family",
                     place,
                 )
-    seed = spec.strategy.seed if isinstance(spec.strategy, model.TWay | model.Random | model.Guided) else 0
+    seed = spec.strategy.seed if isinstance(spec.strategy, model.TWay | model.Random) else 0
     suite = generate.generate(space, strategy_of(spec), seed)
     if len(suite) > limit:
         raise UserError(

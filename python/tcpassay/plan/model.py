@@ -35,14 +35,14 @@ from tcpassay.plan.quantity import quantity
 class Range(Strict):
     """Values at equal steps (`linear`) or at equal ratios (`log`), rounded to four significant digits.
 
-    Without `steps` every value between the ends: for the strategies `search` and `guided`.
+    Without `steps` every value between the ends: for the strategy `search`.
     """
 
     start: Scalar = Field(alias="from", description="The first value, with its unit")
     end: Scalar = Field(alias="to", description="The last value, with its unit")
     steps: Annotated[StrictInt, Field(ge=2, le=1000)] | None = Field(
         default=None,
-        description="Number of values; without it all values between the ends, for `search` and `guided` only",
+        description="Number of values; without it all values between the ends, for `search` only",
     )
     scale: Literal["linear", "log"] = Field(default="linear", description="Equal steps or equal ratios")
 
@@ -94,7 +94,7 @@ class Choice(Drawn):
 
 
 class Losses(Strict):
-    """Lists of lost packets as values of `link.loss_model`, for the strategies `search` and `guided`."""
+    """Lists of lost packets as values of `link.loss_model`, for the strategy `search`."""
 
     sequence: Literal["losses"] = Field(description="Kind of the values")
     most: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(
@@ -106,7 +106,7 @@ class Losses(Strict):
 
 
 class Rates(Strict):
-    """Rates that change at equal steps as values of `link.rate`, for the strategies `search` and `guided`."""
+    """Rates that change at equal steps as values of `link.rate`, for the strategy `search`."""
 
     sequence: Literal["rates"] = Field(description="Kind of the values")
     start: Scalar = Field(alias="from", description="Lowest rate")
@@ -260,22 +260,6 @@ class Search(Strict):
     )
 
 
-class Guided(Strict):
-    """A covering array, then cases derived from those that reached new behaviour."""
-
-    kind: Literal["guided"]
-    strength: Strength = Field(default=2, description="Strength of the initial covering array")
-    seed: Seed = Field(default=1, description="Seed of the covering array and of the derived cases")
-    family: list[Family] = Field(default=[], description="Families of parameters, each with its own strength")
-    array: Annotated[StrictInt, Field(ge=1, le=1_000_000)] | None = Field(
-        default=None, description="Number of cases of the covering array that run first; all by default"
-    )
-    budget: Budget = Field(description="Limits of the cost of all cases, including the covering array")
-    generation: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(
-        default=16, description="Number of cases that are derived together from the results so far"
-    )
-
-
 STRATEGIES: Final[dict[str, type[Strict]]] = {
     "full": Full,
     "t-way": TWay,
@@ -283,11 +267,8 @@ STRATEGIES: Final[dict[str, type[Strict]]] = {
     "boundary": Boundary,
     "one-at-a-time": OneAtATime,
     "search": Search,
-    "guided": Guided,
 }
-Strategy = Annotated[
-    Full | TWay | Random | Boundary | OneAtATime | Search | Guided, Field(discriminator="kind")
-]
+Strategy = Annotated[Full | TWay | Random | Boundary | OneAtATime | Search, Field(discriminator="kind")]
 
 
 class Limits(Strict):

@@ -113,7 +113,7 @@ def _misplaced(doc: Document) -> Iterator[Problem]:
 
 def _strengthen(doc: Document, strength: int) -> None:
     asked = doc.data.get("strategy")
-    if isinstance(asked, dict) and asked.get("kind") in {"t-way", "guided"}:
+    if isinstance(asked, dict) and asked.get("kind") == "t-way":
         asked["strength"] = strength
     else:
         doc.data["strategy"] = {"kind": "t-way", "strength": strength}

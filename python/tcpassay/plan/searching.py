@@ -1,4 +1,4 @@
-"""Consistency checks of plans with the strategies `search` and `guided`, and of axes that only these can use."""
+"""Consistency checks of plans with the strategy `search`, and of axes that only it can use."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -17,22 +17,16 @@ _FINEST: Final = "_1us"
 def problems(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
     """All problems of the strategy and its axes."""
     strategy = spec.strategy
-    if not isinstance(strategy, model.Search | model.Guided):
+    if not isinstance(strategy, model.Search):
         yield from _only_searched(spec, doc)
         return
     yield from _budget(strategy.budget, doc)
     yield from _unfit(spec, strategy.kind, doc)
-    if isinstance(strategy, model.Search):
-        yield from _metric(spec, strategy, doc)
-        yield from _finding(spec, strategy, doc)
-        if spec.negative:
-            message = (
-                "`negative`: a search has no cases that must be refused; test them in a plan of their own"
-            )
-            yield Problem(message, doc.place("negative"))
-    elif spec.oracles is False or spec.oracles == []:
-        message = "`oracles`: `guided` needs the behaviours that runs reach, which only judged runs have; enable them"
-        yield Problem(message, doc.place("oracles"))
+    yield from _metric(spec, strategy, doc)
+    yield from _finding(spec, strategy, doc)
+    if spec.negative:
+        message = "`negative`: a search has no cases that must be refused; test them in a plan of their own"
+        yield Problem(message, doc.place("negative"))
 
 
 def _only_searched(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
@@ -41,12 +35,12 @@ def _only_searched(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
         if isinstance(one, model.Range) and one.steps is None:
             message = (
                 f"`axes.{path}.steps` is missing; it is needed: how many values "
-                "(only the strategies `search` and `guided` use every value between the ends)"
+                "(only the strategy `search` uses every value between the ends)"
             )
             yield Problem(message, doc.place("axes", path))
         elif isinstance(one, model.Losses | model.Rates):
             message = (
-                f"`axes.{path}.sequence` = `{one.sequence}`: only the strategies `search` and `guided` have sequences, "
+                f"`axes.{path}.sequence` = `{one.sequence}`: only the strategy `search` has sequences, "
                 f"and this is `{spec.strategy.kind}`"
             )
             yield Problem(message, doc.place("axes", path, "sequence"))

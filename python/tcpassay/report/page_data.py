@@ -251,14 +251,14 @@ class FoundData(TypedDict):
 
 
 class SearchData(TypedDict):
-    """What a search found, or what a guided plan reached."""
+    """What a search found."""
 
     lead: str
     metric: str
     unit: str
     runs: int
     path: list[tuple[int, float]]
-    """Runs, and the best value or the number of behaviours up to there."""
+    """Runs, and the best value up to there."""
     best: list[FoundData]
 
 

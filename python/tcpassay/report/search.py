@@ -1,13 +1,11 @@
 """What a search found, for the page."""
 
-from typing import Literal
-
 from tcpassay.interface import METRICS
 from tcpassay.plan.expand import show
 from tcpassay.report.page_data import FoundData, SearchData
-from tcpassay.result_format import GuidedRow, RunRow, SearchRow
+from tcpassay.result_format import RunRow, SearchRow
 from tcpassay.results import Results
-from tcpassay.search.show import reached, value_text
+from tcpassay.search.show import value_text
 
 
 def search_data(results: Results) -> SearchData | None:
@@ -15,17 +13,7 @@ def search_data(results: Results) -> SearchData | None:
     said = results.index.get("search")
     if said is None:
         return None
-    return _guided(said) if said["kind"] == "guided" else _searched(said, results.runs)
-
-
-def _guided(said: GuidedRow) -> SearchData:
-    lead = (
-        f"{reached(said)} in {said['runs']} runs; {len(said['corpus'])} cases reach all of it (search/corpus.toml). "
-        f"{_ended(said['ended'])}"
-    )
-    kind: Literal["lines", "behaviours"] = "lines" if "lines" in said else "behaviours"
-    path = [(one["runs"], float(one.get(kind, 0))) for one in said["path"]]
-    return {"lead": lead, "metric": kind, "unit": "1", "runs": said["runs"], "path": path, "best": []}
+    return _searched(said, results.runs)
 
 
 def _searched(said: SearchRow, runs: list[RunRow]) -> SearchData:

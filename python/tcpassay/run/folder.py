@@ -10,7 +10,7 @@
     figures/            SVG and PNG
     isolate/            the causes of findings, and the runs of isolations
     explain/            sequence diagrams of explained findings
-    search/             plans of the best cases of a search, or of the corpus of a guided plan
+    search/             plans of the best cases of a search
     coverage/           the counters of each kernel with counters: the meaning of `covered` in result.json
 
 Files are written under a temporary name and renamed when they are complete; recordings are written to `.work/` and

@@ -13,7 +13,7 @@ from typing import Final, Self, TypedDict
 from tcpassay.errors import Place, UserError
 from tcpassay.plan.expand import Case
 from tcpassay.plan.fields import Scalar
-from tcpassay.plan.model import Guided, PlanFile, Search
+from tcpassay.plan.model import PlanFile, Search
 from tcpassay.plan.read import Plan
 from tcpassay.run.result import Run
 from tcpassay.search.strategy import Strategy, search_of
@@ -34,7 +34,7 @@ class GrownRow(TypedDict):
 
 def is_search(spec: PlanFile) -> bool:
     """Whether the cases of a plan depend on results."""
-    return isinstance(spec.strategy, Search | Guided)
+    return isinstance(spec.strategy, Search)
 
 
 class Growth:

@@ -14,7 +14,7 @@ from typing import Final
 from tcpassay import regular
 from tcpassay.output import write_whole
 from tcpassay.plan.expand import factors
-from tcpassay.plan.model import Guided, Search
+from tcpassay.plan.model import Search
 from tcpassay.plan.read import Plan
 from tcpassay.script.files import shell_files
 from tcpassay.seal import checksum
@@ -29,9 +29,7 @@ _BASE: Final = re.compile(rf"{FOLDER}(/{_DEEPER})*")
 def names(plan: Plan, base: Path) -> list[str]:
     """The relative names of the files that the plan's cases read."""
     values = {value for case in plan.cases for value in case.triples.values() if isinstance(value, str)}
-    if isinstance(
-        plan.spec.strategy, Search | Guided
-    ):  # later cases may have values that the first ones do not have
+    if isinstance(plan.spec.strategy, Search):  # later cases may have values that the first ones do not have
         levels = (level for among in factors(plan.spec).values() for level in among)
         values |= {value for level in levels for value in level.triples.values() if isinstance(value, str)}
     named = {_named(value) for value in values}

@@ -17,7 +17,7 @@ from tcpassay.kernel import store
 from tcpassay.messages import Answer, Metrics, Outcome
 from tcpassay.plan.expand import Case
 from tcpassay.plan.read import Plan
-from tcpassay.result_format import NOT_RUN, DifferenceRow, GuidedRow, RunRow, SearchRow, WorkDone
+from tcpassay.result_format import NOT_RUN, DifferenceRow, RunRow, SearchRow, WorkDone
 from tcpassay.run import checks
 from tcpassay.run.answers import row_of
 from tcpassay.run.folder import Folder
@@ -81,7 +81,7 @@ class Result:
     """Checksums of copied files."""
     sums: dict[str, str] = field(default_factory=dict)
     """Checksums of the files written beside `result.json`."""
-    search: SearchRow | GuidedRow | None = None
+    search: SearchRow | None = None
     """The result of a search, in the form for JSON; `None` for a plan whose cases do not depend on results."""
     plans: dict[str, str] = field(default_factory=dict)
     """Plans of cases that a search found, by file name."""

@@ -8,7 +8,7 @@ from typing import Final, Self
 from tcpassay.messages import CaseRequest, Collect
 from tcpassay.plan import table
 from tcpassay.plan.expand import Case
-from tcpassay.plan.model import Guided, PlanFile, Search
+from tcpassay.plan.model import PlanFile, Search
 from tcpassay.plan.quantity import quantity
 from tcpassay.plan.read import Plan
 from tcpassay.run.pool import Limits
@@ -89,7 +89,7 @@ class Settings:
 def small(plan: Plan) -> bool:
     """Whether all recordings of a plan together are small enough to be kept by default."""
     spec = plan.spec
-    if isinstance(spec.strategy, Search | Guided):
+    if isinstance(spec.strategy, Search):
         return False  # the number of its runs is not known
     detailed = spec.collect.events or spec.collect.packets or spec.collect.deliveries
     if len(plan.cases) * len(spec.seeds) > (SMALL_DETAILED if detailed else SMALL):

@@ -14,7 +14,7 @@ from tcpassay.interface import METRICS
 from tcpassay.plan import model
 from tcpassay.plan.expand import Case
 from tcpassay.result_format import SearchRow
-from tcpassay.search.feedback import Ran, Rarity, Reached
+from tcpassay.search.feedback import Ran, Rarity, features_of
 from tcpassay.search.objective import Objective, Seen
 from tcpassay.search.space import SearchSpace, Values
 from tcpassay.search.spending import Spending
@@ -66,7 +66,6 @@ class Evolution:
         self._done = 0
         """Number of completed runs."""
         self._rarity = Rarity()
-        self._feedback = Reached()
 
     def tell(self, generation: Sequence[tuple[Case, Sequence[Ran]]]) -> None:
         """Receives the results of a generation, in its order."""
@@ -76,7 +75,7 @@ class Evolution:
             self._done += sum(run.done for run in runs)
             seen = Seen(case, self.objective.value(runs), self.objective.found(runs), number=len(self._known))
             if self._by_rarity:
-                seen = replace(seen, features=self._feedback.features(runs))
+                seen = replace(seen, features=features_of(runs))
                 self._rarity.add(seen.features)
             self._known.add(case.id)
             children.append(seen)

@@ -1,17 +1,14 @@
-"""The features of a run, which a search uses in addition to its metrics: the behaviours that it reached.
+"""The features of a run, which a search for findings uses in addition to its metrics: the behaviours that it reached.
 
-`Feedback` is the interface. `Reached` reads the behaviours that a run reports (`reached` in `result.json`), on the
-model and on kernels alike. `Covered` reads the lines and branches that a run reached in the code of a kernel with
-counters.
+They are what a run reports (`reached` in `result.json`), on the model and on kernels alike.
 """
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
 from tcpassay.finding import Finding
-from tcpassay.gcov.catalogue import Bits, Catalogue
 
 _BUCKETS: Final = (1, 2, 3, 4, 8, 16, 32, 128)
 """Counts are classified by the greatest of these that does not exceed them, as in coverage-guided fuzzers (AFL)."""
@@ -41,72 +38,22 @@ class Ran(Protocol):
         """Occurrences of each behaviour."""
 
     @property
-    def covered(self) -> str:
-        """What was reached in the code of a kernel with counters; empty for other substrates."""
-
-    @property
     def cpu_s(self) -> float:
         """CPU seconds of the run."""
 
 
-Kind = Literal["behaviours", "pairs", "lines", "branches"]
+def features_of(runs: Iterable[Ran]) -> frozenset[Hashable]:
+    """Behaviours, how often they occurred, and pairs of behaviours of one run.
 
-
-class Feedback(Protocol):
-    """The interface for reading the features of runs."""
-
-    def features(self, runs: Iterable[Ran]) -> frozenset[Hashable]:
-        """The features that the runs of a case reached; equal features denote the same behaviour."""
-
-    def kind(self, feature: Hashable) -> Kind | None:
-        """The kind under which a feature is counted; `None` if it is not counted."""
-
-
-class Reached:
-    """Behaviours, how often they occurred, and pairs of behaviours of one run."""
-
-    def features(self, runs: Iterable[Ran]) -> frozenset[Hashable]:
-        """A behaviour is its name, a count a name with a bucket, a pair two names."""
-        made: set[Hashable] = set()
-        for run in runs:
-            names = sorted(run.reached)
-            made.update(names)
-            made.update((name, bucket(run.reached[name])) for name in names)
-            made.update(combinations(names, 2))
-        return frozenset(made)
-
-    def kind(self, feature: Hashable) -> Kind | None:
-        """Names are behaviours, two names a pair."""
-        if isinstance(feature, str):
-            return "behaviours"
-        return "pairs" if isinstance(feature, tuple) and isinstance(feature[1], str) else None
-
-
-class Covered:
-    """Lines and branches of the kernel's code, and behaviours."""
-
-    def __init__(self, catalogue: Catalogue) -> None:
-        self._catalogue = catalogue
-        self._lines = catalogue.of_kind("lines")
-        self._branches = catalogue.of_kind("branches")
-
-    def features(self, runs: Iterable[Ran]) -> frozenset[Hashable]:
-        """A line or branch is its number in the catalogue, a behaviour its name."""
-        made: set[Hashable] = set()
-        bits: Bits = 0
-        for run in runs:
-            made.update(run.reached)
-            if run.covered:
-                bits |= self._catalogue.decode(run.covered)
-        bits &= self._lines | self._branches
-        made.update(place for place, digit in enumerate(reversed(f"{bits:b}")) if digit == "1")
-        return frozenset(made)
-
-    def kind(self, feature: Hashable) -> Kind | None:
-        """Numbers are lines or branches, names are behaviours."""
-        if not isinstance(feature, int):
-            return "behaviours"
-        return "lines" if self._lines >> feature & 1 else "branches"
+    A behaviour is its name, a count a name with a bucket, a pair two names. Equal features denote the same behaviour.
+    """
+    made: set[Hashable] = set()
+    for run in runs:
+        names = sorted(run.reached)
+        made.update(names)
+        made.update((name, bucket(run.reached[name])) for name in names)
+        made.update(combinations(names, 2))
+    return frozenset(made)
 
 
 def bucket(count: int) -> int:
@@ -121,11 +68,9 @@ class Rarity:
         self.cases: Counter[Hashable] = Counter()
         """The number of cases with each feature."""
 
-    def add(self, features: frozenset[Hashable]) -> frozenset[Hashable]:
-        """Counts the features of a case, and returns those that no case had before."""
-        new = frozenset(one for one in features if one not in self.cases)
+    def add(self, features: frozenset[Hashable]) -> None:
+        """Counts the features of a case."""
         self.cases.update(features)
-        return new
 
     def of(self, features: frozenset[Hashable]) -> float:
         """1 for each feature that no other case has, half for one that two cases have, and so on."""

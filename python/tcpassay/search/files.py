@@ -1,4 +1,4 @@
-"""Plans written at the end of a search: one for each of its best cases, and one for the corpus of a guided plan."""
+"""Plans written at the end of a search: one for each of its best cases."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,10 +6,9 @@ from typing import Final
 
 from tcpassay.plan import fields, model, write
 from tcpassay.plan.expand import Case
-from tcpassay.result_format import GuidedRow, SearchRow
+from tcpassay.result_format import SearchRow
 
 FOLDER: Final = "search"
-CORPUS: Final = f"{FOLDER}/corpus.toml"
 
 
 def name_of_best(rank: int, case: str) -> str:
@@ -17,13 +16,8 @@ def name_of_best(rank: int, case: str) -> str:
     return f"{FOLDER}/best-{rank}-{case}.toml"
 
 
-def plans(
-    search: SearchRow | GuidedRow, spec: model.PlanFile, cases: Mapping[str, Case], base: Path
-) -> dict[str, str]:
+def plans(search: SearchRow, spec: model.PlanFile, cases: Mapping[str, Case], base: Path) -> dict[str, str]:
     """The plans by file name; `search` is its part of `result.json`, `base` the folder of relative file names."""
-    if search["kind"] == "guided":
-        corpus = [cases[case] for case in search["corpus"]]
-        return {CORPUS: _corpus(corpus, spec, base)} if corpus else {}
     return {
         name_of_best(rank, one["case"]): _best(cases[one["case"]], rank, spec, base)
         for rank, one in enumerate(search["best"], 1)
@@ -48,32 +42,6 @@ def _best(case: Case, rank: int, spec: model.PlanFile, base: Path) -> str:
 def _metrics(spec: model.PlanFile) -> list[str]:
     searched = spec.strategy.metric if isinstance(spec.strategy, model.Search) else None
     return list(dict.fromkeys([*([searched] if searched else []), *spec.metrics]))
-
-
-def _corpus(corpus: list[Case], spec: model.PlanFile, base: Path) -> str:
-    """A plan of these cases: a group with a set for each."""
-    said = {
-        "name": f"{spec.name[:80]}-corpus",
-        "doc": f"Cases that together reach all behaviours that {spec.name} has reached.",
-        "substrates": spec.substrates,
-        "seeds": spec.seeds,
-        "fixed": _absolute(spec.fixed, base),
-        "groups": {
-            "chosen": {
-                case.id: _absolute(
-                    {path: value for path, value in case.triples.items() if spec.fixed.get(path) != value},
-                    base,
-                )
-                for case in corpus
-            }
-        },
-        "oracles": spec.oracles,
-        "collect": spec.collect.model_dump(exclude_unset=True),
-        "reach": [one.model_dump(exclude_unset=True) for one in spec.reach],
-    }
-    if len(corpus) == 1:
-        said |= {"fixed": _absolute(corpus[0].triples, base), "groups": {}}
-    return write.toml(model.PlanFile.model_validate(said), f"The corpus of {spec.name}.")
 
 
 def _absolute(triples: Mapping[str, fields.Scalar], base: Path) -> dict[str, fields.Scalar]:

@@ -17,8 +17,6 @@ from tcpassay.plan.sequence import Sequence, below, folded, near, sequence_of
 
 FINEST: Final = 0.001
 """The smallest change of an amount, as a share of the distance between its ends."""
-BETWEEN: Final = 0.2
-"""Probability that a listed amount becomes one between the levels; the listed levels reach more behaviours."""
 TO_AN_END: Final = 0.1
 """Probability that a changed amount becomes one of the ends, where many faults occur."""
 
@@ -110,38 +108,6 @@ class Amounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
-    """The values of a list, and the amounts between those of them that are amounts of one kind."""
-
-    listed: Listed
-    amounts: Amounts
-
-    @property
-    def name(self) -> str:
-        """The name of the axis."""
-        return self.listed.name
-
-    @property
-    def varies(self) -> bool:
-        """Always true, because there are at least two amounts."""
-        return True
-
-    def draw(self, rng: Random) -> fields.Scalar:
-        """A value of the list."""
-        return self.listed.draw(rng)
-
-    def mutate(self, value: fields.Scalar, rng: Random) -> fields.Scalar:
-        """Another value of the list, or an amount near this one (near any amount if this is none)."""
-        if rng.random() < BETWEEN:
-            return self.amounts.mutate(value, rng)
-        return self.listed.mutate(value, rng)
-
-    def cross(self, first: fields.Scalar, second: fields.Scalar, rng: Random) -> fields.Scalar:
-        """One of them."""
-        return self.listed.cross(first, second, rng)
-
-
-@dataclass(frozen=True, slots=True)
 class Sequences:
     """Sequences of losses or rates."""
 
@@ -166,35 +132,16 @@ class Sequences:
         return self.of.cross(first, second, rng)
 
 
-def genes(spec: model.PlanFile, *, between: bool) -> list[Gene]:
-    """The genes of a plan in its order: axes, then groups.
-
-    With `between`, a list of amounts also includes the amounts between them.
-    """
-    made: list[Gene] = [_gene(path, one, between=between) for path, one in spec.axes.items()]
+def genes(spec: model.PlanFile) -> list[Gene]:
+    """The genes of a plan in its order: axes, then groups."""
+    made: list[Gene] = [_gene(path, one) for path, one in spec.axes.items()]
     made += [Listed(name, tuple(sets)) for name, sets in spec.groups.items()]
     return [one for one in made if one.varies]
 
 
-def _gene(path: str, one: model.Axis, *, between: bool) -> Gene:
+def _gene(path: str, one: model.Axis) -> Gene:
     if isinstance(one, model.Losses | model.Rates):
         return Sequences(path, sequence_of(path, one))
-    if isinstance(one, model.Range) and (one.steps is None or between):
+    if isinstance(one, model.Range) and one.steps is None:
         return Amounts(path, Ends.of(path, one.start, one.end), one.scale == "log")
-    values = tuple(axis.values(path, one))
-    amounts = _amounts(path, values) if between else None
-    return Listed(path, values) if amounts is None else Between(Listed(path, values), amounts)
-
-
-def _amounts(path: str, values: tuple[fields.Scalar, ...]) -> Amounts | None:
-    """The amounts between the least and the greatest of these values, if at least two are of one kind."""
-    meanings = [(value, meaning) for value in values if (meaning := quantity(value)).ordered]
-    mine = [(value, meaning) for value, meaning in meanings if meaning.kind == meanings[0][1].kind]
-    if len(mine) < 2:  # noqa: PLR2004 - one amount has no range
-        return None
-    ordered = sorted(mine, key=lambda one: one[1].amount)
-    low, high = ordered[0][0], ordered[-1][0]
-    # Levels far apart are steps of a ratio: `1ms`, `10ms`, `100ms`.
-    ends = Ends.of(path, low, high)
-    assert ends.end is not None  # noqa: S101 - for the type checker; it was given
-    return Amounts(path, ends, log=ends.start > 0 and ends.end >= 10 * ends.start)
+    return Listed(path, tuple(axis.values(path, one)))

@@ -1,4 +1,4 @@
-"""A description of the cases that a search or a guided plan will generate."""
+"""A description of the cases that a search will generate."""
 
 from collections.abc import Iterator
 
@@ -21,13 +21,11 @@ def lines(spec: model.PlanFile) -> Iterator[str]:
             else f"{strategy.population} cases made from the {strategy.population} best before it"
         )
         yield f"each further generation: {how}"
-    elif isinstance(strategy, model.Guided):
-        yield f"each further generation: {strategy.generation} cases made from those that reached new behaviour"
     else:
         return
     yield f"budget: {_budget(strategy.budget)}"
     for path, one in spec.axes.items():
-        yield f"  {path}: {_axis(one, between=isinstance(strategy, model.Guided))}"
+        yield f"  {path}: {_axis(one)}"
     for name, sets in spec.groups.items():
         yield f"  {name}: {_some(list(sets))}"
 
@@ -38,7 +36,7 @@ def _budget(budget: model.Budget) -> str:
     return " or ".join(said)
 
 
-def _axis(one: model.Axis, *, between: bool) -> str:
+def _axis(one: model.Axis) -> str:
     match one:
         case model.Losses(most=most, among=among):
             return f"up to {most} lost packets among the first {among:,}"
@@ -47,9 +45,7 @@ def _axis(one: model.Axis, *, between: bool) -> str:
         case model.Range(steps=None, start=start, end=end, scale=scale):
             return f"from {show(start)} to {show(end)}, {scale}"
         case model.Range(start=start, end=end):
-            return f"from {show(start)} to {show(end)}" + (
-                " and between" if between else f", {one.steps} values"
-            )
+            return f"from {show(start)} to {show(end)}, {one.steps} values"
         case list():
             return _some(one)
         case _:

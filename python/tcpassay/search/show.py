@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
 from rich.console import Console
 from rich.markup import escape
@@ -11,7 +11,7 @@ from rich.markup import escape
 from tcpassay import terminal
 from tcpassay.interface import METRICS
 from tcpassay.plan.expand import Case
-from tcpassay.result_format import BestRow, GuidedRow, ReachedRow, SearchRow
+from tcpassay.result_format import BestRow, SearchRow
 from tcpassay.search import files
 from tcpassay.terminal import number
 
@@ -20,11 +20,8 @@ STEPS: Final = 8
 """Maximum number of displayed values of the history; `result.json` contains all."""
 
 
-def show(search: SearchRow | GuidedRow, cases: Mapping[str, Case], folder: Path, console: Console) -> None:
-    """Prints the result of a search or a guided plan; `search` is its part of `result.json`."""
-    if search["kind"] == "guided":
-        _guided(search, folder, console)
-        return
+def show(search: SearchRow, cases: Mapping[str, Case], folder: Path, console: Console) -> None:
+    """Prints the result of a search; `search` is its part of `result.json`."""
     how = "random search" if search["method"] == "random" else "search"
     ended = f"; {search['ended']}" if search["ended"] else ""
     console.print(
@@ -51,30 +48,6 @@ def show(search: SearchRow | GuidedRow, cases: Mapping[str, Case], folder: Path,
     where = escape(shlex.quote(str(folder)))
     wanted = "best" if search["metric"] else ""
     console.print(f"Isolate its cause:    tcpassay isolate {where} {wanted}", highlight=False, soft_wrap=True)
-
-
-def reached(row: ReachedRow) -> str:
-    """The numbers of features that a guided plan reached, in words."""
-    if "lines" in row:
-        return (
-            f"{row['lines']} lines and {row['branches']} branches of the kernel and {row['behaviours']} behaviours "
-            "reached"
-        )
-    return f"{row['behaviours']} behaviours and {row['pairs']} pairs of behaviours of one run reached"
-
-
-def _guided(search: GuidedRow, folder: Path, console: Console) -> None:
-    ended = f"; {search['ended']}" if search["ended"] else ""
-    console.print(
-        f"[bold]Guided[/]: {reached(search)} in {search['runs']} runs{escape(ended)}", highlight=False
-    )
-    kind: Literal["lines", "behaviours"] = "lines" if "lines" in search else "behaviours"
-    path = [f"{one.get(kind, 0)} after {one['runs']}" for one in _some(search["path"])]
-    console.print(f"{kind.capitalize()}, in runs: {', '.join(path)}", highlight=False)
-    if search["corpus"]:
-        file = escape(shlex.quote(str(folder / files.CORPUS)))
-        said = f"{len(search['corpus'])} cases reach all of it:"
-        console.print(f"{said}  tcpassay run {file}", highlight=False, soft_wrap=True)
 
 
 def value_text(search: SearchRow, one: BestRow) -> str:

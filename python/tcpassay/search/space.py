@@ -40,12 +40,12 @@ class SearchSpace:
     """Number of combinations that a constraint excludes."""
 
     @classmethod
-    def of(cls, spec: model.PlanFile, base: Path, *, between: bool) -> "SearchSpace":
-        """The space of a plan; with `between` a list of amounts also includes those between them.
+    def of(cls, spec: model.PlanFile, base: Path) -> "SearchSpace":
+        """The space of a plan.
 
         `base` is the folder of relative file names in values. The plan must have been checked.
         """
-        varying = genes(spec, between=between)
+        varying = genes(spec)
         names = {gene.name for gene in varying}
         constant: Values = {
             path: one[0] for path, one in spec.axes.items() if path not in names and isinstance(one, list)

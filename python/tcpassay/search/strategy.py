@@ -4,19 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from tcpassay.gcov.catalogue import Catalogue
-from tcpassay.kernel import store
 from tcpassay.plan import model
 from tcpassay.plan.expand import Case
 from tcpassay.plan.read import Plan
-from tcpassay.result_format import GuidedRow, SearchRow
+from tcpassay.result_format import SearchRow
 from tcpassay.search.evolution import Evolution
-from tcpassay.search.feedback import Covered, Feedback, Ran, Reached
-from tcpassay.search.guided import Guided
+from tcpassay.search.feedback import Ran
 from tcpassay.search.space import SearchSpace
 from tcpassay.search.spending import Spending
 
-__all__ = ["Evolution", "Guided", "Ran", "Strategy", "search_of"]
+__all__ = ["Evolution", "Ran", "Strategy", "search_of"]
 
 
 class Strategy(Protocol):
@@ -37,7 +34,7 @@ class Strategy(Protocol):
     def words(self) -> str:
         """The best results so far, in a few words."""
 
-    def as_json(self) -> SearchRow | GuidedRow:
+    def as_json(self) -> SearchRow:
         """For `result.json`."""
 
 
@@ -48,20 +45,6 @@ def search_of(plan: Plan, base: Path) -> Strategy | None:
     """
     spec, strategy = plan.spec, plan.spec.strategy
     if isinstance(strategy, model.Search):
-        space = SearchSpace.of(spec, base, between=False)
+        space = SearchSpace.of(spec, base)
         return Evolution(space, strategy, Spending.of(spec, strategy.budget))
-    if isinstance(strategy, model.Guided):
-        space = SearchSpace.of(spec, base, between=True)
-        return Guided(space, strategy, Spending.of(spec, strategy.budget), _feedback(spec.substrates[0]))
     return None
-
-
-def _feedback(substrate: str) -> Feedback:
-    """The feedback of a plan: lines and branches if the substrate is a kernel with counters, otherwise behaviours."""
-    kind, _, name = substrate.partition(":")
-    if kind == "kernel":
-        # A kernel that does not exist is reported by the check of the substrate.
-        for one in store.kernels():
-            if one.notes is not None and one.name == name:
-                return Covered(Catalogue.read(one.notes / store.CATALOGUE))
-    return Reached()
