@@ -47,7 +47,7 @@ def require() -> None:
 def plan(testbed: testbeds.Testbed, folder: Path, duration: str, text: str = PLAN) -> Path:
     """The file of a plan for a testbed."""
     file = folder / "plan.toml"
-    file.write_text(text.replace("FILE", str(testbed.file)).replace("DURATION", duration))
+    file.write_text(text.replace("FILE", testbed.file.stem).replace("DURATION", duration))
     return file
 
 

@@ -1,5 +1,6 @@
 """Settings and fixtures of all Python tests."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ from hypothesis import HealthCheck, settings
 
 from tcpassay.errors import UserError
 from tcpassay.substrate.agent import agent_program
+from tcpassay.trust import consent
+from tcpassay.trust.consent import Consent
 
 HOST = Path(__file__).parent / "host"
 
@@ -24,6 +27,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HOST in item.path.parents:
             item.add_marker("realtime")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keeps the code that tests accept apart from what the user has accepted."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _no_consent() -> Iterator[None]:
+    """Each test begins in a process that may execute no code of plans."""
+    consent.use(Consent())
+    yield
+    consent.use(Consent())
 
 
 @pytest.fixture

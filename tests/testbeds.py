@@ -62,8 +62,13 @@ class Testbed:
         return ["nsenter", f"--target={self.first[name]}", "--net", "--mount", "--pid", *command]
 
     def tcpassay(self, *words: str) -> list[str]:
-        """A command of the controller."""
-        return self.inside("control", sys.executable, "-m", "tcpassay", *words)
+        """A command of the controller, whose user has the files of the folder as named testbeds."""
+        settings = self.folder / "settings"
+        (settings / "tcpassay").mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            (settings / "tcpassay" / "testbeds").symlink_to(self.folder)
+        user = ("env", f"XDG_CONFIG_HOME={settings}")
+        return self.inside("control", *user, sys.executable, "-m", "tcpassay", *words)
 
     def namespaces(self, *names: str) -> set[str]:
         """The PID namespaces of these hosts; without names of all hosts and of the controller."""

@@ -36,8 +36,11 @@ def congestion_change(why: str) -> tuple[str, str, str, bool, bool] | None:
     known.
     """
 
-def check_case(triples: Mapping[str, bool | float | str], base: str) -> dict[str, str]:
-    """Checks a case; files that values name are relative to `base`. What is not at its default, as text."""
+def check_case(triples: Mapping[str, bool | float | str], base: str, remote: bool = False) -> dict[str, str]:
+    """Checks a case; files that values name are relative to `base`. What is not at its default, as text.
+
+    Nothing of the files is executed. With `remote` the case is one for the hosts of a testbed.
+    """
 
 def linux_changes(triples: Mapping[str, bool | float | str], base: str, host: int) -> str:
     """What the `stack` parameters of a host change in Linux: a JSON list of `kind`, `name`, `value`, `path`.
@@ -314,6 +317,9 @@ class Resume:
     def rto_ns(self) -> int: ...
     @property
     def restart(self) -> int: ...
+
+def try_controller(source: str, file: str, class_name: str) -> None:
+    """Creates an object of a class in Python, which executes its source. Raises `ControllerError`."""
 
 def check_controller(source: str, file: str, class_name: str, contract: str) -> int:
     """Plays the histories of the conformance kit on a controller in Python; returns how many events they had.

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final, Literal, TypedDict
 
 from tcpassay.finding import Finding
+from tcpassay.trust.consent import Consent, current
 
 Value = bool | int | float | str
 """The value of a parameter, as a plan has it."""
@@ -121,6 +122,8 @@ class CaseRequest:
     """Real time after which a guest is ended; the requesting process enforces all other time limits."""
     script: Script | None = None
     """A script that is run instead of traffic over a path."""
+    consent: Consent = field(default_factory=current)
+    """What the run may execute."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import copy
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,9 +15,11 @@ import plans
 from tcpassay import _native, load
 from tcpassay.controllers import Ack, Congestion, ControllerError, Established, RecoveryExit, Timeout, View
 from tcpassay.controllers.check import checked
+from tcpassay.controllers.load import inspect
 from tcpassay.controllers.load import load as load_class
 from tcpassay.controllers.numbers import Numbers
 from tcpassay.substrate import substrate_of
+from tcpassay.trust import consent
 
 RENO = plans.REPOSITORY / "plans" / "python" / "reno.py"
 TRACE = plans.REPOSITORY / "tests" / "controllers" / "reno.trace"
@@ -33,6 +36,8 @@ def source(tmp_path: Path, text: str) -> dict[str, str]:
 
 
 def run(case: dict[str, str], base: Path, seed: int = 1) -> Any:
+    """A run whose controller is accepted."""
+    consent.grant(consent.digest(file.read_bytes()) for file in base.glob("*.py"))
     return _native.run_held(case, seed, str(base), COLLECT)
 
 
@@ -175,9 +180,11 @@ def test_the_other_runs_of_a_plan_go_on(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_a_controller_is_refused(
     text: str, error: type[Exception], said: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(error, match=r".") as refused:
-        load_class(text, "mine.py", "Mine", lambda: True)
-    assert said in str(refused.value)
+    consent.grant_source(text)
+    for read in (inspect, partial(load_class, step=lambda: True)):
+        with pytest.raises(error, match=r".") as refused:
+            read(text, "mine.py", "Mine")
+        assert said in str(refused.value)
     with pytest.raises(_native.CaseError) as refused_case:
         _native.check_case(source(tmp_path, text), str(tmp_path))
     assert said in refused_case.value.args[0][0][3]

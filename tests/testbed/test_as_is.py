@@ -53,7 +53,7 @@ def test_a_case_on_links_as_they_are_has_the_measured_rate_and_delay(
 ) -> None:
     before = two.states()
     # At the rate of the link the taps of a machine with two cores would lose packets, and the run would fail.
-    text = PLAN.replace("FILE", str(bed_file(two, 'links = "as-is"\n'))).replace(
+    text = PLAN.replace("FILE", bed_file(two, 'links = "as-is"\n').stem).replace(
         '"app.workload" = "bulk"', '"app.workload" = "paced"\n"app.rate" = "100Mbit"'
     )
     done = tcpassay(two, "run", str(plan(two, tmp_path, "500ms", text)), "--out", str(tmp_path / "out"))
@@ -86,7 +86,7 @@ def test_what_links_as_they_are_do_not_have_is_refused_with_its_name(
 ) -> None:
     name = setting.partition(" = ")[0]
     lines = [line for line in PLAN.splitlines() if not line.startswith(name)]
-    text = "\n".join(lines).replace("FILE", str(bed_file(two, 'links = "as-is"\n')))
+    text = "\n".join(lines).replace("FILE", bed_file(two, 'links = "as-is"\n').stem)
     file = plan(two, tmp_path, "500ms", text.replace("[collect]", f"{setting}\n[collect]"))
     done = tcpassay(two, "run", str(file), "--out", str(tmp_path / "out"))
     assert done.returncode == 2
@@ -130,7 +130,7 @@ def test_a_parameter_of_a_controller_is_changed_on_the_machine_if_that_is_allowe
     assert "`allow` does not contain `controllers`" in " ".join(done.stderr.split())
     assert CUBIC.read_text() == before
     allowed = text.replace(
-        "FILE", str(bed_file(two, "", 'allow = ["up", "mtu", "offloads", "controllers"]\n'))
+        "FILE", bed_file(two, "", 'allow = ["up", "mtu", "offloads", "controllers"]\n').stem
     )
     process = beds.start(two, plan(two, tmp_path, "300s", allowed), tmp_path / "out")
     until(lambda: process.poll() is not None or CUBIC.read_text() != before, "the parameter is changed")

@@ -41,7 +41,7 @@ def test_a_host_that_reboots_pauses_the_runs_and_is_restored_when_they_are_resum
     file = bed_file(testbed, on_failure="pause")
     out = tmp_path / "out"
     with testbed.preparing("gamma"):
-        process = start(testbed, plan(testbed, tmp_path, "1s", TWO.replace("FILE", str(file))), out)
+        process = start(testbed, plan(testbed, tmp_path, "1s", TWO.replace("FILE", file.stem)), out)
         until_running(testbed, process, len(beds.ROLES))
         testbed.crash("gamma")
     said, _ = process.communicate()
@@ -67,7 +67,7 @@ def test_runs_go_on_after_a_failure_when_the_host_can_be_reached_again(
     file = bed_file(testbed, on_failure="continue", reconnect_s=300)
     out = tmp_path / "out"
     with testbed.preparing("gamma"):
-        process = start(testbed, plan(testbed, tmp_path, "1s", TWO.replace("FILE", str(file))), out)
+        process = start(testbed, plan(testbed, tmp_path, "1s", TWO.replace("FILE", file.stem)), out)
         until_running(testbed, process, len(beds.ROLES))
         testbed.crash("gamma")
     testbed.boot("gamma")
@@ -129,7 +129,7 @@ def test_an_agent_of_another_version_is_named_with_both_versions(
         testbed.file.read_text().replace('role = "receiver"', f'role = "receiver"\nagent = "{agent}"')
     )
     done = tcpassay(
-        testbed, "run", str(plan(testbed, tmp_path, "1s", LARGE.replace("FILE", str(file)))), "--out", "o"
+        testbed, "run", str(plan(testbed, tmp_path, "1s", LARGE.replace("FILE", file.stem))), "--out", "o"
     )
     assert done.returncode == 2
     assert "host `gamma`: its agent speaks version 99 of the messages, and this is 4" in " ".join(

@@ -90,7 +90,7 @@ def test_what_a_testbed_cannot_do_is_refused_before_anything_runs(
     )
     strict = testbed.folder / "strict.toml"
     strict.write_text(testbed.file.read_text().replace('role = "sender"', 'role = "sender"\nallow = []'))
-    file = plan(testbed, tmp_path, "1s", LARGE.replace("FILE", str(strict)))
+    file = plan(testbed, tmp_path, "1s", LARGE.replace("FILE", strict.stem))
     done = tcpassay(testbed, "run", str(file), "--out", str(out))
     assert done.returncode == 2
     assert "`allow` does not contain `mtu`" in done.stderr
@@ -259,8 +259,9 @@ def test_two_testbeds_with_a_common_router_are_compared_by_one_plan(
         for name, other in (("a", "s2"), ("b", "s1")):
             kept = [one for one in tables if f'"{other}"' not in one and f"{other}:" not in one]
             (four.folder / f"{name}.toml").write_text("\n[[".join(kept))
-        files = ", ".join(f'"remote:{four.folder}/{name}.toml"' for name in "ab")
-        text = PLAN.replace('"remote:FILE"', files).replace("oracles", "seeds = [1, 2]\noracles")
+        text = PLAN.replace('"remote:FILE"', '"remote:a", "remote:b"').replace(
+            "oracles", "seeds = [1, 2]\noracles"
+        )
         out = tmp_path / "out"
         done = tcpassay(four, "run", str(plan(four, tmp_path, "300ms", text)), "--out", str(out))
         assert done.returncode == 0, done.stdout + done.stderr

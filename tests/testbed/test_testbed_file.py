@@ -105,4 +105,15 @@ def test_a_host_without_a_link_to_the_router_is_named() -> None:
 def test_a_name_is_looked_up_in_the_settings_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", "/somewhere")
     assert file.find("lab") == Path("/somewhere/tcpassay/testbeds/lab.toml")
-    assert file.find("labs/one.toml") == Path("labs/one.toml")
+    for name in ("labs/one.toml", "../lab", "lab.toml", "~/lab", "a" * 41, "", "-lab"):
+        with pytest.raises(UserError, match=r"its file is given by `--testbed FILE`"):
+            file.find(name)
+
+
+def test_only_the_command_line_names_a_file(tmp_path: Path) -> None:
+    (tmp_path / "lab.toml").write_text(LAB, encoding="utf-8")
+    assert file.load_given(str(tmp_path / "lab.toml")).file == tmp_path / "lab.toml"
+    with pytest.raises(
+        UserError, match=r"there is no testbed `lab`: no file .*lab.toml; `--testbed FILE` gives"
+    ):
+        file.load_given("lab")

@@ -73,14 +73,22 @@ class Lab:
         words = ("ssh", "-F", self.folder / "ssh_config", "-o", "BatchMode=yes", "--", f"root@{name}")
         return self.call(*words, command)
 
+    def _user(self) -> tuple[str, str]:
+        """The settings of a user who has the files of the folder as named testbeds."""
+        settings = self.folder / "settings"
+        (settings / "tcpassay").mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            (settings / "tcpassay" / "testbeds").symlink_to(self.folder)
+        return "env", f"XDG_CONFIG_HOME={settings}"
+
     def tcpassay(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
         """A command of the controller that has ended."""
-        command = self.inside(sys.executable, "-m", "tcpassay", *words)
+        command = self.inside(*self._user(), sys.executable, "-m", "tcpassay", *words)
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     def begin(self, *words: str | Path) -> "subprocess.Popen[str]":
         """A command of the controller that goes on."""
-        command = self.inside(sys.executable, "-m", "tcpassay", *words)
+        command = self.inside(*self._user(), sys.executable, "-m", "tcpassay", *words)
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def open(self) -> None:

@@ -48,7 +48,9 @@ def plan(
     """A plan for the lab."""
     file = folder / "plan.toml"
     text = (
-        PLAN.replace("FILE", words.get("file", str(lab.file))).replace("SEEDS", seeds).replace("MORE", more)
+        PLAN.replace("FILE", Path(words.get("file", lab.file)).stem)
+        .replace("SEEDS", seeds)
+        .replace("MORE", more)
     )
     text = text.replace("ORACLES", "true" if oracles else "false")
     file.write_text(text.replace("DURATION", words.get("duration", "2s")))

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tcpassay_case::Change;
+use tcpassay_case::params::Substrate;
 
 /// The changes of a kernel that the `stack` parameters of a host require, as JSON: a list of `kind`
 /// (`sysctl`, `route`, `module`), `name`, `value` and `path`, the parameter. The first is the congestion
@@ -14,7 +15,7 @@ use tcpassay_case::Change;
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
 pub fn linux_changes(triples: BTreeMap<String, Scalar>, base: PathBuf, host: usize) -> PyResult<String> {
-    let case = case(triples, &base)?;
+    let case = case(Substrate::Model, triples, &base)?;
     if host >= case.hosts.len() {
         return Err(PyValueError::new_err(format!("host {host}: the case has {}", case.hosts.len())));
     }

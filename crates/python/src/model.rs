@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyBytes, PyDict};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tcpassay_case::params::{self, Value};
+use tcpassay_case::params::{self, Substrate, Value};
 use tcpassay_case::{Case, CaseError as Wrong, read_file};
 use tcpassay_measure::metrics::{Metrics, metrics};
 use tcpassay_measure::reason::RunEnd;
@@ -54,23 +54,28 @@ pub fn metrics_json() -> String {
     tcpassay_measure::metrics::table_json()
 }
 
-pub(crate) fn case(triples: BTreeMap<String, Scalar>, base: &Path) -> PyResult<Case> {
+pub(crate) fn case(substrate: Substrate, triples: BTreeMap<String, Scalar>, base: &Path) -> PyResult<Case> {
     let triples = triples.into_iter().map(|(path, value)| (path, value.into())).collect();
-    Case::with_files(&triples, &|name| read_file(&base.join(name))).map_err(|errors| {
+    Case::on(substrate, &triples, &|name| read_file(&base.join(name))).map_err(|errors| {
         let tuple = |e: Wrong| (e.path, e.other, e.value.map(|v| v.to_string()), e.why);
         CaseError::new_err((errors.into_iter().map(tuple).collect::<Vec<_>>(),))
     })
 }
 
-/// Checks a case; file names in values are relative to `base`. Returns the values that differ from the defaults, as
-/// text.
+/// Checks a case; file names in values are relative to `base`. Nothing of the files is executed. Returns the values that
+/// differ from the defaults, as text. With `remote` the case is one for the hosts of a testbed, otherwise for the model.
 #[pyfunction]
+#[pyo3(signature = (triples, base, remote=false))]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
-pub fn check_case(triples: BTreeMap<String, Scalar>, base: PathBuf) -> PyResult<BTreeMap<String, String>> {
-    let case = case(triples, &base)?;
+pub fn check_case(
+    triples: BTreeMap<String, Scalar>,
+    base: PathBuf,
+    remote: bool,
+) -> PyResult<BTreeMap<String, String>> {
+    let case = case(if remote { Substrate::Remote } else { Substrate::Model }, triples, &base)?;
     for host in &case.hosts {
         if let Some(class) = &host.python
-            && let Err(text) = controllers::try_out(class)
+            && let Err(text) = controllers::inspect(class)
         {
             let value = format!("python:{}:{}", class.file, class.class);
             let wrong = ("stack.cc".to_owned(), None::<String>, Some(value), text);
@@ -181,7 +186,7 @@ pub fn run_held(
     base: PathBuf,
     collect: CollectArguments,
 ) -> PyResult<Ran> {
-    let case = case(triples, &base)?;
+    let case = case(Substrate::Model, triples, &base)?;
     let (collect, measured) = collect.read()?;
     let failure = controllers::begin();
     let options = SimOptions {

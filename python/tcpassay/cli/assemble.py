@@ -22,6 +22,7 @@ MODULES: Final = {
     "schema": "lists",
     "plan": "plan",
     "run": "run",
+    "inspect": "inspect",
     "replay": "run",
     "judge": "results",
     "oracles": "results",

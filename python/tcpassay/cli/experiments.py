@@ -65,6 +65,7 @@ def run(
     from tcpassay.experiments import catalogue, page, session, show  # noqa: PLC0415 - start-up time
     from tcpassay.run.show import Progress  # noqa: PLC0415 - start-up time
     from tcpassay.substrate import substrate_of  # noqa: PLC0415 - start-up time
+    from tcpassay.trust import ask  # noqa: PLC0415 - start-up time
 
     if bool(names) == all_:
         raise UserError("name experiments, or give `--all`: `tcpassay experiments list` lists them")
@@ -76,7 +77,7 @@ def run(
     if all_:
         chosen = [one for one in chosen if where in one.substrates]
     for one in chosen:
-        one.on(where)  # errors in all plans are found before the first run
+        ask.plan(one.on(where))  # errors in all plans are found before the first run
     substrate_of(where).ready()
     outcomes = []
     for one in chosen:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tcpassay import drawings, output, terminal
-from tcpassay.cli.options import JsonOption
+from tcpassay.cli.options import AllowCodeOption, JsonOption, TestbedOption
 
 
 def explain(
@@ -30,6 +30,8 @@ def explain(
         ),
     ] = None,
     json_: JsonOption = False,
+    testbed: TestbedOption = None,
+    allow_code: AllowCodeOption = False,
 ) -> None:
     """Show what happened on the connection of a finding: segments, decisions, timers, and what each side waits for.
 
@@ -39,7 +41,10 @@ def explain(
     from tcpassay.explain import explain as explained  # noqa: PLC0415 - start-up time
     from tcpassay.explain.show import show  # noqa: PLC0415 - start-up time
     from tcpassay.explain.svg import drawn  # noqa: PLC0415 - start-up time
+    from tcpassay.trust import ask  # noqa: PLC0415 - start-up time
 
+    ask.testbeds(testbed or ())
+    ask.folder(folder, allow=allow_code)
     done = explained(folder, finding, most=lines)
     if json_:
         terminal.print_json(done.as_json())

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tcpassay import terminal
-from tcpassay.cli.options import JobsOption, JsonOption
+from tcpassay.cli.options import AllowCodeOption, JobsOption, JsonOption, TestbedOption
 from tcpassay.errors import UserError
 
 FAILED, INTERRUPTED = 1, 130
@@ -65,6 +65,8 @@ def isolate(
         ),
     ] = None,
     json_: JsonOption = False,
+    testbed: TestbedOption = None,
+    allow_code: AllowCodeOption = False,
 ) -> None:
     """Find the smallest set of settings that causes a finding or the value of a metric, and verify it.
 
@@ -77,6 +79,7 @@ def isolate(
     from tcpassay.isolate import Budget, Options, Question  # noqa: PLC0415 - start-up time
     from tcpassay.isolate import isolate as isolated  # noqa: PLC0415 - start-up time
     from tcpassay.isolate.show import show  # noqa: PLC0415 - start-up time
+    from tcpassay.trust import ask  # noqa: PLC0415 - start-up time
 
     asked: str | Question | None = finding
     if metric is not None and case is not None and against is not None and finding is None:
@@ -87,6 +90,8 @@ def isolate(
         )
     elif any(one is not None for one in (metric, case, against, tolerance)):
         raise UserError("`--metric`, `--case` and `--against` are given together, without a finding")
+    ask.testbeds(testbed or ())
+    ask.folder(folder, allow=allow_code)
     limit = Budget() if budget is None else Budget.of(budget)
     options = Options(seeds, jobs or os.cpu_count() or 1, limit, force, reduce)
     with terminal.console(stderr=True).status("Isolating") as status:

@@ -18,4 +18,18 @@ FilterOption = Annotated[
         "--filter", help="Only cases with this value or id; may be given several times.", metavar="PATH=VALUE"
     ),
 ]
+AllowCodeOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-code",
+        help="Accept the code files of the folder, which are executed with your rights (docs/strangers.md).",
+    ),
+]
+TestbedOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="The file of a testbed that the plan names, by default of each; may be given several times.",
+        metavar="[NAME=]FILE",
+    ),
+]
 JunitOption = Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.", metavar="FILE")]

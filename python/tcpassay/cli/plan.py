@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from tcpassay import terminal
-from tcpassay.cli.options import JsonOption
+from tcpassay.cli.options import JsonOption, TestbedOption
 from tcpassay.plural import plural
 
 if TYPE_CHECKING:
@@ -31,11 +31,25 @@ def plan(
         typer.Option(min=2, max=6, help="Use the strategy `t-way` with this strength.", metavar="N"),
     ] = None,
     cases: Annotated[bool, typer.Option("--cases", help="List all cases.")] = False,
+    check_hosts: Annotated[
+        bool,
+        typer.Option(
+            "--check-hosts", help="Connect to the testbeds of the plan, and let their hosts check the cases."
+        ),
+    ] = False,
+    testbed: TestbedOption = None,
     json_: JsonOption = False,
 ) -> None:
-    """Show the size, the cases and the coverage of a plan without running it."""
-    from tcpassay.plan import coverage, read  # noqa: PLC0415 - start-up time
+    """Show the size, the cases and the coverage of a plan without running it.
 
+    The command only reads: it executes no code of the plan, and connects to no host without --check-hosts.
+    """
+    from tcpassay.plan import coverage, read  # noqa: PLC0415 - start-up time
+    from tcpassay.trust import ask, consent  # noqa: PLC0415 - start-up time
+
+    ask.testbeds(testbed or ())
+    if check_hosts:
+        consent.connect()
     wanted = read.read_file(file, strength)
     size, report = coverage.sizes(wanted), coverage.coverage(wanted)
     if json_:

@@ -7,7 +7,7 @@ import typer
 
 from tcpassay import terminal
 from tcpassay.cli.capture import MergeOption, PointOption
-from tcpassay.cli.options import JsonOption
+from tcpassay.cli.options import AllowCodeOption, JsonOption
 from tcpassay.errors import UserError
 from tcpassay.interface import METRICS
 
@@ -27,6 +27,7 @@ def judge(
     point: PointOption = None,
     merge: MergeOption = False,
     json_: JsonOption = False,
+    allow_code: AllowCodeOption = False,
 ) -> None:
     """Call the oracles on recordings with an event log, or on a capture. Exit code 1: there are findings.
 
@@ -43,6 +44,9 @@ def judge(
     elif point is not None or merge:
         raise UserError(f"`--point` and `--merge` are for captures, and `{folder}` is not a capture")
     else:
+        from tcpassay.trust import ask  # noqa: PLC0415 - start-up time
+
+        ask.folder(folder, allow=allow_code)
         judged = folders.judge_folder(folder, oracles=oracle)
     if json_:
         terminal.print_json(judged.as_json())

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tcpassay import output, terminal
-from tcpassay.cli.options import FilterOption, JobsOption, JsonOption, JunitOption, SeedOption
+from tcpassay.cli.options import (
+    AllowCodeOption,
+    FilterOption,
+    JobsOption,
+    JsonOption,
+    JunitOption,
+    SeedOption,
+    TestbedOption,
+)
 from tcpassay.errors import UserError
 from tcpassay.messages import Outcome
 from tcpassay.plan import read
@@ -68,8 +76,13 @@ def run(
             "--force", help="Replace existing results; with --resume, accept results of another version."
         ),
     ] = False,
+    testbed: TestbedOption = None,
+    allow_code: AllowCodeOption = False,
 ) -> None:
     """Run a plan: run every case with every seed, call the oracles, evaluate the checks, draw the figures.
+
+    Naming PLAN accepts the code files that it names. Those in a folder that is resumed or extended must have been run
+    or accepted before, or need --allow-code.
 
     Exit code 0: all checks passed and no finding is an error. 1: a check or a run failed, or a finding is an error.
     2: an error in the input. 130: interrupted, the time limit of the plan was reached, or a host of a testbed
@@ -79,7 +92,9 @@ def run(
     from tcpassay.run.choose import choose  # noqa: PLC0415 - start-up time
     from tcpassay.run.execute import execute  # noqa: PLC0415 - start-up time
     from tcpassay.run.session import Beginning, Session  # noqa: PLC0415 - start-up time
+    from tcpassay.trust import ask  # noqa: PLC0415 - start-up time
 
+    ask.testbeds(testbed or ())
     runner = _executor(executor, jobs)  # the arguments are checked before anything is written
     again = _outcomes(retry or ())
     output.check(junit, "the JUnit file")
@@ -95,6 +110,7 @@ def run(
             shuffle=shuffle,
             dry_run=dry_run,
         )
+        ask.folder(resume, allow=allow_code)
         session = Session.resume(resume, force=force, retry=again)
         _ready(session.plan)
         runner = _alone(runner, executor, session.plan)
@@ -104,6 +120,8 @@ def run(
         if again and not extend:
             raise UserError("`--retry` needs --resume or --extend: a new plan has no runs to repeat")
         wanted = _read(plan, strength, seed)
+        if not dry_run:
+            wanted = ask.plan(wanted, lambda: _read(plan, strength, seed))
         if filter_ and wanted.spec.strategy.kind == "search":
             raise UserError(
                 f"`--filter`: the cases of the strategy `{wanted.spec.strategy.kind}` are not known before it runs; "
@@ -117,6 +135,7 @@ def run(
         runner = _alone(runner, executor, wanted)
         folder = out or Path("results") / wanted.spec.name
         if extend:
+            ask.folder(folder, allow=allow_code)
             session = Session.extend(wanted, folder, how, force=force)
         else:
             session = Session.begin(wanted, folder, how, replace_=force)
@@ -184,6 +203,8 @@ def replay(
     ] = None,
     packets: Annotated[bool, typer.Option("--packets", help="Also capture packets.")] = False,
     json_: JsonOption = False,
+    testbed: TestbedOption = None,
+    allow_code: AllowCodeOption = False,
 ) -> None:
     """Repeat one run from its result folder, compare it with the original, and call the oracles.
 
@@ -193,7 +214,10 @@ def replay(
     from tcpassay.judge import show as findings  # noqa: PLC0415 - start-up time
     from tcpassay.run.replay import replay as again  # noqa: PLC0415 - start-up time
     from tcpassay.run.replay import words  # noqa: PLC0415 - start-up time
+    from tcpassay.trust import ask  # noqa: PLC0415 - start-up time
 
+    ask.testbeds(testbed or ())
+    ask.folder(folder, allow=allow_code)
     done = again(folder, case, seed, out, packets=packets)
     if json_:
         terminal.print_json(done.as_json())

@@ -32,11 +32,11 @@ def check(
     from rich.markup import escape  # noqa: PLC0415 - start-up time
 
     from tcpassay.testbed import check as checks  # noqa: PLC0415 - start-up time
-    from tcpassay.testbed.file import load  # noqa: PLC0415 - start-up time
+    from tcpassay.testbed.file import load_given  # noqa: PLC0415 - start-up time
 
     console = terminal.console()
     found = []
-    for one in checks.check(load(testbed)):
+    for one in checks.check(load_given(testbed)):
         found.append(one)
         if not json_:
             mark = "[green]ok[/]" if one.ok else "[red]wrong[/]"

@@ -26,7 +26,8 @@ from tcpassay.messages import Triples, Value
 from tcpassay.recording import Recording
 from tcpassay.result_format import RunRow
 from tcpassay.results import Results, load
-from tcpassay.run.replay import again, base_of, spec_of
+from tcpassay.run.inputs import base_of
+from tcpassay.run.replay import again, spec_of
 from tcpassay.script import linux, model
 from tcpassay.script.report import Packetdrill, Report
 

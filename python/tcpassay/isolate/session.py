@@ -37,7 +37,7 @@ from tcpassay.plan import constraint_parser, extends
 from tcpassay.plan.expand import levels
 from tcpassay.plan.model import PlanFile
 from tcpassay.results import Results, load
-from tcpassay.run.replay import base_of
+from tcpassay.run.inputs import base_of
 from tcpassay.run.settings import limits_of
 from tcpassay.substrate import substrate_of
 

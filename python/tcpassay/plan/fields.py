@@ -27,7 +27,7 @@ FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_len
 Substrate = Annotated[
     str,
     Field(
-        pattern=r"^(model|host|remote:[A-Za-z0-9~./][A-Za-z0-9~/._+-]*|kernel(:[A-Za-z0-9][A-Za-z0-9._+-]*)?)$",
+        pattern=r"^(model|host|remote:[A-Za-z0-9][A-Za-z0-9_-]{0,39}|kernel(:[A-Za-z0-9][A-Za-z0-9._+-]*)?)$",
         max_length=200,
     ),
 ]

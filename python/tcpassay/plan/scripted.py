@@ -16,7 +16,7 @@ from tcpassay.messages import Script
 from tcpassay.plan import document, fields, model, table
 from tcpassay.plan.document import Document
 from tcpassay.plan.expand import SUBSTRATE, Case, name_of
-from tcpassay.script.files import REAL, profile_of
+from tcpassay.script.files import ALLOW_SHELL, REAL, profile_of
 
 SCRIPT: Final = "script"
 """The factor that distinguishes these cases; no parameter has this name."""
@@ -55,7 +55,7 @@ def _settings(entry: model.Scripts, doc: Document, number: int) -> Iterator[Prob
                 f"`profile` = `{profile}`: allowed are {', '.join(known)}{document.suggest(profile, known)}"
             )
             yield Problem(message, doc.place("scripts", number, "profile"))
-    if "allow-shell" in entry.options:
+    if ALLOW_SHELL in entry.options:
         message = "`options.allow-shell`: a plan never executes shell commands; `tcpassay script --allow-shell` does"
         yield Problem(message, doc.place("scripts", number, "options", "allow-shell"))
         return

@@ -152,7 +152,8 @@ def _allowed_at(path: tuple[Step, ...]) -> str | None:  # noqa: C901, PLR0911, P
         case ("substrates", int()):
             return (
                 "`model`, `host`, `kernel`, `kernel:NAME` for one that was built (`tcpassay kernel list`), or "
-                "`remote:NAME` or `remote:FILE` for a testbed (docs/testbed.md)"
+                "`remote:NAME` for a testbed, whose file is in the user's settings or given by --testbed "
+                "(docs/testbed.md)"
             )
         case ("check", int(), "value"):
             return "a number, or an amount with its unit, as in `1ms`, `10Mbit`, `30KB`, `5%`"

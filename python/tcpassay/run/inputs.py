@@ -12,10 +12,12 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from tcpassay import regular
+from tcpassay.errors import UserError
 from tcpassay.output import write_whole
 from tcpassay.plan.expand import factors
 from tcpassay.plan.model import Search
 from tcpassay.plan.read import Plan
+from tcpassay.run.journal import Journal
 from tcpassay.script.files import shell_files
 from tcpassay.seal import checksum
 
@@ -32,7 +34,7 @@ def names(plan: Plan, base: Path) -> list[str]:
     if isinstance(plan.spec.strategy, Search):  # later cases may have values that the first ones do not have
         levels = (level for among in factors(plan.spec).values() for level in among)
         values |= {value for level in levels for value in level.triples.values() if isinstance(value, str)}
-    named = {_named(value) for value in values}
+    named = {named_in(value) for value in values}
     for case in plan.cases:
         if case.script:
             named |= {case.script.file, *_called(case.script.file, base)}
@@ -41,7 +43,7 @@ def names(plan: Plan, base: Path) -> list[str]:
     )
 
 
-def _named(value: str) -> str:
+def named_in(value: str) -> str:
     """The file that a value names, if it names one."""
     if value.endswith(_OBJECT):
         return value
@@ -64,6 +66,16 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):  # the value is not a file name
         return False
+
+
+def base_of(folder: Path) -> Path:
+    """The base of the file names in the cases of a result folder."""
+    try:
+        with Journal.peek(folder) as journal:
+            base = journal.notes.get("base", "")
+            return folder / (base if is_base(base) else FOLDER)
+    except UserError:
+        return folder / FOLDER
 
 
 def is_base(text: str) -> bool:

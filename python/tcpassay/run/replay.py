@@ -21,7 +21,6 @@ from tcpassay.result_format import RunRow
 from tcpassay.results import Results
 from tcpassay.run import inputs
 from tcpassay.run.environment import table_version
-from tcpassay.run.journal import Journal
 from tcpassay.run.pool import Pool
 from tcpassay.run.settings import limits_of, oracles_of, wanted_of
 from tcpassay.substrate import release, substrate_of
@@ -157,7 +156,7 @@ def request_again(  # noqa: PLR0913 - see `again`
         triples=run["triples"] if triples is None else dict(triples),
         substrate=substrate,
         seed=run["seed"],
-        base=str(base_of(path)),
+        base=str(inputs.base_of(path)),
         collect=collect | {"events": True, "packets": packets or collect["packets"]},
         expect=run.get("expect", "done"),
         oracles=oracles_of(spec),
@@ -226,16 +225,6 @@ def _versions(results: Results, run: RunRow, notes: list[str]) -> None:
         notes.append(f"on the substrate `{substrate}` the run was made by Linux {made_by}; this is {ours}")
 
 
-def base_of(path: Path) -> Path:
-    """The base folder of file names in cases."""
-    try:
-        with Journal.peek(path) as journal:
-            base = journal.notes.get("base", "")
-            return path / (base if inputs.is_base(base) else inputs.FOLDER)
-    except UserError:
-        return path / inputs.FOLDER
-
-
 def within(run: RunRow, results: Results) -> None:
     """Checks the files and the parameters of a run.
 
@@ -250,7 +239,7 @@ def within(run: RunRow, results: Results) -> None:
     script = run.get("script")
     if script:
         file = script.get("file") if isinstance(script, dict) else None
-        place = None if not isinstance(file, str) else os.path.normpath(base_of(results.folder) / file)
+        place = None if not isinstance(file, str) else os.path.normpath(inputs.base_of(results.folder) / file)
         inside = os.path.normpath(results.folder / inputs.FOLDER)
         if place is None or not (Path(str(file)).is_absolute() or place.startswith(inside + os.sep)):
             raise UserError(f"`{file}` is not a script of this folder", Place(results.folder / "result.json"))

@@ -24,6 +24,7 @@ from tcpassay.script.report import Packetdrill, PacketdrillAnswer
 from tcpassay.substrate import substrate_of
 from tcpassay.substrate.base import Folder, RunArtifacts
 from tcpassay.substrate.model import at_most
+from tcpassay.trust import consent
 
 MEMORY: Final = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=33554432:glibc.malloc.mmap_threshold=33554432"
@@ -59,6 +60,7 @@ def _on_model(script: Packetdrill) -> Answer:
 
 
 def _done(request: CaseRequest) -> Answer:
+    consent.use(request.consent)
     if request.script is not None:
         from tcpassay.script import case  # noqa: PLC0415 - most plans have no script, and it takes time to import
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from tcpassay.run.pool import Limits, Pool
 from tcpassay.script import linux, model
+from tcpassay.script.files import ALLOW_SHELL
 from tcpassay.script.report import PacketdrillAnswer, crashed
 from tcpassay.script.results import Result
 
@@ -22,7 +23,7 @@ def run(files: Sequence[Path], wanted: model.Wanted) -> Iterator[Result]:
     """Runs scripts on the selected target in this order: on the model, in a guest, or on the kernel of this host."""
     if wanted.on != "model":
         yield from linux.run(files, wanted)
-    elif ("allow-shell", "") in wanted.options:
+    elif (ALLOW_SHELL, "") in wanted.options:
         # Its commands use the terminal of the user, which a worker process does not have.
         yield from (model.run(file, wanted) for file in files)
     else:

@@ -20,6 +20,7 @@ from tcpassay.errors import UserError
 from tcpassay.finding import Finding, Severity
 from tcpassay.messages import Answer, CaseRequest, Outcome, Script
 from tcpassay.script import linux, model
+from tcpassay.script.files import ALLOW_SHELL
 from tcpassay.script.report import Status
 from tcpassay.script.results import Result
 
@@ -42,6 +43,8 @@ _OF_THE_MACHINE: Final = ("attempts",)
 
 def run(request: CaseRequest, script: Script) -> Answer:
     """Runs the script of a case; its file is relative to the `base` of the request."""
+    if any(name == ALLOW_SHELL for name, _ in script.options):
+        return Answer("failed", f"`{ALLOW_SHELL}`: a case never executes shell commands")
     place = Path(request.base) / script.file
     kind, _, which = request.substrate.partition(":")
     wanted = model.Wanted(script.profile, script.loose, script.options, kind, which or None)

@@ -24,6 +24,8 @@ _SHELL_FILE: Final = 1 << 16
 _COMMANDS: Final = re.compile(r"`([^`]*)`")
 _CALLED: Final = re.compile(r"(?:^|[\s;&|])([\w.][\w./-]*\.sh)(?=[\s;&|]|$)")
 
+ALLOW_SHELL: Final = "allow-shell"
+"""The option that lets the shell execute commands of a script."""
 # Options of packetdrill without a value; all others have one.
 FLAGS: Final = frozenset(
     (
@@ -35,7 +37,7 @@ FLAGS: Final = frozenset(
         "is_anyip",
         "send_omit_free",
         "use_expect",
-        "allow-shell",
+        ALLOW_SHELL,
     )
 )
 

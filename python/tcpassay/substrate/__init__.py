@@ -1,8 +1,7 @@
 """Substrates: the interface for checking and running cases on the model, a guest, this machine or a testbed.
 
-A plan names substrates: `model`, `kernel`, `kernel:NAME`, `host`, `remote:NAME` or `remote:FILE`.
-Plans, workers and replay use the interface
-`Substrate` and do not depend on a particular substrate.
+A plan names substrates: `model`, `kernel`, `kernel:NAME`, `host` or `remote:NAME`. Plans, workers and replay use the
+interface `Substrate` and do not depend on a particular substrate.
 """
 
 import platform
@@ -13,7 +12,7 @@ from tcpassay.errors import UserError
 from tcpassay.substrate.base import Substrate
 from tcpassay.substrate.model import Model
 
-BUILT: Final = ("model", "kernel", "kernel:NAME", "host", "remote:NAME", "remote:FILE")
+BUILT: Final = ("model", "kernel", "kernel:NAME", "host", "remote:NAME")
 """The substrates that plans may use in this version."""
 
 

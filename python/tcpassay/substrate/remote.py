@@ -1,4 +1,4 @@
-"""Runs cases on the hosts of a testbed: `remote:NAME` or `remote:FILE` (docs/testbed.md).
+"""Runs cases on the hosts of a testbed: `remote:NAME` (docs/testbed.md).
 
 A process has one session for each testbed, whose connections remain open from case to case.
 """
@@ -6,12 +6,14 @@ A process has one session for each testbed, whose connections remain open from c
 import atexit
 from typing import Final
 
+from tcpassay import _native
 from tcpassay.errors import UserError
 from tcpassay.messages import Answer, CaseRequest, Triples
 from tcpassay.substrate.base import Folder, RunArtifacts
+from tcpassay.testbed import file
 from tcpassay.testbed.connection import LostError
-from tcpassay.testbed.file import load
 from tcpassay.testbed.session import Session
+from tcpassay.trust import consent
 
 _SESSIONS: Final[dict[str, Session]] = {}
 
@@ -19,7 +21,7 @@ _SESSIONS: Final[dict[str, Session]] = {}
 def session(name: str) -> Session:
     """The session of a testbed in this process; it is connected when it is first used."""
     if name not in _SESSIONS:
-        _SESSIONS[name] = Session(load(name))
+        _SESSIONS[name] = Session(file.load(name))
         atexit.register(_SESSIONS[name].close)
     return _SESSIONS[name]
 
@@ -41,7 +43,13 @@ class Remote:
         self._name = name
 
     def check(self, triples: Triples, base: str) -> dict[str, str]:
-        """The settings that differ from the defaults, according to the agents of all hosts."""
+        """The settings that differ from the defaults, according to the agents of all hosts.
+
+        A command that only reads has no connections; it compares the case with the tables.
+        """
+        if not consent.current().connects:
+            file.find(self._name)
+            return _native.check_case(triples, base, remote=True)
         made = session(self._name)
         try:
             made.open()
@@ -69,5 +77,5 @@ class Remote:
 
 def release(name: str) -> str | None:
     """The kernels of the hosts; `None` unless they are connected."""
-    connections = session(name).connections
+    connections = _SESSIONS[name].connections if name in _SESSIONS else []
     return ", ".join(f"{one.host.name}: {one.hello.release}" for one in connections) or None

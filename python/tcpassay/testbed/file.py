@@ -14,9 +14,12 @@ from tcpassay.errors import Problem, UserError
 from tcpassay.plan import document
 from tcpassay.plan.document import Document, Step
 from tcpassay.testbed.messages import Group, Machine, Role
+from tcpassay.trust import consent
 
 FOLDER: Final = "tcpassay/testbeds"
 """The folder of named testbeds below the folder of the user's settings."""
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+"""The name of a testbed in plans."""
 _MOST_HOSTS: Final = 64
 _MOST_LINKS: Final = 1000
 
@@ -129,16 +132,41 @@ class Testbed:
 
 
 def find(name: str) -> Path:
-    """The file of a testbed: a path with `/` or `.toml`, or the name of one in the folder of the user's settings."""
-    if "/" in name or name.endswith(".toml"):
-        return Path(name).expanduser()
-    settings = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    return Path(settings).expanduser() / FOLDER / f"{name}.toml"
+    """The file of a testbed: the one that the command line gives, or the one in the folder of the user's settings.
+
+    Raises `UserError` for anything but a name, because a plan or result folder must not choose a file.
+    """
+    if not NAME.fullmatch(name):
+        raise UserError(
+            f"`remote:{name}`: a testbed is named by letters, digits, `_` and `-`, at most 40; its file is given by "
+            "`--testbed FILE`, or is in the folder of the user's settings"
+        )
+    given = dict(consent.current().testbeds)
+    if (file := given.get(name, given.get(""))) is not None:
+        return Path(file)
+    return settings() / f"{name}.toml"
+
+
+def settings() -> Path:
+    """The folder of named testbeds."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / FOLDER
 
 
 def load(name: str) -> Testbed:
-    """Reads a testbed file, or raises all its errors."""
+    """Reads the file of a testbed, or raises all its errors."""
     file = find(name)
+    if not file.exists():
+        raise UserError(f"there is no testbed `{name}`: no file {file}; `--testbed FILE` gives one")
+    return load_file(file)
+
+
+def load_given(text: str) -> Testbed:
+    """Reads a testbed that the user names on the command line: a name, or a file with `/` or `.toml`."""
+    return load_file(Path(text).expanduser()) if "/" in text or text.endswith(".toml") else load(text)
+
+
+def load_file(file: Path) -> Testbed:
+    """Reads a testbed file, or raises all its errors."""
     return read(document.read_text(file), file)
 
 

@@ -12,8 +12,8 @@ from tcpassay.plan import write
 from tcpassay.plan.model import PlanFile
 from tcpassay.plan.read import Plan, read, read_file
 from tcpassay.results import load
+from tcpassay.run.inputs import base_of
 from tcpassay.run.pool import Pool
-from tcpassay.run.replay import base_of
 from tcpassay.run.settings import Settings
 from tcpassay.scratch import folder as scratch_folder
 

@@ -14,7 +14,8 @@ from tcpassay.plan.read import Plan, read_file
 from tcpassay.results import Results, load
 from tcpassay.run.choose import choose
 from tcpassay.run.execute import Local, Watch, execute
-from tcpassay.run.replay import base_of, spec_of
+from tcpassay.run.inputs import base_of
+from tcpassay.run.replay import spec_of
 from tcpassay.run.result import Result
 from tcpassay.run.session import Beginning, Session
 from tcpassay.substrate import substrate_of

@@ -16,7 +16,8 @@ from tcpassay.output import write_whole
 from tcpassay.recording import Recording
 from tcpassay.result_format import RunRow
 from tcpassay.results import Results
-from tcpassay.run.replay import again, base_of, spec_of
+from tcpassay.run.inputs import base_of
+from tcpassay.run.replay import again, spec_of
 from tcpassay.trees import scripts
 from tcpassay.trees.causes import FOLDER, Causes, TreeCause
 from tcpassay.trees.first import First, first

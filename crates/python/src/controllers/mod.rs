@@ -90,12 +90,32 @@ fn load<'py>(py: Python<'py>, named: &Named) -> PyResult<(Bound<'py, PyAny>, Py<
     Ok((class, steps))
 }
 
+/// Checks the source of a controller without executing it.
+///
+/// # Errors
+///
+/// What is wrong, as Python says it.
+pub fn inspect(named: &Named) -> Result<(), String> {
+    Python::attach(|py| {
+        py.import("tcpassay.controllers.load")
+            .and_then(|module| module.getattr("inspect"))
+            .and_then(|inspect| inspect.call1((&*named.source, &named.file, &named.class)))
+            .map(drop)
+            .map_err(|error| traceback(py, &error))
+    })
+}
+
+/// Accepts a source that a caller of this module has at hand, so that it may be executed.
+fn accept(py: Python<'_>, source: &str) -> PyResult<()> {
+    py.import("tcpassay.trust.consent")?.getattr("grant_source")?.call1((source,)).map(drop)
+}
+
 /// Checks that the class can be created.
 ///
 /// # Errors
 ///
 /// The traceback.
-pub fn try_out(named: &Named) -> Result<(), String> {
+fn try_out(named: &Named) -> Result<(), String> {
     let failure = Arc::new(ControllerFailure::default());
     Python::attach(|py| {
         load(py, named)
@@ -231,10 +251,24 @@ impl Controller for ControllerObject {
     }
 }
 
+/// Creates an object of a class in Python, which executes its source. The caller asks for consent before.
+#[pyfunction]
+pub fn try_controller(source: String, file: String, class_name: String) -> PyResult<()> {
+    let named = Named { file, class: class_name, source: source.into(), digest: String::new() };
+    try_out(&named).map_err(ControllerError::new_err)
+}
+
 /// Runs the histories of the conformance kit on a controller in Python. `contract` is `any`, `window` or
 /// `rate`. Returns the number of events of the histories.
 #[pyfunction]
-pub fn check_controller(source: String, file: String, class_name: String, contract: &str) -> PyResult<u64> {
+pub fn check_controller(
+    py: Python<'_>,
+    source: String,
+    file: String,
+    class_name: String,
+    contract: &str,
+) -> PyResult<u64> {
+    accept(py, &source)?;
     let contract = match contract {
         "any" => Contract::Any,
         "window" => Contract::Window,
@@ -263,6 +297,7 @@ type Played = (u64, Option<u64>, Option<u64>);
 #[pyo3(signature = (trace, name, source=None))]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
 pub fn play_controller(
+    py: Python<'_>,
     trace: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)>,
     name: &str,
     source: Option<String>,
@@ -270,6 +305,7 @@ pub fn play_controller(
     let failure = begin();
     let mut controller = match source {
         Some(source) => {
+            accept(py, &source)?;
             let named = Named {
                 file: "trace.py".to_owned(),
                 class: name.to_owned(),

@@ -1,0 +1,75 @@
+"""What this process may execute of plans and result folders.
+
+Nothing is allowed before a command allows it. The bytes of a code file are checked where they are executed, so that
+neither a checksum in a folder nor a file that is replaced meanwhile has an effect. Requests to workers carry what is
+allowed. The module imports little, because workers start with it.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """What may be executed."""
+
+    code: frozenset[str] = frozenset()
+    """SHA-256 digests of code files."""
+    testbeds: tuple[tuple[str, str], ...] = ()
+    """Names of testbeds with the files that the command line gives for them; an empty name stands for all others."""
+    connects: bool = False
+    """Whether hosts of testbeds may be connected; otherwise cases are only compared with the tables."""
+
+
+class ConsentError(PermissionError):
+    """Code that the user has not accepted."""
+
+
+_current = Consent()
+
+
+def current() -> Consent:
+    """What this process may execute."""
+    return _current
+
+
+def use(consent: Consent) -> None:
+    """Replaces what this process may execute."""
+    global _current  # noqa: PLW0603 - a property of the process
+    _current = consent
+
+
+def digest(content: bytes) -> str:
+    """The SHA-256 digest of a code file."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def grant(digests: Iterable[str]) -> None:
+    """Also allows code files with these digests."""
+    use(replace(_current, code=_current.code | frozenset(digests)))
+
+
+def grant_source(source: str) -> None:
+    """Also allows a controller whose text the caller has at hand."""
+    grant([digest(source.encode())])
+
+
+def connect() -> None:
+    """Allows connections to the hosts of testbeds."""
+    use(replace(_current, connects=True))
+
+
+def give_testbeds(files: Iterable[tuple[str, Path]]) -> None:
+    """Names files of testbeds, which take precedence over those in the user's settings."""
+    use(replace(_current, testbeds=tuple((name, str(file.resolve())) for name, file in files)))
+
+
+def require(content: bytes, file: str) -> None:
+    """Raises `ConsentError` unless code with this content may be executed."""
+    found = digest(content)
+    if found not in _current.code:
+        raise ConsentError(
+            f"{file}: this code was not accepted (SHA-256 {found}); `--allow-code` accepts it (docs/strangers.md)"
+        )
