@@ -17,7 +17,7 @@ from tcpassay.captured import show
 from tcpassay.captured.analyse import Analysis, Wanted
 from tcpassay.captured.model import ROUND, SIFTR, FlowSummary, Round, Summary
 from tcpassay.cli import app
-from tcpassay.interface import Place, StallCause
+from tcpassay.interface import EcnFeedback, Place, StallCause
 from tcpassay.recording import Recording
 
 EVERYTHING: dict[str, str | bool | None] = {
@@ -164,6 +164,33 @@ def test_marks_are_those_that_reached_the_receiver(tmp_path: Path) -> None:
     assert of(analysed(marked.files["sender"])[0]).counters.ece == len(ece)
 
 
+@pytest.mark.parametrize("form", ["rfc", "linux"])
+@pytest.mark.parametrize("queue", ["fifo", "red"])
+def test_accurate_ecn_reports_the_marks_and_its_counter_is_no_echo(
+    tmp_path: Path, form: str, queue: str
+) -> None:
+    made = run(
+        tmp_path,
+        {
+            "app.duration": "1s",
+            "link.rate": "50Mbit",
+            "link.delay": "2ms",
+            "queue.kind": queue,
+            "queue.ecn": queue == "red",
+            "stack.ecn": "accurate",
+            "stack.ecn_form": form,
+            "stack.profile": "linux",
+        },
+    )
+    marks = made.recording.flows[0]["counters"]["ce_packets"] or 0
+    assert (marks > 20) == (queue == "red")
+    flow = of(analysed(made.files["sender"])[0])
+    assert (flow.ecn_feedback, flow.counters.ece) == (EcnFeedback.ACCURATE, 0)
+    # Marks of the last packets are not reported before the end.
+    assert marks - 10 <= flow.counters.ce_reported <= marks
+    assert (flow.counters.ce_reported_bytes > 0) == (marks > 0)
+
+
 def test_late_packets_are_those_that_arrived_after_later_ones(tmp_path: Path) -> None:
     made = run(
         tmp_path,
@@ -262,7 +289,7 @@ def test_the_output_fits_a_terminal_of_eighty_columns(losses: Run) -> None:
 
 def test_json_is_one_object_with_rounds_and_flows(losses: Run) -> None:
     done = json.loads(invoke("rtt", losses.files["sender"], "--json", "--flow", "1").stdout)
-    assert {"rounds", "flows", "packets", "notes", "connections", "interfaces"} == set(done)
+    assert {"rounds", "flows", "packets", "notes", "connections", "interfaces", "clock_ns"} == set(done)
     assert {one["flow"] for one in done["rounds"]} == {1}
     assert done["flows"][0]["place"] == "sender"
     assert json.loads(invoke("rtt", losses.files["sender"], "--json", "--summary").stdout)["rounds"] == []

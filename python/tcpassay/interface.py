@@ -218,6 +218,17 @@ class Place(StrEnum):
     """Unknown."""
 
 
+class EcnFeedback(StrEnum):
+    """The meaning of the congestion flags in the ACKs of a captured connection."""
+
+    UNKNOWN = "unknown"
+    """The handshake is not in the capture, and no segment shows which one it is."""
+    ECHO = "echo"
+    """ECE echoes marks (RFC 3168, RFC 8257), or there is no ECN."""
+    ACCURATE = "accurate"
+    """AE, CWR and ECE are the counter of marked packets (RFC 9768)."""
+
+
 class StallCause(StrEnum):
     """The cause of a stall of a connection."""
 

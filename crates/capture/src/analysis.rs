@@ -1,6 +1,6 @@
 //! All connections of a capture, in one pass over its packets.
 
-use crate::flow::{Connection, HalfCounters, Place, Round, Seen};
+use crate::flow::{Connection, HalfCounters, Place, Round, Seen, Way};
 use crate::link::{NetworkLayer, network};
 use crate::reader::{CaptureRecord, Interface, ReadError, Reader};
 use indexmap::IndexMap;
@@ -87,6 +87,32 @@ pub struct ConnectionFacts {
     pub counters: [HalfCounters; 2],
 }
 
+/// The steps in which the clock of the capture advances.
+#[derive(Clone, Copy, Debug)]
+struct ClockStep {
+    /// The shortest time between two successive packets that is not zero.
+    least_ns: u64,
+    /// Successive packets had equal times.
+    equal: bool,
+}
+
+impl Default for ClockStep {
+    fn default() -> ClockStep {
+        ClockStep { least_ns: u64::MAX, equal: false }
+    }
+}
+
+impl ClockStep {
+    #[inline]
+    fn add(&mut self, step_ns: u64) {
+        if step_ns == 0 {
+            self.equal = true;
+        } else if step_ns < self.least_ns {
+            self.least_ns = step_ns;
+        }
+    }
+}
+
 /// The connections of a capture.
 pub struct Analysis {
     options: AnalysisOptions,
@@ -98,6 +124,7 @@ pub struct Analysis {
     latest: Box<[Option<(Key, usize)>]>,
     /// Time of the last packet of each interface.
     clocks: Vec<Time>,
+    step: ClockStep,
     /// Counters of the packets that were read.
     pub counts: PacketCounts,
     /// The error that ended the reading of the capture; `None` if it was read to its end.
@@ -115,6 +142,7 @@ impl Analysis {
             flows: Vec::new(),
             latest: vec![None; LATEST].into_boxed_slice(),
             clocks: Vec::new(),
+            step: ClockStep::default(),
             counts: PacketCounts::default(),
             error: None,
             rounds: Vec::new(),
@@ -154,14 +182,24 @@ impl Analysis {
 
     /// The rounds that ended since the last call, in the order in which they ended.
     pub fn take_rounds(&mut self) -> Vec<Round> {
-        std::mem::take(&mut self.rounds)
+        let clock_ns = self.clock_step_ns().unwrap_or(0);
+        let mut rounds = std::mem::take(&mut self.rounds);
+        for round in &mut rounds {
+            round.clock_ns = clock_ns;
+        }
+        rounds
+    }
+
+    /// The step of the capture's clock: the shortest time between two packets, in a capture that has packets with equal times.
+    pub fn clock_step_ns(&self) -> Option<u64> {
+        (self.step.equal && self.step.least_ns < u64::MAX).then_some(self.step.least_ns)
     }
 
     /// The connections in the order of their first packets.
     pub fn connections(&self) -> impl Iterator<Item = ConnectionFacts> + '_ {
         self.connections.iter().map(|one| ConnectionFacts {
             ends: one.ends,
-            has_handshake: one.scales.iter().all(Option::is_some),
+            has_handshake: one.has_both_scales(),
             place: one.place(0),
             mss: [one.mss(0), one.mss(1)],
             counters: [one.halves[0].counters, one.halves[1].counters],
@@ -191,8 +229,16 @@ impl Analysis {
         self.counts.options_cut += u64::from(headers.cut);
         let point = if self.options.merge_interfaces { 0 } else { interface };
         let envelope = &headers.envelope;
-        let seen =
-            Seen { at, ecn: envelope.ecn, id: envelope.id, segment: &headers.segment, cut: headers.cut };
+        let way = Way { ttl: envelope.ttl, vlan: 0, interface: u16::try_from(interface).unwrap_or(u16::MAX) };
+        let seen = Seen {
+            at,
+            ecn: envelope.ecn,
+            id: envelope.id,
+            checksum: headers.checksum,
+            way,
+            segment: &headers.segment,
+            cut: headers.cut,
+        };
         let (place, from) = self.find(point, [envelope.from, envelope.to], &seen);
         let connection = &mut self.connections[place];
         connection.packet(from, &seen, &mut self.rounds);
@@ -219,6 +265,8 @@ impl Analysis {
             self.counts.backwards += 1;
             let step = clock.since(at).as_nanos();
             self.counts.most_backwards_ns = self.counts.most_backwards_ns.max(step);
+        } else {
+            self.step.add(at.since(*clock).as_nanos());
         }
         *clock = at;
         at

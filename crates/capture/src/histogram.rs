@@ -103,7 +103,9 @@ impl DurationHistogram {
         for place in from..to {
             seen += u64::from(self.counts[place]);
             if seen >= wanted {
-                let value = middle(place);
+                // Zero has no class of its own.
+                let zero = place == 0 && self.least == Dur::ZERO;
+                let value = if zero { Dur::ZERO } else { middle(place) };
                 let value = if value < self.least { self.least } else { value };
                 return Some(if value > self.most { self.most } else { value });
             }

@@ -22,7 +22,7 @@ mod text;
 mod words;
 
 pub use analysis::{Analysis, AnalysisOptions, ConnectionFacts, PacketCounts, Placed};
-pub use flow::{HalfCounters, Place, Round, Spurious, StallCause, Stalls};
+pub use flow::{EcnFeedback, HalfCounters, Place, Round, Spurious, StallCause, Stalls};
 pub use histogram::{DurationHistogram, Modes};
 pub use reader::{CaptureRecord, Interface, LinkType, ReadError, Reader};
 pub use summary::{FlowSummary, RoundTrips, Summary};

@@ -1,7 +1,7 @@
 //! The summary of an analysis: the counters of each flow, their meaning as text, and the limits of the capture.
 
 use crate::analysis::Analysis;
-use crate::flow::{Connection, Half, Scale};
+use crate::flow::{Connection, EcnFeedback, Half};
 use crate::reader::Interface;
 use crate::summary::{FlowSummary, RoundTrips, Summary};
 use crate::words;
@@ -10,9 +10,13 @@ use tcpassay_units::Time;
 impl Analysis {
     /// The results so far. `interfaces` are those of the reader.
     pub fn summary(&self, interfaces: &[Interface]) -> Summary {
-        let flows =
-            self.flows.iter().map(|(place, from)| flow(*place, &self.connections[*place], *from, interfaces));
+        let clock_ns = self.clock_step_ns();
+        let flows = self
+            .flows
+            .iter()
+            .map(|(place, from)| flow(*place, &self.connections[*place], *from, interfaces, clock_ns));
         Summary {
+            clock_ns,
             connections: self.connections.len() as u64,
             interfaces: interfaces.iter().map(|one| one.name.clone()).collect(),
             packets: self.counts.clone(),
@@ -32,7 +36,14 @@ impl Analysis {
     }
 }
 
-fn flow(place: usize, connection: &Connection, from: usize, interfaces: &[Interface]) -> FlowSummary {
+fn flow(
+    place: usize,
+    connection: &Connection,
+    from: usize,
+    interfaces: &[Interface],
+    clock_ns: Option<u64>,
+) -> FlowSummary {
+    let clock_ns = clock_ns.unwrap_or(0);
     let half = &connection.halves[from];
     let mut made = FlowSummary {
         flow: half.number.unwrap_or(0),
@@ -44,15 +55,16 @@ fn flow(place: usize, connection: &Connection, from: usize, interfaces: &[Interf
         start_ns: connection.first.as_nanos(),
         duration_ns: connection.last.since(connection.first).as_nanos(),
         largest_packet: half.largest,
+        ecn_feedback: connection.ecn.feedback,
         counters: half.counters,
         spurious: half.again.spurious,
         rounds: half.rounds,
-        round_trips: half.round_trips.as_ref().and_then(RoundTrips::of),
+        round_trips: half.round_trips.as_ref().and_then(|all| RoundTrips::of(all, clock_ns)),
         stalls: half.stalls.take(),
         words: Vec::new(),
         unknown: Vec::new(),
     };
-    made.words = words::found(&made, connection.answers[from].least());
+    made.words = words::found(&made, connection.answers[from].least(), clock_ns);
     made.unknown = unknown(connection, from, half);
     made
 }
@@ -66,12 +78,15 @@ fn unknown(connection: &Connection, from: usize, half: &Half) -> Vec<String> {
         [None, None] => say("The handshake is not in the capture: the connection may be older, round trips are known from data alone.".to_owned()),
         _ => say("Only one SYN of the handshake is in the capture.".to_owned()),
     }
-    let scale = match connection.scales {
-        [Some(_), Some(_)] => true,
-        [one, other] => [one, other].contains(&Some(Scale::Absent)),
-    };
-    if !scale {
-        say("The window scale is unknown without the options of both SYNs: limits by the receive window and closed windows cannot be recognised.".to_owned());
+    if !connection.knows_scale(1 - from) {
+        say("The window scale is unknown without the options of both SYNs: of the receive window only whether it is closed (0) can be recognised.".to_owned());
+    }
+    if connection.ecn.feedback == EcnFeedback::Unknown && half.counters.ece > 0 {
+        say(format!(
+            "{} of the ACKs have the flag ECE. Without the handshake it cannot be told whether it echoes marks (RFC 3168) or is a bit of the \
+             counter of accurate ECN (RFC 9768).",
+            words::share(half.counters.ece, half.counters.acks)
+        ));
     }
     if connection.packets[1 - from] == 0 {
         say("No packet of the receiver is in the capture: without ACKs there are no round trips, and no limit by the receive window.".to_owned());

@@ -1,7 +1,7 @@
 //! The result of an analysis, as data.
 
 use crate::analysis::PacketCounts;
-use crate::flow::{HalfCounters, Place, Spurious, Stalls};
+use crate::flow::{EcnFeedback, HalfCounters, Place, Spurious, Stalls};
 use crate::histogram::DurationHistogram;
 use serde::Serialize;
 use tcpassay_units::Dur;
@@ -13,6 +13,9 @@ pub struct Summary {
     pub connections: u64,
     /// Names of the capture points.
     pub interfaces: Vec<String>,
+    /// The step of the capture's clock: the shortest time between two packets, in a capture that has packets with equal times. Shorter times
+    /// are given as 0.
+    pub clock_ns: Option<u64>,
     /// Counters of the packets that were read.
     pub packets: PacketCounts,
     /// Messages about packets that could not be read, and the consequences.
@@ -42,6 +45,8 @@ pub struct FlowSummary {
     pub duration_ns: u64,
     /// Largest payload of a packet.
     pub largest_packet: u32,
+    /// The meaning of the congestion flags in its ACKs.
+    pub ecn_feedback: EcnFeedback,
     /// Counters.
     pub counters: HalfCounters,
     /// Unnecessary retransmissions.
@@ -78,7 +83,9 @@ pub struct RoundTrips {
 }
 
 impl RoundTrips {
-    pub(crate) fn of(histogram: &DurationHistogram) -> Option<RoundTrips> {
+    /// `clock_ns` is the step of the capture's clock: a group of shorter times is none.
+    pub(crate) fn of(histogram: &DurationHistogram, clock_ns: u64) -> Option<RoundTrips> {
+        let modes = histogram.modes().filter(|modes| modes.low.as_nanos() >= clock_ns.max(1));
         let ns = |value: Option<Dur>| value.map(Dur::as_nanos);
         Some(RoundTrips {
             count: histogram.total(),
@@ -87,7 +94,7 @@ impl RoundTrips {
             median_ns: ns(histogram.quantile(500))?,
             p99_ns: ns(histogram.quantile(990))?,
             max_ns: ns(histogram.most())?,
-            modes: histogram.modes().map(|m| (m.low.as_nanos(), m.high.as_nanos(), m.high_share)),
+            modes: modes.map(|m| (m.low.as_nanos(), m.high.as_nanos(), m.high_share)),
         })
     }
 }

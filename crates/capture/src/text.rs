@@ -1,7 +1,7 @@
 //! Rounds as text, in the form of Figure 4 of "Experiences Evaluating DCTCP".
 
 use crate::flow::Round;
-use crate::words::{bytes, rate, time};
+use crate::words::{bytes, rate, time_of};
 use std::fmt::Write as _;
 
 impl Round {
@@ -13,7 +13,7 @@ impl Round {
         let rate = self.rate_bps().map_or_else(|| "-".to_owned(), rate);
         let mut line = format!(
             "RTT {name:<6} {end} ({})  out: {}  rate: {rate}  {}p",
-            time(self.duration_ns),
+            time_of(self.duration_ns, self.clock_ns),
             bytes(self.bytes),
             self.packets
         );
@@ -30,6 +30,9 @@ impl Round {
         }
         if self.ece > 0 {
             put(format_args!("ECE{}%", percent(self.ece, self.acks)));
+        }
+        if self.ce_reported > 0 {
+            put(format_args!("{}ACE", self.ce_reported));
         }
         if self.window_limited {
             put(format_args!("rwnd"));

@@ -1,7 +1,7 @@
 //! Findings as text.
 
 use crate::analysis::Analysis;
-use crate::flow::{Place, StallCause, Stalls};
+use crate::flow::{EcnFeedback, HalfCounters, Place, StallCause, Stalls};
 use crate::reader::Interface;
 use crate::summary::{FlowSummary, RoundTrips};
 use tcpassay_units::Dur;
@@ -17,6 +17,11 @@ pub(crate) fn time(ns: u64) -> String {
         99_950_000..999_500_000 => format!("{:.0}ms", value / 1e6),
         _ => format!("{:.2}s", value / 1e9),
     }
+}
+
+/// A duration, or that it is shorter than the step of the clock.
+pub(crate) fn time_of(ns: u64, clock_ns: u64) -> String {
+    if ns < clock_ns { format!("<{}", time(clock_ns)) } else { time(ns) }
 }
 
 /// An amount of data in powers of 1000: `512B`, `14.3KB`.
@@ -42,7 +47,7 @@ pub(crate) fn rate(bps: f64) -> String {
     format!("{:.2} {name}", bps / unit)
 }
 
-fn share(part: u64, whole: u64) -> String {
+pub(crate) fn share(part: u64, whole: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a few digits for people")]
     let percent = 100.0 * part as f64 / whole.max(1) as f64;
     if part == 0 {
@@ -60,10 +65,10 @@ pub(crate) fn many(count: u64, one: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Describes a flow; `to_sender` is the time from the capture point to the sender and back.
-pub(crate) fn found(flow: &FlowSummary, to_sender: Option<Dur>) -> Vec<String> {
-    let mut said = vec![place(flow.place, to_sender)];
-    said.extend(flow.round_trips.as_ref().map(|trips| round_trips(flow, trips)));
+/// Describes a flow; `to_sender` is the time from the capture point to the sender and back, `clock_ns` the step of the capture's clock.
+pub(crate) fn found(flow: &FlowSummary, to_sender: Option<Dur>, clock_ns: u64) -> Vec<String> {
+    let mut said = vec![place(flow.place, to_sender, clock_ns)];
+    said.extend(flow.round_trips.as_ref().map(|trips| round_trips(flow, trips, clock_ns)));
     said.extend(flow.round_trips.as_ref().and_then(bimodal));
     said.extend(flow.stalls.iter().map(|stalls| stall(flow, stalls)));
     let counters = &flow.counters;
@@ -84,18 +89,10 @@ pub(crate) fn found(flow: &FlowSummary, to_sender: Option<Dur>) -> Vec<String> {
         said.push(reordering(flow));
     }
     if counters.duplicates > 0 {
-        said.push(format!(
-            "{} captured twice, with the same identification: the network or the capture copied them.",
-            many(counters.duplicates, "packet")
-        ));
+        said.push(copies(counters));
     }
-    if counters.ce > 0 || counters.ece > 0 {
-        said.push(format!(
-            "Congestion marks: CE on {} of the data packets, ECE on {} of the ACKs.",
-            share(counters.ce, counters.packets),
-            share(counters.ece, counters.acks)
-        ));
-    }
+    said.extend(probes(counters));
+    said.extend(marks(flow));
     if counters.window_limited_rounds > 0 {
         said.push(format!(
             "The receive window limited {} of {}.",
@@ -109,12 +106,62 @@ pub(crate) fn found(flow: &FlowSummary, to_sender: Option<Dur>) -> Vec<String> {
     said
 }
 
+fn copies(counters: &HalfCounters) -> String {
+    let also = if counters.network_duplicates > 0 {
+        format!(
+            " {} reached the receiver, too (DSACK): the network copied them.",
+            counters.network_duplicates
+        )
+    } else {
+        String::new()
+    };
+    format!(
+        "{} captured twice, with the same header and sooner than a sender repeats them: the network or the capture copied them.{also}",
+        many(counters.duplicates, "data packet")
+    )
+}
+
+/// Segments that only a timer sends.
+fn probes(counters: &HalfCounters) -> Option<String> {
+    let kinds = [
+        (counters.window_probes, "a closed window"),
+        (counters.keepalives, "a connection on which the application sent nothing (keepalive)"),
+    ];
+    let told: Vec<String> = kinds
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{} of {what}", many(*count, "probe")))
+        .collect();
+    (!told.is_empty()).then(|| format!("{}.", told.join(", ")))
+}
+
+fn marks(flow: &FlowSummary) -> Option<String> {
+    let counters = &flow.counters;
+    let sent =
+        format!("Congestion marks: CE on {} of the data packets", share(counters.ce, counters.packets));
+    match flow.ecn_feedback {
+        EcnFeedback::Accurate => {
+            let size = match counters.ce_reported_bytes {
+                0 => String::new(),
+                count => format!(" ({})", bytes(count)),
+            };
+            let reported = many(counters.ce_reported, "packet");
+            Some(format!("{sent}, the receiver reported {reported}{size} with CE (accurate ECN, RFC 9768)."))
+        }
+        EcnFeedback::Echo if counters.ce > 0 || counters.ece > 0 => {
+            Some(format!("{sent}, ECE on {} of the ACKs.", share(counters.ece, counters.acks)))
+        }
+        EcnFeedback::Unknown if counters.ce > 0 => Some(format!("{sent}.")),
+        EcnFeedback::Echo | EcnFeedback::Unknown => None,
+    }
+}
+
 fn times(count: u64) -> String {
     if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
-fn place(place: Place, to_sender: Option<Dur>) -> String {
-    let way = to_sender.map(|time| self::time(time.as_nanos())).unwrap_or_default();
+fn place(place: Place, to_sender: Option<Dur>, clock_ns: u64) -> String {
+    let way = to_sender.map(|time| time_of(time.as_nanos(), clock_ns)).unwrap_or_default();
     match place {
         Place::Sender => "Captured at the sender: rounds are round trips as the sender sees them.".to_owned(),
         Place::Receiver => format!(
@@ -131,9 +178,15 @@ fn place(place: Place, to_sender: Option<Dur>) -> String {
     }
 }
 
-fn round_trips(flow: &FlowSummary, trips: &RoundTrips) -> String {
+fn round_trips(flow: &FlowSummary, trips: &RoundTrips, clock_ns: u64) -> String {
+    let time = |ns| time_of(ns, clock_ns);
+    let step = if trips.min_ns < clock_ns {
+        format!(" The clock of the capture advances in steps of {}.", self::time(clock_ns))
+    } else {
+        String::new()
+    };
     format!(
-        "{}, round-trip time {} to {}, median {}, 99% within {}.",
+        "{}, round-trip time {} to {}, median {}, 99% within {}.{step}",
         many(flow.rounds, "round"),
         time(trips.min_ns),
         time(trips.max_ns),
@@ -212,6 +265,7 @@ fn spurious(flow: &FlowSummary) -> String {
         (spurious.timestamp, "acknowledged with a timestamp older than the retransmission"),
         (spurious.early_ack, "acknowledged sooner than the receiver can answer"),
         (spurious.acknowledged_before, "acknowledged before they were sent again"),
+        (spurious.sacked_before, "reported by SACK before they were sent again"),
     ];
     let told: Vec<String> =
         kinds.iter().filter(|(count, _)| *count > 0).map(|(count, how)| format!("{count} {how}")).collect();

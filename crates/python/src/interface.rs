@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use serde_json::{Value, json};
 use std::fmt::Debug;
 use strum::{EnumMessage, VariantArray};
-use tcpassay_capture::{Place, StallCause};
+use tcpassay_capture::{EcnFeedback, Place, StallCause};
 use tcpassay_measure::metrics::{Direction, TABLE};
 use tcpassay_measure::reason::{
     AckReason, CongestionChange, CongestionState, RunEnd, StateChange, TcpState, Timer, UNKNOWN,
@@ -44,6 +44,10 @@ pub fn interface_json() -> String {
         enumeration::<CompletionKind>("CompletionKind", "The kind of a row of the table `completions`."),
         enumeration::<Direction>("Direction", "Whether higher or lower values of a metric are better."),
         enumeration::<Place>("Place", "The place on the path of a flow at which a capture was taken."),
+        enumeration::<EcnFeedback>(
+            "EcnFeedback",
+            "The meaning of the congestion flags in the ACKs of a captured connection.",
+        ),
         enumeration::<StallCause>("StallCause", "The cause of a stall of a connection."),
     ];
     let tables: Vec<Value> = table_columns()

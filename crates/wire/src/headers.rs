@@ -18,6 +18,8 @@ pub struct Headers {
     pub envelope: Envelope,
     /// The TCP header. Options behind the end of the captured bytes are absent.
     pub segment: Segment,
+    /// The checksum field; 0 if it was not captured.
+    pub checksum: u16,
     /// The captured bytes end inside the TCP header, so that options may be missing.
     pub cut: bool,
 }
@@ -79,7 +81,8 @@ pub fn read(bytes: &[u8], whole: u32) -> Result<Headers, NoHeaders> {
         id: ip.id,
         ttl: ip.ttl,
     };
-    Ok(Headers { envelope, segment, cut: end < header_len })
+    let checksum = if tcp.len() >= 18 { half(tcp, 16) } else { 0 };
+    Ok(Headers { envelope, segment, checksum, cut: end < header_len })
 }
 
 /// An IP header that was read.

@@ -8,7 +8,7 @@ from typing import Final
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from tcpassay.interface import Place, StallCause
+from tcpassay.interface import EcnFeedback, Place, StallCause
 
 _EXACT: Final = ConfigDict(extra="forbid")
 
@@ -42,6 +42,7 @@ class Counters:
     retransmitted_bytes: int
     lost_before: int
     duplicates: int
+    network_duplicates: int
     reordered: int
     largest_extent: int
     sum_of_extents: int
@@ -52,8 +53,11 @@ class Counters:
     ect: int
     acks: int
     ece: int
+    ce_reported: int
+    ce_reported_bytes: int
     unexplained_dsacks: int
-    probes: int
+    window_probes: int
+    keepalives: int
     syn_retransmissions: int
     unseen_bytes: int
     window_limited_rounds: int
@@ -67,11 +71,12 @@ class Spurious:
     timestamp: int
     early_ack: int
     acknowledged_before: int
+    sacked_before: int
 
     @property
     def total(self) -> int:
         """All of them."""
-        return self.dsack + self.timestamp + self.early_ack + self.acknowledged_before
+        return self.dsack + self.timestamp + self.early_ack + self.acknowledged_before + self.sacked_before
 
 
 @dataclass(frozen=True, slots=True, config=_EXACT)
@@ -113,6 +118,7 @@ class FlowSummary:
     start_ns: int
     duration_ns: int
     largest_packet: int
+    ecn_feedback: EcnFeedback
     counters: Counters
     spurious: Spurious
     rounds: int
@@ -128,6 +134,7 @@ class Summary:
 
     connections: int
     interfaces: list[str]
+    clock_ns: int | None
     packets: PacketCounts
     notes: list[str]
     flows: list[FlowSummary]
@@ -148,9 +155,11 @@ class Round:
     ce: int
     acks: int
     ece: int
+    ce_reported: int
     window_limited: bool
     ambiguous: bool
     stalled: bool
+    clock_ns: int
 
 
 @dataclass(frozen=True, slots=True, config=_EXACT)

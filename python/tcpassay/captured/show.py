@@ -17,7 +17,8 @@ MOST = 20
 LEGEND = """\
 RTT flow.round  end in s (duration)  out: bytes  rate  packets;
 rtx: retransmitted, late: reordered, CE: packets with the mark,
-ECE: ACKs with the flag, rwnd: limited by the receive window"""
+ECE: ACKs with the flag, ACE: marked packets that accurate ECN reports,
+rwnd: limited by the receive window"""
 
 
 def as_json(analysis: Analysis, *, rounds: bool) -> Iterator[str]:

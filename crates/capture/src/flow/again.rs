@@ -22,13 +22,26 @@ pub struct Spurious {
     pub early_ack: u64,
     /// The data had been acknowledged at the capture point before they were sent again.
     pub acknowledged_before: u64,
+    /// The receiver had reported the data by SACK before they were sent again.
+    pub sacked_before: u64,
 }
 
 impl Spurious {
     /// Retransmissions; each is counted once.
     pub fn total(&self) -> u64 {
-        self.dsack + self.timestamp + self.early_ack + self.acknowledged_before
+        self.dsack + self.timestamp + self.early_ack + self.acknowledged_before + self.sacked_before
     }
+}
+
+/// What the capture shows of the data of a retransmission before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Known {
+    /// Not all of them had reached the receiver.
+    No,
+    /// The cumulative ACK covered them.
+    Acknowledged,
+    /// SACK covered them.
+    Sacked,
 }
 
 /// Positions that were sent again, or that arrived late.
@@ -79,10 +92,23 @@ impl Again {
         self.remember(Sent { start, end, at, stamp: None, settled: true, acked: false });
     }
 
-    /// Positions were sent again; `acked`: all of them had been acknowledged.
-    pub fn retransmitted(&mut self, start: u64, end: u64, at: Time, stamp: Option<u32>, acked: bool) {
-        self.spurious.acknowledged_before += u64::from(acked);
-        self.remember(Sent { start, end, at, stamp, settled: acked, acked });
+    /// Positions were sent again.
+    pub fn retransmitted(&mut self, start: u64, end: u64, at: Time, stamp: Option<u32>, known: Known) {
+        self.spurious.acknowledged_before += u64::from(known == Known::Acknowledged);
+        self.spurious.sacked_before += u64::from(known == Known::Sacked);
+        let settled = known != Known::No;
+        self.remember(Sent { start, end, at, stamp, settled, acked: settled });
+    }
+
+    /// The receiver reports positions by SACK: as for an ACK, but without an echo of their own timestamp.
+    pub fn sacked(&mut self, start: u64, end: u64, at: Time, receiver: &Response) {
+        let inside = |sent: &&mut Sent| !sent.acked && start <= sent.start && sent.end <= end;
+        for sent in self.sent.iter_mut().filter(inside) {
+            sent.acked = true;
+            let early = !sent.settled && is_early(at, sent.at, receiver);
+            self.spurious.early_ack += u64::from(early);
+            sent.settled |= early;
+        }
     }
 
     fn remember(&mut self, sent: Sent) {
@@ -108,7 +134,7 @@ impl Again {
                 (Some(echo), Some(stamp)) if sent.start <= una => echo.wrapping_sub(stamp).cast_signed() < 0,
                 _ => false,
             };
-            let early = receiver.least().is_some_and(|least| at.since(sent.at) < least.mul_f64(0.75));
+            let early = is_early(at, sent.at, receiver);
             self.spurious.timestamp += u64::from(older);
             self.spurious.early_ack += u64::from(early && !older);
             sent.settled = older || early;
@@ -138,4 +164,9 @@ impl Again {
     pub fn covers(&self, start: u64, end: u64) -> bool {
         self.sent.iter().any(|sent| sent.start < end && start < sent.end)
     }
+}
+
+/// Whether an answer is sooner after a retransmission than any answer of the receiver.
+fn is_early(at: Time, sent: Time, receiver: &Response) -> bool {
+    receiver.least().is_some_and(|least| at.since(sent) < least.mul_f64(0.75))
 }

@@ -1,34 +1,17 @@
-//! A connection: two directions, the handshake, where the capture was taken, and its stalls.
+//! A connection: two directions, the handshake, and its stalls.
 
-use super::half::{Half, Seen};
+use super::copies::Print;
+use super::ecn::{EcnFeedback, Negotiation};
+use super::half::Half;
+use super::kind::Kind;
+use super::path::{Path, Place};
 use super::response::Response;
 use super::round::Round;
+use super::seen::Seen;
 use super::stall::{self, StallCause};
-use serde::Serialize;
 use std::net::SocketAddr;
-use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use tcpassay_units::{Dur, SeqNum, Time};
 use tcpassay_wire::Flags;
-
-/// The place on the path of a flow at which the capture was taken.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, EnumMessage, IntoStaticStr, VariantArray,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum Place {
-    /// At the sender, or near it.
-    Sender,
-    /// At the receiver, or near it.
-    Receiver,
-    /// In between: both ends take a part of the round trip to answer.
-    Between,
-    /// Unknown.
-    Unknown,
-}
-
-/// An end is near the capture point when it answers within this, and within a third of the round trip.
-const NEAR: Dur = Dur::from_micros(50);
 
 /// One connection.
 #[derive(Clone, Debug)]
@@ -42,13 +25,20 @@ pub(crate) struct Connection {
     pub halves: [Half; 2],
     /// The response times of each end.
     pub answers: [Response; 2],
-    pub scales: [Option<Scale>; 2],
+    scales: [Option<Scale>; 2],
+    pub ecn: Negotiation,
     /// The MSS option of each end.
     mss: [Option<u16>; 2],
     /// Number of the SYN of each end.
     pub syns: [Option<SeqNum>; 2],
+    /// The last SYN of each end.
+    prints: [Option<Print>; 2],
     /// Times at which the SYN and the SYN-ACK passed, if each was sent once.
     handshake: [Option<Time>; 2],
+    /// The last packet that is neither a keepalive probe nor its answer.
+    active: Time,
+    /// The end that a keepalive probe asked.
+    asked: Option<usize>,
     /// Last packet of each end.
     spoke: [Option<Time>; 2],
     /// Packets of each end.
@@ -62,7 +52,7 @@ pub(crate) struct Connection {
 
 /// The window scale of a SYN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Scale {
+enum Scale {
     Absent,
     Shift(u8),
 }
@@ -77,9 +67,13 @@ impl Connection {
             halves: [Half::default(), Half::default()],
             answers: [Response::default(); 2],
             scales: [None; 2],
+            ecn: Negotiation::default(),
             mss: [None; 2],
             syns: [None; 2],
+            prints: [None; 2],
             handshake: [None; 2],
+            active: at,
+            asked: None,
             spoke: [None; 2],
             packets: [0; 2],
             finished: [false; 2],
@@ -107,28 +101,13 @@ impl Connection {
         let seen = later.as_ref().unwrap_or(seen);
         let at = seen.at;
         self.close_rounds(at, rounds);
-        self.silence(from, seen);
-        let silence = self.spoke[from].map_or(Dur::ZERO, |last| at.since(last));
         let flags = seen.segment.flags;
-        if flags.has(Flags::SYN) && !flags.has(Flags::RST) {
+        if flags.has(Flags::RST) {
+            self.reset = true;
+        } else if flags.has(Flags::SYN) {
             self.syn(from, seen);
-        } else if !flags.has(Flags::RST) {
-            // The ACK that ends the handshake.
-            if from == 0
-                && let [Some(_), Some(answer)] = self.handshake
-            {
-                self.answers[0].sample(at.since(answer));
-                self.handshake = [None; 2];
-            }
-        }
-        self.stamps(from, seen, silence);
-        self.reset |= flags.has(Flags::RST);
-        if !flags.has(Flags::RST) {
-            if flags.has(Flags::ACK) {
-                self.acknowledge(from, seen);
-            }
-            let round_trip = round_trip(&self.answers);
-            self.halves[from].data(seen, round_trip);
+        } else {
+            self.segment(from, seen);
         }
         self.finished[from] |= flags.has(Flags::FIN);
         self.is_over = self.reset || self.finished == [true; 2];
@@ -137,6 +116,59 @@ impl Connection {
         self.last = at;
         // If the capture was taken at the sender, the ACK needs no further time, and the round ends with it.
         self.close_rounds(at, rounds);
+    }
+
+    /// A segment that neither opens nor resets the connection.
+    fn segment(&mut self, from: usize, seen: &Seen<'_>) {
+        let path = Path { answers: &self.answers, sender: from };
+        let half = &mut self.halves[from];
+        let start = half.sequence.position(seen.segment.seq);
+        let kind = start.map_or(Kind::Plain, |start| half.kind(start, seen, || path.round_trip()));
+        if kind == Kind::Copy {
+            return;
+        }
+        self.silence(from, seen, kind, start);
+        self.touch(from, seen, kind);
+        // The ACK that ends the handshake.
+        if from == 0
+            && let [Some(_), Some(answer)] = self.handshake
+        {
+            self.answers[0].sample(seen.at.since(answer));
+            self.handshake = [None; 2];
+        }
+        if self.ecn.feedback == EcnFeedback::Unknown && self.ecn.learn(from, seen.segment) {
+            self.halves.iter_mut().for_each(Half::forget_echoes);
+        }
+        self.stamps(from, seen, kind);
+        if seen.segment.flags.has(Flags::ACK) {
+            self.acknowledge(from, seen);
+        }
+        if kind == Kind::Plain
+            && let Some(start) = start
+        {
+            let round_trip = self.path(from).round_trip();
+            self.halves[from].data(start, seen, round_trip);
+        }
+    }
+
+    /// Keepalive probes and their answers do not end the time in which nothing was sent.
+    fn touch(&mut self, from: usize, seen: &Seen<'_>, kind: Kind) {
+        if kind == Kind::Keepalive {
+            self.asked = Some(1 - from);
+            return;
+        }
+        let answers = self.asked == Some(from)
+            && seen.segment.len == 0
+            && !seen.segment.flags.has(Flags::FIN)
+            && self.halves[1 - from].outstanding() == 0;
+        self.asked = None;
+        if !answers {
+            self.active = seen.at;
+        }
+    }
+
+    fn path(&self, sender: usize) -> Path<'_> {
+        Path { answers: &self.answers, sender }
     }
 
     fn close_rounds(&mut self, now: Time, rounds: &mut Vec<Round>) {
@@ -154,7 +186,16 @@ impl Connection {
 
     fn syn(&mut self, from: usize, seen: &Seen<'_>) {
         let segment = &seen.segment;
+        let print = Print::new(0, seen);
         let again = self.syns[from] == Some(segment.seq);
+        if again && self.prints[from].is_some_and(|earlier| print.is_copy_of_syn(&earlier)) {
+            return;
+        }
+        self.prints[from] = Some(print);
+        self.silence(from, seen, Kind::Plain, None);
+        self.active = seen.at;
+        self.stamps(from, seen, Kind::Plain);
+        self.ecn.syn(segment.flags);
         if again {
             self.halves[from].counters.syn_retransmissions += 1;
             self.handshake = [None; 2];
@@ -173,48 +214,78 @@ impl Connection {
         };
         self.mss[from] = segment.options.mss;
         // The SYN occupies a position.
-        if self.halves[from].sequence.position(segment.seq + 1).is_none() {
+        let first = segment.seq + 1;
+        if self.halves[from].sequence.position(first).is_none() {
             self.halves[from] = Half::default();
+        }
+        if !again {
+            self.halves[1 - from].counter.begin();
+        }
+        if segment.flags.has(Flags::ACK) {
+            self.acknowledge(from, seen);
+        }
+        // Data of TCP Fast Open.
+        if let Some(start) = self.halves[from].sequence.position(first) {
+            let round_trip = self.path(from).round_trip();
+            self.halves[from].data(start, seen, round_trip);
         }
     }
 
-    /// Measures the response times of both ends by echoed timestamps.
-    fn stamps(&mut self, from: usize, seen: &Seen<'_>, silence: Dur) {
+    /// Measures the response times of both ends by echoed timestamps. A probe waited for its timer.
+    fn stamps(&mut self, from: usize, seen: &Seen<'_>, kind: Kind) {
         let Some(stamps) = seen.segment.options.timestamps else { return };
-        if seen.segment.flags.has(Flags::ACK) {
+        if kind != Kind::Plain {
+            self.answers[from].give_up();
+        } else if seen.segment.flags.has(Flags::ACK) {
+            let silence = self.spoke[from].map_or(Dur::MAX, |last| seen.at.since(last));
             self.answers[from].echoed(stamps.ecr, seen.at, silence);
         }
-        self.answers[1 - from].towards(stamps.val, seen.at);
+        self.answers[1 - from].towards(stamps.val, seen.at, seen.segment.seq_len() > 0);
     }
 
     fn acknowledge(&mut self, from: usize, seen: &Seen<'_>) {
         let to = 1 - from;
         let window = self.window(from, seen);
-        let (halves, answers) = (&mut self.halves, &mut self.answers);
-        let half = &mut halves[to];
+        let half = &mut self.halves[to];
         let before = half.una;
-        half.ack(seen, window, &answers[from], || to_sender(answers, to));
+        half.ack(seen, window, self.ecn.feedback, Path { answers: &self.answers, sender: to });
         // The answer of the newest data, when it was sent once.
         if half.una > before
             && half.una == half.sequence.nxt
             && let Some(last) = half.last_data
             && half.counters.retransmissions == 0
         {
-            answers[from].sample(seen.at.since(last));
+            self.answers[from].sample(seen.at.since(last));
         }
     }
 
-    /// The window in a segment of `from`; `None` when the scale is unknown.
+    /// The window in a segment of `from`; `None` when the scale is unknown. Zero is zero with every scale, and a SYN-ACK with a scale
+    /// answers a SYN with one.
     fn window(&self, from: usize, seen: &Seen<'_>) -> Option<u64> {
         let window = u64::from(seen.segment.window);
-        if seen.segment.flags.has(Flags::SYN) {
+        if window == 0 || seen.segment.flags.has(Flags::SYN) {
             return Some(window);
         }
-        match self.scales {
-            [Some(Scale::Shift(a)), Some(Scale::Shift(b))] => Some(window << if from == 0 { a } else { b }),
-            [None, None | Some(Scale::Shift(_))] | [Some(Scale::Shift(_)), None] => None,
-            _ => Some(window),
+        Some(window << self.scale(from)?)
+    }
+
+    /// The window scale of the segments of `from`; `None` when it is unknown.
+    fn scale(&self, from: usize) -> Option<u8> {
+        match (self.scales, from) {
+            ([Some(Scale::Absent), _] | [_, Some(Scale::Absent)], _) => Some(0),
+            ([Some(Scale::Shift(shift)), Some(_)], 0) | ([_, Some(Scale::Shift(shift))], 1) => Some(shift),
+            _ => None,
         }
+    }
+
+    /// Whether both SYNs are in the capture, with their options.
+    pub fn has_both_scales(&self) -> bool {
+        self.scales.iter().all(Option::is_some)
+    }
+
+    /// Whether the windows of end `from` are known.
+    pub fn knows_scale(&self, from: usize) -> bool {
+        self.scale(from).is_some()
     }
 
     /// The largest payload of a segment of end `from`: what the other end accepts, less the options of each segment; at least what was seen.
@@ -226,96 +297,77 @@ impl Connection {
 
     /// The place at which the capture was taken, for data of end `sender`.
     pub fn place(&self, sender: usize) -> Place {
-        place(&self.answers, sender)
+        self.path(sender).place()
     }
 
-    /// The round trip that a silence is compared with.
+    /// The round trip that a silence is compared with; `None` before the response times of both ends are known.
     fn usual(&self) -> Option<Dur> {
+        let shortest = self.path(0).round_trip()?;
         let smoothed = self.halves.iter().filter_map(|half| half.smoothed).max();
-        [round_trip(&self.answers), smoothed].into_iter().flatten().max()
+        Some(smoothed.map_or(shortest, |smoothed| smoothed.max(shortest)))
     }
 
-    /// Attributes the silence that the packet ends.
-    fn silence(&mut self, from: usize, seen: &Seen<'_>) {
-        let length = seen.at.since(self.last);
-        if length <= stall::SHORTEST || length <= stall::threshold(self.usual()) {
+    /// Attributes the silence that the segment ends.
+    fn silence(&mut self, from: usize, seen: &Seen<'_>, kind: Kind, start: Option<u64>) {
+        let length = seen.at.since(self.active);
+        if length <= stall::SHORTEST || self.reset {
             return;
         }
-        let Some((flow, cause)) = self.cause(from, seen) else { return };
-        let start = self.last.since(self.first);
+        let Some((flow, cause)) = self.cause(from, seen, kind, start) else { return };
+        let receiver = || {
+            let half = &self.halves[flow];
+            [self.answers[1 - flow].least(), half.smoothed].into_iter().flatten().max()
+        };
+        if length <= stall::shortest(cause, self.usual(), receiver) {
+            return;
+        }
+        let since = self.active.since(self.first);
         self.halves.iter_mut().for_each(Half::stalled);
-        self.halves[flow].stalls.add(cause, start, length);
+        self.halves[flow].add_stall(cause, since, length);
     }
 
-    /// Returns the end whose direction was stalled, and the cause; `None` for packets that do not end a wait
-    /// (keepalive, RST).
-    fn cause(&self, from: usize, seen: &Seen<'_>) -> Option<(usize, StallCause)> {
+    /// Returns the end whose direction was stalled, and the cause; `None` for segments that do not end a wait.
+    fn cause(
+        &self,
+        from: usize,
+        seen: &Seen<'_>,
+        kind: Kind,
+        start: Option<u64>,
+    ) -> Option<(usize, StallCause)> {
         let to = 1 - from;
         let (segment, flags) = (&seen.segment, seen.segment.flags);
-        if flags.has(Flags::RST) {
-            return None;
-        }
         if flags.has(Flags::SYN) {
-            return Some((from, StallCause::SynTimer));
+            return (self.syns[from] == Some(segment.seq)).then_some((from, StallCause::SynTimer));
+        }
+        match kind {
+            Kind::Plain => {}
+            Kind::WindowProbe => return Some((from, StallCause::ZeroWindow)),
+            Kind::Keepalive | Kind::Copy => return None,
         }
         let own = &self.halves[from];
         let other = &self.halves[to];
-        let shut = |half: &Half| {
-            let least = u64::from(half.largest.max(1));
-            half.edge.is_some_and(|edge| edge.saturating_sub(half.sequence.nxt) < least)
-        };
-        let start = own.sequence.known_position(segment.seq);
         if segment.len > 0 || flags.has(Flags::FIN) {
-            let old = start.is_some_and(|start| start < own.sequence.nxt);
-            return Some(match (old, own.outstanding() > 0) {
-                _ if shut(own) && segment.len <= 1 && own.outstanding() == 0 => {
-                    (from, StallCause::ZeroWindow)
-                }
+            let start = start?;
+            // A probe with more than a byte, or one that fills what is left of a small window.
+            let end = start + u64::from(segment.len);
+            let fills = own.is_shut() && own.outstanding() == 0 && own.edge == Some(end);
+            let probes = own.edge.is_some_and(|edge| edge <= start) || fills;
+            return Some(match (start < own.sequence.nxt, own.outstanding() > 0) {
+                _ if probes => (from, StallCause::ZeroWindow),
                 (true, _) => (from, StallCause::RetransmissionTimer),
                 (false, false) => (from, StallCause::Application),
                 (false, true) => (from, StallCause::SenderResumed),
             });
         }
         let ack = other.sequence.known_position(segment.ack)?;
-        let below = start.is_some_and(|start| start + 1 == own.sequence.nxt);
-        if below && own.outstanding() == 0 {
-            // A probe without data: of a closed window, or keepalive.
-            return shut(own).then_some((from, StallCause::ZeroWindow));
-        }
         if ack > other.una && other.outstanding() > 0 {
             return Some((to, StallCause::DelayedAck));
         }
-        let window = self.window(from, seen)?;
-        let opens = other.edge.is_some_and(|edge| ack + window > edge);
-        (shut(other) && opens).then_some((to, StallCause::ZeroWindow))
-    }
-}
-
-/// The shortest round trip: both ends' smallest response times together.
-fn round_trip(answers: &[Response; 2]) -> Option<Dur> {
-    Some(answers[0].least()?.saturating_add(answers[1].least()?))
-}
-
-/// The place at which the capture was taken, for data of end `sender`, from the response times of both ends.
-fn place(answers: &[Response; 2], sender: usize) -> Place {
-    let [Some(own), Some(other)] = [sender, 1 - sender].map(|end| answers[end].least()) else {
-        return Place::Unknown;
-    };
-    let near = |one: Dur, other: Dur| {
-        let whole = one.saturating_add(other);
-        one.saturating_mul(10) <= whole || (one <= NEAR && one.saturating_mul(3) <= whole)
-    };
-    match (near(own, other), near(other, own)) {
-        (true, _) => Place::Sender,
-        (false, true) => Place::Receiver,
-        (false, false) => Place::Between,
-    }
-}
-
-/// The time from the capture point to end `sender` and back; zero at the sender.
-fn to_sender(answers: &[Response; 2], sender: usize) -> Dur {
-    match place(answers, sender) {
-        Place::Sender | Place::Unknown => Dur::ZERO,
-        Place::Receiver | Place::Between => answers[sender].now().unwrap_or(Dur::ZERO),
+        // With an unknown scale the edge is known only while the window is closed.
+        let opens = match self.window(from, seen) {
+            Some(window) => other.edge.is_some_and(|edge| ack + window > edge),
+            None => other.edge.is_some(),
+        };
+        (other.is_shut() && opens).then_some((to, StallCause::ZeroWindow))
     }
 }

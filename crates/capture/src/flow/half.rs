@@ -1,14 +1,18 @@
 //! One direction of a connection: the data that one end sends, and the ACKs of the other end for these data.
 
-use super::again::{Again, is_late};
-use super::response::Response;
+use super::again::{Again, Known, is_late};
+use super::copies::{Copies, Print, Twice};
+use super::ecn::{Counter, EcnFeedback};
+use super::path::Path;
 use super::round::{Open, Round, round_trip};
-use super::sequence::{Behind, Range, Sequence};
-use super::stall::StallTable;
+use super::sacked::Sacked;
+use super::seen::Seen;
+use super::sequence::{Behind, FARTHEST, ORIGIN, Range, Sequence};
+use super::stall::{StallCause, StallTable};
 use crate::histogram::DurationHistogram;
 use serde::Serialize;
 use tcpassay_units::{Dur, Time};
-use tcpassay_wire::{Ecn, Flags, SackBlocks, Segment};
+use tcpassay_wire::{Ecn, Flags, SackBlock, SackBlocks, Segment};
 
 /// Counters of one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -23,8 +27,10 @@ pub struct HalfCounters {
     pub retransmitted_bytes: u64,
     /// Retransmissions whose data had not been seen before: they were lost before the capture point.
     pub lost_before: u64,
-    /// Copies that the network made.
+    /// Copies of data packets that the capture or the network made.
     pub duplicates: u64,
+    /// Copies among them of which the receiver reported that they reached it, too (DSACK): the network made them.
+    pub network_duplicates: u64,
     /// Packets that arrived after one with larger positions, and were not sent again (RFC 4737).
     pub reordered: u64,
     /// The largest extent of reordering: how many packets arrived from the first one with a larger position on (RFC 4737 section 4.2.1).
@@ -43,29 +49,24 @@ pub struct HalfCounters {
     pub ect: u64,
     /// ACKs of the other end.
     pub acks: u64,
-    /// ACKs of the other end with the flag ECE.
+    /// ACKs of the other end with the flag ECE, unless it is a bit of accurate ECN.
     pub ece: u64,
+    /// Packets with the mark CE that the other end reported by accurate ECN (field ACE, which counts up to 7 from ACK to ACK).
+    pub ce_reported: u64,
+    /// Bytes with the mark CE that the other end reported by the option of accurate ECN.
+    pub ce_reported_bytes: u64,
     /// DSACKs for data of which no retransmission was seen.
     pub unexplained_dsacks: u64,
-    /// Probes of a closed window and keepalive probes.
-    pub probes: u64,
+    /// Probes of a closed window. They are no data packets.
+    pub window_probes: u64,
+    /// Keepalive probes. They are no data packets.
+    pub keepalives: u64,
     /// Retransmissions of the SYN.
     pub syn_retransmissions: u64,
     /// Bytes that were acknowledged, but are not in the capture.
     pub unseen_bytes: u64,
     /// Rounds that the receive window limited.
     pub window_limited_rounds: u64,
-}
-
-/// The fields of a packet that one direction uses.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen<'a> {
-    pub at: Time,
-    pub ecn: Ecn,
-    pub id: u16,
-    pub segment: &'a Segment,
-    /// The capture does not have all of its options.
-    pub cut: bool,
 }
 
 /// One direction.
@@ -91,10 +92,19 @@ pub(crate) struct Half {
     pub largest: u32,
     /// Smoothed duration of rounds without a stall.
     pub smoothed: Option<Dur>,
+    /// The position behind the last probe of a closed window that had a byte.
+    pub probed: u64,
+    /// What the receiver has reported by SACK.
+    pub sacked: Sacked,
+    /// The last data packets and probes.
+    pub copies: Copies,
+    /// ACKs without data since the cumulative ACK has advanced.
+    pub duplicate_acks: u32,
+    /// The counters of accurate ECN of the receiver.
+    pub counter: Counter,
+    /// While the window is closed: what was acknowledged, when the first silence began, and their sum.
+    pub closed: Option<(u64, Dur, Dur)>,
     open: Option<Open>,
-    sacked: SackBlocks,
-    /// Position and identification of the last packets, to recognise copies.
-    recent: [(u64, u16); 8],
 }
 
 impl Half {
@@ -107,19 +117,19 @@ impl Half {
         }
     }
 
-    /// A packet with payload or FIN leaves the sender; `round_trip` is the shortest one. FIN and SYN occupy a position each.
-    pub fn data(&mut self, seen: &Seen<'_>, round_trip: Option<Dur>) {
+    /// Forgets the only data packet, which was a probe.
+    pub fn forget_data(&mut self) {
+        (self.counters.packets, self.counters.bytes, self.counters.ect, self.counters.ce) = (0, 0, 0, 0);
+        (self.first_data, self.last_data, self.open, self.largest) = (None, None, None, 0);
+        (self.round_trips, self.rounds, self.smoothed) = (None, 0, None);
+    }
+
+    /// A packet with payload or FIN at position `start` leaves the sender; `round_trip` is the shortest one. FIN occupies a position.
+    pub fn data(&mut self, start: u64, seen: &Seen<'_>, round_trip: Option<Dur>) {
         let segment = &seen.segment;
         let fin = u64::from(segment.flags.has(Flags::FIN));
-        let seq = if segment.flags.has(Flags::SYN) { segment.seq + 1 } else { segment.seq };
-        let Some(start) = self.sequence.position(seq) else { return };
         let end = start + u64::from(segment.len) + fin;
         if end == start {
-            return;
-        }
-        // A probe repeats the last byte, or sends one byte beyond a closed window.
-        if segment.len <= 1 && end <= self.sequence.nxt && end <= self.una.max(1) {
-            self.counters.probes += 1;
             return;
         }
         let stamp = segment.options.timestamps.map(|stamps| stamps.val);
@@ -128,13 +138,7 @@ impl Half {
         if segment.len == 0 {
             return;
         }
-        let copy = seen.id != 0 && range == Range::Seen && self.recent.contains(&(start, seen.id));
-        let place = usize::try_from(self.counters.packets % 8).expect("below 8");
-        self.recent[place] = (start, seen.id);
-        if copy {
-            self.counters.duplicates += 1;
-            return;
-        }
+        self.copies.remember(Print::new(start, seen));
         let late = match range {
             Range::Fills(before) => is_late(behind, before, round_trip).then_some(before),
             _ => None,
@@ -144,8 +148,18 @@ impl Half {
         self.last_data = Some(seen.at);
         self.largest = self.largest.max(segment.len);
         if again {
-            let acked = end <= self.una;
-            self.again.retransmitted(start, end, seen.at, stamp, acked);
+            let known = if end <= self.una {
+                Known::Acknowledged
+            } else if self.sacked.covers(start.max(self.una), end) {
+                Known::Sacked
+            } else {
+                Known::No
+            };
+            self.again.retransmitted(start, end, seen.at, stamp, known);
+            // Karn: the ACK that ends the round answers the retransmission, or waited for it.
+            if let Some(open) = self.open.as_mut().filter(|open| start < open.marker) {
+                open.seen.ambiguous = true;
+            }
         } else if late.is_some() {
             self.again.late(start, end, seen.at);
         }
@@ -185,48 +199,81 @@ impl Half {
         round.window_limited |= room.is_some_and(|room| room < u64::from(self.largest));
     }
 
-    /// An ACK arrives from the receiver, whose response times are in `receiver`. `window` is its window in bytes, when the scale is known;
-    /// `to_sender` returns the time from the capture point to the sender and back.
-    pub fn ack(
-        &mut self,
-        seen: &Seen<'_>,
-        window: Option<u64>,
-        receiver: &Response,
-        to_sender: impl FnOnce() -> Dur,
-    ) {
+    /// An ACK arrives from the receiver. `window` is its window in bytes, when the scale is known.
+    pub fn ack(&mut self, seen: &Seen<'_>, window: Option<u64>, feedback: EcnFeedback, path: Path<'_>) {
         let segment = &seen.segment;
         let Some(ack) = self.sequence.position(segment.ack) else { return };
         self.counters.acks += 1;
-        let ece = segment.flags.has(Flags::ECE) && !segment.flags.has(Flags::SYN);
+        let is_syn = segment.flags.has(Flags::SYN);
+        let ece = feedback != EcnFeedback::Accurate && segment.flags.has(Flags::ECE) && !is_syn;
         self.counters.ece += u64::from(ece);
-        if let Some(window) = window.filter(|_| ack >= self.una) {
-            self.edge = Some(ack.saturating_add(window));
-            self.window = Some(window);
-        }
         if let Some(open) = &mut self.open {
             open.seen.acks += 1;
             open.seen.ece += u64::from(ece);
         }
+        if ack >= self.una {
+            // A window of unknown scale replaces what was known.
+            self.edge = window.map(|window| ack.saturating_add(window));
+            self.window = window;
+            // The first ACK of a client has the code of the SYN-ACK instead of the counter (RFC 9768 section 3.2.2.1).
+            if feedback == EcnFeedback::Accurate && !is_syn && ack > ORIGIN {
+                self.marks(segment);
+            }
+        }
         let echo = segment.options.timestamps.map(|stamps| stamps.ecr);
         if ack > self.una {
+            self.duplicate_acks = 0;
             self.overtaken(ack);
+            if self.sequence.nxt < ack && ack <= self.probed {
+                self.probe_accepted(ack);
+            }
             self.counters.unseen_bytes += if self.una == 0 { 0 } else { self.sequence.acknowledge(ack) };
             self.sequence.nxt = self.sequence.nxt.max(ack);
             let before = std::mem::replace(&mut self.una, ack);
-            self.again.acknowledged(before, ack, seen.at, echo, receiver);
-            self.answered(seen.at, to_sender);
+            self.again.acknowledged(before, ack, seen.at, echo, path.receiver());
+            self.answered(seen.at, path);
+        } else if ack == self.una && segment.len == 0 {
+            self.duplicate_acks = self.duplicate_acks.saturating_add(1);
         }
-        self.sacks(&segment.options.sack, ack);
+        if !segment.options.sack.is_empty() {
+            self.sacks(&segment.options.sack, ack, seen.at, path);
+        }
+    }
+
+    /// The receiver accepted the byte of a probe: it was data.
+    fn probe_accepted(&mut self, ack: u64) {
+        self.counters.packets += 1;
+        self.counters.bytes += ack - self.sequence.nxt;
+        self.counters.window_probes = self.counters.window_probes.saturating_sub(1);
+        self.sequence.nxt = ack;
+    }
+
+    /// Counts the marks that accurate ECN reports.
+    fn marks(&mut self, segment: &Segment) {
+        let reported = self.counter.read(segment);
+        self.counters.ce_reported += reported.packets;
+        self.counters.ce_reported_bytes += reported.bytes;
+        if let Some(open) = &mut self.open {
+            open.seen.ce_reported += reported.packets;
+        }
+    }
+
+    /// What was counted as ECE is the counter of accurate ECN.
+    pub fn forget_echoes(&mut self) {
+        self.counters.ece = 0;
+        if let Some(open) = &mut self.open {
+            open.seen.ece = 0;
+        }
     }
 
     /// The ACK of the round passes the capture point. It reaches the sender after the time from here to the sender, which is estimated
     /// from the round trip that data packets show.
-    fn answered(&mut self, at: Time, to_sender: impl FnOnce() -> Dur) {
+    fn answered(&mut self, at: Time, path: Path<'_>) {
         if let Some(open) = &mut self.open
             && open.closes.is_none()
             && self.una >= open.marker
         {
-            open.closes = Some(at.saturating_add(to_sender()));
+            open.closes = Some(at.saturating_add(path.to_sender()));
         }
     }
 
@@ -258,6 +305,19 @@ impl Half {
         Some(round)
     }
 
+    /// Adds a silence that began `start` after the first packet. Silences between the probes of a closed window are one stall.
+    pub fn add_stall(&mut self, cause: StallCause, start: Dur, length: Dur) {
+        let before = self.closed.filter(|(una, ..)| cause == StallCause::ZeroWindow && *una == self.una);
+        let (begin, whole) =
+            before.map_or((start, length), |(_, begin, sum)| (begin, sum.saturating_add(length)));
+        if before.is_some() {
+            self.stalls.extend(cause, begin, length, whole);
+        } else {
+            self.stalls.add(cause, start, length);
+        }
+        self.closed = (cause == StallCause::ZeroWindow).then_some((self.una, begin, whole));
+    }
+
     /// The connection was silent for longer than its round trips explain.
     pub fn stalled(&mut self) {
         if let Some(open) = &mut self.open {
@@ -267,20 +327,8 @@ impl Half {
 
     /// A gap that SACK had reported closes: without a retransmission the packets were only late.
     fn overtaken(&mut self, ack: u64) {
-        let blocks = std::mem::take(&mut self.sacked);
-        let mut least = u64::MAX;
-        let mut above = 0;
-        for block in &blocks {
-            let (Some(start), Some(end)) =
-                (self.sequence.known_position(block.start), self.sequence.known_position(block.end))
-            else {
-                continue;
-            };
-            if start >= self.una && end > start {
-                least = least.min(start);
-                above += end - start;
-            }
-        }
+        let Some((least, above)) = self.sacked.lowest() else { return };
+        self.sacked.acknowledge(ack);
         if least > ack || least <= self.una || self.again.covers(self.una, least) {
             return;
         }
@@ -290,21 +338,45 @@ impl Half {
         counters.largest_extent_behind = counters.largest_extent_behind.max(extent);
     }
 
-    fn sacks(&mut self, blocks: &SackBlocks, ack: u64) {
-        let Some(first) = blocks.first() else { return };
-        let position = |seq| self.sequence.known_position(seq);
-        if let (Some(start), Some(end)) = (position(first.start), position(first.end)) {
-            let within = blocks.get(1).is_some_and(|second| {
-                position(second.start).is_some_and(|from| from <= start)
-                    && position(second.end).is_some_and(|to| end <= to)
-            });
-            // RFC 2883 section 4: below the cumulative ACK, or inside the second block.
-            if start < end && (end <= ack || within) {
-                self.counters.unexplained_dsacks += u64::from(!self.again.duplicate(start, end));
-                self.sacked = blocks.iter().skip(1).copied().collect();
-                return;
+    /// The positions of a block.
+    fn range(&self, block: SackBlock) -> Option<(u64, u64)> {
+        let (start, end) =
+            (self.sequence.known_position(block.start)?, self.sequence.known_position(block.end)?);
+        (start < end && end <= self.sequence.nxt.saturating_add(FARTHEST)).then_some((start, end))
+    }
+
+    fn sacks(&mut self, blocks: &SackBlocks, ack: u64, at: Time, path: Path<'_>) {
+        let [first, second] = [0, 1].map(|place| blocks.get(place).and_then(|block| self.range(*block)));
+        let Some((start, end)) = first else { return };
+        // RFC 2883 section 4: below the cumulative ACK, or inside the second block.
+        let is_duplicate = end <= ack || second.is_some_and(|(from, to)| from <= start && end <= to);
+        if is_duplicate {
+            self.duplicate(start, end, path);
+        }
+        for block in blocks.iter().skip(usize::from(is_duplicate)) {
+            if let Some((start, end)) = self.range(*block).filter(|(start, _)| ack <= *start) {
+                self.again.sacked(start, end, at, path.receiver());
+                self.sacked.add(start, end);
             }
         }
-        self.sacked = *blocks;
+    }
+
+    /// A DSACK.
+    fn duplicate(&mut self, start: u64, end: u64, path: Path<'_>) {
+        if self.again.duplicate(start, end) {
+            return;
+        }
+        match self.copies.duplicate(start, end, path.round_trip()) {
+            Twice::Unknown => self.counters.unexplained_dsacks += 1,
+            Twice::Network => self.counters.network_duplicates += 1,
+            Twice::Retransmission(len) => {
+                self.counters.duplicates -= 1;
+                self.counters.packets += 1;
+                self.counters.bytes += u64::from(len);
+                self.counters.retransmissions += 1;
+                self.counters.retransmitted_bytes += u64::from(len);
+                self.again.spurious.dsack += 1;
+            }
+        }
     }
 }

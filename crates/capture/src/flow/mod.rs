@@ -2,16 +2,24 @@
 
 mod again;
 mod connection;
+mod copies;
+mod ecn;
 mod half;
+mod kind;
+mod path;
 mod response;
 mod round;
+mod sacked;
+mod seen;
 mod sequence;
 mod stall;
 
 pub use again::Spurious;
-pub use connection::Place;
-pub(crate) use connection::{Connection, Scale};
+pub(crate) use connection::Connection;
+pub use ecn::EcnFeedback;
+pub(crate) use half::Half;
 pub use half::HalfCounters;
-pub(crate) use half::{Half, Seen};
+pub use path::Place;
 pub use round::Round;
+pub(crate) use seen::{Seen, Way};
 pub use stall::{StallCause, Stalls};

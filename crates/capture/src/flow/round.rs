@@ -26,14 +26,19 @@ pub struct Round {
     pub ce: u64,
     /// ACKs that arrived in it.
     pub acks: u64,
-    /// ACKs with the flag ECE.
+    /// ACKs with the flag ECE, unless it is a bit of accurate ECN.
     pub ece: u64,
+    /// Packets with the mark CE that accurate ECN reported (RFC 9768).
+    pub ce_reported: u64,
     /// The receive window kept the sender from sending another segment.
     pub window_limited: bool,
-    /// Its first packet was a retransmission: the ACK may answer an earlier copy.
+    /// Its first packet, or one before it that was not acknowledged, was sent again: the ACK may answer an earlier copy, or waited for
+    /// the retransmission (Karn).
     pub ambiguous: bool,
     /// The connection was silent in it for longer than its round trips explain.
     pub stalled: bool,
+    /// The step of the capture's clock, as far as it is known; 0 if it is unknown. A shorter duration is given as 0.
+    pub clock_ns: u64,
 }
 
 impl Round {
@@ -72,9 +77,11 @@ impl Open {
             ce: 0,
             acks: 0,
             ece: 0,
+            ce_reported: 0,
             window_limited: false,
             ambiguous,
             stalled: false,
+            clock_ns: 0,
         };
         Open { marker, start, closes: None, window, seen }
     }

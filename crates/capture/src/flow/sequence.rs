@@ -6,7 +6,7 @@ use tcpassay_units::{SeqNum, Time};
 /// The position of the first sequence number that is seen. Older ones, which arrive late, have lower positions.
 pub(crate) const ORIGIN: u64 = 1 << 32;
 /// Largest distance from the known positions. A packet beyond it does not belong to the connection.
-const FARTHEST: u64 = 1 << 30;
+pub(crate) const FARTHEST: u64 = 1 << 30;
 /// Holes that are remembered; the oldest one is forgotten first.
 const MOST_HOLES: usize = 256;
 

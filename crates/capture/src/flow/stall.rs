@@ -69,6 +69,15 @@ impl StallTable {
         }
     }
 
+    /// Adds a silence that continues the last stall with its cause: together they are `whole` and began `start` after the first packet.
+    pub fn extend(&mut self, cause: StallCause, start: Dur, length: Dur, whole: Dur) {
+        let Some(stalls) = self.0.iter_mut().find(|one| one.cause == cause) else { return };
+        stalls.total_ns = stalls.total_ns.saturating_add(length.as_nanos());
+        if whole.as_nanos() > stalls.longest_ns {
+            (stalls.longest_ns, stalls.longest_at_ns) = (whole.as_nanos(), start.as_nanos());
+        }
+    }
+
     /// By cause.
     pub fn take(&self) -> Vec<Stalls> {
         let mut all = self.0.clone();
@@ -80,10 +89,34 @@ impl StallTable {
 /// No threshold is shorter.
 pub(crate) const SHORTEST: Dur = Dur::from_millis(10);
 
-/// The shortest silence that is a stall: the round-trip time, plus a quarter of it or [`SHORTEST`], whichever is
-/// longer.
-pub(crate) fn threshold(round_trip: Option<Dur>) -> Dur {
-    let Some(round_trip) = round_trip else { return Dur::from_millis(200) };
+/// No round trip is longer, if nothing is known of it.
+const LONGEST_TRIP: Dur = Dur::from_secs(3);
+/// No retransmission timer is shorter, if nothing is known of the round trip.
+const SHORTEST_TIMER: Dur = Dur::from_millis(200);
+
+/// The silence from which on there is a stall with this cause. `round_trip` is that of the connection, `receiver` the response time of the
+/// receiver of the direction that stalled.
+///
+/// Without a round trip only those silences are stalls that a timer or a closed window explains, and those that are longer than any
+/// round trip.
+pub(crate) fn shortest(
+    cause: StallCause,
+    round_trip: Option<Dur>,
+    receiver: impl FnOnce() -> Option<Dur>,
+) -> Dur {
+    if let Some(round_trip) = round_trip {
+        return threshold(round_trip);
+    }
+    match cause {
+        StallCause::ZeroWindow => SHORTEST,
+        StallCause::RetransmissionTimer | StallCause::SynTimer => SHORTEST_TIMER,
+        StallCause::DelayedAck => receiver().map_or(LONGEST_TRIP, threshold),
+        StallCause::Application | StallCause::SenderResumed => LONGEST_TRIP,
+    }
+}
+
+/// The round-trip time, plus a quarter of it or [`SHORTEST`], whichever is longer.
+fn threshold(round_trip: Dur) -> Dur {
     let more = if round_trip / 4 > SHORTEST { round_trip / 4 } else { SHORTEST };
     round_trip.saturating_add(more)
 }

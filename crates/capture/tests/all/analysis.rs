@@ -54,9 +54,11 @@ fn every_line_of_an_ordinary_round_fits_eighty_columns() {
         ce: 300,
         acks: 10,
         ece: 0,
+        ce_reported: 0,
         window_limited: false,
         ambiguous: false,
         stalled: false,
+        clock_ns: 0,
     };
     let line = round.line();
     assert_eq!(line, "RTT 12.1234 123.456789 (204ms)  out: 999.9KB  rate: 39.19 Mbps  999p 12rtx CE30%");

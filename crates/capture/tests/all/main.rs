@@ -1,9 +1,12 @@
 //! Tests of the crate from outside.
 
 mod analysis;
+mod copies;
 mod damage;
+mod feedback;
 mod files;
 mod links;
 mod made;
+mod probes;
 mod siftr;
 mod threads;

@@ -1,0 +1,157 @@
+//! Packets that a capture shows twice because a mirror port, the capture or the network copied them, as opposed to
+//! retransmissions.
+
+use super::seen::{Seen, Way};
+use tcpassay_units::{Dur, Time};
+use tcpassay_wire::Flags;
+
+/// Number of packets of a direction with which a packet is compared.
+const MOST: usize = 64;
+/// No retransmission timer is shorter: the minimum of Linux (`TCP_RTO_MIN`), and `rexmit_slop` of FreeBSD.
+const SHORTEST_TIMER: Dur = Dur::from_millis(200);
+/// Within this time no sender retransmits without a report of loss: probes for a lost tail wait for longer (RFC 8985 section 7.2).
+const WITHOUT_REPORT: Dur = Dur::from_millis(1);
+/// The same if the identification is equal, too. Mirror ports delay copies by their queue.
+const WITHOUT_REPORT_SAME_ID: Dur = Dur::from_millis(10);
+/// Without a round-trip time and an identification.
+const CLOSE: Dur = Dur::from_millis(3);
+
+/// The fields by which a copy of a packet is told from a retransmission.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Print {
+    pub at: Time,
+    pub start: u64,
+    pub len: u32,
+    ack: u32,
+    /// TSval, 0 without timestamps.
+    stamp: u32,
+    window: u16,
+    flags: u16,
+    checksum: u16,
+    id: u16,
+    way: Way,
+    /// The packet had a copy, and how long after it.
+    copied: Option<Dur>,
+}
+
+/// What the connection has shown up to now.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Shown {
+    /// The shortest round trip.
+    pub round_trip: Option<Dur>,
+    /// SACK blocks or three duplicate ACKs report a loss.
+    pub loss: bool,
+}
+
+/// The answer of [`Copies::duplicate`] to a DSACK.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Twice {
+    /// No copy of the data is known.
+    Unknown,
+    /// The second packet came sooner than a round trip: the network copied it.
+    Network,
+    /// The second packet came later: it was a retransmission with this payload.
+    Retransmission(u32),
+}
+
+impl Print {
+    pub fn new(start: u64, seen: &Seen<'_>) -> Print {
+        let segment = seen.segment;
+        // PSH and the congestion flags may be changed on the path.
+        let kept = Flags::SYN | Flags::FIN | Flags::RST | Flags::ACK | Flags::URG;
+        Print {
+            at: seen.at,
+            start,
+            len: segment.len,
+            ack: segment.ack.get(),
+            stamp: segment.options.timestamps.map_or(0, |stamps| stamps.val),
+            window: segment.window,
+            flags: segment.flags.bits() & kept.bits(),
+            checksum: seen.checksum,
+            id: seen.id,
+            way: seen.way,
+            copied: None,
+        }
+    }
+
+    /// Whether all fields that a copy keeps are equal. Behind a device that fills in the checksum (offload) it differs, so that an equal
+    /// identification suffices.
+    fn is_alike(&self, other: &Print) -> bool {
+        let fields = |one: &Print| (one.start, one.len, one.ack, one.stamp, one.window, one.flags, one.id);
+        let sums = self.checksum == other.checksum || self.checksum == 0 || other.checksum == 0;
+        fields(self) == fields(other) && (sums || self.id != 0)
+    }
+
+    /// Whether this packet is a copy of an earlier one, instead of a retransmission that repeats all of its fields.
+    ///
+    /// A sender can retransmit one round trip after the first packet, and without a report of loss only when a timer has expired. A
+    /// different way shows that the packet passed another place: then only a timer would explain a retransmission.
+    pub fn is_copy_of(&self, earlier: &Print, shown: Shown) -> bool {
+        if !self.is_alike(earlier) {
+            return false;
+        }
+        let gap = self.at.since(earlier.at);
+        let same_id = self.id != 0;
+        let round_trip = shown.round_trip.map(|whole| whole.mul_f64(0.9));
+        if self.way != earlier.way && (same_id || !shown.loss) {
+            return gap < round_trip.unwrap_or(Dur::ZERO).max(SHORTEST_TIMER);
+        }
+        let quiet = match (shown.loss, same_id) {
+            (true, _) => Dur::ZERO,
+            (false, true) => WITHOUT_REPORT_SAME_ID,
+            (false, false) => WITHOUT_REPORT,
+        };
+        let unknown = if same_id && !shown.loss { SHORTEST_TIMER } else { CLOSE };
+        gap < round_trip.map_or(unknown, |whole| whole.max(quiet))
+    }
+
+    /// Whether a SYN is a copy of an earlier one: the timer of a SYN is never shorter than [`SHORTEST_TIMER`].
+    pub fn is_copy_of_syn(&self, earlier: &Print) -> bool {
+        self.is_alike(earlier) && self.at.since(earlier.at) < SHORTEST_TIMER
+    }
+}
+
+/// The latest packets of one direction.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Copies {
+    prints: Vec<Print>,
+    /// The place of the oldest one, when there are as many as possible.
+    oldest: usize,
+}
+
+impl Copies {
+    pub fn remember(&mut self, print: Print) {
+        if self.prints.len() < MOST {
+            self.prints.push(print);
+        } else {
+            self.prints[self.oldest] = print;
+            self.oldest = (self.oldest + 1) % MOST;
+        }
+    }
+
+    /// The latest packet.
+    pub fn last(&self) -> Option<&Print> {
+        self.prints.get((self.oldest + MOST - 1) % MOST).or(self.prints.last())
+    }
+
+    /// Whether a packet is a copy of one of the latest.
+    pub fn is_copy(&mut self, print: &Print, shown: Shown) -> bool {
+        let found = self.prints.iter_mut().find(|earlier| print.is_copy_of(earlier, shown));
+        let Some(earlier) = found else { return false };
+        earlier.copied = Some(print.at.since(earlier.at));
+        true
+    }
+
+    /// The receiver reports positions as duplicate of which no retransmission is known.
+    pub fn duplicate(&mut self, start: u64, end: u64, round_trip: Option<Dur>) -> Twice {
+        let touches = |one: &&mut Print| one.start < end && start < one.start + u64::from(one.len);
+        let copied = |one: &mut Print| one.copied.take().map(|gap| (gap, one.len));
+        match self.prints.iter_mut().filter(touches).find_map(copied) {
+            None => Twice::Unknown,
+            Some((gap, len)) if round_trip.is_some_and(|whole| gap >= whole.mul_f64(0.9)) => {
+                Twice::Retransmission(len)
+            }
+            Some(_) => Twice::Network,
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Copies of packets by mirror ports, as opposed to retransmissions.
+
+use crate::made::{Made, Timed, analyse, by, from_to, handshake, pcap};
+use tcpassay_capture::{FlowSummary, StallCause, Summary};
+use tcpassay_wire::Flags;
+
+const HERE: &str = "[2001:db8::1]:40000";
+const THERE: &str = "[2001:db8::2]:443";
+
+fn run(packets: &[Timed]) -> Summary {
+    analyse(&pcap(101, packets)).0
+}
+
+fn only(summary: &Summary) -> &FlowSummary {
+    assert_eq!(summary.flows.len(), 1, "{:?}", summary.flows);
+    &summary.flows[0]
+}
+
+/// Twenty segments over IPv6, one every round trip of 20 ms, seen at the receiver: every packet, and `after_us` later its copy.
+fn mirrored(stamps: bool, after_us: u64, hops: u8) -> Summary {
+    let stamp = |made: Made, at: u32| if stamps { made.stamps(at, at - 1) } else { made };
+    let client = || from_to(HERE, THERE);
+    let server = || from_to(THERE, HERE);
+    let mut packets: Vec<(Made, u64)> = vec![
+        (stamp(client().flags(Flags::SYN).seq(1000, 0).ack(0), 5), 0),
+        (stamp(server().flags(Flags::SYN | Flags::ACK).seq(5000, 0).ack(1001), 5), 50),
+        (stamp(client().seq(1001, 0).ack(5001), 25), 20_000),
+    ];
+    for n in 0..20_u32 {
+        let at = 20_000 * u64::from(n + 2);
+        packets.push((stamp(client().seq(1001 + 1000 * n, 1000).ack(5001), 45 + 20 * n), at));
+        packets.push((stamp(server().seq(5001, 0).ack(2001 + 1000 * n), 45 + 20 * n), at + 2));
+    }
+    let mut both: Vec<Timed> = Vec::new();
+    for (made, at) in packets {
+        let mut copy = made.clone();
+        copy.envelope.ttl -= hops;
+        both.extend([made.at_us(at), copy.at_us(at + after_us)]);
+    }
+    both.sort_by_key(|packet| packet.0);
+    run(&both)
+}
+
+#[test]
+fn every_packet_twice_is_no_retransmission_over_ipv6() {
+    for stamps in [false, true] {
+        for (after_us, hops) in [(30, 0), (5_000, 0), (30, 1), (60_000, 1)] {
+            let summary = mirrored(stamps, after_us, hops);
+            let flow = only(&summary);
+            let counters = &flow.counters;
+            let case = format!("timestamps {stamps}, {after_us} us, {hops} hops");
+            assert_eq!((counters.packets, counters.duplicates), (20, 20), "{case}");
+            assert_eq!((counters.retransmissions, flow.spurious.total()), (0, 0), "{case}");
+            assert_eq!((counters.syn_retransmissions, counters.reordered), (0, 0), "{case}");
+            assert_eq!(counters.unseen_bytes, 0, "{case}");
+            assert!(!flow.stalls.iter().any(|stall| stall.cause == StallCause::SynTimer), "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_segment_that_comes_again_after_a_round_trip_is_a_retransmission_over_ipv6() {
+    let client = || from_to(HERE, THERE);
+    let server = || from_to(THERE, HERE);
+    let packets = [
+        client().flags(Flags::SYN).seq(1000, 0).ack(0).at_us(0),
+        server().flags(Flags::SYN | Flags::ACK).seq(5000, 0).ack(1001).at_us(20_000),
+        client().seq(1001, 0).ack(5001).at_us(20_010),
+        client().seq(1001, 1000).ack(5001).at_us(30_000),
+        client().seq(1001, 1000).ack(5001).at_us(250_000),
+        server().seq(5001, 0).ack(2001).at_us(270_000),
+        // The timestamp of a retransmission is a later one, even if it comes at once.
+        client().seq(2001, 1000).ack(5001).stamps(10, 1).at_us(300_000),
+        client().seq(2001, 1000).ack(5001).stamps(12, 1).at_us(302_000),
+        server().seq(5001, 0).ack(3001).at_us(320_000),
+    ];
+    let summary = run(&packets);
+    let counters = &only(&summary).counters;
+    assert_eq!((counters.retransmissions, counters.duplicates), (2, 0));
+}
+
+/// A segment of identification 7; then the same segment again at `again_us`, and the ACK.
+fn same_id(again_us: &[u64], dsack: bool) -> FlowSummary {
+    let mut packets = handshake(30_000);
+    let data = || by(true).seq(1001, 1000).ack(5001).id(7);
+    packets.push(data().at_us(70_000));
+    packets.extend(again_us.iter().map(|at| data().at_us(*at)));
+    let last = again_us[again_us.len() - 1];
+    packets.push(by(false).seq(5001, 0).ack(2001).at_us(last + 30_000));
+    if dsack {
+        packets.push(by(false).seq(5001, 0).ack(2001).sack(1001, 2001).at_us(last + 30_100));
+    }
+    only(&run(&packets)).clone()
+}
+
+#[test]
+fn an_equal_identification_is_no_copy_at_the_distance_of_a_timer() {
+    let flow = same_id(&[370_000, 970_000, 2_170_000], false);
+    assert_eq!((flow.counters.packets, flow.counters.duplicates, flow.counters.retransmissions), (4, 0, 3));
+    let rto = flow.stalls.iter().find(|stall| stall.cause == StallCause::RetransmissionTimer);
+    assert_eq!(rto.map(|stall| (stall.count, stall.total_ns)), Some((3, 2_100_000_000)));
+    assert_eq!(flow.round_trips, None);
+}
+
+#[test]
+fn a_dsack_shows_whether_the_network_or_the_sender_repeated_a_packet() {
+    // Sooner than a round trip: the network.
+    let flow = same_id(&[75_000], true);
+    let counters = &flow.counters;
+    assert_eq!((counters.duplicates, counters.network_duplicates, counters.unexplained_dsacks), (1, 1, 0));
+    assert_eq!((counters.retransmissions, flow.spurious.total()), (0, 0));
+    // Later: the sender.
+    let flow = same_id(&[370_000], true);
+    assert_eq!((flow.counters.duplicates, flow.counters.retransmissions, flow.spurious.dsack), (0, 1, 1));
+}
+
+#[test]
+fn on_a_short_path_a_copy_of_a_mirror_port_may_come_after_a_round_trip() {
+    // A round trip of 20 us; the copy comes 400 us later with an equal identification, and no loss is reported.
+    let data = || by(true).seq(1001, 1000).ack(5001).id(7);
+    let counted = |loss: bool| {
+        let mut packets = handshake(20);
+        packets.extend([data().at_us(1_000), by(true).seq(2001, 1000).ack(5001).id(8).at_us(1_001)]);
+        let acks =
+            if loss { vec![by(false).seq(5001, 0).ack(1001).sack(2001, 3001).at_us(1_020)] } else { vec![] };
+        packets.extend(acks);
+        packets.push(data().at_us(1_400));
+        packets.push(by(false).seq(5001, 0).ack(3001).at_us(1_420));
+        let counters = only(&run(&packets)).counters;
+        (counters.duplicates, counters.retransmissions)
+    };
+    assert_eq!(counted(false), (1, 0));
+    assert_eq!(counted(true), (0, 1));
+}
+
+#[test]
+fn a_syn_that_comes_twice_at_once_was_sent_once() {
+    let syn = |id: u16| by(true).flags(Flags::SYN).seq(1000, 0).ack(0).scale(7).id(id);
+    let sent = |second: Made, after_us: u64| {
+        let mut packets = handshake(1_000);
+        packets[0] = syn(3).at_us(0);
+        packets.insert(1, second.at_us(after_us));
+        packets.sort_by_key(|packet| packet.0);
+        packets.push(by(true).seq(1001, 100).ack(5001).at_us(3_000_000));
+        only(&run(&packets)).counters.syn_retransmissions
+    };
+    assert_eq!(sent(syn(3), 200), 0);
+    assert_eq!(sent(syn(4), 200), 1);
+    assert_eq!(sent(syn(3), 1_000_000), 1);
+}
