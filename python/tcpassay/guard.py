@@ -10,9 +10,9 @@ import re
 import resource
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FrameType, TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 USER: Final = 2
 INTERRUPTED: Final = 130
@@ -128,6 +128,7 @@ def end(message: str, code: int = USER) -> None:
     os._exit(code)
 
 
+T = TypeVar("T")
 Handler = Callable[[int, FrameType | None], object] | int | None
 """What `signal.signal` returns and accepts; `None` for a handler that was not installed from Python."""
 
@@ -173,3 +174,14 @@ class Stop:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+
+def took_all(values: Iterable[T], take: Callable[[T], object]) -> bool:
+    """Passes each value to `take` as it comes; false if an interrupt ended this before the last one."""
+    with Stop():
+        try:
+            for value in values:
+                take(value)
+        except KeyboardInterrupt:
+            return False
+    return True

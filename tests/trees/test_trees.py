@@ -1,6 +1,8 @@
 """Comparison of two kernels: pairs, metrics, causes, first differences, and their output."""
 
 import io
+import os
+import signal
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +25,7 @@ from tcpassay.trees import Options, TreeComparison, examples
 from tcpassay.trees import comparison as comparing
 from tcpassay.trees.causes import Causes, Search, search_all
 from tcpassay.trees.first import Packet, first_packets, packets_of
+from tcpassay.trees.groups import Group
 from tcpassay.trees.junit import junit
 from tcpassay.trees.pairs import TreePair, beyond, pairs_of, shifts
 from tcpassay.trees.show import show
@@ -219,6 +222,34 @@ def printed(told: TreeComparison) -> str:
     out = io.StringIO()
     show(told, Console(file=out, width=200))
     return out.getvalue()
+
+
+def test_an_interrupted_search_for_causes_leaves_the_differences(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> list[Group]:
+        os.kill(os.getpid(), signal.SIGINT)
+        return []
+
+    monkeypatch.setattr(comparing, "grouped", interrupted)
+    told = compared(tmp_path, TRIAL, monkeypatch)
+    assert told.interrupted
+    assert told.different
+    assert "interrupted: the result so far; `--resume` continues" in printed(told)
+    assert f"{len(told.different)} different" in printed(told)
+    assert told.as_json()["stopped"] == "interrupted"
+
+
+def test_a_comparison_whose_runs_were_interrupted_searches_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparing, "causes", lambda *_: pytest.fail("a search"))
+    kernels = kernel("base"), kernel("head")
+    results = Results(folder(tmp_path / "r", [one | {"outcome": "not run", "metrics": {}} for one in TRIAL]))
+    plan = read(PLAN, tmp_path / "plan.toml")
+    told = comparing.evaluate(kernels, plan, results, Options(), 3, lambda _: None, interrupted=True)
+    assert (told.pairs, told.interrupted) == ([], True)
+    assert "No pair of runs has ended." in printed(told)
 
 
 def test_no_difference_is_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tcpassay.trees.behaviour import By
     from tcpassay.trees.bisect import Bisection, History
 
-FAILED = 1
+FAILED, INTERRUPTED = 1, 130
 
 
 def bisect(
@@ -73,7 +73,7 @@ def bisect(
     skipped.
 
     Exit code 0: found. 1: the first and the last state behave the same, or several states remain because skipped ones
-    lie between them. 2: an error in the input.
+    lie between them. 2: an error in the input. 130: interrupted; what is known is printed.
     """
     from tcpassay.trees import states  # noqa: PLC0415 - start-up time
     from tcpassay.trees.behaviour import Behaviour  # noqa: PLC0415 - start-up time
@@ -96,6 +96,8 @@ def bisect(
         terminal.print_json(found.as_json() | {"names": [named(state) for state in found.first]})
     else:
         _show(found, named)
+    if found.interrupted:
+        raise typer.Exit(INTERRUPTED)
     if len(found.first) != 1:
         raise typer.Exit(FAILED)
 
@@ -103,6 +105,11 @@ def bisect(
 def _show(found: "Bisection", named: Callable[[str], str]) -> None:
     for step in found.steps:
         typer.echo(f"{step.kind:8}{named(step.state)}")
+    if found.interrupted:
+        typer.echo(f"Interrupted. {_left(found)}")
+        for state in found.first:
+            typer.echo(f"  {named(state)}")
+        return
     if not found.first:
         typer.echo("The first and the last state behave the same:")
         typer.echo("\n".join(f"  {line}" for line in found.steps[0].shown.splitlines()))
@@ -120,6 +127,10 @@ def _show(found: "Bisection", named: Callable[[str], str]) -> None:
         if before != after:
             typer.echo(f"  before: {before}")
             typer.echo(f"  after:  {after}")
+
+
+def _left(found: "Bisection") -> str:
+    return "One of these is the first that behaves differently:" if found.first else "Nothing is known yet."
 
 
 def _history(

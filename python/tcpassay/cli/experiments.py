@@ -1,15 +1,20 @@
 """The commands `experiments list`, `run`, `pages` and `readings`. As in `cli/__init__.py`, they contain no rules."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tcpassay import terminal
 from tcpassay.cli.options import JsonOption
-from tcpassay.cli.run import FAILED
+from tcpassay.cli.run import FAILED, INTERRUPTED
 from tcpassay.errors import UserError
+from tcpassay.guard import took_all
+
+if TYPE_CHECKING:
+    from tcpassay.experiments.session import Outcome
 
 app = typer.Typer(name="experiments", no_args_is_help=True, help="Repeat the experiments of the papers.")
 
@@ -60,7 +65,8 @@ def run(
     """Run experiments and compare their numbers with those of the papers.
 
     Exit code 0: all runs ended as expected and all checks of the plans hold. A claim that is not reproduced is a
-    result, not an error. 1: a run or a check failed. 2: an error in the input.
+    result, not an error. 1: a run or a check failed. 2: an error in the input. 130: interrupted; the outcomes of the
+    completed experiments are printed and kept.
     """
     from tcpassay.experiments import catalogue, page, session, show  # noqa: PLC0415 - start-up time
     from tcpassay.run.show import Progress  # noqa: PLC0415 - start-up time
@@ -79,17 +85,29 @@ def run(
     for one in chosen:
         ask.plan(one.on(where))  # errors in all plans are found before the first run
     substrate_of(where).ready()
-    outcomes = []
-    for one in chosen:
-        with Progress(one.name, terminal.console(stderr=True)) as progress:
-            outcome = session.run(one, where, out, jobs or os.cpu_count() or 1, progress)
-        outcomes.append(outcome)
-        if not json_:
-            show.outcome(one, outcome, terminal.console(), full=not all_)
-    if pages is not None:
+    outcomes: list[session.Outcome] = []
+
+    def ran() -> Iterator[session.Outcome]:
+        for one in chosen:
+            with Progress(one.name, terminal.console(stderr=True)) as progress:
+                outcome = session.run(one, where, out, jobs or os.cpu_count() or 1, progress)
+            if not json_:
+                show.outcome(one, outcome, terminal.console(), full=not all_)
+            yield outcome
+
+    complete = took_all(ran(), outcomes.append)
+    if pages is not None and complete:
         page.write(catalogue.every(place), out, pages)
     if json_:
         terminal.print_json([session.OUTCOME.dump_python(one, mode="json") for one in outcomes])
+    _end(outcomes, [one.name for one in chosen[len(outcomes) :]])
+
+
+def _end(outcomes: "list[Outcome]", left: list[str]) -> None:
+    """Ends the command with the exit code of its outcomes; `left` are experiments that were not completed."""
+    if left:
+        typer.echo(f"interrupted; not completed: {', '.join(left)}", err=True)
+        raise typer.Exit(INTERRUPTED)
     if not all(outcome.ok for outcome in outcomes):
         raise typer.Exit(FAILED)
 

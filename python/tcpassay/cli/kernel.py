@@ -220,7 +220,7 @@ def compare(
         typer.echo(text)
     else:
         show(told, terminal.console())
-    if told.unfinished:
+    if told.unfinished or told.interrupted:
         raise typer.Exit(INTERRUPTED)
     if told.different:
         raise typer.Exit(FAILED)

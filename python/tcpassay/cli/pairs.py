@@ -7,8 +7,9 @@ import typer
 
 from tcpassay import terminal
 from tcpassay.cli.options import JsonOption
+from tcpassay.guard import took_all
 
-FAILED = 1
+FAILED, INTERRUPTED = 1, 130
 
 
 def pairs(
@@ -32,7 +33,7 @@ def pairs(
     A shorter delay, no loss or a larger buffer must not lower goodput by a quarter unless a counter of the run explains
     it, and a case must have similar results on the model and on a kernel.
 
-    Exit code 1: a pair has no explanation.
+    Exit code 1: a pair has no explanation. 130: interrupted; the pairs so far are printed.
     """
     from tcpassay.pairs import among, made  # noqa: PLC0415 - polars is most of the start-up time
     from tcpassay.pairs.show import show  # noqa: PLC0415 - start-up time
@@ -41,11 +42,14 @@ def pairs(
     results = load(folder)
     verdicts = among(results)
     with terminal.console(stderr=True).status("Running partners"):
-        verdicts += list(made(results, make, seeds))
+        complete = took_all(made(results, make, seeds), verdicts.append)
     if json_:
         terminal.print_json([one.as_json() for one in verdicts])
     else:
         show(verdicts, terminal.console())
+    if not complete:
+        typer.echo("interrupted: further partners were not run", err=True)
+        raise typer.Exit(INTERRUPTED)
     if any(one.unexplained for one in verdicts):
         raise typer.Exit(FAILED)
 

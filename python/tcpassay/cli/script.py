@@ -8,13 +8,14 @@ import typer
 from tcpassay import output, terminal
 from tcpassay.cli.options import JsonOption, JunitOption
 from tcpassay.errors import UserError
+from tcpassay.guard import took_all
 from tcpassay.script import batch
 from tcpassay.script import files as script_files
 from tcpassay.script import results as forms
 from tcpassay.script.linux import PLACES
 from tcpassay.script.model import Wanted
 
-FAILED, USER = 1, 2
+FAILED, USER, INTERRUPTED = 1, 2, 130
 
 
 def script(
@@ -61,7 +62,7 @@ def script(
 
     Results: pass; time (only times differ); fail; unsupported; syntax; crashed (the process of the script died,
     exceeded the time limit or exceeded the memory limit). Exit code 0: all scripts pass. 1: not all pass. 2: an error
-    in the input, such as a syntax error or a script without a test.
+    in the input, such as a syntax error or a script without a test. 130: interrupted; the results so far are printed.
     """
     _allowed("compare", compare, ("exact", "loose"))
     _allowed("on", on, PLACES)
@@ -71,11 +72,14 @@ def script(
     if junit is not None:
         output.check(junit, "the JUnit file")
     wanted = Wanted(profile, compare == "loose", tuple(options), on, kernel)
-    results = []
-    for result in batch.run(script_files.find(paths), wanted):
+    results: list[forms.Result] = []
+
+    def take(result: forms.Result) -> None:
         results.append(result)
         if not (json_ or markdown):
             _show(result, quiet=quiet)
+
+    complete = took_all(batch.run(script_files.find(paths), wanted), take)
     if junit is not None:
         output.write(junit, forms.junit(results), "the JUnit file")
     if json_:
@@ -84,7 +88,14 @@ def script(
         typer.echo(forms.markdown(results), nl=False)
     else:
         _summary(results)
-    statuses = {result.status for result in results}
+    _end({result.status for result in results}, complete=complete)
+
+
+def _end(statuses: set[str], *, complete: bool) -> None:
+    """Ends the command with the exit code of its results."""
+    if not complete:
+        typer.echo("interrupted: further scripts were not run", err=True)
+        raise typer.Exit(INTERRUPTED)
     if "syntax" in statuses:
         raise typer.Exit(USER)
     if statuses != {"pass"}:

@@ -71,6 +71,8 @@ def run(one: Experiment, substrate: Where, out: Path, jobs: int, watch: Watch | 
     there.parent.mkdir(parents=True, exist_ok=True)
     with Session.begin(plan, there, Beginning(), replace_=True) as session:
         result = execute(session, Local(jobs), watch)
+    if result.status == "interrupted":
+        raise KeyboardInterrupt
     if result.status != "complete":
         raise UserError(f"it was not completed: {result.status}", Place(there))
     results = load(there)

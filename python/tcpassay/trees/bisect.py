@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from tcpassay.errors import UserError
+from tcpassay.guard import Stop
 
 Observe = Callable[[str], str]
 """Builds a state, runs the case on it and returns its behaviour; equal texts mean equal behaviour.
@@ -45,10 +46,16 @@ class Bisection:
     first: tuple[str, ...] = ()
     """The first state that behaves differently; several if states cannot be built; none if GOOD and BAD are equal."""
     steps: list[Step] = field(default_factory=list)
+    interrupted: bool = False
+    """Whether an interrupt ended the search; `first` then has all states that are left."""
 
     def as_json(self) -> dict[str, object]:
         """The form for JSON."""
-        return {"first": list(self.first), "steps": [one.as_json() for one in self.steps]}
+        return {
+            "first": list(self.first),
+            "steps": [one.as_json() for one in self.steps],
+            "interrupted": self.interrupted,
+        }
 
 
 class History(Protocol):
@@ -90,8 +97,20 @@ class Line:
 
 
 def bisect(history: History, observe: Observe, watch: Callable[[str], None] = lambda _: None) -> Bisection:
-    """The first state that behaves differently from the good one. Raises `UserError` if an end cannot be built."""
+    """The first state that behaves differently from the good one. Raises `UserError` if an end cannot be built.
+
+    After an interrupt the result has the steps so far and the states among which the first different one is.
+    """
     made = Bisection()
+    with Stop():
+        try:
+            _search(made, history, observe, watch)
+        except KeyboardInterrupt:
+            made.interrupted = True
+    return made
+
+
+def _search(made: Bisection, history: History, observe: Observe, watch: Callable[[str], None]) -> None:
     shown = {}
     for state in (history.good, history.bad):
         watch(f"running {state}")
@@ -104,14 +123,14 @@ def bisect(history: History, observe: Observe, watch: Callable[[str], None] = la
         same = shown[state] == shown[history.good]
         made.steps.append(Step(state, shown[state], "good" if same else "bad"))
     if shown[history.good] == shown[history.bad]:
-        return made
+        return
     good, bad, skipped = [history.good], history.bad, set[str]()
     while True:
         left = history.candidates(good, bad)
         open_ = [one for one in left if one not in skipped]
+        made.first = (*left, bad)
         if not open_ or len(skipped) > _MOST_SKIPPED:
-            made.first = (*(one for one in left), bad) if left else (bad,)
-            return made
+            return
         watch(f"{len(left)} states left, running {open_[0]}")
         try:
             now = observe(open_[0])

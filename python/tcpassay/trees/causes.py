@@ -21,6 +21,8 @@ from tcpassay.trees.experiment import DIFFERENCE, PairExperiment, values_of
 from tcpassay.trees.pairs import By, TreePair
 
 FOLDER: Final = "differences"
+INTERRUPTED: Final = "interrupted"
+"""Why a search ended that was interrupted."""
 _MOST_STRANGE: Final = 3
 """Number of pairs without a difference in a repetition, after which the search for causes ends."""
 
@@ -95,7 +97,10 @@ def causes(
             runs, where.folder / FOLDER / ".work", where.jobs, limits_of(where.spec), where.budget, values_of
         ) as runner:
             runner.watch = lambda count: watch(f"{count} runs")
-            search_all(where, runner, identical, made)
+            try:
+                search_all(where, runner, identical, made)
+            except KeyboardInterrupt:
+                made.stopped = INTERRUPTED
             made.runs = runner.used
     finally:
         runs.close()

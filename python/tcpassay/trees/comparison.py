@@ -7,6 +7,7 @@ from typing import Final
 
 from tcpassay.compare.separate import Separation, separate
 from tcpassay.errors import UserError
+from tcpassay.guard import Stop
 from tcpassay.isolate.runner import Budget
 from tcpassay.kernel import store
 from tcpassay.output import write_whole
@@ -19,7 +20,7 @@ from tcpassay.run.replay import spec_of
 from tcpassay.run.result import Result
 from tcpassay.run.session import Beginning, Session
 from tcpassay.substrate import substrate_of
-from tcpassay.trees.causes import FOLDER, Causes, Search, causes
+from tcpassay.trees.causes import FOLDER, INTERRUPTED, Causes, Search, causes
 from tcpassay.trees.examples import Example, commands, examples
 from tcpassay.trees.grouping import grouped
 from tcpassay.trees.groups import Group
@@ -69,6 +70,11 @@ class TreeComparison:
     """Number of runs that did not take place, or ended for a reason outside of the kernels."""
     notes: tuple[str, ...] = ()
     by: By = "packets"
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether an interrupt ended the comparison."""
+        return self.causes.stopped == INTERRUPTED
 
     @property
     def different(self) -> list[TreePair]:
@@ -133,7 +139,8 @@ def compare_trees(  # noqa: PLR0913, PLR0917 - what is compared, where, how, and
         substrate_of(f"kernel:{name}").ready()
     result = _made(plan, folder, options, progress)
     missing = sum(not run.begun for run in result.runs)
-    return evaluate(kernels, plan, load(folder), options, missing, watch)
+    interrupted = result.status == "interrupted"
+    return evaluate(kernels, plan, load(folder), options, missing, watch, interrupted=interrupted)
 
 
 def evaluate(  # noqa: PLR0913, PLR0917 - what is compared, how, and who is told
@@ -143,8 +150,14 @@ def evaluate(  # noqa: PLR0913, PLR0917 - what is compared, how, and who is told
     options: Options,
     missing: int,
     watch: Callable[[str], None],
+    *,
+    interrupted: bool = False,
 ) -> TreeComparison:
-    """Compares the runs of a result folder; `missing` is the number of runs that were not made."""
+    """Compares the runs of a result folder; `missing` is the number of runs that were not made.
+
+    An interrupt ends the searches for causes, groups and examples, of which the result then has what was found before;
+    with `interrupted` there are none.
+    """
     folder = results.folder
     substrates = f"kernel:{kernels[0].name}", f"kernel:{kernels[1].name}"
     by: By = options.by or ("packets" if kernels[0].release == kernels[1].release else "metrics")
@@ -156,9 +169,18 @@ def evaluate(  # noqa: PLR0913, PLR0917 - what is compared, how, and who is told
     spec = spec.model_copy(update={"constraints": plan.spec.constraints, "groups": plan.spec.groups})
     where = Search(folder, str(base_of(folder)), substrates, spec, options.jobs, options.budget, by)
     searched = [one for one in different if (one.packets or by == "metrics") and not one.head.get("script")]
-    why = causes(where, searched, [one for one in identical if not one.head.get("script")], watch)
-    groups = grouped(where, why, different, identical, watch)
-    groups = smallest(where, groups, identical, watch)
+    why, groups, shown = Causes(left=list(searched), stopped=INTERRUPTED if interrupted else ""), [], []
+    with Stop() as stop:
+        try:
+            if not interrupted:
+                why = causes(where, searched, [one for one in identical if not one.head.get("script")], watch)
+                stop.check()
+                groups = grouped(where, why, different, identical, watch)
+                groups = smallest(where, groups, identical, watch)
+                shown = examples(results, why, groups, different, kernels, options.jobs, watch)
+        except KeyboardInterrupt:
+            why.stopped = INTERRUPTED
+        stop.ignore()
     seeds = [one.head["case"] for one in ended]
     return TreeComparison(
         *kernels,
@@ -168,7 +190,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - what is compared, how, and who is told
         shifts(results, ended),
         why,
         groups,
-        examples(results, why, groups, different, kernels, options.jobs, watch),
+        shown,
         max((seeds.count(case) for case in set(seeds)), default=0),
         len(found) - len(ended) + missing,
         _notes(*kernels, by),

@@ -46,8 +46,15 @@ def show(told: TreeComparison, console: Console) -> None:
             "did not end for a reason outside of the kernels; `tcpassay kernel compare --resume` repeats them"
         )
         say(f"{plural(told.unfinished, 'run')} {said}", "yellow")
+    if told.interrupted:
+        say(
+            "interrupted: the result so far; `--resume` continues, with the searches that were not done",
+            "yellow",
+        )
     if told.different:
         _differences(told, say)
+    elif not told.pairs:
+        say("No pair of runs has ended.", "bold yellow")
     else:
         say(
             f"No difference in {plural(told.cases, 'case')} ({plural(len(told.pairs), 'pair')} of runs).",
