@@ -7,9 +7,28 @@ from typing import Any
 
 import polars as pl
 
+import sealed
+from tcpassay import _native, run_table, seal
 from tcpassay.judge import Finding, Severity, write_findings
+from tcpassay.results import load
 
 Metrics = Mapping[str, float | None]
+
+
+def result(path: Path) -> dict[str, Any]:
+    """`result.json` with the runs that `runs.parquet` has."""
+    results = load(path)
+    runs = [{**one, "metrics": dict(one.get("metrics") or {})} for one in results.runs]
+    return {**results.index, "runs": runs}
+
+
+def write(path: Path, said: dict[str, Any]) -> None:
+    """The inverse of `result`; the metrics remain as they are."""
+    index = {name: value for name, value in said.items() if name != "runs"}
+    content = _native.parquet(run_table.columns_of(said["runs"]))
+    (path / run_table.NAME).write_bytes(content)
+    index["files"][run_table.NAME] = seal.checksum(content)
+    sealed.write(path / "result.json", index)
 
 
 def run(case: str, seed: int, metrics: Metrics, *, outcome: str = "done", **triples: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import jsonschema
 import polars as pl
 import pytest
 
+import folders
 import plans
 from patience import until
 from tcpassay import load
@@ -36,7 +37,7 @@ RESULT = {
     ],
     "additionalProperties": False,
     "properties": {
-        "format": {"const": 2},
+        "format": {"const": 3},
         "files": {"type": "object"},
         "xxh3": {"pattern": "^[0-9a-f]{16}$"},
         "tcpassay": {"type": "string"},
@@ -118,7 +119,7 @@ def test_a_run_leaves_plan_result_metrics_and_a_recording_of_each_case(tmp_path:
     assert done.returncode == 0, done.stderr
     out = tmp_path / "out"
     assert (out / "plan.toml").read_bytes() == plan.read_bytes()
-    result = json.loads((out / "result.json").read_text(encoding="utf-8"))
+    result = folders.result(out)
     assert [run["varied"] for run in result["runs"]] == [{"stack.cc": "reno"}, {"stack.cc": "cubic"}]
     for run in result["runs"]:
         assert any((out / run["recording"]).iterdir())
@@ -129,6 +130,7 @@ def test_a_run_leaves_plan_result_metrics_and_a_recording_of_each_case(tmp_path:
         "plan.toml",
         "journal.sqlite",
         "result.json",
+        "runs.parquet",
         "metrics.parquet",
         "recordings",
     }
@@ -151,7 +153,7 @@ def test_json_prints_exactly_one_value_of_the_documented_shape_and_the_same_is_i
     done = tcpassay("run", plan, "--out", tmp_path / "out", "--json")
     result = json.loads(done.stdout)
     jsonschema.Draft202012Validator(RESULT).validate(result)
-    written = json.loads((tmp_path / "out" / "result.json").read_text(encoding="utf-8"))
+    written = folders.result(tmp_path / "out")
     assert written.pop("xxh3")  # of the file
     assert result == written
     assert result["ok"] is True
@@ -295,7 +297,7 @@ def test_an_interrupt_leaves_a_readable_result_of_what_finished(tmp_path: Path, 
     assert process.returncode == 130
     assert "Traceback" not in err
     assert "interrupted; 2 of 3 runs finished" in out
-    result = json.loads((tmp_path / "out" / "result.json").read_text(encoding="utf-8"))
+    result = folders.result(tmp_path / "out")
     assert (result["status"], result["ok"]) == ("interrupted", False)
     assert [run["outcome"] for run in result["runs"]] == ["done", "done", "not run"]
     assert pl.read_parquet(tmp_path / "out" / "metrics.parquet").height == 2

@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
+import polars as pl
 import pytest
 
 from plans import REPOSITORY
-from tcpassay import recording
+from tcpassay.results import Results
 from tcpassay.run import journal
+from tcpassay.seal import checksum
 
 
 def called(act: Callable[[], None]) -> tuple[int, str]:
@@ -48,13 +50,12 @@ def damaged(torture: dict[str, ModuleType], scratch: Path, folder: Path, name: s
     out = trial.copy()
     if name == "journal.sqlite":
         with contextlib.closing(sqlite3.connect(out / name)) as database, database:
-            changed = "replace(payload, '\"goodput\":', '\"goodput\":1')"
-            database.execute(f"UPDATE cases SET payload = {changed} WHERE number = 0")  # noqa: S608
+            other = "(SELECT payload FROM cases WHERE number = 1)"
+            database.execute(f"UPDATE cases SET payload = {other} WHERE number = 0")  # noqa: S608
             assert database.total_changes == 1
     else:
-        raw = (out / name).read_bytes()
-        assert b'"outcome":"done"' in raw
-        (out / name).write_bytes(raw.replace(b'"outcome":"done"', b'"outcome":"dune"', 1))
+        frame = pl.read_parquet(out / name)
+        frame.with_columns(pl.lit("failed").alias("outcome")).write_parquet(out / name)
     try:
         torture["damage"].judge(trial, out, name, "planted")
     except torture["trial"].Fault as fault:
@@ -62,18 +63,21 @@ def damaged(torture: dict[str, ModuleType], scratch: Path, folder: Path, name: s
     return ""
 
 
-@pytest.mark.parametrize("name", ["result.json", "journal.sqlite"])
+@pytest.mark.parametrize("name", ["runs.parquet", "journal.sqlite"])
 def test_damage_that_is_noticed_is_no_fault(
     torture: dict[str, ModuleType], scratch: Path, tmp_path: Path, name: str
 ) -> None:
     assert damaged(torture, scratch, tmp_path, name) == ""
 
 
-def test_without_the_checksum_of_the_result_a_fault_is_found(
+def test_without_the_checksum_of_the_table_of_runs_a_fault_is_found(
     torture: dict[str, ModuleType], scratch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording.seal, "is_whole", lambda _: True)
-    assert "silently other answers" in damaged(torture, scratch, tmp_path, "result.json")
+    def any_sum(results: Results) -> set[str]:
+        return {checksum((results.folder / "runs.parquet").read_bytes())}
+
+    monkeypatch.setattr(Results, "_sums_of_runs", any_sum)
+    assert "silently other answers" in damaged(torture, scratch, tmp_path, "runs.parquet")
 
 
 def test_without_the_checksums_of_the_journal_a_fault_is_found(

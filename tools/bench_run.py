@@ -9,7 +9,6 @@ largest process that plans, journals and reports it. The goal is 2 GB. Exit code
 """
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -17,6 +16,8 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from tcpassay.results import load
 
 OVERHEAD = 0.05
 MEMORY = 2 * 1000**3
@@ -83,8 +84,7 @@ def seconds(folder: Path, runs: int, jobs: int, *, oracles: bool) -> float:
     plan, out = folder / "seconds.toml", folder / "seconds"
     plan.write_text(SECONDS.format(seeds=seeds, oracles=str(oracles).lower()), encoding="utf-8")
     cost = command("run", str(plan), "--out", str(out), "--jobs", str(jobs), "--force")
-    result = json.loads((out / "result.json").read_text(encoding="utf-8"))
-    done = [run for run in result["runs"] if run["outcome"] == "done"]
+    done = [run for run in load(out).runs if run["outcome"] == "done"]
     simulated = sum(run["simulation_s"] for run in done)
     worked = sum(run["cpu_s"] for run in done)
     share = cost.cpu / simulated - 1

@@ -26,7 +26,7 @@ def main(out: Path) -> None:
             f"    {out / plan / 'figures' / figure}.svg (or .png); {held} of {len(result['checks'])} checks hold"
         )
     print(
-        "\nEach folder holds the plan, result.json, metrics.parquet and a recording of every run; Wireshark opens"
+        "\nEach folder holds the plan, result.json, the tables of runs and a recording of every run; Wireshark opens"
     )
     print(
         "packets.pcapng of rate-limiter-sequence. Change a plan and run it: tcpassay run plans/papers/NAME.toml"

@@ -7,13 +7,13 @@ times are comparable.
 """
 
 import argparse
-import json
 import statistics
 import tempfile
 from pathlib import Path
 
 from tcpassay.interface import METRICS
 from tcpassay.plan import read
+from tcpassay.results import load
 from tcpassay.run.execute import Local, execute
 from tcpassay.run.session import Beginning, Session
 from tcpassay.terminal import number
@@ -23,12 +23,13 @@ Curve = list[tuple[float, float]]
 
 
 def ran(text: str, near: Path) -> dict:
-    """`result.json` of a plan with this text."""
+    """`result.json` and the runs of a plan with this text."""
     with tempfile.TemporaryDirectory() as folder:
         plan = read.read(text, near)
         with Session.begin(plan, Path(folder) / "out", Beginning(), replace_=True) as session:
             execute(session, Local(1))
-        return json.loads((Path(folder) / "out" / "result.json").read_text(encoding="utf-8"))
+        results = load(Path(folder) / "out")
+        return {**results.index, "runs": results.runs}
 
 
 def strategy(text: str, said: str) -> str:

@@ -67,7 +67,7 @@ METRICS_ONLY: Final[Collect] = {
 
 
 class ScriptRow(TypedDict):
-    """A packetdrill script as a case, in `result.json`."""
+    """A packetdrill script as a case, in the row of a run."""
 
     file: str
     profile: str
@@ -88,7 +88,7 @@ class Script:
     """Command-line options of packetdrill without dashes."""
 
     def as_json(self) -> ScriptRow:
-        """The form for `result.json`."""
+        """The form in the row of a run."""
         return {"file": self.file, "profile": self.profile, "loose": self.loose, "options": [*self.options]}
 
 
@@ -136,7 +136,7 @@ class Answer:
     """Equal for runs that took the same steps."""
     digest: str = ""
     """Checksum of all recorded data except the event log."""
-    metrics: Metrics = field(default_factory=dict)
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
     cpu_s: float = 0.0
     """CPU time of all processes; in the answer of a substrate, of processes other than this one."""
     simulation_s: float = 0.0

@@ -26,6 +26,8 @@ from tcpassay.errors import Place, UserError
 INSIDE: Final = ".tcpassay.lock"
 _LONGEST: Final = 200
 """Maximum length of a folder's name for which a lock file beside it is possible."""
+_HELD: Final[set[tuple[int, int]]] = set()
+"""Device and inode of the lock files that this process holds."""
 _UNWRITABLE: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
@@ -48,6 +50,7 @@ class _Lock:
             try:
                 fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if self.holds():
+                    _HELD.add(self._identity())
                     return
             except BaseException:
                 os.close(self._handle)
@@ -61,8 +64,13 @@ class _Lock:
         except FileNotFoundError:
             return False
 
+    def _identity(self) -> tuple[int, int]:
+        status = os.fstat(self._handle)
+        return status.st_dev, status.st_ino
+
     def release(self) -> None:
         """Removes the file and releases the lock."""
+        _HELD.discard(self._identity())
         with contextlib.suppress(OSError):
             if self.holds():
                 self.file.unlink()
@@ -137,6 +145,15 @@ class Owner:
             return
         while self._locks:
             self._locks.pop().release()
+
+
+def is_left(folder: Path) -> bool:
+    """Whether the folder has a lock file of another process, which is most likely dead."""
+    try:
+        status = (folder / INSIDE).lstat()
+    except OSError:
+        return False
+    return (status.st_dev, status.st_ino) not in _HELD
 
 
 def beside(name: str, what: str) -> str:

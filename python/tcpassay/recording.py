@@ -7,7 +7,7 @@
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -48,10 +48,10 @@ class DamagedError(UserError):
         self.file = file
 
 
-def read_json(file: Path) -> dict[str, object]:
+def read_json(file: Path, sealed: Container[object] = (FORMAT,)) -> dict[str, object]:
     """Reads a JSON object. Raises `DamagedError`, also for a wrong checksum.
 
-    Only files of this format must have a checksum; the caller decides whether another format is accepted.
+    Only files of the formats `sealed` must have a checksum; the caller decides whether another format is accepted.
     """
     raw = read_bytes(file)
     whole = seal.is_whole(raw)
@@ -63,7 +63,7 @@ def read_json(file: Path) -> dict[str, object]:
         raise DamagedError(file, f"it is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise DamagedError(file, "it does not contain a JSON object")
-    if not whole and value.get("format") in {None, FORMAT}:
+    if not whole and (value.get("format") is None or value["format"] in sealed):
         raise DamagedError(file, "it is damaged: it does not end with its checksum")
     return value
 
@@ -103,9 +103,15 @@ def read_table(
     file: Path, columns: Sequence[str] | None = None, needed: Iterable[str] = (), checksum: str | None = None
 ) -> "pl.DataFrame":
     """Reads a Parquet file. Raises `DamagedError`, also for missing columns or a wrong checksum."""
+    return parsed(file, read_bytes(file, checksum), columns, needed)
+
+
+def parsed(
+    file: Path, raw: bytes, columns: Sequence[str] | None = None, needed: Iterable[str] = ()
+) -> "pl.DataFrame":
+    """The table in the bytes of a Parquet file. Raises `DamagedError`, also for missing columns."""
     import polars as pl  # noqa: PLC0415 - start-up time
 
-    raw = read_bytes(file, checksum)
     try:
         frame = pl.read_parquet(raw, columns=None if columns is None else list(columns))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The format of `result.json`, and of the runs in a journal.
+"""The format of `result.json`, of the runs beside it (`run_table.py`), and of the runs in a journal.
 
 A reader checks the types of the fields (`results.py`). Most fields may be absent, because a folder without
 `result.json` is read from its recordings.
@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, Required, Self, TypedDict
 
-from tcpassay.messages import Expected, Metrics, ScriptRow, Value
+from tcpassay.messages import Expected, ScriptRow, Value
 
+FORMAT: Final = 3
+"""The format of `result.json`. Formats 1 and 2 list the runs with their metrics in it, as `runs`."""
 NOT_RUN: Final = "not run"
 """The outcome of a run that has not ended."""
 
@@ -70,7 +72,7 @@ class WorkDone(Work, total=False):
 
 
 class EndedRow(TypedDict, total=False):
-    """The result of a run, in `result.json`."""
+    """The result of a run."""
 
     outcome: str
     message: str
@@ -86,11 +88,11 @@ class EndedRow(TypedDict, total=False):
     reached: dict[str, int]
     covered: str
     """What the run reached in the code of a kernel with counters (`gcov.Catalogue.decode`)."""
-    metrics: Metrics
+    metrics: Mapping[str, float | None]
 
 
 class RunRow(EndedRow, total=False):
-    """A run in `result.json`."""
+    """A run of a result."""
 
     case: Required[str]
     seed: Required[int]
@@ -191,3 +193,4 @@ class ResultIndex(TypedDict, total=False):
     files: dict[str, str]
     """Checksums of other files by name."""
     runs: list[RunRow]
+    """Only in formats 1 and 2."""

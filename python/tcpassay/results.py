@@ -9,8 +9,12 @@
 Files are read at the first access. A damaged file becomes a line of `problems`, and the other files are used.
 """
 
+import contextlib
 import hashlib
-from collections.abc import Mapping, Sequence
+import math
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from os import PathLike
@@ -19,33 +23,39 @@ from typing import Final, Literal, cast
 
 import polars as pl
 
-from tcpassay import regular
+from tcpassay import regular, seal
 from tcpassay.errors import Place, Problem, UserError
 from tcpassay.finding import Finding
 from tcpassay.judge.store import NAME as FINDINGS
 from tcpassay.judge.store import read_findings
 from tcpassay.messages import Answer, Outcome
+from tcpassay.metric_table import MetricTable
 from tcpassay.owner import INSIDE
 from tcpassay.plan.quantity import quantity
 from tcpassay.recording import (
-    FORMAT,
+    WRONG,
     DamagedError,
     Recording,
+    parsed,
     read_bytes,
     read_json,
     read_table,
     schema,
     understood,
 )
-from tcpassay.result_format import NOT_RUN, PlanRow, ResultIndex, RunKey, RunRow, WorkDone
+from tcpassay.result_format import FORMAT, NOT_RUN, PlanRow, ResultIndex, RunKey, RunRow, WorkDone
 from tcpassay.run.answers import answer_of, row_of
 from tcpassay.run.folder import UNPLANNED, is_run, is_unplanned
 from tcpassay.run.journal import NAME as JOURNAL
 from tcpassay.run.journal import Journal
+from tcpassay.run_table import NAME as RUNS
+from tcpassay.run_table import rows_of
 
 RESULT: Final = "result.json"
 METRICS: Final = "metrics.parquet"
 RECORDINGS: Final = "recordings"
+_INLINE: Final = (1, 2)
+"""The formats of `result.json` that contain the runs with their metrics."""
 _INDEX: Final = {
     "environment": dict,
     "plan": dict,
@@ -94,7 +104,7 @@ class Results:
         """Files that could not be used; checks all files except the tables of recordings."""
         _ = self.metrics, self.findings, self.plan
         for name, said in self._sums.items():
-            if name != METRICS:
+            if name not in {METRICS, RUNS}:
                 self._look(self.folder / name, said)
         for run in self.runs:
             if run.get("recording") is not None:
@@ -139,12 +149,12 @@ class Results:
         if self._begun is not None:
             return self._begun[0]
         try:
-            index = read_json(self.folder / RESULT)
+            index = read_json(self.folder / RESULT, (2, FORMAT))
         except DamagedError as error:
             self._note(error)
             return {}
-        if index.get("format") not in {1, FORMAT}:
-            why = f"its format is {index.get('format')}; this version reads {FORMAT}"
+        if index.get("format") not in {*_INLINE, FORMAT}:
+            why = f"its format is {index.get('format')}; this version reads 1 to {FORMAT}"
             self._note(DamagedError(self.folder / RESULT, why))
             return {}
         for name, kind in _INDEX.items():
@@ -186,7 +196,9 @@ class Results:
         return {
             name: said
             for name, said in self.index.get("files", {}).items()
-            if isinstance(said, str) and (name == METRICS or name.startswith("inputs/")) and ".." not in name
+            if isinstance(said, str)
+            and (name in {METRICS, RUNS} or name.startswith("inputs/"))
+            and ".." not in name
         }
 
     @property
@@ -218,22 +230,80 @@ class Results:
 
         `case`, `seed`, `triples`, `varied`, `outcome`, `message`, `recording`, `metrics`.
 
-        The data comes from `result.json`, or from the recordings if that is missing.
+        The data comes from `runs.parquet`, in folders of formats 1 and 2 from `result.json`, or from the recordings if
+        that is missing.
         """
-        runs = self.index.get("runs")
-        if isinstance(runs, list):
-            good = [run for run in runs if _is_good(run)]
-            if len(good) < len(runs):
-                why = f"{len(runs) - len(good)} of its runs have a wrong form"
-                self._note(DamagedError(self.folder / RESULT, why))
-            return self._so_far(good) if self._goes_on else good
-        if self.index:
-            self._note(DamagedError(self.folder / RESULT, "it does not list the runs"))
+        runs = self.listed
+        if runs is not None:
+            return self._so_far(runs) if self._goes_on else runs
         if (self.folder / RECORDINGS).is_symlink():
             return []
         return [
             run for folder in sorted((self.folder / RECORDINGS).glob("*-*")) for run in self._found(folder)
         ]
+
+    @cached_property
+    def listed(self) -> list[RunRow] | None:
+        """The runs according to the files of the result; `None` if these do not say."""
+        if self._begun is None and self.index.get("format") == FORMAT:
+            return self._tabled()
+        runs = self.index.get("runs")
+        if isinstance(runs, list):
+            return self._good(self.folder / RESULT, runs)
+        if self.index:
+            self._note(DamagedError(self.folder / RESULT, "it does not list the runs"))
+        return None
+
+    def _good(
+        self, file: Path, runs: list[RunRow], is_good: Callable[[RunRow], bool] | None = None
+    ) -> list[RunRow]:
+        good = [run for run in runs if (is_good or _is_good)(run)]
+        if len(good) < len(runs):
+            self._note(DamagedError(file, f"{len(runs) - len(good)} of its runs have a wrong form"))
+        return good
+
+    def _tabled(self) -> list[RunRow] | None:
+        """The runs of `runs.parquet`."""
+        file = self.folder / RUNS
+        try:
+            raw = read_bytes(file)
+            whole = seal.checksum(raw) in self._sums_of_runs()
+            with understood(file):
+                rows = rows_of(parsed(file, raw, needed=("case", "seed"))) if whole else None
+        except DamagedError as error:
+            self._note(error)
+            return None
+        if rows is None:
+            self._note(DamagedError(file, WRONG))
+            return None
+        good = self._good(file, rows, _is_placed)
+        if not self._goes_on:
+            numbers = {
+                run: number for number, run in enumerate(self.metrics.select("case", "seed").iter_rows())
+            }
+            table = self._metric_table
+            for run in good:
+                number = numbers.get((run["case"], run["seed"]))
+                run["metrics"] = {} if number is None else table.row(number)
+        return good
+
+    def _sums_of_runs(self) -> set[str | None]:
+        """The checksums that the table of runs may have: of the recorded one, and of one that is just written."""
+        sums = {self._sums.get(RUNS)}
+        if self._goes_on:
+            with contextlib.suppress(UserError), Journal.peek(self.folder) as journal:
+                sums.add(journal.notes.get("runs"))
+        return sums - {None}
+
+    @cached_property
+    def _metric_table(self) -> MetricTable:
+        """The columns of `metrics`."""
+        frame = self.metrics.drop(_RUN)
+        columns = {}
+        for column in frame.iter_columns():
+            columns[column.name] = array("d")
+            columns[column.name].frombytes(column.fill_null(math.nan).to_numpy().tobytes())
+        return MetricTable(columns)
 
     @property
     def _goes_on(self) -> bool:
@@ -245,7 +315,7 @@ class Results:
         """The ended runs according to the journal."""
         try:
             with Journal.peek(self.folder) as journal:
-                ended = {}
+                ended, table = {}, MetricTable()
                 for entry in journal.entries():
                     if entry.damaged:
                         why = f"the result of its case {entry.number} is damaged"
@@ -257,7 +327,7 @@ class Results:
                             self._note(DamagedError(self.folder / JOURNAL, why))
                             continue
                         key = RunKey.of(entry.case)
-                        ended[key.case, key.seed] = answer
+                        ended[key.case, key.seed] = replace(answer, metrics=table.add(answer.metrics))
                 return ended
         except UserError as error:
             self._note(DamagedError(self.folder / JOURNAL, error.problems[0].message))
@@ -329,8 +399,10 @@ class Results:
         """One row per completed run: `case`, `seed`, and each metric in its unit; null if it has none."""
         if self._goes_on:
             return self._measured()
+        file = self.folder / METRICS
+        if self.index.get("format") == FORMAT and METRICS not in self._sums and not file.exists():
+            return pl.DataFrame(schema=_RUN)  # no run completed
         try:
-            file = self.folder / METRICS
             frame = read_table(file, needed=("case", "seed"), checksum=self._sums.get(METRICS))
             _check_keys(file, frame)
         except DamagedError as error:
@@ -347,12 +419,19 @@ class Results:
         return frame.select(pl.col("case"), pl.col("seed").cast(pl.Int64), pl.col(numbers).cast(pl.Float64))
 
     def _measured(self) -> pl.DataFrame:
-        """The metrics stored with the runs."""
-        measured = [run for run in self.runs if run.get("metrics")]
-        names = list(dict.fromkeys(name for run in measured for name in run["metrics"]))
-        rows = [[run["case"], run["seed"], *map(run["metrics"].get, names)] for run in measured]
-        schema = _RUN | dict.fromkeys(names, pl.Float64())
-        return pl.DataFrame(rows, schema=schema, orient="row", strict=False)
+        """The metrics stored with the runs: in the journal, or in `result.json` of formats 1 and 2."""
+        stored: dict[tuple[str, int], Mapping[str, float | None]] = {}
+        if self._goes_on or self.index.get("format") in _INLINE:
+            stored = {(run["case"], run["seed"]): run.get("metrics") or {} for run in self.runs}
+        elif (self.folder / JOURNAL).exists():
+            stored = {key: answer.metrics for key, answer in self._ended.items()}
+        table = MetricTable()
+        keys = [key for key, metrics in stored.items() if table.add(metrics)]
+        frame = pl.DataFrame(keys, schema=_RUN, orient="row")
+        return frame.with_columns(
+            pl.Series(name, memoryview(column).tolist(), pl.Float64).fill_nan(None)
+            for name, column in table.full().items()
+        )
 
     @cached_property
     def found(self) -> list[Finding]:
@@ -468,6 +547,13 @@ def _is_good(run: object) -> bool:
     return typed and placed and all(map(_is_number, (run.get("metrics") or {}).values()))
 
 
+def _is_placed(run: RunRow) -> bool:
+    """The same for a run of `runs.parquet`, whose columns have the types of the fields."""
+    place = run.get("recording")
+    named = is_run(run["case"], run["seed"])
+    return named and (place is None or place == f"{RECORDINGS}/{run['case']}-{run['seed']}")
+
+
 def _is_number(value: object) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
@@ -487,17 +573,20 @@ _SI: Final = {"a length of time": Fraction(1, 10**9)}
 def typed(name: str, values: Sequence[object]) -> pl.Series:
     """The column of a parameter: numbers if all values are of one kind, Booleans if all are switches."""
     said = [as_text(value) for value in values]
-    known = [quantity(text) for text in said if text is not None]
+    meanings = {text: quantity(text) for text in dict.fromkeys(said) if text is not None}
+    known = list(meanings.values())
     kinds = {one.kind for one in known}
     if known and all(isinstance(value, bool) for value in values if value is not None):
         return pl.Series(name, values, pl.Boolean)
     if len(kinds) != 1 or not all(one.ordered for one in known):
         return pl.Series(name, said, pl.String)
     scale = _SI.get(kinds.pop(), Fraction(1))
-    numbers = [None if text is None else Fraction(quantity(text).amount) * scale for text in said]
-    if scale == 1 and all(number is None or number.denominator == 1 for number in numbers):
-        return pl.Series(name, [None if number is None else int(number) for number in numbers], pl.Int64)
-    return pl.Series(name, [None if number is None else float(number) for number in numbers], pl.Float64)
+    numbers = {text: Fraction(meaning.amount) * scale for text, meaning in meanings.items()}
+    if scale == 1 and all(number.denominator == 1 for number in numbers.values()):
+        whole = {text: int(number) for text, number in numbers.items()}
+        return pl.Series(name, [None if text is None else whole[text] for text in said], pl.Int64)
+    real = {text: float(number) for text, number in numbers.items()}
+    return pl.Series(name, [None if text is None else real[text] for text in said], pl.Float64)
 
 
 def as_text(value: object) -> str | None:

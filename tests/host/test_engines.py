@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import folders
 from control import passes
 from patience import SAFETY_NET_S
 from tcpassay.substrate.agent import agent_program
@@ -49,7 +50,7 @@ def run(folder: Path, axes: str) -> list[dict[str, Any]]:
         done = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, check=False, timeout=SAFETY_NET_S
         )
-        made: list[dict[str, Any]] = json.loads((folder / "out" / "result.json").read_text())["runs"]
+        made: list[dict[str, Any]] = folders.result(folder / "out")["runs"]
         # The outcome `path`: the probes of the path did not reach the rate of the case.
         assert {one["outcome"] for one in made} <= {"done", "path"}, done.stdout + done.stderr
         for one in made:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import folders
 from control import control, rows, ticks
 from patience import SAFETY_NET_S, children, until
 from tcpassay.run.journal import Journal
@@ -153,7 +154,7 @@ why = "something passes"
         done = subprocess.run(
             command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=SAFETY_NET_S
         )
-    result = json.loads((tmp_path / "out" / "result.json").read_text(encoding="utf-8"))
+    result = folders.result(tmp_path / "out")
     (one,) = result["runs"]
     if one["outcome"] == "path":
         seen.skip_if_disturbed(one["message"])

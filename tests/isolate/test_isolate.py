@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-import sealed
+import folders
 from tcpassay.errors import UserError
 from tcpassay.isolate import Options, isolate
 from tcpassay.isolate.show import show
@@ -89,7 +89,7 @@ def test_it_explains_every_run_that_has_the_setting_and_merges_their_findings(
     isolated: tuple[Path, dict[str, Any]],
 ) -> None:
     folder, told = isolated
-    result = json.loads((folder / "out" / "result.json").read_text(encoding="utf-8"))
+    result = folders.result(folder / "out")
     reversed_ = {r["case"] for r in result["runs"] if r["varied"]["link.reorder"] == "reverse-burst:5"}
     assert len(reversed_) == 4
     assert {one["case"] for one in told["causes"][0]["explains"]} == reversed_
@@ -238,12 +238,11 @@ def test_a_finding_in_every_case_is_reported_and_isolated_on_demand_only(
 
 def test_a_finding_that_does_not_reproduce_is_reported_with_the_difference(copy: Path) -> None:
     """Changes the results: they name another version, and a run has other settings."""
-    file = copy / "out" / "result.json"
-    result = json.loads(file.read_text(encoding="utf-8"))
+    result = folders.result(copy / "out")
     result["environment"]["tcpassay"] = "0.0.9"
     for one in result["runs"]:
         one["triples"]["link.reorder"] = "off"
-    sealed.write(file, result)
+    folders.write(copy / "out", result)
     done = tcpassay("isolate", "out", "--json", cwd=copy)
     assert done.returncode == 1
     told = json.loads(done.stdout)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import folders
 from patience import until
 from tcpassay import load
 from tcpassay.errors import UserError
@@ -57,7 +58,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def runs(folder: Path) -> list[dict[str, Any]]:
-    result: list[dict[str, Any]] = json.loads((folder / "result.json").read_text(encoding="utf-8"))["runs"]
+    result: list[dict[str, Any]] = folders.result(folder)["runs"]
     return result
 
 
@@ -79,7 +80,7 @@ def test_each_case_runs_on_each_substrate_under_a_name_of_its_own(ran: Path) -> 
 
 
 def test_the_releases_of_the_substrates_are_part_of_the_result(ran: Path) -> None:
-    result = json.loads((ran / "out" / "result.json").read_text(encoding="utf-8"))
+    result = folders.result(ran / "out")
     assert result["environment"]["substrates"]["model"] is None
     release = result["environment"]["substrates"]["kernel"].split()[0]
     recording = ran / "out" / runs(ran / "out")[1]["recording"] / "recording.json"

@@ -1,6 +1,5 @@
 """A disk that becomes full during a run, on a separate small file system."""
 
-import json
 import shutil
 import subprocess
 import sys
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import folders
 import plans
 
 # Runs until the disk is full, says so, and goes on when there is space: all in one mount namespace.
@@ -45,7 +45,7 @@ def test_a_full_disk_stops_cleanly_and_with_space_it_is_resumed(tmp_path: Path, 
     if "--resume" in first:
         assert "runs are safe: make space, then" in first
         assert (kept / "second.code").read_text().strip() == "0", second
-        result = json.loads((kept / "out" / "result.json").read_text(encoding="utf-8"))
+        result = folders.result(kept / "out")
         assert result["status"] == "complete"
         assert [run["outcome"] for run in result["runs"]] == ["done"] * 40
         assert all((kept / "out" / run["recording"] / "recording.json").is_file() for run in result["runs"])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import plans
+from tcpassay import owner
 from tcpassay.errors import UserError
 from tcpassay.judge.folders import judge_folder
 from tcpassay.owner import BusyError, LostError, Owner
@@ -128,6 +129,7 @@ def test_a_report_into_a_live_folder_is_refused_and_beside_it_is_written(live: P
 def die(folder: Folder) -> None:
     """What the kernel does for a process that is killed: its locks are gone, and their files are not."""
     for lock in folder.owner._locks:  # noqa: SLF001 - there is no such thing in a life
+        owner._HELD.discard(lock._identity())  # noqa: SLF001
         os.close(lock._handle)  # noqa: SLF001
     folder.owner._locks.clear()  # noqa: SLF001
 

@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import importlib.util
-import json
 import os
 import sqlite3
 import subprocess
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 from gate import Gate
 
+import folders
 from patience import parent, until
 
 CLUSTER = Path(__file__).with_name("ray_cluster.py")
@@ -142,7 +142,7 @@ def files(folder: Path) -> dict[str, str]:
 
 
 def result(folder: Path) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    made: dict[str, Any] = folders.result(folder)
     for one in made["runs"]:
         del one["cpu_s"], one["simulation_s"]
     return made

@@ -30,7 +30,7 @@ def test_a_behaviour_that_is_not_reached_is_named_and_the_exit_code_is_1(tmp_pat
     assert ended.returncode == 1, ended.stderr
     said = " ".join(ended.stdout.split())
     assert "`closed window` was reached in 0 runs; the plan requires 1: a slow reader is wanted" in said
-    result = json.loads((tmp_path / "out" / "result.json").read_text())
+    result = folders.result(tmp_path / "out")
     assert len(result["unreached"]) == 1
     assert not result["ok"]
     reached = result["runs"][0]["reached"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import sealed
+import folders
 from tcpassay import load
 from tcpassay.judge import read_findings
 
@@ -96,11 +96,10 @@ def test_a_run_without_a_recording_is_compared_by_trace_and_checksums(
 
 
 def change(folder: Path, profile: str, **values: Any) -> str:
-    file = folder / "out" / "result.json"
-    result = json.loads(file.read_text(encoding="utf-8"))
+    result = folders.result(folder / "out")
     (run,) = [run for run in result["runs"] if run["varied"]["stack.profile"] == profile]
     run.update(values)
-    sealed.write(file, result)
+    folders.write(folder / "out", result)
     return str(run["case"])
 
 

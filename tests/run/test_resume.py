@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import json
 import os
 import random
 import signal
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 from gate import SCRIPT, Gate
 
+import folders
 from patience import SAFETY_NET_S, children, parent, until
 from tcpassay import load
 from tcpassay.plan.read import read_file
@@ -112,7 +112,7 @@ def reached(process: subprocess.Popen[str], folder: Path, number: int) -> None:
 
 def result(folder: Path) -> dict[str, Any]:
     """`result.json` without the machine and the times."""
-    made: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    made: dict[str, Any] = folders.result(folder)
     del made["environment"], made["xxh3"]
     for run in made["runs"]:
         del run["cpu_s"], run["simulation_s"]

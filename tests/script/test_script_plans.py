@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+import folders
 from pkt import GOOD, LATE
 from pkt import write as write_scripts
 from plans import REPOSITORY
@@ -45,7 +46,7 @@ def by_script(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def comparable(folder: Path) -> list[dict[str, Any]]:
-    runs: list[dict[str, Any]] = json.loads((folder / "result.json").read_text())["runs"]
+    runs: list[dict[str, Any]] = folders.result(folder)["runs"]
     return [{k: v for k, v in run.items() if k not in {"cpu_s", "simulation_s", "message"}} for run in runs]
 
 

@@ -1,11 +1,11 @@
 """Isolation of a best case of a search: the triples and lost packets that are necessary for its value of the metric."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import folders
 import searches
 from tcpassay.errors import UserError
 from tcpassay.isolate import Options, isolate
@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def of(folder: Path) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    made: dict[str, Any] = folders.result(folder)
     return made
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import folders
 import searches
 from tcpassay.errors import UserError
 from tcpassay.plan import read
@@ -30,7 +31,7 @@ def result(folder: Path, text: str) -> dict[str, Any]:
 
 def finished(session: Session) -> dict[str, Any]:
     execute(session, Local(1))
-    made: dict[str, Any] = json.loads((session.folder.path / "result.json").read_text(encoding="utf-8"))
+    made: dict[str, Any] = folders.result(session.folder.path)
     assert made["status"] == "complete"
     return made
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import beds
+import folders
 import testbeds
 from beds import LARGE, plan, start, tcpassay, until_running
 from patience import until
@@ -17,7 +18,7 @@ TWO = LARGE.replace("oracles", "seeds = [1, 2]\noracles")
 
 
 def result(out: Path) -> dict[str, list[dict[str, object]]]:
-    read: dict[str, list[dict[str, object]]] = json.loads((out / "result.json").read_text())
+    read: dict[str, list[dict[str, object]]] = folders.result(out)
     return read
 
 

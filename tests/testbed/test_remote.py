@@ -12,6 +12,7 @@ import pytest
 
 import agents
 import beds
+import folders
 import testbeds
 from beds import LARGE, PLAN, plan, start, tcpassay, until_running
 from patience import parent, until
@@ -266,7 +267,7 @@ def test_two_testbeds_with_a_common_router_are_compared_by_one_plan(
         done = tcpassay(four, "run", str(plan(four, tmp_path, "300ms", text)), "--out", str(out))
         assert done.returncode == 0, done.stdout + done.stderr
         four.settled(before)
-        runs = json.loads((out / "result.json").read_text())["runs"]
+        runs = folders.result(out)["runs"]
         assert [run["outcome"] for run in runs] == ["done"] * 4
         assert len({run["substrate"] for run in runs}) == 2
         done = tcpassay(four, "compare", str(out), "--between", "substrate", "--metric", "goodput")

@@ -11,6 +11,8 @@ import pytest
 from image import Image
 from lab import Lab, LabError
 
+from tcpassay.results import load
+
 if TYPE_CHECKING:
     import subprocess
 
@@ -80,8 +82,8 @@ def settled(lab: Lab, before: dict[str, str]) -> None:
 
 def result(out: Path) -> dict[str, Any]:
     """The result of a plan."""
-    read: dict[str, Any] = json.loads((out / "result.json").read_text())
-    return read
+    results = load(out)
+    return {**results.index, "runs": results.runs}
 
 
 def recording(out: Path) -> tuple[dict[str, Any], dict[tuple[str, str], tuple[float, float]]]:

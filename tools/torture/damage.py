@@ -146,7 +146,10 @@ def _harm_rows(file: Path, dice: random.Random) -> str:
             database.execute("UPDATE cases SET outcome = 'failed' WHERE number = ?", (number,))
         else:
             (text,) = database.execute(f"SELECT {column} FROM cases WHERE number = ?", (number,)).fetchone()  # noqa: S608
-            changed = _digit(text.encode(), dice).decode(errors="replace")
+            raw = text if isinstance(text, bytes) else text.encode()
+            changed = (
+                _byte(raw, dice) if isinstance(text, bytes) else _digit(raw, dice).decode(errors="replace")
+            )
             database.execute(f"UPDATE cases SET {column} = ? WHERE number = ?", (changed, number))  # noqa: S608
     return f"row {number}, {column}"
 

@@ -8,10 +8,11 @@ import json
 import os
 import shutil
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trial import Fault, Trial, command
+from trial import Fault, Trial, command, fork
 
 CASES = (
     "../../../victim",
@@ -108,13 +109,22 @@ def _rows(trial: Trial, out: Path) -> str:
         {"case": case, "seed": seed, "repetition": 1}, separators=(",", ":"), ensure_ascii=False
     )
     content = content.encode(errors="replace").decode()
+    from tcpassay.run.journal_rows import outcome_checksum  # noqa: PLC0415
+
     with contextlib.closing(sqlite3.connect(out / "journal.sqlite")) as database, database:
         (payload,) = database.execute("SELECT payload FROM cases WHERE number = 0").fetchone()
         (number,) = database.execute("SELECT count(*) FROM cases").fetchone()
         database.execute(
             "INSERT INTO cases (number, position, content, content_checksum, outcome, payload, outcome_checksum, "
             "started, finished) VALUES (?, ?, ?, ?, 'done', ?, ?, 0, 0)",
-            (number, number, content, _sum(number, number, content), payload, _sum(number, "done", payload)),
+            (
+                number,
+                number,
+                content,
+                _sum(number, number, content),
+                payload,
+                outcome_checksum(number, "done", payload),
+            ),
         )
         database.execute(
             "UPDATE meta SET value = ?, checksum = ? WHERE key = 'cases'",
@@ -132,6 +142,34 @@ def _sealed(file: Path, change: Any) -> None:
     file.write_text(seal(json.dumps(value)[:-1] + "\n}\n"), encoding="utf-8")
 
 
+def _changed(out: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Changes `result.json` with its runs; values that no column can have are written in format 2, into that file."""
+
+    def rewrite() -> None:
+        import tcpassay  # noqa: PLC0415
+        from tcpassay import _native, run_table, seal  # noqa: PLC0415
+
+        results = tcpassay.load(out)
+        runs = [{**run, "metrics": dict(run.get("metrics") or {})} for run in results.runs]
+        index: dict[str, Any] = {**results.index, "runs": runs}
+        index.pop("xxh3", None)
+        change(index)
+        try:
+            content = _native.parquet(run_table.columns_of(index["runs"]))
+        except (ArithmeticError, AttributeError, TypeError, ValueError):
+            index["format"] = 2
+        else:
+            (out / run_table.NAME).write_bytes(content)
+            index["files"][run_table.NAME] = seal.checksum(content)
+            del index["runs"]
+        text = seal.seal(json.dumps(index)[:-1] + "\n}\n")
+        (out / "result.json").write_text(text, encoding="utf-8")
+
+    code, said = fork(rewrite)  # reading starts threads
+    if code:
+        raise AssertionError(said)
+
+
 def _recordings(trial: Trial, out: Path) -> str:
     """`result.json` names another place for a recording, another case or seed."""
     place, case, seed = trial.dice.choice(PLACES), trial.dice.choice(CASES), trial.dice.choice(SEEDS)
@@ -140,8 +178,8 @@ def _recordings(trial: Trial, out: Path) -> str:
     def change(index: dict[str, Any]) -> None:
         index["runs"][0][key] = value
 
-    _sealed(out / "result.json", change)
-    return f"{key} = {value!r} in result.json"
+    _changed(out, change)
+    return f"{key} = {value!r} of a run"
 
 
 def _links(trial: Trial, out: Path) -> str:
@@ -215,7 +253,7 @@ def _texts(trial: Trial, out: Path) -> str:
         index["folder"] = evil
         index["plan"]["name"] = evil
 
-    _sealed(out / "result.json", change)
+    _changed(out, change)
     return f"{key} = {evil!r}"
 
 

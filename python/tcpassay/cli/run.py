@@ -160,7 +160,8 @@ def _told(result: "Result", junit: Path | None, *, json_: bool) -> None:
     if junit is not None:
         output.write(junit, xml(result), "the JUnit file")
     if json_:
-        typer.echo(as_text(result.as_json()), nl=False)
+        for part in as_text(result.as_json()):
+            typer.echo(part, nl=False)
     else:
         show.summary(result, terminal.console())
 
@@ -306,7 +307,9 @@ def _list(plan: Plan, chosen: frozenset[str] | None, *, json_: bool) -> None:
     if json_:
         listed = [{"case": c.id, "expect": c.expect, "varied": c.varied, "triples": c.triples} for c in cases]
         about = {"plan": plan.spec.name, "runs": runs, "seeds": list(plan.spec.seeds)}
-        typer.echo(as_text(about | {"repetitions": plan.spec.repetitions, "cases": listed}), nl=False)
+        typer.echo(
+            "".join(as_text(about | {"repetitions": plan.spec.repetitions, "cases": listed})), nl=False
+        )
         return
     grid = terminal.grid()
     names = list(dict.fromkeys(name for case in cases for name in case.varied))

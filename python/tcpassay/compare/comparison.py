@@ -35,6 +35,7 @@ from tcpassay.plural import plural
 from tcpassay.quantile import median
 from tcpassay.result_format import RunRow
 from tcpassay.results import METRICS, RESULT, Results
+from tcpassay.run_table import NAME as RUNS
 
 _ROUNDING: Final = 1e-12
 """Relative difference that is attributed to the order of additions."""
@@ -277,9 +278,11 @@ def _seeds(comparison: Comparison, side: str) -> str:
 
 def _readable(results: Results) -> None:
     """Raises `UserError` if the list of runs of a result cannot be read, because missing runs would go unnoticed."""
-    if not isinstance(results.index.get("runs"), list):
+    if results.listed is None:
         damage = [
-            problem for problem in _damage(results) if problem.place and problem.place.file.name == RESULT
+            problem
+            for problem in _damage(results)
+            if problem.place and problem.place.file.name in {RESULT, RUNS}
         ]
         if damage:
             raise UserError.several(damage)
@@ -348,7 +351,9 @@ def _distinct(pairs: list[Pair]) -> list[Pair]:
 
 def _effects(a: Results, b: Results, pairs: list[Pair], options: Options, names: list[str]) -> list[Effect]:
     left, right = _values(a, [two.a for two in pairs]), _values(b, [two.b for two in pairs])
-    return [_effect(name, left[name], right[name], pairs, options) for name in names]
+    # With one run in each case, which is usual in a large plan, cases need not be averaged for each metric.
+    alone = len({two.a["case"] for two in pairs}) == len(pairs)
+    return [_effect(name, left[name], right[name], pairs, options, alone=alone) for name in names]
 
 
 def _values(results: Results, runs: list[RunRow]) -> dict[str, Reals]:
@@ -366,16 +371,20 @@ def _values(results: Results, runs: list[RunRow]) -> dict[str, Reals]:
     }
 
 
-def _effect(name: str, a: Reals, b: Reals, pairs: list[Pair], options: Options) -> Effect:
+def _effect(  # noqa: PLR0913 - two columns with what belongs to their rows
+    name: str, a: Reals, b: Reals, pairs: list[Pair], options: Options, *, alone: bool
+) -> Effect:
     both = np.isfinite(a) & np.isfinite(b)
     missing = int((np.isfinite(a) != np.isfinite(b)).sum())
-    a, b, pairs = a[both], b[both], [two for two, keep in zip(pairs, both, strict=True) if keep]
+    if not both.all():
+        pairs = [pairs[n] for n in np.flatnonzero(both)]
+        a, b = a[both], b[both]
     positive = bool((a > 0).all() and (b > 0).all())
     scale: Literal["ratio", "difference"] = "ratio" if positive else "difference"
     moved = np.log(b) - np.log(a) if positive else b - a
     moved[np.abs(b - a) <= _ROUNDING * np.maximum(np.abs(a), np.abs(b))] = 0.0
     good = direction(name)
-    unit, units = _units(moved, pairs, fewest(1 - options.confidence))
+    unit, units = _units(moved, pairs, fewest(1 - options.confidence), alone=alone)
     changed = units[units != 0]
     estimate, low, high, p = None, None, None, None
     if len(changed):
@@ -393,8 +402,8 @@ def _effect(name: str, a: Reals, b: Reals, pairs: list[Pair], options: Options) 
         int((units > 0).sum()),
         int((units < 0).sum()),
         missing,
-        median(a.tolist()) if len(a) else None,
-        median(b.tolist()) if len(b) else None,
+        median(np.sort(a).tolist()) if len(a) else None,
+        median(np.sort(b).tolist()) if len(b) else None,
         scale,
         estimate,
         low,
@@ -408,8 +417,15 @@ def _effect(name: str, a: Reals, b: Reals, pairs: list[Pair], options: Options) 
     )
 
 
-def _units(moved: Reals, pairs: list[Pair], enough: int) -> tuple[Literal["case", "run"], Reals]:
-    """The statistical units: cases averaged over their seeds, or runs if there are too few cases."""
+def _units(
+    moved: Reals, pairs: list[Pair], enough: int, *, alone: bool
+) -> tuple[Literal["case", "run"], Reals]:
+    """The statistical units: cases averaged over their seeds, or runs if there are too few cases.
+
+    `alone` says that each case has one run.
+    """
+    if alone:
+        return "case", moved
     cases: dict[str, list[float]] = {}
     for two, x in zip(pairs, moved, strict=True):
         cases.setdefault(two.a["case"], []).append(float(x))

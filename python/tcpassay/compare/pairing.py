@@ -5,6 +5,7 @@ parameter with one constant value on one side and another constant value on the 
 is ignored for pairing.
 """
 
+from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -57,7 +58,8 @@ def pair(a: Results, b: Results, sides: Sides) -> Pairing:
     left, right = _select(a, sides.where_a), _select(b, sides.where_b)
     compared = _compared(left, right)
     apart = set(compared) | sides.ignore
-    by_a, by_b = _keyed(a, left, apart), _keyed(b, right, apart)
+    numbers: Numbers = {}
+    by_a, by_b = _keyed(a, left, apart, numbers), _keyed(b, right, apart, numbers)
     pairs = [Pair(run, by_b[key]) for key, run in by_a.items() if key in by_b]
     if not pairs:
         message = (
@@ -109,13 +111,21 @@ def _compared(
     return found
 
 
-Key = tuple[frozenset[tuple[str, str]], int]
+Key = tuple[bytes, int]
+"""The settings of a run as sorted numbers (`Numbers`), and its seed."""
+Numbers = dict[tuple[str, str], int]
+"""A number for each setting; a set of settings would need ten times the memory of their numbers."""
 
 
-def _keyed(results: Results, runs: list[tuple[RunRow, dict[str, str]]], apart: set[str]) -> dict[Key, RunRow]:
+def _keyed(
+    results: Results, runs: list[tuple[RunRow, dict[str, str]]], apart: set[str], numbers: Numbers
+) -> dict[Key, RunRow]:
     keyed: dict[Key, RunRow] = {}
     for run, triples in runs:
-        key = (frozenset(item for item in triples.items() if item[0] not in apart), int(run["seed"]))
+        settings = [
+            numbers.setdefault(item, len(numbers)) for item in triples.items() if item[0] not in apart
+        ]
+        key = (array("L", sorted(settings)).tobytes(), int(run["seed"]))
         if key in keyed:
             message = (
                 f"cases `{keyed[key]['case']}` and `{run['case']}` differ only in {_listed(apart)}, which does not "

@@ -25,6 +25,8 @@ MOST_TUPLES: Final = 20_000_000
 """Maximum number of combinations of a covering array; generating more takes hours."""
 MOST_RUNS: Final = 10_000_000
 """Maximum number of runs (cases times seeds times repetitions); a larger number is a mistake."""
+MANY: Final = 5_000
+"""Number of cases above which the values of the factors are checked before all cases, which take a second or more."""
 MOST_NOTES: Final = 20
 """Maximum number of notes about levels that no case has."""
 
@@ -52,14 +54,7 @@ def cases(spec: model.PlanFile, doc: Document, most_problems: int) -> Cases:
         dead = _dead(space)
     expander = Expander(spec, doc, space)
     refusals = Refusals(expander, len(suite), most_problems)
-    made: list[Case] = []
-    for row in suite.rows:
-        try:
-            made += expander.cases(row)
-        except _native.CaseError as error:
-            refusals.add(row, error.args[0])
-            if refusals.full:
-                break
+    made = _checked(expander, suite, refusals)
     if spec.scripts and not (spec.fixed or spec.axes or spec.groups or spec.negative):
         made.clear()  # a plan that contains only scripts; it has no case without settings
     problems = dict.fromkeys([*refusals.problems(), *_twins(made, doc)])
@@ -68,6 +63,47 @@ def cases(spec: model.PlanFile, doc: Document, most_problems: int) -> Cases:
     made += scripted.cases(spec, doc)
     notes = (*suite.notes, *dead, *space.unmatched())
     return Cases(made, suite, notes)
+
+
+def _checked(expander: Expander, suite: Suite, refusals: Refusals) -> list[Case]:
+    """The cases of the rows that the data plane accepts; the others are added to `refusals`."""
+    if len(suite) > MANY:
+        _first_checked(expander, suite, refusals)
+        if refusals.found:
+            return []
+    made: list[Case] = []
+    for row in suite.rows:
+        try:
+            made += expander.cases(row)
+        except _native.CaseError as error:
+            refusals.add(row, error.args[0])
+            if refusals.full:
+                break
+    return made
+
+
+def _first_checked(expander: Expander, suite: Suite, refusals: Refusals) -> None:
+    """Checks the first cases that have each value of each factor, so that an error in a value is reported soon.
+
+    The other cases with the same errors are counted, not checked.
+    """
+    seen: list[set[int]] = [set() for _ in suite.space.parameters]
+    missing = sum(max(1, len(parameter.all_levels)) for parameter in suite.space.parameters)
+    for row in suite.rows:
+        new = [known for known, level in zip(seen, row, strict=True) if level not in known]
+        if not new:
+            continue
+        for known, level in zip(seen, row, strict=True):
+            known.add(level)
+        try:
+            expander.cases(row)
+        except _native.CaseError as error:
+            refusals.add(row, error.args[0])
+        missing -= len(new)
+        if missing <= 0 or refusals.full:
+            break
+    if refusals.found:
+        refusals.count(suite.rows)
 
 
 def _first_of_search(spec: model.PlanFile, strategy: model.Search, doc: Document) -> Cases:

@@ -362,7 +362,7 @@ class Reach(Strict):
 
     behaviour: str = Field(
         min_length=1,
-        description="The name of the behaviour in `reached` of `result.json`, as in `closed window`, `timer_fire "
+        description="The name of the behaviour in `reached` of the runs, as in `closed window`, `timer_fire "
         "Persist`",
     )
     runs: Annotated[StrictInt, Field(ge=1)] = Field(

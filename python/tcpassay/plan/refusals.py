@@ -63,6 +63,19 @@ class Refusals:
         self._asked: dict[tuple[int, ...], frozenset[Rule]] = {}
 
     @property
+    def found(self) -> bool:
+        """Whether a case was refused."""
+        return bool(self._found)
+
+    def count(self, rows: Iterable[Sequence[int]]) -> None:
+        """Counts the cases among all `rows` with the refusals found, without checking them."""
+        for one in self._found:
+            one.count = 0
+        for row in rows:
+            for one in self._found:
+                one.count += one.holds(row)
+
+    @property
     def full(self) -> bool:
         """Whether enough refusals have been collected."""
         return len(self._found) >= self._most

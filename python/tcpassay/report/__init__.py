@@ -27,6 +27,13 @@ NAME: Final = "report.html"
 MOST_CURVES: Final = 48_000_000
 """Maximum bytes of curves in a file: about 300 runs with full event logs, or thousands with series only."""
 
+MANY: Final = 10_000
+"""Number of runs above which a report is an overview: the limits of curves are those below, and metrics are rounded."""
+FEW_CURVES: Final = 4_000_000
+"""Maximum bytes of curves in the report of many runs."""
+FEW_DRAWN: Final = 500
+"""Maximum number of recordings in the report of many runs."""
+
 Progress = Callable[[int, int], None]
 
 
@@ -71,8 +78,10 @@ def write_report(
 def _write(folder: Path, target: Path, most_curves: int, progress: Progress | None) -> Written:
     results = load(folder)
     output.check(target, "the report")
-    report = model.build(results)
-    drawing = _Drawing(results, most_curves, progress)
+    report = model.build(results, rounded=len(results.runs) > MANY)
+    many = len(results.runs) > MANY
+    most = min(most_curves, FEW_CURVES) if many else most_curves
+    drawing = _Drawing(results, most, FEW_DRAWN if many else None, progress)
 
     def data() -> WholePage:
         known = report.data["problems"]
@@ -101,9 +110,12 @@ def _watched(finding: Finding) -> curves.Watched:
 class _Drawing:
     """Reads recordings one after the other, those with findings first, until the file is full."""
 
-    def __init__(self, results: Results, most: int, progress: Progress | None) -> None:
+    def __init__(
+        self, results: Results, most: int, recordings: int | None, progress: Progress | None
+    ) -> None:
         self.results = results
         self.most = most
+        self.recordings = recordings
         self.progress = progress
         self.problems: list[str] = []
         self.drawn = 0
@@ -121,7 +133,7 @@ class _Drawing:
     def chunks(self) -> Iterator[tuple[str, str]]:
         size = 0
         for number, place in enumerate(self.order):
-            if size > self.most:
+            if size > self.most or self.drawn == self.recordings:
                 break
             case, seed = self._run(place)
             try:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from tcpassay import _native, drawings
@@ -61,13 +63,16 @@ class Report:
     """Large data, as a pack."""
 
 
-def build(results: Results) -> Report:
-    """The data of `results`. Damaged files are listed in the report, and the other files are used."""
+def build(results: Results, *, rounded: bool = False) -> Report:
+    """The data of `results`. Damaged files are listed in the report, and the other files are used.
+
+    With `rounded` metrics have about four digits (`rounded_reals`).
+    """
     index, runs = results.index, results.runs
     planned = Planned.of(results)
     factors = varied(results, planned)
     members, fixed = settings(runs, {factor.name for factor in factors})
-    packed = _runs(results, factors, members)
+    packed = _runs(results, factors, members, rounded=rounded)
     data: PageData = {
         "plan": _plan(results),
         "version": str(index.get("tcpassay") or __version__),
@@ -244,7 +249,7 @@ def _row(row: Row) -> FindingRow:
     }
 
 
-def _runs(results: Results, factors: list[Factor], members: list[Factor]) -> str:
+def _runs(results: Results, factors: list[Factor], members: list[Factor], *, rounded: bool) -> str:
     pack, runs, known = Pack(), results.runs, table.parameters()
     outcomes = list(dict.fromkeys(str(run.get("outcome")) for run in runs))
 
@@ -270,12 +275,20 @@ def _runs(results: Results, factors: list[Factor], members: list[Factor]) -> str
         "messages": {n: str(run["message"]) for n, run in enumerate(runs) if run.get("message")},
         "factors": listed(factors),
         "members": listed(members),
-        "metrics": _metrics(results, pack),
+        "metrics": _metrics(results, pack, rounded=rounded),
     }
     return pack.text(data)
 
 
-def _metrics(results: Results, pack: Pack) -> list[MetricData]:
+def rounded_reals(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """The values with 13 significant bits, a relative error of at most 1.2e-4; half of their bytes compress well."""
+    bits = values.astype(np.float32).view(np.uint32)
+    drop = np.uint32(11)
+    nearest = (bits + (np.uint32(1) << (drop - np.uint32(1)))) >> drop << drop
+    return np.where(np.isfinite(values), nearest, bits).astype(np.uint32).view(np.float32)
+
+
+def _metrics(results: Results, pack: Pack, *, rounded: bool) -> list[MetricData]:
     """The metrics that at least one run has, in the order of the table, then unknown ones."""
     known = METRICS
     wanted = results.cases.select("case", "seed")
@@ -297,7 +310,13 @@ def _metrics(results: Results, pack: Pack) -> list[MetricData]:
             "unit": known[name].unit if name in known else "",
             "doc": known[name].doc if name in known else "",
             "good": direction(name),
-            "values": pack.add(frame[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()),
+            "values": _packed(
+                frame[name].cast(pl.Float64).fill_null(float("nan")).to_numpy(), pack, rounded=rounded
+            ),
         }
         for name in names
     ]
+
+
+def _packed(values: npt.NDArray[np.float64], pack: Pack, *, rounded: bool) -> int:
+    return pack.add(rounded_reals(values), "f4") if rounded else pack.add(values)

@@ -1,4 +1,4 @@
-"""Answers of workers in a journal and in `result.json`."""
+"""Answers of workers in a journal and in the rows of runs."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -20,7 +20,7 @@ def payload_of(answer: Answer) -> dict[str, object]:
 
 
 def row_of(answer: Answer, recording: str) -> EndedRow:
-    """An answer as a part of `result.json`; `recording` is the name of the recording if it is kept."""
+    """An answer as a part of the row of a run; `recording` is the name of the recording if it is kept."""
     return {
         "outcome": answer.outcome,
         "message": answer.message,

@@ -1,10 +1,9 @@
 """The checks of a plan, applied to the metrics of its runs."""
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from tcpassay.messages import Metrics
 from tcpassay.plan.expand import Case
 from tcpassay.plan.model import Check
 from tcpassay.plan.read import Plan
@@ -19,6 +18,8 @@ OVER: dict[str, Callable[[list[float]], float]] = {
     "max": max,
 }
 
+Measured = Mapping[tuple[str, int], Mapping[str, float | None]]
+"""The metrics of runs by case and seed."""
 MOST_NAMED = 6
 """With more varied parameters, a case is identified by its id alone."""
 
@@ -56,12 +57,12 @@ class Verdict:
         }
 
 
-def judge(plan: Plan, measured: dict[tuple[str, int], Metrics]) -> list[Verdict]:
+def judge(plan: Plan, measured: Measured) -> list[Verdict]:
     """Applies every check of the plan to the runs that it selects; a check fails for a run without the metric."""
     return [verdict for check in plan.spec.check for verdict in _judge(plan, check, measured)]
 
 
-def _judge(plan: Plan, check: Check, measured: dict[tuple[str, int], Metrics]) -> list[Verdict]:
+def _judge(plan: Plan, check: Check, measured: Measured) -> list[Verdict]:
     selected = [case for case in plan.select(check.where) if case.expect == "done"]
     partners = {case.id: _partner(plan, check, case) for case in selected}
     # If only some cases were selected to run, a check applies to those that ran.
@@ -104,7 +105,7 @@ def _partner(plan: Plan, check: Check, case: Case) -> Case | None:
 
 
 def _pair(
-    check: Check, case: Case, partner: Case, seed: int, measured: dict[tuple[str, int], Metrics]
+    check: Check, case: Case, partner: Case, seed: int, measured: Measured
 ) -> tuple[float | None, float | None]:
     observed = measured.get((case.id, seed), {}).get(check.metric)
     if check.times is None:

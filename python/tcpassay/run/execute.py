@@ -95,7 +95,7 @@ def _execute(session: Session, executor: Executor, watch: Watch | None, stop: St
         session.folder.begin_work()
         session.begin_work(executor.jobs, executor.name, load())
         begun = session.result("running")
-        begun.write()
+        session.write(begun)
         if watch:
             watch.begin(begun.runs)
             _tell(session, watch)
@@ -133,7 +133,7 @@ def _conclude(session: Session, settings: Settings, status: Status, drawn: figur
         result.verdicts.extend(checks.judge(session.plan, measured))
         result.figures.extend(drawn.files)
         result.figure_problems.extend(drawn.problems)
-    result.write()
+    session.write(result)
     return result
 
 

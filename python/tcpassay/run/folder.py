@@ -3,15 +3,16 @@
     plan.toml           the plan, merged with the plans that it extends
     inputs/             the files that its values name
     journal.sqlite      the list of runs and their results, from which `--resume` continues
-    result.json         the environment, every outcome and every check; the checksums of other files
-    metrics.parquet     one row per run: case, seed, varied parameters, metrics
+    result.json         the environment and every check; the checksums of other files
+    runs.parquet        one row per run: case, seed, settings, outcome
+    metrics.parquet     one row per completed run: case, seed, varied parameters, metrics
     findings.json       the findings of the oracles
     recordings/<case>-<seed>/   the recording of a run
     figures/            SVG and PNG
     isolate/            the causes of findings, and the runs of isolations
     explain/            sequence diagrams of explained findings
     search/             plans of the best cases of a search
-    coverage/           the counters of each kernel with counters: the meaning of `covered` in result.json
+    coverage/           the counters of each kernel with counters: the meaning of `covered` in runs.parquet
 
 Files are written under a temporary name and renamed when they are complete; recordings are written to `.work/` and
 moved. A file with its final name is therefore always complete. A new folder is created as `.NAME.new` in the same
@@ -33,14 +34,15 @@ from typing import Final
 from tcpassay import regular
 from tcpassay.errors import Place, UserError
 from tcpassay.output import write_whole
-from tcpassay.owner import INSIDE, LostError, Owner, beside
+from tcpassay.owner import INSIDE, LostError, Owner, beside, is_left
 
 JOURNAL: Final = "journal.sqlite"
 RESULT: Final = "result.json"
 WORK: Final = ".work"
 # All entries of a result folder in the order in which they are removed.
 FILES: Final = (
-    RESULT, JOURNAL, f"{JOURNAL}-wal", f"{JOURNAL}-shm", "plan.toml", "metrics.parquet", "findings.json", "report.html",
+    RESULT, JOURNAL, f"{JOURNAL}-wal", f"{JOURNAL}-shm", "plan.toml", "runs.parquet", "metrics.parquet",
+    "findings.json", "report.html",
 )  # fmt: skip
 FOLDERS: Final = ("recordings", "inputs", "figures", "isolate", "explain", "search", "coverage", WORK)
 _LEFT: Final = re.compile(
@@ -259,14 +261,14 @@ UNPLANNED: Final = (
 
 def is_unplanned(path: Path) -> bool:
     """Whether the creation of the folder was interrupted before the journal existed: only the lock shows it."""
-    return (path / INSIDE).exists() and not any((path / mark).exists() for mark in (RESULT, JOURNAL))
+    return is_left(path) and not any((path / mark).exists() for mark in (RESULT, JOURNAL))
 
 
 def _is_unfinished(path: Path) -> bool:
     """Whether the folder is empty or contains only an interrupted start."""
     if any((path / mark).exists() for mark in (RESULT, JOURNAL)):
         return False
-    if is_unplanned(path):
+    if (path / INSIDE).exists():
         return True
     # Folders without files: earlier versions left them, and they contain no data.
     return all(

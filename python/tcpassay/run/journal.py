@@ -50,6 +50,7 @@ from tcpassay.run.journal_file import (
 )  # fmt: skip
 from tcpassay.run.journal_rows import (
     CASES,
+    DICTIONARY,
     FORGET,
     SCHEMA,
     Claim,
@@ -62,13 +63,17 @@ from tcpassay.run.journal_rows import (
     dumps,
     insert,
     outcome_checksum,
+    packed,
     read_text,
     set_notes,
     set_values,
+    unpacked,
 )  # fmt: skip
 
 __all__ = ["NAME", "Claim", "Counts", "Entry", "Journal", "JournalError", "NoSpaceError"]
-_VERSION: Final = "2"
+_VERSION: Final = "3"
+_READ: Final = ("2", _VERSION)
+"""The versions that are read; a journal that is opened for writing gets the current one."""
 _BATCH: Final = 500
 
 
@@ -82,6 +87,7 @@ class Journal:
         self._process = os.getpid()
         self._owner = 0
         self._lock = -1
+        self._dictionary = b""
 
     @staticmethod
     def create(
@@ -140,6 +146,7 @@ class Journal:
             journal = cls(folder, connect(path), clock)
             try:
                 journal._check(plan)
+                journal._upgrade()
                 journal._register()
                 journal._release_dead()
             except BaseException:
@@ -195,7 +202,9 @@ class Journal:
     def _finish(
         self, database: sqlite3.Connection, ended: Sequence[tuple[Claim, Outcome, Json | None]], now: float
     ) -> None:
-        texts = [None if payload is None else dumps(payload) for _, _, payload in ended]
+        texts = [
+            None if payload is None else self._packed(database, dumps(payload)) for _, _, payload in ended
+        ]
         rows = [
             (
                 outcome,
@@ -216,6 +225,19 @@ class Journal:
         if ended and changed.rowcount != len(ended):
             numbers = ", ".join(str(claim.number) for claim, _, _ in ended)
             raise AssertionError(f"one of the cases {numbers} is finished by a process that does not run it")
+
+    def _packed(self, database: sqlite3.Connection, text: str) -> bytes:
+        """A payload, compressed; the first one of a journal becomes the dictionary of all."""
+        if not self._known_dictionary(database):
+            set_values(database, {DICTIONARY: text})
+        return packed(text, self._known_dictionary(database))
+
+    def _known_dictionary(self, database: sqlite3.Connection) -> bytes:
+        """The dictionary of payloads, which another process may have stored; empty if there is none yet."""
+        if not self._dictionary:
+            row = database.execute("SELECT value FROM meta WHERE key = ?", (DICTIONARY,)).fetchone()
+            self._dictionary = row[0].encode(errors="surrogateescape") if row else b""
+        return self._dictionary
 
     def release(self, claim: Claim) -> None:
         """Returns a claimed case unfinished, for example when the user stops the run."""
@@ -319,6 +341,12 @@ class Journal:
             for number, content, outcome, payload, said, running, attempts, seconds in rows:
                 last = number
                 right = None if outcome is None else outcome_checksum(number, outcome, payload)
+                try:
+                    told = (
+                        unpacked(payload, self._known_dictionary(self._database)) if said == right else None
+                    )
+                except ValueError:
+                    right = None
                 if said != right:
                     case = from_json(content)
                     yield Entry(number, case, None, None, bool(running), attempts, None, damaged=True)
@@ -327,7 +355,7 @@ class Journal:
                     number,
                     from_json(content),
                     None if outcome is None else Outcome(outcome),
-                    None if payload is None else from_json(payload),
+                    told,
                     bool(running),
                     attempts,
                     seconds,
@@ -385,7 +413,7 @@ class Journal:
         version = self._database.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
         if version is None:
             raise damaged(path, "its version is missing")
-        if version[0] != _VERSION and _is_version(version[0]):
+        if version[0] not in _READ and _is_version(version[0]):
             raise JournalError(
                 f"the journal is of version {version[0]}; this program reads version {_VERSION}", Place(path)
             )
@@ -413,6 +441,13 @@ class Journal:
         if missing := {"version", "plan", CASES} - set(meta):
             raise damaged(path, f"its entry `{min(missing)}` is missing")
         return meta
+
+    def _upgrade(self) -> None:
+        """Gives a journal of an earlier version the current one, because earlier programs do not read new payloads."""
+        (version,) = self._database.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
+        if version != _VERSION:
+            with self._transaction() as database:
+                set_values(database, {"version": _VERSION})
 
     def _lock_path(self, owner: int) -> Path:
         return self._folder / f"{NAME}-owner-{owner}"
@@ -469,6 +504,7 @@ class Journal:
             except BaseException:
                 if self._database.in_transaction:
                     self._database.execute("ROLLBACK")
+                self._dictionary = b""  # it may have been stored in this transaction
                 raise
 
 

@@ -1,11 +1,16 @@
-"""The rows of a journal: schema, content, and checksums that detect damage."""
+"""The rows of a journal: schema, content, and checksums that detect damage.
+
+The payload of a run is JSON, compressed with a dictionary that the journal stores: the payload of one of its runs. The
+names of a hundred metrics are most of it. In journals of version 2 it is plain JSON.
+"""
 
 import sqlite3
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from tcpassay.errors import UserError
 from tcpassay.messages import Outcome
@@ -13,7 +18,13 @@ from tcpassay.seal import checksum
 
 CASES: Final = "cases"
 """The key of the number of cases."""
+DICTIONARY: Final = "dictionary"
+"""The key of the dictionary with which payloads are compressed."""
 Json = Mapping[str, object]
+Payload = bytes | str | None
+"""A stored payload: compressed, or plain in journals of version 2."""
+_LONGEST: Final = 1 << 28
+"""Maximum length of the JSON of a payload in bytes."""
 
 
 SCHEMA: Final = f"""
@@ -126,9 +137,34 @@ def checksum_of(*parts: object) -> str:
     return checksum("\0".join(map(str, parts)).encode(errors="surrogateescape"))
 
 
-def outcome_checksum(number: int, outcome: str, payload: str | None) -> str:
+def outcome_checksum(number: int, outcome: str, payload: Payload) -> str:
     """The checksum of the result of a case."""
+    if isinstance(payload, bytes):
+        return checksum(f"{number}\0{outcome}\0".encode() + payload)
     return checksum_of(number, outcome, "none" if payload is None else payload)
+
+
+def packed(text: str, dictionary: bytes) -> bytes:
+    """The JSON of a payload, compressed."""
+    # Level 1: higher ones take more time than the shorter file is worth.
+    packer = zlib.compressobj(1, zdict=dictionary)
+    return packer.compress(text.encode()) + packer.flush()
+
+
+def unpacked(payload: Payload, dictionary: bytes) -> Json | None:
+    """The inverse of `packed`; raises `ValueError` for a payload that is none or too long."""
+    if payload is None:
+        return None
+    if isinstance(payload, bytes):
+        unpacker = zlib.decompressobj(zdict=dictionary)
+        try:
+            payload = unpacker.decompress(payload, _LONGEST).decode()
+        except zlib.error as error:
+            raise ValueError(str(error)) from error
+        if not unpacker.eof:
+            raise ValueError("it is too long or incomplete")
+    value: Json = from_json(payload)
+    return value
 
 
 def read_text(raw: bytes) -> str:

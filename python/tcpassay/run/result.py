@@ -1,29 +1,29 @@
-"""The result of a plan, and its files: `result.json`, `metrics.parquet`, `findings.json`."""
+"""The result of a plan, and its files: `result.json`, `runs.parquet`, `metrics.parquet`, `findings.json`."""
 
 import hashlib
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Final, Literal, Self
 
 from pydantic_core import to_json
 
-from tcpassay import _native
+from tcpassay import _native, run_table
 from tcpassay._native import __version__
 from tcpassay.finding import Finding, Severity
 from tcpassay.gcov.reached import file_of
 from tcpassay.kernel import store
-from tcpassay.messages import Answer, Metrics, Outcome
+from tcpassay.messages import Answer, Outcome, Value
+from tcpassay.metric_table import MetricTable
 from tcpassay.plan.expand import Case
 from tcpassay.plan.read import Plan
-from tcpassay.result_format import NOT_RUN, DifferenceRow, RunRow, SearchRow, WorkDone
+from tcpassay.result_format import FORMAT, NOT_RUN, DifferenceRow, RunRow, SearchRow, WorkDone
 from tcpassay.run import checks
 from tcpassay.run.answers import row_of
 from tcpassay.run.folder import Folder
 from tcpassay.seal import checksum, seal
 
-FORMAT: Final = 2
 RESULT: Final = "result.json"
 METRICS: Final = "metrics.parquet"
 Status = Literal["running", "complete", "interrupted", "budget", "no space", "paused"]
@@ -112,7 +112,11 @@ class Result:
         return complete and held and not self.errors and not self.undetermined and not self.unreached
 
     def as_json(self) -> dict[str, object]:
-        """The form for JSON."""
+        """The form for JSON with all runs, which are one by one in the order of the plan."""
+        return self._index() | {"runs": map(self._full_row, self.runs)}
+
+    def _index(self) -> dict[str, object]:
+        """The content of `result.json`."""
         return {
             "format": FORMAT,
             "tcpassay": __version__,
@@ -133,10 +137,13 @@ class Result:
             "findings": sum(len(run.findings) for run in self.runs) if self.judged else None,
             "undetermined": self.undetermined,
             "files": self.inputs | self.sums,
-            "runs": [self._run_json(run) for run in self.runs],
         }
 
-    def _run_json(self, run: Run) -> RunRow:
+    def _full_row(self, run: Run) -> RunRow:
+        """A run as a row, in a form that JSON has."""
+        return {**self._row(run), "metrics": dict(run.metrics)}
+
+    def _row(self, run: Run) -> RunRow:
         row: RunRow = {
             "case": run.case.id,
             "seed": run.seed,
@@ -161,8 +168,13 @@ class Result:
             for one in run.findings:
                 yield one.of(run.case.id, run.seed, self.replay(run))
 
-    def write(self) -> None:
-        """Writes the files, each completely or not at all; the one that lists the others is the last."""
+    def write(self, note: Callable[[str], None] = lambda _: None) -> None:
+        """Writes the files, each completely or not at all; the one that lists the others is the last.
+
+        `note` receives the checksum of the table of runs before it is written. If the process is killed before
+        `result.json` has it, it is known from there.
+        """
+        self._write_runs(note)
         if self.status != "running":
             self._write_metrics()
             if self.judged:
@@ -172,7 +184,13 @@ class Result:
             for name, text in self.plans.items():
                 self.folder.write(name, text)
             self._write_catalogues()
-        self.folder.write(RESULT, seal(as_text(self.as_json())))
+        self.folder.write(RESULT, seal("".join(as_text(self._index()))))
+
+    def _write_runs(self, note: Callable[[str], None]) -> None:
+        content = _native.parquet(run_table.columns_of(map(self._row, self.runs)))
+        self.sums[run_table.NAME] = checksum(content)
+        note(self.sums[run_table.NAME])
+        self.folder.write(run_table.NAME, content)
 
     def _write_catalogues(self) -> None:
         """Writes for each kernel with counters the meaning of its counters."""
@@ -186,17 +204,15 @@ class Result:
         done = [run for run in self.runs if run.done]
         if done:
             varied = list(dict.fromkeys(path for run in done for path in run.case.varied))
-            metrics: Metrics = {}
-            for run in done:
-                metrics.update(run.metrics)
             # About ninety metrics per run, so that the speed of this loop matters.
-            of_metric = [run.metrics.get for run in done]
-            texts = [{path: str(value) for path, value in run.case.varied.items()} for run in done]
-            columns: list[tuple[str, list[int] | list[float | None] | list[str] | list[str | None]]] = [
+            metrics = MetricTable()
+            for run in done:
+                metrics.add(run.metrics)
+            columns: list[tuple[str, Sequence[int] | Sequence[float] | Sequence[str | None]]] = [
                 ("case", [run.case.id for run in done]),
                 ("seed", [run.seed for run in done]),
-                *((path, [text.get(path) for text in texts]) for path in varied),
-                *((name, [get(name) for get in of_metric]) for name in metrics),
+                *((path, [_shown(run.case.varied.get(path)) for run in done]) for path in varied),
+                *metrics.full().items(),
             ]
             # Polars could write it, too, but accounts for most of the start-up time.
             content = _native.parquet(columns)
@@ -204,15 +220,29 @@ class Result:
             self.sums[METRICS] = checksum(content)
 
 
-def as_text(value: Mapping[str, object]) -> str:
-    """Readable JSON that is fast to write, with one line per list element."""
-    lines = []
+def _shown(value: Value | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def as_text(value: Mapping[str, object]) -> Iterator[str]:
+    """Readable JSON that is fast to write, with one line per element of a list or an iterator, in parts."""
+    before = "{\n"
     for name, part in value.items():
-        text = _json(part)
-        if isinstance(part, list) and part:
-            text = "[\n" + ",\n".join("    " + _json(one) for one in part) + "\n  ]"
-        lines.append(f'  "{name}": {text}')
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+        yield f'{before}  "{name}": '
+        before = ",\n"
+        if isinstance(part, list | Iterator):
+            yield from _elements(part)
+        else:
+            yield _json(part)
+    yield "\n}\n"
+
+
+def _elements(values: Iterable[object]) -> Iterator[str]:
+    before = "[\n"
+    for one in values:
+        yield f"{before}    {_json(one)}"
+        before = ",\n"
+    yield "[]" if before == "[\n" else "\n  ]"
 
 
 def _json(value: object) -> str:

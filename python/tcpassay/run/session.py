@@ -19,6 +19,7 @@ from typing import Final, Self
 from tcpassay._native import __version__
 from tcpassay.errors import Place, UserError
 from tcpassay.messages import Answer, Outcome
+from tcpassay.metric_table import MetricTable
 from tcpassay.plan.expand import Case
 from tcpassay.plan.read import Plan, read
 from tcpassay.quantile import median
@@ -189,7 +190,11 @@ class Session:
         """Writes the files for readers of the folder before the first run has ended."""
         self.folder.write("plan.toml", self.plan.text)
         # Until the work begins, an interrupt ends the command without a further change of the folder.
-        self.result("interrupted").write()
+        self.write(self.result("interrupted"))
+
+    def write(self, result: Result) -> None:
+        """Writes the files of a result; the journal knows the table of runs before it has its name."""
+        result.write(lambda checksum: self._note(runs=checksum))
 
     def begin_work(self, jobs: int, executor: str, load: list[float] | None) -> None:
         """Records the start of work and the environment in the journal."""
@@ -263,8 +268,11 @@ class Session:
         runs: dict[tuple[str, int], Run] = {}
         again: dict[tuple[str, int], list[Run]] = {}
         different = []
+        table = MetricTable()
         for entry in self.journal.entries():
             run = self.entry_run(entry)
+            if run.metrics:
+                run = replace(run, metrics=table.add(run.metrics))
             key = (run.case.id, run.seed)
             first = runs.setdefault(key, run)
             if substrate_of(run.case.substrate).real_time:

@@ -104,7 +104,7 @@ class Progress:
 
 
 def _first_line(message: str) -> str:
-    """The first line of an error; `result.json` contains the stack trace."""
+    """The first line of an error; the row of the run contains the stack trace."""
     return message.splitlines()[0] if message else ""
 
 
@@ -186,7 +186,7 @@ def _alike(runs: Iterable[Run]) -> int:
 def _reached(result: Result) -> list[str]:
     """Prints how many runs reached each regime, and the required behaviours that were not reached."""
     runs = Counter(name for run in result.runs for name in run.reached)
-    # Kinds of events with their reasons are many; `result.json` has them.
+    # Kinds of events with their reasons are many; the rows of the runs have them.
     shown = [f"{escape(name)} ({runs[name]})" for name in sorted(runs) if name.split(" ")[0] not in EVENTS]
     lines = [f"Reached, in runs: {', '.join(shown)}; {len(runs)} behaviours in all"] if runs else []
     return lines + [f"[red]not reached[/]: {escape(one)}" for one in result.unreached]

@@ -11,12 +11,13 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from tcpassay import _native
-from tcpassay.messages import Answer, CaseRequest, Metrics
+from tcpassay.messages import Answer, CaseRequest
 from tcpassay.run import message
 from tcpassay.run.message import Reply, Request
 from tcpassay.run.operators import COMPARE
@@ -108,7 +109,7 @@ def _judged(request: CaseRequest, run: RunArtifacts, answer: Answer) -> Answer:
     return replace(answer, kept=kept, digest=digest)
 
 
-def _fails(checks: list[tuple[str, str, float]], metrics: Metrics) -> bool:
+def _fails(checks: list[tuple[str, str, float]], metrics: Mapping[str, float | None]) -> bool:
     values = [(metrics.get(metric), op, limit) for metric, op, limit in checks]
     return any(value is None or not COMPARE[op](value, limit) for value, op, limit in values)
 

@@ -1,6 +1,6 @@
 """The features of a run, which a search for findings uses in addition to its metrics: the behaviours that it reached.
 
-They are what a run reports (`reached` in `result.json`), on the model and on kernels alike.
+They are what a run reports (`reached` in the row of a run), on the model and on kernels alike.
 """
 
 from collections import Counter
