@@ -112,6 +112,10 @@ def test_a_failed_allocation_of_the_data_plane_is_reported_as_memory_and_not_as_
     result = run(tmp_path, text.replace('series = "1ms"', 'series = "1ms"\nevents = true'))
     (only,) = result.runs
     assert only.outcome == "memory", only.message
+    # The message names the limit, what needed the memory, and how to do without.
+    assert "`limits.case_memory` = 120 MiB of the plan: raise it, or shorten the run" in only.message
+    assert "without the event log" in only.message
+    assert "(`events = false` in [collect] and `oracles = false`)" in only.message
 
 
 def test_a_real_run_that_takes_too_long_is_ended(tmp_path: Path) -> None:

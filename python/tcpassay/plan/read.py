@@ -17,7 +17,20 @@ from pydantic import ValidationError
 from tcpassay.cover.generate import Suite
 from tcpassay.errors import Place, Problem, UserError
 from tcpassay.interface import METRICS
-from tcpassay.plan import claims, combine, document, expand, extends, fields, load, model, table, words, write
+from tcpassay.plan import (
+    claims,
+    combine,
+    document,
+    event_log,
+    expand,
+    extends,
+    fields,
+    load,
+    model,
+    table,
+    words,
+    write,
+)
 from tcpassay.plan.document import Document, Step
 from tcpassay.plan.expand import Case, same, show
 from tcpassay.plan.quantity import quantity
@@ -89,7 +102,9 @@ def read(text: str, file: Path, strength: int | None = None, substrates: list[st
     made = combine.cases(spec, doc, MOST_PROBLEMS)
     if spec.extends is not None or strength is not None or substrates is not None:
         text = _resolved(spec, file)
-    plan = Plan(file, text, spec, made.cases, made.suite, (*made.notes, *load.notes(made.cases, file.parent)))
+    loads = load.notes(made.cases, file.parent)
+    logs = event_log.notes(spec, made.cases)
+    plan = Plan(file, text, spec, made.cases, made.suite, (*made.notes, *loads, *logs))
     _fail_if(_references(plan, doc))
     return plan
 

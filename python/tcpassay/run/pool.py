@@ -182,6 +182,8 @@ class Worker:
         if code == -signal.SIGKILL and _oom_kills() > self.killed:
             starved, said = True, "the system killed the process running it, because memory was exhausted"
         outside = not starved and -code in {signal.SIGKILL, signal.SIGTERM}
+        if starved:
+            said = f"{_too_little(self.queue[0][1])}\n{said}"
         return Answer("memory" if starved else "crashed", said, outside=outside)
 
     def over(self, limits: Limits, *, weigh: bool) -> Iterator[tuple[int, Answer]]:
@@ -193,7 +195,7 @@ class Worker:
             answer = Answer("timeout", f"it ran longer than {limits.seconds:g} s")
         elif weigh and limits.memory is not None and (used := self._resident()) > limits.memory:
             said = f"it took {used / 2**20:.0f} MiB; allowed are {limits.memory / 2**20:.0f} MiB"
-            answer = Answer("memory", said)
+            answer = Answer("memory", f"{said}; {_too_little(self.queue[0][1])}")
         if answer:
             self.process.kill()
             self.process.wait()
@@ -353,6 +355,20 @@ class Single:
         if self._worker is not None:
             self._worker.stop()
             self._worker = None
+
+
+def _too_little(request: Request) -> str:
+    """What needs the memory of a run, and how it gets more."""
+    if not isinstance(request, CaseRequest):
+        return "it needs more memory than it may have"
+    limit = "" if request.memory is None else f" = {request.memory / 2**20:.0f} MiB"
+    more = f"it needs more memory than `limits.case_memory`{limit} of the plan: raise it, or shorten the run"
+    if not request.collect.get("events"):
+        return more
+    return (
+        f"{more}, or run without the event log, which is in memory until the run ends (`events = false` in [collect] "
+        "and `oracles = false`)"
+    )
 
 
 def _shortened(words: str) -> str:
