@@ -109,11 +109,22 @@ def read_table(
 def parsed(
     file: Path, raw: bytes, columns: Sequence[str] | None = None, needed: Iterable[str] = ()
 ) -> "pl.DataFrame":
-    """The table in the bytes of a Parquet file. Raises `DamagedError`, also for missing columns."""
+    """The table in the bytes of a Parquet file. Raises `DamagedError`, also for missing columns.
+
+    A few bytes may stand for many equal rows or texts; a table that is improbably large for its file is damaged.
+    """
     import polars as pl  # noqa: PLC0415 - start-up time
 
+    most = max(_LEAST_TABLE, _EXPANSION * len(raw))
     try:
+        scanned = pl.scan_parquet(raw)
+        rows, width = scanned.select(pl.len()).collect().item(), len(scanned.collect_schema())
+        if rows * width * 8 > most:
+            raise DamagedError(file, f"it is {len(raw)} bytes long and has {rows} rows of {width} columns")
         frame = pl.read_parquet(raw, columns=None if columns is None else list(columns))
+        texts = frame.select(pl.col(pl.String).str.len_bytes().sum()).sum_horizontal()
+        if texts.sum() > most:
+            raise DamagedError(file, f"it is {len(raw)} bytes long and has {texts.sum()} bytes of text")
     except OSError as error:
         raise DamagedError(file, _reason(error)) from error
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
@@ -124,6 +135,10 @@ def parsed(
     return frame
 
 
+_LEAST_TABLE: Final = 1 << 28
+"""Bytes of values and of text that any table may have."""
+_EXPANSION: Final = 1000
+"""Maximum ratio of the bytes of a larger table to those of its file."""
 WRONG: Final = "it is damaged: its checksum differs from the recorded one"
 
 

@@ -1,9 +1,10 @@
 """Behaviours that a plan requires of its runs."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
+
+import folders
 
 PLAN = """
 name = "reach"
