@@ -2,9 +2,8 @@
 
     python tools/torture [--seed N] [--trials N] [--seconds S] [--only KIND] [--keep]
 
-Each kind of trial (`damage`, `hostile`, `owners`, `kills`, `signals`, `disks`, `inputs`, `guests`) does some trials,
-or as many as `--seconds` allow. What a trial does depends on its seed alone; what is judged does not
-depend on the speed of the machine.
+Each kind of trial (`KINDS`, `SLOW`) does some trials, or as many as `--seconds` allow. What a trial does depends on its
+seed alone; what is judged does not depend on the speed of the machine.
 The exit code is 1 when a trial found a fault; each fault is printed with the command that repeats its trial.
 """
 
@@ -18,9 +17,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from forked import preload
 from trial import Fault, Skip, Trial
 
 KINDS = ("damage", "hostile", "owners", "kills", "signals", "disks", "inputs", "guests")
+SLOW = ("dictionaries", "experiments", "reports")
+"""Further kinds, which take longer; they are counted apart, so that the numbers of the others can be compared."""
 SHARES = {
     "damage": 12,
     "hostile": 3,
@@ -30,6 +32,9 @@ SHARES = {
     "disks": 1,
     "inputs": 3,
     "guests": 2,
+    "dictionaries": 2,
+    "experiments": 1,
+    "reports": 2,
 }
 """Factors of `--trials`: cheap kinds of trials are repeated more often than expensive ones."""
 
@@ -44,12 +49,13 @@ def main() -> int:
         "--trials", type=int, default=2, help="how many trials of the dearest kinds; others are multiples"
     )
     parser.add_argument("--seconds", type=float, help="go on with further seeds for so long")
-    parser.add_argument("--only", choices=KINDS, action="append", help="only this kind of trials")
+    parser.add_argument("--only", choices=(*KINDS, *SLOW), action="append", help="only this kind of trials")
     parser.add_argument("--keep", action="store_true", help="keep the folders of trials that found a fault")
     options = parser.parse_args()
     ends = None if options.seconds is None else time.monotonic() + options.seconds
-    faults, made, seed = 0, dict.fromkeys(options.only or KINDS, 0), options.seed
+    faults, made, seed = 0, dict.fromkeys(options.only or (*KINDS, *SLOW), 0), options.seed
     skipped: dict[str, str] = {}
+    preload()
     with tempfile.TemporaryDirectory(prefix="tcpassay-torture-") as scratch:
         while ends is None or time.monotonic() < ends:
             for kind in made:
@@ -61,13 +67,19 @@ def main() -> int:
             seed += 1
             if ends is None:
                 break
-    told = ", ".join(f"{number} {kind}" for kind, number in made.items())
+    told = _counted({kind: number for kind, number in made.items() if kind in KINDS})
+    if slow := {kind: number for kind, number in made.items() if kind in SLOW}:
+        told += f"; slow kinds: {_counted(slow)}"
     for kind, why in skipped.items():
         print(f"skipped: {kind}: {why}")
     print(
         f"torture: {told}; seeds {options.seed} to {seed - 1}; {faults or 'no'} fault{'' if faults == 1 else 's'}"
     )
     return 1 if faults else 0
+
+
+def _counted(made: dict[str, int]) -> str:
+    return f"{sum(made.values())} trials ({', '.join(f'{number} {kind}' for kind, number in made.items())})"
 
 
 def _one(kind: str, seed: int, number: int, scratch: Path, skipped: dict[str, str], *, keep: bool) -> int:

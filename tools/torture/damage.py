@@ -173,7 +173,7 @@ def _answers(folder: Path) -> tuple[object, list[str]]:
 def _load(trial: Trial, out: Path) -> None:
     from tcpassay.errors import UserError  # noqa: PLC0415
 
-    right, _ = _answers(trial.calm)
+    right = trial.known("answers", lambda: _answers(trial.calm)[0])
     try:
         said, problems = _answers(out)
     except UserError:
@@ -186,12 +186,12 @@ def _judge(trial: Trial, out: Path) -> None:
     from tcpassay.errors import UserError  # noqa: PLC0415
     from tcpassay.judge.folders import judge_folder  # noqa: PLC0415
 
-    right = judge_folder(_shadow(trial))
+    right = trial.known("findings", lambda: judge_folder(_shadow(trial)).findings)
     try:
         judged = judge_folder(out)
     except UserError:
         return
-    if judged.findings != right.findings and not judged.problems:
+    if judged.findings != right and not judged.problems:
         raise Fault("silently other findings")
 
 
@@ -204,13 +204,12 @@ def _report(trial: Trial, out: Path) -> None:
     from tcpassay.errors import UserError  # noqa: PLC0415
     from tcpassay.report import write_report  # noqa: PLC0415
 
-    right = write_report(trial.calm, trial.folder / "right.html")
+    right = trial.known("report", lambda: _page(write_report(trial.calm, trial.folder / "right.html").file))
     try:
         written = write_report(out, trial.folder / "report.html")
     except UserError:
         return
-    here = [_page(file) for file in (written.file, right.file)]
-    if here[0] != here[1] and not written.problems:
+    if _page(written.file) != right and not written.problems:
         raise Fault("silently another report")
 
 
@@ -224,7 +223,7 @@ def _resume(trial: Trial, out: Path) -> None:
     from tcpassay.run.execute import Local, execute  # noqa: PLC0415
     from tcpassay.run.session import Session  # noqa: PLC0415
 
-    was = essence(trial.calm)
+    was = trial.known("essence", lambda: essence(trial.calm))
     try:
         with Session.resume(out, force=False) as session:
             execute(session, Local(1))

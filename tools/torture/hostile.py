@@ -133,7 +133,8 @@ def _rows(trial: Trial, out: Path) -> str:
     return f"row with case {case!r}, seed {seed!r}"
 
 
-def _sealed(file: Path, change: Any) -> None:
+def sealed(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Changes a JSON file, with a valid checksum."""
     from tcpassay.seal import seal  # noqa: PLC0415
 
     value = json.loads(file.read_text(encoding="utf-8"))
@@ -275,5 +276,5 @@ def _values(trial: Trial, out: Path) -> str:
             at[key] = wrong
             return
 
-    _sealed(file, change)
+    sealed(file, change)
     return f"{file.name}: {'.'.join(told)} = {wrong!r}"

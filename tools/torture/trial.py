@@ -1,6 +1,7 @@
 """Common parts of trials: a plan, its undisturbed results, commands, and the conditions on every command."""
 
 import os
+import pickle
 import random
 import shutil
 import signal
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+from forked import Forked
 
 PLAN: Final = """\
 name = "torture"
@@ -80,6 +83,15 @@ class Trial:
             self.good(command("run", "plan.toml", "--out", "out", "--jobs", "2", cwd=made))
         return made / "out"
 
+    def known(self, name: str, make: Callable[[], Any]) -> Any:
+        """A value that depends on the undisturbed results only, computed once in a child and kept in a file."""
+        file = self.scratch / f"{name}.pickle"
+        if not file.exists():
+            draft = file.with_suffix(f".{os.getpid()}")
+            draft.write_bytes(pickle.dumps(make()))
+            draft.rename(file)
+        return pickle.loads(file.read_bytes())  # noqa: S301 - written above
+
     def copy(self) -> Path:
         """A copy of them to be damaged."""
         return Path(shutil.copytree(self.calm, self.folder / "out"))
@@ -114,7 +126,7 @@ class Trial:
         calm = self.calm
 
         def compare() -> None:
-            if essence(out) != essence(calm):
+            if essence(out) != self.known("essence", lambda: essence(calm)):
                 raise Fault("the results are not those of an undisturbed run")
 
         code, said = fork(compare)
@@ -150,13 +162,13 @@ def environment() -> dict[str, str]:
 
 
 def command(*arguments: str | bytes | Path, cwd: Path, **how: Any) -> Ran:
-    """Runs `tcpassay`. Raises `Fault` if it hangs."""
-    process = start(*arguments, cwd=cwd, **how)
-    return ended(process)
+    """Runs `tcpassay` in a child of this process. Raises `Fault` if it hangs."""
+    texts = [os.fsdecode(argument) for argument in arguments]
+    return ended(Forked(texts, cwd, environment(), **how))
 
 
 def start(*arguments: str | bytes | Path, cwd: Path, **how: Any) -> "subprocess.Popen[bytes]":
-    """Starts `tcpassay`."""
+    """Starts `tcpassay` as a program of its own."""
     whole = [sys.executable, "-m", "tcpassay", *arguments]
     return subprocess.Popen(
         whole, cwd=cwd, env=environment(), stdin=subprocess.DEVNULL,
@@ -164,13 +176,13 @@ def start(*arguments: str | bytes | Path, cwd: Path, **how: Any) -> "subprocess.
     )  # fmt: skip
 
 
-def ended(process: "subprocess.Popen[bytes]") -> Ran:
+def ended(process: "subprocess.Popen[bytes] | Forked") -> Ran:
     """Waits for a command."""
     try:
         out, err = process.communicate(timeout=LONGEST)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.communicate()
+        process.communicate(timeout=LONGEST)
         raise Fault(f"it hangs: {' '.join(map(str, process.args))}") from None  # type: ignore[arg-type]
     return Ran(
         process.returncode, (out or b"").decode(errors="replace"), (err or b"").decode(errors="replace")
