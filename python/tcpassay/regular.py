@@ -1,5 +1,6 @@
 """Reading of regular files only, because a pipe or a device could block or never end."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -50,3 +51,9 @@ def check(mode: int, *, links: bool = True) -> None:
     for is_kind, why in _KINDS:
         if is_kind(mode):
             raise IrregularError(f"{why}, not a regular file")
+
+
+def no_link(folder: Path) -> None:
+    """Raises `OSError` if a folder in which files are to be written is a symbolic link."""
+    if folder.is_symlink():
+        raise OSError(errno.ELOOP, "it is a symbolic link, through which nothing is written", str(folder))

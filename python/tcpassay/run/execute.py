@@ -10,14 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
 
-from tcpassay import figures
+from tcpassay import figures, regular
 from tcpassay.errors import Place, UserError
 from tcpassay.guard import Stop
 from tcpassay.messages import Answer, CaseRequest, Outcome
 from tcpassay.result_format import RunKey
 from tcpassay.run import checks
 from tcpassay.run.environment import load
-from tcpassay.run.folder import Folder, UnwritableError
+from tcpassay.run.folder import RECORDINGS, Folder, UnwritableError
 from tcpassay.run.journal import Claim, NoSpaceError
 from tcpassay.run.pool import Limits, Pool
 from tcpassay.run.result import Result, Run, Status
@@ -243,6 +243,8 @@ def _take(folder: Folder, claim: Claim, answer: Answer, workplace: str) -> None:
     """Moves the recording to its place, or removes the files of an incomplete run."""
     folder.owner.check()
     try:
+        for within in (folder.work, folder.path / RECORDINGS):
+            regular.no_link(within)  # whoever may change the folder may have replaced it meanwhile
         if answer.kept:
             key = RunKey.of(claim.case)
             place = folder.recording(key.case, key.seed)

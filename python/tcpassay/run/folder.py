@@ -28,7 +28,7 @@ import os
 import re
 import shutil
 import stat
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
 from tcpassay import regular
@@ -38,6 +38,7 @@ from tcpassay.owner import INSIDE, LostError, Owner, beside, is_left
 
 JOURNAL: Final = "journal.sqlite"
 RESULT: Final = "result.json"
+RECORDINGS: Final = "recordings"
 WORK: Final = ".work"
 # All entries of a result folder in the order in which they are removed.
 FILES: Final = (
@@ -178,7 +179,7 @@ class Folder:
         """The same, relative to the folder. Raises `ValueError` for an invalid id or seed."""
         if not is_run(case, seed):
             raise ValueError(f"{case!r} with seed {seed!r} is no run")
-        return f"recordings/{case}-{seed}"
+        return f"{RECORDINGS}/{case}-{seed}"
 
     def begin_work(self) -> None:
         """Creates an empty folder for recordings; incomplete files of other processes are removed."""
@@ -200,6 +201,8 @@ class Folder:
         if self.made == self.path:
             self.owner.check()
         try:
+            for within in [*PurePath(name).parents][:-1]:
+                regular.no_link(self.made / within)
             write_whole(self.made / name, content)
         except OSError as error:
             raise UnwritableError(

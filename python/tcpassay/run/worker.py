@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tcpassay import _native
+from tcpassay import _native, regular
 from tcpassay.messages import Answer, CaseRequest
 from tcpassay.run import message
 from tcpassay.run.message import Reply, Request
@@ -67,6 +67,8 @@ def _done(request: CaseRequest) -> Answer:
 
         return case.run(request, request.script)
     substrate = substrate_of(request.substrate)
+    if request.folder:
+        regular.no_link(Path(request.folder).parent)
     if request.expect == "refused":
         try:
             substrate.check(request.triples, request.base)
@@ -103,6 +105,7 @@ def _judged(request: CaseRequest, run: RunArtifacts, answer: Answer) -> Answer:
     found_one = bool(answer.findings)
     kept = request.keep or (request.keep_found and (found_one or _fails(request.checks, answer.metrics)))
     if kept:
+        regular.no_link(folder.parent)
         run.write(request.folder, events=found_one or request.keep_events)
     elif isinstance(run, Folder):
         shutil.rmtree(folder, ignore_errors=True)
