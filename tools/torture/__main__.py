@@ -21,7 +21,7 @@ from forked import preload
 from trial import Fault, Skip, Trial
 
 KINDS = ("damage", "hostile", "owners", "kills", "signals", "disks", "inputs", "guests")
-SLOW = ("links", "dictionaries", "experiments", "reports")
+SLOW = ("fields", "links", "dictionaries", "experiments", "reports")
 """Further kinds, which take longer; they are counted apart, so that the numbers of the others can be compared."""
 SHARES = {
     "damage": 12,
@@ -32,6 +32,7 @@ SHARES = {
     "disks": 1,
     "inputs": 3,
     "guests": 2,
+    "fields": 6,
     "links": 4,
     "dictionaries": 2,
     "experiments": 1,

@@ -143,7 +143,7 @@ def sealed(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
     file.write_text(seal(json.dumps(value)[:-1] + "\n}\n"), encoding="utf-8")
 
 
-def _changed(out: Path, change: Callable[[dict[str, Any]], None]) -> None:
+def changed(out: Path, change: Callable[[dict[str, Any]], None]) -> None:
     """Changes `result.json` with its runs; values that no column can have are written in format 2, into that file."""
 
     def rewrite() -> None:
@@ -179,7 +179,7 @@ def _recordings(trial: Trial, out: Path) -> str:
     def change(index: dict[str, Any]) -> None:
         index["runs"][0][key] = value
 
-    _changed(out, change)
+    changed(out, change)
     return f"{key} = {value!r} of a run"
 
 
@@ -254,7 +254,7 @@ def _texts(trial: Trial, out: Path) -> str:
         index["folder"] = evil
         index["plan"]["name"] = evil
 
-    _changed(out, change)
+    changed(out, change)
     return f"{key} = {evil!r}"
 
 
