@@ -21,7 +21,7 @@ from forked import preload
 from trial import Fault, Skip, Trial
 
 KINDS = ("damage", "hostile", "owners", "kills", "signals", "disks", "inputs", "guests")
-SLOW = ("fields", "links", "dictionaries", "experiments", "reports")
+SLOW = ("fields", "links", "dictionaries", "experiments", "reports", "kernels")
 """Further kinds, which take longer; they are counted apart, so that the numbers of the others can be compared."""
 SHARES = {
     "damage": 12,
@@ -37,6 +37,7 @@ SHARES = {
     "dictionaries": 2,
     "experiments": 1,
     "reports": 2,
+    "kernels": 1,
 }
 """Factors of `--trials`: cheap kinds of trials are repeated more often than expensive ones."""
 

@@ -38,7 +38,7 @@ def trial(trial: Trial) -> None:
     case = min(path.name for path in (trial.calm / "recordings").iterdir()).split("-")[0]
     commands = (
         ("table", "out"), ("table", "out", "--cases"), ("compare", "out", "out"), ("judge", "out"),
-        ("log", "out", case), ("packets", "out", case), ("log", "out", case, "--ss"), ("pairs", "out", "--make", "0"), ("report", "out"),
+        ("packets", "out", case), ("log", "out", case), ("log", "out", case, "--ss"), ("pairs", "out", "--make", "0"),
         ("table", "out", "--json"), ("compare", "out", "out", "--json"), ("run", "--resume", "out", "--force"),
     )  # fmt: skip
     for arguments in (*trial.dice.sample(commands, 5), ("report", "out")):
