@@ -41,7 +41,7 @@ def table(rankings: Rankings, metric: str, controllers: list[str]) -> str:
 def main() -> None:
     """Replaces the tables of the document."""
     results, document = load(Path(sys.argv[1])), Path(sys.argv[2])
-    rankings = between(results, "controller", "scenario")
+    rankings = between(results, "controller", "scenario", simultaneous=False)
     controllers = levels(results, "controller")
     text = document.read_text(encoding="utf-8")
     made = TABLE.sub(lambda found: found[1] + table(rankings, found[2], controllers), text)

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from folders import folder, run
-from tcpassay.compare import Options, between, show_between
+from tcpassay.compare import Options, Rankings, Verdict, between, show_between
 from tcpassay.errors import UserError
 from tcpassay.results import Results
 
@@ -53,8 +53,8 @@ def sample(tmp_path: Path) -> Results:
 
 
 def test_for_each_level_and_metric_it_names_the_values_to_which_none_is_better(tmp_path: Path) -> None:
-    options = Options(metrics=frozenset({"goodput", "queue_delay_mean"}))
-    rankings = between(sample(tmp_path), "stack.cc", "link.delay", options)
+    options = Options(metrics=("goodput", "queue_delay_mean"))
+    rankings = between(sample(tmp_path), "stack.cc", "link.delay", options, simultaneous=False)
     best = {(one.level, one.metric): one.best for one in rankings.rankings}
     assert best == {
         ("1ms", "goodput"): ("cubic",),
@@ -73,21 +73,74 @@ def test_for_each_level_and_metric_it_names_the_values_to_which_none_is_better(t
 
 
 def test_values_that_differ_both_ways_are_not_ranked(tmp_path: Path) -> None:
-    options = Options(metrics=frozenset({"goodput"}))
-    far = between(sample(tmp_path), "stack.cc", "link.delay", options).rankings[1]
+    options = Options(metrics=("goodput",))
+    far = between(sample(tmp_path), "stack.cc", "link.delay", options, simultaneous=False).rankings[1]
     assert {(one.value, one.than) for one in far.better} == {("bbr", "reno"), ("bbr", "cubic")}
 
 
 def test_the_text_says_which_is_better_at_which_confidence(tmp_path: Path) -> None:
-    rankings = between(sample(tmp_path), "stack.cc", "link.delay", Options(metrics=frozenset({"goodput"})))
-    out = io.StringIO()
-    show_between(rankings, Console(file=out, width=80), {"goodput": "bit/s"})
-    text = out.getvalue()
-    assert "confidence of 95 %" in text
+    options = Options(metrics=("goodput",))
+    rankings = between(sample(tmp_path), "stack.cc", "link.delay", options, simultaneous=False)
+    text = printed(rankings)
+    assert "tests at 95 %, corrected for all metrics (holm)" in " ".join(text.split())
     assert "link.delay = 99ms" in text
-    assert "best: bbr" in text
-    assert "bbr is better than" in text
+    assert "goodput: best: bbr" in text
+    assert "against bbr" in text
     assert json.dumps(rankings.as_json())
+
+
+def printed(rankings: Rankings) -> str:
+    out = io.StringIO()
+    show_between(rankings, Console(file=out, width=120), {"goodput": "bit/s"})
+    return out.getvalue()
+
+
+def test_together_the_statements_about_all_pairs_and_levels_need_more_pairs_than_one(tmp_path: Path) -> None:
+    rankings = between(sample(tmp_path), "stack.cc", "link.delay", Options(metrics=("goodput",)))
+    assert (rankings.tests, rankings.undecided) == (6, True)
+    near = rankings.rankings[0]
+    # Three pairs of values at two levels: 2 / 2^8 is below 0.05 / 6. Reno is worse than cubic by a tenth in all pairs.
+    assert [(one.value, one.verdict) for one in near.against] == [
+        ("bbr", Verdict.WORSE),
+        ("reno", Verdict.WORSE),
+    ]
+    assert near.against[1].effect == "-10.00 % (-10.00 % to -10.00 %)"
+    far = rankings.rankings[1]
+    # The last two differ both ways.
+    assert [one.partition(":")[0] for one in far.undecided] == ["reno and cubic"]
+
+
+def test_combinations_of_parameters_are_ranked_with_what_is_needed_to_decide(tmp_path: Path) -> None:
+    few = results(
+        tmp_path / "r",
+        {(cc, delay): (about(rate), about(0.05)) for (cc, delay), rate in {
+            ("reno", "1ms"): 90, ("cubic", "1ms"): 100, ("reno", "9ms"): 50, ("cubic", "9ms"): 60,
+        }.items()},
+    )  # fmt: skip
+    rankings = between(few, ["stack.cc", "link.delay"], None, Options(metrics=("goodput",)))
+    (one,) = rankings.rankings
+    assert list(one.medians) == ["cubic, 1ms", "reno, 1ms", "cubic, 9ms", "reno, 9ms"]
+    assert one.best == ("cubic, 1ms",)
+    assert [beside.verdict for beside in one.against] == [Verdict.WORSE] * 3
+    with pytest.raises(UserError, match="a parameter is named twice"):
+        between(few, ["stack.cc", "stack.cc"])
+
+
+def test_a_ranking_that_the_runs_cannot_decide_says_how_many_pairs_would(tmp_path: Path) -> None:
+    runs = [
+        run(f"{cc}", seed, {"goodput": rate + seed}, stack__cc=cc)
+        for cc, rate in (("reno", 100.0), ("cubic", 200.0))
+        for seed in range(1, 6)
+    ]
+    rankings = between(
+        Results(folder(tmp_path / "r", runs, ())), "stack.cc", None, Options(metrics=("goodput",))
+    )
+    (one,) = rankings.rankings
+    assert one.against[0].needed == 6
+    assert one.undecided == ("reno and cubic: 5 pairs differ, about 6 are needed",)
+    text = " ".join(printed(rankings).split())
+    assert "goodput: the runs cannot decide which is best" in text
+    assert "undecided, about 6 pairs are needed" in text
 
 
 def test_a_parameter_with_one_value_and_an_unknown_one_are_refused(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import tempfile
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import polars as pl
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from folders import folder, run
-from tcpassay.compare import Comparison, Effect, Options, Sides, Verdict, compare, describe, show
+from tcpassay.compare import Comparison, Effect, Options, Sides, Verdict, compare, describe, junit, show
 from tcpassay.compare.direction import direction
 from tcpassay.errors import UserError
 from tcpassay.interface import METRICS, Direction
@@ -44,7 +45,10 @@ def effect(comparison: Comparison, metric: str = "goodput") -> Effect:
 def of(tmp_path: Path, a: list[float], b: list[float], metric: str = "goodput", **options: Any) -> Comparison:
     left = results(tmp_path / "a", cubic(a, metric))
     right = results(tmp_path / "b", cubic(b, metric, "reno"))
-    return compare(left, right, Options(**options))
+    return compare(left, right, Options(**({"metrics": (metric,)} | options)))
+
+
+ALL = Options(everything=True)
 
 
 TEN = [100.0 + i for i in range(10)]
@@ -111,27 +115,100 @@ def test_worse_by_less_than_the_threshold_is_worse_but_no_regression(tmp_path: P
     assert of(tmp_path / "2", TEN, [0.97 * x for x in TEN], threshold=0.02).regressions
 
 
-def test_some_up_and_some_down_is_no_significant_difference_with_an_interval(tmp_path: Path) -> None:
+def test_some_up_and_some_down_is_undecided_with_an_interval(tmp_path: Path) -> None:
     comparison = of(tmp_path, TEN, [x * (1.05 if i % 2 else 0.95) for i, x in enumerate(TEN)])
     found = effect(comparison)
-    assert found.verdict is Verdict.SAME
-    assert comparison.same
+    assert found.verdict is Verdict.UNDECIDED
+    assert not comparison.same
     assert found.low == pytest.approx(0.95)
     assert found.high == pytest.approx(1.05)
 
 
-def test_two_different_pairs_of_ten_are_no_significant_difference(tmp_path: Path) -> None:
+def test_changes_below_the_threshold_of_relevance_are_no_relevant_difference(tmp_path: Path) -> None:
+    comparison = of(tmp_path, TEN, [x * (1.005 if i % 2 else 0.995) for i, x in enumerate(TEN)])
+    assert effect(comparison).verdict is Verdict.ALIKE
+    assert comparison.same
+    # All pairs in one direction are significant, and not relevant either.
+    assert effect(of(tmp_path / "2", TEN, [0.995 * x for x in TEN])).verdict is Verdict.ALIKE
+    small = of(tmp_path / "3", TEN, [0.995 * x for x in TEN], relevant=0.001)
+    assert effect(small).verdict is Verdict.WORSE
+
+
+def test_few_pairs_without_a_relevant_change_are_no_relevant_difference(tmp_path: Path) -> None:
+    assert effect(of(tmp_path, TEN[:3], [1.004 * x for x in TEN[:3]])).verdict is Verdict.ALIKE
+
+
+def test_two_different_pairs_of_ten_are_undecided(tmp_path: Path) -> None:
     found = effect(of(tmp_path, TEN, [50.0, 50.0, *TEN[2:]]))
-    assert found.verdict is Verdict.SAME
+    assert found.verdict is Verdict.UNDECIDED
     assert (found.pairs, found.down) == (10, 2)
 
 
-def test_five_pairs_are_too_few_to_tell_from_chance(tmp_path: Path) -> None:
+def test_five_pairs_that_all_halve_are_undecided_and_six_would_decide(tmp_path: Path) -> None:
     comparison = of(tmp_path, TEN[:5], [0.5 * x for x in TEN[:5]])
-    assert effect(comparison).verdict is Verdict.FEW
-    assert effect(comparison).estimate == pytest.approx(0.5)
+    found = effect(comparison)
+    assert found.verdict is Verdict.UNDECIDED
+    assert (found.estimate, found.p, found.needed) == (pytest.approx(0.5), pytest.approx(2 / 32), 6)
     assert comparison.regressions == []
+    assert comparison.undecided == ["goodput: 5 cases differ, about 6 are needed"]
     assert not comparison.same
+    assert "these pairs cannot decide about:" in printed(comparison)
+    assert "goodput none, whatever its size" in printed(comparison)
+
+
+def test_one_run_on_each_side_differs_without_a_test(tmp_path: Path) -> None:
+    comparison = of(tmp_path, [100.0], [80.0])
+    found = effect(comparison)
+    assert (found.verdict, found.p) == (Verdict.DIFFERS, None)
+    assert found.estimate == pytest.approx(0.8)
+    assert comparison.regressions == ["goodput: -20.00 %"]
+    faster = of(tmp_path / "2", [100.0], [150.0])
+    assert (faster.regressions, faster.undecided) == ([], [])
+
+
+def test_eleven_pairs_that_all_double_are_found_although_the_results_have_many_metrics(
+    tmp_path: Path,
+) -> None:
+    names = [name for name in METRICS if direction(name) is Direction.LOWER][:70]
+    rows = [dict.fromkeys(names, 1.0 + i / 100) | {"goodput": 100.0 + i} for i in range(11)]
+    a = [run(f"c{i}", 1, row, cc="x", i=i) for i, row in enumerate(rows)]
+    b = [
+        run(f"d{i}", 1, {name: (2 if name == "goodput" else 1.1 + i / 50) * value for name, value in row.items()},
+            cc="y", i=i)
+        for i, row in enumerate(rows)
+    ]  # fmt: skip
+    left, right = results(tmp_path / "a", a), results(tmp_path / "b", b)
+    assert effect(compare(left, right)).verdict is Verdict.BETTER
+    # Of all 71 metrics eleven pairs cannot decide: 2 / 2^11 is above 0.05 / 71. Twelve can.
+    found = effect(compare(left, right, ALL))
+    assert (found.verdict, found.needed) == (Verdict.UNDECIDED, 12)
+
+
+def test_the_metrics_are_those_of_the_plan_its_checks_those_asked_for_or_the_usual_ones(
+    tmp_path: Path,
+) -> None:
+    sides = [results(tmp_path / name, cubic(TEN, rtt_p50=1.0, timeouts=0.0, loss_rate=0.1)) for name in "ab"]
+    assert [e.metric for e in compare(*sides).effects] == ["goodput", "loss_rate"]
+    text = 'metrics = ["timeouts"]\n[[check]]\nmetric = "rtt_p50"\nop = "<"\nvalue = 2\nwhy = "x"\n'
+    for name in "ab":
+        (tmp_path / name / "plan.toml").write_text(text, encoding="utf-8")
+    named = [Results(tmp_path / name) for name in "ab"]
+    assert {e.metric for e in compare(*named).effects} == {"timeouts", "rtt_p50"}
+    assert compare(*named).family == "named by the plan"
+    assert [e.metric for e in compare(*named, Options(metrics=("goodput",))).effects] == ["goodput"]
+    assert {e.metric for e in compare(*named, ALL).effects} == {"goodput", "timeouts", "rtt_p50", "loss_rate"}
+
+
+def test_the_junit_file_has_a_test_for_each_metric_and_skips_what_is_undecided(tmp_path: Path) -> None:
+    few = ET.fromstring(junit(of(tmp_path, TEN[:5], [0.5 * x for x in TEN[:5]])))  # noqa: S314 - our own output
+    (skipped,) = few.findall("testsuite/testcase[@name='goodput']/skipped")
+    assert skipped.get("message") == "goodput: 5 cases differ, about 6 are needed"
+    worse = ET.fromstring(junit(of(tmp_path / "2", TEN, [0.5 * x for x in TEN])))  # noqa: S314 - our own output
+    (failure,) = worse.findall("testsuite/testcase[@name='goodput']/failure")
+    assert failure.get("message") == "worse: x 0.5 (x 0.5 to x 0.5)"
+    assert worse.find("testsuite[@name='metrics']").attrib == {  # type: ignore[union-attr]
+        "name": "metrics", "tests": "1", "failures": "1", "errors": "0", "skipped": "0",
+    }  # fmt: skip
 
 
 def test_one_run_may_be_a_regression_by_itself_when_asked(tmp_path: Path) -> None:
@@ -174,10 +251,10 @@ def test_many_metrics_are_corrected_for_their_number(tmp_path: Path) -> None:
     b = [run(f"d{i}", 1, dict.fromkeys(names, 1.0 + 0.1 * (i + 1)), cc="y", i=i) for i in range(8)]
     left, right = results(tmp_path / "a", a), results(tmp_path / "b", b)
     verdicts = {
-        method: {e.verdict for e in compare(left, right, Options(correction=method)).effects}  # type: ignore[arg-type]
+        method: {e.verdict for e in compare(left, right, Options(correction=method, everything=True)).effects}  # type: ignore[arg-type]
         for method in ("none", "holm", "bh")
     }
-    assert verdicts == {"none": {Verdict.WORSE}, "holm": {Verdict.SAME}, "bh": {Verdict.WORSE}}
+    assert verdicts == {"none": {Verdict.WORSE}, "holm": {Verdict.UNDECIDED}, "bh": {Verdict.WORSE}}
 
 
 def seeds(cc: str, effects: list[list[float]]) -> list[dict[str, Any]]:
@@ -192,7 +269,7 @@ def test_with_enough_cases_the_seeds_of_a_case_count_as_one_pair(tmp_path: Path)
     a = results(tmp_path / "a", seeds("cubic", [[100.0] * 20] * 6))
     b = results(tmp_path / "b", seeds("reno", [[90.0] * 20] * 3 + [[110.0] * 20] * 3))
     found = effect(compare(a, b))
-    assert (found.unit, found.pairs, found.verdict) == ("case", 6, Verdict.SAME)
+    assert (found.unit, found.pairs, found.verdict) == ("case", 6, Verdict.UNDECIDED)
 
 
 def test_the_seeds_of_a_case_are_averaged(tmp_path: Path) -> None:
@@ -266,7 +343,7 @@ def test_only_the_metrics_asked_for_are_compared(tmp_path: Path) -> None:
         results(tmp_path / "a", cubic(TEN, rtt_p50=1.0)),
         results(tmp_path / "b", cubic(TEN, cc="reno", rtt_p50=2.0)),
     )
-    assert [e.metric for e in compare(a, b, Options(metrics=frozenset({"rtt_p50"}))).effects] == ["rtt_p50"]
+    assert [e.metric for e in compare(a, b, Options(metrics=("rtt_p50",))).effects] == ["rtt_p50"]
 
 
 def test_a_damaged_file_is_named_and_the_rest_is_compared(tmp_path: Path) -> None:
@@ -278,9 +355,9 @@ def test_a_damaged_file_is_named_and_the_rest_is_compared(tmp_path: Path) -> Non
     assert effect(comparison).verdict is Verdict.IDENTICAL
 
 
-def printed(comparison: Comparison, *, everything: bool = False, width: int = 160) -> str:
+def printed(comparison: Comparison, *, width: int = 160) -> str:
     out = io.StringIO()
-    show(comparison, Console(file=out, width=width), {"goodput": "bit/s"}, everything=everything)
+    show(comparison, Console(file=out, width=width), {"goodput": "bit/s"})
     return out.getvalue()
 
 
@@ -299,9 +376,7 @@ def test_in_80_columns_no_name_of_a_metric_is_folded(tmp_path: Path) -> None:
 
 
 def test_the_text_states_that_nothing_differs(tmp_path: Path) -> None:
-    assert printed(of(tmp_path, TEN, TEN)).endswith(
-        "1 metric, 1 of them identical in every pair\nidentical\n"
-    )
+    assert printed(of(tmp_path, TEN, TEN)).endswith("\nidentical\n")
 
 
 def test_the_json_output_has_the_whole_comparison(tmp_path: Path) -> None:
@@ -332,7 +407,7 @@ def test_swapping_the_sides_inverts_every_effect_and_changes_nothing_else(
     with tempfile.TemporaryDirectory() as place:
         a = results(Path(place) / "a", cubic([x for x, _ in pairs], metric))
         b = results(Path(place) / "b", cubic([y for _, y in pairs], metric, "reno"))
-        there, back = effect(compare(a, b), metric), effect(compare(b, a), metric)
+        there, back = effect(compare(a, b, ALL), metric), effect(compare(b, a, ALL), metric)
     turned = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}
     assert back.verdict is turned.get(there.verdict, there.verdict)
     assert (back.p, back.up, back.down, back.scale) == (there.p, there.down, there.up, there.scale)
@@ -359,7 +434,7 @@ def test_a_regression_is_always_a_significant_change_for_the_worse(
     count = min(len(before), len(after))
     with tempfile.TemporaryDirectory() as place:
         found = effect(of(Path(place), before[:count], after[:count]))
-    if found.regressed:
+    if found.regressed and found.verdict is not Verdict.DIFFERS:
         assert found.verdict is Verdict.WORSE
         assert found.p_adjusted is not None
         assert found.p_adjusted <= 0.05
@@ -379,16 +454,16 @@ def test_seeds_that_gave_the_same_run_are_one_pair_and_no_more_evidence(tmp_path
         )
         for drawn in (False, True)
     )
-    assert (alike.repeated, effect(alike).verdict) == (7, Verdict.FEW)
+    assert (alike.repeated, effect(alike).verdict) == (7, Verdict.DIFFERS)
     assert (drawn.repeated, effect(drawn).verdict) == (0, Verdict.WORSE)
 
 
 def test_an_unknown_metric_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
     a, b = results(tmp_path / "a", cubic(TEN)), results(tmp_path / "b", cubic(TEN, cc="reno"))
     with pytest.raises(UserError, match=r"`--metric goodputt`: no such metric; did you mean `goodput`\?"):
-        compare(a, b, Options(metrics=frozenset({"goodputt"})))
+        compare(a, b, Options(metrics=("goodputt",)))
     with pytest.raises(UserError, match="`--metric rtt_p50`: the results do not both have it"):
-        compare(a, b, Options(metrics=frozenset({"rtt_p50", "goodput"})))
+        compare(a, b, Options(metrics=("rtt_p50", "goodput")))
 
 
 def test_comparing_nothing_is_an_error(tmp_path: Path) -> None:
@@ -423,7 +498,7 @@ def test_runs_and_seeds_of_one_side_alone_make_the_comparison_incomplete(tmp_pat
     assert comparison.incomplete == ["3 runs of a without a partner in b (seeds 1 only in a)"]
     assert not comparison.same
     assert compare(b, a).incomplete == ["3 runs of b without a partner in a (seeds 1 only in b)"]
-    assert printed(comparison).endswith("the comparison is not complete\n")
+    assert "incomplete: 3 runs of a without a partner" in printed(comparison)
 
 
 def collecting(path: Path, collect: str, **metrics: float) -> Results:
@@ -435,24 +510,24 @@ def collecting(path: Path, collect: str, **metrics: float) -> Results:
 def test_metrics_over_the_series_are_not_compared_where_its_interval_differs(tmp_path: Path) -> None:
     a = collecting(tmp_path / "a", 'series = "1ms"', goodput=1.0, queue_peak_mean=5.0, srtt_mean=2.0)
     b = collecting(tmp_path / "b", "", goodput=1.0, queue_peak_mean=9.0, srtt_mean=3.0)
-    comparison = compare(a, b)
+    comparison = compare(a, b, ALL)
     assert [e.metric for e in comparison.effects] == ["goodput"]
     assert [(one.metrics, one.why) for one in comparison.skipped] == [
         (("queue_peak_mean", "srtt_mean"), "`collect.series` is 1ms in a and 10ms in b")
     ]
     assert comparison.same
     with pytest.raises(UserError, match=r"nothing can be compared: srtt_mean: `collect.series` is 1ms in a"):
-        compare(a, b, Options(metrics=frozenset({"srtt_mean"})))
+        compare(a, b, Options(metrics=("srtt_mean",)))
 
 
 def test_an_interval_written_in_another_unit_is_the_same(tmp_path: Path) -> None:
     a = collecting(tmp_path / "a", 'series = "10000us"', queue_peak_mean=5.0)
-    assert compare(a, collecting(tmp_path / "b", "", queue_peak_mean=5.0)).skipped == ()
+    assert compare(a, collecting(tmp_path / "b", "", queue_peak_mean=5.0), ALL).skipped == ()
 
 
 def test_only_metrics_of_whole_runs_are_compared_where_the_warm_up_differs(tmp_path: Path) -> None:
     a = collecting(tmp_path / "a", 'warmup = "1s"', goodput=1.0, lost=5.0)
-    comparison = compare(a, collecting(tmp_path / "b", "", goodput=2.0, lost=5.0))
+    comparison = compare(a, collecting(tmp_path / "b", "", goodput=2.0, lost=5.0), ALL)
     assert [e.metric for e in comparison.effects] == ["lost"]
 
 
@@ -473,7 +548,12 @@ def test_deterministic_runs_that_differ_are_a_result_without_any_statistics(tmp_
     assert comparison.exact.identical == 7
     assert comparison.exact.different == (("head0", 1), ("head1", 1), ("head2", 1))
     assert comparison.exact.common == "stack.cc=dctcp (3 of 3 runs with that)"
-    assert comparison.regressions == ["3 of 10 pairs of deterministic runs differ"]
+    assert comparison.differs == "3 of 10 pairs of deterministic runs differ"
+    # A difference is no regression where nothing is worse, unless identical runs are demanded.
+    assert comparison.regressions == []
+    assert compare(a, b, Options(identical=True)).regressions == [
+        "3 of 10 pairs of deterministic runs differ"
+    ]
     assert "7 identical, 3 different" in printed(comparison)
 
 

@@ -11,7 +11,7 @@ import plans
 SAMPLE: Final = """\
 extends = "{plan}"
 name = "sample"
-# With three pairs and six metrics, Holm's correction needs ten seeds for a confidence of 95 %.
+# With three pairs of values, two levels and two metrics, a confidence of 95 % needs nine seeds.
 seeds = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
 
 [groups.controller]
@@ -47,10 +47,12 @@ def test_bbr_is_better_with_random_losses_and_cubic_has_the_longer_queue(tmp_pat
     (tmp_path / "sample.toml").write_text(SAMPLE.format(plan="base.toml"), encoding="utf-8")
     done = tcpassay("run", "sample.toml", "--out", "out", folder=tmp_path)
     assert done.returncode in {0, 1}, done.stdout + done.stderr
+    metrics = ["--metric", "goodput", "--metric", "queue_delay_mean"]
     said = tcpassay(
-        "compare", "out", "--between", "controller", "--by", "scenario", "--json", folder=tmp_path
+        "compare", "out", "--between", "controller", "--by", "scenario", *metrics, "--json", folder=tmp_path
     )
-    assert said.returncode == 0, said.stdout + said.stderr
+    # 0, or 3 if a pair that is not of interest here is undecided.
+    assert said.returncode in {0, 3}, said.stdout + said.stderr
     rankings = {(one["level"], one["metric"]): one for one in json.loads(said.stdout)["rankings"]}
     lossy = {(one["value"], one["than"]) for one in rankings["wireless", "goodput"]["better"]}
     assert {("bbr", "cubic"), ("bbr3", "cubic")} <= lossy

@@ -1,34 +1,46 @@
-"""What a comparison would have found: the power of its test."""
-
-import math
+"""What a comparison would have found: the power of its test, and the number of pairs that decide."""
 
 import numpy as np
 import pytest
 
-from tcpassay.compare.power import POWER, detectable, standard_error
+from tcpassay.compare.power import POWER, deciding, detectable, deviation
 from tcpassay.compare.signedrank import shift
 
 
-def test_the_standard_error_falls_with_the_root_of_the_number_of_differences() -> None:
-    four = standard_error(np.array([1.0, -1.0, 1.0, -1.0]))
-    # A standard deviation of 2 / sqrt(3), and pi / 3 times as many differences as a test of means.
-    assert four == pytest.approx(2 / math.sqrt(3) * math.sqrt(math.pi / 3) / 2)
-    sixteen = standard_error(np.tile([1.0, -1.0], 8))
-    assert sixteen == pytest.approx(math.sqrt(16 / 15) * math.sqrt(math.pi / 3) / 4)
-    assert standard_error(np.array([1.0])) is None
+def test_fewer_pairs_than_a_significant_test_has_find_nothing_whatever_the_shift() -> None:
+    # Five pairs of one sign have p = 2 / 2^5 = 0.0625.
+    assert detectable(5, 0.05) is None
+    assert detectable(6, 0.05) is not None
+    # Corrected for seventy metrics, eleven pairs find nothing: 2 / 2^11 is above 0.05 / 70.
+    assert detectable(11, 0.05 / 70) is None
+    assert detectable(12, 0.05 / 70) is not None
 
 
-def test_a_shift_of_two_point_eight_standard_errors_is_found_at_five_percent() -> None:
-    # The quantiles 1.9600 and 0.8416 of the normal distribution.
-    assert detectable(1.0, 0.05) == pytest.approx(2.8016, abs=1e-4)
-    assert detectable(2.0, 0.05) == pytest.approx(5.6032, abs=1e-4)
-    assert detectable(1.0, 0.005) > 3.6
+@pytest.mark.parametrize(("pairs", "level"), [(6, 0.05), (12, 0.05), (12, 0.005), (40, 0.05), (150, 0.05)])
+def test_a_detectable_shift_is_found_as_often_as_the_power_says(pairs: int, level: float) -> None:
+    size = detectable(pairs, level)
+    assert size is not None
+    samples = np.random.default_rng(7).normal(0, 1, (400, pairs))
+    found = sum(shift(one + size).p <= level for one in samples)
+    assert found / 400 == pytest.approx(POWER, abs=0.06)
+    assert sum(shift(one + size / 4).p <= level for one in samples) < 120
 
 
-def test_a_detectable_shift_is_found_as_often_as_the_power_says() -> None:
-    draw = np.random.default_rng(1)
-    samples = draw.normal(0, 0.1, (300, 40))
-    size = detectable(0.1 * math.sqrt(math.pi / 3 / 40), 0.05)
-    found = sum(shift(one + size).p <= 0.05 for one in samples)
-    assert found / 300 == pytest.approx(POWER, abs=0.07)
-    assert sum(shift(one + size / 4).p <= 0.05 for one in samples) < 60
+def test_with_six_pairs_the_exact_test_needs_more_than_the_normal_approximation() -> None:
+    # All six differences must have one sign: 0.8 = F(d)^6, F(d) = 0.9635, d = 1.793; the approximation says 1.17.
+    assert detectable(6, 0.05) == pytest.approx(1.793, abs=0.03)
+
+
+def test_a_shift_that_is_small_beside_the_spread_needs_more_pairs() -> None:
+    # (1.960 + 0.842)^2 * pi / 3 * 2^2 = 32.9
+    assert deciding(10, 2.0, 1.0, 0.05) == 33
+    # At least one more than there are, and enough for a significant test.
+    assert deciding(50, 2.0, 1.0, 0.05) == 51
+    assert deciding(3, 0.001, 1.0, 0.05) == 6
+    assert deciding(1, None, 1.0, 0.05) == 6
+    assert deciding(10, 1e6, 1.0, 0.05) is None
+
+
+def test_the_deviation_needs_two_differences() -> None:
+    assert deviation(np.array([1.0, -1.0, 1.0, -1.0])) == pytest.approx(2 / 3**0.5)
+    assert deviation(np.array([1.0])) is None

@@ -1,6 +1,6 @@
 """A kernel with checkers and planted faults; skipped with a reason where it is not built.
 
-`make kernel-variants` builds it and runs these tests; CI does not. `test_splats.py` reads consoles with the same reports.
+`make kernel-variants` builds it and runs these tests; CI does not. `test_splats.py` reads such consoles.
 """
 
 from pathlib import Path

@@ -22,6 +22,7 @@ interface BetterRow {
   best: string;
   better: string;
   medians: string;
+  against: string;
 }
 
 /** The device whose rate is the capacity of the path. */

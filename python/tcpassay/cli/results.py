@@ -1,18 +1,22 @@
 """The commands `judge`, `oracles` and `compare`. As in `cli/__init__.py`, they contain no rules."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tcpassay import terminal
+from tcpassay import output, terminal
 from tcpassay.cli.capture import MergeOption, PointOption
-from tcpassay.cli.options import AllowCodeOption, JsonOption
+from tcpassay.cli.options import AllowCodeOption, JsonOption, JunitOption
 from tcpassay.errors import UserError
 from tcpassay.interface import METRICS
 
+if TYPE_CHECKING:
+    from tcpassay.compare import Options
+
 FAILED = 1
 USER = 2
+UNDECIDED = 3
 
 
 def judge(
@@ -98,7 +102,10 @@ def compare(
     ] = "holm",
     metric: Annotated[
         list[str] | None,
-        typer.Option(help="Compare only this metric; may be given several times.", metavar="NAME"),
+        typer.Option(
+            help="Compare this metric; may be given several times. By default those that the plan names.",
+            metavar="NAME",
+        ),
     ] = None,
     where_a: Annotated[
         list[str] | None,
@@ -112,9 +119,10 @@ def compare(
         list[str] | None, typer.Option(help="Ignore this parameter when pairing runs.", metavar="PATH")
     ] = None,
     between: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            help="Compare the values of this parameter or group in one result with each other, for each metric.",
+            help="Compare the values of this parameter or group in one result with each other, for each metric; of "
+            "several (PATH,PATH), their combinations.",
             metavar="PATH",
         ),
     ] = None,
@@ -122,7 +130,15 @@ def compare(
         str | None,
         typer.Option(help="With --between: at each level of this parameter or group.", metavar="PATH"),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Also show metrics that do not differ.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Compare all metrics.")] = False,
+    relevant: Annotated[
+        str, typer.Option(help="A change below this share is not relevant.", metavar="SHARE")
+    ] = "1%",
+    identical: Annotated[
+        bool,
+        typer.Option("--identical", help="Any pair of deterministic runs that differs is a regression."),
+    ] = False,
+    junit: JunitOption = None,
     unpaired: Annotated[
         bool,
         typer.Option(
@@ -134,37 +150,39 @@ def compare(
     """Compare two results. Runs with the same parameters and the same seed are compared as pairs.
 
     Runs on the model and on `kernel` are deterministic. The command first shows how many pairs are identical, which
-    pairs differ, and their common values. Statistics over all pairs follow. Metrics whose definition depends on
-    `collect` are omitted if `collect` differs.
+    pairs differ, and their common values. Then each metric has its effect with an interval and a corrected test.
+    Metrics whose definition depends on `collect` are omitted if `collect` differs.
 
-    Exit code 0: no regression. 1: regression: a metric is significantly worse, a finding is new, a run did not
-    complete, or deterministic runs with the same parameters differ. 2: the results cannot be compared: a damaged file,
-    an unknown metric, runs without a counterpart (see --allow-unpaired).
+    Exit code 0: no regression. 1: regression: a metric is significantly worse, a finding is new, or a run did not
+    complete. 2: the results cannot be compared: a damaged file, an unknown metric, runs without a counterpart (see
+    --allow-unpaired). 3: the pairs cannot decide about a metric; the output says how many would.
 
     With `--between PATH` (and `--by PATH`) the values of a parameter in one result are compared with each other; the
-    exit code is 0.
+    exit code is 0, or 3 if the runs cannot decide about two of them.
     """
     from tcpassay import compare as comparing  # noqa: PLC0415 - start-up time
     from tcpassay.results import load  # noqa: PLC0415 - start-up time
 
+    output.check(junit, "the JUnit file")
     options = comparing.Options(
         confidence=_share("--confidence", confidence, most=0.9999),
         correction=comparing.method(correction),
         threshold=_share("--threshold", threshold),
         each=None if each is None else _share("--each", each),
-        metrics=frozenset(metric) if metric else None,
+        metrics=tuple(dict.fromkeys(metric)) if metric else None,
+        everything=everything,
+        relevant=_share("--relevant", relevant),
+        identical=identical,
     )
-    units = {name: metric.unit for name, metric in METRICS.items()}
-    if between is not None:
-        if b is not None or where_a or where_b or ignore:
+    if everything and metric:
+        raise UserError("`--all` compares all metrics; it excludes `--metric`")
+    if between:
+        if b is not None or where_a or where_b or ignore or junit:
             raise UserError(
-                "`--between` compares values within one result; it excludes a second result, --where and --ignore"
+                "`--between` compares values within one result; it excludes a second result, --where, --ignore, --junit"
             )
-        rankings = comparing.between(load(a), between, by, options)
-        if json_:
-            terminal.print_json(rankings.as_json())
-        else:
-            comparing.show_between(rankings, terminal.console(), units, everything=everything)
+        names = [name.strip() for text in between for name in text.split(",")]
+        _ranked(a, names, by, options, json_=json_)
         return
     if b is None:
         raise UserError("give two results, or one and `--between PATH`")
@@ -177,11 +195,30 @@ def compare(
     if json_:
         terminal.print_json(comparison.as_json())
     else:
-        comparing.show(comparison, terminal.console(), units, everything=everything)
+        comparing.show(comparison, terminal.console(), _units())
+    if junit is not None:
+        output.write(junit, comparing.junit(comparison), "the JUnit file")
     if comparison.problems or (comparison.incomplete and not unpaired):
         raise typer.Exit(USER)
-    if comparison.regressions:
-        raise typer.Exit(FAILED)
+    if comparison.regressions or comparison.undecided:
+        raise typer.Exit(FAILED if comparison.regressions else UNDECIDED)
+
+
+def _ranked(folder: Path, names: list[str], by: str | None, options: "Options", *, json_: bool) -> None:
+    from tcpassay import compare as comparing  # noqa: PLC0415 - start-up time
+    from tcpassay.results import load  # noqa: PLC0415 - start-up time
+
+    rankings = comparing.between(load(folder), names, by, options)
+    if json_:
+        terminal.print_json(rankings.as_json())
+    else:
+        comparing.show_between(rankings, terminal.console(), _units())
+    if rankings.undecided:
+        raise typer.Exit(UNDECIDED)
+
+
+def _units() -> dict[str, str]:
+    return {name: metric.unit for name, metric in METRICS.items()}
 
 
 def add(app: typer.Typer) -> None:

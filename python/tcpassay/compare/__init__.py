@@ -3,14 +3,17 @@
     comparison = compare(load("results/cubic"), load("results/bbr"))
     comparison.regressions, comparison.same, comparison.as_json()
 
-`pairing.py` pairs the runs, `signedrank.py` and `correction.py` contain the statistics, `comparison.py` combines them,
+`pairing.py` pairs the runs, `family.py` chooses the metrics, `signedrank.py`, `correction.py` and `power.py` contain
+the statistics, `effect.py` judges a metric, `comparison.py` combines all,
 `direction.py` has the preferred direction of each metric, `show.py` prints. `between.py` compares each two values of a
 parameter.
 """
 
 from tcpassay.compare.between import Ranking, Rankings, between
-from tcpassay.compare.comparison import Change, Comparison, Effect, Moved, Options, Verdict, compare, describe
+from tcpassay.compare.comparison import Change, Comparison, compare
 from tcpassay.compare.correction import method
+from tcpassay.compare.effect import Effect, Moved, Options, Verdict, describe
+from tcpassay.compare.junit import junit
 from tcpassay.compare.pairing import Sides
 from tcpassay.compare.show import show
 from tcpassay.compare.show_between import show_between
@@ -28,6 +31,7 @@ __all__ = [
     "between",
     "compare",
     "describe",
+    "junit",
     "method",
     "show",
     "show_between",

@@ -1,31 +1,24 @@
 """Which value of a parameter is better for which metric, by the levels of another parameter.
 
-Each two values are compared as the two sides of a comparison: paired by case and seed, tested by signed ranks, with the
-correction for several metrics. A statement "a is better than b" holds at the confidence of the options for these two
-values; it is not corrected for the number of pairs of values and of levels.
+Several parameters are ranked by their combinations. Each two values are compared as the two sides of a comparison:
+paired by case and seed, tested by signed ranks. The statements hold together at the confidence of the options: the
+correction covers the metrics, the pairs of values and the levels. With `simultaneous=False` each two values are tested
+for themselves.
 """
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import combinations
-from typing import Final
+from itertools import combinations, product
 
-from tcpassay.compare.comparison import Comparison, Effect, Options, Verdict, compare, describe
+from tcpassay import interface
+from tcpassay.compare.comparison import Comparison, compare
 from tcpassay.compare.direction import direction
+from tcpassay.compare.effect import Effect, Options, Verdict, describe, reversed_, undecided
 from tcpassay.compare.pairing import SUBSTRATE, Sides
 from tcpassay.errors import Place, UserError
 from tcpassay.interface import Direction
+from tcpassay.result_format import RunRow
 from tcpassay.results import Results, as_text
-
-METRICS: Final = (
-    "goodput",
-    "queue_delay_mean",
-    "queue_delay_p99",
-    "loss_rate",
-    "jain_flows",
-    "completion_p99",
-)
-"""The metrics that are compared unless others are named: throughput, queueing delay, loss, fairness, tails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +34,20 @@ class Better:
 
 
 @dataclass(frozen=True, slots=True)
+class Against:
+    """A value beside the one with the best median."""
+
+    value: str
+    verdict: Verdict
+    effect: str
+    """From the best to this value, with its interval."""
+    p: float | None
+    """After the correction; `None` if all pairs are equal, or without a test."""
+    needed: int | None
+    """For an undecided difference about the number of pairs that decide."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ranking:
     """The values of the parameter for one metric at one level."""
 
@@ -52,8 +59,10 @@ class Ranking:
     best: tuple[str, ...]
     """Values to which no other is significantly better, the best median first."""
     better: tuple[Better, ...]
-    untested: tuple[str, ...]
-    """Pairs of values that differ in too few pairs of runs for a test."""
+    against: tuple[Against, ...]
+    """Each other value beside the first of `medians`."""
+    undecided: tuple[str, ...]
+    """Pairs of values about which these runs cannot decide, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +74,16 @@ class Rankings:
     by: str | None
     confidence: float
     correction: str
+    tests: int
+    """Number of pairs of values and levels that the correction covers beside the metrics."""
+    metrics: str
+    """Where the metrics come from, in words."""
     rankings: tuple[Ranking, ...]
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the runs cannot decide about some pair of values."""
+        return any(ranking.undecided for ranking in self.rankings)
 
     def as_json(self) -> dict[str, object]:
         """The rankings as a JSON object."""
@@ -73,29 +91,63 @@ class Rankings:
 
 
 def between(
-    results: Results, parameter: str, by: str | None = None, options: Options | None = None
+    results: Results,
+    parameter: str | Sequence[str],
+    by: str | None = None,
+    options: Options | None = None,
+    *,
+    simultaneous: bool = True,
 ) -> Rankings:
-    """Compares each two values of `parameter` at each level of `by`.
+    """Compares each two values of `parameter`, or combinations of several, at each level of `by`.
 
-    Raises `UserError` if the parameter does not vary, if it has no level, or if nothing can be compared.
+    Raises `UserError` if the parameters do not vary, if one has no level, or if nothing can be compared.
     """
-    chosen = options or Options()
-    if chosen.metrics is None:
-        chosen = replace(chosen, metrics=frozenset(METRICS) & set(results.metrics.columns))
-    values = levels(results, parameter)
-    if len(values) == 1:
+    names = [parameter] if isinstance(parameter, str) else list(parameter)
+    sides = _combinations(results, names)
+    if len(sides) == 1:
         raise UserError(
-            f"`{parameter}` has one value in these runs; there is nothing to compare", Place(results.folder)
+            f"`{', '.join(names)}` has one value in these runs; there is nothing to compare",
+            Place(results.folder),
         )
+    pairs, places = list(combinations(sides, 2)), levels(results, by) if by else [""]
+    tests = len(pairs) * len(places) if simultaneous else 1
+    chosen = replace(options or Options(), beside=tests)
     made: list[Ranking] = []
-    for level in levels(results, by) if by else [""]:
+    why = ""
+    for level in places:
         where = {by: level} if by else {}
         compared = [
-            (a, b, compare(results, results, chosen, Sides({parameter: a} | where, {parameter: b} | where)))
-            for a, b in combinations(values, 2)
+            (a, b, compare(results, results, chosen, Sides(sides[a] | where, sides[b] | where)))
+            for a, b in pairs
         ]
-        made += [_ranking(level, metric, values, compared) for metric in sorted(chosen.metrics or ())]
-    return Rankings(str(results.folder), parameter, by, chosen.confidence, chosen.correction, tuple(made))
+        why = compared[0][2].family
+        metrics = dict.fromkeys(effect.metric for _, _, one in compared for effect in one.effects)
+        made += [_ranking(level, metric, list(sides), compared) for metric in metrics]
+    return Rankings(
+        str(results.folder),
+        ", ".join(names),
+        by,
+        chosen.confidence,
+        chosen.correction,
+        tests,
+        why,
+        tuple(made),
+    )
+
+
+def _combinations(results: Results, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The combinations of values that runs have, by their text, in the order of the plan."""
+    if len(set(names)) < len(names):
+        raise UserError(f"`--between {','.join(names)}`: a parameter is named twice")
+    known = [levels(results, name) for name in names]
+    there = {
+        tuple(_value(run, name) for name in names) for run in results.runs if run.get("outcome") != "refused"
+    }
+    return {
+        ", ".join(values): dict(zip(names, values, strict=True))
+        for values in product(*known)
+        if values in there
+    }
 
 
 def levels(results: Results, parameter: str) -> list[str]:
@@ -107,24 +159,30 @@ def levels(results: Results, parameter: str) -> list[str]:
     for run in results.runs:
         if run.get("outcome") == "refused":
             continue
-        said = {
-            SUBSTRATE: str(run.get("substrate") or "model"),
-            **(run.get("triples") or {}),
-            **(run.get("varied") or {}),
-        }
-        if parameter in said:
-            found[str(as_text(said[parameter]))] = None
+        value = _value(run, parameter)
+        if value is not None:
+            found[value] = None
     if not found:
         raise UserError(f"no run has the parameter or group `{parameter}`", Place(results.folder))
     return list(found)
 
 
+def _value(run: RunRow, parameter: str) -> str | None:
+    """The value of a parameter, group or the substrate in a run; `None` if it sets none."""
+    said = {
+        SUBSTRATE: str(run.get("substrate") or "model"),
+        **(run.get("triples") or {}),
+        **(run.get("varied") or {}),
+    }
+    return str(as_text(said[parameter])) if parameter in said else None
+
+
 def _ranking(
     level: str, metric: str, values: Sequence[str], compared: Sequence[tuple[str, str, Comparison]]
 ) -> Ranking:
+    unit = interface.METRICS[metric].unit if metric in interface.METRICS else ""
     medians: dict[str, float] = {}
-    better: list[Better] = []
-    untested: list[str] = []
+    effects: dict[tuple[str, str], Effect] = {}
     for a, b, comparison in compared:
         effect = next((one for one in comparison.effects if one.metric == metric), None)
         if effect is None:
@@ -132,22 +190,35 @@ def _ranking(
         for value, median in ((a, effect.median_a), (b, effect.median_b)):
             if median is not None:
                 medians.setdefault(value, median)
-        better += _better(a, b, effect)
-        if effect.verdict is Verdict.FEW:
-            untested.append(f"{a}, {b}")
+        effects[a, b], effects[b, a] = effect, reversed_(effect)
+    better = [
+        _better(a, b, effect, unit) for (a, b), effect in effects.items() if effect.verdict is Verdict.BETTER
+    ]
     beaten = {one.than for one in better}
     sign = -1 if direction(metric) is Direction.HIGHER else 1
     there = sorted((value for value in values if value in medians), key=lambda value: sign * medians[value])
-    best = tuple(value for value in there if value not in beaten)
     return Ranking(
-        level, metric, {value: medians[value] for value in there}, best, tuple(better), tuple(untested)
+        level,
+        metric,
+        {value: medians[value] for value in there},
+        tuple(value for value in there if value not in beaten),
+        tuple(better),
+        tuple(
+            _against(value, effects[there[0], value], unit)
+            for value in there[1:]
+            if (there[0], value) in effects
+        ),
+        tuple(
+            f"{a} and {b}: {undecided(effect).partition(': ')[2]}"
+            for (a, b), effect in effects.items()
+            if effect.verdict is Verdict.UNDECIDED and values.index(a) < values.index(b)
+        ),
     )
 
 
-def _better(a: str, b: str, effect: Effect) -> list[Better]:
-    """`b` against `a`, if one of them is better."""
-    if effect.verdict not in {Verdict.BETTER, Verdict.WORSE} or effect.p_adjusted is None:
-        return []
-    if effect.verdict is Verdict.BETTER:
-        return [Better(b, a, describe(effect), effect.p_adjusted)]
-    return [Better(a, b, f"{b} against it: {describe(effect)}", effect.p_adjusted)]
+def _better(than: str, value: str, effect: Effect, unit: str) -> Better:
+    return Better(value, than, describe(effect, unit), effect.p_adjusted or 0.0)
+
+
+def _against(value: str, effect: Effect, unit: str) -> Against:
+    return Against(value, effect.verdict, describe(effect, unit), effect.p_adjusted, effect.needed)

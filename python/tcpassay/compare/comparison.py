@@ -12,110 +12,28 @@ otherwise the effect is a difference. Swapping the sides inverts every effect an
 """
 
 import math
-from dataclasses import asdict, dataclass, field, replace
-from enum import StrEnum
-from typing import Final, Literal
+from dataclasses import asdict, dataclass, field
+from typing import Final
 
 import numpy as np
 import polars as pl
 
 from tcpassay import interface
-from tcpassay.compare.correction import Method, adjust
 from tcpassay.compare.definitions import Skipped, skipped, versions
-from tcpassay.compare.direction import direction
+from tcpassay.compare.effect import Effect, Options, Verdict, describe, effects, undecided
 from tcpassay.compare.exact import Exact, exact
+from tcpassay.compare.family import family
 from tcpassay.compare.pairing import Pair, Pairing, Sides, pair
-from tcpassay.compare.power import detectable, standard_error
-from tcpassay.compare.signedrank import Reals, fewest, shift
+from tcpassay.compare.signedrank import Reals
 from tcpassay.errors import Place, Problem, UserError
-from tcpassay.interface import Direction
 from tcpassay.messages import Outcome
 from tcpassay.plan.document import suggest
 from tcpassay.plural import plural
-from tcpassay.quantile import median
 from tcpassay.result_format import RunRow
 from tcpassay.results import METRICS, RESULT, Results
 from tcpassay.run_table import NAME as RUNS
 
-_ROUNDING: Final = 1e-12
-"""Relative difference that is attributed to the order of additions."""
-_LARGEST: Final = 3
-_FACTOR: Final = 2
-"""A larger ratio is written as a factor instead of a percentage."""
-
-
-class Verdict(StrEnum):
-    """The result for a metric."""
-
-    IDENTICAL = "identical"
-    """Every pair is equal."""
-    SAME = "no significant difference"
-    BETTER = "better"
-    WORSE = "worse"
-    HIGHER = "higher"
-    """Higher, for a metric without a preferred direction."""
-    LOWER = "lower"
-    FEW = "too few pairs"
-    """The pairs differ, but there are too few of them for a test."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Options of a comparison."""
-
-    confidence: float = 0.95
-    correction: Method = "holm"
-    threshold: float = 0.05
-    """A metric is a regression if it is significantly worse by at least this share."""
-    each: float | None = None
-    """If set, a single run that is worse by at least this share is a regression."""
-    metrics: frozenset[str] | None = None
-    """The compared metrics; all by default."""
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """A run and its change."""
-
-    case: str
-    seed: int
-    a: float
-    b: float
-    change: float
-    """On the scale of the effect: a ratio or a difference."""
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """The change of a metric from the first side to the second."""
-
-    metric: str
-    good: Direction
-    verdict: Verdict
-    unit: Literal["case", "run"]
-    """The statistical unit."""
-    pairs: int
-    up: int
-    down: int
-    """Among the pairs; the others are equal."""
-    missing: int
-    """Number of pairs of which one side has no value."""
-    median_a: float | None
-    median_b: float | None
-    scale: Literal["ratio", "difference"]
-    estimate: float | None
-    """Over the pairs that differ: the ratio b / a, or the difference b - a."""
-    low: float | None
-    high: float | None
-    p: float | None
-    p_adjusted: float | None
-    error: float | None
-    """The standard error of the estimate, of its logarithm if it is a ratio."""
-    detectable: float | None
-    """The change that the test would have found with a probability of 80 %: a ratio above 1, or a difference."""
-    regressed: bool
-    largest: tuple[Moved, ...]
-    """Runs with the largest changes, in the bad direction first if there is one."""
+_LISTED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +71,23 @@ class Comparison:
     """Number of pairs whose run on the first side has no metrics."""
     repeated: int = 0
     """Number of pairs that repeat the runs of another seed because the case has no random events."""
+    family: str = ""
+    """Where the compared metrics come from, in words."""
+
+    @property
+    def undecided(self) -> list[str]:
+        """The metrics about which these pairs cannot decide, with the number of pairs that would; in words."""
+        return [undecided(effect) for effect in self.effects if effect.verdict is Verdict.UNDECIDED]
+
+    @property
+    def differs(self) -> str:
+        """That deterministic runs with the same parameters differ, in words; empty if none does."""
+        if self.exact is None or not self.exact.failed:
+            return ""
+        return (
+            f"{len(self.exact.different)} of {plural(len(self.pairing.pairs), 'pair')} of deterministic runs "
+            f"{'differs' if len(self.exact.different) == 1 else 'differ'}"
+        )
 
     @property
     def regressions(self) -> list[str]:
@@ -164,11 +99,8 @@ class Comparison:
             if change.new
         ]
         said += [f"case {case}, seed {seed}: {outcome}" for case, seed, outcome in self.broken]
-        if self.exact and self.exact.failed:
-            said.append(
-                f"{len(self.exact.different)} of {plural(len(self.pairing.pairs), 'pair')} of deterministic runs "
-                f"{'differs' if len(self.exact.different) == 1 else 'differ'}"
-            )
+        if self.options.identical and self.differs:
+            said.append(self.differs)
         return said
 
     @property
@@ -188,8 +120,8 @@ class Comparison:
 
     @property
     def same(self) -> bool:
-        """Whether no metric differs significantly, findings are equal, and all runs completed and were compared."""
-        calm = {Verdict.IDENTICAL, Verdict.SAME}
+        """Whether no metric has a relevant difference, findings are equal, and all runs completed and were compared."""
+        calm = {Verdict.IDENTICAL, Verdict.ALIKE}
         changed = any(change.new or change.gone for change in self.findings)
         exact = self.exact is not None and self.exact.failed
         quiet = not changed and not self.broken and not exact and not self.incomplete
@@ -197,13 +129,12 @@ class Comparison:
 
     def as_json(self) -> dict[str, object]:
         """The comparison as a JSON object."""
-        options = asdict(self.options)
-        options["metrics"] = None if self.options.metrics is None else sorted(self.options.metrics)
         return {
-            "format": 1,
+            "format": 2,
             "a": self.a,
             "b": self.b,
-            "options": options,
+            "options": asdict(self.options),
+            "family": self.family,
             "compared": {name: list(values) for name, values in self.pairing.compared.items()},
             "pairs": len(self.pairing.pairs),
             "exact": None if self.exact is None else asdict(self.exact),
@@ -218,6 +149,7 @@ class Comparison:
             "findings": [asdict(change) for change in self.findings],
             "broken": [list(run) for run in self.broken],
             "regressions": self.regressions,
+            "undecided": self.undecided,
             "problems": list(self.problems),
         }
 
@@ -237,26 +169,29 @@ def compare(a: Results, b: Results, options: Options | None = None, sides: Sides
         for two in pairing.pairs
         if two.a.get("outcome") == Outcome.DONE and two.b.get("outcome") != Outcome.DONE
     )
-    skipped, names = _names(a, b, chosen)
+    skipped, names, why = _names(a, b, chosen)
     told = _distinct(done)
-    effects = _corrected(_effects(a, b, told, chosen, names), chosen)
+    certain = exact(pairing, _equal(a, b, done, _comparable(a, b)))
+    alone = len(told) == 1 and certain is not None
+    left, right = _values(a, [two.a for two in told], names), _values(b, [two.b for two in told], names)
+    made = tuple(effects(left, right, told, chosen, alone=alone))
     scripts = any(two.a.get("script") for two in pairing.pairs)
-    if not any(effect.pairs for effect in effects) and not broken and not scripts:
-        why = "no run was done on both sides" if not done else "no metric has a value on both sides"
+    if not any(effect.pairs for effect in made) and not broken and not scripts:
+        lacks = "no run was done on both sides" if not done else "no metric has a value on both sides"
         if skipped:
-            why = "; ".join(f"{', '.join(one.metrics[:_LARGEST])}: {one.why}" for one in skipped)
-        raise UserError(f"nothing can be compared: {why}", Place(b.folder))
+            lacks = "; ".join(f"{', '.join(one.metrics[:_LISTED])}: {one.why}" for one in skipped)
+        raise UserError(f"nothing can be compared: {lacks}", Place(b.folder))
     problems = tuple(dict.fromkeys(str(problem) for side in (a, b) for problem in _damage(side)))
     return Comparison(
         str(a.folder),
         str(b.folder),
         chosen,
         pairing,
-        effects,
+        made,
         _findings(a, b, done),
         broken,
         problems,
-        exact(pairing, _equal(a, b, done, names)),
+        certain,
         tuple(skipped),
         tuple(versions(a, b)),
         sum(
@@ -264,6 +199,7 @@ def compare(a: Results, b: Results, options: Options | None = None, sides: Sides
             for two in pairing.pairs
         ),
         len(done) - len(told),
+        why,
     )
 
 
@@ -307,22 +243,34 @@ def _damage(results: Results) -> list[Problem]:
     return damaged
 
 
-def _names(a: Results, b: Results, options: Options) -> tuple[list[Skipped], list[str]]:
-    """The metrics with different definitions on the two sides, and the compared metrics."""
+def _names(a: Results, b: Results, options: Options) -> tuple[list[Skipped], list[str], str]:
+    """The metrics with different definitions on the two sides, the compared metrics, and where they come from."""
     both = [name for name in _columns(a) if name in _columns(b)]
+    why = "all"
     if options.metrics is not None:
-        for name in sorted(options.metrics - set(both)):
+        why = "those asked for"
+        for name in sorted(set(options.metrics) - set(both)):
             known = interface.METRICS
-            why = (
+            wrong = (
                 "the results do not both have it"
                 if name in known
                 else f"no such metric{suggest(name, known)}"
             )
-            raise UserError(f"`--metric {name}`: {why}; `tcpassay metrics` lists all")
+            raise UserError(f"`--metric {name}`: {wrong}; `tcpassay metrics` lists all")
         both = [name for name in both if name in options.metrics]
+    elif not options.everything:
+        chosen, why = family([a, b])
+        both = [name for name in both if name in chosen]
     gone = skipped(a, b, both)
     absent = {name for one in gone for name in one.metrics}
-    return gone, [name for name in both if name not in absent]
+    return gone, [name for name in both if name not in absent], why
+
+
+def _comparable(a: Results, b: Results) -> list[str]:
+    """All metrics with the same definition on both sides."""
+    both = [name for name in _columns(a) if name in _columns(b)]
+    absent = {name for one in skipped(a, b, both) for name in one.metrics}
+    return [name for name in both if name not in absent]
 
 
 def _columns(results: Results) -> list[str]:
@@ -331,7 +279,7 @@ def _columns(results: Results) -> list[str]:
 
 def _equal(a: Results, b: Results, pairs: list[Pair], names: list[str]) -> dict[tuple[str, int], bool]:
     """By case and seed of the second side, whether all metrics of the pair are equal."""
-    left, right = _values(a, [two.a for two in pairs]), _values(b, [two.b for two in pairs])
+    left, right = _values(a, [two.a for two in pairs], names), _values(b, [two.b for two in pairs], names)
     alike = np.ones(len(pairs), dtype=np.bool_)
     for name in names:
         alike &= (left[name] == right[name]) | (np.isnan(left[name]) & np.isnan(right[name]))
@@ -349,165 +297,15 @@ def _distinct(pairs: list[Pair]) -> list[Pair]:
     return list(kept.values())
 
 
-def _effects(a: Results, b: Results, pairs: list[Pair], options: Options, names: list[str]) -> list[Effect]:
-    left, right = _values(a, [two.a for two in pairs]), _values(b, [two.b for two in pairs])
-    # With one run in each case, which is usual in a large plan, cases need not be averaged for each metric.
-    alone = len({two.a["case"] for two in pairs}) == len(pairs)
-    return [_effect(name, left[name], right[name], pairs, options, alone=alone) for name in names]
-
-
-def _values(results: Results, runs: list[RunRow]) -> dict[str, Reals]:
-    """Each metric of the runs, in their order; NaN if it is absent."""
+def _values(results: Results, runs: list[RunRow], names: list[str]) -> dict[str, Reals]:
+    """These metrics of the runs, in their order; NaN if one is absent."""
     frame = results.metrics.unique(["case", "seed"], keep="first", maintain_order=True)
     asked = pl.DataFrame(
         {"case": [run["case"] for run in runs], "seed": [run["seed"] for run in runs]},
         schema={"case": pl.String(), "seed": pl.Int64()},
     )
     joined = asked.join(frame, on=["case", "seed"], how="left", maintain_order="left")
-    return {
-        name: joined[name].fill_null(math.nan).to_numpy()
-        for name in frame.columns
-        if name not in {"case", "seed"}
-    }
-
-
-def _effect(  # noqa: PLR0913 - two columns with what belongs to their rows
-    name: str, a: Reals, b: Reals, pairs: list[Pair], options: Options, *, alone: bool
-) -> Effect:
-    both = np.isfinite(a) & np.isfinite(b)
-    missing = int((np.isfinite(a) != np.isfinite(b)).sum())
-    if not both.all():
-        pairs = [pairs[n] for n in np.flatnonzero(both)]
-        a, b = a[both], b[both]
-    positive = bool((a > 0).all() and (b > 0).all())
-    scale: Literal["ratio", "difference"] = "ratio" if positive else "difference"
-    moved = np.log(b) - np.log(a) if positive else b - a
-    moved[np.abs(b - a) <= _ROUNDING * np.maximum(np.abs(a), np.abs(b))] = 0.0
-    good = direction(name)
-    unit, units = _units(moved, pairs, fewest(1 - options.confidence), alone=alone)
-    changed = units[units != 0]
-    estimate, low, high, p = None, None, None, None
-    if len(changed):
-        found = shift(changed, options.confidence)
-        values = (found.estimate, found.low, found.high)
-        estimate, low, high = (x if x is None or not positive else math.exp(x) for x in values)
-        p = found.p if len(units) >= fewest(1 - options.confidence) else None
-    verdict = Verdict.IDENTICAL if len(changed) == 0 else Verdict.FEW if p is None else Verdict.SAME
-    return Effect(
-        name,
-        good,
-        verdict,
-        unit,
-        len(units),
-        int((units > 0).sum()),
-        int((units < 0).sum()),
-        missing,
-        median(np.sort(a).tolist()) if len(a) else None,
-        median(np.sort(b).tolist()) if len(b) else None,
-        scale,
-        estimate,
-        low,
-        high,
-        p,
-        None,
-        None if p is None else standard_error(changed),
-        None,
-        _one_regressed(good, a, b, options),
-        _largest(moved, (a, b), pairs, good, positive=positive),
-    )
-
-
-def _units(
-    moved: Reals, pairs: list[Pair], enough: int, *, alone: bool
-) -> tuple[Literal["case", "run"], Reals]:
-    """The statistical units: cases averaged over their seeds, or runs if there are too few cases.
-
-    `alone` says that each case has one run.
-    """
-    if alone:
-        return "case", moved
-    cases: dict[str, list[float]] = {}
-    for two, x in zip(pairs, moved, strict=True):
-        cases.setdefault(two.a["case"], []).append(float(x))
-    if len(cases) < enough:
-        return ("case" if len(cases) == len(moved) else "run"), moved
-    return "case", np.array([math.fsum(each) / len(each) for each in cases.values()])
-
-
-def _one_regressed(good: Direction, a: Reals, b: Reals, options: Options) -> bool:
-    if options.each is None or good is Direction.NEITHER or len(a) == 0:
-        return False
-    return any(_worse(good, float(x), float(y)) >= options.each for x, y in zip(a, b, strict=True))
-
-
-def _worse(good: Direction, a: float, b: float) -> float:
-    """The share by which `b` is worse than `a`; negative if it is better, infinite from or to zero."""
-    if good is Direction.HIGHER:
-        a, b = b, a
-    if a == b:
-        return 0.0
-    return b / a - 1 if a > 0 else math.copysign(math.inf, b - a)
-
-
-def _largest(
-    moved: Reals, values: tuple[Reals, Reals], pairs: list[Pair], good: Direction, *, positive: bool
-) -> tuple[Moved, ...]:
-    a, b = values
-    sizes = {Direction.HIGHER: -moved, Direction.LOWER: moved, Direction.NEITHER: np.abs(moved)}[good]
-    order = [int(i) for i in np.argsort(-sizes, kind="stable")[:_LARGEST] if moved[i] != 0]
-    return tuple(
-        Moved(
-            pairs[i].b["case"],
-            int(pairs[i].b["seed"]),
-            float(a[i]),
-            float(b[i]),
-            math.exp(moved[i]) if positive else float(moved[i]),
-        )
-        for i in order
-    )
-
-
-def _corrected(effects: list[Effect], options: Options) -> tuple[Effect, ...]:
-    """The verdicts after the correction for the number of tested metrics."""
-    tested = [effect for effect in effects if effect.p is not None]
-    adjusted = dict(
-        zip((e.metric for e in tested), adjust([e.p or 0.0 for e in tested], options.correction), strict=True)
-    )
-    level = (1 - options.confidence) / (1 if options.correction == "none" else max(len(tested), 1))
-    return tuple(
-        _judged(_with_power(effect, level), adjusted.get(effect.metric), options) for effect in effects
-    )
-
-
-def _with_power(effect: Effect, level: float) -> Effect:
-    """The effect with the change that a test at this level would have found."""
-    if effect.error is None:
-        return effect
-    found = detectable(effect.error, level)
-    return replace(effect, detectable=math.exp(found) if effect.scale == "ratio" else found)
-
-
-def _judged(effect: Effect, p: float | None, options: Options) -> Effect:
-    said = asdict(effect) | {"largest": effect.largest, "p_adjusted": p}
-    if p is not None and p <= 1 - options.confidence and effect.estimate is not None:
-        higher = effect.estimate > (1 if effect.scale == "ratio" else 0)
-        if effect.good is Direction.NEITHER:
-            said["verdict"] = Verdict.HIGHER if higher else Verdict.LOWER
-        else:
-            worse = higher == (effect.good is Direction.LOWER)
-            said["verdict"] = Verdict.WORSE if worse else Verdict.BETTER
-            said["regressed"] = effect.regressed or (worse and _beyond(effect, options.threshold))
-    return Effect(**said)
-
-
-def _beyond(effect: Effect, threshold: float) -> bool:
-    """Whether a worse effect reaches the threshold."""
-    if effect.estimate is None or effect.median_a is None:
-        return False
-    if effect.scale == "ratio":
-        return _worse(effect.good, 1.0, effect.estimate) >= threshold
-    # Any difference exceeds a share of zero.
-    return abs(effect.estimate) >= threshold * abs(effect.median_a)
+    return {name: joined[name].fill_null(math.nan).to_numpy() for name in names}
 
 
 def _findings(a: Results, b: Results, pairs: list[Pair]) -> tuple[Change, ...]:
@@ -531,21 +329,3 @@ def _found(results: Results) -> dict[str, set[tuple[str, int]]]:
     for one in results.found:
         found.setdefault(one.oracle, set()).add((one.case, one.seed or 0))
     return found
-
-
-def describe(effect: Effect) -> str:
-    """An effect in words: `+3.2 % (+1.1 % to +5.0 %)`, or `x 2.1 (x 1.9 to x 2.3)`."""
-    if effect.estimate is None:
-        return "equal in every pair"
-    values = [value for value in (effect.estimate, effect.low, effect.high) if value is not None]
-    factors = effect.scale == "ratio" and any(max(value, 1 / value) >= _FACTOR for value in values)
-    said = [_amount(value, effect.scale, factors=factors) for value in values]
-    if effect.low is None or effect.high is None:
-        return said[0]
-    return f"{said[0]} ({said[1]} to {said[2]})"
-
-
-def _amount(value: float, scale: str, *, factors: bool) -> str:
-    if scale == "difference":
-        return f"{value:+.4g}"
-    return f"x {value:.3g}" if factors else f"{100 * (value - 1):+.2f} %"

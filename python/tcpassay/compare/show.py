@@ -6,7 +6,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from tcpassay.compare.comparison import Comparison, Effect, Verdict, describe
+from tcpassay.compare.comparison import Comparison
+from tcpassay.compare.effect import Effect, Verdict, describe
 from tcpassay.compare.exact import Exact
 from tcpassay.compare.power import POWER
 from tcpassay.plural import plural
@@ -16,13 +17,11 @@ _MOST = 8
 """Maximum number of listed pairs that differ."""
 _WIDE = 110
 """Minimum width of the table."""
-_STYLES = {Verdict.BETTER: "green", Verdict.WORSE: "red", Verdict.FEW: "yellow"}
+_STYLES = {Verdict.BETTER: "green", Verdict.WORSE: "red", Verdict.UNDECIDED: "yellow"}
 
 
-def show(
-    comparison: Comparison, console: Console, units: Mapping[str, str], *, everything: bool = False
-) -> None:
-    """Prints the differences, with the `units` of the metrics; `everything` also prints metrics that do not differ."""
+def show(comparison: Comparison, console: Console, units: Mapping[str, str]) -> None:
+    """Prints what is compared, each metric with its effect, and the verdict; `units` are those of the metrics."""
     pairing = comparison.pairing
     console.print(f"a: {escape(comparison.a)}\nb: {escape(comparison.b)}", highlight=False)
     for name, (a, b) in pairing.compared.items():
@@ -43,19 +42,14 @@ def show(
     for one in comparison.skipped:
         said = f"not compared: {', '.join(one.metrics)}, because {one.why} and their definition depends on it"
         console.print(escape(said), highlight=False, style="yellow")
-    shown = [
-        e for e in comparison.effects if everything or e.verdict not in {Verdict.IDENTICAL, Verdict.SAME}
-    ]
-    if shown:
-        _effects(shown, units, console)
-    hidden = [e for e in comparison.effects if e not in shown]
-    equal = sum(e.verdict is Verdict.IDENTICAL for e in hidden)
-    if hidden:
-        console.print(
-            f"no significant difference: {plural(len(hidden), 'metric')}, {equal} of them identical in every pair",
-            highlight=False,
-        )
-        _power(hidden, units, console)
+    tested = [e for e in comparison.effects if e.pairs]
+    if tested:
+        console.print(f"metrics: {comparison.family}; {_level(comparison)}", highlight=False)
+        _effects(tested, units, console)
+        if comparison.exact and any(e.verdict is Verdict.DIFFERS for e in tested):
+            said = "differs: one run on each side, which is the same in each repetition; there is nothing to test"
+            console.print(f"   {said}", highlight=False)
+        _power(tested, units, console)
     for change in comparison.findings:
         console.print(
             f"findings of {change.oracle}: new in {plural(len(change.new), 'run')}, gone from {len(change.gone)}",
@@ -66,22 +60,34 @@ def show(
     _verdict(comparison, console)
 
 
+def _level(comparison: Comparison) -> str:
+    options = comparison.options
+    corrected = "" if options.correction == "none" else f", corrected for all metrics ({options.correction})"
+    return (
+        f"tests and intervals at {100 * options.confidence:g} %{corrected}; "
+        f"a change below {100 * options.relevant:g} % is not relevant"
+    )
+
+
 def _power(effects: list[Effect], units: Mapping[str, str], console: Console) -> None:
-    """Prints what the test would have found of the metrics that do not differ significantly."""
+    """Prints which changes the test finds, of the metrics that are undecided."""
     told = []
     for e in effects:
-        if e.verdict is Verdict.SAME and e.detectable is not None:
-            ratio = e.scale == "ratio"
-            change = (
-                f"{100 * (e.detectable - 1):.2g} %"
-                if ratio
-                else number(e.detectable, units.get(e.metric, ""))
-            )
-            told.append(f"{e.metric} {change}")
+        if e.verdict is Verdict.UNDECIDED:
+            size = "none, whatever its size" if e.detectable is None else _size(e, units)
+            told.append(f"{e.metric} {size}")
     if told:
         more = f" and {len(told) - _MOST} more (--json)" if len(told) > _MOST else ""
-        said = f"the test finds a change of this size with a probability of {100 * POWER:.0f} %: "
+        said = f"with these pairs the test finds, with a probability of {100 * POWER:.0f} %, a change of: "
         console.print(f"   {said}{', '.join(told[:_MOST])}{more}", highlight=False)
+
+
+def _size(e: Effect, units: Mapping[str, str]) -> str:
+    if e.detectable is None:
+        return ""
+    if e.scale == "ratio":
+        return f"{100 * (e.detectable - 1):.2g} %"
+    return number(e.detectable, units.get(e.metric, ""))
 
 
 def _exact(exact: Exact, console: Console) -> None:
@@ -100,15 +106,24 @@ def _verdict(comparison: Comparison, console: Console) -> None:
         console.print("[bold red]REGRESSION[/]")
         for line in comparison.regressions:
             console.print(f"  {escape(line)}", highlight=False)
+    if comparison.undecided:
+        console.print("[bold yellow]these pairs cannot decide about:[/]")
+        for line in comparison.undecided:
+            console.print(f"  {escape(line)}", highlight=False)
+    if comparison.regressions or comparison.undecided:
+        return
+    share = f"{100 * comparison.options.threshold:g} %"
+    worse = f"no compared metric is worse by {share} or more"
+    if comparison.differs:
+        console.print(f"[bold]different[/]: {escape(comparison.differs)}; {worse}", highlight=False)
     elif comparison.same and comparison.exact and not comparison.exact.different:
         console.print("[bold]identical[/]")
     elif comparison.same:
-        console.print("[bold]no significant difference[/]")
+        console.print("[bold]no relevant difference[/]")
     elif comparison.incomplete:
         console.print("[bold yellow]the comparison is not complete[/]")
     else:
-        share = f"{100 * comparison.options.threshold:g} %"
-        console.print(f"no regression: nothing is significantly worse by {share} or more", highlight=False)
+        console.print(f"no regression: {worse}", highlight=False)
 
 
 _COLUMNS = ("b against a (interval)", "median a", "median b", "up", "down", "of", "p")
@@ -142,7 +157,7 @@ def _verdict_of(e: Effect) -> str:
 def _cells(e: Effect, units: Mapping[str, str]) -> list[str]:
     unit = units.get(e.metric, "")
     return [
-        describe(e),
+        describe(e, unit),
         "" if e.median_a is None else number(e.median_a, unit),
         "" if e.median_b is None else number(e.median_b, unit),
         str(e.up),

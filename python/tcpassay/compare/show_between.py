@@ -5,24 +5,22 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.markup import escape
 
+from tcpassay import terminal
 from tcpassay.compare.between import Ranking, Rankings
+from tcpassay.compare.effect import Verdict
+from tcpassay.plural import plural
 from tcpassay.terminal import number
 
 
-def show_between(
-    rankings: Rankings, console: Console, units: Mapping[str, str], *, everything: bool = False
-) -> None:
-    """Prints for each level and metric which values are best, and which are better than which.
-
-    `everything` also prints each pair with its effect.
-    """
-    confidence = f"{100 * rankings.confidence:g} %"
-    correction = (
-        "" if rankings.correction == "none" else f", corrected for several metrics ({rankings.correction})"
-    )
+def show_between(rankings: Rankings, console: Console, units: Mapping[str, str]) -> None:
+    """Prints for each level and metric the values, the best median first, each with its difference from the first."""
+    corrected = ""
+    if rankings.correction != "none":
+        beside = f" and {plural(rankings.tests, 'pair')} of values" if rankings.tests > 1 else ""
+        corrected = f", corrected for all metrics{beside} ({rankings.correction})"
     console.print(
-        f"{escape(rankings.between)} in {escape(rankings.folder)}: better at a confidence of {confidence} "
-        f"for each two values{correction}",
+        f"{escape(rankings.between)} in {escape(rankings.folder)}; metrics: {rankings.metrics}; "
+        f"tests at {100 * rankings.confidence:g} %{corrected}",
         highlight=False,
     )
     level = None
@@ -33,33 +31,30 @@ def show_between(
             level = ranking.level
             if rankings.by:
                 console.print(f"\n[bold]{escape(rankings.by)} = {escape(level)}[/]", highlight=False)
-        _ranking(ranking, console, units.get(ranking.metric, ""), everything=everything)
+        _ranking(ranking, console, units.get(ranking.metric, ""))
 
 
-def _ranking(ranking: Ranking, console: Console, unit: str, *, everything: bool) -> None:
-    best = ", ".join(map(escape, ranking.best))
-    if len(ranking.best) == len(ranking.medians):
-        said = "no significant difference"
-    elif not ranking.best:
-        said = "no value is at least as good as all others"
+def _ranking(ranking: Ranking, console: Console, unit: str) -> None:
+    first = next(iter(ranking.medians))
+    if len(ranking.best) == 1:
+        said = f"best: [green]{escape(first)}[/]"
+    elif ranking.undecided:
+        said = "[yellow]the runs cannot decide which is best[/]"
+    elif all(one.verdict in {Verdict.IDENTICAL, Verdict.ALIKE} for one in ranking.against):
+        said = "no relevant difference"
     else:
-        said = f"best: [green]{best}[/]"
+        said = f"none is better than {', '.join(map(escape, ranking.best))}"
     console.print(f"{ranking.metric}: {said}", highlight=False)
-    medians = ", ".join(
-        f"{escape(value)} {number(median, unit)}" for value, median in ranking.medians.items()
-    )
-    console.print(f"  medians: {medians}", highlight=False)
-    for value in ranking.medians:
-        worse = [one.than for one in ranking.better if one.value == value]
-        if worse:
-            console.print(
-                f"  {escape(value)} is better than {', '.join(map(escape, worse))}", highlight=False
-            )
-    if everything:
-        for one in ranking.better:
-            console.print(
-                f"    {escape(one.value)} than {escape(one.than)}: {escape(one.effect)}, p {one.p:.2g}",
-                highlight=False,
-            )
-    if ranking.untested:
-        console.print(f"  too few pairs for a test: {escape('; '.join(ranking.untested))}", highlight=False)
+    grid = terminal.grid("  value", "median", f"against {escape(first)}", "p", "verdict")
+    grid.add_row(f"  {escape(first)}", number(ranking.medians[first], unit), "", "", "")
+    for one in ranking.against:
+        needed = f", about {one.needed} pairs are needed" if one.needed is not None else ""
+        p = "" if one.p is None else f"{one.p:.2g}"
+        grid.add_row(
+            f"  {escape(one.value)}",
+            number(ranking.medians[one.value], unit),
+            one.effect,
+            p,
+            f"{one.verdict}{needed}",
+        )
+    console.print(grid)

@@ -43,7 +43,7 @@ def shift(differences: Reals, confidence: float = 0.95) -> Shift:
     n = len(ordered)
     averages = n * (n + 1) // 2
     middle = (kth(ordered, (averages + 1) // 2) + kth(ordered, averages // 2 + 1)) / 2
-    cut = _cut(n, (1 - confidence) / 2)
+    cut = critical(n, (1 - confidence) / 2)
     low, high = (None, None) if cut is None else (kth(ordered, cut + 1), kth(ordered, averages - cut))
     return Shift(middle, low, high, _p_value(differences))
 
@@ -85,7 +85,7 @@ def _null(ranks: npt.NDArray[np.int64]) -> Reals:
     return chances
 
 
-def _cut(n: int, tail: float) -> int | None:
+def critical(n: int, tail: float) -> int | None:
     """The largest rank sum whose lower tail is at most `tail`; `None` if there is none."""
     if n <= EXACT:
         cumulative = np.cumsum(_null(2 * np.arange(1, n + 1))[::2])

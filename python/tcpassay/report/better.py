@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from tcpassay.compare import Options, Ranking, between
+from tcpassay.compare.between import Against
 from tcpassay.errors import UserError
 from tcpassay.interface import METRICS
 from tcpassay.report.factors import Factor
 from tcpassay.report.page_data import BetterData, BetterRow
 from tcpassay.results import Results
+from tcpassay.terminal import number
 
 PARAMETERS: Final = ("controller", "stack.cc")
 """The group with this name, or the parameter, whose values are compared."""
@@ -28,7 +30,7 @@ def better(results: Results, factors: Sequence[Factor]) -> BetterData | None:
     except UserError:  # no partners, or no metric that could be compared
         return None
     rows = [_row(ranking) for ranking in rankings.rankings if ranking.medians]
-    if not any(row["better"] for row in rows):
+    if not rows:
         return None
     return {"parameter": parameter, "by": by or "", "confidence": rankings.confidence, "rows": rows}
 
@@ -39,10 +41,16 @@ def _row(ranking: Ranking) -> BetterRow:
     for one in ranking.better:
         than.setdefault(one.value, []).append(one.than)
     alike = len(ranking.best) == len(ranking.medians)
+    none = "undecided" if ranking.undecided else "no relevant difference"
     return {
         "level": ranking.level,
         "metric": ranking.metric,
-        "best": "" if alike else ", ".join(ranking.best),
+        "best": none if alike else ", ".join(ranking.best),
         "better": "; ".join(f"{value} than {', '.join(others)}" for value, others in than.items()),
-        "medians": ", ".join(f"{value} {median:.4g} {unit}" for value, median in ranking.medians.items()),
+        "medians": ", ".join(f"{value} {number(median, unit)}" for value, median in ranking.medians.items()),
+        "against": "; ".join(f"{one.value} {one.effect}, {_p(one)}" for one in ranking.against),
     }
+
+
+def _p(one: Against) -> str:
+    return str(one.verdict) if one.p is None else f"p {one.p:.2g}, {one.verdict}"

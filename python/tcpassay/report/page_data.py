@@ -222,10 +222,12 @@ class BetterRow(TypedDict):
     level: str
     metric: str
     best: str
-    """Those to which no other is better; empty if none is better than another."""
+    """Those to which no other is better; if that are all, whether the runs cannot decide or exclude a difference."""
     better: str
     """Which is better than which."""
     medians: str
+    against: str
+    """Each beside the one with the best median: the effect with its interval, and p."""
 
 
 class BetterData(TypedDict):

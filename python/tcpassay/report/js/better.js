@@ -10,15 +10,16 @@
     const confidence = `${100 * better.confidence} %`;
     const columns = [
       { title: "metric", value: (one) => one.metric },
-      { title: "best", value: (one) => one.best, cell: (one) => one.best || "no significant difference" },
+      { title: "best", value: (one) => one.best },
       { title: "better", value: (one) => one.better },
       { title: "medians", value: (one) => one.medians },
+      { title: "against the best median", value: (one) => one.against },
     ];
     if (better.by) columns.unshift({ title: better.by, value: (one) => one.level });
     return section(
       "better",
       "Which controller is better",
-      `Values of ${better.parameter}, any two of them compared by a signed-rank test on pairs of runs that differ in nothing else. A difference is significant at a confidence of ${confidence} for two values, corrected for several metrics.`,
+      `Values of ${better.parameter}, any two of them compared by a signed-rank test on pairs of runs that differ in nothing else, at a confidence of ${confidence}, corrected for all metrics, pairs of values and levels.`,
       table(columns, better.rows, { most: 60, label: "controllers" }),
     );
   };
