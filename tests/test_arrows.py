@@ -161,17 +161,48 @@ def test_judging_and_comparing_read_results_and_do_not_depend_on_plans_and_runni
         "plural",
         "seal",
     }
-    # Of running, the journal: it has the results until the run ends.
-    assert imports("results") <= {"recording", "judge", "errors", "plan", "regular", "run"}
+    # Of running, the journal: it has the results until the run ends. `owner` tells whether a run goes on.
+    tables = {"metric_table", "run_table"}
+    assert imports("results") <= tables | {
+        "recording",
+        "judge",
+        "errors",
+        "owner",
+        "plan",
+        "regular",
+        "run",
+        "seal",
+    }
     # Of plans the table of parameters and metrics.
-    assert imports("compare") <= {"common", "errors", "plan", "plural", "quantile", "results", "terminal"}
+    assert imports("compare") <= {
+        "common",
+        "errors",
+        "plan",
+        "plural",
+        "quantile",
+        "results",
+        "run_table",
+        "terminal",
+    }
 
 
 def test_a_report_reads_results_and_does_not_depend_on_running() -> None:
     tables = {"plan", "judge", "compare", "cover"}
     # A report is written into a folder, which has one owner at a time. It shows the drawings of findings.
     # `search` prints the values of its cases, `gcov` reads what runs reached in the code of a kernel.
-    base = {"results", "recording", "errors", "_native", "output", "owner", "drawings", "gcov", "search"}
+    # `terminal` writes numbers with their units.
+    base = {
+        "results",
+        "recording",
+        "errors",
+        "_native",
+        "output",
+        "owner",
+        "drawings",
+        "gcov",
+        "search",
+        "terminal",
+    }
     assert imports("report") <= base | tables
     assert imports("drawings") <= {"regular", "judge", "output"}
 

@@ -44,6 +44,7 @@ def plan(
 
     The command only reads: it executes no code of the plan, and connects to no host without --check-hosts.
     """
+    from tcpassay.compare.enough import too_few  # noqa: PLC0415 - start-up time
     from tcpassay.plan import coverage, read  # noqa: PLC0415 - start-up time
     from tcpassay.trust import ask, consent  # noqa: PLC0415 - start-up time
 
@@ -60,7 +61,7 @@ def plan(
         _cases(wanted, out, every=cases)
         _coverage(report, out)
         _search(wanted, out)
-        for note in wanted.notes:
+        for note in [*wanted.notes, *too_few(wanted)]:
             out.print(f"[yellow]note[/]: {escape(note)}", highlight=False, soft_wrap=True)
     promised = wanted.spec.strategy.kind in {"t-way", "full"}
     if report.forbidden or (promised and not report.complete):

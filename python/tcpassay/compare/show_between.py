@@ -42,6 +42,8 @@ def _ranking(ranking: Ranking, console: Console, unit: str) -> None:
         said = "[yellow]the runs cannot decide which is best[/]"
     elif all(one.verdict in {Verdict.IDENTICAL, Verdict.ALIKE} for one in ranking.against):
         said = "no relevant difference"
+    elif any(one.verdict is Verdict.DIFFERS for one in ranking.against):
+        said = f"best median: {escape(first)} (one run each, so that there is nothing to test)"
     else:
         said = f"none is better than {', '.join(map(escape, ranking.best))}"
     console.print(f"{ranking.metric}: {said}", highlight=False)
