@@ -1,13 +1,17 @@
 """The experiments of the papers: their declarations, their verdicts, and their pages."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import plans
+from tcpassay.cli import app
 from tcpassay.errors import UserError
 from tcpassay.experiments import catalogue, excerpts, page, session, verdict
 from tcpassay.experiments.measured import Numbers
@@ -337,3 +341,26 @@ def test_a_single_run_has_no_mean_and_no_standard_deviation(tmp_path: Path) -> N
 def test_an_unknown_name_is_refused_with_what_is_similar() -> None:
     with pytest.raises(UserError, match="did you mean `intra-rack`"):
         catalogue.experiment(PAPERS, "intra-rac")
+
+
+def test_after_an_interrupt_the_outcomes_of_completed_experiments_are_printed_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    papers = written(tmp_path, "95Mbit")
+    plans.write(papers, (papers / "small.toml").read_text().replace('"small"', '"other"'), "other.toml")
+    before = session.run
+
+    def interrupted(one: catalogue.Experiment, *rest: object) -> session.Outcome:
+        if one.name == "other":
+            os.kill(os.getpid(), signal.SIGINT)
+        return before(one, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(session, "run", interrupted)
+    out = tmp_path / "out"
+    done = CliRunner().invoke(
+        app, ["experiments", "run", "small", "other", "--plans", str(papers), "--out", str(out), "--json"]
+    )
+    assert done.exit_code == 130
+    assert "interrupted; not completed: other" in done.output
+    assert session.kept(out, "model", "small") is not None
+    assert session.kept(out, "model", "other") is None
