@@ -21,7 +21,7 @@ from forked import preload
 from trial import Fault, Skip, Trial
 
 KINDS = ("damage", "hostile", "owners", "kills", "signals", "disks", "inputs", "guests")
-SLOW = ("fields", "links", "dictionaries", "experiments", "reports", "kernels")
+SLOW = ("fields", "links", "rays", "dictionaries", "experiments", "reports", "kernels")
 """Further kinds, which take longer; they are counted apart, so that the numbers of the others can be compared."""
 SHARES = {
     "damage": 12,
@@ -34,6 +34,7 @@ SHARES = {
     "guests": 2,
     "fields": 6,
     "links": 4,
+    "rays": 2,
     "dictionaries": 2,
     "experiments": 1,
     "reports": 2,

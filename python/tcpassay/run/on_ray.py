@@ -22,8 +22,9 @@ from typing import Any, Final
 
 from tcpassay._native import __version__
 from tcpassay.errors import UserError
-from tcpassay.messages import Answer, CaseRequest
+from tcpassay.messages import Answer, CaseRequest, Outcome
 from tcpassay.run import inputs
+from tcpassay.run.answers import answer_of, payload_of
 from tcpassay.run.environment import table_version
 from tcpassay.run.pool import Limits, Single
 
@@ -35,6 +36,7 @@ _STOP_SECONDS: Final = 10
 _MOST_FAILURES: Final = 3
 """Maximum number of consecutive actors that do not start."""
 _LOOK: Final = 5.0
+_MOST_QUOTED: Final = 200
 """Interval of checks for available CPUs in seconds."""
 Version = tuple[str, str]
 
@@ -205,8 +207,7 @@ class _Fleet:
                 _same_version(said)
                 self._failures = 0
             else:
-                answer, archive = said
-                yield task.index, _unpacked(answer, archive, Path(task.request.folder))
+                yield task.index, _understood(said, Path(task.request.folder))
 
     def _unstarted(self, error: Exception) -> None:
         """Handles an actor that did not start, because its node was lost or because it cannot start."""
@@ -236,10 +237,26 @@ def _same_version(there: Version) -> None:
         )
 
 
+def _understood(said: object, folder: Path) -> Answer:
+    """The answer of a node, with its recording in `folder`; `failed` if it is none."""
+    match said:
+        case (Answer(outcome=str()) as answer, bytes() as archive):
+            known = answer.outcome in {*Outcome, "unwritable"}
+            checked = answer_of(answer.outcome, payload_of(answer)) if known else None
+            if checked is not None and checked.kept == bool(archive):
+                # Whether the process was killed from outside is not a part of what a journal stores.
+                return _unpacked(replace(checked, outside=answer.outside is True), archive, folder)
+    what = repr(said)[:_MOST_QUOTED]
+    return Answer("failed", f"a node of the cluster answered with something that is no result: {what}")
+
+
 def _unpacked(answer: Answer, archive: bytes, folder: Path) -> Answer:
     try:
         if archive:
             _unpack(archive, folder)
+    except tarfile.TarError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        return Answer("failed", f"the recording from a node of the cluster cannot be unpacked: {error}")
     except OSError as error:
         return Answer("unwritable", str(error))
     return answer
