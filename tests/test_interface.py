@@ -67,7 +67,7 @@ def test_names_are_those_that_recordings_have_had_since_the_first_version() -> N
     assert [kind.value for kind in interface.EventKind] == [
         "in", "out", "retransmit", "refused", "timer_set", "timer_cancel", "timer_fire", "state", "congestion",
         "window", "rtt", "lost", "spurious", "ack_now", "ack_delay", "ack_forget", "clamp", "drop", "mark", "app",
-        "sack", "merged",
+        "sack", "merged", "damaged",
     ]  # fmt: skip
     assert (interface.CongestionState.CWR, interface.Timer.RTO) == ("CWR", "Rto")
     assert [*interface.TABLES[interface.Table.EVENTS], "asked_bytes"] == list(interface.EventsColumn)

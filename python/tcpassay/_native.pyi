@@ -11,6 +11,9 @@ class TomlError(ValueError):
 class CaseError(Exception):
     """A case that cannot be run: `args[0]` lists (path, other path or None, value or None, what is wrong)."""
 
+class StackError(Exception):
+    """A real TCP cannot be used any more: `args` are (outcome of the run, reason)."""
+
 class PanicException(BaseException):
     """A bug in the data plane."""
 
@@ -58,6 +61,8 @@ class Ran:
     """Equal for runs that took the same steps."""
     metrics: Final[dict[str, float | None]]
     """Of the whole run by name; none where the run has nothing to say."""
+    stacks: Final[bool]
+    """Whether a host had another TCP than the model."""
 
     def __len__(self) -> int: ...
     def write(self, folder: str, events: bool) -> None:

@@ -57,6 +57,8 @@ class EventKind(StrEnum):
     """A SACK block (`seq` to `seq + len`) of the last segment above this row; a segment with several blocks is followed by several rows."""
     MERGED = "merged"
     """A stack whose NIC merges packets on receipt (GRO) processed `len` bytes as one segment. Only of kernels, whose segments of kind `In` are the packets before they are merged."""
+    DAMAGED = "damaged"
+    """A real stack sent or delivered something that was not written: `why` is the kind of the error (a wrong checksum, other bytes in a segment that it sent or in data that it delivered), `seq` and `len` its place in the stream."""
 
 
 class TcpState(StrEnum):

@@ -21,6 +21,8 @@ class Header(TypedDict):
     substrate: str
     system: NotRequired[str]
     """The release of the kernel whose TCP was used; absent for the model."""
+    stacks: NotRequired[list["StackUnderTest"]]
+    """The hosts of the model whose TCP is another implementation; absent if there are none."""
     seed: int
     case: list[TripleRow]
     replay: str | None
@@ -30,6 +32,17 @@ class Header(TypedDict):
     """False when the run was interrupted; the recording then covers only a part of the case."""
     bottleneck: int | None
     """The device whose rate is the capacity of the path, as an index of `devices`."""
+
+
+class StackUnderTest(TypedDict):
+    """A host whose TCP is not the model (`stack.implementation`)."""
+
+    host: int
+    """Its place in `hosts`."""
+    name: str
+    version: str
+    digest: NotRequired[str]
+    """Checksum of the files that the command of a process names."""
 
 
 class PropertyRow(TypedDict):

@@ -191,7 +191,7 @@ interface OracleData {
   why: string;
   evidence: string;
   wrong_when: string;
-  needs: ("in" | "out" | "retransmit" | "refused" | "timer_set" | "timer_cancel" | "timer_fire" | "state" | "congestion" | "window" | "rtt" | "lost" | "spurious" | "ack_now" | "ack_delay" | "ack_forget" | "clamp" | "drop" | "mark" | "app" | "sack" | "merged")[];
+  needs: ("in" | "out" | "retransmit" | "refused" | "timer_set" | "timer_cancel" | "timer_fire" | "state" | "congestion" | "window" | "rtt" | "lost" | "spurious" | "ack_now" | "ack_delay" | "ack_forget" | "clamp" | "drop" | "mark" | "app" | "sack" | "merged" | "damaged")[];
 }
 
 /** The number of cases for each pair of levels of two parameters. */

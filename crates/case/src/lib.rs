@@ -35,7 +35,7 @@ pub use files::{ReadFile, read_file};
 pub use idle::{IdlePath, completion};
 pub use linux::{Asked, Change, Unsupported};
 pub use params::{
-    Adaptive, CcEngine, CcName, DrawnBy, HostSettings, JitterSettings, LinkSettings, LinuxQdisc, Mark,
-    NetworkSettings, NicSettings, PythonController, QueueKind, QueuePlace, QueueSettings, ServedBy,
-    SmallQueues, SocketBuffers,
+    Adaptive, CcEngine, CcName, DrawnBy, HostSettings, Implementation, JitterSettings, LinkSettings,
+    LinuxQdisc, Mark, NetworkSettings, NicSettings, PythonController, QueueKind, QueuePlace, QueueSettings,
+    ServedBy, SmallQueues, SocketBuffers,
 };

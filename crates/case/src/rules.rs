@@ -4,7 +4,10 @@ use crate::case::Case;
 use crate::error::CaseError;
 use crate::given::Scope;
 use crate::params::grammar::{Buffers, LinkRate};
-use crate::params::{CcName, HEADERS, HostSettings, Mark, QueueKind, QueuePlace, Setting, Substrate};
+use crate::params::{
+    CcName, HEADERS, HostSettings, Implementation, Mark, ParamSpec, QueueKind, QueuePlace, Setting,
+    Substrate, table,
+};
 use crate::topology::Shape;
 use tcpassay_tcp::{EcnMode, LossDetection, Recovery, Tlp};
 use tcpassay_units::Bytes;
@@ -37,6 +40,7 @@ impl Rules<'_> {
 
     fn host(mut self, host: &HostSettings) {
         let stack = &host.stack;
+        self.implementation(host);
         if host.cc == CcName::DCTCP && stack.ecn != EcnMode::Dctcp {
             self.refuse("stack.cc", "stack.ecn", "dctcp needs stack.ecn = dctcp at both ends");
         }
@@ -89,6 +93,26 @@ impl Rules<'_> {
         self.controller(host);
     }
 
+    /// Refuses the parameters that the implementation of the host does not have.
+    fn implementation(&mut self, host: &HostSettings) {
+        let stack = table::HOST.iter().copied().flatten().map(|row| &row.spec);
+        let all: Vec<&ParamSpec> = stack.chain(table::NIC.iter().map(|row| &row.spec)).collect();
+        for spec in all {
+            let setting = self.scope.of(spec).0;
+            if setting != spec.default_setting()
+                && let Some(why) = host.implementation.lacks(spec.path, &setting)
+            {
+                self.refuse(spec.path, "stack.implementation", why);
+            }
+        }
+        if host.implementation != Implementation::Model
+            && let Some(name) = host.cc_values.keys().next()
+        {
+            let why = format!("`stack.cc.{name}` is a parameter of a controller of the model");
+            self.refuse("stack.cc", "stack.implementation", &why);
+        }
+    }
+
     /// Checks the values of `stack.cc.<name>`. A value without address applies only to hosts whose
     /// controller has the parameter.
     fn controller(&mut self, host: &HostSettings) {
@@ -104,7 +128,8 @@ impl Rules<'_> {
             }
             return;
         }
-        if host.python.is_some() {
+        // A controller that no model has was refused with the implementation.
+        if host.python.is_some() || host.implementation != Implementation::Model || host.cc == CcName::NONE {
             return;
         }
         let values = host.cc_params(host.cc.name(), tcpassay_cc::Params::default().rng);

@@ -8,13 +8,9 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::IpAddr;
 use tcpassay_capture::{Analysis, AnalysisOptions, Place, ReadError, Reader};
-use tcpassay_measure::reason::{StateChange, TcpState};
-use tcpassay_measure::{
-    ECT, EventKind, EventRow, Flow, FlowCounters, Header, Reason, Recording, TcpSummary, Triple,
-};
-use tcpassay_units::{Bytes, SeqNum, Time};
+use tcpassay_measure::{Flow, FlowCounters, Header, Recording, SegmentLog, SentBy, TcpSummary, Triple};
+use tcpassay_units::{Bytes, Time};
 use tcpassay_wire::headers::Headers;
-use tcpassay_wire::{Ecn, Flags, Segment};
 
 /// Numbers of connections of a capture with and without an event log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -32,14 +28,7 @@ pub struct LoggedConnections {
 struct Logged {
     /// The end at which the capture was taken.
     end: usize,
-    /// Index of its first flow.
-    flow: u32,
-    hosts: [u32; 2],
-    /// Indexed by end: the initial sequence number, and the position after the last byte sent.
-    first: [Option<SeqNum>; 2],
-    sent: [u64; 2],
-    scales: [Option<u8>; 2],
-    established: bool,
+    log: SegmentLog,
 }
 
 /// Converts a capture to a recording with an event log. `known` is the analysis of the whole capture;
@@ -137,86 +126,17 @@ fn choose(known: &Analysis, made: &mut Recording) -> (Vec<Option<Logged>>, Logge
                 tcp: TcpSummary::default(),
             });
         }
-        Some(Logged {
-            end,
-            flow,
-            hosts: places,
-            first: [None; 2],
-            sent: [0; 2],
-            scales: [None; 2],
-            established: false,
-        })
+        let own = flow + u32::from(end == 1);
+        Some(Logged { end, log: SegmentLog::new(places[end], own) })
     });
     (connections.collect(), counts)
 }
 
 impl Logged {
     fn packet(&mut self, at: Time, from: usize, headers: &Headers, made: &mut Recording) {
-        let (end, segment) = (self.end, &headers.segment);
-        if segment.flags.has(Flags::SYN) {
-            self.first[from] = Some(segment.seq);
-            self.scales[from] = segment.options.window_scale.map(|shift| shift.min(14));
-        }
-        let Some(seq) = self.position(from, segment.seq) else { return };
-        let outgoing = from == end;
-        let after = seq + u64::from(segment.seq_len());
-        let again = after > seq && seq < self.sent[from];
-        self.sent[from] = self.sent[from].max(after);
-        let kind = match (outgoing, again) {
-            (false, _) => EventKind::In,
-            (true, false) => EventKind::Out,
-            (true, true) => EventKind::Retransmit,
-        };
-        let (host, flow) = (self.hosts[end], self.flow + u32::from(end == 1));
-        let stamps = segment.options.timestamps;
-        let value = if outgoing { stamps.map(|s| s.ecr) } else { stamps.map(|s| s.val) };
-        let ect = outgoing && headers.envelope.ecn.is_capable();
-        let ack = segment.flags.has(Flags::ACK).then(|| self.position(1 - from, segment.ack)).flatten();
-        made.events.push(EventRow {
-            why: Reason::Borrowed(if ect { ECT } else { "" }),
-            seq: Some(seq),
-            ack,
-            len: Some(segment.len),
-            flags: Some(segment.flags),
-            window: Some(Bytes::new(self.window(from, segment))),
-            value: value.map(u64::from),
-            ce: headers.envelope.ecn == Ecn::Ce,
-            ..EventRow::new(at, host, Some(flow), kind)
-        });
-        for block in &segment.options.sack {
-            let (Some(start), Some(stop)) =
-                (self.position(1 - from, block.start), self.position(1 - from, block.end))
-            else {
-                continue;
-            };
-            let Ok(len) = u32::try_from(stop.saturating_sub(start)) else { continue };
-            made.events.push(EventRow {
-                seq: Some(start),
-                len: Some(len),
-                ..EventRow::new(at, host, Some(flow), EventKind::Sack)
-            });
-        }
-        // The connection is established when both ends have sent a SYN and one has acknowledged the SYN of
-        // the other.
-        if !self.established && self.first.iter().all(Option::is_some) && !segment.flags.has(Flags::SYN) {
-            self.established = true;
-            let opened =
-                StateChange::Moved { from: Some(TcpState::SynSent), to: Some(TcpState::Established) };
-            made.events.push(EventRow {
-                why: opened.to_string().into(),
-                ..EventRow::new(at, host, Some(flow), EventKind::State)
-            });
-        }
-    }
-
-    /// The stream position of a sequence number of end `from`. Its SYN has position 0.
-    fn position(&self, from: usize, seq: SeqNum) -> Option<u64> {
-        seq.unwrap_near(self.first[from]?, self.sent[from])
-    }
-
-    fn window(&self, from: usize, segment: &Segment) -> u64 {
-        let both = self.scales.iter().all(Option::is_some) && !segment.flags.has(Flags::SYN);
-        let shift = if both { self.scales[from].unwrap_or(0) } else { 0 };
-        u64::from(segment.window) << shift
+        let by = if from == self.end { SentBy::Own } else { SentBy::Peer };
+        let Some(place) = self.log.segment(by, &headers.segment) else { return };
+        let seen = (&headers.segment, headers.envelope.ecn);
+        self.log.rows(at, by, seen, place, |row| made.events.push(row));
     }
 }

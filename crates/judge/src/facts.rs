@@ -24,9 +24,13 @@ pub(crate) struct Facts {
 
 impl Facts {
     /// Reads the case of a recording. `None` if the header does not contain a complete case (a case that
-    /// refers to files, or a script).
+    /// refers to files, or a script), or if a host has another stack than the model.
     pub fn of(recording: &Recording) -> Option<Facts> {
         let header = &recording.header;
+        // The settings of a case are those of the model. Of other stacks only segments are judged, as in a capture.
+        if !header.stacks.is_empty() {
+            return None;
+        }
         let substrate = match header.substrate.as_str() {
             "kernel" => Substrate::Kernel,
             "host" => Substrate::Host,

@@ -86,8 +86,8 @@ pub(crate) fn walk(
     let order = order(recording);
     let row_at = |place: usize| order.as_ref().map_or(place, |rows| rows[place]);
     let rows = recording.events.len();
-    // The log of a kernel does not contain which arrivals it refused.
-    let kernel = recording.header.substrate != "model";
+    // The log of a stack that is not the model does not contain which arrivals it refused.
+    let kernel = !recording.is_of_model();
     let waits = Waits::default();
     let mut sacks = Vec::new();
     let mut event = EventRow::new(Time::ZERO, 0, None, EventKind::App);

@@ -77,6 +77,9 @@ pub enum EventKind {
     /// A stack whose NIC merges packets on receipt (GRO) processed `len` bytes as one segment. Only of kernels, whose segments of kind
     /// `In` are the packets before they are merged.
     Merged,
+    /// A real stack sent or delivered something that was not written: `why` is the kind of the error (a wrong checksum, other
+    /// bytes in a segment that it sent or in data that it delivered), `seq` and `len` its place in the stream.
+    Damaged,
 }
 
 impl EventKind {

@@ -7,6 +7,7 @@
 //! * [`EventRow`] - one row of the event log, which corresponds to FreeBSD's black box log.
 //! * [`Recording::event_row`] - a row of the event log in memory, as in a file.
 //! * [`Recording::write_event_text`] and [`siftr`] - the event log as text.
+//! * [`SegmentLog`] - rows of the event log from segments alone.
 //! * [`metrics`] - all metrics of a recording, each declared once in [`metrics::TABLE`].
 //!
 //! A recording does not depend on its substrate, except for the name of the substrate: the model, a kernel and a host
@@ -29,6 +30,7 @@ pub mod reason;
 mod recording;
 mod rows;
 mod seal;
+mod segments;
 mod serial;
 mod series;
 pub mod siftr;
@@ -44,10 +46,11 @@ pub use histogram::Histogram;
 pub use log::{EventHeader, EventLog};
 pub use recording::{
     CapturePoint, Completion, CompletionKind, Delivery, Device, DeviceCounters, EnvironmentProperty, Flow,
-    FlowCounters, Header, Latency, LatencyKind, PacketRecord, Recording, TcpSummary, Triple,
+    FlowCounters, Header, Latency, LatencyKind, PacketRecord, Recording, StackUnderTest, TcpSummary, Triple,
 };
 pub use rows::series_columns;
 pub use seal::{checksum, seal};
+pub use segments::{SegmentLog, SentBy};
 pub use series::{EntitySeries, Series, SeriesColumn};
 pub use store::StoreError;
 pub use table::{ColumnData, parquet};

@@ -48,6 +48,13 @@ pub struct Recording {
     pub packets: Vec<PacketRecord>,
 }
 
+impl Recording {
+    /// Whether the model was the TCP of every host: its log has its decisions, and its timers are exact.
+    pub fn is_of_model(&self) -> bool {
+        self.header.substrate == "model" && self.header.stacks.is_empty()
+    }
+}
+
 /// The case, the software versions, and how the run ended.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Header {
@@ -58,6 +65,9 @@ pub struct Header {
     /// Release of the kernel whose TCP was used; `None` for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
+    /// The hosts of the model whose TCP is another implementation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stacks: Vec<StackUnderTest>,
     /// The seed of the run.
     pub seed: u64,
     /// The complete case, including parameters with default values.
@@ -71,6 +81,20 @@ pub struct Header {
     pub complete: bool,
     /// The device whose rate is the capacity of the path: an index of [`Recording::devices`].
     pub bottleneck: Option<u32>,
+}
+
+/// A host whose TCP is not the model but another implementation (`stack.implementation`).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StackUnderTest {
+    /// The host: an index of [`Recording::hosts`].
+    pub host: u32,
+    /// Name of the implementation.
+    pub name: String,
+    /// Its version, with the features that it was built with.
+    pub version: String,
+    /// Checksum of the files that the command of a process names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
 
 /// One parameter of a case.

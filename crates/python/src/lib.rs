@@ -35,7 +35,8 @@ mod _native {
     use crate::linux::linux_changes;
     #[pymodule_export]
     use crate::model::{
-        CaseError, Ran, check_case, checksum, metrics_json, params_json, parquet, run_case, run_held,
+        CaseError, Ran, StackError, check_case, checksum, metrics_json, params_json, parquet, run_case,
+        run_held,
     };
     #[pymodule_export]
     use crate::script::run_script;

@@ -22,6 +22,13 @@ create_exception!(
     "A case that cannot be run. `args[0]` is a list of (path, other path or None, value or None, reason)."
 );
 
+create_exception!(
+    _native,
+    StackError,
+    PyException,
+    "A real TCP cannot be used any more. `args` are the outcome of the run and the reason."
+);
+
 /// A value of a triple, as in TOML.
 #[derive(FromPyObject)]
 pub enum Scalar {
@@ -202,6 +209,10 @@ pub fn run_held(
             EndReason::Duration => RunEnd::Duration.name(),
             EndReason::Finished => RunEnd::Finished.name(),
             EndReason::EventLimit => RunEnd::EventLimit.name(),
+            EndReason::StackFailed => {
+                let (host, why) = outcome.failure.expect("a run that a stack ended");
+                return Err(StackError::new_err((why.kind.outcome(), format!("{host}: {why}"))));
+            }
             EndReason::Interrupted => unreachable!("the run has no stop flag"),
         };
         let (events, trace) = outcome.trace;
@@ -216,6 +227,12 @@ impl Ran {
     /// Number of rows of the event log.
     fn __len__(&self) -> usize {
         self.recording.events.len()
+    }
+
+    /// Whether a host had another TCP than the model.
+    #[getter]
+    fn stacks(&self) -> bool {
+        !self.recording.header.stacks.is_empty()
     }
 
     /// The metrics of the whole run by name; empty when the run has none.

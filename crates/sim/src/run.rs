@@ -12,6 +12,7 @@ use tcpassay_measure::{
     CapturePoint, CollectOptions, Collector, Device, DeviceCounters, DeviceSampler, EntitySeries,
     EnvironmentProperty, Histogram, Latency, LatencyKind, Recording,
 };
+use tcpassay_stack::StackError;
 use tcpassay_units::{Bytes, Dur, Rate, Seed, Time};
 use tcpassay_workload::{BackgroundTraffic, HostIndex, UdpSource};
 
@@ -26,6 +27,8 @@ pub enum EndReason {
     Interrupted,
     /// [`SimOptions::max_events`] was reached.
     EventLimit,
+    /// A real stack failed: [`RunOutcome::failure`].
+    StackFailed,
 }
 
 /// Options of a run.
@@ -64,6 +67,8 @@ pub struct RunOutcome {
     pub trace: (u64, u64),
     /// Number of times that an element forwarded a packet: a packet over three links counts three times.
     pub hops: u64,
+    /// Why a real stack (`stack.implementation`) could not be used until the end: the name of its host, and the reason.
+    pub failure: Option<(String, StackError)>,
 }
 
 /// Number of events between two checks of [`SimOptions::stop`].
@@ -80,7 +85,8 @@ pub fn run(case: &Case, seed: Seed, options: &SimOptions) -> RunOutcome {
     let mut events = 0_u64;
     let mut next_check = STOP_CHECK_EVENTS.min(options.max_events);
     let mut ended = EndReason::Duration;
-    'run: while built.net.core().now() < end {
+    let begun = sim_hosts.replace(built.net.core(), case, seed);
+    'run: while begun.is_ok() && built.net.core().now() < end {
         let boundary = samplers.next(built.net.core().now()).min(end);
         // Events at the end of an interval belong to the next one: the counters of the flows are read before them.
         let (mut until, mut tallied) = (boundary, true);
@@ -121,7 +127,13 @@ pub fn run(case: &Case, seed: Seed, options: &SimOptions) -> RunOutcome {
     }
     let now = built.net.core().now();
     samplers.sample(&mut built, now);
-    finish(case, seed, &built, sim_hosts, &samplers, ended, now)
+    let failure = begun.err().or_else(|| sim_hosts.failure());
+    let failure = failure.map(|(host, why)| (case.net.hosts[host].name.clone(), why));
+    if failure.is_some() {
+        ended = EndReason::StackFailed;
+    }
+    let outcome = finish(case, seed, &built, sim_hosts, &samplers, ended, now);
+    RunOutcome { failure, ..outcome }
 }
 
 /// Creates the stacks, applications and background traffic of a case.
@@ -248,13 +260,15 @@ fn finish(
             assert_eq!(balance, held, "{name}: the counters do not match the packets held");
         }
     }
-    sim_hosts.stacks.summarise_all(now);
+    sim_hosts.summarise_all(now);
+    let stacks_under_test = sim_hosts.under_test().collect();
     let (sent, received) = sim_hosts.stacks.datagrams();
     let collect = *sim_hosts.stacks.recorder.collector.collect();
     let mut recording = sim_hosts.stacks.recorder.collector.finish(now);
     let header = &mut recording.header;
     env!("CARGO_PKG_VERSION").clone_into(&mut header.version);
     "model".clone_into(&mut header.substrate);
+    header.stacks = stacks_under_test;
     header.seed = seed.0;
     header.case = case.recorded();
     header.complete = matches!(ended, EndReason::Duration | EndReason::Finished);
@@ -289,7 +303,7 @@ fn finish(
     run.insert("events".to_owned(), trace.0);
     run.insert("trace".to_owned(), trace.1);
     let hops = built.net.nodes().map(|(node, _)| built.net.counters(node).packets_out).sum();
-    RunOutcome { recording, ended, trace, hops }
+    RunOutcome { recording, ended, trace, hops, failure: None }
 }
 
 /// The device that metrics use as the bottleneck: the busiest of the links to which parameters without a prefix apply.

@@ -166,7 +166,7 @@ pub fn encode(
     Ok(whole)
 }
 
-fn ipv4_header(
+pub(crate) fn ipv4_header(
     envelope: &Envelope,
     source: [u8; 4],
     destination: [u8; 4],
@@ -193,7 +193,11 @@ fn ipv4_header(
 }
 
 /// The checksum of the pseudo header: addresses, protocol, length of header and payload.
-fn pseudo_header(envelope: &Envelope, len: u16, protocol: IpNumber) -> Result<Sum16BitWords, EncodeError> {
+pub(crate) fn pseudo_header(
+    envelope: &Envelope,
+    len: u16,
+    protocol: IpNumber,
+) -> Result<Sum16BitWords, EncodeError> {
     let mut sum = Sum16BitWords::new();
     sum = match (envelope.from.ip(), envelope.to.ip()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => sum.add_4bytes(from.octets()).add_4bytes(to.octets()),
@@ -203,7 +207,12 @@ fn pseudo_header(envelope: &Envelope, len: u16, protocol: IpNumber) -> Result<Su
     Ok(sum.add_2bytes(len.to_be_bytes()).add_2bytes([0, protocol.0]))
 }
 
-fn tcp_header(envelope: &Envelope, segment: &Segment, sum: Sum16BitWords) -> Result<TcpHeader, EncodeError> {
+/// The TCP header of a segment; `sum` is the checksum of the pseudo header and the payload.
+pub(crate) fn tcp_header(
+    envelope: &Envelope,
+    segment: &Segment,
+    sum: Sum16BitWords,
+) -> Result<TcpHeader, EncodeError> {
     let mut header =
         TcpHeader::new(envelope.from.port(), envelope.to.port(), segment.seq.get(), segment.window);
     let options = write_options(&segment.options);

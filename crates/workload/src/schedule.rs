@@ -94,6 +94,12 @@ impl TrafficSchedule {
 }
 
 impl TrafficPart {
+    /// Whether `host` accepts connections.
+    pub fn accepts_at(&self, host: HostIndex) -> bool {
+        let incast = self.spec.behaviour == Behaviour::Incast;
+        self.pairs.iter().any(|pair| host == if incast { pair.sender } else { pair.receiver })
+    }
+
     /// The hosts that `host` opens connections to.
     pub(crate) fn servers_of(&self, host: HostIndex) -> Vec<HostIndex> {
         let incast = self.spec.behaviour == Behaviour::Incast;

@@ -33,6 +33,7 @@ MODULES: Final = {
     "explain": "explain",
     "script": "script",
     "controller": "controller",
+    "stack": "stack",
     "kernel": "kernel",
     "experiments": "experiments",
     "limiter": "limiter",

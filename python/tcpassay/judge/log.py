@@ -144,6 +144,11 @@ class MemoryLog:
         self._ran = ran
 
     @property
+    def stacks(self) -> bool:
+        """Whether a host had another TCP than the model."""
+        return self._ran.stacks
+
+    @property
     def kinds(self) -> Codes:
         """See `Log`."""
         return np.frombuffer(self._ran.kinds(), np.uint8)

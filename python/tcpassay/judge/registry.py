@@ -62,6 +62,8 @@ class Oracle:
         if not missing:
             return ""
         names = " and ".join(f"`{kind}`" for kind in missing)
+        if real := recording.header.get("stacks"):
+            return f"the log of {real[0]['name']} has no {names}"
         unrecorded = recording.index.get("counters", {}).get("run", {}).get("trace_unrecorded")
         if unrecorded and frozenset().union(*_TRACED.values()).issuperset(missing):
             return f"the log has no {names}: the kernel has counted trace events that it did not record"
@@ -71,6 +73,8 @@ class Oracle:
 _ALL: Final = frozenset(EventKind)
 # The log of a real kernel contains segments at the hosts' devices, and events from its trace events.
 _OF_A_KERNEL: Final = frozenset({EventKind.IN, EventKind.OUT, EventKind.RETRANSMIT, EventKind.SACK})
+# The log of a real stack on the model has what its segments show, and the calls of its applications.
+_OF_SEGMENTS: Final = _OF_A_KERNEL | {EventKind.APP, EventKind.DAMAGED}
 _TRACED: Final = MappingProxyType(
     {
         "traced_congestion": frozenset({EventKind.TIMER_FIRE, EventKind.CONGESTION}),
@@ -82,6 +86,8 @@ _TRACED: Final = MappingProxyType(
 
 def logged(recording: Recording) -> frozenset[EventKind]:
     """The kinds of events that the stacks of a recording log when they happen."""
+    if recording.header.get("stacks"):
+        return _OF_SEGMENTS
     if recording.header.get("substrate", "model") == "model":
         return _ALL
     counters = recording.index.get("counters", {}).get("run", {})

@@ -35,8 +35,8 @@ def judge_recording(
     recording: Recording, *, oracles: Iterable[str] | None = None, replay: str = "", log: Log | None = None
 ) -> list[Finding]:
     """`judge` for an open recording; `log` is its event log if it is not in the folder."""
-    # A run in memory is of the model, whose log has all events: the recording is not read before something is found.
-    held = isinstance(log, MemoryLog)
+    # The log of the model in memory has all events: the recording is not read before something is found.
+    held = isinstance(log, MemoryLog) and not log.stacks
     wanted = [oracle for oracle in chosen(oracles) if held or not oracle.lacks(recording)]
     if log is None:
         if not can_judge(recording):

@@ -10,6 +10,7 @@ from tcpassay import _native
 from tcpassay.interface import RunEnd
 from tcpassay.messages import Answer, CaseRequest, Triples
 from tcpassay.substrate.base import RunArtifacts
+from tcpassay.trust import consent
 
 
 class Model:
@@ -26,10 +27,20 @@ class Model:
 
     def run(self, request: CaseRequest) -> tuple[Answer, RunArtifacts | None]:
         """Runs a case within the request's `memory` limit."""
-        with at_most(request.memory):
-            run = _native.run_held(
-                triples=request.triples, seed=request.seed, base=request.base, collect=request.collect
-            )
+        for path, value in request.triples.items():
+            if path.endswith("stack.implementation") and (command := consent.command(str(value))) is not None:
+                try:
+                    consent.require(consent.command_code(command), command)
+                except consent.ConsentError as error:
+                    return Answer("failed", str(error)), None
+        try:
+            with at_most(request.memory):
+                run = _native.run_held(
+                    triples=request.triples, seed=request.seed, base=request.base, collect=request.collect
+                )
+        except _native.StackError as error:
+            outcome, reason = error.args
+            return Answer(outcome, reason), None
         message = "" if run.ended in {RunEnd.DURATION, RunEnd.FINISHED} else f"ended by {run.ended}"
         return Answer("done", message, run.trace, metrics=run.metrics), run
 

@@ -29,7 +29,9 @@ from tcpassay.trees.smallest import smallest
 
 DEFAULT: Final = Path(__file__).with_name("default.toml")
 """The plan that is run if none is given."""
-_ENDED: Final = frozenset({"done", "refused", "crashed", "timeout", "memory", "path", "failed"})
+_ENDED: Final = frozenset(
+    {"done", "refused", "crashed", "timeout", "memory", "stack", "hung", "path", "failed"}
+)
 
 
 @dataclass(frozen=True, slots=True)

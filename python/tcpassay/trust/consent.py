@@ -6,7 +6,9 @@ allowed. The module imports little, because workers start with it.
 """
 
 import hashlib
+import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -44,6 +46,23 @@ def use(consent: Consent) -> None:
 def digest(content: bytes) -> str:
     """The SHA-256 digest of a code file."""
     return hashlib.sha256(content).hexdigest()
+
+
+def command(value: str) -> str | None:
+    """The command of `exec:COMMAND`; `None` for another value."""
+    kind, colon, rest = value.partition(":")
+    return rest.strip() if kind == "exec" and colon else None
+
+
+def command_code(command: str) -> bytes:
+    """What the consent to a command covers: its words, its program, and the contents of the files that it names."""
+    lines = [command]
+    for place, word in enumerate(command.split()):
+        with suppress(OSError, ValueError):
+            file = Path((shutil.which(word) if place == 0 else word) or word)
+            if file.is_file():
+                lines.append(digest(file.read_bytes()))
+    return "\n".join(lines).encode()
 
 
 def grant(digests: Iterable[str]) -> None:

@@ -5,6 +5,7 @@ Another kind of code, such as the command of a stack that is a program, is one m
 
 import json
 import os
+import shutil
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -80,11 +81,14 @@ class _Kind:
     words: str
     file: Callable[[str], str | None]
     """The file that a value names; `None` for a value that names none."""
+    runs: bool = False
+    """Whether a value names a command instead of a file."""
 
 
 _KINDS: Final = (
     _Kind("stack.cc", "a controller in Python", _controller),
     _Kind("stack.cc_engine", "a controller as BPF object file", _object),
+    _Kind("stack.implementation", "the command of a TCP", consent.command, runs=True),
 )
 _PARAMETERS: Final = {kind.parameter: kind for kind in _KINDS}
 
@@ -157,6 +161,9 @@ class _Maker:
             kind = _PARAMETERS.get(path.rpartition("/")[2])
             for text in _texts(value):
                 if kind is not None and (name := kind.file(text)) is not None:
+                    if kind.runs:
+                        self._command(kind.words, name)
+                        continue
                     self._add(self.needs.code, kind.words, name)
                 elif name := inputs.named_in(text):
                     self.data(name)
@@ -174,6 +181,15 @@ class _Maker:
         with suppress(OSError, ValueError):
             return file if file.is_file() else None
         return None
+
+    def _command(self, words: str, name: str) -> None:
+        if (words, name) not in self._met:
+            self._met.add((words, name))
+            program = next(iter(name.split()), "")
+            sha256 = consent.digest(consent.command_code(name))
+            self.needs.code.append(
+                Needed(f"{words} (`{name}`)", name, Path(shutil.which(program) or program), sha256)
+            )
 
     def _add(self, into: list[Needed], words: str, name: str) -> None:
         if (words, name) in self._met:

@@ -42,7 +42,7 @@ const fn contains(names: &[&str], name: &str) -> bool {
 
 /// Number of controllers.
 const COUNT: usize = {
-    let (mut count, mut i) = (tcpassay_cc::NAMES.len(), 0);
+    let (mut count, mut i) = (tcpassay_cc::NAMES.len() + 1, 0);
     while i < OF_LINUX.len() {
         if !contains(&tcpassay_cc::NAMES, OF_LINUX[i]) {
             count += 1;
@@ -52,7 +52,7 @@ const COUNT: usize = {
     count
 };
 
-/// The controllers of the model, and those that only Linux has.
+/// The controllers of the model, those that only Linux has, and none.
 pub(super) const CONTROLLERS: [&str; COUNT] = {
     let mut all = [""; COUNT];
     let (mut at, mut i) = (0, 0);
@@ -65,6 +65,7 @@ pub(super) const CONTROLLERS: [&str; COUNT] = {
         }
         i += 1;
     }
+    all[at] = CcName::NONE.0;
     all
 };
 
@@ -81,6 +82,9 @@ impl CcName {
     pub const DCTCP: CcName = CcName("dctcp");
     /// BBR (draft-cardwell-iccrg-bbr-congestion-control-00), which the model and Linux have.
     pub const BBR: CcName = CcName("bbr");
+
+    /// No congestion control, which some real stacks have (`stack.implementation`).
+    pub const NONE: CcName = CcName("none");
 
     /// A class in Python, which only the model has.
     pub const PYTHON: CcName = CcName("python");
@@ -119,9 +123,9 @@ mod tests {
     #[test]
     fn the_controllers_of_the_model_come_first_and_no_name_occurs_twice() {
         assert_eq!(CONTROLLERS[..7], ["reno", "cubic", "dctcp", "vegas", "mvegas", "bbr", "bbr3"]);
-        assert_eq!(CONTROLLERS.len(), 19);
+        assert_eq!((CONTROLLERS.len(), CONTROLLERS[19]), (20, "none"));
         let once: std::collections::BTreeSet<_> = CONTROLLERS.iter().collect();
-        assert_eq!(once.len(), 19);
+        assert_eq!(once.len(), 20);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The settings of a host: its stack, its controller, its sockets, its NIC.
 
 use super::cc_name::CcName;
+use super::implementation::Implementation;
 use super::nic::NicSettings;
 use super::python_controller::PythonController;
 use std::collections::BTreeMap;
@@ -13,6 +14,8 @@ pub(crate) const HEADERS: u64 = 40;
 /// The settings of a host.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostSettings {
+    /// `stack.implementation`. If it is not the model, it has its own settings; `stack` is what the model would have.
+    pub implementation: Implementation,
     /// The settings of the TCP, with the socket options of `app.*` and the segmentation offload of the NIC.
     pub stack: Config,
     /// The profile whose settings are the defaults of `stack`.
@@ -86,6 +89,7 @@ impl HostSettings {
     /// The settings of a profile, before any other parameter changes them.
     pub(crate) fn of_profile(profile: Profile) -> HostSettings {
         HostSettings {
+            implementation: Implementation::Model,
             stack: Config::profile(profile),
             profile,
             cc: CcName::RENO,

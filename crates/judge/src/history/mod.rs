@@ -50,6 +50,8 @@ pub(crate) struct Half {
     pub delayed: Vec<Mark>,
     /// An ACK was neither sent nor timed.
     pub forgotten: Vec<Mark>,
+    /// A real stack sent or delivered something that was not written.
+    pub damaged: Vec<Mark>,
     /// Time at which this end was closed or aborted.
     pub closed: Option<Time>,
     pub aborted: bool,
@@ -114,6 +116,7 @@ impl Half {
             }
             EventKind::AckDelay => self.delayed.push(mark),
             EventKind::AckForget => self.forgotten.push(mark),
+            EventKind::Damaged => self.damaged.push(mark),
             EventKind::State => match event.state_change() {
                 Some(StateChange::Aborted { .. }) => {
                     self.closed = Some(event.at);
@@ -191,6 +194,7 @@ impl<'a> History<'a> {
         EventKind::AckDelay,
         EventKind::AckForget,
         EventKind::State,
+        EventKind::Damaged,
     ]);
 
     /// An empty history. `peers`: for each flow the index of the other direction.
@@ -276,7 +280,7 @@ impl<'a> History<'a> {
 
     /// Whether the recording was made by the model.
     pub fn of_model(&self) -> bool {
-        self.recording.header.substrate == "model"
+        self.recording.is_of_model()
     }
 
     /// The value of a parameter that the case sets, if it does.

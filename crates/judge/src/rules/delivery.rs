@@ -10,13 +10,15 @@ pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "bytes not delivered once and in order",
     asserts: "a receiver acknowledges only what has arrived without a gap, and never takes an acknowledgement back; its \
-              application reads no more bytes than arrived, and after a regular close it has read all of them.",
+              application reads no more bytes than arrived, and after a regular close it has read all of them. A real stack \
+              (`stack.implementation`) sends and delivers the bytes that were written, with correct checksums.",
     why: "TCP provides a reliable, in-order stream (RFC 9293 section 2.2). An ACK number says that everything before it was \
-          received (section 3.4), and a close delivers what was sent before it (section 3.10.4).",
+          received (section 3.4), and a close delivers what was sent before it (section 3.10.4). The checksum is mandatory \
+          (MUST-2, section 3.1).",
     evidence: "the ACK that is wrong and the arrival, if any, that it should have waited for; for bytes read, the counters of \
                the flow in `recording.json`.",
-    wrong_when: "the log misses arrivals (it was cut short, or packets took a path that it does not record). What the bytes say \
-                 is not compared: the model carries positions, not contents.",
+    wrong_when: "the log misses arrivals (it was cut short, or packets took a path that it does not record). The model and \
+                 kernels carry positions, not contents: what the bytes say is compared only at a real stack.",
     needs: &[],
 };
 
@@ -27,6 +29,7 @@ pub(super) fn look(history: &History<'_>, found: &mut Findings) {
     }
     for half in 0..history.halves.len() {
         acks(history, half, found);
+        contents(history, half, found);
     }
     for flow in 0..history.halves.len() {
         read(history, flow, found);
@@ -74,6 +77,30 @@ fn acks(history: &History<'_>, half: usize, found: &mut Findings) {
             });
         }
         before = Some(ack);
+    }
+}
+
+/// What a real stack sent or delivered, and nobody wrote.
+fn contents(history: &History<'_>, half: usize, found: &mut Findings) {
+    for mark in &history.halves[half].damaged {
+        let row = history.row(mark);
+        let delivered = row.why == "read";
+        let (title, did) = match &*row.why {
+            "read" => (
+                "delivered bytes that were not sent",
+                "delivered other bytes to its application than its peer wrote",
+            ),
+            "content" => ("sent bytes that were not written", "sent other bytes than its application wrote"),
+            _ => ("a wrong checksum", "sent a packet with a wrong checksum"),
+        };
+        let flow = if delivered { history.peer(half) } else { half };
+        let rows = vec![mark.row];
+        let occurrence = history.occurrence(NAME, title, flow, half);
+        found.add(Occurrence { start: mark.at, end: mark.at, rows, ..occurrence }, || {
+            let (from, len) = (row.seq.unwrap_or(0), u64::from(row.len.unwrap_or(0)));
+            let who = history.who(half);
+            format!("{who} {did} ({}) at {}: positions {from} to {}.", row.why, at(mark.at), from + len)
+        });
     }
 }
 

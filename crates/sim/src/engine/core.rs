@@ -112,6 +112,11 @@ impl Core {
         handle
     }
 
+    /// Marks a packet whose checksum is wrong: the receiving host drops it.
+    pub(crate) fn damage(&mut self, id: PacketId) {
+        self.packets[id].corrupt = true;
+    }
+
     /// Sets whether packets record the time at which a stack sent them. Recording costs one cache line per packet.
     pub(crate) fn record_send_times(&mut self, dated: bool) {
         self.dated = dated;

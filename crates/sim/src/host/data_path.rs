@@ -4,7 +4,7 @@ use super::endpoint::{FlowEntry, HostEndpoint};
 use super::line::{HostLine, QueuedPacket};
 use super::log::event;
 use super::recording::RecordingState;
-use crate::engine::{Core, HostId, Packet};
+use crate::engine::{Core, FlowLabel, HostId, Packet};
 use tcpassay_case::SmallQueues;
 use tcpassay_measure::reason::AppCall;
 use tcpassay_measure::{Collector, Delivery, EventKind, EventRow, FlowCounters, Reason};
@@ -95,6 +95,20 @@ impl HostRecorder {
     fn capture(&mut self, conn: &HostEndpoint, src: HostId, now: Time, segment: &Segment, ecn: Ecn) {
         let way = (conn.route.flow, src);
         self.state.capture(&mut self.collector, &self.flows, now, conn.host, way, segment, ecn);
+    }
+
+    /// As [`HostRecorder::capture`], at a host with a real stack, if packets are captured.
+    pub(super) fn captured(
+        &mut self,
+        host: usize,
+        way: (FlowLabel, HostId),
+        now: Time,
+        segment: &Segment,
+        ecn: Ecn,
+    ) {
+        if self.captures {
+            self.state.capture(&mut self.collector, &self.flows, now, host, way, segment, ecn);
+        }
     }
 
     /// An application made a call that took `taken` bytes, or has none (`shutdown`). `asked`: the bytes of the whole call, if these are

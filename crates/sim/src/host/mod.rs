@@ -16,11 +16,16 @@ mod data_path;
 mod endpoint;
 mod line;
 mod log;
+mod real;
+mod real_begin;
+mod real_flows;
+mod real_places;
 mod recording;
 mod sockets;
 mod stacks;
 mod summary;
 
+pub(crate) use real::RealHost;
 pub(crate) use stacks::{Stacks, StacksConfig, TimerOwner};
 
 use crate::engine::{
@@ -28,17 +33,24 @@ use crate::engine::{
 };
 use data_path::NextAction;
 use sockets::HostSockets;
-use tcpassay_units::{Bytes, Time};
+use tcpassay_case::{Case, Implementation};
+use tcpassay_measure::StackUnderTest;
+use tcpassay_stack::StackError;
+use tcpassay_units::{Bytes, Seed, Time};
 use tcpassay_wire::Flags;
-use tcpassay_workload::{Apps, SocketId};
+use tcpassay_workload::{Apps, HostIndex, SocketId};
 
 /// The stacks and applications of all hosts.
 #[derive(Debug)]
 pub(crate) struct SimHosts {
     pub stacks: Stacks,
     apps: Vec<HostApps>,
-    /// Number of hosts whose applications have not finished.
+    /// Number of hosts whose applications have not finished; 0 after a real stack failed.
     busy: usize,
+    /// The hosts whose TCP is not the model, by index of the host; empty if there are none.
+    real: Vec<Option<Box<RealHost>>>,
+    /// A real stack failed, which ends the run.
+    failed: bool,
 }
 
 #[derive(Debug)]
@@ -67,12 +79,76 @@ impl SimHosts {
         stacks.start_datagrams(net);
         net.record_send_times(stacks.recorder.wants_send_times());
         let busy = apps.iter().filter(|a| a.busy).count();
-        SimHosts { stacks, apps, busy }
+        SimHosts { stacks, apps, busy, real: Vec::new(), failed: false }
+    }
+
+    /// Replaces the TCP of hosts by real stacks, before the run begins.
+    ///
+    /// # Errors
+    /// A stack that cannot be used, with its host.
+    pub fn replace(&mut self, net: &mut Core, case: &Case, seed: Seed) -> Result<(), (usize, StackError)> {
+        if case.hosts.iter().all(|host| host.implementation == Implementation::Model) {
+            return Ok(());
+        }
+        for index in 0..case.hosts.len() {
+            let number = u32::try_from(index).expect("few hosts");
+            let id = self.stacks.hosts[index].id;
+            let timer = self.stacks.add_timer(net, TimerOwner::Real(number));
+            let mut host =
+                RealHost::new(case, index, id, timer, seed).map_err(|why| (index, why))?.map(Box::new);
+            if let Some(host) = &mut host {
+                for (part, port) in self.stacks.plan.parts().iter().zip(recording::SERVER_PORT..) {
+                    if part.accepts_at(HostIndex(number)) {
+                        host.listen(port);
+                    }
+                }
+            }
+            self.real.push(host);
+        }
+        self.failure().map_or(Ok(()), Err)
+    }
+
+    /// The real stacks.
+    pub fn under_test(&self) -> impl Iterator<Item = StackUnderTest> {
+        self.real.iter().flatten().map(|host| host.under_test())
+    }
+
+    /// Why a real stack cannot be used any more: its host and the reason.
+    pub fn failure(&self) -> Option<(usize, StackError)> {
+        let why =
+            |(index, host): (usize, &Option<Box<RealHost>>)| Some((index, host.as_ref()?.failure()?.clone()));
+        self.real.iter().enumerate().find_map(why)
+    }
+
+    /// Writes the final counters of all connections.
+    pub fn summarise_all(&mut self, now: Time) {
+        self.stacks.summarise_all(now);
+        for host in self.real.iter().flatten() {
+            host.summarise(&mut self.stacks);
+        }
+    }
+
+    /// The host, if its TCP is not the model.
+    fn real(&mut self, host: usize) -> Option<(&mut RealHost, &mut Stacks, &mut Apps)> {
+        let real = self.real.get_mut(host)?.as_deref_mut()?;
+        Some((real, &mut self.stacks, &mut self.apps[host].apps))
+    }
+
+    /// Completes the processing after a real stack received an input.
+    fn settle(&mut self, net: &mut Core, host: usize) {
+        if let Some((real, stacks, apps)) = self.real(host) {
+            real.settle(stacks, net, apps);
+            let failed = real.failure().is_some();
+            self.after_apps(net, host);
+            if failed {
+                (self.busy, self.failed) = (0, true);
+            }
+        }
     }
 
     /// Whether all applications have finished.
     pub fn is_finished(&self) -> bool {
-        self.busy == 0 && !self.stacks.has_datagrams()
+        self.busy == 0 && (self.failed || !self.stacks.has_datagrams())
     }
 
     /// Completes the processing after connection `c` received an input.
@@ -165,6 +241,14 @@ impl Hosts for SimHosts {
                 let after = self.stacks.input(net, c, id);
                 self.follow(net, c, after);
             }
+            Err(_) if self.real.get(usize::from(host.0)).is_some_and(Option::is_some) => {
+                let packet = packet.clone();
+                let host = usize::from(host.0);
+                if let Some((real, stacks, _)) = self.real(host) {
+                    real.arrival(stacks, net, &packet);
+                }
+                self.settle(net, host);
+            }
             Err(Some(flow))
                 if packet.segment.flags.has(Flags::SYN) && !packet.segment.flags.has(Flags::ACK) =>
             {
@@ -195,8 +279,20 @@ impl Hosts for SimHosts {
                 let now = net.now();
                 let a = &mut self.apps[host];
                 a.armed = Time::MAX;
-                a.apps.wake(now, &mut HostSockets { stacks: &mut self.stacks, net, host });
+                if let Some((real, stacks, apps)) = self.real(host) {
+                    apps.wake(now, &mut real::RealSockets { host: real, stacks, net });
+                    self.settle(net, host);
+                    return;
+                }
+                self.apps[host].apps.wake(now, &mut HostSockets { stacks: &mut self.stacks, net, host });
                 self.after_apps(net, host);
+            }
+            TimerOwner::Real(host) => {
+                let host = host as usize;
+                if let Some((real, _, _)) = self.real(host) {
+                    real.on_timer(net.now());
+                }
+                self.settle(net, host);
             }
             TimerOwner::Datagrams => self.stacks.send_datagram(net),
             TimerOwner::Unused => {}

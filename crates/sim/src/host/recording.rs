@@ -76,10 +76,13 @@ impl RecordingState {
     }
 }
 
+/// The port of the servers of the first part of the traffic; the next part has the next port.
+pub(super) const SERVER_PORT: u16 = 5001;
+
 /// Port numbers of client and server. Successive connections that use the same table entry have different client
 /// ports.
 pub(super) fn ports(place: usize, flow: &FlowEntry) -> (u16, u16) {
     let n = place as u64 + u64::from(flow.count) * 7919;
     let client = 32_768 + u16::try_from(n % 28_000).expect("below 28000");
-    (client, 5001 + flow.key.part)
+    (client, SERVER_PORT + flow.key.part)
 }

@@ -3,11 +3,12 @@
 use super::data_path::{HostRecorder, NextAction, flush_tally, serve, transmit};
 use super::endpoint::{FlowEntry, HostEndpoint, NONE};
 use super::line::HostLine;
+use super::real_flows::RealFlows;
 use crate::engine::{Core, FlowLabel, HostId, Packet, PacketId, Route, TimerId};
 use crate::python::BuildPython;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use tcpassay_case::{HostSettings, SmallQueues};
+use tcpassay_case::{HostSettings, Implementation, SmallQueues};
 use tcpassay_measure::reason::AppCall;
 use tcpassay_measure::{self as measure, Collector};
 use tcpassay_tcp::{Config, Connection, EcnMode, FastOpen, FastOpenAsk, FastOpenServe, State, is_cookie};
@@ -21,6 +22,7 @@ pub(crate) enum TimerOwner {
     Unused,
     Conn(u32),
     Apps(u32),
+    Real(u32),
     Datagrams,
 }
 
@@ -63,6 +65,8 @@ pub(crate) struct Stacks {
     /// Pairs (client, server) for which the client has a Fast Open cookie.
     cookies: BTreeSet<(u32, u32)>,
     pub recorder: HostRecorder,
+    /// The connections of hosts whose TCP is not the model.
+    pub(super) real: RealFlows,
 }
 
 #[derive(Debug)]
@@ -86,6 +90,7 @@ struct Datagrams {
 impl Stacks {
     pub fn new(spec: StacksConfig) -> Stacks {
         let (hosts, ids) = (spec.hosts, spec.ids);
+        let real = RealFlows::new(hosts.iter().any(|host| host.implementation != Implementation::Model));
         let fast_open = hosts.iter().any(|host| host.fastopen);
         let datagrams = spec.datagrams.map(|(from, to, source)| Datagrams {
             from: ids[from],
@@ -118,6 +123,7 @@ impl Stacks {
             fast_open,
             cookies: BTreeSet::new(),
             recorder: HostRecorder::new(spec.collector),
+            real,
         }
     }
 
@@ -390,7 +396,12 @@ impl Stacks {
 
     /// Opens a connection.
     pub fn connect(&mut self, net: &mut Core, key: ConnKey) -> u32 {
-        let now = net.now();
+        let place = self.open_flow(net.now(), key);
+        self.open(net, place, false)
+    }
+
+    /// Creates the entries of a new connection, whose client opens it at `now`.
+    pub(super) fn open_flow(&mut self, now: Time, key: ConnKey) -> usize {
         let out = [self.add_record(key, false, now), self.add_record(key, true, now)];
         let place = self.free_flows.pop().unwrap_or(self.recorder.flows.len());
         let server = self.hosts[key.server.0 as usize].id;
@@ -402,7 +413,8 @@ impl Stacks {
             let (generation, count) = (FlowEntry::next_generation(old.generation), old.count + 1);
             self.recorder.flows[place] = FlowEntry { generation, count, ..flow };
         }
-        self.open(net, place, false)
+        self.real.opened(place, &self.recorder.flows[place]);
+        place
     }
 
     /// Creates the server's endpoint of a connection whose SYN arrives.
@@ -515,7 +527,7 @@ impl Stacks {
                 *end = NONE;
             }
         }
-        if flow.ends == [NONE; 2] {
+        if flow.ends == [NONE; 2] && self.real.is_empty() {
             self.free_flows.push(place);
         }
     }

@@ -7,6 +7,7 @@ mod metrics;
 mod parameters;
 mod properties;
 mod rate_limiter;
+mod stacks;
 mod topologies;
 mod transfer;
 

@@ -124,6 +124,7 @@ const FLIPS: &[Flip] = &[
     ("app.user_timeout", "5s", DIES),
     ("app.linger", "0s", FLOWS),
     ("app.background", "udp:100Mbit", &[]),
+    ("stack.implementation", "smoltcp", &[]),
     ("stack.profile", "linux", &[]),
     ("stack.cc", "cubic", LOSSY),
     ("stack.ecn", "classic", CODEL_ECN),

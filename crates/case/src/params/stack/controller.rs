@@ -3,6 +3,7 @@
 use super::kinds::{MKH, P};
 use crate::params::cc_name::{CONTROLLERS, CcName};
 use crate::params::host::CcEngine;
+use crate::params::implementation::{self, Implementation};
 use crate::params::kind::{Setting, ValueKind};
 use crate::params::linux::Knob;
 use crate::params::python_controller::{self, PythonController};
@@ -35,6 +36,16 @@ pub(crate) static PROFILE_NAMES: Words<Profile, 5> = Words::new([
 
 pub(super) const ROWS: &[P] = &[
     P::new(
+        "stack.implementation",
+        ValueKind::Or(&Implementation::NAMES, &ValueKind::Text { form: implementation::FORM, check: implementation::check }),
+        "model",
+        &Implementation::NAMES,
+        Substrates::M,
+        "The TCP of the host: the model, or a real one in virtual time (docs/stacks.md)",
+        |h, v| h.implementation = Implementation::of(v),
+    )
+    .needs("a real TCP has only its own settings; nic.tso and nic.gro are off"),
+    P::new(
         "stack.profile",
         ValueKind::Choice(PROFILE_NAMES.names()),
         "rfc",
@@ -65,7 +76,7 @@ pub(super) const ROWS: &[P] = &[
             }
         },
     )
-    .needs("dctcp needs stack.ecn = dctcp at both ends; the model supports the first seven and Python, a kernel all but mvegas and bbr3"),
+    .needs("dctcp needs stack.ecn = dctcp at both ends; the model supports the first seven and Python, a kernel all but mvegas, bbr3 and none, smoltcp none, reno and cubic"),
     P::new(
         "stack.cc_engine",
         ValueKind::Or(&["kernel", "shim"], &ValueKind::Text { form: "a BPF object file, `<path>.o`", check: object_file }),

@@ -1,0 +1,560 @@
+//! Hosts whose TCP is not the model (`stack.implementation`).
+//!
+//! The network carries segments without payload. At such a host an arriving segment becomes a whole IPv4 packet: addresses and
+//! ports of the recording, both checksums, and the bytes of its stream, which are a function of (flow, position). A packet that
+//! the stack sends is read and verified, and becomes a segment of the network. Applications are the same as on the model.
+//!
+//! The log of such a host has what its segments show, and the calls of its applications.
+
+use super::real_begin::{Begun, begin};
+use super::stacks::Stacks;
+use crate::engine::{Core, HostId, Packet, Route, TimerId};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddrV4;
+use tcpassay_case::Case;
+use tcpassay_measure::reason::AppCall;
+use tcpassay_measure::{
+    Delivery, EventKind, EventRow, FlowCounters, FlowId, Reason, SegmentLog, SentBy, StackUnderTest, pcapng,
+};
+use tcpassay_stack::{
+    Description, Drained, SocketId as StackSocket, SocketStatus, Stack, StackError, content,
+};
+use tcpassay_units::{Bytes, Dur, Seed, Time};
+use tcpassay_wire::codec::Envelope;
+use tcpassay_wire::{Ecn, Flags, whole};
+use tcpassay_workload::{Apps, ConnKey, SocketId, Sockets};
+
+/// A host with its stack.
+#[derive(Debug)]
+pub(crate) struct RealHost {
+    index: usize,
+    id: HostId,
+    stack: Box<dyn Stack>,
+    about: Description,
+    digest: Option<String>,
+    timer: TimerId,
+    armed: Time,
+    linger: Option<Dur>,
+    /// What the stack did and this host has not processed.
+    drained: Drained,
+    /// Connections of applications, by the socket of the stack.
+    ends: BTreeMap<StackSocket, RealEnd>,
+    /// The socket of the stack by that of the application.
+    slots: Vec<Option<StackSocket>>,
+    /// Sockets whose status has changed.
+    changed: VecDeque<StackSocket>,
+    /// By entry of the flow table: what segments show of the end at this host.
+    logs: BTreeMap<usize, RealFlow>,
+    packet: Vec<u8>,
+    /// For data that are read.
+    buffer: Vec<u8>,
+    identification: u16,
+    failure: Option<StackError>,
+}
+
+/// A connection of an application.
+#[derive(Debug)]
+struct RealEnd {
+    slot: SocketId,
+    /// The flow that it sends, and that it receives.
+    out: FlowId,
+    into: FlowId,
+    status: SocketStatus,
+    written: u64,
+    read: u64,
+    /// A write was not accepted completely.
+    blocked: bool,
+    open_reported: bool,
+    close_reported: bool,
+}
+
+/// An end of a connection as its segments show it.
+#[derive(Debug)]
+struct RealFlow {
+    log: SegmentLog,
+    route: Route,
+    out: FlowId,
+    into: FlowId,
+    counts: SegmentCounts,
+    /// Position up to which the peer has acknowledged what this end sent.
+    acked: u64,
+}
+
+/// Segments of an end, for the summary of its flow.
+#[derive(Clone, Copy, Debug, Default)]
+struct SegmentCounts {
+    sent: u64,
+    received: u64,
+    acks: u64,
+    again: u64,
+    again_bytes: u64,
+    ce: u64,
+}
+
+impl RealHost {
+    /// The host `index` of a case; `None` if its TCP is the model.
+    ///
+    /// # Errors
+    /// A process that cannot be used.
+    pub fn new(
+        case: &Case,
+        index: usize,
+        id: HostId,
+        timer: TimerId,
+        seed: Seed,
+    ) -> Result<Option<RealHost>, StackError> {
+        let Some(Begun { stack, about, digest }) = begin(case, index, seed)? else { return Ok(None) };
+        Ok(Some(RealHost {
+            index,
+            id,
+            stack,
+            about,
+            digest,
+            timer,
+            armed: Time::MAX,
+            linger: case.hosts[index].linger,
+            drained: Drained::default(),
+            ends: BTreeMap::new(),
+            slots: Vec::new(),
+            changed: VecDeque::new(),
+            logs: BTreeMap::new(),
+            packet: Vec::new(),
+            buffer: vec![0; STEP],
+            identification: 0,
+            failure: None,
+        }))
+    }
+
+    /// The name and version of the stack, for the recording.
+    pub fn under_test(&self) -> StackUnderTest {
+        StackUnderTest {
+            host: u32::try_from(self.index).expect("few hosts"),
+            name: self.about.name.clone(),
+            version: self.about.version.clone(),
+            digest: self.digest.clone(),
+        }
+    }
+
+    /// Why the stack cannot be used any more.
+    pub fn failure(&self) -> Option<&StackError> {
+        self.failure.as_ref()
+    }
+
+    /// Accepts connections at `port`.
+    pub fn listen(&mut self, port: u16) {
+        let listening = self.stack.listen(Time::ZERO, port);
+        self.note(listening);
+    }
+
+    /// Keeps the first error; returns the value of a call that succeeded.
+    fn note<T>(&mut self, result: Result<T, StackError>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(why) => {
+                self.failure.get_or_insert(why);
+                None
+            }
+        }
+    }
+
+    /// A segment of the network arrives.
+    pub fn arrival(&mut self, stacks: &mut Stacks, net: &mut Core, packet: &Packet) {
+        let now = net.now();
+        let Some(place) = stacks.place_of(packet.flow) else { return };
+        let index = self.index;
+        let flow = self.flow(stacks, place);
+        let segment = &packet.segment;
+        let recorder = &mut stacks.recorder;
+        if segment.len > 0 {
+            let delivery = Delivery {
+                at: now,
+                flow: flow.into.0,
+                wire_bytes: packet.size_u32(),
+                bytes: segment.len,
+                one_way: now.since(packet.created),
+                ce: packet.ecn == Ecn::Ce,
+            };
+            recorder.collector.delivered(flow.into, delivery);
+        }
+        flow.counts.received += 1;
+        flow.counts.ce += u64::from(packet.ecn == Ecn::Ce);
+        recorder.captured(index, (packet.flow, packet.src), now, segment, packet.ecn);
+        let seen = flow.log.segment(SentBy::Peer, segment);
+        if let Some(seen) = seen
+            && recorder.collector.wants_events()
+        {
+            let collector = &mut recorder.collector;
+            flow.log.rows(now, SentBy::Peer, (segment, packet.ecn), seen, |row| collector.event(row));
+        }
+        if segment.flags.has(Flags::ACK)
+            && let Some(ack) = flow.log.position(SentBy::Own, segment.ack)
+        {
+            flow.acked = flow.acked.max(ack);
+        }
+        let payload = match seen {
+            // The first byte of the stream has position 1, after the SYN.
+            Some((at, _)) => content::bytes(flow.into.0, at.saturating_sub(1), segment.len as usize),
+            None => &[],
+        };
+        let (from, to) = stacks.addresses(place, packet.src);
+        self.identification = self.identification.wrapping_add(1);
+        let envelope =
+            Envelope { from: from.into(), to: to.into(), ecn: packet.ecn, id: self.identification, ttl: 64 };
+        self.packet.clear();
+        whole::encode(&envelope, segment, payload, &mut self.packet)
+            .expect("a segment of the network fits a packet");
+        let taken = self.stack.input(now, &self.packet);
+        self.note(taken);
+    }
+
+    /// The timer of this host fired. Returns whether the stack did something.
+    pub fn on_timer(&mut self, now: Time) {
+        self.armed = Time::MAX;
+        if self.stack.deadline(now).is_some_and(|at| at <= now) {
+            let advanced = self.stack.advance(now);
+            self.note(advanced);
+        }
+    }
+
+    /// Sets the timer.
+    fn arm(&mut self, net: &mut Core) {
+        let now = net.now();
+        let Some(due) = self.stack.deadline(now) else { return };
+        // A stack that is quiet and still wants to be called now gets its next tick.
+        let due = if due <= now { now + self.about.granularity } else { due };
+        if due < self.armed {
+            self.armed = due;
+            net.set_timer(self.timer, due);
+        }
+    }
+
+    /// Processes what the stack did until it does nothing more: sends its packets, and tells the applications what has changed.
+    pub fn settle(&mut self, stacks: &mut Stacks, net: &mut Core, apps: &mut Apps) {
+        while self.failure.is_none() {
+            self.collect();
+            for packet in std::mem::take(&mut self.drained.packets) {
+                let sent = self.departure(stacks, net, &packet);
+                self.note(sent);
+                self.stack.recycle(packet);
+            }
+            for (socket, port, from) in std::mem::take(&mut self.drained.accepted) {
+                self.accept(stacks, apps, socket, port, from);
+            }
+            let Some(socket) = self.changed.pop_front() else { break };
+            self.tell(stacks, net, apps, socket);
+        }
+        if self.failure.is_none() {
+            self.arm(net);
+        }
+    }
+
+    /// Reads what the stack did. The status of the sockets is valid then.
+    fn collect(&mut self) {
+        self.stack.drain(&mut self.drained);
+        for (socket, status) in self.drained.changed.drain(..) {
+            if let Some(end) = self.ends.get_mut(&socket) {
+                end.status = status;
+            }
+            if !self.changed.contains(&socket) {
+                self.changed.push_back(socket);
+            }
+        }
+    }
+
+    /// A packet that the stack sent.
+    fn departure(&mut self, stacks: &mut Stacks, net: &mut Core, bytes: &[u8]) -> Result<(), StackError> {
+        let name = &self.about.name;
+        let foreign =
+            |why: &str| StackError::broken(format!("{name} sent a packet that is not one of its own: {why}"));
+        let read = whole::decode(bytes).map_err(|why| foreign(&format!("{why:?}")))?;
+        let envelope = read.headers.envelope;
+        let place = stacks.flow_between(self.index, envelope.from, envelope.to);
+        let place = place.ok_or_else(|| {
+            foreign(&format!("from {} to {} there is no connection", envelope.from, envelope.to))
+        })?;
+        let now = net.now();
+        let flow = self.flow(stacks, place);
+        let segment = read.headers.segment;
+        let seen = flow.log.segment(SentBy::Own, &segment);
+        let wrong = match seen {
+            _ if !read.ip_checksum_ok => Some("IP checksum"),
+            _ if !read.tcp_checksum_ok => Some("TCP checksum"),
+            // Below the acknowledged position the content is not used: a keepalive probe has a garbage octet there.
+            Some((at, _))
+                if at + u64::from(segment.len) > flow.acked
+                    && content::verify(flow.out.0, at.saturating_sub(1), read.payload).is_err() =>
+            {
+                Some("content")
+            }
+            _ => None,
+        };
+        let recorder = &mut stacks.recorder;
+        recorder.captured(
+            flow.log.host as usize,
+            (flow.route.flow, flow.route.src),
+            now,
+            &segment,
+            envelope.ecn,
+        );
+        if let Some(seen) = seen
+            && recorder.collector.wants_events()
+        {
+            let collector = &mut recorder.collector;
+            flow.log.rows(now, SentBy::Own, (&segment, envelope.ecn), seen, |row| collector.event(row));
+            if let Some(what) = wrong {
+                let row = EventRow::new(now, flow.log.host, Some(flow.log.flow), EventKind::Damaged);
+                collector.event(EventRow {
+                    why: Reason::Borrowed(what),
+                    seq: Some(seen.0),
+                    len: Some(segment.len),
+                    ..row
+                });
+            }
+        }
+        let again = seen.is_some_and(|(_, again)| again);
+        recorder.collector.sent(flow.out, segment.len, again);
+        let counts = &mut flow.counts;
+        counts.sent += 1;
+        counts.acks += u64::from(segment.len == 0);
+        counts.again += u64::from(again);
+        counts.again_bytes += if again { u64::from(segment.len) } else { 0 };
+        *net.draft() = segment;
+        let handle = net.send_draft(&flow.route, envelope.ecn, segment.len.max(1), segment.header_len());
+        if wrong.is_some_and(|what| what != "content") {
+            net.damage(handle.id);
+        }
+        Ok(())
+    }
+
+    fn flow(&mut self, stacks: &Stacks, place: usize) -> &mut RealFlow {
+        let (index, id) = (self.index, self.id);
+        self.logs.entry(place).or_insert_with(|| {
+            let (route, out, into) = stacks.end_at(place, id);
+            let log = SegmentLog::new(u32::try_from(index).expect("few hosts"), out.0);
+            RealFlow { log, route, out, into, counts: SegmentCounts::default(), acked: 0 }
+        })
+    }
+
+    /// The stack has accepted a connection.
+    fn accept(
+        &mut self,
+        stacks: &mut Stacks,
+        apps: &mut Apps,
+        socket: StackSocket,
+        port: u16,
+        from: SocketAddrV4,
+    ) {
+        let local =
+            SocketAddrV4::new(pcapng::host_address(u32::try_from(self.index).expect("few hosts")), port);
+        let place = stacks.flow_between(self.index, local.into(), from.into());
+        let Some(place) = place.filter(|place| stacks.take_accept(*place)) else {
+            self.failure.get_or_insert(StackError::broken(format!(
+                "it accepted a connection from {from} that nobody opened"
+            )));
+            return;
+        };
+        let slot = apps.accept(stacks.key_at(place));
+        self.attach(stacks, socket, slot, place);
+    }
+
+    fn attach(&mut self, stacks: &Stacks, socket: StackSocket, slot: SocketId, place: usize) {
+        let (_, out, into) = stacks.end_at(place, self.id);
+        let end = RealEnd {
+            slot,
+            out,
+            into,
+            status: SocketStatus::default(),
+            written: 0,
+            read: 0,
+            blocked: false,
+            open_reported: false,
+            close_reported: false,
+        };
+        self.ends.insert(socket, end);
+        let at = slot.0 as usize;
+        if at >= self.slots.len() {
+            self.slots.resize(at + 1, None);
+        }
+        self.slots[at] = Some(socket);
+    }
+
+    /// Tells the application of a socket what has changed.
+    fn tell(&mut self, stacks: &mut Stacks, net: &mut Core, apps: &mut Apps, socket: StackSocket) {
+        let now = net.now();
+        let Some(end) = self.ends.get_mut(&socket) else { return };
+        let (slot, status) = (end.slot, end.status);
+        let mut news = status.readable > 0 || end.blocked && status.writable > 0;
+        news |= status.established && !end.open_reported || status.end_of_stream && !end.close_reported;
+        end.open_reported |= status.established;
+        end.close_reported |= status.end_of_stream;
+        if status.failed {
+            self.detach(stacks, socket, now);
+            apps.failed(now, slot, &mut RealSockets { host: self, stacks, net });
+        } else if news {
+            apps.ready(now, slot, &mut RealSockets { host: self, stacks, net });
+        }
+    }
+
+    /// The application does not use the socket any more.
+    fn detach(&mut self, stacks: &mut Stacks, socket: StackSocket, now: Time) {
+        if let Some(end) = self.ends.remove(&socket) {
+            self.slots[end.slot.0 as usize] = None;
+            stacks.recorder.collector.flow_mut(end.out).end.get_or_insert(now);
+        }
+    }
+
+    /// Writes the counts of segments to the recording.
+    pub fn summarise(&self, stacks: &mut Stacks) {
+        for flow in self.logs.values() {
+            let counts = flow.counts;
+            let row = stacks.recorder.collector.flow_mut(flow.out);
+            row.tcp.retransmits = Some(counts.again);
+            row.tcp.segments_out = Some(counts.sent);
+            row.tcp.segments_in = Some(counts.received);
+            row.tcp.acks_out = Some(counts.acks);
+            row.tcp.ce_segments = Some(counts.ce);
+        }
+    }
+}
+
+/// The sockets of a host with a real stack, for its applications.
+pub(super) struct RealSockets<'a> {
+    pub host: &'a mut RealHost,
+    pub stacks: &'a mut Stacks,
+    pub net: &'a mut Core,
+}
+
+impl RealSockets<'_> {
+    /// The socket of the stack; `None` after the stack failed, when a connection may have none.
+    fn socket(&self, slot: SocketId) -> Option<StackSocket> {
+        if self.host.failure.is_some() {
+            return None;
+        }
+        Some(self.host.slots[slot.0 as usize].expect("a socket call on a slot that was given up"))
+    }
+
+    fn status(&self, slot: SocketId) -> SocketStatus {
+        self.socket(slot).map_or_else(SocketStatus::default, |socket| self.host.ends[&socket].status)
+    }
+
+    /// A call of the application that took `taken` bytes, or has none. `asked`: the bytes of the whole call, if these are fewer.
+    fn log(&mut self, flow: FlowId, call: AppCall, taken: Option<usize>, asked: Option<Bytes>) {
+        let collector = &mut self.stacks.recorder.collector;
+        if collector.wants_events() {
+            let host = u32::try_from(self.host.index).expect("few hosts");
+            let row = EventRow::new(self.net.now(), host, Some(flow.0), EventKind::App);
+            let value = taken.map(|bytes| bytes as u64);
+            collector.event(EventRow { why: Reason::Borrowed(call.name()), value, asked, ..row });
+        }
+    }
+
+    /// Marks that the bytes which the application read are not those that its peer wrote.
+    fn wrong_content(&mut self, flow: FlowId, at: u64, len: usize) {
+        let collector = &mut self.stacks.recorder.collector;
+        let host = u32::try_from(self.host.index).expect("few hosts");
+        let row = EventRow::new(self.net.now(), host, Some(flow.0), EventKind::Damaged);
+        let len = u32::try_from(len).ok();
+        collector.event(EventRow { why: Reason::Borrowed("read"), seq: Some(at + 1), len, ..row });
+    }
+}
+
+/// Bytes of one call of a stack.
+const STEP: usize = 32_768;
+
+impl Sockets for RealSockets<'_> {
+    fn connect(&mut self, slot: SocketId, key: ConnKey) {
+        let place = self.stacks.open_flow(self.net.now(), key);
+        let (from, to) = self.stacks.addresses(place, self.host.id);
+        let opened = self.host.stack.connect(self.net.now(), from.port(), to);
+        if let Some(socket) = self.host.note(opened) {
+            self.host.attach(self.stacks, socket, slot, place);
+        }
+    }
+
+    fn write(&mut self, slot: SocketId, n: Bytes) -> Bytes {
+        let now = self.net.now();
+        let Some(socket) = self.socket(slot) else { return Bytes::ZERO };
+        let mut taken = 0;
+        while taken < n.get() && self.host.failure.is_none() {
+            let first = taken == 0;
+            let end = &self.host.ends[&socket];
+            let ask = usize::try_from(n.get() - taken).unwrap_or(STEP).min(STEP);
+            let written = self.host.stack.write(now, socket, content::bytes(end.out.0, end.written, ask));
+            let written = self.host.note(written).unwrap_or(0);
+            taken += written as u64;
+            let end = self.host.ends.get_mut(&socket).expect("it was there");
+            end.written += written as u64;
+            let out = end.out;
+            if first || written > 0 {
+                let asked = Some(n).filter(|_| first && (written as u64) < n.get());
+                self.log(out, AppCall::Write, Some(written), asked);
+            }
+            if written < ask {
+                break;
+            }
+        }
+        self.host.ends.get_mut(&socket).expect("it was there").blocked = taken < n.get();
+        Bytes::new(taken)
+    }
+
+    fn readable(&self, slot: SocketId) -> Bytes {
+        Bytes::new(self.status(slot).readable as u64)
+    }
+
+    fn read(&mut self, slot: SocketId, n: Bytes) -> Bytes {
+        let now = self.net.now();
+        let Some(socket) = self.socket(slot) else { return Bytes::ZERO };
+        let mut buffer = std::mem::take(&mut self.host.buffer);
+        let mut taken = 0_u64;
+        while taken < n.get() && self.host.failure.is_none() {
+            let ask = usize::try_from(n.get() - taken).unwrap_or(STEP).min(STEP);
+            let got = self.host.stack.read(now, socket, &mut buffer[..ask]);
+            let got = self.host.note(got).unwrap_or(0);
+            let end = self.host.ends.get_mut(&socket).expect("it was there");
+            let (at, into, out) = (end.read, end.into, end.out);
+            end.read += got as u64;
+            taken += got as u64;
+            if content::verify(into.0, at, &buffer[..got]).is_err() {
+                self.wrong_content(out, at, got);
+            }
+            self.stacks.recorder.collector.add(
+                into,
+                now,
+                &FlowCounters { read_bytes: got as u64, ..FlowCounters::default() },
+            );
+            if got > 0 {
+                self.log(out, AppCall::Read, Some(got), None);
+            }
+            if got < ask {
+                break;
+            }
+        }
+        self.host.buffer = buffer;
+        // What the socket has now is known after the call.
+        self.host.collect();
+        Bytes::new(taken)
+    }
+
+    fn peer_closed(&self, slot: SocketId) -> bool {
+        self.status(slot).end_of_stream
+    }
+
+    fn shutdown(&mut self, slot: SocketId) {
+        let Some(socket) = self.socket(slot) else { return };
+        self.log(self.host.ends[&socket].out, AppCall::Shutdown, None, None);
+        let done = self.host.stack.shutdown(self.net.now(), socket);
+        self.host.note(done);
+    }
+
+    fn close(&mut self, slot: SocketId) {
+        let now = self.net.now();
+        let Some(socket) = self.socket(slot) else { return };
+        self.log(self.host.ends[&socket].out, AppCall::Close, None, None);
+        let done = match self.host.linger {
+            Some(Dur::ZERO) => self.host.stack.abort(now, socket),
+            _ => self.host.stack.close(now, socket),
+        };
+        self.host.note(done);
+        self.host.detach(self.stacks, socket, now);
+    }
+}

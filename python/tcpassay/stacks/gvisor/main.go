@@ -1,0 +1,448 @@
+// gVisor's network stack as a process of tcpassay (docs/stacks.md). It is built by `tcpassay stack build gvisor`.
+//
+// The clock of the stack is virtual: the time of the request, and one nanosecond more for each reading, because a burst within
+// one time stamp looks to RACK like a burst that was lost.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"container/heap"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"gvisor.dev/gvisor/pkg/buffer"
+	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/header"
+	"gvisor.dev/gvisor/pkg/tcpip/link/channel"
+	"gvisor.dev/gvisor/pkg/tcpip/network/ipv4"
+	"gvisor.dev/gvisor/pkg/tcpip/stack"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
+	"gvisor.dev/gvisor/pkg/waiter"
+)
+
+const (
+	module = "gvisor.dev/gvisor"
+	nic    = 1
+	// backlog is above 1: with less, every connection gets a SYN cookie.
+	backlog  = 64
+	maxBurst = 1 << 20
+)
+
+// clock is a tcpip.Clock that knows its next deadline. The stack uses it from several goroutines.
+type clock struct {
+	mu     sync.Mutex
+	now    int64
+	last   int64
+	number uint64
+	timers timers
+}
+
+type timer struct {
+	clock  *clock
+	at     int64
+	number uint64
+	call   func()
+	place  int
+}
+
+type timers []*timer
+
+func (t timers) Len() int { return len(t) }
+func (t timers) Less(i, j int) bool {
+	return t[i].at < t[j].at || t[i].at == t[j].at && t[i].number < t[j].number
+}
+func (t timers) Swap(i, j int) {
+	t[i], t[j] = t[j], t[i]
+	t[i].place, t[j].place = i, j
+}
+func (t *timers) Push(x any) {
+	added := x.(*timer)
+	added.place = len(*t)
+	*t = append(*t, added)
+}
+func (t *timers) Pop() any {
+	old := *t
+	removed := old[len(old)-1]
+	*t = old[:len(old)-1]
+	removed.place = -1
+	return removed
+}
+
+func (c *clock) reading() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = max(c.last+1, c.now)
+	return c.last
+}
+
+func (c *clock) Now() time.Time {
+	return time.Unix(1_700_000_000, 0).Add(time.Duration(c.reading()))
+}
+
+func (c *clock) NowMonotonic() tcpip.MonotonicTime {
+	var zero tcpip.MonotonicTime
+	return zero.Add(time.Duration(c.reading()))
+}
+
+func (c *clock) AfterFunc(d time.Duration, call func()) tcpip.Timer {
+	made := &timer{clock: c, call: call, place: -1}
+	made.Reset(d)
+	return made
+}
+
+func (t *timer) Stop() bool {
+	t.clock.mu.Lock()
+	defer t.clock.mu.Unlock()
+	if t.place < 0 {
+		return false
+	}
+	heap.Remove(&t.clock.timers, t.place)
+	return true
+}
+
+func (t *timer) Reset(d time.Duration) {
+	c := t.clock
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t.place >= 0 {
+		heap.Remove(&c.timers, t.place)
+	}
+	c.number++
+	t.number, t.at = c.number, c.now+max(int64(d), 0)
+	heap.Push(&c.timers, t)
+}
+
+// due removes and returns the first timer that is due at `now`.
+func (c *clock) due(now int64) *timer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.timers) == 0 || c.timers[0].at > now {
+		return nil
+	}
+	first := heap.Pop(&c.timers).(*timer)
+	c.now = max(c.now, first.at)
+	return first
+}
+
+func (c *clock) deadline() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.timers) == 0 {
+		return ^uint64(0)
+	}
+	return uint64(c.timers[0].at)
+}
+
+func (c *clock) advance(now int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = max(c.now, now)
+}
+
+type socket struct {
+	endpoint tcpip.Endpoint
+	queue    *waiter.Queue
+	// told is the last status, with a last byte of 1 after the first one.
+	told [10]byte
+	// released: the application does not use it any more.
+	released bool
+}
+
+type listener struct {
+	endpoint tcpip.Endpoint
+	port     uint16
+}
+
+type host struct {
+	settings  map[string]string
+	clock     *clock
+	stack     *stack.Stack
+	link      *channel.Endpoint
+	sockets   []*socket
+	listeners []listener
+}
+
+type seeded struct{ *rand.Rand }
+
+func (s seeded) Read(b []byte) (int, error) { return s.Rand.Read(b) }
+
+func check(err tcpip.Error, doing string) {
+	if err != nil {
+		panic(fmt.Sprintf("%s: %s", doing, err))
+	}
+}
+
+func begin(settings map[string]string) *host {
+	seed, _ := strconv.ParseUint(settings["seed"], 10, 64)
+	mtu, _ := strconv.ParseUint(settings["mtu"], 10, 32)
+	h := &host{settings: settings, clock: &clock{}}
+	h.stack = stack.New(stack.Options{
+		NetworkProtocols:   []stack.NetworkProtocolFactory{ipv4.NewProtocol},
+		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol},
+		Clock:              h.clock,
+		SecureRNG:          seeded{rand.New(rand.NewSource(int64(seed)))},
+		RandSource:         rand.NewSource(int64(seed) + 1),
+	})
+	h.link = channel.New(1<<16, uint32(mtu), "")
+	check(h.stack.CreateNIC(nic, h.link), "create a NIC")
+	address := tcpip.AddrFrom4(parse(settings["address"]))
+	check(h.stack.AddProtocolAddress(nic, tcpip.ProtocolAddress{
+		Protocol:          header.IPv4ProtocolNumber,
+		AddressWithPrefix: tcpip.AddressWithPrefix{Address: address, PrefixLen: 8},
+	}, stack.AddressProperties{}), "add an address")
+	h.stack.SetRouteTable([]tcpip.Route{{Destination: header.IPv4EmptySubnet, NIC: nic}})
+	if cc, ok := settings["cc"]; ok {
+		option := tcpip.CongestionControlOption(cc)
+		check(h.stack.SetTransportProtocolOption(tcp.ProtocolNumber, &option), "set the controller "+cc)
+	}
+	return h
+}
+
+func parse(text string) (address [4]byte) {
+	fmt.Sscanf(text, "%d.%d.%d.%d", &address[0], &address[1], &address[2], &address[3])
+	return address
+}
+
+func (h *host) number(name string) (int64, bool) {
+	text, ok := h.settings[name]
+	if !ok {
+		return 0, false
+	}
+	value, _ := strconv.ParseInt(text, 10, 64)
+	return value, true
+}
+
+// configure sets the options of a socket. Those of a connection that was accepted are set on its listener.
+func (h *host) configure(e tcpip.Endpoint) {
+	options := e.SocketOptions()
+	options.SetDelayOption(h.settings["nagle"] != "0")
+	if size, ok := h.number("send_buffer"); ok {
+		options.SetSendBufferSize(size, true)
+	}
+	if size, ok := h.number("receive_buffer"); ok {
+		options.SetReceiveBufferSize(size, true)
+	}
+	if idle, ok := h.number("keepalive_ns"); ok {
+		first, next := tcpip.KeepaliveIdleOption(idle), tcpip.KeepaliveIntervalOption(idle/10)
+		check(e.SetSockOpt(&first), "set the keepalive time")
+		check(e.SetSockOpt(&next), "set the keepalive interval")
+		options.SetKeepAlive(true)
+	}
+	if limit, ok := h.number("user_timeout_ns"); ok {
+		option := tcpip.TCPUserTimeoutOption(limit)
+		check(e.SetSockOpt(&option), "set the user timeout")
+	}
+}
+
+func (h *host) open(queue *waiter.Queue) tcpip.Endpoint {
+	e, err := h.stack.NewEndpoint(tcp.ProtocolNumber, header.IPv4ProtocolNumber, queue)
+	check(err, "create a socket")
+	h.configure(e)
+	return e
+}
+
+// settle waits until no goroutine of the stack has anything to do, and fires the timers that are due.
+func (h *host) settle(now int64) {
+	for {
+		h.stack.Pause()
+		h.stack.Resume()
+		due := h.clock.due(now)
+		if due == nil {
+			h.clock.advance(now)
+			return
+		}
+		due.call()
+	}
+}
+
+func (h *host) status(s *socket) (told [10]byte) {
+	state := tcp.EndpointState(s.endpoint.State())
+	flags := byte(0)
+	ended := false
+	switch state {
+	case tcp.StateCloseWait, tcp.StateLastAck, tcp.StateClosing, tcp.StateTimeWait:
+		ended = true
+		flags |= 1
+	case tcp.StateEstablished, tcp.StateFinWait1, tcp.StateFinWait2:
+		flags |= 1
+	case tcp.StateClose:
+		flags |= 4
+	case tcp.StateError:
+		flags |= 4 | 8
+	}
+	readable, _ := s.endpoint.GetSockOptInt(tcpip.ReceiveQueueSizeOption)
+	queued, _ := s.endpoint.GetSockOptInt(tcpip.SendQueueSizeOption)
+	writable := 0
+	if s.endpoint.Readiness(waiter.WritableEvents) != 0 && flags == 1 {
+		writable = max(int(s.endpoint.SocketOptions().GetSendBufferSize())-queued, 1)
+	}
+	if ended && readable == 0 {
+		flags |= 2
+	}
+	told[0] = flags | s.told[0]&1
+	binary.LittleEndian.PutUint32(told[1:], uint32(readable))
+	binary.LittleEndian.PutUint32(told[5:], uint32(writable))
+	told[9] = 1
+	return told
+}
+
+func item(answer []byte, kind byte, content []byte) []byte {
+	answer = append(answer, kind)
+	answer = binary.LittleEndian.AppendUint32(answer, uint32(len(content)))
+	return append(answer, content...)
+}
+
+func (h *host) request(content []byte) []byte {
+	now := int64(binary.LittleEndian.Uint64(content[1:]))
+	rest := content[9:]
+	// Timers before this time fire at their own time.
+	h.settle(now)
+	var result uint32
+	var items []byte
+	word := func(at int) uint32 { return binary.LittleEndian.Uint32(rest[at:]) }
+	half := func(at int) uint16 { return binary.LittleEndian.Uint16(rest[at:]) }
+	switch kind := content[0]; kind {
+	case 1:
+		packet := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: buffer.MakeWithData(rest)})
+		h.link.InjectInbound(header.IPv4ProtocolNumber, packet)
+		packet.DecRef()
+	case 2:
+	case 3:
+		e := h.open(&waiter.Queue{})
+		check(e.Bind(tcpip.FullAddress{Port: half(0)}), "bind")
+		check(e.Listen(backlog), "listen")
+		h.listeners = append(h.listeners, listener{e, half(0)})
+	case 4:
+		s := &socket{queue: &waiter.Queue{}}
+		s.endpoint = h.open(s.queue)
+		check(s.endpoint.Bind(tcpip.FullAddress{Port: half(0)}), "bind")
+		to := tcpip.FullAddress{Addr: tcpip.AddrFrom4([4]byte(rest[2:6])), Port: half(6)}
+		if err := s.endpoint.Connect(to); err != nil {
+			if _, started := err.(*tcpip.ErrConnectStarted); !started {
+				check(err, "connect")
+			}
+		}
+		result = uint32(len(h.sockets))
+		h.sockets = append(h.sockets, s)
+	default:
+		s := h.sockets[word(0)]
+		switch kind {
+		case 5:
+			taken, _ := s.endpoint.Write(bytes.NewReader(rest[4:]), tcpip.WriteOptions{})
+			result = uint32(taken)
+		case 6:
+			data := bytes.Buffer{}
+			limited := tcpip.LimitedWriter{W: &data, N: int64(word(4))}
+			for limited.N > 0 {
+				read, err := s.endpoint.Read(&limited, tcpip.ReadOptions{})
+				if err != nil || read.Count == 0 {
+					break
+				}
+				s.endpoint.ModerateRecvBuf(read.Count)
+			}
+			items = item(items, 4, data.Bytes())
+		case 7:
+			s.endpoint.Shutdown(tcpip.ShutdownWrite)
+		case 8:
+			s.endpoint.Close()
+			s.released = true
+		case 9:
+			s.endpoint.Abort()
+			s.released = true
+		}
+	}
+	h.settle(now)
+	for _, l := range h.listeners {
+		for {
+			e, queue, err := l.endpoint.Accept(nil)
+			if err != nil {
+				break
+			}
+			remote, _ := e.GetRemoteAddress()
+			number := uint32(len(h.sockets))
+			h.sockets = append(h.sockets, &socket{endpoint: e, queue: queue})
+			items = binary.LittleEndian.AppendUint32(append(items, 2), number)
+			items = binary.LittleEndian.AppendUint16(items, l.port)
+			address := remote.Addr.As4()
+			items = binary.LittleEndian.AppendUint16(append(items, address[:]...), remote.Port)
+			h.settle(now)
+		}
+	}
+	for packet := h.link.Read(); packet != nil; packet = h.link.Read() {
+		view := packet.ToView()
+		items = item(items, 1, view.AsSlice())
+		view.Release()
+		packet.DecRef()
+	}
+	for number, s := range h.sockets {
+		if s.released {
+			continue
+		}
+		if told := h.status(s); told != s.told {
+			s.told = told
+			items = binary.LittleEndian.AppendUint32(append(items, 3), uint32(number))
+			items = append(items, told[:9]...)
+		}
+	}
+	answer := binary.LittleEndian.AppendUint64(nil, h.clock.deadline())
+	answer = binary.LittleEndian.AppendUint32(answer, result)
+	return append(answer, items...)
+}
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, dependency := range info.Deps {
+			if dependency.Path == module {
+				return dependency.Version
+			}
+		}
+	}
+	return "unknown"
+}
+
+func main() {
+	runtime.GOMAXPROCS(1)
+	in, out := bufio.NewReaderSize(os.Stdin, maxBurst), bufio.NewWriterSize(os.Stdout, maxBurst)
+	receive := func() []byte {
+		var head [4]byte
+		if _, err := io.ReadFull(in, head[:]); err != nil {
+			os.Exit(0)
+		}
+		content := make([]byte, binary.LittleEndian.Uint32(head[:]))
+		if _, err := io.ReadFull(in, content); err != nil {
+			os.Exit(0)
+		}
+		return content
+	}
+	send := func(content []byte) {
+		var head [4]byte
+		binary.LittleEndian.PutUint32(head[:], uint32(len(content)))
+		out.Write(head[:])
+		out.Write(content)
+		if err := out.Flush(); err != nil {
+			os.Exit(0)
+		}
+	}
+	settings := map[string]string{}
+	for _, line := range strings.Split(string(receive()[9:]), "\n") {
+		if name, value, ok := strings.Cut(line, "="); ok {
+			settings[name] = value
+		}
+	}
+	h := begin(settings)
+	send([]byte("name=gvisor\nversion=" + version() + "\ngranularity_ns=1\n" +
+		"options=cc,send_buffer,receive_buffer,nagle,keepalive_ns,user_timeout_ns"))
+	for {
+		send(h.request(receive()))
+	}
+}
