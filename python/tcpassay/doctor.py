@@ -8,13 +8,12 @@ import os
 import platform
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from tcpassay import _native
+from tcpassay import _native, scratch
 from tcpassay._native import __version__
 from tcpassay.errors import UserError
 from tcpassay.kernel import build, store
@@ -86,12 +85,12 @@ def diagnose() -> list[Diagnosis]:
 
 def model() -> list[Check]:
     """Runs a case of a few milliseconds; the model needs only the native module."""
-    with tempfile.TemporaryDirectory(prefix="tcpassay-doctor-") as folder:
-        try:
-            _native.run_case(_TRIPLES, 1, folder, METRICS_ONLY, f"{folder}/run")
-        except OSError as error:
-            why = f"a run cannot be written to {tempfile.gettempdir()}: {error}"
-            return [Check("a run", "missing", why, "make space there, or set TMPDIR")]
+    try:
+        with scratch.folder() as folder:
+            _native.run_case(_TRIPLES, 1, str(folder), METRICS_ONLY, str(folder / "run"))
+    except OSError as error:
+        why = f"a run cannot be written to {scratch.parent()}: {error}"
+        return [Check("a run", "missing", why, "make space there, or set TMPDIR")]
     return [Check("a run", "ok", f"data plane {__version__} ran a case")]
 
 
@@ -143,11 +142,11 @@ def kernel() -> list[Check]:
 
 def _boots(name: str) -> Check:
     """Runs a case of a few milliseconds: a guest boots, builds a path and verifies it."""
-    with tempfile.TemporaryDirectory(prefix="tcpassay-doctor-") as folder:
+    with scratch.folder() as folder:
         answer = guest.run_case(
             triples=_TRIPLES,
             seed=1,
-            base=folder,
+            base=str(folder),
             collect=METRICS_ONLY,
             folder=f"{folder}/run",
             kernel=name,

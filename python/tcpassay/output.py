@@ -9,7 +9,7 @@ import contextlib
 import errno
 import os
 import stat
-import tempfile
+import tempfile  # noqa: TID251 - a draft is beside its target
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final

@@ -1,6 +1,7 @@
 """Temporary folders that are removed even if their process was killed.
 
-All temporary folders of a user are in `tcpassay-<uid>` in the system's folder for temporary files. Each has a lock file
+All temporary folders of a user are in `tcpassay-<uid>` in the system's folder for temporary files, or in the one that
+must be on the same disk. Each has a lock file
 that its process holds; the kernel releases the lock when the process ends. A process that creates a temporary folder
 first removes those without a held lock.
 """
@@ -10,7 +11,7 @@ import fcntl
 import os
 import shutil
 import stat
-import tempfile
+import tempfile  # noqa: TID251 - the only place that makes temporary folders
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -18,10 +19,18 @@ from typing import Final
 _OWNER: Final = "owner.lock"
 
 
+def parent() -> Path:
+    """The system's folder for temporary files."""
+    return Path(tempfile.gettempdir())
+
+
 @contextlib.contextmanager
-def folder() -> Iterator[Path]:
-    """A temporary folder that is removed at the end, or by the next process if this one is killed."""
-    home = _home()
+def folder(near: Path | None = None) -> Iterator[Path]:
+    """A temporary folder that is removed at the end, or by the next process if this one is killed.
+
+    With `near` it is in a folder of that folder, so that its files can be renamed to places there.
+    """
+    home = _home(parent(), "tcpassay") if near is None else _home(near, ".tcpassay")
     if home is None:
         with tempfile.TemporaryDirectory(prefix="tcpassay-") as lone:
             yield Path(lone)
@@ -38,9 +47,9 @@ def folder() -> Iterator[Path]:
             os.close(owner)
 
 
-def _home() -> Path | None:
+def _home(place: Path, name: str) -> Path | None:
     """The folder of this user; `None` if another user created it or can write to it."""
-    home = Path(tempfile.gettempdir()) / f"tcpassay-{os.getuid()}"
+    home = place / f"{name}-{os.getuid()}"
     with contextlib.suppress(FileExistsError):
         home.mkdir(mode=0o700)
     found = home.lstat()

@@ -6,6 +6,7 @@ It uses no code of the package: it writes frames as `crates/messages/src/frames.
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 PROTOCOL = int(os.environ["PROTOCOL"])
@@ -49,7 +50,7 @@ def end(ended: str = "finished") -> None:
     say(kind="restored", problems=[])
 
 
-def hostile() -> None:  # noqa: C901, PLR0912 - a table
+def hostile() -> None:  # noqa: C901, PLR0912, PLR0915 - a table
     """What the agent does instead of sending its recording."""
     match NAME:
         case "traversal":
@@ -67,6 +68,16 @@ def hostile() -> None:  # noqa: C901, PLR0912 - a table
         case "empty":
             say(kind="file", name="events.parquet", size=4)
             frame(b"", 1)
+        case "drip":
+            say(kind="file", name="events.parquet", size=1 << 30)
+            while True:
+                frame(b"x", 1)
+        case "slow":
+            # Each frame arrives long before the time limit of an answer.
+            say(kind="file", name="events.parquet", size=1 << 30)
+            while True:
+                frame(bytes(1 << 20), 1)
+                time.sleep(0.5)
         case "huge":
             say(kind="file", name="events.parquet", size=(4 << 30) + 1)
         case "instead":
@@ -105,7 +116,7 @@ def late(at: object) -> None:
     end("failed")
 
 
-def main() -> None:
+def main() -> None:  # noqa: C901 - a table
     """Answers as an agent does until the run has begun."""
     while True:
         message = received()
@@ -114,6 +125,8 @@ def main() -> None:
                 say(kind="welcome", protocol=PROTOCOL, version="\x1b[2J", root=True, release="6.1", boot="")
             case "claim":
                 say(kind="claimed", restored=[])
+                if NAME == "deaf":
+                    time.sleep(600)
             case "run":
                 say(kind="prepared")
             case "probe":

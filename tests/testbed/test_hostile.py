@@ -44,6 +44,37 @@ def replace_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return scratch
 
 
+def files(folder: Path) -> set[Path]:
+    """All files but those in the folder for temporary files."""
+    return {path for path in folder.rglob("*") if folder / "scratch" not in (path, *path.parents)}
+
+
+@pytest.mark.parametrize("name", ["slow", "deaf"])
+def test_a_host_that_goes_on_slowly_or_reads_nothing_ends_its_run_at_the_time_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    scratch = replace_ssh(tmp_path, monkeypatch)
+    # More than a pipe and the buffers of the agent hold.
+    (tmp_path / "large.txt").write_text("x" * (4 << 20), encoding="utf-8")
+    session = Session(file.read(LAB.replace("NAME", name), tmp_path / "lab.toml"))
+    answer = session.run(
+        CaseRequest(
+            substrate="remote",
+            collect={"series": None},
+            triples={"link.rate": "trace:large.txt"},
+            base=str(tmp_path),
+            folder=str(tmp_path / "out"),
+            seconds=3.0,
+        )
+    )
+    session.close()
+    assert (answer.outcome, answer.message) == (
+        "crashed",
+        f"host `{name}`: the run has not ended at its time limit",
+    )
+    assert [path.name for path in scratch.rglob("*") if path.is_file()] == [".lock"]
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -52,6 +83,7 @@ def replace_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("twice", "`file` arrived unexpectedly"),
         ("longer", "`events.parquet` is not as long as announced"),
         ("empty", "`events.parquet` is not as long as announced"),
+        ("drip", "`events.parquet` came in a frame of 1 bytes; allowed is 1048576"),
         ("huge", "a recording that is larger than 4294967296 bytes"),
         ("instead", "`events.parquet` is not as long as announced"),
         ("frame", "a frame of 4294967295 bytes; allowed are 16777216"),
@@ -76,7 +108,7 @@ def test_a_hostile_agent_ends_its_run_with_a_reason_and_writes_nowhere(
         return receive(self, 2.0 if self.host.name == "silence" else seconds)
 
     monkeypatch.setattr(connection.Connection, "receive", received)
-    before = {path for path in tmp_path.rglob("*") if path != scratch}
+    before = files(tmp_path)
     session = Session(file.read(LAB.replace("NAME", name), tmp_path / "lab.toml"))
     folder = tmp_path / "out"
     answer = session.run(
@@ -86,7 +118,8 @@ def test_a_hostile_agent_ends_its_run_with_a_reason_and_writes_nowhere(
     assert answer.outcome in {"crashed", "failed"}, answer
     assert why in answer.message, answer.message
     assert name in answer.message
-    assert {path for path in tmp_path.rglob("*") if path != scratch} == before
+    assert files(tmp_path) == before
+    assert [path.name for path in scratch.rglob("*") if path.is_file()] == [".lock"]
     assert not Path("/tmp/evil").exists()  # noqa: S108 - the name that the agent sends
 
 

@@ -1,11 +1,10 @@
 """Calls the oracles that need only packets on a capture, for the end at which the capture was taken."""
 
-import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from tcpassay import _native
+from tcpassay import _native, scratch
 from tcpassay.captured.analyse import readable, unreadable
 from tcpassay.captured.model import RECORDED, LoggedConnections
 from tcpassay.errors import Place, UserError
@@ -17,8 +16,8 @@ def judge_capture(
 ) -> Judged:
     """Judges a capture. Raises `UserError` for a file that is not a capture, or without a connection to judge."""
     names = None if oracles is None else list(oracles)
-    with tempfile.TemporaryDirectory(prefix="tcpassay-") as scratch:
-        folder = Path(scratch) / "capture"
+    with scratch.folder() as place:
+        folder = place / "capture"
         try:
             text = _native.capture_recording(readable(file), str(folder), point, merge)
         except (OSError, ValueError) as error:

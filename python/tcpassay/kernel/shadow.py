@@ -7,7 +7,6 @@ user's patches are applied first, to the source that they were made for; the pat
 import hashlib
 import json
 import shutil
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
@@ -18,6 +17,7 @@ from tcpassay.errors import UserError
 from tcpassay.kernel import series
 from tcpassay.kernel.series import Patch
 from tcpassay.kernel.source import Say, Source, Stat
+from tcpassay.scratch import folder as scratch_folder
 
 WHOLE: Final = ""
 """The name of the single pseudo file of a source that changes only as a whole."""
@@ -147,11 +147,9 @@ def refresh(source: Source, folder: Path, users: list[Patch], ours: list[Patch],
     _keep_pristine(tree, pristine, touched, fresh=set(changed), made=made.names)
     # The copy is complete; whether the patches are applied is decided by comparing contents.
     _write(manifest, now)
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        applied, contained = _patch(Path(scratch), tree, pristine, touched, users, ours)
-        _take(
-            Path(scratch), tree, touched, {name for name in touched if not (pristine / name).exists()}, made
-        )
+    with scratch_folder(folder) as scratch:
+        applied, contained = _patch(scratch, tree, pristine, touched, users, ours)
+        _take(scratch, tree, touched, {name for name in touched if not (pristine / name).exists()}, made)
     state = json.dumps([now, [[patch.name, patch.text] for patch in (*users, *ours)]], sort_keys=True)
     return Copy(tree, hashlib.sha256(state.encode(errors="surrogateescape")).hexdigest(), applied, contained)
 
@@ -258,8 +256,7 @@ def _applied(forms: list[Patch], scratch: Path) -> tuple[str | None, UserError |
     """The name of the first form of a patch of this package that applies, or the error of the last one."""
     problem = None
     for patch in forms:
-        with tempfile.TemporaryDirectory(dir=scratch.parent) as folder:
-            trial = Path(folder)
+        with scratch_folder() as trial:
             for name in patch.touches:
                 if (scratch / name).exists():
                     (trial / name).parent.mkdir(parents=True, exist_ok=True)

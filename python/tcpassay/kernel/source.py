@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from tcpassay.errors import UserError
+from tcpassay.scratch import folder as scratch_folder
 
 Stat = tuple[int, int]
 """Size and modification time of a file in ns."""
@@ -111,17 +111,17 @@ class Debian:
                 f"`{package}` is not installed, and there is no apt to fetch it with: {instead}"
             )
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-            problem = _downloaded(package, Path(scratch), [])
+        with scratch_folder(target.parent) as scratch:
+            problem = _downloaded(package, scratch, [])
             if problem and KEYRING.is_file():
-                problem = _from_other_suites(package, Path(scratch)) and problem
+                problem = _from_other_suites(package, scratch) and problem
             if problem:
                 raise UnavailableError(f"`{package}` cannot be fetched: {problem}; {instead}")
-            packages = list(Path(scratch).glob("*.deb"))
+            packages = list(scratch.glob("*.deb"))
             inside = f"./usr/src/{target.name}"
-            unpacked = Path(scratch, "unpacked")
+            unpacked = scratch / "unpacked"
             unpacked.mkdir()
-            filesystem = Path(scratch, "filesystem.tar")
+            filesystem = scratch / "filesystem.tar"
             with filesystem.open("wb") as stream:
                 subprocess.run(  # noqa: S603
                     ["dpkg-deb", "--fsys-tarfile", str(packages[0])],  # noqa: S607

@@ -24,7 +24,7 @@ import contextlib
 import fcntl
 import os
 import sqlite3
-import tempfile
+import tempfile  # noqa: TID251 - a draft is beside its target
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path

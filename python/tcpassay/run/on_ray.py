@@ -13,13 +13,13 @@ import shutil
 import socket
 import sys
 import tarfile
-import tempfile
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from typing import Any, Final
 
+from tcpassay import scratch
 from tcpassay._native import __version__
 from tcpassay.errors import UserError
 from tcpassay.messages import Answer, CaseRequest, Outcome
@@ -46,7 +46,8 @@ class Remote:
 
     def __init__(self, limits: Limits, files: dict[str, bytes]) -> None:
         self._single = Single(limits)
-        self._home = Path(tempfile.mkdtemp(prefix="tcpassay-ray-"))
+        self._kept = contextlib.ExitStack()
+        self._home = self._kept.enter_context(scratch.folder())
         for name, content in files.items():
             target = self._home / inputs.FOLDER / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +72,7 @@ class Remote:
     def stop(self) -> None:
         """Ends the worker and removes its files."""
         self._single.stop()
-        shutil.rmtree(self._home, ignore_errors=True)
+        self._kept.close()
 
 
 class OnRay:

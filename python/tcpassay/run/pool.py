@@ -15,7 +15,7 @@ import selectors
 import signal
 import subprocess
 import sys
-import tempfile
+import tempfile  # noqa: TID251 - a file without a name ends with its process
 import time
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator

@@ -1,8 +1,6 @@
 """Repeats a run from its result folder and compares it with the original."""
 
 import os
-import shutil
-import tempfile
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +9,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from tcpassay import load, regular
+from tcpassay import load, regular, scratch
 from tcpassay._native import __version__
 from tcpassay.errors import Place, UserError
 from tcpassay.finding import Finding
@@ -254,11 +252,8 @@ def _place(out: Path | None) -> Iterator[Path]:
             out.rmdir()
         yield out
         return
-    folder = Path(tempfile.mkdtemp(prefix="tcpassay-replay-"))
-    try:
+    with scratch.folder() as folder:
         yield folder / "recording"
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _ask(request: CaseRequest, spec: PlanFile) -> Answer:

@@ -7,13 +7,13 @@ of this package; the toolchain downloads them from its registry and verifies the
 import os
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from tcpassay.errors import UserError
 from tcpassay.kernel.store import cache
+from tcpassay.scratch import folder as scratch_folder
 
 PROGRAM: Final = "adapter"
 
@@ -60,10 +60,10 @@ def build(name: str) -> Path:
     folder = target.parent
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "build.log"
-    with tempfile.TemporaryDirectory(prefix="build-", dir=folder) as scratch:
+    with scratch_folder(folder) as scratch:
         for source in recipe.sources:
             shutil.copy(Path(__file__).parent / name / source, scratch)
-        made = Path(scratch) / "made"
+        made = scratch / "made"
         command = [str(made) if word == "PROGRAM" else word for word in recipe.command]
         with log.open("w", encoding="utf-8") as output:
             ran = subprocess.run(  # noqa: S603 - an argument list of our own

@@ -1,12 +1,11 @@
 """What a testbed can do: its hosts, their interfaces and clocks, and the paths between them."""
 
-import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Final
 
-from tcpassay import _native
+from tcpassay import _native, scratch
 from tcpassay._native import __version__
 from tcpassay.errors import UserError
 from tcpassay.messages import CaseRequest, Triples
@@ -14,7 +13,7 @@ from tcpassay.testbed import messages
 from tcpassay.testbed.as_is import PING
 from tcpassay.testbed.connection import Connection, LostError
 from tcpassay.testbed.file import Testbed
-from tcpassay.testbed.session import Session
+from tcpassay.testbed.session import PREPARE_S, Session
 
 _BULK: Final[Triples] = {**PING, "app.workload": "bulk", "app.flows": 1, "app.duration": "1s"}
 """The rate of a path: one connection for one second over a link that is faster than any path."""
@@ -22,6 +21,7 @@ _FAST: Final[Triples] = {"link.rate": "100Gbit", "link.delay": "0s", "queue.limi
 """The path between the hosts, where the router makes it."""
 _LARGEST_MTU: Final = 9216
 _SECONDS: Final = 60.0
+"""Maximum time of the questions to a host, and of a run in addition to its preparation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,10 @@ def check(testbed: Testbed) -> Iterator[Found]:
         mtus: dict[str, int] = {}
         sound = True
         for connection in session.connections:
-            for found in _host(testbed, connection, mtus):
-                sound = sound and found.ok
-                yield found
+            with session.within(time.monotonic() + _SECONDS):
+                told = list(_host(testbed, connection, mtus))
+            sound = sound and all(found.ok for found in told)
+            yield from told
         if not sound:
             return
         yield Found("testbed", "reserved", ok=True, found="; ".join(session.claim()) or "no other controller")
@@ -102,13 +103,13 @@ def _path(session: Session, sender: str, receiver: str, mtus: dict[str, int]) ->
     values: dict[str, float | None] = {}
     # The rate is that of the payload: a machine may be too slow to read every packet of a fast path.
     for triples, metric, taps in ((PING, "rtt_min", True), (_BULK, "goodput", False)):
-        with tempfile.TemporaryDirectory(prefix="tcpassay-check-") as scratch:
+        with scratch.folder() as place:
             request = CaseRequest(
                 substrate="remote",
                 collect={"series": None, "taps": taps},
                 triples={**triples, **(_FAST if not session.testbed.as_is else {}), "stack.mtu": f"{mtu}B"},
-                folder=str(Path(scratch) / "run"),
-                seconds=_SECONDS,
+                folder=str(place / "run"),
+                seconds=PREPARE_S + session.testbed.quiet_s + _SECONDS,
             )
             try:
                 part.check(request.triples, request.base)

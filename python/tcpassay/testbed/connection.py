@@ -6,6 +6,7 @@ installed agent, which contains no character with a meaning to a shell.
 """
 
 import hashlib
+import math
 import os
 import select
 import subprocess
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import IO, Final, Self, TypeVar
 
 from tcpassay.testbed import messages, wire
 from tcpassay.testbed.clock import Exchange, Offset, estimate, known_after, settled
@@ -99,6 +100,8 @@ class Connection:
         """The longest round trip when the clock was last asked for; half of an earlier one if that is longer."""
         self._known_ns: int | None = None
         """The shortest round trip of all times when the clock was asked for."""
+        self.deadline = math.inf
+        """When a run ends at the latest, by the monotonic clock; nothing is sent or awaited after it."""
         self._writing = threading.Lock()
         self._ended = threading.Event()
         self._words = bytearray()
@@ -199,8 +202,10 @@ class Connection:
             raise RuntimeError("it is started with a pipe")
         with self._writing:
             try:
+                os.set_blocking(stream.fileno(), False)
                 left = memoryview(wire.pack(message))
                 while left:
+                    self._wait([], [stream], time.monotonic() + ANSWER_S, "its agent does not read")
                     left = left[os.write(stream.fileno(), left) :]
             except (OSError, ValueError):
                 raise self._lost() from None
@@ -236,6 +241,9 @@ class Connection:
                 content, kind = self._frame(time.monotonic() + ANSWER_S)
                 if kind != messages.BYTES or not 0 < len(content) <= rest:
                     raise LostError(self.host.name, f"`{name}` is not as long as announced")
+                if len(content) != (full := min(messages.CHUNK, rest)):
+                    why = f"`{name}` came in a frame of {len(content)} bytes; allowed is {full}"
+                    raise LostError(self.host.name, why)
                 file.write(content)
                 rest -= len(content)
         return message.size
@@ -293,14 +301,19 @@ class Connection:
     def _exactly(self, length: int, until: float) -> bytes:
         received = bytearray()
         while len(received) < length:
-            left = until - time.monotonic()
-            if left <= 0 or not select.select([self], [], [], left)[0]:
-                raise LostError(self.host.name, "its agent does not answer")
+            self._wait([self], [], until, "its agent does not answer")
             some = os.read(self.fileno(), length - len(received))
             if not some:
                 raise self._lost()
             received += some
         return bytes(received)
+
+    def _wait(self, reading: list[Self], writing: list[IO[bytes]], until: float, why: str) -> None:
+        """Waits until one of them is ready. Raises `LostError` after `until` or the deadline of the run."""
+        left = min(until, self.deadline) - time.monotonic()
+        if left <= 0 or not any(select.select(reading, writing, [], left)):
+            late = time.monotonic() >= self.deadline
+            raise LostError(self.host.name, "the run has not ended at its time limit" if late else why)
 
     def _lost(self) -> LostError:
         try:

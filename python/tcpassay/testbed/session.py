@@ -1,20 +1,20 @@
 """The agents of all hosts of a testbed: checks cases, runs them, and joins their recordings."""
 
 import json
+import math
 import secrets
 import select
 import shutil
 import subprocess
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar, get_args
 
-from tcpassay import _native, regular
+from tcpassay import _native, regular, scratch
 from tcpassay.errors import UserError
 from tcpassay.interface import RunEnd
 from tcpassay.messages import Answer, CaseRequest, Collect, Outcome, Triples
@@ -213,18 +213,32 @@ class Session:
         """Measures the delay of links that are used as they are, with requests one after the other."""
         if not self.testbed.as_is or (self.path is not None and self.path.delay_ns is not None):
             return
-        with tempfile.TemporaryDirectory(prefix="tcpassay-path-") as scratch:
+        with scratch.folder() as place:
             request = CaseRequest(
-                substrate="remote", collect={"series": None}, triples=PING, folder=str(Path(scratch) / "run")
+                substrate="remote", collect={"series": None}, triples=PING, folder=str(place / "run")
             )
-            answer = self._run(request, Path(scratch), [], lead)
+            answer = self._run(request, place, [], lead)
         rtt = answer.metrics.get("rtt_min")
         if answer.outcome != Outcome.DONE or rtt is None or self.path is None:
             raise RunError(f"the delay of the path cannot be measured: {answer.message}")
         self.path = replace(self.path, delay_ns=round(rtt * 1e9 / 2))
 
+    @contextmanager
+    def within(self, until: float) -> Iterator[None]:
+        """Ends everything on all hosts at a time of the monotonic clock, down to each frame."""
+        for connection in self.connections:
+            connection.deadline = until
+        try:
+            yield
+        finally:
+            for connection in self.connections:
+                connection.deadline = math.inf
+
     def run(self, request: CaseRequest) -> Answer:
-        """Runs a case. The recording is in the folder of the request if the outcome is `done`."""
+        """Runs a case. The recording is in the folder of the request if the outcome is `done`.
+
+        The run ends `seconds` after its hosts are connected and reserved, whatever they send.
+        """
         answer = self._attempt(request)
         return replace(answer, pause=self.testbed.pause and answer.outcome == Outcome.CRASHED)
 
@@ -244,9 +258,10 @@ class Session:
         try:
             self.reopen()
             problems = self.claim()
-            self._measure(lead)
-            with tempfile.TemporaryDirectory(prefix="tcpassay-testbed-") as scratch:
-                return self._run(request, Path(scratch), problems, lead)
+            until = time.monotonic() + (request.seconds or PATIENCE_S)
+            with self.within(until), scratch.folder() as place:
+                self._measure(lead)
+                return self._run(request, place, problems, lead)
         except _LateError:
             raise
         except (LostError, UserError) as error:
@@ -284,7 +299,7 @@ class Session:
         start = time.time_ns() + min(lead + 5 * longest, _MOST_LEAD_NS)
         for part, offset in zip(parts, before, strict=True):
             part.connection.send(messages.Start(start + offset.ahead))
-        self._collect(parts, request.seconds or PATIENCE_S)
+        self._collect(parts)
         after = self.each(lambda connection: connection.offset(EXCHANGES_AFTER))
         return _joined(request, parts, [*_path_rows(paths), *_clock_rows(parts, before, after)])
 
@@ -313,14 +328,13 @@ class Session:
         refused = all(part.ended is not None and part.ended.ended is RunEnd.REFUSED for part in failed)
         return Answer("refused" if refused else "failed", "; ".join(said))
 
-    def _collect(self, parts: list[_Part], seconds: float) -> None:
+    def _collect(self, parts: list[_Part]) -> None:
         """Receives what the hosts send until all have ended and are restored."""
-        until = time.monotonic() + seconds
         stop_at: float | None = None
         ask_at = time.monotonic() + _CLOCK_S
         while waiting := [part for part in parts if not part.restored]:
-            if time.monotonic() > until:
-                raise LostError(waiting[0].connection.host.name, f"the run has not ended after {seconds:g} s")
+            if time.monotonic() > waiting[0].connection.deadline:
+                raise LostError(waiting[0].connection.host.name, "the run has not ended at its time limit")
             ready, _, _ = select.select([part.connection for part in waiting], [], [], 0.01)
             for part in (one for one in waiting if one.connection in ready):
                 stop_at = None if self._message(part) else stop_at
