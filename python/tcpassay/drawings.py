@@ -19,6 +19,8 @@ def _file(folder: Path, finding: Finding) -> Path:
 def keep(folder: Path, finding: Finding, drawing: str) -> str:
     """Writes a drawing for the report. Returns an error message, or an empty text on success."""
     file = _file(folder, finding)
+    if file.parent.is_symlink():
+        return f"the drawing was not kept for the report: {file.parent} is a symbolic link"
     try:
         file.parent.mkdir(exist_ok=True)
         write_whole(file, drawing)

@@ -471,3 +471,27 @@ def test_consent_is_a_part_of_each_request() -> None:
     consent.grant(["a" * 64])
     made = CaseRequest(substrate="model", collect=METRICS_ONLY)
     assert made.consent == replace(Consent(), code=frozenset(["a" * 64]))
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("report theirs", "report.html"),
+        ("isolate theirs --allow-code", "isolate"),
+        ("judge theirs --allow-code", "isolate"),
+    ],
+)
+def test_nothing_is_written_through_a_link_in_a_folder(place: Place, words: str, name: str) -> None:
+    victim = place.path / "victim"
+    if name == "report.html":
+        victim.write_text("mine", encoding="utf-8")
+    else:
+        (victim / ".work" / "mine").mkdir(parents=True)
+    (place.results / "findings.json").unlink(missing_ok=True)
+    (place.results / name).symlink_to(victim)
+    done = place.tcpassay(*words.split())
+    assert f"theirs/{name}: it is a symbolic link; results are not written through links" in (
+        "".join((done.stdout + done.stderr).replace("\n", " ").split("  "))
+    )
+    assert not (place.results / "findings.json").exists()
+    assert (victim / ".work" / "mine").is_dir() if victim.is_dir() else victim.read_text("utf-8") == "mine"

@@ -32,11 +32,11 @@ from tcpassay.isolate.triples import (
 )
 from tcpassay.kernel.splats import ORACLE
 from tcpassay.messages import Answer, Outcome
-from tcpassay.owner import Owner
 from tcpassay.plan import constraint_parser, extends
 from tcpassay.plan.expand import levels
 from tcpassay.plan.model import PlanFile
 from tcpassay.results import Results, load
+from tcpassay.run.folder import own
 from tcpassay.run.inputs import base_of
 from tcpassay.run.settings import limits_of
 from tcpassay.substrate import substrate_of
@@ -64,7 +64,7 @@ def isolate(
     for name in dict.fromkeys(one.substrate for one in ([wanted[0][0]] if wanted else there)):
         substrate_of(name).ready()
     isolation = Isolation(folder, notes=[str(one) for one in results.noted])
-    owner = Owner.of(folder)
+    owner = own(folder)
     try:
         oracles = {effect.oracle for one in there for effect in one.effects}
         meaning = files.meaning({one.substrate for one in there}, oracles)

@@ -11,9 +11,9 @@ from tcpassay.judge.registry import chosen
 from tcpassay.judge.session import can_judge, judge_recording, unjudged
 from tcpassay.judge.store import NAME as FINDINGS
 from tcpassay.judge.store import read_findings, write_findings
-from tcpassay.owner import Owner
 from tcpassay.recording import DamagedError, Recording, understood
 from tcpassay.results import Results, load
+from tcpassay.run.folder import own
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def judge_folder(folder: Path, *, oracles: Iterable[str] | None = None) -> Judge
             return Judged(judge_recording(recording, oracles=names), 1, 0, [], unjudged(recording, names))
     results = load(folder)
     try:
-        owner = Owner.of(folder)
+        owner = own(folder)
     except UserError as error:
         return replace(_judge_all(results, names), notes=[f"{FINDINGS} is not written: {error}"])
     try:

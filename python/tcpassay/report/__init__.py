@@ -16,12 +16,13 @@ from typing import Final
 from tcpassay import output
 from tcpassay.errors import Place, UserError
 from tcpassay.finding import Finding
-from tcpassay.owner import BusyError, Owner
+from tcpassay.owner import BusyError
 from tcpassay.recording import DamagedError
 from tcpassay.report import curves, model
 from tcpassay.report.page import page
 from tcpassay.report.page_data import WholePage
 from tcpassay.results import Results, load
+from tcpassay.run.folder import own
 
 NAME: Final = "report.html"
 MOST_CURVES: Final = 48_000_000
@@ -65,7 +66,7 @@ def write_report(
     load(folder)  # a folder without results is not locked
     output.check(target, "the report")
     try:
-        owner = Owner.of(folder)
+        owner = own(folder)
     except BusyError as busy:
         message = f"{busy.problems[0].message}, or write the report elsewhere with --out"
         raise UserError(message, Place(folder)) from None

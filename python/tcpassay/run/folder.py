@@ -151,9 +151,8 @@ class Folder:
             raise UserError(
                 UNPLANNED if is_unplanned(path) else "there are no results to continue", Place(path)
             )
-        folder = cls(path, Owner.of(path))
+        folder = cls(path, own(path))
         try:
-            _no_links(path)
             with contextlib.suppress(OSError):  # they have no effect
                 _sweep(path)
         except BaseException:
@@ -311,9 +310,23 @@ def _remove(folder: Path) -> None:
         folder.unlink()  # a link is removed, not its target
 
 
+def own(path: Path) -> Owner:
+    """Takes ownership of an existing folder to write to it.
+
+    Raises `UserError` if an entry is a link, because writing through it would change another file.
+    """
+    owner = Owner.of(path)
+    try:
+        _no_links(path)
+    except BaseException:
+        owner.release()
+        raise
+    return owner
+
+
 def _no_links(path: Path) -> None:
-    """Raises `UserError` if an entry is a link, because writing through it would change another file."""
-    for name in (*FILES, *FOLDERS):
+    inner = (f"isolate/{WORK}", "differences")
+    for name in (*FILES, *FOLDERS, *inner):
         if (path / name).is_symlink():
             message = "it is a symbolic link; results are not written through links"
             raise UserError(message, Place(path / name))
