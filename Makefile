@@ -204,13 +204,13 @@ $(OUT)/bench/dumbbell: bench/ns3/dumbbell.cc
 	g++ -O2 -std=c++17 -o $@ $< $$(pkg-config --cflags --libs 'ns3-*' 2>/dev/null || for lib in /usr/lib/*/libns3*.so; do echo $$lib; done)
 
 # The targets of fuzz/fuzz_targets, and the seconds for which each runs.
-FUZZ ?= packet case connection script code capture siftr
+FUZZ ?= packet case connection script code capture oracles siftr
 FUZZ_SECONDS ?= 60
 
 fuzz: ## Fuzz the parsers and the connection, FUZZ_SECONDS per target (needs cargo-fuzz and a nightly toolchain)
 	@cargo fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz is missing: cargo install --locked cargo-fuzz" >&2; exit 2; }
 	@cd fuzz && for target in $(FUZZ); do \
-		cargo +nightly fuzz run $$target $$([ $$target != case ] || echo --features case) -- -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 || exit; \
+		cargo +nightly fuzz run $$target $$(case $$target in case|oracles) echo --features $$target;; esac) -- -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 || exit; \
 	done
 
 clean: ## Remove all files that make built, except Cargo's target folder

@@ -97,3 +97,11 @@ def test_a_parameter_that_does_not_vary_cannot_be_a_row(results: Path) -> None:
     done = table(results, "--by", "stack.mtu")
     assert done.returncode == 2
     assert "`--by stack.mtu`: the plan varies `stack.cc`, `queue.limit`" in done.stderr
+
+
+def test_there_are_no_parts_of_a_bit_or_a_byte() -> None:
+    assert terminal.number(0.53333, "bit/s") == "0.5333 bit/s"
+    assert terminal.number(0.02, "B") == "0.02 B"
+    assert terminal.interval(0.5, 0.1, "bit/s") == "0.5 ± 0.1 bit/s"
+    assert terminal.number(0.02, "s") == "20 ms"
+    assert terminal.number(7200.0, "s") == "7200 s"

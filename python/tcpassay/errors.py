@@ -1,7 +1,7 @@
 """Errors of the user, with their positions.
 
-Internal errors are tracebacks. All other errors are a `UserError`: one line per problem with the value, the allowed
-values and the position; the exit code is 2.
+Internal errors are tracebacks with exit code 70 (`guard.py`). All other errors are a `UserError`: one line per problem
+with the value, the allowed values and the position; the exit code is 2.
 """
 
 from collections.abc import Iterable

@@ -15,6 +15,8 @@ from types import FrameType, TracebackType
 from typing import Any, Final, Self, TypeVar
 
 USER: Final = 2
+BUG: Final = 70
+"""The exit code after a panic of the data plane or an unexpected exception (EX_SOFTWARE of sysexits.h)."""
 INTERRUPTED: Final = 130
 _FEWEST: Final = 64
 """Minimum number of open files; with fewer, importing libraries fails with unclear errors."""
@@ -104,6 +106,13 @@ def guarded(command: Callable[[], object]) -> None:
         end(f"{os.fsdecode(error.filename)}: {reason}" if error.filename else reason)
     except MemoryError:
         end("out of memory")
+    except BaseException as error:
+        # A panic of the data plane is no `Exception`. Its class is known by name, because importing the module is slow.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        with contextlib.suppress(OSError, ValueError):
+            sys.__excepthook__(type(error), error, error.__traceback__)  # `traceback` is slow to import
+        end(f"this is a bug of tcpassay ({type(error).__name__}); please report it with the lines above", BUG)
 
 
 def _flush() -> None:

@@ -94,7 +94,8 @@ def _short(value: float) -> str:
 
 def _prefix(value: float, unit: str) -> tuple[float, str]:
     scale, prefix = next((p for p in _PREFIXES if abs(value) >= p[0]), _PREFIXES[-1])
-    return (1.0, "") if unit == "s" and scale > 1 else (scale, prefix)
+    # Kiloseconds are not in use, nor parts of a bit or a byte: `mbit/s` would read as Mbit/s.
+    return (1.0, "") if (scale > 1) == (unit == "s") else (scale, prefix)
 
 
 def number(value: float | None, unit: str) -> str:

@@ -1,24 +1,18 @@
 //! All connections of a capture, in one pass over its packets.
 
-use crate::flow::{Connection, HalfCounters, Place, Round, Seen, Way};
-use crate::link::{NetworkLayer, network};
+use crate::clock::{Clocks, Told};
+use crate::flow::{self, Connection, HalfCounters, Place, Round, Seen};
+use crate::link::{NetworkLayer, Undecoded, network};
 use crate::reader::{CaptureRecord, Interface, ReadError, Reader};
-use indexmap::IndexMap;
+use crate::table::{self, Table, Ways};
+use crate::tunnel::{Around, NoInner, TunnelKind, innermost};
 use serde::Serialize;
-use siphasher::sip::SipHasher13;
 use std::collections::BTreeMap;
-use std::hash::BuildHasherDefault;
 use std::io::Read;
 use std::net::SocketAddr;
 use tcpassay_units::Time;
 use tcpassay_wire::Flags;
-use tcpassay_wire::headers::{Headers, NoHeaders, read};
-
-/// A connection at one capture point: the interface, and both ends in order.
-type Key = (usize, [SocketAddr; 2]);
-
-/// Number of entries of `Analysis::latest`.
-const LATEST: usize = 256;
+use tcpassay_wire::headers::{Extent, Headers, IpPacket, NoHeaders, TCP, ip, tcp};
 
 /// Options of an analysis.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -41,6 +35,12 @@ pub struct PacketCounts {
     pub other: u64,
     /// Packets of link layers that are not supported, by number.
     pub unsupported_links: BTreeMap<u16, u64>,
+    /// TCP segments in tunnels that were analysed, by the outermost tunnel.
+    pub tunnels: BTreeMap<TunnelKind, u64>,
+    /// Packets that may carry TCP and are not decoded, by the reason.
+    pub undecoded: BTreeMap<Undecoded, u64>,
+    /// Segments in tunnels beyond the number that is told apart.
+    pub too_many_tunnels: u64,
     /// Fragments of IP packets.
     pub fragments: u64,
     /// Packets whose captured bytes end before the window of the TCP header.
@@ -53,12 +53,31 @@ pub struct PacketCounts {
     pub other_interfaces: u64,
     /// Packets without a time.
     pub timeless: u64,
+    /// Packets whose time is more than ten years from the first one of the capture.
+    pub contradictory_times: u64,
+    /// How often the clock of an interface was set by more than ten years.
+    pub clocks_set: u64,
     /// Packets that are earlier than the one before them on their interface.
     pub backwards: u64,
     /// The largest step back.
     pub most_backwards_ns: u64,
     /// Damaged blocks of pcapng that were skipped.
     pub skipped_blocks: u64,
+}
+
+/// A TCP segment of a capture.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CapturedSegment {
+    /// Nanoseconds since 1970, if the packet has a time.
+    pub at_ns: Option<u64>,
+    /// Index of [`Reader::interfaces`].
+    pub interface: usize,
+    /// The identifier of the outermost VLAN tag; 0 without one.
+    pub vlan: u16,
+    /// The tunnels around the packet.
+    pub around: Option<Around>,
+    /// Its headers.
+    pub headers: Headers,
 }
 
 /// The connection and the sender of a segment.
@@ -116,14 +135,11 @@ impl ClockStep {
 /// The connections of a capture.
 pub struct Analysis {
     options: AnalysisOptions,
-    places: IndexMap<Key, usize, BuildHasherDefault<SipHasher13>>,
-    pub(crate) connections: Vec<Connection>,
+    pub(crate) table: Table<Box<Connection>>,
+    pub(crate) ways: Ways,
     /// Connection and sending end of each flow.
-    pub(crate) flows: Vec<(usize, usize)>,
-    /// The latest keys by a cheap hash of their ports: a wrong entry only causes a search in `places`.
-    latest: Box<[Option<(Key, usize)>]>,
-    /// Time of the last packet of each interface.
-    clocks: Vec<Time>,
+    pub(crate) flows: Vec<(u32, usize)>,
+    clocks: Clocks,
     step: ClockStep,
     /// Counters of the packets that were read.
     pub counts: PacketCounts,
@@ -137,11 +153,10 @@ impl Analysis {
     pub fn new(options: AnalysisOptions) -> Analysis {
         Analysis {
             options,
-            places: IndexMap::default(),
-            connections: Vec::new(),
+            table: Table::new(),
+            ways: Ways::default(),
             flows: Vec::new(),
-            latest: vec![None; LATEST].into_boxed_slice(),
-            clocks: Vec::new(),
+            clocks: Clocks::default(),
             step: ClockStep::default(),
             counts: PacketCounts::default(),
             error: None,
@@ -153,8 +168,8 @@ impl Analysis {
     pub fn read<R: Read>(&mut self, reader: &mut Reader<R>, most: u64) -> bool {
         for _ in 0..most {
             match reader.next_segment(&mut self.counts) {
-                Ok(Some((at, interface, headers))) => {
-                    self.segment(at, interface, &headers, reader.interfaces());
+                Ok(Some(segment)) => {
+                    self.segment(&segment, reader.interfaces());
                 }
                 Ok(None) => {
                     self.end(reader.skipped_blocks());
@@ -177,7 +192,12 @@ impl Analysis {
 
     fn end(&mut self, skipped: u64) {
         self.counts.skipped_blocks = skipped;
-        self.connections.iter_mut().for_each(|connection| connection.finish(&mut self.rounds));
+        self.table.entries_mut().for_each(|entry| entry.state.finish(&mut self.rounds));
+    }
+
+    /// The connections in memory, in the order of their first packets.
+    pub(crate) fn open_connections(&self) -> impl Iterator<Item = &Connection> {
+        self.table.entries().iter().map(|entry| &*entry.state)
     }
 
     /// The rounds that ended since the last call, in the order in which they ended.
@@ -197,7 +217,7 @@ impl Analysis {
 
     /// The connections in the order of their first packets.
     pub fn connections(&self) -> impl Iterator<Item = ConnectionFacts> + '_ {
-        self.connections.iter().map(|one| ConnectionFacts {
+        self.open_connections().map(|one| ConnectionFacts {
             ends: one.ends,
             has_handshake: one.has_both_scales(),
             place: one.place(0),
@@ -208,28 +228,22 @@ impl Analysis {
 
     /// Bytes that were acknowledged but not captured.
     pub fn unseen_bytes(&self) -> u64 {
-        self.connections.iter().flat_map(|one| &one.halves).map(|half| half.counters.unseen_bytes).sum()
+        self.open_connections().flat_map(|one| &one.halves).map(|half| half.counters.unseen_bytes).sum()
     }
 
-    /// Takes in a segment; `None` when its interface was not chosen.
-    pub fn segment(
-        &mut self,
-        at: Option<u64>,
-        interface: usize,
-        headers: &Headers,
-        interfaces: &[Interface],
-    ) -> Option<Placed> {
+    /// Takes in a segment; `None` when its interface was not chosen, or when there are too many tunnels.
+    pub fn segment(&mut self, captured: &CapturedSegment, interfaces: &[Interface]) -> Option<Placed> {
+        let CapturedSegment { at_ns, interface, vlan, ref around, ref headers } = *captured;
         let chosen = self.options.interface.as_ref();
         if chosen.is_some_and(|name| interfaces.get(interface).is_none_or(|one| one.name != *name)) {
             self.counts.other_interfaces += 1;
             return None;
         }
-        let at = self.clock(at, interface);
-        self.counts.segments += 1;
-        self.counts.options_cut += u64::from(headers.cut);
+        let at = self.clock(at_ns, interface);
         let point = if self.options.merge_interfaces { 0 } else { interface };
         let envelope = &headers.envelope;
-        let way = Way { ttl: envelope.ttl, vlan: 0, interface: u16::try_from(interface).unwrap_or(u16::MAX) };
+        let way =
+            flow::Way { ttl: envelope.ttl, vlan, interface: u16::try_from(interface).unwrap_or(u16::MAX) };
         let seen = Seen {
             at,
             ecn: envelope.ecn,
@@ -239,104 +253,97 @@ impl Analysis {
             segment: &headers.segment,
             cut: headers.cut,
         };
-        let (place, from) = self.find(point, [envelope.from, envelope.to], &seen);
-        let connection = &mut self.connections[place];
+        let Some((place, from)) = self.find(point, around.as_ref(), [envelope.from, envelope.to], &seen)
+        else {
+            self.counts.too_many_tunnels += 1;
+            return None;
+        };
+        self.counts.segments += 1;
+        self.counts.options_cut += u64::from(headers.cut);
+        if let Some(Some(tunnel)) = around.as_ref().map(|around| around.tunnels[0]) {
+            *self.counts.tunnels.entry(tunnel.kind).or_default() += 1;
+        }
+        let connection = &mut self.table.entry(place).state;
         connection.packet(from, &seen, &mut self.rounds);
         let half = &mut connection.halves[from];
         if half.number.is_none() && half.counters.packets > 0 {
             self.flows.push((place, from));
             half.number = Some(u32::try_from(self.flows.len()).expect("fewer than 2^32 flows"));
         }
-        Some(Placed { at, connection: place, from })
+        Some(Placed { at, connection: place as usize, from })
     }
 
-    /// The time of a packet, and how far it steps back.
+    /// The time of a packet. One without a time, or with a time that cannot be true, has that of the packet before it.
     fn clock(&mut self, at: Option<u64>, interface: usize) -> Time {
-        if self.clocks.len() <= interface {
-            self.clocks.resize(interface + 1, Time::ZERO);
+        let (time, told) = self.clocks.time(at, interface);
+        match told {
+            Told::Time => {}
+            Told::Absent => self.counts.timeless += 1,
+            Told::Contradictory => self.counts.contradictory_times += 1,
+            Told::Set => self.counts.clocks_set += 1,
         }
-        let clock = &mut self.clocks[interface];
-        let Some(at) = at else {
-            self.counts.timeless += 1;
-            return *clock;
-        };
-        let at = Time::from_nanos(at);
-        if at < *clock {
-            self.counts.backwards += 1;
-            let step = clock.since(at).as_nanos();
-            self.counts.most_backwards_ns = self.counts.most_backwards_ns.max(step);
+        let before = self.clocks.passed(time, interface);
+        let back = before.since(time);
+        if back.is_zero() {
+            self.step.add(time.since(before).as_nanos());
         } else {
-            self.step.add(at.since(*clock).as_nanos());
+            self.counts.backwards += 1;
+            self.counts.most_backwards_ns = self.counts.most_backwards_ns.max(back.as_nanos());
         }
-        *clock = at;
-        at
+        time
     }
 
-    /// The connection of a packet, and which of its ends sends it.
-    fn find(&mut self, point: usize, ends: [SocketAddr; 2], seen: &Seen<'_>) -> (usize, usize) {
-        // The same place for both directions.
-        let slot = usize::from(ends[0].port() ^ ends[1].port()) % LATEST;
-        if let Some((key, place)) = &self.latest[slot]
-            && key.0 == point
-            && (key.1 == ends || key.1 == [ends[1], ends[0]])
-            && !seen.segment.flags.has(Flags::SYN)
-        {
-            return (*place, usize::from(self.connections[*place].ends[0] != ends[0]));
-        }
-        let swapped = ends[0] > ends[1];
-        let key = (point, if swapped { [ends[1], ends[0]] } else { ends });
-        let place = match self.places.get(&key).copied() {
-            Some(place) => {
-                let from = usize::from(self.connections[place].ends[0] != ends[0]);
-                if self.connections[place].is_other(from, seen) {
-                    self.connections[place].finish(&mut self.rounds);
-                    self.open(key, ends, seen)
-                } else {
-                    place
+    /// The connection of a packet, and which of its ends sends it; `None` when there are too many tunnels.
+    fn find(
+        &mut self,
+        point: usize,
+        around: Option<&Around>,
+        ends: [SocketAddr; 2],
+        seen: &Seen<'_>,
+    ) -> Option<(u32, usize)> {
+        let point = u32::try_from(point).expect("fewer than 2^32 interfaces");
+        let way = self.ways.number(point, around)?;
+        match self.table.find(ends, way, &self.ways, |connection, end| connection.packets[end] == 0) {
+            table::Place::Known(place, from) => {
+                let connection = &mut self.table.entry(place).state;
+                if !connection.is_other(from, seen) {
+                    return Some((place, from));
                 }
+                connection.finish(&mut self.rounds);
             }
-            None => self.open(key, ends, seen),
-        };
-        self.latest[slot] = Some((key, place));
-        (place, usize::from(self.connections[place].ends[0] != ends[0]))
-    }
-
-    fn open(&mut self, key: Key, ends: [SocketAddr; 2], seen: &Seen<'_>) -> usize {
+            table::Place::New => {}
+            table::Place::TooMany => return None,
+        }
         // A SYN-ACK comes from the end that was opened to.
-        let answer = seen.segment.flags.has(Flags::SYN | Flags::ACK);
-        let ends = if answer { [ends[1], ends[0]] } else { ends };
-        let place = self.connections.len();
-        self.connections.push(Connection::new(key.0, ends, seen.at));
-        self.places.insert(key, place);
-        place
+        let from = usize::from(seen.segment.flags.has(Flags::SYN | Flags::ACK));
+        let ends = if from == 1 { [ends[1], ends[0]] } else { ends };
+        let connection = Box::new(Connection::new(point as usize, ends, seen.at));
+        Some((self.table.open(ends, way, connection), from))
     }
 }
 
 impl<R: Read> Reader<R> {
-    /// The next TCP segment, with its time and interface; other packets are counted.
+    /// The next TCP segment; other packets are counted.
     ///
     /// # Errors
     /// Those of [`Reader::next_packet`].
     #[inline]
-    pub fn next_segment(
-        &mut self,
-        counts: &mut PacketCounts,
-    ) -> Result<Option<(Option<u64>, usize, Headers)>, ReadError> {
+    pub fn next_segment(&mut self, counts: &mut PacketCounts) -> Result<Option<CapturedSegment>, ReadError> {
         loop {
             let Some(packet) = self.next_packet()? else { return Ok(None) };
             counts.packets += 1;
-            if let Some(headers) = headers(&packet, counts) {
-                return Ok(Some((packet.at_ns, packet.interface, headers)));
+            if let Some(segment) = segment(&packet, counts) {
+                return Ok(Some(segment));
             }
         }
     }
 }
 
-/// The headers of a packet that is a TCP segment.
+/// The TCP segment of a packet.
 #[inline]
-fn headers(packet: &CaptureRecord<'_>, counts: &mut PacketCounts) -> Option<Headers> {
-    let at = match network(packet.link, packet.data) {
-        NetworkLayer::Ip(at) => at,
+fn segment(packet: &CaptureRecord<'_>, counts: &mut PacketCounts) -> Option<CapturedSegment> {
+    let start = match network(packet.link, packet.data) {
+        NetworkLayer::Ip(start) => start,
         NetworkLayer::Other => {
             counts.other += 1;
             return None;
@@ -345,14 +352,62 @@ fn headers(packet: &CaptureRecord<'_>, counts: &mut PacketCounts) -> Option<Head
             *counts.unsupported_links.entry(packet.link.0).or_default() += 1;
             return None;
         }
+        NetworkLayer::Undecoded(what) => {
+            *counts.undecoded.entry(what).or_default() += 1;
+            return None;
+        }
     };
-    let before = u32::try_from(at).expect("a link-layer header");
-    match read(&packet.data[at..], packet.original_len.saturating_sub(before)) {
-        Ok(headers) => return Some(headers),
+    let before = u32::try_from(start.at).unwrap_or(u32::MAX);
+    let extent = Extent { whole: packet.original_len.saturating_sub(before), most: start.most };
+    let made = |headers, around| CapturedSegment {
+        at_ns: packet.at_ns,
+        interface: packet.interface,
+        vlan: start.vlan,
+        around,
+        headers,
+    };
+    let found = match ip(&packet.data[start.at..], extent) {
+        Ok(ip) if ip.protocol == TCP => whole_tcp(&ip).map(|headers| made(headers, None)),
+        Ok(ip) => tunnelled(&ip, counts)?.map(|(headers, around)| made(headers, Some(around))),
+        Err(why) => Err(why),
+    };
+    match found {
+        Ok(segment) => return Some(segment),
         Err(NoHeaders::OtherProtocol) => counts.other += 1,
         Err(NoHeaders::Fragment) => counts.fragments += 1,
         Err(NoHeaders::Short) => counts.short += 1,
         Err(NoHeaders::Malformed) => counts.malformed += 1,
     }
     None
+}
+
+#[inline]
+fn whole_tcp(ip: &IpPacket<'_>) -> Result<Headers, NoHeaders> {
+    if ip.fragment.is_some() { Err(NoHeaders::Fragment) } else { tcp(ip) }
+}
+
+/// The TCP segment in the tunnels of a packet; `None` when the packet was counted here.
+#[cold]
+fn tunnelled(
+    outer: &IpPacket<'_>,
+    counts: &mut PacketCounts,
+) -> Option<Result<(Headers, Around), NoHeaders>> {
+    match innermost(outer) {
+        Ok((ip, around)) if ip.protocol == TCP => Some(whole_tcp(&ip).map(|headers| (headers, around))),
+        Ok(_) | Err(NoInner::Other) => Some(Err(NoHeaders::OtherProtocol)),
+        Err(NoInner::NoTunnel) => {
+            // A later fragment of a datagram has no port, but tunnels over UDP are there.
+            let is_later = outer.fragment.is_some_and(|(offset, _)| offset > 0);
+            if is_later && counts.tunnels.keys().any(|kind| kind.is_over_udp()) {
+                *counts.undecoded.entry(Undecoded::TunnelFragment).or_default() += 1;
+                return None;
+            }
+            Some(Err(NoHeaders::OtherProtocol))
+        }
+        Err(NoInner::Undecoded(what)) => {
+            *counts.undecoded.entry(what).or_default() += 1;
+            None
+        }
+        Err(NoInner::Headers(why)) => Some(Err(why)),
+    }
 }

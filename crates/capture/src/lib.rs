@@ -2,6 +2,7 @@
 //!
 //! * [`Reader`] - the packets of a pcap or pcapng file, plain or compressed, from a stream.
 //! * [`link`] - where the IP packet begins in frames of Ethernet, Linux cooked capture, loopback and others.
+//! * [`TunnelKind`] - the tunnels whose inner packets are analysed.
 //! * [`Analysis`] - all connections of a capture in one pass: rounds, retransmissions, reordering, ECN, windows, stalls.
 //! * [`Summary`] - its result, with findings as text.
 //! * [`siftr`] - logs of FreeBSD's siftr(4).
@@ -10,19 +11,24 @@
 //! on the model TCP or the simulation: its results follow from packets alone.
 
 mod analysis;
+mod clock;
 mod flow;
 mod histogram;
 pub mod link;
+mod notes;
 mod reader;
 pub mod siftr;
 mod source;
 mod summarise;
 mod summary;
+mod table;
 mod text;
+mod tunnel;
 mod words;
 
-pub use analysis::{Analysis, AnalysisOptions, ConnectionFacts, PacketCounts, Placed};
+pub use analysis::{Analysis, AnalysisOptions, CapturedSegment, ConnectionFacts, PacketCounts, Placed};
 pub use flow::{EcnFeedback, HalfCounters, Place, Round, Spurious, StallCause, Stalls};
 pub use histogram::{DurationHistogram, Modes};
 pub use reader::{CaptureRecord, Interface, LinkType, ReadError, Reader};
 pub use summary::{FlowSummary, RoundTrips, Summary};
+pub use tunnel::{Around, DEEPEST, Tunnel, TunnelKind};

@@ -2,8 +2,10 @@
 
 use crate::analysis::Analysis;
 use crate::flow::{Connection, EcnFeedback, Half};
+use crate::notes;
 use crate::reader::Interface;
 use crate::summary::{FlowSummary, RoundTrips, Summary};
+use crate::tunnel::Around;
 use crate::words;
 use tcpassay_units::Time;
 
@@ -11,16 +13,21 @@ impl Analysis {
     /// The results so far. `interfaces` are those of the reader.
     pub fn summary(&self, interfaces: &[Interface]) -> Summary {
         let clock_ns = self.clock_step_ns();
-        let flows = self
-            .flows
-            .iter()
-            .map(|(place, from)| flow(*place, &self.connections[*place], *from, interfaces, clock_ns));
+        let flows = self.flows.iter().map(|(place, from)| {
+            let entry = &self.table.entries()[*place as usize];
+            let tunnel = self.ways.around(entry.way(*from)).map(Around::to_string);
+            FlowSummary {
+                connection: place + 1,
+                tunnel: tunnel.unwrap_or_default(),
+                ..flow(&entry.state, *from, interfaces, clock_ns)
+            }
+        });
         Summary {
             clock_ns,
-            connections: self.connections.len() as u64,
+            connections: self.table.len() as u64,
             interfaces: interfaces.iter().map(|one| one.name.clone()).collect(),
             packets: self.counts.clone(),
-            notes: words::notes(self, interfaces),
+            notes: notes::notes(self, interfaces),
             flows: flows.collect(),
         }
     }
@@ -30,14 +37,13 @@ impl Analysis {
     /// The number of flows whose data are not in the capture although they were acknowledged, and the number of these bytes. A FIN alone,
     /// which occupies one position, is no data.
     pub(crate) fn flows_of_acks_alone(&self) -> (u64, u64) {
-        let halves = self.connections.iter().flat_map(|connection| &connection.halves);
+        let halves = self.open_connections().flat_map(|connection| &connection.halves);
         let unseen = halves.filter(|half| half.number.is_none()).map(|half| half.counters.unseen_bytes);
         unseen.filter(|bytes| *bytes > 1).fold((0, 0), |(flows, sum), bytes| (flows + 1, sum + bytes))
     }
 }
 
 fn flow(
-    place: usize,
     connection: &Connection,
     from: usize,
     interfaces: &[Interface],
@@ -47,8 +53,9 @@ fn flow(
     let half = &connection.halves[from];
     let mut made = FlowSummary {
         flow: half.number.unwrap_or(0),
-        connection: u32::try_from(place + 1).unwrap_or(u32::MAX),
+        connection: 0,
         interface: interfaces.get(connection.interface).map(|one| one.name.clone()).unwrap_or_default(),
+        tunnel: String::new(),
         sender: connection.ends[from].to_string(),
         receiver: connection.ends[1 - from].to_string(),
         place: connection.place(from),

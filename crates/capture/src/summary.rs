@@ -33,6 +33,8 @@ pub struct FlowSummary {
     pub connection: u32,
     /// Name of the capture point.
     pub interface: String,
+    /// The tunnels of its packets, the innermost first, with the ends of the outermost one; empty without a tunnel.
+    pub tunnel: String,
     /// Address and port of the sender.
     pub sender: String,
     /// Address and port of the receiver.

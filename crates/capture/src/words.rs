@@ -1,8 +1,6 @@
 //! Findings as text.
 
-use crate::analysis::Analysis;
 use crate::flow::{EcnFeedback, HalfCounters, Place, StallCause, Stalls};
-use crate::reader::Interface;
 use crate::summary::{FlowSummary, RoundTrips};
 use tcpassay_units::Dur;
 
@@ -156,7 +154,7 @@ fn marks(flow: &FlowSummary) -> Option<String> {
     }
 }
 
-fn times(count: u64) -> String {
+pub(crate) fn times(count: u64) -> String {
     if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
@@ -295,77 +293,4 @@ fn reordering(flow: &FlowSummary) -> String {
         ));
     }
     said.join(" ")
-}
-
-/// Describes the parts of the capture that could not be read or used.
-pub(crate) fn notes(analysis: &Analysis, interfaces: &[Interface]) -> Vec<String> {
-    let counts = &analysis.counts;
-    let mut said = Vec::new();
-    let mut say = |count: u64, text: String| {
-        if count > 0 {
-            said.push(text);
-        }
-    };
-    if let Some(error) = &analysis.error {
-        say(1, format!("The capture is incomplete: {error}. The packets before this place were analysed."));
-    }
-    let packets = |count: u64| many(count, "packet");
-    say(counts.skipped_blocks, format!("{} damaged and skipped.", many(counts.skipped_blocks, "block")));
-    say(u64::from(counts.packets == 0), "The capture has no packets.".to_owned());
-    say(
-        u64::from(counts.packets > 0 && counts.segments == 0),
-        "The capture has no TCP segments that can be analysed.".to_owned(),
-    );
-    for (link, count) in &counts.unsupported_links {
-        say(*count, format!("{} of link type {link}, which is not supported.", packets(*count)));
-    }
-    say(
-        counts.fragments,
-        format!("{} of fragmented IP datagrams, which are not reassembled.", packets(counts.fragments)),
-    );
-    say(
-        counts.short,
-        format!(
-            "{} cut inside the TCP header or before: capture at least 96 bytes of each packet.",
-            packets(counts.short)
-        ),
-    );
-    say(counts.malformed, format!("{} with inconsistent headers.", packets(counts.malformed)));
-    say(
-        counts.options_cut,
-        format!(
-            "{} cut inside the TCP options: timestamps, SACK and the window scale may be missing.",
-            many(counts.options_cut, "segment")
-        ),
-    );
-    say(
-        counts.backwards,
-        format!(
-            "Time goes backwards at {}, by up to {}: durations there are too short.",
-            packets(counts.backwards),
-            time(counts.most_backwards_ns)
-        ),
-    );
-    say(counts.timeless, format!("{} without a time (simple packet blocks).", packets(counts.timeless)));
-    let (flows, unseen) = analysis.flows_of_acks_alone();
-    say(
-        flows,
-        format!(
-            "{} of which only the ACKs are in the capture, for {}: the capture has one direction only.",
-            many(flows, "flow"),
-            bytes(unseen)
-        ),
-    );
-    let points: Vec<&str> = interfaces.iter().map(|one| one.name.as_str()).collect();
-    let several = points.len() > 1 && !analysis.is_of_one_point();
-    say(
-        u64::from(several),
-        format!(
-            "The capture has {} points, and each connection is analysed at each of them: {}. `--point NAME` selects one, \
-             `--merge` considers all as one.",
-            points.len(),
-            points.join(", ")
-        ),
-    );
-    said
 }

@@ -65,15 +65,15 @@ pub fn recording<R: Read>(
     let mut start = None;
     loop {
         let next: Result<Option<_>, ReadError> = reader.next_segment(&mut again.counts);
-        let Ok(Some((at, interface, headers))) = next else { break };
-        let Some(seen) = again.segment(at, interface, &headers, reader.interfaces()) else { continue };
+        let Ok(Some(segment)) = next else { break };
+        let Some(seen) = again.segment(&segment, reader.interfaces()) else { continue };
         again.take_rounds();
         let start = *start.get_or_insert(seen.at);
         // If the time of a capture goes backwards, the time of the log stays constant.
         made.header.duration = made.header.duration.max(seen.at.since(start));
         let at = Time::ZERO + made.header.duration;
         if let Some(Some(logged)) = connections.get_mut(seen.connection) {
-            logged.packet(at, seen.from, &headers, &mut made);
+            logged.packet(at, seen.from, &segment.headers, &mut made);
         }
     }
     (made, counts)

@@ -5,7 +5,7 @@
 
 use crate::Segment;
 use crate::codec::{EncodeError, Envelope, ipv4_header, pseudo_header, tcp_header};
-use crate::headers::{Headers, NoHeaders, read};
+use crate::headers::{Extent, Headers, NoHeaders, read};
 use etherparse::IpNumber;
 use etherparse::checksum::Sum16BitWords;
 use std::net::IpAddr;
@@ -51,7 +51,7 @@ pub fn encode(
 /// # Errors
 /// See [`NoHeaders`]. IPv6 and bytes beyond the packet are `Malformed`, missing bytes are `Short`.
 pub fn decode(bytes: &[u8]) -> Result<WholePacket<'_>, NoHeaders> {
-    let headers = read(bytes, 0)?;
+    let headers = read(bytes, Extent::of(0))?;
     if headers.envelope.from.is_ipv6() {
         return Err(NoHeaders::Malformed);
     }

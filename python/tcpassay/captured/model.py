@@ -21,12 +21,17 @@ class PacketCounts:
     segments: int
     other: int
     unsupported_links: dict[int, int]
+    tunnels: dict[str, int]
+    undecoded: dict[str, int]
+    too_many_tunnels: int
     fragments: int
     short: int
     malformed: int
     options_cut: int
     other_interfaces: int
     timeless: int
+    contradictory_times: int
+    clocks_set: int
     backwards: int
     most_backwards_ns: int
     skipped_blocks: int
@@ -112,6 +117,7 @@ class FlowSummary:
     flow: int
     connection: int
     interface: str
+    tunnel: str
     sender: str
     receiver: str
     place: Place

@@ -72,8 +72,10 @@ def siftr(log: SiftrLog, console: Console) -> None:
 
 def _flow(one: FlowSummary, console: Console, *, several: bool) -> None:
     where = f" at {escape(one.interface)}" if several else ""
+    inside = f" in {escape(one.tunnel)}" if one.tunnel else ""
     console.print(
-        f"[bold]Flow {one.flow}[/]: {escape(one.sender)} > {escape(one.receiver)}{where}", highlight=False
+        f"[bold]Flow {one.flow}[/]: {escape(one.sender)} > {escape(one.receiver)}{inside}{where}",
+        highlight=False,
     )
     seconds = one.duration_ns * NANO
     sent = terminal.number(one.counters.bytes, "B")

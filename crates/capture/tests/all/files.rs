@@ -51,6 +51,32 @@ fn classic_files_have_both_byte_orders_and_two_resolutions() {
 }
 
 #[test]
+fn files_before_version_2_3_have_the_length_on_the_wire_before_the_captured_one() {
+    let version = |file: &[u8], major: u16, minor: u16, swapped: bool| {
+        let mut file = file.to_vec();
+        let order = |n: u16| if file[0] == 0xa1 { n.to_be_bytes() } else { n.to_le_bytes() };
+        let words = [order(major), order(minor)].concat();
+        file[4..8].copy_from_slice(&words);
+        if swapped {
+            file[32..40].rotate_left(4);
+        }
+        told(&file)
+    };
+    for (file, link) in [(PCAP_LITTLE, 1), (PCAP_BIG, 101)] {
+        let expected = (one(1_000_002_000, link), None, 0);
+        assert_eq!(version(&file, 2, 1, true), expected);
+        assert_eq!(version(&file, 2, 2, true), expected);
+        // Version 2.3 was written in both orders, 543.0 by DG/UX.
+        assert_eq!(version(&file, 2, 3, true), expected);
+        assert_eq!(version(&file, 2, 3, false), expected);
+        assert_eq!(version(&file, 543, 0, true), expected);
+        assert_eq!(version(&file, 2, 4, false), expected);
+        let truncated = ReadError::Truncated { offset: 24, what: "packet" };
+        assert_eq!(version(&file, 2, 4, true).1, Some(truncated));
+    }
+}
+
+#[test]
 fn a_truncated_classic_file_yields_what_is_whole_and_states_where_it_ends() {
     let twice: Vec<u8> = PCAP_LITTLE.iter().chain(&PCAP_LITTLE[24..]).copied().collect();
     let cut = |len: usize| told(&twice[..len]);

@@ -10,3 +10,4 @@ mod made;
 mod probes;
 mod siftr;
 mod threads;
+mod tunnels;

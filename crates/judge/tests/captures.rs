@@ -1,0 +1,81 @@
+//! Damaged captures, and captures with odd times, never make an oracle panic.
+
+#[path = "../../capture/tests/all/made.rs"]
+#[expect(dead_code, reason = "the tests of the readers use the rest")]
+mod made;
+
+use made::{Timed, by, handshake, pcap};
+use proptest::prelude::*;
+use tcpassay_capture::{Analysis, AnalysisOptions, Reader};
+use tcpassay_judge::{ORACLES, capture, judge};
+use tcpassay_wire::Flags;
+
+/// Connections in both directions with losses, late packets, SACK and timestamps, captured at one of the ends.
+fn sample(at_receiver: bool) -> Vec<Timed> {
+    let round_trip = 1_000;
+    let mut packets = handshake(round_trip);
+    if at_receiver {
+        // The answer to the SYN comes at once, the answer to it after a round trip.
+        packets[1].0 = packets[0].0 + 10_000;
+        packets[2].0 = packets[0].0 + 1_000_000;
+    }
+    let wait = if at_receiver { 10 } else { round_trip };
+    for n in 0..40_u32 {
+        let at = 2_000 + 700 * u64::from(n);
+        let seq = 1001 + 1000 * if n % 7 == 3 { n - 2 } else { n };
+        packets.push(by(true).seq(seq, 1000).ack(5001).window(500).stamps(n, n).at_us(at));
+        let answer = by(false).seq(5001, 0).ack(1001 + 900 * n).window(500).stamps(n, n);
+        packets.push(answer.sack(seq, seq + 1000).at_us(at + wait));
+    }
+    packets.push(by(true).seq(41_001, 0).ack(5001).flags(Flags::FIN | Flags::ACK).at_us(90_000));
+    packets
+}
+
+/// Calls all oracles on a capture. Returns the number of connections that have a log.
+fn judged(file: &[u8], merge_interfaces: bool) -> u64 {
+    let options = AnalysisOptions { interface: None, merge_interfaces };
+    let mut known = Analysis::new(options.clone());
+    let Ok(mut reader) = Reader::new(file) else { return 0 };
+    while known.read(&mut reader, 1000) {}
+    let mut reader = Reader::new(file).expect("it was read before");
+    let (recording, connections) = capture::recording(&known, &options, &mut reader, "0");
+    let names: Vec<&str> = ORACLES.iter().map(|oracle| oracle.name).collect();
+    judge(&recording, &names);
+    connections.logged
+}
+
+#[test]
+fn a_capture_with_any_odd_time_at_any_packet_is_judged() {
+    const YEAR_NS: u64 = 365 * 24 * 3600 * 1_000_000_000;
+    for at_receiver in [false, true] {
+        let packets = sample(at_receiver);
+        assert_eq!(judged(&pcap(101, &packets), false), 1);
+        for place in 1..packets.len() {
+            let first = packets[0].0;
+            let latest = u64::from(u32::MAX) * 1_000_000_000;
+            for odd in [0, first - 9 * YEAR_NS, first + 9 * YEAR_NS, latest] {
+                let mut changed = packets.clone();
+                changed[place].0 = odd;
+                judged(&pcap(101, &changed), place % 2 == 0);
+                // The clock was set.
+                changed[place..].iter_mut().for_each(|packet| packet.0 = odd);
+                judged(&pcap(101, &changed), place % 2 == 0);
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn damage_at_any_place_never_panics(
+        at_receiver: bool, merge: bool,
+        places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
+    ) {
+        let mut file = pcap(101, &sample(at_receiver));
+        for (place, byte) in places {
+            let place = place.index(file.len());
+            file[place] ^= byte;
+        }
+        judged(&file, merge);
+    }
+}
