@@ -14,6 +14,7 @@ from control import passes
 from tcpassay import load
 from tcpassay.errors import UserError
 from tcpassay.plan import read
+from tcpassay.stacks.build import is_built
 from tcpassay.substrate import substrate_of
 from tcpassay.substrate.agent import agent_program
 
@@ -30,6 +31,8 @@ def ready(name: str) -> Path:
             substrate_of(substrate).ready()
         except UserError as error:
             pytest.skip(f"`{substrate}` cannot be used: {error}")
+    if name == "stacks-gvisor" and not is_built("gvisor"):
+        pytest.skip("gVisor is not built: `tcpassay stack build gvisor`")
     if name == "rate-limiter-mark-ack-host":
         bpf = subprocess.run([agent_program(), "bpf"], capture_output=True, text=True, check=False)
         if bpf.returncode:
@@ -37,6 +40,8 @@ def ready(name: str) -> Path:
     return file
 
 
+# Scenes for other TCPs: their result is a list of findings.
+STACKS = {"stacks", "stacks-gvisor"}
 PAPERS = "papers/"
 # Of the experiments, those of the rate limiter run here; the others by `tcpassay experiments run --all`.
 LIMITER = "papers/rate-limiter-"
@@ -115,7 +120,7 @@ def test_a_plan_of_the_project_passes_its_checks_and_draws_its_figures(name: str
         wanted.get(run["case"], "done") for run in result["runs"]
     ]
     # The results of a sweep are findings. No other plan has any.
-    assert done.returncode == 0 or name in {"demo", "rate-limiter-kernel"}
+    assert done.returncode == 0 or name in {"demo", "rate-limiter-kernel", *STACKS}
     if name == "rate-limiter-kernel":
         # A note says that a flow with such stalls received less than the others.
         stalls = load(tmp_path / "out").findings.filter(pl.col("severity") != "note")
@@ -124,6 +129,10 @@ def test_a_plan_of_the_project_passes_its_checks_and_draws_its_figures(name: str
         assert set(blamed["receiver"]) == {"clear-timer"}
     if name == "demo":
         _finds_the_stalls(tmp_path / "out")
+    if name in STACKS:
+        # Every scene ran with the TCP at each end.
+        ran = load(tmp_path / "out").runs
+        assert {run["varied"]["ends"] for run in ran} == {"both", "sender", "receiver"}
     for figure in result["figures"]:
         assert (tmp_path / "out" / figure).stat().st_size > 5_000
 
