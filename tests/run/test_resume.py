@@ -111,9 +111,9 @@ def reached(process: subprocess.Popen[str], folder: Path, number: int) -> None:
 
 
 def result(folder: Path) -> dict[str, Any]:
-    """`result.json` without the machine and the times."""
+    """The result without the machine and the times, which the table of runs has, too."""
     made: dict[str, Any] = folders.result(folder)
-    del made["environment"], made["xxh3"]
+    del made["environment"], made["xxh3"], made["files"]["runs.parquet"]
     for run in made["runs"]:
         del run["cpu_s"], run["simulation_s"]
     return made
@@ -121,7 +121,7 @@ def result(folder: Path) -> dict[str, Any]:
 
 def digests(folder: Path) -> dict[str, str]:
     """Every file that is a function of the plan."""
-    own = ("result.json", "journal.sqlite", ".work", ".tcpassay.lock")
+    own = ("result.json", "runs.parquet", "journal.sqlite", ".work", ".tcpassay.lock")
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in folder.rglob("*")

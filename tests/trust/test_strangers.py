@@ -8,10 +8,10 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+import folders
 import sealed
 from tcpassay import _native, load
 from tcpassay.errors import UserError
@@ -81,14 +81,13 @@ class Place:
         return next(run["case"] for run in load(self.results).runs if run["triples"]["stack.cc"] == cc)
 
     def change(self, **triples: str) -> None:
-        """Changes the settings of all runs in `result.json`, with correct checksums of all files."""
-        file = self.results / "result.json"
-        index = json.loads(file.read_text(encoding="utf-8"))
-        for run in index["runs"]:
+        """Changes the settings of all runs of the result, with correct checksums of all files."""
+        result = folders.result(self.results)
+        for run in result["runs"]:
             run["triples"] |= {name.replace("__", "."): value for name, value in triples.items()}
-        for name in index["files"]:
-            index["files"][name] = sealed.checksum((self.results / name).read_bytes())
-        sealed.write(file, index)
+        for name in result["files"]:
+            result["files"][name] = sealed.checksum((self.results / name).read_bytes())
+        folders.write(self.results, result)
 
 
 @pytest.fixture(scope="module")
@@ -308,12 +307,11 @@ def test_a_script_of_a_folder_executes_no_shell_commands(place: Place) -> None:
     script.write_text(
         f"0 `touch {place.mark}`\n+0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n", encoding="utf-8"
     )
-    file = place.results / "result.json"
-    index: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    run = index["runs"][0]
+    result = folders.result(place.results)
+    run = result["runs"][0]
     run["script"] = {"file": "s.pkt", "profile": "linux", "loose": False, "options": [["allow-shell", ""]]}
-    run["triples"], index["files"] = {}, {}
-    sealed.write(file, index)
+    run["triples"], result["files"] = {}, {}
+    folders.write(place.results, result)
     done = place.tcpassay("replay", "theirs", run["case"], "--allow-code", "--json")
     assert not place.executed()
     assert json.loads(done.stdout)["message"] == "`allow-shell`: a case never executes shell commands"
@@ -354,11 +352,10 @@ def test_a_plan_or_folder_does_not_choose_the_file_of_a_testbed(
             done = place.tcpassay(*words)
             assert done.returncode == 2
             assert "`remote:NAME` for a testbed" in done.stderr
-    file = place.results / "result.json"
-    index = json.loads(file.read_text(encoding="utf-8"))
-    for run in index["runs"]:
+    result = folders.result(place.results)
+    for run in result["runs"]:
         run["substrate"] = "remote:theirs/inputs/lab.toml"
-    sealed.write(file, index)
+    folders.write(place.results, result)
     done = place.tcpassay("replay", "theirs", place.case("reno"), "--allow-code")
     assert done.returncode == 2
     assert "its file is given by `--testbed FILE`" in done.stderr
