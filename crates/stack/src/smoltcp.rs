@@ -60,34 +60,40 @@ struct End {
 
 /// The network device: at most one packet in each call arrives.
 struct Link {
-    arrived: Option<Vec<u8>>,
+    arrived: Vec<u8>,
+    /// `arrived` is a packet that has not been processed.
+    pending: bool,
     sent: Vec<Vec<u8>>,
     spare: Vec<Vec<u8>>,
     mtu: usize,
 }
 
-struct Arrival(Vec<u8>);
-struct Transmission<'a>(&'a mut Link);
+struct Arrival<'a>(&'a [u8]);
 
-impl RxToken for Arrival {
+struct Transmission<'a> {
+    sent: &'a mut Vec<Vec<u8>>,
+    spare: &'a mut Vec<Vec<u8>>,
+}
+
+impl RxToken for Arrival<'_> {
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
-        f(&self.0)
+        f(self.0)
     }
 }
 
 impl TxToken for Transmission<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
-        let mut packet = self.0.spare.pop().unwrap_or_default();
+        let mut packet = self.spare.pop().unwrap_or_default();
         packet.clear();
         packet.resize(len, 0);
         let result = f(&mut packet);
-        self.0.sent.push(packet);
+        self.sent.push(packet);
         result
     }
 }
 
 impl Device for Link {
-    type RxToken<'a> = Arrival;
+    type RxToken<'a> = Arrival<'a>;
     type TxToken<'a> = Transmission<'a>;
 
     fn capabilities(&self) -> DeviceCapabilities {
@@ -97,13 +103,15 @@ impl Device for Link {
         capabilities
     }
 
-    fn receive(&mut self, _: Instant) -> Option<(Arrival, Transmission<'_>)> {
-        let packet = self.arrived.take()?;
-        Some((Arrival(packet), Transmission(self)))
+    fn receive(&mut self, _: Instant) -> Option<(Arrival<'_>, Transmission<'_>)> {
+        std::mem::take(&mut self.pending).then(|| {
+            let sending = Transmission { sent: &mut self.sent, spare: &mut self.spare };
+            (Arrival(&self.arrived), sending)
+        })
     }
 
     fn transmit(&mut self, _: Instant) -> Option<Transmission<'_>> {
-        Some(Transmission(self))
+        Some(Transmission { sent: &mut self.sent, spare: &mut self.spare })
     }
 }
 
@@ -126,7 +134,13 @@ impl SmolStack {
                 CONTROLLERS.join(", ")
             )));
         }
-        let mut link = Link { arrived: None, sent: Vec::new(), spare: Vec::new(), mtu: settings.mtu.into() };
+        let mut link = Link {
+            arrived: Vec::new(),
+            pending: false,
+            sent: Vec::new(),
+            spare: Vec::new(),
+            mtu: settings.mtu.into(),
+        };
         let mut config = Config::new(HardwareAddress::Ip);
         config.random_seed = settings.seed;
         let mut interface = Interface::new(config, &mut link, Instant::ZERO);
@@ -308,10 +322,9 @@ fn v4(endpoint: IpEndpoint) -> Option<SocketAddrV4> {
 
 impl Stack for SmolStack {
     fn input(&mut self, now: Time, packet: &[u8]) -> Result<(), StackError> {
-        let mut arrived = self.link.spare.pop().unwrap_or_default();
-        arrived.clear();
-        arrived.extend_from_slice(packet);
-        self.link.arrived = Some(arrived);
+        self.link.arrived.clear();
+        self.link.arrived.extend_from_slice(packet);
+        self.link.pending = true;
         self.poll(now);
         Ok(())
     }

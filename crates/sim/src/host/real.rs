@@ -232,11 +232,13 @@ impl RealHost {
     pub fn settle(&mut self, stacks: &mut Stacks, net: &mut Core, apps: &mut Apps) {
         while self.failure.is_none() {
             self.collect();
-            for packet in std::mem::take(&mut self.drained.packets) {
+            let mut packets = std::mem::take(&mut self.drained.packets);
+            for packet in packets.drain(..) {
                 let sent = self.departure(stacks, net, &packet);
                 self.note(sent);
                 self.stack.recycle(packet);
             }
+            self.drained.packets = packets;
             for (socket, port, from) in std::mem::take(&mut self.drained.accepted) {
                 self.accept(stacks, apps, socket, port, from);
             }
