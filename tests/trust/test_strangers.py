@@ -18,7 +18,7 @@ from tcpassay.errors import UserError
 from tcpassay.messages import METRICS_ONLY, CaseRequest
 from tcpassay.run.journal import Journal
 from tcpassay.run.pool import Limits, Pool
-from tcpassay.substrate import substrate_of
+from tcpassay.substrate import host, substrate_of
 from tcpassay.testbed import file as testbeds
 from tcpassay.trust import accepted, ask, consent, needs
 from tcpassay.trust.consent import Consent
@@ -492,3 +492,30 @@ def test_nothing_is_written_through_a_link_in_a_folder(place: Place, words: str,
     )
     assert not (place.results / "findings.json").exists()
     assert (victim / ".work" / "mine").is_dir() if victim.is_dir() else victim.read_text("utf-8") == "mine"
+
+
+def test_an_agent_is_started_with_an_object_file_only_if_the_file_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cc.o").write_bytes(b"\x7fELF")
+    asked = tmp_path / "asked"
+    agent = tmp_path / "agent"
+    agent.write_text(f"#!/bin/sh\ncat > {asked}\n", encoding="utf-8")
+    agent.chmod(0o755)
+    monkeypatch.setenv("TCPASSAY_AGENT", str(agent))
+
+    def ran() -> str:
+        return host.run_case(
+            triples={"sender/stack.cc_engine": "cc.o"},
+            seed=1,
+            base=str(tmp_path),
+            collect={},
+            folder=str(tmp_path / "out"),
+        ).message
+
+    refused = ran()
+    assert "cc.o: this code was not accepted" in refused
+    assert not asked.exists()
+    consent.grant([hashlib.sha256(b"\x7fELF").hexdigest()])
+    assert "the agent ended with exit code 0" in ran()
+    assert json.loads(asked.read_text(encoding="utf-8"))["triples"] == {"sender/stack.cc_engine": "cc.o"}
