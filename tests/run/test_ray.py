@@ -137,7 +137,7 @@ def files(folder: Path) -> dict[str, str]:
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in folder.rglob("*")
-        if path.is_file() and path.name not in {"result.json", "journal.sqlite"}
+        if path.is_file() and path.name not in {"result.json", "runs.parquet", "journal.sqlite"}
     }
 
 
