@@ -96,7 +96,7 @@ def test_the_oracles_are_documented_as_they_are() -> None:
 def test_the_oracles_are_listed_for_machines() -> None:
     listed = json.loads(tcpassay("oracles", "--json").stdout)
     assert listed[0]["name"] == "timeout-without-loss"
-    assert set(listed[0]) == {"name", "title", "asserts", "why", "evidence", "wrong_when", "needs"}
+    assert set(listed[0]) == {"name", "title", "asserts", "why", "evidence", "wrong_when", "needs", "setting"}
 
 
 @pytest.fixture

@@ -90,8 +90,12 @@ def test_the_releases_of_the_substrates_are_part_of_the_result(ran: Path) -> Non
 def test_an_oracle_that_cannot_judge_a_kernel_is_named_with_the_reason(ran: Path) -> None:
     model, kernel = runs(ran / "out")[:2]
     assert model["unjudged"] == {}
+    of_model = "it computes the stack of the model anew, and only the log of the model has what it compares"
     assert kernel["unjudged"] == {
         "mutual-silence": "a kernel's log has no `timer_set`",
+        "sender": of_model,
+        "receiver": of_model,
+        "nic": of_model,
     }
 
 

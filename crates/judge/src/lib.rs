@@ -34,4 +34,4 @@ mod walk;
 
 pub use finding::{Found, Level, Oracle};
 pub use reach::reached;
-pub use rules::{ORACLES, judge};
+pub use rules::{ORACLES, Setting, judge, setting};

@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
-use tcpassay_judge::{Found, ORACLES, judge, reached};
+use tcpassay_judge::{Found, ORACLES, judge, reached, setting};
 use tcpassay_measure::{EventKind, Recording};
 
 /// The descriptions of the oracles, a JSON list.
@@ -14,6 +14,7 @@ pub fn oracles_json() -> String {
         serde_json::json!({
             "name": oracle.name, "title": oracle.title, "asserts": oracle.asserts, "why": oracle.why,
             "evidence": oracle.evidence, "wrong_when": oracle.wrong_when, "needs": needs,
+            "setting": setting(oracle.name).name(),
         })
     };
     ORACLES.iter().map(one).collect::<serde_json::Value>().to_string()

@@ -277,6 +277,9 @@ pub struct Config {
     pub weak_resets: bool,
     /// A SYN in the window resets the connection (RFC 793; FreeBSD `insecure_syn`).
     pub weak_syns: bool,
+    /// Time between two challenge ACKs, or answers to unacceptable segments without data (Linux `tcp_invalid_ratelimit`); `None`: the
+    /// stack's rule.
+    pub invalid_ratelimit: Option<Dur>,
     /// FreeBSD's probes of a closed window; `None`: probes without data after the retransmission timeout.
     pub persist: Option<Persist>,
     /// Retransmissions of data before giving up (Linux `tcp_retries2`).

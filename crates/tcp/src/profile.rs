@@ -137,6 +137,7 @@ fn rfc() -> Config {
         flavor: StackFlavor::Rfc,
         weak_resets: false,
         weak_syns: false,
+        invalid_ratelimit: None,
         persist: None,
         retries: 15,
         time_wait: Dur::from_secs(240), // 2 MSL, RFC 9293 section 3.4.2

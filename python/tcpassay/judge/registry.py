@@ -5,12 +5,14 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, TypedDict
+from typing import Final, Literal, TypedDict
 
 from tcpassay import _native
 from tcpassay.errors import UserError
 from tcpassay.interface import EventKind
 from tcpassay.recording import Recording
+
+Setting = Literal["any", "case", "virtual-time", "model"]
 
 
 class OracleData(TypedDict):
@@ -23,6 +25,7 @@ class OracleData(TypedDict):
     evidence: str
     wrong_when: str
     needs: tuple[EventKind, ...]
+    setting: Setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class Oracle:
     """The cases in which its findings are wrong."""
     needs: tuple[EventKind, ...]
     """Kinds of events that it requires in addition to segments."""
+    setting: Setting
+    """What it must know of a run besides its log."""
 
     def as_json(self) -> OracleData:
         """Its description."""
@@ -51,6 +56,7 @@ class Oracle:
             evidence=self.evidence,
             wrong_when=self.wrong_when,
             needs=self.needs,
+            setting=self.setting,
         )
 
     def lacks(self, recording: Recording) -> str:
@@ -58,6 +64,9 @@ class Oracle:
         there = logged(recording)
         if EventKind.IN not in there:
             return "without taps (`collect.taps`) a log has no segments"
+        substrate = recording.header.get("substrate", "model")
+        if self.setting != "any" and substrate not in _OF_SETTING[self.setting]:
+            return _LACKS[self.setting]
         missing = [kind for kind in self.needs if kind not in there]
         if not missing:
             return ""
@@ -70,6 +79,29 @@ class Oracle:
         return f"a kernel's log has no {names}"
 
 
+_RUNS: Final = frozenset({"model", "kernel", "host", "remote"})
+_OF_SETTING: Final[Mapping[Setting, frozenset[str]]] = MappingProxyType(
+    {
+        "case": _RUNS,
+        "virtual-time": frozenset({"model", "kernel"}),
+        "model": frozenset({"model"}),
+    }
+)
+"""The substrates whose logs have what an oracle must know."""
+_NEEDS: Final[Mapping[Setting, str]] = MappingProxyType(
+    {
+        "case": "the settings of a run",
+        "virtual-time": "a run in virtual time (`model` or `kernel`)",
+        "model": "a run of the model",
+    }
+)
+_LACKS: Final[Mapping[Setting, str]] = MappingProxyType(
+    {
+        "case": "a capture has no settings to compare with",
+        "virtual-time": "only the times of a run in virtual time are those of the stack",
+        "model": "it computes the stack of the model anew, and only the log of the model has what it compares",
+    }
+)
 _ALL: Final = frozenset(EventKind)
 # The log of a real kernel contains segments at the hosts' devices, and events from its trace events.
 _OF_A_KERNEL: Final = frozenset({EventKind.IN, EventKind.OUT, EventKind.RETRANSMIT, EventKind.SACK})
@@ -145,5 +177,6 @@ def markdown() -> str:
             lines += textwrap.wrap(
                 f"* **{label}:** {text}", 118, subsequent_indent="  ", break_on_hyphens=False
             )
-        lines += [f"* **Needs:** segments{' and the events ' + needs if needs else ''}"]
+        setting = f"; {_NEEDS[one.setting]}" if one.setting in _NEEDS else ""
+        lines += [f"* **Needs:** segments{' and the events ' + needs if needs else ''}{setting}"]
     return "\n".join(lines) + "\n"

@@ -67,7 +67,7 @@ pub(super) struct CoDel {
 /// Whether a queue uses CoDel.
 pub(super) fn applies(context: &Context<'_>) -> bool {
     let codel = |kind| matches!(kind, QueueKind::CoDel | QueueKind::FqCoDel);
-    context.in_virtual_time() && context.facts.is_some_and(|facts| facts.has_queue(codel))
+    context.facts.is_some_and(|facts| facts.has_queue(codel))
 }
 
 impl CoDel {

@@ -106,7 +106,8 @@ pub const ORACLES: &[Oracle] = &[
 struct ByRow {
     name: &'static str,
     reads: Reads,
-    /// Whether the rule can find something in the recording.
+    of: Setting,
+    /// Whether the settings of the run give the rule something to judge.
     applies: fn(&Context<'_>) -> bool,
     new: fn(usize) -> Box<dyn Rule>,
 }
@@ -115,30 +116,35 @@ const BY_ROW: &[ByRow] = &[
     ByRow {
         name: names::RETRANSMISSION_TIMER,
         reads: Reads::of_sender(Kinds::SEGMENTS.and(&[Rtt]).or(TIMERS)),
+        of: Setting::Any,
         applies: always,
         new: |flows| Box::new(retransmission_timer::RetransmissionTimer::new(flows)),
     },
     ByRow {
         name: names::FLOW_CONTROL,
         reads: Reads::all(Kinds::SEGMENTS.and(&[App, State, Rtt, Congestion]).or(TIMERS)),
+        of: Setting::Any,
         applies: always,
         new: |flows| Box::new(flow_control::FlowControl::new(flows)),
     },
     ByRow {
         name: names::ECN,
         reads: Reads::all(Kinds::SEGMENTS.and(&[Window, Congestion])),
+        of: Setting::Case,
         applies: ecn::applies,
         new: |flows| Box::new(ecn::Ecn::new(flows)),
     },
     ByRow {
         name: names::WINDOW_GROWTH,
         reads: Reads::of_sender(Kinds::SEGMENTS.and(&[Window, Congestion, TimerFire, Rtt])),
+        of: Setting::Any,
         applies: always,
         new: |flows| Box::new(growth::Growth::new(flows)),
     },
     ByRow {
         name: names::WINDOW_REDUCTION,
         reads: Reads::of_sender(Kinds::SEGMENTS.and(&[TimerFire, Window, Congestion, Lost])),
+        of: Setting::Any,
         applies: always,
         new: |flows| Box::new(reduction::Reduction::new(flows)),
     },
@@ -153,13 +159,15 @@ const BY_ROW: &[ByRow] = &[
             Window,
         ]))
         .receiver_only(Kinds::of(&[Out, Retransmit])),
-        applies: in_virtual_time,
+        of: Setting::VirtualTime,
+        applies: always,
         new: |flows| Box::new(loss::Loss::new(flows)),
     },
     ByRow {
         name: names::ACK_TIMING,
         reads: Reads::all(Kinds::SEGMENTS.and(&[AckDelay, AckForget, AckNow, State, TimerFire]))
             .sender_only(Kinds::of(&[TimerFire])),
+        of: Setting::Any,
         applies: always,
         new: |flows| Box::new(receiver::Receiver::new(flows)),
     },
@@ -169,77 +177,118 @@ const BY_ROW: &[ByRow] = &[
             Kinds::SEGMENTS.and(&[Refused, AckDelay, AckForget, AckNow, App, Rtt, State, TimerFire]),
         )
         .sender_only(Kinds::SEGMENTS.and(&[State])),
-        applies: of_model,
+        of: Setting::Model,
+        applies: always,
         new: |flows| Box::new(receiving::Receiving::new(flows)),
     },
     ByRow {
         name: names::SEGMENT_CONTENTS,
         reads: Reads::all(Kinds::SEGMENTS.and(&[State, TimerSet, TimerFire])),
+        of: Setting::Any,
         applies: always,
         new: |flows| Box::new(acknowledgment::Acknowledgment::new(flows)),
     },
     ByRow {
         name: names::TAIL_LOSS_PROBE,
         reads: Reads::of_sender(Kinds::SEGMENTS.and(&[Rtt, TimerSet, TimerFire, Congestion])),
-        applies: in_virtual_time,
+        of: Setting::VirtualTime,
+        applies: always,
         new: |flows| Box::new(probe::Probe::new(flows)),
     },
     ByRow {
         name: names::SENDER,
         reads: Reads::of_sender(Kinds::SEGMENTS.and(&[App, Lost, Rtt, Window, Congestion]).or(TIMERS)),
-        applies: of_model,
+        of: Setting::Model,
+        applies: always,
         new: |flows| Box::new(sender::Sender::new(flows)),
     },
     ByRow {
         name: names::BOUNDS,
         reads: Reads::all(Kinds::of(&[In, Congestion])),
-        applies: |context| context.facts.is_some(),
+        of: Setting::Case,
+        applies: always,
         new: |flows| Box::new(bounds::Bounds::new(flows)),
     },
     ByRow {
         name: fairness::NAME,
         reads: Reads::all(Kinds::of(&[In])),
+        of: Setting::Case,
         applies: |context| context.facts.is_some_and(Facts::endless),
         new: |flows| Box::new(fairness::Fairness::new(flows)),
     },
     ByRow {
         name: latency::NAME,
         reads: Reads::all(Kinds::SEGMENTS),
+        of: Setting::Case,
         applies: latency::applies,
         new: |flows| Box::new(latency::Latency::new(flows)),
     },
     ByRow {
         name: codel::NAME,
         reads: Reads::all(Kinds::SEGMENTS),
+        of: Setting::VirtualTime,
         applies: codel::applies,
         new: |_| Box::new(codel::CoDel::new()),
     },
     ByRow {
         name: names::NIC,
         reads: Reads::all(Kinds::SEGMENTS),
-        applies: of_model,
+        of: Setting::Model,
+        applies: always,
         new: |flows| Box::new(nic::Nic::new(flows)),
     },
     ByRow {
         name: utilisation::NAME,
         reads: Reads::of_sender(Kinds::SEGMENTS.and(&[App, State, Window, Congestion, Rtt])),
-        applies: in_virtual_time,
+        of: Setting::VirtualTime,
+        applies: always,
         new: |flows| Box::new(utilisation::Utilisation::new(flows)),
     },
 ];
+
+/// What an oracle must know of a run besides the rows of its log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Setting {
+    /// Nothing.
+    Any,
+    /// The settings of the case.
+    Case,
+    /// The times of a run in virtual time, which are those of the stack: of the model or of a guest.
+    VirtualTime,
+    /// The log of the model.
+    Model,
+}
+
+impl Setting {
+    /// The name for other languages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Setting::Any => "any",
+            Setting::Case => "case",
+            Setting::VirtualTime => "virtual-time",
+            Setting::Model => "model",
+        }
+    }
+
+    fn holds(self, context: &Context<'_>) -> bool {
+        match self {
+            Setting::Any => true,
+            Setting::Case => context.facts.is_some(),
+            Setting::VirtualTime => context.in_virtual_time(),
+            Setting::Model => context.exact(),
+        }
+    }
+}
+
+/// What the oracle with this name must know of a run.
+pub fn setting(oracle: &str) -> Setting {
+    BY_ROW.iter().find(|rule| rule.name == oracle).map_or(Setting::Any, |rule| rule.of)
+}
 
 const TIMERS: Kinds = Kinds::of(&[TimerSet, TimerCancel, TimerFire]);
 
 fn always(_: &Context<'_>) -> bool {
     true
-}
-
-fn in_virtual_time(context: &Context<'_>) -> bool {
-    context.in_virtual_time()
-}
-
-fn of_model(context: &Context<'_>) -> bool {
-    context.exact()
 }
 
 /// Judges a run after its last row.
@@ -273,7 +322,9 @@ fn judge_with(recording: &Recording, wanted: &[&str], every: bool) -> Vec<Found>
     let selects = context.exact() && !every;
     let peers = peers(recording);
     let of_ends = if selects { roles(recording, &peers) } else { vec![Role::ANY; peers.len()] };
-    let rules = BY_ROW.iter().filter(|rule| wanted.contains(&rule.name) && (rule.applies)(&context));
+    let rules = BY_ROW
+        .iter()
+        .filter(|rule| wanted.contains(&rule.name) && rule.of.holds(&context) && (rule.applies)(&context));
     let reads = |rule: &ByRow| if selects { rule.reads } else { Reads::all(Kinds::ALL) };
     let readers = Readers::new(rules.map(|rule| (reads(rule), (rule.new)(recording.flows.len()))));
     let looks: Vec<Look> =

@@ -253,9 +253,7 @@ impl Connection {
     /// Whether an unacceptable segment is answered. Segments without data are answered only by Linux, at most once in
     /// `tcp_invalid_ratelimit` (`tcp_oow_rate_limited`).
     fn answers_refused(&mut self, now: Time, segment: &Segment) -> bool {
-        segment.seq_len() > 0
-            || self.rules.throttles_answers_without_data
-                && self.challenge.allowed(now, self.rules.challenge_acks)
+        segment.seq_len() > 0 || self.rules.throttles_answers_without_data && self.may_challenge(now)
     }
 
     /// Whether the segment is an ACK without new information that arrives after a later one. Linux accepts its old timestamp

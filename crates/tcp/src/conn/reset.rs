@@ -44,9 +44,15 @@ impl Connection {
         }
     }
 
+    /// Whether one more challenge ACK may be sent (RFC 5961 section 7; Linux `__tcp_oow_rate_limited`).
+    pub(super) fn may_challenge(&mut self, now: Time) -> bool {
+        let rule = self.cfg.invalid_ratelimit.map_or(self.rules.challenge_acks, |period| (1, period));
+        self.challenge.allowed(now, rule)
+    }
+
     /// A challenge ACK (RFC 5961), unless there were too many.
     pub(super) fn challenge(&mut self, now: Time) -> bool {
-        let allowed = self.challenge.allowed(now, self.rules.challenge_acks);
+        let allowed = self.may_challenge(now);
         if !allowed {
             return false;
         }
@@ -67,6 +73,10 @@ impl Connection {
                 // data; since 6.12 it sends only data that are waiting.
                 let plain = segment.ack == self.iss.at(1);
                 self.syn_acked(now, segment);
+                if let Some(t) = segment.options.timestamps.filter(|_| self.ts.is_on()) {
+                    // RFC 7323 section 4.3; `tcp_ack` with FLAG_UPDATE_TS_RECENT.
+                    self.ts.note(now, seq, self.recv.last_ack_sent(), t.val);
+                }
                 if plain {
                     // Linux reports the sequence number of the SYN as a duplicate.
                     self.recv.answer(0..u64::from(self.rules.challenges_crossed_syn));
@@ -199,7 +209,7 @@ impl Connection {
             self.linger = now.saturating_add(self.cfg.time_wait);
         }
         let throttled = bare || flags.has(Flags::SYN);
-        if !throttled || self.challenge.allowed(now, self.rules.challenge_acks) {
+        if !throttled || self.may_challenge(now) {
             self.recv.answer(0..0);
         }
     }

@@ -35,7 +35,6 @@ const INERT: &[&str] = &[
     "tcp_adv_win_scale",
     "tcp_max_reordering",
     "tcp_challenge_ack_limit",
-    "tcp_invalid_ratelimit",
     "tcp_tso_rtt_log",
     "tcp_mtu_probing",
     "tcp_base_mss",
@@ -174,6 +173,7 @@ pub(super) fn linux(cfg: &mut Config, host: &ScriptHost, open: OpenMode) -> Resu
                 cfg.after_idle = if number()? == 0 { AfterIdle::Keep } else { AfterIdle::Decay };
             }
             "tcp_syn_retries" => cfg.syn_retries = small()?,
+            "tcp_invalid_ratelimit" => cfg.invalid_ratelimit = Some(Dur::from_millis(number()?)),
             "tcp_synack_retries" => cfg.synack_retries = small()?,
             "tcp_syn_linear_timeouts" => cfg.syn_linear = small()?,
             "tcp_tso_win_divisor" => cfg.tso_win_divisor = small()?.max(1),
