@@ -30,8 +30,10 @@ pub(crate) struct Print {
     checksum: u16,
     id: u16,
     way: Way,
-    /// The packet had a copy, and how long after it.
-    copied: Option<Dur>,
+    /// How long after it a copy came; [`Dur::MAX`] without one.
+    copied: Dur,
+    /// A timer sent it: it is no data.
+    is_probe: bool,
 }
 
 /// What the connection has shown up to now.
@@ -52,6 +54,8 @@ pub(crate) enum Twice {
     Network,
     /// The second packet came later: it was a retransmission with this payload.
     Retransmission(u32),
+    /// The byte of a keepalive probe.
+    Probe,
 }
 
 impl Print {
@@ -70,8 +74,14 @@ impl Print {
             checksum: seen.checksum,
             id: seen.id,
             way: seen.way,
-            copied: None,
+            copied: Dur::MAX,
+            is_probe: false,
         }
+    }
+
+    /// The segment of a timer.
+    pub fn probe(self) -> Print {
+        Print { is_probe: true, ..self }
     }
 
     /// Whether all fields that a copy keeps are equal. Behind a device that fills in the checksum (offload) it differs, so that an equal
@@ -84,8 +94,9 @@ impl Print {
 
     /// Whether this packet is a copy of an earlier one, instead of a retransmission that repeats all of its fields.
     ///
-    /// A sender can retransmit one round trip after the first packet, and without a report of loss only when a timer has expired. A
-    /// different way shows that the packet passed another place: then only a timer would explain a retransmission.
+    /// A sender can retransmit one round trip after the first packet, and without a report of loss only when a timer has expired. The timer
+    /// may be shorter than the round trip. A different way shows that the packet passed another place: then only a timer would explain a
+    /// retransmission.
     pub fn is_copy_of(&self, earlier: &Print, shown: Shown) -> bool {
         if !self.is_alike(earlier) {
             return false;
@@ -94,7 +105,7 @@ impl Print {
         let same_id = self.id != 0;
         let round_trip = shown.round_trip.map(|whole| whole.mul_f64(0.9));
         if self.way != earlier.way && (same_id || !shown.loss) {
-            return gap < round_trip.unwrap_or(Dur::ZERO).max(SHORTEST_TIMER);
+            return gap < SHORTEST_TIMER;
         }
         let quiet = match (shown.loss, same_id) {
             (true, _) => Dur::ZERO,
@@ -102,7 +113,7 @@ impl Print {
             (false, false) => WITHOUT_REPORT,
         };
         let unknown = if same_id && !shown.loss { SHORTEST_TIMER } else { CLOSE };
-        gap < round_trip.map_or(unknown, |whole| whole.max(quiet))
+        gap < round_trip.map_or(unknown, |whole| whole.max(quiet).min(SHORTEST_TIMER))
     }
 
     /// Whether a SYN is a copy of an earlier one: the timer of a SYN is never shorter than [`SHORTEST_TIMER`].
@@ -138,14 +149,21 @@ impl Copies {
     pub fn is_copy(&mut self, print: &Print, shown: Shown) -> bool {
         let found = self.prints.iter_mut().find(|earlier| print.is_copy_of(earlier, shown));
         let Some(earlier) = found else { return false };
-        earlier.copied = Some(print.at.since(earlier.at));
+        earlier.copied = print.at.since(earlier.at);
         true
     }
 
     /// The receiver reports positions as duplicate of which no retransmission is known.
     pub fn duplicate(&mut self, start: u64, end: u64, round_trip: Option<Dur>) -> Twice {
         let touches = |one: &&mut Print| one.start < end && start < one.start + u64::from(one.len);
-        let copied = |one: &mut Print| one.copied.take().map(|gap| (gap, one.len));
+        // Receivers report the byte of a keepalive probe by DSACK.
+        if self.prints.iter().any(|one| one.is_probe && one.len == 1 && one.start == start) {
+            return Twice::Probe;
+        }
+        let copied = |one: &mut Print| {
+            let gap = std::mem::replace(&mut one.copied, Dur::MAX);
+            (gap < Dur::MAX).then_some((gap, one.len))
+        };
         match self.prints.iter_mut().filter(touches).find_map(copied) {
             None => Twice::Unknown,
             Some((gap, len)) if round_trip.is_some_and(|whole| gap >= whole.mul_f64(0.9)) => {

@@ -69,6 +69,9 @@ pub struct HalfCounters {
     pub window_limited_rounds: u64,
 }
 
+/// The time by which a capture records an ACK before data that were sent before it.
+const OFFLOAD: Dur = Dur::from_millis(1);
+
 /// One direction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Half {
@@ -134,7 +137,14 @@ impl Half {
         }
         let stamp = segment.options.timestamps.map(|stamps| stamps.val);
         let behind = Behind { at: seen.at, index: self.counters.packets, id: seen.id, stamp };
-        let range = self.sequence.arrive(start, end, behind);
+        let early = if start < self.sequence.nxt {
+            let limit = round_trip.map_or(OFFLOAD, |whole| whole.mul_f64(0.9).max(OFFLOAD));
+            self.sequence.catches_up(start, end, seen.at, limit)
+        } else {
+            None
+        };
+        self.counters.unseen_bytes = self.counters.unseen_bytes.saturating_sub(early.unwrap_or(0));
+        let range = if early.is_some() { Range::New } else { self.sequence.arrive(start, end, behind) };
         if segment.len == 0 {
             return;
         }
@@ -163,7 +173,7 @@ impl Half {
         } else if late.is_some() {
             self.again.late(start, end, seen.at);
         }
-        self.count(seen, again, range, late.map(|before| behind.index - before.index));
+        self.count(seen, again, range, late.map(|before| behind.index.saturating_sub(before.index).max(1)));
         self.join_round(seen, end, again, late.is_some());
     }
 
@@ -227,7 +237,8 @@ impl Half {
             if self.sequence.nxt < ack && ack <= self.probed {
                 self.probe_accepted(ack);
             }
-            self.counters.unseen_bytes += if self.una == 0 { 0 } else { self.sequence.acknowledge(ack) };
+            self.counters.unseen_bytes +=
+                if self.una == 0 { 0 } else { self.sequence.acknowledge(ack, seen.at) };
             self.sequence.nxt = self.sequence.nxt.max(ack);
             let before = std::mem::replace(&mut self.una, ack);
             self.again.acknowledged(before, ack, seen.at, echo, path.receiver());
@@ -368,9 +379,10 @@ impl Half {
         }
         match self.copies.duplicate(start, end, path.round_trip()) {
             Twice::Unknown => self.counters.unexplained_dsacks += 1,
+            Twice::Probe => {}
             Twice::Network => self.counters.network_duplicates += 1,
             Twice::Retransmission(len) => {
-                self.counters.duplicates -= 1;
+                self.counters.duplicates = self.counters.duplicates.saturating_sub(1);
                 self.counters.packets += 1;
                 self.counters.bytes += u64::from(len);
                 self.counters.retransmissions += 1;

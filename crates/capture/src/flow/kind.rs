@@ -50,7 +50,7 @@ impl Half {
         }
         let Some(kind) = timer else { return Kind::Plain };
         self.probe(kind, &print);
-        self.copies.remember(print);
+        self.copies.remember(print.probe());
         kind
     }
 
@@ -58,7 +58,7 @@ impl Half {
     fn timer_segment(&self, start: u64, seen: &Seen<'_>) -> Option<Kind> {
         let (nxt, len) = (self.sequence.nxt, seen.segment.len);
         let shut = self.is_shut();
-        if len == 1 && self.una <= start && start <= nxt && self.edge.is_some_and(|edge| edge <= start) {
+        if len == 1 && self.una <= start && start <= nxt && self.window == Some(0) {
             return Some(Kind::WindowProbe);
         }
         let is_below = start + 1 == nxt && (self.una == 0 || self.una >= nxt);

@@ -1,7 +1,7 @@
 //! Conversion of the sequence numbers of one direction to 64-bit positions, and the positions that were
 //! seen.
 
-use tcpassay_units::{SeqNum, Time};
+use tcpassay_units::{Dur, SeqNum, Time};
 
 /// The position of the first sequence number that is seen. Older ones, which arrive late, have lower positions.
 pub(crate) const ORIGIN: u64 = 1 << 32;
@@ -47,6 +47,8 @@ pub(crate) struct Sequence {
     /// After the highest position that was sent, or acknowledged.
     pub nxt: u64,
     holes: Vec<Hole>,
+    /// Positions that were acknowledged last without having been seen: start, end, and when.
+    ahead: Option<(u64, u64, Time)>,
     /// Positions of holes that were forgotten or acknowledged.
     pub unseen: u64,
 }
@@ -102,8 +104,23 @@ impl Sequence {
         filled.map_or(Range::Seen, Range::Fills)
     }
 
+    /// A packet at `start` has positions whose ACK was captured before it, at most `limit` ago: a capture at a sender with segmentation
+    /// offload may record the ACK of the first segments first. Returns their number, and the packet is new.
+    #[cold]
+    pub fn catches_up(&mut self, start: u64, end: u64, at: Time, limit: Dur) -> Option<u64> {
+        let (from, to, since) = self.ahead?;
+        if start != from || at.since(since) > limit {
+            return None;
+        }
+        let seen = end.min(to) - from;
+        self.ahead = (end < to).then_some((end, to, since));
+        self.unseen = self.unseen.saturating_sub(seen);
+        self.nxt = self.nxt.max(end);
+        Some(seen)
+    }
+
     /// Everything below `ack` has reached the receiver. Returns the positions that are acknowledged, but were never seen.
-    pub fn acknowledge(&mut self, ack: u64) -> u64 {
+    pub fn acknowledge(&mut self, ack: u64, at: Time) -> u64 {
         let before = self.unseen;
         if self.holes.is_empty() && ack <= self.nxt {
             return 0;
@@ -115,7 +132,10 @@ impl Sequence {
             hole.start = hole.start.max(reached);
             hole.start < hole.end
         });
-        unseen += ack.saturating_sub(self.nxt);
+        if ack > self.nxt {
+            self.ahead = Some((self.nxt, ack, at));
+            unseen += ack - self.nxt;
+        }
         self.nxt = self.nxt.max(ack);
         self.unseen = before + unseen;
         unseen

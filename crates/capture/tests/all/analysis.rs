@@ -344,6 +344,23 @@ fn one_direction_missing_packets_and_missing_handshakes_are_named() {
 }
 
 #[test]
+fn data_that_are_captured_after_their_ack_are_no_retransmission() {
+    // Segmentation offload: the ACK of the first segment is captured 2 us before the packet with all of them.
+    let mut packets = handshake(1_000);
+    packets.extend([data(1001, 4380).at_us(1_100), ack(5381).at_us(2_100)]);
+    packets.extend([ack(6841).at_us(2_200), data(5381, 4380).at_us(2_202), ack(9761).at_us(3_200)]);
+    let (summary, _) = run(packets.clone());
+    let counters = &only(&summary).counters;
+    assert_eq!((counters.packets, counters.retransmissions, counters.unseen_bytes), (2, 0, 0));
+    // After a round trip the capture has missed them, and they are sent again.
+    packets[6].0 += 50_000_000;
+    packets[7].0 += 50_000_000;
+    let (summary, _) = run(packets);
+    let counters = &only(&summary).counters;
+    assert_eq!((counters.retransmissions, counters.unseen_bytes), (1, 1460));
+}
+
+#[test]
 fn time_that_goes_backwards_is_counted_and_measures_nothing_negative() {
     let mut packets = handshake(1_000);
     packets.push(data(1001, 1000).at_us(2_000));

@@ -103,6 +103,18 @@ fn an_equal_identification_is_no_copy_at_the_distance_of_a_timer() {
 }
 
 #[test]
+fn an_equal_identification_is_no_copy_when_a_timer_may_have_expired_within_the_round_trip() {
+    // A round trip of 413 ms, and a sender whose timer is 310 ms.
+    let mut packets = handshake(413_000);
+    packets.push(by(true).seq(1001, 1000).ack(5001).id(7).at_us(500_000));
+    packets.push(by(true).seq(1001, 1000).ack(5001).id(7).at_us(810_000));
+    packets.push(by(false).seq(5001, 0).ack(2001).at_us(913_000));
+    let summary = run(&packets);
+    let counters = &only(&summary).counters;
+    assert_eq!((counters.duplicates, counters.retransmissions), (0, 1));
+}
+
+#[test]
 fn a_dsack_shows_whether_the_network_or_the_sender_repeated_a_packet() {
     // Sooner than a round trip: the network.
     let flow = same_id(&[75_000], true);
@@ -131,6 +143,24 @@ fn on_a_short_path_a_copy_of_a_mirror_port_may_come_after_a_round_trip() {
     };
     assert_eq!(counted(false), (1, 0));
     assert_eq!(counted(true), (0, 1));
+}
+
+#[test]
+fn the_same_segment_in_another_vlan_passed_another_place() {
+    // 60 ms later, on a path of 20 ms, without an identification.
+    let counted = |vlan: u8| {
+        let mut packets = handshake(20_000);
+        packets.extend([70_000, 130_000].map(|at| by(true).seq(1001, 1000).ack(5001).at_us(at)));
+        packets.push(by(false).seq(5001, 0).ack(2001).at_us(131_000));
+        for (place, (_, bytes)) in packets.iter_mut().enumerate() {
+            let tag: &[u8] = if place == 4 && vlan > 0 { &[0x81, 0, 0, vlan] } else { &[] };
+            *bytes = [&[0; 12], tag, &[8, 0], bytes.as_slice()].concat();
+        }
+        let counters = only(&analyse(&pcap(1, &packets)).0).counters;
+        (counters.duplicates, counters.retransmissions)
+    };
+    assert_eq!(counted(7), (1, 0));
+    assert_eq!(counted(0), (0, 1));
 }
 
 #[test]

@@ -183,6 +183,31 @@ fn keepalive_probes_are_no_data_and_end_no_silence() {
 }
 
 #[test]
+fn a_dsack_for_the_byte_of_a_keepalive_probe_reports_no_duplicate_data() {
+    let mut packets = handshake(16_000);
+    packets.extend([from(1001, 500).at_us(20_000), reply(1501, 500).at_us(36_000)]);
+    for at in [10_000_000, 20_000_000] {
+        packets.push(from(1500, 1).at_us(at));
+        packets.push(reply(1501, 500).sack(1500, 1501).at_us(at + 16_000));
+    }
+    let summary = run(&packets);
+    let counters = &only(&summary).counters;
+    assert_eq!((counters.keepalives, counters.unexplained_dsacks), (2, 0));
+}
+
+#[test]
+fn a_sender_that_ignores_the_window_sends_data_and_no_probes() {
+    let mut packets = handshake(20_000);
+    // A window of 500 << 7 bytes.
+    packets.push(by(false).seq(5001, 0).ack(1001).window(500).at_us(20_100));
+    packets.extend((0..100).map(|n| from(1001 + 1000 * n, 1000).at_us(21_000 + u64::from(n))));
+    packets.extend([from(101_001, 1).at_us(22_000), reply(101_002, 500).at_us(42_000)]);
+    let summary = run(&packets);
+    let counters = &only(&summary).counters;
+    assert_eq!((counters.packets, counters.bytes, counters.window_probes), (101, 100_001, 0));
+}
+
+#[test]
 fn a_segment_of_one_byte_that_is_sent_again_at_once_is_a_retransmission() {
     // A byte that was typed; its ACK is lost behind the capture.
     let mut packets = handshake(20_000);
