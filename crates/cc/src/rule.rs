@@ -26,6 +26,10 @@ pub trait WindowRule: fmt::Debug + Clone + Send + 'static {
     /// Its parameters.
     const PARAMS: &'static [ParamInfo];
 
+    /// Whether the ACK with which slow start ends also counts in congestion avoidance: Linux's HyStart lowers ssthresh before the
+    /// window grows (`hystart_update`, then `cubictcp_cong_avoid`).
+    const LEAVES_BEFORE_GROWTH: bool = false;
+
     /// Whether [`start`](WindowRule::start) does anything.
     const WANTS_START: bool = false;
 

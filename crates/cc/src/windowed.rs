@@ -168,7 +168,12 @@ impl<R: WindowRule> Windowed<R> {
             && let Some(window) = self.rule.leave_slow_start(view)
         {
             let window = window.max(view.mss);
-            return (window, ssthresh.min(window));
+            let ssthresh = ssthresh.min(window);
+            if R::LEAVES_BEFORE_GROWTH && !acked.is_zero() && (view.limited == Limited::Cwnd || unused) {
+                let left = View { control: Control { cwnd: window, ssthresh, ..view.control }, ..*view };
+                return self.avoid(&left, acked);
+            }
+            return (window, ssthresh);
         }
         let growth = match &mut self.hystart {
             Some(hystart) if self.phase == Phase::Open => hystart.on_ack(ack),

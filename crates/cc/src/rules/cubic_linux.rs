@@ -150,6 +150,8 @@ impl WindowRule for LinuxCubic {
         self.train.found().then_some(view.control.cwnd)
     }
 
+    const LEAVES_BEFORE_GROWTH: bool = true;
+
     const WANTS_START: bool = true;
 
     /// The epoch advances by the time since the previous transmission (`cubictcp_cwnd_event`).

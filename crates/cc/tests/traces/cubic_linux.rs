@@ -113,6 +113,23 @@ traces! { linux();
         }
         t.expect(71_000, 71_000)?;
     }
+
+    /// `hystart_update` lowers ssthresh before `cubictcp_cong_avoid` counts the segments of the same ACK. The first count is 20, of which this
+    /// ACK is one: 19 further segments enlarge the window.
+    fn the_ack_at_which_slow_start_ends_counts_in_congestion_avoidance(t) {
+        t.put(20_000, NEVER);
+        t.flight = 200_000;
+        for _ in 0..52 {
+            t.acks(1);
+            t.wait(1);
+        }
+        for _ in 0..18 {
+            t.acks(1);
+        }
+        t.expect(71_000, 71_000)?;
+        t.acks(1);
+        t.expect(72_000, 71_000)?;
+    }
 }
 
 #[test]

@@ -95,6 +95,7 @@ impl<R: WindowRule> Twisted<R> {
 impl<R: WindowRule> WindowRule for Twisted<R> {
     const NAME: &'static str = R::NAME;
     const PARAMS: &'static [ParamInfo] = R::PARAMS;
+    const LEAVES_BEFORE_GROWTH: bool = R::LEAVES_BEFORE_GROWTH;
 
     fn observe(&mut self, view: &View, ack: &Ack) {
         (self.observe)(&mut self.rule, view, ack);
