@@ -16,6 +16,14 @@ pub trait Controller: fmt::Debug + Send {
     /// Processes an event. The result replaces the current control completely.
     fn on(&mut self, view: &View, event: &Event) -> Control;
 
+    /// An ACK was counted (Linux `in_ack_event`). The events that follow from it come after this call.
+    fn counted(&mut self, _count: &AckCount) {}
+
+    /// Whether [`Controller::counted`] does anything.
+    fn wants_counts(&self) -> bool {
+        false
+    }
+
     /// Named internal variables for recordings (`("alpha", 0.06)`), windows in bytes and times in seconds; empty when
     /// there are none.
     fn internals(&self) -> Vec<(&'static str, f64)> {
@@ -43,6 +51,19 @@ pub trait Controller: fmt::Debug + Send {
 
     /// An independent copy in the same state.
     fn boxed_clone(&self) -> Box<dyn Controller>;
+}
+
+/// What an ACK delivers, before the sender decides anything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AckCount {
+    /// Position of the stream up to which everything is acknowledged.
+    pub acked: u64,
+    /// Position up to which data were sent.
+    pub sent: u64,
+    /// Packets newly delivered, also by SACK.
+    pub packets: u64,
+    /// The ACK reports marks.
+    pub marked: bool,
 }
 
 impl Clone for Box<dyn Controller> {

@@ -57,8 +57,8 @@ mod windowed;
 
 pub use additive_increase::AdditiveIncrease;
 pub use controller::{
-    Arithmetic, ByteCounting, Controller, HystartDetect, HystartMode, LinuxParam, ModuleValue, ParamInfo,
-    Params, Transmissions,
+    AckCount, Arithmetic, ByteCounting, Controller, HystartDetect, HystartMode, LinuxParam, ModuleValue,
+    ParamInfo, Params, Transmissions,
 };
 pub use error::BuildError;
 pub use event::{Ack, Cause, Control, Event, Limited, RateSample, View};

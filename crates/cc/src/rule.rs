@@ -1,6 +1,6 @@
 //! The second interface for controllers: [`WindowRule`], which contains only arithmetic.
 
-use crate::{Ack, Cause, ParamInfo, View};
+use crate::{Ack, AckCount, Cause, ParamInfo, View};
 use std::fmt;
 use tcpassay_units::{Bytes, Dur, Rate};
 
@@ -35,6 +35,12 @@ pub trait WindowRule: fmt::Debug + Clone + Send + 'static {
 
     /// The first transmission with nothing in flight, `idle` after the previous transmission.
     fn start(&mut self, _view: &View, _idle: Dur) {}
+
+    /// Whether [`counted`](WindowRule::counted) does anything.
+    const WANTS_COUNTS: bool = false;
+
+    /// As [`Controller::counted`](crate::Controller::counted).
+    fn counted(&mut self, _count: &AckCount) {}
 
     /// Processes an ACK, before any decision about it.
     fn observe(&mut self, _view: &View, _ack: &Ack) {}

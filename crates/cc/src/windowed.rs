@@ -21,7 +21,7 @@
 
 use crate::hystart_plus_plus::{Growth, HystartPlusPlus};
 use crate::{
-    Ack, Arithmetic, ByteCounting, Cause, Control, Controller, Event, HystartMode, Limited, Params,
+    Ack, AckCount, Arithmetic, ByteCounting, Cause, Control, Controller, Event, HystartMode, Limited, Params,
     ResetReason, Transmissions, View, WindowRule,
 };
 use tcpassay_units::Bytes;
@@ -337,6 +337,14 @@ impl<R: WindowRule> Controller for Windowed<R> {
         };
         let control = Control { cwnd, ssthresh, pacing: None };
         Control { pacing: self.rule.pacing(&View { control, ..*view }), ..control }
+    }
+
+    fn counted(&mut self, count: &AckCount) {
+        self.rule.counted(count);
+    }
+
+    fn wants_counts(&self) -> bool {
+        R::WANTS_COUNTS
     }
 
     fn internals(&self) -> Vec<(&'static str, f64)> {

@@ -519,7 +519,9 @@ impl AckPolicy {
             self.reserved = false;
         }
         if self.quick > 0 {
-            self.quick = self.quick.saturating_sub(packets);
+            // Linux counts ACKs of new data, not packets (`tcp_dec_quickack_mode`); 4.6 counted packets.
+            let used = if self.today { u32::from(scheduled && !unscheduled) } else { packets };
+            self.quick = self.quick.saturating_sub(used);
             if self.quick == 0 {
                 self.ato = ATO_MIN;
             }

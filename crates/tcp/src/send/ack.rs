@@ -12,7 +12,7 @@ use super::timers::TimerAck;
 use crate::config::EcnMode;
 use crate::log::{CongestionState, Log, LogEvent, WindowCause};
 use crate::messages::{AckIn, AckOut, Span};
-use tcpassay_cc::{Ack, Event};
+use tcpassay_cc::{Ack, AckCount, Event};
 use tcpassay_units::{Bytes, Dur, Time, count};
 
 /// The properties of an ACK, and the state before it, for the later steps of its processing.
@@ -89,8 +89,8 @@ impl Sender {
         }
         let shared =
             self.probe.shares_timer() && (self.timers.is_tlp_running() || self.timers.is_reorder_running());
-        self.cc.begin_ack();
         let upto = ack.ack.max(prior_una);
+        self.cc.begin_ack();
         let same_window = ack.ack < prior_una || ack.window == self.window.size();
         let mut a = AckContext {
             now,
@@ -140,12 +140,7 @@ impl Sender {
         d.original &= self.sack || !d.ambiguous;
         let rtt = self.measure(&a, &d, ack, timed, log);
         let sample = self.deliveries.on_ack(&d, self.delivered_size(d.bytes, d.packets), self.rtt.min());
-        if self.uses_rack {
-            self.rack.update(&d);
-            if d.late > 0 {
-                self.dup_thresh.on_reordering(d.late, self.mss);
-            }
-        }
+        self.note_delivery(&d, a.marked, ack.ack >= prior_una);
         if let Some(dsack) = &ack.dsack {
             self.on_dsack(now, dsack, dsacked, plausible, log);
         }
@@ -177,6 +172,21 @@ impl Sender {
         }
         self.audit();
         AckOut { acked: d.acked - u64::from(d.fin), fin_acked: self.fin_acked() }
+    }
+
+    /// Loss detection by time and the controller learn what an ACK delivered; `newest`: it is not older than the last one, which the controller
+    /// does not count.
+    fn note_delivery(&mut self, d: &Delivered, marked: bool, newest: bool) {
+        if self.uses_rack {
+            self.rack.update(d);
+            if d.late > 0 {
+                self.dup_thresh.on_reordering(d.late, self.mss);
+            }
+        }
+        if newest {
+            let (acked, sent) = (self.scoreboard.una(), self.scoreboard.nxt());
+            self.cc.counted(|| AckCount { acked, sent, packets: d.packets, marked });
+        }
     }
 
     /// The reordering distance of data that arrived `late` bytes behind `known`, the highest position that was SACKed before this ACK.
@@ -284,6 +294,8 @@ impl Sender {
         self.on_answer(now, log);
         let marked = ece && self.reads_ece();
         self.deliveries.add_marked(if marked { bytes } else { 0 });
+        let (acked, sent) = (self.scoreboard.una(), self.scoreboard.nxt());
+        self.cc.counted(|| AckCount { acked, sent, packets: run.packets, marked });
         let event = Event::Ack(Ack {
             acked: Bytes::new(bytes - u64::from(last.is(FIN))),
             delivered: Bytes::new(delivered),

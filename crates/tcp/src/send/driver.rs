@@ -1,7 +1,7 @@
 //! The interface to the controller: passes events in their documented order and clamps the result.
 
 use crate::log::{Log, LogEvent, WindowCause};
-use tcpassay_cc::{Control, Controller, Event, Transmissions, View};
+use tcpassay_cc::{AckCount, Control, Controller, Event, Transmissions, View};
 use tcpassay_units::Bytes;
 
 /// The largest window that window scaling can express (RFC 7323 section 2.3).
@@ -13,6 +13,7 @@ pub(super) struct Driver {
     cc: Box<dyn Controller>,
     transmissions: Transmissions,
     governs_recovery: bool,
+    wants_counts: bool,
     /// The control in force, after clamping.
     control: Control,
     clamps: u64,
@@ -43,6 +44,7 @@ impl Driver {
         Driver {
             transmissions: cc.wants_sent_events(),
             governs_recovery: cc.governs_recovery(),
+            wants_counts: cc.wants_counts(),
             cc,
             control,
             clamps: 0,
@@ -55,6 +57,7 @@ impl Driver {
     pub fn replace(&mut self, cc: Box<dyn Controller>) {
         self.transmissions = cc.wants_sent_events();
         self.governs_recovery = cc.governs_recovery();
+        self.wants_counts = cc.wants_counts();
         self.cc = cc;
     }
 
@@ -108,6 +111,14 @@ impl Driver {
     pub fn begin_ack(&mut self) {
         self.stage = Stage::Ack;
         self.reduced = false;
+    }
+
+    /// An ACK was counted ([`Controller::counted`]).
+    #[inline]
+    pub fn counted(&mut self, count: impl FnOnce() -> AckCount) {
+        if self.wants_counts {
+            self.cc.counted(&count());
+        }
     }
 
     /// The processing of an ACK ends.

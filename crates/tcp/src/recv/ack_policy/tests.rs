@@ -11,6 +11,30 @@ fn quick_acks_are_half_of_the_segments_of_the_announced_window_and_two_if_that_i
 }
 
 #[test]
+fn linux_counts_quick_acks_of_new_data_and_not_answers_window_updates_or_packets() {
+    // `tcp_dec_quickack_mode` of 6.1.y asks whether an ACK was scheduled; 4.6 counted packets.
+    for (profile, left) in [(Profile::Linux, [16, 16, 15, 14]), (Profile::Linux46, [15, 14, 13, 10])] {
+        let mut acks = AckPolicy::new(&Config::profile(profile));
+        acks.data(Time::ZERO, 1000, false, 100_000, Dur::from_secs(1));
+        acks.quick = 16;
+        acks.scheduled = false;
+        let mut now = Vec::new();
+        for (why, packets) in [(AckReason::Answer, 1), (AckReason::WindowUpdate, 1)] {
+            acks.demand(why);
+            acks.sent(true, packets);
+            now.push(acks.quick);
+        }
+        acks.demand(AckReason::EveryN);
+        acks.sent(true, 1);
+        now.push(acks.quick);
+        acks.schedule();
+        acks.sent(false, 3);
+        now.push(acks.quick);
+        assert_eq!(now, left, "{profile:?}");
+    }
+}
+
+#[test]
 fn with_ticks_gaps_between_data_and_the_delay_of_an_ack_are_numbers_of_ticks() {
     // `tcp_event_data_recv` and `tcp_send_delayed_ack` count `jiffies`. The gap from 0.9 to 22.1 ms is 22 ticks, and the delay is
     // half of the one before and the gap.
