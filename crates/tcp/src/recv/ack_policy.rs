@@ -74,6 +74,8 @@ pub(crate) struct AckPolicy {
     always_quick: bool,
     /// `ICSK_ACK_SCHED`: something waits to be acknowledged.
     scheduled: bool,
+    /// What is due answers a segment or opens the window, and nothing else was scheduled.
+    unscheduled: bool,
     /// `ICSK_ACK_NOW` and similar flags: the next check sends an ACK, for this reason.
     due: Option<AckReason>,
     /// The delayed-ACK timer; [`Time::MAX`] when it does not run.
@@ -114,6 +116,7 @@ impl AckPolicy {
             today: cfg.recv_tuning == RecvTuning::Linux,
             always_quick: cfg.quickack,
             scheduled: false,
+            unscheduled: false,
             due: None,
             timer: Time::MAX,
             reserved: false,
@@ -254,9 +257,16 @@ impl AckPolicy {
         }
     }
 
+    /// Data arrived that must be acknowledged at some time (`inet_csk_schedule_ack`).
+    pub(crate) fn schedule(&mut self) {
+        self.scheduled = true;
+    }
+
     /// Data arrived that must be acknowledged at the next check.
     #[inline]
     pub(crate) fn demand(&mut self, why: AckReason) {
+        let bare = matches!(why, AckReason::Answer | AckReason::WindowUpdate);
+        self.unscheduled = bare && (!self.scheduled || self.unscheduled);
         self.scheduled = true;
         if self.due.is_none() {
             self.due = Some(why);
@@ -506,7 +516,7 @@ impl AckPolicy {
     /// A segment was sent that acknowledges everything. `pure`: it has no payload; `packets`: its number of packets on the wire.
     #[inline]
     pub(crate) fn sent(&mut self, pure: bool, packets: u32) {
-        self.scheduled = false;
+        let scheduled = std::mem::take(&mut self.scheduled);
         self.due = None;
         self.timer = Time::MAX;
         self.pushed = false;
@@ -518,6 +528,7 @@ impl AckPolicy {
         if pure {
             self.reserved = false;
         }
+        let unscheduled = std::mem::take(&mut self.unscheduled);
         if self.quick > 0 {
             // Linux counts ACKs of new data, not packets (`tcp_dec_quickack_mode`); 4.6 counted packets.
             let used = if self.today { u32::from(scheduled && !unscheduled) } else { packets };

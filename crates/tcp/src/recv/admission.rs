@@ -50,6 +50,7 @@ impl Receiver {
         }
         self.assembly.cut(done.cut);
         if done.acks {
+            self.acks.schedule();
             self.acks.demand(AckReason::Answer);
         }
         if done.measured {

@@ -77,6 +77,8 @@ pub(super) struct Acks {
     small: u64,
     /// Something waits to be acknowledged.
     pub waits: bool,
+    /// Only an answer or a window update is due.
+    bare: bool,
     /// The ACK that is due at once; whether it is certain.
     pub due: Option<AckReason>,
     pub maybe: Vec<AckReason>,
@@ -114,6 +116,7 @@ impl Acks {
             rcv_mss: full.clamp(MSS_MIN, MSS_DEFAULT),
             small: 0,
             waits: false,
+            bare: false,
             due: None,
             maybe: Vec::new(),
             undecided: false,
@@ -145,6 +148,8 @@ impl Acks {
 
     /// An ACK is due at once.
     pub fn demand(&mut self, why: AckReason) {
+        let bare = matches!(why, AckReason::Answer | AckReason::WindowUpdate);
+        self.bare = bare && (!self.waits || self.bare);
         self.waits = true;
         self.due = self.due.or(Some(why));
     }
@@ -510,7 +515,11 @@ impl Acks {
 
     /// A segment leaves that acknowledges everything, in at least and at most so many packets.
     pub fn sent(&mut self, (least, most): (u32, u32)) {
-        self.waits = false;
+        let bare = std::mem::take(&mut self.bare);
+        let scheduled = std::mem::take(&mut self.waits) && !bare;
+        // `tcp_dec_quickack_mode`
+        let (least, most) =
+            if self.recent { (u32::from(scheduled), u32::from(scheduled)) } else { (least, most) };
         self.decided();
         self.timer = None;
         self.set_for = None;
