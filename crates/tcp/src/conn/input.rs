@@ -25,6 +25,7 @@ impl Connection {
     pub fn on_segment(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
         count(&mut self.stats.segments_in, 1);
         self.clock = now;
+        self.cached_clock = now;
         self.last_in = now;
         self.probes = 0;
         if self.log.is_on() {

@@ -153,6 +153,9 @@ pub struct Connection {
     send_timer: Time,
     /// Time of the last event.
     clock: Time,
+    /// The clock of the timestamps of pure ACKs in Linux, which the timer of compressed ACKs does not advance (`tcp_clock_cache`,
+    /// `tcp_compressed_ack_kick`).
+    cached_clock: Time,
     /// Last arrival, and keepalive probes sent since.
     last_in: Time,
     probes: u32,
@@ -219,6 +222,7 @@ impl Connection {
             touched: true,
             send_timer: Time::MAX,
             clock: Time::ZERO,
+            cached_clock: Time::ZERO,
             last_in: Time::ZERO,
             probes: 0,
             probe_due: false,

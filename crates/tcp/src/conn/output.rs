@@ -185,6 +185,7 @@ impl Connection {
     /// [`Connection::make_data`] of a whole new segment ([`Flow::Whole`]).
     #[inline]
     fn make_whole(&mut self, now: Time, out: &mut Segment) -> Sending {
+        self.cached_clock = now;
         let whole = self.send.emit_whole(now);
         let mut flags = Flags::ACK | self.ecn_flags();
         if whole.push {
@@ -226,6 +227,7 @@ impl Connection {
     }
 
     fn make_data(&mut self, now: Time, chunk: &Chunk, out: &mut Segment) -> Sending {
+        self.cached_clock = now;
         let len = u32::try_from(chunk.span.end - chunk.span.start).expect("a segment is below 4 GB");
         if len == 0 && !chunk.fin {
             // A window probe has an old position: the peer must answer it, and does not process it as an ACK.
@@ -289,7 +291,8 @@ impl Connection {
     /// A segment without payload at position `seq`.
     #[inline]
     fn make_ack(&mut self, now: Time, seq: u64, out: &mut Segment) -> Sending {
-        out.keep_stamps_only(self.stamps(now));
+        let stamped = if self.rules.caches_clock && self.synchronised() { self.cached_clock } else { now };
+        out.keep_stamps_only(self.stamps(stamped));
         if self.recv.has_blocks() && !self.is_time_wait_socket() {
             self.put_sacks(&mut out.options);
         }

@@ -42,6 +42,9 @@ impl Connection {
         if self.state == State::Closed {
             return;
         }
+        if !self.recv.only_compressed_is_due(now) {
+            self.cached_clock = now;
+        }
         if self.recv.timer() <= now {
             self.fired(now, Timer::DelayedAck);
             self.recv.on_timer(now, self.send.rto());

@@ -78,6 +78,7 @@ pub(super) const RULES: Rules = Rules {
         may_hold_handshake_ack: true,
         sacks_shorten_data: true,
         acks_stay_in_window: true,
+        caches_clock: true,
         probes_acknowledge: true,
         reads_cwr_of_pure_acks: true,
         window_update_is_no_duplicate: true,

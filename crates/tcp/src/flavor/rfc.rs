@@ -82,6 +82,7 @@ pub(super) const RULES: Rules = Rules {
         may_hold_handshake_ack: false,
         sacks_shorten_data: false,
         acks_stay_in_window: false,
+        caches_clock: false,
         probes_acknowledge: false,
         no_ace_in_time_wait: false,
         reads_ce_of_pure_acks: false,

@@ -251,6 +251,9 @@ pub(crate) struct ConnRules {
     pub sacks_shorten_data: bool,
     /// Segments without data stay inside the peer's window (`tcp_acceptable_seq`).
     pub acks_stay_in_window: bool,
+    /// The timestamp of a pure ACK is that of the last arrival, transmission, read or timer; the timer of compressed ACKs does not advance
+    /// it (`tcp_clock_cache`, `tcp_compressed_ack_kick`).
+    pub caches_clock: bool,
     /// A keepalive probe acknowledges what has arrived, and a delayed ACK ends with it (`tcp_event_ack_sent`).
     pub probes_acknowledge: bool,
     /// Segments in TIME-WAIT have no ACE counter (`tcp_twrespond` of FreeBSD).

@@ -99,6 +99,8 @@ pub(crate) struct AckPolicy {
     expiry: Expiry,
     /// For when the timer was set (`icsk_ack.timeout`, in the middle of its tick); it fires later.
     nominal: Time,
+    /// When `icsk_delack_timer` fires, which goes on after its ACK was sent; [`Time::MAX`] if it does not run.
+    armed: Time,
     /// Duplicate ACKs that were left out since the last ACK (`compressed_ack`), and when one is sent for them.
     compressed: u32,
     compressed_until: Time,
@@ -134,6 +136,7 @@ impl AckPolicy {
             compression: cfg.ack_compression,
             expiry: Expiry::new(cfg.timer_ticks),
             nominal: Time::MAX,
+            armed: Time::MAX,
             compressed: 0,
             compressed_until: Time::MAX,
             duplicates: (0, 0),
@@ -391,6 +394,10 @@ impl AckPolicy {
         }
         self.compressed += 1;
         if self.compressed_until == Time::MAX {
+            if self.armed <= now {
+                // It has fired in the meantime, and found nothing to do.
+                self.armed = Time::MAX;
+            }
             let rtt = ask.srtt.map_or(ask.rtt, |srtt| srtt.min(ask.rtt));
             let wait = rule.delay.min(rtt / 20);
             self.compressed_until = now.saturating_add(wait + rule.slack);
@@ -425,7 +432,13 @@ impl AckPolicy {
     /// The next deadline: of the delayed ACK, or of duplicate ACKs that were left out.
     #[inline]
     pub(crate) fn deadline(&self) -> Time {
-        self.timer.min(self.compressed_until)
+        let armed = if self.compressed > 0 { self.armed } else { Time::MAX };
+        self.timer.min(self.compressed_until).min(armed)
+    }
+
+    /// Whether the timer of compressed duplicate ACKs is due, and that of the delayed ACK is not.
+    pub(crate) fn only_compressed_is_due(&self, now: Time) -> bool {
+        self.compressed_until <= now && self.timer > now && self.armed > now
     }
 
     /// Makes the timer of compressed duplicate ACKs due if it may fire now: it may fire any time within its slack
@@ -439,10 +452,15 @@ impl AckPolicy {
         may
     }
 
-    /// Returns whether the timer of compressed duplicate ACKs is due, so that one is sent for them now.
+    /// Returns whether the timer of compressed duplicate ACKs is due, so that one is sent for them now. The timer of a delayed ACK that was
+    /// sent in the meantime has the same effect (`tcp_delack_timer_handler`).
     pub(crate) fn compressed_due(&mut self, now: Time) -> bool {
-        let due = self.compressed_until <= now;
+        let stale = self.compressed > 0 && self.armed <= now;
+        let due = self.compressed_until <= now || stale;
         if due {
+            if stale {
+                self.armed = Time::MAX;
+            }
             self.compressed_until = Time::MAX;
             self.demand(AckReason::OutOfOrder);
         }
@@ -481,6 +499,7 @@ impl AckPolicy {
         }
         self.nominal = now.saturating_add(wait);
         self.timer = self.expiry.after(now, wait);
+        self.armed = self.timer;
         Verdict::Delay(self.timer)
     }
 

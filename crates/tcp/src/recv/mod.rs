@@ -287,6 +287,11 @@ impl Receiver {
         self.acks.deadline()
     }
 
+    /// Whether the timer of compressed ACKs is due, and no other timer of ACKs.
+    pub(crate) fn only_compressed_is_due(&self, now: Time) -> bool {
+        self.acks.only_compressed_is_due(now)
+    }
+
     /// Makes a timer of ACKs due that may fire now, within its slack. Returns whether there is one.
     pub(crate) fn hasten(&mut self, now: Time) -> bool {
         self.acks.hasten(now)

@@ -54,3 +54,27 @@ fn with_ticks_gaps_between_data_and_the_delay_of_an_ack_are_numbers_of_ticks() {
     let exact = (Dur::from_micros(41_200), Verdict::Delay(us(63_300)), Verdict::Now(AckReason::Timer));
     assert_eq!(delayed(TimerTicks::Off), exact);
 }
+
+#[test]
+fn the_timer_of_a_delayed_ack_that_was_sent_sends_the_ack_of_compressed_ones() {
+    let ms = |n| Time::ZERO + Dur::from_millis(n);
+    let mut acks = AckPolicy::new(&Config::profile(Profile::Linux));
+    // The timer is set for 40 ms, and the ACK leaves with data.
+    acks.data(ms(1), 1000, false, 100_000, Dur::from_secs(1));
+    acks.quick = 0;
+    let Verdict::Delay(at) = acks.delay(ms(1), Some(Dur::from_millis(100))) else { panic!("it is delayed") };
+    acks.sent(false, 1);
+    assert_eq!(acks.deadline(), Time::MAX);
+    // An ACK that was left out one millisecond before waits for 1.1 ms at most, and leaves when that timer fires.
+    let before = at.saturating_sub(Dur::from_micros(500));
+    acks.compressed = 1;
+    acks.compressed_until = before + Dur::from_micros(1100);
+    assert_eq!(acks.deadline(), at);
+    assert!(!acks.only_compressed_is_due(at) && acks.compressed_due(at));
+    assert_eq!((acks.due, acks.compressed_until), (Some(AckReason::OutOfOrder), Time::MAX));
+    acks.sent(true, 1);
+    // It has fired: the next ones wait for their own timer.
+    acks.compressed = 1;
+    acks.compressed_until = at + Dur::from_millis(5);
+    assert_eq!(acks.deadline(), at + Dur::from_millis(5));
+}
