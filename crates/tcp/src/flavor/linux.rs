@@ -29,6 +29,7 @@ pub(super) const RULES: Rules = Rules {
         prr_from_window: true,
         reordering_timer_counts_delivery: true,
         timeout_keeps_flight: true,
+        partial_undo_shows_reordering: true,
         detects_loss_after_undo: true,
         probe_shares_timer: true,
         waits_before_reneging: true,

@@ -26,6 +26,7 @@ pub(super) const RULES: Rules = Rules {
         prr_from_window: false,
         reordering_timer_counts_delivery: false,
         timeout_keeps_flight: false,
+        partial_undo_shows_reordering: false,
         detects_loss_after_undo: false,
         probe_shares_timer: false,
         waits_before_reneging: false,

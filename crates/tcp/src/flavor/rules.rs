@@ -83,6 +83,8 @@ pub(crate) struct SendRules {
     pub reordering_timer_counts_delivery: bool,
     /// A timeout leaves one segment more than what RACK does not take for lost; otherwise one segment (`tcp_enter_loss`).
     pub timeout_keeps_flight: bool,
+    /// An original that fills a hole during a recovery shows reordering (`tcp_try_undo_partial`).
+    pub partial_undo_shows_reordering: bool,
     /// The ACK that undoes a timeout may show a loss by RACK (`tcp_fastretrans_alert`).
     pub detects_loss_after_undo: bool,
     /// The tail loss probe, the reordering timer and the retransmission timer are one timer (since 4.15).

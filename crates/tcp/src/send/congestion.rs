@@ -96,6 +96,12 @@ impl Sender {
     fn in_recovery(&mut self, a: &AckContext, d: &Delivered, log: &mut Log) -> u64 {
         let recovered = self.scoreboard.una() >= self.recover;
         if let Some(why) = self.undo_proof(a, d) {
+            if self.rules.partial_undo_shows_reordering && why == CongestionCause::UndoEifel && !recovered {
+                // The hole was filled by the original: it was as late as the data beyond it are ahead (`tcp_try_undo_partial`).
+                let board = &self.scoreboard;
+                let highest = if board.sacked() > 0 { board.high_sacked() } else { board.una() };
+                self.dup_thresh.on_reordering(highest - (board.una() - d.acked), self.mss);
+            }
             // Linux `tcp_try_undo_partial`: with retransmissions in flight it waits, and marks nothing more lost.
             if why != CongestionCause::UndoEifel || recovered || self.scoreboard.retransmitted() == 0 {
                 self.leave(a.now, true, why, log);
