@@ -286,7 +286,7 @@ impl Connection {
             self.recv.compress_nothing();
         }
         if let Some(memory) = self.cfg.recv_memory {
-            self.recv.count_memory(memory, ours - options, scaled, self.sack);
+            self.recv.count_memory(now, memory, ours - options, scaled, self.sack);
         }
         if self.cfg.bsd_window {
             self.recv.announce_all(ours.min(u64::from(peer.mss)));

@@ -238,6 +238,10 @@ impl Connection {
         if !self.input_ack(now, segment, seq, opening) {
             return;
         }
+        if !opening && segment.seq_len() == 0 {
+            // `tcp_rcv_established` notes it, which does not process the ACK that ends the handshake.
+            self.note_echo(segment);
+        }
         self.input_data(now, segment, span, ecn);
         if accurate {
             self.linux_prompt(segment.seq_len() > 0);
@@ -485,7 +489,6 @@ impl Connection {
             self.recv.urgent(span.start + u64::from(segment.urgent));
         }
         if segment.seq_len() == 0 {
-            self.note_echo(segment);
             if self.ecn == EcnMode::Classic {
                 if self.rules.reads_cwr_of_pure_acks && flags.has(Flags::CWR) {
                     // FreeBSD also answers it (`cc_ecnpkt_handler`).

@@ -7,15 +7,23 @@ use super::memory::{At, Fate, Memory};
 use crate::RecvMemory;
 use crate::log::AckReason;
 use crate::messages::Span;
+use tcpassay_units::Time;
 
 impl Receiver {
     /// Starts Linux's accounting of receive memory. `advmss`: the MSS that we announced; `scaled` and `sack`: whether window scaling and
-    /// SACK are in use.
-    pub(crate) fn count_memory(&mut self, memory: RecvMemory, advmss: u64, scaled: bool, sack: bool) {
+    /// SACK are in use. The first measurement of what is read in a round trip begins `now`.
+    pub(crate) fn count_memory(
+        &mut self,
+        now: Time,
+        memory: RecvMemory,
+        advmss: u64,
+        scaled: bool,
+        sack: bool,
+    ) {
         if let Some(gso) = memory.gso {
             self.acks.set_mss(advmss.min(gso.get()));
         }
-        self.memory = Some(Box::new(Memory::new(memory, self.edge - 1, advmss, scaled, sack)));
+        self.memory = Some(Box::new(Memory::new(now, memory, self.edge - 1, advmss, scaled, sack)));
         self.announced = (0, 0, 0);
     }
 

@@ -105,6 +105,8 @@ pub(super) struct End {
     acked: u64,
     edge: u64,
     arrival: Option<Arrival>,
+    /// The last arrival is the ACK that ended the handshake.
+    opening: bool,
     /// Row and time of the last arrival, for evidence.
     since: (usize, Time),
     pending: Option<Pending>,
@@ -145,6 +147,7 @@ impl End {
             acked: 1,
             edge: 1 + agreed.first,
             arrival: Some(last),
+            opening: agreed.passive,
             since: (last.row, last.at),
             pending: None,
             piggyback: false,

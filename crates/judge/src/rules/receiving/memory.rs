@@ -63,8 +63,9 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// `first`: the window of the SYN. `None` for settings that no case has.
+    /// `at`: when the connection is established; `first`: the window of the SYN. `None` for settings that no case has.
     pub fn new(
+        at: Time,
         memory: &RecvMemory,
         first: u64,
         shift: u32,
@@ -96,7 +97,7 @@ impl Memory {
             later: Vec::new(),
             best: threshold.min(10 * advmss).max(1),
             from: 1,
-            since: Time::ZERO,
+            since: at,
         })
     }
 

@@ -127,7 +127,8 @@ impl Replay {
         let full = stack.mss.get() - options;
         let selective = stack.sack && peer.sack;
         let space = if let Some(memory) = &stack.recv_memory {
-            Memory::new(memory, first, shift, scaled, full, selective).map_or(Space::Unknown, Space::Memory)
+            let memory = Memory::new(last.at, memory, first, shift, scaled, full, selective);
+            memory.map_or(Space::Unknown, Space::Memory)
         } else {
             let largest = stack.mss.get().min(peer.mss.get());
             Space::Bytes(Buffer::new(stack, first, shift, full, largest))

@@ -90,8 +90,16 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// `scaled`: both ends use window scaling. A server's socket has no owner before `accept`.
-    pub(super) fn new(cfg: RecvMemory, first: u64, advmss: u64, scaled: bool, sack: bool) -> Memory {
+    /// `scaled`: both ends use window scaling. A server's socket has no owner before `accept`. The first measurement of what is read begins
+    /// at `now`, when the connection is established (`tcp_init_buffer_space`).
+    pub(super) fn new(
+        now: Time,
+        cfg: RecvMemory,
+        first: u64,
+        advmss: u64,
+        scaled: bool,
+        sack: bool,
+    ) -> Memory {
         let size = cfg.size.get();
         let mut made = Memory {
             cfg,
@@ -112,7 +120,7 @@ impl Memory {
             owned: !cfg.passive,
             space: 0,
             from: 1,
-            since: Time::ZERO,
+            since: now,
         };
         // `tcp_init_buffer_space`: a segment is reserved. Without scaling the clamp is 65535 B, until the buffer grows.
         let most = made.window_of(size);

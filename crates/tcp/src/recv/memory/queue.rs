@@ -201,7 +201,7 @@ mod tests {
             rules: MemoryRules::Half,
             buffer: interface.then(|| Bytes::new(768)),
         };
-        Memory::new(cfg, 65_000, 1000, true, true)
+        Memory::new(Time::ZERO, cfg, 65_000, 1000, true, true)
     }
 
     fn held(start: u64, end: u64) -> QueuedBuffer {

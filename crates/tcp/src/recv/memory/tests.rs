@@ -16,6 +16,7 @@ fn memory(size: u64) -> Memory {
     let ip = Bytes::new(20);
     let gso = Some(Bytes::new(1000));
     Memory::new(
+        Time::ZERO,
         RecvMemory {
             size,
             max,
@@ -82,7 +83,7 @@ fn of_one_call_only_the_first_buffer_counts_as_read_in_a_round_trip() {
         buffer: Some(Bytes::new(768)),
         ..memory(131_072).cfg
     };
-    let mut m = Memory::new(cfg, 65_000, 1000, true, true);
+    let mut m = Memory::new(Time::ZERO, cfg, 65_000, 1000, true, true);
     for start in [1, 16_001, 32_001] {
         m.append(QueuedBuffer { start, end: start + 16_000, cost: 16_768, room: 0 });
     }

@@ -10,6 +10,7 @@ impl End {
     /// Processes the segment that arrived last, after the sender has processed its ACK field.
     pub(super) fn process(&mut self, stack: &Config) {
         let Some(arrival) = self.arrival.take() else { return };
+        let opening = std::mem::take(&mut self.opening);
         if arrival.flags.any(Flags::SYN | Flags::RST) {
             if arrival.refused.is_some() {
                 self.acks.may_demand(AckReason::Answer);
@@ -22,7 +23,12 @@ impl End {
         }
         match arrival.refused {
             Some(why) => self.refuses(&arrival, why),
-            None if arrival.is_bare() => self.bare(&arrival, stack),
+            None if arrival.is_bare() => {
+                if !opening {
+                    self.rtt.bare(arrival.stamp);
+                }
+                self.bare(&arrival, stack);
+            }
             None => self.data(&arrival, stack),
         }
     }
@@ -54,7 +60,6 @@ impl End {
     }
 
     fn bare(&mut self, arrival: &Arrival, stack: &Config) {
-        self.rtt.bare(arrival.stamp);
         if self.agreed.ecn == EcnMode::Classic && stack.flavor != StackFlavor::Rfc {
             if arrival.flags.has(Flags::CWR) {
                 self.latched = false;
