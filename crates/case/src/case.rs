@@ -3,7 +3,7 @@
 use crate::given::{GivenTriples, Scope, split};
 use crate::pace::Pace;
 use crate::params::grammar::LinkRate;
-use crate::params::{HostSettings, LinkSettings, NetworkSettings, QueuePlace, Setting, Value};
+use crate::params::{DrawnBy, HostSettings, LinkSettings, NetworkSettings, QueuePlace, Setting, Value};
 use crate::topology::{Net, Node, Routes, Shape};
 use std::collections::BTreeMap;
 use tcpassay_measure::Triple;
@@ -62,6 +62,18 @@ impl Case {
     /// The setting of a parameter of the whole network.
     pub fn setting(&self, path: &str) -> Setting {
         self.given.whole().find(path).0
+    }
+
+    /// On Linux: whether the random streams of the model impair the packets of a link, instead of netem. In real time it is always netem.
+    pub fn draws_impairments(&self, link: usize, real_time: bool) -> bool {
+        !real_time && self.links[link].drawn_by == DrawnBy::Model
+    }
+
+    /// On Linux: whether a program receives the packets of a link and sends them on, to impair single ones.
+    pub fn has_relay(&self, link: usize, real_time: bool) -> bool {
+        let settings = &self.links[link];
+        settings.has_own_impairments()
+            || settings.has_drawn_impairments() && self.draws_impairments(link, real_time)
     }
 
     /// Whether the queue of `link` is in the sending host, above its NIC: `queue.place`.

@@ -9,7 +9,7 @@ use tcpassay_case::params::{self, Value};
 use tcpassay_case::{Case, CcEngine};
 use tcpassay_measure::reason::AppCall;
 use tcpassay_measure::{EventKind, EventRow, PacketRecord, Recording};
-use tcpassay_tcp::EcnMode;
+use tcpassay_tcp::{EcnMode, PacketPages};
 use tcpassay_units::{Bytes, Dur, Seed, Time};
 use tcpassay_wire::Flags;
 
@@ -187,6 +187,10 @@ fn setup(
     let cc = record.cc.clone();
     if cc != host.cc.name() && cc != "dctcp" && config.ecn == EcnMode::Dctcp {
         config.ecn = EcnMode::Off;
+    }
+    let relayed = (0..case.links.len()).any(|link| case.has_relay(link, false));
+    if let Some(memory) = config.recv_memory.as_mut().filter(|_| relayed && substrate == Substrate::Kernel) {
+        memory.pages = PacketPages::Ring;
     }
     let params = host.cc_params(&cc, Seed(recording.header.seed).stream("cc"));
     if tcpassay_cc::build(&cc, &params).is_err() {

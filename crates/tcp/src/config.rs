@@ -6,7 +6,9 @@ mod receive;
 
 pub use ecn::{AccurateUse, ControlEcn, DctcpReceiver, EcnForm, EcnMode};
 pub use loss::{LossDetection, PrrBound, Recovery, RecoveryExitRule, RtoBounds, Tlp, Undo};
-pub use receive::{AckCheck, AckCompression, DelayedAck, MemoryRules, RecvBuffer, RecvMemory, RecvTuning};
+pub use receive::{
+    AckCheck, AckCompression, DelayedAck, MemoryRules, PacketPages, RecvBuffer, RecvMemory, RecvTuning,
+};
 
 use crate::tick::TimerTicks;
 use std::sync::Arc;

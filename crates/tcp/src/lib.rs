@@ -63,9 +63,9 @@ mod tick;
 
 pub use config::{
     AccurateUse, AckCheck, AckCompression, AfterIdle, Config, ControlEcn, DctcpReceiver, DelayedAck, EcnForm,
-    EcnMode, Keepalive, LossDetection, MemoryRules, MtuProbing, Nagle, Pacing, Persist, Profile, PrrBound,
-    Recovery, RecoveryExitRule, RecvBuffer, RecvMemory, RecvTuning, RtoBounds, Skbs, StackFlavor, Tlp,
-    TsoAutosize, Undo,
+    EcnMode, Keepalive, LossDetection, MemoryRules, MtuProbing, Nagle, Pacing, PacketPages, Persist, Profile,
+    PrrBound, Recovery, RecoveryExitRule, RecvBuffer, RecvMemory, RecvTuning, RtoBounds, Skbs, StackFlavor,
+    Tlp, TsoAutosize, Undo,
 };
 pub use conn::{
     AgreedOptions, ConnError, Connection, FastOpen, FastOpenAnswer, FastOpenAsk, FastOpenServe, Outgoing,

@@ -13,7 +13,7 @@ use crate::environment::Environment;
 use std::collections::{BTreeMap, VecDeque};
 use tcpassay_case::draws::{Chances, Distribution, Draws, Losses};
 use tcpassay_case::params::grammar::{LossModel, ReorderRule};
-use tcpassay_case::{Case, DrawnBy, LinkSettings};
+use tcpassay_case::{Case, LinkSettings};
 use tcpassay_units::{Bytes, Dur, Rate, Seed, Stream};
 
 /// A packet that an impairment can damage.
@@ -292,7 +292,7 @@ impl<T: Corruptible> Impairments<T> {
             draws.losses = None;
         }
         let loss_target = if list { LossTarget::Data } else { LossTarget::All };
-        any(link).then(|| Impairments {
+        (link.has_drawn_impairments() || link.has_own_impairments()).then(|| Impairments {
             wire_delay: wire_delay(link),
             pauses: Pauses::of(link, probing),
             ..Impairments::new(draws, loss_target, None, reordering)
@@ -495,38 +495,14 @@ impl<T> Reordering<T> {
     }
 }
 
-/// Returns true if a link impairs single packets in the direction of the data.
-fn any(link: &LinkSettings) -> bool {
-    drawn(link) || only_here(link)
-}
-
-/// Returns true if a link has impairments that netem also implements.
-fn drawn(link: &LinkSettings) -> bool {
-    link.loss > 0.0
-        || matches!(link.loss_model, LossModel::GilbertElliott { .. })
-        || link.corrupt > 0.0
-        || link.duplicate > 0.0
-        || link.ack_loss > 0.0
-        || !link.jitter.size.is_zero()
-}
-
-/// Returns true if a link has impairments that Linux does not have.
-fn only_here(link: &LinkSettings) -> bool {
-    link.reorder != ReorderRule::Off
-        || link.ack_thinning > 1
-        || link.pause.is_some()
-        || matches!(link.loss_model, LossModel::List(_))
-}
-
 /// Returns true if the random streams of the model impair the packets of a link, instead of netem. In real time it is always netem.
 pub fn drawn_here(case: &Case, link: usize, environment: &Environment) -> bool {
-    !environment.is_host() && case.links[link].drawn_by == DrawnBy::Model
+    case.draws_impairments(link, environment.is_host())
 }
 
 /// Returns true if a link has a relay.
 pub fn relayed(case: &Case, link: usize, environment: &Environment) -> bool {
-    let settings = &case.links[link];
-    only_here(settings) || drawn(settings) && drawn_here(case, link, environment)
+    case.has_relay(link, environment.is_host())
 }
 
 /// The settings of a link without the impairments that the relay applies.

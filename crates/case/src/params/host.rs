@@ -5,7 +5,7 @@ use super::implementation::Implementation;
 use super::nic::NicSettings;
 use super::python_controller::PythonController;
 use std::collections::BTreeMap;
-use tcpassay_tcp::{Config, MemoryRules, Profile, RecvBuffer, RecvMemory, Skbs, TimerTicks};
+use tcpassay_tcp::{Config, MemoryRules, PacketPages, Profile, RecvBuffer, RecvMemory, Skbs, TimerTicks};
 use tcpassay_units::{Bytes, Dur, Stream};
 
 /// The size of IPv4 and TCP headers without options.
@@ -157,6 +157,7 @@ impl HostSettings {
             gso: None,
             rules: MemoryRules::Half,
             buffer: Some(BUFFER),
+            pages: PacketPages::Sender,
         });
     }
 

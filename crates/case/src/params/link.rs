@@ -99,6 +99,24 @@ impl LinkSettings {
 }
 
 impl LinkSettings {
+    /// Whether single packets are impaired in a way that netem also implements.
+    pub fn has_drawn_impairments(&self) -> bool {
+        self.loss > 0.0
+            || matches!(self.loss_model, LossModel::GilbertElliott { .. })
+            || self.corrupt > 0.0
+            || self.duplicate > 0.0
+            || self.ack_loss > 0.0
+            || !self.jitter.size.is_zero()
+    }
+
+    /// Whether single packets are impaired in a way that Linux does not have.
+    pub fn has_own_impairments(&self) -> bool {
+        self.reorder != ReorderRule::Off
+            || self.ack_thinning > 1
+            || self.pause.is_some()
+            || matches!(self.loss_model, LossModel::List(_))
+    }
+
     /// Whether the delay of this direction varies.
     fn jitters(&self, way: LinkDirection) -> bool {
         way == LinkDirection::Forward && !self.jitter.size.is_zero()

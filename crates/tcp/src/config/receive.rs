@@ -76,6 +76,16 @@ pub enum MemoryRules {
     Measured,
 }
 
+/// The pages in which the payload of an arriving packet is, of which each part is a fragment of the packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PacketPages {
+    /// The areas of 32 KiB of the sender's stack (`sk_page_frag`), which no device on the path has copied.
+    #[default]
+    Sender,
+    /// A ring of a packet socket, from which a program sent the packet: each frame begins at a page (`tpacket_fill_skb`).
+    Ring,
+}
+
 /// Linux's receive buffer, overhead included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecvMemory {
@@ -99,4 +109,6 @@ pub struct RecvMemory {
     /// (`SKB_TRUESIZE` of an empty buffer, 768 B to 1280 B). `None`: packets arrive through `tun`, whose
     /// buffers are copied into pages.
     pub buffer: Option<Bytes>,
+    /// The pages of packets from a network interface.
+    pub pages: PacketPages,
 }

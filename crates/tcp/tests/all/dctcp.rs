@@ -6,7 +6,7 @@
 use crate::common::*;
 use tcpassay_tcp::{
     AckCheck, AckDecision, AckReason, Config, DctcpReceiver, DelayedAck, EcnMode, LogEvent, MemoryRules,
-    Profile, RecvMemory,
+    PacketPages, Profile, RecvMemory,
 };
 use tcpassay_units::{Bytes, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
@@ -162,6 +162,7 @@ fn linux_6_forgets_the_packet_that_changes_the_mark_where_it_charges_socket_memo
             gso: None,
             rules: MemoryRules::Half,
             buffer: Some(Bytes::new(768)),
+            pages: PacketPages::Sender,
         };
         let mut one = receiver(&Config { recv_memory: Some(memory), ..base });
         one.give(&packets(100, 4), Ecn::Ce);

@@ -6,7 +6,7 @@ use super::controller::cc_name;
 use super::socket::{OpenMode, SocketOptions};
 use crate::host::ScriptHost;
 use crate::settings::{IpVersion, ScriptSettings, StackVersion};
-use tcpassay_tcp::{Config, EcnMode, MemoryRules, MtuProbing, Profile, RecvMemory, Skbs};
+use tcpassay_tcp::{Config, EcnMode, MemoryRules, MtuProbing, PacketPages, Profile, RecvMemory, Skbs};
 use tcpassay_units::{Bytes, Dur};
 
 /// The true size of an empty `sk_buff` before Linux 6.3 (`SKB_TRUESIZE`): its structures, and 1 KiB for the headers.
@@ -110,6 +110,7 @@ fn memory(host: &ScriptHost, settings: &ScriptSettings, open: OpenMode) -> Resul
         gso: settings.gso.map(|n| Bytes::new(u64::from(n))),
         rules: MemoryRules::Measured,
         buffer: None,
+        pages: PacketPages::Sender,
     })
 }
 

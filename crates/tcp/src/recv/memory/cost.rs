@@ -44,6 +44,16 @@ pub(super) fn cost(n: u64) -> (u64, u64) {
     (cost, 0)
 }
 
+/// Bytes before the payload in a frame of a ring: `struct tpacket2_hdr`, `struct virtio_net_hdr`, and the headers of a segment with
+/// timestamps.
+const RING_HEADERS: u64 = 32 + 10 + 14 + 52;
+
+/// The pages of a frame that have payload, of which there are `len` bytes.
+#[inline]
+pub(super) fn ring_pages(len: u64) -> u64 {
+    (RING_HEADERS + len).div_ceil(PAGE)
+}
+
 /// How many areas end within the `len` bytes from position `start` of the stream, of which the first byte has position 1.
 #[expect(clippy::inline_always, reason = "once for each packet")]
 #[inline(always)]

@@ -20,8 +20,8 @@ mod cost;
 mod queue;
 
 use super::window::Offer;
-use crate::{MemoryRules, RecvMemory};
-use cost::{BUFFER, FRAGMENTS, SHARED, area_ends, cost};
+use crate::{MemoryRules, PacketPages, RecvMemory};
+use cost::{BUFFER, FRAGMENTS, SHARED, area_ends, cost, ring_pages};
 use std::collections::VecDeque;
 use tcpassay_units::{Bytes, Dur, Time};
 
@@ -158,8 +158,12 @@ impl Memory {
     /// Fragments of a packet of `len` bytes from `start`: one for each segment, and one more for each end of an area within it.
     #[inline]
     fn fragments(&self, start: u64, len: u64) -> u64 {
-        let segments = if len <= self.advmss { u64::from(len > 0) } else { len.div_ceil(self.advmss.max(1)) };
-        segments + area_ends(start, len)
+        let most = self.advmss.max(1);
+        let segments = if len <= self.advmss { u64::from(len > 0) } else { len.div_ceil(most) };
+        match self.cfg.pages {
+            PacketPages::Sender => segments + area_ends(start, len),
+            PacketPages::Ring => segments * ring_pages(len.min(most)),
+        }
     }
 
     /// A packet of `len` bytes needs more than is left of the pages that are charged (`sk_forward_alloc`). Since 6.0 whole pages are
@@ -183,7 +187,10 @@ impl Memory {
         if len > self.advmss {
             return self.take_many(start, len, rcv_mss);
         }
-        let fragments = 1 + area_ends(start, len);
+        let fragments = match self.cfg.pages {
+            PacketPages::Sender => 1 + area_ends(start, len),
+            PacketPages::Ring => ring_pages(len),
+        };
         if self.last.room >= fragments && self.last.end == start {
             self.last.room -= fragments;
             self.last.end += len;

@@ -183,7 +183,7 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RecvMemory;
+    use crate::{PacketPages, RecvMemory};
     use proptest::prelude::*;
     use std::collections::VecDeque;
     use tcpassay_units::{Bytes, Dur, Time};
@@ -200,6 +200,7 @@ mod tests {
             passive: false,
             rules: MemoryRules::Half,
             buffer: interface.then(|| Bytes::new(768)),
+            pages: PacketPages::Sender,
         };
         Memory::new(Time::ZERO, cfg, 65_000, 1000, true, true)
     }

@@ -27,6 +27,7 @@ fn memory(size: u64) -> Memory {
             passive: false,
             rules: MemoryRules::Measured,
             buffer: None,
+            pages: PacketPages::Sender,
         },
         18_980,
         1460,
@@ -81,6 +82,7 @@ fn of_one_call_only_the_first_buffer_counts_as_read_in_a_round_trip() {
         locked: false,
         rules: MemoryRules::Half,
         buffer: Some(Bytes::new(768)),
+        pages: PacketPages::Sender,
         ..memory(131_072).cfg
     };
     let mut m = Memory::new(Time::ZERO, cfg, 65_000, 1000, true, true);
@@ -94,4 +96,19 @@ fn of_one_call_only_the_first_buffer_counts_as_read_in_a_round_trip() {
     // What is left of the third buffer, and all that was read since the measurement.
     m.read(ms(20), 48_001, 48_001, Dur::from_millis(1));
     assert_eq!((m.space, m.from, m.used), (32_000, 48_001, 0));
+}
+
+#[test]
+fn a_packet_from_a_ring_has_a_fragment_for_each_page_of_its_frame() {
+    // 108 bytes before the payload; pages of 4096 bytes.
+    assert_eq!([1448, 3988, 3989, 8948].map(ring_pages), [1, 1, 2, 3]);
+    let mut cfg = memory(40_000).cfg;
+    cfg.buffer = Some(Bytes::new(768));
+    let fragments = |pages, start, len| {
+        Memory::new(Time::ZERO, RecvMemory { pages, ..cfg }, 65_000, 1448, true, true).fragments(start, len)
+    };
+    // A segment across the end of an area of the sender is in two, from a ring in one.
+    assert_eq!(fragments(PacketPages::Sender, 32_001, 1448), 2);
+    assert_eq!(fragments(PacketPages::Ring, 32_001, 1448), 1);
+    assert_eq!(fragments(PacketPages::Ring, 1, 2896), 2);
 }
