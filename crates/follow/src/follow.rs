@@ -69,7 +69,7 @@ struct Run<'a> {
     segments: usize,
     counted: BTreeMap<&'static str, u64>,
     most: usize,
-    /// What ended the first candidate that ended at the present row.
+    /// What ended the last candidate that ended at the present row.
     last: Option<(Found, Candidate)>,
 }
 
@@ -156,7 +156,7 @@ impl<'a> Run<'a> {
     }
 
     fn ends(&mut self, candidate: Candidate, found: Found) {
-        self.last.get_or_insert((found, candidate));
+        self.last = Some((found, candidate));
     }
 
     /// Time passes until `limit`. Returns false if the model has sent something before that the log does not have.

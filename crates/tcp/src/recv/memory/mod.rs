@@ -155,7 +155,8 @@ impl Memory {
         (buffers * buffer.get() + len, FRAGMENTS.saturating_sub(fragments))
     }
 
-    /// Fragments of a packet of `len` bytes from `start`: one for each segment, and one more for each end of an area within it.
+    /// Fragments of a packet of `len` bytes from `start`: one for each segment, and one more for each end of an area or of a page of a ring
+    /// within it.
     #[inline]
     fn fragments(&self, start: u64, len: u64) -> u64 {
         let most = self.advmss.max(1);
