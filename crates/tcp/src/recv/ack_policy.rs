@@ -301,6 +301,11 @@ impl AckPolicy {
         }
     }
 
+    /// Whether the segment that changes the mark is acknowledged at once ([`DctcpReceiver::Immediate`]).
+    pub(crate) fn acks_a_change_at_once(&self) -> bool {
+        self.receiver == DctcpReceiver::Immediate
+    }
+
     /// The CE mark changed. `sent`: an ACK of the data before the change is sent first. `charged`: socket memory was charged for the
     /// segment, which header prediction leaves to the slow path (`tcp_rcv_established`).
     pub(crate) fn ce_changed(&mut self, sent: bool, charged: bool) {

@@ -102,8 +102,12 @@ impl Receiver {
         offer.field
     }
 
-    /// The window field of an ACK for the older position `nxt`, with the right edge in force.
-    pub(crate) fn announce_at(&self, nxt: u64) -> u16 {
+    /// The window field of an ACK for the older position `nxt`, with the right edge in force. Linux computes the window from RCV.NXT,
+    /// whatever the ACK field says, and it counts as announced (`tcp_select_window`). Before 4.18 it turned RCV.NXT back.
+    pub(crate) fn announce_at(&mut self, nxt: u64) -> u16 {
+        if self.memory.is_some() && self.acks.acks_a_change_at_once() {
+            return self.announce_by_memory();
+        }
         u16::try_from((self.edge - nxt).div_ceil(self.window.unit())).unwrap_or(u16::MAX)
     }
 

@@ -146,25 +146,42 @@ fn linux_4_6_remembers_the_packet_that_changes_the_mark_on_the_fast_path() {
     assert_eq!(one.c.info().forgotten_acks, 0);
 }
 
+/// Receive memory of Linux 6.1 that grows.
+fn memory() -> RecvMemory {
+    RecvMemory {
+        size: Bytes::new(131_072),
+        max: Bytes::new(6 << 20),
+        locked: false,
+        shrink: false,
+        passive: true,
+        ip: Bytes::new(20),
+        gso: None,
+        rules: MemoryRules::Half,
+        buffer: Some(Bytes::new(768)),
+        pages: PacketPages::Sender,
+    }
+}
+
+#[test]
+fn the_ack_before_a_change_of_the_mark_has_the_window_of_linux_from_the_next_position_on() {
+    // `tcp_select_window` counts from RCV.NXT, also where the ACK field is older.
+    let base = config(&Config::profile(Profile::Linux), DctcpReceiver::Immediate);
+    let mut one = receiver(&Config { recv_memory: Some(memory()), ..base });
+    assert_eq!(one.give(&packets(100, 1), Ecn::Ect0), []);
+    assert_eq!(one.c.read(one.now, Bytes::new(100)), Bytes::new(100));
+    assert_eq!(one.sent(), []);
+    let out = one.give(&packets(200, 1), Ecn::Ce);
+    assert_eq!(acks(&out), ["200", "300 ECE"]);
+    assert_eq!(out[0].segment.window, out[1].segment.window);
+}
+
 #[test]
 fn linux_6_forgets_the_packet_that_changes_the_mark_where_it_charges_socket_memory() {
     // Since 6.0 memory is returned when data are read, so that the next packet takes the slow path (`sk_forward_alloc` in
     // `tcp_rcv_established`). A packet that fits into the rest of a page that is in use takes the fast path.
     for (read, forgotten) in [(100, 1), (0, 0)] {
         let base = config(&Config::profile(Profile::Linux), DctcpReceiver::ClearTimer);
-        let memory = RecvMemory {
-            size: Bytes::new(131_072),
-            max: Bytes::new(6 << 20),
-            locked: false,
-            shrink: false,
-            passive: true,
-            ip: Bytes::new(20),
-            gso: None,
-            rules: MemoryRules::Half,
-            buffer: Some(Bytes::new(768)),
-            pages: PacketPages::Sender,
-        };
-        let mut one = receiver(&Config { recv_memory: Some(memory), ..base });
+        let mut one = receiver(&Config { recv_memory: Some(memory()), ..base });
         one.give(&packets(100, 4), Ecn::Ce);
         assert_eq!(one.c.read(one.now, Bytes::new(400)), Bytes::new(400));
         assert_eq!(acks(&one.sent()), ["500 ECE"]);
