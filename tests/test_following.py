@@ -51,7 +51,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_model_follows_its_own_runs_to_the_end(results: Path) -> None:
     done = tcpassay("follow", results)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.rstrip().endswith("4 ends: 4 followed to the end, 100.0 %")
+    assert "4 ends: 4 followed to the end, 100.0 %; " in done.stdout
     told = json.loads(tcpassay("follow", results, "--base", results, "--json").stdout)
     assert (told["new"], told["earlier"]) == ([], [])
     assert told["followed_to_the_end"] == 4
@@ -62,7 +62,7 @@ def test_the_model_follows_its_own_runs_to_the_end(results: Path) -> None:
 def test_a_single_recording_is_followed_and_one_without_packets_is_not(results: Path, tmp_path: Path) -> None:
     recording = min((results / "recordings").iterdir())
     done = tcpassay("follow", recording)
-    assert done.stdout.rstrip().endswith("2 ends: 2 followed to the end, 100.0 %")
+    assert "2 ends: 2 followed to the end, 100.0 %; " in done.stdout
     copy = tmp_path / "copy"
     copy.mkdir()
     for file in recording.iterdir():
@@ -73,7 +73,7 @@ def test_a_single_recording_is_followed_and_one_without_packets_is_not(results: 
     sealed.recording(copy, index)
     done = tcpassay("follow", copy)
     assert "not followed (1): only a recording with an event log and packets can be followed" in done.stdout
-    assert done.stdout.rstrip().endswith("0 ends: 0 followed to the end")
+    assert done.stdout.rstrip().endswith("0 ends: 0 followed to the end; 0 of 0 rows")
 
 
 def test_a_damaged_recording_is_named(results: Path, tmp_path: Path) -> None:

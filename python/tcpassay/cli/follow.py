@@ -97,8 +97,10 @@ def _show(done: "Followed", found: "list[FollowedEnd]", console: Console) -> Non
             some = ", ".join(ends[:SHOWN]) + (", ..." if len(ends) > SHOWN else "")
             console.print(f"{len(ends):5}  {escape(cause.cause)}  ({escape(some)})", highlight=False)
     share = f", {100 * done.whole / len(done.ends):.1f} %" if done.ends else ""
+    rows, followed = sum(end.rows for end in done.ends), sum(end.followed for end in done.ends)
     console.print(
-        f"{plural(len(done.ends), 'end')}: {done.whole} followed to the end{share}", highlight=False
+        f"{plural(len(done.ends), 'end')}: {done.whole} followed to the end{share}; {followed} of {rows} rows",
+        highlight=False,
     )
     _counted(done, console)
 
