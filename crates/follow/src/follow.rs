@@ -10,9 +10,11 @@ use tcpassay_units::{Dur, Time};
 use tcpassay_wire::{Ecn, Segment};
 
 /// The largest number of candidates.
-const MOST: usize = 16;
-/// Timers that may fire at one instant before an arrival, and calls that may come before it.
+const MOST: usize = 32;
+/// Timers that may fire at one instant before an arrival.
 const FORKS: usize = 4;
+/// Calls of one instant that may come before an arrival that is not the first one of the instant: reads, and the writes that answer them.
+const CALLS: usize = 12;
 /// Timers that may fire until a segment is due.
 const TIMERS: usize = 8;
 
@@ -276,7 +278,7 @@ impl<'a> Run<'a> {
         let Row::In { segment, ecn, packets } = what else { return };
         let here = end.rows[row + 1..].iter().take_while(|(time, _)| *time == at).map(|(_, row)| row);
         let mut early = candidate.clone();
-        for call in here.filter(|row| row.is_call()).skip(candidate.done).take(FORKS) {
+        for call in here.filter(|row| row.is_call()).skip(candidate.done).take(CALLS) {
             if let Row::Read(bytes) = call
                 && end.setup.reads_everything
                 && early.conn.readable() != *bytes
