@@ -6,7 +6,7 @@ use crate::order::{Call, ordered};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tcpassay_case::params::{self, Value};
-use tcpassay_case::{Case, CcEngine};
+use tcpassay_case::{Case, CcEngine, Implementation};
 use tcpassay_measure::reason::AppCall;
 use tcpassay_measure::{EventKind, EventRow, PacketRecord, Recording};
 use tcpassay_tcp::{EcnMode, PacketPages};
@@ -174,6 +174,9 @@ fn setup(
 ) -> Result<Setup, String> {
     let record = &recording.flows[flow as usize];
     let host = &case.hosts[record.from as usize];
+    if host.implementation != Implementation::Model {
+        return Err("its TCP is neither the model nor Linux (`stack.implementation`)".to_owned());
+    }
     if host.python.is_some() || host.engine != CcEngine::Kernel {
         return Err("the model has no such controller (`stack.cc`, `stack.cc_engine`)".to_owned());
     }
