@@ -419,3 +419,24 @@ def test_a_capture_whose_time_goes_backwards_is_judged_in_its_order(losses: Run,
     judged = json.loads(invoke("judge", tmp_path / "back.pcapng", "--json").stdout)
     assert judged["judged"] == 1
     assert any("Time goes backwards" in note for note in judged["notes"])
+
+
+def test_the_packets_that_are_judged_have_a_limit_with_a_message(losses: Run) -> None:
+    told = invoke("judge", losses.files["sender"], "--json", "--max-packets", 100)
+    notes = json.loads(told.stdout)["notes"]
+    assert "only the first 100 packets are judged, which are in memory: `--max-packets` raises it" in notes
+    notes = json.loads(invoke("judge", losses.files["sender"], "--json").stdout)["notes"]
+    assert not any("--max-packets" in note for note in notes)
+
+
+def test_flows_that_are_described_in_parts_are_those_of_the_summary(
+    losses: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, _ = analysed(losses.files["sender"].with_name("recording") / "packets.pcapng")
+    monkeypatch.setattr("tcpassay.captured.analyse.PART", 2)
+    told = invoke(
+        "rtt", losses.files["sender"].with_name("recording") / "packets.pcapng", "--json", "--summary"
+    )
+    flows = json.loads(told.stdout)["flows"]
+    assert [one["flow"] for one in flows] == [1, 2, 3]
+    assert [one["counters"]["bytes"] for one in flows] == [one.counters.bytes for one in whole.flows]

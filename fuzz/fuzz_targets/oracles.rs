@@ -137,13 +137,13 @@ fn connection(choices: &mut Choices) -> Vec<u8> {
 }
 
 fn judged(file: &[u8], merge_interfaces: bool) {
-    let options = AnalysisOptions { interface: None, merge_interfaces };
+    let options = AnalysisOptions { merge_interfaces, ..AnalysisOptions::default() };
     let mut known = Analysis::new(options.clone());
     let Ok(mut reader) = Reader::new(file) else { return };
     while known.read(&mut reader, 1000) {}
     known.summary(reader.interfaces());
     let Ok(mut reader) = Reader::new(file) else { return };
-    let (recording, _) = capture::recording(&known, &options, &mut reader, "0");
+    let (recording, _) = capture::recording(&known, &options, &mut reader, "0", 1_000_000);
     let names: Vec<&str> = ORACLES.iter().map(|oracle| oracle.name).collect();
     judge(&recording, &names);
 }

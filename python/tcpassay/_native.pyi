@@ -136,19 +136,35 @@ def siftr_text(folder: str, host: int) -> bytes:
 class CaptureAnalysis:
     """The analysis of a packet capture, step by step."""
 
-    def __new__(cls, path: str, interface: str | None, merge_interfaces: bool) -> Self:
+    def __new__(
+        cls,
+        path: str,
+        interface: str | None,
+        merge_interfaces: bool,
+        most_connections: int,
+        most_expanded: int,
+    ) -> Self:
         """Opens a capture. Raises `OSError`, and `ValueError` for a file that is no capture."""
 
     def rounds(self, flow: int | None, json: bool) -> bytes | None:
         """Reads on: the rounds that ended meanwhile, of one flow if given, a line each; `None` at the end."""
 
     def summary(self) -> str:
-        """The summary of what was read, a JSON object."""
+        """The summary of what was read without flows, a JSON object."""
+
+    def flows(self, after: int, most: int) -> str:
+        """The summaries of the flows after the first `after`, at most `most`, a JSON list."""
 
 def siftr_summary(path: str) -> str | None:
     """The summary of a log of siftr, a JSON object; `None` for another file. Raises `OSError`."""
 
-def capture_recording(path: str, folder: str, interface: str | None, merge_interfaces: bool) -> str:
+def capture_recording(
+    path: str,
+    folder: str,
+    interface: str | None,
+    merge_interfaces: bool,
+    limits: tuple[int, int, int],
+) -> str:
     """Writes the event log of a capture as a recording into `folder`, and returns which connections it has as JSON.
 
     Raises `OSError`, and `ValueError` for a file that is no capture.

@@ -1,69 +1,43 @@
 //! All connections of a capture, in one pass over its packets.
 
 use crate::clock::{Clocks, Told};
+use crate::counts::PacketCounts;
 use crate::flow::{self, Connection, HalfCounters, Place, Round, Seen};
+use crate::life::{ConnectionFacts, Ended, First, Life, begun};
 use crate::link::{NetworkLayer, Undecoded, network};
 use crate::reader::{CaptureRecord, Interface, ReadError, Reader};
 use crate::table::{self, Table, Ways};
-use crate::tunnel::{Around, NoInner, TunnelKind, innermost};
-use serde::Serialize;
-use std::collections::BTreeMap;
+use crate::tunnel::{Around, NoInner, innermost};
 use std::io::Read;
 use std::net::SocketAddr;
-use tcpassay_units::Time;
+use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
 use tcpassay_wire::headers::{Extent, Headers, IpPacket, NoHeaders, TCP, ip, tcp};
 
 /// Options of an analysis.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AnalysisOptions {
     /// Only packets of the interface with this name.
     pub interface: Option<String>,
     /// All interfaces are one capture point: each packet passes only one of them.
     pub merge_interfaces: bool,
+    /// Maximum number of connections whose state is in memory (about 4 KB each). Of thirty times as many the first packet, of twice as
+    /// many the summary is in memory, too.
+    pub most_connections: u32,
 }
 
-/// Counters of the packets of a capture: those that were analysed, those that were not by reason, and those
-/// that are incomplete.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct PacketCounts {
-    /// All packets.
-    pub packets: u64,
-    /// TCP segments that were analysed.
-    pub segments: u64,
-    /// Packets of other protocols.
-    pub other: u64,
-    /// Packets of link layers that are not supported, by number.
-    pub unsupported_links: BTreeMap<u16, u64>,
-    /// TCP segments in tunnels that were analysed, by the outermost tunnel.
-    pub tunnels: BTreeMap<TunnelKind, u64>,
-    /// Packets that may carry TCP and are not decoded, by the reason.
-    pub undecoded: BTreeMap<Undecoded, u64>,
-    /// Segments in tunnels beyond the number that is told apart.
-    pub too_many_tunnels: u64,
-    /// Fragments of IP packets.
-    pub fragments: u64,
-    /// Packets whose captured bytes end before the window of the TCP header.
-    pub short: u64,
-    /// Packets whose headers contradict themselves.
-    pub malformed: u64,
-    /// Segments whose captured bytes end inside the TCP options.
-    pub options_cut: u64,
-    /// Packets of interfaces that were not chosen.
-    pub other_interfaces: u64,
-    /// Packets without a time.
-    pub timeless: u64,
-    /// Packets whose time is more than ten years from the first one of the capture.
-    pub contradictory_times: u64,
-    /// How often the clock of an interface was set by more than ten years.
-    pub clocks_set: u64,
-    /// Packets that are earlier than the one before them on their interface.
-    pub backwards: u64,
-    /// The largest step back.
-    pub most_backwards_ns: u64,
-    /// Damaged blocks of pcapng that were skipped.
-    pub skipped_blocks: u64,
+impl Default for AnalysisOptions {
+    fn default() -> AnalysisOptions {
+        AnalysisOptions { interface: None, merge_interfaces: false, most_connections: 100_000 }
+    }
 }
+
+/// Connections of which only the first packet or nothing is in memory, per one whose state is.
+const FIRST_PER_STATE: u64 = 30;
+/// Summaries of ended connections, per one whose state is in memory.
+const ENDED_PER_STATE: u64 = 2;
+/// A connection that is silent for longer than this gives room to others.
+const IDLE: Dur = Dur::from_secs(600);
 
 /// A TCP segment of a capture.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -89,21 +63,6 @@ pub struct Placed {
     pub connection: usize,
     /// The end that sends it.
     pub from: usize,
-}
-
-/// Properties of a connection, for a second pass over the packets of the capture.
-#[derive(Clone, Copy, Debug)]
-pub struct ConnectionFacts {
-    /// The end that opened it, and the other.
-    pub ends: [SocketAddr; 2],
-    /// Both SYNs are in the capture, with their options.
-    pub has_handshake: bool,
-    /// The place at which the capture was taken, for the data of the end that opened the connection.
-    pub place: Place,
-    /// The largest payload of a segment, by the end that sends it.
-    pub mss: [u64; 2],
-    /// Counters, by the end that sends.
-    pub counters: [HalfCounters; 2],
 }
 
 /// The steps in which the clock of the capture advances.
@@ -135,10 +94,15 @@ impl ClockStep {
 /// The connections of a capture.
 pub struct Analysis {
     options: AnalysisOptions,
-    pub(crate) table: Table<Box<Connection>>,
+    pub(crate) table: Table<Life>,
     pub(crate) ways: Ways,
     /// Connection and sending end of each flow.
-    pub(crate) flows: Vec<(u32, usize)>,
+    pub(crate) flows: Vec<(u32, u8)>,
+    /// Connections whose state is in memory, and those whose summary is.
+    open: u64,
+    ended: u64,
+    /// Connections that are refused before those in memory are examined again.
+    patience: u32,
     clocks: Clocks,
     step: ClockStep,
     /// Counters of the packets that were read.
@@ -156,6 +120,9 @@ impl Analysis {
             table: Table::new(),
             ways: Ways::default(),
             flows: Vec::new(),
+            open: 0,
+            ended: 0,
+            patience: 0,
             clocks: Clocks::default(),
             step: ClockStep::default(),
             counts: PacketCounts::default(),
@@ -172,12 +139,12 @@ impl Analysis {
                     self.segment(&segment, reader.interfaces());
                 }
                 Ok(None) => {
-                    self.end(reader.skipped_blocks());
+                    self.end(reader);
                     return false;
                 }
                 Err(error) => {
                     self.error = Some(error);
-                    self.end(reader.skipped_blocks());
+                    self.end(reader);
                     return false;
                 }
             }
@@ -190,14 +157,30 @@ impl Analysis {
         self.options.interface.is_some() || self.options.merge_interfaces
     }
 
-    fn end(&mut self, skipped: u64) {
-        self.counts.skipped_blocks = skipped;
-        self.table.entries_mut().for_each(|entry| entry.state.finish(&mut self.rounds));
+    fn end<R: Read>(&mut self, reader: &Reader<R>) {
+        self.counts.skipped_blocks = reader.skipped_blocks();
+        self.counts.too_many_interfaces = reader.too_many_interfaces();
+        for entry in self.table.entries_mut() {
+            if let Life::Open(connection) = &mut entry.state {
+                connection.finish(&mut self.rounds);
+            }
+        }
     }
 
-    /// The connections in memory, in the order of their first packets.
-    pub(crate) fn open_connections(&self) -> impl Iterator<Item = &Connection> {
-        self.table.entries().iter().map(|entry| &*entry.state)
+    /// The counters of both directions of all connections, and which directions have data. Connections of one packet have no ACK of data.
+    pub(crate) fn counters(&self) -> impl Iterator<Item = (HalfCounters, bool)> + '_ {
+        self.table.entries().iter().flat_map(|entry| match &entry.state {
+            Life::Open(connection) => {
+                connection.halves.iter().map(|half| (half.counters, half.number.is_some())).collect()
+            }
+            Life::Ended(ended) => {
+                let has_data =
+                    |end: &SocketAddr| ended.flows.iter().any(|flow| flow.sender == end.to_string());
+                let facts = &ended.facts;
+                facts.counters.iter().zip(&facts.ends).map(|(one, end)| (*one, has_data(end))).collect()
+            }
+            Life::First(_) | Life::Forgotten => Vec::new(),
+        })
     }
 
     /// The rounds that ended since the last call, in the order in which they ended.
@@ -217,21 +200,31 @@ impl Analysis {
 
     /// The connections in the order of their first packets.
     pub fn connections(&self) -> impl Iterator<Item = ConnectionFacts> + '_ {
-        self.open_connections().map(|one| ConnectionFacts {
-            ends: one.ends,
-            has_handshake: one.has_both_scales(),
-            place: one.place(0),
-            mss: [one.mss(0), one.mss(1)],
-            counters: [one.halves[0].counters, one.halves[1].counters],
+        self.table.entries().iter().map(|entry| match &entry.state {
+            Life::Ended(ended) => ended.facts,
+            Life::Forgotten => ConnectionFacts {
+                ends: entry.ends(),
+                has_handshake: false,
+                place: Place::Unknown,
+                mss: [1; 2],
+                counters: [HalfCounters::default(); 2],
+            },
+            Life::Open(connection) => facts(connection),
+            Life::First(first) => facts(&first.connection(self.point(entry), entry.ends())),
         })
+    }
+
+    /// The capture point of a connection.
+    pub(crate) fn point(&self, entry: &table::Entry<Life>) -> usize {
+        self.ways.point(entry.way(0)) as usize
     }
 
     /// Bytes that were acknowledged but not captured.
     pub fn unseen_bytes(&self) -> u64 {
-        self.open_connections().flat_map(|one| &one.halves).map(|half| half.counters.unseen_bytes).sum()
+        self.counters().map(|(counters, _)| counters.unseen_bytes).sum()
     }
 
-    /// Takes in a segment; `None` when its interface was not chosen, or when there are too many tunnels.
+    /// Takes in a segment; `None` when its interface was not chosen, or when there are too many tunnels or connections.
     pub fn segment(&mut self, captured: &CapturedSegment, interfaces: &[Interface]) -> Option<Placed> {
         let CapturedSegment { at_ns, interface, vlan, ref around, ref headers } = *captured;
         let chosen = self.options.interface.as_ref();
@@ -253,24 +246,137 @@ impl Analysis {
             segment: &headers.segment,
             cut: headers.cut,
         };
-        let Some((place, from)) = self.find(point, around.as_ref(), [envelope.from, envelope.to], &seen)
-        else {
+        let point = u32::try_from(point).expect("fewer than 2^32 interfaces");
+        let ends = [envelope.from, envelope.to];
+        let Some(way) = self.ways.number(point, around.as_ref()) else {
             self.counts.too_many_tunnels += 1;
             return None;
+        };
+        let (place, from) = match self.table.find(ends, way, &self.ways, is_silent) {
+            table::Place::TooMany => {
+                self.counts.too_many_tunnels += 1;
+                return None;
+            }
+            table::Place::Known(place, from) => match self.resume(place, from, &seen, interfaces) {
+                Known::Continues => (place, from),
+                Known::Ended => self.begin(point, way, ends, &seen, interfaces)?,
+                Known::NoRoom => return None,
+            },
+            table::Place::New => self.begin(point, way, ends, &seen, interfaces)?,
         };
         self.counts.segments += 1;
         self.counts.options_cut += u64::from(headers.cut);
         if let Some(Some(tunnel)) = around.as_ref().map(|around| around.tunnels[0]) {
             *self.counts.tunnels.entry(tunnel.kind).or_default() += 1;
         }
-        let connection = &mut self.table.entry(place).state;
-        connection.packet(from, &seen, &mut self.rounds);
+        Some(Placed { at, connection: place as usize, from })
+    }
+
+    /// A packet of a connection that is in memory.
+    #[inline]
+    fn resume(&mut self, place: u32, from: usize, seen: &Seen<'_>, interfaces: &[Interface]) -> Known {
+        if let Life::First(first) = self.table.entry(place).state {
+            if !self.has_room(seen.at, interfaces) {
+                return Known::NoRoom;
+            }
+            let entry = &self.table.entries()[place as usize];
+            let connection = Box::new(first.connection(self.point(entry), entry.ends()));
+            self.table.entry(place).state = Life::Open(connection);
+            self.open += 1;
+        }
+        let Life::Open(connection) = &mut self.table.entry(place).state else { return Known::Ended };
+        if connection.is_other(from, seen) {
+            connection.finish(&mut self.rounds);
+            return Known::Ended;
+        }
+        connection.packet(from, seen, &mut self.rounds);
         let half = &mut connection.halves[from];
         if half.number.is_none() && half.counters.packets > 0 {
-            self.flows.push((place, from));
+            self.flows.push((place, u8::from(from == 1)));
             half.number = Some(u32::try_from(self.flows.len()).expect("fewer than 2^32 flows"));
         }
-        Some(Placed { at, connection: place as usize, from })
+        Known::Continues
+    }
+
+    /// The first packet of a connection.
+    fn begin(
+        &mut self,
+        point: u32,
+        way: table::Way,
+        ends: [SocketAddr; 2],
+        seen: &Seen<'_>,
+        interfaces: &[Interface],
+    ) -> Option<(u32, usize)> {
+        if self.table.len() as u64 >= u64::from(self.options.most_connections) * FIRST_PER_STATE {
+            self.counts.too_many_connections += 1;
+            return None;
+        }
+        // A SYN-ACK comes from the end that was opened to.
+        let from = usize::from(seen.segment.flags.has(Flags::SYN | Flags::ACK));
+        let ends = if from == 1 { [ends[1], ends[0]] } else { ends };
+        let mut connection = begun(point as usize, ends, from, seen, 0);
+        let has_data = connection.halves[from].counters.packets > 0;
+        let number =
+            if has_data { u32::try_from(self.flows.len() + 1).expect("fewer than 2^32 flows") } else { 0 };
+        let life = if let Some(first) = First::of(seen, from, number) {
+            Life::First(first)
+        } else if self.has_room(seen.at, interfaces) {
+            self.open += 1;
+            connection.halves[from].number = has_data.then_some(number);
+            Life::Open(Box::new(connection))
+        } else {
+            return None;
+        };
+        let place = self.table.open(ends, way, life);
+        if has_data {
+            self.flows.push((place, u8::from(from == 1)));
+        }
+        Some((place, from))
+    }
+
+    /// Whether the state of a further connection may be in memory; otherwise its packet is counted. Connections that ended give room.
+    #[inline]
+    fn has_room(&mut self, now: Time, interfaces: &[Interface]) -> bool {
+        self.open < u64::from(self.options.most_connections) || self.makes_room(now, interfaces)
+    }
+
+    #[cold]
+    fn makes_room(&mut self, now: Time, interfaces: &[Interface]) -> bool {
+        if self.patience == 0 {
+            self.patience = self.options.most_connections / 8;
+            self.end_connections(now, interfaces);
+        } else {
+            self.patience -= 1;
+        }
+        let has_room = self.open < u64::from(self.options.most_connections);
+        self.counts.too_many_connections += u64::from(!has_room);
+        has_room
+    }
+
+    /// Summarises connections that ended (FIN of both ends, RST) or were silent for long.
+    fn end_connections(&mut self, now: Time, interfaces: &[Interface]) {
+        let most = u64::from(self.options.most_connections) * ENDED_PER_STATE;
+        for place in 0..self.table.len() {
+            let entry = &mut self.table.entries_mut()[place];
+            let Life::Open(connection) = &mut entry.state else { continue };
+            if !connection.is_over && now.since(connection.last) <= IDLE {
+                continue;
+            }
+            connection.finish(&mut self.rounds);
+            let flows = self.describe(place, interfaces);
+            let entry = &mut self.table.entries_mut()[place];
+            let Life::Open(connection) = &entry.state else { continue };
+            let described = if self.ended < most { flows.len() } else { 0 };
+            self.counts.undescribed_flows += (flows.len() - described) as u64;
+            entry.state = if described > 0 {
+                self.ended += 1;
+                Life::Ended(Box::new(Ended { facts: facts(connection), flows }))
+            } else {
+                Life::Forgotten
+            };
+            self.open -= 1;
+            self.counts.ended_connections += 1;
+        }
     }
 
     /// The time of a packet. One without a time, or with a time that cannot be true, has that of the packet before it.
@@ -292,33 +398,34 @@ impl Analysis {
         }
         time
     }
+}
 
-    /// The connection of a packet, and which of its ends sends it; `None` when there are too many tunnels.
-    fn find(
-        &mut self,
-        point: usize,
-        around: Option<&Around>,
-        ends: [SocketAddr; 2],
-        seen: &Seen<'_>,
-    ) -> Option<(u32, usize)> {
-        let point = u32::try_from(point).expect("fewer than 2^32 interfaces");
-        let way = self.ways.number(point, around)?;
-        match self.table.find(ends, way, &self.ways, |connection, end| connection.packets[end] == 0) {
-            table::Place::Known(place, from) => {
-                let connection = &mut self.table.entry(place).state;
-                if !connection.is_other(from, seen) {
-                    return Some((place, from));
-                }
-                connection.finish(&mut self.rounds);
-            }
-            table::Place::New => {}
-            table::Place::TooMany => return None,
-        }
-        // A SYN-ACK comes from the end that was opened to.
-        let from = usize::from(seen.segment.flags.has(Flags::SYN | Flags::ACK));
-        let ends = if from == 1 { [ends[1], ends[0]] } else { ends };
-        let connection = Box::new(Connection::new(point as usize, ends, seen.at));
-        Some((self.table.open(ends, way, connection), from))
+/// What becomes of a packet between ends that are known.
+enum Known {
+    /// It belongs to the connection, and was taken in.
+    Continues,
+    /// It begins another connection.
+    Ended,
+    /// There is no room for the state of the connection.
+    NoRoom,
+}
+
+/// Whether an end has sent nothing yet.
+fn is_silent(life: &Life, end: usize) -> bool {
+    match life {
+        Life::First(first) => usize::from(first.from) != end,
+        Life::Open(connection) => connection.packets[end] == 0,
+        Life::Ended(_) | Life::Forgotten => false,
+    }
+}
+
+fn facts(connection: &Connection) -> ConnectionFacts {
+    ConnectionFacts {
+        ends: connection.ends,
+        has_handshake: connection.has_both_scales(),
+        place: connection.place(0),
+        mss: [connection.mss(0), connection.mss(1)],
+        counters: [connection.halves[0].counters, connection.halves[1].counters],
     }
 }
 

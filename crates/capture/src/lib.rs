@@ -7,13 +7,16 @@
 //! * [`Summary`] - its result, with findings as text.
 //! * [`siftr`] - logs of FreeBSD's siftr(4).
 //!
-//! The memory for a connection does not depend on its length, and the file is never in memory as a whole. The crate does not depend
+//! The memory for a connection does not depend on its length, the number of connections in memory is limited, and the file is never in memory
+//! as a whole. The crate does not depend
 //! on the model TCP or the simulation: its results follow from packets alone.
 
 mod analysis;
 mod clock;
+mod counts;
 mod flow;
 mod histogram;
+mod life;
 pub mod link;
 mod notes;
 mod reader;
@@ -26,9 +29,11 @@ mod text;
 mod tunnel;
 mod words;
 
-pub use analysis::{Analysis, AnalysisOptions, CapturedSegment, ConnectionFacts, PacketCounts, Placed};
+pub use analysis::{Analysis, AnalysisOptions, CapturedSegment, Placed};
+pub use counts::PacketCounts;
 pub use flow::{EcnFeedback, HalfCounters, Place, Round, Spurious, StallCause, Stalls};
 pub use histogram::{DurationHistogram, Modes};
+pub use life::ConnectionFacts;
 pub use reader::{CaptureRecord, Interface, LinkType, ReadError, Reader};
 pub use summary::{FlowSummary, RoundTrips, Summary};
 pub use tunnel::{Around, DEEPEST, Tunnel, TunnelKind};

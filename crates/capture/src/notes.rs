@@ -1,7 +1,8 @@
 //! What could not be read or used of a capture, as text.
 
-use crate::analysis::{Analysis, PacketCounts};
-use crate::reader::Interface;
+use crate::analysis::Analysis;
+use crate::counts::PacketCounts;
+use crate::reader::{Interface, MOST_INTERFACES};
 use crate::table::MOST_TUNNELS;
 use crate::words::{bytes, many, time, times};
 
@@ -42,6 +43,7 @@ pub(crate) fn notes(analysis: &Analysis, interfaces: &[Interface]) -> Vec<String
         "The capture has no TCP segments that can be analysed.".to_owned(),
     );
     undecoded(&mut notes, counts);
+    limits(&mut notes, counts);
     clocks(&mut notes, counts);
     let (flows, unseen) = analysis.flows_of_acks_alone();
     notes.say(
@@ -88,13 +90,6 @@ fn undecoded(notes: &mut Notes, counts: &PacketCounts) {
         notes.say(*count, format!("{}: {}, which are not decoded.", packets(*count), what.words()));
     }
     notes.say(
-        counts.too_many_tunnels,
-        format!(
-            "{} in tunnels beyond the first {MOST_TUNNELS}, which were not analysed.",
-            many(counts.too_many_tunnels, "segment")
-        ),
-    );
-    notes.say(
         counts.fragments,
         format!("{} of fragmented IP datagrams, which are not reassembled.", packets(counts.fragments)),
     );
@@ -111,6 +106,38 @@ fn undecoded(notes: &mut Notes, counts: &PacketCounts) {
         format!(
             "{} cut inside the TCP options: timestamps, SACK and the window scale may be missing.",
             many(counts.options_cut, "segment")
+        ),
+    );
+}
+
+/// What was more than may be in memory.
+fn limits(notes: &mut Notes, counts: &PacketCounts) {
+    notes.say(
+        counts.too_many_tunnels,
+        format!(
+            "{} in tunnels beyond the first {MOST_TUNNELS}, which were not analysed.",
+            many(counts.too_many_tunnels, "segment")
+        ),
+    );
+    notes.say(
+        counts.too_many_connections,
+        format!(
+            "{} of connections beyond those that may be in memory, which were not analysed: `--max-connections` raises the limit.",
+            many(counts.too_many_connections, "segment")
+        ),
+    );
+    notes.say(
+        counts.undescribed_flows,
+        format!(
+            "{} of connections that ended, beyond those that may be in memory, which are counted only: `--max-connections` raises the limit.",
+            many(counts.undescribed_flows, "flow")
+        ),
+    );
+    notes.say(
+        counts.too_many_interfaces,
+        format!(
+            "{} beyond the first {MOST_INTERFACES}, whose packets were not read.",
+            many(counts.too_many_interfaces, "interface")
         ),
     );
 }

@@ -8,7 +8,7 @@
 //! A line of version 1.3 has 27 fields: it has no packet hash, further flags (`t_flags2`) instead of the bandwidth-controlled window, and both
 //! times in microseconds. What follows a `#` is a comment.
 
-use crate::source::Source;
+use crate::source::{MOST_EXPANDED, Source};
 use crate::words::{bytes, many, time};
 use indexmap::IndexMap;
 use serde::Serialize;
@@ -176,7 +176,7 @@ pub fn is_siftr(first: &[u8]) -> bool {
 /// Errors of `inner`.
 pub fn holds_siftr(inner: impl Read) -> std::io::Result<bool> {
     let mut first = Vec::new();
-    Source::new(inner)?.take(FIRST.len() as u64).read_to_end(&mut first)?;
+    Source::new(inner, MOST_EXPANDED)?.take(FIRST.len() as u64).read_to_end(&mut first)?;
     Ok(is_siftr(&first))
 }
 
@@ -185,7 +185,7 @@ pub fn holds_siftr(inner: impl Read) -> std::io::Result<bool> {
 /// # Errors
 /// Errors of `inner` before the first line. Later ones, and damaged lines, are notes.
 pub fn read_siftr(inner: impl Read) -> std::io::Result<SiftrLog> {
-    let mut input = BufReader::new(Source::new(inner)?);
+    let mut input = BufReader::new(Source::new(inner, MOST_EXPANDED)?);
     let mut flows: IndexMap<(SocketAddr, SocketAddr), SiftrFlow, BuildHasherDefault<SipHasher13>> =
         IndexMap::default();
     let mut notes = Vec::new();

@@ -12,22 +12,47 @@ const BLOCK: usize = 256 * 1024;
 /// The largest window of a zstd frame: `zstd --ultra` and `--long=27` need 128 MiB; frames that need more are refused.
 const MAX_WINDOW: u64 = 128 << 20;
 
+/// What a compressed file may expand to, if it is more than [`MOST_RATIO`] times its size.
+pub const MOST_EXPANDED: u64 = 4_000_000_000;
+/// Real captures are compressed to a tenth or a fifth.
+const MOST_RATIO: u64 = 50;
+
 /// A decompressed stream of bytes; the first bytes identify the compression.
-pub struct Source<R: Read>(Form<R>);
+pub struct Source<R: Read> {
+    form: Form<R>,
+    /// Bytes after decompression.
+    expanded: u64,
+    most_expanded: u64,
+}
 
 enum Form<R: Read> {
-    Plain(BufReader<R>),
-    Gzip(Box<MultiGzDecoder<BufReader<R>>>),
-    Zstd(Box<Zstd<BufReader<R>>>),
+    Plain(BufReader<Counted<R>>),
+    Gzip(Box<MultiGzDecoder<BufReader<Counted<R>>>>),
+    Zstd(Box<Zstd<BufReader<Counted<R>>>>),
+}
+
+/// A stream whose bytes are counted.
+struct Counted<R> {
+    inner: R,
+    bytes: u64,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(out)?;
+        self.bytes += count as u64;
+        Ok(count)
+    }
 }
 
 impl<R: Read> Source<R> {
-    /// Looks at the first bytes of `inner`.
+    /// Looks at the first bytes of `inner`. Reading ends with an error when a compressed stream expands to more than `most_expanded` bytes,
+    /// and to more than fifty times its size.
     ///
     /// # Errors
     /// Errors of `inner`, and a zstd frame header that is damaged or asks for more memory than 128 MiB.
-    pub fn new(inner: R) -> io::Result<Source<R>> {
-        let mut inner = BufReader::with_capacity(BLOCK, inner);
+    pub fn new(inner: R, most_expanded: u64) -> io::Result<Source<R>> {
+        let mut inner = BufReader::with_capacity(BLOCK, Counted { inner, bytes: 0 });
         let first = loop {
             match inner.fill_buf() {
                 Ok(first) => break first,
@@ -35,23 +60,43 @@ impl<R: Read> Source<R> {
                 Err(error) => return Err(error),
             }
         };
-        Ok(Source(if first.starts_with(&GZIP) {
+        let form = if first.starts_with(&GZIP) {
             Form::Gzip(Box::new(MultiGzDecoder::new(inner)))
         } else if first.starts_with(&ZSTD) || is_skippable(first) {
             Form::Zstd(Box::new(Zstd::new(inner)))
         } else {
             Form::Plain(inner)
-        }))
+        };
+        Ok(Source { form, expanded: 0, most_expanded })
+    }
+
+    /// Bytes before decompression; `None` when nothing is decompressed.
+    fn compressed(&self) -> Option<u64> {
+        match &self.form {
+            Form::Plain(_) => None,
+            Form::Gzip(inner) => Some(inner.get_ref().get_ref().bytes),
+            Form::Zstd(inner) => Some(inner.input.get_ref().bytes),
+        }
     }
 }
 
 impl<R: Read> Read for Source<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        match &mut self.0 {
+        if self.expanded > self.most_expanded
+            && self.compressed().is_some_and(|bytes| self.expanded > bytes.saturating_mul(MOST_RATIO))
+        {
+            return Err(io::Error::other(format!(
+                "it expands to more than {} bytes and {MOST_RATIO} times its size; `--max-expanded` raises the limit",
+                self.most_expanded
+            )));
+        }
+        let count = match &mut self.form {
             Form::Plain(inner) => inner.read(out),
             Form::Gzip(inner) => inner.read(out),
             Form::Zstd(inner) => inner.read(out),
-        }
+        }?;
+        self.expanded += count as u64;
+        Ok(count)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::analysis::Analysis;
 use crate::flow::{Connection, EcnFeedback, Half};
+use crate::life::Life;
 use crate::notes;
 use crate::reader::Interface;
 use crate::summary::{FlowSummary, RoundTrips, Summary};
@@ -12,24 +13,57 @@ use tcpassay_units::Time;
 impl Analysis {
     /// The results so far. `interfaces` are those of the reader.
     pub fn summary(&self, interfaces: &[Interface]) -> Summary {
-        let clock_ns = self.clock_step_ns();
-        let flows = self.flows.iter().map(|(place, from)| {
-            let entry = &self.table.entries()[*place as usize];
-            let tunnel = self.ways.around(entry.way(*from)).map(Around::to_string);
-            FlowSummary {
-                connection: place + 1,
-                tunnel: tunnel.unwrap_or_default(),
-                ..flow(&entry.state, *from, interfaces, clock_ns)
-            }
-        });
+        let flows = self.flow_summaries(interfaces, 0, usize::MAX);
+        Summary { flows, ..self.summary_without_flows(interfaces) }
+    }
+
+    /// The results so far without those of the flows.
+    pub fn summary_without_flows(&self, interfaces: &[Interface]) -> Summary {
         Summary {
-            clock_ns,
+            clock_ns: self.clock_step_ns(),
             connections: self.table.len() as u64,
+            flows_with_data: self.flows.len() as u64,
             interfaces: interfaces.iter().map(|one| one.name.clone()).collect(),
             packets: self.counts.clone(),
             notes: notes::notes(self, interfaces),
-            flows: flows.collect(),
+            flows: Vec::new(),
         }
+    }
+
+    /// The results of some flows: those after the first `after`, at most `most`, without those that are no longer in memory.
+    pub fn flow_summaries(&self, interfaces: &[Interface], after: usize, most: usize) -> Vec<FlowSummary> {
+        let wanted = self.flows.iter().enumerate().skip(after).take(most);
+        wanted
+            .flat_map(|(index, (place, _))| {
+                let mut flows = self.describe(*place as usize, interfaces);
+                flows.retain(|flow| flow.flow as usize == index + 1);
+                flows
+            })
+            .collect()
+    }
+
+    /// The flows of a connection.
+    pub(crate) fn describe(&self, place: usize, interfaces: &[Interface]) -> Vec<FlowSummary> {
+        let entry = &self.table.entries()[place];
+        let made;
+        let connection = match &entry.state {
+            Life::Open(connection) => &**connection,
+            Life::First(first) => {
+                made = first.connection(self.point(entry), entry.ends());
+                &made
+            }
+            Life::Ended(ended) => return ended.flows.clone(),
+            Life::Forgotten => return Vec::new(),
+        };
+        let clock_ns = self.clock_step_ns();
+        let with_data = (0..2).filter(|from| connection.halves[*from].number.is_some());
+        with_data
+            .map(|from| FlowSummary {
+                connection: u32::try_from(place + 1).unwrap_or(u32::MAX),
+                tunnel: self.ways.around(entry.way(from)).map(Around::to_string).unwrap_or_default(),
+                ..flow(connection, from, interfaces, clock_ns)
+            })
+            .collect()
     }
 }
 
@@ -37,8 +71,8 @@ impl Analysis {
     /// The number of flows whose data are not in the capture although they were acknowledged, and the number of these bytes. A FIN alone,
     /// which occupies one position, is no data.
     pub(crate) fn flows_of_acks_alone(&self) -> (u64, u64) {
-        let halves = self.open_connections().flat_map(|connection| &connection.halves);
-        let unseen = halves.filter(|half| half.number.is_none()).map(|half| half.counters.unseen_bytes);
+        let unseen =
+            self.counters().filter(|(_, has_data)| !has_data).map(|(counters, _)| counters.unseen_bytes);
         unseen.filter(|bytes| *bytes > 1).fold((0, 0), |(flows, sum), bytes| (flows + 1, sum + bytes))
     }
 }

@@ -1,6 +1,6 @@
 //! The result of an analysis, as data.
 
-use crate::analysis::PacketCounts;
+use crate::counts::PacketCounts;
 use crate::flow::{EcnFeedback, HalfCounters, Place, Spurious, Stalls};
 use crate::histogram::DurationHistogram;
 use serde::Serialize;
@@ -11,6 +11,8 @@ use tcpassay_units::Dur;
 pub struct Summary {
     /// Number of TCP connections.
     pub connections: u64,
+    /// Number of the directions that carried data.
+    pub flows_with_data: u64,
     /// Names of the capture points.
     pub interfaces: Vec<String>,
     /// The step of the capture's clock: the shortest time between two packets, in a capture that has packets with equal times. Shorter times

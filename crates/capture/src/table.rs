@@ -4,7 +4,7 @@ use crate::tunnel::{Around, Tunnels};
 use hashbrown::HashTable;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Number of tunnels that are told apart.
 pub(crate) const MOST_TUNNELS: usize = 1 << 16;
@@ -38,6 +38,16 @@ impl Ends {
     fn swapped(self) -> Ends {
         let ([a, b], [p, q]) = (self.addresses, self.ports);
         Ends { addresses: [b, a], ports: [q, p] }
+    }
+}
+
+impl Ends {
+    fn sockets(self) -> [SocketAddr; 2] {
+        let socket = |place: usize| {
+            let address = Ipv6Addr::from(self.addresses[place]).to_canonical();
+            SocketAddr::new(address, self.ports[place])
+        };
+        [socket(0), socket(1)]
     }
 }
 
@@ -123,6 +133,11 @@ pub(crate) struct Entry<T> {
 }
 
 impl<T> Entry<T> {
+    /// The end that opened the connection or spoke first, and the other.
+    pub fn ends(&self) -> [SocketAddr; 2] {
+        self.ends.sockets()
+    }
+
     /// The way of the packets of end `from`.
     pub fn way(&self, from: usize) -> Way {
         self.ways[from]
@@ -171,8 +186,8 @@ impl<T> Table<T> {
         &mut self.entries[place as usize]
     }
 
-    pub fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry<T>> {
-        self.entries.iter_mut()
+    pub fn entries_mut(&mut self) -> &mut [Entry<T>] {
+        &mut self.entries
     }
 
     /// Both directions have the same slot.

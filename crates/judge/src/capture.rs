@@ -22,6 +22,8 @@ pub struct LoggedConnections {
     /// Connections that were captured between their ends, or at a place that the analysis could not
     /// determine.
     pub between: u64,
+    /// The capture has more packets than the log may have.
+    pub cut: bool,
 }
 
 /// A connection with a log.
@@ -34,12 +36,14 @@ struct Logged {
 /// Converts a capture to a recording with an event log. `known` is the analysis of the whole capture;
 /// `reader` reads the same capture from its beginning.
 ///
-/// If the capture ends with an error, the log contains the packets before the error, as `known` does.
+/// If the capture ends with an error, the log contains the packets before the error, as `known` does. It contains at most `most_packets`
+/// packets, because it is in memory.
 pub fn recording<R: Read>(
     known: &Analysis,
     options: &AnalysisOptions,
     reader: &mut Reader<R>,
     version: &str,
+    most_packets: u64,
 ) -> (Recording, LoggedConnections) {
     let mut made = Recording {
         header: Header {
@@ -60,7 +64,8 @@ pub fn recording<R: Read>(
         )]),
         ..Recording::default()
     };
-    let (mut connections, counts) = choose(known, &mut made);
+    let (mut connections, mut counts) = choose(known, &mut made);
+    let mut packets = 0;
     let mut again = Analysis::new(options.clone());
     let mut start = None;
     loop {
@@ -73,6 +78,12 @@ pub fn recording<R: Read>(
         made.header.duration = made.header.duration.max(seen.at.since(start));
         let at = Time::ZERO + made.header.duration;
         if let Some(Some(logged)) = connections.get_mut(seen.connection) {
+            if packets == most_packets {
+                counts.cut = true;
+                made.header.complete = false;
+                break;
+            }
+            packets += 1;
             logged.packet(at, seen.from, &segment.headers, &mut made);
         }
     }

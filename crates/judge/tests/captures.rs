@@ -33,12 +33,12 @@ fn sample(at_receiver: bool) -> Vec<Timed> {
 
 /// Calls all oracles on a capture. Returns the number of connections that have a log.
 fn judged(file: &[u8], merge_interfaces: bool) -> u64 {
-    let options = AnalysisOptions { interface: None, merge_interfaces };
+    let options = AnalysisOptions { merge_interfaces, ..AnalysisOptions::default() };
     let mut known = Analysis::new(options.clone());
     let Ok(mut reader) = Reader::new(file) else { return 0 };
     while known.read(&mut reader, 1000) {}
     let mut reader = Reader::new(file).expect("it was read before");
-    let (recording, connections) = capture::recording(&known, &options, &mut reader, "0");
+    let (recording, connections) = capture::recording(&known, &options, &mut reader, "0", 1_000_000);
     let names: Vec<&str> = ORACLES.iter().map(|oracle| oracle.name).collect();
     judge(&recording, &names);
     connections.logged

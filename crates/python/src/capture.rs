@@ -12,8 +12,9 @@ use tcpassay_judge::capture;
 /// Number of packets that are read between two checks for an interrupt.
 const STEP: u64 = 100_000;
 
-fn open(path: &Path) -> PyResult<Reader<File>> {
-    Reader::new(File::open(path)?).map_err(|error| PyValueError::new_err(error.to_string()))
+fn open(path: &Path, most_expanded: u64) -> PyResult<Reader<File>> {
+    Reader::limited(File::open(path)?, most_expanded)
+        .map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// The analysis of a capture, step by step.
@@ -26,12 +27,23 @@ pub struct CaptureAnalysis {
 
 #[pymethods]
 impl CaptureAnalysis {
-    /// Opens a capture. Raises `OSError` or, for a file that is not a capture, `ValueError`.
+    /// Opens a capture: at most `most_connections` are in memory with their state, and a compressed file may expand to `most_expanded`
+    /// bytes. Raises `OSError` or, for a file that is not a capture, `ValueError`.
     #[new]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
-    fn new(path: PathBuf, interface: Option<String>, merge_interfaces: bool) -> PyResult<CaptureAnalysis> {
-        let options = AnalysisOptions { interface, merge_interfaces };
-        Ok(CaptureAnalysis { reader: open(&path)?, analysis: Analysis::new(options), over: false })
+    fn new(
+        path: PathBuf,
+        interface: Option<String>,
+        merge_interfaces: bool,
+        most_connections: u32,
+        most_expanded: u64,
+    ) -> PyResult<CaptureAnalysis> {
+        let options = AnalysisOptions { interface, merge_interfaces, most_connections };
+        Ok(CaptureAnalysis {
+            reader: open(&path, most_expanded)?,
+            analysis: Analysis::new(options),
+            over: false,
+        })
     }
 
     /// Reads the next packets. Returns the rounds that ended since the last call (only those of `flow` if it
@@ -60,9 +72,14 @@ impl CaptureAnalysis {
         Ok(Some(PyBytes::new(py, text.as_bytes())))
     }
 
-    /// The summary of the packets read so far, a JSON object.
+    /// The summary of the packets read so far without flows, a JSON object.
     fn summary(&self) -> String {
-        serde_json::json!(self.analysis.summary(self.reader.interfaces())).to_string()
+        serde_json::json!(self.analysis.summary_without_flows(self.reader.interfaces())).to_string()
+    }
+
+    /// The summaries of the flows after the first `after`, at most `most`: a JSON list, without flows that are no longer in memory.
+    fn flows(&self, after: usize, most: usize) -> String {
+        serde_json::json!(self.analysis.flow_summaries(self.reader.interfaces(), after, most)).to_string()
     }
 }
 
@@ -79,7 +96,8 @@ pub fn siftr_summary(py: Python<'_>, path: PathBuf) -> PyResult<Option<String>> 
 }
 
 /// Writes the event log of a capture as a recording into `folder`. Returns the numbers of connections with
-/// and without a log, and the notes of the analysis: a JSON object.
+/// and without a log, and the notes of the analysis: a JSON object. `limits`: connections in memory, bytes to which a compressed file may
+/// expand, packets in the log.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
 pub fn capture_recording(
@@ -88,21 +106,25 @@ pub fn capture_recording(
     folder: PathBuf,
     interface: Option<String>,
     merge_interfaces: bool,
+    limits: (u32, u64, u64),
 ) -> PyResult<String> {
-    let options = AnalysisOptions { interface, merge_interfaces };
+    let (most_connections, most_expanded, most_packets) = limits;
+    let options = AnalysisOptions { interface, merge_interfaces, most_connections };
     let mut known = Analysis::new(options.clone());
-    let mut reader = open(&path)?;
+    let mut reader = open(&path, most_expanded)?;
     while py.detach(|| known.read(&mut reader, STEP)) {
         known.take_rounds();
         py.check_signals()?;
     }
-    let notes = known.summary(reader.interfaces()).notes;
-    let mut reader = open(&path)?;
-    let (recording, connections) =
-        py.detach(|| capture::recording(&known, &options, &mut reader, env!("CARGO_PKG_VERSION")));
+    let notes = known.summary_without_flows(reader.interfaces()).notes;
+    let mut reader = open(&path, most_expanded)?;
+    let (recording, connections) = py.detach(|| {
+        capture::recording(&known, &options, &mut reader, env!("CARGO_PKG_VERSION"), most_packets)
+    });
     recording.write_as(&folder, true).map_err(|why| PyOSError::new_err(why.to_string()))?;
     let connections = serde_json::json!({
         "logged": connections.logged, "without_handshake": connections.without_handshake, "between": connections.between,
+        "cut": connections.cut,
     });
     Ok(serde_json::json!({ "connections": connections, "notes": notes }).to_string())
 }

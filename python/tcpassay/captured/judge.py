@@ -5,25 +5,41 @@ from dataclasses import replace
 from pathlib import Path
 
 from tcpassay import _native, scratch
-from tcpassay.captured.analyse import readable, unreadable
+from tcpassay.captured.analyse import Limits, readable, unreadable
 from tcpassay.captured.model import RECORDED, LoggedConnections
 from tcpassay.errors import Place, UserError
 from tcpassay.judge.folders import Judged, judge_folder
 
 
 def judge_capture(
-    file: Path, *, oracles: Iterable[str] | None = None, point: str | None = None, merge: bool = False
+    file: Path,
+    *,
+    oracles: Iterable[str] | None = None,
+    point: str | None = None,
+    merge: bool = False,
+    limits: Limits | None = None,
 ) -> Judged:
     """Judges a capture. Raises `UserError` for a file that is not a capture, or without a connection to judge."""
     names = None if oracles is None else list(oracles)
+    limits = limits or Limits()
     with scratch.folder() as place:
         folder = place / "capture"
         try:
-            text = _native.capture_recording(readable(file), str(folder), point, merge)
+            text = _native.capture_recording(
+                readable(file),
+                str(folder),
+                point,
+                merge,
+                (limits.connections, limits.expanded, limits.packets),
+            )
         except (OSError, ValueError) as error:
             raise unreadable(file, error) from None
         made = RECORDED.validate_json(text)
         said = _unlogged(made.connections)
+        if made.connections.cut:
+            said.append(
+                f"only the first {limits.packets} packets are judged, which are in memory: `--max-packets` raises it"
+            )
         if made.connections.logged == 0:
             why = "; ".join(said) or "it has no TCP connection"
             raise UserError(f"no connection of the capture can be judged: {why}", Place(file))

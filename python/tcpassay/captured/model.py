@@ -24,6 +24,10 @@ class PacketCounts:
     tunnels: dict[str, int]
     undecoded: dict[str, int]
     too_many_tunnels: int
+    too_many_connections: int
+    ended_connections: int
+    undescribed_flows: int
+    too_many_interfaces: int
     fragments: int
     short: int
     malformed: int
@@ -139,6 +143,7 @@ class Summary:
     """The result of an analysis."""
 
     connections: int
+    flows_with_data: int
     interfaces: list[str]
     clock_ns: int | None
     packets: PacketCounts
@@ -175,6 +180,7 @@ class LoggedConnections:
     logged: int
     without_handshake: int
     between: int
+    cut: bool
 
 
 @dataclass(frozen=True, slots=True, config=_EXACT)
@@ -218,5 +224,7 @@ class SiftrLog:
 
 SIFTR: Final = TypeAdapter(SiftrLog)
 SUMMARY: Final = TypeAdapter(Summary)
+FLOW: Final = TypeAdapter(FlowSummary)
+FLOWS: Final = TypeAdapter(list[FlowSummary])
 ROUND: Final = TypeAdapter(Round)
 RECORDED: Final = TypeAdapter(Recorded)

@@ -8,7 +8,7 @@ from rich.padding import Padding
 
 from tcpassay import terminal
 from tcpassay.captured.analyse import Analysis
-from tcpassay.captured.model import SUMMARY, FlowSummary, SiftrLog, Summary
+from tcpassay.captured.model import FLOW, SUMMARY, FlowSummary, SiftrLog, Summary
 
 NANO = 1e-9
 MOST = 20
@@ -28,8 +28,15 @@ def as_json(analysis: Analysis, *, rounds: bool) -> Iterator[str]:
         if rounds:
             yield (",\n" if begun else '{"rounds": [\n') + part.decode().rstrip("\n").replace("\n", ",\n")
             begun = True
-    fields = SUMMARY.dump_json(analysis.summary(), indent=2).decode().removeprefix("{\n")
-    yield ("\n],\n" if begun else '{"rounds": [],\n') + fields + "\n"
+    summary = analysis.without_flows()
+    fields = SUMMARY.dump_json(summary, indent=2).decode().removeprefix("{\n").removesuffix("[]\n}")
+    yield ("\n],\n" if begun else '{"rounds": [],\n') + fields
+    before = "["
+    for flows in analysis.flows(summary):
+        for one in flows:
+            yield f"{before}\n{FLOW.dump_json(one, indent=2).decode()}"
+            before = ","
+    yield "[]\n}\n" if before == "[" else "\n]\n}\n"
 
 
 def lines(analysis: Analysis, *, rounds: bool) -> Iterator[str]:
@@ -45,17 +52,16 @@ def lines(analysis: Analysis, *, rounds: bool) -> Iterator[str]:
 
 def show(summary: Summary, console: Console) -> None:
     """Prints the summary of each flow."""
-    flows = summary.flows
-    for one in flows[:MOST]:
+    for one in summary.flows[:MOST]:
         _flow(one, console, several=len(summary.interfaces) > 1)
-    if len(flows) > MOST:
-        rest = len(flows) - MOST
+    if summary.flows_with_data > MOST and len(summary.flows) >= MOST:
+        rest = summary.flows_with_data - MOST
         console.print(f"... and {rest} more flows: `--flow N` shows one, `--json` all.\n", highlight=False)
     for note in summary.notes:
         console.print(f"note: {escape(note)}", style="yellow", highlight=False)
     counts = summary.packets
     said = f"{counts.packets} packets, {counts.segments} TCP segments, {summary.connections} connections, "
-    console.print(f"{said}{len(summary.flows)} flows with data", highlight=False)
+    console.print(f"{said}{summary.flows_with_data} flows with data", highlight=False)
 
 
 def siftr(log: SiftrLog, console: Console) -> None:

@@ -18,6 +18,29 @@ MergeOption = Annotated[
     bool, typer.Option("--merge", help="Treat all interfaces as one capture point.", show_default=False)
 ]
 
+ConnectionsOption = Annotated[
+    int,
+    typer.Option(
+        "--max-connections",
+        help="Maximum number of connections of a capture in memory, about 4 KB each.",
+        min=1,
+        max=10**8,
+        metavar="N",
+    ),
+]
+ExpandedOption = Annotated[
+    float,
+    typer.Option(
+        "--max-expanded",
+        help="Maximum size in GB to which a compressed capture may expand, if that is more than fifty times its size.",
+        min=0.001,
+        max=10**6,
+        metavar="GB",
+    ),
+]
+CONNECTIONS = 100_000
+EXPANDED = 4.0
+
 
 def rtt(
     file: Annotated[
@@ -30,6 +53,8 @@ def rtt(
     flow: Annotated[int | None, typer.Option(help="Only this flow, from 1.", min=1, metavar="N")] = None,
     point: PointOption = None,
     merge: MergeOption = False,
+    most_connections: ConnectionsOption = CONNECTIONS,
+    most_expanded: ExpandedOption = EXPANDED,
     summary_only: Annotated[
         bool, typer.Option("--summary", help="Do not print the rounds.", show_default=False)
     ] = False,
@@ -43,7 +68,7 @@ def rtt(
     what the capture cannot show.
     """
     from tcpassay.captured import show  # noqa: PLC0415 - pydantic takes half of the start-up time
-    from tcpassay.captured.analyse import Analysis, Wanted, siftr_log  # noqa: PLC0415 - start-up time
+    from tcpassay.captured.analyse import Analysis, Limits, Wanted, siftr_log  # noqa: PLC0415 - start-up time
 
     if (log := siftr_log(file)) is not None:
         if flow is not None or point is not None or merge:
@@ -53,14 +78,15 @@ def rtt(
         else:
             show.siftr(log, terminal.console())
         return
-    analysis = Analysis(file, Wanted(flow, point, merge))
+    limits = Limits(connections=most_connections, expanded=round(most_expanded * 1e9))
+    analysis = Analysis(file, Wanted(flow, point, merge, limits))
     if json_:
         for text in show.as_json(analysis, rounds=not summary_only):
             typer.echo(text, nl=False)
         return
     for text in show.lines(analysis, rounds=not summary_only):
         typer.echo(text, nl=False)
-    show.show(analysis.summary(), terminal.console())
+    show.show(analysis.summary(show.MOST), terminal.console())
 
 
 def add(app: typer.Typer) -> None:

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tcpassay import output, terminal
-from tcpassay.cli.capture import MergeOption, PointOption
+from tcpassay.cli.capture import (
+    CONNECTIONS,
+    EXPANDED,
+    ConnectionsOption,
+    ExpandedOption,
+    MergeOption,
+    PointOption,
+)
 from tcpassay.cli.options import AllowCodeOption, JsonOption, JunitOption
 from tcpassay.errors import UserError
 from tcpassay.interface import METRICS
@@ -15,6 +22,7 @@ if TYPE_CHECKING:
     from tcpassay.compare import Options
 
 FAILED = 1
+PACKETS = 4_000_000
 USER = 2
 UNDECIDED = 3
 
@@ -30,6 +38,18 @@ def judge(
     ] = None,
     point: PointOption = None,
     merge: MergeOption = False,
+    most_connections: ConnectionsOption = CONNECTIONS,
+    most_expanded: ExpandedOption = EXPANDED,
+    most_packets: Annotated[
+        int,
+        typer.Option(
+            "--max-packets",
+            help="Maximum number of packets of a capture that are judged, about 150 B of memory each.",
+            min=1,
+            max=10**9,
+            metavar="N",
+        ),
+    ] = PACKETS,
     json_: JsonOption = False,
     allow_code: AllowCodeOption = False,
 ) -> None:
@@ -42,9 +62,16 @@ def judge(
     from tcpassay.judge import folders, show  # noqa: PLC0415 - polars is most of the start-up time
 
     if folder.is_file():
+        from tcpassay.captured.analyse import Limits  # noqa: PLC0415 - start-up time
         from tcpassay.captured.judge import judge_capture  # noqa: PLC0415 - start-up time
 
-        judged = judge_capture(folder, oracles=oracle, point=point, merge=merge)
+        judged = judge_capture(
+            folder,
+            oracles=oracle,
+            point=point,
+            merge=merge,
+            limits=Limits(most_connections, round(most_expanded * 1e9), most_packets),
+        )
     elif point is not None or merge:
         raise UserError(f"`--point` and `--merge` are for captures, and `{folder}` is not a capture")
     else:

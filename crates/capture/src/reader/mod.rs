@@ -8,9 +8,9 @@ mod model;
 mod pcap;
 mod pcapng;
 
-use crate::source::Source;
+use crate::source::{MOST_EXPANDED, Source};
 use buffer::Buffer;
-pub use model::{Interface, LinkType, ReadError};
+pub use model::{Interface, LinkType, MOST_INTERFACES, ReadError};
 use std::io::Read;
 
 /// A captured packet.
@@ -38,7 +38,7 @@ pub struct Reader<R: Read> {
     buffer: Buffer<Source<R>>,
     format: Format,
     interfaces: Vec<Interface>,
-    skipped_blocks: u64,
+    skipped: pcapng::Skipped,
     over: bool,
 }
 
@@ -48,8 +48,17 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// An empty stream, another format, a damaged or incomplete header.
     pub fn new(inner: R) -> Result<Reader<R>, ReadError> {
+        Reader::limited(inner, MOST_EXPANDED)
+    }
+
+    /// The same with a limit: a compressed file that expands to more than `most_expanded` bytes, and to more than fifty times its size,
+    /// is read up to there.
+    ///
+    /// # Errors
+    /// As [`Reader::new`].
+    pub fn limited(inner: R, most_expanded: u64) -> Result<Reader<R>, ReadError> {
         let stream = |error: std::io::Error| ReadError::Stream { offset: 0, why: error.to_string() };
-        let mut buffer = Buffer::new(Source::new(inner).map_err(stream)?);
+        let mut buffer = Buffer::new(Source::new(inner, most_expanded).map_err(stream)?);
         let have = buffer.fill(4)?.min(4);
         let first: [u8; 4] = match buffer.data().get(..4) {
             Some(first) => first.try_into().expect("four bytes"),
@@ -64,7 +73,7 @@ impl<R: Read> Reader<R> {
             interfaces.push(interface);
             Format::Pcap(layout)
         };
-        Ok(Reader { buffer, format, interfaces, skipped_blocks: 0, over: false })
+        Ok(Reader { buffer, format, interfaces, skipped: pcapng::Skipped::default(), over: false })
     }
 
     /// The next packet; `None` at the end of the file. After an error there are no more packets.
@@ -79,7 +88,7 @@ impl<R: Read> Reader<R> {
         let found = match &mut self.format {
             Format::Pcap(layout) => pcap::next(layout, &mut self.buffer),
             Format::Pcapng(section) => {
-                pcapng::next(section, &mut self.buffer, &mut self.interfaces, &mut self.skipped_blocks)
+                pcapng::next(section, &mut self.buffer, &mut self.interfaces, &mut self.skipped)
             }
         };
         match found {
@@ -108,7 +117,12 @@ impl<R: Read> Reader<R> {
 
     /// Number of damaged blocks that were skipped.
     pub fn skipped_blocks(&self) -> u64 {
-        self.skipped_blocks
+        self.skipped.damaged
+    }
+
+    /// Number of interfaces beyond [`MOST_INTERFACES`].
+    pub fn too_many_interfaces(&self) -> u64 {
+        self.skipped.interfaces
     }
 }
 

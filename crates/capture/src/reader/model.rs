@@ -3,12 +3,17 @@
 /// The longest packet or block that is read into memory (16 MiB).
 pub(super) const LONGEST: usize = 16 << 20;
 
+/// Number of interfaces that are read.
+pub const MOST_INTERFACES: usize = 1 << 16;
+/// Number of bytes of an interface's name that are kept.
+pub(super) const LONGEST_NAME: usize = 255;
+
 /// A link-layer type, as in the registry of the tcpdump project (`LINKTYPE_...`).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkType(pub u16);
 
 /// A capture interface.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Interface {
     /// Its name (`if_name`); without one, `interface N` in pcapng, and empty in pcap.
     pub name: String,

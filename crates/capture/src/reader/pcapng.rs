@@ -2,7 +2,8 @@
 //! enhanced, simple and obsolete packet blocks. Other blocks are skipped.
 
 use super::buffer::Buffer;
-use super::model::{Found, Interface, LONGEST, LinkType, ReadError};
+use super::model::{Found, Interface, LONGEST, LONGEST_NAME, LinkType, MOST_INTERFACES, ReadError};
+use std::collections::BTreeMap;
 use std::io::Read;
 
 /// Block types.
@@ -29,6 +30,21 @@ pub(super) struct Section {
     big_endian: bool,
     /// The interfaces of the section, in the order of their descriptions.
     interfaces: Vec<Described>,
+    /// The number of the section, from 1.
+    number: u64,
+    /// The interfaces of the file: index in the list of the reader, and the last section that described it.
+    known: BTreeMap<Interface, (usize, u64)>,
+}
+
+/// Blocks that were not read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Skipped {
+    /// Damaged blocks.
+    pub damaged: u64,
+    /// Descriptions of interfaces beyond the number that is read, and their packets are not read either.
+    pub interfaces: u64,
+    /// The interfaces of the current section beyond the number that is read.
+    in_section: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +73,7 @@ pub(super) fn next<R: Read>(
     section: &mut Section,
     buffer: &mut Buffer<R>,
     interfaces: &mut Vec<Interface>,
-    skipped: &mut u64,
+    skipped: &mut Skipped,
 ) -> Result<Option<Found>, ReadError> {
     loop {
         let offset = buffer.offset();
@@ -81,7 +97,10 @@ pub(super) fn next<R: Read>(
             if !big_endian && u32::from_le_bytes(order) != BYTE_ORDER {
                 return Err(damaged(format!("its byte-order magic is {:08x}", u32::from_be_bytes(order))));
             }
-            *section = Section { big_endian, interfaces: Vec::new() };
+            section.big_endian = big_endian;
+            section.interfaces.clear();
+            section.number += 1;
+            skipped.in_section = 0;
         }
         let len = section.word(buffer.data(), 4);
         let whole = len as usize;
@@ -108,7 +127,7 @@ pub(super) fn next<R: Read>(
         }
         let body = &block[HEAD..whole - 4];
         let found = match kind {
-            INTERFACE => describe(section, body, interfaces).is_some().then_some(None),
+            INTERFACE => describe(section, body, interfaces, skipped).is_some().then_some(None),
             ENHANCED_PACKET => enhanced(section, body).map(Some),
             SIMPLE_PACKET => simple(section, body).map(Some),
             _ => obsolete(section, body).map(Some),
@@ -117,13 +136,20 @@ pub(super) fn next<R: Read>(
         match found {
             Some(Some(found)) => return Ok(Some(Found { start: HEAD + found.start, ..found })),
             Some(None) => {}
-            None => *skipped += 1,
+            // Packets of an interface that is not read are not damaged.
+            None if kind != INTERFACE && skipped.in_section > 0 => {}
+            None => skipped.damaged += 1,
         }
     }
 }
 
 /// An interface description; an interface with a name that an earlier section has described is the same one.
-fn describe(section: &mut Section, body: &[u8], interfaces: &mut Vec<Interface>) -> Option<()> {
+fn describe(
+    section: &mut Section,
+    body: &[u8],
+    interfaces: &mut Vec<Interface>,
+    skipped: &mut Skipped,
+) -> Option<()> {
     if body.len() < 8 {
         return None;
     }
@@ -133,7 +159,8 @@ fn describe(section: &mut Section, body: &[u8], interfaces: &mut Vec<Interface>)
     for (code, value) in (Options { section, bytes: &body[8..] }) {
         match (code, value) {
             (IF_NAME, text) => {
-                name = Some(String::from_utf8_lossy(text).trim_end_matches('\0').to_owned());
+                let kept = &text[..text.len().min(LONGEST_NAME)];
+                name = Some(String::from_utf8_lossy(kept).trim_end_matches('\0').to_owned());
             }
             (IF_TSRESOL, &[n]) => resolution = n,
             (IF_TSOFFSET, eight) if eight.len() == 8 => {
@@ -148,13 +175,24 @@ fn describe(section: &mut Section, body: &[u8], interfaces: &mut Vec<Interface>)
         .filter(|name| !name.is_empty())
         .unwrap_or_else(|| format!("interface {}", section.interfaces.len()));
     let interface = Interface { name, link };
-    let known = interfaces.iter().position(|one| *one == interface);
     // Two interfaces of one section are two, whatever their names.
-    let known = known.filter(|place| section.interfaces.iter().all(|one| one.place != *place));
-    let place = known.unwrap_or_else(|| {
-        interfaces.push(interface);
-        interfaces.len() - 1
-    });
+    let known = section.known.get_mut(&interface).filter(|(_, described)| *described < section.number);
+    let place = match known {
+        Some((place, described)) => {
+            *described = section.number;
+            *place
+        }
+        None if interfaces.len() == MOST_INTERFACES => {
+            skipped.interfaces += 1;
+            skipped.in_section += 1;
+            return Some(());
+        }
+        None => {
+            section.known.entry(interface.clone()).or_insert((interfaces.len(), section.number));
+            interfaces.push(interface);
+            interfaces.len() - 1
+        }
+    };
     section.interfaces.push(Described { place, snap, resolution, offset_s });
     Some(())
 }

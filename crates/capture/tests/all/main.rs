@@ -5,6 +5,7 @@ mod copies;
 mod damage;
 mod feedback;
 mod files;
+mod limits;
 mod links;
 mod made;
 mod probes;
