@@ -289,7 +289,16 @@ def test_the_output_fits_a_terminal_of_eighty_columns(losses: Run) -> None:
 
 def test_json_is_one_object_with_rounds_and_flows(losses: Run) -> None:
     done = json.loads(invoke("rtt", losses.files["sender"], "--json", "--flow", "1").stdout)
-    assert {"rounds", "flows", "packets", "notes", "connections", "interfaces", "clock_ns"} == set(done)
+    assert {
+        "rounds",
+        "flows",
+        "flows_with_data",
+        "packets",
+        "notes",
+        "connections",
+        "interfaces",
+        "clock_ns",
+    } == set(done)
     assert {one["flow"] for one in done["rounds"]} == {1}
     assert done["flows"][0]["place"] == "sender"
     assert json.loads(invoke("rtt", losses.files["sender"], "--json", "--summary").stdout)["rounds"] == []
