@@ -163,7 +163,7 @@ quick: setup ## Before each commit: formats, lints, types, import cycles, unit t
 	$(BIN)/python -m pytest --quiet $(QUICK_TESTS)
 
 # Crates and packages without import cycles between their modules.
-LAYERED := crates/units crates/states crates/wire crates/stack crates/cc crates/tcp crates/workload crates/measure crates/case crates/linux crates/capture crates/messages crates/judge crates/sim crates/script crates/agent crates/bpf crates/python python/tcpassay
+LAYERED := crates/units crates/states crates/wire crates/stack crates/cc crates/tcp crates/workload crates/measure crates/case crates/linux crates/capture crates/messages crates/judge crates/follow crates/sim crates/script crates/agent crates/bpf crates/python python/tcpassay
 
 lint: setup
 	cargo fmt --all --check

@@ -1,7 +1,7 @@
 //! One hypothesis about what the log does not contain: a connection of the model, and what it has sent that the log has not shown yet.
 
-use crate::difference::Role;
 use crate::end::{End, Row, Setup, Substrate};
+use crate::kind::Role;
 use std::collections::VecDeque;
 use tcpassay_tcp::{Connection, LogEntry, State};
 use tcpassay_units::{Bytes, Dur, SeqNum, Time};

@@ -2,8 +2,9 @@
 
 use crate::candidate::{Arrival, Candidate};
 use crate::compare::compare;
-use crate::difference::{Difference, Found, Kind, Role, shown};
+use crate::difference::{Difference, Found, shown};
 use crate::end::{End, Row, Substrate};
+use crate::kind::{Kind, Role, seconds};
 use std::collections::BTreeMap;
 use tcpassay_tcp::Connection;
 use tcpassay_units::{Dur, Time};
@@ -174,7 +175,7 @@ impl<'a> Run<'a> {
         let Some(due) = candidate.due.front().filter(|due| due.at < limit).copied() else { return true };
         let next = self.end.rows.get(row);
         let sent = next.map_or("nothing up to the end of the log".to_owned(), |(at, row)| {
-            format!("not this; next {} at {}", self.told(row), crate::difference::seconds(*at))
+            format!("not this; next {} at {}", self.told(row), seconds(*at))
         });
         let kind = Kind::OnlyModel(due.role);
         let found = Found { row, at: due.at, kind, sent, due: Some(due) };

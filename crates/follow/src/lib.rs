@@ -17,11 +17,13 @@ mod difference;
 mod end;
 mod follow;
 mod gro;
+mod kind;
 mod order;
 mod read;
 mod reason;
 
-pub use difference::{Difference, Kind, Role};
+pub use difference::Difference;
 pub use end::{End, Row, Setup, Substrate};
 pub use follow::{Outcome, Tolerance, follow};
+pub use kind::{Kind, Role};
 pub use read::{Unfollowed, read};

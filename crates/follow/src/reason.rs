@@ -1,7 +1,7 @@
 //! The model's reason for what it expected: the last decision in its own log, and where Linux or an RFC has the rule.
 
 use crate::candidate::Candidate;
-use crate::difference::{Kind, Role, seconds};
+use crate::kind::{Kind, Role, seconds};
 use tcpassay_tcp::{
     AckDecision, AckReason, CongestionState, LogEntry, LogEvent, LossRule, Timer, TimerChange, WindowCause,
 };

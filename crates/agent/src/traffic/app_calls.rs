@@ -1,12 +1,12 @@
 //! The socket calls of applications: the trait [`Sockets`] of the workload on the sockets of the kernel.
 
+use crate::traffic::app_row::app_row;
 use crate::traffic::endpoint::{Endpoint, IoMode};
 use crate::traffic::runtime::{PAYLOAD, TrafficRuntime};
 use std::os::fd::AsFd;
 use tcpassay_linux::sys;
 use tcpassay_measure::reason::AppCall;
-use tcpassay_measure::{EventKind, EventRow, FlowId};
-use tcpassay_units::{Bytes, Time};
+use tcpassay_units::Bytes;
 use tcpassay_workload::{ConnKey, SocketId, Sockets};
 
 /// The number of readable bytes that is reported to an application for which the kernel is not asked. The
@@ -128,22 +128,6 @@ impl Sockets for AppCalls<'_, '_> {
     }
 }
 
-/// A call of an application as a row of the event log, at this time, of this host and the flow that it sends.
-pub fn app_row(
-    (at, host, flow): (Time, u32, FlowId),
-    call: AppCall,
-    taken: Option<Bytes>,
-    asked: Option<Bytes>,
-) -> EventRow {
-    let value = taken.map(Bytes::get);
-    EventRow {
-        why: call.name().into(),
-        value,
-        asked,
-        ..EventRow::new(at, host, Some(flow.0), EventKind::App)
-    }
-}
-
 /// The number of readable bytes that is reported to the application.
 fn reported_readable(endpoint: &Endpoint) -> Bytes {
     match (endpoint.may_have_data.get(), endpoint.asks_readable) {
@@ -183,16 +167,6 @@ mod tests {
         peer.write_all(&[0; 300]).unwrap();
         endpoint.may_have_data.set(true);
         assert_eq!(reported_readable(&endpoint), Bytes::new(300));
-    }
-
-    #[test]
-    fn a_row_of_a_call_has_the_bytes_that_it_took_and_those_that_a_write_asked_for() {
-        let about = (Time::from_nanos(7), 2, FlowId(5));
-        let write = app_row(about, AppCall::Write, Some(Bytes::new(300)), Some(Bytes::new(1000)));
-        assert_eq!((write.kind, write.host, write.flow), (EventKind::App, 2, Some(5)));
-        assert_eq!((&*write.why, write.value, write.asked), ("write", Some(300), Some(Bytes::new(1000))));
-        let close = app_row(about, AppCall::Close, None, None);
-        assert_eq!((&*close.why, close.value, close.asked), ("close", None, None));
     }
 
     #[test]

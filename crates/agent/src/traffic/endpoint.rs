@@ -1,7 +1,7 @@
 //! One end of a connection.
 
 use crate::collect::tcp_info::TcpInfo;
-use crate::traffic::app_calls::app_row;
+use crate::traffic::app_row::app_row;
 use crate::traffic::io_threads::{BlockingWriter, ReaderThread};
 use std::cell::Cell;
 use std::io;
