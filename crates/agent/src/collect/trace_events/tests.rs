@@ -101,10 +101,18 @@ fn log(records: &[Vec<u8>]) -> (Vec<Row>, (Option<u64>, Option<u64>)) {
 
 /// The same, if the kernel has counted more events than it recorded: so many of each kind, in the order of `EVENTS`.
 fn log_without(records: &[Vec<u8>], unrecorded: [u64; 4]) -> (Vec<Row>, (Option<u64>, Option<u64>)) {
-    let mut trace = KernelTrace { has: [true; 4], ..KernelTrace::default() };
+    log_of(KernelTrace::default(), records, unrecorded)
+}
+
+fn log_of(
+    trace: KernelTrace,
+    records: &[Vec<u8>],
+    unrecorded: [u64; 4],
+) -> (Vec<Row>, (Option<u64>, Option<u64>)) {
+    let mut trace = KernelTrace { has: [true; 4], ..trace };
     trace.traced = vec![
         traced(TraceEventKind::Congestion, 1, 1),
-        traced(TraceEventKind::Probe, 2, 5),
+        traced(TraceEventKind::Probe, 2, 6),
         traced(TraceEventKind::Retransmit, 3, 0),
         traced(TraceEventKind::State, 4, 2),
     ];
@@ -148,7 +156,7 @@ fn a_flow_without_events_has_counters_of_zero() {
 
 #[test]
 fn a_window_is_a_row_when_it_changes() {
-    let probe = |cwnd| record(2, &[cwnd, 0x7fff_ffff, 5000, 2000, 100]);
+    let probe = |cwnd| record(2, &[cwnd, 0x7fff_ffff, 5000, 2000, 100, 0]);
     let rows = log(&[probe(10), probe(10), probe(11)]).0;
     let windows: Vec<_> = rows.iter().filter(|(_, kind, _)| *kind == EventKind::Window).collect();
     assert_eq!(windows.len(), 2);
@@ -158,7 +166,7 @@ fn a_window_is_a_row_when_it_changes() {
 
 #[test]
 fn the_window_after_a_recovery_is_the_one_that_the_next_segment_finds_at_the_end_of_the_recovery() {
-    let rows = log(&[record(1, &[3]), record(1, &[OPEN]), record(2, &[5, 5, 0, 0, 100])]).0;
+    let rows = log(&[record(1, &[3]), record(1, &[OPEN]), record(2, &[5, 5, 0, 0, 100, 0])]).0;
     let of =
         |kind| rows.iter().filter(|row| row.1 == kind).map(|row| (row.0, row.2.as_str())).collect::<Vec<_>>();
     assert_eq!(of(EventKind::Window), [(2, "on leaving Recovery")]);
@@ -188,11 +196,11 @@ const NOWHERE: TraceField = TraceField::new(0, 0);
 fn eventful() -> Vec<Vec<u8>> {
     vec![
         record(4, &[2, 1]),
-        record(2, &[10, 0x7fff_ffff, 5000, 2000, 100]),
+        record(2, &[10, 0x7fff_ffff, 5000, 2000, 100, 0]),
         record(1, &[3]),
         record(3, &[]),
         record(1, &[OPEN]),
-        record(2, &[5, 5, 0, 0, 100]),
+        record(2, &[5, 5, 0, 0, 100, 0]),
         record(1, &[4]),
     ]
 }
@@ -240,4 +248,20 @@ fn a_retransmission_has_a_reason_only_if_all_events_of_its_cause_were_recorded()
     assert_eq!(reason(&[0, 0]), "recovery");
     assert_eq!(reason(&[1, 0]), "");
     assert_eq!(reason(&[0, 1]), "");
+}
+
+#[test]
+fn only_of_a_host_that_merges_segments_each_arrival_with_data_has_a_row() {
+    let probes = [2920, 0].map(|len| record(2, &[10, 0x7fff_ffff, 5000, 2000, 100, len]));
+    let merged = |merging| {
+        let trace = KernelTrace { merging: vec![merging; 2], ..KernelTrace::default() };
+        log_of(trace, &probes, [0; 4])
+            .0
+            .iter()
+            .filter(|row| row.1 == EventKind::Merged)
+            .map(|row| row.0)
+            .collect()
+    };
+    let (with, without): (Vec<u64>, Vec<u64>) = (merged(true), merged(false));
+    assert_eq!((with, without), (vec![1], vec![]));
 }
