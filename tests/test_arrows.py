@@ -136,7 +136,8 @@ def test_the_substrate_host_does_not_depend_on_guests_and_on_building_kernels() 
     # What both share is `substrate.agent`.
     known = imports("substrate/host")
     assert "agent_program" in (PACKAGE / "substrate" / "host.py").read_text(encoding="utf-8")
-    assert known == {"errors", "substrate"}
+    # Object files of engines are read once, and are loaded only with consent.
+    assert known == {"errors", "regular", "substrate", "trust"}
     assert "substrate.kernel" not in (PACKAGE / "substrate" / "host.py").read_text(encoding="utf-8")
 
 
@@ -151,10 +152,11 @@ def test_covering_arrays_depend_on_plans_only() -> None:
 
 def test_judging_and_comparing_read_results_and_do_not_depend_on_plans_and_running() -> None:
     assert imports("recording") <= {"errors", "regular", "seal"}
-    # The type of a run in memory.
+    # The type of a run in memory. Of running, the owner of a result folder, who writes through no links.
     assert imports("judge") <= {
         "recording",
         "results",
+        "run",
         "errors",
         "_native",
         "output",
@@ -191,9 +193,10 @@ def test_a_report_reads_results_and_does_not_depend_on_running() -> None:
     tables = {"plan", "judge", "compare", "cover"}
     # A report is written into a folder, which has one owner at a time. It shows the drawings of findings.
     # `search` prints the values of its cases, `gcov` reads what runs reached in the code of a kernel.
-    # `terminal` writes numbers with their units.
+    # `terminal` writes numbers with their units. Of running, the owner of a result folder.
     base = {
         "results",
+        "run",
         "recording",
         "errors",
         "_native",

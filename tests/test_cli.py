@@ -370,6 +370,6 @@ def test_help_texts_are_wrapped_at_the_width_of_the_terminal() -> None:
         [*COMMAND, "isolate", "--help"], check=True, capture_output=True, text=True, env=environment
     )
     lines = [line.strip() for line in done.stdout.splitlines()]
-    at = lines.index("Each candidate set is run and evaluated by the oracles. The runs are stored in")
-    assert lines[at + 1] == "DIR/isolate, so that the same command continues after an interrupt or after"
-    assert lines[at + 2] == "the budget was used up."
+    at = lines.index("Each candidate set is run and evaluated by the oracles, or by the metric. The")
+    assert lines[at + 1] == "runs are stored in DIR/isolate, so that the same command continues after an"
+    assert lines[at + 2] == "interrupt or after the budget was used up."

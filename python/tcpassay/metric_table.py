@@ -20,8 +20,10 @@ class MetricTable:
 
     def add(self, metrics: Mapping[str, float | None]) -> Mapping[str, float | None]:
         """Adds a run, and returns its metrics as a view of the table; those of a run without metrics are empty."""
-        if not metrics:
-            return {}
+        return self.append(metrics) if metrics else {}
+
+    def append(self, metrics: Mapping[str, float | None]) -> "RowOfMetrics":
+        """Adds a row, also for a run without metrics."""
         row, columns = self._rows, self.columns
         self._rows += 1
         for name, value in metrics.items():

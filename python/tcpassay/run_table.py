@@ -30,7 +30,7 @@ Columns = list[tuple[str, list[Any]]]
 
 def columns_of(rows: Iterable[RunRow]) -> Columns:
     """The columns of runs, in the form of `_native.parquet`."""
-    fixed: dict[str, list[Any]] = {name: [] for name in (*_TEXTS, *_WHOLES, *_REALS, *_JSONS)}
+    fixed: dict[str, list[object]] = {name: [] for name in (*_TEXTS, *_WHOLES, *_REALS, *_JSONS)}
     named: dict[str, list[str | None]] = {}
     known: dict[tuple[type, Value], str] = {}
     for number, row in enumerate(rows):
@@ -72,7 +72,7 @@ def rows_of(frame: "pl.DataFrame") -> list[RunRow]:
         }
         for group, prefix in _GROUPS.items()
     }
-    rows: list[dict[str, Any]] = [
+    rows: list[dict[str, object]] = [
         dict(zip(names, values, strict=True)) for values in zip(*plain, strict=True)
     ]
     for name, column in decoded.items():

@@ -113,6 +113,8 @@ def test_there_are_the_outcomes_of_the_design() -> None:
         "crashed",
         "timeout",
         "memory",
+        "stack",
+        "hung",
         "path",
         "unsupported",
         "refused",

@@ -41,6 +41,7 @@ def run_held(**case):
 class Native:
     run_held = staticmethod(run_held)
     CaseError, PanicException, check_case = _native.CaseError, _native.PanicException, _native.check_case
+    StackError = _native.StackError
 model._native = Native
 worker.main()
 """

@@ -207,7 +207,7 @@ class Result:
             # About ninety metrics per run, so that the speed of this loop matters.
             metrics = MetricTable()
             for run in done:
-                metrics.add(run.metrics)
+                metrics.append(run.metrics)
             columns: list[tuple[str, Sequence[int] | Sequence[float] | Sequence[str | None]]] = [
                 ("case", [run.case.id for run in done]),
                 ("seed", [run.seed for run in done]),
