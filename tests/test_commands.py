@@ -64,6 +64,7 @@ def test_judging_one_recording_is_also_stated_in_json(results: Path) -> None:
         "problems": [],
         "unjudged": {},
         "notes": [],
+        "unjudged_ends": [],
         "findings": [],
     }
     assert done.returncode == 0
@@ -96,7 +97,17 @@ def test_the_oracles_are_documented_as_they_are() -> None:
 def test_the_oracles_are_listed_for_machines() -> None:
     listed = json.loads(tcpassay("oracles", "--json").stdout)
     assert listed[0]["name"] == "timeout-without-loss"
-    assert set(listed[0]) == {"name", "title", "asserts", "why", "evidence", "wrong_when", "needs", "setting"}
+    assert set(listed[0]) == {
+        "name",
+        "title",
+        "asserts",
+        "why",
+        "evidence",
+        "wrong_when",
+        "needs",
+        "setting",
+        "completeness",
+    }
 
 
 @pytest.fixture

@@ -158,14 +158,14 @@ class CaptureAnalysis:
 def siftr_summary(path: str) -> str | None:
     """The summary of a log of siftr, a JSON object; `None` for another file. Raises `OSError`."""
 
-def capture_recording(
+def capture_judged(
     path: str,
-    folder: str,
     interface: str | None,
     merge_interfaces: bool,
+    oracles: list[str],
     limits: tuple[int, int, int],
 ) -> str:
-    """Writes the event log of a capture as a recording into `folder`, and returns which connections it has as JSON.
+    """What the oracles that are named find in a capture, and which of them did not judge which end, as JSON.
 
     Raises `OSError`, and `ValueError` for a file that is no capture.
     """

@@ -204,7 +204,7 @@ def undone(*, wrong: bool) -> Written:
 CASES: list[tuple[str, str, Log]] = [
     ("retransmission-timer", "the timer fired too early", rto),
     ("retransmission-timer", "no back-off after a timeout", back_off),
-    ("flow-control", "data beyond the peer's window", beyond_the_window),
+    ("beyond-window", "data beyond the peer's window", beyond_the_window),
     ("flow-control", "the right edge of the window moved left", left_edge),
     ("ecn", "ECE missing before CWR arrived", echo),
     ("ecn", "no CWR after a reduction", unannounced),

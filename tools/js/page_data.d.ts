@@ -193,6 +193,7 @@ interface OracleData {
   wrong_when: string;
   needs: ("in" | "out" | "retransmit" | "refused" | "timer_set" | "timer_cancel" | "timer_fire" | "state" | "congestion" | "window" | "rtt" | "lost" | "spurious" | "ack_now" | "ack_delay" | "ack_forget" | "clamp" | "drop" | "mark" | "app" | "sack" | "merged" | "damaged")[];
   setting: "any" | "case" | "virtual-time" | "model";
+  completeness: string[];
 }
 
 /** The number of cases for each pair of levels of two parameters. */

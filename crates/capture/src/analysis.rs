@@ -208,6 +208,8 @@ impl Analysis {
                 place: Place::Unknown,
                 mss: [1; 2],
                 counters: [HalfCounters::default(); 2],
+                packets: 0,
+                answers_in: [None; 2],
             },
             Life::Open(connection) => facts(connection),
             Life::First(first) => facts(&first.connection(self.point(entry), entry.ends())),
@@ -426,6 +428,8 @@ fn facts(connection: &Connection) -> ConnectionFacts {
         place: connection.place(0),
         mss: [connection.mss(0), connection.mss(1)],
         counters: [connection.halves[0].counters, connection.halves[1].counters],
+        packets: connection.packets.iter().sum(),
+        answers_in: [connection.answers[0].least(), connection.answers[1].least()],
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::flow::{Connection, HalfCounters, Place, Seen, Way};
 use crate::summary::FlowSummary;
 use std::net::SocketAddr;
-use tcpassay_units::{SeqNum, Time};
+use tcpassay_units::{Dur, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Options, Segment, Timestamps};
 
 /// A connection of the table.
@@ -31,6 +31,10 @@ pub struct ConnectionFacts {
     pub mss: [u64; 2],
     /// Counters, by the end that sends.
     pub counters: [HalfCounters; 2],
+    /// All its packets; 0 if nothing of it is in memory any more.
+    pub packets: u64,
+    /// The shortest time in which each end answered, as it passed the capture point; `None` if no answer was seen.
+    pub answers_in: [Option<Dur>; 2],
 }
 
 /// The summary of a connection.

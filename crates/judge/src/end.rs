@@ -26,6 +26,8 @@ pub(crate) struct Before {
     pub acked_out: u64,
     /// The largest right edge announced to the peer.
     pub offered: u64,
+    /// The time of the last segment that was sent.
+    pub spoke: Time,
 }
 
 /// Number of SACK blocks that are remembered. A segment has four at most.
@@ -94,22 +96,23 @@ impl End {
     pub const READS: Kinds =
         Kinds::SEGMENTS.and(&[EventKind::Window, EventKind::Congestion, EventKind::State, EventKind::App]);
 
-    /// `mss`: payload bytes of the largest segment that this end sends; 0 if it is not known.
-    pub fn new(mss: u64) -> End {
+    /// `mss`: payload bytes of the largest segment that this end sends; 0 if it is not known. `first`: the first position of its stream,
+    /// `first_in`: that of its peer's; 1 if the log has the SYN.
+    pub fn new(mss: u64, first: u64, first_in: u64) -> End {
         End {
             mss: mss.max(1),
             now: Before {
-                una: 1,
-                nxt: 1,
+                una: first,
+                nxt: first,
                 ssthresh: u64::MAX,
-                frontier: 1,
-                acked_out: 0,
+                frontier: first_in,
+                acked_out: if first_in > 1 { first_in } else { 0 },
                 ..Before::default()
             },
             out: VecDeque::new(),
             blocks: VecDeque::with_capacity(BLOCKS),
             sacked: 0,
-            high: 1,
+            high: first,
             again: 0,
             in_packets: 0,
             taken: Taken::default(),
@@ -119,7 +122,7 @@ impl End {
             syn: None,
             opening: None,
             recent_round_trip: Dur::ZERO,
-            written: 1,
+            written: first,
             read: 0,
             logs_writes: false,
             wnd: 0,
@@ -216,6 +219,7 @@ impl End {
     }
 
     fn sent(&mut self, event: &EventRow) {
+        self.now.spoke = event.at;
         let flags = event.flags.unwrap_or(Flags::NONE);
         let ack = event.ack.unwrap_or(0);
         if flags.has(Flags::ACK) && !flags.has(Flags::RST) {

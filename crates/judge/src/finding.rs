@@ -1,7 +1,7 @@
 //! The description of an oracle, and its findings.
 
+use crate::needs::Need;
 use std::collections::BTreeMap;
-use tcpassay_measure::EventKind;
 use tcpassay_units::Time;
 
 /// An oracle: a set of rules that follow from a standard or from the documented behaviour of a profile.
@@ -19,8 +19,8 @@ pub struct Oracle {
     pub evidence: &'static str,
     /// The circumstances in which findings of the oracle are wrong.
     pub wrong_when: &'static str,
-    /// Kinds of events that the oracle requires in addition to segments.
-    pub needs: &'static [EventKind],
+    /// What the oracle requires in addition to segments.
+    pub needs: &'static [Need],
 }
 
 /// How severe a finding is.

@@ -2,6 +2,7 @@
 
 use crate::role::Role;
 use tcpassay_measure::EventKind;
+use tcpassay_wire::Flags;
 
 /// A set of kinds of events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,6 +80,60 @@ impl Reads {
         let receiver_only = if role.sends { Kinds::ALL } else { self.receiver_only };
         let sender_only = if role.receives { Kinds::ALL } else { self.sender_only };
         self.all.common(receiver_only).common(sender_only)
+    }
+}
+
+/// Sorts of segments; a segment can be of several.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Sorts(u8);
+
+impl Sorts {
+    /// Every row.
+    pub const ALL: Sorts = Sorts(u8::MAX);
+    /// Segments with SYN.
+    pub const SYN: Sorts = Sorts(1);
+    /// Segments with FIN or RST.
+    pub const LAST: Sorts = Sorts(1 << 1);
+    /// Segments with SACK blocks that are sent.
+    pub const SACKS_OUT: Sorts = Sorts(1 << 2);
+    /// Segments with SACK blocks that arrive.
+    pub const SACKS_IN: Sorts = Sorts(1 << 3);
+    /// Data that are sent.
+    pub const DATA_OUT: Sorts = Sorts(1 << 4);
+    /// Data that arrive.
+    pub const DATA_IN: Sorts = Sorts(1 << 5);
+    /// Segments without data that are sent.
+    pub const EMPTY_OUT: Sorts = Sorts(1 << 6);
+    /// Segments without data that arrive.
+    pub const EMPTY_IN: Sorts = Sorts(1 << 7);
+    /// Number of sets.
+    pub const NUMBER: usize = 1 << 8;
+
+    /// The sorts that are in at least one of the two sets.
+    pub const fn or(self, other: Sorts) -> Sorts {
+        Sorts(self.0 | other.0)
+    }
+
+    /// The sorts of a segment.
+    #[inline]
+    pub fn of(sent: bool, flags: Flags, data: bool, sacks: bool) -> Sorts {
+        let way = |out: Sorts, into: Sorts| if sent { out.0 } else { into.0 };
+        let segment =
+            if data { way(Sorts::DATA_OUT, Sorts::DATA_IN) } else { way(Sorts::EMPTY_OUT, Sorts::EMPTY_IN) };
+        let sacks = if sacks { way(Sorts::SACKS_OUT, Sorts::SACKS_IN) } else { 0 };
+        let syn = u8::from(flags.has(Flags::SYN));
+        let last = u8::from(flags.any(Flags::FIN | Flags::RST)) << 1;
+        Sorts(segment | sacks | syn | last)
+    }
+
+    /// A number below [`NUMBER`](Sorts::NUMBER).
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// Whether the two sets have a common sort.
+    pub fn meets(self, index: usize) -> bool {
+        usize::from(self.0) & index != 0
     }
 }
 

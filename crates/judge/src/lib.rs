@@ -19,12 +19,15 @@
 //! The crate does not depend on the simulator, and it reads no files.
 
 pub mod capture;
+mod captured;
 mod end;
 mod facts;
 mod finding;
 mod history;
 mod kinds;
+mod needs;
 mod reach;
+mod rfc;
 mod role;
 mod rules;
 mod srtt;
@@ -33,5 +36,6 @@ mod taken;
 mod walk;
 
 pub use finding::{Found, Level, Oracle};
+pub use needs::{EndLog, Need};
 pub use reach::reached;
 pub use rules::{ORACLES, Setting, judge, setting};

@@ -1,5 +1,6 @@
 //! A row of the event log with the state of its connection end, as oracles receive it.
 
+use crate::captured::Captured;
 use crate::end::{Before, End};
 use crate::facts::Facts;
 use crate::finding::{Findings, Level, Occurrence};
@@ -17,6 +18,8 @@ use tcpassay_wire::Flags;
 pub(crate) struct Context<'a> {
     pub recording: &'a Recording,
     pub facts: Option<&'a Facts>,
+    /// What a log has in addition if it is that of a capture.
+    pub captured: Option<Captured<'a>>,
     flows: Vec<FlowFacts<'a>>,
     exact: bool,
     of_kernel: bool,
@@ -33,7 +36,11 @@ struct FlowFacts<'a> {
 
 impl<'a> Context<'a> {
     /// The context of the oracles that judge `recording`.
-    pub fn new(recording: &'a Recording, facts: Option<&'a Facts>) -> Context<'a> {
+    pub fn new(
+        recording: &'a Recording,
+        facts: Option<&'a Facts>,
+        captured: Option<Captured<'a>>,
+    ) -> Context<'a> {
         let window_based = tcpassay_cc::window_based();
         let flows = recording.flows.iter().map(|flow| FlowFacts {
             mss: flow.mss.get(),
@@ -44,6 +51,7 @@ impl<'a> Context<'a> {
         Context {
             recording,
             facts,
+            captured,
             flows: flows.collect(),
             exact: facts.is_some_and(Facts::is_model),
             of_kernel: facts.is_some_and(Facts::is_kernel),

@@ -3,7 +3,8 @@
 use crate::end::End;
 use crate::finding::Findings;
 use crate::history::History;
-use crate::kinds::{Kinds, Reads};
+use crate::kinds::{Kinds, Reads, Sorts};
+use crate::needs::Need;
 use crate::role::Role;
 use crate::step::{Context, Rule, Step, Waits};
 use std::cell::Cell;
@@ -19,12 +20,46 @@ pub(crate) struct Readers {
     /// For each kind of event and each role the rules that read rows of this kind of an end with this role.
     of_kind: Vec<[RuleSet; Role::NUMBER]>,
     reads: Kinds,
+    /// For each end the rules whose needs its log has.
+    of_end: Vec<RuleSet>,
+    /// For each set of sorts the rules that look at a segment of one of them.
+    of_sorts: Box<[RuleSet]>,
+}
+
+/// A rule of a pass: what it needs, the rows that it reads, and the segments among them that it looks at.
+pub(crate) struct Reader {
+    pub needs: &'static [Need],
+    pub reads: Reads,
+    pub looks: Sorts,
+    pub rule: Box<dyn Rule>,
 }
 
 impl Readers {
-    /// Rules with the kinds of rows that they read.
-    pub fn new(rules: impl IntoIterator<Item = (Reads, Box<dyn Rule>)>) -> Readers {
-        let (kinds, rules): (Vec<Reads>, Vec<Box<dyn Rule>>) = rules.into_iter().unzip();
+    /// The rules of a pass. `context` has the logs of the ends.
+    pub fn new(context: &Context<'_>, all: impl IntoIterator<Item = Reader>) -> Readers {
+        let (mut needs, mut kinds, mut looks, mut rules) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for one in all {
+            needs.push(one.needs);
+            kinds.push(one.reads);
+            looks.push(one.looks);
+            rules.push(one.rule);
+        }
+        // A recording has all that a rule may need of segments, except what event logs do not contain.
+        let able = |lacks: &dyn Fn(&[Need]) -> bool| {
+            let can = |(rule, needs): (usize, &&[Need])| RuleSet::from(!lacks(needs)) << rule;
+            needs.iter().enumerate().map(can).fold(0, |set, bit| set | bit)
+        };
+        let of_end = match context.captured {
+            Some(captured) => {
+                captured.ends.iter().map(|log| able(&|needs| log.lack(needs).is_some())).collect()
+            }
+            None => vec![able(&|needs| needs.contains(&Need::Headers)); context.recording.flows.len()],
+        };
+        let look = |index: usize| {
+            let looks = looks.iter().enumerate();
+            looks.map(|(rule, looks)| RuleSet::from(looks.meets(index)) << rule).fold(0, |set, bit| set | bit)
+        };
+        let of_sorts = (0..Sorts::NUMBER).map(look).collect();
         assert!(kinds.len() <= RuleSet::BITS as usize, "more rules than bits");
         let set = |kind, role| {
             let reads = |reads: &Reads| reads.of(role).has(kind);
@@ -32,16 +67,21 @@ impl Readers {
         };
         let of_kind = EventKind::ALL.iter().map(|kind| Role::all().map(|role| set(*kind, role))).collect();
         let reads = kinds.iter().fold(Kinds::of(&[]), |sum, reads| sum.or(reads.of(Role::ANY)));
-        Readers { rules, of_kind, reads }
+        Readers { rules, of_kind, reads, of_end, of_sorts }
     }
 
     /// Passes a row to the rules that read its kind. A row after a deadline (`late`) is also passed to the rules that have set one.
     #[inline]
     fn on(&mut self, late: bool, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let mut set = self.of_kind[step.event.kind as usize][step.role.index()];
+        if Kinds::SEGMENTS.has(step.event.kind) {
+            let sorts = Sorts::of(step.is_sent(), step.flags(), step.len() > 0, !step.sacks.is_empty());
+            set &= self.of_sorts[sorts.index()];
+        }
         if late {
             set |= step.waits.all();
         }
+        set &= self.of_end[step.flow];
         while set != 0 {
             let rule = set.trailing_zeros() as usize;
             set &= set - 1;
@@ -72,13 +112,14 @@ pub(crate) fn walk(
 ) {
     let recording = context.recording;
     let peers = peers(recording);
-    let begin = |((flow, peer), role): ((&Flow, usize), &Role)| Walked {
-        end: End::new(flow.mss.get()),
+    let first = |flow: usize| context.captured.map_or(1, |captured| captured.ends[flow].first);
+    let begin = |(place, ((flow, peer), role)): (usize, ((&Flow, usize), &Role))| Walked {
+        end: End::new(flow.mss.get(), first(place), first(peer)),
         peer,
         role: *role,
         deadline: Time::MAX,
     };
-    let mut ends: Vec<Walked> = recording.flows.iter().zip(peers).zip(roles).map(begin).collect();
+    let mut ends: Vec<Walked> = recording.flows.iter().zip(peers).zip(roles).enumerate().map(begin).collect();
     let mut reads = readers.reads.or(End::READS);
     if history.is_some() {
         reads = reads.or(History::READS);
@@ -217,10 +258,13 @@ mod tests {
             events: events.into_iter().collect(),
             ..Recording::default()
         };
-        let context = Context::new(&recording, None);
+        let context = Context::new(&recording, None, None);
         let seen = Rc::new(RefCell::new(Vec::new()));
         let rule: Box<dyn Rule> = Box::new(Waits(Rc::clone(&seen)));
-        let readers = Readers::new([(Reads::all(Kinds::SEGMENTS), rule)]);
+        let readers = Readers::new(
+            &context,
+            [Reader { needs: &[], reads: Reads::all(Kinds::SEGMENTS), looks: Sorts::ALL, rule }],
+        );
         walk(&context, &[Role::ANY; 2], readers, None, &mut Findings::default());
         assert_eq!(*seen.borrow(), [1, 5]);
     }

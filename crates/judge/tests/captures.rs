@@ -7,7 +7,8 @@ mod made;
 use made::{Timed, by, handshake, pcap};
 use proptest::prelude::*;
 use tcpassay_capture::{Analysis, AnalysisOptions, Reader};
-use tcpassay_judge::{ORACLES, capture, judge};
+use tcpassay_judge::ORACLES;
+use tcpassay_judge::capture::Capture;
 use tcpassay_wire::Flags;
 
 /// Connections in both directions with losses, late packets, SACK and timestamps, captured at one of the ends.
@@ -32,16 +33,19 @@ fn sample(at_receiver: bool) -> Vec<Timed> {
 }
 
 /// Calls all oracles on a capture. Returns the number of connections that have a log.
-fn judged(file: &[u8], merge_interfaces: bool) -> u64 {
+fn judged(file: &[u8], merge_interfaces: bool) -> usize {
     let options = AnalysisOptions { merge_interfaces, ..AnalysisOptions::default() };
     let mut known = Analysis::new(options.clone());
     let Ok(mut reader) = Reader::new(file) else { return 0 };
     while known.read(&mut reader, 1000) {}
     let mut reader = Reader::new(file).expect("it was read before");
-    let (recording, connections) = capture::recording(&known, &options, &mut reader, "0", 1_000_000);
+    let capture = Capture::read(&known, &options, &mut reader, None, "0", 1_000_000);
     let names: Vec<&str> = ORACLES.iter().map(|oracle| oracle.name).collect();
-    judge(&recording, &names);
-    connections.logged
+    for found in capture.judge(&names) {
+        assert!(!capture.frames(&found.rows).is_empty());
+    }
+    capture.unjudged(&names);
+    capture.connections()
 }
 
 #[test]

@@ -1,13 +1,14 @@
-//! Captures: rounds as text or JSON, the summary, and the event log for the oracles.
+//! Captures: rounds as text or JSON, the summary, and what the oracles find.
 
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use tcpassay_capture::siftr::{holds_siftr, read_siftr};
 use tcpassay_capture::{Analysis, AnalysisOptions, Reader};
-use tcpassay_judge::capture;
+use tcpassay_judge::capture::Capture;
+use tcpassay_units::Time;
 
 /// Number of packets that are read between two checks for an interrupt.
 const STEP: u64 = 100_000;
@@ -95,17 +96,20 @@ pub fn siftr_summary(py: Python<'_>, path: PathBuf) -> PyResult<Option<String>> 
     Ok(Some(serde_json::json!(log).to_string()))
 }
 
-/// Writes the event log of a capture as a recording into `folder`. Returns the numbers of connections with
-/// and without a log, and the notes of the analysis: a JSON object. `limits`: connections in memory, bytes to which a compressed file may
-/// expand, packets in the log.
+/// Applies the oracles named in `oracles` to a capture, each to the ends of connections of which the capture shows what it needs.
+/// `limits`: connections in memory, bytes to which a compressed file may expand, packets in the log.
+///
+/// Returns a JSON object: the number of connections that have a log and of those that have none, whether the log has less packets than the
+/// capture, the notes of the analysis, the findings with their frames, and the oracles that did not judge ends, with the reason. Times count
+/// from the first packet. Raises `OSError` or, for a file that is not a capture, `ValueError`.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
-pub fn capture_recording(
+pub fn capture_judged(
     py: Python<'_>,
     path: PathBuf,
-    folder: PathBuf,
     interface: Option<String>,
     merge_interfaces: bool,
+    oracles: Vec<String>,
     limits: (u32, u64, u64),
 ) -> PyResult<String> {
     let (most_connections, most_expanded, most_packets) = limits;
@@ -118,13 +122,32 @@ pub fn capture_recording(
     }
     let notes = known.summary_without_flows(reader.interfaces()).notes;
     let mut reader = open(&path, most_expanded)?;
-    let (recording, connections) = py.detach(|| {
-        capture::recording(&known, &options, &mut reader, env!("CARGO_PKG_VERSION"), most_packets)
+    let start = reader.next_packet().ok().flatten().and_then(|packet| packet.at_ns).map(Time::from_nanos);
+    let mut reader = open(&path, most_expanded)?;
+    let version = env!("CARGO_PKG_VERSION");
+    let wanted: Vec<&str> = oracles.iter().map(String::as_str).collect();
+    let (capture, found) = py.detach(|| {
+        let capture = Capture::read(&known, &options, &mut reader, start, version, most_packets);
+        let found = capture.judge(&wanted);
+        (capture, found)
     });
-    recording.write_as(&folder, true).map_err(|why| PyOSError::new_err(why.to_string()))?;
-    let connections = serde_json::json!({
-        "logged": connections.logged, "without_handshake": connections.without_handshake, "between": connections.between,
-        "cut": connections.cut,
+    let recording = &capture.recording;
+    let findings = found.iter().map(|one| {
+        serde_json::json!({
+            "oracle": one.oracle, "title": one.title, "flow": recording.flows[one.flow as usize].name,
+            "host": recording.hosts[one.host as usize], "start_ns": one.start.as_nanos(),
+            "end_ns": one.end.as_nanos(), "last_ns": one.last.as_nanos(), "severity": one.level.name(),
+            "text": one.text, "frames": capture.frames(&one.rows), "count": one.count,
+        })
     });
-    Ok(serde_json::json!({ "connections": connections, "notes": notes }).to_string())
+    let unjudged = capture
+        .unjudged(&wanted)
+        .into_iter()
+        .map(|one| serde_json::json!({ "why": one.why, "oracles": one.oracles, "flows": one.flows }));
+    Ok(serde_json::json!({
+        "connections": capture.connections(), "unlogged": capture.unlogged, "cut": capture.cut, "notes": notes,
+        "findings": findings.collect::<serde_json::Value>(),
+        "unjudged": unjudged.collect::<serde_json::Value>(),
+    })
+    .to_string())
 }

@@ -3,18 +3,24 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
-use tcpassay_judge::{Found, ORACLES, judge, reached, setting};
-use tcpassay_measure::{EventKind, Recording};
+use tcpassay_judge::{Found, Need, ORACLES, judge, reached, setting};
+use tcpassay_measure::Recording;
 
 /// The descriptions of the oracles, a JSON list.
 #[pyfunction]
 pub fn oracles_json() -> String {
     let one = |oracle: &tcpassay_judge::Oracle| {
-        let needs: Vec<&str> = oracle.needs.iter().copied().map(EventKind::name).collect();
+        let event = |need: &Need| match need {
+            Need::Event(kind) => Some(kind.name()),
+            _ => None,
+        };
+        let needs: Vec<&str> = oracle.needs.iter().filter_map(event).collect();
+        let rest = oracle.needs.iter().filter(|need| event(need).is_none());
+        let completeness: Vec<String> = rest.map(|need| need.text()).collect();
         serde_json::json!({
             "name": oracle.name, "title": oracle.title, "asserts": oracle.asserts, "why": oracle.why,
             "evidence": oracle.evidence, "wrong_when": oracle.wrong_when, "needs": needs,
-            "setting": setting(oracle.name).name(),
+            "setting": setting(oracle.name).name(), "completeness": completeness,
         })
     };
     ORACLES.iter().map(one).collect::<serde_json::Value>().to_string()

@@ -19,7 +19,7 @@ mod toml;
 #[pyo3::pymodule]
 mod _native {
     #[pymodule_export]
-    use crate::capture::{CaptureAnalysis, capture_recording, siftr_summary};
+    use crate::capture::{CaptureAnalysis, capture_judged, siftr_summary};
     #[pymodule_export]
     use crate::controllers::{
         Ack, Congestion, Control, ControllerError, Established, RecoveryExit, Resume, Sent, Steps, Timeout,

@@ -21,7 +21,7 @@ class Limits:
     expanded: int = 4 * 10**9
     """Bytes to which a compressed file may expand, if they are more than fifty times its size."""
     packets: int = 4_000_000
-    """Packets in the event log for the oracles, about 150 B each."""
+    """Packets in the event log for the oracles, about 400 B each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,16 @@
-"""Calls the oracles that need only packets on a capture, for the end at which the capture was taken."""
+"""Calls the oracles on a capture, each for the ends of connections of which the capture shows what it needs."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
-from tcpassay import _native, scratch
+from tcpassay import _native
 from tcpassay.captured.analyse import Limits, readable, unreadable
-from tcpassay.captured.model import RECORDED, LoggedConnections
+from tcpassay.captured.model import JUDGED, CaptureFinding, JudgedCapture
 from tcpassay.errors import Place, UserError
-from tcpassay.judge.folders import Judged, judge_folder
+from tcpassay.finding import Finding, Found, Severity
+from tcpassay.judge.folders import Judged, UnjudgedEnd
+from tcpassay.judge.registry import ORACLES, chosen
+from tcpassay.judge.words import repeated
 
 
 def judge_capture(
@@ -19,49 +21,74 @@ def judge_capture(
     merge: bool = False,
     limits: Limits | None = None,
 ) -> Judged:
-    """Judges a capture. Raises `UserError` for a file that is not a capture, or without a connection to judge."""
-    names = None if oracles is None else list(oracles)
+    """Judges a capture. Raises `UserError` for a file that is not a capture, or without a TCP connection."""
+    wanted = chosen(oracles)
     limits = limits or Limits()
-    with scratch.folder() as place:
-        folder = place / "capture"
-        try:
-            text = _native.capture_recording(
-                readable(file),
-                str(folder),
-                point,
-                merge,
-                (limits.connections, limits.expanded, limits.packets),
-            )
-        except (OSError, ValueError) as error:
-            raise unreadable(file, error) from None
-        made = RECORDED.validate_json(text)
-        said = _unlogged(made.connections)
-        if made.connections.cut:
-            said.append(
-                f"only the first {limits.packets} packets are judged, which are in memory: `--max-packets` raises it"
-            )
-        if made.connections.logged == 0:
-            why = "; ".join(said) or "it has no TCP connection"
-            raise UserError(f"no connection of the capture can be judged: {why}", Place(file))
-        judged = judge_folder(folder, oracles=names)
-    unable = {name: why.replace("a kernel's log", "a capture") for name, why in judged.unjudged.items()}
-    return replace(judged, notes=[*made.notes, *said, *judged.notes], unjudged=unable)
-
-
-def _unlogged(connections: LoggedConnections) -> list[str]:
-    """The connections that are not judged, with the reasons, each as a sentence."""
-    said = []
-    if count := connections.without_handshake:
-        said.append(
-            f"{_connections(count)} without a whole handshake not judged: positions and windows are unknown"
+    try:
+        text = _native.capture_judged(
+            readable(file),
+            point,
+            merge,
+            [oracle.name for oracle in wanted],
+            (limits.connections, limits.expanded, limits.packets),
         )
-    if count := connections.between:
+    except (OSError, ValueError) as error:
+        raise unreadable(file, error) from None
+    made = JUDGED.validate_json(text)
+    said = _unlogged(made, limits)
+    if made.connections == 0:
+        why = "".join(f": {one}" for one in said)
+        raise UserError(f"the capture has no TCP connection to judge{why}", Place(file))
+    ends = [UnjudgedEnd(flow, one.why, one.oracles) for one in made.unjudged for flow in one.flows]
+    unable = {oracle.name: why for oracle in wanted if (why := oracle.lacks_setting("capture"))}
+    return Judged(
+        [_finding(one) for one in made.findings],
+        1,
+        0,
+        [],
+        unable | _nowhere(ends, 2 * made.connections),
+        [*made.notes, *said],
+        ends,
+    )
+
+
+def _unlogged(made: JudgedCapture, limits: Limits) -> list[str]:
+    """What was not judged because of its number."""
+    said = []
+    if count := made.unlogged:
+        connections = "1 connection" if count == 1 else f"{count} connections"
+        said.append(f"{connections} not judged: of one packet, or no longer in memory (`--max-connections`)")
+    if made.cut:
         said.append(
-            f"{_connections(count)} not judged: the capture was taken between the ends, so that it does not show "
-            "in which order an end sent and received"
+            f"only the first {limits.packets} packets are judged, which are in memory: `--max-packets` raises it"
         )
     return said
 
 
-def _connections(count: int) -> str:
-    return "1 connection" if count == 1 else f"{count} connections"
+def _nowhere(ends: list[UnjudgedEnd], number: int) -> dict[str, str]:
+    """The oracles that judge none of the ends, with the first reason."""
+    reasons: dict[str, list[str]] = {}
+    for end in ends:
+        for oracle in end.oracles:
+            reasons.setdefault(oracle, []).append(end.why)
+    return {oracle: reasons[oracle][0] for oracle in ORACLES if len(reasons.get(oracle, ())) == number}
+
+
+def _finding(one: CaptureFinding) -> Finding:
+    title = ORACLES[one.oracle].title
+    title = f"{title}: {one.title}" if one.title else title
+    first = Found(0, 0, one.start_ns, one.end_ns, Severity(one.severity), title, one.text, ())
+    found = repeated(first, one.count, one.last_ns, one.end_ns)
+    return Finding(
+        one.oracle,
+        found.severity,
+        found.title,
+        one.host,
+        one.flow,
+        found.start_ns,
+        found.end_ns,
+        found.count,
+        found.text,
+        (),
+        tuple(one.frames),
+    )

@@ -174,21 +174,41 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True, config=_EXACT)
-class LoggedConnections:
-    """The connections of a capture that the oracles can judge."""
+class CaptureFinding:
+    """The occurrences of one finding in a capture. Times count from the first packet, frames from 1."""
 
-    logged: int
-    without_handshake: int
-    between: int
-    cut: bool
+    oracle: str
+    title: str
+    flow: str
+    host: str
+    start_ns: int
+    end_ns: int
+    last_ns: int
+    severity: str
+    text: str
+    frames: list[int]
+    count: int
 
 
 @dataclass(frozen=True, slots=True, config=_EXACT)
-class Recorded:
-    """The event log of a capture: its connections, and the notes of the analysis."""
+class UnjudgedEnds:
+    """Oracles that do not judge the ends that send some flows, and the reason."""
 
-    connections: LoggedConnections
+    why: str
+    oracles: tuple[str, ...]
+    flows: list[str]
+
+
+@dataclass(frozen=True, slots=True, config=_EXACT)
+class JudgedCapture:
+    """What the oracles find in a capture."""
+
+    connections: int
+    unlogged: int
+    cut: bool
     notes: list[str]
+    findings: list[CaptureFinding]
+    unjudged: list[UnjudgedEnds]
 
 
 @dataclass(frozen=True, slots=True, config=_EXACT)
@@ -227,4 +247,4 @@ SUMMARY: Final = TypeAdapter(Summary)
 FLOW: Final = TypeAdapter(FlowSummary)
 FLOWS: Final = TypeAdapter(list[FlowSummary])
 ROUND: Final = TypeAdapter(Round)
-RECORDED: Final = TypeAdapter(Recorded)
+JUDGED: Final = TypeAdapter(JudgedCapture)

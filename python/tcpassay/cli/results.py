@@ -44,7 +44,7 @@ def judge(
         int,
         typer.Option(
             "--max-packets",
-            help="Maximum number of packets of a capture that are judged, about 150 B of memory each.",
+            help="Maximum number of packets of a capture that are judged, about 400 B of memory each.",
             min=1,
             max=10**9,
             metavar="N",
@@ -55,9 +55,9 @@ def judge(
 ) -> None:
     """Call the oracles on recordings with an event log, or on a capture. Exit code 1: there are findings.
 
-    On a capture (pcap, pcapng) only the oracles that need no other data than packets are called. They evaluate each
-    connection for the end at which it was captured. The output names the other oracles. `--point` and `--merge` are for
-    captures.
+    On a capture (pcap, pcapng) each oracle judges the ends of connections of which the capture shows what it needs:
+    both directions, all packets, the place of an end. The output names what was not judged, and why. `--point` and
+    `--merge` are for captures.
     """
     from tcpassay.judge import folders, show  # noqa: PLC0415 - polars is most of the start-up time
 

@@ -17,6 +17,20 @@ from tcpassay.run.folder import own
 
 
 @dataclass(frozen=True, slots=True)
+class UnjudgedEnd:
+    """Oracles that do not judge one end of a connection of a capture, and why."""
+
+    flow: str
+    """The flow that the end sends."""
+    why: str
+    oracles: tuple[str, ...]
+
+    def as_json(self) -> dict[str, object]:
+        """For machines."""
+        return {"flow": self.flow, "why": self.why, "oracles": self.oracles}
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
     """The result of judging a folder."""
 
@@ -30,7 +44,9 @@ class Judged:
     unjudged: dict[str, str] = field(default_factory=dict)
     """Oracles that could not judge some of the recordings, and why."""
     notes: list[str] = field(default_factory=list)
-    """Why the findings were not written."""
+    """Why the findings were not written; of a capture the notes of its analysis."""
+    ends: list[UnjudgedEnd] = field(default_factory=list)
+    """Of a capture: what was not judged of each end, because the capture does not show what an oracle needs."""
 
     def as_json(self) -> dict[str, object]:
         """For machines."""
@@ -40,6 +56,7 @@ class Judged:
             "problems": self.problems,
             "unjudged": self.unjudged,
             "notes": self.notes,
+            "unjudged_ends": [end.as_json() for end in self.ends],
             "findings": [one.as_json() for one in self.findings],
         }
 

@@ -26,6 +26,7 @@ class OracleData(TypedDict):
     wrong_when: str
     needs: tuple[EventKind, ...]
     setting: Setting
+    completeness: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ class Oracle:
     """Kinds of events that it requires in addition to segments."""
     setting: Setting
     """What it must know of a run besides its log."""
+    completeness: tuple[str, ...]
+    """What it requires of the log besides. A recording has it; a capture may lack it for an end of a connection."""
 
     def as_json(self) -> OracleData:
         """Its description."""
@@ -57,6 +60,7 @@ class Oracle:
             wrong_when=self.wrong_when,
             needs=self.needs,
             setting=self.setting,
+            completeness=self.completeness,
         )
 
     def lacks(self, recording: Recording) -> str:
@@ -64,9 +68,8 @@ class Oracle:
         there = logged(recording)
         if EventKind.IN not in there:
             return "without taps (`collect.taps`) a log has no segments"
-        substrate = recording.header.get("substrate", "model")
-        if self.setting != "any" and substrate not in _OF_SETTING[self.setting]:
-            return _LACKS[self.setting]
+        if why := self.lacks_setting(recording.header.get("substrate", "model")):
+            return why
         missing = [kind for kind in self.needs if kind not in there]
         if not missing:
             return ""
@@ -77,6 +80,12 @@ class Oracle:
         if unrecorded and frozenset().union(*_TRACED.values()).issuperset(missing):
             return f"the log has no {names}: the kernel has counted trace events that it did not record"
         return f"a kernel's log has no {names}"
+
+    def lacks_setting(self, substrate: str) -> str:
+        """What the oracle must know of a run and a run of a substrate lacks; empty if it lacks nothing."""
+        if self.setting == "any" or substrate in _OF_SETTING[self.setting]:
+            return ""
+        return _LACKS[self.setting]
 
 
 _RUNS: Final = frozenset({"model", "kernel", "host", "remote"})
@@ -131,7 +140,10 @@ def logged(recording: Recording) -> frozenset[EventKind]:
 
 ORACLES: Final[Mapping[str, Oracle]] = MappingProxyType(
     {
-        said["name"]: Oracle(**said | {"needs": tuple(map(EventKind, said["needs"]))})
+        said["name"]: Oracle(
+            **said
+            | {"needs": tuple(map(EventKind, said["needs"])), "completeness": tuple(said["completeness"])}
+        )
         for said in json.loads(_native.oracles_json())
     }
 )
@@ -163,6 +175,11 @@ def markdown() -> str:
         "The log of a real kernel contains segments with their SACK blocks, writes of applications and, if the",
         "kernel has the trace events, windows and changes of the congestion state. An oracle that needs other events",
         "does not evaluate these runs, and the result of a run lists it (`unjudged`).",
+        "",
+        "A capture (`tcpassay judge FILE`) may lack what an oracle needs besides segments: packets that were missed,",
+        "one of the directions, the handshake, the place of an end. Then the oracle does not judge this end of the",
+        "connection, and the result lists it with the reason (`unjudged_ends`). Findings name frames of the capture",
+        "and times since its first packet.",
     ]
     for one in ORACLES.values():
         needs = ", ".join(f"`{kind}`" for kind in one.needs)
@@ -177,6 +194,10 @@ def markdown() -> str:
             lines += textwrap.wrap(
                 f"* **{label}:** {text}", 118, subsequent_indent="  ", break_on_hyphens=False
             )
-        setting = f"; {_NEEDS[one.setting]}" if one.setting in _NEEDS else ""
-        lines += [f"* **Needs:** segments{' and the events ' + needs if needs else ''}{setting}"]
+        said = [f"segments{' and the events ' + needs if needs else ''}", *one.completeness]
+        if one.setting in _NEEDS:
+            said.append(_NEEDS[one.setting])
+        lines += textwrap.wrap(
+            f"* **Needs:** {'; '.join(said)}", 118, subsequent_indent="  ", break_on_hyphens=False
+        )
     return "\n".join(lines) + "\n"

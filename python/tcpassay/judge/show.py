@@ -24,6 +24,7 @@ def show(judged: Judged, console: Console) -> None:
     for why in dict.fromkeys(judged.unjudged.values()):
         oracles = ", ".join(oracle for oracle, reason in judged.unjudged.items() if reason == why)
         console.print(f"not judged: {oracles}: {escape(why)}", style="yellow", highlight=False)
+    _ends(judged, console)
     ordered = sorted(judged.findings, key=lambda one: one.severity.rank)
     for one in ordered[:MOST]:
         _finding(one, console)
@@ -31,11 +32,24 @@ def show(judged: Judged, console: Console) -> None:
         console.print(f"... and {len(ordered) - MOST} more\n", highlight=False)
     if ordered:
         console.print(_totals(ordered))
-    looked = f"{plural(judged.judged, 'recording')} judged"
+    looked = f"{plural(judged.judged, 'capture' if judged.ends else 'recording')} judged"
     without = f", {judged.silent} without an event log ([collect] events = true)" if judged.silent else ""
     number = plural(len(ordered), "finding") if ordered else "no findings"
     colour = "red" if ordered else "green" if judged.judged else "yellow"
     console.print(f"[{colour}]{number}[/]; {escape(looked + without)}", highlight=False)
+
+
+def _ends(judged: Judged, console: Console) -> None:
+    """Prints what was not judged of some ends of connections, once for each reason."""
+    flows: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for end in judged.ends:
+        oracles = tuple(oracle for oracle in end.oracles if oracle not in judged.unjudged)
+        if oracles:
+            flows.setdefault((end.why, oracles), []).append(end.flow)
+    for (why, oracles), named in flows.items():
+        where = named[0] if len(named) == 1 else f"{named[0]} and {len(named) - 1} more"
+        said = f"not judged of the end that sends {where}: {', '.join(oracles)}: {why}"
+        console.print(escape(said), style="yellow", highlight=False)
 
 
 def _finding(one: Finding, console: Console) -> None:
@@ -46,9 +60,10 @@ def _finding(one: Finding, console: Console) -> None:
     where = f"  {run}{one.host}, {one.flow}, {ms(one.start_ns)} to {ms(one.end_ns)} ({one.oracle})"
     console.print(escape(where), style="dim", highlight=False)
     console.print(f"  {escape(one.text)}", highlight=False)
-    rows = ", ".join(str(row.index) for row in one.events)
-    frames = f"; frames {', '.join(map(str, one.packets))}" if one.packets else ""
-    console.print(f"  rows {rows} of events.parquet{frames}", style="dim", highlight=False)
+    # A finding in a capture has frames only.
+    rows = f"rows {', '.join(str(row.index) for row in one.events)} of events.parquet" if one.events else ""
+    frames = f"frames {', '.join(map(str, one.packets))}" if one.packets else ""
+    console.print(f"  {'; '.join(filter(None, (rows, frames)))}", style="dim", highlight=False)
     if one.replay:
         console.print(f"  {escape(one.replay)}", highlight=False, soft_wrap=True)
     console.print()

@@ -283,6 +283,11 @@ impl<'a> History<'a> {
         self.recording.is_of_model()
     }
 
+    /// Whether the log is that of a capture, which shows what passed its place and not what the end processed.
+    pub fn of_capture(&self) -> bool {
+        self.recording.header.substrate == "capture"
+    }
+
     /// The value of a parameter that the case sets, if it does.
     pub fn said(&self, parameter: &str) -> Option<&str> {
         let case = &self.recording.header.case;

@@ -6,6 +6,7 @@ use super::opening::Opening;
 use super::sack_blocks::Reports;
 use super::timestamp_clock::TimestampClock;
 use crate::finding::{Findings, Oracle};
+use crate::needs::Need;
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_tcp::{EcnMode, StackFlavor};
@@ -19,7 +20,7 @@ pub(super) const ORACLE: Oracle = Oracle {
               duplicate is reported by a DSACK block, and a DSACK block reports only data that arrived twice; a segment echoes \
               TS.Recent of RFC 7323, and every segment has a timestamp if both ends use them; the timestamp is that of the time at \
               which the segment is sent; no segment is larger than the \
-              MSS or, with segmentation offload, than the largest super-segment; no data are sent after the FIN, and the FIN \
+              MSS or, with segmentation offload, than the largest super-segment; the FIN \
               follows the last byte written; a SYN is sent again after the initial RTO, which doubles, offers and accepts ECN as \
               RFC 3168 says, offers accurate ECN in the first two SYNs at least (RFC 9768), and has data only the first time; a full segment has the MSS that both ends offered less its options; windows above 65,535 are announced \
               only if both ends scale windows, and then in units of the scale; the state of a connection changes only as RFC 9293 \
@@ -28,7 +29,7 @@ pub(super) const ORACLE: Oracle = Oracle {
     evidence: "the segment with wrong contents, and the arrival or the write that it contradicts.",
     wrong_when: "arrivals are missing from the log, or a host drops data that the log shows as arrived (lack of memory, \
                  reneging): a block that the oracle expects may then be missing.",
-    needs: &[],
+    needs: &[Need::BothDirections, Need::Handshake, Need::EveryPacket, Need::NoCopies, Need::AtEnd],
 };
 
 #[derive(Clone, Debug, Default)]
@@ -267,18 +268,6 @@ fn size(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
 
 fn fin(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let fin = step.flags().has(Flags::FIN);
-    if let Some(at) = step.end.fin_out
-        && step.len() > 0
-        && step.seq_end() > at
-    {
-        found.add(step.of_sender(context, NAME, "data after the FIN"), || {
-            format!(
-                "{} sent positions up to {}, beyond its FIN at {at} (RFC 9293 section 3.10.4).",
-                context.who(step.flow),
-                step.seq_end()
-            )
-        });
-    }
     if fin && context.exact() && step.end.logs_writes && step.seq_end() != step.end.written {
         found.add(step.of_sender(context, NAME, "a FIN that is not at the end of the data"), || {
             format!(

@@ -2,6 +2,7 @@
 
 use crate::finding::{Findings, Occurrence, Oracle};
 use crate::history::{History, NEVER, Segment, at};
+use crate::needs::Need;
 use tcpassay_units::Time;
 use tcpassay_wire::Flags;
 
@@ -19,7 +20,7 @@ pub(super) const ORACLE: Oracle = Oracle {
                the flow in `recording.json`.",
     wrong_when: "the log misses arrivals (it was cut short, or packets took a path that it does not record). The model and \
                  kernels carry positions, not contents: what the bytes say is compared only at a real stack.",
-    needs: &[],
+    needs: &[Need::BothDirections, Need::EveryPacket, Need::NoCopies, Need::AtEnd],
 };
 
 /// Judges every ACK, and what was read of every flow.

@@ -4,6 +4,7 @@ use super::cork::Cork;
 use super::names::FLOW_CONTROL as NAME;
 use super::receive_window::ReceiveWindow;
 use crate::finding::{Findings, Oracle};
+use crate::needs::Need;
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::{CongestionCause, Timer};
@@ -14,13 +15,13 @@ use tcpassay_wire::Flags;
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "flow control against RFC 9293",
-    asserts: "no segment except a probe of one byte exceeds the largest right edge that the peer announced; the right edge that a receiver announces never moves left; where bytes of the stream are the only account of the buffer, the announced window is at most the buffer less what the application has not read, and not less than that where it may open; a receiver whose application has read everything opens a window that was smaller than a segment; a sender that has data and a closed window runs the persist timer, first for the RTO, and the interval between its probes grows; a segment smaller than the MSS is not sent while more data wait, unless it fills half of the largest window \
+    asserts: "the right edge that a receiver announces never moves left; where bytes of the stream are the only account of the buffer, the announced window is at most the buffer less what the application has not read, and not less than that where it may open; a receiver whose application has read everything opens a window that was smaller than a segment; a sender that has data and a closed window runs the persist timer, first for the RTO, and the interval between its probes grows; a segment smaller than the MSS is not sent while more data wait, unless it fills half of the largest window \
               that the peer ever announced, or, with Nagle's algorithm, while data are outstanding; with TCP_CORK it is held back for 200 ms, or until a tail loss probe sends it.",
     why: "RFC 9293 sections 3.8.6 (a sender must respect the window, a receiver should not shrink it), 3.8.6.1 (zero-window probes \
           with exponential back-off), 3.8.6.2.1 and 3.8.6.2.2 (silly window avoidance) and 3.7.4 (Nagle); tcp(7) (TCP_CORK).",
     evidence: "the segment and the announcement that it contradicts; for a missing window update, the last read and the end of the wait.",
     wrong_when: "announcements were lost from the log. The rules for small segments, except that of TCP_CORK, apply to the model only.",
-    needs: &[],
+    needs: &[Need::BothDirections, Need::Handshake, Need::EveryPacket, Need::NoCopies, Need::AtEnd],
 };
 
 /// Longest time until a window update.
@@ -91,7 +92,6 @@ impl Rule for FlowControl {
             edge_stays(half, context, step, found);
             half.announced.sent(context, step, found);
             if step.role.sends {
-                within_window(context, step, found);
                 small_segment(half, context, step, found);
                 silly(half, context, step, found);
             }
@@ -109,23 +109,15 @@ impl Rule for FlowControl {
     }
 }
 
-fn within_window(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-    let (end, edge) = (step.seq_end(), step.before.edge);
-    if step.len() > 1 && edge > 0 && end > edge {
-        found.add(step.of_sender(context, NAME, "data beyond the peer's window"), || {
-            format!(
-                "{} sent positions {} to {end}, but the largest right edge that its peer had announced is {edge}.",
-                context.who(step.flow), step.seq()
-            )
-        });
-    }
-}
-
 fn edge_stays(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let (Some(ack), Some(window)) = (step.event.ack, step.event.window) else { return };
     // After the handshake FreeBSD announces the size of its buffer, which may be less than the window of the
     // SYN (profile `freebsd`, `bsd_window`).
     if context.stack(step.flow).is_some_and(|stack| stack.bsd_window) {
+        return;
+    }
+    // After the FIN of the peer nothing can arrive.
+    if step.end.fin_in.is_some() {
         return;
     }
     let edge = ack + window.get();

@@ -7,6 +7,7 @@ use super::pacing::Spacing;
 use super::traced_window::TracedWindow;
 use super::validated_window::ValidatedWindow;
 use crate::finding::{Findings, Oracle};
+use crate::needs::Need;
 use crate::step::{Context, Rule, Step};
 use std::collections::VecDeque;
 use tcpassay_cc::{Arithmetic, ByteCounting};
@@ -38,7 +39,7 @@ pub(super) const ORACLE: Oracle = Oracle {
     wrong_when: "the oracle has no rule for the controller (it then checks only the initial window). The log of a real kernel \
                  contains the window at each arrival of a segment, so every rule allows for the data that the last arrivals \
                  delivered.",
-    needs: &[EventKind::Window],
+    needs: &[Need::Event(EventKind::Window)],
 };
 
 /// The length of the option of accurate ECN with its padding.

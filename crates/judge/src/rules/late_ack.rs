@@ -2,7 +2,9 @@
 
 use crate::finding::{Findings, Occurrence, Oracle};
 use crate::history::{Half, History, Mark, Segment, at, ms};
+use crate::needs::Need;
 use tcpassay_units::{Dur, Time};
+use tcpassay_wire::Flags;
 
 pub(super) const NAME: &str = "late-ack";
 pub(super) const ORACLE: Oracle = Oracle {
@@ -18,7 +20,7 @@ pub(super) const ORACLE: Oracle = Oracle {
                that acknowledged at last, if there was one.",
     wrong_when: "the host could not send (a stopped process, a full device queue), or ran with a longer delayed-ACK time in one \
                  part of the run than its timer shows in the rest.",
-    needs: &[],
+    needs: &[Need::BothDirections, Need::EveryPacket, Need::NoCopies, Need::AtEnd],
 };
 
 /// RFC 9293 section 3.8.6.3: less than 0.5 s.
@@ -38,13 +40,22 @@ fn of_half(history: &History<'_>, flow: usize, found: &mut Findings) {
     let segments = &half.segments;
     let ledger = history.ledger(history.peer(flow));
     let limit = half.ack_delays().map_or(ALLOWED, |(shortest, _)| shortest).min(ALLOWED) + SLACK;
+    // A reset ends the connection: nothing that arrives after it is acknowledged, and it may be the answer to what came before it.
+    let reset = segments.iter().position(|s| s.flags.has(Flags::RST) && !s.refused);
+    let segments = &segments[..reset.unwrap_or(segments.len())];
     let end = half.closed.unwrap_or_else(|| history.end());
+    let end = reset.map_or(end, |reset| half.segments[reset].at.min(end));
     let (mut reply, mut arrived, mut judged) = (0, 0, None);
     for (place, segment) in segments.iter().enumerate() {
         if segment.sent || segment.refused || !segment.has_data() {
             continue;
         }
-        let position = ledger.frontier(segment.at, &mut arrived);
+        let mut position = ledger.frontier(segment.at, &mut arrived);
+        // Of arrivals at one time the later ones may wait for another ACK than this one.
+        let others = segments[place + 1..].iter().take_while(|s| s.at == segment.at);
+        if others.into_iter().any(|s| !s.sent && !s.refused && s.has_data() && s.end > segment.end) {
+            position = position.min(segment.end);
+        }
         // The next segment that this end sends and that acknowledges all that had arrived in order: an ACK of something
         // older does not count. Both grow with each arrival.
         reply = reply.max(place);
@@ -55,15 +66,32 @@ fn of_half(history: &History<'_>, flow: usize, found: &mut Findings) {
         let until = sent.map_or(end, |reply| reply.at);
         // Several arrivals that waited for one ACK are one case: the first waited longest.
         if until.since(segment.at) > limit && judged != Some(reply) {
+            if history.of_capture() && !proven(&segments[place..], sent, position, limit) {
+                continue;
+            }
             judged = Some(reply);
-            judge(history, flow, &Owed { first: segment, reply: sent, until }, found);
+            judge(history, flow, &Owed { first: segment, position, reply: sent, until }, found);
         }
     }
 }
 
-/// An ACK that is owed: the segment that arrived, the one that acknowledged it, and when the latter left, or when nothing more could.
+/// Whether a capture proves that an ACK is late. `segments` begin with the arrival.
+///
+/// An end that never acknowledges may be switched off or out of the reach of its link. What was sent again may have been lost behind the
+/// place of the capture: then the ACK is the answer to the later packet.
+fn proven(segments: &[Segment], reply: Option<&Segment>, position: u64, limit: Dur) -> bool {
+    let Some(reply) = reply else { return false };
+    let again =
+        segments[1..].iter().take_while(|s| s.place < reply.place).filter(|s| !s.sent && s.has_data());
+    let owed = |s: &Segment| s.start < position && s.end > segments[0].acked_out;
+    !again.into_iter().any(|s| owed(s) && reply.at.since(s.at) <= limit)
+}
+
+/// An ACK that is owed: the segment that arrived, the position up to which all data had arrived with it, the segment that acknowledged
+/// them, and when the latter left, or when nothing more could.
 struct Owed<'a> {
     first: &'a Segment,
+    position: u64,
     reply: Option<&'a Segment>,
     until: Time,
 }
@@ -81,7 +109,7 @@ impl Owed<'_> {
 fn judge(history: &History<'_>, half: usize, owed: &Owed<'_>, found: &mut Findings) {
     let Half { delayed, forgotten, .. } = &history.halves[half];
     let (timed, forgotten) = (owed.among(delayed).last(), owed.among(forgotten).first());
-    let Owed { first, reply, until } = *owed;
+    let Owed { first, position, reply, until } = *owed;
     let waited = until.since(first.at);
     let due = timed.map(Mark::due);
     if due.is_some_and(|due| until <= due + SLACK) && waited < ALLOWED {
@@ -112,7 +140,7 @@ fn judge(history: &History<'_>, half: usize, owed: &Owed<'_>, found: &mut Findin
         format!(
             "Data of {} up to position {} reached {} at {}; {} later, at {}, {ended}. {decision}{rule}",
             history.name(flow),
-            first.end,
+            position,
             history.host_name(half),
             at(first.at),
             ms(waited.as_nanos()),

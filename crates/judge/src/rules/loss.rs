@@ -6,6 +6,7 @@ use super::names::LOSS_DETECTION as NAME;
 use super::traced_recovery::TracedRecovery;
 use super::undo_due::{self, UndoDue};
 use crate::finding::{Findings, Oracle};
+use crate::needs::Need;
 use crate::step::{Context, Rule, Step};
 use crate::taken::Sent;
 use tcpassay_case::SmallQueues;
@@ -35,7 +36,7 @@ pub(super) const ORACLE: Oracle = Oracle {
     wrong_when: "an adaptive threshold has grown, which the log does not show; the oracle then reports only marks that are \
                  much too early. The log of a real kernel has no loss marks; the oracle then checks only which data are \
                  retransmitted, when and in which order. With a queue in the host, or pacing, it does not check when.",
-    needs: &[EventKind::Congestion],
+    needs: &[Need::Event(EventKind::Congestion)],
 };
 
 /// The tick of a clock of timestamps.

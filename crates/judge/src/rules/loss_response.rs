@@ -3,6 +3,7 @@
 use super::needless_fast_retransmit::{needless, reorders_at_random};
 use crate::finding::{Findings, Level, Occurrence, Oracle};
 use crate::history::{Half, History, Mark, Segment, at};
+use crate::needs::Need;
 use std::collections::BTreeMap;
 use tcpassay_measure::reason::{CongestionCause, CongestionChange};
 use tcpassay_measure::{EventKind, EventRow};
@@ -27,7 +28,7 @@ pub(super) const ORACLE: Oracle = Oracle {
                  between two segments is not in the log. A missing undo is judged only where the path loses no ACKs and marks \
                  nothing, and where round trips are longer than the granularity of timestamps. Of the model only an undo is judged; it logs \
                  more of each reduction, which `window-reduction` judges.",
-    needs: &[EventKind::Congestion, EventKind::Window],
+    needs: &[Need::Event(EventKind::Congestion), Need::Event(EventKind::Window)],
 };
 
 /// The reason of the row with the window at the end of a recovery.

@@ -58,13 +58,16 @@ mod undo_due;
 mod utilisation;
 mod validated_window;
 
+use crate::captured::Captured;
 use crate::facts::Facts;
 use crate::finding::{Findings, Found, Oracle};
 use crate::history::History;
-use crate::kinds::{Kinds, Reads};
+use crate::kinds::{Kinds, Reads, Sorts};
+use crate::needs::Need;
+use crate::rfc::BOUNDS;
 use crate::role::{Role, roles};
 use crate::step::{Context, Rule};
-use crate::walk::{Readers, peers, walk};
+use crate::walk::{Reader, Readers, peers, walk};
 use tcpassay_measure::EventKind::{
     AckDelay, AckForget, AckNow, App, Congestion, In, Lost, Out, Refused, Retransmit, Rtt, State,
     TimerCancel, TimerFire, TimerSet, Window,
@@ -72,7 +75,19 @@ use tcpassay_measure::EventKind::{
 use tcpassay_measure::Recording;
 
 /// All oracles of this crate, in the order of the documentation.
-pub const ORACLES: &[Oracle] = &[
+pub const ORACLES: &[Oracle] = &{
+    let mut all = [OF_RUNS[0]; OF_RUNS.len() + BOUNDS.len()];
+    let mut place = 0;
+    while place < all.len() {
+        all[place] =
+            if place < OF_RUNS.len() { OF_RUNS[place] } else { crate::rfc::ORACLES[place - OF_RUNS.len()] };
+        place += 1;
+    }
+    all
+};
+
+/// The oracles of this folder.
+const OF_RUNS: &[Oracle] = &[
     timeout_without_loss::ORACLE,
     mutual_silence::ORACLE,
     late_ack::ORACLE,
@@ -308,17 +323,31 @@ const AFTER: &[(&str, Look)] = &[
 /// Applies the oracles named in `wanted` to a recording and returns their findings. Names that are not in
 /// [`ORACLES`] are ignored.
 pub fn judge(recording: &Recording, wanted: &[&str]) -> Vec<Found> {
-    judge_with(recording, wanted, false)
+    judge_with(recording, wanted, None, false)
+}
+
+/// As [`judge`], for the log of a capture.
+pub(crate) fn judge_log(
+    recording: &Recording,
+    wanted: &[&str],
+    captured: Option<Captured<'_>>,
+) -> Vec<Found> {
+    judge_with(recording, wanted, captured, false)
 }
 
 /// As [`judge`]. `every`: each rule gets every row of a recording of the model, too, not only the rows that it reads by their kind and by the
 /// role of their end.
-fn judge_with(recording: &Recording, wanted: &[&str], every: bool) -> Vec<Found> {
+fn judge_with(
+    recording: &Recording,
+    wanted: &[&str],
+    captured: Option<Captured<'_>>,
+    every: bool,
+) -> Vec<Found> {
     if recording.events.is_empty() {
         return Vec::new();
     }
     let facts = Facts::of(recording);
-    let context = Context::new(recording, facts.as_ref());
+    let context = Context::new(recording, facts.as_ref(), captured);
     let selects = context.exact() && !every;
     let peers = peers(recording);
     let of_ends = if selects { roles(recording, &peers) } else { vec![Role::ANY; peers.len()] };
@@ -326,20 +355,47 @@ fn judge_with(recording: &Recording, wanted: &[&str], every: bool) -> Vec<Found>
         .iter()
         .filter(|rule| wanted.contains(&rule.name) && rule.of.holds(&context) && (rule.applies)(&context));
     let reads = |rule: &ByRow| if selects { rule.reads } else { Reads::all(Kinds::ALL) };
-    let readers = Readers::new(rules.map(|rule| (reads(rule), (rule.new)(recording.flows.len()))));
-    let looks: Vec<Look> =
-        AFTER.iter().filter(|(name, _)| wanted.contains(name)).map(|(_, look)| *look).collect();
-    let mut history = (!looks.is_empty()).then(|| History::new(recording, peers));
+    let flows = recording.flows.len();
+    let rules = rules.map(|rule| Reader {
+        needs: needs(rule.name),
+        reads: reads(rule),
+        looks: Sorts::ALL,
+        rule: (rule.new)(flows),
+    });
+    let bounds = BOUNDS.iter().filter(|bound| wanted.contains(&bound.name)).map(|bound| Reader {
+        needs: bound.needs,
+        reads: Reads::all(Kinds::SEGMENTS),
+        looks: bound.looks,
+        rule: (bound.new)(flows),
+    });
+    let readers = Readers::new(&context, rules.chain(bounds));
+    let looks: Vec<&(&str, Look)> = AFTER.iter().filter(|(name, _)| wanted.contains(name)).collect();
+    let mut history = (!looks.is_empty()).then(|| History::new(recording, peers.clone()));
     let mut by_row = Findings::default();
     walk(&context, &of_ends, readers, history.as_mut(), &mut by_row);
     let mut all = Vec::new();
-    for look in looks {
+    for (name, look) in looks {
         let mut found = Findings::default();
         look(history.as_ref().expect("it was collected for them"), &mut found);
-        all.extend(found.take());
+        let mut found = found.take();
+        if let Some(captured) = captured {
+            // They look at every end, also at those whose log lacks what they need.
+            let able = |one: &Found| {
+                let flow = one.flow as usize;
+                let by = if recording.flows[flow].from == one.host { flow } else { peers[flow] };
+                captured.ends[by].lack(needs(name)).is_none()
+            };
+            found.retain(able);
+        }
+        all.extend(found);
     }
     all.extend(by_row.take());
     all
+}
+
+/// What the oracle with a name needs.
+fn needs(name: &str) -> &'static [Need] {
+    ORACLES.iter().find(|oracle| oracle.name == name).map_or(&[], |oracle| oracle.needs)
 }
 
 #[cfg(test)]
@@ -411,7 +467,7 @@ mod tests {
         for (rows, fault) in RUNS {
             let recording = recording(rows, fault);
             let found = judge(&recording, &names);
-            assert_eq!(found, judge_with(&recording, &names, true), "{rows:?}");
+            assert_eq!(found, judge_with(&recording, &names, None, true), "{rows:?}");
             titles.extend(found.iter().map(|one| one.title));
         }
         // These rules find something because a time has passed.
@@ -430,8 +486,9 @@ mod tests {
         for oracle in ORACLES {
             let by_row = BY_ROW.iter().filter(|rule| rule.name == oracle.name).count();
             let after = AFTER.iter().filter(|(name, _)| *name == oracle.name).count();
-            assert_eq!(by_row + after, 1, "{}", oracle.name);
+            let bounds = BOUNDS.iter().filter(|bound| bound.name == oracle.name).count();
+            assert_eq!(by_row + after + bounds, 1, "{}", oracle.name);
         }
-        assert_eq!(BY_ROW.len() + AFTER.len(), ORACLES.len());
+        assert_eq!(BY_ROW.len() + AFTER.len() + BOUNDS.len(), ORACLES.len());
     }
 }

@@ -3,6 +3,7 @@
 use super::late_ack::{ALLOWED, SLACK};
 use crate::finding::{Findings, Occurrence, Oracle};
 use crate::history::{History, Mark, Segment, at, ms};
+use crate::needs::Need;
 use tcpassay_measure::EventKind;
 use tcpassay_units::{Dur, Time};
 
@@ -20,7 +21,7 @@ pub(super) const ORACLE: Oracle = Oracle {
                retransmission timer as it was last set.",
     wrong_when: "the receiver dropped data that the log shows as arrived, or a host did not run (a stopped process, a suspended \
                  machine): no TCP can send then.",
-    needs: &[EventKind::TimerSet, EventKind::TimerFire],
+    needs: &[Need::Event(EventKind::TimerSet), Need::Event(EventKind::TimerFire)],
 };
 
 /// RFC 6298 section 2: the RTO before the first measurement; a timer that was not logged is not waited for longer.

@@ -2,6 +2,7 @@
 
 use crate::finding::{Findings, Level, Occurrence, Oracle};
 use crate::history::{Half, History, Mark, Segment, at, ms};
+use crate::needs::Need;
 use tcpassay_measure::EventKind;
 use tcpassay_tcp::CongestionState;
 use tcpassay_units::{Bytes, Dur};
@@ -20,7 +21,7 @@ pub(super) const ORACLE: Oracle = Oracle {
     wrong_when: "the path duplicates packets and lost the other copy, the receiver dropped what the log shows as arrived, or a \
                  retransmission was faster than all that was sent only once between these hosts. Recoveries in which a segment \
                  was really lost are not judged, though some of what they retransmit may be needless.",
-    needs: &[EventKind::Congestion],
+    needs: &[Need::Event(EventKind::Congestion)],
 };
 
 /// Judges every fast recovery by what it retransmitted.

@@ -4,6 +4,7 @@ use super::names::TAIL_LOSS_PROBE as NAME;
 use super::probe_repair::ProbeRepair;
 use super::traced_probe::TracedProbe;
 use crate::finding::{Findings, Oracle};
+use crate::needs::Need;
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::Timer;
@@ -24,7 +25,7 @@ pub(super) const ORACLE: Oracle = Oracle {
     wrong_when: "samples that are missing from the log made SRTT shorter. The log of a real kernel does not contain the probe \
                  timer: a retransmission is a probe if the kernel gives this reason, and new data that are sent after a \
                  silence are considered a probe.",
-    needs: &[EventKind::TimerFire],
+    needs: &[Need::Event(EventKind::TimerFire)],
 };
 
 /// Tolerance for the rounding of a computed time.

@@ -5,6 +5,7 @@ use super::names::ACK_TIMING as NAME;
 use super::quick_ack::QuickAck;
 use crate::facts::Facts;
 use crate::finding::{Findings, Oracle};
+use crate::needs::Need;
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::Timer;
@@ -30,12 +31,14 @@ pub(super) const ORACLE: Oracle = Oracle {
           without it, the delay is lost time (RFC 1122 section 4.2.3.2, RFC 8257 section 3.2).",
     evidence: "the first arrival that waits, and the row at which it still waits.",
     wrong_when: "the host could not send. A Linux receiver with a closed window waits until its application reads.",
-    needs: &[],
+    needs: &[Need::BothDirections, Need::Handshake, Need::EveryPacket, Need::NoCopies, Need::AtEnd],
 };
 
 /// Linux may delay duplicate ACKs by a millisecond plus the slack of the timer (`tcp_comp_sack_delay_ns`,
 /// `tcp_comp_sack_slack_ns`).
 const AT_ONCE: Dur = Dur::from_millis(2);
+/// The same in a capture, which does not show when the host processed a packet.
+const AT_ONCE_CAPTURED: Dur = Dur::from_millis(50);
 /// Number of duplicate ACKs that start fast retransmit (RFC 5681 section 3.2). None of them may be delayed.
 const THRESHOLD: u32 = 3;
 /// Time within which a receiver without ACK compression sends an ACK at once.
@@ -177,8 +180,9 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
 }
 
 fn waits(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let patience = if context.captured.is_some() { AT_ONCE_CAPTURED } else { AT_ONCE };
     if let Some((since, row, why)) = half.urgent
-        && step.at().since(since) > AT_ONCE
+        && step.at().since(since) > patience
     {
         half.urgent = None;
         found.add(

@@ -6,6 +6,7 @@ use super::names::WINDOW_REDUCTION as NAME;
 use super::prr::Prr;
 use super::recovery_window::RecoveryWindow;
 use crate::finding::{Findings, Oracle};
+use crate::needs::Need;
 use crate::step::{Context, Rule, Step};
 use crate::taken::Sent;
 use tcpassay_cc::Arithmetic;
@@ -31,7 +32,7 @@ pub(super) const ORACLE: Oracle = Oracle {
     evidence: "the row of the reduction and, where it is compared with an earlier one, that row.",
     wrong_when: "the oracle has no factor for the controller. The log of a kernel shows neither each window nor rounds: there \
                  recovery and alpha are not checked.",
-    needs: &[EventKind::Congestion, EventKind::Window],
+    needs: &[Need::Event(EventKind::Congestion), Need::Event(EventKind::Window)],
 };
 
 #[derive(Clone, Debug, Default)]

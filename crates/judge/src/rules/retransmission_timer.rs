@@ -6,6 +6,7 @@ use super::keepalive::Keepalive;
 use super::names::RETRANSMISSION_TIMER as NAME;
 use super::timer_restart::TimerRestart;
 use crate::finding::{Findings, Oracle};
+use crate::needs::Need;
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::Timer;
@@ -31,7 +32,7 @@ pub(super) const ORACLE: Oracle = Oracle {
                  the setting of timers: the oracle then computes the back-off from the times at which timers fired, and \
                  compares the first timeout with an upper bound of the RTO from the round-trip times. A user timeout that \
                  shortens the last wait is recognised by its duration.",
-    needs: &[EventKind::TimerFire],
+    needs: &[Need::Event(EventKind::TimerFire)],
 };
 
 /// Tolerance for the rounding of a computed time.

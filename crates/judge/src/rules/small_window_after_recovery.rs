@@ -2,6 +2,7 @@
 
 use crate::finding::{Findings, Occurrence, Oracle};
 use crate::history::{History, Mark, at};
+use crate::needs::Need;
 use tcpassay_measure::EventKind;
 use tcpassay_tcp::CongestionState;
 use tcpassay_units::Bytes;
@@ -21,7 +22,7 @@ pub(super) const ORACLE: Oracle = Oracle {
     wrong_when: "the maximum segment size changed during the run (path MTU), or the sender's limit on cwnd is below two segments \
                  by configuration. Of a real kernel the window is the one that the next segment met, which the same ACK may have \
                  opened already, so that a fault may go unseen; a recovery that ended without a segment after it is not judged.",
-    needs: &[EventKind::Congestion, EventKind::Window],
+    needs: &[Need::Event(EventKind::Congestion), Need::Event(EventKind::Window)],
 };
 
 const SEGMENTS: u64 = 2;

@@ -3,6 +3,7 @@
 use super::late_ack::ALLOWED;
 use crate::finding::{Findings, Level, Occurrence, Oracle};
 use crate::history::{Half, History, Mark, at, ms};
+use crate::needs::Need;
 use tcpassay_measure::EventKind;
 use tcpassay_units::{Dur, Time};
 
@@ -21,7 +22,7 @@ pub(super) const ORACLE: Oracle = Oracle {
                  queue that fills within one round trip, is reported as a warning: then the timer, not a bug, was too fast. So is \
                  an RTO shorter than the time for which the receiver delays its ACK. Where the case asks for a path that pauses \
                  (`link.pause`) it is a note: no timer can foresee that.",
-    needs: &[EventKind::TimerFire],
+    needs: &[Need::Event(EventKind::TimerFire)],
 };
 
 /// The shortest time for which Linux delays an ACK (`TCP_DELACK_MIN`). A kernel does not log how long it delays one.

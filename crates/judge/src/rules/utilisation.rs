@@ -2,6 +2,7 @@
 
 use crate::facts::{Facts, HEADERS};
 use crate::finding::{Findings, Oracle};
+use crate::needs::Need;
 use crate::step::{Context, Rule, Step};
 use std::collections::BTreeMap;
 use tcpassay_case::SmallQueues;
@@ -26,7 +27,7 @@ pub(super) const ORACLE: Oracle = Oracle {
     evidence: "the row since which the sender could have sent, and the row at which the pause was detected.",
     wrong_when: "the host could not send (its queue was full, or the process was stopped). On a kernel an endless application \
                  appears to have data at all times, although it may wait for its send buffer.",
-    needs: &[EventKind::Window],
+    needs: &[Need::Event(EventKind::Window)],
 };
 
 #[derive(Clone, Debug, Default)]

@@ -10,6 +10,7 @@ mod transmissions;
 
 use super::names::SENDER as NAME;
 use crate::finding::{Findings, Oracle};
+use crate::needs::Need;
 use crate::step::{Context, Rule, Step};
 use deadlines::Deadlines;
 use inflation::Inflation;
@@ -29,7 +30,7 @@ pub(super) const ORACLE: Oracle = Oracle {
           3.2; Linux `tcp_schedule_loss_probe`, `tcp_rearm_rto`, `tcp_check_probe_timer`.",
     evidence: "the row of the timer, of the change of the state or of the ACK.",
     wrong_when: "never known to be. Only the model logs its timers and windows exactly.",
-    needs: &[EventKind::Congestion],
+    needs: &[Need::Event(EventKind::Congestion)],
 };
 
 #[derive(Clone, Debug, Default)]
