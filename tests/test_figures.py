@@ -13,7 +13,7 @@ import made
 import sealed
 from tcpassay import figures
 from tcpassay.figures import kinds, style
-from tcpassay.figures.data import Recording, seconds
+from tcpassay.figures.data import Pooled, Recording, seconds
 from tcpassay.plan import model
 from tcpassay.plan.read import Plan, read
 from tcpassay.run.folder import Folder
@@ -39,7 +39,7 @@ def steady(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_equal_recordings_make_equal_files_of_svg_and_png(
     figure: model.Figure, stalled: Path, steady: Path
 ) -> None:
-    shown = [("with stalls", stalled), ("without", steady)]
+    shown = [("with stalls", [stalled]), ("without", [steady])]
     files = kinds.draw(figure, shown)
     assert files == kinds.draw(figure, shown)
     ET.fromstring(files["svg"])  # noqa: S314 - our own
@@ -50,7 +50,7 @@ def test_equal_recordings_make_equal_files_of_svg_and_png(
 
 
 def test_the_date_of_drawing_is_in_no_file(steady: Path) -> None:
-    svg = kinds.draw(DISTRIBUTION, [("", steady)])["svg"].decode()
+    svg = kinds.draw(DISTRIBUTION, [("", [steady])])["svg"].decode()
     assert "dc:date" not in svg
 
 
@@ -88,8 +88,10 @@ def test_the_medians_of_several_lines_are_in_the_legend_below_and_that_of_one_is
     stalled: Path, steady: Path
 ) -> None:
     with style.styled():
-        one = kinds.distribution(DISTRIBUTION, [("", Recording(steady))])
-        two = kinds.distribution(DISTRIBUTION, [("a", Recording(stalled)), ("b", Recording(steady))])
+        one = kinds.distribution(DISTRIBUTION, [("", Pooled([Recording(steady)]))])
+        two = kinds.distribution(
+            DISTRIBUTION, [("a", Pooled([Recording(stalled)])), ("b", Pooled([Recording(steady)]))]
+        )
     assert len(one.axes[0].texts) == 1
     assert not one.legends
     assert not two.axes[0].texts
@@ -117,7 +119,7 @@ def test_a_timeline_counts_timeouts_and_drops(stalled: Path, steady: Path) -> No
 
 
 def test_a_distribution_ends_at_all_samples(steady: Path) -> None:
-    values, share = Recording(steady).rtt_distribution()
+    values, share = Pooled([Recording(steady)]).rtt()
     assert share[-1] == 1.0
     assert (np.diff(values) > 0).all()
 
@@ -128,12 +130,12 @@ def test_lengths_of_time_are_read_with_their_units() -> None:
 
 def test_every_axis_of_every_figure_has_a_label_with_its_unit(stalled: Path) -> None:
     with style.styled():
-        for draw, figure in (
-            (kinds.timeline, TIMELINE),
-            (kinds.sequence, SEQUENCE),
-            (kinds.distribution, DISTRIBUTION),
+        recording = Recording(stalled)
+        for axes in (
+            kinds.timeline(TIMELINE, [("", recording)]).axes,
+            kinds.sequence(SEQUENCE, [("", recording)]).axes,
+            kinds.distribution(DISTRIBUTION, [("", Pooled([recording]))]).axes,
         ):
-            axes = draw(figure, [("", Recording(stalled))]).axes
             assert all("(" in a.get_ylabel() for a in axes)
             assert "(" in axes[-1].get_xlabel()
 
@@ -151,7 +153,7 @@ HOSTILE = "$\\frac{1}{$ \x1b[31m \u6f22 " + "long " * 60
     ids=lambda value: value.kind if isinstance(value, model.Panel) else "",
 )
 def test_many_cases_and_any_title_can_be_drawn(figure: model.Figure, cases: int, steady: Path) -> None:
-    files = kinds.draw(figure, [(f"{HOSTILE} {n}", steady) for n in range(cases)])
+    files = kinds.draw(figure, [(f"{HOSTILE} {n}", [steady]) for n in range(cases)])
     ET.fromstring(files["svg"])  # noqa: S314 - our own
     width, height = struct.unpack(">II", files["png"][16:24])
     assert width >= 900
@@ -258,8 +260,6 @@ def test_cases_without_a_recording_are_reported_with_what_to_do(tmp_path: Path, 
     drawn = figures.draw(plan, folder, done)
     assert drawn.files == ["figures/first.svg", "figures/first.png"]
     first, second = drawn.problems
-    assert first.startswith(
-        "figures/first is not complete: 1 of its 2 cases do not have a recording of seed 1;"
-    )
-    assert second.startswith("figures/second was not drawn: none of its 1 cases has a recording of seed 1;")
+    assert first.startswith("figures/first is not complete: 1 of its 2 cases do not have a recording;")
+    assert second.startswith("figures/second was not drawn: none of its 1 cases has a recording;")
     assert second.endswith("or with --force")

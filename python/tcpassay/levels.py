@@ -7,10 +7,33 @@ are not independent.
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tcpassay.errors import UserError
+from tcpassay.interface import METRICS
+from tcpassay.messages import Outcome
+from tcpassay.plan.document import suggest
+from tcpassay.plan.quantity import quantity
+from tcpassay.result_format import RunRow
+
+SEED: Final = "seed"
+"""The name with which tables and figures have the seeds as levels."""
+OF_ENTITIES: Final = {
+    "goodput": "bit/s",
+    "share": "1",
+    "retransmitted": "1",
+    "timeouts": "1",
+    "min_rtt": "s",
+    "srtt": "s",
+}
+"""The values of a host or flow (`entities.py`) with their units.
+
+Goodput is the bytes that the receiving applications read, over the time of the run (host) or of the flow. `share` is
+the part of the bytes read of all, `retransmitted` that of the payload sent again. `srtt` is the smoothed round-trip
+time at the end, of a host the mean of its flows.
+"""
 T95: Final = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
     2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
@@ -53,6 +76,89 @@ class Grid:
     cells: Mapping[tuple[str, str], Mean]
 
 
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The values of a metric by the levels of one or two parameters."""
+
+    metric: str
+    down: str
+    across: str | None
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    """The levels of `across`; one empty text if there is none."""
+    cells: Mapping[tuple[str, str], tuple[float, ...]]
+    """The values of distinct runs, for each row and column that has any."""
+
+
+def measured(runs: Iterable[RunRow]) -> list[Measured]:
+    """The completed runs of a result folder that have metrics."""
+    return [
+        Measured(
+            str(run["case"]),
+            int(run["seed"]),
+            {name: _text(value) for name, value in (run.get("varied") or {}).items()},
+            run.get("metrics") or {},
+            str(run.get("trace") or ""),
+        )
+        for run in runs
+        if run.get("outcome") == Outcome.DONE and run.get("metrics")
+    ]
+
+
+def unit_of(metric: str) -> str:
+    """The unit of a metric or of a value of a host or flow."""
+    return METRICS[metric].unit if metric in METRICS else OF_ENTITIES.get(metric, "1")
+
+
+def _text(value: object) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def parameter(option: str, name: str, runs: Sequence[Measured]) -> str:
+    """The varied parameter with this name; the last part of its path is enough. Raises `UserError`.
+
+    `option` is where the name is from, as in `--by`. `seed` is a parameter, too, if there are several.
+    """
+    varies = factors(runs)
+    meant = [name] if name in varies else [path for path in varies if name == path.rpartition(".")[2]]
+    if len(meant) == 1:
+        return meant[0]
+    if name == SEED and len({run.seed for run in runs}) > 1:
+        return SEED
+    listed = ", ".join(f"`{path}`" for path in varies) or "nothing"
+    raise UserError(f"`{option} {name}`: the plan varies {listed}{suggest(name, varies)}")
+
+
+def level(run: Measured, name: str) -> str | None:
+    """The level that a run has of a parameter, or its seed; `None` if it does not have the parameter."""
+    return run.varied.get(name) or (str(run.seed) if name == SEED else None)
+
+
+def selected(runs: Sequence[Measured], where: Iterable[tuple[str, str]]) -> list[Measured]:
+    """The runs with one of the given values of each named parameter. Raises `UserError` if there are none."""
+    wanted: dict[str, set[str]] = {}
+    for name, value in where:
+        path = parameter("--where", name, runs)
+        levels = ordered(dict.fromkeys(text for run in runs if (text := level(run, path)) is not None))
+        if value not in levels:
+            listed = ", ".join(levels)
+            raise UserError(f"`--where {name}={value}`: the values are {listed}{suggest(value, levels)}")
+        wanted.setdefault(path, set()).add(value)
+    chosen = [run for run in runs if all(level(run, path) in values for path, values in wanted.items())]
+    if not chosen:
+        raise UserError("no run has these values of `--where`")
+    return chosen
+
+
+def ordered(levels: Iterable[str]) -> tuple[str, ...]:
+    """Levels in ascending order if all are quantities of one kind, otherwise in the given order."""
+    listed = tuple(levels)
+    amounts = [quantity(text) for text in listed]
+    if amounts and all(one.comparable(amounts[0]) for one in amounts):
+        return tuple(sorted(listed, key=lambda text: quantity(text).amount))
+    return listed
+
+
 def mean(values: Sequence[float]) -> Mean:
     """The mean of at least one value."""
     count = len(values)
@@ -79,21 +185,28 @@ def factors(runs: Sequence[Measured]) -> list[str]:
     return [name for name, values in seen.items() if len(values) > 1]
 
 
-def grid(runs: Sequence[Measured], metric: str, down: str, across: str | None = None) -> Grid:
+def values(runs: Sequence[Measured], metric: str, down: str, across: str | None = None) -> Values:
     """A metric by the levels of one or two parameters. Runs without the metric or the parameter are ignored."""
-    groups: dict[tuple[str, str], list[float]] = {}
+    cells: dict[tuple[str, str], list[float]] = {}
     rows: dict[str, None] = {}
     columns: dict[str, None] = {}
-    for run in distinct(runs):
+    for run in runs if SEED in {down, across} else distinct(runs):
         value = run.metrics.get(metric)
-        if value is None or down not in run.varied or (across is not None and across not in run.varied):
+        row, column = level(run, down), level(run, across) if across else ""
+        if value is None or row is None or column is None:
             continue
-        place = run.varied[down], run.varied[across] if across else ""
-        rows.setdefault(place[0])
-        columns.setdefault(place[1])
-        groups.setdefault(place, []).append(value)
-    cells = {place: mean(values) for place, values in groups.items()}
-    return Grid(metric, down, across, tuple(rows), tuple(columns), cells)
+        rows.setdefault(row)
+        columns.setdefault(column)
+        cells.setdefault((row, column), []).append(value)
+    found = {place: tuple(some) for place, some in cells.items()}
+    return Values(metric, down, across, ordered(rows), ordered(columns), found)
+
+
+def grid(runs: Sequence[Measured], metric: str, down: str, across: str | None = None) -> Grid:
+    """The means of a metric by the levels of one or two parameters."""
+    found = values(runs, metric, down, across)
+    cells = {place: mean(some) for place, some in found.cells.items()}
+    return Grid(metric, down, across, found.rows, found.columns, cells)
 
 
 def telling(runs: Sequence[Measured], metric: str) -> list[tuple[str, float]]:

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from rich.console import Console
-from rich.markup import escape
 
-from tcpassay import levels, terminal
-from tcpassay.interface import METRICS
-from tcpassay.levels import Grid, Mean, Measured
+from tcpassay import levels, sheets, terminal
+from tcpassay.levels import Grid, Mean, Measured, unit_of
+from tcpassay.sheets import Sheet
 
 CONTROLLER: Final = "stack.cc"
 """The parameter of the columns if it varies, because most plans compare controllers."""
@@ -28,20 +27,38 @@ def choose(runs: Sequence[Measured], metric: str) -> tuple[str, str | None] | No
 
 def grid(one: Grid, console: Console) -> None:
     """One row per level of one parameter, one column per level of the other; each cell with its interval."""
-    unit = METRICS[one.metric].unit if one.metric in METRICS else ""
+    sheets.show(of_grid(one), console)
+
+
+def of_grid(one: Grid) -> Sheet:
+    """One row per level of one parameter, one column per level of the other; each cell with its interval."""
+    unit = unit_of(one.metric)
     beside = f" and {one.across}" if one.across else ""
-    console.print(
-        f"[bold]{escape(one.metric)}[/] by {escape(one.down)}{escape(beside)}: mean and 95 % confidence interval",
-        highlight=False,
+    rows = [
+        (
+            row,
+            *(
+                cell(value, unit) if value else ""
+                for value in (one.cells.get((row, column)) for column in one.columns)
+            ),
+        )
+        for row in one.rows
+    ]
+    records = [
+        {"metric": one.metric, "unit": unit, one.down: row}
+        | ({one.across: column} if one.across else {})
+        | {"mean": value.mean, "half_width": value.half, "runs": value.count}
+        for row in one.rows
+        for column in one.columns
+        if (value := one.cells.get((row, column)))
+    ]
+    return Sheet(
+        f"{one.metric} by {one.down}{beside}: mean and 95 % confidence interval",
+        (one.down.rpartition(".")[2], *(level or "mean" for level in one.columns)),
+        tuple(rows),
+        1,
+        tuple(records),
     )
-    drawn = terminal.grid()
-    drawn.add_column(one.down.rpartition(".")[2], overflow="fold")
-    for level in one.columns:
-        drawn.add_column(level or "mean", justify="right", overflow="fold")
-    for row in one.rows:
-        cells = [one.cells.get((row, column)) for column in one.columns]
-        drawn.add_row(row, *(cell(value, unit) if value else "" for value in cells))
-    console.print(drawn)
 
 
 def cell(value: Mean, unit: str) -> str:
@@ -53,21 +70,26 @@ def cell(value: Mean, unit: str) -> str:
 
 def cases(runs: Sequence[Measured], metrics: Sequence[str], console: Console) -> None:
     """One row per case: the varied parameters, and each metric averaged over its seeds."""
-    known = METRICS
-    names = levels.factors(runs)
-    drawn = terminal.grid()
-    for name in ("case", *names):
-        drawn.add_column(name.rpartition(".")[2], overflow="fold")
-    drawn.add_column("seeds", justify="right")
-    for metric in metrics:
-        drawn.add_column(metric, justify="right", overflow="fold")
+    sheets.show(of_cases(runs, metrics), console)
+
+
+def of_cases(runs: Sequence[Measured], metrics: Sequence[str], always: Sequence[str] = ()) -> Sheet:
+    """One row per case: the varied parameters and those of `always`, and each metric averaged over its seeds."""
+    names = list(dict.fromkeys([*levels.factors(runs), *always]))
+    rows, records = [], []
     for case, of in levels.by_case(runs).items():
         different = levels.distinct(of)
-        row = [case, *(of[0].varied.get(name, "") for name in names), str(len(of))]
+        settings = {name: of[0].varied.get(name, "") for name in names}
+        row = [case.partition(" ")[0], *settings.values(), str(len(of))]
+        record: dict[str, object] = {"case": row[0], **settings, "seeds": len(of), "runs": len(different)}
         for metric in metrics:
+            unit = unit_of(metric)
             values = [value for run in different if (value := run.metrics.get(metric)) is not None]
-            row.append(
-                cell(levels.mean(values), known[metric].unit if metric in known else "") if values else "-"
-            )
-        drawn.add_row(*row)
-    console.print(drawn)
+            mean = levels.mean(values) if values else None
+            row.append(cell(mean, unit) if mean else "-")
+            record[metric if unit == "1" else f"{metric} ({unit})"] = mean and mean.mean
+            record[f"{metric} half_width"] = mean and mean.half
+        rows.append(tuple(row))
+        records.append(record)
+    header = (*(name.rpartition(".")[2] for name in ("case", *names)), "seeds", *metrics)
+    return Sheet("", header, tuple(rows), len(names) + 1, tuple(records))

@@ -1,9 +1,11 @@
 """Selection of the recording for a command: the folder of a recording, or a run of a result folder."""
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 from tcpassay.errors import Place, UserError
+from tcpassay.messages import Outcome
 from tcpassay.recording import Recording
 from tcpassay.results import as_text, load
 
@@ -14,12 +16,18 @@ class Source:
 
     label: str
     recording: Recording
+    seeds: tuple[Recording, ...]
+    """That one first, and the recordings of the other seeds if all were asked for."""
+    runs: int = 1
+    """The number of completed runs of the case."""
+    of_cases: int = 1
+    """The number of cases of the results."""
 
 
-def sources(folder: Path, cases: list[str], seed: int | None) -> list[Source]:
+def sources(folder: Path, cases: list[str], seed: int | None, *, every_seed: bool = False) -> list[Source]:
     """The selected recordings in the order of `cases`.
 
-    Without `cases`, all recordings of one seed. Raises `UserError`.
+    Without `cases`, those of all cases. Without `seed`, the first one of each case. Raises `UserError`.
 
     `folder` is a recording or the results of a plan; in the latter, a prefix of an id selects a case.
     """
@@ -31,23 +39,28 @@ def sources(folder: Path, cases: list[str], seed: int | None) -> list[Source]:
         recording = Recording.open(folder)
         if seed not in {None, recording.header.get("seed")}:
             raise UserError(f"it is of seed {recording.header.get('seed')}, not {seed}", Place(folder))
-        return [Source(folder.name, recording)]
+        return [Source(folder.name, recording, (recording,))]
     results = load(folder)
     kept = [run for run in results.runs if run.get("recording")]
     if not kept:
         why = 'no run left a recording; with `recordings = "all"` in [keep] of the plan all do'
         raise UserError(why, Place(folder))
     wanted = [results.case(case) for case in cases] or list(dict.fromkeys(str(run["case"]) for run in kept))
+    runs = Counter(str(run["case"]) for run in results.runs if run.get("outcome") == Outcome.DONE)
     made = []
     for case in wanted:
-        first = next((run for run in kept if run["case"] == case and seed in {None, run["seed"]}), None)
-        if first is None and cases:
+        of_case = [run for run in kept if run["case"] == case and seed in {None, run["seed"]}]
+        if not of_case and cases:
             # Reports whether the seed or the recording is missing.
-            made.append(Source(case, results.recording(case, seed)))
-        elif first is not None:
-            values = (as_text(value) for value in (first.get("varied") or {}).values())
+            recording = results.recording(case, seed)
+            made.append(Source(case, recording, (recording,)))
+        elif of_case:
+            values = (as_text(value) for value in (of_case[0].get("varied") or {}).values())
             label = ", ".join(text for text in values if text is not None) or case
-            made.append(Source(label, results.recording(case, first["seed"])))
+            opened = [
+                results.recording(case, run["seed"]) for run in (of_case if every_seed else of_case[:1])
+            ]
+            made.append(Source(label, opened[0], tuple(opened), runs[case], len(runs)))
     if not made:
         raise UserError(f"no run with seed {seed} left a recording", Place(folder))
     return made

@@ -76,14 +76,19 @@ def grid(*columns: str) -> Table:
 
 def print_json(value: object) -> None:
     """Prints a value to standard output."""
-    typer.echo(json.dumps(value, indent=2, allow_nan=False))
+    typer.echo(json_text(value), nl=False)
+
+
+def json_text(value: object) -> str:
+    """A value as JSON."""
+    return json.dumps(value, indent=2, allow_nan=False) + "\n"
 
 
 def interval(mean: float, half: float, unit: str) -> str:
     """A mean with half the width of its interval, both with the prefix of the mean: `96.5 ± 1.2 Mbit/s`."""
     if unit not in _SCALED or mean == 0:
         return f"{mean:.4g} ± {_short(half)}"
-    scale, prefix = _prefix(mean, unit)
+    scale, prefix = prefixed(mean, unit)
     return f"{mean / scale:.4g} ± {_short(half / scale)} {prefix}{unit}"
 
 
@@ -92,7 +97,10 @@ def _short(value: float) -> str:
     return f"{value:.2g}" if abs(value) < 99.5 or abs(value) >= 1e6 else f"{value:.0f}"  # noqa: PLR2004
 
 
-def _prefix(value: float, unit: str) -> tuple[float, str]:
+def prefixed(value: float, unit: str) -> tuple[float, str]:
+    """The scale and the prefix of the unit with which a value has one to three digits before the point."""
+    if unit not in _SCALED or value == 0:
+        return 1.0, ""
     scale, prefix = next((p for p in _PREFIXES if abs(value) >= p[0]), _PREFIXES[-1])
     # Kiloseconds are not in use, nor parts of a bit or a byte: `mbit/s` would read as Mbit/s.
     return (1.0, "") if (scale > 1) == (unit == "s") else (scale, prefix)
@@ -104,5 +112,5 @@ def number(value: float | None, unit: str) -> str:
         return "-"
     if unit not in _SCALED or value == 0:
         return f"{value:.4g}"
-    scale, prefix = _prefix(value, unit)
+    scale, prefix = prefixed(value, unit)
     return f"{value / scale:.4g} {prefix}{unit}"

@@ -40,7 +40,7 @@ MODULES: Final = {
     "testbed": "testbed",
     "report": "report",
     "table": "table",
-    "plot": "recording",
+    "plot": "plot",
     "log": "recording",
     "packets": "recording",
     "rtt": "capture",

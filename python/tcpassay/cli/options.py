@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from tcpassay.errors import UserError
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JobsOption = Annotated[
     int | None, typer.Option(min=1, max=1024, help="Number of parallel runs; by default one per core.")
@@ -33,3 +35,23 @@ TestbedOption = Annotated[
     ),
 ]
 JunitOption = Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.", metavar="FILE")]
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Only runs with this value; may be given several times, also with several values of a parameter.",
+        metavar="PATH=VALUE",
+    ),
+]
+
+
+def pairs(
+    option: str, texts: list[str] | None, what: str = "a parameter", example: str = "stack.cc=cubic"
+) -> list[tuple[str, str]]:
+    """The names and values of an option `NAME=VALUE` that may be repeated. Raises `UserError`."""
+    made = []
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise UserError(f"`{option} {text}`: give {what} and its value, as in `{example}`")
+        made.append((name, value))
+    return made

@@ -1,4 +1,4 @@
-"""The commands `plot`, `log` and `packets`. As in `cli/__init__.py`, they contain no rules."""
+"""The commands `log` and `packets`. As in `cli/__init__.py`, they contain no rules."""
 
 import sys
 from pathlib import Path
@@ -103,85 +103,10 @@ def packets(
     terminal.console().print(grid)
 
 
-def plot(
-    folder: Folder,
-    cases: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Cases of the results, or the first characters of their ids; all by default.",
-            metavar="[CASE]...",
-        ),
-    ] = None,
-    kind: Annotated[
-        str, typer.Option(help="timeline, sequence or distribution.", metavar="KIND")
-    ] = "timeline",
-    series: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A row of a timeline: throughput, flows, rtt, cwnd, queue or marks; may be repeated.",
-            metavar="NAME",
-        ),
-    ] = None,
-    start: Annotated[
-        str | None, typer.Option(help="Start of the time range, as in `10ms`.", metavar="TIME")
-    ] = None,
-    end: Annotated[str | None, typer.Option(help="End of the time range.", metavar="TIME")] = None,
-    title: Annotated[str, typer.Option(help="Title of the figure.")] = "",
-    seed: SeedOption = None,
-    out: Annotated[
-        Path | None, typer.Option(help="The file to write, .svg or .png.", show_default="KIND.png")
-    ] = None,
-) -> None:
-    """Draw a figure of one or several runs, without a plan."""
-    from tcpassay.source import sources  # noqa: PLC0415 - start-up time
-
-    figure = _figure(kind, series, start, end, title)
-    found = sources(folder, cases or [], seed)
-    needed = "events" if kind == "sequence" else "latency" if kind == "distribution" else "series"
-    for one in found:
-        if not one.recording.has(needed):
-            raise UserError(
-                f"there is no {needed}.parquet, which this figure needs", Place(one.recording.folder)
-            )
-    target = out or Path(f"{kind}.png")
-    suffix = target.suffix.removeprefix(".")
-    if suffix not in {"svg", "png"}:
-        raise UserError(f"`{target}`: the allowed formats are .svg and .png")
-    from tcpassay.figures import kinds  # noqa: PLC0415 - importing matplotlib takes longest
-
-    try:
-        drawn = kinds.draw(figure, [(one.label, one.recording.folder) for one in found])
-    except (Warning, RuntimeError) as error:
-        raise UserError(
-            f"the figure cannot be drawn: {error}; use fewer cases or a shorter time range"
-        ) from error
-    _write(drawn[suffix], target)
-    typer.echo(str(target))
-    if said := kinds.left_out(figure, len(found)):
-        typer.echo(f"{target} is not complete: {said}", err=True)
-
-
 def add(app: typer.Typer) -> None:
     """Adds the commands to `app`."""
-    for command in (plot, log, packets):
+    for command in (log, packets):
         app.command()(command)
-
-
-def _figure(kind: str, series: list[str] | None, start: str | None, end: str | None, title: str) -> Any:
-    """Validates the options as a figure of a plan."""
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - start-up time
-
-    from tcpassay.plan import model  # noqa: PLC0415 - start-up time
-
-    said = {"kind": kind, "file": "plot", "title": title, "series": series, "start": start, "end": end}
-    said = {name: value for name, value in said.items() if value or name == "title"}
-    try:
-        return TypeAdapter(model.Figure).validate_python(said)
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = next((str(step) for step in first["loc"][1:]), "kind")
-        value = said.get(name, kind)
-        raise UserError(f"`--{name}` = `{value}`: {first['msg'][0].lower()}{first['msg'][1:]}") from None
 
 
 def _place(name: str, names: list[str], what: str) -> int:

@@ -14,7 +14,7 @@ from tcpassay.cli.capture import (
     MergeOption,
     PointOption,
 )
-from tcpassay.cli.options import AllowCodeOption, JsonOption, JunitOption
+from tcpassay.cli.options import AllowCodeOption, JsonOption, JunitOption, pairs
 from tcpassay.errors import UserError
 from tcpassay.interface import METRICS
 
@@ -216,7 +216,7 @@ def compare(
     if by is not None:
         raise UserError("`--by` belongs to `--between`")
     sides = comparing.Sides(
-        _where("--where-a", where_a), _where("--where-b", where_b), frozenset(ignore or ())
+        dict(pairs("--where-a", where_a)), dict(pairs("--where-b", where_b)), frozenset(ignore or ())
     )
     comparison = comparing.compare(load(a), load(b), options, sides)
     if json_:
@@ -263,13 +263,3 @@ def _share(option: str, text: str, most: float = 1e9) -> float:
     if not 0 <= share <= most:
         raise UserError(f"`{option} {text}`: give a share as `5%` or `0.05`, at most {100 * most:g}%")
     return share
-
-
-def _where(option: str, texts: list[str] | None) -> dict[str, str]:
-    made = {}
-    for text in texts or ():
-        name, equals, value = text.partition("=")
-        if not (name and equals and value):
-            raise UserError(f"`{option} {text}`: give a parameter and its value, as in `stack.cc=cubic`")
-        made[name] = value
-    return made

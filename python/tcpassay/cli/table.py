@@ -1,16 +1,22 @@
 """The command `table`: prints metrics by parameter or by case. It contains no rules."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from tcpassay import levels, levels_show, listing, terminal
-from tcpassay.cli.options import JsonOption
+from tcpassay import levels, levels_show, listing, output, sheets, terminal
+from tcpassay.cli.options import JsonOption, WhereOption, pairs
 from tcpassay.errors import Place, UserError
 from tcpassay.interface import METRICS
-from tcpassay.messages import Outcome
 from tcpassay.plan.document import suggest
+from tcpassay.plural import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tcpassay import entities
+    from tcpassay.results import Results
 
 MOST = 2
 DEFAULT = ("goodput", "rtt_p99")
@@ -31,65 +37,117 @@ def table(
     cases: Annotated[
         bool, typer.Option("--cases", help="One row per case, averaged over its seeds.")
     ] = False,
+    per: Annotated[
+        str | None,
+        typer.Option(
+            help="host or flow: the results of each sending host or flow, from the recordings of runs.",
+            metavar="host|flow",
+        ),
+    ] = None,
+    where: WhereOption = None,
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", help="text, csv, markdown or latex.", metavar="FORMAT", show_default="text"),
+    ] = None,
     json_: JsonOption = False,
+    out: Annotated[Path | None, typer.Option(help="Write to this file.", metavar="FILE")] = None,
 ) -> None:
-    """Print metrics by the values of one or two parameters, with 95 % confidence intervals, or by case."""
+    """Print metrics by the values of one or two parameters, with 95 % confidence intervals, or by case.
+
+    With `--per host` or `--per flow` also `host`, `flow`, `from`, `to` and `cc` are parameters, and the metrics are
+    goodput, share, retransmitted, timeouts, min_rtt and srtt of the whole run.
+
+    Examples: `tcpassay table DIR --metric rtt_p99 --by queue.limit --by stack.cc --format latex`;
+    `tcpassay table DIR --per host`.
+    """
     from tcpassay.results import load  # noqa: PLC0415 - polars is most of the start-up time
 
+    form = _format(format_, out, json_=json_)
     results = load(folder)
-    runs = [
-        levels.Measured(
-            str(run["case"]),
-            int(run["seed"]),
-            {name: _text(value) for name, value in (run.get("varied") or {}).items()},
-            run.get("metrics") or {},
-            str(run.get("trace") or ""),
-        )
-        for run in results.runs
-        if run.get("outcome") == Outcome.DONE and run.get("metrics")
-    ]
+    runs, known = _runs(results, per)
+    for problem in results.noted:
+        typer.echo(f"tcpassay: damaged: {problem}", err=True)
     if not runs:
-        raise UserError("no run in this folder has metrics", Place(folder))
-    wanted = [str(row.name) for name in metric or () for row in listing.chosen(METRICS, [name], "metric")]
-    shown = wanted or [name for name in DEFAULT if any(run.metrics.get(name) is not None for run in runs)]
-    varies = levels.factors(runs)
-    chosen = [_parameter(name, varies) for name in by or ()]
+        raise UserError(f"no run in this folder has {'a recording' if per else 'metrics'}", Place(folder))
+    runs = levels.selected(runs, pairs("--where", where))
+    wanted = [str(name) for one in metric or () for name in listing.chosen(known, [one], "metric")]
+    default = list(known) if per else DEFAULT
+    shown = wanted or [name for name in default if any(run.metrics.get(name) is not None for run in runs)]
+    chosen = [levels.parameter("--by", name, runs) for name in by or ()]
     if len(chosen) > MOST:
         raise UserError("`--by`: give one or two parameters")
-    console = terminal.console()
-    if cases:
+    if cases or (per and not chosen):
         if json_:
-            terminal.print_json(_cases(runs, shown))
+            _print(terminal.json_text(_cases(runs, shown)), out)
         else:
-            levels_show.cases(runs, shown, console)
+            _tables([levels_show.of_cases(runs, shown, (per, "cc") if per else ())], form, out)
         return
-    grids = []
-    for name in shown:
-        pair = (
-            (chosen[0], chosen[1] if len(chosen) > 1 else None) if chosen else levels_show.choose(runs, name)
-        )
-        if pair is not None:
-            grids.append(levels.grid(runs, name, *pair))
-    if json_:
-        terminal.print_json([_grid(one) for one in grids])
-        return
+    grids = _grids(runs, shown, chosen)
     if not grids:
-        typer.echo("no parameter of this plan explains a difference; select one with --by, or use --cases")
-    for one in grids:
-        levels_show.grid(one, console)
+        typer.echo(
+            "no parameter of this plan explains a difference; select one with --by, or use --cases", err=json_
+        )
+    if json_:
+        _print(terminal.json_text([_grid(one) for one in grids]), out)
+    elif grids:
+        _tables([levels_show.of_grid(one) for one in grids], form, out)
 
 
-def _parameter(name: str, varies: list[str]) -> str:
-    """The varied parameter with this name; the last part of its path is enough."""
-    meant = [path for path in varies if name in {path, path.rpartition(".")[2]}]
-    if len(meant) == 1:
-        return meant[0]
-    listed = ", ".join(f"`{path}`" for path in varies) or "nothing"
-    raise UserError(f"`--by {name}`: the plan varies {listed}{suggest(name, varies)}")
+def _grids(runs: list[levels.Measured], metrics: list[str], by: list[str]) -> list[levels.Grid]:
+    """Each metric by the parameters, or by those that tell most."""
+    made = []
+    for name in metrics:
+        pair = (by[0], by[1] if len(by) > 1 else None) if by else levels_show.choose(runs, name)
+        if pair is not None:
+            made.append(levels.grid(runs, name, *pair))
+    return made
 
 
-def _text(value: object) -> str:
-    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+def _runs(results: "Results", per: str | None) -> "tuple[list[levels.Measured], Mapping[str, str]]":
+    """The runs, or those of each host or flow, and the known metrics: each name with itself."""
+    if per is None:
+        return levels.measured(results.runs), {name: name for name in METRICS}
+    from tcpassay import entities  # noqa: PLC0415 - start-up time
+
+    if per not in entities.PERS:
+        raise UserError(f"`--per {per}`: allowed are {', '.join(entities.PERS)}{suggest(per, entities.PERS)}")
+    runs, absent = entities.measured(results, cast("entities.Per", per))
+    if absent:
+        typer.echo(f"tcpassay: {plural(absent, 'run')} without a recording ([keep] of the plan)", err=True)
+    return runs, {name: name for name in levels.OF_ENTITIES}
+
+
+def _format(given: str | None, out: Path | None, *, json_: bool) -> sheets.Format:
+    """The format of a table, by default that of the name of the file."""
+    by_name: dict[str, sheets.Format] = {".csv": "csv", ".md": "markdown", ".tex": "latex"}
+    if given is None:
+        return by_name.get(out.suffix, "text") if out else "text"
+    if json_:
+        raise UserError("`--json` and `--format` exclude each other")
+    if given not in sheets.FORMATS:
+        raise UserError(
+            f"`--format {given}`: allowed are {', '.join(sheets.FORMATS)}{suggest(given, sheets.FORMATS)}"
+        )
+    return cast("sheets.Format", given)
+
+
+def _tables(made: list[sheets.Sheet], form: sheets.Format, out: Path | None) -> None:
+    if form != "text":
+        _print(sheets.written(made, form), out)
+        return
+    if out is not None:
+        raise UserError(
+            f"`--out {out}`: give a format with --format, or a name that ends with .csv, .md or .tex"
+        )
+    for one in made:
+        sheets.show(one, terminal.console())
+
+
+def _print(text: str, out: Path | None) -> None:
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        output.write(out, text, "the table")
 
 
 def _mean(value: levels.Mean) -> dict[str, object]:

@@ -25,8 +25,8 @@ class Drawn:
 def draw(plan: Plan, folder: Folder, done: set[tuple[str, int]]) -> Drawn:
     """Draws every figure of the plan as SVG and PNG.
 
-    A figure shows the runs of the plan's first seed. `done` contains the runs (case and seed) with a recording; cases
-    without one are omitted from the figure.
+    A distribution pools the runs of all seeds; the other kinds show one run of each case, that of the first seed with a
+    recording, and say so. `done` contains the runs (case and seed) with a recording; cases without one are omitted.
     """
     drawn = Drawn()
     for figure in plan.spec.figure:
@@ -43,11 +43,11 @@ def draw(plan: Plan, folder: Folder, done: set[tuple[str, int]]) -> Drawn:
 
 
 def _draw(figure: model.Figure, plan: Plan, folder: Folder, done: set[tuple[str, int]], drawn: Drawn) -> None:
-    seed = plan.spec.seeds[0]
     meant = plan.select(figure.where)
-    cases = [case for case in meant if (case.id, seed) in done]
+    seeds = {case.id: [seed for seed in plan.spec.seeds if (case.id, seed) in done] for case in meant}
+    cases = [case for case in meant if seeds[case.id]]
     name = f"figures/{figure.file}"
-    missing = _missing(len(meant) - len(cases), len(meant), seed)
+    missing = _missing(len(meant) - len(cases), len(meant))
     if not cases:
         if meant:
             drawn.problems.append(f"{name} was not drawn: {missing}")
@@ -55,9 +55,14 @@ def _draw(figure: model.Figure, plan: Plan, folder: Folder, done: set[tuple[str,
     # Importing matplotlib and polars takes longer than reading a plan.
     from tcpassay.figures import kinds  # noqa: PLC0415 - start-up time
 
+    if kinds.pools(figure) and not missing:
+        absent = sum(len(plan.spec.seeds) - len(of) for of in seeds.values())
+        missing = _missing(absent, len(cases) * len(plan.spec.seeds), "runs")
     if missing:
         drawn.problems.append(f"{name} is not complete: {missing}")
-    shown = [(_label(case, figure), folder.recording(case.id, seed)) for case in cases]
+    shown = [
+        (_label(case, figure), [folder.recording(case.id, seed) for seed in seeds[case.id]]) for case in cases
+    ]
     for suffix, content in kinds.draw(figure, shown).items():
         folder.write(f"{name}.{suffix}", content)
         drawn.files.append(f"{name}.{suffix}")
@@ -65,13 +70,13 @@ def _draw(figure: model.Figure, plan: Plan, folder: Folder, done: set[tuple[str,
         drawn.problems.append(f"{name} is not complete: {said}")
 
 
-def _missing(absent: int, of: int, seed: int) -> str:
-    """The reasons why cases are not in a figure; empty if all are."""
+def _missing(absent: int, of: int, what: str = "cases") -> str:
+    """The reasons why cases or runs are not in a figure; empty if all are."""
     if not absent:
         return ""
-    which = f"none of its {of} cases has" if absent == of else f"{absent} of its {of} cases do not have"
+    which = f"none of its {of} {what} has" if absent == of else f"{absent} of its {of} {what} do not have"
     return (
-        f"{which} a recording of seed {seed}; a run keeps its recording if the plan has the figure when it is made, or "
+        f"{which} a recording; a run keeps its recording if the plan has the figure when it is made, or "
         'with `recordings = "all"` in [keep]: run the plan again into another folder (--out) or with --force'
     )
 

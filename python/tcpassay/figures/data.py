@@ -1,6 +1,7 @@
 """The data of figures from a recording, as arrays in SI units."""
 
 import re
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -167,8 +168,8 @@ class Recording:
         rows = self._events(EventKind.RTT).filter(pl.col(EventsColumn.FLOW).is_in(self.flows))
         return _array(rows["time_ns"]) * 1e-9, _array(rows["value_ns"]) * 1e-9
 
-    def rtt_distribution(self) -> tuple[Array, Array]:
-        """Round-trip times in ascending order, and the share of samples up to each."""
+    def rtt_counts(self) -> pl.DataFrame:
+        """Round-trip times with the number of samples of each: `value_ns`, `count`."""
         if "latency.parquet" not in self.index["files"]:
             raise NoDataError("no distribution of latency")
         rows = pl.read_parquet(self._opened.content("latency.parquet")).filter(
@@ -176,31 +177,20 @@ class Recording:
         )
         if rows.is_empty():
             raise NoDataError("no RTT was sampled")
-        counts = rows.group_by("value_ns").agg(pl.col("count").sum()).sort("value_ns")
-        total = np.cumsum(_array(counts["count"]))
-        return _array(counts["value_ns"]) * 1e-9, total / total[-1]
+        return rows.select("value_ns", pl.col("count").cast(pl.Int64))
 
-    def completions(self) -> list[tuple[str, Array, Array]]:
-        """For each size of flows or requests: its name, the times to completion in ascending order, and the shares."""
+    def completed(self) -> pl.DataFrame:
+        """Completed flows and requests that are not background traffic: `size` in bytes, `took` in ns."""
         if "completions.parquet" not in self.index["files"]:
             raise NoDataError("no completions")
         rows = pl.read_parquet(self._opened.content("completions.parquet"))
         rows = rows.filter(pl.col("ok"), pl.col("kind") != "round", pl.col("class") != "background")
         if rows.is_empty():
             raise NoDataError("nothing was completed")
-        octets = pl.max_horizontal("request_bytes", "response_bytes")
-        rows = rows.with_columns(octets.alias("size"), (pl.col("end_ns") - pl.col("start_ns")).alias("took"))
-        made = []
-        sizes = rows["size"].unique().sort()
-        groups = (
-            [(None, rows)]
-            if len(sizes) > MOST_SIZES
-            else [(size, rows.filter(pl.col("size") == size)) for size in sizes]
+        octets = pl.max_horizontal("request_bytes", "response_bytes").cast(pl.Int64)
+        return rows.select(
+            size=octets, took=pl.col("end_ns").cast(pl.Int64) - pl.col("start_ns").cast(pl.Int64)
         )
-        for size, some in groups:
-            took = np.sort(_array(some["took"])) * 1e-9
-            made.append(("" if size is None else _bytes(size), took, np.arange(1, len(took) + 1) / len(took)))
-        return made
 
     def timeouts(self) -> Array:
         """Times at which retransmission timers fired."""
@@ -230,6 +220,39 @@ class Recording:
             pl.col(EventsColumn.KIND).is_in(kinds)
         )
         return events.collect()
+
+
+class Pooled:
+    """The samples of several runs together, as of one case with all its seeds."""
+
+    def __init__(self, recordings: Sequence[Recording]) -> None:
+        self.recordings = recordings
+
+    def rtt(self) -> tuple[Array, Array]:
+        """Round-trip times in ascending order, and the share of samples up to each."""
+        rows = self._pooled(Recording.rtt_counts)
+        counts = rows.group_by("value_ns").agg(pl.col("count").sum()).sort("value_ns")
+        total = np.cumsum(_array(counts["count"]))
+        return _array(counts["value_ns"]) * 1e-9, total / total[-1]
+
+    def completions(self) -> list[tuple[str, Array, Array]]:
+        """For each size of flows or requests: its name, the times to completion in ascending order, and the shares."""
+        rows = self._pooled(Recording.completed)
+        made = []
+        sizes = rows["size"].unique().sort()
+        groups = (
+            [(None, rows)]
+            if len(sizes) > MOST_SIZES
+            else [(size, rows.filter(pl.col("size") == size)) for size in sizes]
+        )
+        for size, some in groups:
+            took = np.sort(_array(some["took"])) * 1e-9
+            made.append(("" if size is None else _bytes(size), took, np.arange(1, len(took) + 1) / len(took)))
+        return made
+
+    def _pooled(self, read: Callable[[Recording], pl.DataFrame]) -> pl.DataFrame:
+        """The samples of all runs. Raises `NoDataError` if one of them has none, which would be a part of the pool."""
+        return pl.concat([read(recording) for recording in self.recordings])
 
 
 def _bytes(size: int) -> str:

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,12 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from tcpassay.figures import style
 from tcpassay.figures.arrows import diagram
-from tcpassay.figures.data import Array, NoDataError, Recording, seconds
+from tcpassay.figures.data import Array, NoDataError, Pooled, Recording, seconds
 from tcpassay.plan import model
 from tcpassay.plan.expand import Case, show
 
-Shown = Sequence[tuple[str, Path]]
+Shown = Sequence[tuple[str, Sequence[Path]]]
+"""The label and the recordings of each case, one for each seed."""
 
 # A larger range of values has a logarithmic axis.
 WIDE = 20
@@ -69,20 +70,36 @@ def left_out(figure: model.Figure, cases: int) -> str:
     )
 
 
-def draw(figure: model.Figure, shown: Shown) -> dict[str, bytes]:
+def pools(figure: model.Figure) -> bool:
+    """Whether a figure shows all seeds of a case together instead of the run of the first one."""
+    return isinstance(figure, model.Distribution)
+
+
+def _of_one_run(figure: model.Figure, shown: Shown) -> str:
+    """The note of a figure of one run of each case, if there are others; otherwise empty."""
+    seeds = max(len(folders) for _, folders in shown)
+    return "" if pools(figure) or seeds == 1 else f"one run of {seeds} seeds is shown of each case"
+
+
+def draw(figure: model.Figure, shown: Shown, formats: Iterable[str] = ("svg", "png")) -> dict[str, bytes]:
     """The figure by file suffix; if there are too many cases, the first ones with a note."""
-    recordings = [(label, Recording(folder)) for label, folder in shown[: most(figure)]]
-    remark = left_out(figure, len(shown))
+    some = shown[: most(figure)]
+    recordings = [(label, Recording(folders[0])) for label, folders in some]
+    remark = "; ".join(filter(None, (left_out(figure, len(shown)), _of_one_run(figure, shown))))
     with style.styled():
         match figure:
             case model.Timeline():
-                return style.save(timeline(figure, recordings, remark))
+                drawn = timeline(figure, recordings, remark)
             case model.Sequence():
-                return style.save(sequence(figure, recordings, remark))
+                drawn = sequence(figure, recordings, remark)
             case model.Distribution():
-                return style.save(distribution(figure, recordings, remark))
+                pooled = [
+                    (label, Pooled([Recording(folder) for folder in folders])) for label, folders in some
+                ]
+                drawn = distribution(figure, pooled, remark)
             case model.Diagram():
-                return style.save(diagram(figure, *recordings[0], remark))
+                drawn = diagram(figure, *recordings[0], remark)
+        return style.save(drawn, formats)
 
 
 # Series over time.
@@ -328,9 +345,7 @@ def _sequence(axes: Axes, label: str, recording: Recording, figure: model.Sequen
 # Distributions.
 
 
-def distribution(
-    figure: model.Distribution, recordings: list[tuple[str, Recording]], remark: str = ""
-) -> Any:
+def distribution(figure: model.Distribution, recordings: list[tuple[str, Pooled]], remark: str = "") -> Any:
     """Cumulative distribution with the medians in the legend below, or beside the line if there is only one."""
     lines = list(_distributions(figure, recordings))
     # Beside the lines, medians overlap each other and the axis.
@@ -373,13 +388,13 @@ def distribution(
 
 
 def _distributions(
-    figure: model.Distribution, recordings: list[tuple[str, Recording]]
+    figure: model.Distribution, recordings: list[tuple[str, Pooled]]
 ) -> Iterator[tuple[str, Array, Array]]:
     """The label, the values and the shares of each line; without values where a recording has none."""
     for label, recording in recordings:
         try:
             if figure.of == "rtt":
-                yield label, *recording.rtt_distribution()
+                yield label, *recording.rtt()
             else:
                 for size, values, share in recording.completions():
                     yield ", ".join(filter(None, (label, size))), values, share

@@ -5,7 +5,7 @@ Readable in two-column proceedings and for colour-blind readers, with identical 
 
 import textwrap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from typing import Any
@@ -27,11 +27,15 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
 )
 CYCLE = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY)
 LINES = ("-", "--", "-.", ":")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+HATCHES = ("", "////", "\\\\\\\\", "....", "xxxx", "----")
 PAIRS = len(CYCLE) * len(LINES)
 """Number of distinguishable lines: each has its own pair of colour and dashes."""
 
 # In inches: the text width of a two-column page.
 WIDTH = 7.0
+COLUMN = 3.35
+"""The width of one of its columns."""
 # Characters of a title per inch, at its font size.
 _PER_INCH = 14
 _MOST_LINES = 3
@@ -58,6 +62,9 @@ RC: Any = {
     "figure.constrained_layout.use": True,
     "svg.hashsalt": "tcpassay",
     "svg.fonttype": "path",
+    # TrueType; many proceedings refuse the default, fonts of Type 3.
+    "pdf.fonttype": 42,
+    "hatch.linewidth": 0.5,
     "path.simplify": True,
     # Titles and labels are plain text: `$` does not start a formula.
     "text.parse_math": False,
@@ -104,17 +111,26 @@ def figure(height: float, width: float = WIDTH) -> Figure:
     return made
 
 
-def save(drawn: Figure) -> dict[str, bytes]:
-    """The figure as SVG and PNG without dates or versions, so that equal data gives equal files."""
+_METADATA: Any = {
+    "svg": {"Date": None, "Creator": "tcpassay"},
+    "pdf": {"CreationDate": None, "Creator": "tcpassay", "Producer": None},
+    "png": {"Software": None},
+}
+FORMATS = tuple(_METADATA)
+"""The formats of figures, which are the suffixes of their files."""
+
+
+def save(drawn: Figure, formats: Iterable[str] = ("svg", "png")) -> dict[str, bytes]:
+    """The figure by format, without dates or versions, so that equal data gives equal files."""
     files = {}
-    # The layout takes most of the time and is the same for both formats.
+    # The layout takes most of the time and is the same for all formats.
     engine = drawn.get_layout_engine()
     if engine is not None:
         engine.execute(drawn)
         drawn.set_layout_engine("none")
-    for suffix, metadata in (("svg", {"Date": None, "Creator": "tcpassay"}), ("png", {"Software": None})):
+    for suffix in formats:
         out = BytesIO()
-        drawn.savefig(out, format=suffix, dpi=PNG_DPI, metadata=metadata, facecolor="white")
+        drawn.savefig(out, format=suffix, dpi=PNG_DPI, metadata=_METADATA[suffix], facecolor="white")
         files[suffix] = out.getvalue()
     return files
 

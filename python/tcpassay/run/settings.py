@@ -8,7 +8,7 @@ from typing import Final, Self
 from tcpassay.messages import CaseRequest, Collect
 from tcpassay.plan import table
 from tcpassay.plan.expand import Case
-from tcpassay.plan.model import PlanFile, Search
+from tcpassay.plan.model import Distribution, PlanFile, Search
 from tcpassay.plan.quantity import quantity
 from tcpassay.plan.read import Plan
 from tcpassay.run.pool import Limits
@@ -38,6 +38,8 @@ class Settings:
     collect: Collect
     drawn: frozenset[str]
     """Cases shown in figures, with the plan's first seed."""
+    pooled: frozenset[str]
+    """Cases shown in figures, with all seeds."""
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
@@ -51,6 +53,12 @@ class Settings:
             _amount(spec.keep.sample),
             wanted_of(spec),
             frozenset(case.id for figure in spec.figure for case in plan.select(figure.where)),
+            frozenset(
+                case.id
+                for figure in spec.figure
+                if isinstance(figure, Distribution)
+                for case in plan.select(figure.where)
+            ),
         )
 
     @property
@@ -81,7 +89,8 @@ class Settings:
         )
 
     def _keeps(self, plan: Plan, case: Case, seed: int) -> bool:
-        if self.keep == "all" or (case.id in self.drawn and seed == plan.spec.seeds[0]):
+        drawn = case.id in (self.drawn if seed == plan.spec.seeds[0] else self.pooled)
+        if self.keep == "all" or drawn:
             return True
         return self.keep != "none" and self.sample > 0 and lot(case.id, seed) < self.sample
 
