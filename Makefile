@@ -20,7 +20,7 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.to
 PROFILED := sh tools/pgo.sh use
 IF_POSSIBLE := @! sh tools/pgo.sh possible || $(MAKE) --no-print-directory pgo
 
-.PHONY: help quick setup pgo agent wheel kernel kernel-variants demo fidelity figures test test-rust test-python torture check lint format bench bench-host bench-testbed gate quality history testbed testbed-vm fuzz clean
+.PHONY: help quick setup pgo agent site wheel kernel kernel-variants demo fidelity figures test test-rust test-python torture check lint format bench bench-host bench-testbed gate quality history testbed testbed-vm fuzz clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -57,7 +57,10 @@ agent: ## The agent, in the package folder; with BPF if it can be built
 	@cargo build --locked --profile $(PROFILE) --quiet -p tcpassay-agent --features "$$(sh tools/bpf.sh)"
 	@cp --remove-destination "$${CARGO_TARGET_DIR:-target}/$(PROFILE:dev=debug)/tcpassay-agent" python/tcpassay/tcpassay-agent
 
-wheel: setup agent ## A wheel with the agent; it is tested in a new environment with a plan, its report and the agent
+site: $(STAMPS)/native ## The documentation as static pages, in the package folder; `tcpassay docs` opens them (TCPASSAY_REPOSITORY=https://... links to sources)
+	@$(BIN)/python tools/site/build.py python/tcpassay/docs/html
+
+wheel: setup agent site ## A wheel with the agent and the documentation; it is tested in a new environment with a plan, its report and the agent
 	$(IF_POSSIBLE)
 	@CARGO_TARGET_DIR="$${CARGO_TARGET_DIR:-target}" $(PROFILED) $(BIN)/maturin build --profile $(PROFILE) --out $(OUT)/wheel --quiet
 	@sh tools/wheel.sh $(BIN)/python $(OUT)/wheel

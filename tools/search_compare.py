@@ -2,7 +2,7 @@
 
     python tools/search_compare.py plans/search-*.toml --seeds 10 --runs 240 --out out/search
 
-It prints the table of docs/search.md and draws its figure. Every run is made by one process, so that CPU
+It prints the table of docs/searching.md and draws its figure. Every run is made by one process, so that CPU
 times are comparable.
 """
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the newest wheel of a folder into a new environment and tests it there: a plan, its report, and a case that
-# the agent checks. The dependencies are taken from the environment that built the wheel, so that nothing is downloaded.
+# Installs the newest wheel of a folder into a new environment and tests it there: a plan, its report, a case that the
+# agent checks, and a page of the documentation. The dependencies are taken from the environment that built the wheel, so that nothing is downloaded.
 #
 #     tools/wheel.sh PYTHON FOLDER
 set -eu
@@ -27,4 +27,6 @@ case $where in "$scratch"/*) ;; *) echo "the wheel is not what is tried: $where"
 "$tcpassay" run plan.toml --out results --jobs 2
 "$tcpassay" report results
 "$scratch/venv/bin/python" -c 'from tcpassay.substrate import agent; print("agent:", agent.check_case({"stack.cc": "reno"}, "/"))'
+pages=$("$tcpassay" docs plan --address)
+test -f "${pages#file://}"
 echo "$wheel works"

@@ -45,6 +45,7 @@ MODULES: Final = {
     "packets": "recording",
     "rtt": "capture",
     "doctor": "doctor",
+    "docs": "docs",
 }
 """Commands, and the module of `tcpassay.cli` that contains each, in the order of the help text."""
 
