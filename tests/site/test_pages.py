@@ -1,0 +1,35 @@
+"""README, Start and the tutorials: their commands run, and print what the pages say."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from plans import REPOSITORY
+
+sys.path.insert(0, str(REPOSITORY / "tools" / "site"))
+import play
+
+PAGES = ("README.md", "docs/start.md")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_of_a_page_print_what_the_page_says(page: str, tmp_path: Path) -> None:
+    text = (REPOSITORY / page).read_text(encoding="utf-8")
+    assert "```console\n$ tcpassay " in text
+    told = play.play(text, play.prepared(tmp_path))
+    assert told == text, f"`.venv/bin/python tools/site/play.py {page}` renews the page"
+
+
+def test_a_page_writes_its_files_runs_its_commands_and_keeps_what_varies(tmp_path: Path) -> None:
+    page = (
+        "Save `a.txt`:\n\n```text\none\ntwo\nthree\nfour\n```\n\n"
+        "```console\n$ cat a.txt\n1\n...\n9\n$ echo 4 runs, 9 s of CPU\n4 runs, 7 s of CPU\n$ exit 3\n```\n"
+    )
+    assert play.play(page, tmp_path) == page.replace("1\n...\n9", "one\n...\nfour")
+
+
+@pytest.mark.parametrize("command", ["exit 2", "exit 70", "no-such-program"])
+def test_a_command_of_a_page_that_does_not_work_is_an_error(command: str, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="exit code"):
+        play.play(f"```console\n$ {command}\n```\n", tmp_path)
