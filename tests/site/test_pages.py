@@ -10,7 +10,7 @@ from plans import REPOSITORY
 sys.path.insert(0, str(REPOSITORY / "tools" / "site"))
 import play
 
-PAGES = ("README.md", "docs/start.md")
+PAGES = ("README.md", "docs/start.md", "docs/tutorial-controller.md", "docs/tutorial-data-centre.md")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -19,6 +19,15 @@ def test_the_commands_of_a_page_print_what_the_page_says(page: str, tmp_path: Pa
     assert "```console\n$ tcpassay " in text
     told = play.play(text, play.prepared(tmp_path))
     assert told == text, f"`.venv/bin/python tools/site/play.py {page}` renews the page"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_files_that_a_page_shows_are_those_of_its_examples(page: str) -> None:
+    text = (REPOSITORY / page).read_text(encoding="utf-8")
+    for block in play.BLOCK.finditer(text):
+        named = play.FILE.search(text[: block.start()])
+        if named and (example := REPOSITORY / "docs" / "examples" / named["name"]).exists():
+            assert block["body"] == example.read_text(encoding="utf-8"), named["name"]
 
 
 def test_a_page_writes_its_files_runs_its_commands_and_keeps_what_varies(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 A block of the language `console` has commands after `$ `, each followed by what it prints. A line `...` stands for
 lines that are left out: as many as are before and after it are shown. A block after a line that ends with a file name
 in backquotes and a colon is that file. The commands of a page run one after another in one folder, which begins with
-the files of docs/examples.
+the files of docs/examples. Figures that they draw replace those of the page.
 
     python tools/site/play.py README.md docs/start.md
 """
@@ -126,5 +126,9 @@ if __name__ == "__main__":
     for name in sys.argv[1:]:
         page = Path(name)
         with scratch.folder() as made:
-            text = page.read_text(encoding="utf-8")
-            page.write_text(play(text, prepared(Path(made))), encoding="utf-8")
+            folder = prepared(Path(made))
+            text = play(page.read_text(encoding="utf-8"), folder)
+            page.write_text(text, encoding="utf-8")
+            for figure in re.findall(r"\]\((img/[\w.-]+)\)", text):
+                if (drawn := folder / Path(figure).name).is_file():
+                    shutil.copy(drawn, page.parent / figure)
