@@ -14,7 +14,7 @@ from control import passes
 from tcpassay import load
 from tcpassay.errors import UserError
 from tcpassay.plan import read
-from tcpassay.stacks.build import is_built
+from tcpassay.stacks.build import RECIPES, is_built
 from tcpassay.substrate import substrate_of
 from tcpassay.substrate.agent import agent_program
 
@@ -31,8 +31,9 @@ def ready(name: str) -> Path:
             substrate_of(substrate).ready()
         except UserError as error:
             pytest.skip(f"`{substrate}` cannot be used: {error}")
-    if name == "stacks-gvisor" and not is_built("gvisor"):
-        pytest.skip("gVisor is not built: `tcpassay stack build gvisor`")
+    stack = name.removeprefix("stacks-")
+    if stack in RECIPES and not is_built(stack):
+        pytest.skip(f"{stack} is not built: `tcpassay stack build {stack}`")
     if name == "rate-limiter-mark-ack-host":
         bpf = subprocess.run([agent_program(), "bpf"], capture_output=True, text=True, check=False)
         if bpf.returncode:
@@ -41,7 +42,7 @@ def ready(name: str) -> Path:
 
 
 # Scenes for other TCPs: their result is a list of findings.
-STACKS = {"stacks", "stacks-gvisor"}
+STACKS = {"stacks", *(f"stacks-{name}" for name in RECIPES)}
 PAPERS = "papers/"
 # Of the experiments, those of the rate limiter run here; the others by `tcpassay experiments run --all`.
 LIMITER = "papers/rate-limiter-"
@@ -51,6 +52,7 @@ LONG = {
     "find-dctcp-bug": "minutes of CPU on a kernel; tests/isolate and tests/kernel run parts of it",
     "kernel-coverage": "a minute of CPU on a kernel; `make history` runs it (docs/quality-history.md)",
     "kernel-windows": "a minute of CPU on a kernel; `make history` runs it (docs/quality-history.md)",
+    "stacks-pytcp": "minutes of CPU; PyTCP needs one or two milliseconds for a packet",
     "demo-kernel": "over three minutes of CPU; docs/kernel.md has its result, and rate-limiter-kernel its core",
 }
 

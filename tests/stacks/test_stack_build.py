@@ -52,5 +52,7 @@ def test_without_the_toolchain_the_message_says_what_to_install(
 
 
 def test_a_name_without_a_recipe_is_refused() -> None:
-    with pytest.raises(UserError, match="`linux` is not a stack that is built; there are gvisor"):
+    with pytest.raises(
+        UserError, match="`linux` is not a stack that is built; there are gvisor, lwip, pytcp"
+    ):
         build.build("linux")

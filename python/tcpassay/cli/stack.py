@@ -34,10 +34,12 @@ def list_(json_: JsonOption = False) -> None:
 def build(
     names: Annotated[
         list[str],
-        typer.Argument(help="Values of `stack.implementation` that are built: gvisor.", metavar="NAME..."),
+        typer.Argument(
+            help="Values of `stack.implementation` that are built: gvisor, lwip, pytcp.", metavar="NAME..."
+        ),
     ],
 ) -> None:
-    """Build the process of a TCP into the user's cache, from pinned versions of its registry.
+    """Build the process of a TCP into the user's cache, from a pinned version of its registry.
 
     A process that was built before is replaced. A build that fails leaves it as it was.
     """

@@ -7,6 +7,7 @@ of this package; the toolchain downloads them from its registry and verifies the
 import os
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,24 +23,22 @@ PROGRAM: Final = "adapter"
 class Recipe:
     """How an adapter is built."""
 
-    name: str
-    tool: str
-    """The program that builds it."""
-    missing: str
-    """How to install that program."""
+    tools: dict[str, str]
+    """The programs that build it, and how to install each."""
     command: tuple[str, ...]
-    """Run in a copy of the sources; the word `PROGRAM` is replaced by the place of the result."""
-    sources: tuple[str, ...]
+    """Run in a copy of the recipe's folder. `PROGRAM` stands for the place of the result, `PYTHON` for this Python."""
 
 
 RECIPES: Final = {
     "gvisor": Recipe(
-        "gvisor",
-        "go",
-        "install Go 1.26 or newer (https://go.dev/dl)",
+        {"go": "install Go 1.26 or newer (https://go.dev/dl)"},
         ("go", "build", "-trimpath", "-mod=readonly", "-o", "PROGRAM", "."),
-        ("main.go", "go.mod", "go.sum"),
     ),
+    "lwip": Recipe(
+        {"cargo": "install Rust (https://rustup.rs)", "gcc": "install the package `gcc`"},
+        ("sh", "build.sh", "PROGRAM"),
+    ),
+    "pytcp": Recipe({}, ("sh", "build.sh", "PROGRAM", "PYTHON")),
 }
 """By the value of `stack.implementation`."""
 
@@ -54,20 +53,21 @@ def build(name: str) -> Path:
     recipe = RECIPES.get(name)
     if recipe is None:
         raise UserError(f"`{name}` is not a stack that is built; there are {', '.join(RECIPES)}")
-    if shutil.which(recipe.tool) is None:
-        raise UserError(f"`{name}` needs `{recipe.tool}`: {recipe.missing}")
+    for tool, missing in recipe.tools.items():
+        if shutil.which(tool) is None:
+            raise UserError(f"`{name}` needs `{tool}`: {missing}")
     target = place(name)
     folder = target.parent
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "build.log"
     with scratch_folder(folder) as scratch:
-        for source in recipe.sources:
-            shutil.copy(Path(__file__).parent / name / source, scratch)
-        made = scratch / "made"
-        command = [str(made) if word == "PROGRAM" else word for word in recipe.command]
+        sources, made = scratch / "sources", scratch / "made"
+        shutil.copytree(Path(__file__).parent / name, sources, ignore=shutil.ignore_patterns("__pycache__"))
+        words = {"PROGRAM": str(made), "PYTHON": sys.executable}
+        command = [words.get(word, word) for word in recipe.command]
         with log.open("w", encoding="utf-8") as output:
             ran = subprocess.run(  # noqa: S603 - an argument list of our own
-                command, cwd=scratch, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False
+                command, cwd=sources, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False
             )
         if ran.returncode:
             said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()

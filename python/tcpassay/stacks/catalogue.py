@@ -21,22 +21,31 @@ class Listed:
         return asdict(self)
 
 
-def listed() -> list[Listed]:
-    """All of them. The version of smoltcp is the one that a run reports."""
-    triples = {"stack.implementation": "smoltcp", "app.duration": "1ms"}
+def _stack(implementation: str) -> tuple[str, str]:
+    """The name and version that a run reports."""
+    triples = {"stack.implementation": implementation, "app.duration": "1ms"}
     ran = _native.run_held(triples=triples, seed=1, base=".", collect=METRICS_ONLY)
-    smoltcp = json.loads(ran.index())["header"]["stacks"][0]
-    built = [
-        Listed(
-            name,
-            "built" if is_built(name) else f"missing: tcpassay stack build {name}",
-            "a process for each host",
-        )
-        for name in RECIPES
-    ]
+    stack = json.loads(ran.index())["header"]["stacks"][0]
+    return stack["name"], stack["version"]
+
+
+def built_version(name: str) -> str:
+    """The version of a TCP that `stack build` knows, or how to get it."""
+    if not is_built(name):
+        return f"missing: tcpassay stack build {name}"
+    try:
+        return _stack(name)[1]
+    except _native.StackError as error:
+        return f"broken: {error.args[1].splitlines()[0]}"
+
+
+def listed() -> list[Listed]:
+    """All of them, with the versions that they report."""
+    smoltcp, version = _stack("smoltcp")
+    built = [Listed(name, built_version(name), "a process for each host") for name in RECIPES]
     return [
         Listed("model", _native.__version__, "this process"),
-        Listed(smoltcp["name"], smoltcp["version"], "this process"),
+        Listed(smoltcp, version, "this process"),
         *built,
         Listed("exec:COMMAND", "as it reports", "a process for each host"),
     ]

@@ -13,10 +13,43 @@ pub enum Implementation {
     Model,
     /// smoltcp, in the process.
     Smoltcp,
-    /// gVisor's network stack, a process that `tcpassay stack build gvisor` has built.
-    Gvisor,
+    /// A process that `tcpassay stack build` has built.
+    Built(Built),
     /// A process that this command starts.
     Exec(String),
+}
+
+/// The TCPs that `tcpassay stack build` knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Built {
+    /// gVisor's network stack.
+    Gvisor,
+    /// lwIP.
+    Lwip,
+    /// `PyTCP`.
+    Pytcp,
+}
+
+impl Built {
+    const ALL: [Built; 3] = [Built::Gvisor, Built::Lwip, Built::Pytcp];
+
+    /// The word of `stack.implementation`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Built::Gvisor => "gvisor",
+            Built::Lwip => "lwip",
+            Built::Pytcp => "pytcp",
+        }
+    }
+
+    fn lacks(self, path: &str, setting: &Setting) -> Option<&'static str> {
+        match self {
+            Built::Gvisor => gvisor_lacks(path, setting),
+            Built::Lwip => lwip_lacks(path, setting),
+            Built::Pytcp => pytcp_lacks(path, setting),
+        }
+    }
 }
 
 /// The form of a command.
@@ -34,13 +67,16 @@ pub(super) fn check(text: &str) -> Result<(), String> {
 
 impl Implementation {
     /// The words of `stack.implementation`.
-    pub(super) const NAMES: [&str; 3] = ["model", "smoltcp", "gvisor"];
+    pub(super) const NAMES: [&str; 5] = ["model", "smoltcp", "gvisor", "lwip", "pytcp"];
 
     /// The implementation that a setting names.
     pub(super) fn of(setting: &Setting) -> Implementation {
         match setting {
             Setting::Word("smoltcp") => Implementation::Smoltcp,
-            Setting::Word("gvisor") => Implementation::Gvisor,
+            Setting::Word(word) => {
+                let built = Built::ALL.into_iter().find(|built| built.name() == *word);
+                built.map_or(Implementation::Model, Implementation::Built)
+            }
             Setting::Text(text) => Implementation::Exec(text.trim_start_matches(EXEC).trim().to_owned()),
             _ => Implementation::Model,
         }
@@ -56,7 +92,7 @@ impl Implementation {
                 _ => None,
             },
             Implementation::Smoltcp => smoltcp_lacks(path, setting),
-            Implementation::Gvisor => gvisor_lacks(path, setting),
+            Implementation::Built(built) => built.lacks(path, setting),
             Implementation::Exec(_) => process_lacks(path, setting),
         }
     }
@@ -131,6 +167,36 @@ fn gvisor_lacks(path: &str, setting: &Setting) -> Option<&'static str> {
     }
 }
 
+/// What lwIP can be told: fields of `struct tcp_pcb`, and the sizes of its configuration.
+fn lwip_lacks(path: &str, setting: &Setting) -> Option<&'static str> {
+    match path {
+        "stack.cc" => match setting {
+            Setting::Word("reno") => None,
+            _ => Some("lwIP has no choice of controllers; its own is reno"),
+        },
+        "stack.timestamps" => Some("lwIP is built without timestamps, which are off by default"),
+        "stack.delayed_ack" => Some("lwIP delays ACKs to the next tick of 250 ms"),
+        "app.user_timeout" => Some("lwIP has no user timeout"),
+        _ => process_lacks(path, setting),
+    }
+}
+
+/// What `PyTCP` can be told: options of its sockets, and its sysctls.
+fn pytcp_lacks(path: &str, setting: &Setting) -> Option<&'static str> {
+    match path {
+        "stack.cc" => match setting {
+            Setting::Word("reno" | "cubic") => None,
+            _ => Some("PyTCP has the controllers reno and cubic"),
+        },
+        "stack.timestamps" => Some("PyTCP always offers timestamps and has no switch for them"),
+        "stack.delayed_ack" => match setting.parsed::<DelayedAckValue>() {
+            Some(value) if value.0.is_none() => Some("PyTCP always delays ACKs; its sysctl begins at 1 ms"),
+            _ => process_lacks(path, setting),
+        },
+        _ => process_lacks(path, setting),
+    }
+}
+
 /// Parameters of sockets that are no behaviour of an application.
 fn is_socket_option(path: &str) -> bool {
     matches!(path, "app.cork" | "app.notsent_lowat" | "app.quickack" | "app.blocking")
@@ -141,7 +207,7 @@ impl fmt::Display for Implementation {
         match self {
             Implementation::Model => f.write_str("model"),
             Implementation::Smoltcp => f.write_str("smoltcp"),
-            Implementation::Gvisor => f.write_str("gvisor"),
+            Implementation::Built(built) => f.write_str(built.name()),
             Implementation::Exec(command) => write!(f, "{EXEC}{command}"),
         }
     }

@@ -37,7 +37,7 @@ mod words;
 pub use cc_name::CcName;
 pub(crate) use host::HEADERS;
 pub use host::{CcEngine, HostSettings, SmallQueues, SocketBuffers};
-pub use implementation::Implementation;
+pub use implementation::{Built, Implementation};
 pub use json::to_json;
 pub use kind::{Setting, Value, ValueKind};
 pub use link::{DISTRIBUTIONS, DrawnBy, JitterSettings, LinkSettings};

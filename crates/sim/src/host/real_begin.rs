@@ -27,7 +27,7 @@ pub(super) fn begin(case: &Case, index: usize, seed: Seed) -> Result<Option<Begu
             let (stack, about) = SmolStack::new(settings)?;
             (Box::new(stack), about)
         }
-        Implementation::Gvisor | Implementation::Exec(_) => {
+        Implementation::Built(_) | Implementation::Exec(_) => {
             let command = command(implementation)?;
             let (process, about) = Process::begin(&command, &settings, Limits::default())?;
             (Box::new(process), about)
@@ -38,7 +38,7 @@ pub(super) fn begin(case: &Case, index: usize, seed: Seed) -> Result<Option<Begu
 
 /// The command of a stack that is a process.
 fn command(implementation: &Implementation) -> Result<String, StackError> {
-    let Implementation::Gvisor = implementation else {
+    let Implementation::Built(_) = implementation else {
         let text = implementation.to_string();
         return Ok(text.trim_start_matches("exec:").to_owned());
     };
