@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from plans import REPOSITORY
+from tcpassay.plan.read import read_file
 
 sys.path.insert(0, str(REPOSITORY / "tools" / "site"))
 import play
@@ -28,6 +29,20 @@ def test_the_files_that_a_page_shows_are_those_of_its_examples(page: str) -> Non
         named = play.FILE.search(text[: block.start()])
         if named and (example := REPOSITORY / "docs" / "examples" / named["name"]).exists():
             assert block["body"] == example.read_text(encoding="utf-8"), named["name"]
+
+
+EXAMPLES = sorted((REPOSITORY / "docs" / "examples").glob("*.toml"))
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_each_example_is_a_plan_that_states_its_question_and_is_part_of_a_page(file: Path) -> None:
+    plan = read_file(file)
+    assert plan.spec.name == file.stem
+    assert plan.spec.doc.rstrip().endswith("?")
+    pages = (REPOSITORY / "docs").glob("*.md")
+    assert any(
+        f"examples/{file.name}" in (text := page.read_text()) or f"`{file.name}`:" in text for page in pages
+    )
 
 
 def test_a_page_writes_its_files_runs_its_commands_and_keeps_what_varies(tmp_path: Path) -> None:
