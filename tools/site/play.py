@@ -29,7 +29,9 @@ from tcpassay import scratch
 REPOSITORY: Final = Path(__file__).parents[2]
 BLOCK: Final = re.compile(r"^```(?P<kind>[a-z]+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE: Final = re.compile(r"`(?P<name>[\w.-]+\.\w+)`[^`\n]*:\n\n\Z")
-VARYING: Final = re.compile(r"\d[\d.]* m?s of CPU|built (?:before|in [\d.]+ s)|, [\d.]+ s$")
+VARYING: Final = re.compile(
+    r"\d[\d.]* m?s of CPU|built (?:before|in [\d.]+ s)|\S+/kernels/|^Checked with tcpassay [\d.]+"
+)
 """What differs from run to run."""
 
 WIDTH: Final = 100
@@ -118,8 +120,10 @@ def _read(terminal: int, into: list[bytes]) -> None:
 
 
 def prepared(folder: Path) -> Path:
-    """Returns the folder with the files of docs/examples."""
-    return Path(shutil.copytree(REPOSITORY / "docs" / "examples", folder / "page"))
+    """Returns the folder with the files of docs/examples and the patch of the tests, which has Linux's licence."""
+    page = Path(shutil.copytree(REPOSITORY / "docs" / "examples", folder / "page"))
+    shutil.copy(REPOSITORY / "tests" / "kernel" / "patches" / "ack-every-third.patch", page)
+    return page
 
 
 if __name__ == "__main__":

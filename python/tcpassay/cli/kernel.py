@@ -1,4 +1,4 @@
-"""The commands `kernel build`, `compare`, `bisect`, `coverage`, `list` and `remove`. They contain no rules."""
+"""The commands `kernel build`, `compare`, `check`, `bisect`, `coverage`, `list` and `remove`. They contain no rules."""
 
 import json
 import os
@@ -11,6 +11,7 @@ import typer
 
 from tcpassay import terminal
 from tcpassay.cli.bisect import bisect
+from tcpassay.cli.check import check
 from tcpassay.cli.coverage import coverage as kernel_coverage
 from tcpassay.cli.options import FilterOption, JobsOption, JsonOption, JunitOption, SeedOption
 from tcpassay.errors import UserError
@@ -23,7 +24,7 @@ FAILED, UNAVAILABLE, INTERRUPTED = 1, 3, 130
 app = typer.Typer(
     name="kernel",
     no_args_is_help=True,
-    help="Build, compare, bisect, list and remove the Linux kernels of the substrate `kernel`; show their coverage.",
+    help="Build, compare, check, bisect, list and remove the Linux kernels of the substrate `kernel`; show coverage.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -227,6 +228,7 @@ def compare(
 
 
 app.command()(bisect)
+app.command()(check)
 app.command("coverage")(kernel_coverage)
 
 

@@ -101,11 +101,15 @@ def of_case(folder: Path, case: str, seed: int | None) -> Callable[[str], Plan]:
 
 def of_scripts(files: Sequence[Path]) -> Callable[[str], Plan]:
     """Packetdrill scripts."""
+    return lambda substrate: scripts_on(files, [substrate])
+
+
+def scripts_on(files: Sequence[Path], substrates: Sequence[str]) -> Plan:
+    """A plan of packetdrill scripts on these substrates. Raises `UserError`."""
     spec = PlanFile.model_validate(
         {
-            "name": "bisect",
+            "name": "scripts",
             "scripts": [{"files": [str(file.resolve()) for file in files]}],
         }
     )
-    text = write.toml(spec, "Scripts.")
-    return lambda substrate: read(text, Path.cwd() / "plan.toml", substrates=[substrate])
+    return read(write.toml(spec, "Scripts."), Path.cwd() / "plan.toml", substrates=list(substrates))

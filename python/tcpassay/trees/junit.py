@@ -28,7 +28,7 @@ def junit(told: TreeComparison) -> str:
     scripts = {id(one.pair): one.script.file for one in told.examples if one.script is not None}
     for pair in told.pairs:
         said = f"case {pair.head['case']} seed {pair.seed}: {pair.label}"
-        case = ET.SubElement(suite, "testcase", classname=_clean(name), name=_clean(said))
+        case = ET.SubElement(suite, "testcase", classname=clean(name), name=clean(said))
         if pair.differs:
             lines = [
                 *([f"cause: {causes[id(pair)]}"] if id(pair) in causes else []),
@@ -39,8 +39,8 @@ def junit(told: TreeComparison) -> str:
                 *told.command(pair),
                 *([f"packetdrill script: {scripts[id(pair)]}"] if id(pair) in scripts else []),
             ]
-            failure = ET.SubElement(case, "failure", message=_clean(_message(pair)))
-            failure.text = _clean("\n".join(lines))
+            failure = ET.SubElement(case, "failure", message=clean(_message(pair)))
+            failure.text = clean("\n".join(lines))
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -57,5 +57,6 @@ def _message(pair: TreePair) -> str:
     return f"the kernels differ in {' and '.join(kinds)}"
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
+    """A text with the characters that XML allows."""
     return _FORBIDDEN.sub("\ufffd", text)

@@ -62,19 +62,26 @@ def patches_line(patches: Sequence[Patch]) -> Line:
 
 @dataclass
 class Builder:
-    """Builds the state of a series or a revision as the kernel `bisect`, which the next state replaces."""
+    """Builds the state of a series or a revision: as the kernel `bisect`, which the next state replaces, or `named`."""
 
     source: Callable[[str], tuple[Source, list[Patch]]]
     """The source and the patches of a state."""
     jobs: int
     say: Callable[[str], None]
+    named: Callable[[str, list[Patch]], str] = lambda _source, _patches: _NAME
+    """The name of the kernel of a source, which is given by its name, with patches."""
 
     def __call__(self, state: str) -> str:
         """The name of the kernel. Raises `UnbuildableError`."""
         try:
             source, patches = self.source(state)
             kernel, _ = building.build(
-                source, _NAME, users=patches, jobs=self.jobs, say=self.say, stepped=lambda _: None
+                source,
+                self.named(source.name, patches),
+                users=patches,
+                jobs=self.jobs,
+                say=self.say,
+                stepped=lambda _: None,
             )
         except UserError as error:
             raise UnbuildableError(str(error)) from None
