@@ -342,11 +342,17 @@ class Resume:
 def try_controller(source: str, file: str, class_name: str) -> None:
     """Creates an object of a class in Python, which executes its source. Raises `ControllerError`."""
 
-def check_controller(source: str, file: str, class_name: str, contract: str) -> int:
-    """Plays the histories of the conformance kit on a controller in Python; returns how many events they had.
+def check_controller(
+    source: str, file: str, class_name: str, contract: str, histories: int = 200
+) -> tuple[int, list[tuple[str, str, str, str, list[str]]]]:
+    """Plays the histories of the conformance kit on a controller in Python.
 
-    `contract` is `any`, `window` or `rate`. Raises `ControllerError` with the violation or the traceback.
+    Returns how many events they had, and the violated clauses: name, rule, reason, what happened, and the steps of the
+    shortest history. `contract` is `any`, `window` or `rate`. Raises `ControllerError` with the traceback.
     """
+
+def contract_clauses() -> list[tuple[str, str, str, str]]:
+    """The clauses of the contract between controllers and senders: name, contract (or `all`), rule, reason."""
 
 def play_controller(
     trace: Sequence[tuple[View, object]], name: str, source: str | None = None

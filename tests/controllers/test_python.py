@@ -80,16 +80,14 @@ def test_reno_in_python_and_in_rust_return_the_windows_of_the_trace() -> None:
 
 def test_reno_in_python_satisfies_the_contract_of_window_based_controllers() -> None:
     found = checked(RENO, "Reno", "window")
-    assert found.broken is None
+    assert found.kept
     assert found.events > 100_000
 
 
 def test_a_faulty_controller_violates_the_contract() -> None:
-    faulty = RENO.read_text(encoding="utf-8").replace(
-        "return cwnd + counted, ssthresh", "return cwnd + 3 * counted, ssthresh"
-    )
-    with pytest.raises(ControllerError, match="GrowthIsEarned"):
-        _native.check_controller(faulty, "faulty.py", "Reno", "window")
+    faulty = RENO.read_text(encoding="utf-8").replace("cwnd += view.mss", "cwnd += 3 * view.mss")
+    _, violated = _native.check_controller(faulty, "faulty.py", "Reno", "window", 20)
+    assert [one[0] for one in violated] == ["GrowthIsEarned"]
 
 
 def test_reno_in_python_makes_the_same_run_as_reno_in_rust() -> None:
@@ -142,8 +140,10 @@ class Mine:
         run(source(tmp_path, text), tmp_path)
     message = str(failed.value)
     assert said in message
-    if "`on` returned" not in message and "iterations" not in message and "cwnd=0" not in message:
+    if "`on` returned" not in message and "iterations" not in message:
         assert 'File "mine.py", line 9, in on' in message
+    # Only frames of the user's code.
+    assert "load.py" not in message
 
 
 def test_the_other_runs_of_a_plan_go_on(tmp_path: Path) -> None:

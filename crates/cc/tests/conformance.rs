@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tcpassay_cc::conformance::{Clause, Contract, HistoryStep, Violation, check, play};
+use tcpassay_cc::conformance::{Clause, Contract, HistoryStep, Violation, check, check_all, play};
 use tcpassay_cc::{
     Arithmetic, ByteCounting, Cause, Control, Controller, Event, HystartDetect, HystartMode, Limited, Params,
     View, build, names, params,
@@ -304,6 +304,36 @@ fn copies_that_share_state_are_found() {
 #[test]
 fn a_violation_contains_the_clause_the_event_and_the_history() {
     let text = breach(|v, _| v.limited = Limited::Cwnd, same).to_string();
-    assert!(text.starts_with("AppLimited: Ack("), "{text}");
-    assert!(text.contains("\n  Send { segments:"), "{text}");
+    assert!(text.starts_with("AppLimited: A window that the sender does not fill does not grow"), "{text}");
+    assert!(text.contains("\nAck of "), "{text}");
+    assert!(text.contains("\n  send up to "), "{text}");
+}
+
+#[test]
+fn every_violated_clause_is_found_in_one_check() {
+    let answer = |v: &View, e: &Event, c: Control, _: &mut u64| match e {
+        Event::Timeout { .. } => Control { cwnd: v.mss * 2, ..c },
+        Event::Resume { .. } => v.control,
+        _ => c,
+    };
+    let make = || -> Box<dyn Controller> {
+        Box::new(Faulty { reno: build("reno", &Params::default()).unwrap(), hear: none, answer, memory: 0 })
+    };
+    let (covered, found) = check_all(Contract::Window, 200, make, || true);
+    let mut clauses: Vec<String> = found.iter().map(|one| format!("{:?}", one.clause)).collect();
+    clauses.sort();
+    assert_eq!(clauses, ["Collapses", "Restart"]);
+    assert!(
+        covered.timeouts > 50 && covered.resumes > 50,
+        "the search goes on after a violation: {covered:?}"
+    );
+    assert!(found.iter().all(|one| one.history.len() <= 8), "{found:?}");
+}
+
+#[test]
+fn every_clause_is_in_the_list_once() {
+    for (place, clause) in Clause::ALL.iter().enumerate() {
+        assert_eq!(*clause as usize, place);
+        assert!(clause.reason().ends_with('.') && clause.rule().ends_with('.'), "{clause:?}");
+    }
 }

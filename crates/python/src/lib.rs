@@ -23,7 +23,7 @@ mod _native {
     #[pymodule_export]
     use crate::controllers::{
         Ack, Congestion, Control, ControllerError, Established, RecoveryExit, Resume, Sent, Steps, Timeout,
-        View, check_controller, play_controller, try_controller,
+        View, check_controller, contract_clauses, play_controller, try_controller,
     };
     #[pymodule_export]
     use crate::follow::follow_folder;

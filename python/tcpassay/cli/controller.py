@@ -8,6 +8,7 @@ import typer
 from tcpassay import terminal
 from tcpassay.cli.options import JsonOption
 from tcpassay.errors import UserError
+from tcpassay.plural import plural
 
 BROKEN = 1
 
@@ -37,26 +38,41 @@ def check(
             metavar="NAME",
         ),
     ] = "window",
+    histories: Annotated[
+        int, typer.Option(help="Number of random sequences.", min=1, max=1_000_000, metavar="N")
+    ] = 200,
     json_: JsonOption = False,
 ) -> None:
     """Check a controller against the contract between controllers and senders, in random valid sequences of events.
 
-    The shortest sequence that violates the contract is printed. Exit code 0: no sequence violates it. 1: one does, or
-    the controller raises an exception. 2: an error in the input.
+    Each violated clause is printed with its reason and the shortest sequence that violates it
+    (docs/controllers-python.md lists the clauses). Exit code 0: no sequence violates one. 1: one does, or the
+    controller raises an exception. 2: an error in the input.
+
+    Example: `tcpassay controller check mine.py:Mine`.
     """
+    from dataclasses import asdict  # noqa: PLC0415 - start-up time
+
     from tcpassay.controllers import check as kit  # noqa: PLC0415 - start-up time
 
     file, colon, class_name = name.removeprefix("python:").rpartition(":")
     if not (file and colon and class_name):
         raise UserError(f"`{name}`: name a file and a class, as in `reno.py:Reno`")
-    found = kit.checked(Path(file), class_name, contract)
+    found = kit.checked(Path(file), class_name, contract, histories)
     if json_:
-        terminal.print_json(
-            {"controller": name, "contract": contract, "events": found.events, "broken": found.broken}
-        )
-    elif found.broken is None:
+        terminal.print_json({"controller": name, "contract": contract, **asdict(found)})
+    elif found.raised is not None:
+        typer.echo(f"{name} raises an exception:\n{found.raised}")
+    elif found.kept:
         typer.echo(f"{name} satisfies the contract `{contract}` in {found.events:,} events")
     else:
-        typer.echo(f"{name} violates the contract `{contract}`:\n{found.broken}")
-    if found.broken is not None:
+        clauses = plural(len(found.violated), "clause")
+        typer.echo(f"{name} violates {clauses} of the contract `{contract}`:")
+        for one in found.violated:
+            steps = "".join(f"\n    {step}" for step in one.history)
+            typer.echo(
+                f"\n{one.clause}: {one.rule}\n  Why: {one.reason}\n  Found: {one.found}\n  After:{steps}"
+            )
+        typer.echo("\nSegments of these sequences have 1 KB, and the initial window 10 KB.")
+    if not found.kept:
         raise typer.Exit(BROKEN)

@@ -1,12 +1,12 @@
 """The types of congestion controllers in Python: events, the view of the sender, and answers.
 
-    from tcpassay.controllers import Ack, Congestion, Control, View
+    from tcpassay.controllers import Window
 
-    class Aimd:
-        def __init__(self, random): ...
-        def on(self, view, event): ...
+    class Aimd(Window):
+        def grow(self, view, cwnd, acked): ...
+        def reduce(self, view, cwnd, cause, flight): ...
 
-docs/controllers-python.md describes the interface.
+or a class with `on(self, view, event)` of its own. docs/controllers-python.md describes the interface.
 """
 
 from tcpassay._native import (
@@ -21,6 +21,7 @@ from tcpassay._native import (
     Timeout,
     View,
 )
+from tcpassay.controllers.window import Window
 
 __all__ = [
     "Ack",
@@ -33,4 +34,5 @@ __all__ = [
     "Sent",
     "Timeout",
     "View",
+    "Window",
 ]

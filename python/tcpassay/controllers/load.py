@@ -42,6 +42,12 @@ ALLOWED: Final = frozenset(
 )
 """The modules that a controller may import."""
 _STEP: Final = "__step__"
+
+
+class RaisedError(Exception):
+    """The code of a controller raised an exception; the text is its traceback."""
+
+
 _SCOPES: Final = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -90,7 +96,7 @@ def load(source: str, file: str, name: str, step: Callable[[], bool]) -> type:
         except Exception as error:  # noqa: BLE001 - what the user's code raises
             lines = traceback.format_exception(error)
             # Without the frame of this function.
-            raise RuntimeError("".join([lines[0], *lines[2:]])) from None
+            raise RaisedError("".join([lines[0], *lines[2:]]).rstrip()) from None
 
     setattr(found, "on", told)  # noqa: B010 - the attribute is the user's
     return found

@@ -30,6 +30,8 @@ EVENTS = frozenset(EventKind)
 MOST_FAILING = 5
 # Maximum number of runs in the table of runs.
 MOST_RUNS = 60
+# Maximum number of lines of an error message.
+MOST_LINES = 24
 # Maximum number of metrics shown by parameter.
 MOST_GRIDS = 3
 # Metrics shown for a plan that names none.
@@ -47,6 +49,7 @@ class Progress:
     def __init__(self, name: str, console: Console) -> None:
         self._console = console
         self._found = self._broken = 0
+        self._messages: set[str] = set()
         self._said = ""
         """The best results of a search so far, in words."""
         self._bar = rich.progress.Progress(
@@ -85,10 +88,18 @@ class Progress:
         self._found += len(run.findings)
         if not run.as_expected:
             self._broken += 1
-            name = f"case {run.case.id} seed {run.seed}"
-            said = f"[red]{run.outcome}[/]: {name} ({escape(run.case.label)}): {escape(_first_line(run.message))}"
-            self._console.print(said, highlight=False)
+            label = f" ({escape(run.case.label)})" if run.case.label else ""
+            name = f"case {run.case.id} seed {run.seed}{label}"
+            said = f"[red]{run.outcome}[/]: {name}: {escape(self._message(run.message))}"
+            self._console.print(said, highlight=False, soft_wrap=True)
         self._bar.update(self._task, advance=1, found=self._words())
+
+    def _message(self, message: str) -> str:
+        """The whole message of a run, or the first line if another run had the same one."""
+        if "\n" not in message or message not in self._messages:
+            self._messages.add(message)
+            return _cut(message)
+        return f"{message.splitlines()[0]} (as above)"
 
     def grown(self, most: int, said: str) -> None:
         """Shows how many runs there are or will be at most, and what a search has found so far."""
@@ -103,9 +114,14 @@ class Progress:
         return f"[yellow]{found}[/]" + (f", [red]{self._broken} broken[/]" if self._broken else "")
 
 
-def _first_line(message: str) -> str:
-    """The first line of an error; the row of the run contains the stack trace."""
-    return message.splitlines()[0] if message else ""
+def _cut(message: str) -> str:
+    """The first and the last lines of an error; the row of the run contains all of it."""
+    lines = message.splitlines()
+    if len(lines) <= MOST_LINES:
+        return "\n    ".join(lines)
+    half = MOST_LINES // 2
+    left_out = f"... {len(lines) - 2 * half} lines ..."
+    return "\n    ".join([*lines[:half], left_out, *lines[-half:]])
 
 
 class _TimeLeft(ProgressColumn):

@@ -48,6 +48,8 @@ def work(request: Request) -> Answer:
         answer = Answer("memory", "it ran out of memory")
     except OSError as error:
         answer = Answer("unwritable", str(error))
+    except _native.ControllerError as error:
+        answer = Answer("failed", f"the controller: {error}")
     except (Exception, _native.PanicException) as error:  # noqa: BLE001 - the other cases go on
         answer = Answer("failed", f"{type(error).__name__}: {error}")
     return replace(answer, cpu_s=time.process_time() - started + answer.cpu_s)

@@ -18,6 +18,7 @@
 mod clauses;
 mod sender;
 mod step;
+mod words;
 
 pub use clauses::{Clause, Contract};
 pub use sender::Coverage;
@@ -41,8 +42,10 @@ pub struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:?}: {}; after", self.clause, self.detail)?;
-        self.history.iter().try_for_each(|step| writeln!(f, "  {step:?}"))
+        writeln!(f, "{:?}: {}", self.clause, self.clause.rule())?;
+        writeln!(f, "{}", self.detail)?;
+        writeln!(f, "The shortest history with segments of 1 KB and an initial window of 10 KB:")?;
+        self.history.iter().try_for_each(|step| writeln!(f, "  {step}"))
     }
 }
 
@@ -61,17 +64,56 @@ const STEPS: usize = 300;
 ///
 /// The first violation, shortened.
 pub fn check(contract: Contract, make: impl Fn() -> Box<dyn Controller>) -> Result<Coverage, Violation> {
+    let (covered, mut found) = search(contract, make, (HISTORIES, 1), || true);
+    found.pop().map_or(Ok(covered), Err)
+}
+
+/// As [`check`] with this number of histories, but returns a violation of each clause that a history violates, in the order in which they were found.
+///
+/// A clause that was found does not count in later histories. A later violation may therefore be a consequence of an
+/// earlier one. `goes_on` is asked before each history, and ends the search with `false`.
+pub fn check_all(
+    contract: Contract,
+    histories: u64,
+    make: impl Fn() -> Box<dyn Controller>,
+    goes_on: impl Fn() -> bool,
+) -> (Coverage, Vec<Violation>) {
+    search(contract, make, (histories, Clause::ALL.len()), goes_on)
+}
+
+fn search(
+    contract: Contract,
+    make: impl Fn() -> Box<dyn Controller>,
+    (histories, most): (u64, usize),
+    goes_on: impl Fn() -> bool,
+) -> (Coverage, Vec<Violation>) {
     let mut covered = Coverage::default();
-    for seed in 0..HISTORIES {
+    let (mut found, mut known) = (Vec::new(), Vec::new());
+    for seed in 0..histories {
         let mut rng = Seed(seed).stream("conformance");
         let history: Vec<HistoryStep> =
             (0..STEPS).map(|_| HistoryStep::from_bits(rng.below(u64::MAX))).collect();
-        match play(contract, &make, &history) {
-            Ok(coverage) => covered.add(coverage),
-            Err(violation) => return Err(shorten(contract, &make, violation)),
+        loop {
+            if !goes_on() {
+                return (covered, found);
+            }
+            match play_except(contract, &make, &history, &known) {
+                Ok(coverage) => {
+                    covered.add(coverage);
+                    break;
+                }
+                Err(violation) => {
+                    let shorter = shorten(contract, &make, violation, &known, &goes_on);
+                    known.push(shorter.clause);
+                    found.push(shorter);
+                    if found.len() == most {
+                        return (covered, found);
+                    }
+                }
+            }
         }
     }
-    Ok(covered)
+    (covered, found)
 }
 
 /// Plays one history.
@@ -84,8 +126,18 @@ pub fn play(
     make: impl Fn() -> Box<dyn Controller>,
     history: &[HistoryStep],
 ) -> Result<Coverage, Violation> {
-    let mut sender = TestSender::new(contract, make());
-    let mut twin = TestSender::new(contract, make());
+    play_except(contract, make, history, &[])
+}
+
+/// Plays one history, in which violations of the clauses `known` do not count.
+fn play_except(
+    contract: Contract,
+    make: impl Fn() -> Box<dyn Controller>,
+    history: &[HistoryStep],
+    known: &[Clause],
+) -> Result<Coverage, Violation> {
+    let mut sender = TestSender::new(contract, make(), known);
+    let mut twin = TestSender::new(contract, make(), known);
     sender.disturbed = true;
     for (at, step) in history.iter().enumerate() {
         let broken = |(clause, detail)| Violation { clause, detail, history: history[..=at].to_vec() };
@@ -97,15 +149,21 @@ pub fn play(
 }
 
 /// Removes steps that are not needed for the violation: halves, then quarters, down to single steps.
-fn shorten(contract: Contract, make: &impl Fn() -> Box<dyn Controller>, found: Violation) -> Violation {
+fn shorten(
+    contract: Contract,
+    make: &impl Fn() -> Box<dyn Controller>,
+    found: Violation,
+    known: &[Clause],
+    goes_on: &impl Fn() -> bool,
+) -> Violation {
     let mut best = found;
     let mut chunk = best.history.len() / 2;
     while chunk > 0 {
         let mut at = 0;
-        while at < best.history.len() {
+        while at < best.history.len() && goes_on() {
             let mut shorter = best.history.clone();
             shorter.drain(at..(at + chunk).min(shorter.len()));
-            match play(contract, make, &shorter) {
+            match play_except(contract, make, &shorter, known) {
                 Err(violation) if violation.clause == best.clause => best = violation,
                 _ => at += chunk,
             }

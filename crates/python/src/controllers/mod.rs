@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use tcpassay_case::PythonController as Named;
-use tcpassay_cc::conformance::{Contract, check};
+use tcpassay_cc::conformance::{Clause, Contract, check_all};
 use tcpassay_cc::{self as cc, Controller, Transmissions};
 use tcpassay_units::{Bytes, Rate, Seed, Stream};
 
@@ -125,8 +125,14 @@ fn try_out(named: &Named) -> Result<(), String> {
     })
 }
 
+/// The traceback of an exception. An exception of `load.py` contains that of the user's code, and one of this module says
+/// what the user's code returned: the frames in between are not the user's.
 fn traceback(py: Python<'_>, error: &PyErr) -> String {
     let text = || -> PyResult<String> {
+        let own = error.is_instance(py, &py.import("tcpassay.controllers.load")?.getattr("RaisedError")?);
+        if own || error.is_instance_of::<ControllerError>(py) {
+            return Ok(error.value(py).to_string());
+        }
         let parts = py.import("traceback")?.getattr("format_exception")?.call1((error.value(py),))?;
         let text: Vec<String> = parts.extract()?;
         Ok(text.concat())
@@ -258,16 +264,21 @@ pub fn try_controller(source: String, file: String, class_name: String) -> PyRes
     try_out(&named).map_err(ControllerError::new_err)
 }
 
+/// A violated clause: its name, the rule, the reason, what happened, and the steps of the history.
+type Violated = (String, &'static str, &'static str, String, Vec<String>);
+
 /// Runs the histories of the conformance kit on a controller in Python. `contract` is `any`, `window` or
-/// `rate`. Returns the number of events of the histories.
+/// `rate`. Returns the number of events of the histories, and the violated clauses.
 #[pyfunction]
+#[pyo3(signature = (source, file, class_name, contract, histories=200))]
 pub fn check_controller(
     py: Python<'_>,
     source: String,
     file: String,
     class_name: String,
     contract: &str,
-) -> PyResult<u64> {
+    histories: u64,
+) -> PyResult<(u64, Vec<Violated>)> {
     accept(py, &source)?;
     let contract = match contract {
         "any" => Contract::Any,
@@ -281,10 +292,24 @@ pub fn check_controller(
     let named = Named { file, class: class_name, source: source.into(), digest: String::new() };
     try_out(&named).map_err(ControllerError::new_err)?;
     let failure = begin();
-    let covered = check(contract, || build(&named, Seed(0).stream("cc")));
+    let (covered, violations) = check_all(
+        contract,
+        histories,
+        || build(&named, Seed(0).stream("cc")),
+        || !failure.stop.load(Ordering::Relaxed),
+    );
     failure.result()?;
-    let covered = covered.map_err(|violation| ControllerError::new_err(violation.to_string()))?;
-    Ok(covered.events)
+    let violated = violations.into_iter().map(|one| {
+        let history = one.history.iter().map(ToString::to_string).collect();
+        (format!("{:?}", one.clause), one.clause.rule(), one.clause.reason(), one.detail, history)
+    });
+    Ok((covered.events, violated.collect()))
+}
+
+/// The clauses of the contract between controllers and senders: name, contract, rule, reason.
+#[pyfunction]
+pub fn contract_clauses() -> Vec<(String, &'static str, &'static str, &'static str)> {
+    Clause::ALL.iter().map(|one| (format!("{one:?}"), one.contract(), one.rule(), one.reason())).collect()
 }
 
 /// An output of a controller: cwnd in bytes, ssthresh in bytes, pacing rate in bits per second.
