@@ -6,6 +6,7 @@ import sys
 import pytest
 import typer
 
+from tcpassay import overview
 from tcpassay.cli.assemble import MODULES, assembled
 
 
@@ -41,3 +42,22 @@ def test_a_call_imports_only_the_module_of_its_command() -> None:
         "tcpassay.cli.options",
     ]
     assert "Usage: tcpassay rtt" in done.stdout
+
+
+def test_the_overview_has_every_command_in_a_group_and_imports_no_typer() -> None:
+    code = (
+        "import sys; sys.argv = ['tcpassay', '--help']\n"
+        "from tcpassay import __main__\n"
+        "try: __main__.main()\n"
+        "except SystemExit as end: print('|', end.code, 'typer' in sys.modules, 'tcpassay._native' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    shown, _, end = done.stdout.rpartition("|")
+    assert end.split() == ["0", "False", "False"]
+    assert all(f"\n  {name} " in shown for name in MODULES)
+    assert "\nFindings and their causes\n" in shown
+
+
+@pytest.mark.parametrize("width", [40, 80, 100])
+def test_the_overview_has_the_width_of_the_terminal(width: int) -> None:
+    assert max(map(len, overview.text(width, styled=False).splitlines())) <= width

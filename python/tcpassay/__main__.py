@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 
 # Before the command starts, an interrupt ends the process without a message, because nothing needs to be cleaned up.
 _interrupt = signal.getsignal(signal.SIGINT)
@@ -23,6 +24,12 @@ def main() -> None:
 
 
 def _command() -> None:
+    from tcpassay import overview  # noqa: PLC0415 - after interrupts are dealt with
+
+    if overview.is_asked(sys.argv[1:]):
+        overview.show()
+        # As of click, which a call without arguments is an error for.
+        sys.exit(0 if sys.argv[1:] else 2)
     from tcpassay import cli  # noqa: PLC0415 - start-up time; interrupts are handled before
 
     gc.freeze()

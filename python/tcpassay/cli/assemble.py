@@ -11,42 +11,12 @@ from typing import Annotated, Final
 import typer
 
 from tcpassay._native import __version__
+from tcpassay.overview import COMMANDS
 
 COMPLETE: Final = "_TCPASSAY_COMPLETE"
 """The environment variable with which a shell requests completions."""
 
-MODULES: Final = {
-    "params": "lists",
-    "metrics": "lists",
-    "completion": "lists",
-    "schema": "lists",
-    "plan": "plan",
-    "run": "run",
-    "inspect": "inspect",
-    "replay": "run",
-    "judge": "results",
-    "oracles": "results",
-    "compare": "results",
-    "follow": "follow",
-    "isolate": "isolate",
-    "pairs": "pairs",
-    "explain": "explain",
-    "script": "script",
-    "controller": "controller",
-    "stack": "stack",
-    "kernel": "kernel",
-    "experiments": "experiments",
-    "limiter": "limiter",
-    "testbed": "testbed",
-    "report": "report",
-    "table": "table",
-    "plot": "plot",
-    "log": "recording",
-    "packets": "recording",
-    "rtt": "capture",
-    "doctor": "doctor",
-    "docs": "docs",
-}
+MODULES: Final = {one.name: one.module for one in COMMANDS.values()}
 """Commands, and the module of `tcpassay.cli` that contains each, in the order of the help text."""
 
 
