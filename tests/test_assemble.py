@@ -61,3 +61,20 @@ def test_the_overview_has_every_command_in_a_group_and_imports_no_typer() -> Non
 @pytest.mark.parametrize("width", [40, 80, 100])
 def test_the_overview_has_the_width_of_the_terminal(width: int) -> None:
     assert max(map(len, overview.text(width, styled=False).splitlines())) <= width
+
+
+def helps(app: typer.Typer) -> dict[str, str]:
+    """The help text of every command."""
+    made = {
+        one.name or getattr(one.callback, "__name__", ""): one.help or "" for one in app.registered_commands
+    }
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            name = group.typer_instance.info.name
+            made |= {f"{name} {inner}": text for inner, text in helps(group.typer_instance).items()}
+    return made
+
+
+def test_the_help_of_every_command_has_an_example() -> None:
+    without = [name for name, text in helps(assembled()).items() if "Example" not in text]
+    assert without == []

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tcpassay import listing
 from tcpassay.errors import UserError
+from tcpassay.interface import METRICS
+from tcpassay.plan import table as tables
 from tcpassay.plan.read import read
 
 COMMAND = [sys.executable, "-m", "tcpassay"]
@@ -115,3 +118,18 @@ def test_a_message_says_what_is_allowed(text: str, said: str) -> None:
     with pytest.raises(UserError) as error:
         read(text, Path("x.toml"))
     assert said in str(error.value)
+
+
+def test_parameters_and_metrics_are_found_by_words_of_their_meaning_and_other_names() -> None:
+    assert [row.path for row in listing.searched(tables.parameters(), ["bandwidth"], "parameter")][:1] == [
+        "link.rate"
+    ]
+    assert "stack.cc" in [
+        row.path for row in listing.searched(tables.parameters(), ["congestion", "controller"], "parameter")
+    ]
+    assert [str(row.name) for row in listing.searched(METRICS, ["fairness"], "metric")][:2] == [
+        "jain_flows",
+        "jain_hosts",
+    ]
+    with pytest.raises(UserError, match=r"`xyzzy`: no such parameter; `tcpassay params` lists all"):
+        listing.searched(tables.parameters(), ["xyzzy"], "parameter")

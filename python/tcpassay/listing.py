@@ -11,7 +11,7 @@ from rich.padding import Padding
 from tcpassay import terminal
 from tcpassay.errors import UserError
 from tcpassay.interface import Metric
-from tcpassay.plan import table
+from tcpassay.plan import hints, table
 from tcpassay.plan.document import suggest
 
 Row = TypeVar("Row")
@@ -34,10 +34,32 @@ def chosen(known: Mapping[str, Row], names: Sequence[str] | None, what: str) -> 
         some = some or [one for one in known if fnmatch.fnmatchcase(one, name)]
         some = some or [one for one in known if name.lower() in one.lower()]
         if not some:
-            hint = suggest(name, known) or f"; `tcpassay {what}s` lists all"
+            command = "params" if what == "parameter" else f"{what}s"
+            hint = suggest(name, known) or f"; `tcpassay {command}` lists all"
             raise UserError(f"`{name}`: no such {what}{hint}")
         found |= {one: known[one] for one in some}
     return list(found.values())
+
+
+def searched(known: Mapping[str, Row], words: Sequence[str] | None, what: str) -> list[Row]:
+    """The rows that `words` select as in `chosen`, or otherwise those whose name and meaning contain every word.
+
+    A parameter is also found by its names elsewhere. Raises `UserError` if there is none.
+    """
+    try:
+        return chosen(known, words, what)
+    except UserError:
+        wanted = [word.lower() for text in words or () for word in text.split()]
+        meant = hints.searched(wanted) if what == "parameter" else []
+        wanted = wanted if what == "parameter" else [hints.meant(word) for word in wanted]
+        found = [
+            name
+            for name, row in known.items()
+            if name in meant or all(word in f"{name} {getattr(row, 'doc', '')}".lower() for word in wanted)
+        ]
+        if not found:
+            raise
+        return [known[name] for name in sorted(found, key=lambda name: name not in meant)]
 
 
 def parameters(rows: Sequence[table.Parameter], console: Console, *, full: bool) -> None:

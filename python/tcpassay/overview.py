@@ -11,6 +11,9 @@ import textwrap
 from dataclasses import dataclass
 from typing import Final
 
+COMPLETE: Final = "_TCPASSAY_COMPLETE"
+"""The environment variable with which a shell requests completions."""
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -83,7 +86,7 @@ _NARROWEST: Final = 20
 
 def is_asked(arguments: list[str]) -> bool:
     """Whether the arguments of the command ask for the overview."""
-    return arguments in ([], ["--help"], ["-h"])
+    return arguments in ([], ["--help"], ["-h"]) and COMPLETE not in os.environ
 
 
 def text(width: int, *, styled: bool) -> str:

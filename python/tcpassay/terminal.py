@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import sys
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from tcpassay.guard import clean
 _PREFIXES: Final = ((1e9, "G"), (1e6, "M"), (1e3, "K"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 WIDE: Final = 160
 NARROWEST: Final = 40
+_TRAILING: Final = re.compile(" +\n")
 _SCALED: Final = {"s", "bit/s", "B"}
 
 
@@ -55,9 +57,24 @@ def console(*, stderr: bool = False) -> Console:
     # would not pass through `guard.Clean`.
     while (within := getattr(stream, "rich_proxied_file", None)) is not None:
         stream = within
-    made = Console(file=stream, width=None if stderr or stream.isatty() else _width())
+    file: Any = stream if stream.isatty() else _Trimmed(stream)
+    made = Console(file=file, width=None if stderr or stream.isatty() else _width())
     made.push_render_hook(_Hook())
     return made
+
+
+class _Trimmed:
+    """A stream that is no terminal, without the blanks with which rich fills lines."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(_TRAILING.sub("\n", text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _width() -> int:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tcpassay.compare.enough import too_few
 from tcpassay.plan import read
+from tcpassay.plan.enough import too_few
 
 PLAN = """
 name = "p"

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tcpassay.cli.assemble import COMPLETE, MODULES, assembled
+from tcpassay.cli.assemble import MODULES, assembled
 from tcpassay.errors import UserError
+from tcpassay.overview import COMPLETE
 
 if TYPE_CHECKING:
     app: typer.Typer
@@ -27,6 +28,12 @@ def __getattr__(name: str) -> typer.Typer:
     raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
 
 
+def _completed() -> list[str]:
+    """The command of the line that a shell completes, if the line has another word after it."""
+    words = (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or "").split(" ")
+    return [word for word in words[1:2] if word in MODULES and len(words) > 2]  # noqa: PLR2004 - program, command
+
+
 def main() -> None:
     """The entry point of the command `tcpassay`."""
     # With another first argument than a command (an option, a misspelt name) all commands are needed.
@@ -35,10 +42,14 @@ def main() -> None:
         from typer._completion_classes import completion_init  # noqa: PLC0415 - there is no public name
 
         completion_init()
-        called = []
+        called = _completed()
     app = assembled(called or MODULES)
+    if COMPLETE in os.environ:
+        from tcpassay.cli import complete  # noqa: PLC0415 - only shells ask for completions
+
+        complete.attach(app)
     try:
-        app()
+        app(prog_name="tcpassay")
     except UserError as error:
         for problem in error.problems:
             typer.echo(f"tcpassay: {problem}", err=True)

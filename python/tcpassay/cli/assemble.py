@@ -13,9 +13,6 @@ import typer
 from tcpassay._native import __version__
 from tcpassay.overview import COMMANDS
 
-COMPLETE: Final = "_TCPASSAY_COMPLETE"
-"""The environment variable with which a shell requests completions."""
-
 MODULES: Final = {one.name: one.module for one in COMMANDS.values()}
 """Commands, and the module of `tcpassay.cli` that contains each, in the order of the help text."""
 

@@ -10,6 +10,7 @@ import typer
 from tcpassay import terminal
 from tcpassay.cli.options import JsonOption
 from tcpassay.errors import UserError
+from tcpassay.pace import Working
 
 if TYPE_CHECKING:
     from tcpassay.plan.read import Plan
@@ -74,6 +75,8 @@ def bisect(
 
     Exit code 0: found. 1: the first and the last state behave the same, or several states remain because skipped ones
     lie between them. 2: an error in the input. 130: interrupted; what is known is printed.
+
+    Example: `tcpassay kernel bisect --patch 1.patch --patch 2.patch --case case.toml`.
     """
     from tcpassay.trees import states  # noqa: PLC0415 - start-up time
     from tcpassay.trees.behaviour import Behaviour  # noqa: PLC0415 - start-up time
@@ -81,7 +84,7 @@ def bisect(
 
     cores = jobs or os.cpu_count() or 1
     behaviour = Behaviour(_plan(case, script, seed), _by(by), cores)
-    with terminal.console(stderr=True).status("Bisecting") as status:
+    with Working(terminal.console(stderr=True), "Bisecting") as status:
 
         def say(text: str) -> None:
             status.update(f"Bisecting: {text}")

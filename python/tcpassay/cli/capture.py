@@ -66,6 +66,8 @@ def rtt(
     since the first packet of the connection, its duration, the bytes that were sent in it, and their rate. The lines
     are followed by round-trip times, stalls and what the connection waited for, retransmissions, reordering, marks, and
     what the capture cannot show.
+
+    Example: `tcpassay rtt capture.pcap --summary`.
     """
     from tcpassay.captured import show  # noqa: PLC0415 - pydantic takes half of the start-up time
     from tcpassay.captured.analyse import Analysis, Limits, Wanted, siftr_log  # noqa: PLC0415 - start-up time

@@ -11,6 +11,7 @@ import typer
 from tcpassay import terminal
 from tcpassay.cli.options import JobsOption, JsonOption, JunitOption, SeedOption
 from tcpassay.errors import UserError
+from tcpassay.pace import Working
 
 FAILED, INTERRUPTED = 1, 130
 
@@ -86,7 +87,7 @@ def check(
     material.plans("base", "head")
     cores = jobs or os.cpu_count() or 1
     options = Options(cores, seed, (), Budget.of(budget), force)
-    with terminal.console(stderr=True).status("Checking") as status:
+    with Working(terminal.console(stderr=True), "Checking") as status:
 
         def say(text: str) -> None:
             status.update(f"Checking {text}")

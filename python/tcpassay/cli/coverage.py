@@ -54,6 +54,8 @@ def coverage(
     folder of results, only the runs on such a kernel count.
 
     Exit code 0: the coverage is shown. 2: an error in the input. 130: interrupted.
+
+    Example: `tcpassay kernel coverage plan.toml`.
     """
     from tcpassay import output, results  # noqa: PLC0415 - start-up time
     from tcpassay.gcov import counted, reached, show  # noqa: PLC0415 - start-up time

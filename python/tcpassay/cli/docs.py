@@ -16,6 +16,8 @@ def docs(
     """Open the documentation in a browser. The pages are part of tcpassay and need no network.
 
     Without a browser, the address of the page is printed.
+
+    Example: `tcpassay docs plan`.
     """
     import webbrowser  # noqa: PLC0415 - start-up time
 

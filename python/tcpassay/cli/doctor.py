@@ -10,7 +10,10 @@ MARKS = {"ok": "[green]ok[/]", "missing": "[red]missing[/]", "worse": "[yellow]l
 
 
 def doctor(json_: JsonOption = False) -> None:
-    """Show which substrates this machine can run, and what is missing for the others."""
+    """Show which substrates this machine can run, and what is missing for the others.
+
+    Example: `tcpassay doctor`.
+    """
     from rich.markup import escape  # noqa: PLC0415 - start-up time
 
     from tcpassay.doctor import diagnose  # noqa: PLC0415 - start-up time

@@ -36,7 +36,10 @@ PagesOption = Annotated[
 
 @app.command("list")
 def list_(plans: PlansOption = None, json_: JsonOption = False) -> None:
-    """List the experiments: name, what it repeats, substrates."""
+    """List the experiments: name, what it repeats, substrates.
+
+    Example: `tcpassay experiments list`.
+    """
     from tcpassay.experiments import catalogue, show  # noqa: PLC0415 - start-up time
 
     every = catalogue.every(catalogue.folder(plans))
@@ -67,6 +70,8 @@ def run(
     Exit code 0: all runs ended as expected and all checks of the plans hold. A claim that is not reproduced is a
     result, not an error. 1: a run or a check failed. 2: an error in the input. 130: interrupted; the outcomes of the
     completed experiments are printed and kept.
+
+    Example: `tcpassay experiments run cubic-sawtooth`.
     """
     from tcpassay.experiments import catalogue, page, session, show  # noqa: PLC0415 - start-up time
     from tcpassay.run.show import Progress  # noqa: PLC0415 - start-up time
@@ -120,7 +125,10 @@ def pages(
     out: OutOption = OUT,
     plans: PlansOption = None,
 ) -> None:
-    """Write the page of each experiment that was run, and the index of all experiments."""
+    """Write the page of each experiment that was run, and the index of all experiments.
+
+    Example: `tcpassay experiments pages --pages docs/experiments`.
+    """
     from tcpassay.experiments import catalogue, page  # noqa: PLC0415 - start-up time
 
     for file in page.write(catalogue.every(catalogue.folder(plans)), out, docs):
@@ -129,7 +137,10 @@ def pages(
 
 @app.command()
 def readings(json_: JsonOption = False) -> None:
-    """List the readings: further numbers, not metrics, that experiments take from recordings."""
+    """List the readings: further numbers, not metrics, that experiments take from recordings.
+
+    Example: `tcpassay experiments readings`.
+    """
     from tcpassay.experiments import show  # noqa: PLC0415 - start-up time
     from tcpassay.experiments.readings import READINGS  # noqa: PLC0415 - start-up time
 

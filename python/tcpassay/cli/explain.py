@@ -37,6 +37,8 @@ def explain(
 
     If `isolate` has found the cause, the run is compared with the same run with one triple of the cause reset, and the
     first event that differs is marked.
+
+    Example: `tcpassay explain results/demo late-ack --svg late-ack.svg`.
     """
     from tcpassay.explain import explain as explained  # noqa: PLC0415 - start-up time
     from tcpassay.explain.show import show  # noqa: PLC0415 - start-up time

@@ -50,6 +50,8 @@ def follow(
 
     Exit code 1: an end differs from the model (with `--base`, it does not on the plain kernel, or later), or a
     recording cannot be read.
+
+    Example: `tcpassay follow results/kernel`.
     """
     from tcpassay.following import compare, follow_folder, split  # noqa: PLC0415 - start-up time
 

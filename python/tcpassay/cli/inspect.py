@@ -20,6 +20,8 @@ def inspect(
 
     The command only reads. `accepted` means that you have accepted or run a file with this content before; any other
     code of a folder needs --allow-code (docs/strangers.md).
+
+    Example: `tcpassay inspect results/of-a-stranger`.
     """
     from tcpassay.trust.listing import listed  # noqa: PLC0415 - start-up time
 

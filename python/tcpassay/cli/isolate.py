@@ -9,6 +9,7 @@ import typer
 from tcpassay import terminal
 from tcpassay.cli.options import AllowCodeOption, JobsOption, JsonOption, TestbedOption
 from tcpassay.errors import UserError
+from tcpassay.pace import Working
 
 FAILED, INTERRUPTED = 1, 130
 
@@ -75,6 +76,8 @@ def isolate(
 
     Exit code 0: isolated and proven by resetting each setting. 1: a finding does not reproduce, occurs in every run,
     or is not proven. 2: an error in the input. 130: interrupted, or the budget is used up.
+
+    Example: `tcpassay isolate results/demo late-ack`.
     """
     from tcpassay.isolate import Budget, Options, Question  # noqa: PLC0415 - start-up time
     from tcpassay.isolate import isolate as isolated  # noqa: PLC0415 - start-up time
@@ -94,7 +97,7 @@ def isolate(
     ask.folder(folder, allow=allow_code)
     limit = Budget() if budget is None else Budget.of(budget)
     options = Options(seeds, jobs or os.cpu_count() or 1, limit, force, reduce)
-    with terminal.console(stderr=True).status("Isolating") as status:
+    with Working(terminal.console(stderr=True), "Isolating") as status:
         done = isolated(folder, asked, options, lambda said: status.update(f"Isolating: {said}"))
     if json_:
         terminal.print_json(done.as_json())

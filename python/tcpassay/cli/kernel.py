@@ -92,12 +92,15 @@ def build(
 
     The kernels of one source share their object files: after a change of a patch or a file, only dependent files are
     compiled again.
+
+    Example: `tcpassay kernel build --debian 6.1 --patch fix.patch --name fixed`.
     """
     from rich.console import Console  # noqa: PLC0415 - start-up time
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - start-up time
 
     from tcpassay.kernel import build as building  # noqa: PLC0415 - start-up time
     from tcpassay.kernel import series, shadow, variant  # noqa: PLC0415 - start-up time
+    from tcpassay.pace import Pace  # noqa: PLC0415 - start-up time
 
     chosen = _source(source, debian, revision)
     patches = series.read(patch or [])
@@ -116,11 +119,13 @@ def build(
     with _told_apart(if_possible), progress:
         task = progress.add_task(f"kernel {called}", total=None, made="")
         count = 0
+        pace = Pace(progress.console)
 
         def stepped(file: str) -> None:
             nonlocal count
             count += 1
             progress.update(task, made=f"{count} files, {file[-50:]}")
+            pace.say(lambda: f"kernel {called}: {count} files compiled, {file}")
 
         kernel, new = building.build(
             chosen,
@@ -192,6 +197,8 @@ def compare(
     runs, and the first packet and event that differ are shown.
 
     Exit code 0: no difference. 1: differences. 2: an error in the input. 130: interrupted, or a run did not end.
+
+    Example: `tcpassay kernel compare 6.1 fixed`.
     """
     from tcpassay import output, trees  # noqa: PLC0415 - start-up time
     from tcpassay.isolate import Budget  # noqa: PLC0415 - start-up time
@@ -234,7 +241,10 @@ app.command("coverage")(kernel_coverage)
 
 @app.command("list")
 def list_(json_: JsonOption = False) -> None:
-    """List the built kernels."""
+    """List the built kernels.
+
+    Example: `tcpassay kernel list`.
+    """
     from tcpassay.kernel import store  # noqa: PLC0415 - start-up time
 
     kernels = store.kernels()
@@ -254,7 +264,10 @@ def list_(json_: JsonOption = False) -> None:
 def remove(
     names: Annotated[list[str], typer.Argument(help="Names of kernels (see `list`).", metavar="NAME...")],
 ) -> None:
-    """Remove kernels with all files that were built for them."""
+    """Remove kernels with all files that were built for them.
+
+    Example: `tcpassay kernel remove fixed`.
+    """
     from tcpassay.kernel import store  # noqa: PLC0415 - start-up time
 
     for name in names:

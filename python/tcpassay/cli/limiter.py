@@ -57,19 +57,28 @@ def apply(
     ] = "auto",
     json_: JsonOption = False,
 ) -> None:
-    """Install a limiter on a device, or change the installed one."""
+    """Install a limiter on a device, or change the installed one.
+
+    Example: `tcpassay limiter apply eth0 --rate 2Gbit --threshold 30KB --mark data`.
+    """
     _show(device, _ask("apply", device, rate, threshold, str(mark), limit), json_=json_)
 
 
 @app.command()
 def show(device: DeviceArgument, json_: JsonOption = False) -> None:
-    """Show the limiter of a device and its counters."""
+    """Show the limiter of a device and its counters.
+
+    Example: `tcpassay limiter show eth0`.
+    """
     _show(device, _ask("show", device), json_=json_)
 
 
 @app.command()
 def remove(device: DeviceArgument) -> None:
-    """Remove the limiter of a device and restore the default queue."""
+    """Remove the limiter of a device and restore the default queue.
+
+    Example: `tcpassay limiter remove eth0`.
+    """
     _ask("remove", device)
 
 

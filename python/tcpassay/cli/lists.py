@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from tcpassay import listing, terminal
-from tcpassay.cli.assemble import COMPLETE
 from tcpassay.cli.options import JsonOption
 from tcpassay.errors import UserError
 from tcpassay.interface import METRICS
+from tcpassay.overview import COMPLETE
 from tcpassay.plan import schema
 from tcpassay.plan import table as tables
 
@@ -20,19 +20,25 @@ def params(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Only these parameters: a path, a part of a path, or a pattern with `*`.", metavar="NAME"
+            help="Only these parameters: a path, a part of one, a pattern with `*`, or words of the meaning.",
+            metavar="NAME",
         ),
     ] = None,
     json_: JsonOption = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/parameters.md.")] = False,
 ) -> None:
-    """List the parameters: path, unit, allowed values, default, substrates. `--json` prints all fields."""
+    """List the parameters: path, unit, allowed values, default, substrates. `--json` prints all fields.
+
+    Example: `tcpassay params congestion window`.
+    """
     if markdown:
         typer.echo(tables.markdown(), nl=False)
     elif json_:
-        terminal.print_json([asdict(row) for row in listing.chosen(tables.parameters(), names, "parameter")])
+        terminal.print_json(
+            [asdict(row) for row in listing.searched(tables.parameters(), names, "parameter")]
+        )
     else:
-        rows = listing.chosen(tables.parameters(), names, "parameter")
+        rows = listing.searched(tables.parameters(), names, "parameter")
         listing.parameters(rows, terminal.console(), full=bool(names))
 
 
@@ -40,13 +46,17 @@ def metrics(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Only these metrics: a name, a part of a name, or a pattern with `*`.", metavar="NAME"
+            help="Only these metrics: a name, a part of one, a pattern with `*`, or words of the meaning.",
+            metavar="NAME",
         ),
     ] = None,
     json_: JsonOption = False,
 ) -> None:
-    """List the metrics: name, unit, meaning."""
-    rows = listing.chosen(METRICS, names, "metric")
+    """List the metrics: name, unit, meaning.
+
+    Example: `tcpassay metrics fairness`.
+    """
+    rows = listing.searched(METRICS, names, "metric")
     if json_:
         terminal.print_json([asdict(row) for row in rows])
     else:
@@ -56,7 +66,10 @@ def metrics(
 def completion(
     shell: Annotated[str, typer.Argument(help="bash, zsh or fish.", metavar="SHELL")],
 ) -> None:
-    """Print the completion script for a shell: `source <(tcpassay completion bash)`."""
+    """Print the completion script for a shell: `source <(tcpassay completion bash)`.
+
+    Example: `source <(tcpassay completion bash)`.
+    """
     from typer._completion_shared import get_completion_script  # noqa: PLC0415 - there is no public name
 
     if shell not in SHELLS:
@@ -65,7 +78,10 @@ def completion(
 
 
 def schema_() -> None:
-    """Print the JSON schema of plan files, for editors."""
+    """Print the JSON schema of plan files, for editors.
+
+    Example: `tcpassay schema > plan.schema.json`.
+    """
     terminal.print_json(schema.schema())
 
 

@@ -34,6 +34,8 @@ def pairs(
     it, and a case must have similar results on the model and on a kernel.
 
     Exit code 1: a pair has no explanation. 130: interrupted; the pairs so far are printed.
+
+    Example: `tcpassay pairs results/two-controllers`.
     """
     from tcpassay.pairs import among, made  # noqa: PLC0415 - polars is most of the start-up time
     from tcpassay.pairs.show import show  # noqa: PLC0415 - start-up time

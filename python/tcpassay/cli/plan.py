@@ -43,9 +43,11 @@ def plan(
     """Show the size, the cases and the coverage of a plan without running it.
 
     The command only reads: it executes no code of the plan, and connects to no host without --check-hosts.
+
+    Example: `tcpassay plan plan.toml --cases`.
     """
-    from tcpassay.compare.enough import too_few  # noqa: PLC0415 - start-up time
     from tcpassay.plan import coverage, read  # noqa: PLC0415 - start-up time
+    from tcpassay.plan.enough import too_few  # noqa: PLC0415 - start-up time
     from tcpassay.trust import ask, consent  # noqa: PLC0415 - start-up time
 
     ask.testbeds(testbed or ())

@@ -37,7 +37,10 @@ def log(
     ] = False,
     out: OutOption = None,
 ) -> None:
-    """Print the event log of a run as text: time, host, flow, event, reason and further fields."""
+    """Print the event log of a run as text: time, host, flow, event, reason and further fields.
+
+    Example: `tcpassay log results/demo 1a2b --flow flow.0`.
+    """
     from tcpassay.source import source  # noqa: PLC0415 - start-up time
 
     recording = source(folder, case, seed).recording
@@ -76,7 +79,10 @@ def packets(
     ] = None,
     out: OutOption = None,
 ) -> None:
-    """Write the packets of one capture point of a run as pcapng."""
+    """Write the packets of one capture point of a run as pcapng.
+
+    Example: `tcpassay packets results/demo 1a2b --point sender --out sender.pcapng`.
+    """
     from tcpassay import capture  # noqa: PLC0415 - start-up time
     from tcpassay.source import source  # noqa: PLC0415 - start-up time
 

@@ -17,12 +17,16 @@ def report(
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the file in the browser.")] = False,
 ) -> None:
-    """Write the results as one HTML file for offline use."""
+    """Write the results as one HTML file for offline use.
+
+    Example: `tcpassay report results/two-controllers --open`.
+    """
     from tcpassay import terminal  # noqa: PLC0415 - start-up time
+    from tcpassay.pace import Working  # noqa: PLC0415 - start-up time
     from tcpassay.report import write_report  # noqa: PLC0415 - start-up time
 
     console = terminal.console(stderr=True)
-    with console.status("Reading the results") as status:
+    with Working(console, "Reading the results") as status:
         written = write_report(
             folder, out, progress=lambda done, of: status.update(f"Drawing recording {done} of {of}")
         )

@@ -58,6 +58,8 @@ def judge(
     On a capture (pcap, pcapng) each oracle judges the ends of connections of which the capture shows what it needs:
     both directions, all packets, the place of an end. The output names what was not judged, and why. `--point` and
     `--merge` are for captures.
+
+    Example: `tcpassay judge capture.pcap`.
     """
     from tcpassay.judge import folders, show  # noqa: PLC0415 - polars is most of the start-up time
 
@@ -91,7 +93,10 @@ def oracles(
     json_: JsonOption = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/oracles.md.")] = False,
 ) -> None:
-    """List the oracles: assertion, reason, evidence, and cases in which they are wrong."""
+    """List the oracles: assertion, reason, evidence, and cases in which they are wrong.
+
+    Example: `tcpassay oracles`.
+    """
     from tcpassay.judge import registry, show  # noqa: PLC0415 - start-up time
 
     if markdown:
@@ -186,6 +191,8 @@ def compare(
 
     With `--between PATH` (and `--by PATH`) the values of a parameter in one result are compared with each other; the
     exit code is 0, or 3 if the runs cannot decide about two of them.
+
+    Example: `tcpassay compare results/cubic results/bbr --metric goodput`.
     """
     from tcpassay import compare as comparing  # noqa: PLC0415 - start-up time
     from tcpassay.results import load  # noqa: PLC0415 - start-up time

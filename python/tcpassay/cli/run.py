@@ -87,6 +87,8 @@ def run(
     Exit code 0: all checks passed and no finding is an error. 1: a check or a run failed, or a finding is an error.
     2: an error in the input. 130: interrupted, the time limit of the plan was reached, or a host of a testbed
     failed whose file says `on_failure = "pause"` (continue with --resume).
+
+    Example: `tcpassay run plan.toml --out results/first`.
     """
     from tcpassay.run import show  # noqa: PLC0415 - start-up time
     from tcpassay.run.choose import choose  # noqa: PLC0415 - start-up time
@@ -210,6 +212,8 @@ def replay(
     """Repeat one run from its result folder, compare it with the original, and call the oracles.
 
     Exit code 0: the runs are identical. 1: they differ. 2: an error in the input.
+
+    Example: `tcpassay replay results/two-controllers 1a2b --seed 2`.
     """
     from tcpassay.judge import folders  # noqa: PLC0415 - start-up time
     from tcpassay.judge import show as findings  # noqa: PLC0415 - start-up time

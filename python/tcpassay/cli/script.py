@@ -63,6 +63,8 @@ def script(
     Results: pass; time (only times differ); fail; unsupported; syntax; crashed (the process of the script died,
     exceeded the time limit or exceeded the memory limit). Exit code 0: all scripts pass. 1: not all pass. 2: an error
     in the input, such as a syntax error or a script without a test. 130: interrupted; the results so far are printed.
+
+    Example: `tcpassay script --on kernel fails.pkt`.
     """
     _allowed("compare", compare, ("exact", "loose"))
     _allowed("on", on, PLACES)

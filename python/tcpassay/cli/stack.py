@@ -19,7 +19,10 @@ app = typer.Typer(
 
 @app.command("list")
 def list_(json_: JsonOption = False) -> None:
-    """List the values of `stack.implementation`, with their versions."""
+    """List the values of `stack.implementation`, with their versions.
+
+    Example: `tcpassay stack list`.
+    """
     from tcpassay.stacks.catalogue import listed  # noqa: PLC0415 - start-up time
 
     rows = listed()
@@ -42,6 +45,8 @@ def build(
     """Build the process of a TCP into the user's cache, from a pinned version of its registry.
 
     A process that was built before is replaced. A build that fails leaves it as it was.
+
+    Example: `tcpassay stack build smoltcp`.
     """
     from tcpassay.stacks.build import build as built  # noqa: PLC0415 - start-up time
 
@@ -60,6 +65,8 @@ def check(
 
     It runs scenes with the process twice, with delayed answers and with further requests, and compares the packets.
     Exit code 0: nothing is wrong. 1: something is. 2: an error in the input.
+
+    Example: `tcpassay stack check exec:./my-stack`.
     """
     from tcpassay.stacks.check import check as checked  # noqa: PLC0415 - start-up time
 

@@ -28,7 +28,10 @@ def check(
     ],
     json_: JsonOption = False,
 ) -> None:
-    """Connect to all hosts; show what they can do, their clocks, and RTT, rate and MTU of all paths."""
+    """Connect to all hosts; show what they can do, their clocks, and RTT, rate and MTU of all paths.
+
+    Example: `tcpassay testbed check lab.toml`.
+    """
     from rich.markup import escape  # noqa: PLC0415 - start-up time
 
     from tcpassay.testbed import check as checks  # noqa: PLC0415 - start-up time

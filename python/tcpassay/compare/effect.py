@@ -16,8 +16,9 @@ from tcpassay.compare.correction import Method, adjust
 from tcpassay.compare.direction import direction
 from tcpassay.compare.pairing import Pair
 from tcpassay.compare.power import deciding, detectable, deviation
-from tcpassay.compare.signedrank import Reals, Shift, fewest, shift
+from tcpassay.compare.signedrank import Reals, Shift, shift
 from tcpassay.interface import Direction
+from tcpassay.plan.enough import fewest
 from tcpassay.quantile import median
 from tcpassay.terminal import number
 

@@ -6,19 +6,10 @@ short list for throughput, queueing delay, loss, fairness and tails.
 
 import tomllib
 from collections.abc import Sequence
-from typing import Final
 
 from tcpassay.interface import METRICS
+from tcpassay.plan.enough import USUAL
 from tcpassay.results import Results
-
-USUAL: Final = (
-    "goodput",
-    "queue_delay_mean",
-    "queue_delay_p99",
-    "loss_rate",
-    "jain_flows",
-    "completion_p99",
-)
 
 
 def family(results: Sequence[Results]) -> tuple[tuple[str, ...], str]:

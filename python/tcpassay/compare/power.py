@@ -13,7 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from tcpassay.compare.signedrank import EXACT, Reals, critical, fewest, quantile
+from tcpassay.compare.signedrank import EXACT, Reals, critical, quantile
+from tcpassay.plan.enough import fewest
 
 POWER: Final = 0.8
 """The probability with which the shift is found."""

@@ -48,11 +48,6 @@ def shift(differences: Reals, confidence: float = 0.95) -> Shift:
     return Shift(middle, low, high, _p_value(differences))
 
 
-def fewest(alpha: float) -> int:
-    """The number of differences that a test at this level needs to be significant."""
-    return math.ceil(1 - math.log2(alpha))
-
-
 def _ranks(sizes: Reals) -> npt.NDArray[np.int64]:
     """Twice the rank of each difference; ties have the mean of their ranks, so that twice the rank is an integer."""
     _, inverse, counts = np.unique(sizes, return_inverse=True, return_counts=True)

@@ -1,6 +1,7 @@
 """TOML documents with the position of every key, so that each error can contain `file:line`."""
 
 import difflib
+import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ Table = dict[str, object]
 
 # A plan is written by hand or by a script; a larger file is not a plan.
 LARGEST = 16 * 1024 * 1024
+_SEPARATORS = re.compile(r"[._/]")
+_MOST_SUGGESTED = 4
 MOST_KEYS = 20_000
 """Maximum number of keys in all tables of a plan; ten times as many take minutes to check."""
 
@@ -108,6 +111,16 @@ def flatten(document: Document, section: tuple[str, ...], leaf_keys: Container[s
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """`; did you mean ...?` if a known word is similar, otherwise an empty text."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"; did you mean `{close[0]}`?" if close else ""
+    """`; did you mean ...?` if known words are similar, otherwise an empty text.
+
+    Similar are a word in another case, those that have `word` as a part (`p99` of `rtt_p99`), and one with few other
+    letters.
+    """
+    listed = list(known)
+    close = [one for one in listed if one.lower() == word.lower()]
+    close = close or [one for one in listed if word in _SEPARATORS.split(one)]
+    close = close or difflib.get_close_matches(word.lower(), listed, n=1, cutoff=0.6)
+    if not close:
+        return ""
+    more = f" or {len(close) - _MOST_SUGGESTED} others" if len(close) > _MOST_SUGGESTED else ""
+    return f"; did you mean {', '.join(f'`{one}`' for one in close[:_MOST_SUGGESTED])}{more}?"

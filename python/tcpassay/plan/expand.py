@@ -15,7 +15,7 @@ from tcpassay import _native
 from tcpassay.cover.space import Space
 from tcpassay.errors import Place, Problem
 from tcpassay.messages import Expected, Script
-from tcpassay.plan import axis, fields, model, table
+from tcpassay.plan import axis, fields, hints, model, table
 from tcpassay.plan.document import Document, Step
 from tcpassay.substrate import substrate_of
 
@@ -177,6 +177,7 @@ class Expander:
         why = _elsewhere(path, read) or why
         triples = self.case(row)[0]
         value = show(triples[path]) if path in triples and read is not None else read
+        why = _hinted(path, read, why)
         said = f"`{path}`: {why}" if value is None else f"`{path}` = `{value}`: {why}"
         here, there = self.setter(path, row), other and self.setter(other, row)
         # A contradiction with a default is reported at the setting of the other parameter.
@@ -185,6 +186,15 @@ class Expander:
             second = self.doc.place(*there)
             said += f" (`{other}` is set in {beside(second, place)})"
         return Problem(said + more, place)
+
+
+def _hinted(path: str, read: str | None, why: str) -> str:
+    """An error with a hint about the name of the parameter or the spelling of its value."""
+    unknown = "no such parameter"
+    if why.startswith(unknown):
+        hint = hints.other_name(path)
+        return unknown + hint if hint else why
+    return why + hints.spelling(path, read) if read is not None else why
 
 
 def _elsewhere(path: str, value: str | None) -> str:

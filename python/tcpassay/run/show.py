@@ -14,6 +14,7 @@ from rich.text import Text
 
 from tcpassay import levels, levels_show, terminal
 from tcpassay.interface import METRICS, EventKind
+from tcpassay.pace import Pace
 from tcpassay.plan.expand import show
 from tcpassay.plan.fields import Scalar
 from tcpassay.plan.model import Check, Search
@@ -44,10 +45,12 @@ UNFINISHED = {
 
 
 class Progress:
-    """Shows progress, findings and remaining time on a terminal; elsewhere only runs that failed."""
+    """Shows progress, findings and remaining time on a terminal; elsewhere failed runs and a line every half minute."""
 
     def __init__(self, name: str, console: Console) -> None:
         self._console = console
+        self._name = name
+        self._pace = Pace(console)
         self._found = self._broken = 0
         self._messages: set[str] = set()
         self._said = ""
@@ -93,6 +96,15 @@ class Progress:
             said = f"[red]{run.outcome}[/]: {name}: {escape(self._message(run.message))}"
             self._console.print(said, highlight=False, soft_wrap=True)
         self._bar.update(self._task, advance=1, found=self._words())
+        self._pace.say(self._line)
+
+    def _line(self) -> str:
+        """The progress, where there is no terminal."""
+        task = self._bar.tasks[0]
+        total = "" if task.total is None else f" of {task.total:,.0f}"
+        said = self._said or plural(self._found, "finding")
+        broken = f", {self._broken} broken" if self._broken else ""
+        return f"{self._name}: {task.completed:,.0f}{total} runs, {said}{broken}"
 
     def _message(self, message: str) -> str:
         """The whole message of a run, or the first line if another run had the same one."""

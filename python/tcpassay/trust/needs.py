@@ -17,7 +17,6 @@ from tcpassay import regular
 from tcpassay.errors import UserError
 from tcpassay.plan.expand import factors
 from tcpassay.plan.model import PlanFile
-from tcpassay.results import Results
 from tcpassay.run import inputs
 from tcpassay.run.journal import Journal
 from tcpassay.trust import consent
@@ -107,6 +106,8 @@ def of_plan(spec: PlanFile, base: Path) -> Needs:
 
 def of_folder(folder: Path) -> Needs:
     """What the runs of a folder name, its plan, its journal, and the causes that were isolated in it."""
+    from tcpassay.results import Results  # noqa: PLC0415 - polars is a fifth of the time of `tcpassay plan`
+
     results = Results(folder)
     made = _Maker(inputs.base_of(folder), folder / inputs.FOLDER)
     substrates = dict.fromkeys(str(run.get("substrate", "model")) for run in results.runs)

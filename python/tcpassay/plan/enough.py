@@ -1,14 +1,28 @@
 """Whether the runs of a plan can be enough for `compare --between`, before they are made."""
 
+import math
 from itertools import combinations
+from typing import Final
 
-from tcpassay.compare.family import USUAL
-from tcpassay.compare.signedrank import fewest
 from tcpassay.plan.expand import factors
 from tcpassay.plan.read import Plan
 from tcpassay.plural import plural
 
-LEVEL = 0.05
+LEVEL: Final = 0.05
+USUAL: Final = (
+    "goodput",
+    "queue_delay_mean",
+    "queue_delay_p99",
+    "loss_rate",
+    "jain_flows",
+    "completion_p99",
+)
+"""The metrics that a comparison tests if the plan names none: throughput, queueing delay, loss, fairness, tails."""
+
+
+def fewest(alpha: float) -> int:
+    """The number of differences that a signed-rank test at this level needs to be significant."""
+    return math.ceil(1 - math.log2(alpha))
 
 
 def too_few(plan: Plan) -> list[str]:
