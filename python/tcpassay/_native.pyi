@@ -1,6 +1,7 @@
 """The data plane: conversions to and from `crates/`, and no logic. Compared with the module by a test."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final, Self
 
 __version__: Final[str]
@@ -97,8 +98,12 @@ def run_held(
     seed: int,
     base: str,
     collect: Mapping[str, object],
+    commands: Mapping[str, Mapping[int, Path]] | None = None,
 ) -> Ran:
-    """Runs a case and keeps its recording in memory."""
+    """Runs a case and keeps its recording in memory.
+
+    `commands` are the commands of `exec:` that may be started, each with the files that are used instead of its words.
+    """
 
 def run_case(
     triples: Mapping[str, bool | float | str],
@@ -155,8 +160,11 @@ class CaptureAnalysis:
     def flows(self, after: int, most: int) -> str:
         """The summaries of the flows after the first `after`, at most `most`, a JSON list."""
 
-def siftr_summary(path: str) -> str | None:
-    """The summary of a log of siftr, a JSON object; `None` for another file. Raises `OSError`."""
+def siftr_summary(path: str, connections: int, expanded: int) -> str | None:
+    """The summary of a log of siftr with at most `connections`, which expands to at most `expanded` bytes.
+
+    A JSON object; `None` for another file. Raises `OSError`.
+    """
 
 def capture_judged(
     path: str,

@@ -131,3 +131,34 @@ def test_a_disk_that_is_full_while_an_archive_is_unpacked_is_reported_and_the_tr
         build(package)
     assert store.kernels() == []
     assert not store.tree(package.identity).exists()
+
+
+def test_a_file_that_changes_while_it_is_copied_is_copied_again_and_a_later_build_knows_its_content(
+    linux: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, changes = source.shutil.copy, iter(["int during;\n"])
+
+    def copy(file: Path, into: Path, *, follow_symlinks: bool = True) -> None:
+        real(file, into, follow_symlinks=follow_symlinks)
+        if file == linux / "net/ipv4/tcp.c" and (text := next(changes, None)):
+            file.write_text(text)
+
+    monkeypatch.setattr(source.shutil, "copy", copy)
+    kernel, new, _ = build(linux)
+    assert new
+    assert next(changes, None) is None, "the regime: it was changed"
+    assert b"during" in kernel.image.read_bytes()
+    assert build(linux)[1:] == (False, [])
+
+
+def test_a_file_that_never_stops_changing_is_named(linux: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = source.shutil.copy
+
+    def copy(file: Path, into: Path, *, follow_symlinks: bool = True) -> None:
+        real(file, into, follow_symlinks=follow_symlinks)
+        if file == linux / "net/ipv4/tcp.c":
+            file.write_text(file.read_text() + "\n")
+
+    monkeypatch.setattr(source.shutil, "copy", copy)
+    with pytest.raises(UserError, match=r"net/ipv4/tcp\.c` changes while it is copied"):
+        build(linux)

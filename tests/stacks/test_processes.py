@@ -1,7 +1,7 @@
 """Stacks in processes: what a right one does, and what becomes of a run with a wrong one."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +13,9 @@ from patience import until
 from tcpassay import _native, load
 from tcpassay.cli import app
 from tcpassay.errors import UserError
-from tcpassay.messages import CaseRequest
+from tcpassay.messages import CaseRequest, Value
 from tcpassay.run import worker
+from tcpassay.substrate.model import held
 from tcpassay.trust import consent
 
 CASE = {
@@ -83,7 +84,13 @@ while (content := read(sys.stdin.buffer)) is not None:
 
 def run(implementation: str, where: str = "sender", **more: str) -> _native.Ran:
     triples = CASE | {f"{where}/stack.implementation": implementation} | more
-    return _native.run_held(triples=triples, seed=1, base=".", collect=COLLECT)
+    accept(triples)
+    return held(triples, 1, ".", COLLECT)
+
+
+def accept(triples: Mapping[str, Value]) -> None:
+    commands = [consent.command(str(value)) for value in triples.values()]
+    consent.grant(consent.digest(consent.command_code(one)) for one in commands if one is not None)
 
 
 def failure(implementation: str, where: str = "sender") -> tuple[str, str]:
@@ -209,8 +216,9 @@ def test_a_process_that_breaks_the_protocol_ends_its_run_with_the_reason(
     command = program(text)
     triples = {key: value for key, value in CASE.items() if key != "stack.cc"}
     triples["sender/stack.implementation"] = command
+    accept(triples)
     with pytest.raises(_native.StackError) as failed:
-        _native.run_held(triples=triples, seed=1, base=".", collect=COLLECT)
+        held(triples, 1, ".", COLLECT)
     outcome, reason = failed.value.args
     assert outcome == "stack"
     assert why in reason, reason

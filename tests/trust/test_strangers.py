@@ -1,5 +1,6 @@
 """Plans and result folders of others: nothing of them is executed before the user has accepted it."""
 
+import errno
 import hashlib
 import json
 import os
@@ -494,15 +495,33 @@ def test_nothing_is_written_through_a_link_in_a_folder(place: Place, words: str,
     assert (victim / ".work" / "mine").is_dir() if victim.is_dir() else victim.read_text("utf-8") == "mine"
 
 
-def test_an_agent_is_started_with_an_object_file_only_if_the_file_is_accepted(
+def test_an_agent_reads_the_object_file_that_was_accepted_whatever_becomes_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "cc.o").write_bytes(b"\x7fELF")
-    asked = tmp_path / "asked"
+    file, asked = tmp_path / "cc.o", tmp_path / "asked"
+    file.write_bytes(b"\x7fELF accepted")
     agent = tmp_path / "agent"
-    agent.write_text(f"#!/bin/sh\ncat > {asked}\n", encoding="utf-8")
+    # It also tries to change the content.
+    agent.write_text(
+        f"""#!{sys.executable}
+import json, os, sys
+request = json.load(sys.stdin)
+content = request["objects"]["cc.o"]
+try:
+    os.write(os.open(content, os.O_RDWR), b"changed")
+except OSError as error:
+    refused = error.errno
+print(open(content, "rb").read(), refused, file=open({str(asked)!r}, "w"))
+""",
+        encoding="utf-8",
+    )
     agent.chmod(0o755)
     monkeypatch.setenv("TCPASSAY_AGENT", str(agent))
+    real = consent.require
+
+    def changed(content: bytes, name: str) -> None:
+        real(content, name)
+        file.write_bytes(b"\x7fELF another")
 
     def ran() -> str:
         return host.run_case(
@@ -513,9 +532,9 @@ def test_an_agent_is_started_with_an_object_file_only_if_the_file_is_accepted(
             folder=str(tmp_path / "out"),
         ).message
 
-    refused = ran()
-    assert "cc.o: this code was not accepted" in refused
+    assert "cc.o: this code was not accepted" in ran()
     assert not asked.exists()
-    consent.grant([hashlib.sha256(b"\x7fELF").hexdigest()])
+    consent.grant([hashlib.sha256(b"\x7fELF accepted").hexdigest()])
+    monkeypatch.setattr(consent, "require", changed)
     assert "the agent ended with exit code 0" in ran()
-    assert json.loads(asked.read_text(encoding="utf-8"))["triples"] == {"sender/stack.cc_engine": "cc.o"}
+    assert asked.read_text(encoding="utf-8") == rf"b'\x7fELF accepted' {errno.EPERM}" + "\n"

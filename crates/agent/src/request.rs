@@ -34,6 +34,9 @@ pub struct Request {
     /// For tests of the probes: commands that change the path after it was built, as namespace, tool (`ip`, `tc`) and command line.
     #[serde(default)]
     pub tamper: Vec<(String, String, String)>,
+    /// Files with the content of the object files of `stack.cc_engine`, by the name in the case. Others are not loaded.
+    #[serde(default)]
+    pub objects: BTreeMap<String, PathBuf>,
     /// The folder of the recording, which must not exist.
     #[serde(default)]
     pub folder: PathBuf,
@@ -183,6 +186,7 @@ impl From<RemoteCase> for Request {
             patience_s,
             benchmark: None,
             tamper: Vec::new(),
+            objects: BTreeMap::new(),
             folder: PathBuf::new(),
             files,
         }

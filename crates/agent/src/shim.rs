@@ -34,7 +34,7 @@ pub fn shim(arguments: &[String]) -> Result<(), String> {
 pub fn controllers(arguments: &[String]) -> Result<(), String> {
     let (own, command) = split(arguments);
     let [object] = own else { return Err(USAGE.to_owned()) };
-    let objects = Objects::load(Path::new(object)).map_err(|e| e.to_string())?;
+    let objects = Objects::load(object, Path::new(object)).map_err(|e| e.to_string())?;
     eprintln!("registered: {}", objects.names().join(", "));
     wait(command)
 }

@@ -18,23 +18,22 @@ impl Objects {
         &self.names
     }
 
-    /// Loads the object file and registers every controller in it.
+    /// Loads the object file `content`, which is read once, and registers every controller in it. Messages name it `name`.
     ///
     /// # Errors
     ///
     /// BPF is not available; the file cannot be read or contains no controller; or the kernel refuses (no permission, the name is in
     /// use, the verifier rejects a program).
     #[cfg(feature = "bpf")]
-    pub fn load(path: &Path) -> Result<Objects, Error> {
+    pub fn load(name: &str, content: &Path) -> Result<Objects, Error> {
         use crate::load::{self, Registered};
         crate::available()?;
-        std::fs::read(path).map_err(|e| Error::Object { path: path.to_owned(), why: e.to_string() })?;
-        let open = || libbpf_rs::ObjectBuilder::default().open_file(path);
-        let Registered { names, links, object } =
-            load::register(&path.display().to_string(), open, |_| Ok(()))?;
+        let wrong = |why| Error::Object { path: name.into(), why };
+        let content = std::fs::read(content).map_err(|e| wrong(e.to_string()))?;
+        let open = || libbpf_rs::ObjectBuilder::default().open_memory(&content);
+        let Registered { names, links, object } = load::register(name, open, |_| Ok(()))?;
         if names.is_empty() {
-            let why = "it has no `struct tcp_congestion_ops` in a section .struct_ops".to_owned();
-            return Err(Error::Object { path: path.to_owned(), why });
+            return Err(wrong("it has no `struct tcp_congestion_ops` in a section .struct_ops".to_owned()));
         }
         Ok(Objects { names, _loaded: (links, object) })
     }
@@ -45,7 +44,7 @@ impl Objects {
     ///
     /// Always: this build has no BPF.
     #[cfg(not(feature = "bpf"))]
-    pub fn load(_path: &Path) -> Result<Objects, Error> {
+    pub fn load(_name: &str, _content: &Path) -> Result<Objects, Error> {
         Err(Error::NotBuilt)
     }
 }

@@ -11,6 +11,7 @@
 use crate::source::{MOST_EXPANDED, Source};
 use crate::words::{bytes, many, time};
 use indexmap::IndexMap;
+use indexmap::map::Entry;
 use serde::Serialize;
 use siphasher::sip::SipHasher13;
 use std::collections::BTreeMap;
@@ -26,6 +27,8 @@ const FIELDS: (usize, usize) = (28, 27);
 const LONGEST: u64 = 4096;
 /// ssthresh before the first congestion event is near 2^30.
 const NO_SSTHRESH: u64 = 1 << 29;
+/// The default limit of connections.
+const MOST_CONNECTIONS: usize = 100_000;
 /// The shortest silence of a flow that is reported.
 const SILENCE_NS: u64 = 50_000_000;
 
@@ -180,18 +183,28 @@ pub fn holds_siftr(inner: impl Read) -> std::io::Result<bool> {
     Ok(is_siftr(&first))
 }
 
-/// Reads a log, plain or compressed; its memory depends on the number of connections only.
+/// Reads a log as [`read_limited`] does with its default limits.
+///
+/// # Errors
+/// See there.
+pub fn read_siftr(inner: impl Read) -> std::io::Result<SiftrLog> {
+    read_limited(inner, MOST_CONNECTIONS, MOST_EXPANDED)
+}
+
+/// Reads a log, plain or compressed to at most `expanded` bytes; its memory depends on the number of connections only. Lines of
+/// connections after the first `connections` are counted in a note.
 ///
 /// # Errors
 /// Errors of `inner` before the first line. Later ones, and damaged lines, are notes.
-pub fn read_siftr(inner: impl Read) -> std::io::Result<SiftrLog> {
-    let mut input = BufReader::new(Source::new(inner, MOST_EXPANDED)?);
+pub fn read_limited(inner: impl Read, connections: usize, expanded: u64) -> std::io::Result<SiftrLog> {
+    let mut input = BufReader::new(Source::new(inner, expanded)?);
     let mut flows: IndexMap<(SocketAddr, SocketAddr), SiftrFlow, BuildHasherDefault<SipHasher13>> =
         IndexMap::default();
     let mut notes = Vec::new();
     let (mut number, mut lines, mut damaged, mut first_damaged) = (0_u64, 0_u64, 0_u64, 0_u64);
     let (mut hz, mut scale) = (1000_u64, 32_u64);
     let (mut units_known, mut units_needed) = (false, false);
+    let mut beyond = 0_u64;
     let (mut latest_ns, mut backwards, mut most_backwards_ns) = (0_u64, 0_u64, 0_u64);
     let mut text = Vec::new();
     loop {
@@ -231,7 +244,11 @@ pub fn read_siftr(inner: impl Read) -> std::io::Result<SiftrLog> {
             }
             latest_ns = line.at_ns;
             let srtt = if line.recent { line.srtt.saturating_mul(1000) } else { ns(line.srtt, scale) };
-            flows.entry((line.local, line.foreign)).or_default().take(&line, srtt);
+            let (ends, full) = ((line.local, line.foreign), flows.len() >= connections);
+            match flows.entry(ends) {
+                Entry::Vacant(_) if full => beyond += 1,
+                entry => entry.or_default().take(&line, srtt),
+            }
         } else {
             damaged += 1;
             first_damaged = if damaged == 1 { number } else { first_damaged };
@@ -240,6 +257,13 @@ pub fn read_siftr(inner: impl Read) -> std::io::Result<SiftrLog> {
     if damaged > 0 {
         let were = if damaged == 1 { "damaged line was" } else { "damaged lines were" };
         notes.push(format!("{damaged} {were} skipped, the first one is line {first_damaged}."));
+    }
+    if beyond > 0 {
+        let of = if beyond == 1 { "is of a connection" } else { "are of connections" };
+        notes.push(format!(
+            "{} {of} after the first {connections}, which are the limit (--max-connections).",
+            many(beyond, "line")
+        ));
     }
     if backwards > 0 {
         notes.push(format!(

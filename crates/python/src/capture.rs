@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use tcpassay_capture::siftr::{holds_siftr, read_siftr};
+use tcpassay_capture::siftr::{holds_siftr, read_limited};
 use tcpassay_capture::{Analysis, AnalysisOptions, Reader};
 use tcpassay_judge::capture::Capture;
 use tcpassay_units::Time;
@@ -84,15 +84,21 @@ impl CaptureAnalysis {
     }
 }
 
-/// The summary of a log of siftr, a JSON object; `None` for another file. Raises `OSError`.
+/// The summary of a log of siftr with at most `connections`, which expands to at most `expanded` bytes, a JSON object; `None` for
+/// another file. Raises `OSError`.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
-pub fn siftr_summary(py: Python<'_>, path: PathBuf) -> PyResult<Option<String>> {
+pub fn siftr_summary(
+    py: Python<'_>,
+    path: PathBuf,
+    connections: usize,
+    expanded: u64,
+) -> PyResult<Option<String>> {
     // A file that cannot be decompressed is not a log of siftr. Reading it as a capture reports the reason.
     if !holds_siftr(File::open(&path)?).unwrap_or(false) {
         return Ok(None);
     }
-    let log = py.detach(|| File::open(&path).and_then(read_siftr))?;
+    let log = py.detach(|| File::open(&path).and_then(|file| read_limited(file, connections, expanded)))?;
     Ok(Some(serde_json::json!(log).to_string()))
 }
 

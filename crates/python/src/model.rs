@@ -12,7 +12,7 @@ use tcpassay_case::{Case, CaseError as Wrong, read_file};
 use tcpassay_measure::metrics::{Metrics, metrics};
 use tcpassay_measure::reason::RunEnd;
 use tcpassay_measure::{CollectOptions, ColumnData, Recording};
-use tcpassay_sim::{EndReason, SimOptions, run};
+use tcpassay_sim::{Commands, EndReason, SimOptions, run};
 use tcpassay_units::{Seed, UnitError};
 
 create_exception!(
@@ -132,7 +132,7 @@ pub fn run_case(
     collect: CollectArguments,
     folder: PathBuf,
 ) -> PyResult<String> {
-    let ran = run_held(py, triples, seed, base, collect)?;
+    let ran = run_held(py, triples, seed, base, collect, None)?;
     ran.write(py, folder, true)?;
     let (events, hops) = (ran.events, ran.hops);
     let summary = serde_json::json!({
@@ -183,8 +183,10 @@ pub struct Ran {
     trace: String,
 }
 
-/// Runs a case and keeps its recording in memory.
+/// Runs a case and keeps its recording in memory. `commands` are the commands of `exec:` that may be started, each with the files
+/// that are used instead of its words.
 #[pyfunction]
+#[pyo3(signature = (triples, seed, base, collect, commands = None))]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
 pub fn run_held(
     py: Python<'_>,
@@ -192,6 +194,7 @@ pub fn run_held(
     seed: u64,
     base: PathBuf,
     collect: CollectArguments,
+    commands: Option<Commands>,
 ) -> PyResult<Ran> {
     let case = case(Substrate::Model, triples, &base)?;
     let (collect, measured) = collect.read()?;
@@ -200,6 +203,7 @@ pub fn run_held(
         collect,
         python: Some(controllers::build),
         stop: Some(&failure.stop),
+        commands: commands.as_ref(),
         ..SimOptions::default()
     };
     py.detach(|| {

@@ -36,3 +36,4 @@ mod run;
 pub use python::BuildPython;
 pub use run::{EndReason, RunOutcome, SimOptions, run};
 pub use tcpassay_measure::CollectOptions;
+pub use tcpassay_stack::process::Commands;

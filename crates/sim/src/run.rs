@@ -13,6 +13,7 @@ use tcpassay_measure::{
     EnvironmentProperty, Histogram, Latency, LatencyKind, Recording,
 };
 use tcpassay_stack::StackError;
+use tcpassay_stack::process::Commands;
 use tcpassay_units::{Bytes, Dur, Rate, Seed, Time};
 use tcpassay_workload::{BackgroundTraffic, HostIndex, UdpSource};
 
@@ -42,16 +43,20 @@ pub struct SimOptions<'a> {
     pub python: Option<BuildPython>,
     /// Another thread sets this flag to stop the run. The recording then contains the data up to that point.
     pub stop: Option<&'a AtomicBool>,
+    /// The commands of `exec:` that may be started, with the files that are used instead of their words. Others are refused: a
+    /// case is data, and starts nothing that its caller has not checked.
+    pub commands: Option<&'a Commands>,
 }
 
 impl Default for SimOptions<'_> {
-    /// Counters only, at most 10^11 events, no stop flag.
+    /// Counters only, at most 10^11 events, no stop flag, no commands.
     fn default() -> Self {
         SimOptions {
             collect: CollectOptions::default(),
             max_events: 100_000_000_000,
             python: None,
             stop: None,
+            commands: None,
         }
     }
 }
@@ -85,7 +90,7 @@ pub fn run(case: &Case, seed: Seed, options: &SimOptions) -> RunOutcome {
     let mut events = 0_u64;
     let mut next_check = STOP_CHECK_EVENTS.min(options.max_events);
     let mut ended = EndReason::Duration;
-    let begun = sim_hosts.replace(built.net.core(), case, seed);
+    let begun = sim_hosts.replace(built.net.core(), case, seed, options.commands);
     'run: while begun.is_ok() && built.net.core().now() < end {
         let boundary = samplers.next(built.net.core().now()).min(end);
         // Events at the end of an interval belong to the next one: the counters of the flows are read before them.

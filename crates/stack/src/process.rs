@@ -8,16 +8,23 @@ use crate::{Description, Drained, Settings, SocketId, Stack, StackError, StackEr
 use rustix::net::{RecvFlags, recv};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process_group, setrlimit};
 use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsStr;
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddrV4;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tcpassay_units::{Dur, Time};
+
+/// Files that are used instead of words of a command, by the position of the word.
+pub type Copies = BTreeMap<usize, PathBuf>;
+/// The copies of each command that may be started.
+pub type Commands = BTreeMap<String, Copies>;
 
 /// Limits of a process.
 #[derive(Clone, Copy, Debug)]
@@ -60,12 +67,14 @@ impl std::fmt::Debug for Process {
 }
 
 impl Process {
-    /// Starts `command`, a program and its arguments separated by spaces, and tells it the settings.
+    /// Starts `command`, a program and its arguments separated by spaces, and tells it the settings. The words at the positions
+    /// in `copies` are replaced by these files; the program still sees its own word as its name.
     ///
     /// # Errors
     /// A program that cannot be started, or that does not answer as docs/stacks.md says.
     pub fn begin(
         command: &str,
+        copies: &Copies,
         settings: &Settings,
         limits: Limits,
     ) -> Result<(Process, Description), StackError> {
@@ -74,8 +83,15 @@ impl Process {
         let (stream, theirs) = UnixStream::pair().map_err(|why| StackError::broken(why.to_string()))?;
         let input = OwnedFd::from(theirs);
         let output = input.try_clone().map_err(|why| StackError::broken(why.to_string()))?;
-        let mut builder = Command::new(program);
-        builder.args(words).stdin(Stdio::from(input)).stdout(Stdio::from(output)).stderr(Stdio::piped());
+        let mut builder = Command::new(copies.get(&0).map_or(OsStr::new(program), |copy| copy.as_os_str()));
+        let replaced =
+            |(place, word)| copies.get(&(place + 1)).map_or(OsStr::new(word), |copy| copy.as_os_str());
+        builder
+            .arg0(program)
+            .args(words.enumerate().map(replaced))
+            .stdin(Stdio::from(input))
+            .stdout(Stdio::from(output))
+            .stderr(Stdio::piped());
         builder.process_group(0);
         bounded(&mut builder, limits.memory);
         let mut child = builder

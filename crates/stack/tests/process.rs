@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
-use tcpassay_stack::process::{Limits, Process};
+use tcpassay_stack::process::{Copies, Limits, Process};
 use tcpassay_stack::{Settings, StackError, StackErrorKind};
 
 fn failure(command: &str, answer: Duration) -> StackError {
@@ -19,7 +19,8 @@ fn failure(command: &str, answer: Duration) -> StackError {
         keepalive: None,
         user_timeout: None,
     };
-    Process::begin(command, &settings, Limits { answer, ..Limits::default() }).expect_err(command)
+    Process::begin(command, &Copies::new(), &settings, Limits { answer, ..Limits::default() })
+        .expect_err(command)
 }
 
 #[test]

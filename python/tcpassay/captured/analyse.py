@@ -88,10 +88,10 @@ class Analysis:
             yield FLOWS.validate_json(self._native.flows(after, min(PART, count - after)))
 
 
-def siftr_log(file: Path) -> SiftrLog | None:
+def siftr_log(file: Path, limits: Limits) -> SiftrLog | None:
     """A log of FreeBSD's siftr; `None` for another file. Raises `UserError`."""
     try:
-        text = _native.siftr_summary(readable(file))
+        text = _native.siftr_summary(readable(file), limits.connections, limits.expanded)
     except OSError as error:
         raise unreadable(file, error) from None
     return None if text is None else SIFTR.validate_json(text)

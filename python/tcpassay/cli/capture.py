@@ -72,7 +72,8 @@ def rtt(
     from tcpassay.captured import show  # noqa: PLC0415 - pydantic takes half of the start-up time
     from tcpassay.captured.analyse import Analysis, Limits, Wanted, siftr_log  # noqa: PLC0415 - start-up time
 
-    if (log := siftr_log(file)) is not None:
+    limits = Limits(connections=most_connections, expanded=round(most_expanded * 1e9))
+    if (log := siftr_log(file, limits)) is not None:
         if flow is not None or point is not None or merge:
             raise UserError(f"`{file}` is a log of siftr: `--flow`, `--point` and `--merge` are for captures")
         if json_:
@@ -80,7 +81,6 @@ def rtt(
         else:
             show.siftr(log, terminal.console())
         return
-    limits = Limits(connections=most_connections, expanded=round(most_expanded * 1e9))
     analysis = Analysis(file, Wanted(flow, point, merge, limits))
     if json_:
         for text in show.as_json(analysis, rounds=not summary_only):

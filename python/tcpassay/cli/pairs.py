@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tcpassay import terminal
-from tcpassay.cli.options import JsonOption
+from tcpassay.cli.options import AllowCodeOption, JsonOption
 from tcpassay.guard import took_all
 
 FAILED, INTERRUPTED = 1, 130
@@ -26,6 +26,7 @@ def pairs(
     seeds: Annotated[
         int, typer.Option(min=1, max=100, help="Number of seeds of each of these partners.", metavar="N")
     ] = 3,
+    allow_code: AllowCodeOption = False,
     json_: JsonOption = False,
 ) -> None:
     """Compare runs that differ in one setting with a known effect: delay, loss, buffer or substrate.
@@ -40,7 +41,10 @@ def pairs(
     from tcpassay.pairs import among, made  # noqa: PLC0415 - polars is most of the start-up time
     from tcpassay.pairs.show import show  # noqa: PLC0415 - start-up time
     from tcpassay.results import load  # noqa: PLC0415 - start-up time
+    from tcpassay.trust import ask  # noqa: PLC0415 - start-up time
 
+    if make:
+        ask.folder(folder, allow=allow_code)
     results = load(folder)
     verdicts = among(results)
     with terminal.console(stderr=True).status("Running partners"):

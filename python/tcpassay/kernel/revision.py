@@ -69,13 +69,14 @@ class Revision:
                 found[name] = (int(mode, 8), int(blob[:15], 16))
         return found
 
-    def copy(self, names: list[str], into: Path, say: Say) -> None:
+    def copy(self, names: list[str], into: Path, say: Say) -> dict[str, Stat]:
         """Unpacks the files from the commit; their time is the current one."""
         if names:
             say(f"copying {len(names)} files of {self.commit[:12]}")
         into.mkdir(parents=True, exist_ok=True)
         for start in range(0, len(names), _AT_ONCE):
             self._unpack(names[start : start + _AT_ONCE], into)
+        return {}
 
     def _unpack(self, names: list[str], into: Path) -> None:
         archive = [

@@ -141,7 +141,7 @@ def refresh(source: Source, folder: Path, users: list[Patch], ours: list[Patch],
     for name in before.keys() - now.keys():
         (tree / name).unlink(missing_ok=True)
         (pristine / name).unlink(missing_ok=True)
-    source.copy(changed, tree, say)
+    now |= source.copy(changed, tree, say)
     made.forget(tree if WHOLE in changed else None, now)
     touched = sorted({name for patch in (*users, *ours) for name in patch.touches})
     _keep_pristine(tree, pristine, touched, fresh=set(changed), made=made.names)

@@ -36,6 +36,10 @@ REQUIRED: Final = ("Kconfig", "arch/um/Makefile", "net/ipv4/tcp.c")
 """Files by which a Linux tree is recognized."""
 
 
+_MOST_COPIES: Final = 10
+"""How often a file that changes is copied before it is given up."""
+
+
 class UnavailableError(UserError):
     """This machine has no programs for a build, or the source cannot be fetched: no build was begun."""
 
@@ -57,8 +61,11 @@ class Source(Protocol):
     def files(self, say: Say) -> dict[str, Stat]:
         """All files that a build may read, by path."""
 
-    def copy(self, names: list[str], into: Path, say: Say) -> None:
-        """Copies these files of `files` to a folder, with their modes; they are newer than anything built before."""
+    def copy(self, names: list[str], into: Path, say: Say) -> dict[str, Stat]:
+        """Copies these files of `files` to a folder, with their modes; they are newer than anything built before.
+
+        Returns what `files` would have said of the content that was copied, as far as it can be another one.
+        """
 
 
 def read_by_a_build(name: str) -> bool:
@@ -139,10 +146,10 @@ class Debian:
         say(f"reading {self._tarball}")
         return {"": (self._tarball.stat().st_size, int(self._digest[:15], 16))}
 
-    def copy(self, names: list[str], into: Path, say: Say) -> None:
+    def copy(self, names: list[str], into: Path, say: Say) -> dict[str, Stat]:
         """Unpacks the archive."""
         if not names:
-            return
+            return {}
         say(f"unpacking {self._tarball}")
         shutil.rmtree(into, ignore_errors=True)
         into.mkdir(parents=True)
@@ -153,6 +160,7 @@ class Debian:
         got = run(command)
         if got.returncode != 0:
             raise UserError(f"`{self._tarball}` cannot be unpacked: {cause(got.stderr)}")
+        return {}
 
 
 def _downloaded(package: str, into: Path, options: list[str]) -> str:
@@ -260,16 +268,33 @@ class Tree:
                 if not file.endswith((".o", ".a", ".cmd", ".ko", ".mod")) and read_by_a_build(name):
                     yield name
 
-    def copy(self, names: list[str], into: Path, say: Say) -> None:
-        """Copies the files one by one."""
+    def copy(self, names: list[str], into: Path, say: Say) -> dict[str, Stat]:
+        """Copies the files one by one; a file that changes meanwhile is copied again."""
         if names:
             say(f"copying {len(names)} files of {self.path}")
+        copied = {}
         for name in names:
             target = into / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.unlink(missing_ok=True)
-            # Not with the time of the original: make compares it with the time at which the older file was compiled.
-            shutil.copy(self.path / name, target, follow_symlinks=False)
+            for _ in range(_MOST_COPIES):
+                before = self._state(name)
+                target.unlink(missing_ok=True)
+                # Not with the time of the original: make compares it with the time at which the older one was compiled.
+                shutil.copy(self.path / name, target, follow_symlinks=False)
+                if self._state(name) == before:
+                    break
+            else:
+                raise UserError(f"`{self.path / name}` changes while it is copied")
+            copied[name] = before[:2]
+        return copied
+
+    def _state(self, name: str) -> tuple[int, int, int, int]:
+        """Size, time of modification, and what a program cannot set back."""
+        try:
+            stat = os.lstat(self.path / name)
+        except FileNotFoundError:
+            raise UserError(f"`{self.path / name}` was removed while the tree was copied") from None
+        return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino
 
 
 def name_of(path: Path) -> str:

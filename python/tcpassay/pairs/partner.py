@@ -12,6 +12,8 @@ from tcpassay.pairs.relation import RELATIONS, Relation
 from tcpassay.pairs.verdict import Pair, Verdict, judged
 from tcpassay.result_format import RunRow
 from tcpassay.results import Results
+from tcpassay.run import inputs
+from tcpassay.substrate.model import held
 
 
 def _done(results: Results) -> list[RunRow]:
@@ -110,7 +112,7 @@ def made(results: Results, most: int, seeds: int) -> Iterator[Verdict]:
     Partners are run for at most `most` cases, in the order of the folder, with `seeds` seeds if a run has random
     events.
     """
-    base = str(results.folder)
+    base = str(inputs.base_of(results.folder))
     seen: set[str] = set()
     for run in _done(results):
         if run.get("substrate", "model") != "model" or run["case"] in seen:
@@ -135,8 +137,7 @@ def _made(run: RunRow, relation: Relation, base: str, seeds: int) -> Pair | None
     numbers = tuple(range(int(run["seed"]), int(run["seed"]) + seeds))
     try:
         both = [
-            tuple(_native.run_held(one, seed, base, METRICS_ONLY).metrics for seed in numbers)
-            for one in (triples, other)
+            tuple(held(one, seed, base, METRICS_ONLY).metrics for seed in numbers) for one in (triples, other)
         ]
     except _native.CaseError:
         return None

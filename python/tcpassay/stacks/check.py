@@ -8,6 +8,8 @@ from typing import Final
 
 from tcpassay import _native
 from tcpassay.messages import Collect, Triples
+from tcpassay.substrate.model import held
+from tcpassay.trust import consent
 
 _PATH: Final[Triples] = {
     "link.rate": "20Mbit",
@@ -56,9 +58,11 @@ class _FailedError(Exception):
 
 
 def _run(scene: Triples, implementation: str) -> _native.Ran:
+    command = consent.command(implementation) or ""
+    consent.grant([consent.digest(consent.command_code(command))])
     triples = dict(_PATH) | {path: implementation if value == "" else value for path, value in scene.items()}
     try:
-        return _native.run_held(triples=triples, seed=1, base=".", collect=_COLLECT)
+        return held(triples, 1, ".", _COLLECT)
     except _native.StackError as error:
         outcome, reason = error.args
         raise _FailedError(f"outcome `{outcome}`: {reason}") from error

@@ -36,6 +36,8 @@ class AgentCase(TypedDict):
     """Maximum time on a host to wait for the machine to be idle."""
     bare: NotRequired[dict[str, bool] | None]
     tamper: NotRequired[list[tuple[str, str, str]]]
+    objects: NotRequired[dict[str, str]]
+    """Files with the content of the object files that the case names, by name."""
 
 
 class RunCase(Protocol):

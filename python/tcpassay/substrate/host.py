@@ -4,6 +4,7 @@ The agent creates all objects in its own namespaces, which the kernel removes wi
 Only one agent runs at a time. Requests and answers are those of `substrate/kernel.py`.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -13,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tcpassay import regular
 from tcpassay.errors import UserError
 from tcpassay.messages import Answer, CaseRequest, Collect, Outcome, Triples
 from tcpassay.substrate.agent import (
@@ -27,13 +27,10 @@ from tcpassay.substrate.agent import (
     run_request,
 )
 from tcpassay.substrate.base import RunArtifacts
-from tcpassay.trust import consent
+from tcpassay.trust import sealed
 
 # Maximum time that a run waits for the machine to be idle; the recording contains the load.
 QUIET_S: Final = 10.0
-_OBJECTS: Final = "stack.cc_engine"
-_LARGEST: Final = 16 << 20
-"""Maximum size of an object file."""
 
 
 def ready() -> None:
@@ -65,33 +62,29 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
     Path(folder).parent.mkdir(parents=True, exist_ok=True)
     case = request(triples, seed, base, collect, folder)
     case["patience_s"], case["bare"] = quiet_s, bare
-    try:
-        _require_objects(triples, Path(base))
-    except OSError as error:
-        return Answer("failed", f"`{_OBJECTS}`: {error}")
     usage = ChildUsage()
-    try:
-        ran = subprocess.run(  # noqa: S603 - our own program
-            [agent_program(), "host"],
-            input=json.dumps(case),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=patience_s,
-        )
-        answer = _outcome(ran, starved=usage.starved())
-    except subprocess.TimeoutExpired:
-        answer = Answer("timeout", f"the agent was ended after {patience_s:g} s")
+    with contextlib.ExitStack() as held:
+        try:
+            objects = held.enter_context(sealed.objects(triples, Path(base)))
+        except OSError as error:
+            return Answer("failed", f"`{sealed.OBJECTS}`: {error}")
+        case["objects"] = {name: f"/proc/self/fd/{handle}" for name, handle in objects.items()}
+        try:
+            ran = subprocess.run(  # noqa: S603 - our own program
+                [agent_program(), "host"],
+                input=json.dumps(case),
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=patience_s,
+                pass_fds=tuple(objects.values()),
+            )
+            answer = _outcome(ran, starved=usage.starved())
+        except subprocess.TimeoutExpired:
+            answer = Answer("timeout", f"the agent was ended after {patience_s:g} s")
     if answer.outcome != Outcome.DONE:
         shutil.rmtree(folder, ignore_errors=True)
     return replace(answer, cpu_s=usage.cpu_s())
-
-
-def _require_objects(triples: Triples, base: Path) -> None:
-    """Raises `ConsentError` for an object file that is not accepted, `OSError` for one that cannot be read."""
-    for path, value in triples.items():
-        if path.rpartition("/")[2] == _OBJECTS and isinstance(value, str) and value.endswith(".o"):
-            consent.require(regular.read_bytes(base / value, largest=_LARGEST), value)
 
 
 def _outcome(ran: subprocess.CompletedProcess[str], *, starved: bool) -> Answer:

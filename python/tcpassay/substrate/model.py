@@ -8,9 +8,9 @@ from functools import cache
 
 from tcpassay import _native
 from tcpassay.interface import RunEnd
-from tcpassay.messages import Answer, CaseRequest, Triples
+from tcpassay.messages import Answer, CaseRequest, Collect, Triples
 from tcpassay.substrate.base import RunArtifacts
-from tcpassay.trust import consent
+from tcpassay.trust import consent, sealed
 
 
 class Model:
@@ -27,22 +27,27 @@ class Model:
 
     def run(self, request: CaseRequest) -> tuple[Answer, RunArtifacts | None]:
         """Runs a case within the request's `memory` limit."""
-        for path, value in request.triples.items():
-            if path.endswith("stack.implementation") and (command := consent.command(str(value))) is not None:
-                try:
-                    consent.require(consent.command_code(command), command)
-                except consent.ConsentError as error:
-                    return Answer("failed", str(error)), None
         try:
             with at_most(request.memory):
-                run = _native.run_held(
-                    triples=request.triples, seed=request.seed, base=request.base, collect=request.collect
-                )
+                run = held(request.triples, request.seed, request.base, request.collect)
         except _native.StackError as error:
             outcome, reason = error.args
             return Answer(outcome, reason), None
+        except consent.ConsentError as error:
+            return Answer("failed", str(error)), None
         message = "" if run.ended in {RunEnd.DURATION, RunEnd.FINISHED} else f"ended by {run.ended}"
         return Answer("done", message, run.trace, metrics=run.metrics), run
+
+
+def held(triples: Triples, seed: int, base: str, collect: Collect) -> _native.Ran:
+    """Runs a case and keeps its recording in memory.
+
+    Raises `ConsentError` for a command of `exec:` that the user has not accepted, `OSError` if it cannot be copied.
+    """
+    with sealed.commands(triples) as commands:
+        return _native.run_held(
+            triples=triples, seed=seed, base=base, collect=collect, commands=commands
+        )
 
 
 @contextlib.contextmanager

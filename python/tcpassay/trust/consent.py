@@ -7,7 +7,7 @@ allowed. The module imports little, because workers start with it.
 
 import hashlib
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -54,15 +54,30 @@ def command(value: str) -> str | None:
     return rest.strip() if kind == "exec" and colon else None
 
 
-def command_code(command: str) -> bytes:
-    """What the consent to a command covers: its words, its program, and the contents of the files that it names."""
-    lines = [command]
+def command_files(command: str) -> dict[int, Path]:
+    """The files that the words of a command name, by the position of the word: its program first."""
+    found = {}
     for place, word in enumerate(command.split()):
         with suppress(OSError, ValueError):
             file = Path((shutil.which(word) if place == 0 else word) or word)
             if file.is_file():
-                lines.append(digest(file.read_bytes()))
-    return "\n".join(lines).encode()
+                found[place] = file
+    return found
+
+
+def file_digest(file: Path) -> str:
+    """The SHA-256 digest of a file. Raises `OSError`."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def command_code(command: str, files: Mapping[int, Path] | None = None) -> bytes:
+    """What the consent to a command covers: its words, its program, and the contents of the files that it names.
+
+    `files` are copies of them.
+    """
+    found = command_files(command) if files is None else files
+    return "\n".join([command, *(file_digest(found[place]) for place in sorted(found))]).encode()
 
 
 def grant(digests: Iterable[str]) -> None:

@@ -144,7 +144,7 @@ fn traffic(
     trace.set_merging(case.hosts.iter().map(|host| host.nic.gro).collect());
     let Setup { benchmark, topology, namespaces, marking_programs, mut taps, relays, path } = setup;
     let prefix = engine_prefix(case, environment)?;
-    let engines = CcEngines::start(case, &topology, &schedule, &request.base, seed, &prefix)?;
+    let engines = CcEngines::start(case, &topology, &schedule, &request.objects, seed, &prefix)?;
     let mut runtime = TrafficRuntime::new(
         case,
         &schedule,

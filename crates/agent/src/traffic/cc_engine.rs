@@ -7,7 +7,7 @@
 use crate::netns::topology::NetnsTopology;
 use crate::system::Failure;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
 use tcpassay_bpf::objects::Objects;
 use tcpassay_bpf::shim::{Shim, ShimCounts, Spec};
 use tcpassay_case::{Case, CcEngine};
@@ -32,12 +32,13 @@ pub struct CcEngines {
 }
 
 impl CcEngines {
-    /// Registers the controllers that the hosts of this machine need, with names that begin with `prefix`. Object files are relative to `base`.
+    /// Registers the controllers that the hosts of this machine need, with names that begin with `prefix`. `contents`
+    /// has a file for each name of an object file.
     pub fn start(
         case: &Case,
         topology: &NetnsTopology,
         plan: &TrafficSchedule,
-        base: &Path,
+        contents: &BTreeMap<String, PathBuf>,
         seed: Seed,
         prefix: &str,
     ) -> Result<CcEngines, Failure> {
@@ -49,7 +50,7 @@ impl CcEngines {
                 let name = match &case.hosts[host].engine {
                     CcEngine::Kernel => continue,
                     CcEngine::Shim => all.shim(case, host, cc, seed)?,
-                    CcEngine::Object(path) => all.object(path, base)?,
+                    CcEngine::Object(path) => all.object(path, contents)?,
                 };
                 all.names.insert((host, cc.to_owned()), name);
             }
@@ -72,9 +73,11 @@ impl CcEngines {
         Ok(name)
     }
 
-    fn object(&mut self, path: &str, base: &Path) -> Result<String, Failure> {
+    fn object(&mut self, path: &str, contents: &BTreeMap<String, PathBuf>) -> Result<String, Failure> {
         if !self.objects.contains_key(path) {
-            let objects = Objects::load(&base.join(path)).map_err(|e| format!("{PARAMETER}: {e}"))?;
+            let content =
+                contents.get(path).ok_or_else(|| format!("{PARAMETER}: {path}: it was not accepted"))?;
+            let objects = Objects::load(path, content).map_err(|e| format!("{PARAMETER}: {e}"))?;
             self.objects.insert(path.to_owned(), objects);
         }
         match self.objects[path].names() {

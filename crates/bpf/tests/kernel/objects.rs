@@ -23,7 +23,7 @@ fn compiled(name: &str) -> PathBuf {
 #[test]
 fn a_controller_in_an_object_file_drives_a_sender_under_its_own_name_and_is_gone_when_dropped() {
     needs_bpf!();
-    let objects = Objects::load(&compiled("fixed")).unwrap();
+    let objects = Objects::load("fixed.o", &compiled("fixed")).unwrap();
     assert_eq!(objects.names(), ["tat_fixed"]);
     let sent = Namespaces::new("fixed", 50, 60_000).transfer(
         "tat_fixed",
@@ -40,8 +40,8 @@ fn a_controller_in_an_object_file_drives_a_sender_under_its_own_name_and_is_gone
 #[test]
 fn a_file_that_is_missing_or_not_an_object_file_is_refused_with_its_name() {
     needs_bpf!();
-    let error = Objects::load(Path::new("/nowhere.o")).unwrap_err().to_string();
-    assert_eq!(error, "/nowhere.o: No such file or directory (os error 2)");
-    let error = Objects::load(Path::new("Cargo.toml")).unwrap_err().to_string();
-    assert!(error.contains("Cargo.toml") && error.contains("ELF"), "{error}");
+    let error = Objects::load("mine.o", Path::new("/nowhere.o")).unwrap_err().to_string();
+    assert_eq!(error, "mine.o: No such file or directory (os error 2)");
+    let error = Objects::load("mine.o", Path::new("Cargo.toml")).unwrap_err().to_string();
+    assert!(error.contains("mine.o") && error.contains("ELF"), "{error}");
 }

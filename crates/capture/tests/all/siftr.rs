@@ -1,7 +1,7 @@
 //! Logs of siftr.
 
 use proptest::prelude::*;
-use tcpassay_capture::siftr::{SiftrLine, is_siftr, read_siftr};
+use tcpassay_capture::siftr::{SiftrLine, is_siftr, read_limited, read_siftr};
 
 /// Seven lines of the review of RFC 6582 in FreeBSD (D17614), without its patch: recovery, its end with a congestion window of one
 /// segment, and the timeout 234 ms later.
@@ -103,4 +103,22 @@ proptest! {
         // A line feed that becomes another byte joins two lines.
         prop_assert!(read_siftr(&log[..]).is_ok_and(|log| log.lines <= 25));
     }
+}
+
+#[test]
+fn connections_after_the_limit_are_counted_in_a_note_and_take_no_memory() {
+    let line = |port: u32, at: u32| {
+        format!(
+            "i,0x00000000,{at}.5,192.168.0.1,8080,192.0.2.1,{port},1073725440,40001,0,33553920,66000,9,6,4,1000,0,1,608,23,57576,36000,66000,0,36000,0,0,0\n"
+        )
+    };
+    let log: String = (1..=5).map(|port| line(port, 10) + &line(port, 11)).collect();
+    let read = |most| read_limited(log.as_bytes(), most, 1 << 20).expect("memory");
+    assert_eq!(read(5).flows.len(), 5);
+    let some = read(3);
+    assert_eq!((some.lines, some.flows.len()), (10, 3));
+    assert_eq!(some.flows[2].foreign, "192.0.2.1:3");
+    assert_eq!(some.flows[2].arrived, 2);
+    let said = "4 lines are of connections after the first 3, which are the limit (--max-connections).";
+    assert!(some.notes.contains(&said.to_owned()), "{:?}", some.notes);
 }

@@ -61,6 +61,8 @@ pub(super) fn check(text: &str) -> Result<(), String> {
     match text.strip_prefix(EXEC).map(str::trim) {
         None => Err("it does not begin with `exec:`".to_owned()),
         Some("") => Err("the command is missing".to_owned()),
+        // Its words are separated by spaces, in every language that reads it.
+        Some(command) if command.contains(char::is_control) => Err("it has control characters".to_owned()),
         Some(_) => Ok(()),
     }
 }
@@ -77,7 +79,9 @@ impl Implementation {
                 let built = Built::ALL.into_iter().find(|built| built.name() == *word);
                 built.map_or(Implementation::Model, Implementation::Built)
             }
-            Setting::Text(text) => Implementation::Exec(text.trim_start_matches(EXEC).trim().to_owned()),
+            Setting::Text(text) => {
+                Implementation::Exec(text.strip_prefix(EXEC).unwrap_or(text).trim().to_owned())
+            }
             _ => Implementation::Model,
         }
     }

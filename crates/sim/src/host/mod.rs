@@ -36,6 +36,7 @@ use sockets::HostSockets;
 use tcpassay_case::{Case, Implementation};
 use tcpassay_measure::StackUnderTest;
 use tcpassay_stack::StackError;
+use tcpassay_stack::process::Commands;
 use tcpassay_units::{Bytes, Seed, Time};
 use tcpassay_wire::Flags;
 use tcpassay_workload::{Apps, HostIndex, SocketId};
@@ -86,7 +87,13 @@ impl SimHosts {
     ///
     /// # Errors
     /// A stack that cannot be used, with its host.
-    pub fn replace(&mut self, net: &mut Core, case: &Case, seed: Seed) -> Result<(), (usize, StackError)> {
+    pub fn replace(
+        &mut self,
+        net: &mut Core,
+        case: &Case,
+        seed: Seed,
+        commands: Option<&Commands>,
+    ) -> Result<(), (usize, StackError)> {
         if case.hosts.iter().all(|host| host.implementation == Implementation::Model) {
             return Ok(());
         }
@@ -94,8 +101,9 @@ impl SimHosts {
             let number = u32::try_from(index).expect("few hosts");
             let id = self.stacks.hosts[index].id;
             let timer = self.stacks.add_timer(net, TimerOwner::Real(number));
-            let mut host =
-                RealHost::new(case, index, id, timer, seed).map_err(|why| (index, why))?.map(Box::new);
+            let mut host = RealHost::new(case, index, id, timer, seed, commands)
+                .map_err(|why| (index, why))?
+                .map(Box::new);
             if let Some(host) = &mut host {
                 for (part, port) in self.stacks.plan.parts().iter().zip(recording::SERVER_PORT..) {
                     if part.accepts_at(HostIndex(number)) {

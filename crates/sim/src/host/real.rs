@@ -16,6 +16,7 @@ use tcpassay_measure::reason::AppCall;
 use tcpassay_measure::{
     Delivery, EventKind, EventRow, FlowCounters, FlowId, Reason, SegmentLog, SentBy, StackUnderTest, pcapng,
 };
+use tcpassay_stack::process::Commands;
 use tcpassay_stack::{
     Description, Drained, SocketId as StackSocket, SocketStatus, Stack, StackError, content,
 };
@@ -102,8 +103,11 @@ impl RealHost {
         id: HostId,
         timer: TimerId,
         seed: Seed,
+        commands: Option<&Commands>,
     ) -> Result<Option<RealHost>, StackError> {
-        let Some(Begun { stack, about, digest }) = begin(case, index, seed)? else { return Ok(None) };
+        let Some(Begun { stack, about, digest }) = begin(case, index, seed, commands)? else {
+            return Ok(None);
+        };
         Ok(Some(RealHost {
             index,
             id,

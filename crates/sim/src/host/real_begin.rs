@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use tcpassay_case::params::grammar::DelayedAckValue;
 use tcpassay_case::{Case, Implementation};
 use tcpassay_measure::{checksum, pcapng};
-use tcpassay_stack::process::{Limits, Process};
+use tcpassay_stack::process::{Commands, Copies, Limits, Process};
 use tcpassay_stack::smoltcp::SmolStack;
 use tcpassay_stack::{Description, Settings, Stack, StackError};
 use tcpassay_units::{Bytes, Dur, Seed};
@@ -18,30 +18,36 @@ pub(super) struct Begun {
 }
 
 /// The stack of host `index` of a case; `None` if it is the model.
-pub(super) fn begin(case: &Case, index: usize, seed: Seed) -> Result<Option<Begun>, StackError> {
+pub(super) fn begin(
+    case: &Case,
+    index: usize,
+    seed: Seed,
+    commands: Option<&Commands>,
+) -> Result<Option<Begun>, StackError> {
     let settings = settings(case, index, seed);
     let implementation = &case.hosts[index].implementation;
-    let (stack, about): (Box<dyn Stack>, Description) = match implementation {
+    let none = Copies::new();
+    let (command, copies) = match implementation {
         Implementation::Model => return Ok(None),
         Implementation::Smoltcp => {
             let (stack, about) = SmolStack::new(settings)?;
-            (Box::new(stack), about)
+            return Ok(Some(Begun { stack: Box::new(stack), about, digest: None }));
         }
-        Implementation::Built(_) | Implementation::Exec(_) => {
-            let command = command(implementation)?;
-            let (process, about) = Process::begin(&command, &settings, Limits::default())?;
-            (Box::new(process), about)
+        Implementation::Built(_) => (built(implementation)?, &none),
+        Implementation::Exec(command) => {
+            let accepted = commands.and_then(|all| all.get(command));
+            let refused = || {
+                StackError::broken(format!("`{command}`: this command was not accepted (docs/strangers.md)"))
+            };
+            (command.clone(), accepted.ok_or_else(refused)?)
         }
     };
-    Ok(Some(Begun { stack, about, digest: digest(implementation) }))
+    let (process, about) = Process::begin(&command, copies, &settings, Limits::default())?;
+    Ok(Some(Begun { stack: Box::new(process), about, digest: Some(digest(&command, copies)) }))
 }
 
-/// The command of a stack that is a process.
-fn command(implementation: &Implementation) -> Result<String, StackError> {
-    let Implementation::Built(_) = implementation else {
-        let text = implementation.to_string();
-        return Ok(text.trim_start_matches("exec:").to_owned());
-    };
+/// The program of a stack that `tcpassay stack build` builds.
+fn built(implementation: &Implementation) -> Result<String, StackError> {
     let missing = || {
         StackError::broken(format!(
             "{implementation} has not been built: `tcpassay stack build {implementation}`"
@@ -62,19 +68,19 @@ fn cache() -> Option<PathBuf> {
 }
 
 /// A checksum of the files that the command of a process names: its program and, of an interpreter, its script.
-fn digest(implementation: &Implementation) -> Option<String> {
-    if matches!(implementation, Implementation::Model | Implementation::Smoltcp) {
-        return None;
-    }
-    let command = command(implementation).ok()?;
+fn digest(command: &str, copies: &Copies) -> String {
     let mut all = Vec::new();
     for (place, word) in command.split_whitespace().enumerate() {
-        let path = if place == 0 && !word.contains('/') { in_path(word) } else { Some(PathBuf::from(word)) };
+        let path = match copies.get(&place) {
+            Some(copy) => Some(copy.clone()),
+            None if place == 0 && !word.contains('/') => in_path(word),
+            None => Some(PathBuf::from(word)),
+        };
         if let Some(content) = path.and_then(|path| std::fs::read(path).ok()) {
             all.extend_from_slice(checksum(&content).as_bytes());
         }
     }
-    Some(checksum(&all))
+    checksum(&all)
 }
 
 /// The program that a word without a slash names.
