@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -188,3 +189,13 @@ def test_a_folder_without_results_is_refused(tmp_path: Path, two: tuple[Path, Pa
     done = tcpassay("compare", two[0], tmp_path / "nothing")
     assert done.returncode == 2
     assert "there are no results" in done.stderr
+
+
+def test_findings_are_failures_of_their_oracles_in_junit(results: Path, tmp_path: Path) -> None:
+    file = tmp_path / "judge.xml"
+    assert tcpassay("judge", results, "--junit", file).returncode == 1
+    suite = ET.parse(file).getroot()[0]  # noqa: S314 - the own output
+    assert (suite.get("failures"), suite.get("errors")) == ("1", "0")
+    failed = [case.get("name") for case in suite if case.find("failure") is not None]
+    assert failed == ["timeout-without-loss"]
+    assert "case a seed 1, receiver, flow.0, 10.5 ms to 210 ms" in str(suite.findtext(".//failure"))

@@ -50,6 +50,7 @@ def judge(
             metavar="N",
         ),
     ] = PACKETS,
+    junit: JunitOption = None,
     json_: JsonOption = False,
     allow_code: AllowCodeOption = False,
 ) -> None:
@@ -62,7 +63,9 @@ def judge(
     Example: `tcpassay judge capture.pcap`.
     """
     from tcpassay.judge import folders, show  # noqa: PLC0415 - polars is most of the start-up time
+    from tcpassay.judge.junit import junit as xml  # noqa: PLC0415 - start-up time
 
+    output.check(junit, "the JUnit file")
     if folder.is_file():
         from tcpassay.captured.analyse import Limits  # noqa: PLC0415 - start-up time
         from tcpassay.captured.judge import judge_capture  # noqa: PLC0415 - start-up time
@@ -81,6 +84,8 @@ def judge(
 
         ask.folder(folder, allow=allow_code)
         judged = folders.judge_folder(folder, oracles=oracle)
+    if junit is not None:
+        output.write(junit, xml(judged, oracle), "the JUnit file")
     if json_:
         terminal.print_json(judged.as_json())
     else:
