@@ -57,7 +57,7 @@ GROUPS: Final = {
     "Controllers, stacks, kernels under test": (
         Command("controller", "controller", "Check a congestion controller in Python"),
         Command("stack", "stack", "Other TCPs: list, build, check"),
-        Command("kernel", "kernel", "Linux kernels: build, compare, bisect, coverage"),
+        Command("kernel", "kernel", "Linux kernels: build, compare, check, bisect"),
     ),
     "Machines": (
         Command("doctor", "doctor", "Show what this machine can run, and what is missing"),
