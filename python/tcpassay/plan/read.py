@@ -25,6 +25,7 @@ from tcpassay.plan import (
     expand,
     extends,
     fields,
+    idle,
     load,
     model,
     table,
@@ -104,7 +105,8 @@ def read(text: str, file: Path, strength: int | None = None, substrates: list[st
         text = _resolved(spec, file)
     loads = load.notes(made.cases, file.parent)
     logs = event_log.notes(spec, made.cases)
-    plan = Plan(file, text, spec, made.cases, made.suite, (*made.notes, *loads, *logs))
+    unused = idle.notes(spec, made.cases)
+    plan = Plan(file, text, spec, made.cases, made.suite, (*made.notes, *loads, *logs, *unused))
     _fail_if(_references(plan, doc))
     return plan
 

@@ -20,7 +20,7 @@ from tcpassay.plan.fields import Scalar
 from tcpassay.plan.model import Check, Search
 from tcpassay.plural import plural
 from tcpassay.quantile import quantile
-from tcpassay.run import found
+from tcpassay.run import found, same
 from tcpassay.run.checks import Verdict
 from tcpassay.run.result import Result, Run
 from tcpassay.search import show as search_show
@@ -167,6 +167,8 @@ def summary(result: Result, console: Console) -> None:
         found.show(result, console)
         for line in _unjudged(result.runs):
             console.print(f"[yellow]not judged[/]: {line}", highlight=False)
+    for line in same.sentences(result.runs):
+        console.print(f"[yellow]note[/]: {escape(line)}", highlight=False, soft_wrap=True)
     for line in _reached(result):
         console.print(line, highlight=False)
     if alike := _alike(result.runs):
