@@ -46,3 +46,7 @@ def test_a_part_of_several_names_suggests_several(tmp_path: Path) -> None:
     assert said(tmp_path, 'metrics = ["p99"]').endswith(
         "did you mean `one_way_p99`, `rtt_p99`, `queue_delay_p99`, `completion_p99` or 6 others?"
     )
+
+
+def test_an_allowed_word_that_contradicts_another_setting_has_no_hint(tmp_path: Path) -> None:
+    assert "did you mean" not in said(tmp_path, '[fixed]\n"stack.cc" = "dctcp"')

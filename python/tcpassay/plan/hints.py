@@ -100,7 +100,7 @@ def spelling(path: str, value: str) -> str:
         wanted = {quantity(text).kind for text in (*row.levels, row.default)} if row else set()
         fits = unit is not None and quantity(written).kind in wanted
         return f"; write `{written}`" if fits and written != value else ""
-    return suggest(value, row.choices) if row else ""
+    return suggest(value, row.choices) if row and value not in row.choices else ""
 
 
 def searched(words: list[str]) -> list[str]:
