@@ -70,7 +70,7 @@ kernel: setup agent ## Linux 6.1 for the substrate `kernel`, once (about ten min
 	$(BIN)/python -m pytest --quiet --numprocesses $(JOBS) --dist loadfile tests/kernel
 
 # These are whole builds, which CI does not repeat; docs/dev/status.md has the last result.
-kernel-variants: setup agent ## Linux 6.1 with counters of executed lines and with checkers (twenty minutes of CPU), and their tests
+kernel-variants: setup agent ## Linux 6.1 with counters of executed lines and with checkers (ten minutes of CPU), and their tests
 	@$(BIN)/tcpassay kernel build --debian 6.1 --coverage
 	@$(BIN)/tcpassay kernel build --debian 6.1 --debug --patch tests/kernel/patches/planted-faults.patch
 	$(BIN)/python -m pytest --quiet tests/kernel/test_kernel_coverage.py tests/kernel/test_checkers.py
@@ -138,7 +138,7 @@ test-python: setup agent $(STAMPS)/ray
 	@sh tools/chromium.sh
 	@sh tools/ssh.sh
 	@sh tools/kernel.sh $(BIN)/tcpassay if-possible
-	$(BIN)/python -m pytest --quiet --durations=10 --numprocesses $(JOBS) --dist loadfile -m "not realtime"
+	$(BIN)/python -m pytest --quiet --durations=10 --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder -m "not realtime"
 	$(BIN)/python -m pytest --quiet --durations=10 -m realtime
 
 # `make check` repeats the same trials each time. A longer search: make torture TORTURE="--seconds 3600 --seed 100".

@@ -13,6 +13,13 @@ from tcpassay.trust.consent import Consent
 
 HOST = Path(__file__).parent / "host"
 
+LONGEST = (
+    "test_plans.py", "testbed/test_remote.py", "kernel/test_kernel_run.py", "kernel/test_kernel_isolate.py",
+    "testbed/test_failures.py", "testbed/test_kills.py", "isolate/test_isolate.py", "quality/test_coverage_plan.py",
+    "isolate/test_find_dctcp_bug.py", "kernel/test_fidelity.py", "kernel/test_kernel_compare.py",
+)  # fmt: skip
+"""Files that take longest. They come first, so that at the end no process waits for another one."""
+
 # The duration of an example depends on the machine, not on the tested code.
 NO_CLOCK = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 # The same examples in each run, so that a new failure is caused by a change. `pytest --hypothesis-profile=search`
@@ -23,10 +30,15 @@ settings.load_profile("tcpassay")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests of the substrate `host`, which measure in real time and must not run in parallel with others."""
+    """Marks the tests of the substrate `host`, which measure in real time and must not run in parallel with others.
+
+    The longest files come first.
+    """
     for item in items:
         if HOST in item.path.parents:
             item.add_marker("realtime")
+    places = {HOST.parent / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 @pytest.fixture(autouse=True, scope="session")

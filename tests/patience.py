@@ -14,10 +14,14 @@ T = TypeVar("T")
 
 def until(condition: Callable[[], T], what: str) -> T:
     """The first answer of `condition` that counts as true."""
-    ends = time.monotonic() + SAFETY_NET_S
+    now = time.monotonic()
+    ends = now + SAFETY_NET_S
     while not (answer := condition()):
-        assert time.monotonic() < ends, f"ten minutes were not enough for this: {what}"
-        time.sleep(0.005)
+        took = time.monotonic() - now
+        assert now + took < ends, f"ten minutes were not enough for this: {what}"
+        # What it waits for needs the processor more than the question, which may be expensive (all processes).
+        time.sleep(max(0.005, 4 * took))
+        now = time.monotonic()
     return answer
 
 

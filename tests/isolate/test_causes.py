@@ -130,11 +130,9 @@ def test_the_switch_that_breaks_a_rule_is_found_with_what_it_takes_to_show(tmp_p
 
 
 def test_a_cause_is_proven_in_runs_of_the_full_duration_and_its_smallest_run_is_short(tmp_path: Path) -> None:
-    long_ = (
-        TWO.replace("300ms", "30s").replace("[1, 2]", "[1]").replace('"link.jitter" = ["0s", "1ms"]\n', "")
-    )
+    long_ = TWO.replace("300ms", "3s").replace("[1, 2]", "[1]").replace('"link.jitter" = ["0s", "1ms"]\n', "")
     (cause,) = isolated(tmp_path, long_)["causes"]
     assert paths(cause) == {"link.reorder"}
-    assert cause["run"] == {"app.duration": "30s"}
-    assert {one["triples"]["app.duration"] for one in cause["proof"]} == {"30s"}
+    assert cause["run"] == {"app.duration": "3s"}
+    assert {one["triples"]["app.duration"] for one in cause["proof"]} == {"3s"}
     assert cause["smallest_run"]["changed"]["app.duration"] == "1ms"

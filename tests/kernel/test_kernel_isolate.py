@@ -11,11 +11,12 @@ from tcpassay.kernel import store
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
-# The setting of plans/demo-kernel.toml in which Linux 6.1 stalls, with two settings that do not matter.
+# The setting of plans/demo-kernel.toml in which Linux 6.1 stalls, with two settings that do not matter. With this seed
+# the timeout ends early.
 PLAN = """\
 name = "stall"
 substrates = ["kernel"]
-seeds = [3]
+seeds = [6]
 
 [fixed]
 "link.delay" = "25us"
@@ -27,7 +28,7 @@ seeds = [3]
 "stack.ecn" = "dctcp"
 "stack.tlp" = "off"
 "app.flows" = 6
-"app.duration" = "500ms"
+"app.duration" = "250ms"
 
 [axes]
 "queue.ecn_mark" = ["off", "data"]

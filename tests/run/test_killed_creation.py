@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from here import Here
 from typer.testing import CliRunner
 
 import plans
@@ -13,7 +14,7 @@ import tcpassay
 from tcpassay.cli import app
 from tcpassay.errors import UserError
 from tcpassay.plan.read import read_file
-from tcpassay.run.execute import Local, execute
+from tcpassay.run.execute import execute
 from tcpassay.run.session import Beginning, Session
 
 SCRIPT = Path(__file__).with_name("killed.py")
@@ -33,7 +34,7 @@ def calm(plan: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The results without a kill."""
     out = tmp_path_factory.mktemp("calm") / "out"
     with Session.begin(read_file(plan), out, Beginning(), replace_=False) as session:
-        assert execute(session, Local(1)).ok
+        assert execute(session, Here()).ok
     return out
 
 
@@ -71,7 +72,7 @@ def test_a_creation_killed_at_any_step_reads_as_interrupted_and_is_resumed(
         else:
             session = Session.resume(out, force=False)
         with session:
-            assert execute(session, Local(1)).ok
+            assert execute(session, Here()).ok
         assert (out / "metrics.parquet").read_bytes() == (calm / "metrics.parquet").read_bytes()
         assert (out / "plan.toml").read_bytes() == (calm / "plan.toml").read_bytes()
         assert state(out) == "complete"

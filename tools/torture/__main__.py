@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from forked import preload
-from trial import Fault, Skip, Trial
+from trial import PLAN, Fault, Skip, Trial
 
 KINDS = ("damage", "hostile", "owners", "kills", "signals", "disks", "inputs", "guests")
 SLOW = ("fields", "links", "rays", "dictionaries", "experiments", "reports", "kernels")
@@ -59,7 +59,7 @@ def main() -> int:
     ends = None if options.seconds is None else time.monotonic() + options.seconds
     faults, made, seed = 0, dict.fromkeys(options.only or (*KINDS, *SLOW), 0), options.seed
     skipped: dict[str, str] = {}
-    preload()
+    preload(PLAN)
     with tempfile.TemporaryDirectory(prefix="tcpassay-torture-") as scratch:
         while ends is None or time.monotonic() < ends:
             for kind in made:

@@ -19,22 +19,26 @@ from typing import IO, Any
 _PRELOADED = (
     "polars", "tcpassay.cli", "tcpassay.run.session", "tcpassay.run.execute", "tcpassay.run.show", "tcpassay.results",
     "tcpassay.report", "tcpassay.judge.folders", "tcpassay.compare", "tcpassay.run.replay", "tcpassay.plan.read",
+    "tcpassay.recording", "numpy.ma", "pydantic.dataclasses", "email.parser", "importlib.readers",
 )  # fmt: skip
 _HARMLESS = {"jemalloc_bg_thd", "polars-ooc-clea"}
 """Threads that importing polars starts: of its allocator, whose locks are valid in a child, and one that only waits."""
 _STEP = 0.005
 
 
-def preload() -> None:
-    """Imports what most commands need."""
-    os.environ.setdefault(
-        "OPENBLAS_NUM_THREADS", "1"
-    )  # as `tcpassay.__main__` does, for the threads of numpy
+def preload(plan: str) -> None:
+    """Imports what most commands need, and reads a plan: the first one builds the checks of its tables."""
+    # As `tcpassay.__main__` does, for the threads of numpy; tables of eight runs are read faster by one thread, too.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
     for name in _PRELOADED:
         importlib.import_module(name)
     from tcpassay.cli.assemble import MODULES, assembled  # noqa: PLC0415
 
     assembled(MODULES)
+    from tcpassay.plan.read import read  # noqa: PLC0415
+
+    read(plan, Path("plan.toml"))
     tasks = {file.read_text(encoding="ascii").strip() for file in Path("/proc/self/task").glob("*/comm")}
     own = Path("/proc/self/comm").read_text(encoding="ascii").strip()
     if strange := tasks - _HARMLESS - {own}:

@@ -45,9 +45,7 @@ def held(triples: Triples, seed: int, base: str, collect: Collect) -> _native.Ra
     Raises `ConsentError` for a command of `exec:` that the user has not accepted, `OSError` if it cannot be copied.
     """
     with sealed.commands(triples) as commands:
-        return _native.run_held(
-            triples=triples, seed=seed, base=base, collect=collect, commands=commands
-        )
+        return _native.run_held(triples=triples, seed=seed, base=base, collect=collect, commands=commands)
 
 
 @contextlib.contextmanager
