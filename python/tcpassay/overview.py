@@ -27,8 +27,12 @@ class Command:
 
 GROUPS: Final = {
     "Plans and runs": (
+        Command(
+            "init", "init", "Write a commented plan to start from: rack, wan, patch, controller, stack, ci"
+        ),
         Command("plan", "plan", "Show the cases and the coverage of a plan without running it"),
         Command("run", "run", "Run every case of a plan, check the results, draw its figures"),
+        Command("ask", "ask", "Answer which value is best, with as many seeds as that takes"),
         Command("replay", "run", "Repeat one run and compare it byte by byte"),
         Command("params", "lists", "List or search the parameters of plans"),
         Command("metrics", "lists", "List or search the metrics"),
@@ -74,8 +78,9 @@ GROUPS: Final = {
 """The commands by task, in the order of the help text."""
 COMMANDS: Final = {one.name: one for group in GROUPS.values() for one in group}
 FIRST: Final = (
-    ("tcpassay run plan.toml", "run a plan; results in results/NAME"),
-    ("tcpassay report results/NAME --open", "see all of them"),
+    ("tcpassay init wan", "write a commented plan, wan.toml"),
+    ("tcpassay run wan.toml", "run it; results in results/wan"),
+    ("tcpassay report results/wan --open", "see all of them"),
     ("tcpassay judge capture.pcap", "check a packet capture of your own"),
 )
 """First calls, with their meaning."""

@@ -55,3 +55,15 @@ def pairs(
             raise UserError(f"`{option} {text}`: give {what} and its value, as in `{example}`")
         made.append((name, value))
     return made
+
+
+def share(option: str, text: str, most: float = 1e9) -> float:
+    """The share of an option, written as `5%` or `0.05`. Raises `UserError`."""
+    number = text.removesuffix("%").strip()
+    try:
+        made = float(number) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        made = -1.0
+    if not 0 <= made <= most:
+        raise UserError(f"`{option} {text}`: give a share as `5%` or `0.05`, at most {100 * most:g}%")
+    return made

@@ -14,7 +14,7 @@ from tcpassay.cli.capture import (
     MergeOption,
     PointOption,
 )
-from tcpassay.cli.options import AllowCodeOption, JsonOption, JunitOption, pairs
+from tcpassay.cli.options import AllowCodeOption, JsonOption, JunitOption, pairs, share
 from tcpassay.errors import UserError
 from tcpassay.interface import METRICS
 
@@ -204,13 +204,13 @@ def compare(
 
     output.check(junit, "the JUnit file")
     options = comparing.Options(
-        confidence=_share("--confidence", confidence, most=0.9999),
+        confidence=share("--confidence", confidence, most=0.9999),
         correction=comparing.method(correction),
-        threshold=_share("--threshold", threshold),
-        each=None if each is None else _share("--each", each),
+        threshold=share("--threshold", threshold),
+        each=None if each is None else share("--each", each),
         metrics=tuple(dict.fromkeys(metric)) if metric else None,
         everything=everything,
-        relevant=_share("--relevant", relevant),
+        relevant=share("--relevant", relevant),
         identical=identical,
     )
     if everything and metric:
@@ -264,14 +264,3 @@ def add(app: typer.Typer) -> None:
     """Adds the commands to `app`."""
     for command in (judge, oracles, compare):
         app.command()(command)
-
-
-def _share(option: str, text: str, most: float = 1e9) -> float:
-    number = text.removesuffix("%").strip()
-    try:
-        share = float(number) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= most:
-        raise UserError(f"`{option} {text}`: give a share as `5%` or `0.05`, at most {100 * most:g}%")
-    return share

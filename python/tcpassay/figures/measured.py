@@ -133,6 +133,8 @@ class _Axis:
     unit: float
     label: str
     scale: Scale
+    negative: bool
+    """Whether a value is below zero."""
 
 
 def _value_axis(found: Values, wanted: Wanted, *, bars: bool = False) -> _Axis:
@@ -146,7 +148,8 @@ def _value_axis(found: Values, wanted: Wanted, *, bars: bool = False) -> _Axis:
             f"`{wanted.metric}` has values that are not positive, which a logarithmic axis cannot show"
         )
     name = wanted.labels.get(wanted.metric) or metric_name(wanted.metric)
-    return _Axis(unit, _named(style.plain(name), unit_of(wanted.metric), prefix), scale)
+    label = _named(style.plain(name), unit_of(wanted.metric), prefix)
+    return _Axis(unit, label, scale, min(each) < 0)
 
 
 def _apply(axes: Axes, axis: _Axis, which: Literal["x", "y"], *, zero: bool) -> None:
@@ -156,8 +159,8 @@ def _apply(axes: Axes, axis: _Axis, which: Literal["x", "y"], *, zero: bool) -> 
         return
     low, high = axes.get_ylim() if which == "y" else axes.get_xlim()
     # An axis that does not start at zero exaggerates differences; one that does hides small ones.
-    if zero or 0 < low < high / 2:
-        (axes.set_ylim if which == "y" else axes.set_xlim)(min(low, 0.0), high)
+    if zero or (not axis.negative and low < high / 2):
+        (axes.set_ylim if which == "y" else axes.set_xlim)(low if axis.negative else 0.0, high)
     (axes.yaxis if which == "y" else axes.xaxis).set_major_locator(MaxNLocator(5))
 
 

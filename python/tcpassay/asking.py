@@ -1,0 +1,290 @@
+"""A question about the values of factors, answered with as many seeds as it needs.
+
+Each candidate (a value of the factor, or a combination of several) runs in every environment of the plan (the other
+factors) with the seeds 1 to n. After each batch the candidates are compared in pairs by the signed-rank test of
+`compare --between`. Look k spends alpha / (k (k + 1)) of the error, divided by the number of pairs of candidates. These
+shares sum to alpha, so that all statements of all looks hold together with the confidence, whatever the number of looks
+and whenever the runs end (the union bound; an alpha-spending plan without assumptions about the metric, after Lan and
+DeMets, "Discrete Sequential Boundaries for Clinical Trials", 1983).
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from tcpassay import interface, levels
+from tcpassay.compare import Options, Ranking, Rankings, between
+from tcpassay.compare.direction import direction
+from tcpassay.compare.effect import Verdict
+from tcpassay.errors import Place, UserError
+from tcpassay.interface import Direction
+from tcpassay.messages import Outcome
+from tcpassay.plan.document import suggest
+from tcpassay.plan.enough import fewest
+from tcpassay.plan.expand import factors, show
+from tcpassay.plan.read import Plan
+from tcpassay.plural import plural
+from tcpassay.results import Results
+from tcpassay.terminal import number
+
+FIRST: Final = 2
+"""Seeds of the first batch, which shows whether seeds make a difference at all."""
+_GROWTH: Final = 1.5
+"""The ratio of the numbers of seeds of two looks."""
+_OF_TRANSFERS: Final = ("completion_", "round_", "slowdown_")
+_ALIKE: Final = (Verdict.ALIKE, Verdict.IDENTICAL)
+CONTROLLERS: Final = ("controller", "stack.cc")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked."""
+
+    factors: tuple[str, ...]
+    metric: str
+    confidence: float
+    relevant: float
+    """A difference below this share does not matter."""
+    budget: float
+    """The largest number of runs."""
+    seconds: float
+    """The longest real time after which another batch begins."""
+
+
+class Ending(StrEnum):
+    """Why no further runs were made."""
+
+    DECIDED = "decided"
+    ALIKE = "alike"
+    """The best ones differ by less than what matters."""
+    DETERMINISTIC = "deterministic"
+    """All seeds give the same runs: the differences are facts."""
+    BUDGET = "budget"
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer."""
+
+    question: Question
+    ending: Ending
+    rankings: Rankings
+    seeds: int
+    runs: int
+    looks: int
+
+    @property
+    def ranking(self) -> Ranking:
+        """The ranking for the metric."""
+        return self.rankings.rankings[0]
+
+    @property
+    def text(self) -> str:
+        """The answer as a paragraph."""
+        ranking, question = self.ranking, self.question
+        unit = interface.METRICS[question.metric].unit
+        first = next(iter(ranking.medians))
+        median = number(ranking.medians[first], unit)
+        others = {one.value: one for one in ranking.against}
+        sure = f"With a confidence of {100 * question.confidence:g} % for all statements together"
+        worse = [one for one in others.values() if one.verdict is Verdict.WORSE]
+        alike = [one.value for one in others.values() if one.verdict in _ALIKE]
+        open_ = [one for one in others.values() if one.verdict is Verdict.UNDECIDED]
+        sure_of = "has its best median" if self.ending is Ending.BUDGET else "is best"
+        said = [f"{question.metric} {sure_of} with {first}: {median} (median of the runs)."]
+        if self.ending is Ending.DETERMINISTIC:
+            facts = "; ".join(f"{one.value} {one.effect}" for one in others.values())
+            said.append(f"All seeds give the same runs, so that the differences are facts: {facts}.")
+        if worse:
+            said.append(
+                f"{sure}, it is better than "
+                + "; ".join(f"{one.value} ({one.effect})" for one in worse)
+                + "."
+            )
+        if alike and self.ending is not Ending.DETERMINISTIC:
+            said.append(f"It differs by less than {100 * question.relevant:g} % from {', '.join(alike)}.")
+        if open_:
+            needed = [one.needed for one in open_ if one.needed is not None and one.needed > self.seeds]
+            more = f"; about {max(needed)} seeds would decide" if needed else ""
+            named = ", ".join(one.value for one in open_)
+            said.append(f"It is not decided whether it is better than {named}{more}.")
+        looks = f", {plural(self.looks, 'look')}" if self.looks else ""
+        said.append(f"{plural(self.seeds, 'seed')}, {plural(self.runs, 'run')}{looks}.")
+        return " ".join(said)
+
+    def as_json(self) -> dict[str, object]:
+        """The answer for programs."""
+        return {
+            "text": self.text,
+            "ending": self.ending,
+            "best": [next(iter(self.ranking.medians)), *self._level_with()],
+            "seeds": self.seeds,
+            "runs": self.runs,
+            "looks": self.looks,
+            **self.rankings.as_json(),
+        }
+
+    def _level_with(self) -> list[str]:
+        return [one.value for one in self.ranking.against if one.verdict in _ALIKE]
+
+
+def understood(plan: Plan, choose: Sequence[str], metric: str | None, question: Question) -> Question:
+    """The question with its defaults. Raises `UserError` for wishes that contradict each other or the plan."""
+    place = Place(plan.file)
+    varies = {name: [level.value for level in among] for name, among in factors(plan.spec).items()}
+    several = [name for name, values in varies.items() if len(values) > 1]
+    if plan.spec.strategy.kind != "full":
+        raise UserError(f"`ask` needs the strategy `full`; this plan has `{plan.spec.strategy.kind}`", place)
+    names = [_factor(name, several, place) for name in choose] or _usual(several, place)
+    chosen = metric or next(iter(plan.spec.metrics), None)
+    if chosen is None:
+        raise UserError("name the metric with --metric: the plan has no `metrics`", place)
+    if chosen not in interface.METRICS:
+        raise UserError(f"`--metric {chosen}`: no such metric{suggest(chosen, interface.METRICS)}")
+    if direction(chosen) is Direction.NEITHER:
+        raise UserError(
+            f"`--metric {chosen}`: neither large nor small values of it are better, so that none is best"
+        )
+    _reachable(plan, chosen)
+    made = Question(
+        tuple(names), chosen, question.confidence, question.relevant, question.budget, question.seconds
+    )
+    least = first_look(plan, made) * len(plan.cases)
+    if least > made.budget:
+        seeds = plural(first_look(plan, made), "seed")
+        raise UserError(
+            f"`--budget {made.budget:g}`: {candidates(plan, made)} candidates at {100 * made.confidence:g} % need "
+            f"{seeds} before anything can be decided, which are {least:,} runs; raise the budget, lower the "
+            "confidence or compare fewer values"
+        )
+    return made
+
+
+def _factor(name: str, several: Iterable[str], place: Place) -> str:
+    meant = [path for path in several if name in {path, path.rpartition(".")[2]}]
+    if len(meant) != 1:
+        listed = ", ".join(f"`{path}`" for path in several) or "nothing"
+        raise UserError(f"`--choose {name}`: the plan varies {listed}{suggest(name, several)}", place)
+    return meant[0]
+
+
+def _usual(several: Sequence[str], place: Place) -> list[str]:
+    """The only factor, or the controller."""
+    if len(several) == 1:
+        return list(several)
+    for name in CONTROLLERS:
+        if name in several:
+            return [name]
+    listed = ", ".join(f"`{path}`" for path in several)
+    raise UserError(f"say with --choose what to choose: the plan varies {listed or 'nothing'}", place)
+
+
+def _reachable(plan: Plan, metric: str) -> None:
+    """Raises `UserError` if no case can have the metric."""
+    if not metric.startswith(_OF_TRANSFERS):
+        return
+    endless = all(
+        show(case.triples.get("app.workload", "bulk")) == "bulk"
+        and show(case.triples.get("app.flow_size", "endless")) == "endless"
+        for case in plan.cases
+    )
+    if endless:
+        raise UserError(
+            f"`{metric}` is never measured: the flows of all cases are endless and nothing completes; set "
+            "`app.workload` to `rpc`, or `app.flow_size`",
+            Place(plan.file),
+        )
+
+
+def candidates(plan: Plan, question: Question) -> int:
+    """The number of values or combinations to choose from."""
+    return len({tuple(show(case.varied[name]) for name in question.factors) for case in plan.cases})
+
+
+def share(question: Question, look: int) -> float:
+    """The error that a look may spend, from 1."""
+    return (1 - question.confidence) / (look * (look + 1))
+
+
+def first_look(plan: Plan, question: Question) -> int:
+    """The number of seeds with which the first look can decide."""
+    return _least(plan, question, 1)
+
+
+def _least(plan: Plan, question: Question, look: int) -> int:
+    count = candidates(plan, question)
+    pairs = max(1, count * (count - 1) // 2)
+    environments = max(1, len(plan.cases) // max(1, count))
+    needed = fewest(share(question, look) / pairs)
+    # With few environments each run is a statistical unit, otherwise each environment, whatever the seeds.
+    return max(FIRST + 1, math.ceil(needed / environments))
+
+
+def answered(
+    plan: Plan,
+    question: Question,
+    run: Callable[[int], Results],
+    clock: Callable[[], float] = time.monotonic,
+) -> Answered:
+    """Runs batches until the question is decided or the budget ends. `run` makes the runs of the seeds 1 to n."""
+    began = clock()
+    results = run(FIRST)
+    if _deterministic(results):
+        return _answer(question, Ending.DETERMINISTIC, results, FIRST, 0)
+    seeds, look = first_look(plan, question), 0
+    while True:
+        results = run(seeds)
+        look += 1
+        made = _answer(question, Ending.BUDGET, results, seeds, look)
+        if len(made.ranking.best) == 1:
+            return _ended(made, Ending.DECIDED)
+        best = [one for one in made.ranking.against if one.value in made.ranking.best]
+        if all(one.verdict in _ALIKE for one in best):
+            return _ended(made, Ending.ALIKE)
+        further = max(math.ceil(_GROWTH * seeds), _least(plan, question, look + 1))
+        if further * len(plan.cases) > question.budget or clock() - began > question.seconds:
+            return made
+        seeds = further
+
+
+def _ended(made: Answered, ending: Ending) -> Answered:
+    return Answered(made.question, ending, made.rankings, made.seeds, made.runs, made.looks)
+
+
+def _answer(question: Question, ending: Ending, results: Results, seeds: int, look: int) -> Answered:
+    options = Options(
+        confidence=1 - share(question, max(look, 1)), metrics=(question.metric,), relevant=question.relevant
+    )
+    rankings = between(results, list(question.factors), None, options)
+    if not rankings.rankings or not rankings.rankings[0].medians:
+        raise UserError(f"no run has a value of `{question.metric}`", Place(results.folder))
+    done = sum(run.get("outcome") == Outcome.DONE for run in results.runs)
+    return Answered(question, ending, rankings, seeds, done, look)
+
+
+def _deterministic(results: Results) -> bool:
+    """Whether the seeds of each case gave the same run."""
+    traces: dict[str, set[str]] = {}
+    for run in levels.measured(results.runs):
+        traces.setdefault(run.case, set()).add(run.trace or str(run.seed))
+    return bool(traces) and all(len(of_case) == 1 for of_case in traces.values())
+
+
+def plan_text(plan: Plan, seeds: int) -> str:
+    """The plan of an answer: the given one with other seeds."""
+    listed = ", ".join(map(str, range(1, seeds + 1)))
+    quoted = plan.file.name.replace("\\", "\\\\").replace('"', '\\"')
+    name = f"{plan.spec.name}-ask"
+    return (
+        f"# Written by `tcpassay ask {plan.file.name}`: the plan with as many seeds as the answer needed.\n"
+        f'name = "{name}"\nextends = "{quoted}"\nseeds = [{listed}]\n'
+    )
+
+
+def plan_file(plan: Plan) -> Path:
+    """Where the plan of an answer is written, beside the given one."""
+    return plan.file.with_name(f"{plan.file.stem}-ask.toml")

@@ -1,0 +1,172 @@
+"""`tcpassay ask`: a question is answered with as many seeds as it needs, at the confidence of all looks together."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from folders import folder, run
+from tcpassay import asking
+from tcpassay.asking import Ending, Question
+from tcpassay.cli import app
+from tcpassay.errors import UserError
+from tcpassay.plan import read
+from tcpassay.plan.read import Plan
+from tcpassay.results import Results, load
+
+PLAN = """
+name = "made"
+metrics = ["goodput"]
+[fixed]
+"app.duration" = "20ms"
+[axes]
+"stack.cc" = ["reno", "cubic", "bbr"]
+"""
+WISH = Question((), "", 0.95, 0.01, 2000, 600.0)
+
+
+def plan_of(tmp_path: Path, text: str = PLAN) -> Plan:
+    file = tmp_path / "plan.toml"
+    file.write_text(text, encoding="utf-8")
+    return read.read_file(file)
+
+
+class Made:
+    """Results whose values a function of controller and seed makes."""
+
+    def __init__(self, tmp_path: Path, value: object) -> None:
+        self.tmp_path = tmp_path
+        self.value = value
+        self.batches: list[int] = []
+
+    def run(self, seeds: int) -> Results:
+        self.batches.append(seeds)
+        runs = [
+            run(f"{cc}0000000", seed, {"goodput": self.value(cc, seed)}, stack__cc=cc)  # type: ignore[operator]
+            for cc in ("reno", "cubic", "bbr")
+            for seed in range(1, seeds + 1)
+        ]
+        return load(folder(self.tmp_path / f"batch{len(self.batches)}", runs))
+
+
+def asked(tmp_path: Path, value: object, wish: Question = WISH) -> tuple[asking.Answered, Made]:
+    plan = plan_of(tmp_path)
+    made = Made(tmp_path, value)
+    question = asking.understood(plan, [], None, wish)
+    return asking.answered(plan, question, made.run, lambda: 0.0), made
+
+
+def test_looks_spend_no_more_than_the_whole_error() -> None:
+    question = Question(("stack.cc",), "goodput", 0.95, 0.01, 1, 1)
+    assert asking.share(question, 1) == pytest.approx(0.025)
+    assert math.fsum(asking.share(question, look) for look in range(1, 10_000)) < 0.05
+
+
+def test_a_clear_difference_is_decided_at_the_first_look(tmp_path: Path) -> None:
+    rates = {"reno": 100, "cubic": 200, "bbr": 150}
+    answer, made = asked(tmp_path, lambda cc, seed: rates[cc] + seed / 10)
+    # Three pairs at 0.025: 2 / 2^n <= 0.00833 for n = 8.
+    assert made.batches == [2, 8]
+    assert (answer.ending, answer.seeds, answer.runs, answer.looks) == (Ending.DECIDED, 8, 24, 1)
+    assert answer.text.startswith("goodput is best with cubic: 200.4 bit/s (median of the runs).")
+    assert "With a confidence of 95 % for all statements together, it is better than bbr" in answer.text
+
+
+def test_a_difference_that_does_not_matter_ends_the_runs(tmp_path: Path) -> None:
+    rates = {"reno": 100, "cubic": 200, "bbr": 200.2}
+    answer, _ = asked(tmp_path, lambda cc, seed: rates[cc] + seed / 10)
+    assert answer.ending is Ending.ALIKE
+    assert "It differs by less than 1 % from cubic." in answer.text
+
+
+def test_noise_is_not_decided_and_the_budget_ends_the_runs(tmp_path: Path) -> None:
+    def noise(cc: str, seed: int) -> float:
+        return 100 + ((seed * 7919 + len(cc) * 104729) % 1000) / 10
+
+    answer, made = asked(tmp_path, noise, Question((), "", 0.95, 0.01, 100, 600.0))
+    assert answer.ending is Ending.BUDGET
+    assert made.batches[:3] == [2, 8, 12]
+    assert made.batches[-1] * 3 <= 100
+    assert "It is not decided whether it is better than" in answer.text
+
+
+def test_equal_runs_of_all_seeds_are_facts_without_a_test(tmp_path: Path) -> None:
+    class Same(Made):
+        def run(self, seeds: int) -> Results:
+            results = super().run(seeds)
+            for one in results.runs:
+                one["trace"] = str(one["case"])
+            return results
+
+    plan = plan_of(tmp_path)
+    made = Same(tmp_path, lambda cc, _: {"reno": 100.0, "cubic": 200.0, "bbr": 150.0}[cc])
+    answer = asking.answered(plan, asking.understood(plan, [], None, WISH), made.run)
+    assert made.batches == [2]
+    assert answer.ending is Ending.DETERMINISTIC
+    assert "All seeds give the same runs, so that the differences are facts" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("text", "choose", "metric", "message"),
+    [
+        (PLAN, ["link.rate"], None, "`--choose link.rate`: the plan varies `stack.cc`"),
+        (PLAN, [], "goodputt", "`--metric goodputt`: no such metric; did you mean `goodput`?"),
+        (PLAN, [], "oscillation_period", "neither large nor small values of it are better"),
+        (PLAN, [], "completion_p99", "`completion_p99` is never measured: the flows of all cases are endless"),
+        (PLAN.replace('metrics = ["goodput"]', ""), [], None, "name the metric with --metric"),
+        (PLAN.replace("[axes]", '[axes]\n"queue.limit" = [1, 2]\n').replace("[1, 2]", '["1MB", "2MB"]').replace(
+            '"stack.cc" = ["reno", "cubic", "bbr"]', '"link.delay" = ["1ms", "2ms"]'), [], None,
+         "say with --choose what to choose: the plan varies `queue.limit`, `link.delay`"),
+    ],
+)  # fmt: skip
+def test_a_wish_that_contradicts_the_plan_is_named_before_anything_runs(
+    text: str, choose: list[str], metric: str | None, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError) as refused:
+        asking.understood(plan_of(tmp_path, text), choose, metric, WISH)
+    assert message in str(refused.value)
+
+
+def test_a_budget_with_which_nothing_can_be_decided_is_named_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as refused:
+        asking.understood(plan_of(tmp_path), [], None, Question((), "", 0.95, 0.01, 20, 600.0))
+    assert "`--budget 20`: 3 candidates at 95 % need 8 seeds before anything can be decided" in str(
+        refused.value
+    )
+
+
+def invoke(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_the_command_writes_the_plan_answers_and_draws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.toml").write_text(
+        """name = "limits"
+metrics = ["rtt_p99"]
+oracles = false
+[fixed]
+"link.rate" = "10Mbit"
+"link.delay" = "2ms"
+"link.jitter" = "200us"
+"app.duration" = "300ms"
+[axes]
+"queue.limit" = ["10KB", "100KB"]
+""",
+        encoding="utf-8",
+    )
+    done = invoke("ask", "plan.toml", "--json", "--jobs", 1)
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    assert said["ending"] == "decided"
+    assert said["best"] == ["10KB"]
+    assert (said["seeds"], said["runs"], said["looks"]) == (7, 14, 1)
+    assert (
+        (tmp_path / "plan-ask.toml").read_text(encoding="utf-8").endswith("seeds = [1, 2, 3, 4, 5, 6, 7]\n")
+    )
+    for suffix in ("svg", "pdf", "png"):
+        assert (tmp_path / "results" / "limits-ask" / "figures" / f"answer.{suffix}").is_file()
