@@ -20,7 +20,7 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.to
 PROFILED := sh tools/pgo.sh use
 IF_POSSIBLE := @! sh tools/pgo.sh possible || $(MAKE) --no-print-directory pgo
 
-.PHONY: help quick setup pgo agent site wheel kernel kernel-variants demo fidelity figures test test-rust test-python torture check lint format bench bench-host bench-testbed gate quality history testbed testbed-vm fuzz clean
+.PHONY: help quick setup pgo agent site wheel release kernel kernel-variants demo fidelity figures test test-rust test-python torture check lint format bench bench-host bench-testbed gate quality history testbed testbed-vm fuzz clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -64,6 +64,9 @@ wheel: setup agent site ## A wheel with the agent and the documentation; it is t
 	$(IF_POSSIBLE)
 	@CARGO_TARGET_DIR="$${CARGO_TARGET_DIR:-target}" $(PROFILED) $(BIN)/maturin build --profile $(PROFILE) --out $(OUT)/wheel --quiet
 	@sh tools/wheel.sh $(BIN)/python $(OUT)/wheel
+
+release: wheel ## The files of a release: wheel, documentation, pinned packages, SBOM, hashes (out/release; docs/install.md)
+	@sh tools/release.sh $(BIN)/python $(OUT)/wheel $(OUT)/release
 
 kernel: setup agent ## Linux 6.1 for the substrate `kernel`, once (about ten minutes of CPU; needs flex, bison, bc), and its tests
 	@sh tools/kernel.sh $(BIN)/tcpassay
