@@ -197,6 +197,7 @@ bench: setup ## Speed of the wheel's native module: packets per CPU second, over
 		mkdir -p $(OUT)/bench; $(MAKE) --no-print-directory $(OUT)/bench/dumbbell && $(OUT)/bench/dumbbell; \
 	else echo "ns-3 is not installed (Debian: libns3-dev); bench/ns3 contains the same scenarios for it"; fi
 	$(BIN)/python tools/bench_run.py
+	$(BIN)/python bench/stacks.py
 	$(BIN)/python bench/capture.py
 	$(BIN)/python bench/capture.py --bytes 100000000 --headers
 

@@ -45,6 +45,7 @@ ARROWS = {
         "case",
         "cc",
         "sim",
+        "stack",
         "script",
         "tcp",
         "judge",

@@ -15,6 +15,43 @@ class CaseError(Exception):
 class StackError(Exception):
     """A real TCP cannot be used any more: `args` are (outcome of the run, reason)."""
 
+class StackHost:
+    """One host with another TCP, without a network. Times are nanoseconds that never decrease. Raises `StackError`."""
+
+    def __init__(
+        self, command: str | None, address: str, mtu: int, seed: int, options: dict[str, int]
+    ) -> None:
+        """`command`: of a process; without it smoltcp. `options`: settings of docs/stacks.md that not every TCP has."""
+
+    def about(self) -> tuple[str, str]:
+        """Name and version, as a run reports them."""
+
+    def granularity(self) -> int:
+        """Resolution of its clock in nanoseconds."""
+
+    def input(self, now_ns: int, packet: bytes) -> None: ...
+    def advance(self, now_ns: int) -> None: ...
+    def deadline(self, now_ns: int) -> int | None: ...
+    def listen(self, now_ns: int, port: int) -> None: ...
+    def connect(self, now_ns: int, port: int, to: str, to_port: int) -> int: ...
+    def write(self, now_ns: int, socket: int, data: bytes) -> int: ...
+    def read(self, now_ns: int, socket: int, most: int) -> bytes: ...
+    def shutdown(self, now_ns: int, socket: int) -> None: ...
+    def close(self, now_ns: int, socket: int) -> None: ...
+    def abort(self, now_ns: int, socket: int) -> None: ...
+    def drain(
+        self,
+    ) -> tuple[
+        list[bytes],
+        list[tuple[int, int, str, int]],
+        list[tuple[int, bool, int, int, bool, bool, bool]],
+    ]:
+        """What it did since the last call.
+
+        Packets; accepted connections (socket, local port, remote address and port); sockets whose status has changed
+        (socket, established, bytes to read, room for a write, end of stream, closed, failed).
+        """
+
 class PanicException(BaseException):
     """A bug in the data plane."""
 

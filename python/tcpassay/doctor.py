@@ -18,6 +18,8 @@ from tcpassay._native import __version__
 from tcpassay.errors import UserError
 from tcpassay.kernel import build, store
 from tcpassay.messages import METRICS_ONLY, Outcome, Triples
+from tcpassay.stacks.build import RECIPES, is_built
+from tcpassay.stacks.catalogue import version
 from tcpassay.substrate import kernel as guest
 from tcpassay.substrate.agent import agent_program, check_case, how_to_get_agent
 
@@ -91,7 +93,18 @@ def model() -> list[Check]:
     except OSError as error:
         why = f"a run cannot be written to {scratch.parent()}: {error}"
         return [Check("a run", "missing", why, "make space there, or set TMPDIR")]
-    return [Check("a run", "ok", f"data plane {__version__} ran a case")]
+    return [Check("a run", "ok", f"data plane {__version__} ran a case"), *map(_stack, RECIPES)]
+
+
+def _stack(name: str) -> Check:
+    """Whether hosts of the model can have a TCP that is built on request."""
+    what, how = f"TCP {name}", f"tcpassay stack build {name}"
+    if not is_built(name):
+        return Check(what, "worse", "not built", how)
+    try:
+        return Check(what, "ok", version(name))
+    except _native.StackError as error:
+        return Check(what, "worse", error.args[1].splitlines()[0], how)
 
 
 def kernel() -> list[Check]:

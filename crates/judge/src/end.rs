@@ -85,6 +85,8 @@ pub(crate) struct End {
     pub open: bool,
     /// True after the connection was closed or aborted.
     pub over: bool,
+    /// Linux also accepts a segment that ends where the window begins (`tcp_sequence`); RFC 9293 section 3.10.7.4 does not.
+    of_linux: bool,
     /// TS.Recent of RFC 7323 section 4.3.
     recent: Option<u32>,
     /// True if the last row was an arrival.
@@ -97,9 +99,10 @@ impl End {
         Kinds::SEGMENTS.and(&[EventKind::Window, EventKind::Congestion, EventKind::State, EventKind::App]);
 
     /// `mss`: payload bytes of the largest segment that this end sends; 0 if it is not known. `first`: the first position of its stream,
-    /// `first_in`: that of its peer's; 1 if the log has the SYN.
-    pub fn new(mss: u64, first: u64, first_in: u64) -> End {
+    /// `first_in`: that of its peer's; 1 if the log has the SYN. `of_linux`: whether the stack is Linux or the model.
+    pub fn new(mss: u64, first: u64, first_in: u64, of_linux: bool) -> End {
         End {
+            of_linux,
             mss: mss.max(1),
             now: Before {
                 una: first,
@@ -324,7 +327,9 @@ impl End {
         }
         let Some(seq) = event.seq else { return };
         // A segment before the window is not acceptable and changes nothing.
-        let acceptable = seq + u64::from(event.len.unwrap_or(0)) >= self.now.acked_out;
+        let end = seq + u64::from(event.len.unwrap_or(0));
+        let acceptable =
+            end > self.now.acked_out || end == self.now.acked_out && (self.of_linux || end == seq);
         if let Some(stamp) = event.value.and_then(|value| u32::try_from(value).ok())
             && (flags.has(Flags::SYN) || acceptable && seq <= self.now.acked_out.max(1))
             && self.recent.is_none_or(|recent| stamp.wrapping_sub(recent).cast_signed() >= 0)

@@ -113,8 +113,9 @@ pub(crate) fn walk(
     let recording = context.recording;
     let peers = peers(recording);
     let first = |flow: usize| context.captured.map_or(1, |captured| captured.ends[flow].first);
+    let of_linux = context.captured.is_none() && recording.header.stacks.is_empty();
     let begin = |(place, ((flow, peer), role)): (usize, ((&Flow, usize), &Role))| Walked {
-        end: End::new(flow.mss.get(), first(place), first(peer)),
+        end: End::new(flow.mss.get(), first(place), first(peer), of_linux),
         peer,
         role: *role,
         deadline: Time::MAX,

@@ -12,6 +12,7 @@ mod judge;
 mod linux;
 mod model;
 mod script;
+mod stack;
 mod text;
 mod toml;
 
@@ -40,6 +41,8 @@ mod _native {
     };
     #[pymodule_export]
     use crate::script::run_script;
+    #[pymodule_export]
+    use crate::stack::StackHost;
     #[pymodule_export]
     use crate::text::{event_text, siftr_text};
     #[pymodule_export]

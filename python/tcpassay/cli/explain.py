@@ -29,6 +29,13 @@ def explain(
             metavar="FILE",
         ),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write a page for the maintainers of the TCP into this folder, with a script and a capture.",
+            metavar="FOLDER",
+        ),
+    ] = None,
     json_: JsonOption = False,
     testbed: TestbedOption = None,
     allow_code: AllowCodeOption = False,
@@ -63,6 +70,11 @@ def explain(
         output.write(script, made.text)
         for line in [*told(made), str(script)]:
             typer.echo(line, err=json_)
+    if report is not None:
+        from tcpassay.explain.page import page  # noqa: PLC0415 - start-up time
+
+        for file in page(done).write(report):
+            typer.echo(str(file), err=json_)
     if problem := drawings.keep(folder, done.of, drawing):
         typer.echo(problem, err=True)
 

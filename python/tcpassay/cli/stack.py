@@ -1,4 +1,4 @@
-"""The commands `stack list`, `stack build` and `stack check`."""
+"""The commands `stack list`, `stack build`, `stack check` and `stack measure`."""
 
 from typing import Annotated
 
@@ -81,3 +81,36 @@ def check(
         terminal.print_json([{"what": one.what, "wrong": one.wrong} for one in found])
     if any(one.wrong for one in found):
         raise typer.Exit(BROKEN)
+
+
+@app.command()
+def measure(
+    names: Annotated[
+        list[str],
+        typer.Argument(help="Values of `stack.implementation` other than `model`.", metavar="NAME..."),
+    ],
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a table in Markdown.")] = False,
+    json_: JsonOption = False,
+) -> None:
+    """Measure facts of a TCP by probes: timers, windows, options, answers to unusual segments.
+
+    A scripted peer talks to the TCP in virtual time. Nothing is compared with an expected value.
+    """
+    from tcpassay.stacks.catalogue import checked_name, column  # noqa: PLC0415 - start-up time
+    from tcpassay.stacks.measure.facts import measure as measured  # noqa: PLC0415
+    from tcpassay.stacks.measure.table import markdown as table  # noqa: PLC0415
+
+    for name in names:
+        checked_name(name)
+    columns = {column(name): list(measured(name)) for name in names}
+    if markdown:
+        typer.echo(table(columns), nl=False)
+    elif json_:
+        terminal.print_json(
+            {title: {one.fact.what: one.value for one in rows} for title, rows in columns.items()}
+        )
+    else:
+        for title, rows in columns.items():
+            typer.echo(title)
+            for one in rows:
+                typer.echo(f"  {one.fact.what:<48}  {one.value}  ({one.fact.section})")

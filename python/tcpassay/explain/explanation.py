@@ -50,6 +50,19 @@ class Neighbour:
         return not self.finds, 0 if self.difference is None else self.difference.same
 
 
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a report needs of the displayed run besides its log."""
+
+    versions: tuple[tuple[str, str], ...]
+    """Each host with its TCP."""
+    settings: Triples
+    seed: int
+    mss_bytes: int
+    capture: bytes | None
+    """`packets.pcapng`, if the plan collects packets."""
+
+
 @dataclass(frozen=True)
 class Explanation:
     """What happened on the connection of a finding, from the first deviation to the effect."""
@@ -69,6 +82,7 @@ class Explanation:
     cause: tuple[TripleRow, ...]
     """Triples of the isolated cause; empty if the finding was not isolated."""
     neighbour: Neighbour | None
+    evidence: Evidence
     notes: tuple[str, ...] = ()
 
     @property
@@ -109,6 +123,7 @@ def explain(folder: Path, finding: str, *, most: int = MOST) -> Explanation:
         log = LogFile(recording)
         here = connection(recording, log, told.flow, timers_known=EventKind.TIMER_SET in logged(recording))
         neighbour = work.neighbour((recording, log), told, place)
+        evidence = _evidence(recording, place / "here", told, work.triples)
     if cause is None:
         work.notes.append(f"its cause has not been isolated: `tcpassay isolate {folder} {finding}` does it")
     elif neighbour is None:
@@ -128,6 +143,7 @@ def explain(folder: Path, finding: str, *, most: int = MOST) -> Explanation:
         shown,
         () if cause is None else tuple(cause["cause"]),
         neighbour,
+        evidence,
         tuple(work.notes),
     )
 
@@ -141,6 +157,8 @@ class _Work:
         self._cause = cause
         self._spec, self.notes = spec_of(results)
         self.isolated = False
+        self.triples: Triples = run["triples"]
+        """The settings of the displayed run."""
 
     def shows(self, effect: Effect, place: Path) -> Finding | None:
         """Runs the case that shows the effect: the cause alone if it has the effect, otherwise the plan's case."""
@@ -148,7 +166,7 @@ class _Work:
             triples = {one["path"]: one["value"] for one in self._cause["cause"]} | self._cause["run"]
             found = self._make(place / "here", triples, effect)
             if found is not None:
-                self.isolated = True
+                self.isolated, self.triples = True, triples
                 return found
             shutil.rmtree(place / "here", ignore_errors=True)
         return self._make(place / "here", None, effect)
@@ -197,6 +215,17 @@ class _Work:
         for text, value in others.items():
             if value not in (ours[path], proven):
                 yield path, text, rest | {path: value}
+
+
+def _evidence(recording: Recording, folder: Path, told: Finding, triples: Triples) -> Evidence:
+    header = recording.header
+    others = {one["host"]: f"{one['name']} {one['version']}" for one in header.get("stacks", [])}
+    own = header.get("system") or f"the model of tcpassay {header['version']}"
+    versions = tuple((host, others.get(number, own)) for number, host in enumerate(recording.hosts))
+    flow = next(one for one in recording.flows if one["name"] == told.flow)
+    capture = folder / "packets.pcapng"
+    content = capture.read_bytes() if capture.is_file() else None
+    return Evidence(versions, triples, header["seed"], int(flow["mss_bytes"]), content)
 
 
 def _diagram(

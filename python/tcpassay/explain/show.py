@@ -28,7 +28,7 @@ def show(explanation: Explanation, console: Console) -> None:
     console.print()
     console.print(Text(finding.text))
     console.print()
-    console.print(_diagram(explanation))
+    console.print(diagram(explanation))
     console.print(Text(marks(explanation), "dim"))
     console.print()
     for line in neighbour_words(explanation):
@@ -37,7 +37,8 @@ def show(explanation: Explanation, console: Console) -> None:
         console.print(Text(f"Note: {note}"))
 
 
-def _diagram(explanation: Explanation) -> Table:
+def diagram(explanation: Explanation) -> Table:
+    """The two ends side by side."""
     names = explanation.connection.names
     grid = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), expand=False)
     grid.add_column("ms", justify="right", no_wrap=True)

@@ -1,11 +1,11 @@
 """The values of `stack.implementation`, with their versions."""
 
-import json
 from dataclasses import asdict, dataclass
 
 from tcpassay import _native
-from tcpassay.messages import METRICS_ONLY
+from tcpassay.errors import UserError
 from tcpassay.stacks.build import RECIPES, is_built
+from tcpassay.stacks.measure.peer import HOST, MTU, command
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +21,14 @@ class Listed:
         return asdict(self)
 
 
+def version(implementation: str) -> str:
+    """The version that a host reports. Raises `_native.StackError`."""
+    return _stack(implementation)[1]
+
+
 def _stack(implementation: str) -> tuple[str, str]:
-    """The name and version that a run reports."""
-    triples = {"stack.implementation": implementation, "app.duration": "1ms"}
-    ran = _native.run_held(triples=triples, seed=1, base=".", collect=METRICS_ONLY)
-    stack = json.loads(ran.index())["header"]["stacks"][0]
-    return stack["name"], stack["version"]
+    """The name and version that a host reports."""
+    return _native.StackHost(command(implementation), HOST, MTU, 1, {}).about()
 
 
 def built_version(name: str) -> str:
@@ -34,18 +36,33 @@ def built_version(name: str) -> str:
     if not is_built(name):
         return f"missing: tcpassay stack build {name}"
     try:
-        return _stack(name)[1]
+        return version(name)
     except _native.StackError as error:
         return f"broken: {error.args[1].splitlines()[0]}"
 
 
+def checked_name(name: str) -> None:
+    """Raises `UserError` unless a host without a network can have this TCP."""
+    if name in RECIPES and not is_built(name):
+        raise UserError(f"`{name}` has not been built: tcpassay stack build {name}")
+    if name not in {"smoltcp", *RECIPES} and not name.startswith("exec:"):
+        allowed = ", ".join(["smoltcp", *RECIPES])
+        raise UserError(f"`{name}` cannot be measured; allowed are {allowed} and `exec:<command>`")
+
+
+def column(name: str) -> str:
+    """Name and version of a TCP, as it reports them."""
+    reported, number = _stack(name)
+    return f"{reported} {number}"
+
+
 def listed() -> list[Listed]:
     """All of them, with the versions that they report."""
-    smoltcp, version = _stack("smoltcp")
+    smoltcp, number = _stack("smoltcp")
     built = [Listed(name, built_version(name), "a process for each host") for name in RECIPES]
     return [
         Listed("model", _native.__version__, "this process"),
-        Listed(smoltcp, version, "this process"),
+        Listed(smoltcp, number, "this process"),
         *built,
         Listed("exec:COMMAND", "as it reports", "a process for each host"),
     ]

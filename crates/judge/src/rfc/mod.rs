@@ -8,6 +8,7 @@ mod bound;
 mod closing;
 mod ecn;
 mod opening;
+mod restart;
 mod retransmission;
 mod sack;
 mod sack_order;
@@ -32,6 +33,7 @@ pub(crate) const BOUNDS: &[Bound] = &[
     sack_order::DSACK,
     windows::BEYOND,
     windows::SILLY_FILLED,
+    restart::RESTART,
     size::ABOVE_MSS,
     timers::SYN,
     timers::DATA,

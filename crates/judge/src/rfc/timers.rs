@@ -16,7 +16,7 @@ pub(super) const SYN: Bound = Bound {
     strength: Strength::Must,
     statement: "the intervals between the transmissions of a SYN that nothing answers grow.",
     exceptions: "Linux 6.5 and later (`tcp_syn_linear_timeouts`) and BSD begin with four or five equal intervals: eight in succession are \
-                 reported, if the shortest is at least 100 ms and none is longer than 50 s.",
+                 reported, if the shortest is at least 100 ms and none is longer than 50 s. Three are reported of another TCP in a run.",
     needs: &[Need::NoCopies],
     looks: Sorts::SYN,
     new: |flows| PerEnd::<Repeats>::rule(flows, syn),
@@ -51,6 +51,14 @@ pub(super) const PROBES: Bound = Bound {
 
 /// Number of equal intervals that are reported.
 const EQUAL: u32 = 8;
+/// Of SYNs where the stack is neither Linux nor BSD.
+const EQUAL_OF_OTHERS: u32 = 3;
+/// Whether an end of a run is another TCP than the model.
+fn of_another_tcp(context: &Context<'_>, flow: usize) -> bool {
+    let host = context.recording.flows[flow].from;
+    context.recording.header.stacks.iter().any(|stack| stack.host == host)
+}
+
 /// Shorter intervals are not those of a timer.
 const SHORTEST: Dur = Dur::from_millis(100);
 /// RFC 6298 section 2.5 permits a maximum of 60 s.
@@ -71,8 +79,8 @@ impl Repeats {
         *self = Repeats::default();
     }
 
-    /// A transmission of `position`. Returns the row and the time of the first one, when so many intervals were equal.
-    fn sent(&mut self, position: u64, step: &Step<'_>) -> Option<(usize, Time)> {
+    /// A transmission of `position`. Returns the row and the time of the first one, when `enough` intervals were equal.
+    fn sent(&mut self, position: u64, step: &Step<'_>, enough: u32) -> Option<(usize, Time)> {
         let at = step.at();
         let Some((known, row, since)) = self.first.filter(|(known, ..)| *known == position) else {
             *self = Repeats { first: Some((position, step.row, at)), last: at, intervals: None };
@@ -88,7 +96,7 @@ impl Repeats {
             *self = Repeats { first: Some((known, step.row, at)), last: at, intervals: None };
             return None;
         }
-        (count + 1 == EQUAL).then_some((row, since))
+        (count + 1 == enough).then_some((row, since))
     }
 
     fn found(
@@ -114,7 +122,8 @@ fn syn(state: &mut Repeats, context: &Context<'_>, step: &Step<'_>, found: &mut 
     if !step.is_sent() || step.flags().has(Flags::RST) {
         return state.end();
     }
-    let first = state.sent(0, step);
+    let enough = if of_another_tcp(context, step.flow) { EQUAL_OF_OTHERS } else { EQUAL };
+    let first = state.sent(0, step, enough);
     if let Some((one, said)) = state.found(&SYN, context, step, first) {
         found.add(one, || format!("{} sent its SYN {said}.", context.who(step.flow)));
     }
@@ -127,7 +136,7 @@ fn data(state: &mut Repeats, context: &Context<'_>, step: &Step<'_>, found: &mut
     if step.event.kind != EventKind::Retransmit || step.seq() != step.before.una || step.len() <= 1 {
         return;
     }
-    let first = state.sent(step.seq(), step);
+    let first = state.sent(step.seq(), step, EQUAL);
     if let Some((one, said)) = state.found(&DATA, context, step, first) {
         found.add(one, || {
             format!("{} sent the data at position {} again {said}.", context.who(step.flow), step.seq())
@@ -157,7 +166,7 @@ fn probes(state: &mut Probes, context: &Context<'_>, step: &Step<'_>, found: &mu
     if !state.closed || !step.is_stream() || !(below || next) {
         return;
     }
-    let first = state.repeats.sent(step.seq(), step);
+    let first = state.repeats.sent(step.seq(), step, EQUAL);
     if let Some((one, said)) = state.repeats.found(&PROBES, context, step, first) {
         found.add(one, || format!("{} probed a closed window {said}.", context.who(step.flow)));
     }

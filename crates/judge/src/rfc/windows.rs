@@ -35,6 +35,9 @@ pub(super) const SILLY_FILLED: Bound = Bound {
     new: |flows| PerEnd::<Opened>::rule(flows, filled),
 };
 
+/// Bytes of the timestamps option, with padding.
+const TIMESTAMPS: u64 = 12;
+
 /// Time after an announcement in which the data that it permits are sent because of it.
 const AT_ONCE: Dur = Dur::from_millis(20);
 
@@ -92,7 +95,9 @@ fn filled(state: &mut Opened, context: &Context<'_>, step: &Step<'_>, found: &mu
     let Some((at, row)) = state.at.take() else { return };
     let (before, len) = (&step.before, step.len());
     let room = before.edge.saturating_sub(before.nxt);
-    let least = context.mss(step.flow).min(state.largest / 2);
+    // The timestamps option takes its bytes from the segment (RFC 9293 section 3.7.1).
+    let segment = context.mss(step.flow) - if step.event.value.is_some() { TIMESTAMPS } else { 0 };
+    let least = segment.min(state.largest / 2);
     let ends = step.flags().any(Flags::PSH | Flags::FIN | Flags::SYN | Flags::URG);
     let fills = step.seq() == before.nxt && len == room && len > 1;
     if fills && room < least && !ends && step.at().since(at) < AT_ONCE {
@@ -100,7 +105,7 @@ fn filled(state: &mut Opened, context: &Context<'_>, step: &Step<'_>, found: &mu
             format!(
                 "{} sent {len} bytes at {}, all that the window permitted, {} after it had opened to that size; a segment has {}, and the \
                  largest window was {}.",
-                context.who(step.flow), time(step.at()), took(step.at().since(at)), context.mss(step.flow), state.largest
+                context.who(step.flow), time(step.at()), took(step.at().since(at)), segment, state.largest
             )
         });
     }

@@ -222,16 +222,21 @@ func (h *host) number(name string) (int64, bool) {
 	return value, true
 }
 
-// configure sets the options of a socket. Those of a connection that was accepted are set on its listener.
-func (h *host) configure(e tcpip.Endpoint) {
+// size sets the buffers of a socket. A connection that is accepted has those of its listener.
+func (h *host) size(e tcpip.Endpoint) {
 	options := e.SocketOptions()
-	options.SetDelayOption(h.settings["nagle"] != "0")
 	if size, ok := h.number("send_buffer"); ok {
 		options.SetSendBufferSize(size, true)
 	}
 	if size, ok := h.number("receive_buffer"); ok {
 		options.SetReceiveBufferSize(size, true)
 	}
+}
+
+// configure sets the other options of a socket, which an application sets when it has connected or accepted.
+func (h *host) configure(e tcpip.Endpoint) {
+	options := e.SocketOptions()
+	options.SetDelayOption(h.settings["nagle"] != "0")
 	if idle, ok := h.number("keepalive_ns"); ok {
 		first, next := tcpip.KeepaliveIdleOption(idle), tcpip.KeepaliveIntervalOption(idle/10)
 		check(e.SetSockOpt(&first), "set the keepalive time")
@@ -247,6 +252,7 @@ func (h *host) configure(e tcpip.Endpoint) {
 func (h *host) open(queue *waiter.Queue) tcpip.Endpoint {
 	e, err := h.stack.NewEndpoint(tcp.ProtocolNumber, header.IPv4ProtocolNumber, queue)
 	check(err, "create a socket")
+	h.size(e)
 	h.configure(e)
 	return e
 }
@@ -368,6 +374,7 @@ func (h *host) request(content []byte) []byte {
 			if err != nil {
 				break
 			}
+			h.configure(e)
 			remote, _ := e.GetRemoteAddress()
 			number := uint32(len(h.sockets))
 			h.sockets = append(h.sockets, &socket{endpoint: e, queue: queue})

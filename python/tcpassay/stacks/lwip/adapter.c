@@ -193,12 +193,16 @@ static void release(struct socket *socket) {
 static uint32_t write_data(struct socket *socket, const uint8_t *data, size_t len) {
   uint32_t taken = 0;
   struct tcp_pcb *pcb = socket->pcb;
-  if (pcb == NULL || socket->shut) return 0;
-  while (taken < len) {
-    size_t part = LWIP_MIN(LWIP_MIN(len - taken, tcp_sndbuf(pcb)), LARGEST_WINDOW);
-    err_t done = part == 0 ? ERR_MEM : tcp_write(pcb, data + taken, (u16_t)part, TCP_WRITE_FLAG_COPY);
-    if (done != ERR_OK) break;
-    taken += (uint32_t)part;
+  /* Before that lwIP would cut the data into segments of 536 bytes. */
+  if (pcb == NULL || socket->shut || pcb->state < ESTABLISHED) return 0;
+  size_t part = LARGEST_WINDOW;
+  while (taken < len && part > 0) {
+    part = LWIP_MIN(LWIP_MIN(len - taken, tcp_sndbuf(pcb)), part);
+    /* Also the number of segments that wait is limited. */
+    if (part > 0 && tcp_write(pcb, data + taken, (u16_t)part, TCP_WRITE_FLAG_COPY) == ERR_OK)
+      taken += (uint32_t)part;
+    else
+      part /= 2;
   }
   tcp_output(pcb);
   return taken;

@@ -1,0 +1,68 @@
+"""`tcpassay explain --report`: a page about a finding for the maintainers of a TCP."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from plans import write
+from tcpassay.cli import app
+
+# Every second segment of a flight is lost: smoltcp sends no duplicate ACK for data beyond the fourth hole.
+PLAN = """\
+name = "holes"
+seeds = [1]
+[fixed]
+"receiver/stack.implementation" = "smoltcp"
+"link.rate" = "20Mbit"
+"link.delay" = "10ms"
+"app.flow_size" = "150KB"
+"app.duration" = "20s"
+[axes]
+"link.loss_model" = ["list:40,42,44,46,48,50,52,54,56,58"]
+[collect]
+events = true
+packets = true
+"""
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a report."""
+    folder = tmp_path_factory.mktemp("page")
+    plan = write(folder, PLAN)
+    run = CliRunner().invoke
+    run(app, ["run", str(plan), "--out", str(folder / "out"), "--jobs", "1"], catch_exceptions=False)
+    arguments = ["explain", str(folder / "out"), "ack-timing", "--report", str(folder / "page")]
+    done = run(app, arguments, catch_exceptions=False)
+    assert str(folder / "page" / "report.md") in done.output
+    return folder / "page"
+
+
+def test_a_page_has_the_rule_the_versions_the_settings_and_the_sequence_of_events(report: Path) -> None:
+    text = (report / "report.md").read_text(encoding="utf-8")
+    headings = [line for line in text.splitlines() if line.startswith("## ")]
+    assert headings == [
+        "## The rule",
+        "## Versions",
+        "## Settings",
+        "## What happened",
+        "## Without tcpassay",
+    ]
+    assert "received data out of order" in text
+    assert "RFC 5681 section 4.2 (out-of-order data at once)" in text
+    assert "* receiver: smoltcp 0.14.0 (socket-tcp-reno, socket-tcp-cubic)" in text
+    assert "* sender: the model of tcpassay" in text
+    assert '"receiver/stack.implementation" = "smoltcp"' in text
+    assert "# seed 1" in text
+    assert "──▶" in text
+
+
+def test_beside_it_are_a_script_of_the_end_and_the_packets(report: Path) -> None:
+    script = (report / "script.pkt").read_text(encoding="utf-8").splitlines()
+    segments = [line for line in script if " < " in line or " > " in line]
+    assert " < S 0:0(0) " in segments[0]
+    assert " > S. 0:0(0) ack 1 " in segments[1]
+    assert any("<sack " in line or "sack " in line for line in segments if " > " in line)
+    # The block type of a section header of pcapng.
+    assert (report / "packets.pcapng").read_bytes()[:4] == bytes.fromhex("0a0d0d0a")

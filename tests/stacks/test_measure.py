@@ -1,0 +1,79 @@
+"""`tcpassay stack measure`: facts of a TCP, by probes of a scripted peer."""
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import plans
+from tcpassay.cli import app
+from tcpassay.stacks.measure import segment as wire
+from tcpassay.stacks.measure.facts import FACTS, Measured, measure
+from tcpassay.stacks.measure.segment import Flag, Segment
+from tcpassay.stacks.measure.table import BEGIN, END, markdown
+
+DOCUMENT = plans.REPOSITORY / "docs" / "stacks.md"
+
+
+@pytest.fixture(scope="module")
+def smoltcp() -> list[Measured]:
+    """All facts of smoltcp."""
+    return list(measure("smoltcp"))
+
+
+def test_facts_of_smoltcp_are_those_of_its_source(smoltcp: list[Measured]) -> None:
+    values = {one.fact.what: one.value for one in smoltcp}
+    # CLOSE_DELAY, ACK_DELAY_DEFAULT, RTTE_INITIAL_RTO, ASSEMBLER_MAX_SEGMENT_COUNT of smoltcp 0.14.
+    assert values["TIME-WAIT"] == "10 s"
+    assert values["ACK of a single segment later"] == "10 ms"
+    assert values["SYN sent again"] == "1 s"
+    assert values["segments beyond different holes that are kept"] == "4 of 40"
+    assert values["duplicate ACKs before a retransmission"] == "3"
+    assert values["SYN to a closed port"] == "RST"
+    assert values["options of a SYN"] == "MSS 1460, window scale 0, SACK permitted"
+
+
+def test_no_probe_of_smoltcp_fails(smoltcp: list[Measured]) -> None:
+    assert len(smoltcp) == len(FACTS) > 30
+    assert [
+        one for one in smoltcp if one.value.startswith(("not measured", "stack:", "crashed:", "hung:"))
+    ] == []
+
+
+def test_the_table_of_the_documentation_has_the_facts_of_smoltcp(smoltcp: list[Measured]) -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    table = text[text.index(BEGIN) + len(BEGIN) : text.index(END)].strip().splitlines()
+    shown = [[cell.strip() for cell in line.strip("|").split(" | ")][:3] for line in table]
+    mine = markdown({"smoltcp 0.14.0 (socket-tcp-reno, socket-tcp-cubic)": smoltcp}).strip().splitlines()
+    assert shown[0] == ["fact", "section", "smoltcp 0.14.0 (socket-tcp-reno, socket-tcp-cubic)"]
+    assert shown[2:] == [[cell.strip() for cell in line.strip("|").split(" | ")] for line in mine[2:]]
+
+
+def test_a_process_has_the_facts_of_the_same_stack_in_the_process(
+    adapter: Path, smoltcp: list[Measured]
+) -> None:
+    assert [one.value for one in measure(f"exec:{adapter}")] == [one.value for one in smoltcp]
+
+
+def test_a_name_that_cannot_be_measured_is_refused() -> None:
+    result = CliRunner().invoke(app, ["stack", "measure", "linux"])
+    assert result.exit_code != 0
+    assert "`linux` cannot be measured; allowed are smoltcp, gvisor, lwip, pytcp" in str(result.exception)
+
+
+def test_a_segment_is_read_as_it_was_written() -> None:
+    options = [(wire.MSS, struct.pack("!H", 1460)), (wire.SCALE, b"\7"), (wire.TIMESTAMPS, bytes(8))]
+    made = Segment(1, 2, 2**32 - 1, 7, Flag.ACK | Flag.PSH, 500, options, b"abc", wire.CE)
+    packet = wire.encode("10.0.0.2", "10.0.0.1", made)
+    assert wire.decode(packet) == made
+    assert (made.mss, made.scale, made.stamps, made.blocks) == (1460, 7, (0, 0), [])
+    # The sums of a header and of a segment with their checksums are zero (RFC 1071).
+    words = struct.unpack(f"!{len(packet) // 2}H", packet[: len(packet) // 2 * 2])
+    assert sum(words[:10]) % 0xFFFF == 0
+
+
+def test_the_command_prints_json() -> None:
+    result = CliRunner().invoke(app, ["stack", "measure", "smoltcp", "--json"], catch_exceptions=False)
+    assert json.loads(result.output).popitem()[1]["TIME-WAIT"] == "10 s"
