@@ -1,72 +1,22 @@
-"""Comparison of two result folders: small literal data, and properties that hold for any two folders."""
+"""The verdicts of a comparison: small literal data, and properties that hold for any two folders."""
 
-import hashlib
-import io
 import json
 import tempfile
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree as ET
 
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rich.console import Console
 
-from folders import folder, run
-from tcpassay.compare import Comparison, Effect, Options, Sides, Verdict, compare, describe, junit, show
+from compared import ALL, TEN, cubic, effect, of, printed, results, seeds
+from folders import run
+from tcpassay.compare import Effect, Options, Verdict, compare, describe, junit
 from tcpassay.compare.direction import direction
-from tcpassay.errors import UserError
 from tcpassay.interface import METRICS, Direction
 from tcpassay.results import Results
 
-
-def results(
-    path: Path, runs: list[dict[str, Any]], found: list[tuple[str, str, int]] | None = None
-) -> Results:
-    return Results(folder(path, runs, found or ()))
-
-
-def cubic(
-    rates: list[float], metric: str = "goodput", cc: str = "cubic", **more: float
-) -> list[dict[str, Any]]:
-    """A run for each delay."""
-    return [
-        run(f"{cc}{i}", 1, {metric: rate, **more}, stack__cc=cc, link__delay=f"{i}ms")
-        for i, rate in enumerate(rates)
-    ]
-
-
-def effect(comparison: Comparison, metric: str = "goodput") -> Effect:
-    return next(e for e in comparison.effects if e.metric == metric)
-
-
-def of(tmp_path: Path, a: list[float], b: list[float], metric: str = "goodput", **options: Any) -> Comparison:
-    left = results(tmp_path / "a", cubic(a, metric))
-    right = results(tmp_path / "b", cubic(b, metric, "reno"))
-    return compare(left, right, Options(**({"metrics": (metric,)} | options)))
-
-
-ALL = Options(everything=True)
-
-
-TEN = [100.0 + i for i in range(10)]
-
-
-def test_runs_are_paired_by_what_does_not_differ_throughout(tmp_path: Path) -> None:
-    comparison = of(tmp_path, TEN, TEN[::-1])
-    assert comparison.pairing.compared == {"stack.cc": ("cubic", "reno")}
-    assert [(p.a["case"], p.b["case"]) for p in comparison.pairing.pairs[:2]] == [
-        ("cubic0", "reno0"),
-        ("cubic1", "reno1"),
-    ]
-
-
-def test_a_parameter_that_only_one_side_sets_tells_the_sides_apart(tmp_path: Path) -> None:
-    a = results(tmp_path / "a", [run("x", 1, {"goodput": 1.0}, link__delay="1ms")])
-    b = results(tmp_path / "b", [run("y", 1, {"goodput": 2.0}, link__delay="1ms", stack__cc="cubic")])
-    assert compare(a, b).pairing.compared == {"stack.cc": (None, "cubic")}
+VALUES = st.one_of(st.just(0.0), st.floats(1e-6, 1e9))
 
 
 def test_equal_folders_are_reported_as_identical(tmp_path: Path) -> None:
@@ -257,14 +207,6 @@ def test_many_metrics_are_corrected_for_their_number(tmp_path: Path) -> None:
     assert verdicts == {"none": {Verdict.WORSE}, "holm": {Verdict.UNDECIDED}, "bh": {Verdict.WORSE}}
 
 
-def seeds(cc: str, effects: list[list[float]]) -> list[dict[str, Any]]:
-    return [
-        run(f"{cc}{i}", seed, {"goodput": value}, stack__cc=cc, link__delay=f"{i}ms")
-        for i, values in enumerate(effects)
-        for seed, value in enumerate(values)
-    ]
-
-
 def test_with_enough_cases_the_seeds_of_a_case_count_as_one_pair(tmp_path: Path) -> None:
     a = results(tmp_path / "a", seeds("cubic", [[100.0] * 20] * 6))
     b = results(tmp_path / "b", seeds("reno", [[90.0] * 20] * 3 + [[110.0] * 20] * 3))
@@ -312,55 +254,6 @@ def test_a_run_that_no_longer_ends_is_a_regression(tmp_path: Path) -> None:
     assert effect(comparison).pairs == 9
 
 
-def test_runs_without_a_partner_are_listed(tmp_path: Path) -> None:
-    a, b = results(tmp_path / "a", cubic(TEN)), results(tmp_path / "b", cubic(TEN[:8], cc="reno"))
-    assert [r["case"] for r in compare(a, b).pairing.only_a] == ["cubic8", "cubic9"]
-
-
-def test_results_without_a_common_run_are_refused_and_say_what_to_do(tmp_path: Path) -> None:
-    a = results(tmp_path / "a", [run(f"a{i}", 1, {"goodput": 1.0}, queue__kind=f"{i}") for i in range(3)])
-    b = results(tmp_path / "b", [run(f"b{i}", 1, {"goodput": 1.0}, queue__kind=f"{i + 5}") for i in range(3)])
-    with pytest.raises(UserError, match="name parameters that do not count with --ignore"):
-        compare(a, b)
-
-
-def test_ignoring_a_parameter_that_varies_within_a_side_is_refused(tmp_path: Path) -> None:
-    a, b = results(tmp_path / "a", cubic(TEN)), results(tmp_path / "b", cubic(TEN, cc="reno"))
-    with pytest.raises(UserError, match=r"`cubic0` and `cubic1` differ only in link.delay, stack.cc"):
-        compare(a, b, sides=Sides(ignore=frozenset({"link.delay"})))
-
-
-def test_two_parts_of_one_folder_can_be_compared(tmp_path: Path) -> None:
-    both = results(tmp_path / "a", cubic(TEN) + cubic([0.5 * x for x in TEN], cc="reno"))
-    comparison = compare(both, both, sides=Sides({"stack.cc": "cubic"}, {"stack.cc": "reno"}))
-    assert effect(comparison).estimate == pytest.approx(0.5)
-    with pytest.raises(UserError, match=r"no run with stack.cc=bbr"):
-        compare(both, both, sides=Sides({"stack.cc": "bbr"}))
-
-
-def test_only_the_metrics_asked_for_are_compared(tmp_path: Path) -> None:
-    a, b = (
-        results(tmp_path / "a", cubic(TEN, rtt_p50=1.0)),
-        results(tmp_path / "b", cubic(TEN, cc="reno", rtt_p50=2.0)),
-    )
-    assert [e.metric for e in compare(a, b, Options(metrics=("rtt_p50",))).effects] == ["rtt_p50"]
-
-
-def test_a_damaged_file_is_named_and_the_rest_is_compared(tmp_path: Path) -> None:
-    a, b = results(tmp_path / "a", cubic(TEN)), results(tmp_path / "b", cubic(TEN, cc="reno"))
-    (tmp_path / "b" / "metrics.parquet").write_bytes(b"PAR1 not a table")
-    comparison = compare(a, b)
-    assert len(comparison.problems) == 1
-    assert "b/metrics.parquet" in comparison.problems[0]
-    assert effect(comparison).verdict is Verdict.IDENTICAL
-
-
-def printed(comparison: Comparison, *, width: int = 160) -> str:
-    out = io.StringIO()
-    show(comparison, Console(file=out, width=width), {"goodput": "bit/s"})
-    return out.getvalue()
-
-
 def test_the_text_lists_the_regressions_last(tmp_path: Path) -> None:
     text = printed(of(tmp_path, TEN, [0.9 * x for x in TEN]))
     assert "stack.cc: a cubic, b reno" in text
@@ -394,9 +287,6 @@ def test_the_metrics_without_a_preferred_direction_are_these() -> None:
         "limited_cwnd", "limited_rwnd", "limited_app", "marks", "mark_share", "thinned", "utilisation_access",
         "utilisation_uplink",
     }  # fmt: skip
-
-
-VALUES = st.one_of(st.just(0.0), st.floats(1e-6, 1e9))
 
 
 @settings(max_examples=60)
@@ -440,151 +330,6 @@ def test_a_regression_is_always_a_significant_change_for_the_worse(
         assert found.p_adjusted <= 0.05
 
 
-def test_seeds_that_gave_the_same_run_are_one_pair_and_no_more_evidence(tmp_path: Path) -> None:
-    def seeds(cc: str, rate: float, *, drawn: bool) -> list[dict[str, Any]]:
-        return [
-            run(f"{cc}0", seed, {"goodput": rate}, stack__cc=cc) | {"trace": f"{cc}{seed if drawn else 0}"}
-            for seed in range(1, 9)
-        ]
-
-    alike, drawn = (
-        compare(
-            results(tmp_path / f"a{drawn}", seeds("cubic", 100.0, drawn=drawn)),
-            results(tmp_path / f"b{drawn}", seeds("reno", 80.0, drawn=drawn)),
-        )
-        for drawn in (False, True)
-    )
-    assert (alike.repeated, effect(alike).verdict) == (7, Verdict.DIFFERS)
-    assert (drawn.repeated, effect(drawn).verdict) == (0, Verdict.WORSE)
-
-
-def test_an_unknown_metric_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
-    a, b = results(tmp_path / "a", cubic(TEN)), results(tmp_path / "b", cubic(TEN, cc="reno"))
-    with pytest.raises(UserError, match=r"`--metric goodputt`: no such metric; did you mean `goodput`\?"):
-        compare(a, b, Options(metrics=("goodputt",)))
-    with pytest.raises(UserError, match="`--metric rtt_p50`: the results do not both have it"):
-        compare(a, b, Options(metrics=("rtt_p50", "goodput")))
-
-
-def test_comparing_nothing_is_an_error(tmp_path: Path) -> None:
-    crashed = [run("x", 1, {}, outcome="crashed", stack__cc="cubic")]
-    a, b = results(tmp_path / "a", crashed), results(tmp_path / "b", crashed)
-    with pytest.raises(UserError, match="nothing can be compared: no run was done on both sides"):
-        compare(a, b)
-
-
-@pytest.mark.parametrize("content", ["{}", "[]", "", '{"runs": 3}', "{"])
-def test_a_result_without_a_list_of_runs_cannot_be_compared(tmp_path: Path, content: str) -> None:
-    a, b = results(tmp_path / "a", cubic(TEN)), results(tmp_path / "b", cubic(TEN))
-    (tmp_path / "b" / "result.json").write_text(content, encoding="utf-8")
-    with pytest.raises(UserError, match=r"b/result.json"):
-        compare(a, b)
-
-
-def test_runs_that_have_no_row_of_metrics_are_damage(tmp_path: Path) -> None:
-    a, b = results(tmp_path / "a", cubic(TEN)), results(tmp_path / "b", cubic(TEN, cc="reno"))
-    pl.read_parquet(tmp_path / "b/metrics.parquet").head(7).write_parquet(tmp_path / "b/metrics.parquet")
-    comparison = compare(a, b)
-    assert comparison.incomplete == [
-        f"damaged: {tmp_path}/b/metrics.parquet: 3 runs that were done have no row"
-    ]
-    assert not comparison.same
-
-
-def test_runs_and_seeds_of_one_side_alone_make_the_comparison_incomplete(tmp_path: Path) -> None:
-    a = results(tmp_path / "a", seeds("cubic", [[100.0, 101.0]] * 3))
-    b = results(tmp_path / "b", seeds("cubic", [[100.0]] * 3))
-    comparison = compare(a, b)
-    assert comparison.incomplete == ["3 runs of a without a partner in b (seeds 1 only in a)"]
-    assert not comparison.same
-    assert compare(b, a).incomplete == ["3 runs of b without a partner in a (seeds 1 only in b)"]
-    assert "incomplete: 3 runs of a without a partner" in printed(comparison)
-
-
-def collecting(path: Path, collect: str, **metrics: float) -> Results:
-    made = results(path, [run(f"c{i}", 1, metrics, link__delay=f"{i}ms") for i in range(3)])
-    (path / "plan.toml").write_text(f'name = "made"\n[collect]\n{collect}\n', encoding="utf-8")
-    return made
-
-
-def test_metrics_over_the_series_are_not_compared_where_its_interval_differs(tmp_path: Path) -> None:
-    a = collecting(tmp_path / "a", 'series = "1ms"', goodput=1.0, queue_peak_mean=5.0, srtt_mean=2.0)
-    b = collecting(tmp_path / "b", "", goodput=1.0, queue_peak_mean=9.0, srtt_mean=3.0)
-    comparison = compare(a, b, ALL)
-    assert [e.metric for e in comparison.effects] == ["goodput"]
-    assert [(one.metrics, one.why) for one in comparison.skipped] == [
-        (("queue_peak_mean", "srtt_mean"), "`collect.series` is 1ms in a and 10ms in b")
-    ]
-    assert comparison.same
-    with pytest.raises(UserError, match=r"nothing can be compared: srtt_mean: `collect.series` is 1ms in a"):
-        compare(a, b, Options(metrics=("srtt_mean",)))
-
-
-def test_an_interval_written_in_another_unit_is_the_same(tmp_path: Path) -> None:
-    a = collecting(tmp_path / "a", 'series = "10000us"', queue_peak_mean=5.0)
-    assert compare(a, collecting(tmp_path / "b", "", queue_peak_mean=5.0), ALL).skipped == ()
-
-
-def test_only_metrics_of_whole_runs_are_compared_where_the_warm_up_differs(tmp_path: Path) -> None:
-    a = collecting(tmp_path / "a", 'warmup = "1s"', goodput=1.0, lost=5.0)
-    comparison = compare(a, collecting(tmp_path / "b", "", goodput=2.0, lost=5.0), ALL)
-    assert [e.metric for e in comparison.effects] == ["lost"]
-
-
-def kernels(path: Path, name: str, rates: list[float], trace: str = "t") -> Results:
-    runs = [
-        run(f"{name}{i}", 1, {"goodput": rate}, link__delay=f"{i}ms", stack__cc="dctcp" if i < 3 else "reno")
-        | {"substrate": f"kernel:{name}", "trace": f"{trace if i < 3 else ''}{i}"}
-        for i, rate in enumerate(rates)
-    ]
-    return results(path, runs)
-
-
-def test_deterministic_runs_that_differ_are_a_result_without_any_statistics(tmp_path: Path) -> None:
-    a = kernels(tmp_path / "a", "base", TEN, "old")
-    b = kernels(tmp_path / "b", "head", [1.4 * TEN[0], *TEN[1:]], "new")
-    comparison = compare(a, b)
-    assert comparison.exact is not None
-    assert comparison.exact.identical == 7
-    assert comparison.exact.different == (("head0", 1), ("head1", 1), ("head2", 1))
-    assert comparison.exact.common == "stack.cc=dctcp (3 of 3 runs with that)"
-    assert comparison.differs == "3 of 10 pairs of deterministic runs differ"
-    # A difference is no regression where nothing is worse, unless identical runs are demanded.
-    assert comparison.regressions == []
-    assert compare(a, b, Options(identical=True)).regressions == [
-        "3 of 10 pairs of deterministic runs differ"
-    ]
-    assert "7 identical, 3 different" in printed(comparison)
-
-
-def test_deterministic_runs_that_are_all_identical_are_reported_as_such(tmp_path: Path) -> None:
-    comparison = compare(kernels(tmp_path / "a", "base", TEN), kernels(tmp_path / "b", "head", TEN))
-    assert comparison.same
-    assert printed(comparison).endswith("identical\n")
-
-
-def test_runs_in_real_time_are_never_called_identical(tmp_path: Path) -> None:
-    runs = [one | {"substrate": "host"} for one in cubic(TEN)]
-    assert compare(results(tmp_path / "a", runs), results(tmp_path / "b", runs)).exact is None
-
-
-def test_where_a_parameter_tells_the_sides_apart_a_difference_is_expected(tmp_path: Path) -> None:
-    comparison = of(tmp_path, TEN, [1.5 * x for x in TEN])
-    assert comparison.exact is not None
-    assert len(comparison.exact.different) == 10
-    assert comparison.regressions == []
-
-
-def test_runs_of_two_substrates_of_one_plan_have_partners_of_their_own(tmp_path: Path) -> None:
-    runs = [
-        one | {"case": f"{one['case']}{where}", "substrate": where}
-        for where in ("model", "kernel")
-        for one in cubic(TEN)
-    ]
-    comparison = compare(results(tmp_path / "a", runs), results(tmp_path / "b", runs))
-    assert len(comparison.pairing.pairs) == 20
-
-
 def test_an_effect_and_its_interval_have_the_same_form() -> None:
     base = {"metric": "m", "scale": "ratio", "estimate": 0.214, "low": 0.0547, "high": 0.8335}
     fields = {name: base.get(name) for name in Effect.__dataclass_fields__}
@@ -592,17 +337,3 @@ def test_an_effect_and_its_interval_have_the_same_form() -> None:
     assert describe(Effect(**fields | {"estimate": 0.9, "low": 0.8, "high": 1.0})) == (
         "-10.00 % (-20.00 % to +0.00 %)"
     )
-
-
-def test_other_versions_and_plans_are_reported(tmp_path: Path) -> None:
-    sides = []
-    for name, version in (("a", "1.0"), ("b", "1.1")):
-        made = folder(tmp_path / name, cubic(TEN))
-        index = json.loads((made / "result.json").read_text())
-        plan = (made / "plan.toml").read_bytes() + f"# {version}\n".encode()
-        (made / "plan.toml").write_bytes(plan)
-        told = {"name": "p", "sha256": hashlib.sha256(plan).hexdigest()}
-        index |= {"environment": {"tcpassay": version}, "plan": told}
-        (made / "result.json").write_text(json.dumps(index), encoding="utf-8")
-        sides.append(Results(made))
-    assert compare(*sides).versions == ("tcpassay: 1.0 in a, 1.1 in b", "plans: p, in two versions")
