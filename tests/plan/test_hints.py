@@ -50,3 +50,27 @@ def test_a_part_of_several_names_suggests_several(tmp_path: Path) -> None:
 
 def test_an_allowed_word_that_contradicts_another_setting_has_no_hint(tmp_path: Path) -> None:
     assert "did you mean" not in said(tmp_path, '[fixed]\n"stack.cc" = "dctcp"')
+
+
+@pytest.mark.parametrize("limit", ['case_time = "0s"', 'case_memory = "0B"', 'time = "0min"'])
+def test_a_limit_with_which_no_run_can_complete_is_refused(limit: str, tmp_path: Path) -> None:
+    name, value = limit.replace('"', "").split(" = ")
+    assert said(tmp_path, f"[limits]\n{limit}") == (
+        f"`limits.{name}` = `{value}`: no run can complete; give more than 0"
+    )
+
+
+def test_the_label_of_a_case_has_the_addresses_of_its_settings(tmp_path: Path) -> None:
+    file = tmp_path / "plan.toml"
+    file.write_text(
+        'name = "p"\n[fixed]\ntopology = "dumbbell:2"\n[axes]\n"sender1/stack.cc" = ["reno", "cubic"]\n',
+        encoding="utf-8",
+    )
+    assert [case.label for case in read.read_file(file).cases] == ["sender1/cc=reno", "sender1/cc=cubic"]
+
+
+def test_the_entities_of_a_topology_are_listed_to_the_last(tmp_path: Path) -> None:
+    text = said(tmp_path, '[fixed]\ntopology = "dumbbell:2"\n"sender5/stack.cc" = "cubic"')
+    assert "this topology has no entity `sender5`; it has " in text
+    assert "sender0" in text
+    assert "sender1" in text

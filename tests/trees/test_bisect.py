@@ -160,7 +160,7 @@ def test_the_behaviour_of_a_plan_is_a_line_for_each_run_and_equal_when_it_is_rep
     ]
     assert shown[0] == shown[1]
     assert [line.partition(", packets ")[0] for line in shown[0].splitlines()] == [
-        '{"stack.cc": "reno"} seed 1: done',
-        '{"stack.cc": "cubic"} seed 1: done',
+        "stack.cc=reno, seed 1: done",
+        "stack.cc=cubic, seed 1: done",
     ]
     assert shown[2] == '{"stack.cc": "reno"} seed 1: done\n{"stack.cc": "cubic"} seed 1: done'

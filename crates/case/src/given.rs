@@ -89,11 +89,13 @@ impl GivenTriples {
         for full in fulls.chain(controllers) {
             let (address, _) = split(&full);
             if !address.is_empty() && !known.contains(&address) {
-                let some = known.iter().take(8).copied().collect::<Vec<_>>().join(", ");
+                let some = known.iter().take(MOST_LISTED).copied().collect::<Vec<_>>().join(", ");
+                let more = known.len().saturating_sub(MOST_LISTED);
+                let more = if more == 0 { String::new() } else { format!(" and {more} more") };
                 errors.push(CaseError::new(
                     &full,
                     None,
-                    format!("this topology has no entity `{address}`; it has {some}"),
+                    format!("this topology has no entity `{address}`; it has {some}{more}"),
                 ));
             }
         }
@@ -135,6 +137,9 @@ impl GivenTriples {
         rows.chain(controllers).collect()
     }
 }
+
+/// Entities of a topology that an error lists.
+const MOST_LISTED: usize = 24;
 
 fn unknown(path: &str) -> String {
     match params::nearest(path) {

@@ -9,6 +9,7 @@ from rich.padding import Padding
 from tcpassay import terminal
 from tcpassay.captured.analyse import Analysis
 from tcpassay.captured.model import FLOW, SUMMARY, FlowSummary, SiftrLog, Summary
+from tcpassay.plural import plural
 
 NANO = 1e-9
 MOST = 20
@@ -60,8 +61,8 @@ def show(summary: Summary, console: Console) -> None:
     for note in summary.notes:
         console.print(f"note: {escape(note)}", style="yellow", highlight=False)
     counts = summary.packets
-    said = f"{counts.packets} packets, {counts.segments} TCP segments, {summary.connections} connections, "
-    console.print(f"{said}{summary.flows_with_data} flows with data", highlight=False)
+    said = f"{counts.packets} packets, {counts.segments} TCP segments, {plural(summary.connections, 'connection')}, "
+    console.print(f"{said}{plural(summary.flows_with_data, 'flow')} with data", highlight=False)
 
 
 def siftr(log: SiftrLog, console: Console) -> None:
@@ -73,7 +74,7 @@ def siftr(log: SiftrLog, console: Console) -> None:
         console.print()
     for note in log.notes:
         console.print(f"note: {escape(note)}", style="yellow", highlight=False)
-    console.print(f"{log.lines} lines of siftr, {len(log.flows)} connections", highlight=False)
+    console.print(f"{log.lines} lines of siftr, {plural(len(log.flows), 'connection')}", highlight=False)
 
 
 def _flow(one: FlowSummary, console: Console, *, several: bool) -> None:

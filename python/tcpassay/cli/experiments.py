@@ -53,7 +53,9 @@ def list_(plans: PlansOption = None, json_: JsonOption = False) -> None:
 def run(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Experiments, as `experiments list` names them.", metavar="NAME"),
+        typer.Argument(
+            help="Experiments, as `experiments list` names them, or the files of plans.", metavar="NAME"
+        ),
     ] = None,
     all_: Annotated[bool, typer.Option("--all", help="All experiments.", show_default=False)] = False,
     substrate: Annotated[str, typer.Option(help="model or kernel.", metavar="NAME")] = "model",
@@ -82,7 +84,8 @@ def run(
         raise UserError("name experiments, or give `--all`: `tcpassay experiments list` lists them")
     if substrate not in {catalogue.MODEL, catalogue.KERNEL}:
         raise UserError(f"`--substrate {substrate}`: allowed are {catalogue.MODEL} and {catalogue.KERNEL}")
-    place = catalogue.folder(plans)
+    files = bool(names) and all(name.endswith(".toml") and Path(name).is_file() for name in names or ())
+    place = Path() if files else catalogue.folder(plans)
     where: catalogue.Where = "kernel" if substrate == catalogue.KERNEL else "model"
     chosen = [catalogue.experiment(place, name) for name in names or catalogue.names(place)]
     if all_:

@@ -115,7 +115,8 @@ def _cases(wanted: "Plan", console: "Console", *, every: bool) -> None:
     console.print()
     for case in wanted.cases:
         refused = f"  [yellow]must be refused: {case.negative}[/]" if case.negative else ""
-        console.print(f"{case.id}  {escape(case.label)}{refused}", highlight=False, soft_wrap=True)
+        label = case.label or "nothing varies"
+        console.print(f"{case.id}  {escape(label)}{refused}", highlight=False, soft_wrap=True)
     console.print()
 
 

@@ -17,7 +17,7 @@ from tcpassay.cli.options import (
     SeedOption,
     TestbedOption,
 )
-from tcpassay.errors import UserError
+from tcpassay.errors import Place, Problem, UserError
 from tcpassay.messages import Outcome
 from tcpassay.plan import read
 from tcpassay.plan.expand import show as show_value
@@ -276,7 +276,13 @@ def _in_real_time(plan: Plan) -> bool:
 def _ready(plan: Plan) -> None:
     """Checks that the substrates of the plan are available; otherwise raises a `UserError`."""
     for name in plan.spec.substrates:
-        substrate_of(name).ready()
+        try:
+            substrate_of(name).ready()
+        except UserError as error:
+            raise UserError.several(
+                one if one.place else Problem(f"`substrates`: {one.message}", Place(plan.file))
+                for one in error.problems
+            ) from None
 
 
 def _read(plan: Path, strength: int | None, seed: int | None) -> Plan:

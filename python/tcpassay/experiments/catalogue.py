@@ -86,12 +86,17 @@ def names(place: Path) -> list[str]:
 
 
 def experiment(place: Path, name: str) -> Experiment:
-    """An experiment by its name. Raises `UserError`."""
+    """An experiment by its name, or by the path of its plan. Raises `UserError`."""
+    if name.endswith(".toml") and Path(name).is_file():
+        return _of(Path(name))
     known = names(place)
     if name not in known:
         hint = document.suggest(name, known) or "; `tcpassay experiments list` lists them"
         raise UserError(f"`{name}`: there is no such experiment{hint}", Place(place))
-    file = place / f"{name}.toml"
+    return _of(place / f"{name}.toml")
+
+
+def _of(file: Path) -> Experiment:
     plan = read.read_file(file)
     if plan.spec.experiment is None:
         raise UserError("the plan has no table [experiment]", Place(file))

@@ -130,7 +130,8 @@ def find(name: str | None = None) -> Kernel:
             return kernel
     there = ", ".join(f"`{kernel.name}`" for kernel in known) or "none"
     wanted = f"there is no kernel `{name}`" if name else "no kernel was named"
-    raise UserError(f"{wanted}; built are: {there}. `tcpassay kernel build --debian 6.1` builds one")
+    how = "--help` says how others are built" if known else "--debian 6.1` builds one"
+    raise UserError(f"{wanted}; built are: {there}. `tcpassay kernel build {how}")
 
 
 def write(kernel: Kernel) -> None:

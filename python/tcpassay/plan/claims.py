@@ -39,8 +39,20 @@ def problems(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
         _negative(spec, doc),
         _families(spec, doc),
         _lists(spec, doc),
+        _limits(spec, doc),
         searching.problems(spec, doc),
     )
+
+
+def _limits(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
+    """Limits with which no run can complete."""
+    for name in ("case_time", "case_memory", "time"):
+        value = getattr(spec.limits, name)
+        if value is not None and quantity(value).amount == 0:
+            yield Problem(
+                f"`limits.{name}` = `{value}`: no run can complete; give more than 0",
+                doc.place("limits", name),
+            )
 
 
 def _substrates(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:

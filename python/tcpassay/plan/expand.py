@@ -24,6 +24,12 @@ SUBSTRATE: Final = "substrate"
 """The factor of a plan with several substrates; no parameter has this name."""
 
 
+def _short(name: str) -> str:
+    """The last part of a path, with its address."""
+    address, slash, plain = name.rpartition("/")
+    return f"{address}{slash}{plain.rpartition('.')[2]}"
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """A case of a plan."""
@@ -46,7 +52,7 @@ class Case:
     @property
     def label(self) -> str:
         """The settings that distinguish the case from the others of its plan."""
-        return ", ".join(f"{name.split('.')[-1]}={show(value)}" for name, value in self.varied.items())
+        return ", ".join(f"{_short(name)}={show(value)}" for name, value in self.varied.items())
 
     def matches(self, selector: Mapping[str, fields.Scalar | list[fields.Scalar]]) -> bool:
         """Whether each name of the selector has the value, or one of the values."""

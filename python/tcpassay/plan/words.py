@@ -14,6 +14,7 @@ FIGURES: dict[str, type[model.Panel]] = {
     "timeline": model.Timeline,
     "sequence": model.Sequence,
     "distribution": model.Distribution,
+    "diagram": model.Diagram,
 }
 
 

@@ -1,6 +1,5 @@
 """The behaviour of a kernel in the cases of a plan or in scripts, as a text that is equal for equal behaviour."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Final, Literal
 from tcpassay.errors import Place, UserError
 from tcpassay.messages import Answer
 from tcpassay.plan import write
+from tcpassay.plan.expand import SUBSTRATE, Case, show
 from tcpassay.plan.model import PlanFile
 from tcpassay.plan.read import Plan, read, read_file
 from tcpassay.results import load
@@ -60,9 +60,7 @@ class Behaviour:
                         raise UserError(f"a run was killed from outside: {answer.message.splitlines()[0]}")
                     answers[index] = self._said(answer)
         return "\n".join(
-            f"{json.dumps({name: str(value) for name, value in case.varied.items() if name != 'substrate'})} "
-            f"seed {seed}: {answers[number]}"
-            for number, (case, seed) in enumerate(runs)
+            f"{_named(case)}seed {seed}: {answers[number]}" for number, (case, seed) in enumerate(runs)
         )
 
     def _said(self, answer: Answer) -> str:
@@ -113,3 +111,9 @@ def scripts_on(files: Sequence[Path], substrates: Sequence[str]) -> Plan:
         }
     )
     return read(write.toml(spec, "Scripts."), Path.cwd() / "plan.toml", substrates=list(substrates))
+
+
+def _named(case: Case) -> str:
+    """The settings that distinguish a case, if there are several; the substrate differs in any case."""
+    said = ", ".join(f"{name}={show(value)}" for name, value in case.varied.items() if name != SUBSTRATE)
+    return f"{said}, " if said else ""
