@@ -163,4 +163,4 @@ def test_the_behaviour_of_a_plan_is_a_line_for_each_run_and_equal_when_it_is_rep
         "stack.cc=reno, seed 1: done",
         "stack.cc=cubic, seed 1: done",
     ]
-    assert shown[2] == '{"stack.cc": "reno"} seed 1: done\n{"stack.cc": "cubic"} seed 1: done'
+    assert shown[2] == "stack.cc=reno, seed 1: done\nstack.cc=cubic, seed 1: done"
