@@ -56,6 +56,10 @@ def _join_lines(commands: typer.Typer) -> None:
     for command in commands.registered_commands:
         paragraphs = (inspect.getdoc(command.callback) or "").split("\n\n")
         command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+        for annotation in command.callback.__annotations__.values() if command.callback else ():
+            if getattr(annotation, "__origin__", None) is bool:
+                # A switch has no value; the help text would show `<bool>`.
+                annotation.__metadata__[0].metavar = ""
     for group in commands.registered_groups:
         if group.typer_instance is not None:
             _join_lines(group.typer_instance)

@@ -254,9 +254,9 @@ def list_(json_: JsonOption = False) -> None:
     if not kernels:
         typer.echo("No kernel is built; `tcpassay kernel build` builds Debian's 6.1.")
         return
-    grid = terminal.grid("name", "release", "source", "built")
+    grid = terminal.grid("name", "release", "source", "patches", "built")
     for kernel in kernels:
-        grid.add_row(kernel.name, kernel.release, kernel.source, kernel.built)
+        grid.add_row(kernel.name, kernel.release, kernel.source, ", ".join(kernel.series), kernel.built)
     terminal.console().print(grid)
 
 

@@ -95,6 +95,8 @@ def measure(
     """Measure facts of a TCP by probes: timers, windows, options, answers to unusual segments.
 
     A scripted peer talks to the TCP in virtual time. Nothing is compared with an expected value.
+
+    Example: `tcpassay stack measure exec:./my-stack`.
     """
     from tcpassay.stacks.catalogue import checked_name, column  # noqa: PLC0415 - start-up time
     from tcpassay.stacks.measure.facts import measure as measured  # noqa: PLC0415

@@ -60,6 +60,10 @@ def show(told: TreeComparison, console: Console) -> None:
             f"No difference in {plural(told.cases, 'case')} ({plural(len(told.pairs), 'pair')} of runs).",
             "bold green",
         )
+        say(
+            "Whether they executed the lines that the kernels differ in is not known here: `tcpassay kernel coverage` "
+            "shows it on a kernel with counters."
+        )
 
 
 def _differences(told: TreeComparison, say: Say) -> None:
