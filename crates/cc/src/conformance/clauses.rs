@@ -1,5 +1,6 @@
 //! The clauses of the contract. Each compares an output of a controller with its inputs.
 
+use super::recovery::RecoveryState;
 use super::words;
 use crate::{Ack, Cause, Control, Controller, Event, Limited, View};
 use tcpassay_units::Bytes;
@@ -198,21 +199,6 @@ impl Clause {
             }
         }
     }
-}
-
-/// The current recovery.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct RecoveryState {
-    /// The recovery ends when all data up to this position is acknowledged.
-    pub(super) point: u64,
-    /// It includes a timeout.
-    pub(super) timeout: bool,
-    /// Marks began it and no loss followed, so that it cannot be proven spurious.
-    pub(super) marks: bool,
-    /// The control before the recovery.
-    pub(super) before: Control,
-    /// The output of the controller at the beginning.
-    pub(super) entered: Control,
 }
 
 /// An event, the view before it, and the output of the controller.

@@ -16,6 +16,7 @@
 //! follows its RFC.
 
 mod clauses;
+mod recovery;
 mod sender;
 mod step;
 mod words;

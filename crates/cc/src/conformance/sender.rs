@@ -1,6 +1,7 @@
 //! A minimal test sender that turns steps into legal events.
 
-use super::clauses::{self, Clause, ClauseInput, Contract, MAX_WINDOW, RecoveryState};
+use super::clauses::{self, Clause, ClauseInput, Contract, MAX_WINDOW};
+use super::recovery::RecoveryState;
 use super::step::HistoryStep;
 use crate::{Ack, Cause, Control, Controller, Event, Limited, RateSample, View};
 use tcpassay_units::{Bytes, Dur, Time};

@@ -1,6 +1,6 @@
 //! Events, answers and steps of a history in words, for messages about violated clauses.
 
-use super::clauses::RecoveryState;
+use super::recovery::RecoveryState;
 use super::step::HistoryStep;
 use crate::{Ack, Cause, Control, Event, Limited, View};
 use std::fmt;
