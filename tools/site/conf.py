@@ -23,6 +23,7 @@ html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#00558c", "color-brand-content": "#00558c"},
     "dark_css_variables": {"color-brand-primary": "#66b8e8", "color-brand-content": "#66b8e8"},
 }
+smartquotes = False  # `--option` keeps its hyphens
 highlight_language = "none"
 suppress_warnings = ["misc.highlighting_failure"]  # the grammar of constraints has no lexer
 pygments_style = "friendly"
