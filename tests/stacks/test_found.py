@@ -19,6 +19,7 @@ LOST_SYNS = {
     "link.loss": "50%",
 }
 HOLES = {"link.loss_model": "list:40,42,44,46,48,50,52,54,56,58", "app.flow_size": "150KB"}
+SMALL_MSS = {"receiver/stack.mss": "300B", "app.flow_size": "10KB"}
 PAUSES = {"app.workload": "onoff", "app.burst": "300KB", "app.gap": "20s", "app.duration": "50s"}
 
 
@@ -34,6 +35,7 @@ def found(oracle: str, scene: dict[str, bool | float | str]) -> list[str]:
         ("smoltcp", "receiver", "ack-timing", HOLES, "received data out of order"),
         ("smoltcp", "sender", "restart-window", PAUSES, "more than a restart window of 14600"),
         ("lwip", "sender", "restart-window", PAUSES, "more than a restart window of 14600"),
+        ("pytcp", "sender", "segment-above-mss", SMALL_MSS, "the MSS of its peer is 300"),
         ("lwip", "sender", "syn-back-off", LOST_SYNS, "the 3 intervals are 2750 ms to 3000 ms"),
     ],
 )

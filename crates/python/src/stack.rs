@@ -43,6 +43,7 @@ impl StackHost {
     /// `command`: of a process; without it smoltcp. `options`: the settings of docs/stacks.md that not every TCP has.
     #[new]
     #[pyo3(signature = (command, address, mtu, seed, options))]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
     fn new(
         command: Option<&str>,
         address: &str,

@@ -6,6 +6,7 @@ use crate::kinds::Sorts;
 use crate::needs::Need;
 use crate::step::{Context, Step};
 use tcpassay_measure::EventKind;
+use tcpassay_units::Bytes;
 use tcpassay_wire::Flags;
 
 pub(super) const ABOVE_MSS: Bound = Bound {
@@ -17,8 +18,10 @@ pub(super) const ABOVE_MSS: Bound = Bound {
                 with IPv6.",
     exceptions: "segmentation and receive offload make packets of several segments. Only two successive segments of one length without \
                  PSH are reported, and only if this length is not a multiple of a segment of a plausible size: three quarters of the MSS or \
-                 more, or the sizes to which paths of 576 to 1500 bytes limit segments (496 to 536 bytes, 1180 to 1460).",
-    needs: &[Need::Headers, Need::BothDirections, Need::Handshake],
+                 more, or the sizes to which paths of 576 to 1500 bytes limit segments (496 to 536 bytes, 1180 to 1460). Of runs only those \
+                 of other TCPs than the model are judged, whose hosts have no such offload; there every segment counts, and the MSS is \
+                 that of the case.",
+    needs: &[Need::BothDirections, Need::Handshake],
     looks: Sorts::SYN.or(Sorts::DATA_OUT),
     new: |flows| PerEnd::<Sizes>::rule(flows, size),
 };
@@ -37,7 +40,8 @@ struct Sizes {
 }
 
 fn size(state: &mut Sizes, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-    let Some(packet) = context.captured.map(|captured| captured.packet(step.row)) else { return };
+    let Some(captured) = context.captured else { return of_run(context, step, found) };
+    let packet = captured.packet(step.row);
     if step.event.kind == EventKind::In {
         if step.flags().has(Flags::SYN) && !packet.cut {
             let host = &context.recording.hosts[context.recording.flows[step.flow].from as usize];
@@ -62,6 +66,25 @@ fn size(state: &mut Sizes, context: &Context<'_>, step: &Step<'_>, found: &mut F
         });
     }
     state.last = (!step.flags().has(Flags::PSH)).then_some((len, step.seq_end(), step.row));
+}
+
+/// A segment of a run that another TCP than the model sent.
+fn of_run(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let header = &context.recording.header;
+    let host = |flow: usize| context.recording.flows[flow].from;
+    let other = |flow: usize| header.stacks.iter().any(|stack| stack.host == host(flow));
+    if step.event.kind == EventKind::In || !other(step.flow) || other(step.peer) {
+        return;
+    }
+    let name = &context.recording.hosts[host(step.peer) as usize];
+    let of_peer = header.case.iter().find(|one| one.entity == *name && one.parameter == "stack.mss");
+    let mss = of_peer.and_then(|one| one.value.parse::<Bytes>().ok()).map(Bytes::get);
+    if let Some(mss) = mss.filter(|mss| *mss >= LEAST && step.len() > *mss) {
+        found.add(ABOVE_MSS.of_sender(context, step), || {
+            let who = context.who(step.flow);
+            format!("{who} sent a segment of {} bytes; the MSS of its peer is {mss}.", step.len())
+        });
+    }
 }
 
 /// Whether a packet can consist of whole segments.

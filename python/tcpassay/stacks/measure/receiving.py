@@ -126,14 +126,25 @@ def holes(make: Make) -> str:
     return f"{kept} of {_HOLES}"
 
 
-def early_fin(make: Make) -> str:
-    """Whether a FIN is kept that arrives before the data in front of it."""
+def _early_fin(make: Make, length: int) -> str:
     peer = _opened(make)
     at = _warm(peer)
-    peer.send(at + 200, 1, Flag.FIN | Flag.ACK, data=100)
+    peer.send(at + 200, 1, Flag.FIN | Flag.ACK, data=length)
     sent = peer.send(at, 1, data=200) + peer.wait(1)
     acked = max((peer.acked(one) for one in sent), default=at)
-    return {at + 301: "kept", at + 300: "its data are, it is not"}.get(acked, "dropped")
+    if acked == at + 201 + length:
+        return "kept"
+    return "its data are, it is not" if length and acked == at + 200 + length else "dropped"
+
+
+def early_fin(make: Make) -> str:
+    """Whether a FIN with data is kept that arrives before the data in front of it."""
+    return _early_fin(make, 100)
+
+
+def early_fin_alone(make: Make) -> str:
+    """Whether a FIN without data is kept that arrives before the data in front of it."""
+    return _early_fin(make, 0)
 
 
 def _answer(make: Make, offset: int, ack: int, length: int) -> str:
