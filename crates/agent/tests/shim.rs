@@ -143,9 +143,12 @@ fn a_controller_that_the_shim_does_not_have_is_refused_before_anything_is_built(
 }
 
 #[test]
-fn a_missing_object_file_ends_the_case_with_its_name() {
+fn an_object_file_without_content_ends_the_case_with_its_name() {
     needs_bpf!();
-    let answer = agent(&["host"], &request("object", &[("stack.cc_engine", "nowhere.o")]));
-    let message = answer["message"].as_str().unwrap();
-    assert_eq!(message, "stack.cc_engine: ./nowhere.o: No such file or directory (os error 2)");
+    let mut request = request("object", &[("stack.cc_engine", "nowhere.o")]);
+    let message = |request: &Value| agent(&["host"], request)["message"].as_str().unwrap().to_owned();
+    assert_eq!(message(&request), "stack.cc_engine: nowhere.o: it was not accepted");
+    request["objects"] = json!({ "nowhere.o": "/nowhere" });
+    let why = "stack.cc_engine: nowhere.o: No such file or directory (os error 2)";
+    assert_eq!(message(&request), why);
 }
