@@ -54,6 +54,8 @@ def test_the_list_names_each_stack_with_its_version() -> None:
         "model",
         "smoltcp",
         "gvisor",
+        "lwip",
+        "pytcp",
         "exec:COMMAND",
     ]
     assert "0.14.0 (socket-tcp-reno, socket-tcp-cubic)" in result.output
