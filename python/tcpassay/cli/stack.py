@@ -46,7 +46,7 @@ def build(
 
     A process that was built before is replaced. A build that fails leaves it as it was.
 
-    Example: `tcpassay stack build smoltcp`.
+    Example: `tcpassay stack build gvisor lwip`.
     """
     from tcpassay.stacks.build import build as built  # noqa: PLC0415 - start-up time
 
@@ -66,7 +66,7 @@ def check(
     It runs scenes with the process twice, with delayed answers and with further requests, and compares the packets.
     Exit code 0: nothing is wrong. 1: something is. 2: an error in the input.
 
-    Example: `tcpassay stack check exec:./my-stack`.
+    Example: `tcpassay stack check './my-stack --option'`.
     """
     from tcpassay.stacks.check import check as checked  # noqa: PLC0415 - start-up time
 
