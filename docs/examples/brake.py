@@ -1,32 +1,26 @@
-"""AIMD with a brake: if the queue is longer than half of the smallest RTT, the window shrinks by an eighth."""
+"""Reno with a brake: if the queue is longer than half of the smallest RTT, the window shrinks by an eighth."""
 
-from tcpassay.controllers import Ack, Congestion, Control, Timeout
+from tcpassay.controllers import Window
 
 
-class Brake:
+class Brake(Window):
     def __init__(self, random):
-        self.credit = 0  # bytes acknowledged towards the next segment
-        self.round = 0  # the round trip of the last brake
+        super().__init__(random)
+        self.round = self.braked = 0  # the present round trip, and that of the last brake
 
-    def on(self, view, event):
-        if isinstance(event, Congestion):
-            half = max(event.flight // 2, 2 * view.mss)
-            return Control(half, ssthresh=half)
-        if isinstance(event, Timeout):
-            return Control(view.mss, ssthresh=max(event.flight // 2, 2 * view.mss))
-        if isinstance(event, Ack) and view.limited == "cwnd":
-            return self.ack(view, event)
-        return None  # nothing changes
+    def observe(self, view, ack):
+        self.round = ack.round
 
-    def ack(self, view, ack):
-        if view.min_rtt_ns and view.srtt_ns > view.min_rtt_ns * 3 // 2 and ack.round > self.round:
-            self.round = ack.round
-            window = max(view.cwnd - view.cwnd // 8, 2 * view.mss)
-            return Control(window, ssthresh=window)
-        if view.ssthresh is None or view.cwnd < view.ssthresh:
-            return Control(view.cwnd + ack.delivered)
-        self.credit += ack.delivered
-        if self.credit < view.cwnd:
-            return None
-        self.credit -= view.cwnd
-        return Control(view.cwnd + view.mss)
+    def late(self, view):
+        if view.min_rtt_ns is None:  # there was no sample yet
+            return False
+        return view.srtt_ns > view.min_rtt_ns * 3 // 2 and self.round > self.braked
+
+    def leave_slow_start(self, view):
+        return view.cwnd if self.late(view) else None
+
+    def grow(self, view, cwnd, acked):
+        if not self.late(view):
+            return super().grow(view, cwnd, acked)
+        self.braked = self.round
+        return max(cwnd - cwnd // 8, 2 * view.mss)
