@@ -272,6 +272,15 @@ def test_damaged_metrics_are_reported(shared: Path, tmp_path: Path) -> None:
     assert "damaged: " in invoke("table", copy, "--cases").stderr
 
 
+def test_a_figure_can_be_of_each_host(shared: Path, tmp_path: Path) -> None:
+    out = tmp_path / "f.svg"
+    arguments = ["--per", "host", "--metric", "share", "--by", "limit", "--group", "cc", "--kind", "bar"]
+    done = invoke("plot", shared, *arguments, "--out", out)
+    assert done.exit_code == 0, done.output
+    assert "share by queue.limit and cc" in done.output
+    assert out.read_bytes().startswith(b"<?xml")
+
+
 def test_a_time_range_after_the_end_of_the_runs_is_refused(shared: Path, tmp_path: Path) -> None:
     done = invoke("plot", shared, "--start", "10s", "--out", tmp_path / "f.svg")
     assert str(done.exception) == "`--start 10s`: the runs end at 1 s"

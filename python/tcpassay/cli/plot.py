@@ -9,7 +9,6 @@ from tcpassay import levels, listing, output
 from tcpassay.cli.options import WhereOption, pairs
 from tcpassay.cli.recording import Folder, SeedOption
 from tcpassay.errors import Place, UserError
-from tcpassay.interface import METRICS
 from tcpassay.plan.document import suggest
 from tcpassay.plan.quantity import quantity
 from tcpassay.plural import plural
@@ -68,6 +67,13 @@ def plot(
         typer.Option(
             help="Parameter of the lines, bars or boxes beside each other; of the columns of a heat map.",
             metavar="PATH",
+        ),
+    ] = None,
+    per: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a metric of each sending host or flow, as in `table`, from the recordings of runs.",
+            metavar="host|flow",
         ),
     ] = None,
     where: WhereOption = None,
@@ -139,6 +145,7 @@ def plot(
         given = {
             "--by": by,
             "--group": group,
+            "--per": per,
             "--where": where,
             "--columns": columns,
             "--scale": scale,
@@ -166,23 +173,26 @@ def plot(
     from tcpassay.figures.measured import Wanted  # noqa: PLC0415 - importing matplotlib takes longest
 
     wanted: Any = {"kind": kind, "columns": columns or 1, "scale": scale}
-    _of_metric(folder, Wanted(metric, by, group, title=title, labels=labels, **wanted), where, out)
+    _of_metric(folder, Wanted(metric, by, group, title=title, labels=labels, **wanted), per, where, out)
 
 
-def _of_metric(folder: Path, wanted: "Wanted", where: list[str] | None, out: Path | None) -> None:
+def _of_metric(
+    folder: Path, wanted: "Wanted", per: str | None, where: list[str] | None, out: Path | None
+) -> None:
     from dataclasses import replace  # noqa: PLC0415 - start-up time
 
+    from tcpassay.cli.table import runs_of  # noqa: PLC0415 - start-up time
     from tcpassay.figures import measured, style  # noqa: PLC0415 - importing matplotlib takes longest
     from tcpassay.results import load  # noqa: PLC0415 - polars is most of the start-up time
 
     target, suffix = _target(out, wanted.metric)
     results = load(folder)
-    runs = levels.measured(results.runs)
+    runs, known = runs_of(results, per)
     for problem in results.noted:
         typer.echo(f"tcpassay: damaged: {problem}", err=True)
     if not runs:
-        raise UserError("no run in this folder has metrics", Place(folder))
-    found = [str(row.name) for row in listing.chosen(METRICS, [wanted.metric], "metric")]
+        raise UserError(f"no run in this folder has {'a recording' if per else 'metrics'}", Place(folder))
+    found = listing.chosen(known, [wanted.metric], "metric")
     if len(found) > 1:
         raise UserError(
             f"`--metric {wanted.metric}`: a figure shows one metric; which of {', '.join(found)}?"

@@ -64,7 +64,7 @@ def table(
 
     form = _format(format_, out, json_=json_)
     results = load(folder)
-    runs, known = _runs(results, per)
+    runs, known = runs_of(results, per)
     for problem in results.noted:
         typer.echo(f"tcpassay: damaged: {problem}", err=True)
     if not runs:
@@ -103,7 +103,7 @@ def _grids(runs: list[levels.Measured], metrics: list[str], by: list[str]) -> li
     return made
 
 
-def _runs(results: "Results", per: str | None) -> "tuple[list[levels.Measured], Mapping[str, str]]":
+def runs_of(results: "Results", per: str | None) -> "tuple[list[levels.Measured], Mapping[str, str]]":
     """The runs, or those of each host or flow, and the known metrics: each name with itself."""
     if per is None:
         return levels.measured(results.runs), {name: name for name in METRICS}
