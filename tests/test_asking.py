@@ -170,3 +170,11 @@ oracles = false
     )
     for suffix in ("svg", "pdf", "png"):
         assert (tmp_path / "results" / "limits-ask" / "figures" / f"answer.{suffix}").is_file()
+
+
+def test_a_file_in_the_place_of_the_written_plan_is_not_replaced(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    assert asking.plan_text(plan, 2).startswith("# Written by `tcpassay ask plan.toml`: ")
+    (tmp_path / "plan-ask.toml").write_text("mine", encoding="utf-8")
+    with pytest.raises(UserError, match="it was not written by `tcpassay ask`; rename it"):
+        asking.plan_file(plan)

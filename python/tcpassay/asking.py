@@ -37,6 +37,7 @@ _GROWTH: Final = 1.5
 """The ratio of the numbers of seeds of two looks."""
 _OF_TRANSFERS: Final = ("completion_", "round_", "slowdown_")
 _ALIKE: Final = (Verdict.ALIKE, Verdict.IDENTICAL)
+_HEADER: Final = "# Written by `tcpassay ask"
 CONTROLLERS: Final = ("controller", "stack.cc")
 
 
@@ -280,11 +281,14 @@ def plan_text(plan: Plan, seeds: int) -> str:
     quoted = plan.file.name.replace("\\", "\\\\").replace('"', '\\"')
     name = f"{plan.spec.name}-ask"
     return (
-        f"# Written by `tcpassay ask {plan.file.name}`: the plan with as many seeds as the answer needed.\n"
+        f"{_HEADER} {plan.file.name}`: the plan with as many seeds as the answer needed.\n"
         f'name = "{name}"\nextends = "{quoted}"\nseeds = [{listed}]\n'
     )
 
 
 def plan_file(plan: Plan) -> Path:
-    """Where the plan of an answer is written, beside the given one."""
-    return plan.file.with_name(f"{plan.file.stem}-ask.toml")
+    """Where the plan of an answer is written, beside the given one. Raises `UserError` for a file of somebody else."""
+    file = plan.file.with_name(f"{plan.file.stem}-ask.toml")
+    if file.exists() and not file.read_bytes().startswith(_HEADER.encode()):
+        raise UserError("it was not written by `tcpassay ask`; rename it", Place(file))
+    return file

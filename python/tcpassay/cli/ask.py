@@ -74,6 +74,7 @@ def ask(
         raise UserError(f"`--confidence {confidence}`: give a share above 50 %")
     wish = asking.Question((), "", least, share("--relevant", relevant, 1.0), budget, seconds)
     question = asking.understood(wanted, ",".join(choose or []).split(",") if choose else [], metric, wish)
+    asking.plan_file(wanted)  # before anything runs
     folder = out or Path("results") / f"{wanted.spec.name}-ask"
     trust.plan(wanted)
     batches = _Batches(wanted, folder, jobs or os.cpu_count() or 1, force=force)
