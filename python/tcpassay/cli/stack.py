@@ -99,8 +99,8 @@ def measure(
     Example: `tcpassay stack measure exec:./my-stack`.
     """
     from tcpassay.stacks.catalogue import checked_name, column  # noqa: PLC0415 - start-up time
-    from tcpassay.stacks.measure.facts import measure as measured  # noqa: PLC0415
-    from tcpassay.stacks.measure.table import markdown as table  # noqa: PLC0415
+    from tcpassay.stacks.measure.facts import measure as measured  # noqa: PLC0415 - start-up time
+    from tcpassay.stacks.measure.table import markdown as table  # noqa: PLC0415 - start-up time
 
     for name in names:
         checked_name(name)
