@@ -61,3 +61,12 @@ def test_the_workflow_of_a_release_has_no_address_but_that_of_its_repository() -
     }
     assert "://" not in text
     assert "make release" in [step.get("run") for step in flow["jobs"]["release"]["steps"]]
+
+
+def test_each_version_of_the_changelog_is_listed_newest_first_and_the_first_is_that_of_the_workspace() -> (
+    None
+):
+    text = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^## (\S+)", text, re.MULTILINE)
+    assert listed[-1] == "0.1.0"
+    assert next(one for one in listed if one != "Unreleased") == sbom.version()
