@@ -33,7 +33,7 @@ impl Apps {
     pub(crate) fn begin(&mut self, now: Time, client: u32, sockets: &mut impl Sockets) {
         let (state, spec) = self.client(client);
         let (behaviour, arrival, flows) = (spec.behaviour, spec.arrival, spec.flows);
-        let concurrency = if behaviour == Behaviour::Rpc { spec.concurrency } else { 0 };
+        let concurrency = if behaviour.is_closed_loop() { spec.concurrency } else { 0 };
         if behaviour == Behaviour::Bulk && arrival != ArrivalProcess::Closed {
             self.first_arrival(now, client, sockets);
             return;
@@ -102,7 +102,11 @@ impl Apps {
     /// Queues a request on a connection without writing it.
     fn issue(&mut self, now: Time, slot: SocketId) {
         let end = &mut self.ends[slot.0 as usize];
-        end.request(now, &self.schedule.parts()[usize::from(end.key.part)].spec);
+        let spec = &self.schedule.parts()[usize::from(end.key.part)].spec;
+        end.request(now, spec);
+        if spec.half_close {
+            end.finish();
+        }
     }
 
     /// The think time of a connection ended; it sends its next request.
@@ -124,7 +128,7 @@ impl Apps {
     ) {
         if !self.clients[client as usize].stopped {
             let slot = self.open(now, client, server, sockets);
-            if self.client(client).1.behaviour == Behaviour::Rpc {
+            if self.client(client).1.behaviour.is_closed_loop() {
                 self.issue(now, slot);
             }
             self.ready(now, slot, sockets);
@@ -198,7 +202,12 @@ impl Apps {
                     self.at(now.saturating_add(wait), AppTimer::Next(client, server));
                 }
             }
-            Behaviour::Rpc if !over && !state.stopped && !spec.reuse => {
+            // A connection that is half closed is over when the server has closed it, too.
+            Behaviour::Rpc if over && spec.half_close && !state.stopped => {
+                let wait = think.draw(&mut state.think);
+                self.at(now.saturating_add(wait), AppTimer::Next(client, server));
+            }
+            Behaviour::Rpc if !over && !state.stopped && !spec.reuse && !spec.half_close => {
                 for _ in 0..n {
                     let wait = think.draw(&mut self.clients[client as usize].think);
                     self.at(now.saturating_add(wait), AppTimer::Next(client, server));
@@ -207,14 +216,18 @@ impl Apps {
                     self.finish_if_quiet(now, slot, sockets);
                 }
             }
-            Behaviour::Rpc if !over && !state.stopped => {
+            Behaviour::Rpc | Behaviour::Echo | Behaviour::Exchange
+                if !over && !state.stopped && !spec.half_close =>
+            {
                 let generation = self.ends[slot.0 as usize].generation;
                 for _ in 0..n {
                     let wait = think.draw(&mut self.clients[client as usize].think);
                     self.at(now.saturating_add(wait), AppTimer::Think(slot.0, generation));
                 }
             }
-            Behaviour::Rpc | Behaviour::RpcOpen if !over && state.stopped => {
+            Behaviour::Rpc | Behaviour::RpcOpen | Behaviour::Echo | Behaviour::Exchange
+                if !over && state.stopped =>
+            {
                 self.finish_if_quiet(now, slot, sockets);
             }
             Behaviour::Incast if state.round.is_none() && n > 0 => {

@@ -44,6 +44,10 @@ enum Role {
     Requester { waiting: VecDeque<Request> },
     /// Expects requests and responds to each complete one.
     Responder { left: u64, response: u64 },
+    /// Returns each byte that arrives.
+    Echo,
+    /// Writes its response from the first byte of a request on, and reads the request when it is written.
+    Exchanger { left: u64, response: u64, begun: bool },
     /// Reads.
     Sink,
 }
@@ -103,7 +107,11 @@ impl AppEndpoint {
             Behaviour::OnOff => DataSource::OnOff { next: now },
             Behaviour::Bulk if spec.flow_size.is_some() => DataSource::Given,
             Behaviour::Bulk => DataSource::Endless,
-            Behaviour::Rpc | Behaviour::RpcOpen | Behaviour::Incast => {
+            Behaviour::Rpc
+            | Behaviour::RpcOpen
+            | Behaviour::Incast
+            | Behaviour::Echo
+            | Behaviour::Exchange => {
                 return AppEndpoint::new(
                     schedule,
                     key,
@@ -132,6 +140,13 @@ impl AppEndpoint {
                 end.role = Role::Responder { left, response };
                 end
             }
+            Behaviour::Echo => AppEndpoint::new(schedule, key, None, Role::Echo),
+            Behaviour::Exchange => {
+                let mut end = AppEndpoint::new(schedule, key, None, Role::Sink);
+                let (left, response) = end.draw_message(spec);
+                end.role = Role::Exchanger { left, response, begun: false };
+                end
+            }
             _ => AppEndpoint::new(schedule, key, None, Role::Sink),
         }
     }
@@ -150,6 +165,7 @@ impl AppEndpoint {
     /// A request arrives; the next step writes it.
     pub fn request(&mut self, now: Time, spec: &WorkloadSpec) {
         let (request, response) = self.draw_message(spec);
+        let response = if spec.behaviour == Behaviour::Echo { request } else { response };
         let Role::Requester { waiting } = &mut self.role else { panic!("only a requester has requests") };
         waiting.push_back(Request { start: now, asks: request, answer: response, left: response });
         self.owed += request;
@@ -179,18 +195,22 @@ impl AppEndpoint {
     ) -> EndpointStep {
         let mut next = self.read(now, slot, spec, sockets, done);
         next = next.min(self.write(now, slot, spec, sockets));
+        if spec.behaviour == Behaviour::Exchange && self.owed == 0 {
+            next = next.min(self.read(now, slot, spec, sockets, done));
+        }
         if self.shut && self.owed == 0 && !self.was_shut {
             self.was_shut = true;
             sockets.shutdown(slot);
         }
-        let over = sockets.peer_closed(slot);
+        // A peer that closed only its direction still waits for the response.
+        let over = sockets.peer_closed(slot) && !(spec.half_close && self.owed > 0);
         if over {
             match self.role {
                 Role::Source { .. } if self.was_shut => done.push(self.flow_over(now, true)),
                 // The peer closed before this endpoint finished.
                 Role::Source { .. } | Role::Requester { .. } => self.fail(now, done),
                 // Responses that the socket has not accepted have no reader any more.
-                Role::Responder { .. } | Role::Sink => {}
+                Role::Responder { .. } | Role::Echo | Role::Exchanger { .. } | Role::Sink => {}
             }
             sockets.close(slot);
         }
@@ -209,6 +229,16 @@ impl AppEndpoint {
             let readable = sockets.readable(slot);
             if readable.is_zero() {
                 return Time::MAX;
+            }
+            if spec.behaviour == Behaviour::Exchange {
+                if let Role::Exchanger { response, begun, .. } = &mut self.role
+                    && !std::mem::replace(begun, true)
+                {
+                    self.owed += *response;
+                }
+                if self.owed > 0 {
+                    return Time::MAX;
+                }
             }
             let mut n = readable.min(spec.read_size.unwrap_or(Bytes::MAX));
             if let Some(rate) = spec.read_rate {
@@ -233,6 +263,15 @@ impl AppEndpoint {
     fn consume(&mut self, now: Time, mut n: u64, spec: &WorkloadSpec, done: &mut Vec<AppCompletion>) {
         match &mut self.role {
             Role::Source { .. } | Role::Sink => {}
+            Role::Echo => self.owed += n,
+            Role::Exchanger { left, .. } => {
+                // The client sends its next request when it has the response to this one.
+                *left = left.saturating_sub(n);
+                if *left == 0 {
+                    let (left, response) = self.draw_message(spec);
+                    self.role = Role::Exchanger { left, response, begun: false };
+                }
+            }
             Role::Requester { waiting } => {
                 while let (true, Some(first)) = (n > 0, waiting.front_mut()) {
                     let taken = n.min(first.left);

@@ -24,18 +24,25 @@ pub enum Behaviour {
     Paced,
     /// Sends requests to all servers at once, waits for all responses (a barrier), and repeats.
     Incast,
+    /// As [`Behaviour::Rpc`], but the server returns the bytes of the request as they arrive.
+    Echo,
+    /// As [`Behaviour::Rpc`], but the server begins its response with the first byte of the request, and each end writes everything before it
+    /// reads: if the messages are longer than the buffers of both ends hold, both wait for ever.
+    Exchange,
     /// Several behaviours at once (`app.mix`).
     Mix,
 }
 
 impl Behaviour {
-    const ALL: [(Behaviour, &'static str); 7] = [
+    const ALL: [(Behaviour, &'static str); 9] = [
         (Behaviour::Bulk, "bulk"),
         (Behaviour::Rpc, "rpc"),
         (Behaviour::RpcOpen, "rpc-open"),
         (Behaviour::OnOff, "onoff"),
         (Behaviour::Paced, "paced"),
         (Behaviour::Incast, "incast"),
+        (Behaviour::Echo, "echo"),
+        (Behaviour::Exchange, "exchange"),
         (Behaviour::Mix, "mix"),
     ];
 
@@ -44,10 +51,18 @@ impl Behaviour {
         Self::ALL.iter().find(|(b, _)| *b == self).expect("every behaviour has a name").1
     }
 
+    /// Whether the next request follows the answer to the one before.
+    pub fn is_closed_loop(self) -> bool {
+        matches!(self, Behaviour::Rpc | Behaviour::Echo | Behaviour::Exchange)
+    }
+
     fn parse(text: &str) -> Result<Behaviour, ValueError> {
         let found = Self::ALL.iter().find(|(_, name)| *name == text);
         found.map(|(b, _)| *b).ok_or_else(|| {
-            ValueError::new("there is no such workload", "bulk, rpc, rpc-open, onoff, paced, incast, mix")
+            ValueError::new(
+                "there is no such workload",
+                "bulk, rpc, rpc-open, onoff, paced, incast, echo, exchange, mix",
+            )
         })
     }
 }
@@ -84,6 +99,8 @@ pub struct WorkloadSpec {
     pub concurrency: u32,
     /// `app.reuse`: the next request of workload `rpc` uses the connection of the previous one instead of a new one.
     pub reuse: bool,
+    /// `app.half_close`: the client closes its direction after its request, and the response still arrives.
+    pub half_close: bool,
     /// `app.think`: time from a response to the next request, and from the end of a bulk flow to the next one.
     pub think: WaitTime,
     /// `app.rate`: rate of a paced source in application bytes.
@@ -116,6 +133,7 @@ impl Default for WorkloadSpec {
             response: SizeDistribution::Fixed(Bytes::new(100)),
             concurrency: 1,
             reuse: true,
+            half_close: false,
             think: WaitTime::NONE,
             rate: None,
             burst: SizeDistribution::Fixed(Bytes::new(100_000)),
@@ -129,7 +147,7 @@ impl Default for WorkloadSpec {
 }
 
 /// The rows that [`WorkloadSpec::set`] accepts, without `app.`.
-const ROWS: &str = "workload, name, flows, flow_size, arrival, start, duration, request, response, concurrency, reuse, think, \
+const ROWS: &str = "workload, name, flows, flow_size, arrival, start, duration, request, response, concurrency, reuse, half_close, think, \
     rate, burst, gap, write_size, read_size, read_rate, mix";
 const COUNT: &str = "a number from 1 to 1000000";
 const DUR: &str = "a length of time, as in `10ms`";
@@ -196,13 +214,8 @@ impl WorkloadSpec {
             "request" => self.request = SizeDistribution::parse(value, file)?,
             "response" => self.response = SizeDistribution::parse(value, file)?,
             "concurrency" => self.concurrency = count(value)?,
-            "reuse" => {
-                self.reuse = match value {
-                    "on" => true,
-                    "off" => false,
-                    _ => return Err(ValueError::new("it is neither `on` nor `off`", "on, off")),
-                };
-            }
+            "reuse" => self.reuse = switch(value)?,
+            "half_close" => self.half_close = switch(value)?,
             "think" => self.think = WaitTime::parse(value)?,
             "rate" => self.rate = optional(value, "none", RATE)?,
             "burst" => self.burst = SizeDistribution::parse(value, file)?,
@@ -275,7 +288,14 @@ impl WorkloadSpec {
                     "poisson:<rate>, uniform:<rate>, burst:<n>",
                 );
             }
-            Behaviour::Rpc | Behaviour::Incast | Behaviour::OnOff | Behaviour::Paced if open => {
+            Behaviour::Rpc
+            | Behaviour::Echo
+            | Behaviour::Exchange
+            | Behaviour::Incast
+            | Behaviour::OnOff
+            | Behaviour::Paced
+                if open =>
+            {
                 let why = format!("`{}` has no arrivals", self.behaviour);
                 return wrong(
                     "arrival",
@@ -288,6 +308,23 @@ impl WorkloadSpec {
                 return wrong("rate", "none".to_owned(), "`paced` needs a rate", "a rate, as in `10Mbit`");
             }
             _ => {}
+        }
+        if self.half_close && (self.behaviour != Behaviour::Rpc || self.reuse) {
+            return wrong(
+                "half_close",
+                "on".to_owned(),
+                "a connection that is half closed has no further request",
+                "off, or app.workload = rpc with app.reuse = off",
+            );
+        }
+        if self.behaviour == Behaviour::Exchange && self.concurrency > 1 {
+            let value = self.concurrency.to_string();
+            return wrong(
+                "concurrency",
+                value,
+                "ends that write before they read have one message each",
+                "1",
+            );
         }
         let rests = self.behaviour == Behaviour::OnOff || matches!(self.arrival, ArrivalProcess::Burst(_));
         if rests && self.gap.mean().is_zero() {
@@ -302,7 +339,8 @@ impl WorkloadSpec {
             return name.clone();
         }
         match (self.behaviour, &self.flow_size) {
-            (Behaviour::Rpc | Behaviour::RpcOpen | Behaviour::Incast, _) => {
+            (Behaviour::Echo, _) => format!("echo {}", self.request),
+            (Behaviour::Rpc | Behaviour::RpcOpen | Behaviour::Incast | Behaviour::Exchange, _) => {
                 format!("{} {}/{}", self.behaviour, self.request, self.response)
             }
             (Behaviour::Bulk, Some(size)) => format!("bulk {size}"),
@@ -313,6 +351,14 @@ impl WorkloadSpec {
 
 const MIX: &str =
     "members joined by `+`, each `<workload> <row>=<value> ...`, as in `rpc request=10KB + bulk flows=2`";
+
+fn switch(text: &str) -> Result<bool, ValueError> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(ValueError::new("it is neither `on` nor `off`", "on, off")),
+    }
+}
 
 fn count(text: &str) -> Result<u32, ValueError> {
     match text.parse::<u32>() {

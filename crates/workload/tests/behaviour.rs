@@ -305,3 +305,47 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_echo_returns_the_bytes_of_a_request_and_the_next_request_follows_it() {
+    let rows =
+        [("app.workload", "echo"), ("app.request", "1KB"), ("app.think", "3ms"), ("app.duration", "10ms")];
+    let ran = pair(&rows, ms(1000));
+    // Sent when the connection is there at 2 ms, back at 4 ms; then a pause of 3 ms.
+    assert_eq!(times(&ran.done), [(0, 4), (7, 9)]);
+    assert_eq!((ran.done[0].request, ran.done[0].response), (Bytes::new(1000), Bytes::new(1000)));
+    assert!(ran.done.iter().all(|done| done.ok) && ran.idle);
+}
+
+#[test]
+fn ends_that_write_before_they_read_finish_if_their_buffers_hold_the_messages_and_wait_for_ever_otherwise() {
+    let exchange = |bytes: &str| {
+        let rows = [
+            ("app.workload", "exchange"),
+            ("app.request", bytes),
+            ("app.response", bytes),
+            ("app.duration", "10ms"),
+        ];
+        let schedule = TrafficSchedule::new(&spec(&rows), &PAIR, Seed(1));
+        run(schedule, 2, 100_000, ms(1000))
+    };
+    let short = exchange("50KB");
+    assert!(!short.done.is_empty() && short.done.iter().all(|done| done.ok) && short.idle);
+    let long = exchange("1MB");
+    assert!(long.done.is_empty() && !long.idle, "{:?}", times(&long.done));
+}
+
+#[test]
+fn a_half_closed_connection_still_carries_the_response() {
+    let rows = [
+        ("app.workload", "rpc"),
+        ("app.request", "1KB"),
+        ("app.response", "500KB"),
+        ("app.reuse", "off"),
+        ("app.half_close", "on"),
+        ("app.duration", "20ms"),
+    ];
+    let ran = pair(&rows, ms(1000));
+    assert!(ran.done.len() > 1 && ran.idle, "{:?}", times(&ran.done));
+    assert!(ran.done.iter().all(|done| done.ok && done.response == Bytes::new(500_000)));
+}
