@@ -46,7 +46,8 @@ pub use histogram::Histogram;
 pub use log::{EventHeader, EventLog};
 pub use recording::{
     CapturePoint, Completion, CompletionKind, Delivery, Device, DeviceCounters, EnvironmentProperty, Flow,
-    FlowCounters, Header, Latency, LatencyKind, PacketRecord, Recording, StackUnderTest, TcpSummary, Triple,
+    FlowCounters, Header, Latency, LatencyKind, LimitTimes, PacketRecord, Recording, StackUnderTest,
+    TcpSummary, Triple,
 };
 pub use rows::series_columns;
 pub use seal::{checksum, seal};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 pub use tcpassay_states::{
-    AckReason, AppCall, CongestionCause, CongestionState, LossRule, TcpState, Timer, WindowCause,
+    AckReason, AppCall, CongestionCause, CongestionState, LossRule, SendLimit, TcpState, Timer, WindowCause,
 };
 
 /// The reason for the end of a run, on every substrate.

@@ -8,6 +8,7 @@ use crate::series::Series;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
+use tcpassay_states::SendLimit;
 use tcpassay_units::{Bytes, Dur, Rate, Time};
 use tcpassay_wire::{Ecn, Segment};
 
@@ -303,6 +304,8 @@ pub struct TcpSummary {
     pub delayed_ack_timeouts: Option<u64>,
     /// Pure ACKs sent by this end.
     pub acks_out: Option<u64>,
+    /// The time of the sender by what kept it from sending.
+    pub limits: LimitTimes,
     /// Time in which the congestion window limited the sender.
     pub cwnd_limited_ns: Option<u64>,
     /// Time in which the receive window limited the sender.
@@ -313,6 +316,59 @@ pub struct TcpSummary {
     pub alpha: Option<f64>,
     /// Controller outputs that were clamped.
     pub clamps: Option<u64>,
+}
+
+/// The time of a sender since its handshake by what kept it from sending, in ns. If several limits held at once, the last one in this order
+/// counts. `None`: the stack does not tell. Of a kernel, whose `application` is `None`, the rest of the time with data is in `congestion_window`, whatever
+/// limited the sender.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct LimitTimes {
+    /// The application had written nothing that was unsent.
+    pub application: Option<u64>,
+    /// A small segment waited, for Nagle's algorithm or because it was corked.
+    pub nagle: Option<u64>,
+    /// Everything was sent, and a write waited for room in the send buffer.
+    pub send_buffer: Option<u64>,
+    /// The peer's receive window.
+    pub receive_window: Option<u64>,
+    /// The congestion window.
+    pub congestion_window: Option<u64>,
+    /// Pacing.
+    pub pacing: Option<u64>,
+    /// The queue of the own host (TCP small queues).
+    pub host_queue: Option<u64>,
+    /// The repair of losses.
+    pub recovery: Option<u64>,
+    /// The waits for retransmission timeouts and tail loss probes that were sent.
+    pub timers: Option<u64>,
+}
+
+impl LimitTimes {
+    /// The time under each limit, in order.
+    pub fn by_limit(&self) -> [(SendLimit, Option<u64>); 9] {
+        [
+            (SendLimit::Application, self.application),
+            (SendLimit::Nagle, self.nagle),
+            (SendLimit::SendBuffer, self.send_buffer),
+            (SendLimit::ReceiveWindow, self.receive_window),
+            (SendLimit::CongestionWindow, self.congestion_window),
+            (SendLimit::Pacing, self.pacing),
+            (SendLimit::HostQueue, self.host_queue),
+            (SendLimit::Recovery, self.recovery),
+            (SendLimit::Timers, self.timers),
+        ]
+    }
+
+    /// The time under a limit.
+    pub fn of(&self, limit: SendLimit) -> Option<u64> {
+        self.by_limit()[limit as usize].1
+    }
+
+    /// The sum; `None` if nothing is known.
+    pub fn total(&self) -> Option<u64> {
+        let known: Vec<u64> = self.by_limit().into_iter().filter_map(|(_, time)| time).collect();
+        (!known.is_empty()).then(|| known.iter().sum())
+    }
 }
 
 /// A link, queue or shaper.

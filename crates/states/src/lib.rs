@@ -98,6 +98,37 @@ named! {
         Cork,
     }
 
+    /// What keeps a sender from sending, from first to last. If several hold at once, the last one counts.
+    SendLimit {
+        /// The application has written nothing that is unsent.
+        #[strum(serialize = "application")]
+        Application,
+        /// A small segment waits, for Nagle's algorithm or because it is corked.
+        #[strum(serialize = "nagle")]
+        Nagle,
+        /// Everything is sent, and a write waits for room in the send buffer.
+        #[strum(serialize = "send_buffer")]
+        SendBuffer,
+        /// The peer's receive window.
+        #[strum(serialize = "receive_window")]
+        ReceiveWindow,
+        /// The congestion window.
+        #[strum(serialize = "congestion_window")]
+        CongestionWindow,
+        /// Pacing.
+        #[strum(serialize = "pacing")]
+        Pacing,
+        /// The queue of the own host (TCP small queues).
+        #[strum(serialize = "host_queue")]
+        HostQueue,
+        /// The repair of losses.
+        #[strum(serialize = "recovery")]
+        Recovery,
+        /// The wait for a retransmission timeout or a tail loss probe that followed.
+        #[strum(serialize = "timers")]
+        Timers,
+    }
+
     /// Why a receiver sends an ACK at once, delays it, or cancels a delayed ACK.
     AckReason {
         /// The number of full-sized segments that causes an ACK has arrived.

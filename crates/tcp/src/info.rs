@@ -1,6 +1,6 @@
 //! A snapshot of a connection, like `TCP_INFO`.
 
-use crate::{CongestionState, State};
+use crate::{CongestionState, SendLimit, State};
 use tcpassay_units::{Bytes, Dur, Rate};
 
 /// Counters and present values of a connection. Counters start at zero with the connection and never fall.
@@ -128,6 +128,8 @@ pub struct Info {
     pub limited_sndbuf: Dur,
     /// Time during which the application offered nothing to send.
     pub limited_app: Dur,
+    /// Time since the handshake by what kept the sender from sending.
+    pub limits: LimitTimes,
     /// Time during which something was unsent or unacknowledged.
     pub busy: Dur,
     /// Pacing rate in force.
@@ -138,6 +140,26 @@ pub struct Info {
     pub controller: &'static str,
     /// The controller's internal variables by name.
     pub internals: Vec<(&'static str, f64)>,
+}
+
+/// The time of a sender by what kept it from sending ([`SendLimit`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LimitTimes([Dur; 9]);
+
+impl LimitTimes {
+    /// The time under a limit.
+    pub fn of(&self, limit: SendLimit) -> Dur {
+        self.0[limit as usize]
+    }
+
+    /// The sum.
+    pub fn total(&self) -> Dur {
+        self.0.iter().fold(Dur::ZERO, |sum, time| sum + *time)
+    }
+
+    pub(crate) fn add(&mut self, limit: SendLimit, time: Dur) {
+        self.0[limit as usize] += time;
+    }
 }
 
 /// The part of [`Info`] that is read repeatedly during a connection. Reading it allocates no memory and costs some ten
@@ -243,6 +265,7 @@ impl Info {
             limited_rwnd: Dur::ZERO,
             limited_sndbuf: Dur::ZERO,
             limited_app: Dur::ZERO,
+            limits: LimitTimes::default(),
             busy: Dur::ZERO,
             pacing_rate: None,
             clamps: 0,

@@ -69,11 +69,11 @@ pub use config::{
 };
 pub use conn::{
     AgreedOptions, ConnError, Connection, FastOpen, FastOpenAnswer, FastOpenAsk, FastOpenServe, Outgoing,
-    Sending, is_cookie,
+    Sending, agreed_ecn, is_cookie,
 };
-pub use info::{AccurateInfo, Gauges, Info};
+pub use info::{AccurateInfo, Gauges, Info, LimitTimes};
 pub use log::{
-    AckDecision, AckReason, CongestionCause, CongestionState, LogEntry, LogEvent, LossRule, State, Timer,
-    TimerChange, WindowCause,
+    AckDecision, AckReason, CongestionCause, CongestionState, LogEntry, LogEvent, LossRule, SendLimit, State,
+    Timer, TimerChange, WindowCause,
 };
 pub use tick::TimerTicks;

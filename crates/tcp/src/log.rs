@@ -4,7 +4,7 @@
 //! byte), so that they read well and never wrap.
 
 pub use tcpassay_states::{
-    AckReason, CongestionCause, CongestionState, LossRule, TcpState as State, Timer, WindowCause,
+    AckReason, CongestionCause, CongestionState, LossRule, SendLimit, TcpState as State, Timer, WindowCause,
 };
 use tcpassay_units::{Bytes, Dur, Time};
 use tcpassay_wire::Flags;

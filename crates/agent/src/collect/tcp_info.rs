@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use tcpassay_linux::sys;
 use tcpassay_linux::tcp_info::TcpInfoField;
-use tcpassay_measure::{SenderSample, TcpSummary};
+use tcpassay_measure::{LimitTimes, SenderSample, TcpSummary};
 
 /// The value of ssthresh before the first reduction (`TCP_INFINITE_SSTHRESH`).
 const INFINITE: u64 = 0x7fff_ffff;
@@ -132,6 +132,12 @@ impl TcpInfo {
             bytes_acked: self.get(BYTES_ACKED),
             segments_out: self.get(SEGS_OUT),
             segments_in: self.get(SEGS_IN),
+            limits: LimitTimes {
+                send_buffer: us(self.get(SNDBUF_LIMITED)),
+                receive_window: us(self.get(RWND_LIMITED)),
+                congestion_window: us(cwnd_limited),
+                ..LimitTimes::default()
+            },
             cwnd_limited_ns: us(cwnd_limited),
             rwnd_limited_ns: us(self.get(RWND_LIMITED)),
             alpha: self.alpha,

@@ -17,6 +17,7 @@ mod rates;
 mod rounds;
 mod stats;
 mod table;
+mod time;
 mod timeouts;
 
 pub(crate) use context::BACKGROUND;

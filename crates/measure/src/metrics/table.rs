@@ -9,7 +9,9 @@ use super::figures::{
 use super::metric::{Metric, higher, lower, neither};
 use super::rates::ByteKind;
 use super::stats::{count, jain, mean, quantile};
+use super::time;
 use crate::recording::LatencyKind;
+use tcpassay_states::SendLimit;
 use tcpassay_units::Dur;
 
 const SECOND: Dur = Dur::from_secs(1);
@@ -494,22 +496,33 @@ pub static TABLE: &[Metric] = &[
         "ACKs that the receivers of the test sent because the delayed-ACK timer fired, in the whole run",
         delayed_ack_timeouts,
     ),
+    neither("time_application", "1", time::APPLICATION, |c| time::share(c, SendLimit::Application)),
+    neither("time_nagle", "1", time::NAGLE, |c| time::share(c, SendLimit::Nagle)),
+    neither("time_send_buffer", "1", time::SEND_BUFFER, |c| time::share(c, SendLimit::SendBuffer)),
+    neither("time_receive_window", "1", time::RECEIVE_WINDOW, |c| time::share(c, SendLimit::ReceiveWindow)),
+    neither("time_congestion_window", "1", time::CONGESTION_WINDOW, |c| {
+        time::share(c, SendLimit::CongestionWindow)
+    }),
+    neither("time_pacing", "1", time::PACING, |c| time::share(c, SendLimit::Pacing)),
+    neither("time_host_queue", "1", time::HOST_QUEUE, |c| time::share(c, SendLimit::HostQueue)),
+    neither("time_recovery", "1", time::RECOVERY, |c| time::share(c, SendLimit::Recovery)),
+    neither("time_timers", "1", time::TIMERS, |c| time::share(c, SendLimit::Timers)),
     neither(
         "limited_cwnd",
         "1",
-        "Share of the time of all senders in which the congestion window limited them, in the whole run",
+        "The earlier form of time_congestion_window, which also contains pacing, the host's queue and recovery; the next version does not have it",
         |c| limited(c, |f| f.tcp.cwnd_limited_ns),
     ),
     neither(
         "limited_rwnd",
         "1",
-        "Share of the time of all senders in which the receive window limited them, in the whole run",
+        "The earlier form of time_receive_window; the next version does not have it",
         |c| limited(c, |f| f.tcp.rwnd_limited_ns),
     ),
     neither(
         "limited_app",
         "1",
-        "Share of the time of all senders in which the application limited them, in the whole run",
+        "The earlier form of time_application, which also contains Nagle's algorithm and the send buffer; the next version does not have it",
         |c| limited(c, |f| f.tcp.app_limited_ns),
     ),
     neither("marks", "packets", "Packets that the network marked, CE or ECE, in the whole run", |c| {

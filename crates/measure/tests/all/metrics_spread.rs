@@ -161,3 +161,31 @@ fn a_name_without_a_number_behind_it_is_not_compared() {
     assert!(number_follows("), 8e6);") && number_follows(", \"alpha\", 20_000.0)"));
     assert!(!number_follows("), None);") && !number_follows(", \"a\", \"b\", 1.0)"));
 }
+
+#[test]
+fn the_times_of_senders_are_shares_of_the_time_of_all_senders() {
+    let mut flows = vec![carried(0, 1_446_000), carried(1, 1_446_000)];
+    flows[0].tcp.limits.application = Some(500_000_000);
+    flows[0].tcp.limits.send_buffer = Some(1_500_000_000);
+    flows[1].tcp.limits.application = Some(0);
+    flows[1].tcp.limits.congestion_window = Some(1_500_000_000);
+    flows[1].tcp.limits.timers = Some(500_000_000);
+    let m = all(&run(Dur::from_secs(2), flows)).values;
+    assert_near(m.get("time_application"), 0.125);
+    assert_near(m.get("time_send_buffer"), 0.375);
+    assert_near(m.get("time_congestion_window"), 0.375);
+    assert_near(m.get("time_timers"), 0.125);
+    assert_eq!(m.get("time_pacing"), None);
+}
+
+#[test]
+fn a_kernel_tells_the_time_without_data_as_the_rest_and_no_time_of_the_congestion_window() {
+    let mut flows = vec![carried(0, 1_446_000)];
+    flows[0].tcp.limits.send_buffer = Some(0);
+    flows[0].tcp.limits.receive_window = Some(1_000_000_000);
+    flows[0].tcp.limits.congestion_window = Some(500_000_000);
+    let m = all(&run(Dur::from_secs(2), flows)).values;
+    assert_near(m.get("time_application"), 0.25);
+    assert_near(m.get("time_receive_window"), 0.5);
+    assert_eq!(m.get("time_congestion_window"), None);
+}

@@ -18,6 +18,7 @@ pub(super) const RULES: Rules = Rules {
         dsack_is_delivered: true,
         counts_packets: true,
         windows_in_segments: true,
+        validates_when_sending: true,
         mss_at_most_half_window: true,
         path_loss: PathLoss::TooLong,
         rack_window: RackWindow::Rfc8985,

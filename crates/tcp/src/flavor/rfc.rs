@@ -15,6 +15,7 @@ pub(super) const RULES: Rules = Rules {
         dsack_is_delivered: false,
         counts_packets: false,
         windows_in_segments: false,
+        validates_when_sending: false,
         mss_at_most_half_window: false,
         path_loss: PathLoss::TooLong,
         rack_window: RackWindow::Rfc8985,

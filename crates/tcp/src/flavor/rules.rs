@@ -58,6 +58,9 @@ pub(crate) struct SendRules {
     pub counts_packets: bool,
     /// cwnd and ssthresh are counted in segments, so that they scale with the segment size.
     pub windows_in_segments: bool,
+    /// Whether the window is full is noted only when something was sent or waits for the window (`tcp_write_xmit` calls `tcp_cwnd_validate`);
+    /// otherwise also after an ACK after which nothing is to be sent.
+    pub validates_when_sending: bool,
     /// No segment is longer than half of the largest window that the peer offered (`tcp_bound_to_half_wnd`).
     pub mss_at_most_half_window: bool,
     /// The segments that are retransmitted when the MTU of the route decreases.

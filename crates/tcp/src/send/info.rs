@@ -1,7 +1,7 @@
 //! The fields of [`Info`] that the sender fills in.
 
 use super::Sender;
-use crate::{Gauges, Info};
+use crate::{Gauges, Info, LimitTimes};
 use tcpassay_units::{Bytes, Time};
 
 impl Sender {
@@ -71,6 +71,7 @@ impl Sender {
             limited_cwnd: by_cwnd,
             limited_rwnd: by_window,
             limited_app: by_app,
+            limits: if self.up { self.limits.until(now) } else { LimitTimes::default() },
             busy,
             limited_sndbuf: starved,
             pacing_rate: self.pacer.rate(),

@@ -29,6 +29,7 @@
 //! | `pacing` | when the next segment may leave | `tcp_update_pacing_rate` of Linux |
 //! | `pmtud` | how large a segment may be | RFC 1191, RFC 4821 |
 //! | `cwnd_validation` | what limits the sender | `tcp_cwnd_validate` of Linux |
+//! | `limits` | the time of each limit | - |
 //! | `peer_window` | the window that the peer offers | RFC 9293 section 3.8.6 |
 //! | `persist` | probes of a closed window | RFC 9293 section 3.8.6.1 |
 //! | `local_drop` | an interface that drops all packets | `tcp_send_probe0` of Linux |
@@ -57,6 +58,7 @@ mod delivery;
 mod driver;
 mod emit;
 mod info;
+mod limits;
 mod local_drop;
 mod loss;
 mod on_timer;
@@ -82,6 +84,7 @@ use crate::messages::{Agreed, Span};
 use cwnd_validation::{CwndValidation, limit_by_peer_window};
 use delivery::Deliveries;
 use driver::Driver;
+use limits::Limits;
 use local_drop::LocalDrop;
 use loss::dupthresh::{DupThresh, DuplicateAcks};
 use loss::rack::Rack;
@@ -162,6 +165,7 @@ pub(crate) struct Sender {
     persist: Persist,
     local_drop: LocalDrop,
     cwnd_validation: CwndValidation,
+    limits: Limits,
     nagle: Nagle,
     window: PeerWindow,
     stats: Counters,
@@ -245,6 +249,7 @@ impl Sender {
             persist: Persist::default(),
             local_drop: LocalDrop::default(),
             cwnd_validation: CwndValidation::default(),
+            limits: Limits::default(),
             nagle: Nagle::default(),
             window: PeerWindow::default(),
             stats: Counters::default(),
@@ -292,6 +297,7 @@ impl Sender {
         self.start_path(agreed);
         self.last_sent = now;
         self.cwnd_validation.start(now);
+        self.limits.start(now);
         match agreed.rtt {
             Some(rtt) => {
                 self.first_sample(now, rtt);

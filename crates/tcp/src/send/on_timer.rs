@@ -97,6 +97,7 @@ impl Sender {
 
     /// The probe timer fired: the next poll sends the probe, and the RTO is restarted (RFC 8985 section 7.3).
     fn on_probe_timer(&mut self, now: Time, log: &mut Log) {
+        self.limits.on_timer(now, self.last_sent.max(self.timers.progress()));
         // If a probe is outstanding, the shared timer continues as the RTO.
         let wait = if self.probe.on_timer() { self.rtt.rto() } else { self.head_timeout(now).since(now) };
         self.timers.set_rto(now, wait, log);
@@ -105,6 +106,7 @@ impl Sender {
     /// The retransmission timer fired.
     fn on_rto(&mut self, now: Time, log: &mut Log) -> Result<(), GaveUp> {
         self.stats.timeouts += 1;
+        self.limits.on_timer(now, self.last_sent.max(self.timers.progress()));
         let again = self.timers.count_timeout();
         if self.timers.user_timeout_over(now) {
             return Err(GaveUp::UserTimeout);

@@ -9,7 +9,7 @@ use super::output::tso::{self, DeferInput, LengthInput};
 use super::scoreboard::sent::{PART, SACKED};
 use super::{Flow, Sender};
 use crate::config::{AfterIdle, Recovery};
-use crate::log::{CongestionCause, CongestionState as Ca, Log, WindowCause};
+use crate::log::{CongestionCause, CongestionState as Ca, Log, SendLimit, WindowCause};
 use crate::messages::Chunk;
 use tcpassay_cc::{Cause, Event, Limited};
 use tcpassay_units::{Bytes, Rate, Time};
@@ -56,6 +56,7 @@ impl Sender {
         self.buffer.on_rest();
         self.stop_probe_timer_in_flight();
         self.cwnd_validation.set(now, Limited::Cwnd);
+        self.limits.set(now, self.unless_repairing(SendLimit::CongestionWindow));
         let (una, nxt) = (self.scoreboard.una(), self.scoreboard.nxt());
         self.cwnd_validation.validate(true, una, nxt, nxt - una);
     }
@@ -85,7 +86,14 @@ impl Sender {
     pub fn rest_held(&mut self, now: Time, sent: bool, log: &mut Log) {
         self.refresh_probe(now, log);
         self.buffer.release();
+        self.limits.set(now, self.unless_repairing(SendLimit::HostQueue));
         self.validate_early(sent);
+    }
+
+    /// The limit, or the repair of losses.
+    #[inline]
+    fn unless_repairing(&self, limit: SendLimit) -> SendLimit {
+        if matches!(self.state, Ca::Recovery | Ca::Loss) { SendLimit::Recovery } else { limit }
     }
 
     /// Something else than the windows ends the transmission, after something was `sent` or not: the window may be full all the same (the
@@ -135,6 +143,7 @@ impl Sender {
         {
             self.refresh_probe(now, log);
             self.buffer.release();
+            self.limits.set(now, self.unless_repairing(SendLimit::Pacing));
             self.validate_early(self.last_sent == now);
             return None;
         }
@@ -573,8 +582,21 @@ impl Sender {
         let both = limit == Limited::Rwnd && room < self.mss;
         let limit = if both { Limited::Cwnd } else { limit };
         self.cwnd_validation.set(now, limit);
+        let waits = match limit {
+            Limited::Cwnd => SendLimit::CongestionWindow,
+            Limited::Rwnd => SendLimit::ReceiveWindow,
+            Limited::App if self.unsent() > 0 => SendLimit::Nagle,
+            Limited::App if self.buffer.writer_waits() && nxt > una && !self.has_room() => {
+                SendLimit::SendBuffer
+            }
+            Limited::App => SendLimit::Application,
+        };
+        self.limits.set(now, self.unless_repairing(waits));
         let filled = limit == Limited::Cwnd || room < self.mss;
-        self.cwnd_validation.validate(filled, una, nxt, self.out_in_window());
+        let sent = self.last_sent == now;
+        if !self.rules.validates_when_sending || sent || filled && self.unsent() > 0 {
+            self.cwnd_validation.validate(filled, una, nxt, self.out_in_window());
+        }
         if limit == Limited::App && room >= self.mss {
             if self.scoreboard.pending() == 0 {
                 self.deliveries.set_app_limited(self.in_flight());

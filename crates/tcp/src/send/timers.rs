@@ -276,6 +276,11 @@ impl Timers {
         self.user_timeout = timeout;
     }
 
+    /// When the cumulative point last moved, or sending began.
+    pub fn progress(&self) -> Time {
+        self.progress
+    }
+
     /// Whether the user timeout has passed without progress.
     pub fn user_timeout_over(&self, now: Time) -> bool {
         self.user_timeout.is_some_and(|limit| now.since(self.progress) >= limit)
