@@ -99,8 +99,8 @@ class Ran:
     """Equal for runs that took the same steps."""
     metrics: Final[dict[str, float | None]]
     """Of the whole run by name; none where the run has nothing to say."""
-    stacks: Final[bool]
-    """Whether a host had another TCP than the model."""
+    partly_judged: Final[bool]
+    """Whether some oracles cannot judge it: a host had another TCP than the model, or the path changed packets."""
 
     def __len__(self) -> int: ...
     def write(self, folder: str, events: bool) -> None:

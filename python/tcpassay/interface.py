@@ -455,6 +455,15 @@ class MetricName(StrEnum):
     ECE_ACKS = "ece_acks"
     ACKS_PER_SEGMENT = "acks_per_segment"
     DELAYED_ACK_TIMEOUTS = "delayed_ack_timeouts"
+    TIME_APPLICATION = "time_application"
+    TIME_NAGLE = "time_nagle"
+    TIME_SEND_BUFFER = "time_send_buffer"
+    TIME_RECEIVE_WINDOW = "time_receive_window"
+    TIME_CONGESTION_WINDOW = "time_congestion_window"
+    TIME_PACING = "time_pacing"
+    TIME_HOST_QUEUE = "time_host_queue"
+    TIME_RECOVERY = "time_recovery"
+    TIME_TIMERS = "time_timers"
     LIMITED_CWND = "limited_cwnd"
     LIMITED_RWND = "limited_rwnd"
     LIMITED_APP = "limited_app"
@@ -580,9 +589,18 @@ METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
         MetricName.ECE_ACKS: Metric(MetricName.ECE_ACKS, "packets", Direction.NEITHER, "ACKs with ECE that the senders received, in the whole run"),
         MetricName.ACKS_PER_SEGMENT: Metric(MetricName.ACKS_PER_SEGMENT, "1", Direction.NEITHER, "ACKs without payload that the receivers sent, over packets that they received, in the whole run"),
         MetricName.DELAYED_ACK_TIMEOUTS: Metric(MetricName.DELAYED_ACK_TIMEOUTS, "timeouts", Direction.NEITHER, "ACKs that the receivers of the test sent because the delayed-ACK timer fired, in the whole run"),
-        MetricName.LIMITED_CWND: Metric(MetricName.LIMITED_CWND, "1", Direction.NEITHER, "Share of the time of all senders in which the congestion window limited them, in the whole run"),
-        MetricName.LIMITED_RWND: Metric(MetricName.LIMITED_RWND, "1", Direction.NEITHER, "Share of the time of all senders in which the receive window limited them, in the whole run"),
-        MetricName.LIMITED_APP: Metric(MetricName.LIMITED_APP, "1", Direction.NEITHER, "Share of the time of all senders in which the application limited them, in the whole run"),
+        MetricName.TIME_APPLICATION: Metric(MetricName.TIME_APPLICATION, "1", Direction.NEITHER, "Share of the time of the senders of the test, from their handshakes to their ends, in which nothing that their applications had written was unsent. These shares sum to 1; if several limits hold at once, the last one in this order counts: application, Nagle, send buffer, receive window, congestion window, pacing, host queue, recovery, timers. A kernel tells three of them: application, receive window and send buffer (which it notices only if a write fails while something is being sent); the rest is not divided"),
+        MetricName.TIME_NAGLE: Metric(MetricName.TIME_NAGLE, "1", Direction.NEITHER, "Share of this time in which a small segment waited, for Nagle's algorithm or because it was corked"),
+        MetricName.TIME_SEND_BUFFER: Metric(MetricName.TIME_SEND_BUFFER, "1", Direction.NEITHER, "Share of this time in which everything was sent and a write waited for room in the send buffer"),
+        MetricName.TIME_RECEIVE_WINDOW: Metric(MetricName.TIME_RECEIVE_WINDOW, "1", Direction.NEITHER, "Share of this time in which the receive window kept data from being sent"),
+        MetricName.TIME_CONGESTION_WINDOW: Metric(MetricName.TIME_CONGESTION_WINDOW, "1", Direction.NEITHER, "Share of this time in which the congestion window kept data from being sent"),
+        MetricName.TIME_PACING: Metric(MetricName.TIME_PACING, "1", Direction.NEITHER, "Share of this time in which data waited for the pacing timer"),
+        MetricName.TIME_HOST_QUEUE: Metric(MetricName.TIME_HOST_QUEUE, "1", Direction.NEITHER, "Share of this time in which data waited because of data in the queue of the own host (TCP small queues)"),
+        MetricName.TIME_RECOVERY: Metric(MetricName.TIME_RECOVERY, "1", Direction.NEITHER, "Share of this time in which losses were repaired: the congestion states Recovery and Loss"),
+        MetricName.TIME_TIMERS: Metric(MetricName.TIME_TIMERS, "1", Direction.NEITHER, "Share of this time in which a sender waited for a retransmission timeout or a tail loss probe that followed"),
+        MetricName.LIMITED_CWND: Metric(MetricName.LIMITED_CWND, "1", Direction.NEITHER, "The earlier form of time_congestion_window, which also contains pacing, the host's queue and recovery; the next version does not have it"),
+        MetricName.LIMITED_RWND: Metric(MetricName.LIMITED_RWND, "1", Direction.NEITHER, "The earlier form of time_receive_window; the next version does not have it"),
+        MetricName.LIMITED_APP: Metric(MetricName.LIMITED_APP, "1", Direction.NEITHER, "The earlier form of time_application, which also contains Nagle's algorithm and the send buffer; the next version does not have it"),
         MetricName.MARKS: Metric(MetricName.MARKS, "packets", Direction.NEITHER, "Packets that the network marked, CE or ECE, in the whole run"),
         MetricName.MARK_SHARE: Metric(MetricName.MARK_SHARE, "1", Direction.NEITHER, "Share of marked packets among those that left the bottleneck, in the whole run"),
         MetricName.QUEUE_MAX: Metric(MetricName.QUEUE_MAX, "B", Direction.LOWER, "Largest observed backlog of the bottleneck, in the whole run"),

@@ -71,6 +71,34 @@ class FlowCounters(TypedDict):
     read_bytes: int
 
 
+class LimitTimes(TypedDict):
+    """The time of a sender since its handshake by what kept it from sending, in ns.
+
+    If several limits held at once, the last one in this order counts. `None`: the stack does not tell. Of a kernel,
+    whose `application` is `None`, the rest of the time with data is in `congestion_window`, whatever limited
+    the sender.
+    """
+
+    application: int | None
+    """The application had written nothing that was unsent."""
+    nagle: int | None
+    """A small segment waited, for Nagle's algorithm or because it was corked."""
+    send_buffer: int | None
+    """Everything was sent, and a write waited for room in the send buffer."""
+    receive_window: int | None
+    """The peer's receive window."""
+    congestion_window: int | None
+    """The congestion window."""
+    pacing: int | None
+    """Pacing."""
+    host_queue: int | None
+    """The queue of the own host (TCP small queues)."""
+    recovery: int | None
+    """The repair of losses."""
+    timers: int | None
+    """The waits for retransmission timeouts and tail loss probes that were sent."""
+
+
 class TcpCounters(TypedDict):
     """Statistics of the sender of a flow; a value that the substrate does not provide is absent."""
 
@@ -116,6 +144,8 @@ class TcpCounters(TypedDict):
     """Number of ACKs that this end sent because its delayed-ACK timer fired."""
     acks_out: int | None
     """Pure ACKs sent by this end."""
+    limits: LimitTimes
+    """The time of the sender by what kept it from sending."""
     cwnd_limited_ns: int | None
     """Time in which the congestion window limited the sender."""
     rwnd_limited_ns: int | None

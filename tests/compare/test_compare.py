@@ -284,7 +284,9 @@ def test_the_metrics_without_a_preferred_direction_are_these() -> None:
     assert neither == {
         "oscillation_period", "oscillation_strength", "rtt_min", "recoveries", "undos", "probes", "clamps", "cwnd_mean",
         "ssthresh_mean", "rto_mean", "alpha_mean", "ce_share", "ece_acks", "acks_per_segment", "delayed_ack_timeouts",
-        "limited_cwnd", "limited_rwnd", "limited_app", "marks", "mark_share", "thinned", "utilisation_access",
+        "limited_cwnd", "limited_rwnd", "limited_app", "time_application", "time_nagle",
+        "time_send_buffer", "time_receive_window", "time_congestion_window", "time_pacing",
+        "time_host_queue", "time_recovery", "time_timers", "marks", "mark_share", "thinned", "utilisation_access",
         "utilisation_uplink",
     }  # fmt: skip
 

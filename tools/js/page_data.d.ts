@@ -164,6 +164,19 @@ interface LaneData {
   of: number;
 }
 
+/** The time of a sender since its handshake by what kept it from sending, in ns. */
+interface LimitTimes {
+  application: number | null;
+  nagle: number | null;
+  send_buffer: number | null;
+  receive_window: number | null;
+  congestion_window: number | null;
+  pacing: number | null;
+  host_queue: number | null;
+  recovery: number | null;
+  timers: number | null;
+}
+
 /** The coverage at a strength, or of a family. */
 interface LineData {
   name: string;
@@ -307,6 +320,7 @@ interface TcpCounters {
   ce_segments: number | null;
   delayed_ack_timeouts: number | null;
   acks_out: number | null;
+  limits: LimitTimes;
   cwnd_limited_ns: number | null;
   rwnd_limited_ns: number | null;
   app_limited_ns: number | null;

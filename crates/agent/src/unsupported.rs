@@ -42,7 +42,7 @@ pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
             refuse((case.setting("link.rate"), "link.rate".to_owned()), &why);
         }
     }
-    let back = |b: Behaviour| matches!(b, Behaviour::Rpc | Behaviour::RpcOpen | Behaviour::Incast);
+    let back = |b: Behaviour| matches!(b, Behaviour::RpcOpen | Behaviour::Incast) || b.is_closed_loop();
     let answers = case
         .apps
         .iter()
@@ -87,6 +87,12 @@ pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
             }
         }
     }
+    for (i, _) in
+        case.links.iter().enumerate().filter(|(_, link)| environment.links_as_is() && link.mtu.is_some())
+    {
+        let why = "the testbed uses its links as they are, so that no router stands before them";
+        refuse(case.link_setting(i, "link.mtu"), why);
+    }
     if environment.links_as_is() && !matches!(case.net.shape, Shape::Pair) {
         let why = "the testbed uses its links as they are, so that its hosts have no switches between them";
         refuse((case.setting("topology"), "topology".to_owned()), why);
@@ -102,7 +108,12 @@ pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
 /// The parameters of a link that only netem implements.
 fn needs_netem(link: &LinkSettings) -> BTreeSet<&'static str> {
     let ways = [LinkDirection::Forward, LinkDirection::Backward];
-    ways.into_iter().flat_map(|way| link.netem(way)).map(|(parameter, _)| parameter.path).collect()
+    let limited = link.mtu.map(|_| "link.mtu");
+    ways.into_iter()
+        .flat_map(|way| link.netem(way))
+        .map(|(parameter, _)| parameter.path)
+        .chain(limited)
+        .collect()
 }
 
 /// The problems of the hosts that are on this machine.

@@ -3,8 +3,9 @@
 use crate::given::{GivenTriples, Scope, split};
 use crate::pace::Pace;
 use crate::params::grammar::LinkRate;
+use crate::params::linux::LinkDirection;
 use crate::params::{DrawnBy, HostSettings, LinkSettings, NetworkSettings, QueuePlace, Setting, Value};
-use crate::topology::{Net, Node, Routes, Shape};
+use crate::topology::{DirectedLink, Net, Node, Routes, Shape};
 use std::collections::BTreeMap;
 use tcpassay_measure::Triple;
 use tcpassay_units::{Bytes, Dur, Rate, Seed};
@@ -94,9 +95,12 @@ impl Case {
         let ends_here = |node| node == Node::Host(i);
         let access = self.net.links.iter().zip(&self.links);
         let access = access.filter(|(link, _)| !link.main && (ends_here(link.from) || ends_here(link.to)));
-        let access = access.filter_map(|(_, settings)| match &settings.rate {
-            LinkRate::Fixed(rate) => Some(*rate),
-            LinkRate::Trace(_) => None,
+        let access = access.filter_map(|(link, settings)| {
+            let way = LinkDirection::of(ends_here(link.from));
+            match settings.rate_of(way) {
+                LinkRate::Fixed(rate) => Some(*rate),
+                LinkRate::Trace(_) => None,
+            }
         });
         access.chain(self.hosts[i].nic.rate).min()
     }
@@ -112,31 +116,60 @@ impl Case {
         path.iter()
             .map(|port| {
                 let link = &self.links[port.link];
-                let rate = match &link.rate {
-                    LinkRate::Fixed(rate) => *rate,
-                    LinkRate::Trace(_) => self.link_rate(port.link),
+                let time = |way: LinkDirection, size: Bytes| {
+                    let rate = match link.rate_of(way) {
+                        LinkRate::Fixed(rate) => *rate,
+                        LinkRate::Trace(_) => self.rate_of(port.link, way),
+                    };
+                    link.delay_of(way) + rate.time_for(size)
                 };
-                link.delay * 2 + rate.time_for(size) + rate.time_for(Bytes::new(52))
+                let (there, back) = (LinkDirection::of(port.forward), LinkDirection::of(!port.forward));
+                time(there, size) + time(back, Bytes::new(52))
             })
             .fold(Dur::ZERO, |a, b| a + b)
+    }
+
+    /// The largest packet that host `from` sends and each link of its path to host `to` carries.
+    pub fn path_mtu(&self, from: usize, to: usize) -> Bytes {
+        let path = self.routes.path(&self.net, from, to).unwrap_or_default();
+        let links = path.iter().filter_map(|port| self.links[port.link].mtu);
+        links.fold(self.hosts[from].mtu, Bytes::min)
     }
 
     /// The rate of the slowest link of a path, for background load and checks. A trace counts with its mean
     /// rate.
     pub fn bottleneck_rate(&self, sender: usize, receiver: usize) -> Option<Rate> {
         let path = self.routes.path(&self.net, sender, receiver)?;
-        path.iter().map(|port| self.link_rate(port.link)).min()
+        path.iter().map(|port| self.directed_rate(*port)).min()
     }
 
-    /// The rate of a link, or of a shaper before it if there is one. A trace counts with its mean rate.
+    /// The rate of a link in the direction of the data, or of a shaper before it if there is one. A trace counts with its
+    /// mean rate.
     pub fn link_rate(&self, link: usize) -> Rate {
+        self.rate_of(link, LinkDirection::Forward)
+    }
+
+    /// The rate of a direction of a link, as of [`Case::link_rate`].
+    pub fn directed_rate(&self, port: DirectedLink) -> Rate {
+        self.rate_of(port.link, LinkDirection::of(port.forward))
+    }
+
+    fn rate_of(&self, link: usize, way: LinkDirection) -> Rate {
         let settings = &self.links[link];
-        let wire = match &settings.rate {
+        let wire = match settings.rate_of(way) {
             LinkRate::Fixed(rate) => *rate,
             LinkRate::Trace(name) => self.traces.get(name).map_or(Rate::from_bits_per_sec(1), Pace::mean),
         };
         match settings.queue.rate {
-            Some(rate) if settings.queue.kind.is_shaper() => wire.min(rate),
+            // A shaper is in the direction of the data, in racks and files in both.
+            Some(rate)
+                if settings.queue.kind.is_shaper()
+                    && (way == LinkDirection::Forward
+                        || settings.back_rate.is_none()
+                        || self.net.links[link].both_ways) =>
+            {
+                wire.min(rate)
+            }
             _ => wire,
         }
     }

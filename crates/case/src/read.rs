@@ -120,6 +120,24 @@ impl Case {
                 format!("link `{}`: {what} = `{text}`: {why}", link.name),
             ));
         };
+        if let Some(back) = &link.back {
+            // A direction with a line of its own has the rate and the delay of a link, not those of the other direction.
+            let plain = (settings.rate.clone(), settings.delay);
+            settings.back_rate.get_or_insert(plain.0);
+            settings.back_delay.get_or_insert(plain.1);
+            if let Some(text) = back.rate.as_ref().filter(|_| !addressed("link.back_rate")) {
+                match text.parse() {
+                    Ok(rate) => settings.back_rate = Some(LinkRate::Fixed(rate)),
+                    Err(why) => file("rate of the reverse direction", text, format!("{why}"), errors),
+                }
+            }
+            if let Some(text) = back.delay.as_ref().filter(|_| !addressed("link.back_delay")) {
+                match text.parse() {
+                    Ok(delay) => settings.back_delay = Some(delay),
+                    Err(why) => file("delay of the reverse direction", text, format!("{why}"), errors),
+                }
+            }
+        }
         if let Some(text) = link.rate.as_ref().filter(|_| !addressed("link.rate")) {
             match text.parse() {
                 Ok(rate) => settings.rate = LinkRate::Fixed(rate),
@@ -214,10 +232,16 @@ impl Case {
 
     /// Traces of `link.rate`.
     fn read_traces(&mut self, read: ReadFile, errors: &mut Vec<CaseError>) {
-        for (i, link) in self.links.iter().enumerate() {
-            let LinkRate::Trace(name) = &link.rate else { continue };
+        let rates = self.links.iter().enumerate().flat_map(|(i, link)| {
+            [
+                Some((i, "link.rate", &link.rate)),
+                link.back_rate.as_ref().map(|rate| (i, "link.back_rate", rate)),
+            ]
+        });
+        for (i, path, rate) in rates.flatten() {
+            let LinkRate::Trace(name) = rate else { continue };
             let names = self.net.link_addresses(i);
-            let place = self.given.scope(&names, true).place("link.rate");
+            let place = self.given.scope(&names, true).place(path);
             let wrong =
                 |why: String| CaseError::new(&place, Some(&Value::Text(format!("trace:{name}"))), why);
             let text = match name.strip_prefix(STEPS).map_or_else(|| read(name), |s| Ok(trace_of_steps(s))) {

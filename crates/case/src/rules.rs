@@ -3,12 +3,13 @@
 use crate::case::Case;
 use crate::error::CaseError;
 use crate::given::Scope;
-use crate::params::grammar::{Buffers, LinkRate};
+use crate::params::grammar::{Buffers, IcmpReport, LinkRate};
+use crate::params::linux::LinkDirection;
 use crate::params::{
     CcName, HEADERS, HostSettings, Implementation, Mark, ParamSpec, QueueKind, QueuePlace, Setting,
     Substrate, table,
 };
-use crate::topology::Shape;
+use crate::topology::{DirectedLink, Shape};
 use tcpassay_tcp::{EcnMode, LossDetection, Recovery, Tlp};
 use tcpassay_units::Bytes;
 
@@ -42,7 +43,7 @@ impl Rules<'_> {
         let stack = &host.stack;
         self.implementation(host);
         if host.cc == CcName::DCTCP && stack.ecn != EcnMode::Dctcp {
-            self.refuse("stack.cc", "stack.ecn", "dctcp needs stack.ecn = dctcp at both ends");
+            self.refuse("stack.cc", "stack.ecn", "dctcp needs stack.ecn = dctcp at this host");
         }
         if self.scope.sets("stack.dctcp_receiver") && stack.ecn != EcnMode::Dctcp {
             self.refuse("stack.dctcp_receiver", "stack.ecn", "a DCTCP receiver needs stack.ecn = dctcp");
@@ -161,7 +162,6 @@ fn path(case: &Case, sender: usize, receiver: usize, errors: &mut Vec<CaseError>
     };
     let (a, b) = (&case.hosts[sender], &case.hosts[receiver]);
     same("stack.mtu", a.mtu != b.mtu, "the MTU must be equal along a path");
-    same("stack.ecn", a.stack.ecn != b.stack.ecn, "ECN must be the same at both ends of a connection");
     let Some(ports) = case.routes.path(&case.net, sender, receiver) else {
         let why = format!("no path leads from `{}` to `{}`", name(sender), name(receiver));
         errors.push(CaseError::new("topology", None, why));
@@ -171,10 +171,12 @@ fn path(case: &Case, sender: usize, receiver: usize, errors: &mut Vec<CaseError>
         let link = &case.net.links[port.link];
         let queue = &case.links[port.link].queue;
         let queued = link.main || case.net.link_addresses(port.link).iter().any(|a| a.contains("access"));
-        if queued && queue.mark != Mark::Off && a.stack.ecn == EcnMode::Off {
+        let off = [a, b].iter().any(|host| host.stack.ecn == EcnMode::Off);
+        if queued && queue.mark != Mark::Off && off {
             let names = case.net.link_addresses(port.link);
             let scope = case.given.scope(&names, link.main);
-            let (mark, ecn) = (scope.find("queue.ecn_mark"), s.find("stack.ecn"));
+            let end = if a.stack.ecn == EcnMode::Off { &s } else { &r };
+            let (mark, ecn) = (scope.find("queue.ecn_mark"), end.find("stack.ecn"));
             let why = "marking needs ECN at both ends: stack.ecn other than off";
             errors.push(CaseError::between((&mark.1, &mark.0), (&ecn.1, &ecn.0), why));
         }
@@ -190,9 +192,20 @@ fn link(case: &Case, i: usize, errors: &mut Vec<CaseError>) {
         let (a, b) = (scope.find(path), scope.find(other));
         errors.push(CaseError::between((&a.1, &a.0), (&b.1, &b.0), why));
     };
-    let syn = case.link_rate(i).time_for(Bytes::new(60));
-    if (settings.delay + syn) * 2 >= case.end {
-        let slow = if syn > settings.delay { "link.rate" } else { "link.delay" };
+    let cross = |forward: bool| {
+        let syn = case.directed_rate(DirectedLink { link: i, forward }).time_for(Bytes::new(60));
+        (settings.delay_of(LinkDirection::of(forward)), syn)
+    };
+    let ((delay, syn), (back_delay, answer)) = (cross(true), cross(false));
+    if delay + syn + back_delay + answer >= case.end {
+        let parts = [
+            (delay, "link.delay"),
+            (syn, "link.rate"),
+            (back_delay, if settings.back_delay.is_some() { "link.back_delay" } else { "link.delay" }),
+            (answer, if settings.back_rate.is_some() { "link.back_rate" } else { "link.rate" }),
+        ];
+        // The first of the longest.
+        let slow = parts.iter().rev().max_by_key(|(time, _)| *time).expect("four").1;
         refuse(slow, "app.duration", "the run ends before a SYN and its answer can cross the link");
     }
     let shaper = queue.kind.is_shaper();
@@ -222,6 +235,13 @@ fn link(case: &Case, i: usize, errors: &mut Vec<CaseError>) {
     }
     if matches!(settings.rate, LinkRate::Trace(_)) && (shaper || queue.kind != QueueKind::Fifo) {
         refuse("link.rate", "queue.kind", "a link with a trace needs queue.kind = fifo");
+    }
+    let queued_back = case.net.links[i].both_ways && queue.kind != QueueKind::Fifo;
+    if matches!(settings.back_rate, Some(LinkRate::Trace(_))) && queued_back {
+        refuse("link.back_rate", "queue.kind", "a link with a trace needs queue.kind = fifo");
+    }
+    if settings.icmp != IcmpReport::Always && settings.mtu.is_none() {
+        refuse("link.icmp", "link.mtu", "without a limit no packet is too long");
     }
     if settings.jitter.size > settings.delay {
         refuse(

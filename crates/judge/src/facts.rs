@@ -2,15 +2,25 @@
 
 use std::collections::BTreeMap;
 use tcpassay_case::params::grammar::{LinkRate, ReorderRule};
+use tcpassay_case::params::linux::LinkDirection;
 use tcpassay_case::params::{Adaptive, LinkSettings, NicSettings, QueueKind, ServedBy, Substrate, Value};
+use tcpassay_case::topology::DirectedLink;
 use tcpassay_case::{Case, HostSettings};
 use tcpassay_measure::Recording;
+use tcpassay_tcp::agreed_ecn;
 use tcpassay_units::{Bytes, Dur, Rate};
 
 /// An upper bound of the bytes of headers of any packet, link layer included.
 pub(crate) const HEADERS: u64 = 150;
 /// Tolerance for the rounding of computed delays.
 const SLACK: Dur = Dur::from_micros(10);
+
+/// Whether neither direction has a trace.
+fn has_fixed_rates(link: &LinkSettings) -> bool {
+    [LinkDirection::Forward, LinkDirection::Backward]
+        .iter()
+        .all(|way| matches!(link.rate_of(*way), LinkRate::Fixed(_)))
+}
 
 /// Settings of the hosts of a recording, indexed as in the recording.
 #[derive(Debug)]
@@ -52,7 +62,15 @@ impl Facts {
         let said =
             header.case.iter().map(|triple| (triple.parameter.clone(), triple.value.clone())).collect();
         let no_file = |name: &str| Err(std::io::Error::other(format!("{name} is not read again")));
-        let case = Case::on(substrate, &triples, &no_file).ok()?;
+        let mut case = Case::on(substrate, &triples, &no_file).ok()?;
+        // Oracles judge by what a connection agreed on. The client is the first of a pair, except in incast, where the result is the same:
+        // only the mode of the end itself and what both know matter.
+        let pairs = case.net.flows.clone();
+        for (sender, receiver) in pairs {
+            let [client, server] = [sender, receiver].map(|host| case.hosts[host].stack.ecn);
+            let (client, server) = agreed_ecn(client, server);
+            (case.hosts[sender].stack.ecn, case.hosts[receiver].stack.ecn) = (client, server);
+        }
         let mut facts = Facts { case, substrate, said, queues_in_host: false };
         facts.queues_in_host =
             facts.said("queue.place") == "sender" || matches!(facts.said("queue.kind"), "htb" | "tbf");
@@ -121,6 +139,8 @@ impl Facts {
             "link.policer",
             "link.slot",
             "link.pause",
+            "link.mtu",
+            "link.idle_timeout",
         ]
         .iter()
         .any(|row| !matches!(self.said(row), "" | "0" | "off" | "0s" | "0%"))
@@ -130,7 +150,7 @@ impl Facts {
     /// Rate of the slowest link; `None` if other traffic or a varying rate invalidate it as a bound of the
     /// throughput.
     pub fn rate(&self, from: u32, to: u32) -> Option<Rate> {
-        let steady = |link: &&LinkSettings| matches!(link.rate, LinkRate::Fixed(_)) && link.policer.is_none();
+        let steady = |link: &&LinkSettings| has_fixed_rates(link) && link.policer.is_none();
         let fixed = self.links(from, to)?.iter().all(steady);
         let alone = matches!(self.said("app.background"), "" | "none");
         // A shaper in the first host does not limit what others send.
@@ -176,7 +196,7 @@ impl Facts {
                 && link.policer.is_none()
                 && link.slot.is_none()
                 && link.pause.is_none()
-                && matches!(link.rate, LinkRate::Fixed(_))
+                && has_fixed_rates(link)
                 && !link.queue.kind.is_shaper()
                 && link.queue.served_by == ServedBy::Link
         };
@@ -189,7 +209,10 @@ impl Facts {
             return None;
         }
         let rate = self.case.bottleneck_rate(from as usize, to as usize)?;
-        let propagation = links.iter().fold(Dur::ZERO, |sum, link| sum + link.delay);
+        let path = self.case.routes.path(&self.case.net, from as usize, to as usize)?;
+        let delay =
+            |port: &DirectedLink| self.case.links[port.link].delay_of(LinkDirection::of(port.forward));
+        let propagation = path.iter().map(delay).fold(Dur::ZERO, |sum, delay| sum + delay);
         // Transmission of a full packet at each link except the slowest one, which the caller adds.
         let hops = u64::try_from(links.len()).expect("few links");
         let packet = rate.time_for(Bytes::new(self.host(from)?.mtu.get() + HEADERS)) * hops;
@@ -209,7 +232,8 @@ impl Facts {
         path.iter()
             .map(|port| {
                 let link = &self.case.links[port.link];
-                if link.jitter.size.is_zero() { link.delay * 2 } else { Dur::ZERO }
+                let both = link.delay_of(LinkDirection::Forward) + link.delay_of(LinkDirection::Backward);
+                if link.jitter.size.is_zero() { both } else { Dur::ZERO }
             })
             .fold(Dur::ZERO, |sum, delay| sum + delay)
     }

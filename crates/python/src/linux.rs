@@ -15,7 +15,11 @@ use tcpassay_case::params::Substrate;
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
 pub fn linux_changes(triples: BTreeMap<String, Scalar>, base: PathBuf, host: usize) -> PyResult<String> {
-    let case = case(Substrate::Model, triples, &base)?;
+    // A case with settings that only kernels have is one of a kernel.
+    let case = match case(Substrate::Model, triples.clone(), &base) {
+        Ok(case) => case,
+        Err(of_model) => case(Substrate::Kernel, triples, &base).map_err(|_| of_model)?,
+    };
     if host >= case.hosts.len() {
         return Err(PyValueError::new_err(format!("host {host}: the case has {}", case.hosts.len())));
     }

@@ -30,7 +30,7 @@ create_exception!(
 );
 
 /// A value of a triple, as in TOML.
-#[derive(FromPyObject)]
+#[derive(Clone, FromPyObject)]
 pub enum Scalar {
     Bool(bool),
     Int(i64),
@@ -235,8 +235,10 @@ impl Ran {
 
     /// Whether a host had another TCP than the model.
     #[getter]
-    fn stacks(&self) -> bool {
-        !self.recording.header.stacks.is_empty()
+    fn partly_judged(&self) -> bool {
+        let header = &self.recording.header;
+        let changes = |path: &str| matches!(path, "link.mtu" | "link.rewrite" | "stack.mtu_probing");
+        !header.stacks.is_empty() || header.case.iter().any(|triple| changes(&triple.parameter))
     }
 
     /// The metrics of the whole run by name; empty when the run has none.

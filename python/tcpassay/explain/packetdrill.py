@@ -86,7 +86,11 @@ class UnwritableError(Exception):
 
 def changes(triples: Triples, base: str, host: int) -> list[Change]:
     """The changes of Linux that the settings of a host's stack require. Raises `UnwritableError`."""
-    found = _CHANGES.validate_json(_native.linux_changes(triples, base, host))
+    try:
+        found = _CHANGES.validate_json(_native.linux_changes(triples, base, host))
+    except _native.CaseError as why:
+        message = f"its settings are not those of one stack: {why}"
+        raise UnwritableError(message) from why
     for one in found:
         if one["kind"] == "other":
             raise UnwritableError(f"{one['path']} is set by a socket option or a device, not by a command")

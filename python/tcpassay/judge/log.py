@@ -144,9 +144,9 @@ class MemoryLog:
         self._ran = ran
 
     @property
-    def stacks(self) -> bool:
-        """Whether a host had another TCP than the model."""
-        return self._ran.stacks
+    def partly_judged(self) -> bool:
+        """Whether some oracles cannot judge it: a host had another TCP than the model, or the path changed packets."""
+        return self._ran.partly_judged
 
     @property
     def kinds(self) -> Codes:

@@ -11,6 +11,7 @@ from tcpassay import _native
 from tcpassay.errors import UserError
 from tcpassay.interface import EventKind
 from tcpassay.recording import Recording
+from tcpassay.recording_format import TripleRow
 
 Setting = Literal["any", "case", "virtual-time", "model"]
 
@@ -68,7 +69,8 @@ class Oracle:
         there = logged(recording)
         if EventKind.IN not in there:
             return "without taps (`collect.taps`) a log has no segments"
-        if why := self.lacks_setting(recording.header.get("substrate", "model")):
+        substrate = recording.header.get("substrate", "model")
+        if why := self.lacks_setting(substrate) or self._lacks_path(recording.header.get("case", [])):
             return why
         missing = [kind for kind in self.needs if kind not in there]
         if not missing:
@@ -81,6 +83,14 @@ class Oracle:
             return f"the log has no {names}: the kernel has counted trace events that it did not record"
         return f"a kernel's log has no {names}"
 
+    def _lacks_path(self, case: Iterable[TripleRow]) -> str:
+        """What the oracle supposes and a setting of the path changes; empty if there is nothing."""
+        for row in case:
+            oracles, why = _OF_PATH.get(row["parameter"], (frozenset(), ""))
+            if self.name in oracles:
+                return why
+        return ""
+
     def lacks_setting(self, substrate: str) -> str:
         """What the oracle must know of a run and a run of a substrate lacks; empty if it lacks nothing."""
         if self.setting == "any" or substrate in _OF_SETTING[self.setting]:
@@ -88,6 +98,23 @@ class Oracle:
         return _LACKS[self.setting]
 
 
+_OF_ONE_SIZE: Final = frozenset(
+    {"segment-contents", "window-growth", "window-reduction", "loss-response", "retransmission-timer"}
+)
+_OF_PATH: Final[Mapping[str, tuple[frozenset[str], str]]] = MappingProxyType(
+    {
+        "link.mtu": (_OF_ONE_SIZE, "with `link.mtu` the size of segments changes during a connection"),
+        "stack.mtu_probing": (
+            _OF_ONE_SIZE,
+            "with `stack.mtu_probing` the size of segments changes during a connection",
+        ),
+        "link.rewrite": (
+            _OF_ONE_SIZE | {"receiver", "ecn", "queue-delay", "late-ack", "ack-timing", "idle-with-room"},
+            "with `link.rewrite` what arrives is not what was sent",
+        ),
+    }
+)
+"""The oracles that suppose something that a setting of the path changes, with the reason."""
 _RUNS: Final = frozenset({"model", "kernel", "host", "remote"})
 _OF_SETTING: Final[Mapping[Setting, frozenset[str]]] = MappingProxyType(
     {

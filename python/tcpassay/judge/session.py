@@ -36,7 +36,7 @@ def judge_recording(
 ) -> list[Finding]:
     """`judge` for an open recording; `log` is its event log if it is not in the folder."""
     # The log of the model in memory has all events: the recording is not read before something is found.
-    held = isinstance(log, MemoryLog) and not log.stacks
+    held = isinstance(log, MemoryLog) and not log.partly_judged
     wanted = [oracle for oracle in chosen(oracles) if held or not oracle.lacks(recording)]
     if log is None:
         if not can_judge(recording):

@@ -102,7 +102,7 @@ def _judged(request: CaseRequest, run: RunArtifacts, answer: Answer) -> Answer:
             recording = Recording.held(folder, run.index)
             found = judge_recording(recording, oracles=request.oracles, log=MemoryLog(run))
             reached = json.loads(run.reached())
-            if run.stacks:
+            if run.partly_judged:
                 answer = replace(answer, unjudged=unjudged(recording, request.oracles))
         answer = replace(answer, findings=[*answer.findings, *found], reached=reached)
     digest = run.digest()

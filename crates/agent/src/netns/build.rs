@@ -68,6 +68,14 @@ pub fn build(case: &Case, topology: &NetnsTopology, environment: &Environment) -
         if topology.namespaces[place].host.is_none() {
             global("ip_forward", "1")?;
         }
+        if topology.namespaces[place].silent {
+            // The rule below is also applied to the reverse route of each packet that is forwarded (`fib_validate_source`).
+            for dev in devices().map(|d| d.name.as_str()).chain(["all"]) {
+                global(&format!("conf/{dev}/rp_filter"), "0")?;
+            }
+            // Packets of this namespace itself, which are its ICMP messages, have no route.
+            batch("ip", &["rule add iif lo blackhole pref 1".to_owned()])?;
+        }
     }
     if !environment.is_host() {
         set_link_service(case, topology)?;
@@ -79,6 +87,7 @@ pub fn build(case: &Case, topology: &NetnsTopology, environment: &Environment) -
 /// The commands of `ip` that create the veth pairs.
 fn veth_commands(topology: &NetnsTopology, mtu: u64) -> Vec<String> {
     let end = |d: &VethDevice| {
+        let mtu = d.mtu.map_or(mtu, |own| own.get().min(mtu));
         format!("{} mtu {mtu} address {MAC} netns {}", d.name, topology.namespaces[d.netns].name)
     };
     let pair = |ends: &[VethDevice]| {
@@ -111,7 +120,7 @@ fn create_test_links(
                 .add_macvlan(&Macvlan {
                     below: sys::interface_index(&link.interface).map_err(wrong)?,
                     name: &device.name,
-                    mtu: u32::try_from(mtu).expect("an MTU"),
+                    mtu: u32::try_from(device.mtu.map_or(mtu, |own| own.get().min(mtu))).expect("an MTU"),
                     mac: mac_address(&link.mac).expect("six numbers"),
                     netns: netns.as_fd(),
                 })
@@ -326,6 +335,29 @@ mod tests {
             "link add name c0a mtu 1500 address 02:00:00:00:00:01 netns sender \
              type veth peer name c0b mtu 1500 address 02:00:00:00:00:01 netns shaper-bottleneck"
         );
+    }
+
+    #[test]
+    fn the_mtu_of_a_link_is_that_of_two_devices_between_namespaces_that_forward() {
+        let limited = |rows: &[(&str, &str)]| {
+            let rows: Vec<_> =
+                [("link.mtu", "1400B"), ("link.icmp", "off")].iter().chain(rows).copied().collect();
+            let topology = NetnsTopology::of(&case(Substrate::Kernel, &rows), &Environment::guest());
+            let lines = veth_commands(&topology, 1500);
+            let narrow: Vec<String> = lines.into_iter().filter(|line| line.contains("mtu 1400")).collect();
+            let silent = topology.namespaces.into_iter().filter(|n| n.silent).map(|n| n.name);
+            (narrow, silent.collect::<Vec<_>>())
+        };
+        let (narrow, silent) = limited(&[]);
+        assert_eq!(
+            narrow,
+            ["link add name c1a mtu 1400 address 02:00:00:00:00:01 netns shaper-bottleneck \
+              type veth peer name c1b mtu 1400 address 02:00:00:00:00:01 netns wire-bottleneck"]
+        );
+        assert_eq!(silent, ["shaper-bottleneck", "wire-bottleneck"]);
+        let (narrow, silent) = limited(&[("topology", "dumbbell:1")]);
+        assert!(narrow.len() == 1 && narrow[0].contains("netns left type veth"), "{narrow:?}");
+        assert_eq!(silent, ["left", "wire-bottleneck"]);
     }
 
     #[test]

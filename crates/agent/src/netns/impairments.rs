@@ -307,7 +307,9 @@ impl<T: Corruptible> Impairments<T> {
             flows: BTreeMap::new(),
         });
         let draws = Draws::backward(link, name, seed);
-        (link.ack_thinning > 1 || link.ack_loss > 0.0 || link.pause.is_some()).then(|| Impairments {
+        let any =
+            link.ack_thinning > 1 || link.ack_loss > 0.0 || link.pause.is_some() || link.has_middlebox();
+        any.then(|| Impairments {
             pauses: Pauses::of(link, probing),
             ..Impairments::new(draws, LossTarget::PureAcks, thinning, Reordering::Kept)
         })

@@ -7,6 +7,7 @@
 
 pub mod build;
 pub mod impairments;
+pub mod middlebox;
 pub mod module_parameters;
 pub mod offloads;
 pub mod qdiscs;

@@ -12,8 +12,10 @@
 
 use crate::netns::build::{self, NetnsSet};
 use crate::netns::impairments::{Corruptible, ImpairmentCounts, Impairments, PacketSummary};
+use crate::netns::middlebox::Middlebox;
 use crate::netns::topology::{NetnsTopology, RelayedDirection};
 use crate::system::Failure;
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
@@ -136,6 +138,7 @@ impl RelaySet {
         seed: Seed,
     ) -> Result<RelaySet, Failure> {
         let mut all = RelaySet::default();
+        let mut middleboxes = BTreeMap::new();
         for RelayedDirection { link, from, to, forward } in &topology.relayed {
             let Some(faults) = faults(case, *link, *forward, Seed(seed.0 ^ PROBES), true) else { continue };
             let [from, to] = [&topology.devices[*from], &topology.devices[*to]];
@@ -152,10 +155,11 @@ impl RelaySet {
                 format!("filter add dev {} ingress matchall action drop", from.name),
             ];
             build::batch("tc", &lines)?;
+            let middlebox = middlebox(case, *link, *forward, seed, &mut middleboxes);
             let faults = Arc::new(Mutex::new(faults));
             all.0.push(Relay { link: *link, forward: *forward, faults: Arc::clone(&faults) });
             let carrying = move || {
-                if let Err(e) = carry(&input, output, &faults) {
+                if let Err(e) = carry(&input, output, &faults, middlebox.as_ref()) {
                     eprintln!("a relay ended: {e}");
                 }
             };
@@ -199,6 +203,23 @@ fn faults(case: &Case, link: usize, forward: bool, seed: Seed, probing: bool) ->
     Impairments::forward(settings, name, (case.link_rate(link), mtu), seed, probing)
 }
 
+/// The middlebox of a direction of a link; `others` has the directions that are not used yet.
+fn middlebox(
+    case: &Case,
+    link: usize,
+    forward: bool,
+    seed: Seed,
+    others: &mut BTreeMap<(usize, bool), Middlebox>,
+) -> Option<Middlebox> {
+    if let Some(made) = others.remove(&(link, forward)) {
+        return Some(made);
+    }
+    let [there, back] = Middlebox::of(case, link, seed)?;
+    let (own, other) = if forward { (there, back) } else { (back, there) };
+    others.insert((link, !forward), other);
+    Some(own)
+}
+
 fn socket() -> io::Result<OwnedFd> {
     let socket = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
     sys::set(socket.as_fd(), libc::SOL_PACKET, VNET_HDR, 1)?;
@@ -217,7 +238,12 @@ fn speak(socket: &OwnedFd, device: &str) -> io::Result<()> {
 }
 
 /// Relays packets until a socket fails.
-fn carry(input: &OwnedFd, mut output: SendRing, faults: &Mutex<Impairments<Frame>>) -> io::Result<()> {
+fn carry(
+    input: &OwnedFd,
+    mut output: SendRing,
+    faults: &Mutex<Impairments<Frame>>,
+    middlebox: Option<&Middlebox>,
+) -> io::Result<()> {
     let (poll, timer) = (sys::epoll()?, sys::timer()?);
     sys::watch(poll.as_fd(), input.as_fd(), libc::EPOLLIN, 0)?;
     sys::watch(poll.as_fd(), timer.as_fd(), libc::EPOLLIN | libc::EPOLLET, 1)?;
@@ -226,14 +252,18 @@ fn carry(input: &OwnedFd, mut output: SendRing, faults: &Mutex<Impairments<Frame
     loop {
         sys::wait(poll.as_fd(), &mut events)?;
         let mut faults = faults.lock().expect("no thread panics while it holds the lock");
-        let now = if faults.holds() { sys::now() } else { 0 };
+        let now = if faults.holds() || middlebox.is_some() { sys::now() } else { 0 };
         // Packets that are due leave before the packet that has just arrived, as in the model, where their event is older.
         faults.release(now, &mut out);
         if events.iter().any(|(token, _)| *token == 0) {
             let n = sys::receive(input.as_fd(), &mut buffer)?;
-            let frame = &buffer[..n];
-            let summary = PacketSummary::of(frame.get(VNET + LINK..).unwrap_or_default());
-            faults.take(now, summary, Frame(frame.to_vec()), &mut out);
+            let frame = &mut buffer[..n];
+            let flags = frame.first().copied().unwrap_or_default();
+            let packet = frame.get_mut(VNET + LINK..).unwrap_or_default();
+            if middlebox.is_none_or(|middlebox| middlebox.pass(now, flags, packet)) {
+                let summary = PacketSummary::of(packet);
+                faults.take(now, summary, Frame(frame.to_vec()), &mut out);
+            }
         }
         for mut frame in out.drain(..) {
             output.send(&mut frame)?;

@@ -15,7 +15,7 @@ use crate::netns::impairments;
 use crate::netns::qdiscs::{self, ETHERNET, Shaping};
 use crate::placement;
 use tcpassay_bpf::limiter;
-use tcpassay_case::params::grammar::{LinkRate, LossModel};
+use tcpassay_case::params::grammar::{IcmpReport, LinkRate, LossModel};
 use tcpassay_case::params::linux::LinkDirection;
 use tcpassay_case::topology::{DirectedLink, Node, Shape};
 use tcpassay_case::{Case, HostSettings, LinkSettings, Mark, QueueKind, QueueSettings, ServedBy};
@@ -35,6 +35,8 @@ pub struct Netns {
     pub routes: Vec<(usize, usize)>,
     /// The namespace is on this machine.
     pub local: bool,
+    /// The namespace forwards and sends no ICMP message (`link.icmp = off`).
+    pub silent: bool,
 }
 
 /// The end of a link between two machines: instead of a veth pair, a macvlan device on a test interface.
@@ -55,6 +57,8 @@ pub struct VethDevice {
     pub name: String,
     /// The index of the other end.
     pub peer: usize,
+    /// The MTU, if it is not that of the hosts.
+    pub mtu: Option<Bytes>,
     /// The device segments super-segments that leave it.
     pub segments: bool,
     /// The commands of `tc -batch` that create its queues.
@@ -114,9 +118,9 @@ pub struct RelayedDirection {
     pub forward: bool,
 }
 
-/// The rate of a link.
-fn wire_rate(link: &LinkSettings) -> Rate {
-    match &link.rate {
+/// The rate of a direction of a link.
+fn wire_rate(link: &LinkSettings, way: LinkDirection) -> Rate {
+    match link.rate_of(way) {
         LinkRate::Fixed(rate) => *rate,
         LinkRate::Trace(_) => unreachable!("traces are unsupported"),
     }
@@ -218,7 +222,7 @@ impl NetnsTopology {
     fn netns(&mut self, name: String, host: Option<usize>) -> usize {
         // The prefix identifies namespaces of tcpassay on this machine.
         let name = if self.real { format!("tcpassay-{name}") } else { name };
-        self.namespaces.push(Netns { name, host, routes: Vec::new(), local: true });
+        self.namespaces.push(Netns { name, host, routes: Vec::new(), local: true, silent: false });
         self.namespaces.len() - 1
     }
 
@@ -231,6 +235,7 @@ impl NetnsTopology {
                 netns,
                 name,
                 peer,
+                mtu: None,
                 segments: false,
                 queues: Vec::new(),
                 marking: None,
@@ -251,7 +256,7 @@ impl NetnsTopology {
         // A token bucket releases a packet before its transmission time has passed; the rate of the wire behind it adds that time. In real
         // time a link without delay and loss has no wire, and the queue alone has the rate.
         let relayed = impairments::relayed(case, index, environment);
-        let wired = !self.real || relayed || needs_wire(settings);
+        let wired = !self.real || relayed || needs_wire(settings) || settings.mtu.is_some();
         let mut chain = vec![netns(link.from)];
         if environment.links_as_is() {
             self.link_as_is(case, index, [netns(link.from), netns(link.to)]);
@@ -280,9 +285,11 @@ impl NetnsTopology {
             }
         }
         self.routes(case, index, &chain, &veth_pairs);
+        self.limit_packets(settings, veth_pairs[usize::from(is_host(link.from))]);
         // In the direction of the data: a queue, then the wire.
         let mtu = case.hosts.iter().map(|h| h.mtu).max().expect("hosts");
-        let rate = wire_rate(settings);
+        let (rate, back_rate) =
+            (wire_rate(settings, LinkDirection::Forward), wire_rate(settings, LinkDirection::Backward));
         let queued_at = if pair { Some(veth_pairs[1]) } else { (!is_host(link.from)).then_some(first) };
         if let Some(dev) = queued_at {
             let above_nic = pair && case.stands_at_sender(index);
@@ -312,9 +319,9 @@ impl NetnsTopology {
         // In the direction of the ACKs: a plain queue with the same rate.
         if !wired {
             match link.to {
-                Node::Host(_) => self.host_rate(case, link.to, last, Some(rate), mtu),
+                Node::Host(_) => self.host_rate(case, link.to, last, Some(back_rate), mtu),
                 Node::Switch(_) => {
-                    self.devices[last].queues = self.line_rate(last, rate, mtu, None);
+                    self.devices[last].queues = self.line_rate(last, back_rate, mtu, None);
                 }
             }
         }
@@ -327,16 +334,26 @@ impl NetnsTopology {
             let back = veth_pairs[wire - 1] + 1;
             let left = LinkSettings { delay: settings.delay, ..left };
             self.devices[back].queues =
-                vec![qdiscs::wire(&self.devices[back].name, rate, &left, LinkDirection::Backward)];
+                vec![qdiscs::wire(&self.devices[back].name, back_rate, &left, LinkDirection::Backward)];
             // Packets wait for an access link in the host, where TCP small queues limits them.
-            let own = (!link.main).then_some(rate);
-            self.host_rate(case, link.from, first, own, mtu);
-            self.host_rate(case, link.to, last, own, mtu);
+            let own = |rate: Rate| (!link.main).then_some(rate);
+            self.host_rate(case, link.from, first, own(rate), mtu);
+            self.host_rate(case, link.to, last, own(back_rate), mtu);
         }
         if relayed {
             let (from, to) = (veth_pairs[wire] + 1, veth_pairs[wire + 1]);
             self.relayed.push(RelayedDirection { link: index, from, to, forward: true });
             self.relayed.push(RelayedDirection { link: index, from: to, to: from, forward: false });
+        }
+    }
+
+    /// Sets the MTU of a link at a veth pair between two namespaces that forward, which report longer packets.
+    fn limit_packets(&mut self, settings: &LinkSettings, pair: usize) {
+        let Some(mtu) = settings.mtu else { return };
+        for dev in [pair, pair + 1] {
+            self.devices[dev].mtu = Some(mtu);
+            let netns = self.devices[dev].netns;
+            self.namespaces[netns].silent |= settings.icmp == IcmpReport::Never;
         }
     }
 

@@ -105,7 +105,7 @@ pub(super) fn measure(
     if queue.mark != Mark::Data {
         return Ok(());
     }
-    let mtu = case.hosts.iter().map(|h| h.mtu.get()).max().expect("hosts");
+    let mtu = case.net.flows.iter().map(|(s, r)| case.path_mtu(*s, *r).get()).max().expect("flows");
     // The shortest average of RED in `tc` is over two packets; it exceeds the threshold when the backlog is twice the threshold.
     let aim = 2 * queue.threshold.get() + 16 * mtu;
     let bucket = if monitored.kind == QueueKind::Tbf {
@@ -132,7 +132,7 @@ pub(super) fn measure(
         sys::set(fd.as_fd(), libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO).map_err(told)?;
         sys::set(fd.as_fd(), libc::IPPROTO_IP, libc::IP_TOS, 2).map_err(told)?;
         sys::set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 64_000_000).map_err(told)?;
-        sockets.push((fd, address(from.receiver), case.hosts[from.sender].mtu.get()));
+        sockets.push((fd, address(from.receiver), case.path_mtu(from.sender, from.receiver).get()));
     }
     let began = sys::now();
     // The senders take turns. Otherwise all packets of a sender without a NIC rate would arrive first.

@@ -18,7 +18,8 @@ use crate::system::Failure;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, OwnedFd};
 use tcpassay_case::params::grammar::{LinkRate, LossModel};
-use tcpassay_case::{Case, Mark, QueueKind};
+use tcpassay_case::params::linux::LinkDirection;
+use tcpassay_case::{Case, LinkSettings, Mark, QueueKind};
 use tcpassay_linux::sys;
 use tcpassay_measure::pcapng::host_address;
 use tcpassay_units::{Bytes, Dur, Rate};
@@ -34,12 +35,13 @@ pub fn measure(
     let (s, r) = case.net.flows[0];
     let mut prober = open(namespaces, taps, pace, (s, r))?;
     if pace.trains > 1 {
-        prober.segment = case.hosts[s].mtu.get() - HEADERS;
+        prober.segment = case.path_mtu(s, r).get() - HEADERS;
         // Without TSO the kernel segments the data, which still takes one system call instead of many.
         prober.largest = case.hosts[s].stack.tso.unwrap_or(prober.largest).min(prober.largest);
     }
     let mut path = MeasuredPath::default();
-    let delay: Dur = case.links.iter().map(|l| l.delay + l.jitter.size).fold(Dur::ZERO, |a, b| a + b);
+    let longest = |l: &LinkSettings| l.delay.max(l.delay_of(LinkDirection::Backward)) + l.jitter.size;
+    let delay: Dur = case.links.iter().map(longest).fold(Dur::ZERO, |a, b| a + b);
     // After this time all packets have arrived.
     let rest = pace.rest + 4 * delay.as_nanos();
     let mut at = pace.from;
@@ -49,7 +51,7 @@ pub fn measure(
     let train = back_to_back(case, topology, (s, r), &mut prober, &mut path, &mut at, rest)?;
     losses(case, (s, r), &mut prober, &mut path, &mut at, rest)?;
     marks::measure(case, topology, namespaces, &mut prober, &mut path, &mut at, rest)?;
-    largest(case, s, &prober, train, &mut path);
+    largest(case, (s, r), &prober, train, &mut path);
     prober.until(at + rest)?;
     prober.seen();
     Ok(path)
@@ -153,7 +155,8 @@ fn back_to_back(
     at: &mut u64,
     rest: u64,
 ) -> Result<bool, Failure> {
-    let mtu = case.hosts[s].mtu.get();
+    // A longer probe would be reported by ICMP, and the host would know the path MTU before the run.
+    let mtu = case.path_mtu(s, r).get();
     let monitored = &topology.monitored[topology.bottleneck];
     let link = case.net.links.iter().position(|l| l.main).expect("a topology has a bottleneck");
     let queue = &case.links[link].queue;
@@ -370,16 +373,16 @@ fn losses(
     Ok(())
 }
 
-/// Verifies the MTU: a packet of this size passes, and one that is a byte larger does not.
-fn largest(case: &Case, s: usize, prober: &Prober, passed: bool, path: &mut MeasuredPath) {
-    let mtu = case.hosts[s].mtu.get();
-    let more = prober.send(0, mtu + 1);
+/// Verifies the MTU: a packet of this size passes, and one that is a byte larger than the host's MTU does not leave.
+fn largest(case: &Case, (s, r): (usize, usize), prober: &Prober, passed: bool, path: &mut MeasuredPath) {
+    let (mtu, own) = (case.path_mtu(s, r).get(), case.hosts[s].mtu.get());
+    let more = prober.send(0, own + 1);
     let refused = more.is_err_and(|e| e.raw_os_error() == Some(libc::EMSGSIZE));
     let measured = (passed && refused).then_some(float(mtu));
     path.rows.push(row("path", "mtu", "B", Some(float(mtu)), measured));
     let clear = case.links.iter().all(|l| l.loss_model == LossModel::Bernoulli && l.loss < 0.5);
     if !refused {
-        wrong(path, format!("a packet of {} bytes leaves, with an MTU of {mtu}", mtu + 1));
+        wrong(path, format!("a packet of {} bytes leaves, with an MTU of {own}", own + 1));
     } else if !passed && clear {
         wrong(path, format!("no packet of {mtu} bytes arrives"));
     }

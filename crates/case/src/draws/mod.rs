@@ -70,6 +70,12 @@ impl Draws {
     }
 }
 
+/// What a middlebox adds to the sequence numbers of a link's forward and backward direction (`link.rewrite`).
+pub fn sequence_shifts(name: &str, seed: Seed) -> [u32; 2] {
+    let mut stream = seed.stream(&format!("rewrite.{name}"));
+    [stream.bits32(), stream.bits32()]
+}
+
 /// The loss model of the forward direction; `None` without losses.
 pub fn losses(link: &LinkSettings) -> Option<LossProcess> {
     match &link.loss_model {

@@ -38,12 +38,13 @@ const CALL: ValueKind =
 pub(super) const WORKLOAD: &[ParamSpec] = &[
     P::new(
         "app.workload",
-        ValueKind::Choice(&["bulk", "rpc", "rpc-open", "onoff", "paced", "incast", "mix"]),
+        ValueKind::Choice(&["bulk", "rpc", "rpc-open", "onoff", "paced", "incast", "echo", "exchange", "mix"]),
         "bulk",
-        &["bulk", "rpc", "rpc-open", "onoff", "paced", "incast", "mix"],
+        &["bulk", "rpc", "rpc-open", "onoff", "paced", "incast", "echo", "exchange", "mix"],
         MKH,
         "Workload of the applications: continuous transfer, requests and responses (closed or open loop), transfers with \
-         pauses, transfers at a rate, many responses at once",
+         pauses, transfers at a rate, many responses at once, requests that the server returns as they arrive, requests and responses that both ends write \
+         before they read",
     ),
     P::new(
         "app.mix",
@@ -139,6 +140,15 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
         "Requests of workload rpc follow each other on a connection; off: each has a connection of its own",
     )
     .needs("app.workload = rpc"),
+    P::new(
+        "app.half_close",
+        ValueKind::Bool,
+        "off",
+        &["off", "on"],
+        M,
+        "The client closes its direction after its request, and the response arrives in FIN-WAIT-2 (RFC 9293 section 3.6)",
+    )
+    .needs("app.workload = rpc, app.reuse = off"),
     P::new(
         "app.think",
         row_of_spec!("app.think", "a length of time, or `exp:<mean>`"),

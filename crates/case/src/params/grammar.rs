@@ -209,6 +209,17 @@ impl FromStr for LinkRate {
     }
 }
 
+/// `link.back_rate`: `same` (`None`), or a [`LinkRate`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BackRate(pub Option<LinkRate>);
+
+impl FromStr for BackRate {
+    type Err = String;
+    fn from_str(text: &str) -> Result<BackRate, String> {
+        if text == "same" { Ok(BackRate(None)) } else { text.parse().map(|rate| BackRate(Some(rate))) }
+    }
+}
+
 /// `link.loss_model`.
 #[derive(Clone, PartialEq, Debug)]
 pub enum LossModel {
@@ -354,6 +365,98 @@ impl FromStr for PauseText {
     }
 }
 
+/// `link.icmp`: `on`, `off`, or at most so many messages per second, as in `10/s`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IcmpReport {
+    /// One message for each dropped packet.
+    Always,
+    /// No message.
+    Never,
+    /// At most this number of messages per second, evenly spaced.
+    PerSecond(u32),
+}
+
+impl FromStr for IcmpReport {
+    type Err = String;
+    fn from_str(text: &str) -> Result<IcmpReport, String> {
+        match text {
+            "on" => Ok(IcmpReport::Always),
+            "off" => Ok(IcmpReport::Never),
+            _ => match number(text.strip_suffix("/s").ok_or_else(String::new)?, "a number of messages")? {
+                n @ 1..=1_000_000 => Ok(IcmpReport::PerSecond(n)),
+                n => Err(format!("{n} messages per second are not from 1 to 1000000")),
+            },
+        }
+    }
+}
+
+/// `link.rewrite`: what a middlebox changes in the packets of both directions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "a set of rules")]
+pub struct RewriteRules {
+    /// Removes SACK permitted from SYNs.
+    pub no_sack: bool,
+    /// Removes timestamps from SYNs.
+    pub no_timestamps: bool,
+    /// Removes the window scale from SYNs, or sets it to this value.
+    pub window_scale: Option<Option<u8>>,
+    /// The largest MSS in SYNs.
+    pub mss: Option<u16>,
+    /// Clears AE, CWR and ECE of SYNs.
+    pub no_ecn_flags: bool,
+    /// Clears the ECN field of IP headers.
+    pub no_ect: bool,
+    /// Adds a number to the sequence numbers of each direction, and subtracts it from acknowledgment numbers; SACK blocks stay as they are.
+    pub sequence: bool,
+}
+
+impl RewriteRules {
+    /// No change.
+    pub const NONE: RewriteRules = RewriteRules {
+        no_sack: false,
+        no_timestamps: false,
+        window_scale: None,
+        mss: None,
+        no_ecn_flags: false,
+        no_ect: false,
+        sequence: false,
+    };
+}
+
+impl FromStr for RewriteRules {
+    type Err = String;
+    fn from_str(text: &str) -> Result<RewriteRules, String> {
+        let mut rules = RewriteRules::NONE;
+        if text == "none" {
+            return Ok(rules);
+        }
+        for rule in text.split('+') {
+            let before = rules;
+            match rule.split_once(':').unwrap_or((rule, "")) {
+                ("no-sack", "") => rules.no_sack = true,
+                ("no-timestamps", "") => rules.no_timestamps = true,
+                ("no-window-scale", "") if rules.window_scale.is_none() => rules.window_scale = Some(None),
+                ("window-scale", n) if rules.window_scale.is_none() => match number(n, "a window scale")? {
+                    n @ 0..=14 => rules.window_scale = Some(Some(n)),
+                    n => return Err(format!("a window scale of {n} is not from 0 to 14")),
+                },
+                ("mss", bytes) => match unit::<Bytes>(bytes)?.get() {
+                    n @ 88..=9176 => rules.mss = Some(u16::try_from(n).expect("below 9177")),
+                    n => return Err(format!("an MSS of {n} bytes is not from 88 to 9176")),
+                },
+                ("no-ecn-flags", "") => rules.no_ecn_flags = true,
+                ("no-ect", "") => rules.no_ect = true,
+                ("sequence", "") => rules.sequence = true,
+                _ => return Err(format!("`{rule}` is not a change, or contradicts another one")),
+            }
+            if rules == before {
+                return Err(format!("`{rule}` is given twice"));
+            }
+        }
+        Ok(rules)
+    }
+}
+
 /// `queue.limit`: bytes, or packets as in `100p`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueueLimitValue {
@@ -436,6 +539,30 @@ mod tests {
     }
 
     #[test]
+    fn changes_of_a_middlebox_are_a_set_without_contradictions() {
+        let rules: RewriteRules = "no-sack+window-scale:0+mss:1360B".parse().unwrap();
+        assert_eq!(
+            rules,
+            RewriteRules {
+                no_sack: true,
+                window_scale: Some(Some(0)),
+                mss: Some(1360),
+                ..RewriteRules::NONE
+            }
+        );
+        for wrong in [
+            "",
+            "no-sack+no-sack",
+            "no-window-scale+window-scale:3",
+            "window-scale:15",
+            "mss:20B",
+            "none+no-ect",
+        ] {
+            assert!(wrong.parse::<RewriteRules>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn a_limit_is_bytes_or_packets() {
         assert_eq!("30KB".parse(), Ok(QueueLimitValue::Bytes(Bytes::new(30_000))));
         assert_eq!("100p".parse(), Ok(QueueLimitValue::Packets(100)));
@@ -453,6 +580,8 @@ mod tests {
             let _ = text.parse::<Slot>();
             let _ = text.parse::<PolicerText>();
             let _ = text.parse::<Buffers>();
+            let _ = text.parse::<IcmpReport>();
+            let _ = text.parse::<RewriteRules>();
             let _ = text.parse::<QueueLimitValue>();
         }
     }

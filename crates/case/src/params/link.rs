@@ -1,6 +1,8 @@
 //! Links: the settings of a link, and the parameters that set them.
 
-use super::grammar::{LinkRate, LossModel, PauseText, PolicerText, ReorderRule, Slot, check};
+use super::grammar::{
+    BackRate, IcmpReport, LinkRate, LossModel, PauseText, PolicerText, ReorderRule, RewriteRules, Slot, check,
+};
 use super::kind::ValueKind;
 use super::linux::{Knob, LinkDirection};
 use super::queue::QueueSettings;
@@ -19,8 +21,12 @@ const MK: Substrates = Substrates::MK;
 pub struct LinkSettings {
     /// `link.rate`.
     pub rate: LinkRate,
+    /// `link.back_rate`; `None`: that of the forward direction.
+    pub back_rate: Option<LinkRate>,
     /// `link.delay`.
     pub delay: Dur,
+    /// `link.back_delay`; `None`: that of the forward direction.
+    pub back_delay: Option<Dur>,
     /// `link.jitter`, `link.jitter_correlation`, `link.jitter_distribution`.
     pub jitter: JitterSettings,
     /// `link.loss`.
@@ -49,6 +55,14 @@ pub struct LinkSettings {
     pub slot: Option<(Dur, Dur, u32)>,
     /// `link.pause`: the time between the beginnings of two pauses, and the length of each.
     pub pause: Option<(Dur, Dur)>,
+    /// `link.mtu`: the largest IP packet that the link carries; `None`: any that its hosts send.
+    pub mtu: Option<Bytes>,
+    /// `link.icmp`: what the router before the link says about longer packets.
+    pub icmp: IcmpReport,
+    /// `link.rewrite`: what a middlebox changes in packets.
+    pub rewrite: RewriteRules,
+    /// `link.idle_timeout`: after this time without a packet a middlebox forgets a connection; `None`: never.
+    pub idle_timeout: Option<Dur>,
     /// `queue.*`.
     pub queue: QueueSettings,
 }
@@ -78,7 +92,9 @@ impl LinkSettings {
     pub(crate) fn plain() -> LinkSettings {
         LinkSettings {
             rate: LinkRate::Fixed(Rate::from_gbit(1)),
+            back_rate: None,
             delay: Dur::ZERO,
+            back_delay: None,
             jitter: JitterSettings { size: Dur::ZERO, correlation: 0.0, distribution: Distribution::Uniform },
             loss: 0.0,
             loss_correlation: 0.0,
@@ -93,12 +109,32 @@ impl LinkSettings {
             policer: None,
             slot: None,
             pause: None,
+            mtu: None,
+            icmp: IcmpReport::Always,
+            rewrite: RewriteRules::NONE,
+            idle_timeout: None,
             queue: QueueSettings::plain(),
         }
     }
 }
 
 impl LinkSettings {
+    /// The rate of a direction.
+    pub fn rate_of(&self, way: LinkDirection) -> &LinkRate {
+        match (way, &self.back_rate) {
+            (LinkDirection::Backward, Some(rate)) => rate,
+            _ => &self.rate,
+        }
+    }
+
+    /// The delay of a direction, without jitter.
+    pub fn delay_of(&self, way: LinkDirection) -> Dur {
+        match way {
+            LinkDirection::Forward => self.delay,
+            LinkDirection::Backward => self.back_delay.unwrap_or(self.delay),
+        }
+    }
+
     /// Whether single packets are impaired in a way that netem also implements.
     pub fn has_drawn_impairments(&self) -> bool {
         self.loss > 0.0
@@ -114,7 +150,13 @@ impl LinkSettings {
         self.reorder != ReorderRule::Off
             || self.ack_thinning > 1
             || self.pause.is_some()
+            || self.has_middlebox()
             || matches!(self.loss_model, LossModel::List(_))
+    }
+
+    /// Whether a middlebox changes packets or forgets connections.
+    pub fn has_middlebox(&self) -> bool {
+        self.rewrite != RewriteRules::NONE || self.idle_timeout.is_some()
     }
 
     /// Whether the delay of this direction varies.
@@ -145,6 +187,14 @@ fn time(d: Dur) -> String {
     format!("{}.{:03}us", d.as_micros(), d.as_nanos() % 1000)
 }
 
+/// netem serves a link at one rate.
+fn has_one_rate(rate: &LinkRate) -> Result<(), &'static str> {
+    match rate {
+        LinkRate::Fixed(_) => Ok(()),
+        LinkRate::Trace(_) => Err("netem has one rate; the model supports traces"),
+    }
+}
+
 fn percent(p: f64) -> String {
     format!("{}%", p * 100.0)
 }
@@ -169,25 +219,45 @@ pub(super) const ROWS: &[P] = &[
         "1Gbit",
         &["1Gbit", "100Mbit", "10Gbit"],
         MKH,
-        "Capacity in each direction",
+        "Capacity in each direction; with link.back_rate only of the forward direction",
         |l, v| put(&mut l.rate, v.parsed()),
     )
-    .linux(&[Knob::Builtin(|_, l| match l.rate {
-        LinkRate::Fixed(_) => Ok(()),
-        LinkRate::Trace(_) => Err("netem has one rate; the model supports traces"),
-    })]),
+    .linux(&[Knob::Builtin(|_, l| has_one_rate(&l.rate))]),
+    P::new(
+        "link.back_rate",
+        ValueKind::Text {
+            form: "same, or a rate, as in `1Gbit`, or `trace:<file>` or `steps:<seconds>,<rate>;...` as of link.rate",
+            check: check::<BackRate>,
+        },
+        "same",
+        &["same", "10Mbit", "1Mbit"],
+        MKH,
+        "Capacity in the backward direction, that of ACKs; same: link.rate",
+        |l, v| put(&mut l.back_rate, v.parsed::<BackRate>().map(|text| text.0)),
+    )
+    .linux(&[Knob::Builtin(|_, l| l.back_rate.as_ref().map_or(Ok(()), has_one_rate))]),
     P::new(
         "link.delay",
         ValueKind::DUR,
         "50us",
         &["50us", "5ms", "50ms"],
         MKH,
-        "One-way delay of the path",
+        "One-way delay of the path; with link.back_delay only of the forward direction",
         |l, v| put(&mut l.delay, v.dur()),
     )
     .linux(&[Knob::Netem(|l, way| {
-        (!l.delay.is_zero() || l.jitters(way)).then(|| format!("delay {}", time(l.delay)))
+        let delay = l.delay_of(way);
+        (!delay.is_zero() || l.jitters(way)).then(|| format!("delay {}", time(delay)))
     })]),
+    P::new(
+        "link.back_delay",
+        ValueKind::Or(&["same"], &ValueKind::DUR),
+        "same",
+        &["same", "1ms", "50ms"],
+        MKH,
+        "One-way delay of the backward direction; same: link.delay",
+        |l, v| l.back_delay = v.dur(),
+    ),
     P::new(
         "link.jitter",
         ValueKind::DUR,
@@ -369,10 +439,62 @@ pub(super) const ROWS: &[P] = &[
         ValueKind::Text { form: "`off` or `<every>,<length>`", check: check::<PauseText> },
         "off",
         &["off", "1s,400ms"],
-        Substrates::K,
+        MK,
         "The path pauses and loses nothing, as during a handover: at each multiple of the first time since the beginning of the \
          run no packet arrives in either direction for the second time; those that come meanwhile arrive together at its end, \
-         in their order. The model has the same regime with a `link.rate` of steps",
+         in their order",
         |l, v| put(&mut l.pause, v.parsed::<PauseText>().map(|text| text.0)),
+    ),
+    P::new(
+        "link.mtu",
+        ValueKind::Or(&["auto"], &ValueKind::Bytes { min: Bytes::new(576), max: Bytes::new(9216) }),
+        "auto",
+        &["auto", "1400B"],
+        MKH,
+        "Largest IP packet that the link carries, in both directions; the router before it drops longer ones (all packets have DF set: RFC \
+         1191); auto: no limit. A kernel drops them where it forwards: behind the queue of `queue.*` if that is before a switch's link",
+        |l, v| l.mtu = v.bytes(),
+    ),
+    P::new(
+        "link.icmp",
+        ValueKind::Text { form: "`on`, `off` or `<n>/s`", check: check::<IcmpReport> },
+        "on",
+        &["on", "off"],
+        MKH,
+        "ICMP `fragmentation needed` of the router before a link with link.mtu: for each packet that is too long, never (a black hole), or at \
+         most so many per second",
+        |l, v| put(&mut l.icmp, v.parsed()),
+    )
+    .linux(&[Knob::Builtin(|_, l| match l.icmp {
+        IcmpReport::PerSecond(_) => {
+            Err("Linux exempts this message from its limits (icmpv4_mask_allow); the model supports a rate")
+        }
+        IcmpReport::Always | IcmpReport::Never => Ok(()),
+    })])
+    .needs("link.mtu"),
+    P::new(
+        "link.rewrite",
+        ValueKind::Text {
+            form: "`none`, or `no-sack`, `no-timestamps`, `no-window-scale`, `window-scale:<n>`, `mss:<bytes>`, `no-ecn-flags`, `no-ect`, \
+                   `sequence` joined by `+`",
+            check: check::<RewriteRules>,
+        },
+        "none",
+        &["none", "no-sack", "no-window-scale", "no-ect", "sequence"],
+        MK,
+        "A middlebox changes packets of both directions: it removes options of SYNs, sets their window scale, lowers their MSS, clears the ECN \
+         flags of SYNs or the ECN field of all packets, or adds a random number to the sequence numbers of each direction and leaves SACK blocks \
+         as they were. On a kernel a relay does so, as for link.drawn_by = model; in real time it would change the path that is measured",
+        |l, v| put(&mut l.rewrite, v.parsed()),
+    ),
+    P::new(
+        "link.idle_timeout",
+        ValueKind::Or(&["off"], &ValueKind::Dur { min: Dur::from_millis(1), max: Dur::from_secs(86_400) }),
+        "off",
+        &["off", "30s"],
+        MK,
+        "A NAT or firewall forgets a connection after this time without a packet in either direction, and drops its later segments silently, except \
+         SYNs. On a kernel a relay does so",
+        |l, v| l.idle_timeout = v.dur(),
     ),
 ];

@@ -76,6 +76,13 @@ pub enum LinkDirection {
     Backward,
 }
 
+impl LinkDirection {
+    /// Forward or backward.
+    pub fn of(forward: bool) -> LinkDirection {
+        if forward { LinkDirection::Forward } else { LinkDirection::Backward }
+    }
+}
+
 /// An offload, with the commands of `linux/ethtool.h` that set it and read it back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offload {

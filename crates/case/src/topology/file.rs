@@ -10,8 +10,11 @@
 //! ]
 //! flows = [{ from = "a", to = "c" }, { from = "b", to = "c" }]
 //! ```
+//!
+//! A link has both directions. A second link between the same nodes, with `from` and `to` exchanged, gives rate and delay of the reverse
+//! direction.
 
-use super::net::{Host, Net, Node, Side, TopologyLink};
+use super::net::{Host, Net, Node, ReverseLink, Side, TopologyLink};
 use toml_edit::{Document, Item, TableLike};
 
 /// Reads the text of the file into `net`. Errors contain the line.
@@ -42,6 +45,11 @@ pub(super) fn fill(net: &mut Net, text: &str) -> Result<(), String> {
         let [from, to, rate, delay] = fields.try_into().expect("four were asked for");
         let (from, to) = ends(net, from, to, &place)?;
         let name = format!("{}-{}", net.name(from), net.name(to));
+        if let Some(i) = net.links.iter().position(|l| [(from, to), (to, from)].contains(&(l.from, l.to))) {
+            reverse(&mut net.links[i], (from, rate, delay))
+                .map_err(|why| format!("{place}: `{name}`: {why}"))?;
+            continue;
+        }
         net.links.push(TopologyLink {
             name,
             group: "link",
@@ -51,6 +59,7 @@ pub(super) fn fill(net: &mut Net, text: &str) -> Result<(), String> {
             both_ways: true,
             rate,
             delay,
+            back: None,
         });
     }
     for (table, place) in tables(doc.get("flows"), "flows", &at)? {
@@ -76,6 +85,23 @@ pub(super) fn fill(net: &mut Net, text: &str) -> Result<(), String> {
             return Err(format!("host `{}` has {ports} links; a host has one", net.hosts[i].name));
         }
     }
+    Ok(())
+}
+
+/// Takes a second link between two nodes as the reverse direction of the first.
+fn reverse(
+    first: &mut TopologyLink,
+    (from, rate, delay): (Node, Option<String>, Option<String>),
+) -> Result<(), String> {
+    if from == first.from {
+        return Err("a second link in this direction; packets would take the first one only".to_owned());
+    }
+    if first.back.is_some() {
+        return Err(
+            "a second link in this direction, which describes the reverse direction of the first".to_owned()
+        );
+    }
+    first.back = Some(ReverseLink { rate, delay });
     Ok(())
 }
 
@@ -160,6 +186,21 @@ flows = [{ from = "a", to = "b" }]
         assert_eq!(net.links[0].name, "a-s");
         assert_eq!(net.links[0].rate.as_deref(), Some("10Gbit"));
         assert_eq!((net.hosts[0].side, net.hosts[1].side), (Side::Sender, Side::Receiver));
+    }
+
+    #[test]
+    fn a_link_with_exchanged_ends_is_the_reverse_direction_of_the_first() {
+        let more =
+            |link: &str| GOOD.replace("to = \"b\" }]\nflows", &format!("to = \"b\" }}, {link}]\nflows"));
+        let back = r#"{ from = "s", to = "a", rate = "1Mbit", delay = "3ms" }"#;
+        let net = read(&more(back)).unwrap();
+        assert_eq!(net.links.len(), 2);
+        let reverse = net.links[0].back.as_ref().unwrap();
+        assert_eq!((reverse.rate.as_deref(), reverse.delay.as_deref()), (Some("1Mbit"), Some("3ms")));
+        let again = read(&more(&format!("{back}, {back}"))).unwrap_err();
+        assert!(again.starts_with("t.toml: line 4: `s-a`: a second link in this direction"), "{again}");
+        let same = read(&more(r#"{ from = "a", to = "s" }"#)).unwrap_err();
+        assert!(same.starts_with("t.toml: line 4: `a-s`: a second link in this direction"), "{same}");
     }
 
     #[test]

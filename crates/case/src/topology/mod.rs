@@ -17,7 +17,7 @@
 //!
 //! Data flow from senders to receivers, acknowledgements back. `link.ack_loss` and `link.ack_thinning` apply
 //! to the reverse direction of a link; loss, jitter and the other faults to the forward direction; rate and
-//! delay to both. In `racks`, sender `i` sends to receiver `i` modulo the number of receivers, so that with
+//! delay to both, unless `link.back_rate` and `link.back_delay` are given. In `racks`, sender `i` sends to receiver `i` modulo the number of receivers, so that with
 //! fewer workers than storage hosts the workers' links carry several; with a `rack.fanout` of `n` also to
 //! the `n - 1` receivers after it.
 //!
@@ -30,6 +30,6 @@ mod route;
 mod shape;
 
 pub use build::RackCounts;
-pub use net::{Host, Net, Node, Side, TopologyLink};
+pub use net::{Host, Net, Node, ReverseLink, Side, TopologyLink};
 pub use route::{DirectedLink, Routes};
 pub use shape::Shape;

@@ -50,6 +50,17 @@ pub struct TopologyLink {
     pub rate: Option<String>,
     /// The link's own delay in a file, as text.
     pub delay: Option<String>,
+    /// The line of a file that describes the reverse direction.
+    pub back: Option<ReverseLink>,
+}
+
+/// The reverse direction of a link in a file: rate and delay, as text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReverseLink {
+    /// The rate; `None`: `link.back_rate`, or the default rate of links.
+    pub rate: Option<String>,
+    /// The delay; `None`: `link.back_delay`, or the default delay of links.
+    pub delay: Option<String>,
 }
 
 /// A network: hosts, switches, links and pairs of hosts.
@@ -88,6 +99,7 @@ impl Net {
             both_ways: false,
             rate: None,
             delay: None,
+            back: None,
         });
     }
 

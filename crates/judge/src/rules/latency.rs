@@ -12,7 +12,8 @@ pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "request latencies accumulate at the duration of a timer",
     asserts: "latencies of requests of one size do not accumulate at the median plus the duration of a delayed ACK or of a \
-              retransmission timeout, while the connection is silent for that time.",
+              retransmission timeout, while the connection is silent for that time; nor, if most requests have such a delay, at the \
+              time of the path (a round trip and the transmission) plus this duration.",
     why: "a second mode of the latency distribution at the duration of a timer shows that requests wait for the timer: one end \
           delays an ACK while the other waits for it (RFC 9293 sections 3.7.4 and 3.8.6.3, Minshall et al., 2000), or the tail \
           of a request is lost and only the RTO repairs it (RFC 8985 section 7).",
@@ -23,6 +24,9 @@ pub(super) const ORACLE: Oracle = Oracle {
 
 /// The shortest silence that is attributed to a timer.
 const SILENCE: Dur = Dur::from_millis(10);
+
+/// The shortest delay of an adaptive delayed ACK (Linux `TCP_DELACK_MIN`).
+const LEAST_ADAPTIVE: Dur = Dur::from_millis(40);
 
 /// Number of requests whose latencies are a distribution.
 const LEAST: usize = 20;
@@ -90,9 +94,12 @@ impl Latency {
         let first = group[0];
         let hosts = [first.client, first.server].map(|host| facts.host(host).map(|settings| &settings.stack));
         let [Some(client), Some(server)] = hosts else { return };
-        let delayed = [client, server].map(|stack| stack.delayed_ack.timeout);
+        let delayed = [client, server].into_iter().flat_map(|stack| {
+            let acks = stack.delayed_ack;
+            [Some(acks.timeout), acks.adaptive.then_some(LEAST_ADAPTIVE)].into_iter().flatten()
+        });
         let timeouts = [client, server].map(|stack| stack.rto.min);
-        let timers = delayed.map(|wait| (wait, true)).into_iter().chain(timeouts.map(|wait| (wait, false)));
+        let timers = delayed.map(|wait| (wait, true)).chain(timeouts.map(|wait| (wait, false)));
         let timeouts_fired = recording.flows.iter().any(|flow| flow.tcp.timeouts.unwrap_or(0) > 0);
         let drops = recording.devices.iter().any(|device| device.counters.drops > 0) || facts.draws_losses();
         for (wait, acks) in timers {
@@ -100,11 +107,13 @@ impl Latency {
             if acks && timeouts_fired || !acks && drops {
                 continue;
             }
-            // A timer that is not well above the usual latency cannot be distinguished from queueing.
-            if wait < median * 4 || wait.is_zero() {
+            // A timer that is not well above the usual latency cannot be distinguished from queueing. If every request waits, the usual
+            // latency contains the wait, and the time of the path takes its place.
+            let distinct = |usual: &Dur| !wait.is_zero() && wait >= *usual * 4;
+            let Some(usual) = [Some(median), first.ideal].into_iter().flatten().find(distinct) else {
                 continue;
-            }
-            let near = |time: Dur| time + wait / 10 >= wait && time <= median + wait + wait / 5;
+            };
+            let near = |time: Dur| time + wait / 10 >= wait && time <= usual + wait + wait / 5;
             let waits = |done: &Completion| near(took(done)) && self.has_waited(done, wait);
             let waiting = group.iter().filter(|done| waits(done)).count();
             if waiting < 3 || waiting * 50 < group.len() {
@@ -115,7 +124,13 @@ impl Latency {
                 recording.flows.iter().position(|f| (f.from, f.to) == (example.client, example.server));
             let Some(flow) = flow else { continue };
             let level = if facts.draws_losses() { Level::Note } else { Level::Warning };
-            let title = if acks { "requests wait for a delayed ACK" } else { "requests wait for a timeout" };
+            let most = usual != median;
+            let title = match (acks, most) {
+                (true, false) => "requests wait for a delayed ACK",
+                (true, true) => "most requests wait for a delayed ACK",
+                (false, false) => "requests wait for a timeout",
+                (false, true) => "most requests wait for a timeout",
+            };
             let one = Occurrence {
                 oracle: NAME,
                 title,
@@ -128,10 +143,11 @@ impl Latency {
             };
             found.add(one, || {
                 let which = if acks { "the delayed-ACK time" } else { "the smallest RTO" };
+                let reference = if most { "the time of the path," } else { "the median of" };
                 format!(
-                    "{waiting} of {} requests of {} and {} bytes took about {wait} longer than the median of {}: {which} is {wait}. \
+                    "{waiting} of {} requests of {} and {} bytes took about {wait} longer than {reference} {}: {which} is {wait}. \
                      The first of them began at {} and took {}.",
-                    group.len(), example.request.get(), example.response.get(), readable(median), example.start, readable(took(example))
+                    group.len(), example.request.get(), example.response.get(), readable(usual), example.start, readable(took(example))
                 )
             });
         }
@@ -139,7 +155,7 @@ impl Latency {
 }
 
 /// Rounds a duration to microseconds.
-fn readable(time: Dur) -> Dur {
+pub(super) fn readable(time: Dur) -> Dur {
     Dur::from_micros(time.as_nanos() / 1000)
 }
 

@@ -19,6 +19,7 @@ mod flow_control;
 mod frto;
 mod give_up;
 mod growth;
+mod host_limit;
 mod hystart;
 mod joined_packets;
 mod keepalive;
@@ -26,6 +27,7 @@ mod late_ack;
 mod latency;
 mod loss;
 mod loss_response;
+mod lost_silence;
 mod mutual_silence;
 mod names;
 mod needless_fast_retransmit;
@@ -112,6 +114,8 @@ const OF_RUNS: &[Oracle] = &[
     bounds::ORACLE,
     fairness::ORACLE,
     latency::ORACLE,
+    host_limit::ORACLE,
+    lost_silence::ORACLE,
 ];
 
 /// Oracles that judge row by row.
@@ -237,6 +241,20 @@ const BY_ROW: &[ByRow] = &[
         of: Setting::Case,
         applies: latency::applies,
         new: |flows| Box::new(latency::Latency::new(flows)),
+    },
+    ByRow {
+        name: host_limit::NAME,
+        reads: Reads::all(Kinds::of(&[State])),
+        of: Setting::Case,
+        applies: host_limit::applies,
+        new: |flows| Box::new(host_limit::HostLimit::new(flows)),
+    },
+    ByRow {
+        name: lost_silence::NAME,
+        reads: Reads::of_sender(Kinds::SEGMENTS.and(&[Lost, Rtt, TimerSet, TimerFire])),
+        of: Setting::Any,
+        applies: always,
+        new: |flows| Box::new(lost_silence::LostSilence::new(flows)),
     },
     ByRow {
         name: codel::NAME,

@@ -7,6 +7,9 @@ use super::impairment::{CorruptSpec, DuplicateSpec, Impairment};
 use super::jitter::{Jitter, JitterSpec};
 use super::link::{Link, LinkSpec};
 use super::loss::{Loss, LossSpec};
+use super::middlebox::{Middlebox, MiddleboxSpec};
+use super::mtu::{Mtu, MtuSpec};
+use super::pause::{Pause, PauseSpec};
 use super::policer::{Policer, PolicerSpec, SlottedMedium, SlottedMediumSpec};
 use super::port::{Port, PortSpec};
 use super::reorder::{Reorder, ReorderSpec};
@@ -56,6 +59,12 @@ pub enum Element {
     SlottedMedium(Box<SlottedMedium>),
     /// See [`AckThinningSpec`].
     AckThinning(Box<AckThinning>),
+    /// See [`PauseSpec`].
+    Pause(Box<Pause>),
+    /// See [`MtuSpec`].
+    Mtu(Box<Mtu>),
+    /// See [`MiddleboxSpec`].
+    Middlebox(Box<Middlebox>),
 }
 
 impl Element {
@@ -73,6 +82,9 @@ impl Element {
             Element::Reorder(e) => e.receive(ctx, core, id),
             Element::SlottedMedium(e) => e.receive(ctx, core, id),
             Element::AckThinning(e) => e.receive(ctx, core, id),
+            Element::Pause(e) => e.receive(ctx, core, id),
+            Element::Mtu(e) => e.receive(ctx, core, id),
+            Element::Middlebox(e) => e.receive(ctx, core, id),
             Element::Link(_) | Element::Switch(_) | Element::Host(_) | Element::AckEceMarker(_) => {
                 unreachable!("the run loop delivers to these")
             }
@@ -88,6 +100,7 @@ impl Element {
             Element::Reorder(e) => e.wake(ctx, core),
             Element::SlottedMedium(e) => e.wake(ctx, core),
             Element::AckThinning(e) => e.wake(ctx, core),
+            Element::Pause(e) => e.wake(ctx, core),
             _ => unreachable!("the run loop wakes links, and nothing else asks to be woken"),
         }
     }
@@ -101,7 +114,8 @@ impl Element {
             | Element::Jitter(_)
             | Element::Reorder(_)
             | Element::SlottedMedium(_)
-            | Element::AckThinning(_) => true,
+            | Element::AckThinning(_)
+            | Element::Pause(_) => true,
             Element::Host(_)
             | Element::Split
             | Element::Switch(_)
@@ -109,7 +123,9 @@ impl Element {
             | Element::AckEceMarker(_)
             | Element::Loss(_)
             | Element::Impairment(_)
-            | Element::Policer(_) => false,
+            | Element::Policer(_)
+            | Element::Mtu(_)
+            | Element::Middlebox(_) => false,
         }
     }
 
@@ -123,6 +139,7 @@ impl Element {
             Element::Reorder(e) => e.held(),
             Element::SlottedMedium(e) => e.held(),
             Element::AckThinning(e) => e.held(),
+            Element::Pause(e) => e.held(),
             _ => 0,
         }
     }
@@ -179,6 +196,9 @@ made_from! {
     ReorderSpec => Element::Reorder,
     SlottedMediumSpec => Element::SlottedMedium,
     AckThinningSpec => Element::AckThinning,
+    PauseSpec => Element::Pause,
+    MtuSpec => Element::Mtu,
+    MiddleboxSpec => Element::Middlebox,
 }
 
 impl IntoElement for AckEceMarker {

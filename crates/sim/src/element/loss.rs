@@ -1,6 +1,6 @@
 //! Loss on the path: independent, correlated, in bursts, or of given packets.
 
-use crate::engine::{Core, DropReason, ElementContext, Packet, PacketId};
+use crate::engine::{Core, DropReason, ElementContext, Packet, PacketId, Protocol};
 use tcpassay_case::draws::{LossProcess, Losses};
 use tcpassay_units::Seed;
 
@@ -20,7 +20,7 @@ impl PacketFilter {
     pub(crate) fn includes(self, packet: &Packet) -> bool {
         match self {
             PacketFilter::All => true,
-            PacketFilter::Data => packet.segment.len > 0,
+            PacketFilter::Data => packet.segment.len > 0 && packet.kind != Protocol::Icmp,
             PacketFilter::PureAcks => packet.is_pure_ack(),
         }
     }

@@ -13,8 +13,10 @@
 //! | [`SwitchSpec`] | routing, equal-cost paths by flow | 0 |
 //! | [`IngressTagSpec`] | labels packets with their group of input ports at a switch | 0 |
 //! | [`AckEceMarker`] | sets ECE on returning ACKs while a queue is long | 0 |
+//! | [`MtuSpec`] | drops what is too long for the next link, with ICMP | 0 |
+//! | [`MiddleboxSpec`] | changes options, flags and numbers of segments, forgets connections | 0 |
 //! | [`LossSpec`], [`CorruptSpec`], [`DuplicateSpec`], [`PolicerSpec`] | impairments | 0 |
-//! | [`JitterSpec`], [`ReorderSpec`], [`SlottedMediumSpec`], [`AckThinningSpec`] | impairments that hold packets | 0 to 1 |
+//! | [`JitterSpec`], [`ReorderSpec`], [`SlottedMediumSpec`], [`AckThinningSpec`], [`PauseSpec`] | impairments that hold packets | 0 to 1 |
 
 mod ack_marking;
 mod ack_thinning;
@@ -31,7 +33,10 @@ mod jitter;
 mod laws_tests;
 mod link;
 mod loss;
+mod middlebox;
+mod mtu;
 mod net_dim;
+mod pause;
 mod policer;
 mod port;
 mod queue;
@@ -51,6 +56,9 @@ pub use impairment::{CorruptSpec, DuplicateSpec};
 pub use jitter::JitterSpec;
 pub use link::{LinkSpec, QueueLimit};
 pub use loss::{LossSpec, PacketFilter};
+pub use middlebox::MiddleboxSpec;
+pub use mtu::MtuSpec;
+pub use pause::PauseSpec;
 pub use policer::{PolicerSpec, SlottedMediumSpec};
 pub use tcpassay_case::draws::{Distribution, LossProcess};
 

@@ -48,6 +48,9 @@ impl Hosts for Sink<'_> {
 }
 
 impl TestPath {
+    /// The host at which packets arrive.
+    pub const END: NodeId = NodeId(1);
+
     pub fn new(element: impl IntoElement) -> TestPath {
         TestPath::seeded(element, 1)
     }

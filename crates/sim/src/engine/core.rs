@@ -5,6 +5,7 @@ use super::ids::{HostId, NodeId, TimerId};
 use super::packet::{Arena, FlowLabel, Packet, PacketHandle, PacketId, Route};
 use super::scheduler::{Scheduler, SourceId};
 use super::stats::QueueStats;
+use std::collections::BTreeMap;
 use tcpassay_units::{Bytes, Time, count};
 use tcpassay_wire::{Ecn, Segment};
 
@@ -62,6 +63,8 @@ pub struct Core {
     pub(crate) host_events: Vec<HostEvent>,
     pub(crate) egress: Vec<NodeId>,
     pub(crate) shared_buffers: Vec<SharedBuffer>,
+    /// Of each middlebox, which both directions of a link share: when the last packet of each connection passed.
+    pub(crate) last_passed: Vec<BTreeMap<FlowLabel, Time>>,
     /// [`Packet::created`] is set for packets of the stacks.
     dated: bool,
 }

@@ -19,11 +19,15 @@ pub enum DropReason {
     Checksum,
     /// The ring of the receiving NIC was full.
     Ring,
+    /// It was longer than the MTU of the next link.
+    TooLong,
+    /// A middlebox had forgotten its connection.
+    Forgotten,
 }
 
 impl DropReason {
     /// Every reason, in the order of the counters of an element.
-    pub const ALL: [DropReason; 7] = [
+    pub const ALL: [DropReason; 9] = [
         DropReason::Full,
         DropReason::Early,
         DropReason::Loss,
@@ -31,6 +35,8 @@ impl DropReason {
         DropReason::Thinned,
         DropReason::Checksum,
         DropReason::Ring,
+        DropReason::TooLong,
+        DropReason::Forgotten,
     ];
 
     /// The name in tables and files.
@@ -43,6 +49,8 @@ impl DropReason {
             DropReason::Thinned => "thinned",
             DropReason::Checksum => "checksum",
             DropReason::Ring => "ring",
+            DropReason::TooLong => "too-long",
+            DropReason::Forgotten => "forgotten",
         }
     }
 }

@@ -9,6 +9,7 @@ use super::packet::{FlowLabel, Packet, PacketHandle, PacketId};
 use super::scheduler::SourceId;
 use super::stats::QueueStats;
 use crate::element::{Backlog, Element, IntoElement};
+use std::collections::BTreeMap;
 use tcpassay_units::{Bytes, Dur, Seed, Time, count};
 
 /// The hosts at the edge of the network: their stacks and applications.
@@ -75,6 +76,11 @@ impl Network {
         }
     }
 
+    /// The seed of the random streams.
+    pub fn seed(&self) -> Seed {
+        self.seed
+    }
+
     /// Adds an element without a successor. Its random stream depends on `name` alone. Panics when an element has
     /// this name already.
     pub fn add(&mut self, name: &str, element: impl IntoElement) -> NodeId {
@@ -104,6 +110,12 @@ impl Network {
     pub fn add_shared_buffer(&mut self, capacity: Bytes) -> SharedBufferId {
         self.core.shared_buffers.push(SharedBuffer { capacity: capacity.get(), used: 0 });
         SharedBufferId(u32::try_from(self.core.shared_buffers.len() - 1).expect("fewer than 2^32 buffers"))
+    }
+
+    /// Adds the table of a middlebox that knows connections. Both directions of a link use one.
+    pub fn add_connection_table(&mut self) -> usize {
+        self.core.last_passed.push(BTreeMap::new());
+        self.core.last_passed.len() - 1
     }
 
     /// Packets that leave `from` enter `to`.

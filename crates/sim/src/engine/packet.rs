@@ -44,6 +44,9 @@ pub enum Protocol {
     Tcp,
     /// A UDP datagram of `segment.len` bytes (background traffic). The other fields of `segment` are not used.
     Udp,
+    /// ICMP `fragmentation needed` (RFC 1191 section 4) about the segment that begins at `segment.seq`; [`Packet::mss`] is the MTU of the next
+    /// link. `segment.len` is what it quotes.
+    Icmp,
 }
 
 /// A packet, or a super-segment between a stack and the wire (TSO, GRO).
@@ -194,6 +197,24 @@ impl Packet {
         p
     }
 
+    /// The message of a router about this packet, which is too long for a link with an MTU of `mtu`. It has the flow of the packet, and as
+    /// much of it as RFC 1812 section 4.3.2.3 allows: 576 bytes in all.
+    pub(crate) fn too_long(&self, mtu: u16) -> Packet {
+        let quoted = self.size.min(576 - 28);
+        let segment = Segment { len: quoted, seq: self.segment.seq, ..Segment::default() };
+        let mut p = Packet {
+            flow: self.flow,
+            src: self.dst,
+            dst: self.src,
+            kind: Protocol::Icmp,
+            mss: mtu,
+            ..Packet::default()
+        };
+        p.segment = segment;
+        p.measure();
+        p
+    }
+
     /// Converts the packet to IPv6.
     #[must_use]
     pub fn over_ipv6(mut self) -> Packet {
@@ -225,7 +246,7 @@ impl Packet {
     pub fn headers(&self) -> u32 {
         let transport = match self.kind {
             Protocol::Tcp => self.segment.header_len(),
-            Protocol::Udp => 8,
+            Protocol::Udp | Protocol::Icmp => 8,
         };
         u32::from(self.ip_header) + transport
     }

@@ -223,6 +223,17 @@ impl SimHosts {
         }
     }
 
+    /// A datagram or an ICMP message arrives.
+    #[cold]
+    fn other_protocol(&mut self, net: &mut Core, host: HostId, id: PacketId) {
+        let packet = net.packet(id).clone();
+        if packet.kind == Protocol::Udp {
+            self.stacks.datagram_in(&packet, net.now());
+        } else if let Some(c) = self.stacks.too_long(net.now(), host, &packet) {
+            self.serve(net, c);
+        }
+    }
+
     /// Processes a SYN for a connection that its server does not have yet.
     fn accept(&mut self, net: &mut Core, flow: usize, id: PacketId) {
         let c = self.stacks.listen(net, flow);
@@ -240,8 +251,8 @@ impl Hosts for SimHosts {
     #[inline(always)]
     fn receive(&mut self, net: &mut Core, host: HostId, id: PacketId) {
         let packet = net.packet(id);
-        if packet.kind == Protocol::Udp {
-            self.stacks.datagram_in(packet, net.now());
+        if packet.kind != Protocol::Tcp {
+            self.other_protocol(net, host, id);
             return;
         }
         match self.stacks.find(host, packet.flow) {

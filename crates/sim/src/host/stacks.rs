@@ -6,7 +6,7 @@ use super::line::HostLine;
 use super::real_flows::RealFlows;
 use crate::engine::{Core, FlowLabel, HostId, Packet, PacketId, Route, TimerId};
 use crate::python::BuildPython;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use tcpassay_case::{HostSettings, Implementation, SmallQueues};
 use tcpassay_measure::reason::AppCall;
@@ -15,6 +15,9 @@ use tcpassay_tcp::{Config, Connection, EcnMode, FastOpen, FastOpenAsk, FastOpenS
 use tcpassay_units::{Bytes, Dur, Rate, Seed, SeqNum, Time, count};
 use tcpassay_wire::{Ecn, Flags};
 use tcpassay_workload::{ConnKey, SocketId, TrafficSchedule, UdpSource};
+
+/// IPv4 and TCP headers without options.
+const HEADERS: Bytes = Bytes::new(40);
 
 /// The purpose of a timer.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +67,8 @@ pub(crate) struct Stacks {
     fast_open: bool,
     /// Pairs (client, server) for which the client has a Fast Open cookie.
     cookies: BTreeSet<(u32, u32)>,
+    /// The path MTUs that hosts learned from ICMP, by host and peer.
+    path_mtus: BTreeMap<(usize, usize), Bytes>,
     pub recorder: HostRecorder,
     /// The connections of hosts whose TCP is not the model.
     pub(super) real: RealFlows,
@@ -122,6 +127,7 @@ impl Stacks {
             logs: spec.collector.collect().events,
             fast_open,
             cookies: BTreeSet::new(),
+            path_mtus: BTreeMap::new(),
             recorder: HostRecorder::new(spec.collector),
             real,
         }
@@ -432,7 +438,10 @@ impl Stacks {
         let name = format!("{key}.{}", if server { "server" } else { "client" });
         let mut rng = self.seed.stream(&format!("tcp.{name}"));
         let (iss, offset) = (SeqNum::new(rng.bits32()), rng.bits32());
-        let (config, cc) = self.config(host, key, &name);
+        let (mut config, cc) = self.config(host, key, &name);
+        if let Some(mtu) = self.path_mtus.get(&(host, peer)) {
+            Arc::make_mut(&mut config).path_mss = Some(*mtu - HEADERS);
+        }
         let mut tcp = if server {
             Connection::listen(config, cc, iss, offset)
         } else {
@@ -516,7 +525,7 @@ impl Stacks {
     pub fn remove(&mut self, net: &mut Core, c: u32) {
         let mut conn = self.conns[c as usize].take().expect("a connection that lives");
         flush_tally(&mut self.recorder.collector, &mut conn, net.now());
-        self.summarise(&conn, Some(net.now()));
+        self.summarise(&conn, Some(net.now()), net.now());
         net.remove_timer(conn.timer);
         self.owners[conn.timer.index()] = TimerOwner::Unused;
         self.free.push(c);
@@ -543,6 +552,29 @@ impl Stacks {
         while let Some(out) = closed.poll_transmit(net.now()) {
             net.send(Packet::tcp(host, packet.src, packet.flow, out.segment, out.ecn, out.mss));
         }
+    }
+
+    /// A router reports that a segment was too long (RFC 1191). Returns the connection, if it is to send again. Later connections to the same
+    /// host begin with the path MTU.
+    ///
+    /// As in `tcp_v4_err`, the segment must be outstanding, and a path MTU is not below `ip_rt_min_pmtu`.
+    pub fn too_long(&mut self, now: Time, host: HostId, message: &Packet) -> Option<u32> {
+        const LEAST: Bytes = Bytes::new(552);
+        let c = self.find(host, message.flow).ok()?;
+        let conn = self.conn(c);
+        let outstanding = conn.tcp.gauges().unacked.get();
+        let before_next = conn.tcp.next_numbers().0.distance(message.segment.seq);
+        if !u64::try_from(before_next).is_ok_and(|n| (1..=outstanding).contains(&n)) {
+            return None;
+        }
+        let mtu = Bytes::new(u64::from(message.mss)).max(LEAST);
+        let (at, key) = (conn.host, conn.key);
+        let (client, server) = (key.client.0 as usize, key.server.0 as usize);
+        let peer = if at == client { server } else { client };
+        let known = self.path_mtus.entry((at, peer)).or_insert(mtu);
+        *known = mtu.min(*known);
+        self.conn(c).tcp.set_path(now, mtu - HEADERS, true);
+        Some(c)
     }
 
     pub fn start_datagrams(&mut self, net: &mut Core) {

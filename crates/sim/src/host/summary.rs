@@ -5,8 +5,8 @@ use super::endpoint::HostEndpoint;
 use super::stacks::Stacks;
 use crate::engine::{NodeId, Packet, PacketEvent, Protocol};
 use tcpassay_case::{IdlePath, completion};
-use tcpassay_measure::{InterfaceIndex, SenderSample, TcpSummary};
-use tcpassay_tcp::{Gauges, Info};
+use tcpassay_measure::{InterfaceIndex, LimitTimes, SenderSample, TcpSummary};
+use tcpassay_tcp::{Gauges, Info, SendLimit};
 use tcpassay_units::{Bytes, Dur, Time};
 
 impl Stacks {
@@ -25,6 +25,10 @@ impl Stacks {
             PacketEvent::Marked => Some("marked"),
             PacketEvent::Dropped(_) => Some("dropped"),
         };
+        // Captures have no ICMP.
+        if packet.kind == Protocol::Icmp {
+            return;
+        }
         let segment = (packet.kind == Protocol::Tcp).then_some(&packet.segment);
         let (from, interface) = ((packet.flow, packet.src), interface.0);
         let HostRecorder { collector, state, flows, .. } = &mut self.recorder;
@@ -59,17 +63,18 @@ impl Stacks {
         self.tally(now);
         let conns = std::mem::take(&mut self.conns);
         for conn in conns.iter().flatten() {
-            self.summarise(conn, None);
+            self.summarise(conn, None, now);
         }
         self.conns = conns;
     }
 
     /// Records the final statistics of a connection.
-    pub(super) fn summarise(&mut self, conn: &HostEndpoint, end: Option<Time>) {
+    pub(super) fn summarise(&mut self, conn: &HostEndpoint, end: Option<Time>, now: Time) {
         let info = conn.tcp.info();
         let flow = self.recorder.collector.flow_mut(conn.out);
         flow.end = conn.closed.or(end);
-        flow.tcp = summary(&info, conn.tcp.gauges().alpha);
+        let limits = limits(&conn.tcp.info_at(now).limits);
+        flow.tcp = TcpSummary { limits, ..summary(&info, conn.tcp.gauges().alpha) };
         flow.mss = info.mss;
         flow.counters.retransmitted_packets = info.retransmissions;
         flow.counters.retransmitted_bytes = info.bytes_retransmitted.get();
@@ -100,6 +105,21 @@ fn sample(now: &Gauges) -> SenderSample {
     }
 }
 
+fn limits(times: &tcpassay_tcp::LimitTimes) -> LimitTimes {
+    let of = |limit| Some(times.of(limit).as_nanos());
+    LimitTimes {
+        application: of(SendLimit::Application),
+        nagle: of(SendLimit::Nagle),
+        send_buffer: of(SendLimit::SendBuffer),
+        receive_window: of(SendLimit::ReceiveWindow),
+        congestion_window: of(SendLimit::CongestionWindow),
+        pacing: of(SendLimit::Pacing),
+        host_queue: of(SendLimit::HostQueue),
+        recovery: of(SendLimit::Recovery),
+        timers: of(SendLimit::Timers),
+    }
+}
+
 fn summary(info: &Info, alpha: Option<f64>) -> TcpSummary {
     TcpSummary {
         cwnd_bytes: Some(info.cwnd.get()),
@@ -123,6 +143,7 @@ fn summary(info: &Info, alpha: Option<f64>) -> TcpSummary {
         ce_segments: Some(info.ce_segments_in),
         delayed_ack_timeouts: Some(info.delayed_ack_timeouts),
         acks_out: Some(info.acks_out),
+        limits: LimitTimes::default(),
         cwnd_limited_ns: Some(info.limited_cwnd.as_nanos()),
         rwnd_limited_ns: Some(info.limited_rwnd.as_nanos()),
         app_limited_ns: Some(info.limited_app.as_nanos()),

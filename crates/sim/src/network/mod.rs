@@ -3,12 +3,12 @@
 //! # One direction of a link
 //!
 //! ```text
-//! from --> [policer] --> queue and wire --> [impairments] --> [ECE on ACKs] --> to
+//! from --> [policer] --> [MTU] --> queue and wire --> [middlebox] --> [impairments] --> [pauses] --> [ECE on ACKs] --> to
 //! ```
 //!
 //! The queue is that of `queue.*` where the link is a bottleneck, and otherwise a plain FIFO (at a host, `nic.queue`,
 //! which may mark). The impairments are those of `link.*`: in the forward direction all of them, in the backward
-//! direction `ack_loss` and `ack_thinning`. Packets enter a host through its NIC: interrupts, then receive offload.
+//! direction `ack_loss` and `ack_thinning`; pauses are in both. Packets enter a host through its NIC: interrupts, then receive offload.
 //! ECE is set on ACKs at the point where they pass the queue of their data in the opposite direction.
 //!
 //! # Position of a shaper
@@ -23,12 +23,14 @@ use crate::element::DisciplineSpec;
 
 use crate::element::{
     AckEceMarker, AckThinningSpec, BufferShare, Coalesce, DualBufferSpec, FifoSpec, IngressTagSpec, LinkSpec,
-    Pace, PolicerSpec, PortSpec, QueueLimit, ReorderSpec, RxOrder, RxSpec, SlottedMediumSpec, SplitSpec,
-    SwitchSpec,
+    MiddleboxSpec, MtuSpec, Pace, PauseSpec, PolicerSpec, PortSpec, QueueLimit, ReorderSpec, RxOrder, RxSpec,
+    SlottedMediumSpec, SplitSpec, SwitchSpec,
 };
 use crate::element::{limit, queue_spec};
 use crate::engine::{HostId, Network, NodeId, SharedBufferId};
+use tcpassay_case::draws;
 use tcpassay_case::params::grammar::{Buffers, LinkRate, ReorderRule};
+use tcpassay_case::params::linux::LinkDirection;
 use tcpassay_case::topology::{DirectedLink, Net, Node, Shape};
 use tcpassay_case::{Adaptive, Case, HostSettings, Mark, QueueKind, QueueSettings, SmallQueues};
 use tcpassay_units::{Bytes, Dur, Rate, Seed};
@@ -72,6 +74,8 @@ struct Builder<'a> {
     devices: Vec<DeviceNode>,
     /// The queue of each direction of each link, for marking the ACKs of the other direction.
     queues: Vec<[Option<NodeId>; 2]>,
+    /// The table of connections of each link with a middlebox that forgets them.
+    tables: Vec<Option<usize>>,
     bottleneck: Option<usize>,
     /// Devices on the data path to which parameters without a prefix apply.
     mains: Vec<usize>,
@@ -88,6 +92,7 @@ pub(crate) fn build(case: &Case, seed: Seed) -> BuiltNetwork {
         shared_buffers: Vec::new(),
         devices: Vec::new(),
         queues: vec![[None; 2]; case.links.len()],
+        tables: vec![None; case.links.len()],
         bottleneck: None,
         mains: Vec::new(),
     };
@@ -177,6 +182,35 @@ impl Builder<'_> {
     fn faults(&mut self, port: DirectedLink) -> Vec<NodeId> {
         let link = &self.case.links[port.link];
         let name = self.name(port);
+        let mut path: Vec<NodeId> = self.middlebox(port).into_iter().collect();
+        path.extend(self.impairments(port));
+        if let Some((every, length)) = link.pause {
+            path.push(self.net.add(&format!("pause.{name}"), PauseSpec { every, length }));
+        }
+        path
+    }
+
+    fn middlebox(&mut self, port: DirectedLink) -> Option<NodeId> {
+        let (link, name) = (&self.case.links[port.link], &self.case.net.links[port.link].name);
+        if !link.has_middlebox() {
+            return None;
+        }
+        let mut shifts = draws::sequence_shifts(name, self.net.seed());
+        if !port.forward {
+            shifts.reverse();
+        }
+        let forgets = link.idle_timeout.map(|after| {
+            let table = self.tables[port.link].get_or_insert_with(|| self.net.add_connection_table());
+            (*table, after)
+        });
+        let spec = MiddleboxSpec { rules: link.rewrite, shifts, forgets };
+        Some(self.net.add(&format!("middlebox.{}", self.name(port)), spec))
+    }
+
+    /// The impairments except for pauses.
+    fn impairments(&mut self, port: DirectedLink) -> Vec<NodeId> {
+        let link = &self.case.links[port.link];
+        let name = self.name(port);
         let mut path = Vec::new();
         if !port.forward {
             if let Some(spec) = impairments::ack_loss(link) {
@@ -225,7 +259,7 @@ impl Builder<'_> {
     fn queue(&mut self, port: DirectedLink) -> Vec<NodeId> {
         let case = self.case;
         let link = &case.links[port.link];
-        let name = self.name(port);
+        let (name, way) = (self.name(port), LinkDirection::of(port.forward));
         let queued = self.is_queued(port);
         let plain = QueueSettings::plain();
         let queue = if queued { &link.queue } else { &plain };
@@ -240,14 +274,14 @@ impl Builder<'_> {
             let port_spec = PortSpec {
                 tx_coalesce: host.nic.tx_delay,
                 ..PortSpec::new(
-                    queue_spec(queue, host.mtu, case.link_rate(port.link)),
+                    queue_spec(queue, host.mtu, case.directed_rate(port)),
                     Pace::Unlimited,
                     Dur::ZERO,
                 )
             };
             let node = self.net.add(&format!("queue.{name}"), port_spec);
             path.push(node);
-            self.device(port, node, queue.kind, queue.rate.or(fixed(&link.rate)));
+            self.device(port, node, queue.kind, queue.rate.or(fixed(link.rate_of(way))));
         }
         if let Some(host) = host {
             path.extend(self.nic(port, host, queued && !at_sender));
@@ -257,14 +291,22 @@ impl Builder<'_> {
         {
             path.push(self.net.add(&format!("police.{name}"), PolicerSpec { rate, burst }));
         }
+        if let Some(mtu) = link.mtu {
+            let back = match self.ends(port).from {
+                Node::Host(i) => self.host_entry[i],
+                Node::Switch(i) => self.switches[i],
+            };
+            path.push(self.net.add(&format!("mtu.{name}"), MtuSpec { mtu, icmp: link.icmp, back }));
+        }
         let wire = if at_sender { &plain } else { queue };
         let wire_name = if at_sender { format!("wire.{name}") } else { format!("queue.{name}") };
         // The jitter element adds the whole delay, because jitter varies it.
-        let delay = if port.forward && link.jitter.size > Dur::ZERO { Dur::ZERO } else { link.delay };
+        let jitters = port.forward && link.jitter.size > Dur::ZERO;
+        let delay = if jitters { Dur::ZERO } else { link.delay_of(way) };
         let node = self.wire(&wire_name, port, delay, wire, host, queued);
         path.push(node);
         if !at_sender {
-            self.device(port, node, wire.kind, wire.rate.or(fixed(&link.rate)));
+            self.device(port, node, wire.kind, wire.rate.or(fixed(link.rate_of(way))));
         }
         path
     }
@@ -303,7 +345,7 @@ impl Builder<'_> {
     ) -> NodeId {
         let case = self.case;
         let link = &case.links[port.link];
-        let pace = match &link.rate {
+        let pace = match link.rate_of(LinkDirection::of(port.forward)) {
             LinkRate::Fixed(rate) => {
                 Pace::Fixed(host.and_then(|h| h.nic.rate).map_or(*rate, |nic| nic.min(*rate)))
             }
@@ -338,7 +380,7 @@ impl Builder<'_> {
             }
             (_, _, pace) => {
                 let mtu = case.hosts.iter().map(|h| h.mtu).max().expect("hosts");
-                let spec = queue_spec(queue, mtu, case.link_rate(port.link));
+                let spec = queue_spec(queue, mtu, case.directed_rate(port));
                 self.net.add(name, PortSpec::new(spec, pace, delay))
             }
         }

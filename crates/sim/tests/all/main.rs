@@ -5,6 +5,7 @@ mod fallback;
 mod linux;
 mod metrics;
 mod parameters;
+mod paths;
 mod properties;
 mod rate_limiter;
 mod stacks;

@@ -57,6 +57,12 @@ pub(super) fn grant(ours: EcnMode, offered: bool, syn_ack: Flags, reserved_is_no
     }
 }
 
+/// The modes of a client and a server after their handshake.
+pub fn agreed(client: EcnMode, server: EcnMode) -> (EcnMode, EcnMode) {
+    let accepted = accept(server, offer(client));
+    (grant(client, true, answer(accepted, Ecn::NotEct), false), accepted)
+}
+
 /// How the ACE field reports the ECN field of a packet of the handshake (RFC 9768 table 2 and 3).
 pub(super) fn handshake_ace(field: Ecn) -> Flags {
     match field {
@@ -86,6 +92,20 @@ mod tests {
         assert_eq!(accept(EcnMode::Dctcp, Flags::SYN | CLASSIC), EcnMode::Dctcp);
         assert_eq!(accept(EcnMode::Classic, Flags::SYN | Flags::ECE), EcnMode::Off);
         assert_eq!(accept(EcnMode::Off, Flags::SYN | CLASSIC), EcnMode::Off);
+    }
+
+    #[test]
+    fn ends_with_different_modes_agree_on_what_both_know() {
+        use EcnMode::{Accurate, Classic, Dctcp, Off};
+        assert_eq!(agreed(Accurate, Classic), (Classic, Classic));
+        assert_eq!(agreed(Classic, Accurate), (Classic, Classic));
+        assert_eq!(agreed(Accurate, Accurate), (Accurate, Accurate));
+        // The flags of DCTCP are those of classic ECN: neither end knows what the other does.
+        assert_eq!(agreed(Dctcp, Classic), (Dctcp, Classic));
+        assert_eq!(agreed(Accurate, Dctcp), (Classic, Dctcp));
+        for mode in [Off, Classic, Dctcp, Accurate] {
+            assert_eq!((agreed(mode, Off), agreed(Off, mode)), ((Off, Off), (Off, Off)), "{mode:?}");
+        }
     }
 
     #[test]

@@ -33,6 +33,7 @@ mod syn_timer;
 mod timer;
 mod timestamps;
 
+pub use ecn_negotiation::agreed as agreed_ecn;
 pub use fastopen::{FastOpen, FastOpenAnswer, FastOpenAsk, FastOpenServe, is_cookie};
 
 use crate::LogEntry;

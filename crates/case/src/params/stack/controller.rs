@@ -76,7 +76,7 @@ pub(super) const ROWS: &[P] = &[
             }
         },
     )
-    .needs("dctcp needs stack.ecn = dctcp at both ends; the model supports the first seven and Python, a kernel all but mvegas, bbr3 and none, smoltcp none, reno and cubic"),
+    .needs("dctcp needs stack.ecn = dctcp at this host; the model supports the first seven and Python, a kernel all but mvegas, bbr3 and none, smoltcp none, reno and cubic"),
     P::new(
         "stack.cc_engine",
         ValueKind::Or(&["kernel", "shim"], &ValueKind::Text { form: "a BPF object file, `<path>.o`", check: object_file }),

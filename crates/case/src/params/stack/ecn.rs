@@ -26,7 +26,7 @@ pub(super) const ROWS: &[P] = &[
         &["off", "classic", "dctcp", "accurate"],
         MKH,
         "Explicit congestion notification: classic (RFC 3168), with the per-packet echo of DCTCP (RFC 8257), or accurate with \
-         counters (RFC 9768)",
+         counters (RFC 9768). With different modes a connection has what its handshake agrees on (RFC 9768 section 3.1)",
         |h, v| h.stack.ecn = ECN.of(v),
     )
     .linux(&[Knob::Sysctl("tcp_ecn", |_, h| match h.stack.ecn {
@@ -36,8 +36,7 @@ pub(super) const ROWS: &[P] = &[
         }
         EcnMode::Off | EcnMode::Dctcp => Ok(Some("0".to_owned())),
         EcnMode::Classic => Ok(Some("1".to_owned())),
-    })])
-    .needs("the same at both ends of a connection"),
+    })]),
     P::new(
         "stack.ecn_option",
         ValueKind::SWITCH,

@@ -6,11 +6,13 @@ use crate::params::kind::ValueKind;
 use crate::params::linux::Knob;
 use crate::params::row::put;
 use crate::params::words::Words;
-use tcpassay_tcp::Nagle;
-use tcpassay_units::Bytes;
+use tcpassay_tcp::{MtuProbing, Nagle};
+use tcpassay_units::{Bytes, Dur};
 
 /// The smallest MTU: a packet has room for its headers and some payload.
 const SMALLEST_MTU: Bytes = Bytes::new(256);
+static PROBING: Words<Option<bool>, 3> =
+    Words::new([("off", None), ("black-hole", Some(false)), ("always", Some(true))]);
 static NAGLE: Words<Option<Nagle>, 4> = Words::new([
     ("profile", None),
     ("all", Some(Nagle::All)),
@@ -51,4 +53,26 @@ pub(super) const ROWS: &[P] = &[
     )
     .linux(&[Knob::Route("advmss", |v, _| Ok(v.bytes().map(|mss| mss.get().to_string())))])
     .needs("stack.mss + 40 <= stack.mtu"),
+    P::new(
+        "stack.mtu_probing",
+        ValueKind::Choice(PROBING.names()),
+        "off",
+        &["off", "black-hole", "always"],
+        MKH,
+        "Packetization layer path MTU discovery (RFC 4821) as in Linux (tcp_mtu_probing): from timeouts of 3 s on, or from the beginning; the \
+         search begins at 1024 bytes. ICMP (RFC 1191) is obeyed with each value",
+        |h, v| {
+            h.stack.mtu_probing = PROBING.of(v).map(|always| MtuProbing {
+                always,
+                base: Bytes::new(1024),
+                floor: Bytes::new(48),
+                threshold: Bytes::new(8),
+                interval: Dur::from_secs(600),
+                headers: Bytes::new(HEADERS),
+            });
+        },
+    )
+    .linux(&[Knob::Sysctl("tcp_mtu_probing", |_, h| {
+        Ok(h.stack.mtu_probing.map(|probing| if probing.always { "2" } else { "1" }.to_owned()))
+    })]),
 ];

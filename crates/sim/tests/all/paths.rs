@@ -1,0 +1,67 @@
+//! Paths with a small MTU and with middleboxes, as whole cases.
+
+use crate::{Rows, go_with};
+use tcpassay_measure::{CollectOptions, Recording};
+
+const LINUX: Rows =
+    &[("stack.profile", "linux"), ("link.rate", "50Mbit"), ("link.delay", "10ms"), ("app.duration", "2s")];
+
+fn run(more: Rows) -> Recording {
+    let rows: Vec<_> = LINUX.iter().chain(more).copied().collect();
+    go_with(&rows, CollectOptions::default()).recording
+}
+
+fn dropped(recording: &Recording, entity: &str, reason: &str) -> u64 {
+    let counters = recording.counters.get(entity);
+    counters.and_then(|counters| counters.get(&format!("drops.{reason}"))).copied().unwrap_or(0)
+}
+
+#[test]
+fn icmp_tells_the_path_mtu_and_the_host_remembers_it_for_later_connections() {
+    let flows = [
+        ("link.mtu", "1400B"),
+        ("app.flow_size", "30KB"),
+        ("app.arrival", "uniform:5/s"),
+        ("app.duration", "2s"),
+    ];
+    let recording = run(&flows);
+    // The initial window of the first connection: 10 segments.
+    assert_eq!(dropped(&recording, "mtu.bottleneck", "too-long"), 10);
+    let sent: Vec<_> = recording.flows.iter().filter(|flow| flow.counters.read_bytes == 30_000).collect();
+    assert!(sent.len() > 5, "{}", sent.len());
+    // The MTU less 40 bytes of headers and 12 of timestamps.
+    assert!(sent.iter().all(|flow| flow.mss.get() == 1348));
+    assert_eq!(sent.iter().map(|flow| flow.tcp.timeouts.unwrap()).sum::<u64>(), 0);
+}
+
+#[test]
+fn without_icmp_only_the_search_finds_the_path_mtu() {
+    let hole: Rows = &[("link.mtu", "1400B"), ("link.icmp", "off"), ("app.duration", "9s")];
+    let probing: Vec<_> = hole.iter().chain(&[("stack.mtu_probing", "black-hole")]).copied().collect();
+    assert_eq!(run(hole).flows[0].counters.read_bytes, 0);
+    let found = run(&probing);
+    assert!(found.flows[0].counters.read_bytes > 1_000_000);
+    // The search stops less than 8 bytes below the limit (`tcp_probe_threshold`).
+    assert!((1341..=1348).contains(&found.flows[0].mss.get()), "{}", found.flows[0].mss);
+}
+
+#[test]
+fn shifted_sequence_numbers_are_no_obstacle_until_sack_blocks_matter() {
+    let clean = run(&[("link.rewrite", "sequence"), ("app.rcvbuf", "100KB")]);
+    let plain = run(&[("app.rcvbuf", "100KB")]);
+    assert_eq!(clean.flows[0].counters.read_bytes, plain.flows[0].counters.read_bytes);
+    let timeouts =
+        |rewrite| run(&[("link.rewrite", rewrite), ("link.loss", "1%")]).flows[0].tcp.timeouts.unwrap();
+    assert!(timeouts("sequence") > timeouts("none"));
+}
+
+#[test]
+fn a_removed_option_is_not_used_by_either_end() {
+    let most = |rewrite| {
+        let recording = run(&[("link.rewrite", rewrite), ("link.delay", "50ms")]);
+        recording.flows[0].counters.read_bytes
+    };
+    // Windows of at most 65,535 bytes: fewer than 20 of them in 2 s with round trips of 100 ms.
+    assert!(most("no-window-scale") < 20 * 65_535);
+    assert!(most("none") > 2 * most("no-window-scale"));
+}
