@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tcpassay.cli import app
+from tcpassay.following import follow_folder
 from tcpassay.kernel import store
 
 PLAN = """
@@ -96,3 +97,12 @@ def test_a_receiver_with_fewer_acks_is_found_with_the_setting_that_hides_it_and_
     assert made[0]["head"]["status"] in {"fail", "time"}
     assert made[0]["head"]["line"] == len(Path(made[0]["file"]).read_text().splitlines())
     assert f"packetdrill script: {made[0]['file']}" in xml.read_text()
+    # The model follows both ends on the plain kernel.
+    plain = follow_folder(Path(said["examples"][0]["recordings"][0]))
+    assert [end.first for end in plain.ends] == [None, None]
+    assert sum(end.rows for end in plain.ends) > 1000
+    # On the other one it names the end, the missing ACK, and the function that the patch changes.
+    (end,) = said["examples"][0]["first"]["followed"]["new"]
+    assert (end["host"], end["first"]["kind"]) == ("receiver", "an ACK of the model is missing")
+    assert end["first"]["why"] == "it acknowledges at once: two full segments wait for an ACK"
+    assert "__tcp_ack_snd_check" in end["first"]["source"]

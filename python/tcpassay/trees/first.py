@@ -10,6 +10,7 @@ from typing import Final
 from tcpassay.capture import blocks
 from tcpassay.errors import UserError
 from tcpassay.explain.difference import Difference, first_difference
+from tcpassay.following import Compared, compare, follow_folder
 from tcpassay.judge.log import LogFile
 from tcpassay.judge.words import ms
 from tcpassay.recording import Recording
@@ -69,6 +70,8 @@ class First:
     """The first events that differ apart from windows, PSH flags and writes; `None` if there are none."""
     note: str = ""
     """Why the differences cannot be determined; empty if they can."""
+    followed: Compared | None = None
+    """What differs from the model on the second kernel and not on the first one, or earlier than there."""
 
     def as_json(self) -> dict[str, object]:
         """The form for JSON."""
@@ -82,12 +85,13 @@ def first(base: Path, head: Path) -> First:
         packets = first_packets(_captured(of_base), _captured(of_head), _points(of_base))
         events = first_difference((of_base, LogFile(of_base)), (of_head, LogFile(of_head)))
         apart = difference(of_base, of_head)
+        followed = compare(follow_folder(base), follow_folder(head))
     except UserError as error:
         return First(None, None, note=str(error))
     if apart is None or apart.only_quiet:
-        return First(packets, events)
+        return First(packets, events, followed=followed)
     decisions = row_words(apart.base, of_base.hosts), row_words(apart.head, of_head.hosts)
-    return First(packets, events, decisions)
+    return First(packets, events, decisions, followed=followed)
 
 
 def first_packets(

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from tcpassay.interface import METRICS
+from tcpassay.judge.words import ms
 from tcpassay.plural import plural
 from tcpassay.terminal import number
 from tcpassay.trees.comparison import TreeComparison
@@ -25,6 +26,8 @@ class Say(Protocol):
         """Prints a line."""
 
 
+MODEL: Final = "linux-6.1"
+"""The stack that the profile `linux` of the model is."""
 _PAIRS: Final = 8
 _METRICS: Final = 12
 """Maximum numbers of listed pairs and of listed metrics."""
@@ -183,6 +186,7 @@ def _example(example: Example, say: Say) -> None:
     elif not first.note:
         say("      all captured packets are identical")
     _events(first, say)
+    _followed(first, say)
     for command in example.commands:
         say(f"      {command}")
     say(f"      packets and event logs: {example.recordings[0]}, {example.recordings[1]}")
@@ -200,6 +204,24 @@ def _events(first: First, say: Say) -> None:
         say("      apart from advertised windows, PSH flags and writes of applications:")
         for side, text in zip(("base", "head"), first.decisions, strict=True):
             say(f"        {side}: {text}")
+
+
+def _followed(first: First, say: Say) -> None:
+    """What the model says about the second kernel, with the first one as the baseline."""
+    if first.followed is None:
+        return
+    for ends, word in ((first.followed.new, "new"), (first.followed.earlier, "earlier than on base")):
+        for one in ends:
+            if one.first is None:
+                continue
+            say(
+                f"      {one.host} {one.flow} differs from {MODEL} ({word}), row {one.first.row} of {one.rows}:"
+            )
+            say(f"        {one.first.kind} at {ms(one.first.time_ns)}")
+            say(f"        sent:  {one.first.sent}")
+            say(f"        model: {one.first.expected}")
+            if reason := ", ".join(part for part in (one.first.why, one.first.source) if part):
+                say(f"        why:   {reason}")
 
 
 def _script(example: Example, say: Say) -> None:
