@@ -28,6 +28,9 @@ struct Writer {
     wants: Bytes,
     /// It waits for room in the send buffer.
     blocked: bool,
+    /// Its present call has written a part of its bytes already. Only the first bytes of a call take PSH from the last buffer
+    /// (`tcp_sendmsg_locked`).
+    in_call: bool,
     /// Bytes that the connection took already and that later rows of the same call tell.
     ahead: Bytes,
 }
@@ -143,9 +146,11 @@ impl Candidate {
         if setup.substrate == Substrate::Kernel && (asked == taken || asked >= WITHOUT_END) {
             // A writer that waits until everything is taken.
             self.writer.wants += asked;
+            self.writer.in_call = false;
             self.write_wanted(setup, now);
             return;
         }
+        self.writer.in_call = false;
         let got = self.write(setup, now, asked);
         self.writer.ahead = got.saturating_sub(taken);
         self.writer.blocked = got < asked;
@@ -158,9 +163,11 @@ impl Candidate {
     fn write(&mut self, setup: &Setup, now: Time, bytes: Bytes) -> Bytes {
         let mut taken = Bytes::ZERO;
         while taken < bytes {
-            let step = self.conn.write_step(now, bytes - taken, taken.is_zero(), false);
+            let first = !self.writer.in_call;
+            let step = self.conn.write_step(now, bytes - taken, first, false);
             let last = !self.conn.writes_in_steps();
             taken += step;
+            self.writer.in_call |= !step.is_zero();
             self.transmit(setup, now);
             if last || step.is_zero() {
                 break;

@@ -225,7 +225,21 @@ impl<'a> Run<'a> {
                 self.happens(row, other.clone());
             }
         }
+        // So may one that may fire early, if an ACK of this instant tells it.
+        if matches!(what, Row::In { .. }) && self.acknowledges(row) {
+            let mut other = candidate.clone();
+            if other.fire_early(&self.end.setup, at) {
+                self.happens(row, other);
+            }
+        }
         self.happens(row, candidate);
+    }
+
+    /// Whether a segment without payload leaves at the instant of `row`, after it.
+    fn acknowledges(&self, row: usize) -> bool {
+        let rows = &self.end.rows[row..];
+        let mut here = rows.iter().take_while(|(at, _)| *at == rows[0].0);
+        here.any(|(_, row)| matches!(row, Row::Out { segment, .. } if segment.len == 0))
     }
 
     /// An arrival or a call.
