@@ -11,6 +11,10 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 # The profile of the native module and the agent, which are always optimised: a debug build simulates ten times slower.
 # `dev` is for work on the bindings. Both have one profile, so that Cargo builds their common dependencies once.
 PROFILE ?= release
+# The profile of the Rust tests, and of everything in CI (`make check PROFILE=ci`).
+export TEST_PROFILE ?= ci
+# Crates are selected together: with `-p` the dependencies have other features, and Cargo builds them again.
+WORKSPACE := --locked --quiet --workspace
 PLANS := rate-limiter-latency rate-limiter-mark-data rate-limiter-mark-ack rate-limiter-sequence rate-limiter-fixed
 
 # Sources of the native module. It is built again if one of them is newer than the stamp.
@@ -20,7 +24,7 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.to
 PROFILED := sh tools/pgo.sh use
 IF_POSSIBLE := @! sh tools/pgo.sh possible || $(MAKE) --no-print-directory pgo
 
-.PHONY: help quick setup pgo agent site wheel release kernel kernel-variants demo fidelity figures test test-rust test-python torture check lint format bench bench-host bench-testbed gate quality history testbed testbed-vm fuzz clean
+.PHONY: help quick quick-rust quick-python lint-rust lint-python setup pgo agent site wheel release kernel kernel-variants demo fidelity figures test test-rust test-python torture check lint format bench bench-host bench-testbed gate quality history testbed testbed-vm fuzz clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -54,7 +58,7 @@ $(STAMPS)/pgo: $(STAMPS)/native tools/pgo.sh tools/pgo_train.py
 	@touch $@
 
 agent: ## The agent, in the package folder; with BPF if it can be built
-	@cargo build --locked --profile $(PROFILE) --quiet -p tcpassay-agent --features "$$(sh tools/bpf.sh)"
+	@cargo build $(WORKSPACE) --profile $(PROFILE) --bin tcpassay-agent $$(sh tools/bpf.sh)
 	@cp --remove-destination "$${CARGO_TARGET_DIR:-target}/$(PROFILE:dev=debug)/tcpassay-agent" python/tcpassay/tcpassay-agent
 
 site: $(STAMPS)/native ## The documentation as static pages, in the package folder; `tcpassay docs` opens them (TCPASSAY_REPOSITORY=https://... links to sources)
@@ -128,8 +132,7 @@ gate: ## Compare instructions per packet-hop with bench/instructions.json (needs
 # A fixed seed, so that property tests use the same examples each time; a plain `cargo test` uses new ones.
 test-rust: export PROPTEST_RNG_SEED ?= 1
 test-rust:
-	cargo test --locked --workspace --quiet
-	@if [ -n "$$(sh tools/bpf.sh --install)" ]; then cargo test --locked --quiet -p tcpassay-bpf -p tcpassay-agent --features tcpassay-bpf/bpf,tcpassay-agent/bpf; fi
+	cargo test $(WORKSPACE) --profile $(TEST_PROFILE) $$(sh tools/bpf.sh --install)
 
 # Ray (240 MB) is an optional dependency for running plans on a cluster; its tests need it.
 $(STAMPS)/ray: $(STAMPS)/packages requirements-ray.lock
@@ -150,7 +153,11 @@ TORTURE ?= --seed 1 --trials 1
 torture: setup ## Fault injection: damaged and hostile folders, kills, signals, full disks, invalid plans (TORTURE="--seed N --seconds S")
 	$(BIN)/python tools/torture $(TORTURE)
 
-check: lint test torture gate ## What CI runs: lints, every test, a short torture, instructions per packet-hop
+# Where a stage leaves a processor idle, two run at the same time.
+check: setup ## What CI runs: lints, every test, a short torture, instructions per packet-hop
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint-rust lint-python
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target torture gate
 
 # `make quick` tests the crates without guests and network namespaces, and Python without long simulations.
 QUICK_CRATES := units states wire capture cc tcp workload measure case
@@ -159,23 +166,32 @@ QUICK_TESTS := tests/plan/test_quantity.py tests/plan/test_axis.py tests/plan/te
 	tests/test_adding.py tests/test_arrows.py tests/test_interface.py tests/test_layers.py tests/test_levels.py tests/test_listing.py tests/test_native.py tests/test_output.py tests/test_plan.py
 
 quick: setup ## Before each commit: formats, lints, types, import cycles, unit tests of the core, a part of pytest
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target quick-rust quick-python
+
+quick-rust:
 	cargo fmt --all --check
+	cargo clippy $(WORKSPACE) -- -D warnings
+	cargo test --locked --quiet --lib $(QUICK_CRATES:%=-p tcpassay-%)
+
+quick-python:
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/python tools/layers.py $(LAYERED)
-	cargo clippy --locked --workspace --quiet -- -D warnings
-	cargo test --locked --quiet --lib $(QUICK_CRATES:%=-p tcpassay-%)
 	$(BIN)/python -m pytest --quiet $(QUICK_TESTS)
 
 # Crates and packages without import cycles between their modules.
 LAYERED := crates/units crates/states crates/wire crates/stack crates/cc crates/tcp crates/workload crates/measure crates/case crates/linux crates/capture crates/messages crates/judge crates/follow crates/sim crates/script crates/agent crates/bpf crates/python python/tcpassay
 
-lint: setup
+lint: lint-rust lint-python
+
+lint-rust:
 	cargo fmt --all --check
-	cargo clippy --locked --workspace --all-targets --quiet -- -D warnings
+	cargo clippy $(WORKSPACE) --profile $(TEST_PROFILE) --all-targets -- -D warnings
 	@features=$$(sh tools/bpf.sh) && { [ -z "$$features" ] || \
-		cargo clippy --locked -p tcpassay-bpf -p tcpassay-agent --features tcpassay-bpf/bpf,tcpassay-agent/bpf --all-targets --quiet -- -D warnings; }
+		cargo clippy $(WORKSPACE) --profile $(TEST_PROFILE) --all-targets $$features -- -D warnings; }
+
+lint-python: setup
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy

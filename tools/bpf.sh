@@ -1,5 +1,5 @@
 #!/bin/sh
-# Whether the agent can be built with BPF (the feature `bpf`): prints the cargo feature, or prints what is missing on
+# Whether the agent can be built with BPF (the feature `bpf`): prints cargo's arguments for it, or prints what is missing on
 # standard error. With --install, as root on Debian, installs missing packages first.
 # Usage: tools/bpf.sh [--install]
 set -eu
@@ -15,7 +15,7 @@ if [ "${1:-}" = --install ] && [ -n "$(missing)" ] && [ "$(id -u)" -eq 0 ] && co
 	apt-get install -y -qq --no-install-recommends $(missing) >/dev/null || true
 fi
 if [ -z "$(missing)" ]; then
-	echo bpf
+	echo --features tcpassay-bpf/bpf,tcpassay-agent/bpf
 else
 	echo "the agent is built without BPF: missing are" $(missing) "(Debian packages of these names; tools/bpf.sh --install)" >&2
 fi

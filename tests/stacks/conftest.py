@@ -1,5 +1,6 @@
 """The example adapter, built once, and programs that wrap or imitate one."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -56,9 +57,29 @@ first = read(sys.stdin.buffer)
 @pytest.fixture(scope="session")
 def adapter() -> Path:
     """The example of docs/stacks.md."""
-    command = ["cargo", "build", "--locked", "--quiet", "-p", "tcpassay-stack", "--example", "adapter"]
-    subprocess.run(command, cwd=plans.REPOSITORY, check=True)
-    return plans.REPOSITORY / "target" / "debug" / "examples" / "adapter"
+    # With the features and the profile of `make test-rust`, which has built it then.
+    profile = os.environ.get("TEST_PROFILE", "dev")
+    bpf = subprocess.run(
+        ["sh", "tools/bpf.sh"],  # noqa: S607
+        cwd=plans.REPOSITORY,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    command = [
+        "cargo",
+        "build",
+        "--locked",
+        "--quiet",
+        "--workspace",
+        "--profile",
+        profile,
+        "--example",
+        "adapter",
+    ]
+    subprocess.run([*command, *bpf.stdout.split()], cwd=plans.REPOSITORY, check=True)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", plans.REPOSITORY / "target"))
+    return target / ("debug" if profile == "dev" else profile) / "examples" / "adapter"
 
 
 @pytest.fixture
