@@ -120,12 +120,13 @@ def imports(part: str) -> set[str]:
 
 def test_plans_do_not_depend_on_running_and_drawing() -> None:
     # `cover` and `search` for the cases that a strategy chooses, `judge` for names of oracles, `substrate` to have
-    # cases checked, `script.files` for the profile that a script names.
+    # cases checked, `script.files` for the profile that a script names, `plural` for words.
     assert imports("plan") <= {
         "_native",
         "errors",
         "cover",
         "judge",
+        "plural",
         "regular",
         "script",
         "search",
@@ -153,13 +154,15 @@ def test_covering_arrays_depend_on_plans_only() -> None:
 
 def test_judging_and_comparing_read_results_and_do_not_depend_on_plans_and_running() -> None:
     assert imports("recording") <= {"errors", "regular", "seal"}
-    # The type of a run in memory. Of running, the owner of a result folder, who writes through no links.
+    # The type of a run in memory. Of running, the owner of a result folder, who writes through no links. `guard` for
+    # control characters in texts of a run.
     assert imports("judge") <= {
         "recording",
         "results",
         "run",
         "errors",
         "_native",
+        "guard",
         "output",
         "owner",
         "plural",

@@ -1,5 +1,6 @@
 """The command `controller check`."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -51,8 +52,6 @@ def check(
 
     Example: `tcpassay controller check mine.py:Mine`.
     """
-    from dataclasses import asdict  # noqa: PLC0415 - start-up time
-
     from tcpassay.controllers import check as kit  # noqa: PLC0415 - start-up time
 
     file, colon, class_name = name.removeprefix("python:").rpartition(":")

@@ -1,5 +1,6 @@
 """The command `docs`. As in `cli/__init__.py`, it contains no rules."""
 
+import webbrowser
 from typing import Annotated
 
 import typer
@@ -19,8 +20,6 @@ def docs(
 
     Example: `tcpassay docs plan`.
     """
-    import webbrowser  # noqa: PLC0415 - start-up time
-
     from tcpassay import docs as documentation  # noqa: PLC0415 - start-up time
 
     found = documentation.address(page)

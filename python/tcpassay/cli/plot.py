@@ -1,7 +1,8 @@
 """The command `plot`. As in `cli/__init__.py`, it contains no rules."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
@@ -36,6 +37,17 @@ WORDS = {
 """The words that options accept."""
 COLUMNS = 2
 TIME = quantity("1s").kind
+
+
+class OfRuns(TypedDict):
+    """The options of figures of runs; `None` is not given."""
+
+    series: list[str] | None
+    start: str | None
+    end: str | None
+    of: str | None
+    flow: int | None
+    title: str
 
 
 def plot(
@@ -140,7 +152,7 @@ def plot(
     `tcpassay plot DIR --series cwnd --series queue --out cwnd.svg`.
     """
     _known(kind)
-    chosen = {"series": series, "start": start, "end": end, "of": of, "flow": flow}
+    options: OfRuns = {"series": series, "start": start, "end": end, "of": of, "flow": flow, "title": title}
     if metric is None and kind not in OF_METRICS:
         given = {
             "--by": by,
@@ -154,7 +166,7 @@ def plot(
         for option, value in given.items():
             if value is not None:
                 raise UserError(f"`{option}` belongs to figures of a metric: give `--metric NAME`")
-        _of_runs(folder, cases or [], kind or "timeline", {**chosen, "title": title}, seed, out)
+        _of_runs(folder, cases or [], kind or "timeline", options, seed, out)
         return
     if metric is None or by is None:
         missing = "--metric NAME" if metric is None else "--by PATH"
@@ -162,8 +174,8 @@ def plot(
         raise UserError(f"a figure of kind {kind or 'line'} needs `{missing}`{hint}")
     if kind in OF_RUNS:
         raise UserError(f"`--metric` belongs to the kinds {', '.join(OF_METRICS)}; `{kind}` shows runs")
-    for option, value in chosen.items():
-        if value is not None:
+    for option, chosen in options.items():
+        if chosen is not None and option != "title":
             raise UserError(f"`--{option}` belongs to figures of runs, without `--metric`")
     if cases or seed is not None:
         raise UserError("a figure of a metric is of all runs: select some with `--where PATH=VALUE`")
@@ -179,8 +191,6 @@ def plot(
 def _of_metric(
     folder: Path, wanted: "Wanted", per: str | None, where: list[str] | None, out: Path | None
 ) -> None:
-    from dataclasses import replace  # noqa: PLC0415 - start-up time
-
     from tcpassay.cli.table import runs_of  # noqa: PLC0415 - start-up time
     from tcpassay.figures import measured, style  # noqa: PLC0415 - importing matplotlib takes longest
     from tcpassay.results import load  # noqa: PLC0415 - polars is most of the start-up time
@@ -214,7 +224,7 @@ def _of_metric(
 
 
 def _of_runs(
-    folder: Path, cases: list[str], kind: str, options: dict[str, Any], seed: int | None, out: Path | None
+    folder: Path, cases: list[str], kind: str, options: OfRuns, seed: int | None, out: Path | None
 ) -> None:
     from tcpassay.source import sources  # noqa: PLC0415 - start-up time
 
@@ -288,20 +298,24 @@ def _target(out: Path | None, name: str) -> tuple[Path, str]:
     return target, target.suffix.removeprefix(".")
 
 
-def _figure(kind: str, options: dict[str, Any]) -> Any:
+def _figure(kind: str, options: OfRuns) -> Any:
     """Validates the options as a figure of a plan."""
     from tcpassay.plan import model  # noqa: PLC0415 - start-up time
 
     given = {name: value for name, value in options.items() if value is not None}
-    for name, value in given.items():
+    for name in given:
         if name != "title" and name not in BELONGS[kind]:
             owners = ", ".join(owner for owner, names in BELONGS.items() if name in names)
             raise UserError(f"`--{name}` belongs to {owners}, not to {kind}")
-        for word in value if name == "series" else [value]:
-            if name in WORDS:
-                _word(name, word)
-        if name in {"start", "end"} and not _is_time(value):
-            raise UserError(f"`--{name} {value}`: give a time with its unit, as in `10ms` or `1.5s`")
+    for option, words in (
+        ("series", options["series"] or []),
+        ("of", [options["of"]] if options["of"] else []),
+    ):
+        for word in words:
+            _word(option, word)
+    for option, time in (("start", options["start"]), ("end", options["end"])):
+        if time is not None and not _is_time(time):
+            raise UserError(f"`--{option} {time}`: give a time with its unit, as in `10ms` or `1.5s`")
     kinds: dict[str, type[model.Panel]] = {
         "timeline": model.Timeline,
         "sequence": model.Sequence,
