@@ -184,8 +184,10 @@ impl<R: WindowRule> Windowed<R> {
             return (cwnd, cwnd);
         }
         // An application that fills half of the window may fill all of it before growth becomes effective. Without
-        // this rule a sender that is limited from time to time would keep a small window.
-        if !unused && view.limited != Limited::Cwnd && cwnd >= self.peak.flight().saturating_mul(2) {
+        // this rule a sender that is limited from time to time would keep a small window. Linux's sender has such a rule itself, in
+        // packets (`tcp_is_cwnd_limited`).
+        let half = !self.linux && cwnd < self.peak.flight().saturating_mul(2);
+        if !unused && view.limited != Limited::Cwnd && !half {
             return (cwnd, ssthresh);
         }
         // FreeBSD: never beyond the peer's window (`CCF_CWND_LIMITED`).

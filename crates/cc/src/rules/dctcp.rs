@@ -163,7 +163,7 @@ impl WindowRule for Dctcp {
     }
 
     fn reset(&mut self, _view: &View, why: ResetReason) {
-        if why != ResetReason::Recovered {
+        if why == ResetReason::Timeout || why == ResetReason::Idle && !self.whole {
             self.increase.clear();
         }
     }

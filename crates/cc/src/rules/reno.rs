@@ -27,6 +27,9 @@ pub struct Reno {
     increase: AdditiveIncrease,
     /// Linux and FreeBSD: whole segments, at least two (`tcp_reno_ssthresh`, `newreno_cong_signal`).
     whole: bool,
+    /// Linux: only a reduction clears what counts for the next segment; idle time, the end of a recovery and an undo do not change it
+    /// (`snd_cwnd_cnt`).
+    linux: bool,
 }
 
 impl Reno {
@@ -37,6 +40,7 @@ impl Reno {
             beta_ecn: values.get("beta_ecn"),
             increase: AdditiveIncrease::default(),
             whole: params.arithmetic != Arithmetic::Rfc,
+            linux: params.arithmetic == Arithmetic::Linux,
         }
     }
 }
@@ -75,11 +79,40 @@ impl WindowRule for Reno {
         if self.whole { (view.mss * (window.get() / view.mss.get())).max(view.mss * 2) } else { window }
     }
 
-    fn reset(&mut self, _view: &View, _why: ResetReason) {
-        self.increase.clear();
+    fn reset(&mut self, _view: &View, why: ResetReason) {
+        if !self.linux || why == ResetReason::Timeout {
+            self.increase.clear();
+        }
     }
 
     fn undo(&mut self, _view: &View, before: &Reno) {
-        self.increase = before.increase;
+        if !self.linux {
+            self.increase = before.increase;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Control;
+
+    #[test]
+    fn on_linux_only_a_reduction_clears_what_counts_for_the_next_segment() {
+        // `tcp_cwnd_restart` and `tcp_undo_cwnd_reduction` leave snd_cwnd_cnt alone; `tcp_enter_loss` clears it.
+        let mss = Bytes::new(1000);
+        let view = View::start(mss, Control { cwnd: mss * 10, ssthresh: mss * 10, pacing: None });
+        let grown = |arithmetic, why| {
+            let params = Params { arithmetic, ..Params::default() };
+            let values = ParamValues::resolve("reno", Reno::PARAMS, &params).unwrap();
+            let mut rule = Reno::new(&values, &params);
+            assert_eq!(rule.grow(&view, mss * 6), mss * 10);
+            rule.reset(&view, why);
+            rule.grow(&view, mss * 4)
+        };
+        assert_eq!(grown(Arithmetic::Linux, ResetReason::Idle), mss * 11);
+        assert_eq!(grown(Arithmetic::Linux, ResetReason::Recovered), mss * 11);
+        assert_eq!(grown(Arithmetic::Linux, ResetReason::Timeout), mss * 10);
+        assert_eq!(grown(Arithmetic::Rfc, ResetReason::Idle), mss * 10);
     }
 }

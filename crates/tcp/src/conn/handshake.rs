@@ -166,7 +166,7 @@ impl Connection {
         }
         let data = data.unwrap_or(0);
         self.fast_open_answered(data);
-        self.established(now, ecn, data);
+        self.established(now, segment, ecn, data);
         self.syn_ack_data(now, segment, ecn);
         // The third segment of the handshake, unless data that the peer did not accept are retransmitted at once.
         if self.open.holds_ack() {
@@ -208,7 +208,7 @@ impl Connection {
             self.accurate_third_ack(segment);
         }
         if self.is_fast_open_child() {
-            let rtt = self.open.syn().rtt(now);
+            let rtt = self.handshake_rtt(now, segment);
             self.open.stop();
             self.touched = true;
             self.set_state(now, State::Established);
@@ -220,7 +220,7 @@ impl Connection {
             let carried = self.open.carried();
             let data =
                 segment.ack.unwrap_near(self.iss, 1).map_or(0, |ack| ack.saturating_sub(1).min(carried));
-            self.established(now, Ecn::NotEct, data);
+            self.established(now, segment, Ecn::NotEct, data);
             let len = self.open.take_early();
             if len > 0 {
                 let early = Segment { len, flags: Flags::ACK, ..*segment };
@@ -243,9 +243,21 @@ impl Connection {
         self.ts.start(now, self.cfg.timestamps, o.timestamps);
     }
 
-    /// Both SYNs are acknowledged, and `syn_data` bytes of ours with them.
-    fn established(&mut self, now: Time, ecn_of_syn_ack: Ecn, syn_data: u64) {
-        let rtt = self.open.syn().rtt(now);
+    /// The round trip of our SYN, which `segment` acknowledges. If the SYN was repeated, Linux measures by timestamp, at least one tick
+    /// (`tcp_ack_update_rtt`).
+    fn handshake_rtt(&self, now: Time, segment: &Segment) -> Option<Dur> {
+        let by_stamp = || {
+            let stamps =
+                segment.options.timestamps.filter(|_| self.rules.measures_repeated_syn && self.ts.is_on())?;
+            let ticks = self.ts.clock(now).wrapping_sub(stamps.ecr);
+            (ticks < 1 << 31).then(|| Dur::from_millis(u64::from(ticks.max(1))))
+        };
+        self.open.syn().rtt(now).or_else(by_stamp)
+    }
+
+    /// `segment` acknowledges our SYN, and `syn_data` bytes of ours with it; both SYNs are acknowledged.
+    fn established(&mut self, now: Time, segment: &Segment, ecn_of_syn_ack: Ecn, syn_data: u64) {
+        let rtt = self.handshake_rtt(now, segment);
         self.open.stop();
         let handshake = Timer::Handshake;
         self.log.put(now, || LogEvent::Timer { timer: handshake, change: TimerChange::Cancelled });

@@ -116,6 +116,8 @@ pub(crate) struct SendRules {
     pub samples_in_order_only: bool,
     /// The window may grow while the peer's window is not smaller, whether it was used or not (`cc_ack_received` of FreeBSD).
     pub grows_when_unused: bool,
+    /// RACK's window grows only by reported duplicates that a retransmission after reordering may have caused (`tcp_dsack_seen`).
+    pub rack_heeds_likely_reports_only: bool,
     /// The pacing rate is computed from the data in flight where that exceeds cwnd (`tcp_update_pacing_rate`).
     pub paces_by_flight: bool,
     /// The first ten segments are not paced, and a late segment shortens the wait of the next one
@@ -256,6 +258,8 @@ pub(crate) struct ConnRules {
     pub sacks_shorten_data: bool,
     /// Segments without data stay inside the peer's window (`tcp_acceptable_seq`).
     pub acks_stay_in_window: bool,
+    /// A repeated SYN gives a round-trip time by its echoed timestamp (`tcp_ack_update_rtt`).
+    pub measures_repeated_syn: bool,
     /// The timestamp of a pure ACK is that of the last arrival, transmission, read or timer; the timer of compressed ACKs does not advance
     /// it (`tcp_clock_cache`, `tcp_compressed_ack_kick`).
     pub caches_clock: bool,

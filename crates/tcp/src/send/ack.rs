@@ -364,10 +364,12 @@ impl Sender {
 
     /// The receiver reported a duplicate, of which `retransmitted` bytes can be of retransmissions. More duplicates than
     /// there were retransmissions, or longer than any window, were made by the network (RFC 3708 section 2; Linux since 5.10) and prove
-    /// nothing. RACK counts every one (RFC 8985 section 6.2 step 4).
+    /// nothing. RACK counts every one (RFC 8985 section 6.2 step 4); in Linux none that the network made, that reports a probe, or that came
+    /// before reordering was seen.
     fn on_dsack(&mut self, now: Time, span: &Span, retransmitted: u64, plausible: bool, log: &mut Log) {
         self.probe.on_dsack(span);
-        if self.uses_rack {
+        let likely = plausible && self.dup_thresh.reorderings() > 0 && !self.probe.ends_at(span.end);
+        if self.uses_rack && (likely || !self.rules.rack_heeds_likely_reports_only) {
             self.rack.on_dsack(self.scoreboard.una(), self.scoreboard.nxt());
         }
         if !plausible {

@@ -83,26 +83,30 @@ impl Sender {
         if self.buffer.is_queue() && self.pipe() < self.cwnd {
             self.expand_buffer();
         }
-        self.has_room()
+        self.buffer.take_woken() || self.has_room()
     }
 
     /// After an ACK and what it released: the buffer grows for a writer that found no room (`tcp_check_space`). Returns whether
     /// the writer is woken.
     pub fn on_ack_space(&mut self, now: Time) -> bool {
         if !self.buffer.writer_waits() {
-            return false;
+            return self.buffer.take_woken();
         }
         self.check_space();
         let progress = self.progress();
         self.buffer.wake_writer(now, &progress)
     }
 
-    /// New data were sent: for a writer that found no room the buffer grows before the window is full (`tcp_event_new_data_sent`
-    /// calls `tcp_check_space` since Linux 5.19).
+    /// New data were sent: for a writer that found no room the buffer grows before the window is full, and the writer is woken before
+    /// what is sent next is divided into more buffers (`tcp_event_new_data_sent` calls `tcp_check_space` since Linux 5.19).
     #[inline]
-    pub(super) fn expand_buffer_while_sending(&mut self) {
+    pub(super) fn check_space_while_sending(&mut self, now: Time) {
         if self.buffer.grows_for(self.cwnd) && self.pipe() < self.cwnd {
             self.expand_buffer();
+        }
+        if self.buffer.writer_waits() && self.buffer.is_queue() {
+            let progress = self.progress();
+            self.buffer.wake_writer(now, &progress);
         }
     }
 

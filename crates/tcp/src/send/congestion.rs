@@ -101,10 +101,12 @@ impl Sender {
                 let board = &self.scoreboard;
                 let highest = if board.sacked() > 0 { board.high_sacked() } else { board.una() };
                 self.dup_thresh.on_reordering(highest - (board.una() - d.acked), self.mss);
+                self.rack.on_reordering();
             }
             // Linux `tcp_try_undo_partial`: with retransmissions in flight it waits, and marks nothing more lost.
             if why != CongestionCause::UndoEifel || recovered || self.scoreboard.retransmitted() == 0 {
                 self.leave(a.now, true, why, log);
+                return self.detect_after_undo(a, d, log);
             }
             return 0;
         }

@@ -17,6 +17,8 @@ pub(super) struct CwndValidation {
     /// Most bytes outstanding in the present window, or packets times the MSS (`max_packets_out`).
     most_in_flight: u64,
     window_end: u64,
+    /// New data were sent since the sender last stopped sending.
+    sent: bool,
 }
 
 impl Default for CwndValidation {
@@ -30,6 +32,7 @@ impl Default for CwndValidation {
             filled: false,
             most_in_flight: 0,
             window_end: 0,
+            sent: false,
         }
     }
 }
@@ -64,6 +67,18 @@ impl CwndValidation {
             self.charge(now);
             self.limit = limit;
         }
+    }
+
+    /// New data were sent.
+    #[inline]
+    pub fn on_sent(&mut self) {
+        self.sent = true;
+    }
+
+    /// The sender stops sending. Returns whether it sent new data.
+    #[inline]
+    pub fn take_sent(&mut self) -> bool {
+        std::mem::take(&mut self.sent)
     }
 
     /// Linux `tcp_cwnd_validate`: records for the present window whether cwnd was filled and the most data that were outstanding. `out`:

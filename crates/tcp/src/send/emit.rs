@@ -18,7 +18,7 @@ impl Sender {
         let push = self.buffer.take_simple(end);
         let flags = if self.deliveries.app_limited() { APP } else { 0 } | if push { PUSH } else { 0 };
         self.scoreboard.push(Sent { start, sent_at: now, snap, len: self.mss32, flags, tries: 1 });
-        self.expand_buffer_while_sending();
+        self.check_space_while_sending(now);
         match self.state {
             Ca::Disorder if end - self.scoreboard.una() > self.cwnd => self.limited_sent += self.mss,
             Ca::Recovery | Ca::Cwr => self.prr.on_sent(self.mss),
@@ -26,6 +26,7 @@ impl Sender {
         }
         count(&mut self.stats.bytes_sent, self.mss);
         self.last_sent = now;
+        self.cwnd_validation.on_sent();
         if end == self.buffer.end() {
             self.timers.release_cork();
         }
@@ -58,11 +59,12 @@ impl Sender {
         }
         let len = u32::try_from(n + u64::from(fin)).expect("a segment fits 32 bits");
         self.scoreboard.push(Sent { start, sent_at: now, snap, len, flags, tries: 1 });
-        self.expand_buffer_while_sending();
+        self.check_space_while_sending(now);
         if self.narrowed > 0 {
             self.scoreboard.cut_parts(self.scoreboard.len() - 1, self.mss);
         }
         self.buffer.record_end(self.scoreboard.nxt());
+        self.cwnd_validation.on_sent();
         if self.state == Ca::Disorder && self.scoreboard.outstanding() > self.cwnd {
             self.limited_sent += n;
         }

@@ -77,7 +77,7 @@ mod timers;
 #[cfg(test)]
 mod tests;
 
-use crate::config::{Config, EcnMode, LossDetection, Pacing, Recovery};
+use crate::config::{Config, EcnMode, LossDetection, Recovery};
 use crate::flavor::SendRules;
 use crate::log::{CongestionCause, CongestionState, Log, LogEvent, LossRule, WindowCause};
 use crate::messages::{Agreed, Span};
@@ -93,7 +93,7 @@ use loss::tlp::LossProbe;
 use loss::undo::UndoState;
 use output::nagle::Nagle;
 use output::send_buffer::{Progress, SendBuffer};
-use pacing::Pacer;
+use pacing::{Basis, Pacer};
 use peer_window::PeerWindow;
 use persist::Persist;
 use pmtud::Pmtud;
@@ -337,10 +337,12 @@ impl Sender {
     #[inline]
     fn update_pacing(&mut self) {
         let mut control = self.cc.control();
-        if self.cfg.pacing != Pacing::Off && self.rules.paces_by_flight {
-            control.cwnd = Bytes::new(self.cwnd.max(self.scoreboard.outstanding()));
+        let mut window = control.cwnd;
+        if self.rules.paces_by_flight {
+            control.cwnd = Bytes::new(self.cwnd);
+            window = Bytes::new(self.cwnd.max(self.scoreboard.outstanding()));
         }
-        self.pacer.update(self.cfg.pacing, &control, self.rtt.srtt());
+        self.pacer.update(self.cfg.pacing, Basis { window, control, srtt: self.rtt.srtt() });
     }
 
     /// The peer did not accept `n` bytes of the SYN: they are lost, which does not indicate congestion (`tcp_rcv_fastopen_synack`,
@@ -422,6 +424,7 @@ impl Sender {
     #[inline]
     pub fn on_control_sent(&mut self, now: Time) {
         self.control_sent = now;
+        self.pacer.control_sent(now);
     }
 
     fn set_state(&mut self, now: Time, to: CongestionState, why: CongestionCause, log: &mut Log) {
@@ -555,6 +558,6 @@ impl Sender {
     #[inline]
     fn progress(&self) -> Progress {
         let board = &self.scoreboard;
-        Progress { una: board.una(), nxt: board.nxt(), records: board.len() }
+        Progress { una: board.una(), nxt: board.nxt(), records: board.buffers() }
     }
 }

@@ -19,6 +19,23 @@ pub(super) fn rate(window: Bytes, control: Control, percent: (u32, u32), srtt: D
     Rate::from_bytes_per(Bytes::new(window.get().saturating_mul(u64::from(percent)) / 100), srtt)
 }
 
+/// What the rate is computed from, as the last ACK left it (`tcp_update_pacing_rate`).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Basis {
+    /// cwnd, or the bytes outstanding if they are more.
+    pub window: Bytes,
+    /// cwnd and ssthresh decide the percentage.
+    pub control: Control,
+    pub srtt: Option<Dur>,
+}
+
+impl Basis {
+    fn rate(&self, percent: (u32, u32)) -> Option<Rate> {
+        let srtt = self.srtt.filter(|srtt| !srtt.is_zero())?;
+        Some(rate(self.window, self.control, percent, srtt))
+    }
+}
+
 /// The pacing rate, and the earliest time of the next transmission.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pacer {
@@ -28,6 +45,8 @@ pub(super) struct Pacer {
     rate: Option<Rate>,
     /// The rate of a Linux client, whether it paces or not, from the SYN-ACK until the first ACK of data.
     first: Option<Rate>,
+    /// What the rate is computed from.
+    basis: Option<Basis>,
     /// Segments with data that left, counted up to [`UNPACED`].
     segments: u64,
     /// The earliest time of the next transmission.
@@ -49,25 +68,19 @@ impl Pacer {
         self.rate
     }
 
-    /// The rate in force, or the one that a Linux client derives from its handshake.
-    pub fn rate_or_first(&self) -> Option<Rate> {
-        self.rate.or(self.first)
+    /// The rate that Linux sizes super-segments by: the one in force, or the one that it has without pacing, too (`sk_pacing_rate`).
+    pub fn rate_of_size(&self) -> Option<Rate> {
+        self.rate.or(self.first).or_else(|| self.basis?.rate(LINUX))
     }
 
     /// The rate after an ACK.
     #[inline]
-    pub fn update(&mut self, rule: Pacing, control: &Control, srtt: Option<Dur>) {
+    pub fn update(&mut self, rule: Pacing, basis: Basis) {
         self.first = None;
-        if rule == Pacing::Off {
-            self.rate = control.pacing;
-            return;
-        }
-        self.rate = match (control.pacing, rule, srtt) {
-            (Some(rate), ..) => Some(rate),
-            (None, Pacing::Percent { slow_start, avoidance }, Some(srtt)) if !srtt.is_zero() => {
-                Some(rate(control.cwnd, *control, (slow_start, avoidance), srtt))
-            }
-            _ => None,
+        self.basis = Some(basis);
+        self.rate = match (basis.control.pacing, rule) {
+            (None, Pacing::Percent { slow_start, avoidance }) => basis.rate((slow_start, avoidance)),
+            (rate, _) => rate,
         };
     }
 
@@ -111,6 +124,14 @@ impl Pacer {
         }
     }
 
+    /// A segment without data was sent now. It does not wait, but lateness before it is not credited (`tcp_wstamp_ns`).
+    #[inline]
+    pub fn control_sent(&mut self, now: Time) {
+        if self.credit && self.rate.is_some() {
+            self.next = self.next.max(now);
+        }
+    }
+
     /// The earliest time of the next transmission.
     #[inline]
     pub fn next(&self) -> Time {
@@ -128,10 +149,14 @@ impl Pacer {
 mod tests {
     use super::*;
 
-    const AT_RATE: Control = Control {
-        cwnd: Bytes::new(100_000),
-        ssthresh: Bytes::MAX,
-        pacing: Some(Rate::from_bits_per_sec(8_000_000)),
+    const AT_RATE: Basis = Basis {
+        window: Bytes::new(100_000),
+        control: Control {
+            cwnd: Bytes::new(100_000),
+            ssthresh: Bytes::MAX,
+            pacing: Some(Rate::from_bits_per_sec(8_000_000)),
+        },
+        srtt: Some(Dur::from_millis(100)),
     };
 
     fn at(us: u64) -> Time {
@@ -141,7 +166,7 @@ mod tests {
     #[test]
     fn a_segment_waits_for_the_time_of_the_one_before() {
         let mut pacer = Pacer::new(false);
-        pacer.update(Pacing::Off, &AT_RATE, None);
+        pacer.update(Pacing::Off, AT_RATE);
         assert!(!pacer.blocks(at(0)));
         pacer.sent(at(0), 1000, 1);
         assert!(pacer.blocks(at(999)));
@@ -153,7 +178,7 @@ mod tests {
     #[test]
     fn linux_paces_after_ten_segments_and_credits_lateness_up_to_half_a_wait() {
         let mut pacer = Pacer::new(true);
-        pacer.update(Pacing::Off, &AT_RATE, None);
+        pacer.update(Pacing::Off, AT_RATE);
         pacer.sent(at(0), 9000, 9);
         assert!(!pacer.blocks(at(0)));
         pacer.sent(at(0), 1000, 1);
@@ -162,17 +187,29 @@ mod tests {
         assert_eq!(pacer.next(), at(2000), "200 us late");
         pacer.sent(at(9000), 1000, 1);
         assert_eq!(pacer.next(), at(9500), "at most half of the wait is credited");
+        pacer.control_sent(at(12_000));
+        pacer.sent(at(12_000), 1000, 1);
+        assert_eq!(pacer.next(), at(13_000), "an ACK at the same time takes the credit");
     }
 
     #[test]
     fn the_rate_is_twice_the_window_a_round_trip_in_slow_start_and_a_fifth_more_after_it() {
         let rule = Pacing::Percent { slow_start: 200, avoidance: 120 };
-        let srtt = Some(Dur::from_millis(100));
+        let unpaced = Control { pacing: None, ..AT_RATE.control };
         let mut pacer = Pacer::new(false);
-        pacer.update(rule, &Control { pacing: None, ..AT_RATE }, srtt);
+        pacer.update(rule, Basis { control: unpaced, ..AT_RATE });
         assert_eq!(pacer.rate(), Some(Rate::from_bits_per_sec(16_000_000)));
-        let avoidance = Control { pacing: None, ssthresh: Bytes::new(200_000), ..AT_RATE };
-        pacer.update(rule, &avoidance, srtt);
+        let avoidance = Control { ssthresh: Bytes::new(200_000), ..unpaced };
+        pacer.update(rule, Basis { control: avoidance, ..AT_RATE });
         assert_eq!(pacer.rate(), Some(Rate::from_bits_per_sec(9_600_000)));
+        let inflated = Basis { window: Bytes::new(200_000), control: avoidance, ..AT_RATE };
+        pacer.update(rule, inflated);
+        assert_eq!(
+            pacer.rate(),
+            Some(Rate::from_bits_per_sec(19_200_000)),
+            "what is outstanding exceeds cwnd"
+        );
+        pacer.update(Pacing::Off, inflated);
+        assert_eq!((pacer.rate(), pacer.rate_of_size()), (None, Some(Rate::from_bits_per_sec(19_200_000))));
     }
 }

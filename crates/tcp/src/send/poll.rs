@@ -58,6 +58,7 @@ impl Sender {
         self.cwnd_validation.set(now, Limited::Cwnd);
         self.limits.set(now, self.unless_repairing(SendLimit::CongestionWindow));
         let (una, nxt) = (self.scoreboard.una(), self.scoreboard.nxt());
+        self.cwnd_validation.take_sent();
         self.cwnd_validation.validate(true, una, nxt, nxt - una);
     }
 
@@ -100,6 +101,7 @@ impl Sender {
     /// end of `tcp_write_xmit`).
     fn validate_early(&mut self, sent: bool) {
         let filled = self.room_apart() < self.mss;
+        self.cwnd_validation.take_sent();
         if sent || filled {
             let (una, nxt) = (self.scoreboard.una(), self.scoreboard.nxt());
             self.cwnd_validation.validate(filled, una, nxt, self.out_in_window());
@@ -293,10 +295,7 @@ impl Sender {
                 self.cfg.min_tso_segs
             },
             pacing: self.pacer.rate(),
-            first_rate: self.pacer.rate_or_first(),
-            control: self.cc.control(),
-            busy: self.cwnd.max(self.scoreboard.outstanding()),
-            srtt: self.rtt.srtt(),
+            rate: self.pacer.rate_of_size(),
             min_rtt: self.rtt.windowed_min(),
         })
     }
@@ -593,8 +592,9 @@ impl Sender {
         };
         self.limits.set(now, self.unless_repairing(waits));
         let filled = limit == Limited::Cwnd || room < self.mss;
-        let sent = self.last_sent == now;
-        if !self.rules.validates_when_sending || sent || filled && self.unsent() > 0 {
+// Retransmissions alone do not show that the window is used (`tcp_write_xmit`).
+        let sent = self.cwnd_validation.take_sent();
+        if !self.rules.validates_when_sending || sent || filled && self.has_new() {
             self.cwnd_validation.validate(filled, una, nxt, self.out_in_window());
         }
         if limit == Limited::App && room >= self.mss {

@@ -229,3 +229,18 @@ fn a_syn_in_the_window_brings_a_passive_open_back_to_listen() {
     assert_eq!(one.c.state(), State::Listen);
     assert_eq!(one.take(&syn(&cfg)).len(), 1, "and takes the next");
 }
+
+#[test]
+fn on_linux_a_repeated_syn_ack_is_measured_by_its_echoed_timestamp() {
+    // `tcp_ack_update_rtt`: at least one tick.
+    for (profile, srtt) in [(Profile::Linux, Some(ms(1))), (Profile::FreeBsd, None)] {
+        let cfg = Config::profile(profile);
+        let mut one = One { c: listen(&cfg, ISS), now: Time::ZERO };
+        let first = one.take(&syn(&cfg));
+        assert_eq!(one.take(&syn(&cfg)).len(), 1, "the SYN came twice");
+        let stamp = first[0].segment.options.timestamps.expect("a timestamp").val;
+        one.now = Time::from_nanos(300_000);
+        one.take(&ack(1, 1).stamp(1, stamp));
+        assert_eq!(one.c.info().srtt, srtt, "{profile:?}");
+    }
+}

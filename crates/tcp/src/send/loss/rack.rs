@@ -79,8 +79,13 @@ impl Rack {
             }
         }
         if d.late > 0 {
-            self.reordering_seen = true;
+            self.on_reordering();
         }
+    }
+
+    /// An original was delivered after one sent later.
+    pub fn on_reordering(&mut self) {
+        self.reordering_seen = true;
     }
 
     /// The same for a run of originals, in order.

@@ -145,6 +145,11 @@ impl LossProbe {
         }
     }
 
+    /// The outstanding probe is a retransmission that ends there (`FLAG_DSACK_TLP`).
+    pub fn ends_at(&self, position: u64) -> bool {
+        self.retransmitted.as_ref().is_some_and(|probe| probe.end == position)
+    }
+
     /// RFC 8985 section 7.2: when the probe timer should fire, if it should run. `input` is asked for only if a probe is
     /// possible at all.
     #[expect(clippy::inline_always, reason = "once for each packet")]

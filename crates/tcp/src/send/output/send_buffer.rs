@@ -85,6 +85,8 @@ pub(in crate::send) struct SendBuffer {
     urgent: u64,
     /// A writer found no room (`SOCK_NOSPACE`).
     writer_waits: bool,
+    /// The writer was woken while data were sent, and nobody was told yet.
+    woken: bool,
     /// True if a segment was sent since a writer found no room, and since the sender last stopped sending.
     sent_since: bool,
     busy: Stopwatch,
@@ -141,6 +143,7 @@ impl SendBuffer {
             pushed: 1,
             urgent: 0,
             writer_waits: false,
+            woken: false,
             sent_since: false,
             busy: Stopwatch::default(),
             starved: Stopwatch::default(),
@@ -299,9 +302,16 @@ impl SendBuffer {
         let woken = self.writer_waits && self.has_room(progress);
         if woken {
             self.writer_waits = false;
+            self.woken = true;
             self.starved.stop(now);
         }
         woken
+    }
+
+    /// Returns once whether the writer was woken.
+    #[inline]
+    pub fn take_woken(&mut self) -> bool {
+        std::mem::take(&mut self.woken)
     }
 
     /// A writer waits for room.

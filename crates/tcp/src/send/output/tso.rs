@@ -3,9 +3,7 @@
 //! Sources: Linux `tcp_tso_autosize`, `tcp_tso_should_defer`.
 
 use crate::config::TsoAutosize;
-use crate::send::pacing;
-use tcpassay_cc::Control;
-use tcpassay_units::{Bytes, Dur, Rate, Time};
+use tcpassay_units::{Dur, Rate, Time};
 
 /// The inputs of the length.
 #[derive(Clone, Copy, Debug)]
@@ -18,12 +16,8 @@ pub(in crate::send) struct LengthInput {
     pub min_segments: u32,
     /// The rate of pacing; `None` if nothing is paced.
     pub pacing: Option<Rate>,
-    /// The rate that a Linux client derives from its handshake, or that of pacing.
-    pub first_rate: Option<Rate>,
-    pub control: Control,
-    /// cwnd, or the bytes outstanding if they are more.
-    pub busy: u64,
-    pub srtt: Option<Dur>,
+    /// The rate of pacing, or the one that Linux has without pacing, too.
+    pub rate: Option<Rate>,
     pub min_rtt: Option<Dur>,
 }
 
@@ -41,13 +35,7 @@ fn by_rate(input: &LengthInput) -> Option<u64> {
     if input.rule == TsoAutosize::Off {
         return input.pacing.map(|rate| rate.bytes_in(Dur::from_millis(1)).get());
     }
-    let rate = match (input.first_rate, input.srtt) {
-        (Some(rate), _) => rate,
-        (None, Some(srtt)) if !srtt.is_zero() => {
-            pacing::rate(Bytes::new(input.busy), input.control, pacing::LINUX, srtt)
-        }
-        _ => return None,
-    };
+    let rate = input.rate?;
     let mut size = rate.bits_per_sec() / 8 / 1024;
     if input.rule == TsoAutosize::RateAndRtt
         && let Some(min) = input.min_rtt
@@ -93,10 +81,8 @@ mod tests {
         nic: 65_536,
         min_segments: 2,
         pacing: None,
-        first_rate: None,
-        control: Control { cwnd: Bytes::new(100_000), ssthresh: Bytes::new(50_000), pacing: None },
-        busy: 100_000,
-        srtt: Some(Dur::from_millis(100)),
+        // 120 % of 100 kB in 100 ms.
+        rate: Some(Rate::from_bits_per_sec(9_600_000)),
         min_rtt: Some(Dur::from_millis(100)),
     };
 
@@ -112,7 +98,7 @@ mod tests {
     #[test]
     fn linux_sends_what_passes_in_a_1024th_of_a_second_and_more_on_short_paths() {
         let rate = LengthInput { rule: TsoAutosize::Rate, ..INPUT };
-        // 120 % of 100 kB in 100 ms is 1.2 MB/s: 1171 bytes, raised to two segments.
+        // 1.2 MB/s: 1171 bytes, raised to two segments.
         assert_eq!(longest(&rate), 2000);
         let short =
             LengthInput { rule: TsoAutosize::RateAndRtt, min_rtt: Some(Dur::from_micros(1100)), ..rate };

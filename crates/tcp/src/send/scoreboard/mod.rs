@@ -17,7 +17,7 @@ use super::delivery::{Delivered, Run};
 use crate::messages::Span;
 use arrayvec::ArrayVec;
 use ring::Ring;
-use sent::{APP, EVER, FIN, JUDGED, LOST, PART, PUSH, RETX, SACKED, Sent, Snapshot};
+use sent::{APP, EVER, FIN, JOINED, JUDGED, LOST, PART, PUSH, RETX, SACKED, Sent, Snapshot};
 use std::collections::VecDeque;
 use tcpassay_units::Time;
 
@@ -44,6 +44,8 @@ pub(super) struct Scoreboard {
     rack_hint: u64,
     /// A record whose retransmission is in flight stays so when it is marked lost for the first time.
     keeps_retransmission: bool,
+    /// Number of records that share the buffer of the record before.
+    joined: usize,
     /// Retransmissions in order of time: (when, first position, position after the last); stale ones are skipped.
     resent: VecDeque<(Time, u64, u64)>,
 }
@@ -67,6 +69,7 @@ impl Scoreboard {
             retx_hint: at,
             mark_hint: at,
             rack_hint: at,
+            joined: 0,
             resent: VecDeque::new(),
         }
     }
@@ -156,6 +159,12 @@ impl Scoreboard {
         self.q.len()
     }
 
+    /// Number of Linux's buffers that hold them: SACKed neighbours share one.
+    #[inline]
+    pub fn buffers(&self) -> usize {
+        self.q.len() - self.joined
+    }
+
     /// Appends new data.
     #[inline]
     pub fn push(&mut self, sent: Sent) {
@@ -205,6 +214,7 @@ impl Scoreboard {
                 let sent = *front;
                 self.q.drop_front(1);
                 self.forget(&sent);
+                self.leave_buffer(0);
                 out.acked(&sent, known);
             } else {
                 let part = u32::try_from(covered).expect("less than the record's length");
@@ -281,12 +291,39 @@ impl Scoreboard {
         Some(run)
     }
 
+    /// Record `index`, if there is one, is the first of its buffer.
+    #[inline]
+    fn leave_buffer(&mut self, index: usize) {
+        if self.joined > 0 && self.q.get(index).is_some_and(|s| s.is(JOINED)) {
+            self.q[index].flags &= !JOINED;
+            self.joined -= 1;
+        }
+    }
+
+    /// Record `index` was SACKed just now: it moves into the buffer of the record before, and the one behind it, too, if possible
+    /// (`tcp_shift_skb_data`). `whole`: all of it was reported.
+    fn join_buffer(&mut self, index: usize, mss: u64, whole: bool) {
+        let joins = |board: &Scoreboard, index: usize| {
+            let pair = index.checked_sub(1).and_then(|before| board.q.get(before)).zip(board.q.get(index));
+            pair.is_some_and(|(before, s)| !s.is(JOINED) && before.takes_in(s, mss))
+        };
+        if !joins(self, index) {
+            return;
+        }
+        self.q[index].flags |= JOINED;
+        self.joined += 1;
+        if whole && self.q.get(index + 1).is_some_and(|next| next.is(SACKED)) && joins(self, index + 1) {
+            self.q[index + 1].flags |= JOINED;
+            self.joined += 1;
+        }
+    }
+
     /// Cuts record `index` in two at `pos`, which lies inside it.
     fn split(&mut self, index: usize, pos: u64) {
         let s = &mut self.q[index];
         debug_assert!(s.start < pos && pos < s.end());
         let head = u32::try_from(pos - s.start).expect("inside the record");
-        let tail = Sent { start: pos, len: s.len - head, flags: s.flags & !PART, ..*s };
+        let tail = Sent { start: pos, len: s.len - head, flags: s.flags & !(PART | JOINED), ..*s };
         s.len = head;
         s.flags &= !(FIN | PUSH);
         self.q.insert(index + 1, tail);
@@ -351,16 +388,21 @@ impl Scoreboard {
                 self.split(i, start);
                 i += 1;
             }
-            if self.q[i].end() > end {
+            let cut = self.q[i].end() > end;
+            if cut {
                 self.split(i, end);
             }
             let mut sent = self.q[i];
+            let moves = sent.flags & (LOST | RETX) != RETX;
             self.forget(&sent);
             out.sacked(&sent, known);
             sent.flags = (sent.flags | SACKED) & !(LOST | RETX);
             self.sacked += u64::from(sent.len);
             self.high_sacked = self.high_sacked.max(sent.end());
             self.q[i] = sent;
+            if let Some(mss) = whole.filter(|_| moves) {
+                self.join_buffer(i, mss, !cut);
+            }
             i += 1;
         }
         all
@@ -368,7 +410,8 @@ impl Scoreboard {
 
     /// Removes all SACK marks, because the receiver discarded SACKed data (RFC 2018 section 8).
     pub fn renege(&mut self) {
-        self.q.each(|s| s.flags &= !SACKED);
+        self.q.each(|s| s.flags &= !(SACKED | JOINED));
+        self.joined = 0;
         self.sacked = 0;
         self.high_sacked = self.una;
         self.cache.clear();
@@ -482,6 +525,10 @@ impl Scoreboard {
             if s.is(RETX) && !s.is(EVER) {
                 return Err(format!("a retransmission that never was at {}", s.start));
             }
+        }
+        let joined = self.q.iter().filter(|s| s.is(JOINED)).count();
+        if joined != self.joined || self.q.front().is_some_and(|s| s.is(JOINED)) {
+            return Err(format!("{joined} records share a buffer, {} counted", self.joined));
         }
         let counted = (sacked, lost, retx, pending, pos);
         let kept = (self.sacked, self.lost, self.retx, self.pending, self.nxt);

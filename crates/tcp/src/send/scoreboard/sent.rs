@@ -21,6 +21,9 @@ pub(in crate::send) const JUDGED: u16 = 1 << 7;
 /// It continues the super-segment of the record before, whose segments are shorter than the maximum because of an option.
 pub(in crate::send) const PART: u16 = 1 << 8;
 
+/// It is SACKed, and shares the buffer of the record before (`tcp_shift_skb_data`).
+pub(in crate::send) const JOINED: u16 = 1 << 9;
+
 #[expect(clippy::struct_field_names, reason = "sent_at is when it was sent")]
 /// One transmission unit (a segment or a super-segment) that is not cumulatively acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,6 +58,16 @@ impl Sent {
     #[inline]
     pub fn packets(&self, mss: u64) -> u64 {
         if u64::from(self.len) <= mss { 1 } else { self.payload().div_ceil(mss) }
+    }
+
+    /// Its bytes of data in a packet, apart from a shorter last one (`tcp_skb_seglen`).
+    fn segment(&self, mss: u64) -> u64 {
+        self.payload().min(mss)
+    }
+
+    /// Whether Linux moves a record that is SACKed now into the buffer of this one, which is SACKed.
+    pub fn takes_in(&self, next: &Sent, mss: u64) -> bool {
+        self.is(SACKED) && self.segment(mss) == next.segment(mss)
     }
 
     /// Sent once, and nothing more is known.

@@ -55,6 +55,7 @@ impl Scoreboard {
 
     /// Appends the record behind record `index` to it. The marks of record `index` hold for both.
     fn append_next(&mut self, index: usize) {
+        self.leave_buffer(index + 1);
         let next = self.q.remove(index + 1);
         self.forget(&next);
         let to = &mut self.q[index];

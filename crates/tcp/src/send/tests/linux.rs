@@ -487,3 +487,72 @@ fn after_a_timeout_an_ack_of_a_part_of_the_retransmission_lets_new_data_decide()
         assert_eq!(r.drain()[0].span.start, next);
     }
 }
+
+#[test]
+fn a_hole_that_its_original_fills_shows_rack_that_the_path_reorders() {
+    // `tcp_try_undo_partial`: tcp_check_sack_reordering(sk, prior_snd_una, 1), without which three SACKed segments leave no window
+    // (`tcp_rack_reo_wnd`).
+    let mut r = Rig::with(&single(), &Agreed { timestamps: true, ..agreed() });
+    r.write(10);
+    let stamp = r.ts_now();
+    r.advance(ms(100));
+    assert_eq!(r.sack(0, &[1..4]), [0], "three SACKed segments");
+    assert_eq!(r.info().ca_state, Ca::Recovery);
+    r.advance(ms(1));
+    r.deliver(&AckIn { ts_ecr: Some(stamp), ..r.ack_in(seg(4)) });
+    assert_eq!(r.info().ca_state, Ca::Open, "the original was only late");
+    r.advance(ms(1));
+    assert_eq!(r.sack(4, &[5..8]), [0; 0], "a quarter of the round trip passes first");
+    assert_eq!(r.info().ca_state, Ca::Disorder);
+    assert_eq!(r.fire(), Ok(vec![4]));
+}
+
+#[test]
+fn a_window_that_was_full_counts_as_full_until_something_is_sent_after_its_end() {
+    // `tcp_write_xmit` calls `tcp_cwnd_validate` if it sent something or the window is full. Linux 6.1 has cwnd 21.
+    let mut r = Rig::controlled_by("reno", &single());
+    r.write(10);
+    r.advance(ms(100));
+    r.ack(4);
+    r.write(1);
+    r.ack(10);
+    assert_eq!(r.cwnd(), 20_000);
+    r.ack(11);
+    assert_eq!(r.cwnd(), 21_000);
+}
+
+#[test]
+fn a_super_segment_has_the_length_of_the_rate_at_the_last_ack() {
+    // `tcp_tso_autosize` with sk_pacing_rate, which only ACKs change (`tcp_update_pacing_rate`).
+    let restarting = Config { tso_autosize: crate::TsoAutosize::Rate, ..tso() };
+    let mut r = Rig::controlled_by("reno", &restarting);
+    r.s.rtt.sample(ms(1), 1, 1);
+    r.write(10);
+    r.advance(ms(1));
+    // 20 segments in slow start: 200 % of them in about 88 ms are 452 bytes in 1/1024 s, so that two segments are the least.
+    r.ack(10);
+    assert_eq!(r.cwnd(), 20_000);
+    let before = r.s.pacer.rate_of_size();
+    r.advance(ms(3000));
+    r.write(1);
+    assert_eq!(r.cwnd(), 10_000, "restarted after the idle time");
+    assert_eq!(r.s.pacer.rate_of_size(), before);
+}
+
+#[test]
+fn neighbours_that_are_sacked_share_a_buffer() {
+    // `tcp_shift_skb_data`: into the buffer before, and with the buffer behind if the whole was reported.
+    let mut r = Rig::new(&single());
+    r.write(10);
+    r.advance(ms(100));
+    let buffers = |r: &mut Rig, blocks: &[Span]| {
+        r.sack(0, blocks);
+        r.s.scoreboard.buffers()
+    };
+    assert_eq!(buffers(&mut r, &[2..3]), 10);
+    assert_eq!(buffers(&mut r, &[2..4]), 9);
+    assert_eq!(buffers(&mut r, &[5..7, 2..4]), 8);
+    assert_eq!(buffers(&mut r, &[2..7]), 6, "a filled hole joins both sides");
+    r.ack(4);
+    assert_eq!(r.s.scoreboard.buffers(), 4, "three of them are left in one buffer, and seven to nine");
+}
