@@ -33,7 +33,12 @@ impl Reason {
                 return Reason::new(because, "", field_source(fields.first().copied().unwrap_or_default()));
             }
             Kind::OnlyModel(Role::Ack) | Kind::OnlySent(Role::Ack) => entries.find_map(acknowledges),
-            Kind::OnlyModel(Role::Retransmission | Role::Data) => entries.find_map(transmits),
+            Kind::OnlyModel(Role::Retransmission) => {
+                // Why the segment is lost says more than the window that lets it leave.
+                let lost = |entry: &&LogEntry| matches!(entry.what, LogEvent::Lost { .. }) && entry.at == at;
+                entries.clone().find(lost).and_then(transmits).or_else(|| entries.find_map(transmits))
+            }
+            Kind::OnlyModel(Role::Data) => entries.find_map(transmits),
             Kind::OnlySent(Role::Retransmission | Role::Data) => Some(holds(candidate)),
             Kind::OnlyModel(_) | Kind::OnlySent(_) => entries.find_map(fires),
             Kind::Read => Some(Reason::new(
