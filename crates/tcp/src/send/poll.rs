@@ -592,7 +592,7 @@ impl Sender {
         };
         self.limits.set(now, self.unless_repairing(waits));
         let filled = limit == Limited::Cwnd || room < self.mss;
-// Retransmissions alone do not show that the window is used (`tcp_write_xmit`).
+        // Retransmissions alone do not show that the window is used (`tcp_write_xmit`).
         let sent = self.cwnd_validation.take_sent();
         if !self.rules.validates_when_sending || sent || filled && self.has_new() {
             self.cwnd_validation.validate(filled, una, nxt, self.out_in_window());
