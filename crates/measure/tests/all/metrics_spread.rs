@@ -168,14 +168,22 @@ fn the_times_of_senders_are_shares_of_the_time_of_all_senders() {
     flows[0].tcp.limits.application = Some(500_000_000);
     flows[0].tcp.limits.send_buffer = Some(1_500_000_000);
     flows[1].tcp.limits.application = Some(0);
-    flows[1].tcp.limits.congestion_window = Some(1_500_000_000);
-    flows[1].tcp.limits.timers = Some(500_000_000);
+    flows[1].tcp.limits.nagle = Some(250_000_000);
+    flows[1].tcp.limits.congestion_window = Some(1_000_000_000);
+    flows[1].tcp.limits.pacing = Some(200_000_000);
+    flows[1].tcp.limits.host_queue = Some(200_000_000);
+    flows[1].tcp.limits.recovery = Some(100_000_000);
+    flows[1].tcp.limits.timers = Some(250_000_000);
     let m = all(&run(Dur::from_secs(2), flows)).values;
     assert_near(m.get("time_application"), 0.125);
+    assert_near(m.get("time_nagle"), 0.0625);
     assert_near(m.get("time_send_buffer"), 0.375);
-    assert_near(m.get("time_congestion_window"), 0.375);
-    assert_near(m.get("time_timers"), 0.125);
-    assert_eq!(m.get("time_pacing"), None);
+    assert_near(m.get("time_congestion_window"), 0.25);
+    assert_near(m.get("time_pacing"), 0.05);
+    assert_near(m.get("time_host_queue"), 0.05);
+    assert_near(m.get("time_recovery"), 0.025);
+    assert_near(m.get("time_timers"), 0.0625);
+    assert_eq!(m.get("time_receive_window"), None);
 }
 
 #[test]
