@@ -67,7 +67,8 @@ def test_the_repaired_receivers_have_no_findings(tmp_path: Path, receiver: str) 
 def test_the_window_of_bbr_after_an_undo_is_up_to_its_own_target(tmp_path: Path) -> None:
     reordered = {"link.rate": "20Mbit", "link.delay": "10ms", "link.reorder": "1%:5", "app.duration": "1s"}
     recording = run(tmp_path, reordered, {"stack.profile": "linux", "stack.cc": "bbr"})
-    assert counted(recording, "undos") >= 5
+    # As on Linux 6.1, the first undo widens the reordering window, and no further loss is mistaken.
+    assert counted(recording, "undos") == 1
     assert "window-reduction" not in times(judge(recording.folder))
 
 

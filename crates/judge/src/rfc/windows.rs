@@ -25,11 +25,11 @@ pub(super) const BEYOND: Bound = Bound {
 pub(super) const SILLY_FILLED: Bound = Bound {
     name: "silly-window-filled",
     title: "a silly window is filled",
-    section: "RFC 9293 section 3.8.6.2.1, MUST-38",
-    strength: Strength::Must,
+    section: "RFC 9293 section 3.8.6.2.1, SHOULD (MUST-38 asks for an algorithm, and leaves it open)",
+    strength: Strength::Should,
     statement: "a sender with more data does not at once fill a window that opened to less than a segment and less than half of the largest \
                 window of its peer.",
-    exceptions: "a segment with PSH may end the data. The override timeout may send it later than 20 ms after the announcement.",
+    exceptions: "a segment with PSH may end the data. Linux without Nagle's algorithm sends the rest of a segment that a window cut. The override timeout may send it later than 20 ms after the announcement.",
     needs: &[Need::BothDirections, Need::Handshake, Need::EveryPacket, Need::NoCopies, Need::AtEnd],
     looks: Sorts::EMPTY_IN.or(Sorts::DATA_IN).or(Sorts::DATA_OUT),
     new: |flows| PerEnd::<Opened>::rule(flows, filled),

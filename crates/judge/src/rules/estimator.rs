@@ -92,11 +92,10 @@ pub(super) struct Estimator {
 }
 
 /// The transmissions of the own SYN or SYN-ACK.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Handshake {
-    sent: u32,
-    /// Time of the last one, and of the arrival that ended the handshake.
-    last: Time,
+    sent: Vec<Time>,
+    /// Time of the arrival that ended the handshake.
     answered: Time,
 }
 
@@ -104,17 +103,26 @@ impl Handshake {
     fn on(&mut self, step: &Step<'_>) {
         match step.event.kind {
             EventKind::Out | EventKind::Retransmit if step.flags().has(Flags::SYN) => {
-                self.sent += 1;
-                self.last = step.at();
+                self.sent.push(step.at())
             }
             EventKind::In if !step.end.open => self.answered = step.at(),
             _ => {}
         }
     }
 
-    /// Karn's algorithm: a SYN that was sent again gives no sample, except one since its last transmission, by its timestamp.
-    fn permits(&self, sample: Dur) -> bool {
-        self.sent < 2 || sample <= self.answered.since(self.last) + TICK
+    /// The time from the last transmission to the answer.
+    fn shortest(&self) -> Dur {
+        self.sent.last().map_or(Dur::ZERO, |last| self.answered.since(*last))
+    }
+
+    /// Karn's algorithm: a SYN that was sent again gives no sample, except one since its last transmission, or, by the timestamp that
+    /// the answer echoes (RFC 6298 section 3), since the transmission that had it.
+    fn permits(&self, sample: Dur, timestamps: bool) -> bool {
+        let stamped = |sent: &Time| {
+            let true_time = self.answered.since(*sent);
+            true_time <= sample + TICK && sample <= true_time + TICK
+        };
+        self.sent.len() < 2 || sample <= self.shortest() + TICK || timestamps && self.sent.iter().any(stamped)
     }
 }
 
@@ -197,7 +205,7 @@ impl Estimator {
                 self.filters.push(Filter::first(value, least, known.1));
             }
             if let Some(seven) = (srtt * 8 >= value).then(|| srtt * 8 - value) {
-                if self.handshake.permits(seven / 7) {
+                if self.handshake.permits(seven / 7, stack.timestamps) {
                     let mut filter = Filter::first(seven / 7, least, 1);
                     filter.sample(value, srtt, least, known);
                     self.filters.push(filter);
@@ -207,7 +215,7 @@ impl Estimator {
                         format!(
                             "After its first sample of data, {value}, SRTT of {} is {srtt}: the handshake gave a sample of {}, although its SYN was sent {} \
                              times, the last time {} before the answer (Karn's algorithm, RFC 6298 section 3).",
-                            context.who(step.flow), seven / 7, self.handshake.sent, self.handshake.answered.since(self.handshake.last)
+                            context.who(step.flow), seven / 7, self.handshake.sent.len(), self.handshake.shortest()
                         )
                     });
                     return;
@@ -246,5 +254,21 @@ fn shown(step: &Step<'_>, stack: &Config, syn_data_end: u64) -> Shown {
         row: step.row,
         span: taken.span,
         owes: once && stack.flavor != StackFlavor::FreeBsd,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Handshake;
+    use tcpassay_units::{Dur, Time};
+
+    #[test]
+    fn a_repeated_syn_gives_a_sample_of_an_earlier_transmission_only_by_its_timestamp() {
+        let at = |ms| Time::ZERO + Dur::from_millis(ms);
+        let handshake = Handshake { sent: vec![at(0), at(1000)], answered: at(1010) };
+        let permits = |ms, timestamps| handshake.permits(Dur::from_millis(ms), timestamps);
+        assert!(permits(10, false) && permits(10, true), "the last transmission");
+        assert!(!permits(1010, false) && permits(1010, true), "the first one");
+        assert!(!permits(500, true), "none was sent then");
     }
 }

@@ -6,6 +6,7 @@ use crate::rules::latency::readable;
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::Flow;
 use tcpassay_measure::reason::SendLimit;
+use tcpassay_tcp::{Config, RecvBuffer};
 use tcpassay_units::{Bytes, Dur, Rate, Time};
 
 pub(super) const NAME: &str = "host-limit";
@@ -19,8 +20,9 @@ pub(super) const ORACLE: Oracle = Oracle {
               receive window, or the queue of the own host.",
     why: "a window of w bytes carries w bytes per round trip (RFC 7323 section 1.1): a send or receive buffer below the product of rate and \
           round-trip time leaves the path idle, and no congestion control can change that. Time is divided as in the metrics `time_*`.",
-    evidence: "the rows of the handshake of the connection.",
-    wrong_when: "the limit is intended. Flows that share the path are taken to have equal shares.",
+    evidence: "the row in which the connection became established at the end that the finding names.",
+    wrong_when: "the limit is intended. A full receive window counts only if the receive buffer is smaller than the product: \
+                 otherwise the reader is slow, or the buffer is still growing. Flows that share the path are taken to have equal shares.",
     needs: &[],
 };
 
@@ -75,6 +77,15 @@ impl Rule for HostLimit {
     }
 }
 
+/// The largest window that a host can announce. Of the buffer of Linux it is half.
+fn largest_window(stack: &Config) -> Bytes {
+    match (stack.recv_buffer, &stack.recv_memory) {
+        (RecvBuffer::Fixed(size), _) => size,
+        (RecvBuffer::Auto { .. }, Some(memory)) => Bytes::new(memory.max.get() / 2),
+        (RecvBuffer::Auto { max, .. }, None) => max,
+    }
+}
+
 /// A transfer that its host limits.
 struct Limited {
     limit: SendLimit,
@@ -102,20 +113,34 @@ impl Limited {
         let limit = OF_HOST.into_iter().max_by_key(of)?;
         let most = of(&limit);
         let idle = rate.bits_per_sec() * 2 < share.bits_per_sec() && most * 2 > all;
-        idle.then(|| Limited { limit, percent: most * 100 / all, rate, share, rtt })
+        let one = Limited { limit, percent: most * 100 / all, rate, share, rtt };
+        (idle && !one.is_of_reader(facts, flow)).then_some(one)
     }
 
-    fn text(&self, facts: &Facts, flow: &Flow) -> String {
-        let Limited { limit, percent, rate, share, rtt } = self;
-        let product = share.bytes_in(*rtt);
+    /// The largest size of the buffer that limits.
+    fn buffer(&self, facts: &Facts, flow: &Flow) -> Option<Bytes> {
         let host = |index: u32| facts.host(index).map(|host| host.buffers);
-        let buffer = match limit {
+        match self.limit {
             SendLimit::SendBuffer => host(flow.from).and_then(|buffers| buffers.send.or(buffers.max_send)),
             SendLimit::ReceiveWindow => {
                 host(flow.to).and_then(|buffers| buffers.receive.or(buffers.max_window))
             }
             _ => None,
-        };
+        }
+    }
+
+    /// The receive window could be what the path needs: the reader is slow, or the buffer is still growing.
+    fn is_of_reader(&self, facts: &Facts, flow: &Flow) -> bool {
+        self.limit == SendLimit::ReceiveWindow
+            && facts
+                .host(flow.to)
+                .is_some_and(|host| largest_window(&host.stack) >= self.share.bytes_in(self.rtt))
+    }
+
+    fn text(&self, facts: &Facts, flow: &Flow) -> String {
+        let Limited { limit, percent, rate, share, rtt } = self;
+        let product = share.bytes_in(*rtt);
+        let buffer = self.buffer(facts, flow);
         let reason = match limit {
             SendLimit::Nagle => "small segments waited for ACKs (Nagle's algorithm, or cork)".to_owned(),
             SendLimit::SendBuffer => {

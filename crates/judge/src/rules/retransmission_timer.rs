@@ -18,7 +18,7 @@ pub(super) const ORACLE: Oracle = Oracle {
     title: "retransmission timer against RFC 6298",
     asserts: "a round-trip sample is taken from a segment that was sent once, or from its timestamp, and is not below the \
               propagation delay; without timestamps it is the time since a transmission of what the ACK delivers; an ACK that \
-              delivers nothing gives none, nor does one of a SYN that was sent again, one of new data that were sent once gives one; the RTO of the model is the one that \
+              delivers nothing gives none, nor does one of a SYN that was sent again without timestamps, one of new data that were sent once gives one; the RTO of the model is the one that \
               its samples give (RFC 6298, or the filter of Linux); an ACK of new data restarts the timer for the whole RTO; SRTT = 7/8 SRTT + 1/8 sample; the RTO lies between its bounds, and between SRTT plus the \
               deviation of the last sample and SRTT plus four times the largest deviation; the timer runs for the current RTO \
               while data are outstanding; the RTO doubles with each timeout, and the timer is not set beyond the user timeout; after the last progress the timer fires neither \
