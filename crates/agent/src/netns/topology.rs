@@ -285,7 +285,9 @@ impl NetnsTopology {
             }
         }
         self.routes(case, index, &chain, &veth_pairs);
-        self.limit_packets(settings, veth_pairs[usize::from(is_host(link.from))]);
+        if let Some(mtu) = settings.mtu {
+            self.limit_packets(mtu, settings.icmp, veth_pairs[usize::from(is_host(link.from))]);
+        }
         // In the direction of the data: a queue, then the wire.
         let mtu = case.hosts.iter().map(|h| h.mtu).max().expect("hosts");
         let (rate, back_rate) =
@@ -348,12 +350,11 @@ impl NetnsTopology {
     }
 
     /// Sets the MTU of a link at a veth pair between two namespaces that forward, which report longer packets.
-    fn limit_packets(&mut self, settings: &LinkSettings, pair: usize) {
-        let Some(mtu) = settings.mtu else { return };
+    fn limit_packets(&mut self, mtu: Bytes, icmp: IcmpReport, pair: usize) {
         for dev in [pair, pair + 1] {
             self.devices[dev].mtu = Some(mtu);
             let netns = self.devices[dev].netns;
-            self.namespaces[netns].silent |= settings.icmp == IcmpReport::Never;
+            self.namespaces[netns].silent |= icmp == IcmpReport::Never;
         }
     }
 
