@@ -304,7 +304,8 @@ pub struct TcpSummary {
     pub delayed_ack_timeouts: Option<u64>,
     /// Pure ACKs sent by this end.
     pub acks_out: Option<u64>,
-    /// The time of the sender by what kept it from sending.
+    /// The time of the sender by what kept it from sending. Recordings of version 0.1.0 do not have it.
+    #[serde(default)]
     pub limits: LimitTimes,
     /// Time in which the congestion window limited the sender.
     pub cwnd_limited_ns: Option<u64>,
