@@ -93,6 +93,7 @@ def test_an_oracle_that_cannot_judge_a_kernel_is_named_with_the_reason(ran: Path
     of_model = "it computes the stack of the model anew, and only the log of the model has what it compares"
     assert kernel["unjudged"] == {
         "mutual-silence": "a kernel's log has no `timer_set`",
+        "silence-with-losses": "a kernel's log has no `lost`",
         "sender": of_model,
         "receiver": of_model,
         "nic": of_model,

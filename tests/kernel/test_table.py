@@ -28,6 +28,7 @@ CONTEXT: Final[dict[tuple[str, str | None], dict[str, Any]]] = {
     ("queue.rate", None): {"queue.kind": "htb"},
     ("queue.rate", "none"): {},
     ("queue.ecn_mark", None): {"stack.ecn": "classic"},
+    ("link.icmp", None): {"link.mtu": "1400B"},
 }
 
 
