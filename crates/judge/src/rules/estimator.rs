@@ -103,7 +103,7 @@ impl Handshake {
     fn on(&mut self, step: &Step<'_>) {
         match step.event.kind {
             EventKind::Out | EventKind::Retransmit if step.flags().has(Flags::SYN) => {
-                self.sent.push(step.at())
+                self.sent.push(step.at());
             }
             EventKind::In if !step.end.open => self.answered = step.at(),
             _ => {}
