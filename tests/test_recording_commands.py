@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from tcpassay import capture
+from tcpassay import capture, socket_statistics
 from tcpassay.cli import app
-from tcpassay.recording import Recording
+from tcpassay.recording import DamagedError, Recording
 
 PLAN = """
 name = "shown"
@@ -162,3 +162,11 @@ def test_the_state_of_senders_at_the_end_has_the_form_of_ss(recording: Path) -> 
     assert named["cwnd"] == str((tcp["cwnd_bytes"] or 0) // 1448)
     assert invoke("log", recording, "--ss", "--flow", "flow.0").stdout == done.stdout
     assert "there is no such flow" in str(invoke("log", recording, "--ss", "--flow", "flow.9").exception)
+
+
+def test_a_recording_without_a_field_of_a_flow_has_no_state_of_senders(recording: Path) -> None:
+    opened = Recording.open(recording)
+    assert len(socket_statistics.lines(opened)) == 2
+    del opened.flows[0]["from"]  # type: ignore[misc]
+    with pytest.raises(DamagedError, match=r"its content is inconsistent: KeyError: 'from'"):
+        socket_statistics.lines(opened)

@@ -7,15 +7,26 @@ end of a run is not recorded).
 
 from collections.abc import Iterator
 
-from tcpassay.recording import Recording, carried
+from tcpassay.recording import DamagedError, Recording, carried
 from tcpassay.recording_format import Flow
 
 MILLI = 1e-6
 """Milliseconds of a nanosecond."""
 
 
-def lines(recording: Recording, flow: str | None = None) -> Iterator[str]:
-    """The lines of all flows that carried data, or of one. Without a line feed."""
+def lines(recording: Recording, flow: str | None = None) -> list[str]:
+    """The lines of all flows that carried data, or of one. Without a line feed.
+
+    Raises `DamagedError` if the recording lacks a field, or one has another type.
+    """
+    try:
+        return list(_lines(recording, flow))
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        why = f"its content is inconsistent: {type(error).__name__}: {error}"
+        raise DamagedError(recording.folder / "recording.json", why) from error
+
+
+def _lines(recording: Recording, flow: str | None) -> Iterator[str]:
     for one in recording.flows:
         if flow == one["name"] or (flow is None and carried(one)):
             yield f"{recording.hosts[one['from']]} -> {recording.hosts[one['to']]} {one['name']}"
