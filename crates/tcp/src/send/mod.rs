@@ -61,6 +61,7 @@ mod info;
 mod limits;
 mod local_drop;
 mod loss;
+mod loss_probe;
 mod on_timer;
 mod output;
 mod pacing;

@@ -6,7 +6,7 @@ use super::loss::rto::Frto;
 use super::output::nagle::NagleInput;
 use super::output::segment_size::{self, SizeInput};
 use super::output::tso::{self, DeferInput, LengthInput};
-use super::scoreboard::sent::{PART, SACKED};
+use super::scoreboard::sent::SACKED;
 use super::{Flow, Sender};
 use crate::config::{AfterIdle, Recovery};
 use crate::log::{CongestionCause, CongestionState as Ca, Log, SendLimit, WindowCause};
@@ -269,7 +269,7 @@ impl Sender {
 
     /// [`Sender::room`], not inlined, for what is not done for each packet.
     #[inline(never)]
-    fn room_apart(&self) -> u64 {
+    pub(super) fn room_apart(&self) -> u64 {
         self.room()
     }
 
@@ -282,7 +282,7 @@ impl Sender {
     }
 
     /// The longest super-segment; a segment without TSO or while urgent data are outstanding.
-    fn gso(&self) -> u64 {
+    pub(super) fn gso(&self) -> u64 {
         let una = self.scoreboard.una();
         let Some(nic) = self.cfg.tso.filter(|_| self.buffer.urgent_end() <= una) else { return self.mss };
         tso::longest(&LengthInput {
@@ -503,61 +503,6 @@ impl Sender {
         // A reduction in progress continues from its window (Linux: `tcp_cwnd_restart` never raises it).
         self.cwnd = if self.reducing { self.cwnd.min(self.target()) } else { self.target() };
         self.restarted = true;
-    }
-
-    /// New data that a tail loss probe sends: one segment; in Linux a buffer, if the congestion window holds it
-    /// (`tcp_send_loss_probe`).
-    fn probe_size(&mut self) -> u64 {
-        let one = self.unsent().min(self.mss);
-        if self.cfg.tso.is_none() || !self.rules.probe_sends_buffer {
-            return one;
-        }
-        let nxt = self.scoreboard.nxt();
-        let buffer = self.buffer.record_end(nxt).map_or(self.unsent(), |end| end - nxt);
-        let most = self.room_apart().min(self.gso()).min(self.peer_room());
-        if buffer <= most { buffer } else { (most - most % self.mss).max(one) }
-    }
-
-    /// RFC 8985 section 7.3: new data if the peer's window allows, independently of cwnd; otherwise the last segment again.
-    fn send_probe(&mut self, now: Time, log: &mut Log) -> Option<Chunk> {
-        self.probe.clear_due();
-        let room = self.peer_room();
-        let n = self.probe_size();
-        let (chunk, retransmitted) = if n > 0 && n <= room {
-            (self.emit_new(now, n, log), None)
-        } else {
-            let unit = self.unit();
-            let board = &mut self.scoreboard;
-            let last = if self.rules.probe_beside_sacked { board.last() } else { board.last_unsacked() }?;
-            let last = if board.at(last).is(PART) {
-                board.last_segment_of_parts(last, self.mss)
-            } else {
-                board.last_segment(last, unit, self.mss)
-            };
-            let (una, start) = (board.una(), board.at(last).start);
-            if start != una && start >= self.window.edge(una) {
-                // The window has shrunk: the retransmission timer runs instead.
-                self.timers.stop_tlp();
-                if self.rules.probe_shares_timer {
-                    let at = self.head_timeout(now);
-                    self.timers.set_rto(now, at.since(now), log);
-                }
-                return None;
-            }
-            // It belongs to no episode: `__tcp_retransmit_skb` leaves `retrans_stamp` and `undo_retrans` alone.
-            let undo = self.undo;
-            let chunk = self.emit_again(now, last, log);
-            self.undo = undo;
-            if self.rules.probe_not_in_flight {
-                self.scoreboard.uncount(last);
-            }
-            let span = chunk.span.start..chunk.span.end + u64::from(chunk.fin);
-            (chunk, Some(span))
-        };
-        self.stats.tlp_probes += 1;
-        self.probe.on_sent(retransmitted, self.scoreboard.nxt());
-        self.timers.stop_tlp();
-        Some(chunk)
     }
 
     /// If the probe timer releases corked segments, it does not run beside the retransmission timer, which replaces it at each
