@@ -13,6 +13,7 @@
 //! This module does not depend on the parameter table; it receives [`HostSettings`].
 
 mod data_path;
+mod datagrams;
 mod endpoint;
 mod line;
 mod log;

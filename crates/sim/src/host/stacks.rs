@@ -1,6 +1,7 @@
 //! The stacks of all hosts: connections, their timers, sending and receiving.
 
 use super::data_path::{HostRecorder, NextAction, flush_tally, serve, transmit};
+use super::datagrams::Datagrams;
 use super::endpoint::{FlowEntry, HostEndpoint, NONE};
 use super::line::HostLine;
 use super::real_flows::RealFlows;
@@ -59,7 +60,7 @@ pub(crate) struct Stacks {
     owners: Vec<TimerOwner>,
     pub(super) plan: Arc<TrafficSchedule>,
     seed: Seed,
-    datagrams: Option<Datagrams>,
+    pub(super) datagrams: Option<Datagrams>,
     python: Option<BuildPython>,
     /// Index of each host by its engine id.
     logs: bool,
@@ -82,14 +83,6 @@ pub(super) struct HostStack {
     pub id: HostId,
     /// The connection of each socket of the applications.
     slots: Vec<u32>,
-}
-
-#[derive(Debug)]
-struct Datagrams {
-    from: HostId,
-    to: HostId,
-    source: UdpSource,
-    timer: Option<TimerId>,
 }
 
 impl Stacks {
@@ -575,32 +568,6 @@ impl Stacks {
         *known = mtu.min(*known);
         self.conn(c).tcp.set_path(now, mtu - HEADERS, true);
         Some(c)
-    }
-
-    pub fn start_datagrams(&mut self, net: &mut Core) {
-        if self.datagrams.is_some() {
-            let timer = self.add_timer(net, TimerOwner::Datagrams);
-            let d = self.datagrams.as_mut().expect("there are some");
-            d.timer = Some(timer);
-            net.set_timer(timer, d.source.next());
-        }
-    }
-
-    pub fn has_datagrams(&self) -> bool {
-        self.datagrams.is_some()
-    }
-
-    pub fn send_datagram(&mut self, net: &mut Core) {
-        let d = self.datagrams.as_mut().expect("a timer of datagrams");
-        let payload = u32::try_from(UdpSource::PAYLOAD.get()).expect("1000");
-        net.send(Packet::udp(d.from, d.to, FlowLabel(u32::MAX), payload, Ecn::NotEct));
-        self.recorder.state.datagrams_sent += 1;
-        d.source.advance();
-        net.set_timer(d.timer.expect("started"), d.source.next());
-    }
-
-    pub fn datagram_in(&mut self, _packet: &Packet, _now: Time) {
-        self.recorder.state.datagrams_received += 1;
     }
 
     fn add_record(&mut self, key: ConnKey, backwards: bool, now: Time) -> measure::FlowId {
