@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tcpassay import terminal
-from tcpassay.cli.options import JsonOption
+from tcpassay.cli.options import JsonOption, SeriesOption
 from tcpassay.errors import UserError
 from tcpassay.pace import Working
 
@@ -31,14 +31,7 @@ def bisect(
         Path | None,
         typer.Option(help="A git repository with GOOD and BAD, or the tree for --patch.", metavar="DIR"),
     ] = None,
-    patch: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="A series of patches in order, on --source or Debian's 6.1: a file or a folder; may be given several "
-            "times.",
-            metavar="FILE",
-        ),
-    ] = None,
+    patch: SeriesOption = None,
     kernel: Annotated[
         list[str] | None,
         typer.Option(

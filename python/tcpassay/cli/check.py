@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tcpassay import terminal
-from tcpassay.cli.options import JobsOption, JsonOption, JunitOption, SeedOption
+from tcpassay.cli.options import JobsOption, JsonOption, JunitOption, SeedOption, SeriesOption
 from tcpassay.errors import UserError
 from tcpassay.pace import Working
 
@@ -27,14 +27,7 @@ def check(
         Path | None,
         typer.Option(help="A git repository with Linux, or the tree for --patch.", metavar="DIR"),
     ] = None,
-    patch: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="A series of patches in order, on --source or Debian's 6.1: a file or a folder; may be given several "
-            "times.",
-            metavar="FILE",
-        ),
-    ] = None,
+    patch: SeriesOption = None,
     plan: Annotated[
         Path | None,
         typer.Option(

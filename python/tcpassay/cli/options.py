@@ -34,6 +34,14 @@ TestbedOption = Annotated[
         metavar="[NAME=]FILE",
     ),
 ]
+SeriesOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="A series of patches in order, on --source or Debian's 6.1: a file or a folder; may be given several "
+        "times.",
+        metavar="FILE",
+    ),
+]
 JunitOption = Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.", metavar="FILE")]
 WhereOption = Annotated[
     list[str] | None,
