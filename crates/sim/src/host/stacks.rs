@@ -126,6 +126,18 @@ impl Stacks {
         }
     }
 
+    pub fn start_datagrams(&mut self, net: &mut Core) {
+        if self.datagrams.is_some() {
+            let timer = self.add_timer(net, TimerOwner::Datagrams);
+            self.datagrams.as_mut().expect("there are some").start(net, timer);
+        }
+    }
+
+    pub fn send_datagram(&mut self, net: &mut Core) {
+        self.datagrams.as_mut().expect("a timer of datagrams").send(net);
+        self.recorder.state.datagrams_sent += 1;
+    }
+
     pub fn add_timer(&mut self, net: &mut Core, owner: TimerOwner) -> TimerId {
         let timer = net.add_timer();
         let at = timer.index();
