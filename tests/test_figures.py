@@ -239,7 +239,7 @@ def test_any_error_of_drawing_is_a_sentence_and_the_other_figures_are_drawn(
         return real(figure, shown)
 
     monkeypatch.setattr(kinds, "draw", failing)
-    drawn = figures.draw(plan, folder, done)
+    drawn = figures.draw(plan, folder, done, [])
     assert drawn.files == ["figures/second.svg", "figures/second.png"]
     assert drawn.problems == ["figures/first was not drawn because of an internal error (MemoryError)"]
 
@@ -247,7 +247,7 @@ def test_any_error_of_drawing_is_a_sentence_and_the_other_figures_are_drawn(
 def test_a_folder_that_cannot_be_written_costs_the_figures_alone(tmp_path: Path, steady: Path) -> None:
     plan, folder, done = _results(tmp_path, steady, 2)
     (folder.made / "figures").write_text("", encoding="utf-8")
-    drawn = figures.draw(plan, folder, done)
+    drawn = figures.draw(plan, folder, done, [])
     assert drawn.files == []
     assert [problem.split(":")[0] for problem in drawn.problems] == [
         "figures/first was not drawn",
@@ -257,7 +257,7 @@ def test_a_folder_that_cannot_be_written_costs_the_figures_alone(tmp_path: Path,
 
 def test_cases_without_a_recording_are_reported_with_what_to_do(tmp_path: Path, steady: Path) -> None:
     plan, folder, done = _results(tmp_path, steady, 1)
-    drawn = figures.draw(plan, folder, done)
+    drawn = figures.draw(plan, folder, done, [])
     assert drawn.files == ["figures/first.svg", "figures/first.png"]
     first, second = drawn.problems
     assert first.startswith("figures/first is not complete: 1 of its 2 cases do not have a recording;")

@@ -3,6 +3,7 @@
 import csv
 import io
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,15 @@ from matplotlib.colors import to_hex
 from typer.testing import CliRunner, Result
 
 from folders import folder, run
-from tcpassay import levels
+from tcpassay import figures, levels
 from tcpassay.cli import app
+from tcpassay.errors import UserError
 from tcpassay.figures import measured, style
 from tcpassay.figures.data import Pooled, Recording
 from tcpassay.figures.measured import KINDS, Wanted
 from tcpassay.levels import Measured
+from tcpassay.plan.read import read_file
+from tcpassay.run.folder import Folder
 
 
 def runs(levels_of_limit: tuple[str, ...] = ("100KB", "1MB"), seeds: int = 3) -> list[Measured]:
@@ -297,3 +301,60 @@ def test_a_distribution_pools_the_samples_of_all_seeds(shared: Path, tmp_path: P
     done = invoke("plot", shared, "--kind", "distribution", "--out", tmp_path / "f.svg")
     assert done.output.endswith(": 4 runs\n")
     assert "one run of each case, of seed 1" in invoke("plot", shared, "--out", tmp_path / "f.svg").output
+
+
+OF_METRIC = """
+name = "p"
+seeds = [1, 2, 3]
+[axes]
+"stack.cc" = ["reno", "cubic"]
+"queue.limit" = ["100KB", "1MB"]
+[collect]
+taps = false
+[[figure]]
+kind = "line"
+file = "rtt"
+metric = "METRIC"
+by = "BY"
+group = "stack.cc"
+where = { "queue.limit" = "1MB" }
+"""
+
+
+def test_a_plan_draws_a_metric_from_the_runs_of_all_seeds_without_recordings(tmp_path: Path) -> None:
+    file = tmp_path / "p.toml"
+    file.write_text(OF_METRIC.replace("METRIC", "rtt_p99").replace("BY", "seed"), encoding="utf-8")
+    plan = read_file(file)
+    of_case = {(case.varied["stack.cc"], case.varied["queue.limit"]): case.id for case in plan.cases}
+    some = [replace(run, case=of_case[run.varied["stack.cc"], run.varied["queue.limit"]]) for run in runs()]
+    made = Folder.create(tmp_path / "results", replace=False)
+    said = figures.draw(plan, made, set(), some)
+    assert said.problems == []
+    assert said.files == [f"figures/rtt.{suffix}" for suffix in ("svg", "pdf", "png", "txt")]
+    caption = (made.made / "figures/rtt.txt").read_text(encoding="utf-8")
+    # Of the two limits only one, so that each value is one run.
+    assert caption == (
+        "rtt_p99 by seed and stack.cc: single runs, without intervals; 1 distinct run a value, seeds 1 to 3.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("metric", "by", "expected"),
+    [
+        ("rtt_p9", "queue.limit", ":12: `metric` = `rtt_p9`: no such metric; did you mean `rtt_p99`?"),
+        (
+            "rtt_p99",
+            "queue.kind",
+            ":13: `by` = `queue.kind`: the plan varies `stack.cc`, `queue.limit`, `seed`",
+        ),
+        ("rtt_p99", "stack.cc", ":14: `group` = `stack.cc`: it is `by`, too; leave out one"),
+    ],
+)
+def test_a_figure_of_an_unknown_metric_or_parameter_is_refused_with_its_line(
+    tmp_path: Path, metric: str, by: str, expected: str
+) -> None:
+    file = tmp_path / "p.toml"
+    file.write_text(OF_METRIC.replace("METRIC", metric).replace("BY", by), encoding="utf-8")
+    with pytest.raises(UserError) as raised:
+        read_file(file)
+    assert expected in str(raised.value)

@@ -90,7 +90,9 @@ def test_partners_are_made_with_half_the_delay_no_loss_and_four_times_the_buffer
     case = {"link.delay": "2ms", "link.loss": "1%", "queue.limit": "30KB", "link.rate": "100Mbit"}
     run = folders.run("aaaa000001", 1, goodput(20), **case) | {"triples": case | {"app.duration": "300ms"}}
     folder = tcpassay.load(folders.folder(tmp_path / "made", [run]))
-    found = list(made(folder, most=1, seeds=1))
+    said: list[str] = []
+    found = list(made(folder, most=1, seeds=1, watch=said.append))
+    assert said == ["case 1 of 1"]
     assert [(one.pair.setting, one.pair.after) for one in found] == [
         ("link.delay", "1000000ns"),
         ("link.loss", "0"),

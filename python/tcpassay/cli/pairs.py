@@ -8,6 +8,7 @@ import typer
 from tcpassay import terminal
 from tcpassay.cli.options import AllowCodeOption, JsonOption
 from tcpassay.guard import took_all
+from tcpassay.pace import Working
 
 FAILED, INTERRUPTED = 1, 130
 
@@ -47,8 +48,8 @@ def pairs(
         ask.folder(folder, allow=allow_code)
     results = load(folder)
     verdicts = among(results)
-    with terminal.console(stderr=True).status("Running partners"):
-        complete = took_all(made(results, make, seeds), verdicts.append)
+    with Working(terminal.console(stderr=True), "Running partners") as working:
+        complete = took_all(made(results, make, seeds, working.update), verdicts.append)
     if json_:
         terminal.print_json([one.as_json() for one in verdicts])
     else:

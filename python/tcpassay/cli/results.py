@@ -17,6 +17,7 @@ from tcpassay.cli.capture import (
 from tcpassay.cli.options import AllowCodeOption, JsonOption, JunitOption, pairs, share
 from tcpassay.errors import UserError
 from tcpassay.interface import METRICS
+from tcpassay.pace import Working
 
 if TYPE_CHECKING:
     from tcpassay.compare import Options
@@ -83,7 +84,8 @@ def judge(
         from tcpassay.trust import ask  # noqa: PLC0415 - start-up time
 
         ask.folder(folder, allow=allow_code)
-        judged = folders.judge_folder(folder, oracles=oracle)
+        with Working(terminal.console(stderr=True), "Judging") as working:
+            judged = folders.judge_folder(folder, oracles=oracle, watch=working.update)
     if junit is not None:
         output.write(junit, xml(judged, oracle), "the JUnit file")
     if json_:

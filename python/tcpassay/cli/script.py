@@ -1,6 +1,7 @@
 """The command `script`: reads arguments, runs packetdrill scripts, prints results. It contains no rules."""
 
 from collections import Counter
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -9,6 +10,7 @@ from tcpassay import output, terminal
 from tcpassay.cli.options import JsonOption, JunitOption
 from tcpassay.errors import UserError
 from tcpassay.guard import took_all
+from tcpassay.pace import Working
 from tcpassay.script import batch
 from tcpassay.script import files as script_files
 from tcpassay.script import results as forms
@@ -78,10 +80,15 @@ def script(
 
     def take(result: forms.Result) -> None:
         results.append(result)
-        if not (json_ or markdown):
+        if working is None:
             _show(result, quiet=quiet)
+        else:
+            working.update(f"{len(results)} of {len(found)}")
 
-    complete = took_all(batch.run(script_files.find(paths), wanted), take)
+    found = script_files.find(paths)
+    status = Working(terminal.console(stderr=True), "Scripts") if json_ or markdown else nullcontext()
+    with status as working:
+        complete = took_all(batch.run(found, wanted), take)
     if junit is not None:
         output.write(junit, forms.junit(results), "the JUnit file")
     if json_:

@@ -1,11 +1,15 @@
 """The commands `stack list`, `stack build`, `stack check` and `stack measure`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tcpassay import terminal
 from tcpassay.cli.options import JsonOption
+from tcpassay.pace import Working
+
+if TYPE_CHECKING:
+    from tcpassay.stacks.measure.facts import Measured
 
 BROKEN = 1
 
@@ -104,7 +108,13 @@ def measure(
 
     for name in names:
         checked_name(name)
-    columns = {column(name): list(measured(name)) for name in names}
+    columns: dict[str, list[Measured]] = {}
+    with Working(terminal.console(stderr=True), "Measuring") as working:
+        for name in names:
+            rows = columns.setdefault(column(name), [])
+            for one in measured(name):
+                rows.append(one)
+                working.update(f"{name}: {one.fact.what}")
     if markdown:
         typer.echo(table(columns), nl=False)
     elif json_:

@@ -1,10 +1,12 @@
-"""Figures of a plan, drawn only from the recordings in its result folder.
+"""Figures of a plan, drawn from the recordings in its result folder, or from the metrics of its runs.
 
 An error in a figure becomes a message and does not affect other figures or results.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tcpassay import levels
 from tcpassay.errors import UserError
 from tcpassay.plan import model
 from tcpassay.plan.expand import Case
@@ -22,17 +24,21 @@ class Drawn:
     """Messages about figures that were not drawn, or not completely."""
 
 
-def draw(plan: Plan, folder: Folder, done: set[tuple[str, int]]) -> Drawn:
-    """Draws every figure of the plan as SVG and PNG.
+def draw(plan: Plan, folder: Folder, done: set[tuple[str, int]], runs: Sequence[levels.Measured]) -> Drawn:
+    """Draws every figure of the plan as SVG and PNG, those of a metric also as PDF and with a caption (`.txt`).
 
-    A distribution pools the runs of all seeds; the other kinds show one run of each case, that of the first seed with a
-    recording, and say so. `done` contains the runs (case and seed) with a recording; cases without one are omitted.
+    A figure of a metric has the `runs` of all seeds, and a distribution their recordings; the other kinds show one run
+    of each case, that of the first seed with a recording, and say so. `done` contains the runs (case and seed) with a
+    recording; cases without one are omitted.
     """
     drawn = Drawn()
     for figure in plan.spec.figure:
         name = f"figures/{figure.file}"
         try:
-            _draw(figure, plan, folder, done, drawn)
+            if isinstance(figure, model.OfMetric):
+                _draw_metric(figure, plan, folder, runs, drawn)
+            else:
+                _draw(figure, plan, folder, done, drawn)
         except UserError as error:
             drawn.problems += [f"{name} was not drawn: {problem}" for problem in error.problems]
         except Exception as error:  # noqa: BLE001 - an error of drawing must not lose the results of the runs
@@ -42,7 +48,36 @@ def draw(plan: Plan, folder: Folder, done: set[tuple[str, int]]) -> Drawn:
     return drawn
 
 
-def _draw(figure: model.Figure, plan: Plan, folder: Folder, done: set[tuple[str, int]], drawn: Drawn) -> None:
+def _draw_metric(
+    figure: model.OfMetric, plan: Plan, folder: Folder, runs: Sequence[levels.Measured], drawn: Drawn
+) -> None:
+    meant = {case.id for case in plan.select(figure.where)}
+    chosen = [run for run in runs if run.case in meant]
+    if not chosen:
+        drawn.problems.append(f"figures/{figure.file} was not drawn: none of its cases has metrics")
+        return
+    # Importing matplotlib takes longer than reading a plan.
+    from tcpassay.figures import measured, style  # noqa: PLC0415 - start-up time
+
+    wanted = measured.Wanted(
+        figure.metric,
+        levels.parameter("by =", figure.by, chosen),
+        None if figure.group is None else levels.parameter("group =", figure.group, chosen),
+        figure.kind,
+        figure.columns,
+        figure.scale,
+        figure.title,
+        figure.labels,
+    )
+    with style.styled():
+        made = measured.draw(chosen, wanted)
+        files: dict[str, bytes] = style.save(made.figure, style.FORMATS)
+    for suffix, content in {**files, "txt": f"{made.caption}\n".encode()}.items():
+        folder.write(f"figures/{figure.file}.{suffix}", content)
+        drawn.files.append(f"figures/{figure.file}.{suffix}")
+
+
+def _draw(figure: model.OfRuns, plan: Plan, folder: Folder, done: set[tuple[str, int]], drawn: Drawn) -> None:
     meant = plan.select(figure.where)
     seeds = {case.id: [seed for seed in plan.spec.seeds if (case.id, seed) in done] for case in meant}
     cases = [case for case in meant if seeds[case.id]]

@@ -48,7 +48,7 @@ def _varies(factor: str, figure: model.Panel) -> bool:
     return wanted is None or (isinstance(wanted, list) and len(wanted) > 1)
 
 
-def most(figure: model.Figure) -> int:
+def most(figure: model.OfRuns) -> int:
     """The maximum number of cases of a figure."""
     match figure:
         case model.Timeline():
@@ -61,7 +61,7 @@ def most(figure: model.Figure) -> int:
             return MOST_DIAGRAMS
 
 
-def left_out(figure: model.Figure, cases: int) -> str:
+def left_out(figure: model.OfRuns, cases: int) -> str:
     """The note of a figure that does not show all its cases; otherwise empty."""
     if cases <= most(figure):
         return ""
@@ -70,18 +70,18 @@ def left_out(figure: model.Figure, cases: int) -> str:
     )
 
 
-def pools(figure: model.Figure) -> bool:
+def pools(figure: model.OfRuns) -> bool:
     """Whether a figure shows all seeds of a case together instead of the run of the first one."""
     return isinstance(figure, model.Distribution)
 
 
-def _of_one_run(figure: model.Figure, shown: Shown) -> str:
+def _of_one_run(figure: model.OfRuns, shown: Shown) -> str:
     """The note of a figure of one run of each case, if there are others; otherwise empty."""
     seeds = max(len(folders) for _, folders in shown)
     return "" if pools(figure) or seeds == 1 else f"one run of {seeds} seeds is shown of each case"
 
 
-def draw(figure: model.Figure, shown: Shown, formats: Iterable[str] = ("svg", "png")) -> dict[str, bytes]:
+def draw(figure: model.OfRuns, shown: Shown, formats: Iterable[str] = ("svg", "png")) -> dict[str, bytes]:
     """The figure by file suffix; if there are too many cases, the first ones with a note."""
     some = shown[: most(figure)]
     recordings = [(label, Recording(folders[0])) for label, folders in some]

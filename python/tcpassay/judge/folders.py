@@ -1,7 +1,7 @@
 """Judging all the recordings of a result folder, or one recording."""
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -61,8 +61,12 @@ class Judged:
         }
 
 
-def judge_folder(folder: Path, *, oracles: Iterable[str] | None = None) -> Judged:
+def judge_folder(
+    folder: Path, *, oracles: Iterable[str] | None = None, watch: Callable[[str], None] = lambda _: None
+) -> Judged:
     """Judge a recording, or every recording of a result folder, in which `findings.json` is then replaced.
+
+    `watch` is told how far the work is.
 
     Raises `UserError` for a folder that is neither, or for an unknown oracle. If the file cannot be written, a note of
     the result gives the reason.
@@ -81,9 +85,9 @@ def judge_folder(folder: Path, *, oracles: Iterable[str] | None = None) -> Judge
     try:
         owner = own(folder)
     except UserError as error:
-        return replace(_judge_all(results, names), notes=[f"{FINDINGS} is not written: {error}"])
+        return replace(_judge_all(results, names, watch), notes=[f"{FINDINGS} is not written: {error}"])
     try:
-        judged = _judge_all(results, names)
+        judged = _judge_all(results, names, watch)
         note = _write(folder, judged)
     finally:
         owner.release()
@@ -104,14 +108,14 @@ def _write(folder: Path, judged: Judged) -> str:
     return ""
 
 
-def _judge_all(results: Results, names: list[str]) -> Judged:
+def _judge_all(results: Results, names: list[str], watch: Callable[[str], None]) -> Judged:
     findings: list[Finding] = []
     problems = [str(problem) for problem in results.noted]
     unable: dict[str, str] = {}
     looked, silent = 0, 0
-    for run in results.runs:
-        if run.get("recording") is None:
-            continue
+    kept = [run for run in results.runs if run.get("recording") is not None]
+    for place, run in enumerate(kept, 1):
+        watch(f"recording {place:,} of {len(kept):,}")
         case, seed = str(run["case"]), int(run["seed"])
         try:
             folder = results.place_of(run)

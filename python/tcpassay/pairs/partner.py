@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from tcpassay import _native
 from tcpassay.errors import Place, UserError
@@ -106,20 +106,22 @@ def _substrates(runs: list[RunRow], found: list[tuple[str, int, str]]) -> Iterat
             )
 
 
-def made(results: Results, most: int, seeds: int) -> Iterator[Verdict]:
+def made(
+    results: Results, most: int, seeds: int, watch: Callable[[str], None] = lambda _: None
+) -> Iterator[Verdict]:
     """Runs partners on the model and returns the verdicts: for each run, one partner per relation with an easier value.
 
     Partners are run for at most `most` cases, in the order of the folder, with `seeds` seeds if a run has random
-    events.
+    events. `watch` is told which case is next, before it runs.
     """
     base = str(inputs.base_of(results.folder))
-    seen: set[str] = set()
+    own: dict[str, RunRow] = {}
     for run in _done(results):
-        if run.get("substrate", "model") != "model" or run["case"] in seen:
-            continue
-        if len(seen) == most:
-            return
-        seen.add(str(run["case"]))
+        if run.get("substrate", "model") == "model":
+            own.setdefault(str(run["case"]), run)
+    chosen = list(own.values())[:most]
+    for place, run in enumerate(chosen, 1):
+        watch(f"case {place} of {len(chosen)}")
         for relation in RELATIONS:
             pair = _made(run, relation, base, seeds)
             if pair and (verdict := judged(pair)):

@@ -436,7 +436,28 @@ class Diagram(Panel):
     )
 
 
-Figure = Annotated[Timeline | Sequence | Distribution | Diagram, Field(discriminator="kind")]
+class OfMetric(Panel):
+    """A metric by the values of one or two parameters, over the runs of all seeds, with intervals."""
+
+    kind: Literal["line", "bar", "box", "cdf", "heat"]
+    metric: str = Field(description="The metric")
+    by: str = Field(description="Parameter or group of the horizontal axis; of the rows of a heat map")
+    group: str | None = Field(
+        default=None,
+        description="Parameter or group of the lines, bars or boxes beside each other; of the columns of a heat map",
+    )
+    columns: Literal[1, 2] = Field(
+        default=1, description="Width: one column of a page (3.35 in) or both (7 in)"
+    )
+    scale: Literal["linear", "log"] | None = Field(
+        default=None,
+        description="Of the metric; by default `log` if its values differ by more than a factor of 50",
+    )
+
+
+OfRuns = Timeline | Sequence | Distribution | Diagram
+"""Figures that are drawn from recordings."""
+Figure = Annotated[OfRuns | OfMetric, Field(discriminator="kind")]
 
 
 class Scripts(Strict):

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from tcpassay.cover.generate import Suite
 from tcpassay.errors import Place, Problem, UserError
 from tcpassay.interface import METRICS
+from tcpassay.levels import SEED
 from tcpassay.plan import (
     claims,
     combine,
@@ -171,13 +172,7 @@ def _references(plan: Plan, doc: Document) -> Iterator[Problem]:
         yield Problem(message, doc.place("collect", "deliveries"))
     yield from _warmup_problems(plan, doc)
     for index, figure in enumerate(plan.spec.figure):
-        if not plan.spec.collect.taps:
-            message = "figures need the taps, which `taps = false` disables"
-            yield Problem(message, doc.place("figure", index, "kind"))
-        yield from _selector_problems(plan, figure.where, ("figure", index, "where"), doc)
-        if figure.kind == "sequence" and not plan.spec.collect.events:
-            message = "a figure of sequence numbers is drawn from the event log: `events = true` in [collect]"
-            yield Problem(message, doc.place("figure", index, "kind"))
+        yield from _figure_problems(plan, figure, index, doc)
 
 
 _KINDS: Final = {
@@ -189,6 +184,39 @@ _KINDS: Final = {
 """The kind of a value with a unit, by the unit of the metric."""
 MOST_INTERVALS: Final = 10_000_000
 """Maximum number of series intervals in one run; more would take gigabytes."""
+
+
+def _figure_problems(plan: Plan, figure: model.Figure, index: int, doc: Document) -> Iterator[Problem]:
+    """What a figure shows and the plan does not have or collect."""
+    yield from _selector_problems(plan, figure.where, ("figure", index, "where"), doc)
+    if isinstance(figure, model.OfMetric):
+        yield from _metric_problems(plan, figure, index, doc)
+        return
+    if not plan.spec.collect.taps:
+        message = "figures of runs need the taps, which `taps = false` disables"
+        yield Problem(message, doc.place("figure", index, "kind"))
+    if figure.kind == "sequence" and not plan.spec.collect.events:
+        message = "a figure of sequence numbers is drawn from the event log: `events = true` in [collect]"
+        yield Problem(message, doc.place("figure", index, "kind"))
+
+
+def _metric_problems(plan: Plan, figure: model.OfMetric, index: int, doc: Document) -> Iterator[Problem]:
+    """A metric or a parameter of a figure that the plan does not have."""
+    if figure.metric not in METRICS:
+        hint = document.suggest(figure.metric, METRICS) or "; `tcpassay metrics` lists them"
+        yield Problem(
+            f"`metric` = `{figure.metric}`: no such metric{hint}", doc.place("figure", index, "metric")
+        )
+    varied = [name for name, values in expand.levels(plan.spec).items() if len(values) > 1]
+    known = [*varied, *([SEED] if len(plan.spec.seeds) > 1 else [])]
+    for key, name in (("by", figure.by), ("group", figure.group)):
+        if name is not None and sum(name in {path, path.rpartition(".")[2]} for path in known) != 1:
+            listed = ", ".join(f"`{path}`" for path in known) or "nothing"
+            message = f"`{key}` = `{name}`: the plan varies {listed}{document.suggest(name, known)}"
+            yield Problem(message, doc.place("figure", index, key))
+    if figure.group is not None and figure.group == figure.by:
+        message = f"`group` = `{figure.group}`: it is `by`, too; leave out one"
+        yield Problem(message, doc.place("figure", index, "group"))
 
 
 def _value_problems(check: model.Check, place: Place) -> Iterator[Problem]:

@@ -102,8 +102,9 @@ def _execute(session: Session, executor: Executor, watch: Watch | None, stop: St
         if not _run_all(session, settings, executor, watch, stop):
             status = "budget"
         elif session.plan.spec.figure:
-            done = {(run.case.id, run.seed) for run in session.result("running").runs if run.kept}
-            drawn = figures.draw(session.plan, session.folder, done)
+            so_far = session.result("running")
+            done = {(run.case.id, run.seed) for run in so_far.runs if run.kept}
+            drawn = figures.draw(session.plan, session.folder, done, so_far.measured())
         # Writing the result is fast, and a further interrupt must not interrupt it.
         stop.ignore()
     except KeyboardInterrupt:

@@ -9,14 +9,14 @@ from typing import Final, Literal, Self
 
 from pydantic_core import to_json
 
-from tcpassay import _native, run_table
+from tcpassay import _native, levels, run_table
 from tcpassay._native import __version__
 from tcpassay.finding import Finding, Severity
 from tcpassay.gcov.reached import file_of
 from tcpassay.kernel import store
 from tcpassay.messages import Answer, Outcome, Value
 from tcpassay.metric_table import MetricTable
-from tcpassay.plan.expand import Case
+from tcpassay.plan.expand import Case, show
 from tcpassay.plan.read import Plan
 from tcpassay.result_format import FORMAT, NOT_RUN, DifferenceRow, RunRow, SearchRow, WorkDone
 from tcpassay.run import checks
@@ -92,6 +92,20 @@ class Result:
     def errors(self) -> int:
         """Findings that violate a rule."""
         return sum(one.severity is Severity.ERROR for run in self.runs for one in run.findings)
+
+    def measured(self) -> list[levels.Measured]:
+        """The completed runs that have metrics, for tables and figures of metrics."""
+        return [
+            levels.Measured(
+                run.case.id,
+                run.seed,
+                {name: show(value) for name, value in run.case.varied.items()},
+                run.metrics,
+                run.trace,
+            )
+            for run in self.runs
+            if run.done and run.metrics
+        ]
 
     @property
     def unreached(self) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Final, Self
 from tcpassay.messages import CaseRequest, Collect
 from tcpassay.plan import table
 from tcpassay.plan.expand import Case
-from tcpassay.plan.model import Distribution, PlanFile, Search
+from tcpassay.plan.model import Distribution, OfMetric, PlanFile, Search
 from tcpassay.plan.quantity import quantity
 from tcpassay.plan.read import Plan
 from tcpassay.run.pool import Limits
@@ -52,7 +52,12 @@ class Settings:
             "all" if small(plan) and not spec.keep.model_fields_set else spec.keep.recordings,
             _amount(spec.keep.sample),
             wanted_of(spec),
-            frozenset(case.id for figure in spec.figure for case in plan.select(figure.where)),
+            frozenset(
+                case.id
+                for figure in spec.figure
+                if not isinstance(figure, OfMetric)
+                for case in plan.select(figure.where)
+            ),
             frozenset(
                 case.id
                 for figure in spec.figure

@@ -271,17 +271,7 @@ def _tables(result: Result, console: Console) -> None:
         console.print(_runs(result, console.width))
         return
     console.print(_distributions(result))
-    done = [
-        levels.Measured(
-            run.case.id,
-            run.seed,
-            {name: show(v) for name, v in run.case.varied.items()},
-            run.metrics,
-            run.trace,
-        )
-        for run in result.runs
-        if run.done and run.metrics
-    ]
+    done = result.measured()
     shown = _shown(result)
     if len(result.plan.spec.seeds) > 1 and len(levels.by_case(done)) <= MOST_RUNS:
         levels_show.cases(done, shown[:MOST_GRIDS], console)

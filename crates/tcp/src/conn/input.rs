@@ -57,8 +57,11 @@ impl Connection {
     fn log_in(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
         let shift = if segment.flags.has(Flags::SYN) { 0 } else { self.window.shift() };
         let ack = segment.ack.unwrap_near(self.iss, self.send.snd_nxt()).unwrap_or(0);
+        // Before the handshake the peer's initial sequence number is unknown; the position of its SYN is 0.
+        let peer_known = !matches!(self.state, State::Closed | State::Listen | State::SynSent);
+        let seq = segment.seq.unwrap_near(self.irs, self.recv.nxt()).filter(|_| peer_known);
         let event = LogEvent::SegmentIn {
-            seq: segment.seq.unwrap_near(self.irs, self.recv.nxt()).unwrap_or(0),
+            seq: seq.unwrap_or(0),
             ack,
             len: segment.len,
             flags: segment.flags,

@@ -1,7 +1,7 @@
 //! Opening: options, refusals, retransmission, both at once.
 
 use crate::common::*;
-use tcpassay_tcp::{Config, ConnError, Profile, State};
+use tcpassay_tcp::{Config, ConnError, LogEvent, Profile, State};
 use tcpassay_units::{SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Options, Segment, Timestamps};
 
@@ -19,6 +19,24 @@ fn two_ends_agree_on_options_and_are_established_after_one_and_a_half_round_trip
     assert_eq!(net.ends[0].info().mss, bytes(1448));
     assert_eq!(net.ends[0].info().srtt, Some(ms(20)));
     assert_eq!(net.segments, 3);
+}
+
+#[test]
+fn the_log_has_the_syn_and_the_syn_ack_at_position_0_whatever_the_initial_sequence_number() {
+    let cfg = Config::profile(Profile::Linux);
+    // Those of the ends are below and above 2^31, where the distance to 0 is positive and negative.
+    for seeds in [[7, 9], [9, 7], [1, 2], [3, 4], [5, 6]] {
+        let mut net = Two::new(connect(&cfg, seeds[0], Time::ZERO), listen(&cfg, seeds[1]), ms(10));
+        net.ends.iter_mut().for_each(|end| end.set_log(true));
+        net.run(at_ms(30), &mut clean);
+        for end in &mut net.ends {
+            let first = end.drain_log().find_map(|entry| match entry.what {
+                LogEvent::SegmentIn { seq, flags, .. } => Some((seq, flags.has(Flags::SYN))),
+                _ => None,
+            });
+            assert_eq!(first, Some((0, true)));
+        }
+    }
 }
 
 #[test]
