@@ -23,7 +23,7 @@ impl Hosts for Log {
     fn timer(&mut self, net: &mut Core, timer: TimerId) {
         self.fired.push((net.now().as_nanos(), timer));
     }
-    fn observe(&mut self, _: Time, node: NodeId, what: PacketEvent, _: &Packet) {
+    fn observe(&mut self, _: Time, node: NodeId, what: PacketEvent, _: PacketId, _: &Packet) {
         self.seen.push((node, what));
     }
 }

@@ -168,7 +168,7 @@ impl Hosts for Log {
     fn timer(&mut self, _: &mut Core, _: TimerId) {
         unreachable!("nobody set one")
     }
-    fn observe(&mut self, now: Time, _: NodeId, what: PacketEvent, packet: &Packet) {
+    fn observe(&mut self, now: Time, _: NodeId, what: PacketEvent, _: PacketId, packet: &Packet) {
         match what {
             PacketEvent::Marked => self.of(packet).marked = true,
             PacketEvent::Dropped(why) => {

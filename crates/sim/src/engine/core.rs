@@ -32,7 +32,7 @@ pub enum PacketEvent {
 /// Events that the event loop delivers to the hosts between two events of the queue.
 #[derive(Clone, Debug)]
 pub(crate) enum HostEvent {
-    Packet { node: NodeId, what: PacketEvent, packet: Packet },
+    Packet { node: NodeId, what: PacketEvent, id: PacketId, packet: Packet },
     TxCompleted(TxCompletion),
 }
 
@@ -363,6 +363,6 @@ impl ElementContext {
     #[cold]
     pub fn report_packet_event(&self, core: &mut Core, id: PacketId, what: PacketEvent) {
         let (node, packet) = (self.cold.node, &core.packets[id]);
-        core.host_events.push(HostEvent::Packet { node, what, packet: packet.clone() });
+        core.host_events.push(HostEvent::Packet { node, what, id, packet: packet.clone() });
     }
 }

@@ -43,7 +43,7 @@ impl Hosts for Chatter {
         }
     }
 
-    fn observe(&mut self, _: Time, _: NodeId, _: PacketEvent, _: &Packet) {
+    fn observe(&mut self, _: Time, _: NodeId, _: PacketEvent, _: PacketId, _: &Packet) {
         self.seen += 1;
     }
 }

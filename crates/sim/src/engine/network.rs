@@ -38,9 +38,9 @@ pub trait Hosts {
     }
 
     /// A packet event occurred at a watched element. The callback receives no access to the network, so it cannot
-    /// influence the run.
-    fn observe(&mut self, now: Time, node: NodeId, what: PacketEvent, packet: &Packet) {
-        let _ = (now, node, what, packet);
+    /// influence the run. `id` is that of the packet until it leaves or is dropped.
+    fn observe(&mut self, now: Time, node: NodeId, what: PacketEvent, id: PacketId, packet: &Packet) {
+        let _ = (now, node, what, id, packet);
     }
 }
 
@@ -345,7 +345,9 @@ impl Network {
     fn deliver_host_events<H: Hosts>(&mut self, hosts: &mut H) {
         for notice in std::mem::take(&mut self.core.host_events) {
             match notice {
-                HostEvent::Packet { node, what, packet } => hosts.observe(self.core.now, node, what, &packet),
+                HostEvent::Packet { node, what, id, packet } => {
+                    hosts.observe(self.core.now, node, what, id, &packet);
+                }
                 HostEvent::TxCompleted(s) => hosts.sent(&mut self.core, s.host, s.flow, s.bytes),
             }
         }

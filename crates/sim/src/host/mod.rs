@@ -326,7 +326,7 @@ impl Hosts for SimHosts {
         }
     }
 
-    fn observe(&mut self, now: Time, node: NodeId, what: PacketEvent, packet: &Packet) {
-        self.stacks.observe(now, node, what, packet);
+    fn observe(&mut self, now: Time, node: NodeId, what: PacketEvent, id: PacketId, packet: &Packet) {
+        self.stacks.observe(now, node, what, id, packet);
     }
 }

@@ -1,8 +1,8 @@
 //! The state of the recording: flow numbers, datagram counters and capture points.
 
 use super::endpoint::FlowEntry;
-use crate::engine::{FlowLabel, HostId, NodeId};
-use std::collections::BTreeMap;
+use crate::engine::{FlowLabel, HostId, NodeId, PacketId};
+use std::collections::{BTreeMap, BTreeSet};
 use tcpassay_case::IdlePath;
 use tcpassay_measure::{Collector, InterfaceIndex, PacketRecord};
 use tcpassay_units::Time;
@@ -18,6 +18,8 @@ pub(super) struct RecordingState {
     /// The capture point of each host, then of each watched element.
     pub hosts: Vec<InterfaceIndex>,
     pub nodes: Vec<(NodeId, InterfaceIndex)>,
+    /// Packets that a watched element has marked and still holds.
+    pub marked: BTreeSet<(NodeId, PacketId)>,
     captured: u16,
     /// The idle path between a client and a server.
     pub idle: BTreeMap<(u32, u32), IdlePath>,

@@ -3,7 +3,7 @@
 use super::data_path::{HostRecorder, flush_tally};
 use super::endpoint::HostEndpoint;
 use super::stacks::Stacks;
-use crate::engine::{NodeId, Packet, PacketEvent, Protocol};
+use crate::engine::{NodeId, Packet, PacketEvent, PacketId, Protocol};
 use tcpassay_case::{IdlePath, completion};
 use tcpassay_measure::{InterfaceIndex, LimitTimes, SenderSample, TcpSummary};
 use tcpassay_tcp::{Gauges, Info, SendLimit};
@@ -16,14 +16,20 @@ impl Stacks {
         self.recorder.state.nodes = nodes;
     }
 
-    /// Records a packet event at a watched element.
-    pub fn observe(&mut self, now: Time, node: NodeId, what: PacketEvent, packet: &Packet) {
+    /// Records a packet event at a watched element: each packet once, when it leaves or is dropped. A mark is a note of it.
+    pub fn observe(&mut self, now: Time, node: NodeId, what: PacketEvent, id: PacketId, packet: &Packet) {
         let Some((_, interface)) = self.recorder.state.nodes.iter().find(|(n, _)| *n == node) else { return };
         let comment = match what {
             PacketEvent::Arrived => return,
-            PacketEvent::Departed => None,
-            PacketEvent::Marked => Some("marked"),
-            PacketEvent::Dropped(_) => Some("dropped"),
+            PacketEvent::Marked => {
+                self.recorder.state.marked.insert((node, id));
+                return;
+            }
+            PacketEvent::Departed => self.recorder.state.marked.remove(&(node, id)).then_some("marked"),
+            PacketEvent::Dropped(_) => {
+                self.recorder.state.marked.remove(&(node, id));
+                Some("dropped")
+            }
         };
         // Captures have no ICMP.
         if packet.kind == Protocol::Icmp {

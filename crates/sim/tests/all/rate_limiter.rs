@@ -6,7 +6,8 @@
 //! connections share the limiter, as on a host.
 
 use crate::{CollectOptions, data, float, go, go_with, ms};
-use tcpassay_measure::{EventKind, EventRow, LatencyKind, Recording};
+use tcpassay_measure::{EventKind, EventRow, LatencyKind, PacketRecord, Recording};
+use tcpassay_wire::Ecn;
 
 const PAPER: &[(&str, &str)] = &[
     ("link.rate", "10Gbit"),
@@ -125,4 +126,25 @@ fn the_event_log_shows_the_forgotten_ack_and_the_timeout_200_ms_later() {
     assert_eq!(before.kind, EventKind::AckForget, "the receiver's last event: {before:?}");
     let silence = fire.at - before.at;
     assert!((199..205).contains(&silence.as_millis()), "{silence}");
+}
+
+#[test]
+fn a_queue_shows_each_packet_once_and_a_mark_is_a_note_of_it() {
+    let rows: Vec<_> =
+        PAPER.iter().chain(&[("queue.ecn_mark", "data"), ("app.duration", "20ms")]).copied().collect();
+    let recording = go_with(&rows, CollectOptions { packets: true, ..CollectOptions::default() }).recording;
+    let at = |name: &str| {
+        let name = name.to_owned();
+        let points = &recording.interfaces;
+        recording.packets.iter().filter(move |p| points[p.interface as usize].name == name)
+    };
+    let key = |p: &PacketRecord| (p.from, p.from_port, p.segment.map(|s| (s.seq, s.len, s.ack)));
+    let is_marked = |p: &PacketRecord| p.note.as_deref() == Some("marked");
+    let marked: Vec<_> = at("queue.bottleneck").filter(|p| is_marked(p)).collect();
+    assert!(marked.len() > 500, "the regime: {} marked packets", marked.len());
+    assert!(at("queue.bottleneck").all(|p| is_marked(p) == (p.ecn == Ecn::Ce)));
+    for (n, packet) in marked.iter().enumerate() {
+        let same = at("queue.bottleneck").filter(|other| key(other) == key(packet)).count();
+        assert_eq!(same, 1, "marked packet {n}: {packet:?}");
+    }
 }
