@@ -24,7 +24,7 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.to
 PROFILED := sh tools/pgo.sh use
 IF_POSSIBLE := @! sh tools/pgo.sh possible || $(MAKE) --no-print-directory pgo
 
-.PHONY: help quick quick-rust quick-python lint-rust lint-python setup pgo agent site wheel release kernel kernel-variants demo fidelity figures test test-rust test-python torture check lint format bench bench-host bench-testbed gate quality history testbed testbed-vm fuzz clean
+.PHONY: help quick quick-rust quick-python lint-rust lint-python setup pgo agent site wheel release kernel kernel-variants demo fidelity figures test test-rust test-python for-tests tests-python tests-realtime torture check lint format bench bench-host bench-testbed gate gate-quiet quality history testbed testbed-vm fuzz clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -129,6 +129,10 @@ history: setup agent ## Reintroduce old bugs of Linux into 6.1, and determine wh
 gate: ## Compare instructions per packet-hop with bench/instructions.json (needs valgrind; prints a message without it)
 	python3 tools/instr_gate.py
 
+# Instructions do not depend on other load. With the lowest priority and one process they leave the processors to the tests in real time.
+gate-quiet:
+	nice -n 19 python3 tools/instr_gate.py --jobs 1
+
 # A fixed seed, so that property tests use the same examples each time; a plain `cargo test` uses new ones.
 test-rust: export PROPTEST_RNG_SEED ?= 1
 test-rust:
@@ -140,24 +144,42 @@ $(STAMPS)/ray: $(STAMPS)/packages requirements-ray.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-ray.lock
 	@touch $@
 
-test-python: setup agent $(STAMPS)/ray
+test-python: for-tests
+	@$(MAKE) --no-print-directory tests-python
+	@$(MAKE) --no-print-directory tests-realtime
+
+for-tests: setup agent $(STAMPS)/ray
 	@sh tools/chromium.sh
 	@sh tools/ssh.sh
 	@sh tools/kernel.sh $(BIN)/tcpassay if-possible
+
+tests-python:
 	$(BIN)/python -m pytest --quiet --durations=10 --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder -m "not realtime"
+
+tests-realtime:
 	$(BIN)/python -m pytest --quiet --durations=10 -m realtime
 
 # `make check` repeats the same trials each time. A longer search: make torture TORTURE="--seconds 3600 --seed 100".
-TORTURE ?= --seed 1 --trials 1
+TORTURE ?= --seed 1 --trials 1 --jobs $(JOBS)
 
 torture: setup ## Fault injection: damaged and hostile folders, kills, signals, full disks, invalid plans (TORTURE="--seed N --seconds S")
 	$(BIN)/python tools/torture $(TORTURE)
 
-# Where a stage leaves a processor idle, two run at the same time.
-check: setup ## What CI runs: lints, every test, a short torture, instructions per packet-hop
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint-rust lint-python
-	@$(MAKE) --no-print-directory test
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target torture gate
+# Each stage prints when it began and how long it took. Where one leaves a processor idle, two run at the same time.
+STAGE = @sh tools/stage.sh $(STAMPS)/stages
+TWO := $(MAKE) --no-print-directory --jobs 2 --output-sync=target
+
+check: ## What CI runs: lints, every test, a short torture, instructions per packet-hop; prints where its time goes
+	@mkdir -p $(STAMPS) && rm -f $(STAMPS)/stages
+	$(STAGE) "Python packages, native module" $(MAKE) --no-print-directory setup
+	$(STAGE) "agent" $(MAKE) --no-print-directory agent
+	$(STAGE) "lints" $(TWO) lint-rust lint-python
+	$(STAGE) "tests in Rust" $(MAKE) --no-print-directory test-rust
+	$(STAGE) "programs for the tests in Python" $(MAKE) --no-print-directory for-tests
+	$(STAGE) "tests in Python" $(MAKE) --no-print-directory tests-python
+	$(STAGE) "tests in real time, instructions per packet-hop" $(TWO) tests-realtime gate-quiet
+	$(STAGE) "torture" $(MAKE) --no-print-directory torture
+	@sh tools/stage.sh $(STAMPS)/stages
 
 # `make quick` tests the crates without guests and network namespaces, and Python without long simulations.
 QUICK_CRATES := units states wire capture cc tcp workload measure case

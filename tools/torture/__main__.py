@@ -1,6 +1,6 @@
 """Fault injection into `tcpassay`, with trials drawn from a seed: `make torture`.
 
-    python tools/torture [--seed N] [--trials N] [--seconds S] [--only KIND] [--keep]
+    python tools/torture [--seed N] [--trials N] [--seconds S] [--only KIND] [--jobs N] [--keep]
 
 Each kind of trial (`KINDS`, `SLOW`) does some trials, or as many as `--seconds` allow. What a trial does depends on its
 seed alone; what is judged does not depend on the speed of the machine.
@@ -8,10 +8,14 @@ The exit code is 1 when a trial found a fault; each fault is printed with the co
 """
 
 import argparse
+import os
+import pickle
 import shutil
 import sys
 import tempfile
 import time
+import traceback
+from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -55,22 +59,17 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, help="go on with further seeds for so long")
     parser.add_argument("--only", choices=(*KINDS, *SLOW), action="append", help="only this kind of trials")
     parser.add_argument("--keep", action="store_true", help="keep the folders of trials that found a fault")
+    parser.add_argument("--jobs", type=int, default=1, help="how many processes do trials")
     options = parser.parse_args()
     ends = None if options.seconds is None else time.monotonic() + options.seconds
-    faults, made, seed = 0, dict.fromkeys(options.only or (*KINDS, *SLOW), 0), options.seed
-    skipped: dict[str, str] = {}
     preload(PLAN)
     with tempfile.TemporaryDirectory(prefix="tcpassay-torture-") as scratch:
-        while ends is None or time.monotonic() < ends:
-            for kind in made:
-                for number in range(options.trials * SHARES[kind]):
-                    if ends is not None and time.monotonic() > ends:
-                        break
-                    faults += _one(kind, seed, number, Path(scratch), skipped, keep=options.keep)
-                    made[kind] += 1
-            seed += 1
-            if ends is None:
-                break
+        _ = Trial("calm", 0, 0, Path(scratch), Path(scratch)).calm  # once, before several processes need it
+        shares = [_started(options, ends, Path(scratch), part) for part in range(options.jobs)]
+        done = [_share_of(*share) for share in shares]
+    faults, seed = sum(one.faults for one in done), max(one.seed for one in done)
+    made = {kind: sum(one.made[kind] for one in done) for kind in done[0].made}
+    skipped = {kind: why for one in done for kind, why in one.skipped.items()}
     told = _counted({kind: number for kind, number in made.items() if kind in KINDS})
     if slow := {kind: number for kind, number in made.items() if kind in SLOW}:
         told += f"; slow kinds: {_counted(slow)}"
@@ -80,6 +79,66 @@ def main() -> int:
         f"torture: {told}; seeds {options.seed} to {seed - 1}; {faults or 'no'} fault{'' if faults == 1 else 's'}"
     )
     return 1 if faults else 0
+
+
+@dataclass
+class _Done:
+    """What one process did."""
+
+    made: dict[str, int]
+    seed: int
+    """The first seed that it has not finished."""
+    faults: int = 0
+    skipped: dict[str, str] = field(default_factory=dict)
+
+
+def _started(options: argparse.Namespace, ends: float | None, scratch: Path, part: int) -> tuple[int, int]:
+    """Starts the process that does one part of the trials; its id, and the pipe on which it tells what it did."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        code = 1
+        try:
+            with os.fdopen(writer, "wb") as pipe:
+                pickle.dump(_trials(options, ends, scratch, part), pipe)
+            code = 0
+        except BaseException:  # noqa: BLE001 - the parent sees the exit code
+            traceback.print_exc()
+        sys.stdout.flush()
+        os._exit(code)
+    os.close(writer)
+    return child, reader
+
+
+def _share_of(child: int, reader: int) -> _Done:
+    with os.fdopen(reader, "rb") as pipe:
+        said = pipe.read()
+    _, status = os.waitpid(child, 0)
+    if status:
+        sys.exit("a process that did trials ended with an error")
+    done: _Done = pickle.loads(said)  # noqa: S301 - of an own child
+    return done
+
+
+def _trials(options: argparse.Namespace, ends: float | None, scratch: Path, part: int) -> _Done:
+    """Each `options.jobs`-th trial, beginning with number `part`."""
+    done = _Done(dict.fromkeys(options.only or (*KINDS, *SLOW), 0), options.seed)
+    turn = 0
+    while ends is None or time.monotonic() < ends:
+        for kind in done.made:
+            for number in range(options.trials * SHARES[kind]):
+                turn += 1
+                if turn % options.jobs != part:
+                    continue
+                if ends is not None and time.monotonic() > ends:
+                    break
+                done.faults += _one(kind, done.seed, number, scratch, done.skipped, keep=options.keep)
+                done.made[kind] += 1
+        done.seed += 1
+        if ends is None:
+            break
+    return done
 
 
 def _counted(made: dict[str, int]) -> str:
