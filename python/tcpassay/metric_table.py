@@ -5,18 +5,30 @@ A dictionary for each run would need a hundred bytes a value, which is most of t
 
 import math
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Final
 
 _ABSENT: Final = math.nan
 
 
 class MetricTable:
-    """Columns of metrics, to which the metrics of runs are added. A value is absent if the run does not have it."""
+    """Columns of metrics, to which the metrics of runs are added. A value is absent if the run does not have it.
 
-    def __init__(self, columns: Mapping[str, "array[float]"] | None = None) -> None:
-        self.columns: dict[str, array[float]] = dict(columns or {})
-        self._rows = max(map(len, self.columns.values()), default=0)
+    The columns of rows that exist already are made by `columns` when the first value is read.
+    """
+
+    def __init__(self, columns: Callable[[], dict[str, "array[float]"]] = dict) -> None:
+        self._made = columns
+
+    @cached_property
+    def columns(self) -> dict[str, "array[float]"]:
+        """The values by metric; a column may be shorter than the table."""
+        return self._made()
+
+    @cached_property
+    def _rows(self) -> int:
+        return max(map(len, self.columns.values()), default=0)
 
     def add(self, metrics: Mapping[str, float | None]) -> Mapping[str, float | None]:
         """Adds a run, and returns its metrics as a view of the table; those of a run without metrics are empty."""

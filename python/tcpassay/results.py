@@ -297,13 +297,16 @@ class Results:
 
     @cached_property
     def _metric_table(self) -> MetricTable:
-        """The columns of `metrics`."""
-        frame = self.metrics.drop(_RUN)
-        columns = {}
-        for column in frame.iter_columns():
-            columns[column.name] = array("d")
-            columns[column.name].frombytes(column.fill_null(math.nan).to_numpy().tobytes())
-        return MetricTable(columns)
+        """The columns of `metrics`, copied when the metrics of a run are read: `compare` reads the frame only."""
+
+        def copied() -> "dict[str, array[float]]":
+            columns = {}
+            for column in self.metrics.drop(_RUN).iter_columns():
+                columns[column.name] = array("d")
+                columns[column.name].frombytes(column.fill_null(math.nan).to_numpy().tobytes())
+            return columns
+
+        return MetricTable(copied)
 
     @property
     def _goes_on(self) -> bool:

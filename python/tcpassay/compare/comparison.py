@@ -12,6 +12,7 @@ otherwise the effect is a difference. Swapping the sides inverts every effect an
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
@@ -279,10 +280,11 @@ def _columns(results: Results) -> list[str]:
 
 def _equal(a: Results, b: Results, pairs: list[Pair], names: list[str]) -> dict[tuple[str, int], bool]:
     """By case and seed of the second side, whether all metrics of the pair are equal."""
-    left, right = _values(a, [two.a for two in pairs], names), _values(b, [two.b for two in pairs], names)
+    of_a, of_b = _column(a, [two.a for two in pairs]), _column(b, [two.b for two in pairs])
     alike = np.ones(len(pairs), dtype=np.bool_)
     for name in names:
-        alike &= (left[name] == right[name]) | (np.isnan(left[name]) & np.isnan(right[name]))
+        left, right = of_a(name), of_b(name)
+        alike &= (left == right) | (np.isnan(left) & np.isnan(right))
     return {
         (str(two.b["case"]), int(two.b["seed"])): bool(same) for two, same in zip(pairs, alike, strict=True)
     }
@@ -299,13 +301,20 @@ def _distinct(pairs: list[Pair]) -> list[Pair]:
 
 def _values(results: Results, runs: list[RunRow], names: list[str]) -> dict[str, Reals]:
     """These metrics of the runs, in their order; NaN if one is absent."""
-    frame = results.metrics.unique(["case", "seed"], keep="first", maintain_order=True)
+    column = _column(results, runs)
+    return {name: column(name) for name in names}
+
+
+def _column(results: Results, runs: list[RunRow]) -> Callable[[str], Reals]:
+    """The values of a metric in the order of the runs; NaN if one is absent."""
+    keys = results.metrics.select("case", "seed").with_row_index("row")
+    keys = keys.unique(["case", "seed"], keep="first", maintain_order=True)
     asked = pl.DataFrame(
         {"case": [run["case"] for run in runs], "seed": [run["seed"] for run in runs]},
         schema={"case": pl.String(), "seed": pl.Int64()},
     )
-    joined = asked.join(frame, on=["case", "seed"], how="left", maintain_order="left")
-    return {name: joined[name].fill_null(math.nan).to_numpy() for name in names}
+    rows = asked.join(keys, on=["case", "seed"], how="left", maintain_order="left")["row"]
+    return lambda name: results.metrics[name].gather(rows).fill_null(math.nan).to_numpy()
 
 
 def _findings(a: Results, b: Results, pairs: list[Pair]) -> tuple[Change, ...]:

@@ -77,17 +77,16 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _triples(run: RunRow) -> dict[str, str]:
+    """The settings of a run as texts. They are made when they are needed: those of 100,000 runs need 300 MB."""
     said = {name: str(as_text(value)) for name, value in (run.get("triples") or {}).items()}
     return {SUBSTRATE: str(run.get("substrate") or "model")} | said
 
 
-def _select(results: Results, where: Where) -> list[tuple[RunRow, dict[str, str]]]:
-    runs = [(run, _triples(run)) for run in results.runs]
-    chosen = [
-        (run, triples)
-        for run, triples in runs
-        if all({**triples, **_varied(run)}.get(name) == value for name, value in where.items())
-    ]
+def _select(results: Results, where: Where) -> list[RunRow]:
+    if not where:
+        chosen = results.runs
+    else:
+        chosen = [run for run in results.runs if where.items() <= {**_triples(run), **_varied(run)}.items()]
     if not chosen:
         said = ", ".join(f"{name}={value}" for name, value in where.items())
         raise UserError(f"there is no run{f' with {said}' if said else ''}", Place(results.folder))
@@ -98,17 +97,25 @@ def _varied(run: RunRow) -> dict[str, str]:
     return {name: str(as_text(value)) for name, value in (run.get("varied") or {}).items()}
 
 
-def _compared(
-    left: list[tuple[RunRow, dict[str, str]]], right: list[tuple[RunRow, dict[str, str]]]
-) -> dict[str, tuple[str | None, str | None]]:
-    names = dict.fromkeys(name for _, triples in (*left, *right) for name in triples)
-    found = {}
-    for name in names:
-        of_a = {triples.get(name) for _, triples in left}
-        of_b = {triples.get(name) for _, triples in right}
-        if len(of_a) == len(of_b) == 1 and of_a != of_b:
-            found[name] = (of_a.pop(), of_b.pop())
-    return found
+def _compared(left: list[RunRow], right: list[RunRow]) -> dict[str, tuple[str | None, str | None]]:
+    of_a, of_b = _constant(left), _constant(right)
+    both = {name: (of_a.get(name, (None,)), of_b.get(name, (None,))) for name in of_a | of_b}
+    return {name: (a[0], b[0]) for name, (a, b) in both.items() if len(a) == len(b) == 1 and a != b}
+
+
+def _constant(runs: list[RunRow]) -> dict[str, tuple[str | None, ...]]:
+    """The value of each parameter; no value if it is not the same in all runs."""
+    values: dict[str, str] = {}
+    runs_of: dict[str, int] = {}
+    vary: set[str] = set()
+    for run in runs:
+        for name, value in _triples(run).items():
+            runs_of[name] = runs_of.get(name, 0) + 1
+            if values.setdefault(name, value) != value:
+                vary.add(name)
+    return {
+        name: () if name in vary or runs_of[name] < len(runs) else (value,) for name, value in values.items()
+    }
 
 
 Key = tuple[bytes, int]
@@ -117,13 +124,11 @@ Numbers = dict[tuple[str, str], int]
 """A number for each setting; a set of settings would need ten times the memory of their numbers."""
 
 
-def _keyed(
-    results: Results, runs: list[tuple[RunRow, dict[str, str]]], apart: set[str], numbers: Numbers
-) -> dict[Key, RunRow]:
+def _keyed(results: Results, runs: list[RunRow], apart: set[str], numbers: Numbers) -> dict[Key, RunRow]:
     keyed: dict[Key, RunRow] = {}
-    for run, triples in runs:
+    for run in runs:
         settings = [
-            numbers.setdefault(item, len(numbers)) for item in triples.items() if item[0] not in apart
+            numbers.setdefault(item, len(numbers)) for item in _triples(run).items() if item[0] not in apart
         ]
         key = (array("L", sorted(settings)).tobytes(), int(run["seed"]))
         if key in keyed:
