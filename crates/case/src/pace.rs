@@ -1,8 +1,9 @@
 //! The rate at which a port sends: unlimited, fixed, or given by a trace.
 
+use std::sync::Arc;
 use tcpassay_units::{Bytes, Dur, Rate};
 
-/// The rate of a port.
+/// The rate of a port. The ports with a trace share it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Pace {
     /// Transmission takes no time, because another element of the path limits the rate.
@@ -11,10 +12,10 @@ pub enum Pace {
     Fixed(Rate),
     /// A rate that changes periodically: the times of the changes within a cycle with the new rates (`None`:
     /// outage), and the length of the cycle. Before the first change the last rate of the cycle applies.
-    Steps(Vec<(Dur, Option<Rate>)>, Dur),
+    Steps(Arc<[(Dur, Option<Rate>)]>, Dur),
     /// Times within a cycle at each of which 1500 bytes may be sent (the format of mahimahi). An unused
     /// opportunity is lost. The last time is the length of the cycle.
-    Opportunities(Vec<Dur>),
+    Opportunities(Arc<[Dur]>),
 }
 
 /// The error of an invalid trace.
@@ -43,10 +44,10 @@ impl Pace {
     /// The first line with another format or with a time before that of the previous line; a trace that
     /// never permits a transmission.
     pub fn from_trace(text: &str) -> Result<Pace, TraceError> {
-        let lines = text.lines().zip(1..).map(|(text, line)| (text.trim(), line));
-        let lines: Vec<_> = lines.filter(|(t, _)| !t.is_empty() && !t.starts_with('#')).collect();
+        let lines = text.lines().map(str::trim).zip(1..);
+        let mut lines = lines.filter(|(t, _)| !t.is_empty() && !t.starts_with('#')).peekable();
         let fail = |(text, line): (&str, usize), why| TraceError { line, text: text.to_owned(), why };
-        let Some(&first) = lines.first() else {
+        let Some(&first) = lines.peek() else {
             return Err(fail(
                 ("", 1),
                 "an empty trace; allowed are lines of milliseconds, or of `seconds,rate`",
@@ -74,10 +75,12 @@ impl Pace {
             if at.is_zero() {
                 return Err(fail(first, "the cycle has no length; the last time must be above 0"));
             }
-            return Ok(Pace::Opportunities(instants));
+            return Ok(Pace::Opportunities(instants.into()));
         }
         let mut steps = Vec::new();
-        for &line in &lines {
+        let mut end = first;
+        for line in lines {
+            end = line;
             let (time, rate) =
                 line.0.split_once(',').ok_or_else(|| fail(line, "not of the form `seconds,rate`"))?;
             let s: f64 = time
@@ -95,9 +98,14 @@ impl Pace {
         let last = steps.pop().expect("there is a first line");
         if steps.iter().all(|s| s.1.is_none()) || last.0.is_zero() {
             let why = "the trace never permits a transmission; a line before the last needs a rate, and the last line ends the cycle";
-            return Err(fail(*lines.last().expect("there is a first line"), why));
+            return Err(fail(end, why));
         }
-        Ok(Pace::Steps(steps, last.0))
+        if let Some(&(at, _)) = steps.last()
+            && at == last.0
+        {
+            return Err(fail(end, "the line before has this time, too, so that its rate never applies"));
+        }
+        Ok(Pace::Steps(steps.into(), last.0))
     }
 
     /// The mean rate: the bytes of a cycle divided by its length. [`Pace::Unlimited`] has 2^64 - 1 bit/s.
@@ -138,5 +146,7 @@ mod tests {
         assert!(e("").contains("an empty trace"));
         assert!(e("0,0\n1,0").contains("the trace never permits a transmission"));
         assert!(e("0\n").contains("the cycle has no length"));
+        let never = "line 3: `1,0`: the line before has this time, too, so that its rate never applies";
+        assert_eq!(e("0,10Mbit\n1,20Mbit\n1,0"), never);
     }
 }

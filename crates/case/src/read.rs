@@ -240,6 +240,9 @@ impl Case {
         });
         for (i, path, rate) in rates.flatten() {
             let LinkRate::Trace(name) = rate else { continue };
+            if self.traces.contains_key(name) {
+                continue; // of another link
+            }
             let names = self.net.link_addresses(i);
             let place = self.given.scope(&names, true).place(path);
             let wrong =

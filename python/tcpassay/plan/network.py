@@ -14,8 +14,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from tcpassay import regular
+
 _COUNTED: Final = re.compile(r"(dumbbell|star):(\d+)")
 _RACKS: Final = re.compile(r"racks:(\d+)x(\d+)")
+_LARGEST: Final = 4 << 20
+"""The largest file of a topology in bytes, as in crates/case/src/topology/file.rs."""
 MOST_FLOWS: Final = 4096
 """Maximum number of pairs of hosts in an analysed network."""
 
@@ -110,7 +114,7 @@ def _racks(storage: int, worker: int, hosts: int, fanout: int) -> Network | None
 
 def _of_file(file: Path) -> Network | None:
     try:
-        said = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+        said = tomllib.loads(regular.read_bytes(file, largest=_LARGEST).decode())
         links = [
             Link(f"{link['from']}-{link['to']}", "link", (link["from"], link["to"]), link.get("rate"))
             for link in said["links"]

@@ -1,7 +1,7 @@
 //! Construction of the network of a topology.
 
 use super::file;
-use super::net::{Net, Side};
+use super::net::{MOST_HOSTS, MOST_SWITCHES, Net, Side};
 use super::shape::Shape;
 
 /// The numbers of hosts and receivers in a topology of racks.
@@ -19,7 +19,7 @@ impl Net {
     ///
     /// # Errors
     ///
-    /// The error in the file of a topology, with its line.
+    /// The error in the file of a topology, with its line; more hosts or switches than possible.
     pub fn of(
         shape: &Shape,
         racks: RackCounts,
@@ -59,7 +59,18 @@ impl Net {
                     net.flows.push((net.hosts.len() - 1, 0));
                 }
             }
-            Shape::Racks { storage, worker } => net.racks(*storage, *worker, racks),
+            Shape::Racks { storage, worker } => {
+                let (switches, hosts) =
+                    (storage + worker + 1, u64::from(storage + worker) * u64::from(racks.hosts));
+                if switches as usize > MOST_SWITCHES || hosts > MOST_HOSTS as u64 {
+                    return Err(format!(
+                        "it has {switches} switches and {hosts} hosts (rack.hosts = {}); at most \
+                         {MOST_SWITCHES} and {MOST_HOSTS} are possible",
+                        racks.hosts
+                    ));
+                }
+                net.racks(*storage, *worker, racks);
+            }
             Shape::File(name) => {
                 let text = read(name).map_err(|why| format!("cannot read `{name}`: {why}"))?;
                 file::fill(&mut net, &text).map_err(|why| format!("{name}: {why}"))?;
@@ -157,6 +168,19 @@ mod tests {
             ]
         );
         assert!(net.addresses().contains(&"uplink-rack2"));
+    }
+
+    #[test]
+    fn racks_with_more_hosts_or_switches_than_possible_are_refused() {
+        let refused = |shape: &str, hosts| {
+            Net::of(&shape.parse().unwrap(), RackCounts { hosts, fanout: 1 }, &|_| unreachable!())
+                .unwrap_err()
+        };
+        assert_eq!(
+            refused("racks:40x25", 256),
+            "it has 66 switches and 16640 hosts (rack.hosts = 256); at most 8192 and 16384 are possible"
+        );
+        assert!(refused("racks:4096x4096", 1).starts_with("it has 8193 switches and 8192 hosts"));
     }
 
     #[test]

@@ -14,42 +14,69 @@
 //! A link has both directions. A second link between the same nodes, with `from` and `to` exchanged, gives rate and delay of the reverse
 //! direction.
 
-use super::net::{Host, Net, Node, ReverseLink, Side, TopologyLink};
+use super::net::{Host, MOST_HOSTS, MOST_SWITCHES, Net, Node, ReverseLink, Side, TopologyLink};
+use std::collections::BTreeMap;
+use std::ops::Range;
 use toml_edit::{Document, Item, TableLike};
+
+/// The largest allowed size of a file, in bytes; parsed, a byte needs up to a hundred.
+const LARGEST: usize = 4 << 20;
+/// The largest number of links and of flows in a file.
+const MOST_LINKS: usize = 65_536;
+
+/// The lines of a text, to name places in it.
+struct Lines(Vec<usize>);
+
+impl Lines {
+    fn of(text: &str) -> Lines {
+        Lines(text.match_indices('\n').map(|(at, _)| at).collect())
+    }
+
+    fn at(&self, span: Option<Range<usize>>) -> String {
+        match span {
+            Some(span) => format!("line {}", 1 + self.0.partition_point(|end| *end < span.start)),
+            None => "the file".to_owned(),
+        }
+    }
+}
 
 /// Reads the text of the file into `net`. Errors contain the line.
 pub(super) fn fill(net: &mut Net, text: &str) -> Result<(), String> {
+    if text.len() > LARGEST {
+        return Err(format!("it has more than {} MiB", LARGEST >> 20));
+    }
     let doc = Document::parse(text).map_err(|why| why.to_string())?;
-    let at = |item: &Item| match item.span() {
-        Some(span) => format!("line {}", 1 + text[..span.start].matches('\n').count()),
-        None => "the file".to_owned(),
-    };
+    let lines = Lines::of(text);
     for (key, item) in doc.iter() {
         if !["hosts", "switches", "links", "flows"].contains(&key) {
             return Err(format!(
                 "{}: `{key}` is unknown; allowed are hosts, switches, links, flows",
-                at(item)
+                lines.at(item.span())
             ));
         }
     }
-    for name in names(doc.get("hosts"), "hosts", &at)? {
-        unused(net, &name)?;
+    let mut nodes = BTreeMap::new();
+    for (i, name) in names(doc.get("hosts"), "hosts", MOST_HOSTS, &lines)?.into_iter().enumerate() {
+        add(&mut nodes, &name, Node::Host(i))?;
         net.hosts.push(Host { name, side: Side::Both });
     }
-    for name in names(doc.get("switches"), "switches", &at)? {
-        unused(net, &name)?;
+    for (i, name) in names(doc.get("switches"), "switches", MOST_SWITCHES, &lines)?.into_iter().enumerate() {
+        add(&mut nodes, &name, Node::Switch(i))?;
         net.switches.push(name);
     }
-    for (table, place) in tables(doc.get("links"), "links", &at)? {
-        let fields = fields(table.as_ref(), &["from", "to", "rate", "delay"], &place)?;
+    // The links by their ends, the smaller one first.
+    let mut between: BTreeMap<(Node, Node), usize> = BTreeMap::new();
+    for (table, place) in tables(doc.get("links"), "links", &lines)? {
+        let fields = fields(table, &["from", "to", "rate", "delay"], &place)?;
         let [from, to, rate, delay] = fields.try_into().expect("four were asked for");
-        let (from, to) = ends(net, from, to, &place)?;
+        let (from, to) = ends(net, &nodes, from, to, &place)?;
         let name = format!("{}-{}", net.name(from), net.name(to));
-        if let Some(i) = net.links.iter().position(|l| [(from, to), (to, from)].contains(&(l.from, l.to))) {
+        if let Some(&i) = between.get(&(from.min(to), from.max(to))) {
             reverse(&mut net.links[i], (from, rate, delay))
                 .map_err(|why| format!("{place}: `{name}`: {why}"))?;
             continue;
         }
+        between.insert((from.min(to), from.max(to)), net.links.len());
         net.links.push(TopologyLink {
             name,
             group: "link",
@@ -62,9 +89,9 @@ pub(super) fn fill(net: &mut Net, text: &str) -> Result<(), String> {
             back: None,
         });
     }
-    for (table, place) in tables(doc.get("flows"), "flows", &at)? {
-        let [from, to] = fields(table.as_ref(), &["from", "to"], &place)?.try_into().expect("two");
-        match ends(net, from, to, &place)? {
+    for (table, place) in tables(doc.get("flows"), "flows", &lines)? {
+        let [from, to] = fields(table, &["from", "to"], &place)?.try_into().expect("two");
+        match ends(net, &nodes, from, to, &place)? {
             (Node::Host(from), Node::Host(to)) => net.flows.push((from, to)),
             _ => return Err(format!("{place}: both ends of a flow must be hosts")),
         }
@@ -72,17 +99,29 @@ pub(super) fn fill(net: &mut Net, text: &str) -> Result<(), String> {
     if net.flows.is_empty() {
         return Err("the list of flows is empty".to_owned());
     }
-    for i in 0..net.hosts.len() {
-        let sends = net.flows.iter().any(|f| f.0 == i);
-        let receives = net.flows.iter().any(|f| f.1 == i);
-        net.hosts[i].side = match (sends, receives) {
+    settle_hosts(net)
+}
+
+/// Sets the sides of the hosts. Each must have one link.
+fn settle_hosts(net: &mut Net) -> Result<(), String> {
+    let (mut sends, mut receives) = (vec![false; net.hosts.len()], vec![false; net.hosts.len()]);
+    for &(from, to) in &net.flows {
+        (sends[from], receives[to]) = (true, true);
+    }
+    let mut ports = vec![0; net.hosts.len()];
+    for node in net.links.iter().flat_map(|link| [link.from, link.to]) {
+        if let Node::Host(i) = node {
+            ports[i] += 1;
+        }
+    }
+    for (i, host) in net.hosts.iter_mut().enumerate() {
+        host.side = match (sends[i], receives[i]) {
             (true, false) => Side::Sender,
             (false, true) => Side::Receiver,
             _ => Side::Both,
         };
-        let ports = net.links.iter().filter(|l| l.from == Node::Host(i) || l.to == Node::Host(i)).count();
-        if ports != 1 {
-            return Err(format!("host `{}` has {ports} links; a host has one", net.hosts[i].name));
+        if ports[i] != 1 {
+            return Err(format!("host `{}` has {} links; a host has one", host.name, ports[i]));
         }
     }
     Ok(())
@@ -105,40 +144,47 @@ fn reverse(
     Ok(())
 }
 
-fn unused(net: &Net, name: &str) -> Result<(), String> {
-    let taken = net.hosts.iter().any(|h| h.name == name) || net.switches.iter().any(|s| s == name);
+fn add(nodes: &mut BTreeMap<String, Node>, name: &str, node: Node) -> Result<(), String> {
     let reserved = ["sender", "receiver", "link"].contains(&name);
-    if taken || reserved || name.is_empty() || name.contains('/') {
+    if reserved || name.is_empty() || name.contains('/') || nodes.insert(name.to_owned(), node).is_some() {
         return Err(format!("the name `{name}` is taken, reserved or malformed"));
     }
     Ok(())
 }
 
-fn names(item: Option<&Item>, what: &str, at: &dyn Fn(&Item) -> String) -> Result<Vec<String>, String> {
+/// The error of a list with more than `most` entries.
+fn bounded(entries: usize, most: usize, what: &str, place: &str) -> Result<(), String> {
+    if entries > most {
+        return Err(format!("{place}: `{what}` has {entries} entries; at most {most} are possible"));
+    }
+    Ok(())
+}
+
+fn names(item: Option<&Item>, what: &str, most: usize, lines: &Lines) -> Result<Vec<String>, String> {
     let Some(item) = item else { return Ok(Vec::new()) };
-    let wrong = || format!("{}: `{what}` is a list of names", at(item));
+    let wrong = || format!("{}: `{what}` is a list of names", lines.at(item.span()));
     let array = item.as_array().ok_or_else(wrong)?;
+    bounded(array.len(), most, what, &lines.at(item.span()))?;
     array.iter().map(|name| name.as_str().map(str::to_owned).ok_or_else(wrong)).collect()
 }
 
-type Tables<'a> = Vec<(Box<dyn TableLike + 'a>, String)>;
+type Tables<'a> = Vec<(&'a dyn TableLike, String)>;
 
-fn tables<'a>(
-    item: Option<&'a Item>,
-    what: &str,
-    at: &dyn Fn(&Item) -> String,
-) -> Result<Tables<'a>, String> {
+fn tables<'a>(item: Option<&'a Item>, what: &str, lines: &Lines) -> Result<Tables<'a>, String> {
     let Some(item) = item else { return Ok(Vec::new()) };
-    let wrong = || format!("{}: `{what}` is a list of tables", at(item));
+    let place = lines.at(item.span());
     if let Some(array) = item.as_array_of_tables() {
-        return Ok(array.iter().map(|t| (Box::new(t.clone()) as Box<dyn TableLike>, at(item))).collect());
+        bounded(array.len(), MOST_LINKS, what, &place)?;
+        return Ok(array.iter().map(|table| (table as &dyn TableLike, lines.at(table.span()))).collect());
     }
+    let wrong = || format!("{place}: `{what}` is a list of tables");
     let array = item.as_array().ok_or_else(wrong)?;
+    bounded(array.len(), MOST_LINKS, what, &place)?;
     array
         .iter()
         .map(|value| {
             let table = value.as_inline_table().ok_or_else(wrong)?;
-            Ok((Box::new(table.clone()) as Box<dyn TableLike>, at(&Item::Value(value.clone()))))
+            Ok((table as &dyn TableLike, lines.at(value.span())))
         })
         .collect()
 }
@@ -152,12 +198,16 @@ fn fields(table: &dyn TableLike, allowed: &[&str], place: &str) -> Result<Vec<Op
     Ok(allowed.iter().map(|key| table.get(key).and_then(Item::as_str).map(str::to_owned)).collect())
 }
 
-fn ends(net: &Net, from: Option<String>, to: Option<String>, place: &str) -> Result<(Node, Node), String> {
+fn ends(
+    net: &Net,
+    nodes: &BTreeMap<String, Node>,
+    from: Option<String>,
+    to: Option<String>,
+    place: &str,
+) -> Result<(Node, Node), String> {
     let node = |name: Option<String>, end: &str| -> Result<Node, String> {
         let name = name.ok_or(format!("{place}: `{end}` is missing"))?;
-        let host = net.hosts.iter().position(|h| h.name == name).map(Node::Host);
-        let switch = net.switches.iter().position(|s| *s == name).map(Node::Switch);
-        host.or(switch).ok_or(format!("{place}: `{name}` is neither a host nor a switch"))
+        nodes.get(&name).copied().ok_or(format!("{place}: `{name}` is neither a host nor a switch"))
     };
     let (from, to) = (node(from, "from")?, node(to, "to")?);
     if from == to { Err(format!("{place}: both ends are `{}`", net.name(from))) } else { Ok((from, to)) }
@@ -214,5 +264,21 @@ flows = [{ from = "a", to = "b" }]
         assert!(read(&format!("host = []\n{GOOD}")).unwrap_err().contains("`host` is unknown"));
         let error = read(&GOOD.replace("[\"a\", \"b\"]", "[\"a\", \"b\", \"c\"]")).unwrap_err();
         assert!(error.contains("host `c` has 0 links"), "{error}");
+    }
+    #[test]
+    fn more_links_than_possible_are_refused_before_they_are_looked_at() {
+        let link = r#"{ from = "x", to = "y" }, "#;
+        let error = read(&format!("hosts = []\nlinks = [{}]", link.repeat(65_537))).unwrap_err();
+        assert_eq!(error, "t.toml: line 2: `links` has 65537 entries; at most 65536 are possible");
+        let hosts = r#""a","#.repeat(16_385);
+        let error = read(&format!("hosts = [{hosts}]")).unwrap_err();
+        assert_eq!(error, "t.toml: line 1: `hosts` has 16385 entries; at most 16384 are possible");
+        assert_eq!(read(&" ".repeat((4 << 20) + 1)).unwrap_err(), "t.toml: it has more than 4 MiB");
+    }
+
+    #[test]
+    fn links_in_tables_of_their_own_are_named_with_their_lines() {
+        let text = "hosts = [\"a\"]\n[[links]]\nfrom = \"a\"\nto = \"a\"\n";
+        assert_eq!(read(text).unwrap_err(), "t.toml: line 2: both ends are `a`");
     }
 }

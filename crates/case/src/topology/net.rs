@@ -2,6 +2,11 @@
 
 use super::shape::Shape;
 
+/// The largest number of hosts: each needs several kilobytes, and a case is checked before it is run.
+pub(super) const MOST_HOSTS: usize = 16_384;
+/// The largest number of switches: the routes need four bytes for each two of them.
+pub(super) const MOST_SWITCHES: usize = 8192;
+
 /// The role of a host in its connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {

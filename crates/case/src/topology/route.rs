@@ -1,6 +1,6 @@
 //! Shortest paths.
 
-use super::net::{Net, Node};
+use super::net::{Net, Node, TopologyLink};
 
 /// One direction of a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -13,67 +13,85 @@ pub struct DirectedLink {
 
 /// For each node and each destination host, the next link of the shortest path: fewest links; of equal paths
 /// the first in the order of the links.
+///
+/// A host has one link, so that paths differ between switches only.
 #[derive(Clone, Debug)]
 pub struct Routes {
-    hosts: usize,
-    nodes: usize,
-    /// `next[node * hosts + destination]`.
-    next: Vec<Option<DirectedLink>>,
+    /// The link of each host in its direction from the host, and the node behind it.
+    ports: Vec<Option<(DirectedLink, Node)>>,
+    switches: usize,
+    /// `next[there * switches + here]`: from switch `here` towards switch `there`, in the form of [`packed`].
+    next: Vec<u32>,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// A direction of a link in four bytes, because a large network has millions of routes.
+fn packed(link: usize, forward: bool) -> u32 {
+    u32::try_from(2 * link + usize::from(forward)).expect("fewer than 2^31 links")
 }
 
 impl Routes {
     /// Routes of a network.
     pub fn of(net: &Net) -> Routes {
-        let (hosts, nodes) = (net.hosts.len(), net.hosts.len() + net.switches.len());
-        let mut routes = Routes { hosts, nodes, next: vec![None; hosts * nodes] };
-        // Links by node, so that the search takes linear time with thousands of hosts.
-        let mut at: Vec<Vec<usize>> = vec![Vec::new(); nodes];
-        for (i, link) in net.links.iter().enumerate() {
-            at[routes.index(link.from)].push(i);
-            at[routes.index(link.to)].push(i);
+        let switches = net.switches.len();
+        let mut ports = vec![None; net.hosts.len()];
+        // Links to other switches by switch; whether a switch has hosts.
+        let mut at: Vec<Vec<(u32, usize)>> = vec![Vec::new(); switches];
+        let mut has_hosts = vec![false; switches];
+        for (link, TopologyLink { from, to, .. }) in net.links.iter().enumerate() {
+            for (here, there, forward) in [(*from, *to, true), (*to, *from, false)] {
+                match (here, there) {
+                    (Node::Host(i), _) => {
+                        ports[i].get_or_insert((DirectedLink { link, forward }, there));
+                    }
+                    (Node::Switch(i), Node::Host(_)) => has_hosts[i] = true,
+                    // The search goes backwards, from the destination.
+                    (Node::Switch(i), Node::Switch(j)) => at[i].push((packed(link, !forward), j)),
+                }
+            }
         }
+        let mut rows = vec![NONE; switches * switches];
         let mut queue = Vec::new();
-        for destination in 0..hosts {
-            let mut seen = vec![false; nodes];
-            seen[destination] = true;
+        for destination in (0..switches).filter(|i| has_hosts[*i]) {
+            let row = &mut rows[destination * switches..][..switches];
             queue.clear();
-            queue.push(Node::Host(destination));
+            queue.push(destination);
             let mut head = 0;
             while head < queue.len() {
                 let here = queue[head];
                 head += 1;
-                for &i in &at[routes.index(here)] {
-                    let link = &net.links[i];
-                    // The direction towards `here` is forward if the link ends here.
-                    let forward = link.to == here;
-                    let there = if forward { link.from } else { link.to };
-                    let index = routes.index(there);
-                    if !seen[index] {
-                        seen[index] = true;
-                        routes.next[index * hosts + destination] = Some(DirectedLink { link: i, forward });
-                        // A host does not forward packets, so paths end there.
-                        if matches!(there, Node::Switch(_)) {
-                            queue.push(there);
-                        }
+                for &(port, there) in &at[here] {
+                    if there != destination && row[there] == NONE {
+                        row[there] = port;
+                        queue.push(there);
                     }
                 }
             }
         }
-        routes
-    }
-
-    fn index(&self, node: Node) -> usize {
-        match node {
-            Node::Host(i) => i,
-            Node::Switch(i) => self.hosts + i,
-        }
+        Routes { ports, switches, next: rows }
     }
 
     /// The next link from `node` to host `destination`; `None` if there is no path or `node` is the
     /// destination.
     pub fn next(&self, node: Node, destination: usize) -> Option<DirectedLink> {
-        debug_assert!(self.index(node) < self.nodes, "a node of another network");
-        self.next[self.index(node) * self.hosts + destination]
+        let (last, behind) = self.ports[destination]?;
+        match node {
+            Node::Host(i) if i == destination => None,
+            Node::Host(i) => {
+                let (port, there) = self.ports[i]?;
+                let leads = there == Node::Host(destination)
+                    || (matches!(there, Node::Switch(_)) && self.next(there, destination).is_some());
+                leads.then_some(port)
+            }
+            _ if node == behind => Some(DirectedLink { forward: !last.forward, ..last }),
+            Node::Switch(here) => {
+                let Node::Switch(there) = behind else { return None };
+                let port = self.next[there * self.switches + here];
+                let link = DirectedLink { link: (port / 2) as usize, forward: port % 2 == 1 };
+                (port != NONE).then_some(link)
+            }
+        }
     }
 
     /// The links from host `from` to host `to`; `None` if there is no path.
@@ -122,5 +140,25 @@ mod tests {
         back.reverse();
         let there = routes.path(&net, s, r).unwrap();
         assert!(there.iter().zip(&back).all(|(a, b)| a.link == b.link && a.forward != b.forward));
+    }
+    /// Two ways of equal length around a ring of four switches.
+    #[test]
+    fn of_equal_paths_the_first_in_the_order_of_the_links_is_taken() {
+        let text = r#"
+hosts = ["a", "b", "alone"]
+switches = ["p", "q", "r", "s", "t"]
+links = [{ from = "a", to = "p" }, { from = "r", to = "b" }, { from = "p", to = "s" }, { from = "s", to = "r" },
+         { from = "p", to = "q" }, { from = "q", to = "r" }, { from = "t", to = "alone" }]
+flows = [{ from = "a", to = "b" }]
+"#;
+        let net = Net::of(&"file:t".parse().unwrap(), ONE, &|_| Ok(text.to_owned())).unwrap();
+        let routes = Routes::of(&net);
+        let names = |from, to| -> Option<Vec<String>> {
+            let path = routes.path(&net, from, to)?;
+            Some(path.iter().map(|p| format!("{} {}", net.links[p.link].name, p.forward)).collect())
+        };
+        assert_eq!(names(0, 1).unwrap(), ["a-p true", "p-s true", "s-r true", "r-b true"]);
+        assert_eq!(names(1, 0).unwrap(), ["r-b false", "s-r false", "p-s false", "a-p false"]);
+        assert_eq!((names(0, 2), names(2, 0), names(0, 0)), (None, None, Some(Vec::new())));
     }
 }

@@ -1,5 +1,6 @@
 //! The transmitter of a port: computes when a packet sent at a [`Pace`] has left.
 
+use std::sync::Arc;
 use tcpassay_case::pace::{OPPORTUNITY, Pace};
 use tcpassay_units::{Bytes, Carry, Dur, Rate, Time};
 
@@ -14,12 +15,12 @@ pub(crate) enum Transmitter {
         left: Time,
     },
     Steps {
-        steps: Vec<(Dur, Option<Rate>)>,
+        steps: Arc<[(Dur, Option<Rate>)]>,
         cycle: Dur,
     },
     /// `at` counts opportunities from the first one of the first cycle; `left` bytes of the current one are unused.
     Opportunities {
-        instants: Vec<Dur>,
+        instants: Arc<[Dur]>,
         at: u64,
         left: u64,
     },
