@@ -36,8 +36,9 @@ _STOP_SECONDS: Final = 10
 _MOST_FAILURES: Final = 3
 """Maximum number of consecutive actors that do not start."""
 _LOOK: Final = 5.0
-_MOST_QUOTED: Final = 200
 """Interval of checks for available CPUs in seconds."""
+_MOST_QUOTED: Final = 200
+"""Characters of an answer that is none, in a message."""
 Version = tuple[str, str]
 
 
@@ -229,12 +230,16 @@ class _Fleet:
                 self._ray.kill(actor)
 
 
-def _same_version(there: Version) -> None:
+def _same_version(said: object) -> None:
     here = (__version__, table_version())
-    if there != here:
+    match said:
+        case (str() as version, str() as tables):
+            there = f"has tcpassay {version} with tables {tables}"
+        case _:
+            there = f"has no version of tcpassay, but answers {repr(said)[:_MOST_QUOTED]}"
+    if said != here:
         raise UserError(
-            f"a node of the cluster has tcpassay {there[0]} with tables {there[1]}; here are {here[0]} and "
-            f"{here[1]}: install the same everywhere"
+            f"a node of the cluster {there}; here are {here[0]} and {here[1]}: install the same everywhere"
         )
 
 
