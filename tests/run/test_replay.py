@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import folders
-from tcpassay import load
+from tcpassay import __version__, load
 from tcpassay.judge import read_findings
+from tcpassay.run import replay as replaying
 
 # A stack that treats reordering as loss, and one that waits.
 PLAN = """\
@@ -68,6 +69,23 @@ def test_a_finding_keeps_its_recording_with_the_event_log_and_says_how_to_repeat
     events = load(folder / "out").events(case)
     for row in finding.events:
         assert (events["time_ns"][row.index], events["kind"][row.index]) == (row.time_ns, row.kind)
+
+
+def test_a_recording_with_other_bytes_was_changed_unless_another_version_wrote_it(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = runs(copy / "out")["freebsd"]["case"]
+    index = copy / "out" / "recordings" / f"{case}-3" / "recording.json"
+    index.write_bytes(index.read_bytes() + b"\n")
+    done = replaying.replay(copy / "out", case, None, None)
+    assert (done.same, done.damaged, done.differing) == (False, ["recording.json"], ["recording.json"])
+    monkeypatch.setattr(replaying, "__version__", "9.9.9")
+    done = replaying.replay(copy / "out", case, None, None)
+    assert (done.same, done.damaged, done.differing) == (False, [], ["recording.json"])
+    assert done.notes == [f"the run was made with tcpassay {__version__}; this is 9.9.9"]
+    assert replaying.words(done).endswith(
+        "this version writes other bytes in these files of the recording: recording.json"
+    )
 
 
 def test_a_run_with_a_recording_is_repeated_byte_for_byte_and_judged_again(ran: tuple[Path, str]) -> None:

@@ -234,6 +234,8 @@ def replay(
         colour, word = ("green", "the same run") if done.same else ("bold red", "NOT the same run")
         if done.damaged:
             word = "the same run, but its recording was changed"
+        elif done.differing:
+            word = "the same run, in a recording of another version"
         values = ", ".join(f"{name}={show_value(value)}" for name, value in done.varied.items())
         console.print(f"case {done.case} seed {done.seed} {values}", markup=False, highlight=False)
         console.print(f"[{colour}]{word}[/]: {words(done)}", highlight=False, soft_wrap=True)

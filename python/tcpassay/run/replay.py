@@ -50,6 +50,8 @@ class Replayed:
     folder: Path | None
     """The folder of the new recording, if requested."""
     notes: list[str] = field(default_factory=list)
+    other_version: bool = False
+    """Whether another version of tcpassay made the run."""
 
     @property
     def same(self) -> bool:
@@ -58,10 +60,15 @@ class Replayed:
         return told and all(self.files.values()) and self.digest is not False
 
     @property
-    def damaged(self) -> list[str]:
-        """Files of the kept recording that differ although the runs are identical: they were changed afterwards."""
+    def differing(self) -> list[str]:
+        """Files of the kept recording that differ although the runs are identical."""
         told = self.recorded_trace == self.trace and self.outcome == self.recorded_outcome
         return [name for name, same in self.files.items() if not same] if told else []
+
+    @property
+    def damaged(self) -> list[str]:
+        """The same if this version made them: they were changed afterwards."""
+        return [] if self.other_version else self.differing
 
     def as_json(self) -> dict[str, object]:
         """The form for JSON."""
@@ -91,7 +98,7 @@ def replay(path: Path, case: str, seed: int | None, out: Path | None, *, packets
     results = load(path)
     run = _run(results, case, seed)
     spec, notes = spec_of(results)
-    _versions(results, run, notes)
+    other_version = _versions(results, run, notes)
     within(run, results)
     if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError("it exists already; name a folder that does not with --out", Place(out))
@@ -116,6 +123,7 @@ def replay(path: Path, case: str, seed: int | None, out: Path | None, *, packets
         [one.of(run["case"], run["seed"]) for one in answer.findings],
         out if answer.kept else None,
         notes,
+        other_version,
     )
 
 
@@ -211,16 +219,20 @@ def spec_of(results: Results) -> tuple[PlanFile, list[str]]:
         return PlanFile(name="unknown"), [note]
 
 
-def _versions(results: Results, run: RunRow, notes: list[str]) -> None:
+def _versions(results: Results, run: RunRow, notes: list[str]) -> bool:
+    """Adds notes about other versions; whether another version of tcpassay made the run."""
+    other = False
     for name, here in (("tcpassay", __version__), ("tables", table_version())):
         there = results.environment.get(name, here)
         if there != here:
             notes.append(f"the run was made with {name} {there}; this is {here}")
+            other = True
     substrate = run.get("substrate", "model")
     made_by = results.environment.get("substrates", {}).get(substrate)
     ours = release(substrate)
     if made_by != ours:
         notes.append(f"on the substrate `{substrate}` the run was made by Linux {made_by}; this is {ours}")
+    return other
 
 
 def within(run: RunRow, results: Results) -> None:
@@ -299,8 +311,10 @@ def words(done: Replayed) -> str:  # noqa: PLR0911 - one sentence for each case
         return f"trace {done.trace}; the trace of the original run is unknown"
     if not done.same:
         wrong = [name for name, same in done.files.items() if not same]
-        if done.damaged:
+        if done.differing:
             these = "these files of the kept recording have other bytes than the run makes"
+            if done.other_version:
+                these = "this version writes other bytes in these files of the recording"
             return f"trace {done.trace} as before, but {these}: {', '.join(wrong)}"
         what = [f"trace {done.recorded_trace or '-'} before, {done.trace or '-'} now"]
         if done.outcome != done.recorded_outcome:

@@ -490,7 +490,8 @@ def _same_version(notes: dict[str, str], path: Path) -> None:
         if notes[name] != here:
             message = (
                 f"the runs there were made with {what} {notes[name]}; this is {here}, so that more of them would not "
-                "belong together: use that version, run the plan again into another folder, or continue with --force"
+                f"belong together: use that version (tcpassay {notes['version']}), run the plan again into another "
+                "folder, or continue with --force"
             )
             raise UserError(message, Place(path))
 
