@@ -22,6 +22,15 @@ def test_a_regular_file_is_written_with_missing_folders_above_it(tmp_path: Path)
     assert _names(target.parent) == ["out.xml"]
 
 
+def test_a_folder_that_will_be_created_is_named_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output.check(tmp_path / "out.xml")
+    assert capsys.readouterr().err == ""
+    output.check(tmp_path / "a" / "out.xml")
+    assert capsys.readouterr().err == f"tcpassay: the folder {tmp_path}/a does not exist and is created\n"
+
+
 def test_a_new_file_has_the_permissions_that_the_umask_leaves(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import stat
+import sys
 import tempfile  # noqa: TID251 - a draft is beside its target
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,7 +73,7 @@ def reason(error: OSError) -> str:
 def check(target: Path | None, what: str = "the file") -> None:
     """Raises the `UserError` of a `target` that cannot be written, before its content is computed.
 
-    `None`, an option that was not given, is accepted.
+    A folder that will be created is named on standard error. `None`, an option that was not given, is accepted.
     """
     if target is None:
         return
@@ -84,6 +85,8 @@ def check(target: Path | None, what: str = "the file") -> None:
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
             if not os.access(above, os.W_OK | os.X_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            if above != target.parent:
+                sys.stderr.write(f"tcpassay: the folder {target.parent} does not exist and is created\n")
     except OSError as error:
         raise UserError(f"cannot write {what}: {reason(error)}", Place(target)) from None
 

@@ -6,9 +6,10 @@ Importing the modules of all commands takes half a second, and a call needs only
 import inspect
 from collections.abc import Iterable
 from importlib import import_module
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperCommand
 
 from tcpassay._native import __version__
 from tcpassay.overview import COMMANDS
@@ -51,10 +52,21 @@ def _options(
     """Test TCP implementations: run plans, evaluate the results with checks and oracles, and compare them."""
 
 
+class _Command(TyperCommand):
+    """A command in whose help text `--help` has no value, like the other switches."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.metavar = ""
+        return option
+
+
 def _join_lines(commands: typer.Typer) -> None:
     """Makes each paragraph of the help texts one line, which is then wrapped at the width of the terminal."""
     for command in commands.registered_commands:
         paragraphs = (inspect.getdoc(command.callback) or "").split("\n\n")
+        command.cls = _Command
         command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
         for annotation in command.callback.__annotations__.values() if command.callback else ():
             if getattr(annotation, "__origin__", None) is bool:

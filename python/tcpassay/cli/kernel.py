@@ -176,6 +176,14 @@ def compare(
             metavar="TIME|RUNS",
         ),
     ] = "60s",
+    reach: Annotated[
+        str | None,
+        typer.Option(
+            help="Draw further cases until they execute all changed lines, or until this time (10min) or number of "
+            "runs (200) is spent. Both kernels must have counters (`build --coverage`).",
+            metavar="TIME|RUNS",
+        ),
+    ] = None,
     by: Annotated[
         Literal["packets", "metrics"] | None,
         typer.Option(
@@ -194,7 +202,8 @@ def compare(
     """Run the same cases on two kernels in virtual time, and report what differs.
 
     Every difference is caused by the kernels. The smallest settings with which they differ are searched with further
-    runs, and the first packet and event that differ are shown.
+    runs, and the first packet and event that differ are shown. With kernels that have counters it says how many of the
+    changed lines the cases executed.
 
     Exit code 0: no difference. 1: differences. 2: an error in the input. 130: interrupted, or a run did not end.
 
@@ -205,6 +214,7 @@ def compare(
     from tcpassay.run.show import Progress  # noqa: PLC0415 - start-up time
     from tcpassay.trees import junit as xml  # noqa: PLC0415 - start-up time
     from tcpassay.trees.comparison import read_plan, write  # noqa: PLC0415 - start-up time
+    from tcpassay.trees.executed import budget_of  # noqa: PLC0415 - start-up time
     from tcpassay.trees.show import show  # noqa: PLC0415 - start-up time
 
     output.check(junit, "the JUnit file")
@@ -214,7 +224,14 @@ def compare(
         )
     folder = out or Path("results") / f"{base}-{head}"
     options = trees.Options(
-        jobs or os.cpu_count() or 1, seed, tuple(filter_ or ()), Budget.of(budget), force, resume, by
+        jobs or os.cpu_count() or 1,
+        seed,
+        tuple(filter_ or ()),
+        Budget.of(budget),
+        force,
+        resume,
+        None if reach is None else budget_of(reach),
+        by,
     )
     wanted = read_plan(folder / "plan.toml" if resume else plan, base, head)
     console = terminal.console(stderr=True)

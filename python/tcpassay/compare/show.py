@@ -86,7 +86,8 @@ def _size(e: Effect, units: Mapping[str, str]) -> str:
     if e.detectable is None:
         return ""
     if e.scale == "ratio":
-        return f"{100 * (e.detectable - 1):.2g} %"
+        change = 100 * (e.detectable - 1)
+        return f"{change:.0f} %" if change >= 10 else f"{change:.2g} %"  # noqa: PLR2004 - two digits
     return number(e.detectable, units.get(e.metric, ""))
 
 

@@ -6,6 +6,7 @@ its end, and gcov of the compiler that built the kernel turns them into lines, b
 | module | content |
 | --- | --- |
 | `catalogue` | the functions, lines and branches that a kernel has |
+| `changed` | the places in which two kernels differ, with the lines whose counters show that they ran |
 | `counters` | from the counters of a guest to what it reached |
 | `reached` | what the runs of a result folder reached, together and by case |
 | `lcov` | the format of lcov |

@@ -28,6 +28,19 @@ TOOLS: Final = {
 }  # fmt: skip
 """The programs that a build needs, with Debian's packages."""
 
+HEADERS: Final = (
+    "include/net/tcp*.h",
+    "include/net/inet*.h",
+    "include/net/sock.h",
+    "include/net/codel*.h",
+    "include/net/pie.h",
+    "include/net/red.h",
+    "include/linux/tcp.h",
+    "include/linux/win_minmax.h",
+    "include/uapi/linux/tcp.h",
+)
+"""Headers that are kept with the sources that have counters."""
+
 Stepped = Callable[[str], None]
 """Called with the name of each file that make has built."""
 
@@ -166,8 +179,15 @@ def _objects(tree: Path, variant: Variant, say: Say) -> Path:
 
 
 def _keep_notes(variant: Variant, tree: Path, build: Path, into: Path) -> None:
-    """Copies the sources with counters, gcc's notes about them, and the list of counted places to a folder."""
+    """Copies sources with counters, gcc's notes about them, TCP's headers, and the list of counted places to a folder.
+
+    With the sources of two kernels it is known which of their lines differ (`gcov/changed.py`).
+    """
     store.drop(into)
+    for header in sorted(file for pattern in HEADERS for file in tree.glob(pattern)):
+        name = header.relative_to(tree)
+        (into / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(header, into / name)
     for file in variant.sources(tree):
         name = file.relative_to(tree)
         notes = (build / name).with_suffix(NOTES)

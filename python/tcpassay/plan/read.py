@@ -62,6 +62,10 @@ class Plan:
         spec = self.spec.model_copy(update={"seeds": seeds})
         return replace(self, spec=spec, text=_resolved(spec, self.file))
 
+    def resolved(self, spec: model.PlanFile) -> str:
+        """The text of this plan with another specification."""
+        return _resolved(spec, self.file)
+
     def select(self, selector: fields.Selector) -> list[Case]:
         """The cases of a selector that are expected to complete and have metrics, which scripts have not."""
         meant = (case for case in self.cases if case.expect == "done" and case.script is None)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -15,6 +15,7 @@ FIGURES: dict[str, type[model.Panel]] = {
     "sequence": model.Sequence,
     "distribution": model.Distribution,
     "diagram": model.Diagram,
+    **dict.fromkeys(get_args(model.OfMetric.model_fields["kind"].annotation), model.OfMetric),
 }
 
 

@@ -1,7 +1,7 @@
 """The comparison of two kernels over the cases of a plan."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -20,8 +20,10 @@ from tcpassay.run.replay import spec_of
 from tcpassay.run.result import Result
 from tcpassay.run.session import Beginning, Session
 from tcpassay.substrate import substrate_of
+from tcpassay.trees import executed
 from tcpassay.trees.causes import FOLDER, INTERRUPTED, Causes, Search, causes
 from tcpassay.trees.examples import Example, commands, examples
+from tcpassay.trees.executed import Changes, Executed, draws
 from tcpassay.trees.grouping import grouped
 from tcpassay.trees.groups import Group
 from tcpassay.trees.pairs import By, Shift, TreePair, pairs_of, shifts
@@ -47,6 +49,8 @@ class Options:
     """Replace existing results."""
     resume: bool = False
     """Continue with existing results."""
+    reach: Budget | None = None
+    """Budget of further cases that are to execute the changed lines; `None` draws none."""
     by: By | None = None
     """What makes a pair different; by default packets if the kernels have the same release, otherwise metrics."""
 
@@ -72,6 +76,10 @@ class TreeComparison:
     """Number of runs that did not take place, or ended for a reason outside of the kernels."""
     notes: tuple[str, ...] = ()
     by: By = "packets"
+    executed: Executed | None = None
+    """The changed lines that the runs executed; `None` if a kernel has no counters."""
+    uncounted: str = ""
+    """Why they are not known, and what to do."""
 
     @property
     def interrupted(self) -> bool:
@@ -113,6 +121,7 @@ class TreeComparison:
             "examples": [one.as_json() for one in self.examples],
             "unfinished": self.unfinished,
             "notes": list(self.notes),
+            "changed": self.executed.as_json() if self.executed else None,
         }
 
 
@@ -139,10 +148,46 @@ def compare_trees(  # noqa: PLR0913, PLR0917 - what is compared, where, how, and
     kernels = store.find(base), store.find(head)
     for name in (base, head):
         substrate_of(f"kernel:{name}").ready()
+    changes = executed.changes_of(kernels)
+    if options.reach is not None and changes is None:
+        raise UserError(f"`--reach` needs counters: {executed.how_to_count(kernels)}")
     result = _made(plan, folder, options, progress)
+    counted = None
+    if changes is not None:
+        result, counted = _reached(kernels, result, changes, folder, options, progress)
     missing = sum(not run.begun for run in result.runs)
     interrupted = result.status == "interrupted"
-    return evaluate(kernels, plan, load(folder), options, missing, watch, interrupted=interrupted)
+    told = evaluate(kernels, plan, load(folder), options, missing, watch, interrupted=interrupted)
+    return replace(told, executed=counted, uncounted="" if counted else executed.how_to_count(kernels))
+
+
+def _reached(  # noqa: PLR0913, PLR0917 - what is compared, where, how, and who is told
+    kernels: tuple[store.Kernel, store.Kernel],
+    result: Result,
+    changes: Changes,
+    folder: Path,
+    options: Options,
+    progress: Watch | None,
+) -> tuple[Result, Executed]:
+    """The changed lines that the runs executed; with the option, further cases are drawn that may execute more."""
+    names = f"kernel:{kernels[0].name}", f"kernel:{kernels[1].name}"
+
+    def pairs() -> list[TreePair]:
+        return pairs_of(load(folder), *names)
+
+    def more() -> int | None:
+        nonlocal result
+        draw = next(further)
+        how = Beginning(draw.chosen, None, frozenset())
+        with Session.extend(draw.plan, folder, how, force=False) as session:
+            result = execute(session, Local(options.jobs), progress)
+        return draw.new if result.status == "complete" else None
+
+    if options.reach is None or result.status != "complete":
+        return result, changes.executed(pairs())
+    further = draws(result.plan, options.filters, executed.batch_of(options.jobs))
+    told = executed.reach(changes, pairs, more, options.reach)
+    return result, told
 
 
 def evaluate(  # noqa: PLR0913, PLR0917 - what is compared, how, and who is told

@@ -39,6 +39,24 @@ def show(told: TreeComparison, console: Console) -> None:
     def say(text: str, style: str = "") -> None:
         console.print(escape(text), highlight=False, style=style, soft_wrap=True)
 
+    _heading(told, say)
+    if told.different:
+        _differences(told, say)
+    elif not told.pairs:
+        say("No pair of runs has ended.", "bold yellow")
+    else:
+        said = f"No difference in {plural(told.cases, 'case')} ({plural(len(told.pairs), 'pair')} of runs)"
+        if told.executed is not None and told.executed.missed:
+            say(
+                f"{said}, of which none executed {plural(len(told.executed.missed), 'changed place')}.",
+                "bold yellow",
+            )
+        else:
+            say(f"{said}.", "bold green")
+
+
+def _heading(told: TreeComparison, say: Say) -> None:
+    """What was compared, what is missing, and the changed lines that were executed."""
     for side, kernel in (("base", told.base), ("head", told.head)):
         with_ = f", with {', '.join(kernel.series)}" if kernel.series else ""
         say(f"{side}: {kernel.name} (Linux {kernel.release}, {kernel.source}{with_})")
@@ -54,19 +72,11 @@ def show(told: TreeComparison, console: Console) -> None:
             "interrupted: the result so far; `--resume` continues, with the searches that were not done",
             "yellow",
         )
-    if told.different:
-        _differences(told, say)
-    elif not told.pairs:
-        say("No pair of runs has ended.", "bold yellow")
-    else:
-        say(
-            f"No difference in {plural(told.cases, 'case')} ({plural(len(told.pairs), 'pair')} of runs).",
-            "bold green",
-        )
-        say(
-            "Whether they executed the lines that the kernels differ in is not known here: `tcpassay kernel coverage` "
-            "shows it on a kernel with counters."
-        )
+    if told.executed is not None:
+        for text, style in told.executed.lines_of_text():
+            say(text, style)
+    elif told.uncounted:
+        say(f"Changed lines: it is not known which of them were executed: {told.uncounted}")
 
 
 def _differences(told: TreeComparison, say: Say) -> None:
