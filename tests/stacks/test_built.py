@@ -55,6 +55,19 @@ def test_a_lossy_transfer_is_complete_and_two_runs_are_identical(name: str, wher
     assert (stack["name"], stack["version"]) == (name, VERSIONS[name])
 
 
+def test_its_first_connection_has_the_initial_sequence_number_of_the_case(name: str) -> None:
+    rows = {"sender/stack.implementation": name, "stack.isn": 4294900000}
+    for where in ("sender", "receiver"):
+        triples = CASE | rows | {f"{where}/stack.implementation": name}
+        ran = _native.run_held(triples=triples, seed=3, base=".", collect=COLLECT)
+        assert json.loads(ran.index())["flows"][0]["counters"]["read_bytes"] == 200_000
+        # In a packet of 10.0.0.1 or 10.0.0.2 the sequence number follows the addresses and ports.
+        capture = ran.capture()
+        for address in (b"\x0a\0\0\x01\x0a\0\0\x02", b"\x0a\0\0\x02\x0a\0\0\x01"):
+            at = capture.index(address) + 12
+            assert int.from_bytes(capture[at : at + 4]) == 4294900000
+
+
 def test_it_passes_every_check_of_the_protocol(name: str) -> None:
     if name == "pytcp":
         pytest.skip("its checks need 20 s of CPU: `tcpassay stack check`")

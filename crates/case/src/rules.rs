@@ -26,6 +26,20 @@ pub(super) fn check(case: &Case, errors: &mut Vec<CaseError>) {
         link(case, i, errors);
     }
     switch(case, errors);
+    opening(case, errors);
+}
+
+/// Checks that no end which opens a connection at the same time as its peer is to have a cookie for it.
+fn opening(case: &Case, errors: &mut Vec<CaseError>) {
+    if !case.apps.iter().any(|(spec, _)| spec.both_open || spec.mix.iter().any(|member| member.both_open)) {
+        return;
+    }
+    if let Some(host) = (0..case.hosts.len()).find(|&host| case.hosts[host].fastopen) {
+        let (open, fastopen) =
+            (case.given.whole().find("app.open"), case.host_setting(host, "stack.fastopen"));
+        let why = "ends that open at the same time have no Fast Open: both would send data with their SYN";
+        errors.push(CaseError::between((&open.1, &open.0), (&fastopen.1, &fastopen.0), why));
+    }
 }
 
 struct Rules<'a> {

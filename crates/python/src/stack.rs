@@ -66,6 +66,7 @@ impl StackHost {
             ack_delay: time("ack_delay_ns"),
             keepalive: time("keepalive_ns"),
             user_timeout: time("user_timeout_ns"),
+            isn: number("isn").and_then(|isn| u32::try_from(isn).ok()),
         };
         let (stack, about): (Box<dyn Stack>, Description) = match command {
             None => {

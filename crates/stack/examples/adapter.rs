@@ -1,8 +1,7 @@
 //! smoltcp as a process: a complete adapter for `stack.implementation = "exec:COMMAND"`.
 
-use std::collections::BTreeMap;
 use std::io::{Error, Read, Write, stdin, stdout};
-use std::net::SocketAddrV4;
+use std::{collections::BTreeMap, net::SocketAddrV4};
 use tcpassay_stack::smoltcp::{SmolStack, description};
 use tcpassay_stack::{Drained, Settings, SocketId, Stack};
 use tcpassay_units::{Dur, Time};
@@ -44,6 +43,7 @@ fn begin(text: &str) -> SmolStack {
         ack_delay: time("ack_delay_ns"),
         keepalive: time("keepalive_ns"),
         user_timeout: time("user_timeout_ns"),
+        isn: number("isn").map(|isn| u32::try_from(isn).expect("32 bits")),
     };
     SmolStack::new(settings).expect("a congestion controller of smoltcp").0
 }
@@ -51,7 +51,8 @@ fn begin(text: &str) -> SmolStack {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let Some(first) = request() else { return Ok(()) };
     let mut stack = begin(std::str::from_utf8(&first[9..])?);
-    let options = "cc,send_buffer,receive_buffer,nagle,timestamps,ack_delay_ns,keepalive_ns,user_timeout_ns";
+    let options =
+        "cc,send_buffer,receive_buffer,nagle,timestamps,ack_delay_ns,keepalive_ns,user_timeout_ns,isn";
     let (version, ns) = (description().version, description().granularity.as_nanos());
     let text = format!("name=smoltcp-process\nversion={version}\ngranularity_ns={ns}\noptions={options}");
     send(text.as_bytes())?;
@@ -89,9 +90,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for (id, s) in done.changed {
             let flags = [s.established, s.end_of_stream, s.closed, s.failed].map(u8::from);
             let flags = flags[0] | flags[1] << 1 | flags[2] << 2 | flags[3] << 3;
-            let (readable, writable) = (u32::try_from(s.readable)?, u32::try_from(s.writable)?);
-            items.extend([&[3], &id.0.to_le_bytes()[..], &[flags], &readable.to_le_bytes()].concat());
-            items.extend(writable.to_le_bytes());
+            let (r, w) = (u32::try_from(s.readable)?.to_le_bytes(), u32::try_from(s.writable)?.to_le_bytes());
+            items.extend([&[3], &id.0.to_le_bytes()[..], &[flags], &r, &w].concat());
         }
         let due = stack.deadline(now).map_or(u64::MAX, Time::as_nanos);
         send(&[&due.to_le_bytes()[..], &result.to_le_bytes(), &items].concat())?;

@@ -46,6 +46,8 @@ pub struct Settings {
     pub keepalive: Option<Dur>,
     /// Time without an acknowledgment of outstanding data after which a connection is aborted (RFC 5482).
     pub user_timeout: Option<Dur>,
+    /// Initial sequence number of the first connection (RFC 9293 section 3.4.1).
+    pub isn: Option<u32>,
 }
 
 /// What a stack says about itself.

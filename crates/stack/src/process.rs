@@ -329,6 +329,7 @@ fn asked(settings: &Settings) -> Vec<(&'static str, String)> {
         ("ack_delay_ns", settings.ack_delay.map(number)),
         ("keepalive_ns", settings.keepalive.map(number)),
         ("user_timeout_ns", settings.user_timeout.map(number)),
+        ("isn", settings.isn.map(|isn| isn.to_string())),
     ];
     all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }

@@ -142,7 +142,7 @@ impl SmolStack {
             mtu: settings.mtu.into(),
         };
         let mut config = Config::new(HardwareAddress::Ip);
-        config.random_seed = settings.seed;
+        config.random_seed = settings.isn.map_or(settings.seed, |isn| seed_of(isn, settings.seed));
         let mut interface = Interface::new(config, &mut link, Instant::ZERO);
         // Every other host has an address of 10.0.0.0/8, too.
         interface.update_ip_addrs(|addresses| {
@@ -300,6 +300,20 @@ impl End {
     }
 }
 
+/// A seed with which the first connection of smoltcp has the initial sequence number `isn`. `other` selects one of them.
+///
+/// Its random numbers are those of a linear congruential generator of 64 bits, which can be run backwards: the output is 32 bits of the
+/// state from bit 29 on if the upper three are zero. The first number of a host is the identification of its IP packets, the
+/// second one is the ISN.
+fn seed_of(isn: u32, other: u64) -> u64 {
+    const FACTOR: u64 = 0xbb2e_fcec_3c39_611d;
+    const TERM: u64 = 0x7590_ef39;
+    // The inverse of an odd number modulo 2^64: each step of Newton's method doubles the bits that are right.
+    let inverse = (0..6).fold(FACTOR, |x, _| x.wrapping_mul(2_u64.wrapping_sub(FACTOR.wrapping_mul(x))));
+    let before = |state: u64| state.wrapping_sub(TERM).wrapping_mul(inverse);
+    before(before(u64::from(isn) << 29 | other & ((1 << 29) - 1)))
+}
+
 /// The name, version and features of the smoltcp in this process.
 pub fn description() -> Description {
     Description {
@@ -426,6 +440,39 @@ impl SmolStack {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn settings(isn: Option<u32>, seed: u64) -> Settings {
+        Settings {
+            address: std::net::Ipv4Addr::new(10, 0, 0, 1),
+            mtu: 1500,
+            seed,
+            cc: "reno".to_owned(),
+            send_buffer: None,
+            receive_buffer: None,
+            nagle: true,
+            timestamps: None,
+            ack_delay: None,
+            keepalive: None,
+            user_timeout: None,
+            isn,
+        }
+    }
+
+    #[test]
+    fn the_first_connection_has_the_initial_sequence_number_of_the_settings_and_the_next_another() {
+        for seed in 0..100 {
+            let (mut stack, _) = SmolStack::new(settings(Some(4_294_900_000), seed)).expect("a controller");
+            let peer = SocketAddrV4::new(std::net::Ipv4Addr::new(10, 0, 0, 2), 5001);
+            stack.connect(Time::ZERO, 40_000, peer).expect("a new port");
+            stack.connect(Time::ZERO, 40_001, peer).expect("a new port");
+            let mut done = Drained::default();
+            stack.drain(&mut done);
+            let isn =
+                |at: usize| u32::from_be_bytes(done.packets[at][24..28].try_into().expect("four bytes"));
+            assert_eq!(isn(0), 4_294_900_000, "{seed}");
+            assert_ne!(isn(1), 4_294_900_000, "{seed}");
+        }
+    }
 
     #[test]
     fn the_version_and_the_features_are_those_that_the_workspace_pins() {

@@ -18,6 +18,7 @@ fn failure(command: &str, answer: Duration) -> StackError {
         ack_delay: None,
         keepalive: None,
         user_timeout: None,
+        isn: None,
     };
     Process::begin(command, &Copies::new(), &settings, Limits { answer, ..Limits::default() })
         .expect_err(command)

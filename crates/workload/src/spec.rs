@@ -101,6 +101,8 @@ pub struct WorkloadSpec {
     pub reuse: bool,
     /// `app.half_close`: the client closes its direction after its request, and the response still arrives.
     pub half_close: bool,
+    /// `app.open` = `both`: the server opens each connection at the same time as the client (RFC 9293 section 3.5).
+    pub both_open: bool,
     /// `app.think`: time from a response to the next request, and from the end of a bulk flow to the next one.
     pub think: WaitTime,
     /// `app.rate`: rate of a paced source in application bytes.
@@ -134,6 +136,7 @@ impl Default for WorkloadSpec {
             concurrency: 1,
             reuse: true,
             half_close: false,
+            both_open: false,
             think: WaitTime::NONE,
             rate: None,
             burst: SizeDistribution::Fixed(Bytes::new(100_000)),
@@ -147,7 +150,7 @@ impl Default for WorkloadSpec {
 }
 
 /// The rows that [`WorkloadSpec::set`] accepts, without `app.`.
-const ROWS: &str = "workload, name, flows, flow_size, arrival, start, duration, request, response, concurrency, reuse, half_close, think, \
+const ROWS: &str = "workload, name, flows, flow_size, arrival, start, duration, request, response, concurrency, reuse, half_close, open, think, \
     rate, burst, gap, write_size, read_size, read_rate, mix";
 const COUNT: &str = "a number from 1 to 1000000";
 const DUR: &str = "a length of time, as in `10ms`";
@@ -216,6 +219,7 @@ impl WorkloadSpec {
             "concurrency" => self.concurrency = count(value)?,
             "reuse" => self.reuse = switch(value)?,
             "half_close" => self.half_close = switch(value)?,
+            "open" => self.both_open = opener(value)?,
             "think" => self.think = WaitTime::parse(value)?,
             "rate" => self.rate = optional(value, "none", RATE)?,
             "burst" => self.burst = SizeDistribution::parse(value, file)?,
@@ -357,6 +361,14 @@ fn switch(text: &str) -> Result<bool, ValueError> {
         "on" => Ok(true),
         "off" => Ok(false),
         _ => Err(ValueError::new("it is neither `on` nor `off`", "on, off")),
+    }
+}
+
+fn opener(text: &str) -> Result<bool, ValueError> {
+    match text {
+        "client" => Ok(false),
+        "both" => Ok(true),
+        _ => Err(ValueError::new("it names no end of a connection", "client, both")),
     }
 }
 

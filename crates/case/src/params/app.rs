@@ -150,6 +150,15 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
     )
     .needs("app.workload = rpc, app.reuse = off"),
     P::new(
+        "app.open",
+        ValueKind::Choice(&["client", "both"]),
+        "client",
+        &["client", "both"],
+        M,
+        "Which end opens a connection; both: client and server at the same time, each from its own port, so that their SYNs cross (RFC 9293 section 3.5)",
+    )
+    .needs("both needs stack.fastopen = off"),
+    P::new(
         "app.think",
         row_of_spec!("app.think", "a length of time, or `exp:<mean>`"),
         "0s",

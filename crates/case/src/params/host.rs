@@ -34,6 +34,8 @@ pub struct HostSettings {
     pub small_queues: SmallQueues,
     /// `stack.fastopen`.
     pub fastopen: bool,
+    /// `stack.isn`: the initial sequence number of the first connection; `None` is random.
+    pub isn: Option<u32>,
     /// The requested sizes of the socket buffers.
     pub buffers: SocketBuffers,
     /// `app.blocking`.
@@ -99,6 +101,7 @@ impl HostSettings {
             mtu: Bytes::new(1500),
             small_queues: SmallQueues::Profile,
             fastopen: false,
+            isn: None,
             buffers: SocketBuffers::default(),
             blocking: false,
             linger: None,

@@ -107,6 +107,7 @@ fn smoltcp_lacks(path: &str, setting: &Setting) -> Option<&'static str> {
     match path {
         "stack.implementation"
         | "stack.mtu"
+        | "stack.isn"
         | "stack.timestamps"
         | "app.sndbuf"
         | "app.rcvbuf"

@@ -107,6 +107,8 @@ pub(super) struct FlowEntry {
     pub ends: [u32; 2],
     /// The server accepted its SYN; a further SYN is a duplicate.
     pub accepted: bool,
+    /// Both ends open it.
+    pub both_open: bool,
     /// The flow that each endpoint sends, in the recording.
     pub out: [measure::FlowId; 2],
     /// Table entries are reused; the generation is stored in the upper bits of a [`FlowLabel`].

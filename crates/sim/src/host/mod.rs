@@ -107,7 +107,7 @@ impl SimHosts {
                 .map(Box::new);
             if let Some(host) = &mut host {
                 for (part, port) in self.stacks.plan.parts().iter().zip(recording::SERVER_PORT..) {
-                    if part.accepts_at(HostIndex(number)) {
+                    if part.accepts_at(HostIndex(number)) && !part.spec.both_open {
                         host.listen(port);
                     }
                 }
@@ -222,6 +222,24 @@ impl SimHosts {
             a.busy = busy;
             self.busy = if busy { self.busy + 1 } else { self.busy - 1 };
         }
+        while let Some((server, place)) = self.stacks.next_crossing() {
+            self.open_too(net, server, place);
+        }
+    }
+
+    /// The server opens the connection of an entry, as its client just did.
+    fn open_too(&mut self, net: &mut Core, server: usize, place: usize) {
+        let slot = self.apps[server].apps.accept(self.stacks.key_at(place));
+        if let Some((real, stacks, _)) = self.real(server) {
+            real.open(stacks, net.now(), slot, place);
+            self.settle(net, server);
+            return;
+        }
+        let c = self.stacks.open(net, place, true);
+        self.stacks.attach(c, slot);
+        self.stacks.conn(c).only_reads = self.apps[server].apps.only_reads(slot);
+        self.serve(net, c);
+        self.after_apps(net, server);
     }
 
     /// A datagram or an ICMP message arrives.

@@ -363,6 +363,15 @@ impl RealHost {
         self.attach(stacks, socket, slot, place);
     }
 
+    /// Opens the connection of an entry for a socket of an application.
+    pub fn open(&mut self, stacks: &Stacks, now: Time, slot: SocketId, place: usize) {
+        let (from, to) = stacks.addresses(place, self.id);
+        let opened = self.stack.connect(now, from.port(), to);
+        if let Some(socket) = self.note(opened) {
+            self.attach(stacks, socket, slot, place);
+        }
+    }
+
     fn attach(&mut self, stacks: &Stacks, socket: StackSocket, slot: SocketId, place: usize) {
         let (_, out, into) = stacks.end_at(place, self.id);
         let end = RealEnd {
@@ -470,11 +479,7 @@ const STEP: usize = 32_768;
 impl Sockets for RealSockets<'_> {
     fn connect(&mut self, slot: SocketId, key: ConnKey) {
         let place = self.stacks.open_flow(self.net.now(), key);
-        let (from, to) = self.stacks.addresses(place, self.host.id);
-        let opened = self.host.stack.connect(self.net.now(), from.port(), to);
-        if let Some(socket) = self.host.note(opened) {
-            self.host.attach(self.stacks, socket, slot, place);
-        }
+        self.host.open(self.stacks, self.net.now(), slot, place);
     }
 
     fn write(&mut self, slot: SocketId, n: Bytes) -> Bytes {

@@ -111,5 +111,6 @@ fn settings(case: &Case, index: usize, seed: Seed) -> Settings {
         ack_delay: delay.map(|value| value.0.map_or(Dur::ZERO, |delayed| delayed.timeout)),
         keepalive: setting("app.keepalive").dur(),
         user_timeout: setting("app.user_timeout").dur(),
+        isn: host.isn,
     }
 }

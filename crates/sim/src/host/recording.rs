@@ -82,9 +82,9 @@ impl RecordingState {
 pub(super) const SERVER_PORT: u16 = 5001;
 
 /// Port numbers of client and server. Successive connections that use the same table entry have different client
-/// ports.
+/// ports. If both ends open a connection, both have a port that only it uses.
 pub(super) fn ports(place: usize, flow: &FlowEntry) -> (u16, u16) {
     let n = place as u64 + u64::from(flow.count) * 7919;
     let client = 32_768 + u16::try_from(n % 28_000).expect("below 28000");
-    (client, SERVER_PORT + flow.key.part)
+    (client, if flow.both_open { client } else { SERVER_PORT + flow.key.part })
 }

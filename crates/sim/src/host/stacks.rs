@@ -73,6 +73,8 @@ pub(crate) struct Stacks {
     pub recorder: HostRecorder,
     /// The connections of hosts whose TCP is not the model.
     pub(super) real: RealFlows,
+    /// Connections that the server is to open, too, as its client just did.
+    crossing: VecDeque<usize>,
 }
 
 #[derive(Debug)]
@@ -83,6 +85,8 @@ pub(super) struct HostStack {
     pub id: HostId,
     /// The connection of each socket of the applications.
     slots: Vec<u32>,
+    /// The initial sequence number of the next connection, if it is set.
+    isn: Option<u32>,
 }
 
 impl Stacks {
@@ -105,7 +109,8 @@ impl Stacks {
                 .zip(ids)
                 .map(|(settings, id)| {
                     let config = Arc::new(settings.stack.clone());
-                    HostStack { settings, config, id, slots: Vec::new() }
+                    let isn = settings.isn;
+                    HostStack { settings, config, id, slots: Vec::new(), isn }
                 })
                 .collect(),
             conns: Vec::new(),
@@ -123,6 +128,7 @@ impl Stacks {
             path_mtus: BTreeMap::new(),
             recorder: HostRecorder::new(spec.collector),
             real,
+            crossing: VecDeque::new(),
         }
     }
 
@@ -416,7 +422,9 @@ impl Stacks {
         let out = [self.add_record(key, false, now), self.add_record(key, true, now)];
         let place = self.free_flows.pop().unwrap_or(self.recorder.flows.len());
         let server = self.hosts[key.server.0 as usize].id;
-        let flow = FlowEntry { key, server, ends: [NONE; 2], accepted: false, out, generation: 0, count: 0 };
+        let both_open = self.plan.part(key).spec.both_open;
+        let (ends, accepted) = ([NONE; 2], both_open);
+        let flow = FlowEntry { key, server, ends, accepted, both_open, out, generation: 0, count: 0 };
         if place == self.recorder.flows.len() {
             self.recorder.flows.push(flow);
         } else {
@@ -425,7 +433,16 @@ impl Stacks {
             self.recorder.flows[place] = FlowEntry { generation, count, ..flow };
         }
         self.real.opened(place, &self.recorder.flows[place]);
+        if both_open {
+            self.crossing.push_back(place);
+        }
         place
+    }
+
+    /// The next connection that the server is to open, too: its host and the entry.
+    pub(super) fn next_crossing(&mut self) -> Option<(usize, usize)> {
+        let place = self.crossing.pop_front()?;
+        Some((self.recorder.flows[place].key.server.0 as usize, place))
     }
 
     /// Creates the server's endpoint of a connection whose SYN arrives.
@@ -434,7 +451,8 @@ impl Stacks {
         self.open(net, place, true)
     }
 
-    fn open(&mut self, net: &mut Core, place: usize, server: bool) -> u32 {
+    /// Creates an endpoint of a connection.
+    pub(super) fn open(&mut self, net: &mut Core, place: usize, server: bool) -> u32 {
         let now = net.now();
         let flow = self.recorder.flows[place];
         let key = flow.key;
@@ -442,12 +460,13 @@ impl Stacks {
         let (host, peer) = if server { (far, client) } else { (client, far) };
         let name = format!("{key}.{}", if server { "server" } else { "client" });
         let mut rng = self.seed.stream(&format!("tcp.{name}"));
-        let (iss, offset) = (SeqNum::new(rng.bits32()), rng.bits32());
+        let (drawn, offset) = (rng.bits32(), rng.bits32());
+        let iss = SeqNum::new(self.hosts[host].isn.take().unwrap_or(drawn));
         let (mut config, cc) = self.config(host, key, &name);
         if let Some(mtu) = self.path_mtus.get(&(host, peer)) {
             Arc::make_mut(&mut config).path_mss = Some(*mtu - HEADERS);
         }
-        let mut tcp = if server {
+        let mut tcp = if server && !flow.both_open {
             Connection::listen(config, cc, iss, offset)
         } else {
             Connection::connect(config, cc, iss, offset, now)

@@ -104,6 +104,7 @@ const FLIPS: &[Flip] = &[
     ("app.response", "20KB", RPC),
     ("app.concurrency", "4", RPC),
     ("app.think", "1ms", RPC),
+    ("app.open", "both", &[]),
     ("app.rate", "20Mbit", &[("app.workload", "paced"), ("app.rate", "10Mbit")]),
     ("app.burst", "10KB", &[("app.workload", "onoff")]),
     ("app.gap", "1ms", &[("app.workload", "onoff")]),
@@ -138,6 +139,7 @@ const FLIPS: &[Flip] = &[
     ("stack.timestamps", "off", &[]),
     ("stack.window_scale", "off", &[("link.delay", "10ms")]),
     ("stack.initial_window", "2", &[]),
+    ("stack.isn", "4294900000", &[]),
     ("stack.initial_rto", "3s", DEAD),
     ("stack.min_rto", "50ms", FLOWS),
     ("stack.max_rto", "10s", DEAD),
@@ -263,6 +265,7 @@ const FLIPS: &[Flip] = &[
 /// of them.
 const UNSEEN: &[(&str, &str)] = &[
     ("stack.fin_wait2", "both ends of the model close together, so that no end waits for the other's FIN"),
+    ("stack.isn", "positions in a recording begin with the SYN; its packets show the numbers"),
     ("stack.flavor", "the hosts of a case send no segments outside of their connections"),
 ];
 

@@ -191,3 +191,55 @@ fn with_a_linger_of_zero_smoltcp_resets_the_connection() {
     assert_eq!(resets("off"), 0);
     assert!(resets("0s") > 5, "{}", resets("0s"));
 }
+
+/// The segments with SYN of a recording: time in nanoseconds, sending host, whether it has an ACK, sequence number.
+fn syns(recording: &Recording) -> Vec<(u64, u32, bool, u32)> {
+    let own = recording.packets.iter().filter(|packet| packet.interface == packet.from);
+    own.filter_map(|packet| Some((packet, packet.segment?)))
+        .filter(|(_, segment)| segment.flags.has(tcpassay_wire::Flags::SYN))
+        .map(|(packet, segment)| {
+            let acknowledges = segment.flags.has(tcpassay_wire::Flags::ACK);
+            (packet.at.as_nanos(), packet.from, acknowledges, segment.seq.get())
+        })
+        .collect()
+}
+
+#[test]
+fn ends_that_open_at_the_same_time_have_one_connection_whose_syns_cross_and_are_answered() {
+    for hosts in [
+        &[("stack.implementation", "smoltcp")][..],
+        &[("sender/stack.implementation", "smoltcp")],
+        &[("receiver/stack.implementation", "smoltcp")],
+        &[("stack.implementation", "model")],
+    ] {
+        let outcome = go_with(&with(&[hosts, &[("app.open", "both")]].concat()), EVERYTHING);
+        assert_eq!((outcome.ended, outcome.failure), (EndReason::Finished, None), "{hosts:?}");
+        assert_eq!(data(&outcome.recording)[0].counters.read_bytes, 1_000_000, "{hosts:?}");
+        let seen: Vec<_> =
+            syns(&outcome.recording).into_iter().map(|(at, from, ack, _)| (at, from, ack)).collect();
+        assert_eq!(seen[..2], [(0, 0, false), (0, 1, false)], "{hosts:?}");
+        assert!(seen[2..].iter().all(|(at, _, ack)| *at > 10_000_000 && *ack), "{hosts:?}: {seen:?}");
+        assert_eq!(seen.len(), 4, "{hosts:?}: {seen:?}");
+    }
+}
+
+#[test]
+fn the_first_connection_of_each_host_has_the_initial_sequence_number_of_the_case_and_its_data_pass_2_to_the_32()
+ {
+    for implementation in ["smoltcp", "model"] {
+        let rows = with(&[
+            ("stack.implementation", implementation),
+            ("stack.isn", "4294900000"),
+            ("link.loss", "1%"),
+        ]);
+        let outcome = go_with(&rows, EVERYTHING);
+        assert_eq!(data(&outcome.recording)[0].counters.read_bytes, 1_000_000, "{implementation}");
+        let isns: Vec<u32> = syns(&outcome.recording).into_iter().map(|(_, _, _, seq)| seq).collect();
+        assert_eq!(isns, [4_294_900_000; 2], "{implementation}");
+        let data = outcome.recording.packets.iter().filter_map(|packet| packet.segment).filter(|s| s.len > 0);
+        let (high, low): (Vec<u32>, Vec<u32>) =
+            data.map(|s| s.seq.get()).partition(|seq| *seq > 4_294_900_000);
+        assert!(high.len() > 40 && low.len() > 600);
+        assert!(low.iter().all(|seq| *seq < 1_000_000), "{implementation}");
+    }
+}

@@ -8,6 +8,7 @@ import (
 	"bufio"
 	"bytes"
 	"container/heap"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -45,6 +46,8 @@ type clock struct {
 	last   int64
 	number uint64
 	timers timers
+	// start is what the monotonic clock showed at the begin of the run.
+	start int64
 }
 
 type timer struct {
@@ -91,7 +94,7 @@ func (c *clock) Now() time.Time {
 
 func (c *clock) NowMonotonic() tcpip.MonotonicTime {
 	var zero tcpip.MonotonicTime
-	return zero.Add(time.Duration(c.reading()))
+	return zero.Add(time.Duration(c.reading() + c.start))
 }
 
 func (c *clock) AfterFunc(d time.Duration, call func()) tcpip.Timer {
@@ -170,11 +173,46 @@ type host struct {
 	link      *channel.Endpoint
 	sockets   []*socket
 	listeners []listener
+	random    *seeded
+	// isn is that of the first connection if it is set, and not negative.
+	isn int64
 }
 
-type seeded struct{ *rand.Rand }
+// seeded is the source of secure random numbers. secret is the first of its results with 16 bytes.
+type seeded struct {
+	*rand.Rand
+	secret []byte
+}
 
-func (s seeded) Read(b []byte) (int, error) { return s.Rand.Read(b) }
+func (s *seeded) Read(b []byte) (int, error) {
+	n, err := s.Rand.Read(b)
+	if s.secret == nil && len(b) == 16 {
+		s.secret = append(s.secret, b...)
+	}
+	return n, err
+}
+
+// setISN lets the next connection have the initial sequence number of the settings. gVisor's is a hash of a secret, the addresses
+// and the ports, plus the monotonic clock in units of 64 ns (generateSecureISN). The clock has another start: nobody has read a
+// time from it yet that a later one is compared with.
+func (h *host) setISN(remote []byte, local, port uint16) {
+	if h.isn < 0 {
+		return
+	}
+	own := parse(h.settings["address"])
+	text := append(append(append([]byte{}, h.random.secret...), own[:]...), remote...)
+	text = binary.LittleEndian.AppendUint16(text, local)
+	text = binary.LittleEndian.AppendUint16(text, port)
+	sum := sha256.Sum256(text)
+	hash := binary.LittleEndian.Uint32(sum[:4])
+	// A few readings, of a nanosecond each, do not reach the next unit.
+	h.clock.start = int64(uint32(h.isn)-hash)<<6 + 8 - h.clock.reading()
+	// The clock does not run backwards: 2^32 units later it gives the same number.
+	for h.clock.start < 0 {
+		h.clock.start += 1 << 38
+	}
+	h.isn = -1
+}
 
 func check(err tcpip.Error, doing string) {
 	if err != nil {
@@ -185,12 +223,15 @@ func check(err tcpip.Error, doing string) {
 func begin(settings map[string]string) *host {
 	seed, _ := strconv.ParseUint(settings["seed"], 10, 64)
 	mtu, _ := strconv.ParseUint(settings["mtu"], 10, 32)
-	h := &host{settings: settings, clock: &clock{}}
+	h := &host{settings: settings, clock: &clock{}, random: &seeded{Rand: rand.New(rand.NewSource(int64(seed)))}, isn: -1}
+	if isn, ok := h.number("isn"); ok {
+		h.isn = isn
+	}
 	h.stack = stack.New(stack.Options{
 		NetworkProtocols:   []stack.NetworkProtocolFactory{ipv4.NewProtocol},
 		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol},
 		Clock:              h.clock,
-		SecureRNG:          seeded{rand.New(rand.NewSource(int64(seed)))},
+		SecureRNG:          h.random,
 		RandSource:         rand.NewSource(int64(seed) + 1),
 	})
 	h.link = channel.New(1<<16, uint32(mtu), "")
@@ -319,6 +360,10 @@ func (h *host) request(content []byte) []byte {
 	half := func(at int) uint16 { return binary.LittleEndian.Uint16(rest[at:]) }
 	switch kind := content[0]; kind {
 	case 1:
+		// A SYN: the ports are behind the IP header, whose length is in words.
+		if at := int(rest[0]&15) * 4; len(rest) >= at+20 && rest[at+13]&0x12 == 2 {
+			h.setISN(rest[12:16], binary.BigEndian.Uint16(rest[at+2:]), binary.BigEndian.Uint16(rest[at:]))
+		}
 		packet := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: buffer.MakeWithData(rest)})
 		h.link.InjectInbound(header.IPv4ProtocolNumber, packet)
 		packet.DecRef()
@@ -332,6 +377,7 @@ func (h *host) request(content []byte) []byte {
 		s := &socket{queue: &waiter.Queue{}}
 		s.endpoint = h.open(s.queue)
 		check(s.endpoint.Bind(tcpip.FullAddress{Port: half(0)}), "bind")
+		h.setISN(rest[2:6], half(0), half(6))
 		to := tcpip.FullAddress{Addr: tcpip.AddrFrom4([4]byte(rest[2:6])), Port: half(6)}
 		if err := s.endpoint.Connect(to); err != nil {
 			if _, started := err.(*tcpip.ErrConnectStarted); !started {
@@ -448,7 +494,7 @@ func main() {
 	}
 	h := begin(settings)
 	send([]byte("name=gvisor\nversion=" + version() + "\ngranularity_ns=1\n" +
-		"options=cc,send_buffer,receive_buffer,nagle,keepalive_ns,user_timeout_ns"))
+		"options=cc,send_buffer,receive_buffer,nagle,keepalive_ns,user_timeout_ns,isn"))
 	for {
 		send(h.request(receive()))
 	}

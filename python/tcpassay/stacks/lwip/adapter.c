@@ -103,6 +103,16 @@ unsigned tcpassay_random(void) {
   return (unsigned)(random_state >> 32);
 }
 
+/* The ISN that the run sets for the first connection. All others follow the rule of lwIP without the hook. */
+static uint64_t first_isn = UINT64_MAX;
+
+u32_t tcpassay_isn(void) {
+  static u32_t last = 6510;
+  last = first_isn <= UINT32_MAX ? (u32_t)first_isn : last + tcp_ticks;
+  first_isn = UINT64_MAX;
+  return last;
+}
+
 static err_t send_packet(struct netif *netif, struct pbuf *packet, const ip4_addr_t *to) {
   (void)netif, (void)to;
   add_number(&items, PACKET, 1);
@@ -290,6 +300,8 @@ static uint32_t connect_to(u16_t port, const uint8_t *address, u16_t to_port) {
     return 0;
   }
   attach(pcb);
+  /* tcp_connect sends a SYN with the number before the one that it asks for. */
+  if (first_isn <= UINT32_MAX) first_isn = (u32_t)(first_isn + 1);
   if (tcp_connect(pcb, &to, to_port, NULL) != ERR_OK) cannot("lwIP cannot connect");
   return id;
 }
@@ -362,6 +374,7 @@ static void begin(char *settings) {
     if (!strcmp(line, "send_buffer")) tcpassay_send_buffer = (unsigned)numeric;
     if (!strcmp(line, "receive_buffer")) tcpassay_window = (unsigned)numeric;
     if (!strcmp(line, "nagle")) nagle = (int)numeric;
+    if (!strcmp(line, "isn")) first_isn = numeric;
     if (!strcmp(line, "keepalive_ns")) keepalive_ms = (uint32_t)LWIP_MAX(numeric / NS_PER_MS, 1);
   }
   while (tcpassay_window >> tcpassay_scale > LARGEST_WINDOW) tcpassay_scale++;
@@ -383,7 +396,7 @@ int main(void) {
   begin((char *)content + HEAD);
   int said = snprintf(about, sizeof about,
                       "name=lwip\nversion=%s, window scaling, SACK\ngranularity_ns=%d\n"
-                      "options=send_buffer,receive_buffer,nagle,keepalive_ns\n",
+                      "options=send_buffer,receive_buffer,nagle,keepalive_ns,isn\n",
                       LWIP_VERSION_STRING, NS_PER_MS);
   add(&out, about, (size_t)said);
   answer(&out);

@@ -45,6 +45,10 @@ extern unsigned tcpassay_window, tcpassay_send_buffer, tcpassay_scale, tcpassay_
 #define LWIP_WND_SCALE 1
 #define LWIP_TCP_SACK_OUT 1
 #define LWIP_TCP_KEEPALIVE 1
+/* The initial sequence number of the first connection may be set. */
+#include "lwip/arch.h"
+u32_t tcpassay_isn(void);
+#define LWIP_HOOK_TCP_ISN(local_ip, local_port, remote_ip, remote_port) tcpassay_isn()
 /* Tells when a connection is freed. */
 #define LWIP_TCP_PCB_NUM_EXT_ARGS 1
 

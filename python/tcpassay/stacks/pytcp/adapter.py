@@ -38,7 +38,7 @@ PEER_CLOSED: Final = frozenset({"CLOSE_WAIT", "CLOSING", "LAST_ACK", "TIME_WAIT"
 CAN_WRITE: Final = frozenset({"ESTABLISHED", "CLOSE_WAIT"})
 OPENED: Final = PEER_CLOSED | {"ESTABLISHED", "FIN_WAIT_1", "FIN_WAIT_2"}
 CONTROLLERS: Final = {"reno": 1, "cubic": 2}
-OPTIONS: Final = "cc,send_buffer,receive_buffer,nagle,ack_delay_ns,keepalive_ns,user_timeout_ns"
+OPTIONS: Final = "cc,send_buffer,receive_buffer,nagle,ack_delay_ns,keepalive_ns,user_timeout_ns,isn"
 
 _elapsed = [0]
 """The time of the run in nanoseconds."""
@@ -120,6 +120,18 @@ def set_seed(number: int) -> None:
         setattr(module, name, function)
 
 
+def set_isn(number: int) -> None:
+    """The initial sequence number of the first connection."""
+    session = importlib.import_module("pmd_pytcp.protocols.tcp.session.tcp__session")
+    compute = session.compute_iss
+
+    def first(**_: Any) -> int:
+        session.compute_iss = compute
+        return number
+
+    session.compute_iss = first
+
+
 def counted(kind: Item, content: bytes) -> bytes:
     """An item with its length."""
     return struct.pack("<BI", kind, len(content)) + content
@@ -183,6 +195,8 @@ class Host:
             sysctls=sysctls or None,
         )
         await stack.start()
+        if "isn" in self.settings:
+            set_isn(int(self.settings["isn"]))
         await self.settle()
         self.sent()
 

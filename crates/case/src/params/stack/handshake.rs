@@ -1,6 +1,6 @@
 //! Parameters of the TCP options that the handshake negotiates, and of the initial window.
 
-use super::kinds::{MKH, ON_OFF, P, PROFILE};
+use super::kinds::{M, MKH, ON_OFF, P, PROFILE};
 use crate::params::kind::ValueKind;
 use crate::params::linux::{Knob, flag, number};
 use crate::params::row::put;
@@ -52,4 +52,13 @@ pub(super) const ROWS: &[P] = &[
         |h, v| put(&mut h.stack.initial_window, v.int()),
     )
     .linux(&[Knob::Route("initcwnd", number)]),
+    P::new(
+        "stack.isn",
+        ValueKind::Or(&["random"], &ValueKind::Int { min: 0, max: 4_294_967_295 }),
+        "random",
+        &["random", "4294900000"],
+        M,
+        "Initial sequence number of the first connection of the host; the others have the stack's own (RFC 9293 section 3.4.1)",
+        |h, v| h.isn = v.int(),
+    ),
 ];
