@@ -122,7 +122,7 @@ def set_seed(number: int) -> None:
 
 def set_isn(number: int) -> None:
     """The initial sequence number of the first connection."""
-    session = importlib.import_module("pmd_pytcp.protocols.tcp.session.tcp__session")
+    session: Any = importlib.import_module("pmd_pytcp.protocols.tcp.session.tcp__session")
     compute = session.compute_iss
 
     def first(**_: Any) -> int:
