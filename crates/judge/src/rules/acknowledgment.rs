@@ -16,7 +16,8 @@ use tcpassay_wire::Flags;
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "contents of segments against RFC 2018, RFC 2883, RFC 7323 and RFC 9293",
-    asserts: "every SACK block reports only data that arrived, and the first block contains the data that arrived last, the others those that changed before it, as many as fit; a \
+    asserts: "every SACK block reports only data that arrived, and the first block contains the data that arrived last, the others those that changed before it, as many as fit (Linux sends the ACK for compressed ones before a third block changes, which is \
+              then that of the data before these); a \
               duplicate is reported by a DSACK block, and a DSACK block reports only data that arrived twice; a segment echoes \
               TS.Recent of RFC 7323, and every segment has a timestamp if both ends use them; the timestamp is that of the time at \
               which the segment is sent; no segment is larger than the \
@@ -38,6 +39,8 @@ struct Half {
     recent: Option<u32>,
     /// The out-of-order data that arrived last, if no ACK has reported them yet: range, time, row.
     newest: Option<((u64, u64), Time, usize)>,
+    /// The out-of-order data that arrived before `newest`, if no ACK has reported them either.
+    earlier: Option<(u64, u64)>,
     /// Ranges that arrived again since the last ACK.
     duplicates: Vec<(u64, u64)>,
     /// A completely duplicate segment arrived and no ACK was sent since: its row and range.
@@ -103,7 +106,7 @@ impl Rule for Acknowledgment {
             size(context, step, found);
             fin(context, step, found);
             stamp(half, context, step, found);
-            half.newest = None;
+            (half.newest, half.earlier) = (None, None);
             // A segment with data need not have room for the option, and the next ACK reports the duplicate.
             if step.len() == 0 || !step.sacks.is_empty() {
                 half.duplicates.clear();
@@ -139,6 +142,7 @@ fn arrival(half: &mut Half, step: &Step<'_>, forgets: bool) {
     // A FIN occupies one sequence number.
     let (start, end) = (step.seq(), step.seq_end() + u64::from(step.flags().has(Flags::FIN)));
     if start > step.before.frontier && step.end.repeated.is_none() && step.len() > 0 {
+        half.earlier = half.newest.map(|(range, _, _)| range);
         half.newest = Some(((start, step.seq_end()), step.at(), step.row));
     } else if step.end.now.frontier > step.before.frontier {
         half.newest = None;
@@ -185,8 +189,14 @@ fn blocks(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
     if half.sack != Some(true) || step.len() > 0 || end.fin_in.is_some() {
         return;
     }
-    half.reports.sent(context, step, dsack.is_some(), found);
     let Some(stack) = context.stack(step.flow) else { return };
+    let first = step.sacks.get(usize::from(dsack.is_some()));
+    // The ACK for compressed ones leaves before a third block changes, so that it does not report what arrived last
+    // (`tcp_sack_compress_send_ack`): an earlier segment is its reason.
+    let pending = stack.ack_compression.is_some()
+        && half.newest.is_some_and(|(_, at, _)| at == step.at())
+        && half.earlier.zip(first).is_some_and(|(range, first)| first.0 <= range.0 && range.1 <= first.1);
+    half.reports.sent(context, step, (dsack.is_some(), pending), found);
     if let Some((row, range)) = half.owes_dsack
         && stack.dsack
         && dsack.is_none()
@@ -201,7 +211,6 @@ fn blocks(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
             },
         );
     }
-    let first = step.sacks.get(usize::from(dsack.is_some()));
     // The ACK that DCTCP sends at a change of CE describes the state before the change.
     let then = stack.ecn == EcnMode::Dctcp;
     if half.newest.is_some() && !end.above.is_empty() && first.is_none() && !then {
@@ -210,6 +219,7 @@ fn blocks(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
         });
     } else if let (Some(first), Some((newest, _, row))) = (first, half.newest)
         && half.duplicates.is_empty()
+        && !pending
         && (newest.0 < first.0 || newest.1 > first.1)
         && newest.1 <= end.above.last().map_or(0, |r| r.1)
     {

@@ -14,6 +14,8 @@ const BESIDE_STAMPS: usize = 3;
 pub(super) struct Reports {
     /// The blocks, the one that changed last first.
     recent: Vec<(u64, u64)>,
+    /// The blocks before the last arrival.
+    before: Vec<(u64, u64)>,
     /// The receiver may have discarded data that the log shows as arrived.
     unsure: bool,
 }
@@ -28,6 +30,7 @@ impl Reports {
         if self.unsure || start >= end {
             return;
         }
+        self.before.clone_from(&self.recent);
         if start > step.before.frontier {
             let touches = |one: &(u64, u64), other: &(u64, u64)| one.0 <= other.1 && other.0 <= one.1;
             let mut block = (start, end);
@@ -48,8 +51,14 @@ impl Reports {
         self.recent.retain(|one| one.0 > frontier);
     }
 
-    /// A pure ACK is sent. `dsack`: its first block reports a duplicate.
-    pub fn sent(&mut self, context: &Context<'_>, step: &Step<'_>, dsack: bool, found: &mut Findings) {
+    /// A pure ACK is sent. `dsack`: its first block reports a duplicate; `pending`: it may be that of segments before the last arrival.
+    pub fn sent(
+        &mut self,
+        context: &Context<'_>,
+        step: &Step<'_>,
+        (dsack, pending): (bool, bool),
+        found: &mut Findings,
+    ) {
         let Some(stack) = context.stack(step.flow) else { return };
         // The ACK that DCTCP sends at a change of CE describes the state before the change.
         let before = stack.ecn == EcnMode::Dctcp;
@@ -58,7 +67,11 @@ impl Reports {
         }
         let most = if step.event.value.is_some() { BESIDE_STAMPS } else { KEPT };
         let told = &step.sacks[usize::from(dsack)..];
-        let due = &self.recent[..self.recent.len().min(most - usize::from(dsack))];
+        let fit = |blocks: &[(u64, u64)]| blocks[..blocks.len().min(most - usize::from(dsack))].to_vec();
+        if pending && told == fit(&self.before) {
+            return;
+        }
+        let due = &fit(&self.recent)[..];
         // The option of accurate ECN takes space.
         let fewer =
             stack.ecn == EcnMode::Accurate && due.starts_with(told) && (due.is_empty() || !told.is_empty());

@@ -332,12 +332,17 @@ impl Connection {
         if self.sack {
             options.sack = self.blocks(&old.sacks);
         }
+        if self.ecn == EcnMode::Accurate {
+            self.put_accecn(now, &mut options, None);
+        }
+        self.send.on_control_sent(now);
         let seq = self.send.snd_nxt();
+        let window = old.window.unwrap_or_else(|| self.recv.announce_at(old.nxt));
         *out = Segment {
             seq: self.iss.at(seq),
             ack: self.irs.at(old.nxt),
-            flags: if old.ece { Flags::ACK | Flags::ECE } else { Flags::ACK },
-            window: self.recv.announce_at(old.nxt),
+            flags: Flags::ACK | old.echo,
+            window,
             urgent: 0,
             len: 0,
             options,

@@ -45,8 +45,6 @@ pub(crate) struct AckInput {
     pub srtt: Option<Dur>,
     /// RCV.NXT.
     pub nxt: u64,
-    /// True if the ACK of the last arrival must not be compressed (`Assembly::is_crowded`).
-    pub crowded: bool,
     /// The round-trip time as the receiver measures it; zero before it has.
     pub rtt: Dur,
 }

@@ -35,8 +35,8 @@ impl Receiver {
         Some(memory)
     }
 
-    /// Whether there is room for `span`, with `headers` bytes before its data.
-    pub(super) fn admit(&mut self, span: &Span, fin: bool, push: bool, headers: u64) -> Fate {
+    /// Whether there is room for `span`, with `headers` bytes before its data, and whether the window may grow by it.
+    pub(super) fn admit(&mut self, span: &Span, fin: bool, push: bool, headers: u64) -> (Fate, bool) {
         let packet = Packet {
             span: span.clone(),
             fin,
@@ -46,7 +46,7 @@ impl Receiver {
             read: self.read,
             rcv_mss: self.acks.rcv_mss(),
         };
-        let Some(memory) = self.memory.as_deref_mut() else { return Fate::Kept };
+        let Some(memory) = self.memory.as_deref_mut() else { return (Fate::Kept, false) };
         self.announced = (0, 0, 0);
         let done = memory.admit(&packet);
         if let Some(known) = done.duplicate {
@@ -67,7 +67,7 @@ impl Receiver {
         if done.grew {
             self.acks.window_grew();
         }
-        done.fate
+        (done.fate, done.grew)
     }
 
     /// The inputs of the window besides memory.

@@ -1,7 +1,7 @@
 //! The content of ACKs: whether one is due, its window, its SACK blocks and its echo of marks.
 
 use super::ack_policy::{AckInput, Verdict};
-use super::{OldAck, Receiver};
+use super::{OldAck, Receiver, WindowBefore};
 use crate::log::{AckDecision, AckReason, Log, LogEvent};
 use crate::messages::Span;
 use arrayvec::ArrayVec;
@@ -26,6 +26,47 @@ impl Receiver {
         self.acks.undecided() || self.old_ack.is_some()
     }
 
+    /// The window that an ACK would announce now.
+    pub(super) fn window_before(&mut self) -> WindowBefore {
+        let at = self.at();
+        let (offer, tight) = match self.memory.as_deref_mut() {
+            Some(memory) => memory.offer_again(at),
+            None => (self.window.offer(self.read, self.nxt, self.edge), false),
+        };
+        WindowBefore { offer, tight, grows: false }
+    }
+
+    /// Sends the ACK for compressed ones that Linux sends before it changes SACK blocks beyond the second, so that it has `blocks`
+    /// without the segment that is processed (`tcp_sack_compress_send_ack`). The ACK of this segment counts as sent with it.
+    /// Linux has noted by then what the segment repeats, which the ACK reports.
+    #[cold]
+    pub(super) fn send_compressed(
+        &mut self,
+        now: Time,
+        blocks: ArrayVec<Span, 4>,
+        WindowBefore { offer, tight, grows }: WindowBefore,
+        log: &mut Log,
+    ) {
+        let again = self.dsack.take();
+        let sacks = again.into_iter().chain(blocks).take(4).collect();
+        let nxt = self.nxt;
+        self.old_ack = Some(OldAck { nxt, echo: self.echo.flags(), sacks, window: Some(offer.field) });
+        self.edge = offer.edge;
+        self.announced = (0, 0, 0);
+        if let Some(memory) = self.memory.as_deref_mut() {
+            memory.announced(offer.edge);
+        }
+        if tight {
+            self.acks.stop_quick();
+        }
+        log.put(now, || ack_event(AckDecision::Now, AckReason::OutOfOrder, nxt));
+        self.acks.schedule();
+        self.ack_sent(now, false, 1, log);
+        if grows {
+            self.acks.window_grew();
+        }
+    }
+
     /// Whether a pure ACK is due now. The caller must send it, and calls this only if nothing else can carry the ACK.
     #[inline]
     pub(crate) fn ack_due(&mut self, now: Time, srtt: Option<Dur>, log: &mut Log) -> bool {
@@ -37,7 +78,6 @@ impl Receiver {
             gaps: !self.assembly.is_empty(),
             srtt,
             nxt: self.nxt,
-            crowded: self.assembly.is_crowded(),
             rtt: self.window.rtt(),
         };
         let at = self.at();

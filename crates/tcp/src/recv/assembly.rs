@@ -17,9 +17,6 @@ pub(crate) struct Assembly {
     ranges: VecDeque<Span>,
     /// Ranges of the set in the order in which SACK reports them.
     recent: ArrayVec<Span, 4>,
-    /// True if the last arrival changed the third block or a later one, or began a block beside two or more:
-    /// compressed ACKs must then be sent (`tcp_sack_new_ofo_skb`, `TCP_SACK_BLOCKS_EXPECTED`).
-    crowded: bool,
     /// True as in Linux: a block grows by arriving data and by other blocks (`tcp_sack_new_ofo_skb`), and
     /// data that begin at the end of a range are appended without a check of the next range
     /// (`tcp_ooo_try_coalesce`). If false, a block is the whole range, even if a part of it was dropped from
@@ -52,9 +49,11 @@ impl Assembly {
         self.recent = blocks;
     }
 
-    /// See [`Assembly::crowded`].
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.crowded
+    /// Whether `span` changes the third block or a later one, or begins a block beside two or more (`tcp_sack_new_ofo_skb`,
+    /// `TCP_SACK_BLOCKS_EXPECTED`).
+    pub(crate) fn crowds(&self, span: &Span) -> bool {
+        let touches = |r: &Span| r.end >= span.start && span.end >= r.start;
+        self.recent.iter().position(touches).unwrap_or(self.recent.len()) >= 2
     }
 
     /// Adds a range. Returns the first part of it that was received before (RFC 2883), if any.
@@ -79,8 +78,6 @@ impl Assembly {
         if self.linux && self.ranges.get(first).is_some_and(|r| r.end == span.start) {
             duplicate = None;
         }
-        let touches = |r: &Span| r.end >= span.start && span.end >= r.start;
-        self.crowded = self.recent.iter().position(touches).unwrap_or(self.recent.len()) >= 2;
         let block = if self.linux { self.grown(span) } else { whole.clone() };
         if last == first {
             self.ranges.insert(first, whole);
@@ -184,8 +181,9 @@ mod tests {
     fn a_third_block_and_what_extends_it_are_urgent_and_what_extends_the_first_two_is_not() {
         let mut a = Assembly::new(true);
         let crowded = [10, 30, 50, 55, 35, 15].map(|at| {
+            let crowds = a.crowds(&(at..at + 5));
             a.insert(at..at + 5);
-            a.is_crowded()
+            crowds
         });
         // The last three: the first block, the second one, and the third one.
         assert_eq!(crowded, [false, false, true, false, false, true]);

@@ -1,7 +1,7 @@
 //! Data of a segment: in order, out of order, or received before.
 
 use super::memory::Fate;
-use super::{Arrival, Receiver};
+use super::{Arrival, Receiver, WindowBefore};
 use crate::log::{AckReason, Log};
 use crate::messages::Span;
 use tcpassay_units::{Dur, Time, count};
@@ -31,8 +31,16 @@ impl Receiver {
         // a segment whole or not at all: with nothing unread it may be longer than the window (`tcp_sequence`,
         // `sk_forced_mem_schedule`).
         let counted = self.memory.is_some() && !self.finished();
-        if counted && matches!(self.admit(&a.span, a.fin, a.push, u64::from(a.header)), Fate::Dropped) {
-            return false;
+        let mut before =
+            (a.span.start > self.nxt && self.acks.has_compressed()).then(|| self.window_before());
+        if counted {
+            let (fate, grows) = self.admit(&a.span, a.fin, a.push, u64::from(a.header));
+            match (fate, &mut before) {
+                (Fate::Dropped, _) => return false,
+                (Fate::Attached, Some(before)) => *before = self.window_before(),
+                (Fate::Kept, Some(before)) => before.grows = grows,
+                _ => {}
+            }
         }
         let beyond = a.span.end > self.edge && !self.finished();
         if beyond && self.rules.takes_whole_segments && self.readable() > 0 && !counted {
@@ -44,7 +52,7 @@ impl Receiver {
         let fin = a.fin && end == a.span.end;
         let span = a.span.start..end;
         if a.span.start > self.nxt {
-            self.out_of_order(now, span, fin, a, log);
+            self.out_of_order(now, span, fin, a, before, log);
             return false;
         }
         if span.end <= self.nxt && !(fin && span.end == self.nxt && !self.finished()) {
@@ -188,7 +196,16 @@ impl Receiver {
         self.acks.ask_later(!acks);
     }
 
-    fn out_of_order(&mut self, now: Time, span: Span, fin: bool, a: &Arrival, log: &mut Log) {
+    /// `before`: the window before the segment was accounted for, if duplicate ACKs were left out.
+    fn out_of_order(
+        &mut self,
+        now: Time,
+        span: Span,
+        fin: bool,
+        a: &Arrival,
+        before: Option<WindowBefore>,
+        log: &mut Log,
+    ) {
         self.stats.out_of_order += 1;
         let len = span.end.saturating_sub(span.start);
         self.mark(now, len, a.ecn, log);
@@ -197,9 +214,16 @@ impl Receiver {
         }
         let span = span.start..span.end + u64::from(fin && self.rules.fin_takes_position);
         if !span.is_empty() {
+            let pending = before.filter(|_| self.acks.has_compressed() && self.assembly.crowds(&span));
+            let blocks = pending.map(|_| self.assembly.blocks().clone());
             // The window guarantees memory: data inside it are kept.
             if let Some(again) = self.assembly.insert(span) {
                 self.duplicate(again);
+            }
+            if let (Some(window), Some(blocks)) = (pending, blocks) {
+                // Linux has scheduled the ACK of this segment already, and counts it as sent.
+                self.send_compressed(now, blocks, window, log);
+                return;
             }
         }
         // RFC 5681 section 4.2: a duplicate ACK at once, unless Linux leaves it out.

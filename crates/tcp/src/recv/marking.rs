@@ -9,7 +9,7 @@ use super::ce_echo::Response;
 use super::{Echo, OldAck, Receiver};
 use crate::log::{AckDecision, AckReason, Log};
 use tcpassay_units::{Time, count};
-use tcpassay_wire::Ecn;
+use tcpassay_wire::{Ecn, Flags};
 
 impl Receiver {
     /// The mark of a data segment.
@@ -70,7 +70,8 @@ impl Receiver {
         if sent {
             let nxt = self.nxt_at_mark;
             let sacks = self.assembly.blocks().clone();
-            self.old_ack = Some(OldAck { nxt, ece: was, sacks });
+            let echo = if was { Flags::ECE } else { Flags::NONE };
+            self.old_ack = Some(OldAck { nxt, echo, sacks, window: None });
             (self.acked, self.last_ack_sent) = (nxt, nxt);
             log.put(now, || ack_event(AckDecision::Now, AckReason::CeChange, nxt));
         }

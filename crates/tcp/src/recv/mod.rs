@@ -41,7 +41,7 @@ use assembly::Assembly;
 pub(crate) use ce_echo::{ByteCounts, Echo, ace_of};
 use memory::Memory;
 use tcpassay_units::{Dur, Time};
-use tcpassay_wire::Ecn;
+use tcpassay_wire::{Ecn, Flags};
 use window::{Offer, Window};
 
 /// A segment with data or FIN, acceptable, in stream positions.
@@ -68,15 +68,28 @@ pub(crate) struct Arrival {
     pub closing: bool,
 }
 
-/// An ACK of the data before a change of CE (RFC 8257 section 3.2), with the state before the change.
+/// An ACK with the state before the segment that is processed: of the data before a change of CE (RFC 8257 section 3.2), or for
+/// compressed duplicate ACKs (`tcp_sack_compress_send_ack`).
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct OldAck {
     /// Position acknowledged.
     pub nxt: u64,
-    /// ECE.
-    pub ece: bool,
-    /// SACK blocks before the change.
+    /// ECE or ACE.
+    pub echo: Flags,
+    /// SACK blocks.
     pub sacks: ArrayVec<Span, 4>,
+    /// The window field; `None`: the window when it is sent.
+    pub window: Option<u16>,
+}
+
+/// The window that an ACK would announce before the segment that is processed counts.
+#[derive(Clone, Copy, Debug)]
+struct WindowBefore {
+    offer: Offer,
+    /// Less than half of the memory is free.
+    tight: bool,
+    /// The segment raises the threshold of the window afterwards.
+    grows: bool,
 }
 
 /// Event counts since the connection began.

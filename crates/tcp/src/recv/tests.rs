@@ -39,3 +39,40 @@ fn linux_measures_round_trips_by_segments_out_of_order_and_by_duplicates() {
         assert_eq!(got, measured, "{profile:?}");
     }
 }
+
+/// Segments of 1000 bytes, at the positions `at` in thousands; returns the SACK blocks of the ACK that each of them causes, in thousands.
+fn blocks_of_acks(at: &[u64]) -> Vec<Option<Vec<(u64, u64)>>> {
+    let mut r = receiver(Profile::Linux);
+    let log = &mut Log::default();
+    let blocks = |sacks: &[Span]| sacks.iter().map(|s| (s.start / 1000, s.end / 1000)).collect();
+    let one = |at: &u64| {
+        let span = 1000 * at + 1..1000 * (at + 1) + 1;
+        r.data(Time::from_nanos(1_000_000), &arrival(span, Dur::from_millis(100)), log);
+        if let Some(old) = r.take_old_ack() {
+            assert!(!r.ack_due(Time::from_nanos(1_000_000), None, log), "one ACK for each segment");
+            return Some(blocks(&old.sacks));
+        }
+        r.ack_due(Time::from_nanos(1_000_000), None, log).then(|| {
+            let sacks = r.sacks(4);
+            r.ack_sent(Time::from_nanos(1_000_000), false, 1, log);
+            blocks(&sacks)
+        })
+    };
+    at.iter().map(one).collect()
+}
+
+#[test]
+fn linux_sends_the_ack_for_compressed_ones_before_a_third_block_changes() {
+    let first = [Some(vec![(2, 3)]), Some(vec![(2, 4)]), Some(vec![(2, 5)])];
+    // The fourth one is compressed. A second block changes nothing; a third one does.
+    assert_eq!(
+        blocks_of_acks(&[2, 3, 4, 5, 8, 11, 9, 12]),
+        [&first[..], &[None, None, Some(vec![(8, 9), (2, 6)]), None, None]].concat()
+    );
+    // The third block grows: the ACK does not report that, but what the segment repeats.
+    let acks = blocks_of_acks(&[2, 3, 4, 6, 8, 9, 2]);
+    assert_eq!(
+        acks[3..],
+        [None, Some(vec![(6, 7), (2, 5)]), None, Some(vec![(2, 3), (8, 10), (6, 7), (2, 5)])]
+    );
+}

@@ -1,19 +1,16 @@
-//! Compression of duplicate ACKs (Linux since 4.18): the first three for a position are sent, then one for many, by a timer or when
-//! blocks beyond the second change. Sources: `__tcp_ack_snd_check`, `tcp_compressed_ack_kick`, `tcp_sack_new_ofo_skb`.
+//! Compression of duplicate ACKs (Linux since 4.18): the first three for a position are sent, then one for many, by a timer or before
+//! blocks beyond the second change ([`Receiver::send_compressed`](crate::recv::Receiver)). Sources: `__tcp_ack_snd_check`,
+//! `tcp_compressed_ack_kick`, `tcp_sack_new_ofo_skb`.
 
 use super::{AckInput, AckPolicy, Verdict};
 use crate::log::AckReason;
 use tcpassay_units::{Dur, Time};
 
 impl AckPolicy {
-    /// A duplicate ACK is due: the first three for a position are sent, then one for many (`__tcp_ack_snd_check`), unless blocks
-    /// beyond the second changed (`tcp_sack_new_ofo_skb`).
+    /// A duplicate ACK is due: the first three for a position are sent, then one for many (`__tcp_ack_snd_check`).
     pub(super) fn compress(&mut self, now: Time, ask: &AckInput) -> Option<Verdict> {
         let send = Some(Verdict::Now(AckReason::OutOfOrder));
         let Some(rule) = self.compression.filter(|rule| self.compressed < rule.most) else { return send };
-        if self.compressed > 0 && ask.crowded {
-            return send;
-        }
         if self.duplicates.0 != ask.nxt {
             self.duplicates = (ask.nxt, 0);
         }
@@ -32,6 +29,11 @@ impl AckPolicy {
             self.compressed_until = now.saturating_add(wait + rule.slack);
         }
         None
+    }
+
+    /// Whether duplicate ACKs were left out since the last ACK.
+    pub(crate) fn has_compressed(&self) -> bool {
+        self.compressed > 0
     }
 
     /// Without SACK every duplicate ACK counts.

@@ -108,7 +108,7 @@ impl Memory {
             done.grew = len >= GROWS_FROM && self.grow(len, self.payload_cost(cost), rcv_mss);
         } else {
             done.measured = measured;
-            done.grew = self.keep(held, nxt, rcv_mss);
+            (done.grew, done.fate) = self.keep(held, nxt, rcv_mss);
         }
         done
     }

@@ -409,11 +409,16 @@ impl Memory {
         self.known = None;
     }
 
+    /// A window with this right edge is announced.
+    pub(super) fn announced(&mut self, edge: u64) {
+        self.limit = self.limit.max(edge);
+        self.known = None;
+    }
+
     /// The window of a segment that leaves now.
     pub(super) fn announce(&mut self, at: At) -> Announced {
         let (offer, tight) = self.offer_again(at);
-        self.limit = self.limit.max(offer.edge);
-        self.known = None;
+        self.announced(offer.edge);
         // With the new edge and everything acknowledged the result is the same.
         let stays = !tight && !self.refused && at.acked == at.nxt && at.edge == offer.edge;
         Announced { offer, tight, stays }
@@ -511,6 +516,8 @@ pub(super) struct At {
 pub(super) enum Fate {
     /// It is kept, or was received before.
     Kept,
+    /// It is kept in the buffer of the data before it.
+    Attached,
     Dropped,
 }
 

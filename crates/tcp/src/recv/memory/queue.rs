@@ -2,7 +2,7 @@
 //! free memory.
 
 use super::cost::FRAGMENTS;
-use super::{Memory, QueuedBuffer};
+use super::{Fate, Memory, QueuedBuffer};
 use crate::MemoryRules;
 
 impl Memory {
@@ -150,18 +150,19 @@ impl Memory {
 
     /// `tcp_data_queue_ofo`, which lets the window, and since 6.17 the buffer, grow by what is out of order. Returns whether the
     /// threshold of the window rose.
-    pub(super) fn keep(&mut self, held: QueuedBuffer, nxt: u64, rcv_mss: u64) -> bool {
+    pub(super) fn keep(&mut self, held: QueuedBuffer, nxt: u64, rcv_mss: u64) -> (bool, Fate) {
         if self.later.iter().any(|h| h.start <= held.start && held.end <= h.end) {
-            return false;
+            return (false, Fate::Kept);
         }
         let len = held.end - held.start;
         let mut at = self.later.partition_point(|h| h.start <= held.start);
-        let mut grew = false;
+        let (mut grew, mut fate) = (false, Fate::Kept);
         if let Some(mut before) = at.checked_sub(1).map(|i| self.later[i])
             && let Some(more) = self.join(&mut before, &held)
         {
             self.used += more;
             self.later[at - 1] = before;
+            fate = Fate::Attached;
             grew = self.sack && self.grow(len, self.payload_cost(held.cost), rcv_mss);
         } else {
             // Buffers that it covers are freed. A buffer that begins at the same position is shorter.
@@ -176,7 +177,7 @@ impl Memory {
             let ahead = self.later.last().map_or(0, |h| h.end - nxt);
             self.tune(self.space, ahead);
         }
-        grew
+        (grew, fate)
     }
 }
 
