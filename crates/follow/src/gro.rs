@@ -13,8 +13,13 @@ struct Packet {
 }
 
 /// Replaces packets by the merged segments that contain them. `merged`: when the stack processed a segment with payload, and its length, in
-/// order of time. A packet that no segment contains stays as it is.
-pub(crate) fn merge(rows: Vec<(Time, Row)>, merged: &[(Time, u32)]) -> Vec<(Time, Row)> {
+/// order of time; `opened`: when a server's connection was established. The segment that does so is not among `merged`, because the kernel
+/// tells only those of established connections (`tcp_rcv_established`). A packet that no segment contains stays as it is.
+pub(crate) fn merge(
+    rows: Vec<(Time, Row)>,
+    merged: &[(Time, u32)],
+    opened: Option<Time>,
+) -> Vec<(Time, Row)> {
     if merged.is_empty() {
         return rows;
     }
@@ -27,6 +32,16 @@ pub(crate) fn merge(rows: Vec<(Time, Row)>, merged: &[(Time, u32)]) -> Vec<(Time
             }
             _ => made.push((at, row)),
         }
+    }
+    let acked = made.iter().any(|(at, row)| {
+        let bare = matches!(row, Row::In { segment, .. } if !segment.flags.has(Flags::SYN));
+        bare && packets.first().is_some_and(|packet| *at < packet.at)
+    });
+    if let (false, Some(opened), Some(packet)) = (acked, opened, packets.first_mut())
+        && packet.at <= opened
+    {
+        packet.used = true;
+        made.push((opened, Row::In { segment: packet.segment, ecn: packet.ecn, packets: 1 }));
     }
     let mut first = 0;
     for (at, len) in merged {
@@ -98,7 +113,7 @@ mod tests {
     #[test]
     fn consecutive_packets_are_one_segment_at_the_time_of_the_stack_with_the_push_of_the_last() {
         let rows = vec![packet(10, 1, Flags::ACK), packet(20, 1001, Flags::ACK | Flags::PSH)];
-        let merged = merge(rows, &[(Time::from_nanos(30), 2000)]);
+        let merged = merge(rows, &[(Time::from_nanos(30), 2000)], None);
         assert_eq!(told(&merged), [(30, 1, 2000, 2, true)]);
     }
 
@@ -106,14 +121,33 @@ mod tests {
     fn a_packet_that_no_segment_contains_stays_and_one_is_used_once() {
         let rows =
             vec![packet(10, 1, Flags::ACK), packet(12, 5001, Flags::ACK), packet(20, 1001, Flags::ACK)];
-        let merged = merge(rows, &[(Time::from_nanos(20), 2000), (Time::from_nanos(20), 2000)]);
+        let merged = merge(rows, &[(Time::from_nanos(20), 2000), (Time::from_nanos(20), 2000)], None);
         assert_eq!(told(&merged), [(12, 5001, 1000, 1, false), (20, 1, 2000, 2, false)]);
     }
 
     #[test]
     fn packets_after_the_segment_was_processed_are_not_in_it() {
         let rows = vec![packet(10, 1, Flags::ACK), packet(20, 1001, Flags::ACK)];
-        let merged = merge(rows, &[(Time::from_nanos(10), 1000), (Time::from_nanos(20), 1000)]);
+        let merged = merge(rows, &[(Time::from_nanos(10), 1000), (Time::from_nanos(20), 1000)], None);
         assert_eq!(told(&merged), [(10, 1, 1000, 1, false), (20, 1001, 1000, 1, false)]);
+    }
+
+    #[test]
+    fn the_segment_that_establishes_a_connection_is_not_among_the_merged_ones() {
+        let rows = || vec![packet(10, 5001, Flags::ACK), packet(20, 1, Flags::ACK)];
+        let merged = [(Time::from_nanos(30), 1000)];
+        let opened = Some(Time::from_nanos(15));
+        assert_eq!(
+            told(&merge(rows(), &merged, opened)),
+            [(15, 5001, 1000, 1, false), (30, 1, 1000, 1, false)]
+        );
+        // An ACK without data has established it before.
+        let ack = Segment { flags: Flags::ACK, seq: SeqNum::new(1), ..Segment::default() };
+        let mut with = vec![(Time::from_nanos(5), Row::In { segment: ack, ecn: Ecn::NotEct, packets: 1 })];
+        with.extend(rows());
+        assert_eq!(
+            told(&merge(with, &merged, Some(Time::from_nanos(5)))),
+            [(5, 1, 0, 1, false), (20, 1, 1000, 1, false), (30, 5001, 1000, 1, false)]
+        );
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tcpassay_case::params::{self, Value};
 use tcpassay_case::{Case, CcEngine, Implementation};
-use tcpassay_measure::reason::AppCall;
+use tcpassay_measure::reason::{AppCall, StateChange, TcpState};
 use tcpassay_measure::{EventKind, EventRow, PacketRecord, Recording};
 use tcpassay_tcp::{EcnMode, PacketPages};
 use tcpassay_units::{Bytes, Dur, Seed, Time};
@@ -33,6 +33,8 @@ type Ports = [(u32, u16); 2];
 struct Told {
     calls: Vec<Call>,
     merged: Vec<(Time, u32)>,
+    /// When the connection left SYN-RECEIVED.
+    opened: Option<Time>,
     /// Segments of the present instant: when, arrived, left.
     instant: (Time, usize, usize),
 }
@@ -143,6 +145,11 @@ fn events(recording: &Recording) -> BTreeMap<u32, Told> {
             EventKind::In => told.instant.1 += 1,
             EventKind::Out | EventKind::Retransmit => told.instant.2 += 1,
             EventKind::Merged => told.merged.extend(event.len.map(|len| (event.at, len))),
+            EventKind::State => {
+                let from = TcpState::SynReceived;
+                let leaves = matches!(event.state_change(), Some(StateChange::Moved { from: Some(one), .. }) if one == from);
+                told.opened = told.opened.or(leaves.then_some(event.at));
+            }
             EventKind::App => {
                 if let Some(row) = call(event) {
                     let (at, arrived, left) = told.instant;
@@ -237,7 +244,7 @@ fn end(
     let exact = setup.substrate == Substrate::Model;
     setup.reads_are_logged = exact || told.calls.iter().any(|call| matches!(call.row, Row::Read(_)));
     setup.in_packets &= !has_super_segments(&rows);
-    let rows = gro::merge(rows, &told.merged);
+    let rows = gro::merge(rows, &told.merged, told.opened);
     let mut rows = ordered(setup.substrate, rows, &told.calls);
     if !exact {
         for (at, _) in &mut rows {
