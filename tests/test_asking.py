@@ -2,6 +2,8 @@
 
 import json
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,12 +43,13 @@ class Made:
         self.value = value
         self.batches: list[int] = []
 
-    def run(self, seeds: int) -> Results:
+    def run(self, seeds: int, stopped: Mapping[str, int]) -> Results:
         self.batches.append(seeds)
+        self.stopped = dict(stopped)
         runs = [
             run(f"{cc}0000000", seed, {"goodput": self.value(cc, seed)}, stack__cc=cc)  # type: ignore[operator]
             for cc in ("reno", "cubic", "bbr")
-            for seed in range(1, seeds + 1)
+            for seed in range(1, stopped.get(f"{cc}0000000", seeds) + 1)
         ]
         return load(folder(self.tmp_path / f"batch{len(self.batches)}", runs))
 
@@ -92,10 +95,39 @@ def test_noise_is_not_decided_and_the_budget_ends_the_runs(tmp_path: Path) -> No
     assert "It is not decided whether it is better than" in answer.text
 
 
+def test_a_lost_candidate_runs_no_further_and_the_correction_still_covers_it(tmp_path: Path) -> None:
+    def value(cc: str, seed: int) -> float:
+        # Against bbr, cubic wins by one seed in four more; reno loses always.
+        return {"reno": 100, "bbr": 200, "cubic": 212 if seed % 4 else 196}[cc] + seed / 100
+
+    answer, made = asked(tmp_path, value, Question((), "", 0.95, 0.01, 2000, 600.0))
+    assert made.batches[:2] == [2, 8]
+    assert len(made.batches) > 2
+    assert made.stopped == {"reno0000000": 8}
+    (reno, bbr) = answer.dropped
+    assert (reno.value, reno.better, reno.seeds, reno.look) == ("reno", "cubic", 8, 1)
+    assert (bbr.value, bbr.better, bbr.look) == ("bbr", "cubic", answer.looks)
+    assert answer.ending is Ending.DECIDED
+    assert answer.runs == 2 * answer.seeds + 8
+    # Three pairs of values at each look.
+    assert answer.rankings.tests == 3
+    assert "reno was dropped after 8 seeds: cubic is better (" in answer.text
+
+
+def test_the_budget_counts_the_runs_that_lost_candidates_do_not_make(tmp_path: Path) -> None:
+    def value(cc: str, seed: int) -> float:
+        return 1.0 if cc == "reno" else 100 + seed * {"cubic": 7919, "bbr": 6607}[cc] % 1000 / 10
+
+    # 8 seeds of three, then 12 of two: 32 runs; with 12 of three it would be 36.
+    answer, made = asked(tmp_path, value, Question((), "", 0.95, 0.01, 32, 600.0))
+    assert made.batches == [2, 8, 12]
+    assert (answer.ending, answer.runs) == (Ending.BUDGET, 32)
+
+
 def test_equal_runs_of_all_seeds_are_facts_without_a_test(tmp_path: Path) -> None:
     class Same(Made):
-        def run(self, seeds: int) -> Results:
-            results = super().run(seeds)
+        def run(self, seeds: int, stopped: Mapping[str, int]) -> Results:
+            results = super().run(seeds, stopped)
             for one in results.runs:
                 one["trace"] = str(one["case"])
             return results
@@ -119,6 +151,9 @@ def test_equal_runs_of_all_seeds_are_facts_without_a_test(tmp_path: Path) -> Non
         (PLAN.replace("[axes]", '[axes]\n"queue.limit" = [1, 2]\n').replace("[1, 2]", '["1MB", "2MB"]').replace(
             '"stack.cc" = ["reno", "cubic", "bbr"]', '"link.delay" = ["1ms", "2ms"]'), [], None,
          "say with --choose what to choose: the plan varies `queue.limit`, `link.delay`"),
+        (PLAN, [], "round_p99", "`round_p99` is never measured: no case has rounds; set `app.workload` to `incast`"),
+        (PLAN.replace('"stack.cc" = ["reno", "cubic", "bbr"]', '"queue.ecn_threshold" = ["20KB", "40KB"]'), [], None,
+         "`--choose queue.ecn_threshold`: no value is better than another: `queue.ecn_threshold` has no effect in any"),
     ],
 )  # fmt: skip
 def test_a_wish_that_contradicts_the_plan_is_named_before_anything_runs(
@@ -135,6 +170,19 @@ def test_a_budget_with_which_nothing_can_be_decided_is_named_before_anything_run
     assert "`--budget 20`: 3 candidates at 95 % need 8 seeds before anything can be decided" in str(
         refused.value
     )
+
+
+def test_a_time_in_which_nothing_can_be_decided_is_named_before_anything_runs(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, PLAN.replace("20ms", "2s").replace(', "bbr"', ""))
+    plan = replace(plan, spec=plan.spec.model_copy(update={"substrates": ["host"]}))
+    # Two values: one pair at 0.025 takes 7 seeds, of two runs of 2 s each.
+    with pytest.raises(UserError) as refused:
+        asking.understood(plan, [], None, Question((), "", 0.95, 0.01, 2000, 27.0))
+    assert (
+        "`--time 27`: nothing can be decided before 7 seeds of each case, which take 28 s in real time"
+        in str(refused.value)
+    )
+    asking.understood(plan, [], None, Question((), "", 0.95, 0.01, 2000, 28.0))
 
 
 def invoke(*words: object) -> Result:

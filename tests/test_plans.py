@@ -53,7 +53,7 @@ LONG = {
     "kernel-coverage": "a minute of CPU on a kernel; `make history` runs it (docs/quality-history.md)",
     "kernel-windows": "a minute of CPU on a kernel; `make history` runs it (docs/quality-history.md)",
     "stacks-pytcp": "minutes of CPU; PyTCP needs one or two milliseconds for a packet",
-    "demo-kernel": "over three minutes of CPU; docs/kernel.md has its result, and rate-limiter-kernel its core",
+    "demo-kernel": "over three minutes of CPU; docs/kernel-measured.md has its result, rate-limiter-kernel its core",
 }
 
 

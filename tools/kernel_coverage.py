@@ -1,4 +1,4 @@
-"""The tables of docs/kernel-coverage.md, from the results of `tcpassay kernel coverage`.
+"""The tables of docs/kernel-coverage-measured.md, from the results of `tcpassay kernel coverage`.
 
     .venv/bin/python tools/kernel_coverage.py 'make demo=results/demo-coverage' 'scripts=results/scripts-coverage' ...
 

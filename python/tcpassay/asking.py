@@ -6,18 +6,22 @@ factors) with the seeds 1 to n. After each batch the candidates are compared in 
 shares sum to alpha, so that all statements of all looks hold together with the confidence, whatever the number of looks
 and whenever the runs end (the union bound; an alpha-spending plan without assumptions about the metric, after Lan and
 DeMets, "Discrete Sequential Boundaries for Clinical Trials", 1983).
+
+A candidate to which another one is better at a look cannot be the best, and does not run with further seeds. The error
+of later looks is still divided by the number of all pairs: which candidates are left depends on the same runs that are
+tested, so that dividing by fewer would not bound the error.
 """
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 from tcpassay import interface, levels
-from tcpassay.compare import Options, Ranking, Rankings, between
+from tcpassay.compare import Options, Ranking, Rankings, between, cases_of
 from tcpassay.compare.direction import direction
 from tcpassay.compare.effect import Verdict
 from tcpassay.errors import Place, UserError
@@ -25,10 +29,14 @@ from tcpassay.interface import Direction
 from tcpassay.messages import Outcome
 from tcpassay.plan.document import suggest
 from tcpassay.plan.enough import fewest
-from tcpassay.plan.expand import factors, show
+from tcpassay.plan.expand import Case, factors, show
+from tcpassay.plan.idle import without_effect
+from tcpassay.plan.quantity import quantity
 from tcpassay.plan.read import Plan
+from tcpassay.plan.table import parameters
 from tcpassay.plural import plural
 from tcpassay.results import Results
+from tcpassay.substrate import substrate_of
 from tcpassay.terminal import number
 
 FIRST: Final = 2
@@ -68,15 +76,41 @@ class Ending(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Dropped:
+    """A candidate that cannot be the best, because another one is better."""
+
+    value: str
+    better: str
+    effect: str
+    """From `value` to `better`, with its interval."""
+    seeds: int
+    """Number of seeds with which this was decided; it ran with no others."""
+    look: int
+
+    @property
+    def text(self) -> str:
+        """The reason."""
+        return f"{self.value} was dropped after {plural(self.seeds, 'seed')}: {self.better} is better ({self.effect})"
+
+
+@dataclass(frozen=True, slots=True)
 class Answered:
     """An answer."""
 
     question: Question
     ending: Ending
     rankings: Rankings
+    """Of the candidates that were left before the last look."""
     seeds: int
     runs: int
     looks: int
+    dropped: tuple[Dropped, ...] = ()
+    """Candidates that were lost at a look."""
+
+    @property
+    def earlier(self) -> list[Dropped]:
+        """Those that were lost before the last look."""
+        return [one for one in self.dropped if one.look < self.looks]
 
     @property
     def ranking(self) -> Ranking:
@@ -108,6 +142,7 @@ class Answered:
             )
         if alike and self.ending is not Ending.DETERMINISTIC:
             said.append(f"It differs by less than {100 * question.relevant:g} % from {', '.join(alike)}.")
+        said += [f"{one.text}." for one in self.earlier]
         if open_:
             needed = [one.needed for one in open_ if one.needed is not None and one.needed > self.seeds]
             more = f"; about {max(needed)} seeds would decide" if needed else ""
@@ -126,6 +161,7 @@ class Answered:
             "seeds": self.seeds,
             "runs": self.runs,
             "looks": self.looks,
+            "dropped": [asdict(one) for one in self.dropped],
             **self.rankings.as_json(),
         }
 
@@ -150,10 +186,10 @@ def understood(plan: Plan, choose: Sequence[str], metric: str | None, question: 
         raise UserError(
             f"`--metric {chosen}`: neither large nor small values of it are better, so that none is best"
         )
-    _reachable(plan, chosen)
     made = Question(
         tuple(names), chosen, question.confidence, question.relevant, question.budget, question.seconds
     )
+    _reachable(plan, made)
     least = first_look(plan, made) * len(plan.cases)
     if least > made.budget:
         seeds = plural(first_look(plan, made), "seed")
@@ -184,21 +220,50 @@ def _usual(several: Sequence[str], place: Place) -> list[str]:
     raise UserError(f"say with --choose what to choose: the plan varies {listed or 'nothing'}", place)
 
 
-def _reachable(plan: Plan, metric: str) -> None:
-    """Raises `UserError` if no case can have the metric."""
-    if not metric.startswith(_OF_TRANSFERS):
-        return
+def _reachable(plan: Plan, question: Question) -> None:
+    """Raises `UserError` if no case can have the metric, if no run can differ, or if the time does not suffice."""
+    metric, place = question.metric, Place(plan.file)
+    kinds = {show(case.triples.get("app.workload", "bulk")).partition(":")[0] for case in plan.cases}
     endless = all(
         show(case.triples.get("app.workload", "bulk")) == "bulk"
         and show(case.triples.get("app.flow_size", "endless")) == "endless"
         for case in plan.cases
     )
-    if endless:
+    if metric.startswith("round_") and "incast" not in kinds:
+        raise UserError(
+            f"`{metric}` is never measured: no case has rounds; set `app.workload` to `incast`", place
+        )
+    if metric.startswith(_OF_TRANSFERS) and endless:
         raise UserError(
             f"`{metric}` is never measured: the flows of all cases are endless and nothing completes; set "
             "`app.workload` to `rpc`, or `app.flow_size`",
-            Place(plan.file),
+            place,
         )
+    _effective(plan, question)
+    if all(substrate_of(name).real_time for name in plan.spec.substrates):
+        seeds = first_look(plan, question)
+        length = sum(map(_duration, plan.cases))
+        if seeds * length > question.seconds:
+            raise UserError(
+                f"`--time {question.seconds:g}`: nothing can be decided before {plural(seeds, 'seed')} of each case, "
+                f"which take {seeds * length:.0f} s in real time; raise it, or compare fewer or shorter cases"
+            )
+
+
+def _duration(case: Case) -> float:
+    """The seconds that a run of a case takes at least; 0 if it ends when the applications have ended."""
+    amount = quantity(show(case.triples.get("app.duration", parameters()["app.duration"].default)))
+    return float(amount.amount) / 1e9 if amount.ordered else 0.0
+
+
+def _effective(plan: Plan, question: Question) -> None:
+    """Raises `UserError` if all settings of a chosen factor have no effect in any case."""
+    idle = without_effect(plan.spec, plan.cases)
+    for name in question.factors:
+        varies = {path for level in factors(plan.spec)[name] for path in level.triples}
+        if varies <= idle.keys():
+            why = "; ".join(idle[path] for path in varies)
+            raise UserError(f"`--choose {name}`: no value is better than another: {why}", Place(plan.file))
 
 
 def candidates(plan: Plan, question: Question) -> int:
@@ -228,43 +293,69 @@ def _least(plan: Plan, question: Question, look: int) -> int:
 def answered(
     plan: Plan,
     question: Question,
-    run: Callable[[int], Results],
+    run: Callable[[int, Mapping[str, int]], Results],
     clock: Callable[[], float] = time.monotonic,
 ) -> Answered:
-    """Runs batches until the question is decided or the budget ends. `run` makes the runs of the seeds 1 to n."""
+    """Runs batches until the question is decided or the budget ends.
+
+    `run` makes the runs of the seeds 1 to n; a case in its second argument has no seeds above the one given there.
+    """
     began = clock()
-    results = run(FIRST)
+    results = run(FIRST, {})
     if _deterministic(results):
-        return _answer(question, Ending.DETERMINISTIC, results, FIRST, 0)
+        return _answer(question, Ending.DETERMINISTIC, results, FIRST, 0, ())
+    of_case = cases_of(results, question.factors)
     seeds, look = first_look(plan, question), 0
+    dropped: tuple[Dropped, ...] = ()
     while True:
-        results = run(seeds)
+        stopped = _stopped(of_case, dropped)
+        results = run(seeds, stopped)
         look += 1
-        made = _answer(question, Ending.BUDGET, results, seeds, look)
+        made = _answer(question, Ending.BUDGET, results, seeds, look, dropped)
+        dropped = made.dropped
+        left = [one for one in made.ranking.against if one.value in made.ranking.best]
         if len(made.ranking.best) == 1:
-            return _ended(made, Ending.DECIDED)
-        best = [one for one in made.ranking.against if one.value in made.ranking.best]
-        if all(one.verdict in _ALIKE for one in best):
-            return _ended(made, Ending.ALIKE)
+            return replace(made, ending=Ending.DECIDED)
+        if all(one.verdict in _ALIKE for one in left):
+            return replace(made, ending=Ending.ALIKE)
+        stopped = _stopped(of_case, dropped)
         further = max(math.ceil(_GROWTH * seeds), _least(plan, question, look + 1))
-        if further * len(plan.cases) > question.budget or clock() - began > question.seconds:
+        total = sum(stopped.get(case, further) for case in of_case)
+        if total > question.budget or clock() - began > question.seconds:
             return made
         seeds = further
 
 
-def _ended(made: Answered, ending: Ending) -> Answered:
-    return Answered(made.question, ending, made.rankings, made.seeds, made.runs, made.looks)
+def _stopped(of_case: Mapping[str, str], dropped: Iterable[Dropped]) -> dict[str, int]:
+    """The number of seeds of each case of a dropped candidate."""
+    seeds = {one.value: one.seeds for one in dropped}
+    return {case: seeds[value] for case, value in of_case.items() if value in seeds}
 
 
-def _answer(question: Question, ending: Ending, results: Results, seeds: int, look: int) -> Answered:
+def _answer(  # noqa: PLR0913, PLR0917 - the parts of an answer
+    question: Question,
+    ending: Ending,
+    results: Results,
+    seeds: int,
+    look: int,
+    dropped: tuple[Dropped, ...],
+) -> Answered:
     options = Options(
         confidence=1 - share(question, max(look, 1)), metrics=(question.metric,), relevant=question.relevant
     )
-    rankings = between(results, list(question.factors), None, options)
+    lost = {one.value for one in dropped}
+    left = set(cases_of(results, question.factors).values()) - lost
+    rankings = between(results, list(question.factors), None, options, among=left)
     if not rankings.rankings or not rankings.rankings[0].medians:
         raise UserError(f"no run has a value of `{question.metric}`", Place(results.folder))
+    ranking = rankings.rankings[0]
+    # Of several that are better than a candidate, the one with the best median.
+    order = list(ranking.medians)
+    better = sorted(ranking.better, key=lambda one: order.index(one.value))
+    reasons = {one.than: one for one in reversed(better)}
+    new = tuple(Dropped(one.than, one.value, one.effect, seeds, look) for one in reasons.values())
     done = sum(run.get("outcome") == Outcome.DONE for run in results.runs)
-    return Answered(question, ending, rankings, seeds, done, look)
+    return Answered(question, ending, rankings, seeds, done, look, (*dropped, *new))
 
 
 def _deterministic(results: Results) -> bool:

@@ -123,6 +123,11 @@ def test_the_search_works_in_a_folder_without_a_server_and_without_a_network(
     page, requested = opened
     # Results appear one after another.
     page.wait_for_selector('ul.search li a[href^="rate-limiter.html"]', timeout=600_000)
+    # Pages for users come first, each with its section; the rate limiter is about the project.
+    found = page.eval_on_selector_all("ul.search li", "all => all.map(one => one.innerText.trim())")
+    about = [text.endswith("(About the project)") for text in found]
+    assert about.index(True) > 0
+    assert about == sorted(about)
     assert requested
     assert not [one for one in requested if not one.startswith(("file:", "data:"))]
     assert page.evaluate("document.documentElement.scrollWidth") == 390

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import plans
 from tcpassay.cli import app
+from tcpassay.errors import UserError
 from tcpassay.stacks.measure import segment as wire
 from tcpassay.stacks.measure.facts import FACTS, Measured, measure
 from tcpassay.stacks.measure.segment import Flag, Segment
@@ -21,6 +22,12 @@ DOCUMENT = plans.REPOSITORY / "docs" / "stacks.md"
 def smoltcp() -> list[Measured]:
     """All facts of smoltcp."""
     return list(measure("smoltcp"))
+
+
+def test_a_process_that_ends_is_an_error_with_its_reason() -> None:
+    result = CliRunner().invoke(app, ["stack", "measure", "exec:/bin/true"])
+    assert isinstance(result.exception, UserError)
+    assert str(result.exception).startswith("`exec:/bin/true`: outcome `crashed`: /bin/true: it ended")
 
 
 def test_facts_of_smoltcp_are_those_of_its_source(smoltcp: list[Measured]) -> None:

@@ -8,6 +8,7 @@ program itself.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -137,15 +138,29 @@ class Staging:
         return f"{link['image']}[{link['text']}]({relative}{'#' + anchor if anchor else ''})"
 
 
+def scorer() -> str:
+    """Returns the script that orders the results of the search, with the section of each page."""
+    titles: dict[str, str] = {}
+    for section in sections():
+        for page in section.pages:
+            title = section.title or titles.get(staged(section.below).removesuffix(".md"), "")
+            titles[staged(page).removesuffix(".md")] = title
+    script = (Path(__file__).parent / "scorer.js").read_text(encoding="utf-8")
+    return f"const SECTIONS = {json.dumps(titles)};\n{script}"
+
+
 def build(out: Path) -> None:
     """Writes the site to `out`, which is replaced."""
     with scratch.folder() as folder:
         staging = Path(folder) / "pages"
         Staging(staging, os.environ.get(ADDRESS)).write()
         made = Path(folder) / "html"
+        order = Path(folder) / "scorer.js"
+        order.write_text(scorer(), encoding="utf-8")
+        conf = str(Path(__file__).parent)
         sphinx = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going"]
         subprocess.run(  # noqa: S603 - the own program
-            [*sphinx, "-c", str(Path(__file__).parent), str(staging), str(made)], check=True
+            [*sphinx, "-c", conf, "-D", f"html_search_scorer={order}", str(staging), str(made)], check=True
         )
         for unwanted in (".doctrees", ".buildinfo", "_sources", "objects.inv", "genindex.html"):
             one = made / unwanted

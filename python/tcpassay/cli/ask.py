@@ -11,6 +11,8 @@ from tcpassay.cli.options import JobsOption, JsonOption, pairs, share
 from tcpassay.errors import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tcpassay.asking import Answered
     from tcpassay.plan.read import Plan
     from tcpassay.results import Results
@@ -56,10 +58,10 @@ def ask(
 ) -> None:
     """Answer which value of a parameter is best, with as many seeds as that takes.
 
-    It runs all cases of the plan with more and more seeds until one value is best, until the best ones differ by less
-    than what matters, or until the budget ends, and answers in a paragraph, a table and a figure. The confidence
-    holds for all looks at the results together. Exit code 0: answered. 2: an error in the input. 3: the budget did
-    not suffice.
+    It runs the cases of the plan with more and more seeds until one value is best, until the best ones differ by less
+    than what matters, or until the budget ends; a value to which another is better runs no further. It answers in a
+    paragraph, a table and a figure. The confidence holds for all looks at the results together. Exit code 0: answered.
+    2: an error in the input. 3: the budget did not suffice.
 
     Example: `tcpassay ask rack --set link.rate=25Gbit`.
     """
@@ -112,8 +114,8 @@ class _Batches:
         self._force = force
         self._begun = False
 
-    def run(self, seeds: int) -> "Results":
-        """The results with the seeds 1 to `seeds`."""
+    def run(self, seeds: int, stopped: "Mapping[str, int]") -> "Results":
+        """The results with the seeds 1 to `seeds`, of `stopped` cases up to the one given there."""
         from tcpassay import asking  # noqa: PLC0415 - start-up time
         from tcpassay.plan import read  # noqa: PLC0415 - start-up time
         from tcpassay.results import load  # noqa: PLC0415 - start-up time
@@ -125,7 +127,7 @@ class _Batches:
         output.write(file, asking.plan_text(self._plan, seeds), "the plan")
         wanted = read.read_file(file)
         if self._begun:
-            session = Session.extend(wanted, self._folder, Beginning(), force=False)
+            session = Session.extend(wanted, self._folder, Beginning(stopped=stopped), force=False)
         else:
             session = Session.begin(wanted, self._folder, Beginning(), replace_=self._force)
         self._begun = True
@@ -160,6 +162,8 @@ def _told(answer: "Answered", folder: Path, figure: Path) -> None:
     typer.echo(answer.text)
     typer.echo()
     compare.show_between(answer.rankings, console, {name: one.unit for name, one in METRICS.items()})
+    for one in answer.earlier:
+        typer.echo(f"  {one.text}")
     typer.echo(f"Figure:  {figure}")
     typer.echo(f"Results: {folder}")
 

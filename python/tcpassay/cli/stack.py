@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tcpassay import terminal
+from tcpassay import _native, terminal
 from tcpassay.cli.options import JsonOption
+from tcpassay.errors import UserError
 from tcpassay.pace import Working
 
 if TYPE_CHECKING:
@@ -61,7 +62,10 @@ def build(
 @app.command()
 def check(
     command: Annotated[
-        str, typer.Argument(help="The command of the process, with its arguments in one argument.")
+        str,
+        typer.Argument(
+            help="The command of the process, with its arguments in one argument; `exec:` before it is allowed."
+        ),
     ],
     json_: JsonOption = False,
 ) -> None:
@@ -75,7 +79,7 @@ def check(
     from tcpassay.stacks.check import check as checked  # noqa: PLC0415 - start-up time
 
     found = []
-    for one in checked(command):
+    for one in checked(command.removeprefix("exec:")):
         found.append(one)
         if not json_:
             typer.echo(
@@ -111,10 +115,14 @@ def measure(
     columns: dict[str, list[Measured]] = {}
     with Working(terminal.console(stderr=True), "Measuring") as working:
         for name in names:
-            rows = columns.setdefault(column(name), [])
-            for one in measured(name):
-                rows.append(one)
-                working.update(f"{name}: {one.fact.what}")
+            try:
+                rows = columns.setdefault(column(name), [])
+                for one in measured(name):
+                    rows.append(one)
+                    working.update(f"{name}: {one.fact.what}")
+            except _native.StackError as error:
+                outcome, why = error.args
+                raise UserError(f"`{name}`: outcome `{outcome}`: {why}") from None
     if markdown:
         typer.echo(table(columns), nl=False)
     elif json_:

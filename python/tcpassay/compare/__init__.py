@@ -9,7 +9,7 @@ the statistics, `effect.py` judges a metric, `comparison.py` combines all,
 parameter.
 """
 
-from tcpassay.compare.between import Ranking, Rankings, between
+from tcpassay.compare.between import Ranking, Rankings, between, cases_of
 from tcpassay.compare.comparison import Change, Comparison, compare
 from tcpassay.compare.correction import method
 from tcpassay.compare.effect import Effect, Moved, Options, Verdict, describe
@@ -29,6 +29,7 @@ __all__ = [
     "Sides",
     "Verdict",
     "between",
+    "cases_of",
     "compare",
     "describe",
     "junit",

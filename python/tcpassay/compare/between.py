@@ -6,7 +6,7 @@ correction covers the metrics, the pairs of values and the levels. With `simulta
 for themselves.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations, product
 
@@ -90,26 +90,29 @@ class Rankings:
         return asdict(self)
 
 
-def between(
+def between(  # noqa: PLR0913 - what is compared, and how
     results: Results,
     parameter: str | Sequence[str],
     by: str | None = None,
     options: Options | None = None,
     *,
     simultaneous: bool = True,
+    among: Collection[str] | None = None,
 ) -> Rankings:
     """Compares each two values of `parameter`, or combinations of several, at each level of `by`.
 
+    With `among` only these are compared; the correction covers all, so that the choice may depend on the results.
     Raises `UserError` if the parameters do not vary, if one has no level, or if nothing can be compared.
     """
     names = [parameter] if isinstance(parameter, str) else list(parameter)
-    sides = _combinations(results, names)
+    sides = candidates(results, names)
     if len(sides) == 1:
         raise UserError(
             f"`{', '.join(names)}` has one value in these runs; there is nothing to compare",
             Place(results.folder),
         )
     pairs, places = list(combinations(sides, 2)), levels(results, by) if by else [""]
+    shown = [value for value in sides if among is None or value in among]
     tests = len(pairs) * len(places) if simultaneous else 1
     chosen = replace(options or Options(), beside=tests)
     made: list[Ranking] = []
@@ -118,11 +121,11 @@ def between(
         where = {by: level} if by else {}
         compared = [
             (a, b, compare(results, results, chosen, Sides(sides[a] | where, sides[b] | where)))
-            for a, b in pairs
+            for a, b in combinations(shown, 2)
         ]
         why = compared[0][2].family
         metrics = dict.fromkeys(effect.metric for _, _, one in compared for effect in one.effects)
-        made += [_ranking(level, metric, list(sides), compared) for metric in metrics]
+        made += [_ranking(level, metric, shown, compared) for metric in metrics]
     return Rankings(
         str(results.folder),
         ", ".join(names),
@@ -135,8 +138,8 @@ def between(
     )
 
 
-def _combinations(results: Results, names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """The combinations of values that runs have, by their text, in the order of the plan."""
+def candidates(results: Results, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The combinations of values that runs have, by their text, in the order of the plan. Raises `UserError`."""
     if len(set(names)) < len(names):
         raise UserError(f"`--between {','.join(names)}`: a parameter is named twice")
     known = [levels(results, name) for name in names]
@@ -148,6 +151,11 @@ def _combinations(results: Results, names: Sequence[str]) -> dict[str, dict[str,
         for values in product(*known)
         if values in there
     }
+
+
+def cases_of(results: Results, names: Sequence[str]) -> dict[str, str]:
+    """The combination of values (`candidates`) of each case."""
+    return {str(run["case"]): ", ".join(_value(run, name) or "" for name in names) for run in results.runs}
 
 
 def levels(results: Results, parameter: str) -> list[str]:

@@ -50,6 +50,11 @@ NEEDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 
 def notes(spec: PlanFile, cases: Iterable[Case]) -> list[str]:
     """A note for each setting of a plan that has no effect in any case."""
+    return list(without_effect(spec, cases).values())
+
+
+def without_effect(spec: PlanFile, cases: Iterable[Case]) -> dict[str, str]:
+    """The settings of a plan that have no effect in any case, each with a sentence."""
     given = dict.fromkeys(
         path
         for path in (
@@ -59,15 +64,15 @@ def notes(spec: PlanFile, cases: Iterable[Case]) -> list[str]:
         if path.rpartition("/")[2] in NEEDS
     )
     if not given:
-        return []
+        return {}
     waiting = set(given)
     for case in cases:
         if case.script is not None or case.expect != "done":
             continue
         waiting -= {path for path in waiting if path in case.triples and _counts(path, case)}
         if not waiting:
-            return []
-    return [_note(path) for path in given if path in waiting]
+            return {}
+    return {path: _note(path) for path in given if path in waiting}
 
 
 def _counts(path: str, case: Case) -> bool:

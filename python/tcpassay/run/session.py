@@ -10,8 +10,8 @@ import json
 import random
 import shutil
 from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
@@ -51,6 +51,8 @@ class Beginning:
     """The seed of a random order; `None` uses the order of the plan."""
     retry: frozenset[Outcome] = frozenset()
     """Runs with these outcomes are repeated."""
+    stopped: Mapping[str, int] = field(default_factory=dict)
+    """When a folder is extended: cases that run with no seed above this one."""
 
     def as_json(self) -> str:
         """The options that determine the runs of a new folder, for its journal."""
@@ -169,14 +171,14 @@ class Session:
                 growth.check_same(_plan_of(before, path).spec, plan)
                 plan = growth.with_generations(plan, before, Place(path / JOURNAL))
             else:
-                runs = list(_runs(plan))
+                runs = [run for run in _runs(plan) if run.seed <= how.stopped.get(run.case, run.seed)]
             new = set(runs)
             ended = [RunKey.of(entry.case) for entry in journal.entries() if entry.outcome is not None]
             lost = [run for run in ended if run not in new]
             if not force:
                 _none_lost(lost, path)
             base, copied = inputs.copy(plan, plan.file.parent, path)
-            order = None if is_search(plan.spec) else _order(plan, how)
+            order = None if is_search(plan.spec) or how.stopped else _order(plan, how)
             journal.replan(_digest(plan), [run.as_json() for run in runs], order, _notes(plan, base, copied))
             journal.reopen(how.retry)
             for run in lost:
