@@ -45,6 +45,12 @@ def test_each_example_is_a_plan_that_states_its_question_and_is_part_of_a_page(f
     )
 
 
+def test_the_start_page_of_the_site_lists_each_example_with_its_question() -> None:
+    text = (REPOSITORY / "docs" / "index.md").read_text(encoding="utf-8")
+    questions = {file.name: " ".join(read_file(file).spec.doc.split()) for file in EXAMPLES}
+    assert [name for name, asked in questions.items() if f"| {asked} | [{name}](" not in text] == []
+
+
 def test_a_page_writes_its_files_runs_its_commands_and_keeps_what_varies(tmp_path: Path) -> None:
     page = (
         "Save `a.txt`:\n\n```text\none\ntwo\nthree\nfour\n```\n\n"

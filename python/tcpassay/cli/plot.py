@@ -103,7 +103,7 @@ def plot(
         typer.Option(
             help="Of the metric: linear or log.",
             metavar="SCALE",
-            show_default="log if the values differ by more than a factor of 50",
+            show_default="log if the shown values differ by more than a factor of 50",
         ),
     ] = None,
     label: Annotated[

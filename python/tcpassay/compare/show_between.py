@@ -1,6 +1,7 @@
 """Rankings as text."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,6 +11,9 @@ from tcpassay.compare.between import Ranking, Rankings
 from tcpassay.compare.effect import Verdict
 from tcpassay.plural import plural
 from tcpassay.terminal import number
+
+_LONG: Final = 12
+"""A longer value is not repeated in the heading of a column."""
 
 
 def show_between(rankings: Rankings, console: Console, units: Mapping[str, str]) -> None:
@@ -47,7 +51,10 @@ def _ranking(ranking: Ranking, console: Console, unit: str) -> None:
     else:
         said = f"none is better than {', '.join(map(escape, ranking.best))}"
     console.print(f"{ranking.metric}: {said}", highlight=False)
-    grid = terminal.grid("  value", "median", f"against {escape(first)}", "p", "verdict")
+    named = escape(first) if len(first) <= _LONG else "the first"
+    grid = terminal.grid("  value", "median", f"against {named}", "p", "verdict")
+    for column in (0, 1, 3):
+        grid.columns[column].no_wrap = True
     grid.add_row(f"  {escape(first)}", number(ranking.medians[first], unit), "", "", "")
     for one in ranking.against:
         needed = f", about {one.needed} pairs are needed" if one.needed is not None else ""

@@ -64,7 +64,7 @@ class Wanted:
     columns: Literal[1, 2] = 1
     """Width in columns of a page with two."""
     scale: Scale | None = None
-    """Of the metric; by default logarithmic if its values differ by more than a factor of fifty."""
+    """Of the metric; by default logarithmic if the shown values differ by more than a factor of fifty."""
     title: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Texts of the figure by the metric, parameter or level for which they stand."""
@@ -135,10 +135,18 @@ class _Axis:
     scale: Scale
     negative: bool
     """Whether a value is below zero."""
+    least: float
+    """The smallest shown value, in the unit of the axis."""
 
 
-def _value_axis(found: Values, wanted: Wanted, *, bars: bool = False) -> _Axis:
-    each = [value for values in found.cells.values() for value in values]
+def _value_axis(found: Values, wanted: Wanted, *, means: bool = False, bars: bool = False) -> _Axis:
+    """The axis of values, or of their means."""
+    cells = found.cells.values()
+    each = (
+        [levels.mean(values).mean for values in cells]
+        if means
+        else [one for values in cells for one in values]
+    )
     unit, prefix = prefixed(max(map(abs, each)), unit_of(wanted.metric))
     positive = min(each) > 0
     wide = positive and max(each) / min(each) > 50 and not bars  # noqa: PLR2004 - documented with the option
@@ -149,15 +157,17 @@ def _value_axis(found: Values, wanted: Wanted, *, bars: bool = False) -> _Axis:
         )
     name = wanted.labels.get(wanted.metric) or metric_name(wanted.metric)
     label = _named(style.plain(name), unit_of(wanted.metric), prefix)
-    return _Axis(unit, label, scale, min(each) < 0)
+    return _Axis(unit, label, scale, min(each) < 0, min(each) / unit)
 
 
 def _apply(axes: Axes, axis: _Axis, which: Literal["x", "y"], *, zero: bool) -> None:
     (axes.set_ylabel if which == "y" else axes.set_xlabel)(axis.label)
+    low, high = axes.get_ylim() if which == "y" else axes.get_xlim()
     if axis.scale == "log":
         log_axis(axes, which)
+        # An interval that reaches zero ends at the edge and does not stretch the axis by decades.
+        (axes.set_ylim if which == "y" else axes.set_xlim)(max(low, axis.least / 2), high)
         return
-    low, high = axes.get_ylim() if which == "y" else axes.get_xlim()
     # An axis that does not start at zero exaggerates differences; one that does hides small ones.
     if zero or (not axis.negative and low < high / 2):
         (axes.set_ylim if which == "y" else axes.set_xlim)(low if axis.negative else 0.0, high)
@@ -214,7 +224,7 @@ def _line(found: Values, wanted: Wanted) -> Figure:
     texts = _groups(found, wanted)
     drawn = _page(wanted, 2.05, texts if any(texts) else ())
     axes = drawn.subplots()
-    axis = _value_axis(found, wanted)
+    axis = _value_axis(found, wanted, means=True)
     axes.set_xlabel(_named(wanted.label(wanted.by), base, prefix))
     if min(places) > 0 and max(places) / min(places) >= _WIDE_PARAMETER:
         axes.set_xscale("log")
@@ -311,7 +321,7 @@ def _bar(found: Values, wanted: Wanted) -> Figure:
     texts = _groups(found, wanted)
     drawn = _page(wanted, 2.05, texts if any(texts) else ())
     axes = drawn.subplots()
-    axis = _value_axis(found, wanted, bars=True)
+    axis = _value_axis(found, wanted, means=True, bars=True)
     width, offsets = _slots(found)
     handles = []
     for number, (column, offset) in enumerate(zip(found.columns, offsets, strict=True)):

@@ -451,7 +451,7 @@ class OfMetric(Panel):
     )
     scale: Literal["linear", "log"] | None = Field(
         default=None,
-        description="Of the metric; by default `log` if its values differ by more than a factor of 50",
+        description="Of the metric; by default `log` if the shown values differ by more than a factor of 50",
     )
 
 
