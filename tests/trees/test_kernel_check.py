@@ -1,6 +1,7 @@
 """The check of a series: order, builds that fail, the text of the reply, JUnit, exit codes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -11,6 +12,7 @@ from folders import run
 from repositories import git
 from tcpassay.cli import app
 from tcpassay.errors import UserError
+from tcpassay.gcov.changed import Place
 from tcpassay.kernel import store
 from tcpassay.plan.read import Plan
 from tcpassay.trees import Options, TreeComparison
@@ -18,6 +20,7 @@ from tcpassay.trees import check as checking
 from tcpassay.trees.bisect import UnbuildableError
 from tcpassay.trees.causes import Causes
 from tcpassay.trees.check import Material, check, commits, junit, reply
+from tcpassay.trees.executed import Executed, PlaceRuns
 from tcpassay.trees.pairs import Shift, TreePair
 
 Compared = Callable[..., TreeComparison]
@@ -71,6 +74,23 @@ def test_each_change_is_compared_with_the_one_before_it(
     assert "[2/3] title of bad\n  1 of 1 pair of runs differ\n  new findings: loss-response (1 run)\n" in text
     assert "  goodput: 1 Mbit/s to 2 Mbit/s (stack.cc=dctcp)\n" in text
     assert text.endswith("3 changes checked, 1 with a difference or a problem.")
+
+
+def test_the_reply_says_which_changed_lines_were_executed(tmp_path: Path) -> None:
+    line = frozenset({("net/ipv4/tcp_input.c", 40)})
+    places = [Place("net/ipv4/tcp_input.c", first, first, "head", line, line) for first in (40, 50)]
+    told = Executed(
+        (PlaceRuns(places[0], ("tcp_ack",), 3), PlaceRuns(places[1], ("tcp_ack",), 0)),
+        (),
+        ((1, 2), (1, 2)),
+        4,
+    )
+    one = replace(comparison("base", "one", tmp_path, differs=False), executed=told)
+    text = reply(checking.Check(Material(None), "base", [checking.Step("title", told={"plan": one})]))
+    assert (
+        "[1/1] title\n  no difference in 1 pair of runs (1 case)\n  the cases executed 2 of 4 changed lines\n"
+        "    never executed: net/ipv4/tcp_input.c:50 (tcp_ack)\n"
+    ) in text
 
 
 def test_a_change_that_cannot_be_built_is_a_problem_and_the_next_is_compared_with_the_last_that_was(

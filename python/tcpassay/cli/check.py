@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from tcpassay import terminal
 from tcpassay.cli.options import JobsOption, JsonOption, JunitOption, SeedOption, SeriesOption
 from tcpassay.errors import UserError
 from tcpassay.pace import Working
+
+if TYPE_CHECKING:
+    from tcpassay.trees.states import Builder
 
 FAILED, INTERRUPTED = 1, 130
 
@@ -55,6 +58,13 @@ def check(
             metavar="TIME|RUNS",
         ),
     ] = "0",
+    coverage: Annotated[
+        bool,
+        typer.Option(
+            "--coverage",
+            help="Build the kernels with counters, and say how many changed lines the cases executed.",
+        ),
+    ] = False,
     junit: JunitOption = None,
     json_: JsonOption = False,
     force: Annotated[bool, typer.Option("--force", help="Replace existing results.")] = False,
@@ -72,6 +82,7 @@ def check(
     """
     from tcpassay import output  # noqa: PLC0415 - start-up time
     from tcpassay.isolate import Budget  # noqa: PLC0415 - start-up time
+    from tcpassay.kernel import variant  # noqa: PLC0415 - start-up time
     from tcpassay.trees import Options  # noqa: PLC0415 - start-up time
     from tcpassay.trees import check as checking  # noqa: PLC0415 - start-up time
 
@@ -86,6 +97,7 @@ def check(
             status.update(f"Checking {text}")
 
         states, build = _states(series, source, patch, cores, say)
+        build.variant = variant.COVERAGE if coverage else variant.PLAIN
         told = checking.check(states, build, material, out or Path("results") / "check", options, say)
     if junit is not None:
         output.write(junit, checking.junit(told), "the JUnit file")
@@ -102,7 +114,7 @@ def _states(
     patch: list[Path] | None,
     jobs: int,
     say: Callable[[str], None],
-) -> tuple[Sequence[tuple[str, str]], Callable[[str], str]]:
+) -> tuple[Sequence[tuple[str, str]], "Builder"]:
     """The states with their titles, and the function that builds one."""
     from tcpassay.kernel import series as patches  # noqa: PLC0415 - start-up time
     from tcpassay.kernel import store  # noqa: PLC0415 - start-up time

@@ -31,6 +31,7 @@ from tcpassay.trees.pairs import Shift, TreePair
 _SHIFTS: Final = 6
 _PACKETS: Final = 2
 _ERRORS: Final = 12
+_PLACES: Final = 4
 """Maximum numbers of metrics, of packets on each side, and of lines of a failed build, in the text."""
 
 
@@ -207,7 +208,24 @@ def _step(step: Step) -> list[str]:
     lines = [f"compared with {step.beside}"] if step.beside else []
     for name, one in step.told.items():
         lines += _scripts(one) if name == "scripts" else _plan(one)
+        lines += _executed(one, name)
     return lines
+
+
+def _executed(one: TreeComparison, name: str) -> list[str]:
+    """The changed lines that the runs executed, and the places that none did."""
+    told = one.executed
+    if told is None:
+        return []
+    if not told.places:
+        return ["no changed line has a counter (TCP, queue disciplines)"]
+    some, all_ = (sum(of) for of in zip(*told.lines, strict=True))
+    what = "scripts" if name == "scripts" else "cases"
+    return [
+        f"the {what} executed {some} of {plural(all_, 'changed line')}",
+        *(f"  never executed: {missed.words}" for missed in told.missed[:_PLACES]),
+        *(["  ..."] * (len(told.missed) > _PLACES)),
+    ]
 
 
 def _plan(one: TreeComparison) -> list[str]:

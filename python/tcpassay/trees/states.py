@@ -11,6 +11,7 @@ from tcpassay.kernel import store
 from tcpassay.kernel.revision import Revision
 from tcpassay.kernel.series import Patch
 from tcpassay.kernel.source import Source, last_line, run
+from tcpassay.kernel.variant import PLAIN, Variant, kernel_name
 from tcpassay.trees.bisect import Line, UnbuildableError
 
 NONE: Final = "no patch"
@@ -70,18 +71,27 @@ class Builder:
     say: Callable[[str], None]
     named: Callable[[str, list[Patch]], str] = lambda _source, _patches: _NAME
     """The name of the kernel of a source, which is given by its name, with patches."""
+    variant: Variant = PLAIN
 
     def __call__(self, state: str) -> str:
         """The name of the kernel. Raises `UnbuildableError`."""
+        count = 0
+
+        def stepped(file: str) -> None:
+            nonlocal count
+            count += 1
+            self.say(f"{state}: {count} files compiled, {file}")
+
         try:
             source, patches = self.source(state)
             kernel, _ = building.build(
                 source,
-                self.named(source.name, patches),
+                kernel_name(self.named(source.name, patches), self.variant),
                 users=patches,
+                variant=self.variant,
                 jobs=self.jobs,
                 say=self.say,
-                stepped=lambda _: None,
+                stepped=stepped,
             )
         except UserError as error:
             raise UnbuildableError(str(error)) from None
