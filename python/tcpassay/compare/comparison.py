@@ -246,7 +246,7 @@ def _damage(results: Results) -> list[Problem]:
 
 def _names(a: Results, b: Results, options: Options) -> tuple[list[Skipped], list[str], str]:
     """The metrics with different definitions on the two sides, the compared metrics, and where they come from."""
-    both = [name for name in _columns(a) if name in _columns(b)]
+    both = _common(a, b)
     why = "all"
     if options.metrics is not None:
         why = "those asked for"
@@ -269,13 +269,15 @@ def _names(a: Results, b: Results, options: Options) -> tuple[list[Skipped], lis
 
 def _comparable(a: Results, b: Results) -> list[str]:
     """All metrics with the same definition on both sides."""
-    both = [name for name in _columns(a) if name in _columns(b)]
+    both = _common(a, b)
     absent = {name for one in skipped(a, b, both) for name in one.metrics}
     return [name for name in both if name not in absent]
 
 
-def _columns(results: Results) -> list[str]:
-    return [name for name in results.metrics.columns if name not in {"case", "seed"}]
+def _common(a: Results, b: Results) -> list[str]:
+    """The metrics of both sides."""
+    of_b = set(b.metrics.columns) - {"case", "seed"}
+    return [name for name in a.metrics.columns if name in of_b]
 
 
 def _equal(a: Results, b: Results, pairs: list[Pair], names: list[str]) -> dict[tuple[str, int], bool]:
@@ -313,8 +315,11 @@ def _column(results: Results, runs: list[RunRow]) -> Callable[[str], Reals]:
         {"case": [run["case"] for run in runs], "seed": [run["seed"] for run in runs]},
         schema={"case": pl.String(), "seed": pl.Int64()},
     )
+    absent = len(results.metrics)
     rows = asked.join(keys, on=["case", "seed"], how="left", maintain_order="left")["row"]
-    return lambda name: results.metrics[name].gather(rows).fill_null(math.nan).to_numpy()
+    order = rows.fill_null(absent).to_numpy()
+    # A method of a column of polars is a query, which takes longer than all of this for the runs of most folders.
+    return lambda name: np.append(results.metrics[name].to_numpy(), math.nan)[order]
 
 
 def _findings(a: Results, b: Results, pairs: list[Pair]) -> tuple[Change, ...]:
