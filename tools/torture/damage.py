@@ -90,13 +90,17 @@ def trial(trial: Trial) -> None:
 def judge(trial: Trial, out: Path, name: str, how: str) -> None:
     """Calls all readers of a folder with the damaged file `name`. Raises `Fault` if one does not detect the damage."""
     before = _all(out)
-    for reader in (_load, _judge, _report, _resume):
-        whole = trial.folder / "copy"
-        shutil.copytree(out, whole)
-        code, said = fork(lambda reader=reader, whole=whole: reader(trial, whole))  # type: ignore[misc]
-        if code:
-            raise Fault(f"{name}, {how}: {reader.__name__[1:]}: {said.strip()[-700:]}")
-        shutil.rmtree(whole)
+
+    def act() -> None:
+        for reader in (_load, _judge, _report, _resume):
+            whole = trial.folder / "copy"
+            shutil.copytree(out, whole)
+            reader(trial, whole)
+            shutil.rmtree(whole)
+
+    code, said = fork(act)
+    if code:
+        raise Fault(f"{name}, {how}: {said.strip()[-700:]}")
     if _all(out) != before:
         raise Fault(f"{name}, {how}: a reader changed a folder that is not its own")
 

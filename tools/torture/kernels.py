@@ -1,51 +1,76 @@
 """A disk becomes full while a kernel is built: one message, and neither a kernel nor a part of its tree is left.
 
-The build copies its source first. The disks of these trials are full before that ends, so that nothing is compiled.
+The build copies its source, and then compiles. The disk is too small for the copy, or it is filled when the first file
+has been compiled.
 """
 
-import shutil
-import subprocess
-import sys
+import json
+import os
+import time
+from pathlib import Path
 
-from trial import Fault, Ran, Skip, Trial, environment
+from forked import Forked
+from trial import Fault, Skip, Trial, disk, ended, environment, mount
 
-SCRIPT = """
-mount -t tmpfs -o size="$2" tmpfs disk || exit 77
-export TCPASSAY_CACHE="$PWD/disk"
-"$1" -m tcpassay kernel build --source "$3" --name full >1.out 2>1.err; echo $? >1.code
-"$1" -m tcpassay kernel list >2.out 2>2.err; echo $? >2.code
-du -sk disk | cut -f 1 >used
-"""
+WHOLE = "1700m"
+"""A source has a gigabyte, its object files a tenth of that."""
 
 
 def trial(trial: Trial) -> None:
-    """A disk of 1 to 64 MB; a source has a gigabyte."""
+    """A disk of 1 to 64 MB, or one for a whole build that something else fills."""
     from tcpassay.kernel import build, store  # noqa: PLC0415
 
-    source = store.cache() / "trees" / "debian-6.1" / "source"
-    if not source.is_dir():
+    tree = store.cache() / "trees" / "debian-6.1"
+    if not (tree / "source").is_dir():
         raise Skip("no source of a kernel; `make kernel` fetches one")
     if missing := build.missing_tools():
         raise Skip(f"programs are missing: {', '.join(missing)}")
-    if shutil.which("unshare") is None:
-        raise Skip("no unshare here")
-    (trial.folder / "disk").mkdir()
-    size = trial.dice.choice((1, 4, 16, 64)) * trial.dice.randint(700, 1024)
-    arguments = ["unshare", "-rm", "sh", "-c", SCRIPT, "sh", sys.executable, f"{size}k", str(source)]
-    done = subprocess.run(arguments, cwd=trial.folder, env=environment(), capture_output=True, check=False)
-    if done.returncode == 77 or b"unshare" in done.stderr:
-        raise Skip("this user may not mount a file system")
-    said = trial.sane(_ran(trial, "1"))
-    if said.code != 2 or len(said.err.strip().splitlines()) != 1 or "disk" not in said.err:
-        raise Fault(f"{size} KiB: exit code {said.code}: {said.err[-400:]}")
-    listed = trial.sane(_ran(trial, "2"))
-    if listed.code != 0 or "full" in listed.out:
-        raise Fault(f"{size} KiB: a kernel is listed: {listed.out[-300:]}")
-    used = int((trial.folder / "used").read_text(encoding="ascii"))
-    if used > 256:
-        raise Fault(f"{size} KiB: {used} KiB are left")
+    small = trial.dice.choice((1, 4, 16, 64)) * trial.dice.randint(700, 1024)
+    size = f"{small}k" if trial.dice.random() < 0.5 else WHOLE
+
+    def act() -> None:
+        place = trial.folder / "disk"
+        environ = environment() | {"TCPASSAY_CACHE": str(place)}
+        _unpatched(trial, tree)
+        arguments = ["kernel", "build", "--source", "tree", "--name", "full"]
+        process = Forked(arguments, trial.folder, environ)
+        if size == WHOLE:
+            _fill(process, place)
+        said = trial.sane(ended(process))
+        (place / "filler").unlink(missing_ok=True)
+        if said.code != 2 or len(said.err.strip().splitlines()) != 1 or "disk" not in said.err:
+            raise Fault(f"{size}: exit code {said.code}: {said.err[-400:]}")
+        listed = trial.sane(ended(Forked(["kernel", "list"], trial.folder, environ)))
+        if listed.code != 0 or "full" in listed.out:
+            raise Fault(f"{size}: a kernel is listed: {listed.out[-300:]}")
+        used = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
+        if used > 1 << 20:
+            raise Fault(f"{size}: {used} bytes are left")
+
+    disk(trial, size, act)
 
 
-def _ran(trial: Trial, step: str) -> Ran:
-    texts = [(trial.folder / f"{step}.{name}").read_text(encoding="utf-8") for name in ("code", "out", "err")]
-    return Ran(int(texts[0]), texts[1], texts[2])
+def _unpatched(trial: Trial, tree: Path) -> None:
+    """The source as it was before the patches of tcpassay, as the folder `tree` of the trial."""
+    for name in ("above", "tree"):
+        (trial.folder / name).mkdir()
+    mount(trial, "-t", "tmpfs", "tmpfs", "above")
+    above = trial.folder / "above"
+    for name in ("files", "work"):
+        (above / name).mkdir()
+    layers = f"lowerdir={tree}/pristine:{tree}/source,upperdir={above}/files,workdir={above}/work"
+    mount(trial, "-t", "overlay", "-o", layers, "overlay", "tree")
+    for name in json.loads((tree / "created.json").read_text(encoding="utf-8")):
+        (trial.folder / "tree" / name).unlink()
+
+
+def _fill(process: Forked, place: Path) -> None:
+    """Fills the disk when the first file has been compiled."""
+    while process.poll() is None and not any(place.glob("trees/*/build/**/*.o")):
+        time.sleep(0.2)
+    try:
+        with (place / "filler").open("wb") as filler:
+            while True:
+                os.write(filler.fileno(), bytes(1 << 20))
+    except OSError:
+        pass

@@ -1,5 +1,6 @@
 """Common parts of trials: a plan, its undisturbed results, commands, and the conditions on every command."""
 
+import ctypes
 import os
 import pickle
 import random
@@ -39,6 +40,9 @@ why = "a check to be read back"
 """
 LONGEST: Final = 600.0
 """Seconds after which a command counts as hanging; normal commands take less than a hundredth of it."""
+_NO_MOUNT: Final = "this user may not mount a file system"
+_NEW_MOUNTS: Final = 0x20000
+_NEW_USER: Final = 0x10000000
 _PARTS: Final = ("status", "ok", "checks", "findings", "undetermined")
 
 
@@ -216,6 +220,48 @@ def fork(act: Callable[[], None]) -> tuple[int, str]:
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     return code, f"it hangs: it was ended after {LONGEST:g} s" if code == -signal.SIGALRM else said
+
+
+def disk(trial: Trial, size: str, act: Callable[[], None]) -> None:
+    """Calls `act` in a child with an own file system of this size in the trial's folder `disk`. Raises `Fault`, `Skip`.
+
+    The commands of the child have it, too. It is in memory, in a namespace of its own, and ends with the child.
+    """
+    _ = trial.calm
+    (trial.folder / "disk").mkdir()
+
+    def inside() -> None:
+        _own_namespace()
+        resized(trial, size, "tmpfs")
+        act()
+
+    code, said = fork(inside)
+    if _NO_MOUNT in said:
+        raise Skip(_NO_MOUNT)
+    if code:
+        raise Fault(said.strip()[-700:])
+
+
+def resized(trial: Trial, size: str, kind: str = "") -> None:
+    """Gives the file system of `disk` another size."""
+    how = ["-t", kind, "-o", f"size={size}", kind] if kind else ["-o", f"remount,size={size}"]
+    mount(trial, *how, "disk")
+
+
+def mount(trial: Trial, *arguments: str) -> None:
+    """Mounts a file system on a folder of the trial, in the namespace of `disk`."""
+    whole = ["mount", *arguments]
+    if subprocess.run(whole, cwd=trial.folder, capture_output=True, check=False).returncode:
+        raise Skip(_NO_MOUNT)
+
+
+def _own_namespace() -> None:
+    """Gives this process users and mounts of its own, as `unshare --map-root-user --mount` does."""
+    user, group = os.getuid(), os.getgid()
+    if ctypes.CDLL(None).unshare(_NEW_USER | _NEW_MOUNTS):
+        raise Skip(_NO_MOUNT)
+    for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+        Path("/proc/self", name).write_text(text, encoding="ascii")
 
 
 def problems(out: Path) -> None:
