@@ -19,9 +19,11 @@ def tcpassay(*args: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def run(folder: Path, receiver: str) -> dict[str, Any]:
-    """The part of the plan with DCTCP on the model, with this receiver."""
+    """The part of the plan with DCTCP on the model, with this receiver and half of the time, in which it stalls."""
     text = PLAN.read_text(encoding="utf-8")
     assert text.count('"clear-timer"') == 1
+    assert text.count('"app.duration" = "500ms"') == 1
+    text = text.replace('"app.duration" = "500ms"', '"app.duration" = "250ms"')
     text = text.replace('"clear-timer"', f'"{receiver}"').replace('["model", "kernel"]', '["model"]')
     (folder / "plan.toml").write_text(text, encoding="utf-8")
     done = tcpassay("run", "plan.toml", "--filter", "ecn=dctcp", "--out", "out", "--json", cwd=folder)
