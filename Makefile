@@ -8,6 +8,8 @@ BIN := $(VENV)/bin
 STAMPS := .setup
 OUT ?= out
 JOBS ?= $(shell nproc 2>/dev/null || echo 1)
+# Processes of pytest: one more than processors, because tests of guests, hosts and clusters wait for a part of their time.
+TESTERS ?= $(shell expr $(JOBS) + 1)
 # The profile of the native module and the agent, which are always optimised: a debug build simulates ten times slower.
 # `dev` is for work on the bindings. Both have one profile, so that Cargo builds their common dependencies once.
 PROFILE ?= release
@@ -154,7 +156,7 @@ for-tests: setup agent $(STAMPS)/ray
 	@sh tools/kernel.sh $(BIN)/tcpassay if-possible
 
 tests-python:
-	$(BIN)/python -m pytest --quiet --durations=10 --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder -m "not realtime"
+	$(BIN)/python -m pytest --quiet --durations=10 --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder -m "not realtime"
 
 tests-realtime:
 	$(BIN)/python -m pytest --quiet --durations=10 -m realtime
@@ -172,10 +174,9 @@ TWO := $(MAKE) --no-print-directory --jobs 2 --output-sync=target
 check: ## What CI runs: lints, every test, a short torture, instructions per packet-hop; prints where its time goes
 	@mkdir -p $(STAMPS) && rm -f $(STAMPS)/stages
 	$(STAGE) "Python packages, native module" $(MAKE) --no-print-directory setup
-	$(STAGE) "agent" $(MAKE) --no-print-directory agent
 	$(STAGE) "lints" $(TWO) lint-rust lint-python
 	$(STAGE) "tests in Rust" $(MAKE) --no-print-directory test-rust
-	$(STAGE) "programs for the tests in Python" $(MAKE) --no-print-directory for-tests
+	$(STAGE) "agent, programs for the tests in Python" $(MAKE) --no-print-directory for-tests
 	$(STAGE) "tests in Python" $(MAKE) --no-print-directory tests-python
 	$(STAGE) "tests in real time, instructions per packet-hop" $(TWO) tests-realtime gate-quiet
 	$(STAGE) "torture" $(MAKE) --no-print-directory torture
