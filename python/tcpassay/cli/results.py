@@ -7,9 +7,7 @@ import typer
 
 from tcpassay import output, terminal
 from tcpassay.cli.capture import (
-    CONNECTIONS,
     EXPANDED,
-    ConnectionsOption,
     ExpandedOption,
     MergeOption,
     PointOption,
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
     from tcpassay.compare import Options
 
 FAILED = 1
+CONNECTIONS = 20_000
 PACKETS = 4_000_000
 USER = 2
 UNDECIDED = 3
@@ -39,7 +38,16 @@ def judge(
     ] = None,
     point: PointOption = None,
     merge: MergeOption = False,
-    most_connections: ConnectionsOption = CONNECTIONS,
+    most_connections: Annotated[
+        int,
+        typer.Option(
+            "--max-connections",
+            help="Maximum number of connections of a capture that are judged, about 17 KB of memory each.",
+            min=1,
+            max=10**8,
+            metavar="N",
+        ),
+    ] = CONNECTIONS,
     most_expanded: ExpandedOption = EXPANDED,
     most_packets: Annotated[
         int,
