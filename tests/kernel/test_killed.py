@@ -47,6 +47,24 @@ def guests(scratch: Path) -> list[int]:
 
 
 @pytest.mark.parametrize(
+    ("console", "outside"),
+    [
+        ("Core dump limits :\n\tsoft - 0\n\thard - NONE\n", True),
+        ("Checking if /dev/shm is on tmpfs...OK\nChecking PROT_EXEC mmap in /dev/shm...OK\n", True),
+        ("Checking environment variables for a tempdir...none found\n", True),
+        ("[    0.000000] Linux version 6.1.192\n[    0.000000] Zone ranges:\n", True),
+        ("Checking PROT_EXEC mmap in /dev/shm...Operation not permitted\n", False),
+        ("[    0.000000] Linux version 6.1.192\nKernel panic - not syncing: no memory\n", False),
+    ],
+    ids=["limits", "checks", "folder", "kernel", "check-that-fails", "panic"],
+)
+def test_a_guest_that_was_asked_to_end_while_it_starts_did_not_fail_by_itself(
+    console: str, *, outside: bool
+) -> None:
+    assert guest.Ended(console, late=False, code=1).outside == outside
+
+
+@pytest.mark.parametrize(
     ("which", "number"),
     [(0, signal.SIGKILL), (0, signal.SIGTERM), (1, signal.SIGKILL)],
     ids=["guest-killed", "guest-asked-to-end", "its-init-killed"],

@@ -68,9 +68,10 @@ _PROCESS_KILLED: Final = re.compile(
     r"|(?:check_ptrace|check_sysemu|start_userspace) ?: expected .*got status = (?:9|15|3967)$",
     re.MULTILINE,
 )
-# A guest with a running init ends with exit code 1 and without further output only after SIGTERM and SIGINT
-# (arch/um/os-Linux/main.c, last_ditch_exit).
-_BOOTED: Final = "as init process"
+# A guest whose kernel has begun ends with exit code 1 and without a panic only after SIGTERM and SIGINT
+# (arch/um/os-Linux/main.c, last_ditch_exit). What fails before (start_up.c) says so in its last line.
+_BEGUN: Final = "Linux version "
+_STARTING: Final = re.compile(r"(?:Core dump limits :|(?:soft|hard) - \w+|\.\.\.(?:OK|none found))\s*\Z")
 # Interval of checks of a running guest's console in seconds; a guest that waits for a killed process never ends.
 _LOOK_S: Final = 5.0
 _SPLICE_F_NONBLOCK: Final = 2
@@ -127,7 +128,8 @@ class Ended:
     @property
     def outside(self) -> bool:
         """Whether an unrelated process ended the guest or one of its processes, so that its answer is invalid."""
-        asked_to_end = self.code == 1 and not _PANIC.search(self.console) and _BOOTED in self.console
+        begun = _BEGUN in self.console or _STARTING.search(self.console) is not None
+        asked_to_end = self.code == 1 and not _PANIC.search(self.console) and begun
         killed = killed_outside(self.code) or asked_to_end or _PROCESS_KILLED.search(self.console) is not None
         return killed and not self.late
 
