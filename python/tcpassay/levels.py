@@ -16,10 +16,9 @@ from tcpassay.interface import METRICS
 from tcpassay.messages import Outcome
 from tcpassay.plan.document import suggest
 from tcpassay.plan.quantity import quantity
+from tcpassay.plan.table import SEED
 from tcpassay.result_format import RunRow
 
-SEED: Final = "seed"
-"""The name with which tables and figures have the seeds as levels."""
 OF_ENTITIES: Final = {
     "goodput": "bit/s",
     "share": "1",

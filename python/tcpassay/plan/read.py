@@ -17,7 +17,6 @@ from pydantic import ValidationError
 from tcpassay.cover.generate import Suite
 from tcpassay.errors import Place, Problem, UserError
 from tcpassay.interface import METRICS
-from tcpassay.levels import SEED
 from tcpassay.plan import (
     claims,
     combine,
@@ -212,7 +211,7 @@ def _metric_problems(plan: Plan, figure: model.OfMetric, index: int, doc: Docume
             f"`metric` = `{figure.metric}`: no such metric{hint}", doc.place("figure", index, "metric")
         )
     varied = [name for name, values in expand.levels(plan.spec).items() if len(values) > 1]
-    known = [*varied, *([SEED] if len(plan.spec.seeds) > 1 else [])]
+    known = [*varied, *([table.SEED] if len(plan.spec.seeds) > 1 else [])]
     for key, name in (("by", figure.by), ("group", figure.group)):
         if name is not None and sum(name in {path, path.rpartition(".")[2]} for path in known) != 1:
             listed = ", ".join(f"`{path}`" for path in known) or "nothing"

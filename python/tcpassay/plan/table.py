@@ -9,6 +9,8 @@ from tcpassay import _native
 from tcpassay.interface import METRICS
 from tcpassay.plan.quantity import quantity
 
+SEED: Final = "seed"
+"""The name with which tables and figures have the seeds as levels."""
 # Types of values by kind of parameter.
 UNITS: Final = {
     "a length of time": "s",
