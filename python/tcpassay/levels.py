@@ -14,7 +14,7 @@ from typing import Final
 from tcpassay.errors import UserError
 from tcpassay.interface import METRICS
 from tcpassay.messages import Outcome
-from tcpassay.plan.document import SEED, suggest
+from tcpassay.plan.document import suggest
 from tcpassay.plan.quantity import quantity
 from tcpassay.plan.table import SEED
 from tcpassay.result_format import RunRow

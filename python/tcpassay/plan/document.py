@@ -16,8 +16,6 @@ Table = dict[str, object]
 
 # A plan is written by hand or by a script; a larger file is not a plan.
 LARGEST = 16 * 1024 * 1024
-SEED = "seed"
-"""The name with which tables and figures have the seeds as levels."""
 _SEPARATORS = re.compile(r"[._/]")
 _MOST_SUGGESTED = 4
 MOST_KEYS = 20_000

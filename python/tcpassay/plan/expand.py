@@ -200,7 +200,9 @@ def _hinted(path: str, read: str | None, why: str) -> str:
     if why.startswith(unknown):
         hint = hints.other_name(path)
         return unknown + hint if hint else why
-    return why + hints.spelling(path, read) if read is not None else why
+    hint = hints.spelling(path, read) if read is not None else ""
+    # The unit is known by then; only its spelling is not.
+    return (why.replace("the unit is unknown here", "it is written in another way") if hint else why) + hint
 
 
 def _elsewhere(path: str, value: str | None) -> str:

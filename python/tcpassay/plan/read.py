@@ -32,7 +32,7 @@ from tcpassay.plan import (
     words,
     write,
 )
-from tcpassay.plan.document import SEED, Document, Step
+from tcpassay.plan.document import Document, Step
 from tcpassay.plan.expand import Case, same, show
 from tcpassay.plan.quantity import quantity
 
