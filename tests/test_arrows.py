@@ -2,7 +2,9 @@
 
 import ast
 import json
+import re
 import subprocess
+import tomllib
 from functools import cache
 
 import plans
@@ -105,6 +107,15 @@ def test_controllers_stack_and_workloads_depend_on_no_clock_and_no_io() -> None:
             if d["kind"] is None and not d["name"].startswith("tcpassay-")
         }
         assert foreign <= PURE, f"{crate} uses {foreign - PURE}"
+
+
+def test_each_crate_with_examples_in_its_documentation_runs_them() -> None:
+    for manifest in (PACKAGE.parents[1] / "crates").glob("*/Cargo.toml"):
+        if tomllib.loads(manifest.read_text(encoding="utf-8")).get("lib", {}).get("doctest") is not False:
+            continue
+        for file in (manifest.parent / "src").rglob("*.rs"):
+            fences = re.findall(r"^\s*//[/!] ```(.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            assert all(word in {"text", "toml", "console"} for word in fences[::2]), f"{file}: {fences}"
 
 
 def imports(part: str) -> set[str]:
