@@ -69,6 +69,24 @@ def test_levels_are_in_the_order_of_their_amounts_and_doubling_ones_have_a_logar
     assert axes.get_xticks().tolist() == [50, 200, 1000]
 
 
+def test_the_scale_follows_from_what_is_shown_and_an_interval_to_zero_does_not_stretch_it() -> None:
+    # The means of reno are 340 and 10 ms: a factor of 34. The boxes show single runs, a factor of 100.
+    some = [
+        Measured(f"{limit}", seed, {"queue.limit": limit}, {"rtt_p99": value})
+        for limit, values in (("50KB", (1.0, 0.01, 0.01)), ("100KB", (0.01, 0.01, 0.01)))
+        for seed, value in enumerate(values)
+    ]
+    (axes,) = drawn(Wanted("rtt_p99", "queue.limit", kind="line"), some).figure.axes
+    assert axes.get_yscale() == "linear"
+    (axes,) = drawn(Wanted("rtt_p99", "queue.limit", kind="box"), some).figure.axes
+    assert axes.get_yscale() == "log"
+    (axes,) = drawn(Wanted("rtt_p99", "queue.limit", kind="line", scale="log"), some).figure.axes
+    low, high = axes.get_ylim()
+    # In milliseconds; half of the smallest mean, and above the end of the largest interval.
+    assert low == pytest.approx(5)
+    assert high > 1700
+
+
 def test_identical_runs_count_once_and_a_single_run_has_no_interval() -> None:
     same = [Measured("a", seed, {"stack.cc": "reno"}, {"rtt_p99": 0.01}, "trace") for seed in range(8)]
     shown = drawn(Wanted("rtt_p99", "stack.cc"), same)

@@ -162,12 +162,13 @@ def _value_axis(found: Values, wanted: Wanted, *, means: bool = False, bars: boo
 
 def _apply(axes: Axes, axis: _Axis, which: Literal["x", "y"], *, zero: bool) -> None:
     (axes.set_ylabel if which == "y" else axes.set_xlabel)(axis.label)
-    low, high = axes.get_ylim() if which == "y" else axes.get_xlim()
     if axis.scale == "log":
         log_axis(axes, which)
+        low, high = axes.get_ylim() if which == "y" else axes.get_xlim()
         # An interval that reaches zero ends at the edge and does not stretch the axis by decades.
         (axes.set_ylim if which == "y" else axes.set_xlim)(max(low, axis.least / 2), high)
         return
+    low, high = axes.get_ylim() if which == "y" else axes.get_xlim()
     # An axis that does not start at zero exaggerates differences; one that does hides small ones.
     if zero or (not axis.negative and low < high / 2):
         (axes.set_ylim if which == "y" else axes.set_xlim)(low if axis.negative else 0.0, high)
