@@ -40,7 +40,7 @@ ARROWS = {
         "units",
         "wire",
     },
-    "capture": {"units", "wire"},
+    "capture": {"units", "states", "wire"},
     "judge": {"units", "wire", "cc", "tcp", "case", "measure", "capture"},
     "follow": {"units", "wire", "cc", "tcp", "case", "measure"},
     "python": {

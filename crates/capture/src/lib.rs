@@ -31,7 +31,7 @@ mod words;
 
 pub use analysis::{Analysis, AnalysisOptions, CapturedSegment, Placed};
 pub use counts::PacketCounts;
-pub use flow::{EcnFeedback, HalfCounters, Place, Round, Spurious, StallCause, Stalls};
+pub use flow::{EcnFeedback, HalfCounters, Place, Round, Spurious, StallCause, Stalls, TimeShares};
 pub use histogram::{DurationHistogram, Modes};
 pub use life::ConnectionFacts;
 pub use reader::{CaptureRecord, Interface, LinkType, ReadError, Reader};

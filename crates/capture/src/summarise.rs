@@ -1,7 +1,7 @@
 //! The summary of an analysis: the counters of each flow, their meaning as text, and the limits of the capture.
 
 use crate::analysis::Analysis;
-use crate::flow::{Connection, EcnFeedback, Half};
+use crate::flow::{Connection, EcnFeedback, Half, Place};
 use crate::life::Life;
 use crate::notes;
 use crate::reader::Interface;
@@ -102,6 +102,7 @@ fn flow(
         rounds: half.rounds,
         round_trips: half.round_trips.as_ref().and_then(|all| RoundTrips::of(all, clock_ns)),
         stalls: half.stalls.take(),
+        time_shares: half.waits.shares(connection.last).filter(|_| connection.place(from) == Place::Sender),
         words: Vec::new(),
         unknown: Vec::new(),
     };

@@ -1,7 +1,7 @@
 //! The result of an analysis, as data.
 
 use crate::counts::PacketCounts;
-use crate::flow::{EcnFeedback, HalfCounters, Place, Spurious, Stalls};
+use crate::flow::{EcnFeedback, HalfCounters, Place, Spurious, Stalls, TimeShares};
 use crate::histogram::DurationHistogram;
 use serde::Serialize;
 use tcpassay_units::Dur;
@@ -61,6 +61,8 @@ pub struct FlowSummary {
     pub round_trips: Option<RoundTrips>,
     /// Stalls by cause.
     pub stalls: Vec<Stalls>,
+    /// What kept the sender from sending, if the capture was taken there.
+    pub time_shares: Option<TimeShares>,
     /// Messages about the findings in the capture.
     pub words: Vec<String>,
     /// Messages about properties that cannot be determined from this capture.

@@ -1,6 +1,6 @@
 //! Findings as text.
 
-use crate::flow::{EcnFeedback, HalfCounters, Place, StallCause, Stalls};
+use crate::flow::{EcnFeedback, HalfCounters, Place, StallCause, Stalls, TimeShares};
 use crate::summary::{FlowSummary, RoundTrips};
 use tcpassay_units::Dur;
 
@@ -68,6 +68,7 @@ pub(crate) fn found(flow: &FlowSummary, to_sender: Option<Dur>, clock_ns: u64) -
     let mut said = vec![place(flow.place, to_sender, clock_ns)];
     said.extend(flow.round_trips.as_ref().map(|trips| round_trips(flow, trips, clock_ns)));
     said.extend(flow.round_trips.as_ref().and_then(bimodal));
+    said.extend(flow.time_shares.as_ref().and_then(time_shares));
     said.extend(flow.stalls.iter().map(|stalls| stall(flow, stalls)));
     let counters = &flow.counters;
     if counters.retransmissions > 0 {
@@ -102,6 +103,13 @@ pub(crate) fn found(flow: &FlowSummary, to_sender: Option<Dur>, clock_ns: u64) -
         said.push(format!("The SYN was sent again {}.", times(counters.syn_retransmissions)));
     }
     said
+}
+
+fn time_shares(shares: &TimeShares) -> Option<String> {
+    let told: Vec<String> =
+        shares.words().iter().map(|(what, share)| format!("{what} {:.0}%", 100.0 * share)).collect();
+    (!told.is_empty())
+        .then(|| format!("Time of the sender by what kept it from sending: {}.", told.join(", ")))
 }
 
 fn copies(counters: &HalfCounters) -> String {

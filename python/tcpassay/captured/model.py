@@ -115,6 +115,21 @@ class Stalls:
 
 
 @dataclass(frozen=True, slots=True, config=_EXACT)
+class TimeShares:
+    """What kept a sender from sending, as shares of its time; the metrics with these names."""
+
+    time_application: float
+    time_nagle: float
+    time_send_buffer: float
+    time_receive_window: float
+    time_congestion_window: float
+    time_pacing: float
+    time_host_queue: float
+    time_recovery: float
+    time_timers: float
+
+
+@dataclass(frozen=True, slots=True, config=_EXACT)
 class FlowSummary:
     """One direction of a connection that carried data."""
 
@@ -134,6 +149,7 @@ class FlowSummary:
     rounds: int
     round_trips: RoundTrips | None
     stalls: list[Stalls]
+    time_shares: TimeShares | None
     words: list[str]
     unknown: list[str]
 

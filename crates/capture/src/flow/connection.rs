@@ -9,6 +9,7 @@ use super::response::Response;
 use super::round::Round;
 use super::seen::Seen;
 use super::stall::{self, StallCause};
+use super::waits::{Answer, Sent};
 use std::net::SocketAddr;
 use tcpassay_units::{Dur, SeqNum, Time};
 use tcpassay_wire::Flags;
@@ -140,15 +141,51 @@ impl Connection {
             self.halves.iter_mut().for_each(Half::forget_echoes);
         }
         self.stamps(from, seen, kind);
+        self.halves.iter_mut().for_each(|half| half.waits.begin(seen.at));
+        if kind == Kind::WindowProbe {
+            self.halves[from].waits.probed(seen.at);
+        }
         if seen.segment.flags.has(Flags::ACK) {
             self.acknowledge(from, seen);
         }
         if kind == Kind::Plain
             && let Some(start) = start
         {
-            let round_trip = self.path(from).round_trip();
-            self.halves[from].data(start, seen, round_trip);
+            self.data(from, start, seen);
         }
+    }
+
+    /// A segment may have data or FIN.
+    fn data(&mut self, from: usize, start: u64, seen: &Seen<'_>) {
+        let segment = seen.segment;
+        let round_trip = self.path(from).round_trip();
+        if segment.len == 0 {
+            self.halves[from].data(start, seen, round_trip);
+            return;
+        }
+        let size = self.mss[1 - from].map(|_| self.mss(from));
+        let half = &mut self.halves[from];
+        let (outstanding, before) = (half.outstanding(), half.counters.retransmissions);
+        half.data(start, seen, round_trip);
+        // The path may permit less than the MSS. Without PSH there is more.
+        let (len, largest) = (u64::from(segment.len), u64::from(half.largest).max(1));
+        let fills = len.is_multiple_of(largest) && !segment.flags.has(Flags::PSH);
+        let is_whole = match size {
+            Some(size) => fills || len.is_multiple_of(size),
+            None => !segment.flags.has(Flags::PSH),
+        };
+        half.waits.sent(Sent {
+            at: seen.at,
+            len,
+            outstanding,
+            is_whole,
+            again: half.counters.retransmissions > before,
+            nxt: half.sequence.nxt,
+            segment: size.map_or(largest, |size| size.min(largest)),
+            largest,
+            room: half.room(),
+            round_trip,
+        });
     }
 
     /// Keepalive probes and their answers do not end the time in which nothing was sent.
@@ -248,7 +285,16 @@ impl Connection {
         let window = self.window(from, seen);
         let half = &mut self.halves[to];
         let before = half.una;
+        let edge = half.edge;
         half.ack(seen, window, self.ecn.feedback, Path { answers: &self.answers, sender: to });
+        let permits = half.una > before || half.edge > edge;
+        half.waits.answered(Answer {
+            at: seen.at,
+            una: half.una,
+            permits,
+            has_data: seen.segment.len > 0,
+            room: half.room(),
+        });
         // The answer of the newest data, when it was sent once.
         if half.una > before
             && half.una == half.sequence.nxt

@@ -9,6 +9,7 @@ use super::sacked::Sacked;
 use super::seen::Seen;
 use super::sequence::{Behind, FARTHEST, ORIGIN, Range, Sequence};
 use super::stall::{StallCause, StallTable};
+use super::waits::Waits;
 use crate::histogram::DurationHistogram;
 use serde::Serialize;
 use tcpassay_units::{Dur, Time};
@@ -107,6 +108,8 @@ pub(crate) struct Half {
     pub counter: Counter,
     /// While the window is closed: what was acknowledged, when the first silence began, and their sum.
     pub closed: Option<(u64, Dur, Dur)>,
+    /// What kept the sender from sending.
+    pub waits: Waits,
     open: Option<Open>,
 }
 
@@ -118,6 +121,11 @@ impl Half {
         } else {
             self.sequence.nxt.saturating_sub(self.una)
         }
+    }
+
+    /// The room in the receiver's window, if that is known.
+    pub fn room(&self) -> Option<u64> {
+        self.edge.map(|edge| edge.saturating_sub(self.sequence.nxt))
     }
 
     /// Forgets the only data packet, which was a probe.

@@ -13,6 +13,7 @@ mod sacked;
 mod seen;
 mod sequence;
 mod stall;
+mod waits;
 
 pub use again::Spurious;
 pub(crate) use connection::Connection;
@@ -23,3 +24,4 @@ pub use path::Place;
 pub use round::Round;
 pub(crate) use seen::{Seen, Way};
 pub use stall::{StallCause, Stalls};
+pub use waits::TimeShares;

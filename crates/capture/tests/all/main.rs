@@ -12,3 +12,4 @@ mod probes;
 mod siftr;
 mod threads;
 mod tunnels;
+mod waits;

@@ -1,0 +1,127 @@
+//! What kept a sender from sending, from a capture at the sender. Round trip 20 ms; the time counts from 20 ms on, when the handshake is done.
+
+use crate::made::{Made, Timed, analyse, by, handshake, pcap};
+use tcpassay_capture::TimeShares;
+use tcpassay_wire::Flags;
+
+const PUSH: Flags = Flags::PSH;
+
+fn data(seq: u32, len: u32, push: bool, ms: u64) -> Timed {
+    let made = by(true).seq(seq, len).ack(5001).window(500);
+    let flags = made.segment.flags;
+    made.flags(if push { flags | PUSH } else { flags }).at_us(1000 * ms)
+}
+
+fn ack(ack: u32, window: u16) -> Made {
+    by(false).seq(5001, 0).ack(ack).window(window)
+}
+
+fn at(made: Made, ms: u64) -> Timed {
+    made.at_us(1000 * ms)
+}
+
+fn shares(rest: Vec<Timed>) -> TimeShares {
+    let packets: Vec<Timed> = handshake(20_000).into_iter().chain(rest).collect();
+    analyse(&pcap(101, &packets)).0.flows[0].time_shares.expect("a capture at the sender")
+}
+
+/// The shares in percent: application, Nagle, send buffer, receive window, congestion window, pacing, recovery, timers.
+fn percent(shares: TimeShares) -> String {
+    let all = [
+        shares.time_application,
+        shares.time_nagle,
+        shares.time_send_buffer,
+        shares.time_receive_window,
+        shares.time_congestion_window,
+        shares.time_pacing,
+        shares.time_recovery,
+        shares.time_timers,
+    ];
+    assert!((all.iter().sum::<f64>() + shares.time_host_queue - 1.0).abs() < 1e-9, "{all:?}");
+    all.map(|share| format!("{:.0}", 100.0 * share)).join(" ")
+}
+
+#[test]
+fn full_segments_that_leave_with_an_ack_waited_for_the_congestion_window() {
+    let shares = shares(vec![
+        data(1001, 1400, false, 20),
+        at(ack(2401, 500), 40),
+        data(2401, 1400, false, 40),
+        at(ack(3801, 500), 60),
+        data(3801, 1400, true, 60),
+        data(5201, 1400, true, 100),
+        at(ack(6601, 500), 120),
+    ]);
+    assert_eq!(percent(shares), "60 0 0 0 40 0 0 0");
+}
+
+#[test]
+fn a_window_without_room_limits_until_it_opens() {
+    let shares = shares(vec![
+        data(1001, 1400, false, 20),
+        at(ack(2401, 0), 40),
+        at(ack(2401, 500), 90),
+        data(2401, 1400, true, 90),
+        at(ack(3801, 500), 120),
+    ]);
+    assert_eq!(percent(shares), "30 0 0 70 0 0 0 0");
+}
+
+#[test]
+fn a_small_segment_after_the_ack_of_everything_waited_by_nagle() {
+    let shares = shares(vec![
+        data(1001, 300, true, 20),
+        at(ack(1301, 500), 60),
+        data(1301, 900, true, 60),
+        at(ack(2201, 500), 120),
+    ]);
+    assert_eq!(percent(shares), "60 40 0 0 0 0 0 0");
+}
+
+#[test]
+fn a_response_that_leaves_with_the_ack_of_a_request_is_the_applications() {
+    let shares = shares(vec![
+        data(1001, 300, true, 20),
+        at(by(false).seq(5001, 100).ack(1301).window(500), 60),
+        data(1301, 300, true, 60),
+        at(ack(1601, 500), 120),
+    ]);
+    assert_eq!(percent(shares), "100 0 0 0 0 0 0 0");
+}
+
+#[test]
+fn data_after_the_last_of_a_write_that_leave_with_an_ack_waited_for_room_in_the_send_buffer() {
+    let shares = shares(vec![
+        data(1001, 1400, false, 20),
+        data(2401, 800, true, 20),
+        at(ack(2401, 500), 60),
+        data(3201, 1400, true, 60),
+        at(ack(4601, 500), 120),
+    ]);
+    assert_eq!(percent(shares), "60 0 40 0 0 0 0 0");
+}
+
+#[test]
+fn full_segments_that_leave_without_an_ack_are_paced_and_a_silence_of_a_round_trip_before_a_retransmission_is_a_timer()
+ {
+    let shares = shares(vec![
+        data(1001, 1400, false, 20),
+        data(2401, 1400, false, 25),
+        data(3801, 1400, true, 30),
+        data(1001, 1400, false, 230),
+        at(ack(5201, 500), 270),
+    ]);
+    assert_eq!(percent(shares), "0 0 0 0 0 4 16 80");
+}
+
+#[test]
+fn a_capture_at_the_receiver_does_not_tell() {
+    let packets = vec![
+        by(true).flags(Flags::SYN).seq(1000, 0).ack(0).window(64_000).scale(7).at_us(0),
+        by(false).flags(Flags::SYN | Flags::ACK).seq(5000, 0).ack(1001).window(64_000).scale(7).at_us(10),
+        by(true).seq(1001, 0).ack(5001).window(500).at_us(20_000),
+        data(1001, 1400, true, 30),
+        ack(2401, 500).at_us(30_010),
+    ];
+    assert_eq!(analyse(&pcap(101, &packets)).0.flows[0].time_shares, None);
+}
