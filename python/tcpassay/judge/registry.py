@@ -70,7 +70,7 @@ class Oracle:
         if EventKind.IN not in there:
             return "without taps (`collect.taps`) a log has no segments"
         substrate = recording.header.get("substrate", "model")
-        if why := self.lacks_setting(substrate) or self._lacks_path(recording.header.get("case", [])):
+        if why := self.lacks_setting(substrate) or self.lacks_path(recording.header.get("case", [])):
             return why
         missing = [kind for kind in self.needs if kind not in there]
         if not missing:
@@ -83,12 +83,15 @@ class Oracle:
             return f"the log has no {names}: the kernel has counted trace events that it did not record"
         return f"a kernel's log has no {names}"
 
-    def _lacks_path(self, case: Iterable[TripleRow]) -> str:
+    def lacks_path(self, case: Iterable[TripleRow]) -> str:
         """What the oracle supposes and a setting of the path changes; empty if there is nothing."""
         for row in case:
-            oracles, why = _OF_PATH.get(row["parameter"], (frozenset(), ""))
-            if self.name in oracles:
-                return why
+            if self.name in _OF_PATH.get(row["parameter"], frozenset()):
+                return f"with `{row['parameter']}` the size of segments changes during a connection"
+            if row["parameter"] == "link.rewrite":
+                rules = [rule.partition(":")[0] for rule in row["value"].split("+")]
+                if any(self.name in _OF_REWRITE.get(rule, frozenset()) for rule in rules):
+                    return "with `link.rewrite` what arrives is not what was sent"
         return ""
 
     def lacks_setting(self, substrate: str) -> str:
@@ -98,23 +101,36 @@ class Oracle:
         return _LACKS[self.setting]
 
 
-_OF_ONE_SIZE: Final = frozenset(
-    {"segment-contents", "window-growth", "window-reduction", "loss-response", "retransmission-timer"}
-)
-_OF_PATH: Final[Mapping[str, tuple[frozenset[str], str]]] = MappingProxyType(
+_OF_PATH: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
-        "link.mtu": (_OF_ONE_SIZE, "with `link.mtu` the size of segments changes during a connection"),
-        "stack.mtu_probing": (
-            _OF_ONE_SIZE,
-            "with `stack.mtu_probing` the size of segments changes during a connection",
+        "link.mtu": frozenset(
+            {"segment-contents", "window-growth", "window-reduction", "loss-detection", "sender"}
         ),
-        "link.rewrite": (
-            _OF_ONE_SIZE | {"receiver", "ecn", "queue-delay", "late-ack", "ack-timing", "idle-with-room"},
-            "with `link.rewrite` what arrives is not what was sent",
+        "stack.mtu_probing": frozenset(
+            {
+                "window-growth",
+                "window-reduction",
+                "small-window-after-recovery",
+                "flow-control",
+                "loss-detection",
+                "ack-timing",
+                "sender",
+            }
         ),
     }
 )
-"""The oracles that suppose something that a setting of the path changes, with the reason."""
+"""The oracles that suppose segments of one size, which a setting of the path changes."""
+_OF_REWRITE: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        "no-sack": frozenset({"segment-contents", "receiver", "sender", "retransmission-timer"}),
+        "no-timestamps": frozenset({"segment-contents", "receiver"}),
+        "no-window-scale": frozenset({"segment-contents", "receiver"}),
+        "window-scale": frozenset({"segment-contents", "receiver"}),
+        "mss": frozenset({"segment-contents"}),
+        "no-ect": frozenset({"ecn"}),
+    }
+)
+"""The oracles that suppose that what one end sends arrives at the other, by what `link.rewrite` changes."""
 _RUNS: Final = frozenset({"model", "kernel", "host", "remote"})
 _OF_SETTING: Final[Mapping[Setting, frozenset[str]]] = MappingProxyType(
     {
