@@ -67,7 +67,7 @@ def test_a_process_has_the_facts_of_the_same_stack_in_the_process(
 def test_a_name_that_cannot_be_measured_is_refused() -> None:
     result = CliRunner().invoke(app, ["stack", "measure", "linux"])
     assert result.exit_code != 0
-    assert "`linux` cannot be measured; allowed are smoltcp, gvisor, lwip, pytcp" in str(result.exception)
+    assert "`linux` is not another TCP; allowed are smoltcp, gvisor, lwip, pytcp" in str(result.exception)
 
 
 def test_a_segment_is_read_as_it_was_written() -> None:

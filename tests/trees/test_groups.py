@@ -134,9 +134,7 @@ def test_the_kind_of_a_difference_names_the_event_and_is_none_for_equal_runs(
 ) -> None:
     base, head = recorded[1]
     assert kind_of(base, base) is None
-    assert kind_of(base, head) == Kind(
-        "ack_forget (CeChange) on the first kernel, ack_now (EveryN) on the second"
-    )
+    assert kind_of(base, head) == Kind("ack_forget (CeChange) on base, ack_now (EveryN) on head")
 
 
 def test_the_first_decisions_that_differ_are_shown_with_their_times(

@@ -156,7 +156,7 @@ def test_a_pair_of_which_one_run_ended_differs_in_its_outcomes_and_one_without_s
     done, crashed = Answer("done", trace="a", cpu_s=1.0), Answer("crashed", message="panic", cpu_s=2.0)
     places = Path("base"), Path("head")
     one = pair_of(places, (done, crashed))
-    assert one.effects == {effect_of("done on the first kernel, crashed on the second")}
+    assert one.effects == {effect_of("done on base, crashed on head")}
     assert (one.outcome, one.cpu_s) == ("done", 3.0)
     neither = pair_of(places, (crashed, replace(crashed)))
     assert (neither.outcome, neither.effects, neither.message) == ("crashed", frozenset(), "panic")

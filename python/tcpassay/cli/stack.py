@@ -1,18 +1,21 @@
-"""The commands `stack list`, `stack build`, `stack check` and `stack measure`."""
+"""The commands `stack list`, `build`, `check`, `measure` and `compare`. They contain no rules."""
 
-from typing import TYPE_CHECKING, Annotated
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from tcpassay import _native, terminal
-from tcpassay.cli.options import JsonOption
+from tcpassay.cli.options import FilterOption, JobsOption, JsonOption, JunitOption, SeedOption
 from tcpassay.errors import UserError
 from tcpassay.pace import Working
 
 if TYPE_CHECKING:
     from tcpassay.stacks.measure.facts import Measured
 
-BROKEN = 1
+BROKEN, INTERRUPTED = 1, 130
 
 app = typer.Typer(
     name="stack",
@@ -43,11 +46,12 @@ def build(
     names: Annotated[
         list[str],
         typer.Argument(
-            help="Values of `stack.implementation` that are built: gvisor, lwip, pytcp.", metavar="NAME..."
+            help="Values of `stack.implementation` that are built: gvisor, lwip, pytcp, gvisor@VERSION, pytcp@VERSION.",
+            metavar="NAME...",
         ),
     ],
 ) -> None:
-    """Build the process of a TCP into the user's cache, from a pinned version of its registry.
+    """Build the process of a TCP into the user's cache, from a version of its registry: the pinned one, or another.
 
     A process that was built before is replaced. A build that fails leaves it as it was.
 
@@ -134,3 +138,94 @@ def measure(
             typer.echo(title)
             for one in rows:
                 typer.echo(f"  {one.fact.what:<48}  {one.value}  ({one.fact.section})")
+
+
+@app.command()
+def compare(
+    base: Annotated[
+        str, typer.Argument(help="A value of `stack.implementation` other than `model`.", metavar="BASE")
+    ],
+    head: Annotated[str, typer.Argument(help="The one that is compared with it.", metavar="HEAD")],
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            help="The plan whose cases are run; its values of `stack.implementation` other than `model` are replaced.",
+            metavar="PLAN",
+            show_default="cases over paths, disturbances, work and readers",
+        ),
+    ] = None,
+    seed: SeedOption = None,
+    filter_: FilterOption = None,
+    jobs: JobsOption = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results.", show_default="results/BASE-HEAD")
+    ] = None,
+    budget: Annotated[
+        str,
+        typer.Option(
+            help="Time (60s) or runs (200) for the search of causes, and for the settings of each group; 0 omits it.",
+            metavar="TIME|RUNS",
+        ),
+    ] = "20s",
+    by: Annotated[
+        Literal["packets", "metrics"] | None,
+        typer.Option(
+            help="What makes a pair of runs different: packets, or metrics and findings.",
+            show_default="packets for versions of one TCP, otherwise metrics",
+        ),
+    ] = None,
+    junit: JunitOption = None,
+    json_: JsonOption = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing results.")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Continue with the existing results of an interrupted comparison."),
+    ] = False,
+) -> None:
+    """Run the same cases with two TCPs, or two versions of one, and report what differs.
+
+    Exit code 0: no difference. 1: differences. 2: an error in the input. 130: interrupted, or a run did not end.
+
+    Example: `tcpassay stack compare pytcp@0.3.7 pytcp`.
+    """
+    from tcpassay import output, trees  # noqa: PLC0415 - start-up time
+    from tcpassay.isolate import Budget  # noqa: PLC0415 - start-up time
+    from tcpassay.run.show import Progress  # noqa: PLC0415 - start-up time
+    from tcpassay.stacks.compare import compare as compared  # noqa: PLC0415 - start-up time
+    from tcpassay.stacks.compare import read_plan  # noqa: PLC0415 - start-up time
+    from tcpassay.trees import junit as xml  # noqa: PLC0415 - start-up time
+    from tcpassay.trees.comparison import write  # noqa: PLC0415 - start-up time
+    from tcpassay.trees.show import show  # noqa: PLC0415 - start-up time
+
+    output.check(junit, "the JUnit file")
+    if resume and (force or plan or filter_ or seed is not None):
+        raise UserError(
+            "`--resume` continues with the plan of the results, without --plan, --seed, --filter, --force"
+        )
+    # A command in the name of the folder would have spaces and slashes.
+    words = [name.removeprefix("exec:").split()[:1] for name in (base, head)]
+    folder = out or Path("results") / "-".join(Path(word).name for one in words for word in one)
+    options = trees.Options(
+        jobs or os.cpu_count() or 1,
+        seed,
+        tuple(filter_ or ()),
+        Budget.of(budget),
+        force=force,
+        resume=resume,
+        by=by,
+    )
+    wanted = read_plan(folder / "plan.toml" if resume else plan, base, head)
+    with Progress(f"{base} {head}", terminal.console(stderr=True)) as progress:
+        told = compared(base, head, wanted, folder, options, progress)
+    text = json.dumps(told.as_json(), indent=2, allow_nan=False)
+    write(told, text)
+    if junit is not None:
+        output.write(junit, xml.junit(told), "the JUnit file")
+    if json_:
+        typer.echo(text)
+    else:
+        show(told, terminal.console())
+    if told.unfinished or told.interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if told.different:
+        raise typer.Exit(BROKEN)

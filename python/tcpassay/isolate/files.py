@@ -35,7 +35,9 @@ def meaning(substrates: Iterable[str], oracles: Iterable[str]) -> dict[str, str 
     }
     for name in sorted(substrates):
         if name != "model":
-            made |= {name: release(name), "agent": _of_file(agent_program())}
+            made[name] = release(name)
+        if name.partition(":")[0] != "model":
+            made["agent"] = _of_file(agent_program())
     return made
 
 

@@ -53,6 +53,17 @@ class Kernel:
     """The variant (`variant.py`); empty for a plain kernel."""
 
     @property
+    def substrate(self) -> str:
+        """The substrate of plans."""
+        return f"kernel:{self.name}"
+
+    @property
+    def words(self) -> str:
+        """The kernel in words."""
+        with_ = f", with {', '.join(self.series)}" if self.series else ""
+        return f"{self.name} (Linux {self.release}, {self.source}{with_})"
+
+    @property
     def folder(self) -> Path:
         """The folder that `remove` deletes."""
         return folder(self.name)

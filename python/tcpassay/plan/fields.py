@@ -27,7 +27,8 @@ FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_len
 Substrate = Annotated[
     str,
     Field(
-        pattern=r"^(model|host|remote:[A-Za-z0-9][A-Za-z0-9_-]{0,39}|kernel(:[A-Za-z0-9][A-Za-z0-9._+-]*)?)$",
+        pattern=r"^(model(:[a-z0-9]+(@[A-Za-z0-9.+-]+)?|:exec:[^\x00-\x1f\x7f]+)?|host|remote:[A-Za-z0-9][A-Za-z0-9_-]{0,39}|"
+        r"kernel(:[A-Za-z0-9][A-Za-z0-9._+-]*)?)$",
         max_length=200,
     ),
 ]

@@ -495,8 +495,8 @@ class PlanFile(Strict):
     substrates: list[Substrate] = Field(
         default=["model"],
         min_length=1,
-        description="The substrates of every case: `model`, `kernel`, `kernel:NAME` (`tcpassay kernel list`); several "
-        "substrates vary as `substrate`",
+        description="The substrates of every case: `model`, `model:STACK` (another TCP, `tcpassay stack list`), "
+        "`kernel`, `kernel:NAME` (`tcpassay kernel list`); several substrates vary as `substrate`",
     )
     seeds: list[Seed] = Field(default=[1], min_length=1, description="Every case runs once with each seed")
     repetitions: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(

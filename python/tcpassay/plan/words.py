@@ -153,7 +153,8 @@ def _allowed_at(path: tuple[Step, ...]) -> str | None:  # noqa: C901, PLR0911, P
             return "a percentage from 0% to 100%, as in `5%`"
         case ("substrates", int()):
             return (
-                "`model`, `host`, `kernel`, `kernel:NAME` for one that was built (`tcpassay kernel list`), or "
+                "`model`, `model:STACK` for another TCP (`tcpassay stack list`), `host`, `kernel`, `kernel:NAME` for "
+                "one that was built (`tcpassay kernel list`), or "
                 "`remote:NAME` for a testbed, whose file is in the user's settings or given by --testbed "
                 "(docs/testbed.md)"
             )

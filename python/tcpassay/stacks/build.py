@@ -5,6 +5,7 @@ of this package; the toolchain downloads them from its registry and verifies the
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,20 +28,26 @@ class Recipe:
     """The programs that build it, and how to install each."""
     command: tuple[str, ...]
     """Run in a copy of the recipe's folder. `PROGRAM` stands for the place of the result, `PYTHON` for this Python."""
+    another: tuple[str, ...] = ()
+    """Run before it for another version than the pinned one, `VERSION`; empty if there is no other."""
 
 
 RECIPES: Final = {
     "gvisor": Recipe(
         {"go": "install Go 1.26 or newer (https://go.dev/dl)"},
         ("go", "build", "-trimpath", "-mod=readonly", "-o", "PROGRAM", "."),
+        ("sh", "version.sh", "VERSION"),
     ),
     "lwip": Recipe(
         {"cargo": "install Rust (https://rustup.rs)", "gcc": "install the package `gcc`"},
         ("sh", "build.sh", "PROGRAM"),
     ),
-    "pytcp": Recipe({}, ("sh", "build.sh", "PROGRAM", "PYTHON")),
+    "pytcp": Recipe({}, ("sh", "build.sh", "PROGRAM", "PYTHON"), ("sh", "version.sh", "PYTHON", "VERSION")),
 }
 """By the value of `stack.implementation`."""
+
+
+_VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+-]{0,99}")
 
 
 def place(name: str) -> Path:
@@ -48,11 +55,26 @@ def place(name: str) -> Path:
     return cache() / "stacks" / name / PROGRAM
 
 
-def build(name: str) -> Path:
-    """Builds an adapter, and replaces an older one. Raises `UserError` with the reason and the place of the log."""
-    recipe = RECIPES.get(name)
+def recipe_of(name: str) -> tuple[Recipe, str]:
+    """The recipe of `NAME` or `NAME@VERSION`, and the version if there is one. Raises `UserError`."""
+    plain, at, version = name.partition("@")
+    recipe = RECIPES.get(plain)
     if recipe is None:
         raise UserError(f"`{name}` is not a stack that is built; there are {', '.join(RECIPES)}")
+    if at and not recipe.another:
+        others = " and ".join(one for one, other in RECIPES.items() if other.another)
+        raise UserError(f"`{name}`: there is no other version of {plain}; there are other ones of {others}")
+    if at and not _VERSION.fullmatch(version):
+        raise UserError(f"`{name}`: a version has letters, digits, `.`, `-` and `+`, as in `pytcp@0.3.7`")
+    return recipe, version
+
+
+def build(name: str) -> Path:
+    """Builds an adapter, `NAME` or `NAME@VERSION`, and replaces an older one.
+
+    Raises `UserError` with the reason and the place of the log.
+    """
+    recipe, version = recipe_of(name)
     for tool, missing in recipe.tools.items():
         if shutil.which(tool) is None:
             raise UserError(f"`{name}` needs `{tool}`: {missing}")
@@ -62,19 +84,39 @@ def build(name: str) -> Path:
     log = folder / "build.log"
     with scratch_folder(folder) as scratch:
         sources, made = scratch / "sources", scratch / "made"
-        shutil.copytree(Path(__file__).parent / name, sources, ignore=shutil.ignore_patterns("__pycache__"))
-        words = {"PROGRAM": str(made), "PYTHON": sys.executable}
-        command = [words.get(word, word) for word in recipe.command]
+        shutil.copytree(
+            Path(__file__).parent / name.partition("@")[0],
+            sources,
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
+        words = {"PROGRAM": str(made), "PYTHON": sys.executable, "VERSION": version}
+        steps = [recipe.another, recipe.command] if version else [recipe.command]
+        code = 0
         with log.open("w", encoding="utf-8") as output:
-            ran = subprocess.run(  # noqa: S603 - an argument list of our own
-                command, cwd=sources, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False
-            )
-        if ran.returncode:
+            for step in steps:
+                code = (
+                    code
+                    or subprocess.run(  # noqa: S603 - an argument list of our own
+                        [words.get(word, word) for word in step],
+                        cwd=sources,
+                        stdin=subprocess.DEVNULL,
+                        stdout=output,
+                        stderr=output,
+                        check=False,
+                    ).returncode
+                )
+        if code:
             said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            last = said[-1] if said else f"exit code {ran.returncode}"
+            last = said[-1] if said else f"exit code {code}"
             raise UserError(f"`{name}` cannot be built: {last}; the log is {log}")
         made.replace(target)
     return target
+
+
+def others() -> list[str]:
+    """The versions beside the pinned ones that are in the cache."""
+    found = sorted((cache() / "stacks").glob(f"*@*/{PROGRAM}"))
+    return [one.parent.name for one in found if os.access(one, os.X_OK)]
 
 
 def is_built(name: str) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 
 from tcpassay import _native
 from tcpassay.errors import UserError
-from tcpassay.stacks.build import RECIPES, is_built
+from tcpassay.stacks.build import RECIPES, is_built, others, recipe_of
 from tcpassay.stacks.measure.peer import HOST, MTU, command
 
 
@@ -42,12 +42,15 @@ def built_version(name: str) -> str:
 
 
 def checked_name(name: str) -> None:
-    """Raises `UserError` unless a host without a network can have this TCP."""
-    if name in RECIPES and not is_built(name):
-        raise UserError(f"`{name}` has not been built: tcpassay stack build {name}")
-    if name not in {"smoltcp", *RECIPES} and not name.startswith("exec:"):
+    """Raises `UserError` unless a host can have this TCP instead of the model."""
+    if name == "smoltcp" or name.startswith("exec:"):
+        return
+    if name.partition("@")[0] not in RECIPES:
         allowed = ", ".join(["smoltcp", *RECIPES])
-        raise UserError(f"`{name}` cannot be measured; allowed are {allowed} and `exec:<command>`")
+        raise UserError(f"`{name}` is not another TCP; allowed are {allowed} and `exec:<command>`")
+    recipe_of(name)
+    if not is_built(name):
+        raise UserError(f"`{name}` has not been built: tcpassay stack build {name}")
 
 
 def column(name: str) -> str:
@@ -59,7 +62,7 @@ def column(name: str) -> str:
 def listed() -> list[Listed]:
     """All of them, with the versions that they report."""
     smoltcp, number = _stack("smoltcp")
-    built = [Listed(name, built_version(name), "a process for each host") for name in RECIPES]
+    built = [Listed(name, built_version(name), "a process for each host") for name in [*RECIPES, *others()]]
     return [
         Listed("model", _native.__version__, "this process"),
         Listed(smoltcp, number, "this process"),

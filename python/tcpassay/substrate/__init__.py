@@ -1,7 +1,7 @@
 """Substrates: the interface for checking and running cases on the model, a guest, this machine or a testbed.
 
-A plan names substrates: `model`, `kernel`, `kernel:NAME`, `host` or `remote:NAME`. Plans, workers and replay use the
-interface `Substrate` and do not depend on a particular substrate.
+A plan names substrates: `model`, `model:STACK`, `kernel`, `kernel:NAME`, `host` or `remote:NAME`. Plans, workers
+and replay use the interface `Substrate` and do not depend on a particular substrate.
 """
 
 import platform
@@ -12,7 +12,7 @@ from tcpassay.errors import UserError
 from tcpassay.substrate.base import Substrate
 from tcpassay.substrate.model import Model
 
-BUILT: Final = ("model", "kernel", "kernel:NAME", "host", "remote:NAME")
+BUILT: Final = ("model", "model:STACK", "kernel", "kernel:NAME", "host", "remote:NAME")
 """The substrates that plans may use in this version."""
 
 
@@ -31,6 +31,8 @@ def substrate_of(name: str) -> Substrate:
         from tcpassay.substrate.remote import Remote  # noqa: PLC0415 - a worker of the model starts without it
 
         return Remote(which)
+    if kind == "model" and which:
+        return Model(which)
     if name != "model":
         raise UserError(f"this version has no substrate `{name}`; allowed are {', '.join(BUILT)}")
     return Model()
@@ -38,7 +40,7 @@ def substrate_of(name: str) -> Substrate:
 
 @cache
 def release(name: str) -> str | None:
-    """The Linux version of a substrate with the hash of its source; `None` for the model."""
+    """The Linux version of a substrate with the hash of its source, or the version of its TCP; `None` for the model."""
     kind, _, which = name.partition(":")
     if kind == "host":
         return platform.release()
@@ -46,6 +48,10 @@ def release(name: str) -> str | None:
         from tcpassay.substrate import remote  # noqa: PLC0415 - a worker of the model starts without it
 
         return remote.release(which)
+    if kind == "model" and which:
+        from tcpassay.stacks.catalogue import column  # noqa: PLC0415 - a worker of the model starts without it
+
+        return column(which)
     if kind != "kernel":
         return None
     from tcpassay.kernel import store  # noqa: PLC0415 - a worker of the model starts without it

@@ -27,6 +27,7 @@ from tcpassay.trees.executed import Changes, Executed, draws
 from tcpassay.trees.grouping import grouped
 from tcpassay.trees.groups import Group
 from tcpassay.trees.pairs import By, Shift, TreePair, pairs_of, shifts
+from tcpassay.trees.side import Side
 from tcpassay.trees.smallest import smallest
 
 DEFAULT: Final = Path(__file__).with_name("default.toml")
@@ -59,8 +60,8 @@ class Options:
 class TreeComparison:
     """The result of a comparison."""
 
-    base: store.Kernel
-    head: store.Kernel
+    base: Side
+    head: Side
     folder: Path
     pairs: list[TreePair]
     separation: Separation | None
@@ -151,7 +152,7 @@ def compare_trees(  # noqa: PLR0913, PLR0917 - what is compared, where, how, and
     changes = executed.changes_of(kernels)
     if options.reach is not None and changes is None:
         raise UserError(f"`--reach` needs counters: {executed.how_to_count(kernels)}")
-    result = _made(plan, folder, options, progress)
+    result = ran(plan, folder, options, progress)
     counted = None
     if changes is not None:
         result, counted = _reached(kernels, result, changes, folder, options, progress)
@@ -191,7 +192,7 @@ def _reached(  # noqa: PLR0913, PLR0917 - what is compared, where, how, and who 
 
 
 def evaluate(  # noqa: PLR0913, PLR0917 - what is compared, how, and who is told
-    kernels: tuple[store.Kernel, store.Kernel],
+    sides: tuple[Side, Side],
     plan: Plan,
     results: Results,
     options: Options,
@@ -206,8 +207,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - what is compared, how, and who is told
     with `interrupted` there are none.
     """
     folder = results.folder
-    substrates = f"kernel:{kernels[0].name}", f"kernel:{kernels[1].name}"
-    by: By = options.by or ("packets" if kernels[0].release == kernels[1].release else "metrics")
+    substrates = sides[0].substrate, sides[1].substrate
+    by: By = options.by or ("packets" if sides[0].release == sides[1].release else "metrics")
     found = pairs_of(results, *substrates, by)
     ended = [one for one in found if {one.base.get("outcome"), one.head.get("outcome")} <= _ENDED]
     different = [one for one in ended if one.differs]
@@ -224,13 +225,13 @@ def evaluate(  # noqa: PLR0913, PLR0917 - what is compared, how, and who is told
                 stop.check()
                 groups = grouped(where, why, different, identical, watch)
                 groups = smallest(where, groups, identical, watch)
-                shown = examples(results, why, groups, different, kernels, options.jobs, watch)
+                shown = examples(results, why, groups, different, sides, options.jobs, watch)
         except KeyboardInterrupt:
             why.stopped = INTERRUPTED
         stop.ignore()
     seeds = [one.head["case"] for one in ended]
     return TreeComparison(
-        *kernels,
+        *sides,
         folder,
         ended,
         separate([one.varied for one in different], [one.varied for one in identical]) if different else None,
@@ -240,12 +241,12 @@ def evaluate(  # noqa: PLR0913, PLR0917 - what is compared, how, and who is told
         shown,
         max((seeds.count(case) for case in set(seeds)), default=0),
         len(found) - len(ended) + missing,
-        _notes(*kernels, by),
+        _notes(*sides, by),
         by,
     )
 
 
-def _made(plan: Plan, folder: Path, options: Options, progress: Watch | None) -> Result:
+def ran(plan: Plan, folder: Path, options: Options, progress: Watch | None) -> Result:
     """Performs the pending runs."""
     if options.resume:
         session = Session.resume(folder, force=False)
@@ -257,8 +258,10 @@ def _made(plan: Plan, folder: Path, options: Options, progress: Watch | None) ->
         return execute(session, Local(options.jobs), progress)
 
 
-def _notes(base: store.Kernel, head: store.Kernel, by: By) -> tuple[str, ...]:
-    said = []
+def _notes(base: Side, head: Side, by: By) -> tuple[str, ...]:
+    said: list[str] = []
+    if not isinstance(base, store.Kernel) or not isinstance(head, store.Kernel):
+        return ()
     if by == "metrics" and base.release != head.release:
         said.append(
             "the releases differ, which a kernel mixes into its random numbers (ports, sequence numbers): "

@@ -23,11 +23,12 @@ from tcpassay.trees.causes import FOLDER, Causes, TreeCause
 from tcpassay.trees.first import First, first
 from tcpassay.trees.groups import Group
 from tcpassay.trees.pairs import TreePair
+from tcpassay.trees.side import Side
 
 MOST_SHOWN: Final = 4
 """Maximum number of causes and groups for which the first difference is determined."""
 
-Kernels = tuple[store.Kernel, store.Kernel]
+Sides = tuple[Side, Side]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def examples(  # noqa: PLR0913, PLR0917 - the results, and what is known of them
     why: Causes,
     groups: Sequence[Group],
     different: Sequence[TreePair],
-    kernels: Kernels,
+    sides: Sides,
     jobs: int,
     watch: Callable[[str], None],
 ) -> list[Example]:
@@ -103,16 +104,16 @@ def examples(  # noqa: PLR0913, PLR0917 - the results, and what is known of them
     made = []
     for number, (pair, cause, group) in enumerate(chosen[:MOST_SHOWN]):
         watch(f"first difference {number + 1} of {min(len(chosen), MOST_SHOWN)}")
-        made.append(_Maker(results, kernels, pair, jobs).made(cause, group))
+        made.append(_Maker(results, sides, pair, jobs).made(cause, group))
     return made
 
 
 class _Maker:
     """Makes the example of a pair."""
 
-    def __init__(self, results: Results, kernels: Kernels, pair: TreePair, jobs: int) -> None:
+    def __init__(self, results: Results, sides: Sides, pair: TreePair, jobs: int) -> None:
         self._results = results
-        self._kernels = kernels
+        self._sides = sides
         self._pair = pair
         self._jobs = jobs
         self._spec, _ = spec_of(results)
@@ -128,7 +129,7 @@ class _Maker:
         found = (
             first(*places)
             if comparable
-            else First(None, None, note=f"{outcomes[0]} on the first kernel, {outcomes[1]} on the second")
+            else First(None, None, note=f"{outcomes[0]} on base, {outcomes[1]} on head")
         )
         settings = cause if group is None else group.smallest
         script, why = self._script(settings) if comparable else (None, found.note)
@@ -154,10 +155,13 @@ class _Maker:
 
     def _script(self, cause: TreeCause | None) -> tuple[Script | None, str]:
         """The script of the smallest settings of which one is found, or why there is none."""
-        names = [kernel.name for kernel in self._kernels]
+        kernels = [side for side in self._sides if isinstance(side, store.Kernel)]
+        if len(kernels) < len(self._sides):
+            return None, ""
+        names = [kernel.name for kernel in kernels]
         runs = scripts.on(names[0]), scripts.on(names[1])
         title = (
-            f"{names[0]} (Linux {self._kernels[0].release}) and {names[1]} (Linux {self._kernels[1].release}) "
+            f"{names[0]} (Linux {kernels[0].release}) and {names[1]} (Linux {kernels[1].release}) "
             "differ: the script passes on the first kernel and fails on the second in its last line."
         )
         why = []

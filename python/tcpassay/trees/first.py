@@ -85,7 +85,8 @@ def first(base: Path, head: Path) -> First:
         packets = first_packets(_captured(of_base), _captured(of_head), _points(of_base))
         events = first_difference((of_base, LogFile(of_base)), (of_head, LogFile(of_head)))
         apart = difference(of_base, of_head)
-        followed = compare(follow_folder(base), follow_folder(head))
+        of_kernels = all(one.header.get("substrate") == "kernel" for one in (of_base, of_head))
+        followed = compare(follow_folder(base), follow_folder(head)) if of_kernels else None
     except UserError as error:
         return First(None, None, note=str(error))
     if apart is None or apart.only_quiet:

@@ -223,9 +223,7 @@ def _words(base: Row | None, head: Row | None) -> str:
     """What differs in two rows."""
     before, after = (None if row is None else _event(row) for row in (base, head))
     if base is None or head is None or before != after:
-        return (
-            f"{before or 'no further event'} on the first kernel, {after or 'no further event'} on the second"
-        )
+        return f"{before or 'no further event'} on base, {after or 'no further event'} on head"
     apart = [_NAMES.get(name, name) for name in base if _differs(base, head, name)]
     # A later event has other numbers, too; the time is the difference.
     named = apart[:1] if apart[:1] == [_NAMES[_TIME]] else apart

@@ -13,7 +13,8 @@ _FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U001
 
 def junit(told: TreeComparison) -> str:
     """JUnit XML; the text of a failure contains the cause and the commands that repeat both runs."""
-    name = f"kernel compare {told.base.name} {told.head.name}"
+    kind = "kernel" if told.base.substrate.startswith("kernel:") else "stack"
+    name = f"{kind} compare {told.base.name} {told.head.name}"
     root = ET.Element("testsuites", name=f"tcpassay {name}")
     suite = ET.SubElement(
         root,

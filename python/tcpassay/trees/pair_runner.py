@@ -143,7 +143,7 @@ def pair_of(places: tuple[Path, Path], answers: tuple[Answer, Answer]) -> Ran:
 def _kind_of_runs(base: Path, head: Path, outcomes: tuple[str, str]) -> Kind | None:
     """The kind of the first difference of two runs in folders; `None` if their event logs are identical."""
     if set(outcomes) != {Outcome.DONE}:
-        return Kind(f"{outcomes[0]} on the first kernel, {outcomes[1]} on the second")
+        return Kind(f"{outcomes[0]} on base, {outcomes[1]} on head")
     try:
         return kind_of(Recording.open(base), Recording.open(head))
     except UserError as error:

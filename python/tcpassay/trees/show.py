@@ -1,4 +1,4 @@
-"""A comparison of two kernels as text."""
+"""A comparison of two kernels or stacks as text."""
 
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -57,15 +57,12 @@ def show(told: TreeComparison, console: Console) -> None:
 
 def _heading(told: TreeComparison, say: Say) -> None:
     """What was compared, what is missing, and the changed lines that were executed."""
-    for side, kernel in (("base", told.base), ("head", told.head)):
-        with_ = f", with {', '.join(kernel.series)}" if kernel.series else ""
-        say(f"{side}: {kernel.name} (Linux {kernel.release}, {kernel.source}{with_})")
+    for side, compared in (("base", told.base), ("head", told.head)):
+        say(f"{side}: {compared.words}")
     for note in told.notes:
         say(f"   {note}", "yellow")
     if told.unfinished:
-        said = (
-            "did not end for a reason outside of the kernels; `tcpassay kernel compare --resume` repeats them"
-        )
+        said = "did not end for a reason outside of what is compared; `--resume` repeats them"
         say(f"{plural(told.unfinished, 'run')} {said}", "yellow")
     if told.interrupted:
         say(

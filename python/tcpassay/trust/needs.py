@@ -101,6 +101,7 @@ def of_plan(spec: PlanFile, base: Path) -> Needs:
         for level in among:
             made.take(level.triples)
     made.needs.substrates = list(spec.substrates)
+    made.stacks()
     return made.needs
 
 
@@ -120,6 +121,7 @@ def of_folder(folder: Path) -> Needs:
         for settings in _settings(content):
             made.take(settings)
     made.needs.substrates = [name for name in substrates if isinstance(name, str)]
+    made.stacks()
     return made.needs
 
 
@@ -168,6 +170,13 @@ class _Maker:
                     self._add(self.needs.code, kind.words, name)
                 elif name := inputs.named_in(text):
                     self.data(name)
+
+    def stacks(self) -> None:
+        """Notes the commands that substrates name (`model:exec:COMMAND`)."""
+        for name in self.needs.substrates:
+            kind, _, stack = name.partition(":")
+            if kind == "model":
+                self.take({"stack.implementation": stack})
 
     def data(self, name: str) -> None:
         """Notes a file that is read; one in the folder, or that is none, is not noted."""

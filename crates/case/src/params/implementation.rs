@@ -13,8 +13,8 @@ pub enum Implementation {
     Model,
     /// smoltcp, in the process.
     Smoltcp,
-    /// A process that `tcpassay stack build` has built.
-    Built(Built),
+    /// A process that `tcpassay stack build` has built: of the pinned version, or of this one.
+    Built(Built, Option<String>),
     /// A process that this command starts.
     Exec(String),
 }
@@ -52,12 +52,29 @@ impl Built {
     }
 }
 
-/// The form of a command.
-pub(super) const FORM: &str = "`exec:<command>`";
+/// The form of a version and of a command.
+pub(super) const FORM: &str = "`gvisor@<version>`, `pytcp@<version>` or `exec:<command>`";
 const EXEC: &str = "exec:";
 
-/// Checks `exec:<command>`.
+/// The TCPs of which other versions than the pinned one can be built.
+const VERSIONED: [Built; 2] = [Built::Gvisor, Built::Pytcp];
+
+/// The TCP and the version that `<name>@<version>` names.
+fn versioned(text: &str) -> Option<(Built, &str)> {
+    let (name, version) = text.split_once('@')?;
+    // The name of a folder, and an argument of a tool that builds it.
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+');
+    let good = version.starts_with(|c: char| c.is_ascii_alphanumeric()) && version.chars().all(plain);
+    let built = VERSIONED.into_iter().find(|built| built.name() == name)?;
+    (good && version.len() <= 100).then_some((built, version))
+}
+
+/// Checks `<name>@<version>` and `exec:<command>`.
 pub(super) fn check(text: &str) -> Result<(), String> {
+    if text.contains('@') && !text.starts_with(EXEC) {
+        let why = "it does not name a version (letters, digits, `.`, `-`, `+`) of gvisor or pytcp";
+        return versioned(text).map(drop).ok_or_else(|| why.to_owned());
+    }
     match text.strip_prefix(EXEC).map(str::trim) {
         None => Err("it does not begin with `exec:`".to_owned()),
         Some("") => Err("the command is missing".to_owned()),
@@ -77,11 +94,12 @@ impl Implementation {
             Setting::Word("smoltcp") => Implementation::Smoltcp,
             Setting::Word(word) => {
                 let built = Built::ALL.into_iter().find(|built| built.name() == *word);
-                built.map_or(Implementation::Model, Implementation::Built)
+                built.map_or(Implementation::Model, |built| Implementation::Built(built, None))
             }
-            Setting::Text(text) => {
-                Implementation::Exec(text.strip_prefix(EXEC).unwrap_or(text).trim().to_owned())
-            }
+            Setting::Text(text) => match (text.strip_prefix(EXEC), versioned(text)) {
+                (None, Some((built, version))) => Implementation::Built(built, Some(version.to_owned())),
+                (command, _) => Implementation::Exec(command.unwrap_or(text).trim().to_owned()),
+            },
             _ => Implementation::Model,
         }
     }
@@ -96,7 +114,7 @@ impl Implementation {
                 _ => None,
             },
             Implementation::Smoltcp => smoltcp_lacks(path, setting),
-            Implementation::Built(built) => built.lacks(path, setting),
+            Implementation::Built(built, _) => built.lacks(path, setting),
             Implementation::Exec(_) => process_lacks(path, setting),
         }
     }
@@ -212,7 +230,8 @@ impl fmt::Display for Implementation {
         match self {
             Implementation::Model => f.write_str("model"),
             Implementation::Smoltcp => f.write_str("smoltcp"),
-            Implementation::Built(built) => f.write_str(built.name()),
+            Implementation::Built(built, None) => f.write_str(built.name()),
+            Implementation::Built(built, Some(version)) => write!(f, "{}@{version}", built.name()),
             Implementation::Exec(command) => write!(f, "{EXEC}{command}"),
         }
     }

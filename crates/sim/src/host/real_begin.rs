@@ -33,7 +33,7 @@ pub(super) fn begin(
             let (stack, about) = SmolStack::new(settings)?;
             return Ok(Some(Begun { stack: Box::new(stack), about, digest: None }));
         }
-        Implementation::Built(_) => (built(implementation)?, &none),
+        Implementation::Built(..) => (built(implementation)?, &none),
         Implementation::Exec(command) => {
             let accepted = commands.and_then(|all| all.get(command));
             let refused = || {

@@ -63,7 +63,7 @@ class Unlike(Exception):  # noqa: N818 - it is no error of the program
 
 def command(implementation: str) -> str | None:
     """The command of the process of an implementation; `None` for smoltcp."""
-    if implementation in RECIPES:
+    if implementation.partition("@")[0] in RECIPES:
         return str(place(implementation))
     return None if implementation == "smoltcp" else implementation.removeprefix("exec:").strip()
 
