@@ -14,8 +14,9 @@ from tcpassay.trust.consent import Consent
 HOST = Path(__file__).parent / "host"
 
 LONGEST = (
-    "test_plans.py", "kernel/test_kernel_run.py", "testbed/test_remote.py", "kernel/test_kernel_isolate.py",
-    "testbed/test_failures.py", "testbed/test_kills.py", "quality/test_coverage_plan.py", "kernel/test_fidelity.py",
+    "test_plans.py", "site/test_pages.py", "testbed/test_remote.py", "kernel/test_kernel_run.py",
+    "kernel/test_kernel_isolate.py", "testbed/test_failures.py", "testbed/test_kills.py",
+    "quality/test_coverage_plan.py", "kernel/test_fidelity.py",
     "kernel/test_kernel_compare.py", "isolate/test_isolate.py", "report/test_browser.py", "script/test_drawn.py",
     "script/test_script.py", "isolate/test_find_dctcp_bug.py", "stacks/test_check.py",
 )  # fmt: skip
