@@ -256,7 +256,7 @@ FUZZ_SECONDS ?= 60
 fuzz: ## Fuzz the parsers and the connection, FUZZ_SECONDS per target (needs cargo-fuzz and a nightly toolchain)
 	@cargo fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz is missing: cargo install --locked cargo-fuzz" >&2; exit 2; }
 	@cd fuzz && for target in $(FUZZ); do \
-		cargo +nightly fuzz run $$target $$(case $$target in case|oracles) echo --features $$target;; esac) -- -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 || exit; \
+		cargo +nightly fuzz run $$target $$(case $$target in case|oracles) echo --features $$target;; capture) echo --features follow;; esac) -- -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 || exit; \
 	done
 
 clean: ## Remove all files that make built, except Cargo's target folder

@@ -163,6 +163,21 @@ def judge_folder(folder: str, oracles: Sequence[str]) -> str:
 def follow_folder(folder: str, base: str, time_ns: int, counted: Sequence[str]) -> str:
     """How far the model follows each end of a recording, a JSON object. Raises `ValueError` for damage."""
 
+def follow_capture(
+    path: str,
+    profiles: Sequence[str],
+    place: tuple[str | None, bool, str | None, int | None],
+    limits: tuple[int, int, int],
+) -> str:
+    """How far each profile follows the ends of a capture, a JSON object.
+
+    `place`: capture point, whether all points are one, address of the host, nanoseconds within which an end acts.
+    Raises `OSError`, and `ValueError` for a file that is no capture, an unknown profile, or a wrong address.
+    """
+
+def capture_profiles() -> list[str]:
+    """The profiles that `follow_capture` knows."""
+
 def reached_in_folder(folder: str) -> str:
     """Which behaviours the recording in a folder reached, a JSON object of counts. Raises `ValueError` for damage."""
 

@@ -6,12 +6,14 @@
 //! | [`read`](read()) | the ends of a recording, with what each of them sent, received and was asked to do |
 //! | [`follow`](follow()) | follows one end up to the first difference |
 //! | [`Tolerance`] | what does not count as a difference |
+//! | [`capture`] | follows an end of a packet capture, without its calls |
 //!
 //! What a log does not contain (the order of events within an instant, whether a timer that is due now fired before an arrival) is a small
 //! set of candidates. Those that contradict the log end; the end of the last one is the first difference. Its reason is the last decision
 //! of that candidate in the model's own log.
 
 mod candidate;
+pub mod capture;
 mod compare;
 mod difference;
 mod end;

@@ -13,7 +13,7 @@ use tcpassay_units::Time;
 /// Number of packets that are read between two checks for an interrupt.
 const STEP: u64 = 100_000;
 
-fn open(path: &Path, most_expanded: u64) -> PyResult<Reader<File>> {
+pub(crate) fn open(path: &Path, most_expanded: u64) -> PyResult<Reader<File>> {
     Reader::limited(File::open(path)?, most_expanded)
         .map_err(|error| PyValueError::new_err(error.to_string()))
 }

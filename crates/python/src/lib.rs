@@ -27,7 +27,7 @@ mod _native {
         View, check_controller, contract_clauses, play_controller, try_controller,
     };
     #[pymodule_export]
-    use crate::follow::follow_folder;
+    use crate::follow::{capture_profiles, follow_capture, follow_folder};
     #[pymodule_export]
     use crate::interface::{congestion_change, interface_json, state_change};
     #[pymodule_export]

@@ -76,4 +76,5 @@ pub use log::{
     AckDecision, AckReason, CongestionCause, CongestionState, LogEntry, LogEvent, LossRule, SendLimit, State,
     Timer, TimerChange, WindowCause,
 };
+pub use messages::WindowMove;
 pub use tick::TimerTicks;

@@ -119,3 +119,16 @@ pub(crate) enum GaveUp {
     /// `user_timeout` passed without progress.
     UserTimeout,
 }
+
+/// How the window that the next segment announces compares with the one before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WindowMove {
+    /// It is as large at least.
+    Kept,
+    /// It is larger: Linux's limit may have risen, which gives one more quick ACK (`tcp_grow_window`).
+    Grew,
+    /// It is smaller, because data are unread.
+    Shrank,
+    /// The same, and less than half of the buffer is free, which ends quick ACKs in Linux (`__tcp_select_window`).
+    Tight,
+}

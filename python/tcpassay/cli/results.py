@@ -6,11 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tcpassay import output, terminal
+from tcpassay.cli import capture
 from tcpassay.cli.capture import (
     EXPANDED,
+    PACKETS,
     ExpandedOption,
+    HostOption,
     MergeOption,
+    PacketsOption,
     PointOption,
+    ProfileOption,
+    WithinOption,
 )
 from tcpassay.cli.options import AllowCodeOption, JsonOption, JunitOption, pairs, share
 from tcpassay.errors import UserError
@@ -22,7 +28,6 @@ if TYPE_CHECKING:
 
 FAILED = 1
 CONNECTIONS = 20_000
-PACKETS = 4_000_000
 USER = 2
 UNDECIDED = 3
 
@@ -36,6 +41,9 @@ def judge(
         list[str] | None,
         typer.Option(help="Call only this oracle; may be given several times.", metavar="NAME"),
     ] = None,
+    profile: ProfileOption = None,
+    host: HostOption = None,
+    within: WithinOption = None,
     point: PointOption = None,
     merge: MergeOption = False,
     most_connections: Annotated[
@@ -49,16 +57,7 @@ def judge(
         ),
     ] = CONNECTIONS,
     most_expanded: ExpandedOption = EXPANDED,
-    most_packets: Annotated[
-        int,
-        typer.Option(
-            "--max-packets",
-            help="Maximum number of packets of a capture that are judged, about 400 B of memory each.",
-            min=1,
-            max=10**9,
-            metavar="N",
-        ),
-    ] = PACKETS,
+    most_packets: PacketsOption = PACKETS,
     junit: JunitOption = None,
     json_: JsonOption = False,
     allow_code: AllowCodeOption = False,
@@ -69,12 +68,31 @@ def judge(
     both directions, all packets, the place of an end. The output names what was not judged, and why. `--point` and
     `--merge` are for captures.
 
-    Example: `tcpassay judge capture.pcap`.
+    With `--as PROFILE` a profile of the model follows each end at which the capture was taken, instead of the oracles:
+    it gets what the end received, and must acknowledge as the end did. The first difference of each end is printed; it
+    means "differs from PROFILE", not "violates an RFC". The sender of the end is judged only for what it may not send,
+    because the calls of its application are not in a capture (docs/follow.md).
+
+    Example: `tcpassay judge capture.pcap`, `tcpassay judge capture.pcap --as linux-6.1`.
     """
     from tcpassay.judge import folders, show  # noqa: PLC0415 - polars is most of the start-up time
     from tcpassay.judge.junit import junit as xml  # noqa: PLC0415 - start-up time
 
     output.check(junit, "the JUnit file")
+    if profile is not None:
+        if not folder.is_file() or oracle or junit:
+            raise UserError("`--as` is for captures, and excludes `--oracle` and `--junit`")
+        if capture.differs(
+            folder,
+            profile,
+            (host, within, point, merge),
+            (most_connections, most_expanded, most_packets),
+            json_=json_,
+        ):
+            raise typer.Exit(FAILED)
+        return
+    if host is not None or within is not None:
+        raise UserError("`--host` and `--within` belong to `--as`")
     if folder.is_file():
         from tcpassay.captured.analyse import Limits  # noqa: PLC0415 - start-up time
         from tcpassay.captured.judge import judge_capture  # noqa: PLC0415 - start-up time

@@ -226,7 +226,7 @@ impl Connection {
         if self.ts.is_on() { 20 + 12 } else { 20 }
     }
 
-    fn make_data(&mut self, now: Time, chunk: &Chunk, out: &mut Segment) -> Sending {
+    pub(super) fn make_data(&mut self, now: Time, chunk: &Chunk, out: &mut Segment) -> Sending {
         self.cached_clock = now;
         let len = u32::try_from(chunk.span.end - chunk.span.start).expect("a segment is below 4 GB");
         if len == 0 && !chunk.fin {
@@ -290,7 +290,7 @@ impl Connection {
 
     /// A segment without payload at position `seq`.
     #[inline]
-    fn make_ack(&mut self, now: Time, seq: u64, out: &mut Segment) -> Sending {
+    pub(super) fn make_ack(&mut self, now: Time, seq: u64, out: &mut Segment) -> Sending {
         let stamped = if self.rules.caches_clock && self.synchronised() { self.cached_clock } else { now };
         out.keep_stamps_only(self.stamps(stamped));
         if self.recv.has_blocks() && !self.is_time_wait_socket() {

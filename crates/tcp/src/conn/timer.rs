@@ -42,6 +42,21 @@ impl Connection {
         if self.state == State::Closed {
             return;
         }
+        self.run_own_timers(now);
+        if self.keepalive_at() <= now {
+            self.on_keepalive(now);
+        }
+        if self.sender_at() <= now {
+            self.touched = true;
+            if let Err(gave_up) = self.send.on_timer(now, &mut self.log) {
+                self.gave_up(now, gave_up);
+            }
+        }
+    }
+
+    /// The timers of the receiver, the handshake and the end of the connection.
+    #[inline]
+    pub(super) fn run_own_timers(&mut self, now: Time) {
         if !self.recv.only_compressed_is_due(now) {
             self.cached_clock = now;
         }
@@ -55,15 +70,6 @@ impl Connection {
         if self.linger <= now {
             self.fired(now, Timer::TimeWait);
             self.end(now, None, "closed");
-        }
-        if self.keepalive_at() <= now {
-            self.on_keepalive(now);
-        }
-        if self.sender_at() <= now {
-            self.touched = true;
-            if let Err(gave_up) = self.send.on_timer(now, &mut self.log) {
-                self.gave_up(now, gave_up);
-            }
         }
     }
 

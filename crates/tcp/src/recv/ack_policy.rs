@@ -528,6 +528,16 @@ impl AckPolicy {
         }
     }
 
+    /// Whether both decide alike from now on, if they have the same rules.
+    pub(crate) fn is_like(&self, other: &AckPolicy) -> bool {
+        let flags = |a: &AckPolicy| {
+            (a.scheduled, a.unscheduled, a.due, a.pending, a.pushed, a.pushed_twice, a.pingpong, a.reserved)
+        };
+        let numbers = |a: &AckPolicy| (a.quick, a.rcv_mss, a.last_len, a.compressed, a.duplicates);
+        let times = |a: &AckPolicy| (a.timer, a.nominal, a.armed, a.ato, a.last_data, a.compressed_until);
+        flags(self) == flags(other) && numbers(self) == numbers(other) && times(self) == times(other)
+    }
+
     /// An ACK is delayed for no longer than this.
     pub(crate) fn set_longest_delay(&mut self, delay: Dur) {
         self.rule.timeout = delay;

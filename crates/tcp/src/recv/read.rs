@@ -44,12 +44,19 @@ impl Receiver {
         if let Some(memory) = self.memory.as_deref() {
             return memory.has_doubled(self.at());
         }
+        if self.window.is_told() {
+            return false;
+        }
+        self.opens(self.window.free_edge(self.read, self.nxt))
+    }
+
+    /// Whether an edge at `free` is worth an ACK.
+    pub(super) fn opens(&self, free: u64) -> bool {
         let current = self.edge.saturating_sub(self.nxt);
         let buf = self.window.size();
         if self.rules.updates_doubled_window && 2 * current > buf {
             return false;
         }
-        let free = self.window.free_edge(self.read, self.nxt);
         if !self.window.worthwhile(free, self.edge) {
             return false;
         }

@@ -30,6 +30,8 @@ pub(crate) struct Window {
     wanted: u8,
     /// All that is free is announced, however little.
     exact: bool,
+    /// The log of a real stack tells the windows.
+    told: bool,
     /// Full segment of the peer, as far as known.
     mss: u64,
     rtt: Dur,
@@ -75,6 +77,7 @@ impl Window {
             shift: 0,
             wanted: (0..14).find(|s| max >> s <= 0xffff).unwrap_or(14),
             exact: false,
+            told: false,
             mss,
             rtt: Dur::ZERO,
             round_end: 0,
@@ -112,7 +115,7 @@ impl Window {
 
     /// A server of Linux rounds its first window to segments without their `options` (`tcp_openreq_init_rwin`).
     pub(crate) fn reserve(&mut self, options: u64) {
-        if self.tuning == RecvTuning::Linux {
+        if self.tuning == RecvTuning::Linux && !self.told {
             let segment = self.mss.saturating_sub(options).max(1);
             let whole = if self.buf > segment { self.buf / segment * segment } else { self.buf };
             self.threshold = whole.min(0xffff);
@@ -237,6 +240,23 @@ impl Window {
         self.exact = true;
         self.buf = self.buf.next_multiple_of(mss.max(1));
         self.max = self.max.max(self.buf);
+    }
+
+    /// The windows are told, and this scale is offered.
+    pub(crate) fn tell(&mut self, shift: u8) {
+        self.told = true;
+        self.wanted = shift.min(14);
+        self.threshold = u64::MAX;
+    }
+
+    /// Whether the windows are told.
+    pub(crate) fn is_told(&self) -> bool {
+        self.told
+    }
+
+    /// The buffer holds this much from now on.
+    pub(crate) fn tell_size(&mut self, size: u64) {
+        (self.buf, self.max) = (size, size);
     }
 
     /// The largest payload of a segment is known now.

@@ -18,6 +18,7 @@
 //! | `path` | changes of the segment size |
 //! | `application` | writes and socket options |
 //! | `info` | counters and present values |
+//! | `told` | what a real stack sent, whose packets are followed |
 //!
 //! The components:
 //!
@@ -74,6 +75,7 @@ mod recovery;
 mod rtt;
 mod scoreboard;
 mod timers;
+mod told;
 
 #[cfg(test)]
 mod tests;

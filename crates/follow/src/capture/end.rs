@@ -1,0 +1,270 @@
+//! The ends of a capture: their packets, and why some of them cannot be followed.
+
+use std::io::Read;
+use std::net::{IpAddr, SocketAddr};
+use tcpassay_capture::{Analysis, AnalysisOptions, ConnectionFacts, Place, Reader};
+use tcpassay_units::{Dur, SeqNum, Time};
+use tcpassay_wire::{Ecn, Flags, Segment};
+
+/// An end at which a capture was taken answers sooner than this at least once.
+const PROMPT: Dur = Dur::from_micros(500);
+/// The bounds of the time within which an end acts, if the capture does not show it better.
+const ACTS_WITHIN: (Dur, Dur) = (Dur::from_micros(200), Dur::from_millis(2));
+/// An end may be slower than its fastest answer by this factor.
+const SLOWER: u64 = 20;
+
+/// What is read of a capture.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Capture point, copies, and connections in memory.
+    pub analysis: AnalysisOptions,
+    /// Maximum number of packets in memory.
+    pub most_packets: u64,
+    /// The capture was taken at the host with this address. `None`: the times of answers show where.
+    pub host: Option<IpAddr>,
+    /// Within this time an end acts that should act at once. `None`: it follows from the fastest answer of the end.
+    pub acts_within: Option<Dur>,
+}
+
+/// A packet of a connection.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CapturedPacket {
+    /// When it passed, since the first packet of the capture.
+    pub at: Time,
+    /// Its number in the capture, from 1.
+    pub frame: u64,
+    /// The end sent it; otherwise it arrived.
+    pub sent: bool,
+    /// Its header.
+    pub segment: Segment,
+    /// The ECN field of its IP header.
+    pub ecn: Ecn,
+    /// The captured bytes end inside of its options.
+    pub cut: bool,
+}
+
+/// One end of a connection of a capture.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CapturedEnd {
+    /// Its address and that of its peer.
+    pub ends: [SocketAddr; 2],
+    /// The packets of the connection, in order.
+    pub packets: Vec<CapturedPacket>,
+    /// Until when the capture is complete.
+    pub until: Time,
+    /// Within this time it does what it should do at once.
+    pub acts_within: Dur,
+    /// The first packet whose ACK field is older than that of a packet that left before it: a queue of the own host delays what TCP sends.
+    pub queued: Option<u64>,
+    /// Bytes of the connection are acknowledged that the capture does not have.
+    pub is_incomplete: bool,
+    /// Why it cannot be followed at all.
+    pub refused: Option<String>,
+}
+
+impl CapturedEnd {
+    /// What its SYN does not offer although every profile offers it by default, and, in a SYN-ACK, although its peer did.
+    pub fn lacks(&self) -> Vec<&'static str> {
+        let syn = |sent: bool| {
+            self.packets.iter().find(|p| p.sent == sent && p.segment.flags.has(Flags::SYN)).map(|p| p.segment)
+        };
+        let (Some(own), Some(peer)) = (syn(true), syn(false)) else { return Vec::new() };
+        let offers = |segment: &Segment| {
+            let options = &segment.options;
+            [options.timestamps.is_some(), options.sack_permitted, options.window_scale.is_some()]
+        };
+        let answers = own.flags.has(Flags::ACK);
+        let lacking =
+            offers(&own).into_iter().zip(offers(&peer)).map(|(own, peer)| !own && (peer || !answers));
+        lacking.zip(["timestamps", "SACK", "window scaling"]).filter(|one| one.0).map(|one| one.1).collect()
+    }
+
+    /// How many ACKs without payload left after the handshake, and how many segments with payload arrived.
+    pub fn shows(&self) -> (usize, usize) {
+        let bare = |p: &&CapturedPacket| {
+            p.sent && p.segment.len == 0 && !p.segment.flags.any(Flags::SYN | Flags::FIN | Flags::RST)
+        };
+        let arrivals = self.packets.iter().filter(|p| !p.sent && p.segment.len > 0).count();
+        (self.packets.iter().filter(bare).count(), arrivals)
+    }
+
+    /// Its name: both addresses, its own first.
+    pub fn name(&self) -> String {
+        format!("{} > {}", self.ends[0], self.ends[1])
+    }
+}
+
+/// The ends of a capture.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct CapturedEnds {
+    /// Both ends of each connection.
+    pub ends: Vec<CapturedEnd>,
+    /// The capture has more packets than may be in memory.
+    pub cut: bool,
+    /// Why the capture could not be read to its end.
+    pub error: Option<String>,
+}
+
+/// Reads the ends of a capture. After an error the packets before it are there.
+pub fn read<R: Read>(reader: &mut Reader<R>, options: &Options) -> CapturedEnds {
+    let mut analysis = Analysis::new(options.analysis.clone());
+    let mut made = CapturedEnds::default();
+    let mut connections: Vec<Vec<(usize, CapturedPacket)>> = Vec::new();
+    let (mut start, mut last, mut number) = (None, Time::ZERO, 0);
+    loop {
+        let found = match reader.next_segment(&mut analysis.counts) {
+            Ok(Some(found)) => found,
+            Ok(None) => break,
+            Err(error) => {
+                made.error = Some(error.to_string());
+                break;
+            }
+        };
+        let Some(placed) = analysis.segment(&found, reader.interfaces()) else { continue };
+        let _ = analysis.take_rounds();
+        let start = *start.get_or_insert(placed.at);
+        if number == options.most_packets {
+            made.cut = true;
+            break;
+        }
+        number += 1;
+        let at = Time::ZERO + placed.at.since(start);
+        last = last.max(at);
+        if connections.len() <= placed.connection {
+            connections.resize_with(placed.connection + 1, Vec::new);
+        }
+        let packet = CapturedPacket {
+            at,
+            frame: analysis.counts.packets,
+            sent: false,
+            segment: found.headers.segment,
+            ecn: found.headers.envelope.ecn,
+            cut: found.headers.cut,
+        };
+        connections[placed.connection].push((placed.from, packet));
+    }
+    for (facts, packets) in analysis.connections().zip(connections) {
+        for end in 0..2 {
+            made.ends.push(one(&facts, &packets, end, options, last));
+        }
+    }
+    made
+}
+
+fn one(
+    facts: &ConnectionFacts,
+    packets: &[(usize, CapturedPacket)],
+    end: usize,
+    options: &Options,
+    until: Time,
+) -> CapturedEnd {
+    let fastest = facts.answers_in[end].unwrap_or(Dur::ZERO);
+    let usual = fastest.saturating_mul(SLOWER).max(ACTS_WITHIN.0).min(ACTS_WITHIN.1);
+    let refused = why_not(facts, packets, end, options);
+    let mut made = CapturedEnd {
+        ends: [facts.ends[end], facts.ends[1 - end]],
+        packets: Vec::new(),
+        until,
+        acts_within: options.acts_within.unwrap_or(usual),
+        queued: None,
+        is_incomplete: facts.counters.iter().any(|half| half.unseen_bytes > 0),
+        refused: refused.map(str::to_owned),
+    };
+    if made.refused.is_none() {
+        made.packets = packets.iter().map(|(from, p)| CapturedPacket { sent: *from == end, ..*p }).collect();
+        for instant in made.packets.chunk_by_mut(|a, b| a.at == b.at) {
+            order(instant);
+        }
+        made.queued = goes_back(&made.packets);
+    }
+    made
+}
+
+/// The first packet that left with an older ACK field than one before it.
+fn goes_back(packets: &[CapturedPacket]) -> Option<u64> {
+    let mut latest: Option<SeqNum> = None;
+    for packet in packets.iter().filter(|packet| packet.sent) {
+        let flags = packet.segment.flags;
+        if flags.any(Flags::SYN | Flags::RST) || !flags.has(Flags::ACK) {
+            continue;
+        }
+        let ack = packet.segment.ack;
+        if latest.is_some_and(|latest| ack.distance(latest) < 0) {
+            return Some(packet.frame);
+        }
+        latest = Some(ack);
+    }
+    None
+}
+
+/// Puts the packets of one instant in order: what arrived comes first, because it may be the cause of what left, but not what arrived after the
+/// data that a segment acknowledges.
+fn order(instant: &mut [CapturedPacket]) {
+    if instant.len() < 2 {
+        return;
+    }
+    instant.sort_by_key(|packet| packet.sent);
+    let left = instant.partition_point(|packet| !packet.sent);
+    let mut made = Vec::with_capacity(instant.len());
+    let mut next = 0;
+    for sent in &instant[left..] {
+        let waiting = &instant[next..left];
+        let covers =
+            |packet: &&CapturedPacket| packet.segment.end() == sent.segment.ack && packet.segment.len > 0;
+        // After all copies of these data.
+        let first = waiting.iter().find(covers).map(|packet| packet.segment.seq);
+        let copy = |packet: &CapturedPacket| Some(packet.segment.seq) == first;
+        let last = waiting.iter().rposition(copy).map_or(left, |place| next + place + 1);
+        made.extend_from_slice(&instant[next..last]);
+        next = last;
+        made.push(*sent);
+    }
+    made.extend_from_slice(&instant[next..left]);
+    instant.copy_from_slice(&made);
+}
+
+/// Why an end cannot be followed at all.
+fn why_not(
+    facts: &ConnectionFacts,
+    packets: &[(usize, CapturedPacket)],
+    end: usize,
+    options: &Options,
+) -> Option<&'static str> {
+    let local =
+        facts.ends[0].ip() == facts.ends[1].ip() || facts.ends.iter().all(|end| end.ip().is_loopback());
+    let here = match (options.host, facts.place, end) {
+        (Some(host), ..) => facts.ends[end].ip() == host,
+        (None, Place::Sender, 0) | (None, Place::Receiver, 1) => true,
+        (None, Place::Sender | Place::Receiver, _) if !local => {
+            return Some("the capture was taken at the other end");
+        }
+        (None, Place::Between, _) if !local => return Some("the capture was taken between the ends"),
+        _ => local,
+    };
+    let spoke = |end: usize| {
+        packets.iter().any(|(from, packet)| *from == end && !packet.segment.flags.has(Flags::RST))
+    };
+    if !(spoke(0) && spoke(1)) {
+        return Some("the capture shows one direction only");
+    }
+    if !facts.has_handshake {
+        return Some("the capture has no whole handshake of the connection");
+    }
+    if !here && options.host.is_some() {
+        return Some("it is not the end at which the capture was taken (`--host`)");
+    }
+    if !here {
+        return Some(
+            "the place of the capture is not known: too few packets are answered (`--host` tells it)",
+        );
+    }
+    if facts.counters[end].duplicates > 0 {
+        return Some("the capture has packets of this end more than once (`--point` selects an interface)");
+    }
+    if options.host.is_none() && !local && facts.answers_in[end].is_none_or(|answer| answer > PROMPT) {
+        return Some(
+            "the end never answers within 500 us, as it does where it is captured (`--host` tells the place)",
+        );
+    }
+    None
+}

@@ -1,0 +1,583 @@
+//! The follower of an end of a capture: hypotheses process its packets until the last one contradicts them.
+
+use super::end::{CapturedEnd, CapturedPacket};
+use super::explain::{Found, Told};
+use super::foresight::{after_growth, moves, next_sent, unread};
+use super::hypothesis::{Due, Held, Hypothesis, Way, merged};
+use super::profile::with_syn;
+use super::sender::Bounds;
+use crate::compare::compare;
+use crate::difference::{Difference, shown};
+use crate::kind::{Kind, Role, seconds};
+use tcpassay_cc::Params;
+use tcpassay_tcp::{Config, Connection, StackFlavor, WindowMove};
+use tcpassay_units::{Bytes, Dur, SeqNum, Time};
+use tcpassay_wire::{Ecn, Flags, Segment};
+
+/// The largest number of hypotheses after an arrival, and after a segment that left and that all of them explain.
+const MOST: [usize; 2] = [48, 16];
+/// The same while the usual possibilities explain the packets.
+const FEW: usize = 4;
+/// Packets between two places to which the follower returns if the usual possibilities do not explain a packet, and packets behind it up to
+/// which it then tries all of them.
+const SAVED: usize = 32;
+const BEYOND: usize = 64;
+/// A timer may fire earlier or later by this: a tick of 250 Hz, and the time since the tick before.
+const TIMER: Dur = Dur::from_millis(5);
+/// The fields of a segment that the receiver of the end determines.
+const JUDGED: [&str; 5] = ["acknowledgment number", "ECE", "timestamps", "TSecr", "SACK blocks"];
+/// The controller, which decides nothing here.
+const CONTROLLER: &str = "cubic";
+
+/// Why an end was not followed any further, although it does not differ.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stop {
+    /// The frame that is not followed any more; `None` if no packet was.
+    pub frame: Option<u64>,
+    /// Why.
+    pub why: String,
+}
+
+/// How far an end was followed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CaptureOutcome {
+    /// Packets of the connection.
+    pub packets: usize,
+    /// Packets before the first difference or the stop.
+    pub followed: usize,
+    /// ACKs without payload among them that the profile would have sent, too.
+    pub acks: usize,
+    /// Segments with payload or FIN whose ACK field, SACK blocks, echoes of timestamps and of marks are those of the profile.
+    pub carriers: usize,
+    /// Segments with payload that arrived.
+    pub arrivals: usize,
+    /// The frame of the first difference, or the last one before something that is missing, and the difference.
+    pub first: Option<(u64, Difference)>,
+    /// Why it was not followed to the end without a difference.
+    pub stop: Option<Stop>,
+}
+
+/// Follows an end with the settings of a profile.
+pub fn follow(end: &CapturedEnd, profile: &Config) -> CaptureOutcome {
+    if let Some(why) = &end.refused {
+        let stop = Stop { frame: None, why: why.clone() };
+        return CaptureOutcome { stop: Some(stop), ..empty(end) };
+    }
+    let mut run = match Run::new(end, profile, false) {
+        Ok(run) => run,
+        Err(why) => return CaptureOutcome { stop: Some(Stop { frame: None, why }), ..empty(end) },
+    };
+    run.run();
+    if run.last.is_some() {
+        // All possibilities from the begin on; the log of the model is slow, so that only this pass keeps it.
+        run = Run::new(end, profile, true).unwrap_or(run);
+        run.wide_until = usize::MAX;
+        run.run();
+        let why = if let Some(frame) = end.queued {
+            Some(format!(
+                "what the end sends waits in a queue of its own host: the ACK field of frame {frame} is older than one before"
+            ))
+        } else {
+            let lacks = "the capture lacks packets: bytes are acknowledged that it does not have";
+            end.is_incomplete.then(|| lacks.to_owned())
+        };
+        if let (Some(why), Some((found, _))) = (why, &run.last) {
+            let row = found.row.min(end.packets.len() - 1);
+            run.outcome.stop = Some(Stop { frame: Some(end.packets[row].frame), why });
+        } else if let Some((found, hypothesis)) = run.last.take() {
+            run.outcome.first = Some(run.told().explained(found, *hypothesis));
+        }
+    }
+    run.outcome
+}
+
+fn empty(end: &CapturedEnd) -> CaptureOutcome {
+    CaptureOutcome {
+        packets: end.packets.len(),
+        followed: 0,
+        acks: 0,
+        carriers: 0,
+        arrivals: 0,
+        first: None,
+        stop: None,
+    }
+}
+
+/// A place to which the follower returns.
+struct Place {
+    row: usize,
+    all: Vec<Hypothesis>,
+    outcome: CaptureOutcome,
+    bounds: Bounds,
+}
+
+struct Run<'a> {
+    end: &'a CapturedEnd,
+    all: Vec<Hypothesis>,
+    /// The row before which all possibilities are tried, not only the usual ones.
+    wide_until: usize,
+    outcome: CaptureOutcome,
+    /// Initial sequence numbers of the end and its peer.
+    initial: (SeqNum, SeqNum),
+    /// For arrivals, how the window of the next segment that leaves compares with that of the last one.
+    moves: Vec<WindowMove>,
+    /// For arrivals, whether the window has just grown.
+    after_growth: Vec<bool>,
+    /// For each packet, whether the windows around it show that data are unread.
+    unread: Vec<bool>,
+    /// For each packet, the next one that leaves.
+    next_sent: Vec<Option<usize>>,
+    /// The largest window that was announced so far, which the buffer holds at least.
+    largest: u64,
+    /// The window that each packet announces, in bytes.
+    windows: Vec<u64>,
+    /// The profile is one of Linux, whose functions a reason names.
+    is_linux: bool,
+    last: Option<(Found, Box<Hypothesis>)>,
+    why_stop: Option<String>,
+    bounds: Bounds,
+}
+
+impl<'a> Run<'a> {
+    fn new(end: &'a CapturedEnd, profile: &Config, logs: bool) -> Result<Run<'a>, String> {
+        let syn = |sent: bool| {
+            let found = end.packets.iter().find(|p| p.sent == sent && p.segment.flags.has(Flags::SYN));
+            found.ok_or_else(|| "the capture has no whole handshake of the connection".to_owned())
+        };
+        let (own, peer) = (syn(true)?, syn(false)?);
+        for one in [own, peer] {
+            if one.segment.flags.has(Flags::AE) {
+                return Err("accurate ECN is not followed on captures".to_owned());
+            }
+            if one.segment.len > 0 {
+                return Err("data of a SYN (Fast Open) are not followed on captures".to_owned());
+            }
+        }
+        let mut config = profile.clone();
+        with_syn(&mut config, &own.segment, own.ecn);
+        let bounds = Bounds::new(&config, own.segment.seq);
+        let scale = own.segment.options.window_scale;
+        let scaled = scale.is_some() && peer.segment.options.window_scale.is_some();
+        let shift = if scaled { scale.unwrap_or(0).min(14) } else { 0 };
+        let offset = own.segment.options.timestamps.map_or(0, |stamps| {
+            let ms = own.at.as_nanos() / 1_000_000;
+            stamps.val.wrapping_sub(u32::try_from(ms & u64::from(u32::MAX)).expect("it is masked"))
+        });
+        let cc = tcpassay_cc::build(CONTROLLER, &Params::default()).map_err(|error| error.to_string())?;
+        let started = end.packets[0].at;
+        let active = !own.segment.flags.has(Flags::ACK);
+        let mut conn = if active {
+            Connection::connect(config, cc, own.segment.seq, offset, started)
+        } else {
+            Connection::listen(config, cc, own.segment.seq, offset)
+        };
+        conn.tell_windows(scale);
+        conn.set_log(logs);
+        let mut first = Hypothesis::new(conn, started, logs);
+        first.acknowledge(started, Dur::ZERO);
+        let windows: Vec<u64> = end
+            .packets
+            .iter()
+            .map(|p| u64::from(p.segment.window) << if p.segment.flags.has(Flags::SYN) { 0 } else { shift })
+            .collect();
+        let next_sent = next_sent(&end.packets);
+        Ok(Run {
+            end,
+            all: vec![first],
+            wide_until: 0,
+            outcome: empty(end),
+            initial: (own.segment.seq, peer.segment.seq),
+            moves: moves(&end.packets, &windows, &next_sent),
+            after_growth: after_growth(&end.packets, &windows),
+            unread: unread(&end.packets, &windows, &next_sent),
+            next_sent,
+            largest: 0,
+            windows,
+            is_linux: profile.flavor == StackFlavor::Linux,
+            last: None,
+            why_stop: None,
+            bounds,
+        })
+    }
+
+    fn run(&mut self) {
+        let mut row = 0;
+        let mut saved: Option<Place> = None;
+        while row < self.end.packets.len() {
+            let wide = row < self.wide_until;
+            if !wide && row.is_multiple_of(SAVED) {
+                let (all, outcome, bounds) = (self.all.clone(), self.outcome.clone(), self.bounds.clone());
+                saved = Some(Place { row, all, outcome, bounds });
+            }
+            if self.processes_packet(row) {
+                return;
+            }
+            if !self.all.is_empty() {
+                self.last = None;
+                self.count(row);
+                self.foresees(row);
+                let packet = &self.end.packets[row];
+                self.merge(if wide { MOST[usize::from(packet.sent)] } else { FEW });
+                row += 1;
+            } else if let Some(place) = saved.take_if(|_| !wide) {
+                self.wide_until = row + BEYOND;
+                (row, self.all, self.outcome, self.bounds) =
+                    (place.row, place.all, place.outcome, place.bounds);
+            } else {
+                if let Some(why) = self.why_stop.take() {
+                    self.outcome.stop = Some(Stop { frame: Some(self.end.packets[row].frame), why });
+                    self.last = None;
+                }
+                return;
+            }
+        }
+        self.finish();
+    }
+
+    /// The hypotheses process a packet. Returns whether following ends here, whatever is left of them.
+    fn processes_packet(&mut self, row: usize) -> bool {
+        let packet = self.end.packets[row];
+        if let Some(why) = self.ends_before(row) {
+            self.outcome.stop = Some(Stop { frame: Some(packet.frame), why: why.to_owned() });
+            return true;
+        }
+        let conn = &self.all[0].conn;
+        if let Some(fault) = self.bounds.passes(&packet, conn, TIMER) {
+            self.outcome.first = Some((packet.frame, self.told().forbidden(row, fault)));
+            return true;
+        }
+        (self.last, self.why_stop) = (None, None);
+        for hypothesis in std::mem::take(&mut self.all) {
+            for hypothesis in self.passes(row, hypothesis, packet.at) {
+                if packet.sent { self.leaves(row, hypothesis) } else { self.arrives(row, hypothesis) }
+            }
+        }
+        false
+    }
+
+    fn told(&self) -> Told<'a> {
+        Told { packets: &self.end.packets, initial: self.initial, is_linux: self.is_linux }
+    }
+
+    fn count(&mut self, row: usize) {
+        let packet = &self.end.packets[row];
+        self.outcome.followed += 1;
+        let segment = &packet.segment;
+        if !packet.sent {
+            self.outcome.arrivals += usize::from(segment.len > 0);
+        } else if !segment.flags.has(Flags::SYN) {
+            self.largest = self.largest.max(self.windows[row]);
+            if segment.len > 0 || segment.flags.has(Flags::FIN) {
+                self.outcome.carriers += 1;
+            } else {
+                self.outcome.acks += 1;
+            }
+        }
+    }
+
+    /// Why following ends before a packet although nothing differs.
+    fn ends_before(&self, row: usize) -> Option<&'static str> {
+        let packet = &self.end.packets[row];
+        let segment = &packet.segment;
+        if row > 0 && packet.at < self.end.packets[row - 1].at {
+            return Some("the clock of the capture goes back");
+        }
+        if packet.cut {
+            return Some("the captured bytes end inside of the options of the packet");
+        }
+        if segment.flags.has(Flags::RST) {
+            return Some("the connection is reset");
+        }
+        let syn = segment.flags.has(Flags::SYN);
+        if packet.sent && !syn && !self.all.iter().any(|one| one.conn.was_established()) {
+            return Some("a segment leaves before the handshake is done");
+        }
+        if packet.sent || syn || !segment.flags.has(Flags::ACK) {
+            return None;
+        }
+        let sent = self.all.first().map(|one| one.conn.next_numbers().0)?;
+        (segment.ack.distance(sent) > 0).then_some("the peer acknowledges data that the capture lacks")
+    }
+
+    /// What leaves next contradicts a hypothesis that waits for another ACK: it is left out now, unless that holds for all.
+    fn foresees(&mut self, row: usize) {
+        let Some(next) = self.next_sent[row].map(|next| &self.end.packets[next]) else { return };
+        let bare = next.segment.len == 0 && !next.segment.flags.any(Flags::FIN | Flags::SYN | Flags::RST);
+        let fits = |one: &Hypothesis| {
+            let Some(due) = one.due.front() else { return true };
+            if due.until < next.at {
+                return false;
+            }
+            let probe = next.segment.seq.distance(one.conn.next_numbers().0) < 0;
+            !bare || probe || differing((&next.segment, next.ecn), due).is_empty()
+        };
+        if self.all.iter().any(fits) {
+            self.all.retain(fits);
+        }
+    }
+
+    /// Hypotheses that cannot be told apart by what they do next are one; those with the fewest unusual choices come first.
+    fn merge(&mut self, most: usize) {
+        self.all.sort_by_key(|one| one.unusual);
+        let mut kept: Vec<Hypothesis> = Vec::with_capacity(self.all.len());
+        for one in std::mem::take(&mut self.all) {
+            if kept.len() < most && !kept.iter().any(|other| other.is_like(&one)) {
+                kept.push(one);
+            }
+        }
+        self.all = kept;
+    }
+
+    fn dies(&mut self, hypothesis: Hypothesis, found: Found) {
+        if self.last.is_none() {
+            self.last = Some((found, Box::new(hypothesis)));
+        }
+    }
+
+    /// Time passes until `at`: the hypotheses that are left of one. A timer that is due about now may have fired or not.
+    fn passes(&mut self, row: usize, mut one: Hypothesis, at: Time) -> Vec<Hypothesis> {
+        let within = self.end.acts_within;
+        let mut left = Vec::new();
+        loop {
+            if let Some(held) = one.held.filter(|held| held.until < at) {
+                one.held = None;
+                one.arrives(held.until, &held, Way::USUAL, within);
+            }
+            if let Some(due) = one.due.front().copied().filter(|due| due.until < at) {
+                let sent = self.end.packets.get(row).map_or_else(
+                    || "nothing up to the end of the capture".to_owned(),
+                    |next| format!("not this; next {} at {}", self.in_words(next), seconds(next.at)),
+                );
+                let kind = Kind::OnlyModel(Role::of(&due.segment, due.segment.seq));
+                self.dies(one, Found { row, at: due.at, kind, sent, due: Some(due) });
+                return left;
+            }
+            let timer = one.next();
+            if timer > at.saturating_add(TIMER) {
+                break;
+            }
+            let last = timer.saturating_add(TIMER);
+            if last >= at {
+                let mut fired = one.clone();
+                fired.fires(timer, timer.min(at), last.saturating_add(within));
+                fired.unusual += 1;
+                left.push(fired);
+                break;
+            }
+            one.fires(timer, timer, last.saturating_add(within));
+        }
+        left.push(one);
+        left
+    }
+
+    fn in_words(&self, packet: &CapturedPacket) -> String {
+        let (ours, theirs) = self.initial;
+        if packet.sent {
+            format!("leaves {}", shown((ours, theirs), &packet.segment, packet.ecn))
+        } else {
+            format!("arrives {}", shown((theirs, ours), &packet.segment, packet.ecn))
+        }
+    }
+
+    /// A segment arrives.
+    fn arrives(&mut self, row: usize, mut one: Hypothesis) {
+        let (packet, within) = (self.end.packets[row], self.end.acts_within);
+        let until = packet.at.saturating_add(within);
+        let (segment, ecn) = (packet.segment, packet.ecn);
+        let size = one.conn.segment_size().get().max(1);
+        let packets = u16::try_from(u64::from(segment.len).div_ceil(size).max(1)).unwrap_or(u16::MAX);
+        let arrival = Held { segment, ecn, packets, moved: self.moves[row], until };
+        if let Some(held) = one.held.take() {
+            if let Some(both) = merged(&held, &arrival) {
+                self.processes(row, &one, &both);
+            }
+            one.arrives(packet.at, &held, Way::USUAL, within);
+        }
+        self.processes(row, &one, &arrival);
+    }
+
+    /// An arrival is processed now in the ways in which it may be, or later.
+    fn processes(&mut self, row: usize, one: &Hypothesis, arrival: &Held) {
+        let (packet, within) = (self.end.packets[row], self.end.acts_within);
+        let has_data = arrival.segment.len > 0;
+        let soon = packet.at.saturating_add(within);
+        let next = self.end.packets.get(row + 1).filter(|next| next.at <= soon);
+        let carries =
+            |next: &CapturedPacket| next.sent && (next.segment.len > 0 || next.segment.flags.has(Flags::FIN));
+        let data_next = next.is_some_and(carries);
+        let mut usual = one.clone();
+        usual.arrives(packet.at, arrival, Way::USUAL, within);
+        let acknowledged = usual.due.len() > one.due.len();
+        self.all.push(usual);
+        let owes = |moved| {
+            arrival.moved != WindowMove::Shrank && matches!(moved, WindowMove::Shrank | WindowMove::Tight)
+        };
+        let mut tries = |moved: WindowMove, reads: bool, waits: bool, unusual: u32| {
+            let mut made = one.clone();
+            made.arrives(packet.at, &Held { moved, ..*arrival }, Way { reads, waits }, within);
+            made.owes_read |= owes(moved);
+            made.unusual += unusual;
+            self.all.push(made);
+        };
+        if acknowledged && data_next {
+            tries(arrival.moved, true, true, 0);
+        }
+        // What leaves next may have been made before this arrival was processed.
+        let crosses =
+            next.is_some_and(|next| next.sent && arrival.segment.end().distance(next.segment.ack) > 0);
+        let wide = row < self.wide_until;
+        let later = has_data && next.is_some() && (acknowledged && wide || crosses);
+        if wide && has_data {
+            // An application that has not read yet goes on not to read.
+            let first = u32::from(!one.owes_read);
+            if arrival.moved == WindowMove::Grew {
+                tries(WindowMove::Kept, true, false, 1);
+            } else if self.after_growth[row] {
+                tries(WindowMove::Grew, true, false, 1);
+            }
+            if arrival.moved == WindowMove::Shrank {
+                tries(WindowMove::Kept, true, false, 1);
+                tries(WindowMove::Shrank, false, false, 0);
+                if self.unread[row] {
+                    tries(WindowMove::Tight, false, false, 1);
+                }
+            } else {
+                tries(arrival.moved, false, false, 1);
+            }
+            if acknowledged && arrival.moved != WindowMove::Shrank {
+                tries(WindowMove::Shrank, false, false, 2 * first);
+                if self.unread[row] {
+                    tries(WindowMove::Tight, false, false, 3 * first);
+                }
+            }
+        }
+        if later && packet.at <= arrival.until {
+            let mut later = one.clone();
+            later.held = Some(*arrival);
+            // More that wait with the first one are no further choice.
+            later.unusual += u32::from(arrival.segment.seq == packet.segment.seq);
+            self.all.push(later);
+        }
+    }
+
+    /// A segment leaves.
+    fn leaves(&mut self, row: usize, one: Hypothesis) {
+        let (packet, within) = (self.end.packets[row], self.end.acts_within);
+        let segment = &packet.segment;
+        if segment.flags.has(Flags::SYN) {
+            self.all.push(one);
+            return;
+        }
+        let carries = segment.len > 0 || segment.flags.has(Flags::FIN);
+        if let Some(held) = one.held {
+            let mut done = one.clone();
+            done.held = None;
+            done.arrives(packet.at, &held, Way { reads: true, waits: carries }, within);
+            if carries { self.carries(row, done) } else { self.acknowledges(row, done) }
+        }
+        if carries { self.carries(row, one) } else { self.acknowledges(row, one) }
+    }
+
+    /// A segment with payload or FIN leaves.
+    fn carries(&mut self, row: usize, mut one: Hypothesis) {
+        let packet = self.end.packets[row];
+        if one.owes_read {
+            one.reads(packet.at, self.end.acts_within);
+        }
+        let now = packet.at.max(one.now);
+        let Some(expected) = one.conn.tell_sent(now, &packet.segment) else {
+            self.why_stop = Some("the capture lacks data that the end sent".to_owned());
+            return;
+        };
+        let due = Due { at: packet.at, until: packet.at, segment: expected, ecn: packet.ecn };
+        let role = Role::of(&packet.segment, packet.segment.seq);
+        self.compared(row, one, due, role);
+    }
+
+    /// A segment without payload leaves.
+    fn acknowledges(&mut self, row: usize, mut one: Hypothesis) {
+        let (packet, within) = (self.end.packets[row], self.end.acts_within);
+        let now = packet.at.max(one.now);
+        if packet.segment.seq.distance(one.conn.next_numbers().0) < 0 && one.due.is_empty() {
+            // A probe of the window or of the peer.
+            let segment = one.conn.tell_ack(now, &packet.segment);
+            let due = Due { at: now, until: now, segment, ecn: packet.ecn };
+            self.compared(row, one, due, Role::Ack);
+            return;
+        }
+        if one.owes_read && !one.due.is_empty() {
+            let kind = Kind::OnlySent(Role::Ack);
+            let sent = shown(self.initial, &packet.segment, packet.ecn);
+            self.dies(one, Found { row, at: packet.at, kind, sent, due: None });
+            return;
+        }
+        if one.due.is_empty() && !one.owes_read && one.next() <= packet.at.saturating_add(TIMER) {
+            let timer = one.next();
+            one.fires(timer, packet.at, packet.at.saturating_add(within));
+        }
+        if one.due.is_empty() && !one.owes_read && one.conn.hasten_timer(now) {
+            one.fires(now, now, packet.at.saturating_add(within));
+        }
+        if one.due.is_empty() {
+            one.reads(now, within);
+        }
+        if let Some(due) = one.due.pop_front() {
+            self.compared(row, one, due, Role::Ack);
+        } else if one.conn.is_update(&packet.segment, Bytes::new(self.largest.max(self.windows[row]))) {
+            let segment = one.conn.tell_ack(now, &packet.segment);
+            let due = Due { at: now, until: now, segment, ecn: packet.ecn };
+            self.compared(row, one, due, Role::Ack);
+        } else if !self.lacks_arrivals(row, &one) {
+            let sent = shown(self.initial, &packet.segment, packet.ecn);
+            let kind = Kind::OnlySent(Role::Ack);
+            self.dies(one, Found { row, at: packet.at, kind, sent, due: None });
+        }
+    }
+
+    /// Whether the segment that left acknowledges more than what has arrived, which ends following.
+    fn lacks_arrivals(&mut self, row: usize, one: &Hypothesis) -> bool {
+        let arrived = one.conn.next_numbers().1;
+        let lacks = self.end.packets[row].segment.ack.distance(arrived) > 0 && one.held.is_none();
+        if lacks {
+            self.why_stop = Some("the end acknowledges data that the capture lacks".to_owned());
+        }
+        lacks
+    }
+
+    /// The segment that left is compared with the one that the model would have sent.
+    fn compared(&mut self, row: usize, mut one: Hypothesis, due: Due, role: Role) {
+        let packet = &self.end.packets[row];
+        let fields = differing((&packet.segment, packet.ecn), &due);
+        if fields.is_empty() {
+            one.conn.tell_window(&packet.segment);
+            one.settles(packet.at);
+            self.all.push(one);
+            return;
+        }
+        if self.lacks_arrivals(row, &one) {
+            return;
+        }
+        let sent = shown(self.initial, &packet.segment, packet.ecn);
+        let kind = Kind::Fields(role, fields);
+        self.dies(one, Found { row, at: packet.at, kind, sent, due: Some(due) });
+    }
+
+    /// After the last packet: nothing may be missing.
+    fn finish(&mut self) {
+        let row = self.end.packets.len();
+        for one in std::mem::take(&mut self.all) {
+            let left = self.passes(row, one, self.end.until);
+            self.all.extend(left);
+        }
+        if !self.all.is_empty() {
+            self.last = None;
+        }
+    }
+}
+
+/// The judged fields in which a segment that left differs from the one that the model would have sent.
+fn differing(sent: (&Segment, Ecn), due: &Due) -> Vec<&'static str> {
+    let mut fields = compare(sent, (&due.segment, due.ecn));
+    fields.retain(|field| JUDGED.contains(field));
+    fields
+}

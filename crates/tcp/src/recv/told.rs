@@ -1,0 +1,47 @@
+//! The windows that the log of a real stack tells, instead of those that follow from the buffer and what is read.
+
+use super::Receiver;
+use crate::messages::WindowMove;
+
+impl Receiver {
+    pub(crate) fn tell_windows(&mut self, shift: Option<u8>) {
+        self.window.tell(shift.unwrap_or(0));
+    }
+
+    pub(crate) fn tell_move(&mut self, moved: WindowMove) {
+        match moved {
+            WindowMove::Kept | WindowMove::Grew => self.window.tell_size(u64::MAX >> 16),
+            WindowMove::Shrank | WindowMove::Tight => {
+                self.window.tell_size(self.edge.saturating_sub(self.read));
+            }
+        }
+        match moved {
+            WindowMove::Grew => self.acks.window_grew(),
+            WindowMove::Tight => self.acks.stop_quick(),
+            WindowMove::Kept | WindowMove::Shrank => {}
+        }
+        (self.announced, self.offer.0) = ((0, 0, 0), 0);
+    }
+
+    pub(crate) fn tell_edge(&mut self, edge: u64) {
+        self.edge = edge;
+        (self.announced, self.offer.0) = ((0, 0, 0), 0);
+    }
+
+    /// The scale of the windows that are announced.
+    pub(crate) fn shift(&self) -> u8 {
+        self.window.shift()
+    }
+
+    /// Whether the edge has moved to `edge` far enough for an ACK of its own, if the buffer holds `buffer` bytes.
+    pub(crate) fn is_update(&mut self, edge: u64, buffer: u64) -> bool {
+        self.window.tell_size(buffer);
+        self.opens(edge)
+    }
+
+    /// Whether both decide alike from now on.
+    pub(crate) fn is_like(&self, other: &Receiver) -> bool {
+        let state = |r: &Receiver| (r.nxt, r.read, r.acked, r.last_ack_sent, r.edge, r.window.rtt());
+        state(self) == state(other) && self.dsack == other.dsack && self.acks.is_like(&other.acks)
+    }
+}

@@ -1,0 +1,97 @@
+"""Which profile follows a capture furthest: one, several that it cannot tell apart, none, or too little to say."""
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Final
+
+from tcpassay.captured.followed import End, FollowedCapture
+
+STACKS: Final = ("linux-6.1", "linux-4.6", "freebsd", "freebsd-rack")
+"""The profiles of real stacks."""
+LEAST: Final = 10
+"""ACKs without payload, and segments with payload that arrived, that a capture has to show before anything is said."""
+ALLOWED: Final = 0.02
+"""Share of the ends that a profile which fits may differ from."""
+
+
+class Answer(StrEnum):
+    """What a capture tells about its stack."""
+
+    FITS = "fits"
+    """One profile follows it, or several that it cannot tell apart."""
+    NONE = "none fits"
+    TOO_LITTLE = "too little"
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """How far a profile follows the ends at which a capture was taken."""
+
+    profile: str
+    ends: int
+    differing: int
+    packets: int
+    followed: int
+    """Packets before the first differences and stops."""
+
+    @property
+    def share(self) -> float:
+        """Share of the packets that the profile follows."""
+        return self.followed / self.packets if self.packets else 0.0
+
+    @property
+    def fits(self) -> bool:
+        """The profile follows the ends, but for a share that faults of the model may explain."""
+        return self.ends > 0 and self.differing <= ALLOWED * self.ends
+
+
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """The profiles, the one that follows furthest first, and the answer."""
+
+    answer: Answer
+    names: list[str]
+    """The profiles that fit."""
+    why: str
+    ranked: list[Ranked]
+
+    def as_json(self) -> dict[str, object]:
+        """For machines."""
+        ranked = [asdict(one) for one in self.ranked]
+        return {"answer": str(self.answer), "profiles": self.names, "why": self.why, "ranked": ranked}
+
+
+def identify(made: FollowedCapture) -> Identified:
+    """Rank the profiles by how far they follow the ends at which the capture was taken."""
+    ends = [end for end in made.ends if not _refused(end)]
+    ranked = sorted((_ranked(ends, name) for name in STACKS), key=lambda one: (one.differing, -one.share))
+    receiving = [end for end in ends if end.arrivals]
+    acks, arrivals = sum(end.acks for end in receiving), sum(end.arrivals for end in receiving)
+    if min(acks, arrivals) < LEAST:
+        said = f"{acks} ACKs without data for {arrivals} segments that arrived"
+        why = f"the ends at which the capture was taken sent {said}; {LEAST} of each are needed"
+        return Identified(Answer.TOO_LITTLE, [], why, ranked)
+    best = ranked[0]
+    if lacking := sorted({name for end in ends for name in end.lacks}):
+        why = f"its SYN offers no {', no '.join(lacking)}, which every profile offers unless it is set otherwise"
+        return Identified(Answer.NONE, [], why, ranked)
+    if fitting := [one.profile for one in ranked if one.fits]:
+        why = f"the {acks} ACKs without data are what {' and '.join(fitting)} would have sent"
+        return Identified(Answer.FITS, fitting, why, ranked)
+    why = f"{best.profile} goes furthest and differs in {best.differing} of {best.ends} ends"
+    return Identified(Answer.NONE, [], why, ranked)
+
+
+def _refused(end: End) -> bool:
+    return all(outcome.is_refused for outcome in end.profiles.values())
+
+
+def _ranked(ends: list[End], name: str) -> Ranked:
+    done = [end.profiles[name] for end in ends]
+    return Ranked(
+        name,
+        len(done),
+        sum(outcome.first is not None for outcome in done),
+        sum(outcome.packets for outcome in done),
+        sum(outcome.followed for outcome in done),
+    )
