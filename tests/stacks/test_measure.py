@@ -15,7 +15,7 @@ from tcpassay.stacks.measure.facts import FACTS, Measured, measure
 from tcpassay.stacks.measure.segment import Flag, Segment
 from tcpassay.stacks.measure.table import BEGIN, END, markdown
 
-DOCUMENT = plans.REPOSITORY / "docs" / "stacks.md"
+DOCUMENT = plans.REPOSITORY / "docs" / "stacks-measured.md"
 
 
 @pytest.fixture(scope="module")
