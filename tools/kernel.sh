@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds Linux 6.1, with and without the patch of tests/kernel, for the substrate `kernel` into the user's cache, unless both exist.
+# Builds Linux 6.1 for the substrate `kernel` into the user's cache, unless it exists: with the patch of tests/kernel, with the module mvegas, and plain.
 # As root on Debian it installs the packages that the build needs. Usage: tools/kernel.sh TCPASSAY [if-possible]. With `if-possible`,
 # missing programs for a build, or a missing source without a network, are only reported, and tests that need a kernel are skipped.
 # A build that fails, and a kernel that does not boot, are always errors.
@@ -16,6 +16,7 @@ fi
 code=0
 # The patched kernel first: its object files are kept, and the plain kernel needs only those of one file more.
 "$tcpassay" kernel build --debian 6.1 --patch tests/kernel/patches/ack-every-third.patch --if-possible || code=$?
+[ "$code" -ne 0 ] || "$tcpassay" kernel build --debian 6.1 --module mvegas --if-possible || code=$?
 [ "$code" -ne 0 ] || "$tcpassay" kernel build --debian 6.1 --if-possible || code=$?
 if [ "$code" -eq 3 ] && [ "${2-}" = if-possible ]; then
 	echo "No kernel can be built here: the tests of the substrate kernel will be skipped" >&2

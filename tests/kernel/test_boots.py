@@ -38,7 +38,7 @@ def test_a_kernel_that_does_not_reach_init_is_refused_with_its_last_lines(tmp_pa
 def test_a_kernel_that_does_not_boot_is_not_in_the_store(
     linux: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(image: Path, log: Path) -> None:
+    def refuse(image: Path, log: Path, _controllers: list[str]) -> None:
         assert image.name == "linux.new"
         raise UserError(f"does not boot, see {log.name}")
 

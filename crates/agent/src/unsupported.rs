@@ -152,7 +152,7 @@ fn controller(host: &HostSettings, environment: &Environment, refuse: &mut impl 
             refuse("stack.cc", &format!("Linux has no {}; the model supports it", host.cc));
         }
         CcEngine::Kernel if !environment.has_cc(host.cc.name()) => {
-            let why = format!("this kernel has no {} (CONFIG_TCP_CONG_*)", host.cc);
+            let why = format!("this kernel has no {} (CONFIG_TCP_CONG_*, or a module)", host.cc);
             refuse("stack.cc", &why);
         }
         CcEngine::Shim if !tcpassay_cc::window_based().contains(&host.cc.name()) => {

@@ -3,7 +3,8 @@
 use crate::error::CaseError;
 use crate::files::ReadFile;
 use crate::given::{GivenTriples, split};
-use crate::params::{PythonController, Setting, Value};
+use crate::params::python_controller::{self, PythonController};
+use crate::params::{Setting, Value};
 
 /// The parameter.
 const PATH: &str = "stack.cc";
@@ -18,6 +19,9 @@ pub(crate) fn read(
     for (full, setting) in given.settings_mut() {
         let Setting::Text(text) = setting else { continue };
         if split(full).1 != PATH {
+            continue;
+        }
+        if python_controller::check(text).is_err() {
             continue;
         }
         let mut controller = PythonController::named(text);

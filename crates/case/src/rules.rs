@@ -143,6 +143,16 @@ impl Rules<'_> {
             }
             return;
         }
+        if host.cc.is_module() {
+            let (cc, at) = self.scope.find("stack.cc");
+            let why = "a module runs in a kernel: on the substrates kernel, host and remote";
+            self.errors.push(CaseError::new(
+                &at,
+                Some(&crate::params::Value::Text(cc.to_string())),
+                why.to_owned(),
+            ));
+            return;
+        }
         // A controller that no model has was refused with the implementation.
         if host.python.is_some() || host.implementation != Implementation::Model || host.cc == CcName::NONE {
             return;

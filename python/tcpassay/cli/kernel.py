@@ -53,11 +53,20 @@ def build(
             metavar="FILE",
         ),
     ] = None,
+    module: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A congestion-control module: a folder with C files, or one file, as for `net/ipv4`; it is linked in, "
+            "and stack.cc = module:NAME selects its controller. `mvegas` is in this package. May be given several "
+            "times.",
+            metavar="DIR",
+        ),
+    ] = None,
     name: Annotated[
         str | None,
         typer.Option(
             help="The name of the kernel; by default the version, or the name of the tree, and the name of the first "
-            "patch."
+            "patch or module."
         ),
     ] = None,
     coverage: Annotated[
@@ -93,21 +102,22 @@ def build(
     The kernels of one source share their object files: after a change of a patch or a file, only dependent files are
     compiled again.
 
-    Example: `tcpassay kernel build --debian 6.1 --patch fix.patch --name fixed`.
+    Examples: `tcpassay kernel build --debian 6.1 --patch fix.patch --name fixed`;
+    `tcpassay kernel build --debian 6.1 --module ./mycc`.
     """
     from rich.console import Console  # noqa: PLC0415 - start-up time
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - start-up time
 
     from tcpassay.kernel import build as building  # noqa: PLC0415 - start-up time
-    from tcpassay.kernel import series, shadow, variant  # noqa: PLC0415 - start-up time
+    from tcpassay.kernel import modules, series, shadow, variant  # noqa: PLC0415 - start-up time
     from tcpassay.pace import Pace  # noqa: PLC0415 - start-up time
 
     chosen = _source(source, debian, revision)
-    patches = series.read(patch or [])
+    changes: list[shadow.Change] = [*series.read(patch or []), *modules.read(module or [])]
     if coverage and debug:
         raise UserError("`--coverage` and `--debug` exclude each other: build two kernels")
     of = variant.COVERAGE if coverage else variant.DEBUG if debug else variant.PLAIN
-    called = name or variant.kernel_name(series.kernel_name(chosen.name, patches), of)
+    called = name or variant.kernel_name(series.kernel_name(chosen.name, changes), of)
     progress = Progress(
         SpinnerColumn(),
         TextColumn("[bold]{task.description}"),
@@ -130,7 +140,7 @@ def build(
         kernel, new = building.build(
             chosen,
             called,
-            users=patches,
+            users=changes,
             variant=of,
             jobs=jobs or os.cpu_count() or 1,
             say=lambda text: progress.update(task, made=text),
@@ -143,6 +153,8 @@ def build(
     typer.echo(f"kernel `{kernel.name}`: Linux {kernel.release}, {done}, {kernel.image}")
     if kernel.series:
         typer.echo(f"  with the patches: {', '.join(kernel.series)}")
+    if kernel.modules:
+        typer.echo(f"  with the controllers: {', '.join(f'module:{name}' for name in kernel.modules)}")
     if kernel.absent:
         typer.echo(f"  features that this version lacks: {', '.join(kernel.absent)}")
     if kernel.contained:
@@ -271,9 +283,10 @@ def list_(json_: JsonOption = False) -> None:
     if not kernels:
         typer.echo("No kernel is built; `tcpassay kernel build` builds Debian's 6.1.")
         return
-    grid = terminal.grid("name", "release", "source", "patches", "built")
+    grid = terminal.grid("name", "release", "source", "patches and modules", "built")
     for kernel in kernels:
-        grid.add_row(kernel.name, kernel.release, kernel.source, ", ".join(kernel.series), kernel.built)
+        changes = [*kernel.series, *(f"module:{name}" for name in kernel.modules)]
+        grid.add_row(kernel.name, kernel.release, kernel.source, ", ".join(changes), kernel.built)
     terminal.console().print(grid)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from tcpassay.errors import Place, UserError
+from tcpassay.kernel import modules, series, store
 from tcpassay.plan import document, experiment_table, model, read, write
 from tcpassay.plan.read import Plan
 
@@ -48,9 +49,24 @@ class Experiment:
         text = write.toml(self._changed(substrate), f"{self.name} on {substrate}.")
         return read.read(text, file.with_name(f"{self.name}-{substrate}.toml"))
 
+    def kernel(self) -> str:
+        """The name of the kernel with the modules of the experiment. Raises `UserError` if it is not built."""
+        wanted = self.told.kernel.modules
+        name = store.find().name
+        if set(wanted) <= set(store.find().modules):
+            return name
+        name = series.kernel_name(name, modules.read([Path(one) for one in wanted]))
+        if store.read(name) is None:
+            asked = " ".join(f"--module {one}" for one in wanted)
+            raise UserError(
+                f"`{self.name}` needs the kernel `{name}`: `tcpassay kernel build --debian 6.1 {asked}`"
+            )
+        return name
+
     def _changed(self, substrate: Where) -> model.PlanFile:
         """The plan without its checks, which are for the model, and with its changes for the substrate."""
         spec, told = self.plan.spec, self.told.kernel
+        kernel = f"{substrate}:{self.kernel()}" if told.modules else substrate
         gone = {*told.leave_out, *told.fixed, *told.axes}
         groups = {
             name: {
@@ -60,7 +76,7 @@ class Experiment:
             for name, levels in spec.groups.items()
         }
         update: dict[str, object] = {
-            "substrates": [substrate],
+            "substrates": [kernel],
             "fixed": {path: value for path, value in spec.fixed.items() if path not in gone} | told.fixed,
             "axes": {path: axis for path, axis in spec.axes.items() if path not in gone} | told.axes,
             "groups": groups | told.groups,

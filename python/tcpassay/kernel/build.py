@@ -17,6 +17,7 @@ from tcpassay.gcov import catalogue_of
 from tcpassay.gcov.counters import NOTES
 from tcpassay.kernel import boots, kbuild, shadow, store
 from tcpassay.kernel.kbuild import CONFIG
+from tcpassay.kernel.modules import Module
 from tcpassay.kernel.series import Patch
 from tcpassay.kernel.source import FULL_DISK, Debian, Say, Source, UnavailableError, run
 from tcpassay.kernel.store import Kernel
@@ -53,7 +54,7 @@ class _Wanted:
     words: str
     """The description of the source."""
     name: str
-    users: list[Patch]
+    users: list[shadow.Change]
     variant: Variant
 
     @property
@@ -74,17 +75,17 @@ def build(  # noqa: PLR0913 - what is built, and the observers
     source: Source,
     name: str,
     *,
-    users: Sequence[Patch] = (),
+    users: Sequence[shadow.Change] = (),
     variant: Variant = PLAIN,
     jobs: int,
     say: Say,
     stepped: Stepped,
 ) -> tuple[Kernel, bool]:
-    """The kernel of this source with the patches of the user, and whether it was built now.
+    """The kernel of this source with the patches and modules of the user, and whether it was built now.
 
     Raises `UnavailableError` if no build can begin here, otherwise `UserError` with the hunk that does not apply, the
-    compiler's messages, or the end of the console of a kernel that does not boot; there is no such kernel in the store
-    then.
+    compiler's messages, the end of the console of a kernel that does not boot, or the controller that a module did not
+    register; there is no such kernel in the store then.
     """
     if missing := missing_tools():
         raise UnavailableError(
@@ -142,7 +143,8 @@ def _built(wanted: _Wanted, jobs: int, say: Say, stepped: Stepped, lock: int) ->
     kbuild.make(copy.tree, build, log, variant, jobs, say, stepped, lock)
     shutil.copy2(build / "linux", place / "linux.new")
     say("booting")
-    boots.require(place / "linux.new", place / "boot.log")
+    modules = [name for change in users if isinstance(change, Module) for name in change.controllers]
+    boots.require(place / "linux.new", place / "boot.log", modules)
     if variant.name == store.COVERAGE:
         _keep_notes(variant, copy.tree, build, place / store.COVERAGE)
     (place / "linux.new").replace(place / "linux")
@@ -157,7 +159,8 @@ def _built(wanted: _Wanted, jobs: int, say: Say, stepped: Stepped, lock: int) ->
         patches=copy.patches,
         contained=copy.contained,
         absent=absent,
-        series=[patch.name for patch in users],
+        series=[change.name for change in users if isinstance(change, Patch)],
+        modules=modules,
         variant=variant.name,
     )
     store.write(kernel)
@@ -206,7 +209,7 @@ def _key(wanted: _Wanted, applied: list[str], digest: str | None = None) -> str:
         *(f"{patch.name}\n{patch.text}" for patch in shadow.relevant(wanted.ours, applied)),
         *applied,
         run(["gcc", "--version"]).stdout.partition("\n")[0],
-        *(f"user's, build version 1\n{patch.name}\n{patch.text}" for patch in wanted.users),
+        *(f"user's, build version 1\n{change.name}\n{change.text}" for change in wanted.users),
         *(
             [f"variant {variant.name}\n{variant.lines}", *variant.make, variant.switch, *variant.instrumented]
             if variant.name

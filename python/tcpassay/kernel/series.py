@@ -5,9 +5,10 @@ removed (`a/net/ipv4/tcp.c`). One file may contain several patches, as a mailbox
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, Protocol
 
 from tcpassay.errors import Place, UserError
 from tcpassay.kernel.source import last_line, read_by_a_build, run
@@ -72,13 +73,21 @@ def read(files: list[Path]) -> list[Patch]:
     return [_read(file) for given in files for file in _expanded(given)]
 
 
-def kernel_name(source: str, patches: list[Patch]) -> str:
-    """The default name of the kernel of a source with patches: `6.1+first-patch`, with the number of the others."""
+class Named(Protocol):
+    """What a user adds to a source."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+
+def kernel_name(source: str, changes: Sequence[Named]) -> str:
+    """The default name of a source with patches and modules: `6.1+first`, with the number of the others."""
     said = [source]
-    if patches:
-        said.append("".join(c if c.isalnum() or c in "._-" else "-" for c in patches[0].name))
-    if len(patches) > 1:
-        said.append(str(len(patches) - 1))
+    if changes:
+        said.append("".join(c if c.isalnum() or c in "._-" else "-" for c in changes[0].name))
+    if len(changes) > 1:
+        said.append(str(len(changes) - 1))
     return "+".join(said)[:64]
 
 

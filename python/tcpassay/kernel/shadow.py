@@ -15,6 +15,7 @@ from typing import Final
 
 from tcpassay.errors import UserError
 from tcpassay.kernel import series
+from tcpassay.kernel.modules import Module
 from tcpassay.kernel.series import Patch
 from tcpassay.kernel.source import Say, Source, Stat
 from tcpassay.scratch import folder as scratch_folder
@@ -55,6 +56,9 @@ _REQUIRED: Final = {
     "0010-um-consecutive-pages-of-a-folio": "keep the memory of its processes intact",
 }
 """The features of a kernel that depend on a required patch; without the other patches it has no virtual time."""
+
+Change = Patch | Module
+"""What a user adds to a source."""
 
 # Context around the changes of this package differs between versions of Linux.
 _FUZZ: Final = 2
@@ -124,8 +128,8 @@ def omitted(applied: Iterable[str], contained: Iterable[str]) -> dict[str, str]:
     return {name: LOST[name] for name in names if name in LOST and name not in there}
 
 
-def refresh(source: Source, folder: Path, users: list[Patch], ours: list[Patch], say: Say) -> Copy:
-    """Updates `folder/source` to the source with the patches of the user and of this package.
+def refresh(source: Source, folder: Path, users: list[Change], ours: list[Patch], say: Say) -> Copy:
+    """Updates `folder/source` to the source with the patches and modules of the user and the patches of this package.
 
     Raises `UserError` if a patch of the user or a required patch of this package does not apply. The next update
     continues from whatever state the copy has then.
@@ -200,7 +204,7 @@ def _keep_pristine(tree: Path, pristine: Path, touched: list[str], fresh: set[st
 
 
 def _patch(  # noqa: PLR0913, PLR0917 - where the files are, and what is applied to them
-    scratch: Path, tree: Path, pristine: Path, touched: list[str], users: list[Patch], ours: list[Patch]
+    scratch: Path, tree: Path, pristine: Path, touched: list[str], users: list[Change], ours: list[Patch]
 ) -> tuple[list[str], list[str]]:
     """Applies the patches to copies of the originals in `scratch`.
 
@@ -210,8 +214,11 @@ def _patch(  # noqa: PLR0913, PLR0917 - where the files are, and what is applied
         (scratch / name).parent.mkdir(parents=True, exist_ok=True)
         if (pristine / name).exists():
             shutil.copy(pristine / name, scratch / name)
-    for patch in users:
-        series.apply(patch, scratch)
+    for change in users:
+        if isinstance(change, Module):
+            change.apply(scratch)
+        else:
+            series.apply(change, scratch)
     applied: list[str] = []
     contained: list[str] = []
     for name, group in groupby(ours, key=lambda patch: patch_of(patch.name)):

@@ -133,6 +133,10 @@ class Excerpt(Strict):
 class Changes(Strict):
     """The changes of a plan for the substrate `kernel`."""
 
+    modules: list[Word] = Field(
+        default=[],
+        description="Modules of this package in the kernel: it is the default kernel with `kernel build --module`",
+    )
     leave_out: list[Path] = Field(
         default=[], description="Parameters that `kernel` does not support; they are removed"
     )

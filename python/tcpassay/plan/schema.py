@@ -67,6 +67,6 @@ def _value(row: table.Parameter) -> Schema:
     made: Schema = {"description": about, "default": row.default}
     if row.kind == "choice":
         return made | {"enum": [*row.choices, *([True, False] if "on" in row.choices else [])]}
-    if row.path == "stack.cc":  # a controller by its name, or a class in Python
-        return made | {"anyOf": [{"enum": row.choices}, {"type": "string", "pattern": "^python:.+"}]}
+    if row.path == "stack.cc":  # a controller by its name, a class in Python, or a module
+        return made | {"anyOf": [{"enum": row.choices}, {"type": "string", "pattern": "^(python|module):.+"}]}
     return made | _scalar() | {"examples": row.levels}

@@ -6,9 +6,6 @@
 
 use std::sync::Arc;
 
-/// How the value is written.
-pub(crate) const FORM: &str = "`python:<file>.py:<Class>`";
-
 /// A class in a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PythonController {

@@ -17,10 +17,15 @@
 //!   round-trip time, an address and a sequence number and takes the remainder by 63. The value 63 then never occurs,
 //!   and the signed product may be negative, in which case the window always grows. The table of probabilities in the
 //!   text of the report is implemented here.
-//! * The module of the report also adjusted windows that the application did not fill (see `vegas`).
+//!
+//! With [`Arithmetic::Linux`] all that Linux does differently (see `vegas`) is as in `tcp_mvegas.c`, the module of this
+//! project for kernels.
 
 use super::vegas_rounds::{VegasRounds, WindowChange, above, below};
-use crate::{Ack, Cause, LinuxParam, ParamInfo, ParamValues, Params, ResetReason, View, WindowRule};
+use crate::{
+    Ack, Arithmetic, Cause, LinuxParam, ModuleValue, ParamInfo, ParamValues, Params, ResetReason, View,
+    WindowRule,
+};
 use tcpassay_units::{Bytes, Stream};
 
 /// Modified Vegas.
@@ -30,6 +35,7 @@ pub struct ModifiedVegas {
     beta: f64,
     rounds: VegasRounds,
     rng: Stream,
+    linux: bool,
 }
 
 /// With no packet queued the probability is this number over [`SIDES`]; each queued packet halves it.
@@ -39,11 +45,13 @@ const SIDES: u64 = 1 << ODDS_LOG2;
 impl ModifiedVegas {
     /// Creates the rule from the parameters declared in [`WindowRule::PARAMS`].
     pub fn new(values: &ParamValues, params: &Params) -> ModifiedVegas {
+        let linux = params.arithmetic == Arithmetic::Linux;
         ModifiedVegas {
             alpha: values.get("alpha"),
             beta: values.get("beta"),
-            rounds: VegasRounds::default(),
+            rounds: if linux { VegasRounds::linux() } else { VegasRounds::default() },
             rng: params.rng.clone(),
+            linux,
         }
     }
 }
@@ -61,14 +69,14 @@ impl WindowRule for ModifiedVegas {
             default: 1.0,
             range: (1.0, 6.0),
             doc: "fewer queued packets than this: the window grows by one a round trip",
-            linux: LinuxParam::Absent,
+            linux: LinuxParam::Module { file: "tcp_mvegas/parameters/alpha", form: ModuleValue::Packets },
         },
         ParamInfo {
             name: "beta",
             default: 6.0,
             range: (1.0, 6.0),
             doc: "more queued packets than this: the window shrinks by one a round trip",
-            linux: LinuxParam::Absent,
+            linux: LinuxParam::Module { file: "tcp_mvegas/parameters/beta", form: ModuleValue::Packets },
         },
     ];
 
@@ -86,7 +94,11 @@ impl WindowRule for ModifiedVegas {
     }
 
     fn reduce(&mut self, view: &View, _cause: Cause, flight: Bytes) -> Bytes {
-        self.rounds.reduce(view, flight)
+        if self.linux { self.rounds.reduce_linux(view, flight) } else { self.rounds.reduce(view, flight) }
+    }
+
+    fn grows_unused(&self) -> bool {
+        self.linux && !self.rounds.unsure()
     }
 
     fn leave_slow_start(&mut self, view: &View) -> Option<Bytes> {

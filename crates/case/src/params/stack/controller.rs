@@ -1,7 +1,7 @@
 //! The profile of a stack, and its congestion controller.
 
 use super::kinds::{MKH, P};
-use crate::params::cc_name::{CONTROLLERS, CcName};
+use crate::params::cc_name::{CONTROLLERS, CcName, check_module};
 use crate::params::host::CcEngine;
 use crate::params::implementation::{self, Implementation};
 use crate::params::kind::{Setting, ValueKind};
@@ -23,6 +23,11 @@ fn engine(setting: &Setting) -> CcEngine {
         Setting::Text(path) => CcEngine::Object(path.clone()),
         _ => CcEngine::Kernel,
     }
+}
+
+/// A class in Python, or a controller of a module.
+fn foreign(text: &str) -> Result<(), String> {
+    if text.starts_with("module:") { check_module(text) } else { python_controller::check(text) }
 }
 
 /// The profiles by name.
@@ -61,22 +66,23 @@ pub(super) const ROWS: &[P] = &[
     })]),
     P::new(
         "stack.cc",
-        ValueKind::Or(&CONTROLLERS, &ValueKind::Text { form: python_controller::FORM, check: python_controller::check }),
+        ValueKind::Or(&CONTROLLERS, &ValueKind::Text { form: "`python:<file>.py:<Class>` or `module:<name>`", check: foreign }),
         "reno",
         &tcpassay_cc::NAMES,
         MKH,
-        "Congestion controller: one of the model or of Linux, or a class in Python (docs/controllers-python.md)",
+        "Congestion controller: one of the model or of Linux, a class in Python (docs/controllers-python.md), or one that a module \
+         registered in the kernel (`tcpassay kernel build --module`)",
         |h, v| {
             put(&mut h.cc, v.word().map(CcName::new));
+            h.python = None;
             if let Setting::Text(text) = v {
-                h.cc = CcName::PYTHON;
-                h.python = Some(PythonController::named(text));
-            } else {
-                h.python = None;
+                let module = CcName::module(text);
+                h.cc = module.unwrap_or(CcName::PYTHON);
+                h.python = module.is_none().then(|| PythonController::named(text));
             }
         },
     )
-    .needs("dctcp needs stack.ecn = dctcp at this host; the model supports the first seven and Python, a kernel all but mvegas, bbr3 and none, smoltcp none, reno and cubic"),
+    .needs("dctcp needs stack.ecn = dctcp at this host; the model supports the first seven and Python, a kernel all but bbr3, none and Python (mvegas with its module), smoltcp none, reno and cubic"),
     P::new(
         "stack.cc_engine",
         ValueKind::Or(&["kernel", "shim"], &ValueKind::Text { form: "a BPF object file, `<path>.o`", check: object_file }),

@@ -31,8 +31,8 @@ pub(super) const ROWS: &[P] = &[
     )
     .linux(&[Knob::Sysctl("tcp_ecn", |_, h| match h.stack.ecn {
         EcnMode::Accurate => Err("Linux before 6.18 has no accurate ECN; the model supports it"),
-        EcnMode::Dctcp if h.cc != CcName::DCTCP && h.engine != CcEngine::Shim => {
-            Err("Linux echoes each mark only with stack.cc = dctcp; the model does so with any controller")
+        EcnMode::Dctcp if h.cc != CcName::DCTCP && !h.cc.is_module() && h.engine != CcEngine::Shim => {
+            Err("Linux echoes each mark only with a controller that asks for it (dctcp, a module); the model does so with any")
         }
         EcnMode::Off | EcnMode::Dctcp => Ok(Some("0".to_owned())),
         EcnMode::Classic => Ok(Some("1".to_owned())),
