@@ -74,6 +74,15 @@ pub fn wire(dev: &str, rate: Rate, link: &LinkSettings, way: LinkDirection) -> S
     command
 }
 
+/// Adds the delay of receive interrupts to the queues of a device in front of a host: the first packet opens a slot of netem after
+/// the delay, in which all that have arrived until then pass together. It has a netem of its own: a slot begins when the packet is
+/// queued, not when the delay of the same netem has passed (`netem_dequeue`).
+pub fn delay_interrupts(dev: &str, queues: &mut Vec<String>, delay: Dur) {
+    let place = if queues.is_empty() { ROOT } else { "parent 1:1 handle 30:" };
+    let ns = delay.as_nanos();
+    queues.push(format!("qdisc add dev {dev} {place} netem limit {ENDLESS} slot {ns}ns {ns}ns"));
+}
+
 /// A plain shaper: the line rate of a NIC, with a queue of so many packets above it.
 pub fn line_rate(dev: &str, rate: Rate, mtu: Bytes, queue: Option<u32>, shaping: Shaping) -> Vec<String> {
     let mut lines =

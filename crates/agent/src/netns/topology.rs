@@ -20,7 +20,7 @@ use tcpassay_case::params::linux::LinkDirection;
 use tcpassay_case::topology::{DirectedLink, Node, Shape};
 use tcpassay_case::{Case, HostSettings, LinkSettings, Mark, QueueKind, QueueSettings, ServedBy};
 use tcpassay_messages::Part;
-use tcpassay_units::{Bytes, Rate};
+use tcpassay_units::{Bytes, Dur, Rate};
 
 /// The folder in which `ip netns` looks for namespaces.
 pub const NETNS_FOLDER: &str = "/run/netns";
@@ -347,6 +347,25 @@ impl NetnsTopology {
             self.relayed.push(RelayedDirection { link: index, from, to, forward: true });
             self.relayed.push(RelayedDirection { link: index, from: to, to: from, forward: false });
         }
+        self.delay_interrupts(case, [(link.from, first), (link.to, last)]);
+    }
+
+    /// The time that a packet waits in front of a host in a guest. On a testbed it waits in the NIC.
+    pub fn interrupt_delay(&self, case: &Case, host: usize) -> Dur {
+        if self.real { Dur::ZERO } else { case.hosts[host].nic.rx_delay }
+    }
+
+    /// Delays the receive interrupts of hosts in a guest, each with its device.
+    fn delay_interrupts(&mut self, case: &Case, ends: [(Node, usize); 2]) {
+        for (node, dev) in ends {
+            let Node::Host(i) = node else { continue };
+            let delay = self.interrupt_delay(case, i);
+            if !delay.is_zero() {
+                let peer = self.devices[dev].peer;
+                let VethDevice { name, queues, .. } = &mut self.devices[peer];
+                qdiscs::delay_interrupts(name, queues, delay);
+            }
+        }
     }
 
     /// Sets the MTU of a link at a veth pair between two namespaces that forward, which report longer packets.
@@ -482,6 +501,25 @@ mod tests {
         assert_eq!(names(&topology).len(), 4);
         assert!(topology.devices[4].queues[0].ends_with(" loss 1%"), "{:?}", topology.devices[4].queues);
         assert!(topology.relayed.is_empty());
+    }
+
+    #[test]
+    fn the_interrupts_of_a_host_wait_in_front_of_its_device_in_both_directions() {
+        let rows = [("receiver/nic.rx_usecs", "50us"), ("sender/nic.rx_usecs", "8us")];
+        let topology = NetnsTopology::of(&case(Substrate::Kernel, &rows), &Environment::guest());
+        let queues = |dev: usize| &topology.devices[dev].queues;
+        assert!(
+            queues(4)[1].ends_with("parent 1:1 handle 30: netem limit 10000000 slot 50000ns 50000ns"),
+            "{:?}",
+            queues(4)
+        );
+        assert!(queues(1)[0].ends_with(" slot 8000ns 8000ns"), "{:?}", queues(1));
+        // Behind a relay the wire is not in front of the host.
+        let rows = [("receiver/nic.rx_usecs", "50us"), ("link.loss", "1%")];
+        let topology = NetnsTopology::of(&case(Substrate::Kernel, &rows), &Environment::guest());
+        let (wire, last) = (&topology.devices[4].queues, &topology.devices[6].queues);
+        assert!(!wire[0].contains("slot") && last.len() == 1, "{wire:?} {last:?}");
+        assert!(last[0].ends_with(" slot 50000ns 50000ns"), "{last:?}");
     }
 
     #[test]

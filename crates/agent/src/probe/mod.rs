@@ -43,11 +43,12 @@ pub fn measure(
     let longest = |l: &LinkSettings| l.delay.max(l.delay_of(LinkDirection::Backward)) + l.jitter.size;
     let delay: Dur = case.links.iter().map(longest).fold(Dur::ZERO, |a, b| a + b);
     // After this time all packets have arrived.
-    let rest = pace.rest + 4 * delay.as_nanos();
+    let waits = topology.interrupt_delay(case, s) + topology.interrupt_delay(case, r);
+    let rest = pace.rest + 4 * (delay + waits).as_nanos();
     let mut at = pace.from;
     prober.until(at)?;
     prober.seen();
-    round_trip(case, (s, r), &mut prober, &mut path, &mut at)?;
+    round_trip(case, topology, (s, r), &mut prober, &mut path, &mut at)?;
     let train = back_to_back(case, topology, (s, r), &mut prober, &mut path, &mut at, rest)?;
     losses(case, (s, r), &mut prober, &mut path, &mut at, rest)?;
     marks::measure(case, topology, namespaces, &mut prober, &mut path, &mut at, rest)?;
@@ -104,6 +105,7 @@ fn one_way(seen: &[ProbePacket], from: usize, to: usize) -> Option<u64> {
 
 fn round_trip(
     case: &Case,
+    topology: &NetnsTopology,
     (s, r): (usize, usize),
     prober: &mut Prober,
     path: &mut MeasuredPath,
@@ -112,7 +114,9 @@ fn round_trip(
     let size = 60;
     // A packet waits for its slot, and slots are as far apart as the case says.
     let slots: u64 = case.links.iter().filter_map(|l| l.slot).map(|(_, longest, _)| longest.as_nanos()).sum();
-    let rest = 4 * (case.base_rtt(s, r, Bytes::new(1500)).as_nanos() + slots) + prober.pace.rest / 10;
+    let waits = topology.interrupt_delay(case, s) + topology.interrupt_delay(case, r);
+    let rest =
+        4 * (case.base_rtt(s, r, Bytes::new(1500)) + waits).as_nanos() + 4 * slots + prober.pace.rest / 10;
     let mut ways = [None; 2];
     // Several probes, because one may be lost.
     for _ in 0..8 {
@@ -130,7 +134,7 @@ fn round_trip(
     let measured = ways[0].zip(ways[1]).map(|(a, b)| a + b);
     // The base round trip comes back as an ACK of 52 bytes; a probe is as long on its way back.
     let longer = case.base_rtt(r, s, Bytes::new(size)) - case.base_rtt(r, s, Bytes::new(52));
-    let asked = case.base_rtt(s, r, Bytes::new(size)) + longer;
+    let asked = case.base_rtt(s, r, Bytes::new(size)) + longer + waits;
     path.rows.push(row("path", "rtt", "ns", Some(float(asked.as_nanos())), measured.map(float)));
     let jitter: u64 = case.links.iter().map(|l| l.jitter.size.as_nanos()).sum();
     // Links without a wire are token buckets.
@@ -176,8 +180,8 @@ fn back_to_back(
     // If a train is longer than the burst of a policer, packets arrive at a rate between that of the policer and that of the path.
     let least =
         float(policed(case, (s, r), n * mtu).map_or(narrowest, |rate| rate.min(narrowest)).bits_per_sec());
-    // The rate cannot be computed from the times of packets that are released in slots.
-    let slots = case.links[link].slot.is_some();
+    // The rate cannot be computed from the times of packets that are released in slots or by an interrupt.
+    let slots = case.links[link].slot.is_some() || !topology.interrupt_delay(case, r).is_zero();
     let slack = if jitter { 0.3 } else { prober.pace.rate };
     let (mut measured, mut offered, mut marked, mut all) = (None::<f64>, 0.0_f64, 0, 0);
     for _ in 0..prober.pace.trains {

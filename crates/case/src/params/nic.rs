@@ -10,6 +10,7 @@ use tcpassay_units::{Bytes, Dur, Rate};
 type P = Row<NicSettings>;
 const MKH: Substrates = Substrates::MKH;
 const M: Substrates = Substrates::M;
+const MKR: Substrates = Substrates::MKR;
 const MR: Substrates = Substrates::MR;
 /// Range of the sizes of super-segments.
 const SUPER: ValueKind = ValueKind::Bytes { min: Bytes::new(536), max: Bytes::new(1_000_000) };
@@ -148,7 +149,8 @@ pub(super) const ROWS: &[P] = &[
         |n, v| n.stale_hash = LRO_ORDER.of(v),
 )
     .needs("stale-hash needs nic.gro = on"),
-    P::new("nic.rx_usecs", COALESCE, "0s", &["0s", "20us"], MR, "Receive interrupt delay (ethtool rx-usecs)",
+    P::new("nic.rx_usecs", COALESCE, "0s", &["0s", "20us"], MKR,
+        "Receive interrupt delay (ethtool rx-usecs; in a guest a slot of netem before the device)",
         |n, v| put(&mut n.rx_delay, v.dur()),
 )
     .linux(&[Knob::Hardware(HardwareSetting::RxUsecs, |_, n| {

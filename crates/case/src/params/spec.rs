@@ -48,6 +48,8 @@ impl Substrates {
     pub const MK: Substrates = Substrates { model: true, kernel: true, host: false, remote: false };
     /// Only the model.
     pub const M: Substrates = Substrates { model: true, kernel: false, host: false, remote: false };
+    /// The model, guests, and hosts with real network interfaces.
+    pub const MKR: Substrates = Substrates { model: true, kernel: true, host: false, remote: true };
     /// The model, and hosts with real network interfaces.
     pub const MR: Substrates = Substrates { model: true, kernel: false, host: false, remote: true };
     /// Only a kernel in virtual time.
