@@ -229,13 +229,14 @@ fn a_retransmission_that_nothing_asks_for_is_the_first_difference_at_its_frame()
 }
 
 #[test]
-fn an_initial_window_that_is_larger_than_that_of_the_profile_is_a_difference_at_the_segment_beyond_it() {
+fn an_initial_window_that_is_larger_than_that_of_the_profile_is_a_difference_at_the_second_segment_beyond_it()
+{
     let end = end("sender", "linux", &[("stack.initial_window", "20"), ("link.loss", "0")]);
     let (frame, first) = followed(&end, "linux-6.1").first.expect("a difference");
     let data: Vec<u64> =
         end.packets.iter().filter(|p| p.sent && p.segment.len > 0).map(|p| p.frame).collect();
     assert_eq!(
         (frame, first.cause.as_str()),
-        (data[10], "new data that the model would not have sent: initial window")
+        (data[11], "new data that the model would not have sent: initial window")
     );
 }

@@ -207,14 +207,19 @@ fn order(instant: &mut [CapturedPacket]) {
     let left = instant.partition_point(|packet| !packet.sent);
     let mut made = Vec::with_capacity(instant.len());
     let mut next = 0;
-    for sent in &instant[left..] {
+    for (number, sent) in instant[left..].iter().enumerate() {
         let waiting = &instant[next..left];
         let covers =
             |packet: &&CapturedPacket| packet.segment.end() == sent.segment.ack && packet.segment.len > 0;
-        // After all copies of these data.
+        // After the data that it acknowledges; of copies of them, after all if there are fewer answers than copies.
         let first = waiting.iter().find(covers).map(|packet| packet.segment.seq);
         let copy = |packet: &CapturedPacket| Some(packet.segment.seq) == first;
-        let last = waiting.iter().rposition(copy).map_or(left, |place| next + place + 1);
+        let copies = waiting.iter().filter(|packet| copy(packet)).count();
+        let answers = &instant[left + number..];
+        let answers = answers.iter().filter(|answer| answer.segment.ack == sent.segment.ack).count();
+        let place =
+            if answers < copies { waiting.iter().rposition(copy) } else { waiting.iter().position(copy) };
+        let last = place.map_or(left, |place| next + place + 1);
         made.extend_from_slice(&instant[next..last]);
         next = last;
         made.push(*sent);

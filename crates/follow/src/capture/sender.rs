@@ -8,7 +8,7 @@ use tcpassay_wire::Flags;
 /// What a sender did against the bounds of the profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fault {
-    /// More bytes than the initial window, before anything was acknowledged.
+    /// More bytes than the initial window and a probe, before anything was acknowledged.
     InitialWindow {
         /// The largest number of bytes.
         most: u64,
@@ -57,8 +57,11 @@ impl Bounds {
         if end.distance(self.high) > 0 {
             self.high = end;
             let sent = u64::try_from(end.distance(self.first)).unwrap_or(0);
-            let most = self.initial * conn.segment_size().get();
-            return (self.una == self.first && sent > most).then_some(Fault::InitialWindow { most });
+            let size = conn.segment_size().get();
+            // A tail loss probe may send one segment more, and duplicate ACKs let some leave (RFC 8985 section 7.3, RFC 3042).
+            let most = (self.initial + 1) * size;
+            let beyond = self.una == self.first && !self.evidence && sent > most;
+            return beyond.then_some(Fault::InitialWindow { most });
         }
         if end.distance(self.una) <= 0 || self.repairs.replace(self.high).is_some() {
             return None;
