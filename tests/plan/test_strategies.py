@@ -308,7 +308,7 @@ BAD = {
     ),
     "a substrate that is not built": (
         "[fixed]", 'substrates = ["model", "remote"]\n[fixed]',
-        "plan.toml:7: `substrates[1]` = `remote`: allowed is `model`, `host`, `kernel`, `kernel:NAME`",
+        "plan.toml:7: `substrates[1]` = `remote`: allowed is `model`, `model:STACK` for another TCP",
     ),
     "an oracle that there is not": (
         "[fixed]", 'oracles = ["late-akc"]\n[fixed]',
