@@ -108,7 +108,7 @@ def test_a_reader_that_stops_is_no_error() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('name = "x"\nsubstrates = ["kernl"]\n', "x.toml:2: `substrates[0]` = `kernl`: allowed is `model`, `model:STACK`"),
+        ('name = "x"\nsubstrates = ["kernl"]\n', "`substrates[0]` = `kernl`: allowed is `model`, `model:STACK`"),
         (f'name = "{"n" * 120}"\n', "allowed is a text of at most 100 characters; it has 120"),
         ('name = "x"\n[fixed]\n"stack.cc" = "bic"\n', "`stack.cc` = `bic`: the model does not have this controller"),
         ('name = "x"\n[fixed]\n"stack.cc" = "rneo"\n', "`stack.cc` = `rneo`: allowed is reno, cubic"),
