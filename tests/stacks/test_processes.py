@@ -208,6 +208,14 @@ sys.exit(7)
             "own(HELLO); read(sys.stdin.buffer); own(idle(item(5, b'out of sockets'))); time.sleep(60)",
             "out of sockets",
         ),
+        (
+            "own(HELLO)\nwhile read(sys.stdin.buffer) is not None: own(struct.pack('<QI', 0, 0))",
+            "test asked 10000 times in a row to be called at once, and did nothing then",
+        ),
+        (
+            "own(HELLO); read(sys.stdin.buffer)\nown(idle(struct.pack('<BIBII', 3, 0, 1, 70, 0)))\ngo_on()",
+            "test says that 70 bytes can be read from socket 0, and a read returns none",
+        ),
     ],
 )
 def test_a_process_that_breaks_the_protocol_ends_its_run_with_the_reason(

@@ -50,8 +50,13 @@ pub(crate) struct RealHost {
     /// For data that are read.
     buffer: Vec<u8>,
     identification: u16,
+    /// How often in a row it asked to be called at once, and did nothing then.
+    restless: u32,
     failure: Option<StackError>,
 }
+
+/// Calls at once without anything done, after which a stack counts as one that is never quiet.
+const MOST_RESTLESS: u32 = 10_000;
 
 /// A connection of an application.
 #[derive(Debug)]
@@ -125,6 +130,7 @@ impl RealHost {
             packet: Vec::new(),
             buffer: vec![0; STEP],
             identification: 0,
+            restless: 0,
             failure: None,
         }))
     }
@@ -225,7 +231,19 @@ impl RealHost {
         let now = net.now();
         let Some(due) = self.stack.deadline(now) else { return };
         // A stack that is quiet and still wants to be called now gets its next tick.
-        let due = if due <= now { now + self.about.granularity } else { due };
+        let due = if due <= now {
+            self.restless += 1;
+            if self.restless > MOST_RESTLESS {
+                let name = &self.about.name;
+                self.failure = Some(StackError::broken(format!(
+                    "{name} asked {MOST_RESTLESS} times in a row to be called at once, and did nothing then"
+                )));
+            }
+            now + self.about.granularity
+        } else {
+            self.restless = 0;
+            due
+        };
         if due < self.armed {
             self.armed = due;
             net.set_timer(self.timer, due);
@@ -257,6 +275,10 @@ impl RealHost {
     /// Reads what the stack did. The status of the sockets is valid then.
     fn collect(&mut self) {
         self.stack.drain(&mut self.drained);
+        let quiet = self.drained.packets.is_empty() && self.drained.changed.is_empty();
+        if !quiet || !self.drained.accepted.is_empty() {
+            self.restless = 0;
+        }
         for (socket, status) in self.drained.changed.drain(..) {
             if let Some(end) = self.ends.get_mut(&socket) {
                 end.status = status;
@@ -543,6 +565,14 @@ impl Sockets for RealSockets<'_> {
         self.host.buffer = buffer;
         // What the socket has now is known after the call.
         self.host.collect();
+        let left = self.status(slot).readable;
+        if taken == 0 && !n.is_zero() && left > 0 && self.host.failure.is_none() {
+            let name = &self.host.about.name;
+            self.host.failure = Some(StackError::broken(format!(
+                "{name} says that {left} bytes can be read from socket {}, and a read returns none",
+                socket.0
+            )));
+        }
         Bytes::new(taken)
     }
 
