@@ -26,6 +26,7 @@ mod finding;
 mod history;
 mod kinds;
 mod needs;
+mod own_packets;
 mod reach;
 mod rfc;
 mod role;

@@ -34,7 +34,7 @@ impl Need {
             Need::EveryPacket => "every packet".to_owned(),
             Need::NoCopies => "no copies of packets".to_owned(),
             Need::AtEnd => "a capture that was taken at the end that is judged".to_owned(),
-            Need::Headers => "a capture (an event log does not contain all fields of headers)".to_owned(),
+            Need::Headers => "a capture, or the captured packets of a run with another TCP than the model (an event log does not contain all fields of headers)".to_owned(),
         }
     }
 }

@@ -66,6 +66,7 @@ use crate::finding::{Findings, Found, Oracle};
 use crate::history::History;
 use crate::kinds::{Kinds, Reads, Sorts};
 use crate::needs::Need;
+use crate::own_packets::OwnPackets;
 use crate::rfc::BOUNDS;
 use crate::role::{Role, roles};
 use crate::step::{Context, Rule};
@@ -341,7 +342,15 @@ const AFTER: &[(&str, Look)] = &[
 /// Applies the oracles named in `wanted` to a recording and returns their findings. Names that are not in
 /// [`ORACLES`] are ignored.
 pub fn judge(recording: &Recording, wanted: &[&str]) -> Vec<Found> {
-    judge_with(recording, wanted, None, false)
+    let mut found = judge_with(recording, wanted, None, false);
+    let whole = wanted.iter().copied().filter(|name| needs(name).contains(&Need::Headers));
+    let whole: Vec<&str> = whole.collect();
+    if !whole.is_empty()
+        && let Some(own) = OwnPackets::of(recording)
+    {
+        found.extend(judge_with(recording, &whole, Some(own.captured()), false));
+    }
+    found
 }
 
 /// As [`judge`], for the log of a capture.
