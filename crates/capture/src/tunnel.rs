@@ -24,6 +24,12 @@ const ERSPAN: u16 = 0x88be;
 const ERSPAN_3: u16 = 0x22eb;
 const PPP: u16 = 0x880b;
 const WCCP: u16 = 0x883e;
+/// GRE keepalives, ISO (IS-IS), ARP, NHRP (RFC 2332), LLDP: no TCP is in them.
+const KEEPALIVE: u16 = 0;
+const ISO: u16 = 0x00fe;
+const ARP: u16 = 0x0806;
+const NHRP: u16 = 0x2001;
+const LLDP: u16 = 0x88cc;
 
 /// The kind of a tunnel.
 #[derive(
@@ -246,8 +252,18 @@ fn gre(bytes: &[u8]) -> Result<Opened<'_>, NoInner> {
             Ok(Opened { tunnel, frame: behind(bytes, at + own)?, start: at_start(0) })
         }
         PPP => Ok(Opened { tunnel, frame: bytes, start: link::ppp(bytes, at)? }),
-        _ => Ok(Opened { tunnel, frame: bytes, start: link::typed(bytes, 2, at)? }),
+        _ => Ok(Opened { tunnel, frame: bytes, start: inner(bytes, protocol, at)? }),
     }
+}
+
+/// What follows a header with a protocol of Ethernet in its third byte. Other protocols than those that never have TCP in them, as IEEE 802.11 of an
+/// access point, may hide it.
+fn inner(bytes: &[u8], protocol: u16, at: usize) -> Result<IpStart, NoInner> {
+    link::typed(bytes, 2, at).map_err(|why| match (why, protocol) {
+        (None, KEEPALIVE | ISO | ARP | NHRP | LLDP) => NoInner::Other,
+        (None, _) => NoInner::Undecoded(Undecoded::UnknownTunnel),
+        (why, _) => why.into(),
+    })
 }
 
 fn in_ethernet(tunnel: Tunnel, frame: &[u8]) -> Result<Opened<'_>, NoInner> {
@@ -308,9 +324,10 @@ fn udp(bytes: &[u8]) -> Result<Opened<'_>, NoInner> {
 fn geneve(bytes: &[u8]) -> Result<Opened<'_>, NoInner> {
     let tunnel = Tunnel { kind: TunnelKind::Geneve, id: Some(word(bytes, 4)? >> 8) };
     let at = 8 + 4 * usize::from(bytes[0] & 0x3f);
-    match half(bytes, 2)? {
+    let protocol = half(bytes, 2)?;
+    match protocol {
         ETHERNET => in_ethernet(tunnel, behind(bytes, at)?),
-        _ => Ok(Opened { tunnel, frame: bytes, start: link::typed(bytes, 2, at)? }),
+        _ => Ok(Opened { tunnel, frame: bytes, start: inner(bytes, protocol, at)? }),
     }
 }
 

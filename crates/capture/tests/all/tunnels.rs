@@ -229,18 +229,23 @@ fn what_is_not_decoded_is_counted_and_named() {
     assert_eq!(of(&[ipv4(47, &gre(0x4000, 0x0800, &[], &[0x45; 40]), true)]), one(Undecoded::UnknownTunnel));
     assert_eq!(of(&[ipv4(47, &gre(3, 0x0800, &[], &[0x45; 40]), true)]), one(Undecoded::UnknownTunnel));
     assert_eq!(of(&[udp(2152, &[0x30, 255, 0, 0, 0, 0, 0, 1, 2, 0], true)]), one(Undecoded::UnknownTunnel));
+    // A frame of IEEE 802.11 of an access point; a payload of Geneve without a known type.
+    assert_eq!(of(&[ipv4(47, &gre(0, 0x8200, &[], &[0x88; 60]), true)]), one(Undecoded::UnknownTunnel));
+    assert_eq!(of(&[udp(6081, &[0, 0, 0x88, 0xb5, 0, 0, 7, 0, 1, 2], true)]), one(Undecoded::UnknownTunnel));
     // A later fragment of a tunnelled packet.
     let mut fragment = ipv4(47, &[0; 40], true);
     fragment[7] = 2;
     assert_eq!(of(&[fragment]), one(Undecoded::TunnelFragment));
-    // IKE, signalling of GTP, DNS from the port of VXLAN, a tunnel with ARP: other protocols.
+    // IKE, signalling of GTP, DNS from the port of VXLAN, tunnels with ARP, a keepalive of GRE: other protocols.
     let other = [
+        ipv4(47, &gre(0, 0x0806, &[], &[0; 28]), true),
+        ipv4(47, &gre(0, 0, &[], &[]), true),
         udp(4500, &[0, 0, 0, 0, 1, 2], true),
         udp(2152, &[0x32, 1, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0], true),
         udp(4789, &[0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0], true),
         udp(4789, &[&[8, 0, 0, 0, 0, 0, 1, 0][..], &MACS, &[8, 6, 0, 1]].concat(), true),
     ];
-    assert_eq!(of(&other), (BTreeMap::new(), 4, 0));
+    assert_eq!(of(&other), (BTreeMap::new(), 6, 0));
     // Cut in the header of the tunnel and in that of the packet in it, and a length that contradicts.
     let whole = ipv4(47, &gre(0, 0x0800, &[], &by(true).seq(1, 100).at_us(0).1), true);
     assert_eq!(of(&[whole[..23].to_vec(), whole[..50].to_vec()]), (BTreeMap::new(), 0, 2));

@@ -15,7 +15,7 @@ mod sack_order;
 mod size;
 mod stamps;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod timers;
 mod windows;
 

@@ -45,7 +45,7 @@ fn of_half(history: &History<'_>, flow: usize, found: &mut Findings) {
     let segments = &segments[..reset.unwrap_or(segments.len())];
     let end = half.closed.unwrap_or_else(|| history.end());
     let end = reset.map_or(end, |reset| half.segments[reset].at.min(end));
-    let (mut reply, mut arrived, mut judged) = (0, 0, None);
+    let (mut next, mut arrived, mut judged) = (0, 0, None);
     for (place, segment) in segments.iter().enumerate() {
         if segment.sent || segment.refused || !segment.has_data() {
             continue;
@@ -57,11 +57,12 @@ fn of_half(history: &History<'_>, flow: usize, found: &mut Findings) {
             position = position.min(segment.end);
         }
         // The next segment that this end sends and that acknowledges all that had arrived in order: an ACK of something
-        // older does not count. Both grow with each arrival.
-        reply = reply.max(place);
-        while segments.get(reply).is_some_and(|s| !s.sent || s.acked_out < position) {
-            reply += 1;
+        // older does not count.
+        next = next.max(place);
+        while segments.get(next).is_some_and(|s| !s.sent) {
+            next += 1;
         }
+        let reply = next.max(place + segments[place..].partition_point(|s| s.acked_out < position));
         let sent = segments.get(reply);
         let until = sent.map_or(end, |reply| reply.at);
         // Several arrivals that waited for one ACK are one case: the first waited longest.
@@ -147,4 +148,33 @@ fn judge(history: &History<'_>, half: usize, owed: &Owed<'_>, found: &mut Findin
             at(until),
         )
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rfc::testing::{ack, data, found, opened};
+
+    /// The capture has what is lost behind it. The first segment is sent again at 200 ms together with the second one, which is lost again; the
+    /// third was never lost.
+    fn lost_behind(first_acked_us: u64) -> Vec<Vec<u64>> {
+        let mut log = opened();
+        log.extend([
+            (10_000, 0, data(1, 1000)),
+            (10_001, 0, data(1001, 1000)),
+            (10_002, 0, data(2001, 1000)),
+            (10_100, 1, ack(1)),
+            (200_000, 0, data(1, 1000)),
+            (200_000, 0, data(1001, 1000)),
+            (first_acked_us, 1, ack(1001)),
+            (1_199_900, 0, data(1001, 1000)),
+            (1_200_000, 1, ack(3001)),
+        ]);
+        found("late-ack", &log)
+    }
+
+    #[test]
+    fn an_ack_of_what_arrived_is_in_time_although_what_was_lost_behind_the_capture_is_acknowledged_later() {
+        assert_eq!(lost_behind(200_100), Vec::<Vec<u64>>::new());
+        assert_eq!(lost_behind(900_000), [vec![4, 10]]);
+    }
 }
