@@ -245,12 +245,20 @@ def test_after_a_timeout_in_recovery_what_is_lost_is_sent_before_new_data(
     assert titles(log.judged(folder, "loss-detection")) == found
 
 
-@pytest.mark.parametrize(("rest", "found"), [(9.0, []), (60.0, ["the sender pauses although it may send"])])
+@pytest.mark.parametrize(
+    ("rest", "sndbuf", "found"),
+    [
+        (9.0, "profile", []),
+        (60.0, "profile", ["the sender pauses although it may send"]),
+        # Five segments with the memory beside their payload: the application may wait for its buffer.
+        (60.0, "14KB", []),
+    ],
+)
 def test_a_sender_goes_on_when_its_queue_in_the_host_is_empty(
-    rest: float, found: list[str], folder: Path
+    rest: float, sndbuf: str, found: list[str], folder: Path
 ) -> None:
     # 64 KB take 5 ms at 100 Mbit/s.
-    log = met(kernel(link__rate="100Mbit", queue__place="sender"), 19, 20, 20)
+    log = met(kernel(link__rate="100Mbit", queue__place="sender", stack__max_sndbuf=sndbuf), 19, 20, 20)
     seq = flights(log, [20])
     for i in range(20):
         log.data(20 if i < 5 else 20 + rest, 25 + rest, seq + i * 1000)

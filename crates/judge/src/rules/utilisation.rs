@@ -26,7 +26,8 @@ pub(super) const ORACLE: Oracle = Oracle {
           application can disable Nagle's algorithm.",
     evidence: "the row since which the sender could have sent, and the row at which the pause was detected.",
     wrong_when: "the host could not send (its queue was full, or the process was stopped). On a kernel an endless application \
-                 appears to have data at all times, although it may wait for its send buffer.",
+                 appears to have data at all times, although it may wait for its send buffer; nothing is reported while what is \
+                 outstanding may fill the largest one (`tcp_wmem`).",
     needs: &[Need::Event(EventKind::Window)],
 };
 
@@ -63,6 +64,9 @@ struct Half {
 const WAITS: u32 = 3;
 /// The stack of the RFCs sends at the instant at which it may.
 const PROMPT: Dur = Dur::from_micros(1);
+/// Memory of a segment in the send queue of Linux beside its payload, at most: `struct sk_buff`, room for headers and `skb_shared_info`, each
+/// in a block of memory of a power of two. With segments of 1448 bytes 4 MiB held 1400 of them on Linux 6.1.
+const OVERHEAD: u64 = 2048;
 /// The largest super-segment, which a queue in the host sends as a whole.
 const SUPER_SEGMENT: Bytes = Bytes::new(65_536);
 
@@ -175,6 +179,7 @@ impl Rule for Utilisation {
             && end.open
             && !end.over
             && (now.cwnd > 2 * mss || prompt)
+            && (context.exact() || !may_fill(stack.max_send_buffer, end.outstanding(), mss))
             && !may_hold_back(context, step.flow);
         // Linux's window counts packets, however short they are.
         let counts_bytes = context.exact() && stack.flavor != StackFlavor::Linux;
@@ -185,6 +190,12 @@ impl Rule for Utilisation {
         }
         step.deadline(half.since.map(|(since, _)| since), wait);
     }
+}
+
+/// Whether `outstanding` bytes may be all that the largest send buffer of a kernel holds: the application then waits for its space
+/// (`sk_stream_memory_free`), and what it wants to write is in the log, but not in the buffer.
+fn may_fill(most: Bytes, outstanding: u64, mss: u64) -> bool {
+    outstanding + outstanding.div_ceil(mss.max(1)) * OVERHEAD >= most.get()
 }
 
 /// Whether the host or the controller may hold data back that both windows permit; true for unknown settings.
