@@ -313,7 +313,16 @@ impl<R: WindowRule> Windowed<R> {
         let Control { cwnd, ssthresh, .. } = view.control;
         self.rule.reset(view, ResetReason::Idle);
         let window = restart.max(view.mss);
-        if window >= cwnd { (cwnd, ssthresh) } else { (window, ssthresh.max(cwnd - cwnd / 4)) }
+        let kept = if self.linux && matches!(self.phase, Phase::Reduced { .. }) {
+            Bytes::ZERO
+        } else if self.linux {
+            // Linux counts segments, and raises ssthresh also if the window stays (`tcp_cwnd_restart`, `tcp_current_ssthresh`).
+            let segments = cwnd / view.mss;
+            view.mss * (segments / 2 + segments / 4)
+        } else {
+            cwnd - cwnd / 4
+        };
+        if window >= cwnd && !self.linux { (cwnd, ssthresh) } else { (window.min(cwnd), ssthresh.max(kept)) }
     }
 }
 
@@ -370,6 +379,7 @@ impl<R: WindowRule> Controller for Windowed<R> {
 mod tests {
     use super::*;
     use crate::ParamInfo;
+    use tcpassay_units::Dur;
 
     /// A rule whose slow start has to end at each window, and that grows by one byte in congestion avoidance.
     #[derive(Clone, Debug)]
@@ -414,6 +424,25 @@ mod tests {
             assert_eq!((left.cwnd, left.ssthresh), (mss * 10, mss * 10), "slow start ends");
             let next = cc.on(&View { control: left, ..view }, &Event::Ack(ack));
             assert_eq!(next.cwnd, Bytes::new(grown), "{arithmetic:?}");
+        }
+    }
+
+    #[test]
+    fn on_linux_ssthresh_after_idle_time_is_three_quarters_of_the_window_in_whole_segments() {
+        // `tcp_current_ssthresh`: 15 / 2 + 15 / 4 segments, also if the window is no larger than the restart window.
+        let mss = Bytes::new(1000);
+        for (arithmetic, cwnd, restart, after) in [
+            (Arithmetic::Linux, 15_000, 10, (10_000, 10_000)),
+            (Arithmetic::Rfc, 15_000, 10, (10_000, 11_250)),
+            (Arithmetic::Linux, 9_000, 9, (9_000, 6_000)),
+            (Arithmetic::Rfc, 9_000, 9, (9_000, 4_000)),
+        ] {
+            let mut cc = Windowed::new(Leaves, &Params { arithmetic, ..Params::default() });
+            let before = Control { cwnd: Bytes::new(cwnd), ssthresh: mss * 4, pacing: None };
+            let (idle, rto) = (Dur::from_secs(1), Dur::from_millis(900));
+            let event = Event::Resume { idle, rto, restart: mss * restart };
+            let got = cc.on(&View::start(mss, before), &event);
+            assert_eq!((got.cwnd.get(), got.ssthresh.get()), after, "{arithmetic:?}");
         }
     }
 }

@@ -67,7 +67,7 @@ impl Dctcp {
             round: 0,
             delivered: Bytes::ZERO,
             marked: Bytes::ZERO,
-            increase: AdditiveIncrease::default(),
+            increase: AdditiveIncrease::of(params.arithmetic),
             whole: params.arithmetic == Arithmetic::Linux,
             window: None,
         }

@@ -23,8 +23,8 @@
 
 use super::vegas_rounds::{VegasRounds, WindowChange, above, below};
 use crate::{
-    Ack, Arithmetic, Cause, LinuxParam, ModuleValue, ParamInfo, ParamValues, Params, ResetReason, View,
-    WindowRule,
+    Ack, AckCount, Arithmetic, Cause, LinuxParam, ModuleValue, ParamInfo, ParamValues, Params, ResetReason,
+    View, WindowRule,
 };
 use tcpassay_units::{Bytes, Stream};
 
@@ -79,6 +79,12 @@ impl WindowRule for ModifiedVegas {
             linux: LinuxParam::Module { file: "tcp_mvegas/parameters/beta", form: ModuleValue::Packets },
         },
     ];
+
+    const WANTS_COUNTS: bool = true;
+
+    fn counted(&mut self, count: &AckCount) {
+        self.rounds.counted(count);
+    }
 
     fn observe(&mut self, view: &View, ack: &Ack) {
         self.rounds.observe(view, ack);

@@ -38,7 +38,7 @@ impl Reno {
         Reno {
             beta: values.get("beta"),
             beta_ecn: values.get("beta_ecn"),
-            increase: AdditiveIncrease::default(),
+            increase: AdditiveIncrease::of(params.arithmetic),
             whole: params.arithmetic != Arithmetic::Rfc,
             linux: params.arithmetic == Arithmetic::Linux,
         }

@@ -31,8 +31,8 @@
 
 use super::vegas_rounds::{VegasRounds, WindowChange, above, below};
 use crate::{
-    Ack, Arithmetic, Cause, LinuxParam, ModuleValue, ParamInfo, ParamValues, Params, ResetReason, View,
-    WindowRule,
+    Ack, AckCount, Arithmetic, Cause, LinuxParam, ModuleValue, ParamInfo, ParamValues, Params, ResetReason,
+    View, WindowRule,
 };
 use tcpassay_units::Bytes;
 
@@ -86,6 +86,12 @@ impl WindowRule for Vegas {
         },
     ];
 
+    const WANTS_COUNTS: bool = true;
+
+    fn counted(&mut self, count: &AckCount) {
+        self.rounds.counted(count);
+    }
+
     fn observe(&mut self, view: &View, ack: &Ack) {
         self.rounds.observe(view, ack);
     }
@@ -127,7 +133,7 @@ impl WindowRule for Vegas {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Ack, Arithmetic, Control, Controller, Event, Limited, Params, View, build};
+    use crate::{Ack, AckCount, Arithmetic, Cause, Control, Controller, Event, Limited, Params, View, build};
     use tcpassay_units::{Bytes, Dur};
 
     /// A round trip of 30 ms in which one segment of 1000 bytes arrives with each ACK, the sender limited by the application.
@@ -135,17 +141,20 @@ mod tests {
         cc: Box<dyn Controller>,
         control: Control,
         round: u64,
+        acked: u64,
     }
 
     impl Idler {
         fn new(arithmetic: Arithmetic, cwnd: u64, ssthresh: Bytes) -> Idler {
             let cc = build("vegas", &Params { arithmetic, ..Params::default() }).expect("a controller");
             let control = Control { cwnd: Bytes::new(cwnd), ssthresh, pacing: None };
-            Idler { cc, control, round: 0 }
+            Idler { cc, control, round: 0, acked: 1 }
         }
 
         fn ack(&mut self, rtt: Dur, flight: u64, ends: bool) -> u64 {
             self.round += u64::from(ends);
+            self.acked += u64::from(ends);
+            self.cc.counted(&AckCount { acked: self.acked, sent: self.acked, packets: 1, marked: false });
             let mss = Bytes::new(1000);
             let view =
                 View { flight: Bytes::new(flight), limited: Limited::App, ..View::start(mss, self.control) };
@@ -209,5 +218,46 @@ mod tests {
             }
             assert_eq!(t.control.cwnd.get(), after, "{left} bytes in flight");
         }
+    }
+
+    /// `vegas_enable`: after a recovery a round begins with what is sent next, and its end is an ACK of such data (`beg_snd_nxt`).
+    #[test]
+    fn with_linux_arithmetic_a_round_after_a_recovery_ends_with_an_ack_of_what_was_sent_after_it() {
+        let mut t = Idler::new(Arithmetic::Linux, 20_000, Bytes::new(20_000));
+        let mss = Bytes::new(1000);
+        let view = View { flight: mss * 4, ..View::start(mss, t.control) };
+        t.cc.counted(&AckCount { acked: 5001, sent: 9001, packets: 1, marked: false });
+        let reduced = t.cc.on(&view, &Event::Congestion { cause: Cause::Loss, flight: mss * 20 });
+        let view = View { control: reduced, ..view };
+        t.control = t.cc.on(&view, &Event::RecoveryExit { spurious: false, exit: Bytes::MAX });
+        assert_eq!(t.control.cwnd, mss * 10);
+        let mut windows = Vec::new();
+        // The ACK that ends the recovery brings no sample of the round, so that its first end has two; the next one has three.
+        let acks = [
+            (5001, 9001),
+            (9001, 12_001),
+            (10_001, 13_001),
+            (12_001, 14_001),
+            (13_001, 15_001),
+            (14_001, 16_001),
+        ];
+        for (acked, sent) in acks {
+            t.cc.counted(&AckCount { acked, sent, packets: 1, marked: false });
+            let view = View { flight: mss * 4, limited: Limited::App, ..View::start(mss, t.control) };
+            let ack = Ack {
+                acked: mss,
+                delivered: mss,
+                lost: Bytes::ZERO,
+                marked: Bytes::ZERO,
+                rtt: Some(RTT),
+                sample: None,
+                app_limited: true,
+                round: acked,
+                reordered: false,
+            };
+            t.control = t.cc.on(&view, &Event::Ack(ack));
+            windows.push(t.control.cwnd / mss);
+        }
+        assert_eq!(windows, [10, 10, 10, 10, 10, 11]);
     }
 }

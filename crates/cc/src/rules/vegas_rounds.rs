@@ -1,7 +1,7 @@
 //! The common part of Vegas and modified Vegas: once per round trip it estimates how many of the sender's packets are
 //! queued. The two controllers differ only in the two decisions based on this estimate.
 
-use crate::{Ack, AdditiveIncrease, ResetReason, View};
+use crate::{Ack, AckCount, AdditiveIncrease, ResetReason, View};
 use tcpassay_units::{Bytes, Dur};
 
 /// The measurement of a round with enough samples.
@@ -51,9 +51,14 @@ impl VegasRounds {
     /// (`tcp_vegas_pkts_acked`, `tcp_vegas_cwnd_event`).
     pub(crate) fn linux() -> VegasRounds {
         VegasRounds {
-            queue: Queue { linux: true, ..Queue::default() },
-            increase: AdditiveIncrease::default(),
+            queue: Queue { linux: true, end: FIRST, ..Queue::default() },
+            increase: AdditiveIncrease::linux(),
         }
+    }
+
+    /// An ACK of everything below `acked` arrives, when data below `sent` were sent.
+    pub(crate) fn counted(&mut self, count: &AckCount) {
+        self.queue.counted = (count.acked, count.sent);
     }
 
     /// Processes an ACK.
@@ -127,6 +132,7 @@ impl VegasRounds {
 }
 
 /// The round-trip time measurements by round.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Queue {
     /// The smallest round-trip time since the connection began or resumed after idle (`baseRTT`).
@@ -141,8 +147,16 @@ struct Queue {
     verdict: Option<Verdict>,
     /// See [`VegasRounds::linux`].
     linux: bool,
-    /// Linux: the last ACK left nothing in flight, so that the base RTT is measured anew when data is sent.
+    /// Linux: the last ACK left nothing in flight, so that the base RTT is measured anew when data is sent, and a round begins.
     drained: bool,
+    /// Linux: what the last ACK acknowledged, and what was sent by then.
+    counted: (u64, u64),
+    /// Linux: the round ends when more than this is acknowledged (`beg_snd_nxt`).
+    end: u64,
+    /// [`Queue::end`] if the last ACK left nothing in flight.
+    end_if_drained: u64,
+    /// Linux: the present ACK ends a recovery, and its sample came before the round that begins then.
+    ends_episode: bool,
 }
 
 /// The result of a round.
@@ -154,15 +168,21 @@ enum Verdict {
     Measured { rtt: Dur, base: Dur },
 }
 
+/// The first position of data, which is sent next when the connection is established.
+const FIRST: u64 = 1;
 /// Fewer samples mean one ACK per round trip, which is very likely a delayed one.
 const ENOUGH_SAMPLES: u32 = 3;
 
 impl Queue {
     /// Processes an ACK.
     fn observe(&mut self, view: &View, ack: &Ack) {
-        if self.linux && std::mem::replace(&mut self.drained, view.flight.is_zero()) {
-            self.base = None;
-            self.wipe();
+        if self.linux {
+            if std::mem::replace(&mut self.drained, view.flight.is_zero()) {
+                self.base = None;
+                self.end = self.end_if_drained;
+                self.wipe();
+            }
+            self.end_if_drained = self.counted.1;
         }
         if let Some(rtt) = ack.rtt {
             let rtt = if self.linux {
@@ -171,12 +191,21 @@ impl Queue {
                 rtt.max(Dur::from_nanos(1))
             };
             self.base = Some(self.base.map_or(rtt, |base| base.min(rtt)));
-            self.min = Some(self.min.map_or(rtt, |min| min.min(rtt)));
-            self.samples += 1;
+            if !self.ends_episode {
+                self.min = Some(self.min.map_or(rtt, |min| min.min(rtt)));
+                self.samples += 1;
+            }
         }
+        self.ends_episode = false;
         self.verdict = None;
-        if ack.round != self.round {
+        let over = if self.linux && self.counted.1 > 0 {
+            self.counted.0 > self.end
+        } else {
+            ack.round != self.round
+        };
+        if over {
             self.round = ack.round;
+            self.end = self.counted.1;
             self.verdict = match (self.min, self.base) {
                 _ if self.partial => None,
                 (Some(rtt), Some(base)) if self.samples >= ENOUGH_SAMPLES => {
@@ -197,7 +226,9 @@ impl Queue {
     fn reset(&mut self, why: ResetReason) {
         self.wipe();
         self.verdict = None;
-        self.partial = true;
+        self.partial = !self.linux || self.counted.1 == 0;
+        self.end = self.counted.1;
+        self.ends_episode = self.linux && self.counted.1 > 0 && why == ResetReason::Recovered;
         if why == ResetReason::Idle {
             self.base = None;
         }

@@ -105,7 +105,13 @@ impl Sender {
             }
             // Linux `tcp_try_undo_partial`: with retransmissions in flight it waits, and marks nothing more lost.
             if why != CongestionCause::UndoEifel || recovered || self.scoreboard.retransmitted() == 0 {
+                // Without SACK Linux still counts the duplicates, which may begin the next recovery at once (`tcp_try_undo_partial`).
+                let counted = self.duplicates;
                 self.leave(a.now, true, why, log);
+                if self.rules.emulates_sack && !self.sack && !recovered {
+                    self.duplicates = counted;
+                    self.update_disorder(a.now, log);
+                }
                 return self.detect_after_undo(a, d, log);
             }
             return 0;
@@ -194,9 +200,10 @@ impl Sender {
         lost
     }
 
-    /// The timeout was spurious. In Linux the same ACK may show a loss by RACK.
+    /// The episode was spurious. In Linux the same ACK may show a loss by RACK, or without SACK by the duplicates that still count.
     fn detect_after_undo(&mut self, a: &AckContext, d: &Delivered, log: &mut Log) -> u64 {
-        if self.rules.detects_loss_after_undo && self.uses_rack { self.detect(a.now, d, log) } else { 0 }
+        let may = self.uses_rack || !self.sack && self.duplicates.bytes() > 0;
+        if self.rules.detects_loss_after_undo && may { self.detect(a.now, d, log) } else { 0 }
     }
 
     fn in_open(&mut self, a: &AckContext, d: &Delivered, log: &mut Log) -> u64 {

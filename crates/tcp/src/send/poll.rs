@@ -495,7 +495,8 @@ impl Sender {
             AfterIdle::Decay => {
                 // RFC 2861: half for each RTO of idle time.
                 let halvings = (idle / rto).min(63);
-                Bytes::new(cwnd.get() >> halvings).max(floor)
+                let unit = if self.rules.counts_packets { self.bytes_mss() } else { Bytes::new(1) };
+                (unit * ((cwnd / unit) >> halvings)).max(floor)
             }
             _ => floor,
         };

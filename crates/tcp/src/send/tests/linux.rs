@@ -508,6 +508,23 @@ fn a_hole_that_its_original_fills_shows_rack_that_the_path_reorders() {
 }
 
 #[test]
+fn without_sack_duplicates_that_still_count_begin_the_next_recovery_with_the_ack_that_undoes_one() {
+    // `tcp_try_undo_partial` leaves `sacked_out`, so that `tcp_newreno_mark_lost` marks the next segment.
+    let mut r = Rig::with(&single(), &Agreed { sack: false, timestamps: true, ..agreed() });
+    r.write(10);
+    let stamp = r.ts_now();
+    r.advance(ms(100));
+    for _ in 0..5 {
+        r.ack(0);
+    }
+    assert_eq!((r.info().ca_state, r.info().recoveries), (Ca::Recovery, 1));
+    r.advance(ms(1));
+    r.deliver(&AckIn { ts_ecr: Some(stamp), ..r.ack_in(seg(1)) });
+    assert_eq!((r.info().undos, r.info().ca_state, r.info().recoveries), (1, Ca::Recovery, 2));
+    assert!(r.sent().contains(&1), "the next segment is sent again");
+}
+
+#[test]
 fn a_window_that_was_full_counts_as_full_until_something_is_sent_after_its_end() {
     // `tcp_write_xmit` calls `tcp_cwnd_validate` if it sent something or the window is full. Linux 6.1 has cwnd 21.
     let mut r = Rig::controlled_by("reno", &single());
