@@ -135,7 +135,8 @@ impl Analysis {
     pub fn read<R: Read>(&mut self, reader: &mut Reader<R>, most: u64) -> bool {
         for _ in 0..most {
             match reader.next_segment(&mut self.counts) {
-                Ok(Some(segment)) => {
+                Ok(Some(None)) => {}
+                Ok(Some(Some(segment))) => {
                     self.segment(&segment, reader.interfaces());
                 }
                 Ok(None) => {
@@ -434,19 +435,18 @@ fn facts(connection: &Connection) -> ConnectionFacts {
 }
 
 impl<R: Read> Reader<R> {
-    /// The next TCP segment; other packets are counted.
+    /// The TCP segment of the next packet; a packet without one is counted. `None` at the end.
     ///
     /// # Errors
     /// Those of [`Reader::next_packet`].
     #[inline]
-    pub fn next_segment(&mut self, counts: &mut PacketCounts) -> Result<Option<CapturedSegment>, ReadError> {
-        loop {
-            let Some(packet) = self.next_packet()? else { return Ok(None) };
-            counts.packets += 1;
-            if let Some(segment) = segment(&packet, counts) {
-                return Ok(Some(segment));
-            }
-        }
+    pub fn next_segment(
+        &mut self,
+        counts: &mut PacketCounts,
+    ) -> Result<Option<Option<CapturedSegment>>, ReadError> {
+        let Some(packet) = self.next_packet()? else { return Ok(None) };
+        counts.packets += 1;
+        Ok(Some(segment(&packet, counts)))
     }
 }
 

@@ -62,12 +62,15 @@ pub struct Unjudged {
     pub flows: Vec<String>,
 }
 
+/// Number of packets between two calls of `go_on`.
+const LOOK: u64 = 100_000;
+
 impl Capture {
     /// Reads the event log of a capture. `known` is the analysis of the whole capture; `reader` reads the same capture from its
     /// beginning. Times of the log count from `start`, or from the first segment.
     ///
     /// If the capture ends with an error, the log contains the packets before the error, as `known` does. It contains at most
-    /// `most_packets` packets, because it is in memory.
+    /// `most_packets` packets, because it is in memory. It ends, too, when `go_on` is false, which is called every 100,000 packets.
     pub fn read<R: Read>(
         known: &Analysis,
         options: &AnalysisOptions,
@@ -75,6 +78,7 @@ impl Capture {
         start: Option<Time>,
         version: &str,
         most_packets: u64,
+        go_on: &mut dyn FnMut() -> bool,
     ) -> Capture {
         let (recording, connections) = begin(known, version);
         let flows = recording.flows.len();
@@ -91,7 +95,11 @@ impl Capture {
         let mut start = start;
         loop {
             let next: Result<Option<_>, ReadError> = reader.next_segment(&mut again.counts);
-            let Ok(Some(segment)) = next else { break };
+            let Ok(Some(found)) = next else { break };
+            if again.counts.packets.is_multiple_of(LOOK) && !go_on() {
+                break;
+            }
+            let Some(segment) = found else { continue };
             let Some(seen) = again.segment(&segment, reader.interfaces()) else { continue };
             again.take_rounds();
             let start = *start.get_or_insert(seen.at);

@@ -39,7 +39,7 @@ fn judged(file: &[u8], merge_interfaces: bool) -> usize {
     let Ok(mut reader) = Reader::new(file) else { return 0 };
     while known.read(&mut reader, 1000) {}
     let mut reader = Reader::new(file).expect("it was read before");
-    let capture = Capture::read(&known, &options, &mut reader, None, "0", 1_000_000);
+    let capture = Capture::read(&known, &options, &mut reader, None, "0", 1_000_000, &mut || true);
     let names: Vec<&str> = ORACLES.iter().map(|oracle| oracle.name).collect();
     for found in capture.judge(&names) {
         assert!(!capture.frames(&found.rows).is_empty());
@@ -67,6 +67,29 @@ fn a_capture_with_any_odd_time_at_any_packet_is_judged() {
             }
         }
     }
+}
+
+#[test]
+fn a_stretch_without_tcp_is_read_in_steps_so_that_a_command_can_be_interrupted() {
+    let mut file = pcap(101, &handshake(10));
+    // Records of no byte.
+    file.resize(file.len() + 16 * 300_000, 0);
+    let options = AnalysisOptions::default();
+    let mut known = Analysis::new(options.clone());
+    let mut reader = Reader::new(&file[..]).expect("a capture");
+    let mut steps = 0;
+    while known.read(&mut reader, 100_000) {
+        steps += 1;
+    }
+    assert_eq!(steps, 3);
+    let mut reader = Reader::new(&file[..]).expect("a capture");
+    let mut looks = 0;
+    let mut go_on = || {
+        looks += 1;
+        looks < 2
+    };
+    Capture::read(&known, &options, &mut reader, None, "0", 1_000_000, &mut go_on);
+    assert_eq!(looks, 2);
 }
 
 proptest! {

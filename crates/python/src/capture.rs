@@ -132,11 +132,16 @@ pub fn capture_judged(
     let mut reader = open(&path, most_expanded)?;
     let version = env!("CARGO_PKG_VERSION");
     let wanted: Vec<&str> = oracles.iter().map(String::as_str).collect();
-    let (capture, found) = py.detach(|| {
-        let capture = Capture::read(&known, &options, &mut reader, start, version, most_packets);
-        let found = capture.judge(&wanted);
-        (capture, found)
-    });
+    let mut signals = Ok(());
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is not one for every lifetime")]
+    let mut go_on = || {
+        signals = Python::attach(|py| py.check_signals());
+        signals.is_ok()
+    };
+    let capture =
+        py.detach(|| Capture::read(&known, &options, &mut reader, start, version, most_packets, &mut go_on));
+    signals?;
+    let found = py.detach(|| capture.judge(&wanted));
     let recording = &capture.recording;
     let findings = found.iter().map(|one| {
         serde_json::json!({

@@ -113,7 +113,8 @@ pub fn read<R: Read>(reader: &mut Reader<R>, options: &Options) -> CapturedEnds 
     let (mut start, mut last, mut number) = (None, Time::ZERO, 0);
     loop {
         let found = match reader.next_segment(&mut analysis.counts) {
-            Ok(Some(found)) => found,
+            Ok(Some(Some(found))) => found,
+            Ok(Some(None)) => continue,
             Ok(None) => break,
             Err(error) => {
                 made.error = Some(error.to_string());
