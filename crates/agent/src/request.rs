@@ -221,10 +221,10 @@ mod tests {
         for (rows, words) in [
             (&[("topology", "racks:1x1")][..], "the model supports this one"),
             (&[("nic.ring", "512")], "substrates that do are model"),
-            (&[("stack.cc", "mvegas")], "the model supports it"),
+            (&[("stack.cc", "bbr3")], "the model supports it"),
             (&[("stack.profile", "freebsd")], "a kernel supports only `linux`"),
             (&[("queue.kind", "dualpi2")], "the model supports it"),
-            (&[("nic.rx_usecs", "50us")], "substrates that do are model"),
+            (&[("nic.tx_usecs", "50us")], "substrates that do are model"),
             (&[("stack.delayed_ack", "2,40ms")], "Linux delays ACKs by its own rule"),
             (&[("stack.cc", "dctcp"), ("stack.ecn", "dctcp"), ("stack.cc.g", "0.1")], "powers of two"),
             (&[("stack.cc", "reno"), ("stack.hystart", "linux")], "Linux has it only in cubic"),

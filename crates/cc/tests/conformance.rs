@@ -18,12 +18,12 @@ const FORMS: [(HystartMode, Arithmetic); 4] = [
     (HystartMode::Off, Arithmetic::FreeBsd),
 ];
 
-/// The contract of a controller. Linux's Vegas changes a window that the sender does not fill
+/// The contract of a controller. Vegas and mVegas of Linux change a window that the sender does not fill
 /// (`tcp_vegas_cong_avoid`).
 fn contract(name: &str, arithmetic: Arithmetic) -> Contract {
     match (name, arithmetic) {
         ("bbr" | "bbr3", _) => Contract::Rate,
-        ("vegas", Arithmetic::Linux) => Contract::Unfilled,
+        ("vegas" | "mvegas", Arithmetic::Linux) => Contract::Unfilled,
         _ => Contract::Window,
     }
 }

@@ -253,7 +253,7 @@ impl Reduction<'_> {
     /// Whether the window is restored although what was sent again had been lost. `ended`: the state is left.
     fn undo(&self, ended: &Mark, found: &mut Findings) {
         // Controllers whose window an undo restores.
-        if tenths(self.cc()).is_none() && self.cc() != "vegas" {
+        if tenths(self.cc()).is_none() && !matches!(self.cc(), "vegas" | "mvegas") {
             return;
         }
         let half = self.half();
