@@ -56,6 +56,7 @@ GROUPS: Final = {
     ),
     "Captures and scripts": (
         Command("rtt", "capture", "Explain the connections of a packet capture, round trip by round trip"),
+        Command("identify", "capture", "Say which TCP a packet capture is from"),
         Command("script", "script", "Run packetdrill scripts on the model or on Linux"),
     ),
     "Controllers, stacks, kernels under test": (

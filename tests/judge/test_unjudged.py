@@ -45,8 +45,8 @@ def test_oracles_that_suppose_segments_of_one_size_do_not_judge_a_path_that_chan
         "segment-contents",
         "window-growth",
         "window-reduction",
-        "loss-response",
-        "retransmission-timer",
+        "loss-detection",
+        "sender",
     }
     assert set(unable) == of_one_size
     assert set(unable.values()) == {"with `link.mtu` the size of segments changes during a connection"}

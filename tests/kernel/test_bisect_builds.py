@@ -77,7 +77,7 @@ def test_a_kernel_that_panics_at_boot_is_skipped(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def panics(image: Path, _: Path) -> None:
+    def panics(image: Path, _: Path, _modules: list[str]) -> None:
         if b"one5" in image.read_bytes() and b"fault" not in image.read_bytes():
             raise UserError("the kernel was built, but does not boot (exit code 6)")
 

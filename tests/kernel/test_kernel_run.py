@@ -254,7 +254,7 @@ def test_what_the_substrate_cannot_do_is_refused_with_who_can(tmp_path: Path) ->
     assert answer["outcome"] == "refused"
     assert "Linux delays ACKs by its own rule" in answer["message"]
     with pytest.raises(_native.CaseError) as wrong:
-        check_case({"stack.cc": "mvegas"}, ".")
+        check_case({"stack.cc": "bbr3"}, ".")
     assert [(path, "the model supports it" in why) for path, _, _, why in wrong.value.args[0]] == [
         ("stack.cc", True)
     ]

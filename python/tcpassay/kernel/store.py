@@ -47,12 +47,12 @@ class Kernel:
     """Configuration symbols that this version does not have."""
     series: list[str] = field(default_factory=list)
     """Names of the user's patches, in their order."""
-    modules: list[str] = field(default_factory=list)
-    """Names of the controllers of the user's modules."""
     contained: list[str] = field(default_factory=list)
     """Names of the patches of this package that the source does not need."""
     variant: str = ""
     """The variant (`variant.py`); empty for a plain kernel."""
+    modules: list[str] = field(default_factory=list)
+    """Names of the controllers of the user's modules."""
 
     @property
     def substrate(self) -> str:

@@ -105,6 +105,9 @@ pub(super) struct End {
     acked: u64,
     edge: u64,
     arrival: Option<Arrival>,
+    /// The buffer before the last arrival, if ACKs were left out and it changes a third SACK block: Linux sends the ACK for these
+    /// before it (`tcp_sack_compress_send_ack`).
+    earlier: Option<(Space, Place)>,
     /// The last arrival is the ACK that ended the handshake.
     opening: bool,
     /// Row and time of the last arrival, for evidence.
@@ -147,6 +150,7 @@ impl End {
             acked: 1,
             edge: 1 + agreed.first,
             arrival: Some(last),
+            earlier: None,
             opening: agreed.passive,
             since: (last.row, last.at),
             pending: None,
@@ -523,11 +527,13 @@ impl End {
     fn announces(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let window = step.event.window.map_or(0, Bytes::get);
         let place = self.place();
+        let earlier = self.earlier.take().and_then(|(space, place)| space.offer(&place));
         let Some(offer) = self.space.offer(&place) else {
             self.edge = self.edge.max(place.nxt + window);
             self.acks.may_stop_quick();
             return;
         };
+        let offer = earlier.filter(|earlier| earlier.bytes == window).unwrap_or(offer);
         if offer.bytes != window {
             self.space = Space::Unknown;
             self.edge = self.edge.max(place.nxt + window);

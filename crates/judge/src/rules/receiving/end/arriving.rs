@@ -29,7 +29,11 @@ impl End {
                 }
                 self.bare(&arrival, stack);
             }
-            None => self.data(&arrival, stack),
+            None => {
+                let earlier = (self.acks.left_out > 0).then(|| (self.space.clone(), self.place()));
+                self.data(&arrival, stack);
+                self.earlier = earlier.filter(|_| self.stream.crowded);
+            }
         }
     }
 
