@@ -368,7 +368,8 @@ impl End {
         self.pending = Some(Pending::Ack);
         let asked = self.asked(step.at());
         let allowed = self.acks.decide(&asked);
-        if self.judged && !allowed.now.contains(&why) {
+        let of_earlier = why == AckReason::OutOfOrder && self.earlier.is_some();
+        if self.judged && !of_earlier && !allowed.now.contains(&why) {
             self.judged = false;
             self.finding(context, step, found, "an ACK at once that is not due", || {
                 format!(
