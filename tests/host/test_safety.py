@@ -207,12 +207,20 @@ def test_a_runner_that_is_killed_takes_its_agent_along_and_leaves_nothing_behind
     settled(before)
 
 
+def program_of(process: int) -> str | None:
+    """The file that a process executes; `None` if it has ended."""
+    try:
+        return os.path.realpath(f"/proc/{process}/exe")
+    except FileNotFoundError:
+        return None
+
+
 def child_of(runner: subprocess.Popen[str]) -> int | None:
     """The agent process of a runner; `None` if the runner has ended."""
 
     def seen() -> list[int]:
         there = children(runner.pid)
-        return [one for one in there if os.path.realpath(f"/proc/{one}/exe") == str(agent_program())]
+        return [one for one in there if program_of(one) == str(agent_program())]
 
     until(lambda: seen() or runner.poll() is not None, "the agent is started")
     return next(iter(seen()), None)
