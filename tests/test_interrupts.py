@@ -19,6 +19,15 @@ def interrupt(number: int = signal.SIGINT) -> None:
     os.kill(os.getpid(), number)
 
 
+@pytest.fixture
+def hangups() -> Iterator[None]:
+    """SIGHUP ends a process, also where the tests were started so that it is ignored (`nohup`)."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hangups")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_what_came_before_an_interrupt_is_kept(number: int) -> None:
     def values() -> Iterator[int]:
