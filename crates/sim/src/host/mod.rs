@@ -15,6 +15,7 @@
 mod data_path;
 mod datagrams;
 mod endpoint;
+mod fast_open;
 mod line;
 mod log;
 mod real;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tcpassay_case::{HostSettings, Implementation, SmallQueues};
 use tcpassay_measure::reason::AppCall;
 use tcpassay_measure::{self as measure, Collector};
-use tcpassay_tcp::{Config, Connection, EcnMode, FastOpen, FastOpenAsk, FastOpenServe, State, is_cookie};
+use tcpassay_tcp::{Config, Connection, EcnMode, State};
 use tcpassay_units::{Bytes, Dur, Rate, Seed, SeqNum, Time, count};
 use tcpassay_wire::{Ecn, Flags};
 use tcpassay_workload::{ConnKey, SocketId, TrafficSchedule, UdpSource};
@@ -67,7 +67,7 @@ pub(crate) struct Stacks {
     /// At least one host has Fast Open enabled.
     fast_open: bool,
     /// Pairs (client, server) for which the client has a Fast Open cookie.
-    cookies: BTreeSet<(u32, u32)>,
+    pub(super) cookies: BTreeSet<(u32, u32)>,
     /// The path MTUs that hosts learned from ICMP, by host and peer.
     path_mtus: BTreeMap<(usize, usize), Bytes>,
     pub recorder: HostRecorder,
@@ -214,42 +214,6 @@ impl Stacks {
             recorder.after(conn, now);
         }
         serve(conn, net, &mut self.lines, recorder)
-    }
-
-    /// A SYN or SYN-ACK is about to arrive. The Fast Open option is not part of the segment; the last option that the
-    /// peer sent is used for this segment.
-    #[cold]
-    fn process_fast_open(&mut self, c: u32) {
-        let conn = self.conn_ref(c);
-        let (key, flow) = (conn.key, self.recorder.flows[FlowEntry::place(conn.route.flow).0]);
-        let server = conn.route.src == flow.server;
-        let peer = flow.ends[usize::from(!server)];
-        if peer == NONE {
-            return;
-        }
-        let Some(option) = self.conn_ref(peer).tcp.sent_fast_open().cloned() else { return };
-        if !server && is_cookie(&option.cookie) {
-            self.cookies.insert((key.client.0, key.server.0));
-        }
-        self.conn(c).tcp.hear_fast_open(option);
-    }
-
-    /// Sets the Fast Open state of a new connection: the cookie it requests or presents.
-    fn offer_fast_open(&self, tcp: &mut Connection, key: ConnKey, server: bool) {
-        // Bytes available for options (Linux `MAX_TCP_OPTION_SPACE`).
-        const SPACE: u64 = 40;
-        let pair = (key.client.0, key.server.0);
-        let cookie: Vec<u8> = [pair.0.to_be_bytes(), pair.1.to_be_bytes()].concat();
-        if server {
-            tcp.serve_fast_open(FastOpenServe { cookies: vec![cookie], without_cookie: false });
-            return;
-        }
-        let known = self.cookies.contains(&pair);
-        let mss = self.hosts[key.client.0 as usize].settings.stack.mss.get();
-        tcp.ask_fast_open(FastOpenAsk {
-            option: Some(FastOpen { experimental: false, cookie: if known { cookie } else { Vec::new() } }),
-            payload: Bytes::new(if known { mss.saturating_sub(SPACE) } else { 0 }),
-        });
     }
 
     /// Sends the pending segments, reads on behalf of an application that only reads, and sets the timer unless an
