@@ -133,24 +133,14 @@ impl Rules<'_> {
     fn controller(&mut self, host: &HostSettings) {
         if self.scope.substrate() != Substrate::Model {
             if host.python.is_some() {
-                let (cc, at) = self.scope.find("stack.cc");
-                let why = "a controller in Python runs only on the model; docs/controllers-python.md describes the way to Linux";
-                self.errors.push(CaseError::new(
-                    &at,
-                    Some(&crate::params::Value::Text(cc.to_string())),
-                    why.to_owned(),
-                ));
+                self.refuse_controller(
+                    "a controller in Python runs only on the model; docs/controllers-python.md describes the way to Linux",
+                );
             }
             return;
         }
         if host.cc.is_module() {
-            let (cc, at) = self.scope.find("stack.cc");
-            let why = "a module runs in a kernel: on the substrates kernel, host and remote";
-            self.errors.push(CaseError::new(
-                &at,
-                Some(&crate::params::Value::Text(cc.to_string())),
-                why.to_owned(),
-            ));
+            self.refuse_controller("a module runs in a kernel: on the substrates kernel, host and remote");
             return;
         }
         // A controller that no model has was refused with the implementation.
@@ -159,13 +149,14 @@ impl Rules<'_> {
         }
         let values = host.cc_params(host.cc.name(), tcpassay_cc::Params::default().rng);
         if let Err(why) = tcpassay_cc::build(host.cc.name(), &values) {
-            let cc = self.scope.find("stack.cc");
-            self.errors.push(CaseError::new(
-                &cc.1,
-                Some(&crate::params::Value::Text(cc.0.to_string())),
-                why.to_string(),
-            ));
+            self.refuse_controller(&why.to_string());
         }
+    }
+
+    fn refuse_controller(&mut self, why: &str) {
+        let (cc, at) = self.scope.find("stack.cc");
+        let value = crate::params::Value::Text(cc.to_string());
+        self.errors.push(CaseError::new(&at, Some(&value), why.to_owned()));
     }
 }
 
