@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tcpassay import output, terminal
-from tcpassay.cli.options import JobsOption, JsonOption, pairs, share
+from tcpassay.cli.options import ForceOption, JobsOption, JsonOption, pairs, share
 from tcpassay.errors import UserError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def ask(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the results.", show_default="results/NAME-ask")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing results.")] = False,
+    force: ForceOption = False,
     json_: JsonOption = False,
 ) -> None:
     """Answer which value of a parameter is best, with as many seeds as that takes.

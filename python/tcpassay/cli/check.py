@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tcpassay import terminal
-from tcpassay.cli.options import JobsOption, JsonOption, JunitOption, SeedOption, SeriesOption
+from tcpassay.cli.options import ForceOption, JobsOption, JsonOption, JunitOption, SeedOption, SeriesOption
 from tcpassay.errors import UserError
 from tcpassay.pace import Working
 
@@ -67,7 +67,7 @@ def check(
     ] = False,
     junit: JunitOption = None,
     json_: JsonOption = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing results.")] = False,
+    force: ForceOption = False,
 ) -> None:
     """Compare each commit or patch of a series with the one before it, and print what a reply to the series needs.
 

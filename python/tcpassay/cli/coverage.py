@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tcpassay import terminal
-from tcpassay.cli.options import JsonOption
+from tcpassay.cli.options import ForceOption, JsonOption
 from tcpassay.errors import Place, UserError
 
 INTERRUPTED = 130
@@ -45,7 +45,7 @@ def coverage(
         typer.Option(help="Folder for the results of a plan.", show_default="results/PLAN-coverage"),
     ] = None,
     json_: JsonOption = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing results.")] = False,
+    force: ForceOption = False,
 ) -> None:
     """Show the lines, branches and functions of the kernel that a plan reaches.
 

@@ -1,6 +1,5 @@
 """The commands `kernel build`, `compare`, `check`, `bisect`, `coverage`, `list` and `remove`. They contain no rules."""
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,14 +11,15 @@ import typer
 from tcpassay import terminal
 from tcpassay.cli.bisect import bisect
 from tcpassay.cli.check import check
+from tcpassay.cli.comparison import CausesBudgetOption, OutOption, ResumeOption, check_resume, tell
 from tcpassay.cli.coverage import coverage as kernel_coverage
-from tcpassay.cli.options import FilterOption, JobsOption, JsonOption, JunitOption, SeedOption
+from tcpassay.cli.options import FilterOption, ForceOption, JobsOption, JsonOption, JunitOption, SeedOption
 from tcpassay.errors import UserError
 
 if TYPE_CHECKING:
     from tcpassay.kernel.source import Source
 
-FAILED, UNAVAILABLE, INTERRUPTED = 1, 3, 130
+UNAVAILABLE = 3
 
 app = typer.Typer(
     name="kernel",
@@ -178,16 +178,8 @@ def compare(
     seed: SeedOption = None,
     filter_: FilterOption = None,
     jobs: JobsOption = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the results.", show_default="results/BASE-HEAD")
-    ] = None,
-    budget: Annotated[
-        str,
-        typer.Option(
-            help="Time (60s) or runs (200) for the search of causes, and for the settings of each group; 0 omits it.",
-            metavar="TIME|RUNS",
-        ),
-    ] = "60s",
+    out: OutOption = None,
+    budget: CausesBudgetOption = "60s",
     reach: Annotated[
         str | None,
         typer.Option(
@@ -205,11 +197,8 @@ def compare(
     ] = None,
     junit: JunitOption = None,
     json_: JsonOption = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing results.")] = False,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Continue with the existing results of an interrupted comparison."),
-    ] = False,
+    force: ForceOption = False,
+    resume: ResumeOption = False,
 ) -> None:
     """Run the same cases on two kernels in virtual time, and report what differs.
 
@@ -224,16 +213,11 @@ def compare(
     from tcpassay import output, trees  # noqa: PLC0415 - start-up time
     from tcpassay.isolate import Budget  # noqa: PLC0415 - start-up time
     from tcpassay.run.show import Progress  # noqa: PLC0415 - start-up time
-    from tcpassay.trees import junit as xml  # noqa: PLC0415 - start-up time
-    from tcpassay.trees.comparison import read_plan, write  # noqa: PLC0415 - start-up time
+    from tcpassay.trees.comparison import read_plan  # noqa: PLC0415 - start-up time
     from tcpassay.trees.executed import budget_of  # noqa: PLC0415 - start-up time
-    from tcpassay.trees.show import show  # noqa: PLC0415 - start-up time
 
     output.check(junit, "the JUnit file")
-    if resume and (force or plan or filter_ or seed is not None):
-        raise UserError(
-            "`--resume` continues with the plan of the results, without --plan, --seed, --filter, --force"
-        )
+    check_resume(resume, force=force, plan=plan, filter_=filter_, seed=seed)
     folder = out or Path("results") / f"{base}-{head}"
     options = trees.Options(
         jobs or os.cpu_count() or 1,
@@ -249,18 +233,7 @@ def compare(
     console = terminal.console(stderr=True)
     with Progress(f"{base} {head}", console) as progress:
         told = trees.compare_trees(base, head, wanted, folder, options, progress)
-    text = json.dumps(told.as_json(), indent=2, allow_nan=False)
-    write(told, text)
-    if junit is not None:
-        output.write(junit, xml.junit(told), "the JUnit file")
-    if json_:
-        typer.echo(text)
-    else:
-        show(told, terminal.console())
-    if told.unfinished or told.interrupted:
-        raise typer.Exit(INTERRUPTED)
-    if told.different:
-        raise typer.Exit(FAILED)
+    tell(told, junit, as_json=json_)
 
 
 app.command()(bisect)

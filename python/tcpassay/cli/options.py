@@ -42,6 +42,7 @@ SeriesOption = Annotated[
         metavar="FILE",
     ),
 ]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace existing results.")]
 JunitOption = Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.", metavar="FILE")]
 WhereOption = Annotated[
     list[str] | None,

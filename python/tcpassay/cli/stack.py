@@ -1,6 +1,5 @@
 """The commands `stack list`, `build`, `check`, `measure` and `compare`. They contain no rules."""
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -8,14 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tcpassay import _native, terminal
-from tcpassay.cli.options import FilterOption, JobsOption, JsonOption, JunitOption, SeedOption
+from tcpassay.cli.comparison import CausesBudgetOption, OutOption, ResumeOption, check_resume, tell
+from tcpassay.cli.options import FilterOption, ForceOption, JobsOption, JsonOption, JunitOption, SeedOption
 from tcpassay.errors import UserError
 from tcpassay.pace import Working
 
 if TYPE_CHECKING:
     from tcpassay.stacks.measure.facts import Measured
 
-BROKEN, INTERRUPTED = 1, 130
+BROKEN = 1
 
 app = typer.Typer(
     name="stack",
@@ -157,16 +157,8 @@ def compare(
     seed: SeedOption = None,
     filter_: FilterOption = None,
     jobs: JobsOption = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the results.", show_default="results/BASE-HEAD")
-    ] = None,
-    budget: Annotated[
-        str,
-        typer.Option(
-            help="Time (60s) or runs (200) for the search of causes, and for the settings of each group; 0 omits it.",
-            metavar="TIME|RUNS",
-        ),
-    ] = "20s",
+    out: OutOption = None,
+    budget: CausesBudgetOption = "20s",
     by: Annotated[
         Literal["packets", "metrics"] | None,
         typer.Option(
@@ -176,11 +168,8 @@ def compare(
     ] = None,
     junit: JunitOption = None,
     json_: JsonOption = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing results.")] = False,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Continue with the existing results of an interrupted comparison."),
-    ] = False,
+    force: ForceOption = False,
+    resume: ResumeOption = False,
 ) -> None:
     """Run the same cases with two TCPs, or two versions of one, and report what differs.
 
@@ -193,15 +182,9 @@ def compare(
     from tcpassay.run.show import Progress  # noqa: PLC0415 - start-up time
     from tcpassay.stacks.compare import compare as compared  # noqa: PLC0415 - start-up time
     from tcpassay.stacks.compare import read_plan  # noqa: PLC0415 - start-up time
-    from tcpassay.trees import junit as xml  # noqa: PLC0415 - start-up time
-    from tcpassay.trees.comparison import write  # noqa: PLC0415 - start-up time
-    from tcpassay.trees.show import show  # noqa: PLC0415 - start-up time
 
     output.check(junit, "the JUnit file")
-    if resume and (force or plan or filter_ or seed is not None):
-        raise UserError(
-            "`--resume` continues with the plan of the results, without --plan, --seed, --filter, --force"
-        )
+    check_resume(resume, force=force, plan=plan, filter_=filter_, seed=seed)
     # A command in the name of the folder would have spaces and slashes.
     words = [name.removeprefix("exec:").split()[:1] for name in (base, head)]
     folder = out or Path("results") / "-".join(Path(word).name for one in words for word in one)
@@ -217,15 +200,4 @@ def compare(
     wanted = read_plan(folder / "plan.toml" if resume else plan, base, head)
     with Progress(f"{base} {head}", terminal.console(stderr=True)) as progress:
         told = compared(base, head, wanted, folder, options, progress)
-    text = json.dumps(told.as_json(), indent=2, allow_nan=False)
-    write(told, text)
-    if junit is not None:
-        output.write(junit, xml.junit(told), "the JUnit file")
-    if json_:
-        typer.echo(text)
-    else:
-        show(told, terminal.console())
-    if told.unfinished or told.interrupted:
-        raise typer.Exit(INTERRUPTED)
-    if told.different:
-        raise typer.Exit(BROKEN)
+    tell(told, junit, as_json=json_)
