@@ -12,7 +12,8 @@ import pytest
 import sealed
 from tcpassay import following
 from tcpassay.errors import UserError
-from tcpassay.following import First, Followed, FollowedEnd
+from tcpassay.first_difference import FirstDifference
+from tcpassay.following import Followed, FollowedEnd
 
 PLAN = """
 name = "small"
@@ -118,7 +119,9 @@ def test_other_folders_and_fields_are_refused(results: Path, tmp_path: Path) -> 
 
 
 def end(flow: str, time_ns: int | None, substrate: str = "kernel:6.1") -> FollowedEnd:
-    first = None if time_ns is None else First(3, time_ns, "k", "s", "e", "w", "f", "an ACK is missing")
+    first = (
+        None if time_ns is None else FirstDifference(3, time_ns, "k", "s", "e", "w", "f", "an ACK is missing")
+    )
     return FollowedEnd("a-1", "sender", flow, 10, 3, 2, {}, first, substrate, "a")
 
 

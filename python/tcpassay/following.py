@@ -14,6 +14,7 @@ from typing import Final, TypedDict
 
 from tcpassay import _native
 from tcpassay.errors import Place, UserError
+from tcpassay.first_difference import FirstDifference
 from tcpassay.recording import DamagedError, Recording
 from tcpassay.result_format import RunRow
 from tcpassay.results import load
@@ -68,26 +69,6 @@ class _EndData(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class First:
-    """The first difference of an end from the model."""
-
-    row: int
-    """Number of rows of the end before it."""
-    time_ns: int
-    kind: str
-    sent: str
-    """What the end did."""
-    expected: str
-    """What the model would have done."""
-    why: str
-    """The model's reason."""
-    source: str
-    """The function of Linux or the section of an RFC that has the rule."""
-    cause: str
-    """The kind and the reason without numbers."""
-
-
-@dataclass(frozen=True, slots=True)
 class FollowedEnd:
     """How far one end was followed."""
 
@@ -100,7 +81,7 @@ class FollowedEnd:
     """Segments that left and agree."""
     counted: dict[str, int]
     """How often each field differed that does not end the following."""
-    first: First | None
+    first: FirstDifference | None
     substrate: str = ""
     same: str = ""
     """Equal for the runs of one case and seed on all substrates and in all folders."""
@@ -229,7 +210,7 @@ def _end(recording: Recording, run: _Run, one: _EndData) -> FollowedEnd:
         one["followed"],
         one["segments"],
         dict(one["counted"]),
-        None if one["first"] is None else First(**one["first"]),
+        None if one["first"] is None else FirstDifference(**one["first"]),
         run.substrate,
         run.same,
     )

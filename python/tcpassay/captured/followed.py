@@ -11,6 +11,7 @@ from pydantic.dataclasses import dataclass
 from tcpassay import _native
 from tcpassay.captured.analyse import Limits, readable, unreadable
 from tcpassay.errors import Place, UserError
+from tcpassay.first_difference import FirstDifference
 
 _EXACT: Final = ConfigDict(extra="forbid")
 FEW: Final = 10
@@ -18,24 +19,9 @@ FEW: Final = 10
 
 
 @dataclass(frozen=True, slots=True, config=_EXACT)
-class First:
-    """The first difference of an end from a profile."""
+class First(FirstDifference):
+    """The first difference of an end of a capture from a profile."""
 
-    row: int
-    """Packets of the connection before it."""
-    time_ns: int
-    """Since the first packet of the capture."""
-    kind: str
-    sent: str
-    """What the end did."""
-    expected: str
-    """What the model would have done."""
-    why: str
-    """The model's reason."""
-    source: str
-    """The function of Linux or the section of an RFC that has the rule."""
-    cause: str
-    """The kind and the reason without numbers."""
     frame: int
     """The packet that differs, or the last one before something that is missing."""
 
