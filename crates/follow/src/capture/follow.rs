@@ -171,7 +171,7 @@ impl<'a> Run<'a> {
         } else {
             Connection::listen(config, cc, own.segment.seq, offset)
         };
-        conn.tell_windows(scale);
+        conn.observe_windows(scale);
         conn.set_log(logs);
         let mut first = Hypothesis::new(conn, started, logs);
         first.acknowledge(started, Dur::ZERO);
@@ -485,7 +485,7 @@ impl<'a> Run<'a> {
             one.reads(packet.at, self.end.acts_within);
         }
         let now = packet.at.max(one.now);
-        let Some(expected) = one.conn.tell_sent(now, &packet.segment) else {
+        let Some(expected) = one.conn.observe_sent(now, &packet.segment) else {
             self.why_stop = Some("the capture lacks data that the end sent".to_owned());
             return;
         };
@@ -500,7 +500,7 @@ impl<'a> Run<'a> {
         let now = packet.at.max(one.now);
         if packet.segment.seq.distance(one.conn.next_numbers().0) < 0 && one.due.is_empty() {
             // A probe of the window or of the peer.
-            let segment = one.conn.tell_ack(now, &packet.segment);
+            let segment = one.conn.observe_ack(now, &packet.segment);
             let due = Due { at: now, until: now, segment, ecn: packet.ecn };
             self.compared(row, one, due, Role::Ack);
             return;
@@ -524,7 +524,7 @@ impl<'a> Run<'a> {
         if let Some(due) = one.due.pop_front() {
             self.compared(row, one, due, Role::Ack);
         } else if one.conn.is_update(&packet.segment, Bytes::new(self.largest.max(self.windows[row]))) {
-            let segment = one.conn.tell_ack(now, &packet.segment);
+            let segment = one.conn.observe_ack(now, &packet.segment);
             let due = Due { at: now, until: now, segment, ecn: packet.ecn };
             self.compared(row, one, due, Role::Ack);
         } else if !self.lacks_arrivals(row, &one) {
@@ -549,7 +549,7 @@ impl<'a> Run<'a> {
         let packet = &self.end.packets[row];
         let fields = differing((&packet.segment, packet.ecn), &due);
         if fields.is_empty() {
-            one.conn.tell_window(&packet.segment);
+            one.conn.observe_window(&packet.segment);
             one.settles(packet.at);
             self.all.push(one);
             return;

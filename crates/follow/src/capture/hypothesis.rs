@@ -101,7 +101,7 @@ impl Hypothesis {
         } else {
             self.conn.on_segment(now, &held.segment, held.ecn);
         }
-        self.conn.tell_move(held.moved);
+        self.conn.observe_window_move(held.moved);
         self.waits = way.waits;
         if !way.waits {
             self.acknowledge(now, within);
@@ -125,14 +125,14 @@ impl Hypothesis {
 
     /// The next timer.
     pub fn next(&self) -> Time {
-        self.conn.next_told().unwrap_or(Time::MAX)
+        self.conn.next_receiver_timer().unwrap_or(Time::MAX)
     }
 
     /// The timer that is due at `due` fires at `at`; the capture has to show its ACK until `until`.
     pub fn fires(&mut self, due: Time, at: Time, until: Time) {
         let at = at.max(self.now);
         self.now = at;
-        self.conn.on_told_timer(due.max(at));
+        self.conn.on_receiver_timer(due.max(at));
         self.acknowledge(at, until.since(at));
     }
 

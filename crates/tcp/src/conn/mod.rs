@@ -13,7 +13,7 @@
 //! | `output` | the next segment to send, and its header | RFC 9293 section 3.1 |
 //! | `timer` | handshake, keepalive, TIME-WAIT; delayed ACK and the sender's | RFC 9293 section 3.8 |
 //! | `socket` | the calls of an application | RFC 9293 section 3.9.1 |
-//! | `told` | following the packets of a real stack | - |
+//! | `observed` | following the packets of a real stack | - |
 
 mod accecn;
 mod accecn_counters;
@@ -25,6 +25,7 @@ mod fastopen;
 mod fastopen_exchange;
 mod handshake;
 mod input;
+mod observed;
 mod opening;
 mod output;
 mod reset;
@@ -33,7 +34,6 @@ mod socket;
 mod syn_timer;
 mod timer;
 mod timestamps;
-mod told;
 
 pub use ecn_negotiation::agreed as agreed_ecn;
 pub use fastopen::{FastOpen, FastOpenAnswer, FastOpenAsk, FastOpenServe, is_cookie};

@@ -1,6 +1,6 @@
 //! A connection that follows the packets of a real stack, of which nothing but the packets is known.
 //!
-//! The receiver processes what arrived and decides about ACKs. What the sender sends is not selected but told, and so are the windows that
+//! The receiver processes what arrived and decides about ACKs. What the sender sends is not selected but observed, and so are the windows that
 //! are announced, because the reads of the application and the memory of its packets are not in the packets.
 
 use super::Connection;
@@ -10,20 +10,20 @@ use tcpassay_units::{Bytes, Time};
 use tcpassay_wire::{Flags, Segment};
 
 impl Connection {
-    /// The windows are told from now on. `shift`: the scale that the real stack offers. Call it before the first segment.
-    pub fn tell_windows(&mut self, shift: Option<u8>) {
-        self.recv.tell_windows(shift);
+    /// The windows are those of the real stack from now on. `shift`: the scale that the real stack offers. Call it before the first segment.
+    pub fn observe_windows(&mut self, shift: Option<u8>) {
+        self.recv.observe_windows(shift);
     }
 
     /// The segment that has just arrived moves the window like this. Call it before [`Connection::poll_control`].
-    pub fn tell_move(&mut self, moved: WindowMove) {
-        self.recv.tell_move(moved);
+    pub fn observe_window_move(&mut self, moved: WindowMove) {
+        self.recv.observe_window_move(moved);
     }
 
     /// The real stack announced this window in a segment with this ACK field.
-    pub fn tell_window(&mut self, segment: &Segment) {
+    pub fn observe_window(&mut self, segment: &Segment) {
         let Some(ack) = segment.ack.unwrap_near(self.irs, self.recv.nxt()) else { return };
-        self.recv.tell_edge(ack + (u64::from(segment.window) << self.recv.shift()));
+        self.recv.observe_edge(ack + (u64::from(segment.window) << self.recv.shift()));
     }
 
     /// Whether the window of `segment`, which acknowledges everything, has opened enough for an ACK of its own, if the buffer holds
@@ -33,16 +33,17 @@ impl Connection {
         self.recv.is_update(edge, buffer.get())
     }
 
-    /// A segment with payload or FIN left (for others [`Connection::tell_ack`]). Returns the segment that this connection would have written, with the same positions; `None` if
+    /// A segment with payload or FIN left (for others [`Connection::observe_ack`]). Returns the segment that this connection would have
+    /// written, with the same positions; `None` if
     /// positions before it have not left.
-    pub fn tell_sent(&mut self, now: Time, segment: &Segment) -> Option<Segment> {
+    pub fn observe_sent(&mut self, now: Time, segment: &Segment) -> Option<Segment> {
         if !self.synchronised() {
             return None;
         }
         let seq = segment.seq.unwrap_near(self.iss, self.send.snd_nxt())?;
         let fin = segment.flags.has(Flags::FIN);
         let span = seq..seq + u64::from(segment.len);
-        let chunk = self.send.told(now, &span, fin, &mut self.log)?;
+        let chunk = self.send.observe(now, &span, fin, &mut self.log)?;
         if fin && matches!(self.state, State::Established | State::CloseWait) {
             self.shutdown(now);
         }
@@ -53,7 +54,7 @@ impl Connection {
 
     /// A segment without payload left that is no ACK of what arrived: a probe, or an update of the window. Returns the segment that
     /// this connection would have written.
-    pub fn tell_ack(&mut self, now: Time, segment: &Segment) -> Segment {
+    pub fn observe_ack(&mut self, now: Time, segment: &Segment) -> Segment {
         let seq = segment.seq.unwrap_near(self.iss, self.send.snd_nxt()).unwrap_or(self.send.snd_nxt());
         let mut out = Segment::default();
         let _ = self.make_ack(now, seq, &mut out);
@@ -62,13 +63,13 @@ impl Connection {
     }
 
     /// The next deadline of the receiver and of the handshake: [`Connection::next_timer`] without the sender's.
-    pub fn next_told(&self) -> Option<Time> {
+    pub fn next_receiver_timer(&self) -> Option<Time> {
         let at = self.recv.timer().min(self.open.syn().deadline()).min(self.linger);
         (at != Time::MAX && self.state != State::Closed).then_some(at)
     }
 
-    /// Runs the timers of [`Connection::next_told`].
-    pub fn on_told_timer(&mut self, now: Time) {
+    /// Runs the timers of [`Connection::next_receiver_timer`].
+    pub fn on_receiver_timer(&mut self, now: Time) {
         self.clock = now;
         if self.state != State::Closed {
             self.run_own_timers(now);
@@ -81,7 +82,7 @@ impl Connection {
         self.send.retransmits_from()
     }
 
-    /// Whether both decide alike about what arrives from now on, as far as told connections differ.
+    /// Whether both decide alike about what arrives from now on, as far as connections of this kind differ.
     pub fn receives_like(&self, other: &Connection) -> bool {
         self.state == other.state && self.recv.is_like(&other.recv) && self.ts.recent() == other.ts.recent()
     }

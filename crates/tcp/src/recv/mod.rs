@@ -15,7 +15,7 @@
 //! | `answer` | the content of an ACK | RFC 9293, RFC 2018 |
 //! | `ack_policy` | when to acknowledge | RFC 1122, RFC 5681; Linux |
 //! | `ce_echo` | echo of marks | RFC 3168, RFC 8257, RFC 9768 |
-//! | `told` | windows of a real stack, whose packets are followed | - |
+//! | `observed` | windows of a real stack, whose packets are followed | - |
 //! | `marking` | which marks are acknowledged at once | RFC 8257; Linux |
 
 mod ack_policy;
@@ -27,10 +27,10 @@ mod data;
 mod info;
 mod marking;
 mod memory;
+mod observed;
 mod read;
 #[cfg(test)]
 mod tests;
-mod told;
 mod window;
 
 use crate::Config;

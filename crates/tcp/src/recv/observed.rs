@@ -1,18 +1,18 @@
-//! The windows that the log of a real stack tells, instead of those that follow from the buffer and what is read.
+//! The windows that the log of a real stack shows, instead of those that follow from the buffer and what is read.
 
 use super::Receiver;
 use crate::messages::WindowMove;
 
 impl Receiver {
-    pub(crate) fn tell_windows(&mut self, shift: Option<u8>) {
-        self.window.tell(shift.unwrap_or(0));
+    pub(crate) fn observe_windows(&mut self, shift: Option<u8>) {
+        self.window.observe(shift.unwrap_or(0));
     }
 
-    pub(crate) fn tell_move(&mut self, moved: WindowMove) {
+    pub(crate) fn observe_window_move(&mut self, moved: WindowMove) {
         match moved {
-            WindowMove::Kept | WindowMove::Grew => self.window.tell_size(u64::MAX >> 16),
+            WindowMove::Kept | WindowMove::Grew => self.window.observe_size(u64::MAX >> 16),
             WindowMove::Shrank | WindowMove::Tight => {
-                self.window.tell_size(self.edge.saturating_sub(self.read));
+                self.window.observe_size(self.edge.saturating_sub(self.read));
             }
         }
         match moved {
@@ -23,7 +23,7 @@ impl Receiver {
         (self.announced, self.offer.0) = ((0, 0, 0), 0);
     }
 
-    pub(crate) fn tell_edge(&mut self, edge: u64) {
+    pub(crate) fn observe_edge(&mut self, edge: u64) {
         self.edge = edge;
         (self.announced, self.offer.0) = ((0, 0, 0), 0);
     }
@@ -38,7 +38,7 @@ impl Receiver {
         // The buffer may have been smaller when the application read: it grows, and windows are rounded. In the rule of Linux, less of it is
         // stricter.
         let least = if self.rules.updates_doubled_window { buffer } else { buffer / 4 * 3 };
-        self.window.tell_size(least);
+        self.window.observe_size(least);
         self.opens(edge)
     }
 

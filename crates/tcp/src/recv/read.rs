@@ -44,7 +44,7 @@ impl Receiver {
         if let Some(memory) = self.memory.as_deref() {
             return memory.has_doubled(self.at());
         }
-        if self.window.is_told() {
+        if self.window.is_observed() {
             return false;
         }
         self.opens(self.window.free_edge(self.read, self.nxt))

@@ -30,8 +30,8 @@ pub(crate) struct Window {
     wanted: u8,
     /// All that is free is announced, however little.
     exact: bool,
-    /// The log of a real stack tells the windows.
-    told: bool,
+    /// The log of a real stack shows the windows.
+    observed: bool,
     /// Full segment of the peer, as far as known.
     mss: u64,
     rtt: Dur,
@@ -77,7 +77,7 @@ impl Window {
             shift: 0,
             wanted: (0..14).find(|s| max >> s <= 0xffff).unwrap_or(14),
             exact: false,
-            told: false,
+            observed: false,
             mss,
             rtt: Dur::ZERO,
             round_end: 0,
@@ -115,7 +115,7 @@ impl Window {
 
     /// A server of Linux rounds its first window to segments without their `options` (`tcp_openreq_init_rwin`).
     pub(crate) fn reserve(&mut self, options: u64) {
-        if self.tuning == RecvTuning::Linux && !self.told {
+        if self.tuning == RecvTuning::Linux && !self.observed {
             let segment = self.mss.saturating_sub(options).max(1);
             let whole = if self.buf > segment { self.buf / segment * segment } else { self.buf };
             self.threshold = whole.min(0xffff);
@@ -242,20 +242,20 @@ impl Window {
         self.max = self.max.max(self.buf);
     }
 
-    /// The windows are told, and this scale is offered.
-    pub(crate) fn tell(&mut self, shift: u8) {
-        self.told = true;
+    /// The windows are those of a real stack, and this scale is offered.
+    pub(crate) fn observe(&mut self, shift: u8) {
+        self.observed = true;
         self.wanted = shift.min(14);
         self.threshold = u64::MAX;
     }
 
-    /// Whether the windows are told.
-    pub(crate) fn is_told(&self) -> bool {
-        self.told
+    /// Whether the windows are those of a real stack.
+    pub(crate) fn is_observed(&self) -> bool {
+        self.observed
     }
 
     /// The buffer holds this much from now on.
-    pub(crate) fn tell_size(&mut self, size: u64) {
+    pub(crate) fn observe_size(&mut self, size: u64) {
         (self.buf, self.max) = (size, size);
     }
 

@@ -18,7 +18,7 @@
 //! | `path` | changes of the segment size |
 //! | `application` | writes and socket options |
 //! | `info` | counters and present values |
-//! | `told` | what a real stack sent, whose packets are followed |
+//! | `observed` | what a real stack sent, whose packets are followed |
 //!
 //! The components:
 //!
@@ -63,6 +63,7 @@ mod limits;
 mod local_drop;
 mod loss;
 mod loss_probe;
+mod observed;
 mod on_timer;
 mod output;
 mod pacing;
@@ -75,7 +76,6 @@ mod recovery;
 mod rtt;
 mod scoreboard;
 mod timers;
-mod told;
 
 #[cfg(test)]
 mod tests;

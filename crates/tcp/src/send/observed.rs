@@ -1,4 +1,4 @@
-//! Transmissions that the log of a real stack tells, instead of those that the sender selects.
+//! Transmissions that the log of a real stack shows, instead of those that the sender selects.
 
 use super::Sender;
 use super::scoreboard::sent::SACKED;
@@ -10,7 +10,7 @@ use tcpassay_units::Time;
 impl Sender {
     /// The positions of `span` left, and the FIN behind them if `fin`, whatever the windows allow. Returns `None` if positions before them
     /// were not sent, or if they are beyond a FIN.
-    pub fn told(&mut self, now: Time, span: &Span, fin: bool, log: &mut Log) -> Option<Chunk> {
+    pub fn observe(&mut self, now: Time, span: &Span, fin: bool, log: &mut Log) -> Option<Chunk> {
         let nxt = self.scoreboard.nxt();
         let after = span.end + u64::from(fin);
         let ended = self.buffer.has_fin() && after > self.buffer.end() + 1;
