@@ -42,7 +42,7 @@ ARROWS = {
     },
     "capture": {"units", "states", "wire"},
     "judge": {"units", "wire", "cc", "tcp", "case", "measure", "capture"},
-    "follow": {"units", "wire", "capture", "cc", "tcp", "case", "measure"},
+    "follow": {"units", "wire", "capture", "cc", "tcp", "case", "measure", "judge"},
     "python": {
         "case",
         "cc",

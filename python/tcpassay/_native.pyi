@@ -154,6 +154,9 @@ def run_case(
     Returns a JSON object: `ended`, `events`, `hops`, `trace` and `metrics`.
     """
 
+def follow_lacks(folder: str, header: str) -> str | None:
+    """Why the model follows no end of a run on a kernel, of which this is the header; `None` if it follows some."""
+
 def oracles_json() -> str:
     """What the oracles of the data plane say of themselves, a JSON list."""
 

@@ -12,6 +12,8 @@ class Severity(StrEnum):
     """The run violates a rule that is mandatory for a TCP."""
     WARNING = "warning"
     """Throughput or latency was lost; possibly no rule was violated."""
+    DIFFERENCE = "difference"
+    """The stack does something else than the model's profile of it; not necessarily a fault, and of no rule."""
     NOTE = "note"
     """Random events on the path explain the observation."""
 

@@ -13,13 +13,38 @@ if TYPE_CHECKING:
 TRACED = {"tap_lost": 0, "traced_congestion": 1, "traced_windows": 1, "traced_states": 1}
 OF_THE_MODEL = {"receiver", "sender", "nic"}
 OF_DECISIONS = {"mutual-silence", "silence-with-losses"}
-IN_VIRTUAL_TIME = {"loss-detection", "tail-loss-probe", "idle-with-room", "queue-delay"}
+IN_VIRTUAL_TIME = {"loss-detection", "tail-loss-probe", "idle-with-room", "queue-delay", "follow"}
 OF_A_CASE = {"ecn", "bounds", "fairness", "latency-tail", "host-limit"}
 
 
+def made(substrate: str, *, packets: bool = True, **header: object) -> "Recording":
+    header = {"substrate": substrate, "case": [], **header}
+    if substrate == "kernel":
+        rest = {
+            "version": "0",
+            "seed": 1,
+            "replay": None,
+            "duration_ns": 1,
+            "complete": True,
+            "bottleneck": None,
+        }
+        header = {"system": "6.1.192-tcpassay", **rest, **header}
+    index = {"counters": {"run": TRACED}}
+    return cast(
+        "Recording",
+        SimpleNamespace(header=header, index=index, holds=lambda _file: packets, folder="."),
+    )
+
+
 def unable(substrate: str) -> set[str]:
-    made = SimpleNamespace(header={"substrate": substrate}, index={"counters": {"run": TRACED}})
-    return {name for name, oracle in ORACLES.items() if oracle.lacks(cast("Recording", made))}
+    return {name for name, oracle in ORACLES.items() if oracle.lacks(made(substrate))}
+
+
+def test_a_kernel_without_packets_or_without_a_profile_is_not_followed() -> None:
+    follow = ORACLES["follow"]
+    assert follow.lacks(made("kernel")) == ""
+    assert "has no packets" in follow.lacks(made("kernel", packets=False))
+    assert follow.lacks(made("kernel", system="7.3.1")) == "the model has no profile of Linux 7.3.1"
 
 
 @pytest.mark.parametrize(
@@ -38,9 +63,8 @@ def test_an_oracle_that_cannot_judge_a_substrate_is_named(substrate: str, names:
 
 def test_oracles_that_suppose_segments_of_one_size_do_not_judge_a_path_that_changes_it() -> None:
     row = {"entity": "", "parameter": "link.mtu", "value": "1400B"}
-    header = {"substrate": "model", "case": [row]}
-    made = cast("Recording", SimpleNamespace(header=header, index={"counters": {"run": TRACED}}))
-    unable = {name: why for name, oracle in ORACLES.items() if (why := oracle.lacks(made))}
+    changing = made("model", case=[row])
+    unable = {name: why for name, oracle in ORACLES.items() if (why := oracle.lacks(changing))}
     of_one_size = {
         "segment-contents",
         "window-growth",
@@ -53,4 +77,5 @@ def test_oracles_that_suppose_segments_of_one_size_do_not_judge_a_path_that_chan
 
 
 def test_every_oracle_can_judge_the_model() -> None:
-    assert all(oracle.setting in {"any", "case", "virtual-time", "model"} for oracle in ORACLES.values())
+    of_the_model = {"any", "case", "virtual-time", "model", "followed-kernel"}
+    assert all(oracle.setting in of_the_model for oracle in ORACLES.values())

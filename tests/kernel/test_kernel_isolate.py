@@ -17,6 +17,7 @@ PLAN = """\
 name = "stall"
 substrates = ["kernel"]
 seeds = [6]
+oracles = ["timeout-without-loss"]
 
 [fixed]
 "link.delay" = "25us"

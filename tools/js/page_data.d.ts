@@ -86,7 +86,7 @@ interface FactorData {
 /** A finding (`tcpassay.finding.Finding`) with what the page shows of it. */
 interface FindingData {
   oracle: string;
-  severity: "error" | "warning" | "note";
+  severity: "error" | "warning" | "difference" | "note";
   title: string;
   host: string;
   flow: string;
@@ -205,7 +205,7 @@ interface OracleData {
   evidence: string;
   wrong_when: string;
   needs: ("in" | "out" | "retransmit" | "refused" | "timer_set" | "timer_cancel" | "timer_fire" | "state" | "congestion" | "window" | "rtt" | "lost" | "spurious" | "ack_now" | "ack_delay" | "ack_forget" | "clamp" | "drop" | "mark" | "app" | "sack" | "merged" | "damaged")[];
-  setting: "any" | "case" | "virtual-time" | "model";
+  setting: "any" | "case" | "virtual-time" | "model" | "followed-kernel";
   completeness: string[];
 }
 

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | [`read`](read()) | the ends of a recording, with what each of them sent, received and was asked to do |
 //! | [`follow`](follow()) | follows one end up to the first difference |
+//! | [`ORACLE`], [`differences`] | the oracle: the first differences of a run on a kernel as findings |
 //! | [`Tolerance`] | what does not count as a difference |
 //! | [`capture`] | follows an end of a packet capture, without its calls |
 //!
@@ -20,6 +21,7 @@ mod end;
 mod follow;
 mod gro;
 mod kind;
+mod oracle;
 mod order;
 mod read;
 mod reason;
@@ -28,4 +30,5 @@ pub use difference::Difference;
 pub use end::{End, Row, Setup, Substrate};
 pub use follow::{Outcome, Tolerance, follow};
 pub use kind::{Kind, Role};
+pub use oracle::{FOLLOWED, ORACLE, differences, lacks};
 pub use read::{Unfollowed, read};

@@ -6,9 +6,9 @@ use crate::order::{Call, ordered};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tcpassay_case::params::{self, Value};
-use tcpassay_case::{Case, CcEngine, Implementation};
+use tcpassay_case::{Case, CcEngine, HostSettings, Implementation};
 use tcpassay_measure::reason::{AppCall, StateChange, TcpState};
-use tcpassay_measure::{EventKind, EventRow, PacketRecord, Recording};
+use tcpassay_measure::{EventKind, EventRow, Header, PacketRecord, Recording};
 use tcpassay_tcp::{EcnMode, PacketPages};
 use tcpassay_units::{Bytes, Dur, Seed, Time};
 use tcpassay_wire::Flags;
@@ -57,19 +57,7 @@ pub fn read(
         let why = "only a recording with an event log and packets can be followed (`[collect]` of the plan)";
         return Err(whole(why.to_owned()));
     }
-    let on = if substrate == Substrate::Model { params::Substrate::Model } else { params::Substrate::Kernel };
-    let triples: BTreeMap<String, Value> = recording
-        .header
-        .case
-        .iter()
-        .map(|triple| {
-            let (entity, name) = (&triple.entity, &triple.parameter);
-            let path = if entity.is_empty() { name.clone() } else { format!("{entity}/{name}") };
-            (path, Value::Text(triple.value.clone()))
-        })
-        .collect();
-    let case = Case::on(on, &triples, traces)
-        .map_err(|errors| whole(errors.first().map_or(String::new(), ToString::to_string)))?;
+    let case = case_of(&recording.header, substrate, traces).map_err(whole)?;
     let ports = connections(recording);
     let mut told = events(recording);
     let (mut ends, mut not) = (Vec::new(), Vec::new());
@@ -93,6 +81,42 @@ pub fn read(
         }
     }
     Ok((ends, not))
+}
+
+/// The case of a recording, or why this version does not know it.
+pub(crate) fn case_of(
+    header: &Header,
+    substrate: Substrate,
+    traces: &dyn Fn(&str) -> std::io::Result<String>,
+) -> Result<Case, String> {
+    let on = if substrate == Substrate::Model { params::Substrate::Model } else { params::Substrate::Kernel };
+    let triples: BTreeMap<String, Value> = header
+        .case
+        .iter()
+        .map(|triple| {
+            let (entity, name) = (&triple.entity, &triple.parameter);
+            let path = if entity.is_empty() { name.clone() } else { format!("{entity}/{name}") };
+            (path, Value::Text(triple.value.clone()))
+        })
+        .collect();
+    Case::on(on, &triples, traces).map_err(|errors| errors.first().map_or(String::new(), ToString::to_string))
+}
+
+/// Why the model cannot follow the ends of a host; `None` if it can.
+pub(crate) fn unfollowable(host: &HostSettings) -> Option<&'static str> {
+    if host.implementation != Implementation::Model {
+        return Some("its TCP is neither the model nor Linux (`stack.implementation`)");
+    }
+    if host.python.is_some() || host.engine != CcEngine::Kernel {
+        return Some("the model has no such controller (`stack.cc`, `stack.cc_engine`)");
+    }
+    if host.fastopen {
+        return Some("the log has no cookies of Fast Open (`stack.fastopen`)");
+    }
+    if host.linger.is_some_and(|linger| linger > Dur::ZERO) {
+        return Some("the log does not tell when a close gives up (`app.linger`)");
+    }
+    None
 }
 
 /// The flows of each connection of which a SYN was captured, its client's first, and its addresses.
@@ -181,17 +205,8 @@ fn setup(
 ) -> Result<Setup, String> {
     let record = &recording.flows[flow as usize];
     let host = &case.hosts[record.from as usize];
-    if host.implementation != Implementation::Model {
-        return Err("its TCP is neither the model nor Linux (`stack.implementation`)".to_owned());
-    }
-    if host.python.is_some() || host.engine != CcEngine::Kernel {
-        return Err("the model has no such controller (`stack.cc`, `stack.cc_engine`)".to_owned());
-    }
-    if host.fastopen {
-        return Err("the log has no cookies of Fast Open (`stack.fastopen`)".to_owned());
-    }
-    if host.linger.is_some_and(|linger| linger > Dur::ZERO) {
-        return Err("the log does not tell when a close gives up (`app.linger`)".to_owned());
+    if let Some(why) = unfollowable(host) {
+        return Err(why.to_owned());
     }
     let mut config = host.stack.clone();
     let cc = record.cc.clone();

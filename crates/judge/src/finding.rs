@@ -1,6 +1,7 @@
 //! The description of an oracle, and its findings.
 
 use crate::needs::Need;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use tcpassay_units::Time;
 
@@ -30,6 +31,9 @@ pub enum Level {
     Error,
     /// The stack lost throughput or latency, possibly without the violation of a mandatory rule.
     Warning,
+    /// The stack does something else than the profile of the model that follows it. It may be a fault of either, and no rule of an RFC needs
+    /// to be violated.
+    Difference,
     /// Random events on the path explain the observation.
     Note,
 }
@@ -40,6 +44,7 @@ impl Level {
         match self {
             Level::Error => "error",
             Level::Warning => "warning",
+            Level::Difference => "difference",
             Level::Note => "note",
         }
     }
@@ -51,7 +56,7 @@ pub struct Found {
     /// Name of the oracle.
     pub oracle: &'static str,
     /// The kind of violation, the same text for all occurrences; empty if the title of the oracle says it.
-    pub title: &'static str,
+    pub title: Cow<'static, str>,
     /// Index of the flow in the recording; the flow is the direction of the data.
     pub flow: u32,
     /// Index of the host whose stack violated the rule.
@@ -91,7 +96,7 @@ impl Findings {
             })
             .or_insert_with(|| Found {
                 oracle,
-                title,
+                title: title.into(),
                 flow,
                 host,
                 start,

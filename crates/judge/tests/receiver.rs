@@ -19,12 +19,12 @@ const BASE: &Rows = &[
 ];
 
 /// The titles of what the oracle finds after `change` of the rows.
-fn titles(rows: &Rows, change: impl Fn(&mut Vec<EventRow>)) -> Vec<&'static str> {
+fn titles(rows: &Rows, change: impl Fn(&mut Vec<EventRow>)) -> Vec<String> {
     let mut recording = recording(&case(&[BASE, rows]));
     let mut events: Vec<EventRow> = recording.events.iter().collect();
     change(&mut events);
     recording.events = events.into_iter().collect::<EventLog>();
-    judge(&recording, &["receiver"]).iter().map(|one| one.title).collect()
+    judge(&recording, &["receiver"]).iter().map(|one| one.title.to_string()).collect()
 }
 
 /// The place of the third row of this kind with this reason, so that the connection is open.
@@ -64,7 +64,7 @@ fn a_window_that_is_not_that_of_the_buffer_is_found_with_and_without_an_account_
             let place = pure_ack(events);
             events[place].window = events[place].window.map(|window| window / 2);
         });
-        assert!(found.contains(&"a window that is not that of the buffer"), "{profile}: {found:?}");
+        assert!(found.contains(&"a window that is not that of the buffer".to_owned()), "{profile}: {found:?}");
     }
 }
 
@@ -84,7 +84,7 @@ fn a_delay_for_another_time_is_found() {
             let place = third(events, EventKind::AckDelay, "Delay");
             events[place].value = events[place].value.map(|until| until + 1_000_000);
         });
-        assert!(found.contains(&"an ACK is delayed until another time"), "{profile}: {found:?}");
+        assert!(found.contains(&"an ACK is delayed until another time".to_owned()), "{profile}: {found:?}");
     }
 }
 
@@ -95,7 +95,7 @@ fn an_ack_at_once_that_is_not_due_is_found() {
         (events[place].kind, events[place].why, events[place].value) =
             (EventKind::AckNow, "EveryN".into(), None);
     });
-    assert!(found.contains(&"an ACK at once that is not due"), "{found:?}");
+    assert!(found.contains(&"an ACK at once that is not due".to_owned()), "{found:?}");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_delay_of_an_ack_that_is_due_at_once_is_found() {
         (events[place].kind, events[place].why) = (EventKind::AckDelay, "Delay".into());
         events[place].value = Some(events[place].at.as_nanos() + 200_000_000);
     });
-    assert!(found.contains(&"an ACK that is due at once is delayed"), "{found:?}");
+    assert!(found.contains(&"an ACK that is due at once is delayed".to_owned()), "{found:?}");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_decision_that_is_missing_is_found() {
         let place = third(events, EventKind::AckNow, "EveryN");
         events.remove(place);
     });
-    assert!(found.contains(&"a decision about an ACK is missing"), "{found:?}");
+    assert!(found.contains(&"a decision about an ACK is missing".to_owned()), "{found:?}");
 }
 
 #[test]
@@ -126,10 +126,10 @@ fn a_timer_that_does_not_fire_and_one_that_fires_early_are_found() {
         let at = events.iter().find(|event| fired(event)).expect("a timer fires").at;
         events.retain(|event| event.at != at);
     });
-    assert!(found.contains(&"the timer of an ACK does not fire when it is due"), "{found:?}");
+    assert!(found.contains(&"the timer of an ACK does not fire when it is due".to_owned()), "{found:?}");
     let found = titles(&rows, |events| {
         let place = events.iter().position(fired).expect("a timer fires");
         events[place].at = Time::from_nanos(events[place].at.as_nanos() - 1_000_000);
     });
-    assert!(found.contains(&"the timer of an ACK fires when it is not due"), "{found:?}");
+    assert!(found.contains(&"the timer of an ACK fires when it is not due".to_owned()), "{found:?}");
 }

@@ -31,7 +31,7 @@ mod _native {
     #[pymodule_export]
     use crate::interface::{congestion_change, interface_json, state_change};
     #[pymodule_export]
-    use crate::judge::{judge_folder, oracles_json, reached_in_folder};
+    use crate::judge::{follow_lacks, judge_folder, oracles_json, reached_in_folder};
     #[pymodule_export]
     use crate::linux::linux_changes;
     #[pymodule_export]

@@ -16,7 +16,7 @@ from tcpassay.results import Results
 
 _SHOWN = 20
 """Maximum number of findings that the message about an unknown finding lists."""
-_RANK: Final = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
+_RANK: Final = tuple(Severity)
 
 
 @dataclass(frozen=True)

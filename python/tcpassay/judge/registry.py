@@ -13,7 +13,7 @@ from tcpassay.interface import EventKind
 from tcpassay.recording import Recording
 from tcpassay.recording_format import TripleRow
 
-Setting = Literal["any", "case", "virtual-time", "model"]
+Setting = Literal["any", "case", "virtual-time", "model", "followed-kernel"]
 
 
 class OracleData(TypedDict):
@@ -70,7 +70,9 @@ class Oracle:
         if EventKind.IN not in there:
             return "without taps (`collect.taps`) a log has no segments"
         substrate = recording.header.get("substrate", "model")
-        if why := self.lacks_setting(substrate) or self.lacks_path(recording.header.get("case", [])):
+        why = self.lacks_setting(substrate) or self.lacks_path(recording.header.get("case", []))
+        follows = self.setting == "followed-kernel" and substrate == "kernel"
+        if why := why or (_unfollowed(recording) if follows else ""):
             return why
         missing = [kind for kind in self.needs if kind not in there]
         if not missing:
@@ -99,6 +101,13 @@ class Oracle:
         if self.setting == "any" or substrate in _OF_SETTING[self.setting]:
             return ""
         return _LACKS[self.setting]
+
+
+def _unfollowed(recording: Recording) -> str:
+    """Why the model does not follow the run of a kernel; empty if it does."""
+    if not recording.holds("packets.pcapng"):
+        return "the recording has no packets (`[collect] packets = true`)"
+    return _native.follow_lacks(str(recording.folder), json.dumps(recording.header)) or ""
 
 
 _OF_PATH: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
@@ -137,6 +146,8 @@ _OF_SETTING: Final[Mapping[Setting, frozenset[str]]] = MappingProxyType(
         "case": _RUNS,
         "virtual-time": frozenset({"model", "kernel"}),
         "model": frozenset({"model"}),
+        # The model follows its own runs by construction, which a test of `crates/follow` verifies.
+        "followed-kernel": frozenset({"model", "kernel"}),
     }
 )
 """The substrates whose logs have what an oracle must know."""
@@ -145,6 +156,7 @@ _NEEDS: Final[Mapping[Setting, str]] = MappingProxyType(
         "case": "the settings of a run",
         "virtual-time": "a run in virtual time (`model` or `kernel`)",
         "model": "a run of the model",
+        "followed-kernel": "a run on `kernel` with packets, of whose kernel the model has a profile",
     }
 )
 _LACKS: Final[Mapping[Setting, str]] = MappingProxyType(
@@ -152,6 +164,7 @@ _LACKS: Final[Mapping[Setting, str]] = MappingProxyType(
         "case": "a capture has no settings to compare with",
         "virtual-time": "only the times of a run in virtual time are those of the stack",
         "model": "it computes the stack of the model anew, and only the log of the model has what it compares",
+        "followed-kernel": "the model follows kernels in virtual time",
     }
 )
 _ALL: Final = frozenset(EventKind)

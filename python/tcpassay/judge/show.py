@@ -10,7 +10,12 @@ from tcpassay.judge.registry import ORACLES
 from tcpassay.judge.words import ms
 from tcpassay.plural import plural
 
-_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
+_STYLES = {
+    Severity.ERROR: "bold red",
+    Severity.WARNING: "yellow",
+    Severity.DIFFERENCE: "cyan",
+    Severity.NOTE: "dim",
+}
 MOST = 20
 """Maximum number of findings that are printed in full; the file contains all."""
 

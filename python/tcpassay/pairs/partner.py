@@ -73,7 +73,7 @@ def _related(runs: list[RunRow], relation: Relation) -> Iterator[Pair]:
 
 def _findings(found: Iterable[Finding]) -> Iterator[tuple[str, int, str]]:
     for one in found:
-        if one.severity is not Severity.NOTE and one.seed is not None:
+        if one.severity not in {Severity.NOTE, Severity.DIFFERENCE} and one.seed is not None:
             yield one.case, one.seed, one.oracle
 
 

@@ -37,6 +37,8 @@ older versions ignore them.
   cost up to a fifth of its time. An event log takes hundreds of megabytes; half of its cost are page faults.
 * Freed memory of up to 32 MiB stays with the process, because the next run most likely needs the same amount."""
 _PR_SET_PDEATHSIG: Final = 1
+FOLLOW: Final = "follow"
+"""The oracle that needs packets."""
 
 
 def work(request: Request) -> Answer:
@@ -78,11 +80,18 @@ def _done(request: CaseRequest) -> Answer:
             return Answer("refused", "; ".join(f"`{e[0]}`: {e[3]}" for e in refused.args[0]))
         return Answer("failed", "it was accepted; the plan says that it must be refused")
     started = time.process_time()
-    answer, run = substrate.run(request)
+    collect = request.collect | {"packets": request.collect["packets"] or _follows(request)}
+    answer, run = substrate.run(replace(request, collect=collect))
     if run is None:
         return answer
     took = time.process_time() - started + answer.cpu_s
     return _judged(request, run, replace(answer, simulation_s=took))
+
+
+def _follows(request: CaseRequest) -> bool:
+    """Whether the model follows the run, for which it needs packets."""
+    on_kernel = request.substrate == "kernel" or request.substrate.startswith("kernel:")
+    return on_kernel and (request.oracles is None or FOLLOW in request.oracles)
 
 
 def _judged(request: CaseRequest, run: RunArtifacts, answer: Answer) -> Answer:
@@ -98,6 +107,9 @@ def _judged(request: CaseRequest, run: RunArtifacts, answer: Answer) -> Answer:
             found = judge_recording(recording, oracles=request.oracles, log=LogFile(recording))
             reached = json.loads(_native.reached_in_folder(request.folder))
             answer = replace(answer, unjudged=unjudged(recording, request.oracles))
+            if not request.collect["packets"]:
+                found = [replace(one, packets=()) for one in found]
+                run.drop_packets()
         else:
             recording = Recording.held(folder, run.index)
             found = judge_recording(recording, oracles=request.oracles, log=MemoryLog(run))

@@ -10,12 +10,20 @@ from tcpassay import _native, seal
 from tcpassay.messages import Answer, CaseRequest, Triples
 
 _EVENTS: Final = re.compile(r'"events\.parquet":\{[^{}]*\},|,?"events\.parquet":\{[^{}]*\}')
+_PACKETS: Final = re.compile(r'"packets\.pcapng":\{[^{}]*\},|,?"packets\.pcapng":\{[^{}]*\}')
+_INTERFACES: Final = re.compile(r'"interfaces":\[[^][]*\]')
 
 
 def without_events(index: str) -> str:
     """`recording.json` without the event log; only the entry of the event log differs."""
     lean, found = _EVENTS.subn("", index, count=1)
     return seal.seal(seal.unseal(lean)) if found else index
+
+
+def _without_packets(index: str) -> str:
+    """`recording.json` as if no packets had been collected."""
+    lean, found = _PACKETS.subn("", index, count=1)
+    return seal.seal(seal.unseal(_INTERFACES.sub('"interfaces":[]', lean, count=1))) if found else index
 
 
 class Folder:
@@ -33,6 +41,14 @@ class Folder:
     def digest(self) -> str:
         """The digest of `recording.json` without the event log; it contains the checksums of all tables."""
         return hashlib.sha256(without_events(self._text).encode()).hexdigest()[:16]
+
+    def drop_packets(self) -> None:
+        """Removes the packets, which were collected for an oracle only."""
+        lean = _without_packets(self._text)
+        if lean != self._text:
+            (self._folder / "recording.json").write_text(lean, encoding="utf-8")
+            (self._folder / "packets.pcapng").unlink()
+            self._text = lean
 
     def write(self, folder: str, events: bool) -> None:  # noqa: ARG002, FBT001 - as `_native.Ran`
         """Removes the event log unless `events`."""

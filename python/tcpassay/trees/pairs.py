@@ -1,11 +1,13 @@
 """Pairs of runs of the same case and seed on two kernels, and their differences."""
 
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from tcpassay.compare.pairing import SUBSTRATE, Sides, pair
+from tcpassay.finding import Finding, Severity
 from tcpassay.interface import METRICS
 from tcpassay.messages import Outcome
 from tcpassay.result_format import RunRow
@@ -100,31 +102,44 @@ def pairs_of(results: Results, base: str, head: str, by: By = "packets") -> list
     """The pairs of a result folder with runs on both kernels. Raises `UserError` if there are none."""
     found = pair(results, results, Sides({SUBSTRATE: base}, {SUBSTRATE: head}))
     values = _metrics(results)
-    oracles: dict[tuple[str, int], set[str]] = {}
+    findings: dict[tuple[str, int], list[Finding]] = {}
     for one in results.found:
-        oracles.setdefault((one.case, one.seed or 0), set()).add(one.oracle)
-    return [_pair(two.a, two.b, values, oracles, by) for two in found.pairs]
+        findings.setdefault((one.case, one.seed or 0), []).append(one)
+    return [_pair(two.a, two.b, values, findings, by) for two in found.pairs]
 
 
 def _pair(
     base: RunRow,
     head: RunRow,
     values: Mapping[tuple[str, int], Mapping[str, float | None]],
-    oracles: Mapping[tuple[str, int], set[str]],
+    findings: Mapping[tuple[str, int], list[Finding]],
     by: By,
 ) -> TreePair:
     here, there = (base["case"], int(base["seed"])), (head["case"], int(head["seed"]))
     of_base, of_head = values.get(here, {}), values.get(there, {})
-    before, after = oracles.get(here, set()), oracles.get(there, set())
+    before, after = findings.get(here, []), findings.get(there, [])
     return TreePair(
         base,
         head,
         base.get("outcome") != head.get("outcome") or (base.get("trace") or "") != (head.get("trace") or ""),
         tuple(name for name in METRICS if not _same(of_base.get(name), of_head.get(name))),
-        tuple(sorted(after - before)),
-        tuple(sorted(before - after)),
+        beside(after, before),
+        beside(before, after),
         by,
     )
+
+
+def beside(some: Sequence[Finding], others: Sequence[Finding]) -> tuple[str, ...]:
+    """Oracles with findings only among `some`; and with a first difference that the others have later or not at all."""
+    known = {one.oracle for one in others if one.severity is not Severity.DIFFERENCE}
+    first = {(one.host, one.flow): one.start_ns for one in others if one.severity is Severity.DIFFERENCE}
+
+    def is_new(one: Finding) -> bool:
+        if one.severity is Severity.DIFFERENCE:
+            return one.start_ns < first.get((one.host, one.flow), sys.maxsize)
+        return one.oracle not in known
+
+    return tuple(sorted({one.oracle for one in some if is_new(one)}))
 
 
 def _same(one: float | None, other: float | None) -> bool:
