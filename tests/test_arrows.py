@@ -23,7 +23,7 @@ ARROWS = {
     "case": {"units", "cc", "tcp", "workload", "measure"},
     "stack": {"units", "wire"},
     "sim": {"units", "wire", "cc", "tcp", "workload", "measure", "case", "stack"},
-    "script": {"units", "wire", "cc", "tcp"},
+    "script": {"units", "wire", "cc", "tcp", "stack"},
     "linux": set(),
     "bpf": {"units", "states", "cc"},
     "messages": {"case", "measure"},

@@ -249,6 +249,12 @@ def run_script(text: str, profile: str, loose: bool, options: Sequence[Sequence[
     `virtual_time_usecs`, `events` and `printed`.
     """
 
+def run_script_on_stack(text: str, command: str | None, loose: bool, options: Sequence[Sequence[str]]) -> str:
+    """Runs a packetdrill script against the process `command`, or smoltcp without one; otherwise as `run_script`.
+
+    `status` may be `crashed`: the process ended or broke the rules of its interface.
+    """
+
 class ControllerError(Exception):
     """A controller in Python failed: `args[0]` has the traceback."""
 

@@ -31,10 +31,14 @@ BLOCKING = (
 )
 
 
-def test_there_are_three_places_to_run_on(tmp_path: Path) -> None:
+def test_a_place_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli.app, ["script", "--on", "moon", str(tmp_path)])
     assert isinstance(result.exception, UserError)
-    assert str(result.exception) == "`--on moon`: allowed are model, kernel, host"
+    assert (
+        str(result.exception)
+        == "`--on moon`: allowed are model, kernel, host and other TCPs; `moon` is not another TCP; "
+        "allowed are smoltcp, gvisor, lwip, pytcp and `exec:<command>`"
+    )
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ mod _native {
         run_held,
     };
     #[pymodule_export]
-    use crate::script::run_script;
+    use crate::script::{run_script, run_script_on_stack};
     #[pymodule_export]
     use crate::stack::StackHost;
     #[pymodule_export]

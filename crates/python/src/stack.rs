@@ -25,6 +25,19 @@ pub struct StackHost {
     drained: Drained,
 }
 
+/// The process of `command`, or smoltcp without one.
+pub(crate) fn begin(
+    command: Option<&str>,
+    settings: Settings,
+) -> Result<(Box<dyn Stack>, Description), Failure> {
+    let Some(command) = command else {
+        let (stack, about) = SmolStack::new(settings)?;
+        return Ok((Box::new(stack), about));
+    };
+    let (process, about) = Process::begin(command, &Copies::new(), &settings, Limits::default())?;
+    Ok((Box::new(process), about))
+}
+
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands errors over")]
 fn failed(why: Failure) -> PyErr {
     StackError::new_err((why.kind.outcome(), why.to_string()))
@@ -68,17 +81,7 @@ impl StackHost {
             user_timeout: time("user_timeout_ns"),
             isn: number("isn").and_then(|isn| u32::try_from(isn).ok()),
         };
-        let (stack, about): (Box<dyn Stack>, Description) = match command {
-            None => {
-                let (stack, about) = SmolStack::new(settings).map_err(failed)?;
-                (Box::new(stack), about)
-            }
-            Some(command) => {
-                let (process, about) =
-                    Process::begin(command, &Copies::new(), &settings, Limits::default()).map_err(failed)?;
-                (Box::new(process), about)
-            }
-        };
+        let (stack, about) = begin(command, settings).map_err(failed)?;
         Ok(StackHost { stack, about, drained: Drained::default() })
     }
 

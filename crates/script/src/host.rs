@@ -132,6 +132,14 @@ impl ScriptHost {
         self.sysctls.iter().filter_map(move |(k, v)| Some((k.strip_prefix(prefix)?, v.as_str())))
     }
 
+    /// The sysctls whose value is not that of `defaults.sh`.
+    pub fn beyond_defaults(&self) -> impl Iterator<Item = (&str, &str)> {
+        let default = |name: &str, value: &str| {
+            name.strip_prefix("net.ipv4.").is_some_and(|name| DEFAULTS.contains(&(name, value)))
+        };
+        self.all("").filter(move |(name, value)| !default(name, value))
+    }
+
     /// Applies commands. `executor` executes unknown commands.
     ///
     /// # Errors

@@ -10,7 +10,8 @@
 //! | [`code`] | code blocks `%{ }%`: evaluator of a subset of Python |
 //! | [`ScriptSettings`] | the options of packetdrill's command line |
 //! | [`host`] | shell commands: settings of sysctls, routes and the interface |
-//! | [`run`] | the runner, and the model as its target |
+//! | [`run`] | the runner, and its targets in virtual time: the model, and other TCPs |
+//! | [`wire`] | whole packets of scripts for targets that have real bytes |
 //! | [`report`] | the result of a run, also as JSON |
 //!
 //! The crate does not use a kernel, files or a clock.
@@ -25,6 +26,7 @@ pub mod report;
 pub mod run;
 mod settings;
 mod siphash;
+pub mod wire;
 
 pub use parse::{parse, select};
 pub use position::{Position, SyntaxError};

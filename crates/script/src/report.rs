@@ -17,6 +17,8 @@ pub enum Status {
     Unsupported,
     /// The script has a syntax error.
     Syntax,
+    /// The target could not be used any more: its process ended or broke the rules of its interface.
+    Crashed,
 }
 
 impl Status {
@@ -28,6 +30,7 @@ impl Status {
             Status::Fail => "fail",
             Status::Unsupported => "unsupported",
             Status::Syntax => "syntax",
+            Status::Crashed => "crashed",
         }
     }
 }

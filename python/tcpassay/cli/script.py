@@ -14,8 +14,9 @@ from tcpassay.pace import Working
 from tcpassay.script import batch
 from tcpassay.script import files as script_files
 from tcpassay.script import results as forms
-from tcpassay.script.linux import PLACES
+from tcpassay.script.files import PLACES
 from tcpassay.script.model import Wanted
+from tcpassay.stacks.catalogue import checked_name
 
 FAILED, USER, INTERRUPTED = 1, 2, 130
 
@@ -36,7 +37,8 @@ def script(
         str,
         typer.Option(
             "--on",
-            help="The target: model; kernel (a guest in virtual time); host (the running kernel, as root).",
+            help="The target: model; kernel (a guest in virtual time); host (the running kernel, as root); another TCP "
+            "than the model (smoltcp, gvisor, lwip, pytcp, exec:COMMAND; docs/stacks.md).",
             metavar="WHERE",
         ),
     ] = "model",
@@ -46,14 +48,17 @@ def script(
     ] = None,
     compare: Annotated[
         str,
-        typer.Option(help="exact, or loose: window, PSH and SYN options are ignored.", metavar="MODE"),
+        typer.Option(
+            help="exact, or loose: window, PSH, SYN options and the padding of options are ignored.",
+            metavar="MODE",
+        ),
     ] = "exact",
     json_: JsonOption = False,
     junit: JunitOption = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a table for documentation.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print results without explanations.")] = False,
 ) -> None:
-    """Run packetdrill scripts on the model or in a guest, in virtual time, or on the running kernel.
+    """Run packetdrill scripts on the model, on another TCP or in a guest, in virtual time, or on the running kernel.
 
     FILE is a script or a folder with scripts. Options of packetdrill are given with the files:
     --tolerance_usecs=N (0 by default, since time is virtual), --ip_version, --local_ip, --remote_ip, --mtu,
@@ -69,7 +74,8 @@ def script(
     Example: `tcpassay script --on kernel fails.pkt`.
     """
     _allowed("compare", compare, ("exact", "loose"))
-    _allowed("on", on, PLACES)
+    if on not in PLACES:
+        _checked_stack(on)
     paths, options = script_files.arguments(files)
     if not paths:
         raise UserError("the script is missing; see `tcpassay script --help`")
@@ -109,6 +115,13 @@ def _end(statuses: set[str], *, complete: bool) -> None:
         raise typer.Exit(USER)
     if statuses != {"pass"}:
         raise typer.Exit(FAILED)
+
+
+def _checked_stack(name: str) -> None:
+    try:
+        checked_name(name)
+    except UserError as error:
+        raise UserError(f"`--on {name}`: allowed are {', '.join(PLACES)} and other TCPs; {error}") from error
 
 
 def _allowed(option: str, value: str, values: tuple[str, ...]) -> None:

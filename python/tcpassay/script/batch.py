@@ -1,4 +1,4 @@
-"""Runs the scripts of a command on the selected target; on the model each script has a worker process.
+"""Runs the scripts of a command on the selected target; in virtual time each script has a worker process.
 
 A script whose process dies or exceeds its time or memory limit is `crashed`; the other scripts are not affected.
 """
@@ -14,16 +14,17 @@ from tcpassay.script import linux, model
 from tcpassay.script.files import ALLOW_SHELL
 from tcpassay.script.report import PacketdrillAnswer, crashed
 from tcpassay.script.results import Result
+from tcpassay.stacks.catalogue import column
 
 SECONDS: Final = 120.0
 """Time limit of a script on the model in real time; the longest public script takes less than a second."""
 
 
 def run(files: Sequence[Path], wanted: model.Wanted) -> Iterator[Result]:
-    """Runs scripts on the selected target in this order: on the model, in a guest, or on the kernel of this host."""
-    if wanted.on != "model":
+    """Runs scripts on the selected target in this order: in virtual time, in a guest, or on the kernel of this host."""
+    if wanted.on in {"kernel", "host"}:
         yield from linux.run(files, wanted)
-    elif (ALLOW_SHELL, "") in wanted.options:
+    elif (ALLOW_SHELL, "") in wanted.options and wanted.stack is None:
         # Its commands use the terminal of the user, which a worker process does not have.
         yield from (model.run(file, wanted) for file in files)
     else:
@@ -33,6 +34,7 @@ def run(files: Sequence[Path], wanted: model.Wanted) -> Iterator[Result]:
 def _apart(files: Sequence[Path], wanted: model.Wanted) -> Iterator[Result]:
     """Runs each script in a worker process, whose failure affects only its own script."""
     requests = [model.request(file, wanted) for file in files]
+    name = column(wanted.stack) if wanted.stack else None
     pool = Pool(max(1, min(os.cpu_count() or 1, len(files) // 8)), Limits(SECONDS, model.MEMORY))
     ready: dict[int, Result] = {}
     following = 0
@@ -41,7 +43,7 @@ def _apart(files: Sequence[Path], wanted: model.Wanted) -> Iterator[Result]:
             for index, found in some:
                 report = found.report if isinstance(found, PacketdrillAnswer) else None
                 ready[index] = Result.of(
-                    files[index], requests[index].profile, report or crashed(found.message.strip())
+                    files[index], name or requests[index].profile, report or crashed(found.message.strip())
                 )
             while following in ready:
                 yield ready.pop(following)

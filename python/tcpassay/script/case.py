@@ -47,7 +47,8 @@ def run(request: CaseRequest, script: Script) -> Answer:
         return Answer("failed", f"`{ALLOW_SHELL}`: a case never executes shell commands")
     place = Path(request.base) / script.file
     kind, _, which = request.substrate.partition(":")
-    wanted = model.Wanted(script.profile, script.loose, script.options, kind, which or None)
+    stack = which if kind == "model" else ""
+    wanted = model.Wanted(script.profile, script.loose, script.options, stack or kind, which or None)
     covered: list[str] = []
     started, elsewhere = time.process_time(), _children()
     try:

@@ -24,6 +24,8 @@ _SHELL_FILE: Final = 1 << 16
 _COMMANDS: Final = re.compile(r"`([^`]*)`")
 _CALLED: Final = re.compile(r"(?:^|[\s;&|])([\w.][\w./-]*\.sh)(?=[\s;&|]|$)")
 
+PLACES: Final = ("model", "kernel", "host")
+"""Where scripts run, beside other TCPs than the model."""
 ALLOW_SHELL: Final = "allow-shell"
 """The option that lets the shell execute commands of a script."""
 # Options of packetdrill without a value; all others have one.

@@ -22,7 +22,6 @@ from tcpassay.script.results import Result
 from tcpassay.substrate import kernel as guest
 from tcpassay.substrate.agent import PATIENCE_S, agent_program
 
-PLACES: Final = ("model", "kernel", "host")
 # Attempts on a host, where time is real, and for guests that another process kills.
 ATTEMPTS: Final = 3
 # Time limits of a script, by the guest's clock and by the host's.

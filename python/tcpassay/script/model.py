@@ -1,4 +1,4 @@
-"""Runs packetdrill scripts on the model, in this process."""
+"""Runs packetdrill scripts on the model or another TCP, in this process."""
 
 import contextlib
 import json
@@ -9,9 +9,10 @@ from typing import Final
 
 from tcpassay import _native
 from tcpassay.errors import Place, UserError
-from tcpassay.script.files import profile_of, read, shell_options
+from tcpassay.script.files import PLACES, profile_of, read, shell_options
 from tcpassay.script.report import Packetdrill, Report
 from tcpassay.script.results import Result
+from tcpassay.stacks.build import command
 
 MEMORY: Final = 1 << 30
 """Memory limit of a script on the model in bytes."""
@@ -28,6 +29,11 @@ class Wanted:
     on: str = "model"
     kernel: str | None = None
 
+    @property
+    def stack(self) -> str | None:
+        """The value of `stack.implementation`, if the script runs on another TCP."""
+        return None if self.on in PLACES else self.on
+
 
 _OLDER = {
     "freebsd": ("as freebsd-12", "freebsd-12", ()),
@@ -41,7 +47,7 @@ _OLDER = {
 
 
 def run(file: Path, wanted: Wanted) -> Result:
-    """Runs one script on the model. If it fails, the reason includes the settings with which it passes."""
+    """Runs one script in virtual time. If it fails on the model, the reason has the settings with which it passes."""
     asked = request(file, wanted)
     return Result.of(file, asked.profile, answer(asked))
 
@@ -57,7 +63,7 @@ def request(file: Path, wanted: Wanted) -> Packetdrill:
         _native.run_script("", profile, wanted.loose, [])
     with _told(None):
         _native.run_script("", profile, wanted.loose, [list(pair) for pair in options])
-    return Packetdrill(text, profile, wanted.loose, options)
+    return Packetdrill(text, profile, wanted.loose, options, wanted.stack)
 
 
 @contextlib.contextmanager
@@ -70,7 +76,10 @@ def _told(place: Place | None) -> Iterator[None]:
 
 
 def answer(asked: Packetdrill) -> Report:
-    """The report of a script on the model."""
+    """The report of a script on the model or on another TCP."""
+    options = [list(pair) for pair in asked.options]
+    if asked.stack is not None:
+        return _report(_native.run_script_on_stack(asked.text, command(asked.stack), asked.loose, options))
     report = _on_model(asked, asked.profile, asked.options)
     if report["status"] not in {"time", "fail"} or asked.profile not in _OLDER:
         return report
@@ -81,7 +90,9 @@ def answer(asked: Packetdrill) -> Report:
 
 
 def _on_model(asked: Packetdrill, profile: str, options: Sequence[tuple[str, str]]) -> Report:
-    report: Report = json.loads(
-        _native.run_script(asked.text, profile, asked.loose, [list(pair) for pair in options])
-    )
+    return _report(_native.run_script(asked.text, profile, asked.loose, [list(pair) for pair in options]))
+
+
+def _report(text: str) -> Report:
+    report: Report = json.loads(text)
     return report

@@ -1,4 +1,4 @@
-"""A packetdrill script to run on the model, and the report of a runner about a script."""
+"""A packetdrill script to run in virtual time, and the report of a runner about a script."""
 
 from dataclasses import dataclass
 from typing import Literal, NotRequired, TypedDict
@@ -44,12 +44,14 @@ def crashed(why: str) -> Report:
 
 @dataclass(frozen=True, slots=True)
 class Packetdrill:
-    """A script to run on the model."""
+    """A script to run on the model, or on another TCP."""
 
     text: str
     profile: str
     loose: bool
     options: tuple[tuple[str, str], ...]
+    stack: str | None = None
+    """The value of `stack.implementation` of another TCP."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,13 @@ def place(name: str) -> Path:
     return cache() / "stacks" / name / PROGRAM
 
 
+def command(implementation: str) -> str | None:
+    """The command of the process of an implementation; `None` for smoltcp."""
+    if implementation.partition("@")[0] in RECIPES:
+        return str(place(implementation))
+    return None if implementation == "smoltcp" else implementation.removeprefix("exec:").strip()
+
+
 def recipe_of(name: str) -> tuple[Recipe, str]:
     """The recipe of `NAME` or `NAME@VERSION`, and the version if there is one. Raises `UserError`."""
     plain, at, version = name.partition("@")

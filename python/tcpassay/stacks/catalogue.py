@@ -4,8 +4,8 @@ from dataclasses import asdict, dataclass
 
 from tcpassay import _native
 from tcpassay.errors import UserError
-from tcpassay.stacks.build import RECIPES, is_built, others, recipe_of
-from tcpassay.stacks.measure.peer import HOST, MTU, command
+from tcpassay.stacks.build import RECIPES, command, is_built, others, recipe_of
+from tcpassay.stacks.measure.peer import HOST, MTU
 
 
 @dataclass(frozen=True, slots=True)

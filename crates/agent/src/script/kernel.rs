@@ -12,8 +12,8 @@
 
 use super::arguments::{Job, Returned, SocketEnvironment, int};
 use super::calls;
+use super::names;
 use super::worker::Worker;
-use super::{names, wire};
 use crate::netns::build::batch;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind;
@@ -25,7 +25,7 @@ use tcpassay_script::code::CodeValue;
 use tcpassay_script::host::ScriptHost;
 use tcpassay_script::run::target::{SentPacket, StepResult};
 use tcpassay_script::run::{ScriptError, SequenceMap, SyscallResult, Target};
-use tcpassay_script::{IpVersion, ScriptSettings};
+use tcpassay_script::{IpVersion, ScriptSettings, wire};
 use tcpassay_units::{Dur, SeqNum, Time};
 use tcpassay_wire::Flags;
 use tcpassay_wire::codec::{Content, decode};

@@ -10,7 +10,6 @@
 //! | `worker` | the thread that makes system calls |
 //! | `message` | `recvmsg` and the error queue |
 //! | `calls`, `names` | system calls of the script as system calls of the kernel |
-//! | `wire` | encoding of the packets of the script |
 //! | `info` | `TCP_INFO` by name |
 //! | `arguments` | arguments of system calls, jobs for the worker thread |
 
@@ -20,7 +19,6 @@ mod info;
 mod kernel;
 mod message;
 mod names;
-mod wire;
 mod worker;
 
 use kernel::Kernel;

@@ -19,7 +19,7 @@ pub struct FieldDifference {
 /// How strictly packets are compared.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Strictness {
-    /// Window, PSH and the options of a SYN are not compared.
+    /// Window, PSH, the options of a SYN, and the padding of other options are not compared.
     pub loose: bool,
     /// Timestamps may differ by this many ticks; `None` accepts any timestamp.
     pub stamps: Option<u32>,
@@ -55,7 +55,7 @@ pub(super) fn differences(
     if let (Some(a), Some(b)) = (&tcp.options, &live.options)
         && !(how.loose && tcp.flags.has(Flags::SYN))
     {
-        check("options", same_options(a, b, how.stamps), options_text(a), options_text(b));
+        check("options", same_options(a, b, how), options_text(a), options_text(b));
     }
     let field = match want.ip {
         IpField::Unsaid => true,
@@ -71,15 +71,18 @@ pub(super) fn differences(
     list
 }
 
-fn same_options(want: &[TcpOption], live: &[TcpOption], stamps: Option<u32>) -> bool {
+fn same_options(want: &[TcpOption], live: &[TcpOption], how: Strictness) -> bool {
+    let counts = |option: &&TcpOption| !(how.loose && matches!(option, TcpOption::Nop | TcpOption::Eol));
+    let want: Vec<&TcpOption> = want.iter().filter(counts).collect();
+    let live: Vec<&TcpOption> = live.iter().filter(counts).collect();
     let same = |(a, b): (&TcpOption, &TcpOption)| match (a, b) {
         (TcpOption::Timestamps(val, ecr), TcpOption::Timestamps(live_val, live_ecr)) => {
             let close = |a: u32, b: u32| {
-                stamps.is_none_or(|within| a.wrapping_sub(b).min(b.wrapping_sub(a)) <= within)
+                how.stamps.is_none_or(|within| a.wrapping_sub(b).min(b.wrapping_sub(a)) <= within)
             };
             val.zip(*live_val).is_none_or(|(a, b)| close(a, b)) && ecr.is_none_or(|e| Some(e) == *live_ecr)
         }
         (a, b) => a == b,
     };
-    want.len() == live.len() && want.iter().zip(live).all(same)
+    want.len() == live.len() && want.into_iter().zip(live).all(same)
 }

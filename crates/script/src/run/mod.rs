@@ -1,7 +1,7 @@
 //! Runs a script against a stack under test.
 //!
-//! The runner works against the trait [`Target`]. Two types implement it: [`Model`], which runs in virtual time, and the
-//! kernel of the agent (`tcpassay-agent`, module `script::kernel`).
+//! The runner works against the trait [`Target`]. Three types implement it: [`Model`] and [`StackTarget`] (another TCP) in
+//! virtual time, and the kernel of the agent (`tcpassay-agent`, module `script::kernel`).
 //!
 //! | file | content |
 //! | --- | --- |
@@ -14,6 +14,7 @@
 //! | `tcp_options` | TCP options in the order of each stack |
 //! | `compare`, `packet_text` | comparison of packets, packets as text |
 //! | `model` | the model as a stack under test |
+//! | `stack` | another TCP as a stack under test |
 //!
 //! # Time
 //!
@@ -34,6 +35,7 @@ mod options;
 mod packet_text;
 mod runner;
 mod sequence_map;
+mod stack;
 pub mod target;
 mod tcp_options;
 
@@ -47,6 +49,7 @@ pub use model::{Model, SocketUnderTest};
 pub use options::RunOptions;
 use runner::Runner;
 pub use sequence_map::SequenceMap;
+pub use stack::{Begin, StackTarget};
 use std::collections::VecDeque;
 pub use target::{ScriptError, SyscallResult, Target};
 use tcpassay_units::{Dur, Time};

@@ -130,7 +130,11 @@ impl<'a, T: Target> Runner<'a, T> {
 
     /// Lets time pass to the next action of the target, at most to `until`. Returns false if there was none.
     pub(super) fn step(&mut self, until: Time, position: Position) -> Result<bool, Stop> {
-        if self.target.step(until) == StepResult::Quiet {
+        let quiet = self.target.step(until) == StepResult::Quiet;
+        if let Some(why) = self.target.ended() {
+            return Err(self.stop(Status::Crashed, position, why));
+        }
+        if quiet {
             return Ok(false);
         }
         self.steps += 1;
@@ -156,6 +160,7 @@ impl<'a, T: Target> Runner<'a, T> {
         let who = if who.is_empty() { String::new() } else { format!("{who}: ") };
         match error {
             ScriptError::Unsupported(what) => self.stop(Status::Unsupported, position, what),
+            ScriptError::Ended(why) => self.stop(Status::Crashed, position, why),
             ScriptError::Invalid(why) => self.stop(Status::Fail, position, format!("{who}{why}")),
             ScriptError::Mismatch { expected, live } => {
                 self.stop(Status::Fail, position, format!("{who}expected {expected}, got {live}"))

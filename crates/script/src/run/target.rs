@@ -1,7 +1,7 @@
 //! The interface between the runner of scripts and a stack under test.
 //!
-//! The runner works against the trait [`Target`]. There are two targets: the model in virtual time ([`super::Model`]), and a
-//! real Linux kernel (`script::kernel` of the agent). The runner holds the script, the times of its events and all
+//! The runner works against the trait [`Target`]. There are three targets: the model and other TCPs in virtual time
+//! ([`super::Model`], [`super::StackTarget`]), and a real Linux kernel (`script::kernel` of the agent). The runner holds the script, the times of its events and all
 //! comparisons. A target holds sockets, a clock and packets.
 
 use super::sequence_map::SequenceMap;
@@ -46,6 +46,8 @@ pub enum ScriptError {
     },
     /// The script is not valid here, for example because a descriptor is not open.
     Invalid(String),
+    /// The target cannot be used any more: its process ended, for example.
+    Ended(String),
 }
 
 /// A packet that the target sent.
@@ -145,6 +147,11 @@ pub trait Target {
 
     /// Lines that explain a failure: the state of the connection and the last events of the stack.
     fn diagnostics(&self) -> Vec<String>;
+
+    /// Why the target cannot be used any more.
+    fn ended(&self) -> Option<String> {
+        None
+    }
 
     /// Time at which the next timer expires, as text; empty if it is unknown.
     fn next_action(&self) -> String {

@@ -14,6 +14,7 @@ mod own;
 mod queue;
 mod robust;
 mod sockets;
+mod stacks;
 mod waiting;
 
 use tcpassay_script::report::Report;

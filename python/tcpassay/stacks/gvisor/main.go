@@ -220,7 +220,7 @@ func check(err tcpip.Error, doing string) {
 	}
 }
 
-func begin(settings map[string]string) *host {
+func begin(settings map[string]string) (*host, error) {
 	seed, _ := strconv.ParseUint(settings["seed"], 10, 64)
 	mtu, _ := strconv.ParseUint(settings["mtu"], 10, 32)
 	h := &host{settings: settings, clock: &clock{}, random: &seeded{Rand: rand.New(rand.NewSource(int64(seed)))}, isn: -1}
@@ -244,9 +244,11 @@ func begin(settings map[string]string) *host {
 	h.stack.SetRouteTable([]tcpip.Route{{Destination: header.IPv4EmptySubnet, NIC: nic}})
 	if cc, ok := settings["cc"]; ok {
 		option := tcpip.CongestionControlOption(cc)
-		check(h.stack.SetTransportProtocolOption(tcp.ProtocolNumber, &option), "set the controller "+cc)
+		if err := h.stack.SetTransportProtocolOption(tcp.ProtocolNumber, &option); err != nil {
+			return nil, fmt.Errorf("the congestion controller %s: %s", cc, err)
+		}
 	}
-	return h
+	return h, nil
 }
 
 func parse(text string) (address [4]byte) {
@@ -492,7 +494,11 @@ func main() {
 			settings[name] = value
 		}
 	}
-	h := begin(settings)
+	h, err := begin(settings)
+	if err != nil {
+		send([]byte("error=" + err.Error()))
+		return
+	}
 	send([]byte("name=gvisor\nversion=" + version() + "\ngranularity_ns=1\n" +
 		"options=cc,send_buffer,receive_buffer,nagle,keepalive_ns,user_timeout_ns,isn"))
 	for {

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tcpassay import _native
-from tcpassay.stacks.build import RECIPES, place
+from tcpassay.stacks.build import command
 from tcpassay.stacks.measure import segment as wire
 from tcpassay.stacks.measure.segment import Flag, Segment
 
@@ -59,13 +59,6 @@ class Status:
 
 class Unlike(Exception):  # noqa: N818 - it is no error of the program
     """The stack did something else than the probe needs: the text says what."""
-
-
-def command(implementation: str) -> str | None:
-    """The command of the process of an implementation; `None` for smoltcp."""
-    if implementation.partition("@")[0] in RECIPES:
-        return str(place(implementation))
-    return None if implementation == "smoltcp" else implementation.removeprefix("exec:").strip()
 
 
 class Peer:

@@ -3,12 +3,12 @@
 use crate::ast::{Expr, Syscall};
 use crate::run::target::ScriptError;
 
-pub(super) fn unsupported<T>(what: impl Into<String>) -> Result<T, ScriptError> {
+pub(in crate::run) fn unsupported<T>(what: impl Into<String>) -> Result<T, ScriptError> {
     Err(ScriptError::Unsupported(what.into()))
 }
 
 /// The argument `index`, which must be a number.
-pub(super) fn int(args: &[Expr], index: usize) -> Result<i64, ScriptError> {
+pub(in crate::run) fn int(args: &[Expr], index: usize) -> Result<i64, ScriptError> {
     match args.get(index) {
         Some(Expr::Int(n)) => Ok(*n),
         Some(Expr::List(items)) if matches!(items.as_slice(), [Expr::Int(_)]) => int(items, 0),
@@ -17,7 +17,7 @@ pub(super) fn int(args: &[Expr], index: usize) -> Result<i64, ScriptError> {
 }
 
 /// The names in an argument such as `A|B`. The list is empty for a number or an absent argument.
-pub(super) fn names(args: &[Expr], index: usize) -> Vec<&str> {
+pub(in crate::run) fn names(args: &[Expr], index: usize) -> Vec<&str> {
     match args.get(index) {
         Some(Expr::Names(names)) => names.iter().map(String::as_str).collect(),
         _ => Vec::new(),

@@ -34,7 +34,7 @@ fn size(n: i64) -> Result<u64, ScriptError> {
 }
 
 /// The number of bytes that a call sends or wants to receive, and its flags.
-pub(super) fn requested(call: &Syscall) -> Result<(u64, Vec<&str>), ScriptError> {
+pub(in crate::run) fn requested(call: &Syscall) -> Result<(u64, Vec<&str>), ScriptError> {
     let args = &call.args;
     match call.name.as_str() {
         "readv" | "writev" => Ok((vector(args.get(1))?, Vec::new())),

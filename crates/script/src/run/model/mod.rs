@@ -12,8 +12,8 @@
 //! | packets, `tcpi_*` values | `packets`, `icmp`, `tcp_info` |
 //! | interface of the runner | `target` |
 
-mod args;
-mod buffers;
+pub(super) mod args;
+pub(super) mod buffers;
 mod config;
 mod config_freebsd;
 mod config_linux;

@@ -3,8 +3,8 @@
 //! The options are encoded in the order of the script, and the payload is zero. `tcpassay_wire::codec` encodes options as Linux
 //! does. A script may want other options, such as one kind twice.
 
+use crate::ast::{IcmpMessage, IpField, TcpOption, TcpPacket};
 use std::net::{IpAddr, SocketAddr};
-use tcpassay_script::ast::{IcmpMessage, IpField, TcpOption, TcpPacket};
 use tcpassay_wire::Flags;
 
 /// The TOS byte of an inbound packet.
