@@ -1,7 +1,8 @@
 //! Netlink: the qdiscs (rtnetlink, `RTM_GETQDISC`) and TCP sockets (`sock_diag`) of the network namespace of the process, and its
-//! interfaces ([`links`]).
+//! interfaces ([`links`]); and requests that create interfaces, addresses, routes and qdiscs ([`requests`]).
 
 pub mod links;
+pub mod requests;
 
 use crate::sys;
 use std::io;

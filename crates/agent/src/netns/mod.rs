@@ -2,10 +2,11 @@
 //! of single packets.
 //!
 //! [`topology`] decides what has to exist, as data. [`build`] creates it and reads it back. [`qdiscs`] writes the command lines of
-//! `tc`; [`sysctls`], [`offloads`] and [`module_parameters`] map the settings of hosts to knobs of Linux. [`relay`] carries the packets
+//! `tc`, and [`commands`] executes those of an ordinary case without it; [`sysctls`], [`offloads`] and [`module_parameters`] map the settings of hosts to knobs of Linux. [`relay`] carries the packets
 //! of links whose [`impairments`] no queue discipline provides.
 
 pub mod build;
+pub mod commands;
 pub mod impairments;
 pub mod middlebox;
 pub mod module_parameters;
