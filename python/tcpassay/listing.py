@@ -42,9 +42,10 @@ def chosen(known: Mapping[str, Row], names: Sequence[str] | None, what: str) -> 
 
 
 def searched(known: Mapping[str, Row], words: Sequence[str] | None, what: str) -> list[Row]:
-    """The rows that `words` select as in `chosen`, or otherwise those whose name and meaning contain every word.
+    """The rows that `words` select as in `chosen`, or otherwise those that contain every word.
 
-    A parameter is also found by its names elsewhere. Raises `UserError` if there is none.
+    The words are searched in names, meanings and allowed values. A parameter is also found by its names elsewhere.
+    Raises `UserError` if there is none.
     """
     try:
         return chosen(known, words, what)
@@ -55,11 +56,16 @@ def searched(known: Mapping[str, Row], words: Sequence[str] | None, what: str) -
         found = [
             name
             for name, row in known.items()
-            if name in meant or all(word in f"{name} {getattr(row, 'doc', '')}".lower() for word in wanted)
+            if name in meant or all(word in _searchable(name, row) for word in wanted)
         ]
         if not found:
             raise
         return [known[name] for name in sorted(found, key=lambda name: name not in meant)]
+
+
+def _searchable(name: str, row: object) -> str:
+    """The name, the meaning, and the values of a parameter in lower case."""
+    return f"{name} {getattr(row, 'doc', '')} {getattr(row, 'allowed', '')}".lower()
 
 
 def parameters(rows: Sequence[table.Parameter], console: Console, *, full: bool) -> None:

@@ -5,6 +5,11 @@
 //! later traffic generators use. Between two points the distribution is linear in the size, as in those generators.
 //! The mean depends on this choice: for data mining, a step function to the lower point gives 2.1 MB, to the upper
 //! point 23 MB.
+//!
+//! The Hadoop table is from Roy et al., "Inside the Social Network's (Datacenter) Network" (SIGCOMM 2015), with the
+//! values that the simulations of HPCC (Li et al., SIGCOMM 2019) published. The sizes of values in a key-value store
+//! are the model that Atikoglu et al., "Workload Analysis of a Large-Scale Key-Value Store" (SIGMETRICS 2012), fitted
+//! to the pool ETC: shares of the sizes up to 14 bytes, and a generalized Pareto distribution above.
 
 use crate::error::ValueError;
 use rand_distr::{Distribution, Exp1, Pareto};
@@ -27,7 +32,7 @@ pub enum SizeDistribution {
     },
     /// A weighted choice: `choice:10KB@0.9,1MB@0.1`.
     Choice(Vec<(Bytes, f64)>),
-    /// Points of a cumulative distribution function: `websearch`, `datamining`, `file:<cdf>`.
+    /// Points of a cumulative distribution function: `websearch`, `datamining`, `hadoop`, `keyvalue`, `file:<cdf>`.
     Table(EmpiricalCdf),
 }
 
@@ -40,7 +45,7 @@ pub struct EmpiricalCdf {
 }
 
 const ALLOWED: &str = "a size (`10KB`), `fixed:<size>`, `exp:<mean>`, `pareto:<mean>:<shape above 1>`, \
-    `choice:<size>@<weight>,...`, `websearch`, `datamining`, `file:<path of a cdf>`";
+    `choice:<size>@<weight>,...`, `websearch`, `datamining`, `hadoop`, `keyvalue`, `file:<path of a cdf>`";
 
 const WEB_SEARCH: [(f64, f64); 12] = [
     (0.0, 0.0),
@@ -73,6 +78,41 @@ const DATA_MINING: [(f64, f64); 13] = [
     (1e9, 1.0),
 ];
 
+const HADOOP: [(f64, f64); 20] = [
+    (0.0, 0.0),
+    (100.0, 0.01),
+    (200.0, 0.02),
+    (300.0, 0.05),
+    (350.0, 0.15),
+    (400.0, 0.2),
+    (500.0, 0.3),
+    (600.0, 0.4),
+    (700.0, 0.5),
+    (1000.0, 0.6),
+    (2000.0, 0.67),
+    (7000.0, 0.7),
+    (30e3, 0.72),
+    (50e3, 0.82),
+    (80e3, 0.87),
+    (120e3, 0.9),
+    (300e3, 0.95),
+    (1e6, 0.975),
+    (2e6, 0.99),
+    (10e6, 1.0),
+];
+
+/// Shares of the values of 0 to 14 bytes in the pool ETC.
+const SHORT_VALUES: [f64; 15] = [
+    0.00536, 0.00047, 0.17820, 0.09239, 0.00018, 0.02740, 0.00065, 0.00606, 0.00023, 0.00837, 0.00837,
+    0.08989, 0.00092, 0.00326, 0.01980,
+];
+/// Scale and shape of the generalized Pareto distribution of its longer values.
+const LONG_VALUES: (f64, f64) = (214.476, 0.348238);
+/// The largest value that memcached stores.
+const LARGEST_VALUE: f64 = 1e6;
+/// Points between 15 bytes and the largest value, at equal ratios.
+const POINTS_OF_LONG_VALUES: u32 = 100;
+
 impl SizeDistribution {
     /// DCTCP's web-search flows; mean 1.71 MB.
     pub fn web_search() -> SizeDistribution {
@@ -82,6 +122,33 @@ impl SizeDistribution {
     /// VL2's data-mining flows; mean 12.66 MB; half of the flows are below 1.1 KB.
     pub fn data_mining() -> SizeDistribution {
         SizeDistribution::Table(EmpiricalCdf { name: "datamining".to_owned(), points: DATA_MINING.to_vec() })
+    }
+
+    /// The flows of a Hadoop cluster; mean 120 KB; half of the flows are below 700 B.
+    pub fn hadoop() -> SizeDistribution {
+        SizeDistribution::Table(EmpiricalCdf { name: "hadoop".to_owned(), points: HADOOP.to_vec() })
+    }
+
+    /// The values of a key-value store; mean 195 B. Larger ones than 1 MB are left out.
+    pub fn key_value() -> SizeDistribution {
+        let mut points = vec![(0.0, 0.0)];
+        let mut share = 0.0;
+        for (size, own) in (0_u32..).zip(SHORT_VALUES) {
+            share += own;
+            points.push((f64::from(size), share));
+        }
+        let (scale, shape) = LONG_VALUES;
+        let above = |size: f64| (1.0 + shape * (size - 15.0) / scale).powf(-1.0 / shape);
+        let ratio = (LARGEST_VALUE / 15.0).powf(1.0 / f64::from(POINTS_OF_LONG_VALUES));
+        for point in 1..=POINTS_OF_LONG_VALUES {
+            let size = 15.0 * ratio.powi(point.cast_signed());
+            let within = (1.0 - above(size)) / (1.0 - above(LARGEST_VALUE));
+            points.push((
+                size,
+                if point == POINTS_OF_LONG_VALUES { 1.0 } else { share + (1.0 - share) * within },
+            ));
+        }
+        SizeDistribution::Table(EmpiricalCdf { name: "keyvalue".to_owned(), points })
     }
 
     /// Parses a [`SizeDistribution`]. `file` returns the text of a CDF file.
@@ -98,6 +165,8 @@ impl SizeDistribution {
         match text.split_once(':').unwrap_or((text, "")) {
             ("websearch", "") => Ok(SizeDistribution::web_search()),
             ("datamining", "") => Ok(SizeDistribution::data_mining()),
+            ("hadoop", "") => Ok(SizeDistribution::hadoop()),
+            ("keyvalue", "") => Ok(SizeDistribution::key_value()),
             ("fixed", rest) => Ok(SizeDistribution::Fixed(bytes(rest)?)),
             ("exp", rest) => Ok(SizeDistribution::Exp(bytes(rest)?)),
             ("pareto", rest) => {
@@ -247,7 +316,7 @@ impl fmt::Display for SizeDistribution {
                 write!(f, "choice:{}", items.join(","))
             }
             SizeDistribution::Table(table) => match table.name.as_str() {
-                name @ ("websearch" | "datamining") => f.write_str(name),
+                name @ ("websearch" | "datamining" | "hadoop" | "keyvalue") => f.write_str(name),
                 path => write!(f, "file:{path}"),
             },
         }
@@ -280,6 +349,21 @@ mod tests {
     fn the_published_tables_have_their_means() {
         assert!((SizeDistribution::web_search().mean() - 1_711_250.0).abs() < 1e-6);
         assert!((SizeDistribution::data_mining().mean() - 12_658_198.6).abs() < 1e-6);
+        assert!((SizeDistribution::hadoop().mean() - 120_420.75).abs() < 1e-6);
+    }
+
+    #[test]
+    fn values_of_a_key_value_store_follow_the_model_of_the_paper() {
+        let SizeDistribution::Table(table) = SizeDistribution::key_value() else { panic!("not a table") };
+        // The paper: 2 and 3 bytes have 17.820 and 9.239 % of the requests, and 44.155 % have at most 14 bytes.
+        assert_eq!(
+            [0.0059, 0.1840, 0.1841, 0.2764].map(|p| Bytes::from_f64(table.at(p).ceil()).get()),
+            [2, 2, 3, 3]
+        );
+        let (median_of_long, scale, shape) = (table.at(0.44155 + 0.55845 / 2.0), 214.476, 0.348_238);
+        assert!((median_of_long - (15.0 + scale * (2_f64.powf(shape) - 1.0) / shape)).abs() < 1.0);
+        assert!((table.at(1.0) - 1e6).abs() < 1e-3);
+        assert!((table.mean() - 194.6).abs() < 0.1);
     }
 
     #[test]
@@ -320,9 +404,15 @@ mod tests {
 
     #[test]
     fn a_printed_value_is_parsed_to_the_same_value() {
-        for text in
-            ["10KB", "exp:10KB", "pareto:10KB:1.2", "choice:10KB@0.5,1MB@0.5", "websearch", "file:two.cdf"]
-        {
+        for text in [
+            "10KB",
+            "exp:10KB",
+            "pareto:10KB:1.2",
+            "choice:10KB@0.5,1MB@0.5",
+            "hadoop",
+            "keyvalue",
+            "file:two.cdf",
+        ] {
             let size = parse(text).expect(text);
             assert_eq!(size.to_string(), text);
         }

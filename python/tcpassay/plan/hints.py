@@ -48,6 +48,15 @@ _OTHER_NAMES: Final = {
     "traffic": "app.workload",
     "bytes": "app.flow_size",
     "hosts": "topology",
+    "mahimahi": "link.rate",
+    "parking": "topology",
+    "fat-tree": "topology",
+    "clos": "topology",
+    "cdf": "app.flow_size",
+    "distribution": "app.flow_size",
+    "facebook": "app.flow_size",
+    "memcached": "app.flow_size",
+    "cache": "app.flow_size",
 }
 """Names of parameters elsewhere (tc, iperf, ns-3, textbooks), by the last part of a path."""
 _NOTES: Final = {"rtt": " (in one direction: half of the round-trip time)", "bdp": " (in bytes)"}

@@ -74,7 +74,7 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
         row_of_spec!(
             "app.flow_size",
             "`endless`, `<bytes>`, `exp:<mean>`, `pareto:<mean>:<shape>`, `choice:<bytes>@<weight>,...`, `websearch`, \
-             `datamining` or `file:<cdf>`"
+             `datamining`, `hadoop`, `keyvalue` or `file:<cdf>`"
         ),
         "endless",
         &["endless", "1MB", "websearch"],
@@ -105,7 +105,8 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
         "app.request",
         row_of_spec!(
             "app.request",
-            "`<bytes>`, `exp:<mean>`, `pareto:<mean>:<shape>`, `choice:<bytes>@<weight>,...`, `websearch`, `datamining` or `file:<cdf>`"
+            "`<bytes>`, `exp:<mean>`, `pareto:<mean>:<shape>`, `choice:<bytes>@<weight>,...`, `websearch`, `datamining`, \
+             `hadoop`, `keyvalue` or `file:<cdf>`"
         ),
         "10KB",
         &["10KB", "1MB", "choice:10KB@1,1MB@1"],
@@ -116,7 +117,8 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
         "app.response",
         row_of_spec!(
             "app.response",
-            "`<bytes>`, `exp:<mean>`, `pareto:<mean>:<shape>`, `choice:<bytes>@<weight>,...`, `websearch`, `datamining` or `file:<cdf>`"
+            "`<bytes>`, `exp:<mean>`, `pareto:<mean>:<shape>`, `choice:<bytes>@<weight>,...`, `websearch`, `datamining`, \
+             `hadoop`, `keyvalue` or `file:<cdf>`"
         ),
         "100B",
         &["100B", "10KB"],
@@ -178,7 +180,8 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
         "app.burst",
         row_of_spec!(
             "app.burst",
-            "`<bytes>`, `exp:<mean>`, `pareto:<mean>:<shape>`, `choice:<bytes>@<weight>,...`, `websearch`, `datamining` or `file:<cdf>`"
+            "`<bytes>`, `exp:<mean>`, `pareto:<mean>:<shape>`, `choice:<bytes>@<weight>,...`, `websearch`, `datamining`, \
+             `hadoop`, `keyvalue` or `file:<cdf>`"
         ),
         "100KB",
         &["100KB", "1MB"],

@@ -212,7 +212,7 @@ pub(super) const ROWS: &[P] = &[
     P::new(
         "link.rate",
         ValueKind::Text {
-            form: "a rate, as in `1Gbit`, or `trace:<file>` (lines of `ms`, one 1500-byte opportunity each, or of \
+            form: "a rate, as in `1Gbit`, or `trace:<file>` (of Mahimahi: lines of `ms`, one 1500-byte opportunity each; or lines of \
                    `seconds,rate`), or `steps:<seconds>,<rate>;...` (the last step ends the cycle)",
             check: check::<LinkRate>,
         },
