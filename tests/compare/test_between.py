@@ -108,6 +108,9 @@ def test_together_the_statements_about_all_pairs_and_levels_need_more_pairs_than
     far = rankings.rankings[1]
     # The last two differ both ways.
     assert [one.partition(":")[0] for one in far.undecided] == ["reno and cubic"]
+    # The best value is known, and the table has only differences from it.
+    assert far.best == ("bbr",)
+    assert "undecided: reno and cubic: 8 pairs differ" in " ".join(printed(rankings).split())
 
 
 def test_combinations_of_parameters_are_ranked_with_what_is_needed_to_decide(tmp_path: Path) -> None:

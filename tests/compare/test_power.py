@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tcpassay.compare.power import POWER, deciding, detectable, deviation
+from tcpassay.compare.power import POWER, deciding, detectable, deviation, together
 from tcpassay.compare.signedrank import shift
 
 
@@ -39,6 +39,16 @@ def test_a_shift_that_is_small_beside_the_spread_needs_more_pairs() -> None:
     assert deciding(3, 0.001, 1.0, 0.05) == 6
     assert deciding(1, None, 1.0, 0.05) == 6
     assert deciding(10, 1e6, 1.0, 0.05) is None
+
+
+def test_a_few_large_differences_do_not_increase_the_pairs_that_decide() -> None:
+    assert together(np.array([-3.0, 1.0, 2.0])) == pytest.approx(2 / 3)
+    assert together(np.array([-1.0, 2.0, 3.0])) == 1.0
+    assert together(np.array([4.0])) == 0.5
+    # (1.960 + 0.842)^2 / (3 (0.9 - 0.5)^2) = 16.4, beside 3289 by the deviation
+    assert deciding(5, 2.0, 0.1, 0.05, 0.9) == 17
+    # All pairs of differences have one sign: a significant test needs enough of them, and no more.
+    assert deciding(11, 0.25, 0.014, 0.05 / 60, 1.0) == 12
 
 
 def test_the_deviation_needs_two_differences() -> None:

@@ -64,6 +64,14 @@ class Ranking:
     undecided: tuple[str, ...]
     """Pairs of values about which these runs cannot decide, in words."""
 
+    @property
+    def hidden(self) -> list[str]:
+        """Those of the undecided pairs that `against` does not show."""
+        shown = {one.value for one in self.against if one.verdict is Verdict.UNDECIDED}
+        first = next(iter(self.medians), "")
+        pairs = {f"{a} and {b}" for value in shown for a, b in ((first, value), (value, first))}
+        return [words for words in self.undecided if words.partition(": ")[0] not in pairs]
+
 
 @dataclass(frozen=True, slots=True)
 class Rankings:

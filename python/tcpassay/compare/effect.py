@@ -15,7 +15,7 @@ import numpy as np
 from tcpassay.compare.correction import Method, adjust
 from tcpassay.compare.direction import direction
 from tcpassay.compare.pairing import Pair
-from tcpassay.compare.power import deciding, detectable, deviation
+from tcpassay.compare.power import deciding, detectable, deviation, together
 from tcpassay.compare.signedrank import Reals, Shift, shift
 from tcpassay.interface import Direction
 from tcpassay.plan.enough import fewest
@@ -299,8 +299,11 @@ def _judged(tested: _Tested, p: float | None, options: Options, level: float, *,
         return replace(made, verdict=Verdict.DIFFERS, p=None, p_adjusted=None, regressed=regressed)
     verdict = _verdict(tested, p, options)
     if verdict is Verdict.UNDECIDED:
-        wanted = max(abs(found.estimate), tested.relevance(options.relevant))
-        made = replace(made, needed=deciding(len(tested.changed), spread, wanted, level))
+        size, least = abs(found.estimate), tested.relevance(options.relevant)
+        # For a smaller shift the pairs must exclude a relevant one, instead of finding the shift itself.
+        agreeing = together(tested.changed) if size >= least else 0.5
+        needed = deciding(len(tested.changed), spread, max(size, least), level, agreeing)
+        made = replace(made, needed=needed)
     return replace(made, verdict=verdict, regressed=regressed if verdict is Verdict.WORSE else made.regressed)
 
 

@@ -50,15 +50,35 @@ def detectable(pairs: int, level: float) -> float | None:
     return high
 
 
-def deciding(pairs: int, spread: float | None, size: float, level: float) -> int | None:
+def together(differences: Reals) -> float:
+    """The share of the pairs of differences whose sum has the more frequent sign; 0.5 for fewer than two."""
+    if len(differences) < 2:  # noqa: PLR2004 - there is no pair
+        return 0.5
+    ordered = np.sort(differences)
+    # For each difference, the number of the later ones with which its sum is positive.
+    first = np.maximum(np.searchsorted(ordered, -ordered, "right"), np.arange(1, len(ordered) + 1))
+    share = float((len(ordered) - first).sum()) / (len(ordered) * (len(ordered) - 1) / 2)
+    return max(share, 1 - share)
+
+
+def deciding(
+    pairs: int, spread: float | None, size: float, level: float, agreeing: float = 0.5
+) -> int | None:
     """About the number of pairs with which a test at this level decides about a shift of this size.
 
     At least those without which no test is significant, and more than there are. `None` if it cannot be stated.
+    `agreeing` is the share of `together`: from it Noether ("Sample Size Determination for Some Common Nonparametric
+    Tests", 1987) has another number, which a few large differences do not increase; the smaller of both counts.
     """
     least = max(fewest(level), pairs + 1)
     if spread is None or size <= 0:
         return least if pairs < fewest(level) else None
     wanted = (_noether(level) * spread / size) ** 2
+    if agreeing >= 1:
+        return least
+    if agreeing > 0.5:  # noqa: PLR2004 - no direction is more frequent
+        normal = quantile(level / 2) + quantile(1 - POWER)
+        wanted = min(wanted, (normal / (agreeing - 0.5)) ** 2 / 3)
     return None if wanted > _MOST else max(least, math.ceil(wanted))
 
 

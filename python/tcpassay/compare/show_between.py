@@ -12,6 +12,8 @@ from tcpassay.compare.effect import Verdict
 from tcpassay.plural import plural
 from tcpassay.terminal import number
 
+_MOST: Final = 3
+"""Undecided pairs of values that are listed below the values of a metric."""
 _LONG: Final = 12
 """A longer value is not repeated in the heading of a column."""
 
@@ -67,3 +69,10 @@ def _ranking(ranking: Ranking, console: Console, unit: str) -> None:
             f"{one.verdict}{needed}",
         )
     console.print(grid)
+    hidden = ranking.hidden
+    for words in hidden[:_MOST]:
+        console.print(f"  undecided: {escape(words)}", highlight=False)
+    if len(hidden) > _MOST:
+        console.print(
+            f"  undecided: {plural(len(hidden) - _MOST, 'further pair')} of values", highlight=False
+        )
