@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Annotated, Any, Final
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from tcpassay._native import __version__
 from tcpassay.overview import COMMANDS
@@ -56,10 +56,20 @@ class _Command(TyperCommand):
     """A command in whose help text `--help` has no value, like the other switches."""
 
     def get_help_option(self, ctx: Any) -> Any:
-        option = super().get_help_option(ctx)
-        if option is not None:
-            option.metavar = ""
-        return option
+        return _without_value(super().get_help_option(ctx))
+
+
+class _Group(TyperGroup):
+    """A group of commands with this help text."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        return _without_value(super().get_help_option(ctx))
+
+
+def _without_value(option: Any) -> Any:
+    if option is not None:
+        option.metavar = ""
+    return option
 
 
 def _join_lines(commands: typer.Typer) -> None:
@@ -73,5 +83,6 @@ def _join_lines(commands: typer.Typer) -> None:
                 # A switch has no value; the help text would show `<bool>`.
                 annotation.__metadata__[0].metavar = ""
     for group in commands.registered_groups:
+        group.cls = _Group
         if group.typer_instance is not None:
             _join_lines(group.typer_instance)

@@ -1,4 +1,7 @@
-"""The commands `kernel build`, `compare`, `check`, `bisect`, `coverage`, `list` and `remove`. They contain no rules."""
+"""The commands `kernel build`, `compare`, `check`, `bisect`, `coverage`, `list`, `export`, `import` and `remove`.
+
+They contain no rules.
+"""
 
 import os
 from collections.abc import Iterator
@@ -24,7 +27,8 @@ UNAVAILABLE = 3
 app = typer.Typer(
     name="kernel",
     no_args_is_help=True,
-    help="Build, compare, check, bisect, list and remove the Linux kernels of the substrate `kernel`; show coverage.",
+    help="Build, compare, check, bisect, list, export, import and remove the Linux kernels of the substrate `kernel`; "
+    "show coverage.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -105,12 +109,9 @@ def build(
     Examples: `tcpassay kernel build --debian 6.1 --patch fix.patch --name fixed`;
     `tcpassay kernel build --debian 6.1 --module ./mycc`.
     """
-    from rich.console import Console  # noqa: PLC0415 - start-up time
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - start-up time
-
     from tcpassay.kernel import build as building  # noqa: PLC0415 - start-up time
     from tcpassay.kernel import modules, series, shadow, variant  # noqa: PLC0415 - start-up time
-    from tcpassay.pace import Pace  # noqa: PLC0415 - start-up time
+    from tcpassay.kernel.progress import Building  # noqa: PLC0415 - start-up time
 
     chosen = _source(source, debian, revision)
     changes: list[shadow.Change] = [*series.read(patch or []), *modules.read(module or [])]
@@ -118,33 +119,15 @@ def build(
         raise UserError("`--coverage` and `--debug` exclude each other: build two kernels")
     of = variant.COVERAGE if coverage else variant.DEBUG if debug else variant.PLAIN
     called = name or variant.kernel_name(series.kernel_name(chosen.name, changes), of)
-    progress = Progress(
-        SpinnerColumn(),
-        TextColumn("[bold]{task.description}"),
-        TextColumn("{task.fields[made]}"),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    with _told_apart(if_possible), progress:
-        task = progress.add_task(f"kernel {called}", total=None, made="")
-        count = 0
-        pace = Pace(progress.console)
-
-        def stepped(file: str) -> None:
-            nonlocal count
-            count += 1
-            progress.update(task, made=f"{count} files, {file[-50:]}")
-            pace.say(lambda: f"kernel {called}: {count} files compiled, {file}")
-
+    with _told_apart(if_possible), Building(called, terminal.console(stderr=True)) as progress:
         kernel, new = building.build(
             chosen,
             called,
             users=changes,
             variant=of,
             jobs=jobs or os.cpu_count() or 1,
-            say=lambda text: progress.update(task, made=text),
-            stepped=stepped,
+            say=progress.say,
+            stepped=progress.stepped,
         )
     if json_:
         terminal.print_json(kernel.as_json() | {"new": new})
@@ -261,6 +244,54 @@ def list_(json_: JsonOption = False) -> None:
         changes = [*kernel.series, *(f"module:{name}" for name in kernel.modules)]
         grid.add_row(kernel.name, kernel.release, kernel.source, ", ".join(changes), kernel.built)
     terminal.console().print(grid)
+
+
+@app.command()
+def export(
+    name: Annotated[str, typer.Argument(help="A kernel of `kernel list`.", metavar="NAME")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The file.", metavar="FILE", show_default="kernel-NAME.tar.xz"),
+    ] = None,
+) -> None:
+    """Write a kernel as a file, for a colleague or the cache of a CI: `kernel import` needs no compiler and no source.
+
+    Linux is licensed under GPL-2.0: who passes a kernel on offers its source with it.
+
+    Example: `tcpassay kernel export fixed`.
+    """
+    from tcpassay import output  # noqa: PLC0415 - start-up time
+    from tcpassay.kernel import package  # noqa: PLC0415 - start-up time
+
+    target = out or Path(f"kernel-{name}.tar.xz")
+    output.check(target, "the kernel")
+    kernel = package.export(name, target)
+    typer.echo(f"{target} ({target.stat().st_size / 1e6:.1f} MB): kernel {kernel.words}")
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="A file of `kernel export`.", metavar="FILE")],
+    name: Annotated[
+        str | None, typer.Option(help="The name of the kernel; by default that which it had.")
+    ] = None,
+    allow_code: Annotated[
+        bool,
+        typer.Option(
+            "--allow-code",
+            help="Execute the kernel, which runs with your rights; without it, what the file contains is printed.",
+        ),
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a kernel of this name.")] = False,
+) -> None:
+    """Put a kernel of `kernel export` into the store, after it has booted.
+
+    Example: `tcpassay kernel import kernel-fixed.tar.xz --allow-code`.
+    """
+    from tcpassay.kernel import package  # noqa: PLC0415 - start-up time
+
+    kernel = package.import_(file, name, allow=allow_code, replace_=force)
+    typer.echo(f"kernel {kernel.words}, {kernel.image}")
 
 
 @app.command()

@@ -19,7 +19,7 @@ from tcpassay.cli.options import (
 )
 from tcpassay.errors import Place, Problem, UserError
 from tcpassay.messages import Outcome
-from tcpassay.plan import read
+from tcpassay.plan import document, extends, read
 from tcpassay.plan.expand import show as show_value
 from tcpassay.plan.read import Plan
 from tcpassay.plural import plural
@@ -277,14 +277,23 @@ def _in_real_time(plan: Plan) -> bool:
 
 def _ready(plan: Plan) -> None:
     """Checks that the substrates of the plan are available; otherwise raises a `UserError`."""
-    for name in plan.spec.substrates:
+    for index, name in enumerate(plan.spec.substrates):
         try:
             substrate_of(name).ready()
         except UserError as error:
+            place = _place_of_substrate(plan, index)
             raise UserError.several(
-                one if one.place else Problem(f"`substrates`: {one.message}", Place(plan.file))
+                one if one.place else Problem(f"`substrates[{index}]` = `{name}`: {one.message}", place)
                 for one in error.problems
             ) from None
+
+
+def _place_of_substrate(plan: Plan, index: int) -> Place:
+    """The line of the plan that names a substrate."""
+    try:
+        return extends.load(document.read_text(plan.file), plan.file).place("substrates", index)
+    except UserError:  # the file was removed or changed meanwhile
+        return Place(plan.file)
 
 
 def _read(plan: Path, strength: int | None, seed: int | None) -> Plan:

@@ -43,6 +43,4 @@ def require(image: Path, log: Path, controllers: Sequence[str] = ()) -> None:
         return
     how = f"it did not end within {_PATIENCE_S:g} s" if ended.late else f"exit code {ended.code}"
     last = "\n".join(f"    {line}" for line in ended.console.strip().splitlines()[-_SHOWN:])
-    raise UserError(
-        f"the kernel was built, but does not boot ({how}); its console is in {log}:\n{last or '    (nothing)'}"
-    )
+    raise UserError(f"the kernel does not boot ({how}); its console is in {log}:\n{last or '    (nothing)'}")

@@ -32,6 +32,10 @@ _CONFIG_ERROR: Final = re.compile(
     r"^[^\s:]+: ?\d+:(?!\s*warning)|: error: |: not found|^make.*\*\*\*|No space left on device"
 )
 """An error of Kconfig (`net/Kconfig:8: syntax error`), of the compiler of its programs, or of the shell."""
+STEPS: Final = "1,200"
+"""About the number of steps of a whole build: 1,229 for Debian's 6.1."""
+WHOLE: Final = f"compiling, about {STEPS} steps"
+"""The stage of a build without object files of an earlier one."""
 _STEP: Final = re.compile(r"^  ([A-Z]\w*) +(?:\[M\] +)?(\S+)")
 _MOST_WORDS: Final = 12
 
@@ -85,7 +89,7 @@ def make(  # noqa: PLR0913, PLR0917 - where it is built, and the observers
     Make and its children inherit the file descriptor `lock` of the lock of the tree. If this process is killed, the
     tree remains locked until they have ended.
     """
-    say("compiling")
+    say("compiling" if (build / "vmlinux").exists() else WHOLE)
     words: deque[str] = deque(maxlen=400)
     with (
         log.open("w", encoding="utf-8") as written,

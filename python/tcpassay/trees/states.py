@@ -8,6 +8,7 @@ from typing import Final
 from tcpassay.errors import UserError
 from tcpassay.kernel import build as building
 from tcpassay.kernel import store
+from tcpassay.kernel.progress import Counted
 from tcpassay.kernel.revision import Revision
 from tcpassay.kernel.series import Patch
 from tcpassay.kernel.source import Source, last_line, run
@@ -75,13 +76,7 @@ class Builder:
 
     def __call__(self, state: str) -> str:
         """The name of the kernel. Raises `UnbuildableError`."""
-        count = 0
-
-        def stepped(file: str) -> None:
-            nonlocal count
-            count += 1
-            self.say(f"{state}: {count} files compiled, {file}")
-
+        counted = Counted(lambda text: self.say(f"{state}: {text}"))
         try:
             source, patches = self.source(state)
             kernel, _ = building.build(
@@ -90,8 +85,8 @@ class Builder:
                 users=patches,
                 variant=self.variant,
                 jobs=self.jobs,
-                say=self.say,
-                stepped=stepped,
+                say=counted.say,
+                stepped=counted.stepped,
             )
         except UserError as error:
             raise UnbuildableError(str(error)) from None
