@@ -10,8 +10,10 @@ from tcpassay.errors import UserError
 from tcpassay.gcov.catalogue import Catalogue, File, Function
 from tcpassay.isolate.runner import Budget
 from tcpassay.kernel import store
-from tcpassay.plan.read import read
-from tcpassay.trees.executed import Changes, budget_of, draws, how_to_count, reach
+from tcpassay.plan.read import Plan, read
+from tcpassay.trees import beyond
+from tcpassay.trees.drawn import Draw, draws
+from tcpassay.trees.executed import Changes, budget_of, how_to_count, reach
 from tcpassay.trees.pairs import TreePair
 
 CATALOGUE = Catalogue((File("net/a.c", (Function("f", 1, 9),), (2, 3, 4), ()),))
@@ -59,23 +61,26 @@ def test_lines_that_no_case_executed_are_said_with_what_to_do(changes: Changes) 
     ]
 
 
-def test_cases_are_drawn_until_all_changed_places_are_executed(changes: Changes) -> None:
+def test_cases_are_drawn_until_all_changed_places_are_executed(changes: Changes, plan: Plan) -> None:
     made = [pair("a", LINE_2, LINE_2)]
 
-    def more() -> int:
+    def more() -> Draw:
         made.append(pair(f"drawn {len(made)}", LINE_2, LINE_4 if len(made) == 3 else LINE_2))
-        return 1
+        return Draw(plan, frozenset(), 1, len(made) % 2)
 
     told = reach(changes, lambda: made, more, Budget(runs=100))
     assert (told.drawn, told.ended, len(made)) == (3, "all changed places are executed", 4)
+    assert list(told.lines_of_text())[-1][0] == (
+        "   3 further cases drawn (--reach), 1 of them beyond the values of the plan: all changed places are executed"
+    )
 
 
-def test_a_spent_budget_ends_the_draws(changes: Changes) -> None:
+def test_a_spent_budget_ends_the_draws(changes: Changes, plan: Plan) -> None:
     made = [pair("a", LINE_2, LINE_2)]
 
-    def more() -> int:
+    def more() -> Draw:
         made.append(pair("b", LINE_2, LINE_2))
-        return 1
+        return Draw(plan, frozenset(), 1)
 
     assert reach(changes, lambda: made, more, Budget(runs=4)).ended == "the budget is spent"
     assert len(made) == 3
@@ -96,28 +101,64 @@ seeds = [1]
 """
 
 
-def test_an_array_is_continued_by_those_of_higher_strength_then_by_seeds(tmp_path: Path) -> None:
-    plan = read(PLAN + 'kind = "t-way"\n', tmp_path / "p.toml")
-    own = {case.id for case in plan.cases}
-    assert len(own) == 13
-    found = list(islice(draws(plan, (), 8), 3))
-    # All combinations of the three factors with three values are 27.
-    assert [(one.new, len(one.chosen), one.plan.spec.seeds) for one in found] == [
-        (8, 21, [1]),
-        (6, 27, [1]),
-        (0, 27, [1, 2]),
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    return read(PLAN + 'kind = "t-way"\n', tmp_path / "p.toml", substrates=["kernel:a", "kernel:b"])
+
+
+def settings(plan: Plan, ids: frozenset[str]) -> list[dict[str, str]]:
+    return [
+        {path: str(value) for path, value in case.triples.items()} for case in plan.cases if case.id in ids
     ]
+
+
+def test_an_array_is_continued_by_those_of_higher_strength_and_by_cases_beyond_its_values(plan: Plan) -> None:
+    own = {case.id for case in plan.cases}
+    assert len(own) == 2 * 13
+    found = list(islice(draws(plan, (), 8), 5))
+    # All combinations of the three factors with three values are 27.
+    assert [(one.new, one.beyond) for one in found] == [(8, 0), (8, 8), (6, 0), (8, 8), (8, 8)]
+    assert [len(one.chosen) for one in found] == [2 * n for n in (21, 29, 35, 43, 51)]
     assert all(own <= one.chosen for one in found)
-    assert [one.chosen for one in found] == [one.chosen for one in islice(draws(plan, (), 8), 3)]
+    assert [one.chosen for one in found] == [one.chosen for one in islice(draws(plan, (), 8), 5)]
+    values = {"stack.cc": {"reno", "cubic", "vegas"}, "link.delay": {"1ms", "2ms", "3ms"}}
+    outside = settings(found[1].plan, found[1].chosen - found[0].chosen)
+    assert all(one["app.duration"] == "10ms" for one in outside)
+    assert any(set(one) - {"app.duration", "stack.cc", "link.delay", "queue.limit"} for one in outside)
+    assert all(one.get("link.delay", "1ms") in values["link.delay"] for one in outside)
+
+
+def test_the_plan_of_a_draw_is_read_again_with_the_same_cases(plan: Plan) -> None:
+    last = list(islice(draws(plan, (), 8), 4))[-1].plan
+    again = read(last.text, last.file)
+    assert [case.id for case in again.cases] == [case.id for case in last.cases]
+    assert len(again.spec.case) == 16
+    # A continued comparison draws others.
+    further = list(islice(draws(again, (), 8), 2))
+    assert all(set(one.chosen) > {case.id for case in again.cases} for one in further)
 
 
 def test_random_cases_are_continued_by_further_ones_that_fit_the_filters(tmp_path: Path) -> None:
     plan = read(PLAN + 'kind = "random"\ncount = 5\n', tmp_path / "p.toml")
-    first = next(draws(plan, ("stack.cc=reno",), 50))
+    first, second = islice(draws(plan, ("stack.cc=reno",), 50), 2)
     known = {case.id for case in plan.cases}
-    fresh = [case for case in first.plan.cases if case.id in first.chosen - known]
-    assert fresh
-    assert {case.varied["stack.cc"] for case in fresh} == {"reno"}
+    fresh = [case for case in second.plan.cases if case.id in second.chosen - known]
+    assert first.new
+    assert second.beyond
+    assert {case.triples["stack.cc"] for case in fresh} == {"reno"}
+
+
+def test_without_cases_beyond_the_space_further_seeds_run(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beyond, "draws", lambda *_: iter(()))
+    found = list(islice(draws(plan, (), 8), 4))
+    assert [(one.new, one.plan.spec.seeds) for one in found] == [
+        (8, [1]),
+        (6, [1]),
+        (0, [1, 2]),
+        (0, [1, 2, 3]),
+    ]
 
 
 @pytest.mark.parametrize("text", ["0", "-5", "0s", "10", "fast", "10KB"])

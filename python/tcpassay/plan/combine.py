@@ -12,7 +12,7 @@ from tcpassay.cover import generate
 from tcpassay.cover.generate import Suite
 from tcpassay.cover.space import Derived, Parameter, Space
 from tcpassay.errors import Place, Problem, UserError
-from tcpassay.plan import constraint_parser, fields, model, scripted, table
+from tcpassay.plan import constraint_parser, fields, model, scripted, stated, table
 from tcpassay.plan.document import Document
 from tcpassay.plan.expand import Case, Expander, Level, factors
 from tcpassay.plan.quantity import quantity
@@ -55,8 +55,9 @@ def cases(spec: model.PlanFile, doc: Document, most_problems: int) -> Cases:
     expander = Expander(spec, doc, space)
     refusals = Refusals(expander, len(suite), most_problems)
     made = _checked(expander, suite, refusals)
-    if spec.scripts and not (spec.fixed or spec.axes or spec.groups or spec.negative):
-        made.clear()  # a plan that contains only scripts; it has no case without settings
+    if (spec.scripts or spec.case) and not (spec.fixed or spec.axes or spec.groups or spec.negative):
+        made.clear()  # a plan that contains only scripts or stated cases; it has no case without settings
+    made += stated.cases(spec, doc)
     problems = dict.fromkeys([*refusals.problems(), *_twins(made, doc)])
     if problems:
         raise UserError.several(itertools.islice(problems, most_problems))
@@ -306,7 +307,7 @@ def _twins(made: list[Case], doc: Document) -> Iterator[Problem]:
     for case in made:
         twin = first.setdefault(case.id, case)
         if twin is not case:
-            section = "axes" if doc.data.get("axes") else "groups"
+            section = next((name for name in ("axes", "groups") if doc.data.get(name)), "case")
             yield Problem(
                 f"`{section}`: `{twin.label}` and `{case.label}` are the same case", doc.place(section)
             )

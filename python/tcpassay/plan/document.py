@@ -76,13 +76,15 @@ def parse(text: str, file: Path) -> Document:
     return Document(file, data, {path: Place(file, line) for path, (line, _) in places.items()})
 
 
-def flatten(document: Document, section: tuple[str, ...], leaf_keys: Container[str] = ()) -> None:
+def flatten(document: Document, section: tuple[Step, ...], leaf_keys: Container[str] = ()) -> None:
     """Joins the dotted keys of a section: `stack.cc = 1` and `"stack.cc" = 1` are equivalent.
 
     A table with one of `leaf_keys` is a value.
     """
-    outer = document.at(*section[:-1])
-    table = outer.get(section[-1])
+    try:
+        outer, table = document.at(*section[:-1]), document.at(*section)
+    except (LookupError, TypeError):
+        return
     if not isinstance(table, dict):
         return
     flat: Table = {}

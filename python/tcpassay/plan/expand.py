@@ -180,10 +180,9 @@ class Expander:
     ) -> Problem:
         """An error of the data plane about the case of a row, with the positions of the settings involved."""
         path, other, read, why = error
-        why = _elsewhere(path, read) or why
+        why = reason(path, read, why)
         triples = self.case(row)[0]
         value = show(triples[path]) if path in triples and read is not None else read
-        why = _hinted(path, read, why)
         said = f"`{path}`: {why}" if value is None else f"`{path}` = `{value}`: {why}"
         here, there = self.setter(path, row), other and self.setter(other, row)
         # A contradiction with a default is reported at the setting of the other parameter.
@@ -192,6 +191,11 @@ class Expander:
             second = self.doc.place(*there)
             said += f" (`{other}` is set in {beside(second, place)})"
         return Problem(said + more, place)
+
+
+def reason(path: str, read: str | None, why: str) -> str:
+    """Why the data plane refuses a value, with what to write or where it is supported."""
+    return _hinted(path, read, _elsewhere(path, read) or why)
 
 
 def _hinted(path: str, read: str | None, why: str) -> str:

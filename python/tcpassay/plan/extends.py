@@ -6,7 +6,7 @@
 | `groups` | by name: a group is replaced as a whole |
 | `collect`, `limits`, `keep` | by key |
 | `strategy` | by key; replaced as a whole if it has a `kind` |
-| `constraints`, `check`, `figure` | added after those of the base; a figure replaces one of the same file |
+| `constraints`, `case`, `check`, `reach`, `figure` | after those of the base; a figure replaces one of the same file |
 | `drop_figures` | figures of the base that are omitted |
 | `name` | not inherited |
 | everything else | replaced |
@@ -25,7 +25,7 @@ from tcpassay.plan import document, model
 from tcpassay.plan.document import Document, Step
 
 BY_ENTRY: Final = ("fixed", "axes", "negative", "groups", "collect", "limits", "keep")
-ADDED: Final = ("constraints", "check", "reach", "figure")
+ADDED: Final = ("constraints", "case", "check", "reach", "figure")
 LONGEST: Final = 20
 """Maximum number of plans that extend one another."""
 _FILE: Final = re.compile(r"(^|=)((?:trace|file|python):)([^/\s]\S*)")
@@ -72,6 +72,9 @@ def _flat(doc: Document) -> Document:
     for name, levels in groups.items() if isinstance(groups, dict) else ():
         for level in levels if isinstance(levels, dict) else ():
             document.flatten(doc, ("groups", name, level))
+    stated = doc.data.get("case")
+    for number in range(len(stated) if isinstance(stated, list) else 0):
+        document.flatten(doc, ("case", number))
     return doc
 
 
@@ -79,7 +82,7 @@ def merged(base: Document, own: Document) -> Document:
     """`own` as the extension of `base`; both are flat."""
     if base.file.parent != own.file.parent:
         folder = Path(os.path.relpath(base.file.parent, own.file.parent))
-        for key in ("fixed", "axes", "negative", "groups"):
+        for key in ("fixed", "axes", "negative", "groups", "case"):
             if key in base.data:
                 base.data[key] = _relative(base.data[key], folder)
         _scripts_relative(base.data.get("scripts"), folder)

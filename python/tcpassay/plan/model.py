@@ -514,6 +514,11 @@ class PlanFile(Strict):
     negative: dict[Path, Values] = Field(
         default={}, description="Values that must be refused; each is tested in its own cases"
     )
+    case: list[Annotated[dict[Path, Scalar], Field(min_length=1)]] = Field(
+        default=[],
+        description="Further cases, each with these settings beside those of `fixed`; axes and groups have no effect "
+        "on them",
+    )
     scripts: list[Scripts] = Field(default=[], description="packetdrill scripts that are further cases")
     constraints: list[Annotated[str, Field(min_length=1)]] = Field(
         default=[], description="Conditions on the parameters that hold in every case (docs/constraints.md)"

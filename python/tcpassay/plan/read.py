@@ -5,7 +5,7 @@ error in the last case is found first.
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -60,6 +60,11 @@ class Plan:
             return self
         spec = self.spec.model_copy(update={"seeds": seeds})
         return replace(self, spec=spec, text=_resolved(spec, self.file))
+
+    def with_cases(self, settings: Sequence[Mapping[str, fields.Scalar]], cases: Sequence[Case]) -> "Plan":
+        """The same plan with further stated cases, which `stated.made` has made of these settings."""
+        spec = self.spec.model_copy(update={"case": [*self.spec.case, *map(dict, settings)]})
+        return replace(self, spec=spec, text=_resolved(spec, self.file), cases=[*self.cases, *cases])
 
     def resolved(self, spec: model.PlanFile) -> str:
         """The text of this plan with another specification."""

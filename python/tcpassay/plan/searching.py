@@ -73,6 +73,11 @@ def _unfit(spec: model.PlanFile, kind: str, doc: Document) -> Iterator[Problem]:
             "it writes"
         )
         yield Problem(message, doc.place("figure", 0))
+    if spec.case:
+        yield Problem(
+            f"`case`: `{kind}` derives its cases itself; give a value that it is to try to an axis",
+            doc.place("case", 0),
+        )
     if spec.scripts:
         yield Problem(
             f"`scripts`: `{kind}` cannot change a script; run them in a plan of their own",

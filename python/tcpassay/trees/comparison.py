@@ -22,8 +22,9 @@ from tcpassay.run.session import Beginning, Session
 from tcpassay.substrate import substrate_of
 from tcpassay.trees import executed
 from tcpassay.trees.causes import FOLDER, INTERRUPTED, Causes, Search, causes
+from tcpassay.trees.drawn import Draw, draws
 from tcpassay.trees.examples import Example, commands, examples
-from tcpassay.trees.executed import Changes, Executed, draws
+from tcpassay.trees.executed import Changes, Executed
 from tcpassay.trees.grouping import grouped
 from tcpassay.trees.groups import Group
 from tcpassay.trees.pairs import By, Shift, TreePair, pairs_of, shifts
@@ -176,13 +177,13 @@ def _reached(  # noqa: PLR0913, PLR0917 - what is compared, where, how, and who 
     def pairs() -> list[TreePair]:
         return pairs_of(load(folder), *names)
 
-    def more() -> int | None:
+    def more() -> Draw | None:
         nonlocal result
         draw = next(further)
         how = Beginning(draw.chosen, None, frozenset())
         with Session.extend(draw.plan, folder, how, force=False) as session:
             result = execute(session, Local(options.jobs), progress)
-        return draw.new if result.status == "complete" else None
+        return draw if result.status == "complete" else None
 
     if options.reach is None or result.status != "complete":
         return result, changes.executed(pairs())

@@ -1,12 +1,10 @@
 """Which of the changed lines of two kernels the cases of a comparison executed, and further cases that may do so."""
 
 import contextlib
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from random import Random
 from typing import Final
 
 from tcpassay.errors import UserError
@@ -14,15 +12,11 @@ from tcpassay.gcov.catalogue import Bits, Catalogue
 from tcpassay.gcov.changed import Place, Tree, functions, places
 from tcpassay.isolate.runner import Budget
 from tcpassay.kernel import store
-from tcpassay.plan import model
-from tcpassay.plan.read import Plan, read
 from tcpassay.plural import plural
-from tcpassay.run.choose import choose
+from tcpassay.trees.drawn import Draw
 from tcpassay.trees.pairs import TreePair
 
 Kernels = tuple[store.Kernel, store.Kernel]
-_STRONGEST: Final = 6
-"""The largest strength of a covering array (`cover.generate.STRENGTHS`)."""
 _BATCH: Final = 8
 """Cases that are drawn together; a multiple of it is drawn for more jobs."""
 
@@ -61,6 +55,8 @@ class Executed:
     cases: int
     drawn: int = 0
     """Cases that were drawn besides those of the plan."""
+    beyond: int = 0
+    """How many of them have values that the plan does not have."""
     ended: str = ""
     """Why no further cases were drawn."""
 
@@ -91,6 +87,7 @@ class Executed:
             ],
             "without_counters": [f"{one.file}:{one.first}" for one in self.silent],
             "drawn": self.drawn,
+            "beyond": self.beyond,
             "ended": self.ended,
         }
 
@@ -116,7 +113,8 @@ class Executed:
             more = ", ..." if len(self.silent) > 4 else ""  # noqa: PLR2004 - what fits a line
             yield f"   without counters (declarations, or not compiled): {named}{more}", ""
         if self.drawn or self.ended:
-            yield f"   {plural(self.drawn, 'further case')} drawn (--reach): {self.ended}", ""
+            outside = f", {self.beyond} of them beyond the values of the plan" if self.beyond else ""
+            yield f"   {plural(self.drawn, 'further case')} drawn (--reach){outside}: {self.ended}", ""
         elif self.missed:
             yield "   `--reach 10min` draws further cases until they are executed", ""
 
@@ -130,7 +128,9 @@ class Changes:
         self.counted = [one for one in found if one.counted]
         self.silent = tuple(one for one in found if not one.counted)
 
-    def executed(self, pairs: Sequence[TreePair], drawn: int = 0, ended: str = "") -> Executed:
+    def executed(
+        self, pairs: Sequence[TreePair], drawn: int = 0, outside: int = 0, ended: str = ""
+    ) -> Executed:
         """The places that the runs of pairs executed."""
         base, head = self.trees
         by_case: dict[str, tuple[Bits, Bits]] = {}
@@ -161,7 +161,9 @@ class Changes:
             (sum(tree.executed([line], bits) for line in of), len(of))
             for tree, bits, of in zip(self.trees, every, lines, strict=True)
         ]
-        return Executed(tuple(of_places), self.silent, (counts[0], counts[1]), len(by_case), drawn, ended)
+        return Executed(
+            tuple(of_places), self.silent, (counts[0], counts[1]), len(by_case), drawn, outside, ended
+        )
 
 
 def _tree(kernel: store.Kernel) -> Tree:
@@ -205,67 +207,6 @@ def _twin(kernel: store.Kernel) -> str | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """A plan with further cases, and the ids of those that are to run."""
-
-    plan: Plan
-    chosen: frozenset[str]
-    new: int
-    """Number of new cases."""
-
-
-def draws(plan: Plan, filters: Sequence[str], batch: int) -> Iterator[Draw]:
-    """Plans with more and more cases that fit the filters, each with all cases before it.
-
-    A covering array is continued by those of higher strengths, which begin with it, in random order; random cases by
-    further ones. After that, or with another strategy, the cases run with further seeds.
-    """
-    known = {case.id for case in plan.cases}
-    for larger in _larger(plan):
-        fitting = choose(larger, filters)
-        fresh: dict[str, list[str]] = {}
-        for case in larger.cases:
-            if case.id not in known and case.script is None and (fitting is None or case.id in fitting):
-                # Both kernels run a case.
-                fresh.setdefault(json.dumps(case.triples, sort_keys=True), []).append(case.id)
-        drawn = list(fresh.values())
-        Random("reach").shuffle(drawn)  # noqa: S311 - the same draw each time
-        for start in range(0, len(drawn), batch):
-            some = drawn[start : start + batch]
-            known.update(*some)
-            yield Draw(larger, frozenset(known), len(some))
-        plan = larger
-    seeds = list(plan.spec.seeds)
-    while True:
-        seeds.append(max(seeds) + 1)
-        plan = plan.with_seeds(list(seeds))
-        yield Draw(plan, frozenset(known), 0)
-
-
-def _larger(plan: Plan) -> Iterator[Plan]:
-    strategy = plan.spec.strategy
-    if isinstance(strategy, model.TWay):
-        # The array of the plan's own strength may have cases that were not drawn before an interrupt.
-        for strength in range(strategy.strength, _STRONGEST + 1):
-            try:
-                yield read(plan.text, plan.file, strength, plan.spec.substrates).with_seeds(plan.spec.seeds)
-            except UserError:  # more combinations than a plan may have
-                return
-    elif isinstance(strategy, model.Random):
-        count, before = strategy.count, len(plan.cases)
-        while True:
-            count *= 2
-            spec = plan.spec.model_copy(update={"strategy": strategy.model_copy(update={"count": count})})
-            larger = read(plan.resolved(spec), plan.file, None, plan.spec.substrates).with_seeds(
-                plan.spec.seeds
-            )
-            if len(larger.cases) == before:
-                return
-            before = len(larger.cases)
-            yield larger
-
-
 def budget_of(text: str) -> Budget:
     """`10min` of real time or a number of runs. Raises `UserError`."""
     with contextlib.suppress(UserError):
@@ -278,19 +219,18 @@ def budget_of(text: str) -> Budget:
 def reach(
     changes: Changes,
     pairs: Callable[[], Sequence[TreePair]],
-    more: Callable[[], int | None],
+    more: Callable[[], Draw | None],
     budget: Budget,
     clock: Callable[[], float] = time.monotonic,
 ) -> Executed:
     """Runs further cases until they execute all changed places, or the budget ends.
 
-    `more` runs a draw and returns the number of its new cases, or `None` if it was interrupted; `pairs` are those so
-    far.
+    `more` runs a draw and returns it, or `None` if it was interrupted; `pairs` are those so far.
     """
-    began, before, drawn = clock(), len(pairs()), 0
+    began, before, drawn, outside = clock(), len(pairs()), 0, 0
     while True:
         made = pairs()
-        told = changes.executed(made, drawn)
+        told = changes.executed(made, drawn, outside)
         if not told.missed:
             ended = "all changed places are executed" if told.places else "no changed place has a counter"
             return replace(told, ended=ended)
@@ -299,8 +239,9 @@ def reach(
             return replace(told, ended="the budget is spent")
         new = more()
         if new is None:
-            return changes.executed(pairs(), drawn, "interrupted")
-        drawn += new
+            return changes.executed(pairs(), drawn, outside, "interrupted")
+        drawn += new.new
+        outside += new.beyond
 
 
 def batch_of(jobs: int) -> int:

@@ -97,6 +97,8 @@ def of_plan(spec: PlanFile, base: Path) -> Needs:
     made = _Maker(base, None)
     made.take(spec.fixed)
     made.take(spec.negative)
+    for settings in spec.case:
+        made.take(settings)
     for among in factors(spec).values():
         for level in among:
             made.take(level.triples)
