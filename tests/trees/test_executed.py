@@ -2,6 +2,7 @@
 
 from itertools import islice
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -126,6 +127,16 @@ def test_an_array_is_continued_by_those_of_higher_strength_and_by_cases_beyond_i
     assert all(one["app.duration"] == "10ms" for one in outside)
     assert any(set(one) - {"app.duration", "stack.cc", "link.delay", "queue.limit"} for one in outside)
     assert all(one.get("link.delay", "1ms") in values["link.delay"] for one in outside)
+
+
+def test_each_value_occurs_and_those_of_the_changed_names_come_first(plan: Plan) -> None:
+    words = beyond.words_of(["net/ipv4/tcp_bbr.c", "bbr_check_full_bw_reached"])
+    assert words == {"bbr", "full", "bw", "reached"}
+    first, *others = islice(beyond.draws(plan, plan.cases, words, Random(1)), 150)  # noqa: S311 - a test
+    assert first[0]["stack.cc"] == "bbr"
+    controllers = {made["stack.cc"] for made, _ in others if "stack.cc" in made}
+    assert {"htcp", "westwood", "dctcp", "highspeed"} <= controllers
+    assert all(case.substrate in {"kernel:a", "kernel:b"} for _, cases in others for case in cases)
 
 
 def test_the_plan_of_a_draw_is_read_again_with_the_same_cases(plan: Plan) -> None:

@@ -1,10 +1,13 @@
 """Random cases beyond the values of a plan, for changed lines that none of its combinations executes.
 
 A case begins with settings of a case of the plan, each of which stays with a probability of a half, and gets some
-further settings of the parameter table. What both kernels refuse is drawn again.
+further settings of the parameter table. These are dealt like cards, so that each value of each parameter occurs before
+one occurs again; first come those whose words occur in the names of the changed files and functions (`bbr` in
+`tcp_bbr.c`).
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
 from random import Random
 from typing import Final
 
@@ -22,41 +25,75 @@ _LEFT_OUT: Final = frozenset({
 """What decides how long a run takes, and what no guest has."""
 _MOST: Final = 6
 """Largest number of further settings."""
-_TRIES: Final = 200
-"""Draws for one case, after which there is none."""
+_TRIES: Final = 30
+"""Attempts to find a case with a value; most need one, some (as `dctcp`) need others that they depend on."""
+_COMMON: Final = frozenset({
+    "net", "ipv4", "tcp", "c", "h", "include", "sock", "skb", "rcv", "snd", "send", "on", "off", "a", "is", "in", "of",
+    "to", "set", "get", "init", "update", "check", "all", "data", "ack", "max", "min", "1", "2", "3", "4", "6",
+})  # fmt: skip
+"""Words of so many names that they say nothing about a change."""
+_WORD: Final = re.compile(r"[a-z0-9]+")
 
 Drawn = tuple[dict[str, fields.Scalar], list[Case]]
 """The settings of a case, and the case on each substrate."""
 
 
 def settings() -> dict[str, list[str]]:
-    """The parameters that a drawn case may set, with their typical levels."""
+    """The parameters that a drawn case may set, with their typical levels and words."""
     return {
-        row.path: row.levels
+        row.path: list(dict.fromkeys((*row.levels, *row.choices)))
         for row in table.parameters().values()
         if row.levels and _SUBSTRATE in row.substrates and row.path not in _LEFT_OUT
     }
 
 
-def draws(plan: Plan, among: Sequence[Case], random: Random) -> Iterator[Drawn]:
-    """Cases that begin with some of those of `among`, without end, unless hardly any draw is accepted."""
-    known, names = settings(), sorted(settings())
-    base = plan.file.parent
+def draws(plan: Plan, among: Sequence[Case], words: Container[str], random: Random) -> Iterator[Drawn]:
+    """Cases that begin with some of those of `among`, without end, unless no value is accepted.
+
+    Values with one of the `words` come first.
+    """
+    known = settings()
     while True:
-        for _ in range(_TRIES):
-            kept = random.choice(among).triples
-            made = {
-                path: value
-                for path, value in kept.items()
-                if plan.spec.fixed.get(path) != value and random.random() < 0.5  # noqa: PLR2004 - a half
-            }
-            made |= {
-                path: random.choice(known[path]) for path in random.sample(names, random.randint(1, _MOST))
-            }
-            try:
-                yield made, list(stated.made(made, plan.spec, base))
-            except _native.CaseError:
-                continue
-            break
-        else:
+        cards = [(path, value) for path, values in known.items() for value in values]
+        random.shuffle(cards)
+        cards.sort(key=lambda card: not any(word in words for word in _words(card)))
+        some = False
+        while cards:
+            path, value = cards.pop(0)
+            for attempt in range(_TRIES):
+                made = _kept(plan, random.choice(among), random) | {path: value}
+                # If further cards do not fit, others are tried, and sometimes none.
+                further = (
+                    random.sample(cards, min(len(cards), random.randrange(_MOST))) if attempt % 2 == 0 else []
+                )
+                made |= {name: text for name, text in further if name != path}
+                try:
+                    found = list(stated.made(made, plan.spec, plan.file.parent))
+                except _native.CaseError:
+                    continue
+                cards = [card for card in cards if card not in further]
+                some = True
+                yield made, found
+                break
+        if not some:
             return
+
+
+def _kept(plan: Plan, case: Case, random: Random) -> dict[str, fields.Scalar]:
+    settings_: Mapping[str, fields.Scalar] = case.triples
+    return {
+        path: value
+        for path, value in settings_.items()
+        if plan.spec.fixed.get(path) != value and random.random() < 0.5  # noqa: PLR2004 - a half
+    }
+
+
+def words_of(texts: Sequence[str]) -> frozenset[str]:
+    """The words in names of files and functions, without those that all have."""
+    return frozenset(word for text in texts for word in _WORD.findall(text.lower())) - _COMMON
+
+
+def _words(card: tuple[str, str]) -> list[str]:
+    """The words of a setting: those of its value, and the last part of its path."""
+    path, value = card
+    return [*_WORD.findall(value.lower()), *_WORD.findall(path.rpartition(".")[2].lower())]

@@ -187,7 +187,7 @@ def _reached(  # noqa: PLR0913, PLR0917 - what is compared, where, how, and who 
 
     if options.reach is None or result.status != "complete":
         return result, changes.executed(pairs())
-    further = draws(result.plan, options.filters, executed.batch_of(options.jobs))
+    further = draws(result.plan, options.filters, executed.batch_of(options.jobs), changes.words)
     told = executed.reach(changes, pairs, more, options.reach)
     return result, told
 

@@ -32,15 +32,17 @@ class Draw:
     """How many of them have values that the plan does not have."""
 
 
-def draws(plan: Plan, filters: Sequence[str], batch: int) -> Iterator[Draw]:
+def draws(plan: Plan, filters: Sequence[str], batch: int, words: Container[str] = ()) -> Iterator[Draw]:
     """Plans with more and more cases that fit the filters, each with all cases before it.
 
     Batches of the plan's space and random cases beyond it (`beyond.py`) take turns. A covering array is continued by
     those of higher strengths, which begin with it, in random order; random cases by further ones. After that, or with
     another strategy, and if no case beyond the space fits the filters, the cases run with further seeds.
+
+    Values with one of the `words` come first.
     """
     known = {case.id for case in plan.cases}
-    larger, stated = plan, _Stated(plan, filters)
+    larger, stated = plan, _Stated(plan, filters, words)
     within = _within(plan, filters, known, batch)
     while True:
         inside = next(within, None)
@@ -83,7 +85,7 @@ def _within(
 class _Stated:
     """The cases that were drawn beyond the space of a plan."""
 
-    def __init__(self, plan: Plan, filters: Sequence[str]) -> None:
+    def __init__(self, plan: Plan, filters: Sequence[str], words: Container[str]) -> None:
         self._plan = plan
         self._filters = filters
         self._drawn: list[beyond.Drawn] = []
@@ -93,7 +95,8 @@ class _Stated:
             for case in plan.cases
             if case.script is None and case.expect == "done" and (fitting is None or case.id in fitting)
         ]
-        self._draws = beyond.draws(plan, among, Random("beyond")) if among else iter(())  # noqa: S311 - as above
+        deal = Random("beyond")  # noqa: S311 - the same draw each time
+        self._draws = beyond.draws(plan, among, words, deal) if among else iter(())
 
     def further(self, known: Container[str], batch: int) -> list[list[str]]:
         """The ids of up to `batch` new cases on all substrates."""

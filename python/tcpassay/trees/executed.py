@@ -13,6 +13,7 @@ from tcpassay.gcov.changed import Place, Tree, functions, places
 from tcpassay.isolate.runner import Budget
 from tcpassay.kernel import store
 from tcpassay.plural import plural
+from tcpassay.trees.beyond import words_of
 from tcpassay.trees.drawn import Draw
 from tcpassay.trees.pairs import TreePair
 
@@ -127,6 +128,23 @@ class Changes:
         found = places(*self.trees)
         self.counted = [one for one in found if one.counted]
         self.silent = tuple(one for one in found if not one.counted)
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The words in the names of the changed files, functions and macros."""
+        base, head = self.trees
+        return words_of(
+            [
+                text
+                for place in self.counted
+                for text in (
+                    place.file,
+                    *place.uses,
+                    *functions(head, place.head),
+                    *functions(base, place.base),
+                )
+            ]
+        )
 
     def executed(
         self, pairs: Sequence[TreePair], drawn: int = 0, outside: int = 0, ended: str = ""
