@@ -39,7 +39,12 @@ def test_a_setting_of_a_start_can_have_another_value(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (["rac"], "`rac`: there are rack, wan, patch, controller, stack, ci; did you mean `rack`?"),
-        (["rack", "--set", "link.rtt=1ms"], "`--set link.rtt=...`: the plan sets `topology`, `link.rate`"),
+        (
+            ["rack", "--set", "link.rtt=1ms"],
+            "`--set link.rtt=...`: no such parameter; did you mean `link.delay`",
+        ),
+        (["rack", "--set", "stack.cc=bbr"], "`--set stack.cc=...`: the plan varies it"),
+        (["rack", "--set", "link.rate=fast"], "`link.rate` = `fast`: `fast` is not a rate"),
         (["rack", "--set", "link.rate"], "give a parameter and its value, as in `link.rate=25Gbit`"),
     ],
 )

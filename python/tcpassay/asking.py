@@ -106,6 +106,20 @@ class Answered:
     looks: int
     dropped: tuple[Dropped, ...] = ()
     """Candidates that were lost at a look."""
+    beside: Rankings | None = None
+    """The other metrics that the plan names, tested for themselves; `None` if it names none."""
+
+    @property
+    def costs(self) -> list[str]:
+        """The other metrics in which the answer is worse than another candidate, each as a sentence."""
+        first = next(iter(self.ranking.medians))
+        made = []
+        for ranking in self.beside.rankings if self.beside is not None else ():
+            lost = [one for one in ranking.against if one.value == first and one.verdict is Verdict.WORSE]
+            if lost:
+                best = next(iter(ranking.medians))
+                made.append(f"But its {ranking.metric} is worse than with {best}: {lost[0].effect}.")
+        return made
 
     @property
     def earlier(self) -> list[Dropped]:
@@ -146,8 +160,9 @@ class Answered:
         if open_:
             needed = [one.needed for one in open_ if one.needed is not None and one.needed > self.seeds]
             more = f"; about {max(needed)} seeds would decide" if needed else ""
-            named = ", ".join(one.value for one in open_)
+            named = ", ".join(f"{one.value} ({one.effect})" for one in open_)
             said.append(f"It is not decided whether it is better than {named}{more}.")
+        said += self.costs
         looks = f", {plural(self.looks, 'look')}" if self.looks else ""
         said.append(f"{plural(self.seeds, 'seed')}, {plural(self.runs, 'run')}{looks}.")
         return " ".join(said)
@@ -162,6 +177,7 @@ class Answered:
             "runs": self.runs,
             "looks": self.looks,
             "dropped": [asdict(one) for one in self.dropped],
+            "beside": None if self.beside is None else self.beside.as_json(),
             **self.rankings.as_json(),
         }
 
@@ -302,8 +318,10 @@ def answered(
     """
     began = clock()
     results = run(FIRST, {})
+    beside = [name for name in plan.spec.metrics if name != question.metric]
     if _deterministic(results):
-        return _answer(question, Ending.DETERMINISTIC, results, FIRST, 0, ())
+        made = _answer(question, Ending.DETERMINISTIC, results, FIRST, 0, ())
+        return replace(made, beside=_beside(question, results, beside))
     of_case = cases_of(results, question.factors)
     seeds, look = first_look(plan, question), 0
     dropped: tuple[Dropped, ...] = ()
@@ -314,16 +332,27 @@ def answered(
         made = _answer(question, Ending.BUDGET, results, seeds, look, dropped)
         dropped = made.dropped
         left = [one for one in made.ranking.against if one.value in made.ranking.best]
+        ending = None
         if len(made.ranking.best) == 1:
-            return replace(made, ending=Ending.DECIDED)
-        if all(one.verdict in _ALIKE for one in left):
-            return replace(made, ending=Ending.ALIKE)
+            ending = Ending.DECIDED
+        elif all(one.verdict in _ALIKE for one in left):
+            ending = Ending.ALIKE
+        if ending is not None:
+            return replace(made, ending=ending, beside=_beside(question, results, beside))
         stopped = _stopped(of_case, dropped)
         further = max(math.ceil(_GROWTH * seeds), _least(plan, question, look + 1))
         total = sum(stopped.get(case, further) for case in of_case)
         if total > question.budget or clock() - began > question.seconds:
-            return made
+            return replace(made, beside=_beside(question, results, beside))
         seeds = further
+
+
+def _beside(question: Question, results: Results, metrics: Sequence[str]) -> Rankings | None:
+    """All candidates for other metrics, at the confidence of the question."""
+    if not metrics:
+        return None
+    options = Options(confidence=question.confidence, metrics=tuple(metrics), relevant=question.relevant)
+    return between(results, list(question.factors), None, options)
 
 
 def _stopped(of_case: Mapping[str, str], dropped: Iterable[Dropped]) -> dict[str, int]:

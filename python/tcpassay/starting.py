@@ -7,6 +7,7 @@ from typing import Final
 
 from tcpassay import output
 from tcpassay.errors import Place, UserError
+from tcpassay.plan import hints, read, table
 from tcpassay.plan.document import suggest
 
 STARTS: Final = {
@@ -36,18 +37,33 @@ def written(name: str, folder: Path, settings: list[tuple[str, str]], *, replace
     made = {file: (place / file).read_text(encoding="utf-8") for file in files}
     for path, value in settings:
         made[files[0]] = _with(made[files[0]], path, value)
+    if settings and len(files) == 1:
+        read.read(made[files[0]], folder / files[0])  # before anything is written
     for file, text in made.items():
         output.write(folder / file, text, "the plan")
     return [folder / file for file in files]
 
 
 def _with(text: str, path: str, value: str) -> str:
-    """The text of a plan with another value of a fixed setting."""
-    fixed = re.search(r"^\[fixed\]\n(.*?)(?=^\[|\Z)", text, re.DOTALL | re.MULTILINE)
+    """The text of a plan with another value of a fixed setting, or with a further one."""
+    fixed = re.search(r"^\[fixed\]\n(.*?)(?=\n*^\[|\Z)", text, re.DOTALL | re.MULTILINE)
     known = re.findall(r'^"([^"]+)" = ', fixed[1] if fixed else "", re.MULTILINE)
-    if path not in known:
-        listed = ", ".join(f"`{name}`" for name in known)
-        raise UserError(f"`--set {path}=...`: the plan sets {listed}{suggest(path, known)}")
+    plain = path.rpartition("/")[2]
+    written = f'"{path}" = {_toml(value)}'
+    if path in known:
+        line = re.compile(rf'^"{re.escape(path)}" = .*$', re.MULTILINE)
+        return line.sub(lambda _: written, text, count=1)
+    if f'"{path}"' in text:
+        raise UserError(f"`--set {path}=...`: the plan varies it; write the plan with `init`, and edit it")
+    if fixed is None or plain not in table.parameters():
+        raise UserError(
+            f"`--set {path}=...`: no such parameter{hints.other_name(path) or '; `tcpassay params` lists them'}"
+        )
+    return f"{text[: fixed.end()]}\n{written}{text[fixed.end() :]}"
+
+
+def _toml(value: str) -> str:
+    if value in {"true", "false"}:
+        return value
     quoted = value.replace("\\", "\\\\").replace('"', '\\"')
-    line = re.compile(rf'^"{re.escape(path)}" = .*$', re.MULTILINE)
-    return line.sub(lambda _: f'"{path}" = "{quoted}"', text, count=1)
+    return f'"{quoted}"'

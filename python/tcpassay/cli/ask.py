@@ -69,7 +69,7 @@ def ask(
     from tcpassay.plan import read  # noqa: PLC0415 - start-up time
     from tcpassay.trust import ask as trust  # noqa: PLC0415 - start-up time
 
-    file = _file(plan, setting, force=force)
+    file = _file(plan, setting, out)
     wanted = read.read_file(file)
     least = share("--confidence", confidence, 0.9999)
     if least <= 0.5:  # noqa: PLR2004 - a coin has it
@@ -85,13 +85,13 @@ def ask(
     if json_:
         terminal.print_json(answer.as_json())
     else:
-        _told(answer, folder, figure)
+        _told(answer, folder, figure, file)
     if answer.ending is asking.Ending.BUDGET:
         raise typer.Exit(UNDECIDED)
 
 
-def _file(plan: Path, settings: list[str] | None, *, force: bool) -> Path:
-    """The file of the plan, or that of a start, which is written first."""
+def _file(plan: Path, settings: list[str] | None, out: Path | None) -> Path:
+    """The file of the plan, or that of a start, which is written first, into a folder of its own beside the results."""
     from tcpassay import starting  # noqa: PLC0415 - start-up time
 
     if plan.exists() or str(plan) not in starting.STARTS:
@@ -99,7 +99,8 @@ def _file(plan: Path, settings: list[str] | None, *, force: bool) -> Path:
             raise UserError("`--set` belongs to a start of `init`; a plan has its settings in the file")
         return plan
     said = pairs("--set", settings, example="link.rate=25Gbit")
-    return starting.written(str(plan), Path(), said, replace=force)[0]
+    results = out or Path("results") / f"{plan}-ask"
+    return starting.written(str(plan), results.with_name(f"{results.name}-plan"), said, replace=True)[0]
 
 
 class _Batches:
@@ -154,7 +155,7 @@ def _figure(answer: "Answered", folder: Path) -> Path:
     return folder / "figures" / "answer.pdf"
 
 
-def _told(answer: "Answered", folder: Path, figure: Path) -> None:
+def _told(answer: "Answered", folder: Path, figure: Path, file: Path) -> None:
     from tcpassay import compare  # noqa: PLC0415 - start-up time
     from tcpassay.interface import METRICS  # noqa: PLC0415 - start-up time
 
@@ -164,8 +165,12 @@ def _told(answer: "Answered", folder: Path, figure: Path) -> None:
     compare.show_between(answer.rankings, console, {name: one.unit for name, one in METRICS.items()})
     for one in answer.earlier:
         typer.echo(f"  {one.text}")
+    if answer.beside is not None:
+        typer.echo()
+        compare.show_between(answer.beside, console, {name: one.unit for name, one in METRICS.items()})
     typer.echo(f"Figure:  {figure}")
     typer.echo(f"Results: {folder}")
+    typer.echo(f"Plan:    {file}")
 
 
 def add(app: typer.Typer) -> None:
