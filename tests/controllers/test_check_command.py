@@ -137,3 +137,34 @@ def test_the_documentation_has_every_clause_with_its_reason() -> None:
 def test_bad_input_is_refused(words: list[str], message: str) -> None:
     assert isinstance(error := check(*words).exception, UserError)
     assert message in str(error)
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("reduce(self, view, cwnd, cause, flight): return flight * 0.8", "`reduce` of Mine returned "),
+        (
+            "reduce(self, view, cwnd, cause, flight): return -1",
+            "`reduce` of Mine returned -1; a window is not negative",
+        ),
+        (
+            "grow(self, view, cwnd, acked): pass",
+            "`grow` of Mine returned None; allowed is a whole number of bytes",
+        ),
+        (
+            "growth(self, view, cwnd, acked): return cwnd",
+            "`growth` of Mine overrides nothing; did you mean `grow`?",
+        ),
+    ],
+)
+def test_a_method_that_returns_no_window_or_overrides_nothing_is_named(
+    tmp_path: Path, method: str, message: str
+) -> None:
+    file = tmp_path / "m.py"
+    file.write_text(
+        f"from tcpassay.controllers import Window\n\nclass Mine(Window):\n    def {method}\n",
+        encoding="utf-8",
+    )
+    found = check(f"{file}:Mine", "--histories", 10)
+    assert found.exit_code != 0
+    assert message in found.stdout + str(found.exception)

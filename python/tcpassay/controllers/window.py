@@ -17,11 +17,26 @@ INFINITE: Final = (1 << 64) - 1
 """The slow-start threshold before the first congestion."""
 
 
+_METHODS: Final = ("grow", "reduce", "leave_slow_start", "observe", "reset")
+_NEAR: Final = {
+    f"{name}{end}": name for name in _METHODS for end in ("s", "d", "ed", "th", "ing", "_window")
+} | {f"on_{name}": name for name in _METHODS}
+"""Names that would override nothing, and those that were probably meant."""
+
+
 class Window:
     """A window-based controller, Reno unless a class overrides `grow` or `reduce`.
 
     All windows are bytes.
     """
+
+    def __init_subclass__(cls) -> None:
+        """Refuses a method that overrides nothing because of its name."""
+        super().__init_subclass__()
+        for name in vars(cls):
+            meant = _NEAR.get(name)
+            if meant is not None and meant not in vars(cls):
+                raise TypeError(f"`{name}` of {cls.__name__} overrides nothing; did you mean `{meant}`?")
 
     def __init__(self, random: Random) -> None:
         """Creates the controller with the random numbers of its connection."""
@@ -94,6 +109,15 @@ class Window:
             return None
         return Control(cwnd, ssthresh)
 
+    def _window_of(self, method: str, value: int) -> int:
+        """The result of a method. Raises `TypeError` or `ValueError` with the method, which the traceback lacks."""
+        what = f"`{method}` of {type(self).__name__} returned {value!r}"
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise TypeError(f"{what}; allowed is a whole number of bytes, as of `int(...)`")
+        if value < 0:
+            raise ValueError(f"{what}; a window is not negative")
+        return value
+
     def _ack(self, view: View, ack: Ack, cwnd: int, ssthresh: int) -> tuple[int, int]:
         self.observe(view, ack)
         flight = view.flight + ack.delivered + ack.lost
@@ -112,7 +136,7 @@ class Window:
         if cwnd >= ssthresh:
             return self._avoid(view, counted, cwnd, ssthresh) if full and counted else (cwnd, ssthresh)
         if self._phase == "open" and (left := self.leave_slow_start(view)) is not None:
-            window = max(left, view.mss)
+            window = max(self._window_of("leave_slow_start", left), view.mss)
             return window, min(ssthresh, window)
         if not full and cwnd >= 2 * max(self._peaks):
             return cwnd, ssthresh
@@ -123,12 +147,12 @@ class Window:
 
     def _avoid(self, view: View, acked: int, cwnd: int, ssthresh: int) -> tuple[int, int]:
         least = cwnd if self._phase == "collapsed" else view.mss
-        cwnd = max(self.grow(view, cwnd, acked), least)
+        cwnd = max(self._window_of("grow", self.grow(view, cwnd, acked)), least)
         return cwnd, min(ssthresh, cwnd)
 
     def _reduced(self, view: View, cwnd: int, cause: str, flight: int) -> int:
         # The flight includes data that SACK reported, for which more was sent beyond the window.
-        window = self.reduce(view, cwnd, cause, min(flight, cwnd))
+        window = self._window_of("reduce", self.reduce(view, cwnd, cause, min(flight, cwnd)))
         self.credit = 0
         return max(min(window, max(cwnd, 2 * view.mss)), view.mss)
 
