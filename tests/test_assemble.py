@@ -5,6 +5,7 @@ import sys
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from tcpassay import overview
 from tcpassay.cli.assemble import MODULES, assembled
@@ -78,3 +79,21 @@ def helps(app: typer.Typer) -> dict[str, str]:
 def test_the_help_of_every_command_has_an_example() -> None:
     without = [name for name, text in helps(assembled()).items() if "Example" not in text]
     assert without == []
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["plot", "r", "--metric", "a", "--metric", "b"], "--metric"),
+        (["run", "p", "--seed=1", "--seed", "2"], "--seed"),
+    ],
+)
+def test_an_option_with_one_value_that_is_given_twice_is_refused(words: list[str], option: str) -> None:
+    done = CliRunner().invoke(assembled([words[0]]), words)
+    assert done.exit_code == 2
+    assert f"`{option}` is given 2 times; give one value" in done.output
+
+
+def test_an_option_with_several_values_and_a_switch_may_be_given_twice() -> None:
+    words = ["table", "/nonexistent", "--metric", "a", "--metric", "b", "--json", "--json"]
+    assert "is given" not in CliRunner().invoke(assembled(["table"]), words).output

@@ -53,7 +53,19 @@ def _options(
 
 
 class _Command(TyperCommand):
-    """A command in whose help text `--help` has no value, like the other switches."""
+    """A command that refuses an option with one value that is given twice.
+
+    In its help text `--help` has no value, like the other switches.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        order: list[Any] = list(self.make_parser(ctx).parse_args(args=list(args))[2])
+        given = [
+            one for one in order if one.param_type_name == "option" and not one.multiple and not one.is_flag
+        ]
+        if twice := next((one for one in given if given.count(one) > 1), None):
+            ctx.fail(f"`{max(twice.opts, key=len)}` is given {given.count(twice)} times; give one value")
+        return super().parse_args(ctx, args)
 
     def get_help_option(self, ctx: Any) -> Any:
         return _without_value(super().get_help_option(ctx))
