@@ -3,11 +3,13 @@
 Values are of the whole run, unlike those of `tcpassay metrics`, which a warm-up shortens.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, get_args
 
 from tcpassay.levels import Measured
 from tcpassay.messages import Outcome
+from tcpassay.plan.expand import CONTROLLER, show
+from tcpassay.plan.fields import Scalar
 from tcpassay.recording import DamagedError, Recording, carried, understood
 from tcpassay.recording_format import Flow
 from tcpassay.results import Results
@@ -15,6 +17,8 @@ from tcpassay.results import Results
 Per = Literal["host", "flow"]
 PERS: Final = get_args(Per)
 BACKGROUND: Final = "background"
+PYTHON: Final = "python"
+"""How a recording names a controller in Python, and the beginning of its value in a plan."""
 
 
 def measured(results: Results, per: Per) -> tuple[list[Measured], int]:
@@ -30,26 +34,58 @@ def measured(results: Results, per: Per) -> tuple[list[Measured], int]:
         if not run.get("recording"):
             absent += 1
             continue
-        varied = {
-            name: ("on" if value else "off") if isinstance(value, bool) else str(value)
-            for name, value in (run.get("varied") or {}).items()
-        }
+        varied = {name: show(value) for name, value in (run.get("varied") or {}).items()}
+        classes = _classes(run.get("triples") or {})
         try:
             recording = Recording.open(results.place_of(run))
             with understood(recording.folder / "recording.json"):
-                found = list(_of_run(recording, per))
+                found = list(_of_run(recording, per, classes))
         except DamagedError:
             absent += 1
             continue
         trace = str(run.get("trace") or "")
         made += [
-            Measured(f"{run['case']} {named[per]}", int(run["seed"]), varied | named, values, trace)
+            # What the plan varies under the name of a column has the values of the plan.
+            Measured(
+                f"{run['case']} {named[per]}",
+                int(run["seed"]),
+                varied | _beside(named, varied, per),
+                values,
+                trace,
+            )
             for named, values in found
         ]
     return made, absent
 
 
-def _of_run(recording: Recording, per: Per) -> Iterator[tuple[dict[str, str], dict[str, float | None]]]:
+def _beside(named: Mapping[str, str], varied: Mapping[str, str], per: Per) -> dict[str, str]:
+    return {name: value for name, value in named.items() if name == per or name not in varied}
+
+
+def _classes(triples: Mapping[str, Scalar]) -> dict[str, str]:
+    """The controllers in Python of a case by the host or side that has them; an empty name stands for all hosts."""
+    found = {}
+    for path, value in triples.items():
+        address, _, plain = path.rpartition("/")
+        if plain == CONTROLLER and show(value).startswith(f"{PYTHON}:"):
+            found[address] = show(value)
+    return found
+
+
+def _controller(cc: str, host: str, classes: Mapping[str, str]) -> str:
+    """The controller of a host: in Python its class, because a recording has only `python`."""
+    if cc != PYTHON:
+        return cc
+    side = "receiver" if host.startswith("receiver") else "sender"
+    for address in (host, side, ""):
+        if address in classes:
+            return classes[address]
+    return next(iter(classes.values())) if len(set(classes.values())) == 1 else cc
+
+
+def _of_run(
+    recording: Recording, per: Per, classes: Mapping[str, str]
+) -> Iterator[tuple[dict[str, str], dict[str, float | None]]]:
     flows = _of_test(recording.flows)
     total = sum(flow["counters"]["read_bytes"] for flow in flows)
     end = recording.header["duration_ns"]
@@ -58,7 +94,8 @@ def _of_run(recording: Recording, per: Per) -> Iterator[tuple[dict[str, str], di
         host = recording.hosts[flow["from"]]
         groups.setdefault(host if per == "host" else flow["name"], []).append(flow)
     for name, of in groups.items():
-        ccs = ", ".join(dict.fromkeys(flow["cc"] for flow in of))
+        names = (_controller(flow["cc"], recording.hosts[flow["from"]], classes) for flow in of)
+        ccs = ", ".join(dict.fromkeys(names))
         named = {per: name, "cc": ccs}
         if per == "flow":
             named |= {"from": recording.hosts[of[0]["from"]], "to": recording.hosts[of[0]["to"]]}

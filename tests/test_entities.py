@@ -1,0 +1,58 @@
+"""The results of hosts and flows: which controller each has."""
+
+from pathlib import Path
+
+import pytest
+
+from tcpassay import entities, load
+from tcpassay.plan.read import read
+from tcpassay.results import Results
+from tcpassay.run.execute import Local, execute
+from tcpassay.run.session import Beginning, Session
+from tcpassay.trust import ask
+
+CLASSES = """
+from tcpassay.controllers import Window
+
+class Mine(Window):
+    pass
+
+class Other(Window):
+    pass
+"""
+
+
+def ran(folder: Path, text: str) -> Results:
+    (folder / "mine.py").write_text(CLASSES, encoding="utf-8")
+    plan = read(
+        'name = "p"\n[fixed]\n"topology" = "dumbbell:2"\n"link.rate" = "10Mbit"\n"app.duration" = "20ms"\n'
+        f'{text}[keep]\nrecordings = "all"\n',
+        folder / "p.toml",
+    )
+    ask.plan(plan)
+    with Session.begin(plan, folder / "r", Beginning(), replace_=False) as session:
+        execute(session, Local(1))
+    return load(folder / "r")
+
+
+def test_a_controller_in_python_is_named_by_its_class_for_each_host(tmp_path: Path) -> None:
+    results = ran(
+        tmp_path, '"sender0/stack.cc" = "python:mine.py:Mine"\n"sender1/stack.cc" = "python:mine.py:Other"\n'
+    )
+    found, absent = entities.measured(results, "host")
+    assert absent == 0
+    assert {run.varied["host"]: run.varied["cc"] for run in found} == {
+        "sender0": "python:mine.py:Mine",
+        "sender1": "python:mine.py:Other",
+    }
+
+
+@pytest.mark.parametrize("per", ["host", "flow"])
+def test_a_group_with_the_name_of_a_column_has_its_own_values(tmp_path: Path, per: entities.Per) -> None:
+    results = ran(
+        tmp_path,
+        '[groups.cc]\nold = { "stack.cc" = "python:mine.py:Mine" }\nnew = { "stack.cc" = "python:mine.py:Other" }\n',
+    )
+    found, _ = entities.measured(results, per)
+    assert {run.varied["cc"] for run in found} == {"old", "new"}
+    assert all(per in run.varied for run in found)
