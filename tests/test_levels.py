@@ -42,6 +42,31 @@ def test_a_metric_by_two_parameters_has_a_cell_for_each_pair_of_levels() -> None
     assert grid.cells["1MB", "cubic"].half is None
 
 
+def test_values_that_the_plan_chose_for_another_parameter_are_no_spread() -> None:
+    # 1, 3 and 101, 103: the variance within each is 2, of the mean of both 2/2/4 + 2/2/4 = 0.5, with two degrees of
+    # freedom.
+    one = levels.stratified([(1.0, 3.0), (101.0, 103.0)])
+    assert (one.mean, one.count) == (52.0, 4)
+    assert one.half == pytest.approx(4.303 * 0.5**0.5, rel=1e-4)
+    runs = [
+        measured(cc + limit, cc, limit, base + seed, seed)
+        for cc, limit, base in (("reno", "10KB", 0.0), ("reno", "1MB", 100.0), ("cubic", "10KB", 5.0))
+        for seed in (1, 3)
+    ]
+    grid = levels.grid(runs, "rtt_p99", "stack.cc")
+    assert grid.over == ("queue.limit",)
+    assert (grid.cells["reno", ""].mean, grid.cells["reno", ""].half) == (
+        52.0,
+        pytest.approx(3.0427, rel=1e-4),
+    )
+    assert levels_show.of_grid(grid).title == (
+        "rtt_p99 by stack.cc: mean and 95 % confidence interval, over all values of queue.limit"
+    )
+    # One run for each value tells nothing about the spread of runs.
+    single = levels.grid([run for run in runs if run.seed == 1], "rtt_p99", "stack.cc")
+    assert single.cells["reno", ""].half == pytest.approx(12.706 * 50, rel=1e-4)
+
+
 def test_seeds_that_took_the_same_steps_are_no_more_evidence() -> None:
     same = [replace(RUNS[0], seed=seed, trace="t") for seed in range(8)]
     assert levels.grid(same, "rtt_p99", "queue.limit").cells["10KB", ""].count == 1

@@ -3,6 +3,10 @@
 The mean over the runs of a level estimates the value for similar cases; its interval is Student's with 95 % confidence,
 computed from the variation between runs. Runs of one case that are identical for several seeds count once, because they
 are not independent.
+
+If a level has several cases, and each of them several distinct runs, the mean is that of the means of the cases, and
+the interval is computed from the variation within them (stratified, with Welch's degrees of freedom): the values that
+a plan gives to its other parameters were chosen, and are no random sample.
 """
 
 import math
@@ -73,6 +77,8 @@ class Grid:
     columns: tuple[str, ...]
     """The levels of `across`; one empty text if there is none."""
     cells: Mapping[tuple[str, str], Mean]
+    over: tuple[str, ...] = ()
+    """Other parameters, over all values of which the means are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,19 @@ class Values:
     """The levels of `across`; one empty text if there is none."""
     cells: Mapping[tuple[str, str], tuple[float, ...]]
     """The values of distinct runs, for each row and column that has any."""
+    strata: Mapping[tuple[str, str], tuple[tuple[float, ...], ...]]
+    """The same by the values of the other parameters."""
+    over: tuple[str, ...]
+    """The other parameters that have several values in a cell."""
+
+    def mean(self, row: str, column: str) -> Mean | None:
+        """The mean of a cell with its interval; `None` for an empty cell."""
+        parts = self.strata.get((row, column))
+        if not parts:
+            return None
+        if len(parts) > 1 and min(map(len, parts)) > 1:
+            return stratified(parts)
+        return mean([value for part in parts for value in part])
 
 
 def measured(runs: Iterable[RunRow]) -> list[Measured]:
@@ -167,6 +186,19 @@ def mean(values: Sequence[float]) -> Mean:
     return Mean(statistics.fmean(values), quantile * statistics.stdev(values) / math.sqrt(count), count)
 
 
+def stratified(parts: Sequence[Sequence[float]]) -> Mean:
+    """The mean of the means of parts of at least two values, with the interval of the variation within the parts."""
+    spreads = [statistics.variance(part) / len(part) for part in parts]
+    total = math.fsum(spreads)
+    middle = statistics.fmean(statistics.fmean(part) for part in parts)
+    count = sum(map(len, parts))
+    if total <= 0:
+        return Mean(middle, 0.0, count)
+    freedom = total**2 / math.fsum(s**2 / (len(part) - 1) for s, part in zip(spreads, parts, strict=True))
+    quantile = T95[int(freedom) - 1] if freedom < len(T95) + 1 else NORMAL
+    return Mean(middle, quantile * math.sqrt(total) / len(parts), count)
+
+
 def distinct(runs: Sequence[Measured]) -> list[Measured]:
     """The runs without duplicates: runs of a case that are identical to those of another seed."""
     kept: dict[tuple[str, object], Measured] = {}
@@ -186,7 +218,7 @@ def factors(runs: Sequence[Measured]) -> list[str]:
 
 def values(runs: Sequence[Measured], metric: str, down: str, across: str | None = None) -> Values:
     """A metric by the levels of one or two parameters. Runs without the metric or the parameter are ignored."""
-    cells: dict[tuple[str, str], list[float]] = {}
+    cells: dict[tuple[str, str], dict[tuple[tuple[str, str], ...], list[float]]] = {}
     rows: dict[str, None] = {}
     columns: dict[str, None] = {}
     for run in runs if SEED in {down, across} else distinct(runs):
@@ -196,16 +228,30 @@ def values(runs: Sequence[Measured], metric: str, down: str, across: str | None 
             continue
         rows.setdefault(row)
         columns.setdefault(column)
-        cells.setdefault((row, column), []).append(value)
-    found = {place: tuple(some) for place, some in cells.items()}
-    return Values(metric, down, across, ordered(rows), ordered(columns), found)
+        rest = tuple((name, text) for name, text in run.varied.items() if name not in {down, across})
+        cells.setdefault((row, column), {}).setdefault(rest, []).append(value)
+    strata = {place: tuple(map(tuple, parts.values())) for place, parts in cells.items()}
+    found = {place: tuple(value for part in parts for value in part) for place, parts in strata.items()}
+    return Values(metric, down, across, ordered(rows), ordered(columns), found, strata, _over(cells.values()))
+
+
+def _over(cells: Iterable[Iterable[tuple[tuple[str, str], ...]]]) -> tuple[str, ...]:
+    """The parameters with several values in one cell."""
+    found: dict[str, None] = {}
+    for parts in cells:
+        seen: dict[str, set[str]] = {}
+        for rest in parts:
+            for name, text in rest:
+                seen.setdefault(name, set()).add(text)
+        found |= dict.fromkeys(name for name, texts in seen.items() if len(texts) > 1)
+    return tuple(found)
 
 
 def grid(runs: Sequence[Measured], metric: str, down: str, across: str | None = None) -> Grid:
     """The means of a metric by the levels of one or two parameters."""
     found = values(runs, metric, down, across)
-    cells = {place: mean(some) for place, some in found.cells.items()}
-    return Grid(metric, down, across, found.rows, found.columns, cells)
+    cells = {place: mean for place in found.cells if (mean := found.mean(*place)) is not None}
+    return Grid(metric, down, across, found.rows, found.columns, cells, found.over)
 
 
 def telling(runs: Sequence[Measured], metric: str) -> list[tuple[str, float]]:

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from tcpassay import levels, sheets, terminal
 from tcpassay.levels import Grid, Mean, Measured, unit_of
+from tcpassay.plural import few
 from tcpassay.sheets import Sheet
 
 CONTROLLER: Final = "stack.cc"
@@ -34,6 +35,7 @@ def of_grid(one: Grid) -> Sheet:
     """One row per level of one parameter, one column per level of the other; each cell with its interval."""
     unit = unit_of(one.metric)
     beside = f" and {one.across}" if one.across else ""
+    over = f", over all values of {few(one.over)}" if one.over else ""
     rows = [
         (
             row,
@@ -53,7 +55,7 @@ def of_grid(one: Grid) -> Sheet:
         if (value := one.cells.get((row, column)))
     ]
     return Sheet(
-        f"{one.metric} by {one.down}{beside}: mean and 95 % confidence interval",
+        f"{one.metric} by {one.down}{beside}: mean and 95 % confidence interval{over}",
         (one.down.rpartition(".")[2], *(level or "mean" for level in one.columns)),
         tuple(rows),
         1,

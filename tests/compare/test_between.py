@@ -129,6 +129,48 @@ def test_combinations_of_parameters_are_ranked_with_what_is_needed_to_decide(tmp
         between(few, ["stack.cc", "stack.cc"])
 
 
+def test_values_are_compared_at_each_combination_of_several_parameters_or_at_one_of_them(
+    tmp_path: Path,
+) -> None:
+    runs = [
+        run(
+            f"{cc}{loss[0]}{delay}",
+            seed,
+            {"goodput": rate + seed},
+            stack__cc=cc,
+            link__loss=loss,
+            link__delay=delay,
+        )
+        for cc, rate in (("reno", 100.0), ("cubic", 200.0))
+        for loss in ("0", "1%")
+        for delay in ("1ms", "9ms")
+        for seed in range(1, 9)
+    ]
+    few = Results(folder(tmp_path / "r", runs, ()))
+    options = Options(metrics=("goodput",))
+    both = between(few, "cc", ["loss", "link.delay"], options)
+    assert (both.between, both.by, both.over) == ("stack.cc", "link.loss, link.delay", ())
+    assert [one.level for one in both.rankings] == [
+        "link.loss = 0, link.delay = 1ms",
+        "link.loss = 0, link.delay = 9ms",
+        "link.loss = 1%, link.delay = 1ms",
+        "link.loss = 1%, link.delay = 9ms",
+    ]
+    one = between(few, "cc", "loss", options, where={"delay": "9ms"})
+    assert ([ranking.level for ranking in one.rankings], one.over) == (["0", "1%"], ())
+    # What a statement does not distinguish is said.
+    mixed = between(few, "cc", "loss", options)
+    assert mixed.over == ("link.delay",)
+    assert "note: over all values of link.delay; `--by` or `--where` separates them" in printed(mixed)
+    for wrong, message in (
+        ({"by": "cc"}, "`--by stack.cc`: it is in `--between`, too"),
+        ({"by": "los"}, "`--by los`: no run has this parameter or group"),
+        ({"where": {"delay": "5ms"}}, "`--where`: no run has link.delay=5ms"),
+    ):
+        with pytest.raises(UserError, match=message):
+            between(few, "cc", options=options, **wrong)
+
+
 def test_a_ranking_that_the_runs_cannot_decide_says_how_many_pairs_would(tmp_path: Path) -> None:
     runs = [
         run(f"{cc}", seed, {"goodput": rate + seed}, stack__cc=cc)
@@ -150,5 +192,5 @@ def test_a_parameter_with_one_value_and_an_unknown_one_are_refused(tmp_path: Pat
     one = results(tmp_path / "one", {("reno", "1ms"): (about(90), about(0.05))})
     with pytest.raises(UserError, match=r"`stack\.cc` has one value"):
         between(one, "stack.cc")
-    with pytest.raises(UserError, match=r"no run has the parameter or group `nosuch`"):
+    with pytest.raises(UserError, match=r"`--between nosuch`: no run has this parameter or group"):
         between(one, "nosuch")

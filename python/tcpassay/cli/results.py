@@ -18,7 +18,7 @@ from tcpassay.cli.capture import (
     ProfileOption,
     WithinOption,
 )
-from tcpassay.cli.options import AllowCodeOption, JsonOption, JunitOption, pairs, share
+from tcpassay.cli.options import AllowCodeOption, JsonOption, JunitOption, WhereOption, pairs, share
 from tcpassay.errors import UserError
 from tcpassay.interface import METRICS
 from tcpassay.pace import Working
@@ -192,9 +192,13 @@ def compare(
         ),
     ] = None,
     by: Annotated[
-        str | None,
-        typer.Option(help="With --between: at each level of this parameter or group.", metavar="PATH"),
+        list[str] | None,
+        typer.Option(
+            help="With --between: at each level of this parameter or group, or of several (PATH,PATH).",
+            metavar="PATH",
+        ),
     ] = None,
+    where: WhereOption = None,
     everything: Annotated[bool, typer.Option("--all", help="Compare all metrics.")] = False,
     relevant: Annotated[
         str, typer.Option(help="A change below this share is not relevant.", metavar="SHARE")
@@ -246,19 +250,22 @@ def compare(
     if between:
         if b is not None or where_a or where_b or ignore or junit:
             raise UserError(
-                "`--between` compares values within one result; it excludes a second result, --where, --ignore, --junit"
+                "`--between` compares values within one result; it excludes a second result, --where-a, --where-b, "
+                "--ignore, --junit"
             )
-        names = [name.strip() for text in between for name in text.split(",")]
-        _ranked(a, names, by, options, json_=json_)
+        _ranked(a, _split(between), _split(by), _only(where), options, json_=json_)
         return
     if b is None:
         raise UserError("give two results, or one and `--between PATH`")
-    if by is not None:
-        raise UserError("`--by` belongs to `--between`")
+    if by is not None or where is not None:
+        raise UserError(f"`{'--by' if by else '--where'}` belongs to `--between`")
+    left, right = load(a), load(b)
     sides = comparing.Sides(
-        dict(pairs("--where-a", where_a)), dict(pairs("--where-b", where_b)), frozenset(ignore or ())
+        {comparing.named(left, "--where-a", name): value for name, value in pairs("--where-a", where_a)},
+        {comparing.named(right, "--where-b", name): value for name, value in pairs("--where-b", where_b)},
+        frozenset(ignore or ()),
     )
-    comparison = comparing.compare(load(a), load(b), options, sides)
+    comparison = comparing.compare(left, right, options, sides)
     if json_:
         terminal.print_json(comparison.as_json())
     else:
@@ -271,11 +278,28 @@ def compare(
         raise typer.Exit(FAILED if comparison.regressions else UNDECIDED)
 
 
-def _ranked(folder: Path, names: list[str], by: str | None, options: "Options", *, json_: bool) -> None:
+def _split(given: list[str] | None) -> list[str]:
+    """The names of an option that may be given several times, each with several names."""
+    return [name.strip() for text in given or () for name in text.split(",")]
+
+
+def _only(where: list[str] | None) -> dict[str, str]:
+    """The value of each parameter of `--where`. Raises `UserError` for several of one parameter."""
+    given = pairs("--where", where)
+    found = dict(given)
+    if len(found) < len(given):
+        twice = next(name for name, _ in given if [one for one, _ in given].count(name) > 1)
+        raise UserError(f"`--where {twice}=...`: give one value, or the parameter to `--by`")
+    return found
+
+
+def _ranked(
+    folder: Path, names: list[str], by: list[str], where: dict[str, str], options: "Options", *, json_: bool
+) -> None:
     from tcpassay import compare as comparing  # noqa: PLC0415 - start-up time
     from tcpassay.results import load  # noqa: PLC0415 - start-up time
 
-    rankings = comparing.between(load(folder), names, by, options)
+    rankings = comparing.between(load(folder), names, by, options, where=where)
     if json_:
         terminal.print_json(rankings.as_json())
     else:

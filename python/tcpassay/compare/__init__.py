@@ -9,7 +9,7 @@ the statistics, `effect.py` judges a metric, `comparison.py` combines all,
 parameter.
 """
 
-from tcpassay.compare.between import Ranking, Rankings, between, cases_of
+from tcpassay.compare.between import Ranking, Rankings, between, cases_of, named
 from tcpassay.compare.comparison import Change, Comparison, compare
 from tcpassay.compare.correction import method
 from tcpassay.compare.effect import Effect, Moved, Options, Verdict, describe
@@ -34,6 +34,7 @@ __all__ = [
     "describe",
     "junit",
     "method",
+    "named",
     "show",
     "show_between",
 ]

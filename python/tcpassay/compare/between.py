@@ -6,7 +6,7 @@ correction covers the metrics, the pairs of values and the levels. With `simulta
 for themselves.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations, product
 
@@ -17,6 +17,7 @@ from tcpassay.compare.effect import Effect, Options, Verdict, describe, reversed
 from tcpassay.compare.pairing import SUBSTRATE, Sides
 from tcpassay.errors import Place, UserError
 from tcpassay.interface import Direction
+from tcpassay.plan.document import suggest
 from tcpassay.result_format import RunRow
 from tcpassay.results import Results, as_text
 
@@ -52,7 +53,7 @@ class Ranking:
     """The values of the parameter for one metric at one level."""
 
     level: str
-    """The level of the other parameter; empty for all runs."""
+    """The level of the other parameter; of several as `queue.limit = 50KB, link.loss = 0`; empty for all runs."""
     metric: str
     medians: dict[str, float]
     """By value; of the runs."""
@@ -86,6 +87,8 @@ class Rankings:
     """Number of pairs of values and levels that the correction covers beside the metrics."""
     metrics: str
     """Where the metrics come from, in words."""
+    over: tuple[str, ...]
+    """Other parameters, over all values of which the statements are."""
     rankings: tuple[Ranking, ...]
 
     @property
@@ -101,34 +104,43 @@ class Rankings:
 def between(  # noqa: PLR0913 - what is compared, and how
     results: Results,
     parameter: str | Sequence[str],
-    by: str | None = None,
+    by: str | Sequence[str] | None = None,
     options: Options | None = None,
     *,
     simultaneous: bool = True,
     among: Collection[str] | None = None,
+    where: Mapping[str, str] | None = None,
 ) -> Rankings:
-    """Compares each two values of `parameter`, or combinations of several, at each level of `by`.
+    """Compares each two values of `parameter`, or combinations of several, at each level of `by`, or of several.
 
-    With `among` only these are compared; the correction covers all, so that the choice may depend on the results.
+    With `where` only runs with these values are compared. Names may be the last parts of paths. With `among` only these
+    values are compared; the correction covers all, so that the choice may depend on the results.
     Raises `UserError` if the parameters do not vary, if one has no level, or if nothing can be compared.
     """
-    names = [parameter] if isinstance(parameter, str) else list(parameter)
-    sides = candidates(results, names)
+    names = [named(results, "--between", name) for name in _listed(parameter)]
+    below = [named(results, "--by", name) for name in _listed(by)]
+    only = {named(results, "--where", name): value for name, value in (where or {}).items()}
+    if twice := next((name for name in below if name in names), None):
+        raise UserError(f"`--by {twice}`: it is in `--between`, too; leave out one")
+    sides = candidates(results, names, only)
     if len(sides) == 1:
         raise UserError(
             f"`{', '.join(names)}` has one value in these runs; there is nothing to compare",
             Place(results.folder),
         )
-    pairs, places = list(combinations(sides, 2)), levels(results, by) if by else [""]
+    pairs, places = list(combinations(sides, 2)), candidates(results, below, only) if below else {"": {}}
     shown = [value for value in sides if among is None or value in among]
     tests = len(pairs) * len(places) if simultaneous else 1
     chosen = replace(options or Options(), beside=tests)
     made: list[Ranking] = []
     why = ""
-    for level in places:
-        where = {by: level} if by else {}
+    for place in places.values():
+        at = only | place
+        level = next(iter(place.values()), "")
+        if len(place) > 1:
+            level = ", ".join(f"{name} = {value}" for name, value in place.items())
         compared = [
-            (a, b, compare(results, results, chosen, Sides(sides[a] | where, sides[b] | where)))
+            (a, b, compare(results, results, chosen, Sides(sides[a] | at, sides[b] | at)))
             for a, b in combinations(shown, 2)
         ]
         why = compared[0][2].family
@@ -137,28 +149,77 @@ def between(  # noqa: PLR0913 - what is compared, and how
     return Rankings(
         str(results.folder),
         ", ".join(names),
-        by,
+        ", ".join(below) or None,
         chosen.confidence,
         chosen.correction,
         tests,
         why,
+        _over(results, {*names, *below}, only),
         tuple(made),
     )
 
 
-def candidates(results: Results, names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """The combinations of values that runs have, by their text, in the order of the plan. Raises `UserError`."""
+def _listed(names: str | Sequence[str] | None) -> list[str]:
+    return [names] if isinstance(names, str) else list(names or ())
+
+
+def named(results: Results, option: str, name: str) -> str:
+    """The parameter or group that a name means: a path, or the last part of one. Raises `UserError`."""
+    known = dict.fromkeys(
+        path
+        for run in results.runs
+        for path in (SUBSTRATE, *(run.get("varied") or {}), *(run.get("triples") or {}))
+    )
+    meant = [name] if name in known else [path for path in known if path.rpartition(".")[2] == name]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        listed = ", ".join(f"`{path}`" for path in meant)
+        raise UserError(f"`{option} {name}`: several parameters are called so; give one of {listed}")
+    raise UserError(
+        f"`{option} {name}`: no run has this parameter or group{suggest(name, known)}", Place(results.folder)
+    )
+
+
+def candidates(
+    results: Results, names: Sequence[str], where: Mapping[str, str] | None = None
+) -> dict[str, dict[str, str]]:
+    """The combinations of values that runs have, by their text, in the order of the plan.
+
+    With `where` only of runs with these values. Raises `UserError` if there are none.
+    """
     if len(set(names)) < len(names):
-        raise UserError(f"`--between {','.join(names)}`: a parameter is named twice")
+        raise UserError(f"`{','.join(names)}`: a parameter is named twice")
     known = [levels(results, name) for name in names]
-    there = {
-        tuple(_value(run, name) for name in names) for run in results.runs if run.get("outcome") != "refused"
-    }
-    return {
+    there = {tuple(_value(run, name) for name in names) for run in _runs(results, where or {})}
+    found = {
         ", ".join(values): dict(zip(names, values, strict=True))
         for values in product(*known)
         if values in there
     }
+    if not found:
+        said = ", ".join(f"{name}={value}" for name, value in (where or {}).items())
+        raise UserError(f"`--where`: no run has {said}", Place(results.folder))
+    return found
+
+
+def _runs(results: Results, where: Mapping[str, str]) -> list[RunRow]:
+    return [
+        run
+        for run in results.runs
+        if run.get("outcome") != "refused"
+        and all(_value(run, name) == value for name, value in where.items())
+    ]
+
+
+def _over(results: Results, names: Collection[str], where: Mapping[str, str]) -> tuple[str, ...]:
+    """The other parameters that vary in runs with the same values of these."""
+    seen: dict[str, dict[tuple[str | None, ...], set[str]]] = {}
+    for run in _runs(results, where):
+        place = tuple(_value(run, name) for name in names)
+        for name in (SUBSTRATE, *(run.get("varied") or {})):
+            seen.setdefault(name, {}).setdefault(place, set()).add(_value(run, name) or "")
+    return tuple(name for name, places in seen.items() if any(len(values) > 1 for values in places.values()))
 
 
 def cases_of(results: Results, names: Sequence[str]) -> dict[str, str]:

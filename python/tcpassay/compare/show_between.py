@@ -9,7 +9,7 @@ from rich.markup import escape
 from tcpassay import terminal
 from tcpassay.compare.between import Ranking, Rankings
 from tcpassay.compare.effect import Verdict
-from tcpassay.plural import plural
+from tcpassay.plural import few, plural
 from tcpassay.terminal import number
 
 _MOST: Final = 3
@@ -29,6 +29,11 @@ def show_between(rankings: Rankings, console: Console, units: Mapping[str, str])
         f"tests at {100 * rankings.confidence:g} %{corrected}",
         highlight=False,
     )
+    if rankings.over:
+        console.print(
+            f"[yellow]note:[/] over all values of {escape(few(rankings.over))}; `--by` or `--where` separates them",
+            highlight=False,
+        )
     level = None
     for ranking in rankings.rankings:
         if not ranking.medians:
@@ -36,7 +41,8 @@ def show_between(rankings: Rankings, console: Console, units: Mapping[str, str])
         if ranking.level != level:
             level = ranking.level
             if rankings.by:
-                console.print(f"\n[bold]{escape(rankings.by)} = {escape(level)}[/]", highlight=False)
+                said = level if ", " in rankings.by else f"{rankings.by} = {level}"
+                console.print(f"\n[bold]{escape(said)}[/]", highlight=False)
         _ranking(ranking, console, units.get(ranking.metric, ""))
 
 

@@ -143,7 +143,7 @@ def _value_axis(found: Values, wanted: Wanted, *, means: bool = False, bars: boo
     """The axis of values, or of their means."""
     cells = found.cells.values()
     each = (
-        [levels.mean(values).mean for values in cells]
+        [mean.mean for place in found.cells if (mean := found.mean(*place)) is not None]
         if means
         else [one for values in cells for one in values]
     )
@@ -231,7 +231,7 @@ def _line(found: Values, wanted: Wanted) -> Figure:
         axes.set_xscale("log")
     handles = []
     for number, column in enumerate(found.columns):
-        points = [(place, _mean(found, row, column)) for place, row in zip(places, found.rows, strict=True)]
+        points = [(place, found.mean(row, column)) for place, row in zip(places, found.rows, strict=True)]
         shown = [(place, one) for place, one in points if one is not None]
         colour, dashes = style.line(number)
         beside = _BESIDE * (number - (len(found.columns) - 1) / 2)
@@ -281,11 +281,6 @@ def _ticks(axes: Axes, places: Sequence[float]) -> None:
     axes.set_xticks(kept)
 
 
-def _mean(found: Values, row: str, column: str) -> Mean | None:
-    values = found.cells.get((row, column))
-    return levels.mean(values) if values else None
-
-
 def _bars(means: Sequence[Mean], axis: _Axis) -> Any:
     """The halves of intervals; a lower end that is not positive is cut on a logarithmic axis."""
     halves = np.array([math.nan if one.half is None else one.half for one in means]) / axis.unit
@@ -326,7 +321,7 @@ def _bar(found: Values, wanted: Wanted) -> Figure:
     width, offsets = _slots(found)
     handles = []
     for number, (column, offset) in enumerate(zip(found.columns, offsets, strict=True)):
-        shown = [(place, one) for place, row in enumerate(found.rows) if (one := _mean(found, row, column))]
+        shown = [(place, one) for place, row in enumerate(found.rows) if (one := found.mean(row, column))]
         look: Any = {
             "color": _light(style.CYCLE[number % len(style.CYCLE)]),
             "edgecolor": "#333333",
@@ -440,7 +435,7 @@ def _heat(found: Values, wanted: Wanted) -> Figure:
     means = np.full((len(found.rows), len(found.columns)), math.nan)
     for y, row in enumerate(found.rows):
         for x, column in enumerate(found.columns):
-            if one := _mean(found, row, column):
+            if one := found.mean(row, column):
                 means[y, x] = one.mean / axis.unit
     drawn = _page(wanted, 0.75 + 0.3 * len(found.rows))
     axes = drawn.subplots()
