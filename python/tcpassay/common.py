@@ -28,9 +28,19 @@ def words(having: Sequence[Values], runs: Sequence[Values]) -> str:
     names = dict.fromkeys(name for run in runs for name in run)
     if len(having) == 1 and len(names) > _EACH:
         return "only one run"  # all values are shared
-    parts = common(having, runs)
+    parts = common(having, runs) or _only(having, runs)
     if not parts:
         return "no parameter value is specific to these runs"
     alike = [run for run in runs if all(run.get(name) in values for name, values in parts.items())]
     said = ", ".join(f"{name}={'|'.join(values)}" for name, values in parts.items())
     return f"{said} ({len(having)} of {len(alike)} runs with that)"
+
+
+def _only(having: Sequence[Values], runs: Sequence[Values]) -> dict[str, list[str]]:
+    """The first parameter whose few values in the runs `having` no other run has, although each has few runs."""
+    for name in dict.fromkeys(name for run in having for name in run):
+        values = list(dict.fromkeys(run.get(name, "") for run in having))
+        alike = sum(run.get(name, "") in values for run in runs)
+        if len(having) > 1 and len(values) < _EACH and alike == len(having) < len(runs):
+            return {name: values}
+    return {}

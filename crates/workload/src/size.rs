@@ -107,7 +107,7 @@ const SHORT_VALUES: [f64; 15] = [
     0.08989, 0.00092, 0.00326, 0.01980,
 ];
 /// Scale and shape of the generalized Pareto distribution of its longer values.
-const LONG_VALUES: (f64, f64) = (214.476, 0.348238);
+const LONG_VALUES: (f64, f64) = (214.476, 0.348_238);
 /// The largest value that memcached stores.
 const LARGEST_VALUE: f64 = 1e6;
 /// Points between 15 bytes and the largest value, at equal ratios.
@@ -132,10 +132,10 @@ impl SizeDistribution {
     /// The values of a key-value store; mean 195 B. Larger ones than 1 MB are left out.
     pub fn key_value() -> SizeDistribution {
         let mut points = vec![(0.0, 0.0)];
-        let mut share = 0.0;
+        let mut below = 0.0;
         for (size, own) in (0_u32..).zip(SHORT_VALUES) {
-            share += own;
-            points.push((f64::from(size), share));
+            below += own;
+            points.push((f64::from(size), below));
         }
         let (scale, shape) = LONG_VALUES;
         let above = |size: f64| (1.0 + shape * (size - 15.0) / scale).powf(-1.0 / shape);
@@ -145,7 +145,7 @@ impl SizeDistribution {
             let within = (1.0 - above(size)) / (1.0 - above(LARGEST_VALUE));
             points.push((
                 size,
-                if point == POINTS_OF_LONG_VALUES { 1.0 } else { share + (1.0 - share) * within },
+                if point == POINTS_OF_LONG_VALUES { 1.0 } else { below + (1.0 - below) * within },
             ));
         }
         SizeDistribution::Table(EmpiricalCdf { name: "keyvalue".to_owned(), points })

@@ -99,7 +99,10 @@ def check(
 def measure(
     names: Annotated[
         list[str],
-        typer.Argument(help="Values of `stack.implementation` other than `model`.", metavar="NAME..."),
+        typer.Argument(
+            help="Values of `stack.implementation` other than `model`; a command with a `/` needs no `exec:`.",
+            metavar="NAME...",
+        ),
     ],
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a table in Markdown.")] = False,
     json_: JsonOption = False,
@@ -114,6 +117,7 @@ def measure(
     from tcpassay.stacks.measure.facts import measure as measured  # noqa: PLC0415 - start-up time
     from tcpassay.stacks.measure.table import markdown as table  # noqa: PLC0415 - start-up time
 
+    names = [f"exec:{name}" if "/" in name and not name.startswith("exec:") else name for name in names]
     for name in names:
         checked_name(name)
     columns: dict[str, list[Measured]] = {}

@@ -112,6 +112,13 @@ def runs_of(results: "Results", per: str | None) -> "tuple[list[levels.Measured]
     if per not in entities.PERS:
         raise UserError(f"`--per {per}`: allowed are {', '.join(entities.PERS)}{suggest(per, entities.PERS)}")
     runs, absent = entities.measured(results, cast("entities.Per", per))
+    from tcpassay.run.replay import spec_of  # noqa: PLC0415 - start-up time
+
+    if (warmup := spec_of(results)[0].collect.warmup) != "0s":
+        typer.echo(
+            f"tcpassay: values of hosts and flows are of the whole run, also of the warm-up of {warmup}",
+            err=True,
+        )
     if absent:
         typer.echo(f"tcpassay: {plural(absent, 'run')} without a recording ([keep] of the plan)", err=True)
     return runs, {name: name for name in levels.OF_ENTITIES}

@@ -39,7 +39,9 @@ def show(judged: Judged, console: Console) -> None:
         console.print(_totals(ordered))
     looked = f"{plural(judged.judged, 'capture' if judged.ends else 'recording')} judged"
     without = f", {judged.silent} without an event log ([collect] events = true)" if judged.silent else ""
-    number = plural(len(ordered), "finding") if ordered else "no findings"
+    number = (
+        plural(len(ordered), "finding") if ordered else "no findings" if judged.judged else "nothing to judge"
+    )
     colour = "red" if ordered else "green" if judged.judged else "yellow"
     console.print(f"[{colour}]{number}[/]; {escape(looked + without)}", highlight=False)
 

@@ -61,7 +61,9 @@ pub(super) const ROWS: &[P] = &[
         "pair",
         &["pair", "dumbbell:2", "star:2", "racks:3x3"],
         Substrates::MKH,
-        "Hosts, switches and the links between them",
+        "Hosts and links: a sender and a receiver (`pair`); n senders and n receivers behind two switches, whose link is the \
+         bottleneck (`dumbbell`); n senders and one receiver at a switch, whose port to the receiver is the bottleneck \
+         (`star`); racks of storage hosts, which send, and of workers; or those of a file (docs/plan.md)",
         |n, v| put(&mut n.shape, v.parsed()),
     )
     .linux(&[Knob::Builtin(|_, n| match n.shape {

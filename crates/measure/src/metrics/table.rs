@@ -210,7 +210,7 @@ pub static TABLE: &[Metric] = &[
     lower(
         "rtt_p99",
         "s",
-        "99th percentile of the senders' round-trip time samples, of both directions of the connections of the test, in the window",
+        "99th percentile of the senders' round-trip time samples, of both directions of the connections of the test, in the window; a sample includes the time for which the receiver delayed the ACK, which queue_delay_p99 does not",
         |c| at(c, LatencyKind::Rtt, 0.99),
     ),
     lower(
