@@ -64,8 +64,8 @@ def of_grid(one: Grid) -> Sheet:
 
 
 def cell(value: Mean, unit: str) -> str:
-    """As in `96.5 ± 1.2 Mbit/s`, in one unit."""
-    if value.half is None:
+    """As in `96.5 ± 1.2 Mbit/s`, in one unit; without an interval for a single run, and for runs with one value."""
+    if not value.half:
         return terminal.number(value.mean, unit)
     return terminal.interval(value.mean, value.half, unit)
 

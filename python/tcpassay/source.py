@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tcpassay.errors import Place, UserError
 from tcpassay.messages import Outcome
+from tcpassay.plan.expand import heading
 from tcpassay.recording import Recording
 from tcpassay.results import as_text, load
 
@@ -55,8 +56,8 @@ def sources(folder: Path, cases: list[str], seed: int | None, *, every_seed: boo
             recording = results.recording(case, seed)
             made.append(Source(case, recording, (recording,)))
         elif of_case:
-            values = (as_text(value) for value in (of_case[0].get("varied") or {}).values())
-            label = ", ".join(text for text in values if text is not None) or case
+            varied = {name: as_text(value) for name, value in (of_case[0].get("varied") or {}).items()}
+            label = heading({name: text for name, text in varied.items() if text is not None}) or case
             opened = [
                 results.recording(case, run["seed"]) for run in (of_case if every_seed else of_case[:1])
             ]

@@ -129,7 +129,7 @@ def plot(
         typer.Option(
             help="The flow of a sequence, a diagram or of `cwnd`, among those with data.",
             min=1,
-            show_default="the one with most timeouts",
+            show_default="the one with most timeouts; the windows of up to four flows",
         ),
     ] = None,
     start: Annotated[

@@ -117,6 +117,14 @@ class Recording:
             return self.flows[number - 1]
         return max(self.flows, key=lambda flow: self.index["flows"][flow]["tcp"]["timeouts"] or 0)
 
+    def number(self, number: int | None = None) -> int:
+        """The number of this flow, from 1, among those with data."""
+        return self.flows.index(self.watched(number)) + 1
+
+    def sender(self, number: int) -> str:
+        """The host that sends the data of the flow with this number."""
+        return str(self.whole.hosts[self.index["flows"][self.watched(number)]["from"]])
+
     def _name(self, flow: int) -> str:
         return str(self.index["flows"][flow]["name"])
 

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from tcpassay.figures import style
 from tcpassay.figures.arrows import diagram
 from tcpassay.figures.data import Array, NoDataError, Pooled, Recording, seconds
 from tcpassay.plan import model
-from tcpassay.plan.expand import Case, show
+from tcpassay.plan.expand import Case, heading, show
+from tcpassay.terminal import prefixed
 
 Shown = Sequence[tuple[str, Sequence[Path]]]
 """The label and the recordings of each case, one for each seed."""
@@ -32,6 +34,8 @@ ACROSS = 4
 # Maximum number of cases in a figure; more would be unreadable or too large for a PNG.
 MOST_TIMELINES = 24
 MOST_PANELS = 48
+MOST_WINDOWS = 4
+"""Flows whose windows are drawn together."""
 MOST_SEQUENCES = 12
 MOST_DISTRIBUTIONS = style.PAIRS
 MOST_DIAGRAMS = 1
@@ -39,8 +43,8 @@ MOST_DIAGRAMS = 1
 
 def name(case: Case, figure: model.Panel) -> str:
     """The name of a case in a figure: the label of each varied value, or the value itself."""
-    values = [show(value) for factor, value in case.varied.items() if _varies(factor, figure)]
-    return ", ".join(figure.labels.get(value, value) for value in values)
+    values = {factor: show(value) for factor, value in case.varied.items() if _varies(factor, figure)}
+    return heading(values, figure.labels)
 
 
 def _varies(factor: str, figure: model.Panel) -> bool:
@@ -118,6 +122,9 @@ def timeline(figure: model.Timeline, recordings: list[tuple[str, Recording]], re
     style.title(drawn, figure.title, remark)
     grid = drawn.add_gridspec(bands * rows, columns)
     first: dict[int, Axes] = {}
+    # One unit for all columns, because a row has one axis.
+    rate = prefixed(max(map(_rate, (recording for _, recording in recordings)), default=0.0), "bit/s")
+    view = _View(figure.flow, *rate)
     for place, (label, recording) in enumerate(recordings):
         band, column = divmod(place, columns)
         for row, kind in enumerate(figure.series):
@@ -126,7 +133,7 @@ def timeline(figure: model.Timeline, recordings: list[tuple[str, Recording]], re
             )
             first.setdefault(row, axes)
             try:
-                PANELS[kind](axes, recording, figure.flow)
+                PANELS[kind](axes, recording, view)
             except NoDataError as error:
                 style.absent(axes, str(error))
             axes.tick_params(labelbottom=row == rows - 1, labelleft=column == 0)
@@ -155,22 +162,44 @@ def _steps(axes: Axes, time: Array, values: Array, color: str) -> None:
     axes.margins(x=0.01)
 
 
-def _throughput(axes: Axes, recording: Recording, _: int | None) -> None:
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What the panels of a timeline have in common."""
+
+    flow: int | None
+    """The number of the selected flow."""
+    rate: float
+    """The unit of rates in bit/s."""
+    prefix: str
+    """Its prefix."""
+
+
+def _rate(recording: Recording) -> float:
+    """The rate of the bottleneck in bit/s, or without one the highest throughput; 0 without data."""
+    if recording.capacity is not None:
+        return float(recording.capacity)
+    try:
+        return float(recording.throughput()[1].max(initial=0.0))
+    except NoDataError:
+        return 0.0
+
+
+def _throughput(axes: Axes, recording: Recording, view: _View) -> None:
     time, bits = recording.throughput()
-    _steps(axes, time, bits / 1e9, style.BLUE)
+    _steps(axes, time, bits / view.rate, style.BLUE)
     capacity = recording.capacity
     if capacity is not None:
-        axes.axhline(capacity / 1e9, color=style.GREY, linewidth=0.9, linestyle="--")
+        axes.axhline(capacity / view.rate, color=style.GREY, linewidth=0.9, linestyle="--")
     interval = recording.interval
     what = "Throughput" if len(recording.flows) == 1 else "All flows"
-    axes.set_ylabel(f"{what} (Gbit/s)\nper {number(interval * 1e3)} ms")
+    axes.set_ylabel(f"{what} ({view.prefix}bit/s)\nper {number(interval * 1e3)} ms")
     timeouts = recording.timeouts()
     if len(timeouts):
         top = np.full_like(timeouts, 0.97)
         axes.plot(timeouts, top, "v", color=style.RED, markersize=3.5, transform=axes.get_xaxis_transform())
 
 
-def _flows(axes: Axes, recording: Recording, _: int | None) -> None:
+def _flows(axes: Axes, recording: Recording, view: _View) -> None:
     """One lane per flow, so that a stalled flow is visible beside the active ones."""
     lanes = [recording.flow_throughput(flow) for flow in recording.flows]
     top = max((float(bits.max()) for _, bits in lanes if len(bits)), default=1.0)
@@ -182,7 +211,7 @@ def _flows(axes: Axes, recording: Recording, _: int | None) -> None:
     axes.tick_params(axis="y", length=0)
     axes.margins(x=0.01)
     axes.set_ylim(0, len(lanes))
-    axes.set_ylabel(f"Each flow\n(lane: {number(top / 1e9)} Gbit/s)")
+    axes.set_ylabel(f"Each flow\n(lane: {number(top / view.rate)} {view.prefix}bit/s)")
 
 
 def counted(recording: Recording) -> str:
@@ -201,7 +230,7 @@ def number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _rtt(axes: Axes, recording: Recording, _: int | None) -> None:
+def _rtt(axes: Axes, recording: Recording, _: _View) -> None:
     time, rtt = recording.rtt()
     axes.plot(time, rtt * 1e3, ".", color=style.GREEN, markersize=1.6, rasterized=len(time) > MANY)
     axes.set_ylabel("RTT (ms)" if recording.logged else "Smoothed RTT (ms)")
@@ -209,25 +238,35 @@ def _rtt(axes: Axes, recording: Recording, _: int | None) -> None:
         style.note(axes, f"p99 {number(np.quantile(rtt, 0.99, method='inverted_cdf') * 1e3)} ms")
 
 
-def _cwnd(axes: Axes, recording: Recording, flow: int | None) -> None:
-    time, window = recording.cwnd(flow)
+def _cwnd(axes: Axes, recording: Recording, view: _View) -> None:
+    """Of the selected flow; otherwise of all flows, or with many of the one with most timeouts."""
+    count = len(recording.flows)
+    if view.flow is None and 1 < count <= MOST_WINDOWS:
+        for number in range(1, count + 1):
+            time, window = recording.cwnd(number)
+            _steps(axes, time, window / 1e3, style.CYCLE[number - 1])
+            axes.lines[-1].set_label(f"flow {number}, {recording.sender(number)}")
+        axes.legend(loc="upper right", fontsize=6, frameon=True, framealpha=0.9, edgecolor="none")
+        axes.set_ylabel("cwnd (KB)")
+        return
+    time, window = recording.cwnd(view.flow)
     _steps(axes, time, window / 1e3, style.PURPLE)
-    axes.set_ylabel("cwnd (KB)")
+    axes.set_ylabel("cwnd (KB)" if count == 1 else f"cwnd (KB)\nof flow {recording.number(view.flow)}")
 
 
-def _queue(axes: Axes, recording: Recording, _: int | None) -> None:
+def _queue(axes: Axes, recording: Recording, _: _View) -> None:
     time, backlog = recording.backlog()
     _steps(axes, time, backlog / 1e3, style.ORANGE)
     axes.set_ylabel("Queue (KB)")
 
 
-def _marks(axes: Axes, recording: Recording, _: int | None) -> None:
+def _marks(axes: Axes, recording: Recording, _: _View) -> None:
     time, marks = recording.marks()
     _steps(axes, time, marks, style.RED)
     axes.set_ylabel(f"Marked (packets\nper {number(recording.interval * 1e3)} ms)")
 
 
-PANELS: dict[str, Callable[[Axes, Recording, int | None], None]] = {
+PANELS: dict[str, Callable[[Axes, Recording, _View], None]] = {
     "throughput": _throughput,
     "flows": _flows,
     "rtt": _rtt,

@@ -17,6 +17,7 @@ from tcpassay.errors import Place, Problem
 from tcpassay.messages import Expected, Script
 from tcpassay.plan import axis, fields, hints, model, table
 from tcpassay.plan.document import Document, Step
+from tcpassay.plan.quantity import quantity
 from tcpassay.substrate import substrate_of
 
 CONTROLLER: Final = "stack.cc"
@@ -76,6 +77,23 @@ class Level:
 def show(value: object) -> str:
     """A value in the format of the data plane."""
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def heading(values: Mapping[str, str], labels: Mapping[str, str] | None = None) -> str:
+    """The values of some factors as the heading of a figure, as in `cubic, limit 62KB`, with labels for some values.
+
+    An amount beside others says nothing without the last part of its parameter's name.
+    """
+    known = labels or {}
+    return ", ".join(
+        known.get(value)
+        or (
+            f"{_short(name).replace('_', ' ')} {value}"
+            if len(values) > 1 and quantity(value).ordered
+            else value
+        )
+        for name, value in values.items()
+    )
 
 
 def same(a: fields.Scalar, b: fields.Scalar) -> bool:

@@ -393,8 +393,8 @@ class Timeline(Panel):
     )
     flow: FlowNumber | None = Field(
         default=None,
-        description="The flow of the row `cwnd`: its number among the flows with data, from 1; by default the flow "
-        "with most timeouts",
+        description="The flow of the row `cwnd`: its number among the flows with data, from 1; by default up to four "
+        "flows, or of more the one with most timeouts",
     )
     start: Time | None = Field(default=None, description="Start of the displayed time")
     end: Time | None = Field(default=None, description="End of the displayed time")
