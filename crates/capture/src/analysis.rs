@@ -36,6 +36,8 @@ impl Default for AnalysisOptions {
 const FIRST_PER_STATE: u64 = 30;
 /// Summaries of ended connections, per one whose state is in memory.
 const ENDED_PER_STATE: u64 = 2;
+/// Ends that sent malformed options which are named.
+const MOST_NAMED: usize = 5;
 /// A connection that is silent for longer than this gives room to others.
 const IDLE: Dur = Dur::from_secs(600);
 
@@ -110,6 +112,8 @@ pub struct Analysis {
     /// The error that ended the reading of the capture; `None` if it was read to its end.
     pub error: Option<ReadError>,
     rounds: Vec<Round>,
+    /// The first ends that sent malformed options.
+    pub(crate) malformed_from: Vec<SocketAddr>,
 }
 
 impl Analysis {
@@ -128,6 +132,7 @@ impl Analysis {
             counts: PacketCounts::default(),
             error: None,
             rounds: Vec::new(),
+            malformed_from: Vec::new(),
         }
     }
 
@@ -247,7 +252,7 @@ impl Analysis {
             checksum: headers.checksum,
             way,
             segment: &headers.segment,
-            cut: headers.cut,
+            cut: headers.has_unknown_options(),
         };
         let point = u32::try_from(point).expect("fewer than 2^32 interfaces");
         let ends = [envelope.from, envelope.to];
@@ -269,6 +274,12 @@ impl Analysis {
         };
         self.counts.segments += 1;
         self.counts.options_cut += u64::from(headers.cut);
+        if headers.malformed {
+            self.counts.malformed_options += 1;
+            if self.malformed_from.len() < MOST_NAMED && !self.malformed_from.contains(&envelope.from) {
+                self.malformed_from.push(envelope.from);
+            }
+        }
         if let Some(Some(tunnel)) = around.as_ref().map(|around| around.tunnels[0]) {
             *self.counts.tunnels.entry(tunnel.kind).or_default() += 1;
         }
@@ -425,7 +436,7 @@ fn is_silent(life: &Life, end: usize) -> bool {
 fn facts(connection: &Connection) -> ConnectionFacts {
     ConnectionFacts {
         ends: connection.ends,
-        has_handshake: connection.has_both_scales(),
+        has_handshake: connection.has_both_syns(),
         place: connection.place(0),
         mss: [connection.mss(0), connection.mss(1)],
         counters: [connection.halves[0].counters, connection.halves[1].counters],

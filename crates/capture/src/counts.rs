@@ -39,6 +39,8 @@ pub struct PacketCounts {
     pub malformed: u64,
     /// Segments whose captured bytes end inside the TCP options.
     pub options_cut: u64,
+    /// Segments whose TCP options contradict themselves: one runs past the header, or has a length that its kind does not have.
+    pub malformed_options: u64,
     /// Packets of interfaces that were not chosen.
     pub other_interfaces: u64,
     /// Packets without a time.

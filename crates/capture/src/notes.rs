@@ -43,6 +43,7 @@ pub(crate) fn notes(analysis: &Analysis, interfaces: &[Interface]) -> Vec<String
         "The capture has no TCP segments that can be analysed.".to_owned(),
     );
     undecoded(&mut notes, counts);
+    malformed_options(&mut notes, analysis);
     limits(&mut notes, counts);
     clocks(&mut notes, counts);
     let (flows, unseen) = analysis.flows_of_acks_alone();
@@ -106,6 +107,21 @@ fn undecoded(notes: &mut Notes, counts: &PacketCounts) {
         format!(
             "{} cut inside the TCP options: timestamps, SACK and the window scale may be missing.",
             many(counts.options_cut, "segment")
+        ),
+    );
+}
+
+/// Who sent options that contradict themselves.
+fn malformed_options(notes: &mut Notes, analysis: &Analysis) {
+    let count = analysis.counts.malformed_options;
+    let senders: Vec<String> = analysis.malformed_from.iter().map(ToString::to_string).collect();
+    notes.say(
+        count,
+        format!(
+            "{} with malformed TCP options (an option runs past the header, or its length is wrong), sent by {}: the options of these \
+             segments are unknown.",
+            many(count, "segment"),
+            senders.join(", ")
         ),
     );
 }

@@ -3,6 +3,7 @@
 //! An event log contains the segments that each end of a connection sends and receives. A capture shows them in the order in which they
 //! pass one place. [`EndLog`] states for each end what this log lacks: an oracle that needs it does not judge the end.
 
+use crate::batches::Batches;
 use crate::captured::{Captured, Packet};
 use crate::finding::{Found, Oracle};
 use crate::needs::{EndLog, Need};
@@ -45,6 +46,8 @@ pub struct Capture {
     rows: Vec<u32>,
     /// By flow: the log of the end that sends it.
     ends: Vec<EndLog>,
+    /// The silences of the capture.
+    batches: Batches,
     /// Connections of one packet, and those that are no longer in memory. They have no log.
     pub unlogged: u64,
     /// The capture has more packets than the log may have.
@@ -87,6 +90,7 @@ impl Capture {
             packets: Vec::new(),
             rows: Vec::new(),
             ends: vec![EndLog::default(); flows],
+            batches: Batches::default(),
             unlogged: connections.iter().filter(|logged| logged.is_none()).count() as u64,
             cut: false,
         };
@@ -158,13 +162,14 @@ impl Capture {
             packets: Vec::new(),
             rows: Vec::new(),
             ends: vec![log.clone(), log],
+            batches: Batches::default(),
             unlogged: 0,
             cut: false,
         };
         let mut logged = Logged { hosts: [0, 1], ..Logged::default() };
         for (number, (us, from, segment, ecn)) in segments.enumerate() {
             let envelope = Envelope { from: ends[from], to: ends[1 - from], ecn, id: 0, ttl: 64 };
-            let headers = Headers { envelope, segment, cut: false, checksum: 0 };
+            let headers = Headers { envelope, segment, cut: false, malformed: false, checksum: 0 };
             let at = Time::ZERO + Dur::from_micros(us);
             made.recording.header.duration = at.since(Time::ZERO);
             logged.packet(at, number as u64 + 1, from, &headers, &mut made);
@@ -182,7 +187,8 @@ impl Capture {
 
     /// Applies the oracles named in `wanted`, each to the ends whose log has what it needs.
     pub fn judge(&self, wanted: &[&str]) -> Vec<Found> {
-        let captured = Captured { packets: &self.packets, rows: &self.rows, ends: &self.ends };
+        let resolution = self.batches.period().unwrap_or(Dur::ZERO);
+        let captured = Captured { packets: &self.packets, rows: &self.rows, ends: &self.ends, resolution };
         judge_log(&self.recording, wanted, Some(captured))
     }
 
@@ -305,6 +311,8 @@ struct Logged {
     bare: [u64; 2],
     /// An ACK or a SACK block reports positions that were not seen.
     missed: bool,
+    /// A segment has options that are unknown.
+    unknown_options: bool,
 }
 
 impl Logged {
@@ -329,6 +337,7 @@ impl Logged {
             self.position(from, segment.seq)
         };
         let Some(seq) = seq else { return };
+        made.batches.packet(at, self.hosts[from]);
         let place = u32::try_from(made.packets.len()).expect("fewer than 2^32 packets");
         made.packets.push(Packet {
             frame,
@@ -336,9 +345,10 @@ impl Logged {
             mss: segment.options.mss,
             sack_permitted: segment.options.sack_permitted,
             ecn: headers.envelope.ecn,
-            cut: headers.cut,
+            cut: headers.has_unknown_options(),
         });
         self.spoke[from] |= !reset;
+        self.unknown_options |= headers.has_unknown_options();
         let after = seq + u64::from(segment.seq_len());
         self.completeness(from, segment, (seq, after));
         let again = after > seq && seq < self.sent[from];
@@ -503,7 +513,7 @@ impl Logged {
         }
         let unseen: u64 = facts.counters.iter().map(|half| half.unseen_bytes).sum();
         let counts = &known.counts;
-        let undecoded = counts.short + counts.fragments + counts.malformed + counts.options_cut;
+        let undecoded = counts.short + counts.fragments + counts.malformed;
         let filtered = (0..2).any(|end| self.data_in[end] >= SEVERAL && self.bare[end] == 0);
         if unseen > 0 || self.missed {
             lacks.push((
@@ -514,6 +524,12 @@ impl Logged {
             lacks.push((
                 Need::EveryPacket,
                 "the capture has packets that cannot be decoded (fragments, cut headers)".into(),
+            ));
+        }
+        if self.unknown_options {
+            lacks.push((
+                Need::EveryPacket,
+                "options of segments of the connection are unknown: they are cut or malformed".into(),
             ));
         }
         if filtered && unseen == 0 && !self.missed {

@@ -1,6 +1,7 @@
 //! What the log of a capture gives to an oracle in addition to its rows.
 
 use crate::needs::EndLog;
+use tcpassay_units::Dur;
 use tcpassay_wire::{Ecn, Timestamps};
 
 /// What a packet of a capture has in addition to its rows of the event log.
@@ -16,7 +17,7 @@ pub(crate) struct Packet {
     pub sack_permitted: bool,
     /// ECN field of the IP header.
     pub ecn: Ecn,
-    /// True if the captured bytes end inside of the options.
+    /// True if the captured bytes end inside of the options, or these are malformed: others than the known ones may be there.
     pub cut: bool,
 }
 
@@ -27,6 +28,8 @@ pub(crate) struct Captured<'a> {
     /// For each row of the log the packet.
     pub rows: &'a [u32],
     pub ends: &'a [EndLog],
+    /// The period in which the capture, or its host, handles packets ([`crate::batches`]); zero if none shows.
+    pub resolution: Dur,
 }
 
 impl<'a> Captured<'a> {

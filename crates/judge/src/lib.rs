@@ -18,6 +18,7 @@
 //!
 //! The crate does not depend on the simulator, and it reads no files.
 
+mod batches;
 pub mod capture;
 mod captured;
 mod end;

@@ -69,7 +69,7 @@ impl OwnPackets {
 
     /// As a pass over the log of a capture reads them.
     pub fn captured(&self) -> Captured<'_> {
-        Captured { packets: &self.packets, rows: &self.rows, ends: &self.ends }
+        Captured { packets: &self.packets, rows: &self.rows, ends: &self.ends, resolution: Dur::ZERO }
     }
 }
 

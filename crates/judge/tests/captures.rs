@@ -69,6 +69,55 @@ fn a_capture_with_any_odd_time_at_any_packet_is_judged() {
     }
 }
 
+/// The oracles that accuse an end of a capture, those that do not judge the end that opens it, and the notes.
+fn outcome(packets: &[Timed]) -> (Vec<&'static str>, Vec<&'static str>, Vec<String>) {
+    let file = pcap(101, packets);
+    let options = AnalysisOptions::default();
+    let mut known = Analysis::new(options.clone());
+    let mut reader = Reader::new(&file[..]).expect("a capture");
+    while known.read(&mut reader, 1000) {}
+    let notes = known.summary(reader.interfaces()).notes;
+    let mut reader = Reader::new(&file[..]).expect("a capture");
+    let capture = Capture::read(&known, &options, &mut reader, None, "0", 1_000_000, &mut || true);
+    let found = capture.judge(&["timestamp-echo"]).iter().map(|one| one.oracle).collect();
+    let unjudged = capture.unjudged(&["timestamp-echo"]);
+    let own = unjudged.iter().filter(|one| one.flows.contains(&"192.0.2.1:40000 > 192.0.2.2:80".to_owned()));
+    (found, own.flat_map(|one| one.oracles.clone()).collect(), notes)
+}
+
+#[test]
+fn an_end_whose_peer_sent_malformed_options_is_not_accused_and_the_sender_of_the_options_is_named() {
+    // The client echoes 900, the timestamp of the SYN-ACK, although newer ones arrived.
+    let packets = |syn_ack: u32| {
+        vec![
+            by(true).flags(Flags::SYN).seq(1000, 0).ack(0).scale(7).stamps(100, 0).at_us(0),
+            by(false)
+                .flags(Flags::SYN | Flags::ACK)
+                .seq(5000, 0)
+                .ack(1001)
+                .scale(7)
+                .stamps(syn_ack, 100)
+                .at_us(20_000),
+            by(true).seq(1001, 0).ack(5001).stamps(101, 900).at_us(20_010),
+            by(true).seq(1001, 100).ack(5001).stamps(102, 900).at_us(30_000),
+            by(false).seq(5001, 100).ack(1101).stamps(902, 102).at_us(50_000),
+            by(true).seq(1101, 0).ack(5101).stamps(103, 900).at_us(50_010),
+        ]
+    };
+    assert_eq!(outcome(&packets(900)), (vec![], vec![], vec![]));
+    assert_eq!(outcome(&packets(901)), (vec!["timestamp-echo"], vec![], vec![]));
+    // The timestamps of the SYN-ACK run past its header.
+    let mut odd = packets(901);
+    assert_eq!(odd[1].1[42..44], [8, 10]);
+    odd[1].1[43] = 40;
+    let note = "1 segment with malformed TCP options (an option runs past the header, or its length is wrong), sent by 192.0.2.2:80: the \
+                options of these segments are unknown.";
+    assert_eq!(outcome(&odd), (vec![], vec!["timestamp-echo"], vec![note.to_owned()]));
+    // A length that the kind does not have.
+    odd[1].1[43] = 9;
+    assert_eq!(outcome(&odd).1, ["timestamp-echo"]);
+}
+
 #[test]
 fn a_stretch_without_tcp_is_read_in_steps_so_that_a_command_can_be_interrupted() {
     let mut file = pcap(101, &handshake(10));

@@ -369,7 +369,7 @@ fn read_tcp(ip: &Ip<'_>) -> Result<Transport, DecodeError> {
         window: h.window_size,
         urgent: h.urgent_pointer,
         len: u32::from(len),
-        options: read_options(h.options.as_slice()),
+        options: read_options(h.options.as_slice()).0,
     };
     Ok((h.source_port, h.destination_port, Content::Tcp(segment), have < usize::from(ip.len)))
 }

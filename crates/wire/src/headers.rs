@@ -5,7 +5,7 @@
 
 use crate::codec::Envelope;
 use crate::options::read_options;
-use crate::{Ecn, Flags, Segment};
+use crate::{Ecn, Flags, Options, Segment};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tcpassay_units::SeqNum;
 
@@ -23,6 +23,15 @@ pub struct Headers {
     pub checksum: u16,
     /// The captured bytes end inside the TCP header, so that options may be missing.
     pub cut: bool,
+    /// The captured options contradict themselves: one runs past the header, or has a length that its kind does not have.
+    pub malformed: bool,
+}
+
+impl Headers {
+    /// Whether the segment may have other options than those that could be read.
+    pub fn has_unknown_options(&self) -> bool {
+        self.cut || self.malformed
+    }
 }
 
 /// The reason why a packet has no readable TCP header.
@@ -127,7 +136,7 @@ pub fn tcp(ip: &IpPacket<'_>) -> Result<Headers, NoHeaders> {
         return Err(NoHeaders::Malformed);
     }
     let end = header_len.min(tcp.len());
-    let options = tcp.get(20..end).map(read_options).unwrap_or_default();
+    let (options, whole) = tcp.get(20..end).map_or((Options::default(), true), read_options);
     let segment = Segment {
         seq: SeqNum::new(word(tcp, 4)),
         ack: SeqNum::new(word(tcp, 8)),
@@ -145,7 +154,8 @@ pub fn tcp(ip: &IpPacket<'_>) -> Result<Headers, NoHeaders> {
         ttl: ip.ttl,
     };
     let checksum = if tcp.len() >= 18 { half(tcp, 16) } else { 0 };
-    Ok(Headers { envelope, segment, checksum, cut: end < header_len })
+    let cut = end < header_len;
+    Ok(Headers { envelope, segment, checksum, cut, malformed: !whole && !cut })
 }
 
 fn half(bytes: &[u8], at: usize) -> u16 {

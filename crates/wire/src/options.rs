@@ -67,37 +67,39 @@ pub(crate) fn write_options(options: &Options) -> ArrayVec<u8, 64> {
 }
 
 /// Decodes options; [`codec`](crate::codec) describes which errors are ignored. The last one of repeated options
-/// counts.
+/// counts. The second value is false if an option runs past the bytes, or has a length that its kind does not have: what the list says is
+/// unknown.
 #[inline]
-pub(crate) fn read_options(bytes: &[u8]) -> Options {
+pub(crate) fn read_options(bytes: &[u8]) -> (Options, bool) {
     // Timestamps alone, as in nearly all segments (RFC 7323 appendix A).
     if let [NOP, NOP, TIMESTAMPS, 10, words @ ..] = bytes
         && let ([val, ecr], []) = words.as_chunks::<4>()
     {
         let timestamps = Timestamps { val: u32::from_be_bytes(*val), ecr: u32::from_be_bytes(*ecr) };
-        return Options { timestamps: Some(timestamps), ..Options::default() };
+        return (Options { timestamps: Some(timestamps), ..Options::default() }, true);
     }
     read_list(bytes)
 }
 
-fn read_list(mut bytes: &[u8]) -> Options {
-    let mut options = Options::default();
+fn read_list(mut bytes: &[u8]) -> (Options, bool) {
+    let (mut options, mut whole) = (Options::default(), true);
     while let [kind, rest @ ..] = bytes {
         match (*kind, rest) {
             (END, _) => break,
             (NOP, _) => bytes = rest,
             (kind, [len, ..]) if *len >= 2 && usize::from(*len) <= bytes.len() => {
                 let (option, next) = bytes.split_at(usize::from(*len));
-                read_option(kind, &option[2..], &mut options);
+                whole &= read_option(kind, &option[2..], &mut options);
                 bytes = next;
             }
-            _ => break,
+            _ => return (options, false),
         }
     }
-    options
+    (options, whole)
 }
 
-fn read_option(kind: u8, body: &[u8], options: &mut Options) {
+/// False for a length that the kind does not have.
+fn read_option(kind: u8, body: &[u8], options: &mut Options) -> bool {
     match (kind, body) {
         (MSS, &[a, b]) => options.mss = Some(u16::from_be_bytes([a, b])),
         (WINDOW_SCALE, &[shift]) => options.window_scale = Some(shift),
@@ -130,6 +132,8 @@ fn read_option(kind: u8, body: &[u8], options: &mut Options) {
                 options.set_accecn(&option);
             }
         }
+        (MSS | WINDOW_SCALE | SACK_PERMITTED | SACK | TIMESTAMPS, _) => return false,
         _ => {}
     }
+    true
 }

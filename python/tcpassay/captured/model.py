@@ -32,6 +32,7 @@ class PacketCounts:
     short: int
     malformed: int
     options_cut: int
+    malformed_options: int
     other_interfaces: int
     timeless: int
     contradictory_times: int

@@ -32,6 +32,8 @@ pub(crate) struct Connection {
     mss: [Option<u16>; 2],
     /// Number of the SYN of each end.
     pub syns: [Option<SeqNum>; 2],
+    /// Whether all options of the SYN of each end are known.
+    whole_syns: [bool; 2],
     /// The last SYN of each end.
     prints: [Option<Print>; 2],
     /// Times at which the SYN and the SYN-ACK passed, if each was sent once.
@@ -71,6 +73,7 @@ impl Connection {
             ecn: Negotiation::default(),
             mss: [None; 2],
             syns: [None; 2],
+            whole_syns: [false; 2],
             prints: [None; 2],
             handshake: [None; 2],
             active: at,
@@ -249,6 +252,7 @@ impl Connection {
             Some(shift) => Some(Scale::Shift(shift.min(14))),
             None => (!seen.cut).then_some(Scale::Absent),
         };
+        self.whole_syns[from] = !seen.cut;
         self.mss[from] = segment.options.mss;
         // The SYN occupies a position.
         let first = segment.seq + 1;
@@ -324,9 +328,9 @@ impl Connection {
         }
     }
 
-    /// Whether both SYNs are in the capture, with their options.
-    pub fn has_both_scales(&self) -> bool {
-        self.scales.iter().all(Option::is_some)
+    /// Whether both SYNs are in the capture, with all of their options.
+    pub fn has_both_syns(&self) -> bool {
+        self.whole_syns == [true; 2]
     }
 
     /// Whether the windows of end `from` are known.

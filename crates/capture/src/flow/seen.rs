@@ -23,6 +23,6 @@ pub(crate) struct Seen<'a> {
     pub checksum: u16,
     pub way: Way,
     pub segment: &'a Segment,
-    /// The capture does not have all of its options.
+    /// The capture does not have all of its options, or they are malformed: others are unknown.
     pub cut: bool,
 }

@@ -140,7 +140,7 @@ pub fn read<R: Read>(reader: &mut Reader<R>, options: &Options) -> CapturedEnds 
             sent: false,
             segment: found.headers.segment,
             ecn: found.headers.envelope.ecn,
-            cut: found.headers.cut,
+            cut: found.headers.has_unknown_options(),
         };
         connections[placed.connection].push((placed.from, packet));
     }

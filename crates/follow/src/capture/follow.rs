@@ -283,7 +283,9 @@ impl<'a> Run<'a> {
             return Some("the clock of the capture goes back");
         }
         if packet.cut {
-            return Some("the captured bytes end inside of the options of the packet");
+            return Some(
+                "the captured bytes end inside of the options of the packet, or the options are malformed",
+            );
         }
         if segment.flags.has(Flags::RST) {
             return Some("the connection is reset");

@@ -177,6 +177,8 @@ impl Mark {
 pub(crate) struct History<'a> {
     pub recording: &'a Recording,
     pub halves: Vec<Half>,
+    /// The period to which times of a capture are known ([`crate::captured::Captured::resolution`]).
+    pub resolution: Dur,
     peers: Vec<usize>,
     ledgers: Vec<OnceCell<Ledger>>,
     fastest: OnceCell<Vec<Dur>>,
@@ -208,6 +210,7 @@ impl<'a> History<'a> {
         History {
             recording,
             halves,
+            resolution: Dur::ZERO,
             peers,
             ledgers: vec![OnceCell::new(); flows],
             fastest: OnceCell::new(),

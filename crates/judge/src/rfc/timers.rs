@@ -59,6 +59,9 @@ fn of_another_tcp(context: &Context<'_>, flow: usize) -> bool {
     context.recording.header.stacks.iter().any(|stack| stack.host == host)
 }
 
+/// Periods of a capture's batches in an interval that can be compared with others.
+const PERIODS: u64 = 4;
+
 /// Shorter intervals are not those of a timer.
 const SHORTEST: Dur = Dur::from_millis(100);
 /// RFC 6298 section 2.5 permits a maximum of 60 s.
@@ -108,6 +111,11 @@ impl Repeats {
     ) -> Option<(Occurrence, String)> {
         let (row, since) = first?;
         let (shortest, longest, count) = self.intervals?;
+        // A capture whose times are known to a period only makes intervals of a few periods equal.
+        let resolution = context.captured.map_or(Dur::ZERO, |captured| captured.resolution);
+        if shortest < resolution.saturating_mul(PERIODS) {
+            return None;
+        }
         let (begin, shortest, longest) = (time(since), took(shortest), took(longest));
         let said = format!(
             "{} times from {begin} to {}, and the {count} intervals are {shortest} to {longest}",

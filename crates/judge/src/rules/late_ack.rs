@@ -18,7 +18,8 @@ pub(super) const ORACLE: Oracle = Oracle {
           timeout; this is the receiver's side of the DCTCP stall.",
     evidence: "the first data that went unacknowledged; the receiver's decision about its ACK where it logged one; the segment \
                that acknowledged at last, if there was one.",
-    wrong_when: "the host could not send (a stopped process, a full device queue), or ran with a longer delayed-ACK time in one \
+    wrong_when: "packets of a capture lie near multiples of a period (a host or a capture that works in batches): durations are known to \
+                 this period only. In a run, the host could not send (a stopped process, a full device queue), or ran with a longer delayed-ACK time in one \
                  part of the run than its timer shows in the rest.",
     needs: &[Need::BothDirections, Need::EveryPacket, Need::NoCopies, Need::AtEnd],
 };
@@ -66,7 +67,7 @@ fn of_half(history: &History<'_>, flow: usize, found: &mut Findings) {
         let sent = segments.get(reply);
         let until = sent.map_or(end, |reply| reply.at);
         // Several arrivals that waited for one ACK are one case: the first waited longest.
-        if until.since(segment.at) > limit && judged != Some(reply) {
+        if until.since(segment.at) > limit.saturating_add(history.resolution) && judged != Some(reply) {
             if history.of_capture() && !proven(&segments[place..], sent, position, limit) {
                 continue;
             }
@@ -124,9 +125,11 @@ fn judge(history: &History<'_>, half: usize, owed: &Owed<'_>, found: &mut Findin
     found.add(one, || {
         let ended = if reply.is_some() { "an ACK of it left" } else { "there was still no ACK of it" };
         let decision = match due {
-            _ if forgotten.is_some() => "The log says that the ACK was neither sent nor timed.".to_owned(),
-            None => "No timer was set for it.".to_owned(),
-            Some(due) => format!("Its timer was set to {}.", at(due)),
+            _ if forgotten.is_some() => " The log says that the ACK was neither sent nor timed.".to_owned(),
+            // The log of a capture, or of another TCP, does not show timers.
+            None if history.halves[half].delayed.is_empty() => String::new(),
+            None => " No timer was set for it.".to_owned(),
+            Some(due) => format!(" Its timer was set to {}.", at(due)),
         };
         let rule = if waited >= ALLOWED {
             " An ACK must be delayed by less than 500 ms.".to_owned()
@@ -139,7 +142,7 @@ fn judge(history: &History<'_>, half: usize, owed: &Owed<'_>, found: &mut Findin
             })
         };
         format!(
-            "Data of {} up to position {} reached {} at {}; {} later, at {}, {ended}. {decision}{rule}",
+            "Data of {} up to position {} reached {} at {}; {} later, at {}, {ended}.{decision}{rule}",
             history.name(flow),
             position,
             history.host_name(half),
@@ -170,6 +173,23 @@ mod tests {
             (1_200_000, 1, ack(3001)),
         ]);
         found("late-ack", &log)
+    }
+
+    /// Packets near whole seconds. The third segment is acknowledged at `last_ms`.
+    fn in_batches(last_ms: u64) -> Vec<Vec<u64>> {
+        let mut log = opened();
+        let ms = [0, 1003, 1005, 2000, 3002, 3003, 4001, 5002, last_ms];
+        log.extend((0..3).flat_map(|n| [(0, 0, data(1 + 1000 * n, 1000)), (0, 1, ack(1001 + 1000 * n))]));
+        for (line, ms) in log.iter_mut().zip(ms) {
+            line.0 = 1000 * ms;
+        }
+        found("late-ack", &log)
+    }
+
+    #[test]
+    fn an_ack_is_late_by_what_a_capture_in_batches_cannot_explain() {
+        assert_eq!(in_batches(6001), Vec::<Vec<u64>>::new());
+        assert_eq!(in_batches(7001), [vec![8, 9]]);
     }
 
     #[test]

@@ -398,6 +398,9 @@ fn judge_with(
     let readers = Readers::new(&context, rules.chain(bounds));
     let looks: Vec<&(&str, Look)> = AFTER.iter().filter(|(name, _)| wanted.contains(name)).collect();
     let mut history = (!looks.is_empty()).then(|| History::new(recording, peers.clone()));
+    if let (Some(history), Some(captured)) = (&mut history, captured) {
+        history.resolution = captured.resolution;
+    }
     let mut by_row = Findings::default();
     walk(&context, &of_ends, readers, history.as_mut(), &mut by_row);
     let mut all = Vec::new();
