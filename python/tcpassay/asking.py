@@ -197,7 +197,8 @@ def understood(plan: Plan, choose: Sequence[str], metric: str | None, question: 
     if chosen is None:
         raise UserError("name the metric with --metric: the plan has no `metrics`", place)
     if chosen not in interface.METRICS:
-        raise UserError(f"`--metric {chosen}`: no such metric{suggest(chosen, interface.METRICS)}")
+        hint = suggest(chosen, interface.METRICS) or "; `tcpassay metrics` lists them"
+        raise UserError(f"`--metric {chosen}`: no such metric{hint}")
     if direction(chosen) is Direction.NEITHER:
         raise UserError(
             f"`--metric {chosen}`: neither large nor small values of it are better, so that none is best"

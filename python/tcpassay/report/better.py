@@ -7,6 +7,7 @@ from tcpassay.compare import Options, Ranking, between
 from tcpassay.compare.between import Against
 from tcpassay.errors import UserError
 from tcpassay.interface import METRICS
+from tcpassay.plural import few
 from tcpassay.report.factors import Factor
 from tcpassay.report.page_data import BetterData, BetterRow
 from tcpassay.results import Results
@@ -32,7 +33,13 @@ def better(results: Results, factors: Sequence[Factor]) -> BetterData | None:
     rows = [_row(ranking) for ranking in rankings.rankings if ranking.medians]
     if not rows:
         return None
-    return {"parameter": parameter, "by": by or "", "confidence": rankings.confidence, "rows": rows}
+    over = f" (over all values of {few(rankings.over)})" if rankings.over else ""
+    return {
+        "parameter": f"{parameter}{over}",
+        "by": by or "",
+        "confidence": rankings.confidence,
+        "rows": rows,
+    }
 
 
 def _row(ranking: Ranking) -> BetterRow:

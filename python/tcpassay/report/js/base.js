@@ -145,7 +145,7 @@ const tcpassay = Object.create(null);
             columns.map((column) =>
               h(
                 "td",
-                { class: column.number && "number" },
+                { class: column.number && "number", "data-title": column.title },
                 column.cell ? column.cell(row) : String(column.value(row) ?? ""),
               ),
             ),

@@ -2,7 +2,7 @@
 "use strict";
 
 {
-  const { section, table } = tcpassay;
+  const { h, section, table } = tcpassay;
 
   const draw = () => {
     const { better } = tcpassay.report;
@@ -11,7 +11,7 @@
     const columns = [
       { title: "metric", value: (one) => one.metric },
       { title: "best", value: (one) => one.best },
-      { title: "better", value: (one) => one.better },
+      ...(better.rows.some((one) => one.better) ? [{ title: "better", value: (one) => one.better }] : []),
       { title: "medians", value: (one) => one.medians },
       { title: "against the best median", value: (one) => one.against },
     ];
@@ -20,7 +20,7 @@
       "better",
       "Which controller is better",
       `Values of ${better.parameter}, any two of them compared by a signed-rank test on pairs of runs that differ in nothing else, at a confidence of ${confidence}, corrected for all metrics, pairs of values and levels.`,
-      table(columns, better.rows, { most: 60, label: "controllers" }),
+      h("div", { class: "stacked" }, table(columns, better.rows, { most: 60, label: "controllers" })),
     );
   };
 
