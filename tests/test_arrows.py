@@ -219,6 +219,7 @@ def test_a_report_reads_results_and_does_not_depend_on_running() -> None:
         "owner",
         "drawings",
         "gcov",
+        "plural",
         "search",
         "terminal",
     }

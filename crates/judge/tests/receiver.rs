@@ -64,7 +64,10 @@ fn a_window_that_is_not_that_of_the_buffer_is_found_with_and_without_an_account_
             let place = pure_ack(events);
             events[place].window = events[place].window.map(|window| window / 2);
         });
-        assert!(found.contains(&"a window that is not that of the buffer".to_owned()), "{profile}: {found:?}");
+        assert!(
+            found.contains(&"a window that is not that of the buffer".to_owned()),
+            "{profile}: {found:?}"
+        );
     }
 }
 
