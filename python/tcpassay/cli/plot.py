@@ -235,8 +235,9 @@ def _of_runs(
     needed = "completions" if options["of"] == "completion" else NEEDED[kind]
     for one in found:
         if not one.recording.has(needed):
+            how = f"; `{needed} = true` in [collect] of the plan records it" if needed == "events" else ""
             raise UserError(
-                f"there is no {needed}.parquet, which this figure needs", Place(one.recording.folder)
+                f"there is no {needed}.parquet, which this figure needs{how}", Place(one.recording.folder)
             )
     _within(options["start"], found)
     from tcpassay.figures import kinds  # noqa: PLC0415 - importing matplotlib takes longest

@@ -22,7 +22,7 @@ from tcpassay.figures import style
 from tcpassay.figures.kinds import log_axis
 from tcpassay.levels import Mean, Measured, Values, unit_of
 from tcpassay.plan.quantity import Quantity, quantity
-from tcpassay.plural import plural
+from tcpassay.plural import few, plural
 from tcpassay.quantile import quantile
 from tcpassay.terminal import prefixed
 
@@ -498,9 +498,8 @@ def _caption(found: Values, wanted: Wanted, kind: Kind, runs: Sequence[Measured]
     said = f"{wanted.metric} by {by}: {marks}; {many} distinct {'run' if many == '1' else 'runs'} {place}"
     seeds = sorted({run.seed for run in runs})
     said += f", {_seeds(seeds)}"
-    others = [name for name in levels.factors(runs) if name not in {wanted.by, wanted.group}]
-    if others:
-        said += f"; over all values of {', '.join(others)} (--where selects some)"
+    if found.over:
+        said += f"; over all values of {few(found.over)} (--where selects some)"
     return f"{said}."
 
 
