@@ -35,6 +35,16 @@ def test_runs_without_a_partner_are_listed(tmp_path: Path) -> None:
     assert [r["case"] for r in compare(a, b).pairing.only_a] == ["cubic8", "cubic9"]
 
 
+def test_runs_that_differ_in_a_value_of_a_factor_say_how_they_are_paired(tmp_path: Path) -> None:
+    both = cubic(TEN)
+    a = results(tmp_path / "a", both + cubic(TEN, cc="one"))
+    b = results(tmp_path / "b", both + cubic(TEN, cc="two"))
+    assert compare(a, b).incomplete[-1] == (
+        "`stack.cc` has other values in these runs of a than in those of b: --where-a and --where-b, or --ignore, "
+        "pair them"
+    )
+
+
 def test_results_without_a_common_run_are_refused_and_say_what_to_do(tmp_path: Path) -> None:
     a = results(tmp_path / "a", [run(f"a{i}", 1, {"goodput": 1.0}, queue__kind=f"{i}") for i in range(3)])
     b = results(tmp_path / "b", [run(f"b{i}", 1, {"goodput": 1.0}, queue__kind=f"{i + 5}") for i in range(3)])

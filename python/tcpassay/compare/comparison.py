@@ -12,7 +12,7 @@ otherwise the effect is a difference. Swapping the sides inverts every effect an
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
@@ -31,7 +31,7 @@ from tcpassay.messages import Outcome
 from tcpassay.plan.document import suggest
 from tcpassay.plural import plural
 from tcpassay.result_format import RunRow
-from tcpassay.results import METRICS, RESULT, Results
+from tcpassay.results import METRICS, RESULT, Results, as_text
 from tcpassay.run_table import NAME as RUNS
 
 _LISTED: Final = 3
@@ -113,6 +113,12 @@ class Comparison:
                 said.append(
                     f"{plural(len(runs), 'run')} of {side} without a partner in {other}{_seeds(self, side)}"
                 )
+        if apart := _apart(self.pairing.only_a, self.pairing.only_b):
+            named = ", ".join(f"`{name}`" for name in apart)
+            said.append(
+                f"{named} {'has' if len(apart) == 1 else 'have'} other values in these runs of a than in those of b: "
+                "--where-a and --where-b, or --ignore, pair them"
+            )
         if self.unfinished:
             said.append(
                 f"{plural(self.unfinished, 'pair')} without metrics, because the run of a was not done"
@@ -202,6 +208,20 @@ def compare(a: Results, b: Results, options: Options | None = None, sides: Sides
         len(done) - len(told),
         why,
     )
+
+
+def _apart(left: Sequence[RunRow], right: Sequence[RunRow]) -> list[str]:
+    """The factors of which no value of the runs on one side is one of the other side's."""
+
+    def values(runs: Sequence[RunRow]) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for run in runs:
+            for name, value in (run.get("varied") or {}).items():
+                found.setdefault(name, set()).add(str(as_text(value)))
+        return found
+
+    of_left, of_right = values(left), values(right)
+    return [name for name, some in of_left.items() if name in of_right and not some & of_right[name]]
 
 
 def _seeds(comparison: Comparison, side: str) -> str:
