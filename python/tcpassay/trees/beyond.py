@@ -47,21 +47,23 @@ def settings() -> dict[str, list[str]]:
     }
 
 
-def draws(plan: Plan, among: Sequence[Case], words: Container[str], random: Random) -> Iterator[Drawn]:
+def draws(
+    plan: Plan, among: Sequence[Case], words: Container[str], kept: Container[str], random: Random
+) -> Iterator[Drawn]:
     """Cases that begin with some of those of `among`, without end, unless no value is accepted.
 
-    Values with one of the `words` come first.
+    Values with one of the `words` come first. The parameters `kept` have the values of the case.
     """
     known = settings()
     while True:
-        cards = [(path, value) for path, values in known.items() for value in values]
+        cards = [(path, value) for path, values in known.items() if path not in kept for value in values]
         random.shuffle(cards)
         cards.sort(key=lambda card: not any(word in words for word in _words(card)))
         some = False
         while cards:
             path, value = cards.pop(0)
             for attempt in range(_TRIES):
-                made = _kept(plan, random.choice(among), random) | {path: value}
+                made = _kept(plan, random.choice(among), kept, random) | {path: value}
                 # If further cards do not fit, others are tried, and sometimes none.
                 further = (
                     random.sample(cards, min(len(cards), random.randrange(_MOST))) if attempt % 2 == 0 else []
@@ -79,12 +81,12 @@ def draws(plan: Plan, among: Sequence[Case], words: Container[str], random: Rand
             return
 
 
-def _kept(plan: Plan, case: Case, random: Random) -> dict[str, fields.Scalar]:
+def _kept(plan: Plan, case: Case, kept: Container[str], random: Random) -> dict[str, fields.Scalar]:
     settings_: Mapping[str, fields.Scalar] = case.triples
     return {
         path: value
         for path, value in settings_.items()
-        if plan.spec.fixed.get(path) != value and random.random() < 0.5  # noqa: PLR2004 - a half
+        if plan.spec.fixed.get(path) != value and (path in kept or random.random() < 0.5)  # noqa: PLR2004 - a half
     }
 
 

@@ -1,6 +1,5 @@
 """Further cases of a comparison: of the plan's space, and random ones beyond it."""
 
-import itertools
 import json
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,15 +8,13 @@ from typing import Final
 
 from tcpassay.errors import UserError
 from tcpassay.plan import model
-from tcpassay.plan.expand import Case
+from tcpassay.plan.expand import factors
 from tcpassay.plan.read import Plan, read
 from tcpassay.run.choose import choose
 from tcpassay.trees import beyond
 
 _STRONGEST: Final = 6
 """The largest strength of a covering array (`cover.generate.STRENGTHS`)."""
-_TRIED: Final = 50
-"""Cases beyond the space of the plan that are drawn for one that fits the filters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +34,7 @@ def draws(plan: Plan, filters: Sequence[str], batch: int, words: Container[str] 
 
     Batches of the plan's space and random cases beyond it (`beyond.py`) take turns. A covering array is continued by
     those of higher strengths, which begin with it, in random order; random cases by further ones. After that, or with
-    another strategy, and if no case beyond the space fits the filters, the cases run with further seeds.
+    another strategy, and if no case beyond the space is accepted, the cases run with further seeds.
 
     Values with one of the `words` come first.
     """
@@ -86,8 +83,6 @@ class _Stated:
     """The cases that were drawn beyond the space of a plan."""
 
     def __init__(self, plan: Plan, filters: Sequence[str], words: Container[str]) -> None:
-        self._plan = plan
-        self._filters = filters
         self._drawn: list[beyond.Drawn] = []
         fitting = choose(plan, filters)
         among = [
@@ -96,26 +91,20 @@ class _Stated:
             if case.script is None and case.expect == "done" and (fitting is None or case.id in fitting)
         ]
         deal = Random("beyond")  # noqa: S311 - the same draw each time
-        self._draws = beyond.draws(plan, among, words, deal) if among else iter(())
+        kept = _named(plan, filters)
+        self._draws = beyond.draws(plan, among, words, kept, deal) if among else iter(())
 
     def further(self, known: Container[str], batch: int) -> list[list[str]]:
         """The ids of up to `batch` new cases on all substrates."""
         found: list[list[str]] = []
-        for settings, cases in itertools.islice(self._draws, _TRIED * batch):
+        for settings, cases in self._draws:
             ids = [case.id for case in cases]
-            if ids[0] in known or not self._fits(cases):
-                continue
-            self._drawn.append((settings, cases))
-            found.append(ids)
+            if ids[0] not in known:
+                self._drawn.append((settings, cases))
+                found.append(ids)
             if len(found) == batch:
                 break
         return found
-
-    def _fits(self, cases: list[Case]) -> bool:
-        if not self._filters:
-            return True
-        fitting = choose(self._plan.with_cases([], cases), self._filters)
-        return fitting is None or cases[0].id in fitting
 
     def added_to(self, plan: Plan) -> Plan:
         """A plan with these cases as well, but for those that it has itself."""
@@ -146,3 +135,15 @@ def _larger(plan: Plan) -> Iterator[Plan]:
                 return
             before = len(larger.cases)
             yield larger
+
+
+def _named(plan: Plan, filters: Sequence[str]) -> frozenset[str]:
+    """The parameters that filters name, by themselves or by their groups; drawn cases keep the values that fit."""
+    found: set[str] = set()
+    for name, equals, _ in (text.partition("=") for text in filters):
+        if not equals:
+            continue
+        for factor, among in factors(plan.spec).items():
+            if name in {factor, factor.rpartition(".")[2]}:
+                found.update(path for level in among for path in level.triples)
+    return frozenset(found)
