@@ -15,6 +15,9 @@ class CaseError(Exception):
 class StackError(Exception):
     """A real TCP cannot be used any more: `args` are (outcome of the run, reason)."""
 
+def adapter_sources() -> dict[str, str]:
+    """Sources of the adapter of smoltcp, by their place in the folder of a build."""
+
 class StackHost:
     """One host with another TCP, without a network. Times are nanoseconds that never decrease. Raises `StackError`."""
 

@@ -4,15 +4,17 @@ from pathlib import Path
 
 import pytest
 
+import plans
+from tcpassay import _native
 from tcpassay.errors import UserError
 from tcpassay.stacks import build
 
 
-def toolchain(folder: Path, script: str) -> None:
-    """A program `go` that does as the script says."""
+def toolchain(folder: Path, script: str, name: str = "go") -> None:
+    """A program that does as the script says."""
     folder.mkdir(exist_ok=True)
-    (folder / "go").write_text(f"#!/bin/sh\n{script}\n")
-    (folder / "go").chmod(0o755)
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
 
 
 @pytest.fixture
@@ -53,6 +55,39 @@ def test_without_the_toolchain_the_message_says_what_to_install(
 
 def test_a_name_without_a_recipe_is_refused() -> None:
     with pytest.raises(
-        UserError, match="`linux` is not a stack that is built; there are gvisor, lwip, pytcp"
+        UserError,
+        match="`linux` is not a stack that is built; there are gvisor, lwip, pytcp, smoltcp@VERSION",
     ):
         build.build("linux")
+
+
+def test_another_smoltcp_is_built_from_the_sources_of_this_program(cache: Path, tmp_path: Path) -> None:
+    script = 'case $1 in pkgid) echo "index#smoltcp@0.13.1";; build) mkdir -p target/release; '
+    script += "cat stack/Cargo.toml stack/src/smoltcp.rs adapter.rs units/src/time.rs > target/release/adapter;; esac"
+    toolchain(tmp_path / "bin", script, "cargo")
+    program = build.build("smoltcp@0.13")
+    assert program == cache / "stacks" / "smoltcp@0.13" / "adapter"
+    text = program.read_text(encoding="utf-8")
+    assert 'smoltcp = { version = "=0.13", ' in text
+    assert 'pub const VERSION: &str = "0.13.1";' in text
+    assert "name=smoltcp\\nversion" in text
+    assert "pub struct Dur" in text
+
+
+def test_the_sources_of_the_adapter_are_whole_crates() -> None:
+    crates = plans.REPOSITORY / "crates"
+    there = {
+        f"{crate}/src/{file.name}"
+        for crate in ("units", "stack")
+        for file in (crates / crate / "src").iterdir()
+    }
+    assert set(_native.adapter_sources()) == {*there, "adapter.rs"}
+
+
+def test_a_version_of_lwip_that_nobody_distributes_is_refused(cache: Path, tmp_path: Path) -> None:
+    toolchain(tmp_path / "bin", "exit 1", "cargo")
+    with pytest.raises(
+        UserError, match=r"`lwip@9.9` cannot be built: lwIP 9.9: there are 2.1.3; the log is "
+    ):
+        build.build("lwip@9.9")
+    assert not (cache / "stacks" / "lwip@9.9" / "adapter").exists()

@@ -42,7 +42,7 @@ mod _native {
     #[pymodule_export]
     use crate::script::{run_script, run_script_on_stack};
     #[pymodule_export]
-    use crate::stack::StackHost;
+    use crate::stack::{StackHost, adapter_sources};
     #[pymodule_export]
     use crate::text::{event_text, siftr_text};
     #[pymodule_export]

@@ -43,6 +43,28 @@ fn failed(why: Failure) -> PyErr {
     StackError::new_err((why.kind.outcome(), why.to_string()))
 }
 
+/// The crates `units` and `stack`, and the adapter of smoltcp, by their place in the folder of a build.
+const SOURCES: [(&str, &str); 12] = [
+    ("units/src/data.rs", include_str!("../../units/src/data.rs")),
+    ("units/src/lib.rs", include_str!("../../units/src/lib.rs")),
+    ("units/src/parse.rs", include_str!("../../units/src/parse.rs")),
+    ("units/src/seq.rs", include_str!("../../units/src/seq.rs")),
+    ("units/src/stream.rs", include_str!("../../units/src/stream.rs")),
+    ("units/src/time.rs", include_str!("../../units/src/time.rs")),
+    ("stack/src/content.rs", include_str!("../../stack/src/content.rs")),
+    ("stack/src/lib.rs", include_str!("../../stack/src/lib.rs")),
+    ("stack/src/process.rs", include_str!("../../stack/src/process.rs")),
+    ("stack/src/protocol.rs", include_str!("../../stack/src/protocol.rs")),
+    ("stack/src/smoltcp.rs", include_str!("../../stack/src/smoltcp.rs")),
+    ("adapter.rs", include_str!("../../stack/examples/adapter.rs")),
+];
+
+/// The sources from which `tcpassay stack build smoltcp@VERSION` builds a process.
+#[pyfunction]
+pub fn adapter_sources() -> BTreeMap<&'static str, &'static str> {
+    SOURCES.into_iter().collect()
+}
+
 fn at(now_ns: u64) -> Time {
     Time::from_nanos(now_ns)
 }

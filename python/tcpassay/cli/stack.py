@@ -46,7 +46,8 @@ def build(
     names: Annotated[
         list[str],
         typer.Argument(
-            help="Values of `stack.implementation` that are built: gvisor, lwip, pytcp, gvisor@VERSION, pytcp@VERSION.",
+            help="Values of `stack.implementation` that are built: gvisor, lwip, pytcp, and other versions, such as "
+            "smoltcp@0.13 and lwip@2.1.3.",
             metavar="NAME...",
         ),
     ],

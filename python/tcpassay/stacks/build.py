@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tcpassay import _native
 from tcpassay.errors import UserError
 from tcpassay.kernel.store import cache
 from tcpassay.scratch import folder as scratch_folder
@@ -32,6 +33,7 @@ class Recipe:
     """Run before it for another version than the pinned one, `VERSION`; empty if there is no other."""
 
 
+_CARGO: Final = "install Rust (https://rustup.rs)"
 RECIPES: Final = {
     "gvisor": Recipe(
         {"go": "install Go 1.26 or newer (https://go.dev/dl)"},
@@ -39,13 +41,16 @@ RECIPES: Final = {
         ("sh", "version.sh", "VERSION"),
     ),
     "lwip": Recipe(
-        {"cargo": "install Rust (https://rustup.rs)", "gcc": "install the package `gcc`"},
+        {"cargo": _CARGO, "gcc": "install the package `gcc`"},
         ("sh", "build.sh", "PROGRAM"),
+        ("PYTHON", "version.py", "VERSION"),
     ),
     "pytcp": Recipe({}, ("sh", "build.sh", "PROGRAM", "PYTHON"), ("sh", "version.sh", "PYTHON", "VERSION")),
 }
 """By the value of `stack.implementation`."""
-
+SMOLTCP: Final = "smoltcp"
+"""It is in this program; another version is a process."""
+_SMOLTCP: Final = Recipe({"cargo": _CARGO}, ("sh", "build.sh", "PROGRAM", "VERSION"), ("true",))
 
 _VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+-]{0,99}")
 
@@ -57,20 +62,19 @@ def place(name: str) -> Path:
 
 def command(implementation: str) -> str | None:
     """The command of the process of an implementation; `None` for smoltcp."""
-    if implementation.partition("@")[0] in RECIPES:
+    plain, at, _ = implementation.partition("@")
+    if plain in RECIPES or (plain == SMOLTCP and at):
         return str(place(implementation))
-    return None if implementation == "smoltcp" else implementation.removeprefix("exec:").strip()
+    return None if implementation == SMOLTCP else implementation.removeprefix("exec:").strip()
 
 
 def recipe_of(name: str) -> tuple[Recipe, str]:
     """The recipe of `NAME` or `NAME@VERSION`, and the version if there is one. Raises `UserError`."""
     plain, at, version = name.partition("@")
-    recipe = RECIPES.get(plain)
+    recipe = _SMOLTCP if plain == SMOLTCP and at else RECIPES.get(plain)
     if recipe is None:
-        raise UserError(f"`{name}` is not a stack that is built; there are {', '.join(RECIPES)}")
-    if at and not recipe.another:
-        others = " and ".join(one for one, other in RECIPES.items() if other.another)
-        raise UserError(f"`{name}`: there is no other version of {plain}; there are other ones of {others}")
+        there = ", ".join([*RECIPES, *(f"{one}@VERSION" for one in [SMOLTCP, *RECIPES])])
+        raise UserError(f"`{name}` is not a stack that is built; there are {there}")
     if at and not _VERSION.fullmatch(version):
         raise UserError(f"`{name}`: a version has letters, digits, `.`, `-` and `+`, as in `pytcp@0.3.7`")
     return recipe, version
@@ -82,6 +86,7 @@ def build(name: str) -> Path:
     Raises `UserError` with the reason and the place of the log.
     """
     recipe, version = recipe_of(name)
+    plain = name.partition("@")[0]
     for tool, missing in recipe.tools.items():
         if shutil.which(tool) is None:
             raise UserError(f"`{name}` needs `{tool}`: {missing}")
@@ -92,10 +97,14 @@ def build(name: str) -> Path:
     with scratch_folder(folder) as scratch:
         sources, made = scratch / "sources", scratch / "made"
         shutil.copytree(
-            Path(__file__).parent / name.partition("@")[0],
+            Path(__file__).parent / plain,
             sources,
             ignore=shutil.ignore_patterns("__pycache__"),
         )
+        if plain == SMOLTCP:
+            for path, text in _native.adapter_sources().items():
+                (sources / path).parent.mkdir(parents=True, exist_ok=True)
+                (sources / path).write_text(text, encoding="utf-8")
         words = {"PROGRAM": str(made), "PYTHON": sys.executable, "VERSION": version}
         steps = [recipe.another, recipe.command] if version else [recipe.command]
         code = 0

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 
 from tcpassay import _native
 from tcpassay.errors import UserError
-from tcpassay.stacks.build import RECIPES, command, is_built, others, recipe_of
+from tcpassay.stacks.build import RECIPES, SMOLTCP, command, is_built, others, recipe_of
 from tcpassay.stacks.measure.peer import HOST, MTU
 
 
@@ -43,10 +43,10 @@ def built_version(name: str) -> str:
 
 def checked_name(name: str) -> None:
     """Raises `UserError` unless a host can have this TCP instead of the model."""
-    if name == "smoltcp" or name.startswith("exec:"):
+    if name == SMOLTCP or name.startswith("exec:"):
         return
-    if name.partition("@")[0] not in RECIPES:
-        allowed = ", ".join(["smoltcp", *RECIPES])
+    if name.partition("@")[0] not in {SMOLTCP, *RECIPES}:
+        allowed = ", ".join([SMOLTCP, *RECIPES])
         raise UserError(f"`{name}` is not another TCP; allowed are {allowed} and `exec:<command>`")
     recipe_of(name)
     if not is_built(name):

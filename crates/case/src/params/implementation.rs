@@ -28,6 +28,8 @@ pub enum Built {
     Lwip,
     /// `PyTCP`.
     Pytcp,
+    /// Another version of smoltcp than the one in the process.
+    Smoltcp,
 }
 
 impl Built {
@@ -40,6 +42,7 @@ impl Built {
             Built::Gvisor => "gvisor",
             Built::Lwip => "lwip",
             Built::Pytcp => "pytcp",
+            Built::Smoltcp => "smoltcp",
         }
     }
 
@@ -48,16 +51,14 @@ impl Built {
             Built::Gvisor => gvisor_lacks(path, setting),
             Built::Lwip => lwip_lacks(path, setting),
             Built::Pytcp => pytcp_lacks(path, setting),
+            Built::Smoltcp => smoltcp_lacks(path, setting),
         }
     }
 }
 
 /// The form of a version and of a command.
-pub(super) const FORM: &str = "`gvisor@<version>`, `pytcp@<version>` or `exec:<command>`";
+pub(super) const FORM: &str = "another version of one as in `smoltcp@<version>`, or `exec:<command>`";
 const EXEC: &str = "exec:";
-
-/// The TCPs of which other versions than the pinned one can be built.
-const VERSIONED: [Built; 2] = [Built::Gvisor, Built::Pytcp];
 
 /// The TCP and the version that `<name>@<version>` names.
 fn versioned(text: &str) -> Option<(Built, &str)> {
@@ -65,14 +66,15 @@ fn versioned(text: &str) -> Option<(Built, &str)> {
     // The name of a folder, and an argument of a tool that builds it.
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+');
     let good = version.starts_with(|c: char| c.is_ascii_alphanumeric()) && version.chars().all(plain);
-    let built = VERSIONED.into_iter().find(|built| built.name() == name)?;
+    let built = Built::ALL.into_iter().chain([Built::Smoltcp]).find(|built| built.name() == name)?;
     (good && version.len() <= 100).then_some((built, version))
 }
 
 /// Checks `<name>@<version>` and `exec:<command>`.
 pub(super) fn check(text: &str) -> Result<(), String> {
     if text.contains('@') && !text.starts_with(EXEC) {
-        let why = "it does not name a version (letters, digits, `.`, `-`, `+`) of gvisor or pytcp";
+        let why =
+            "it does not name a version (letters, digits, `.`, `-`, `+`) of smoltcp, gvisor, lwip or pytcp";
         return versioned(text).map(drop).ok_or_else(|| why.to_owned());
     }
     match text.strip_prefix(EXEC).map(str::trim) {

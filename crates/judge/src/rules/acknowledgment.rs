@@ -164,7 +164,14 @@ fn blocks(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
         first.1 <= ack || step.sacks.get(1).is_some_and(|second| second.0 <= first.0 && first.1 <= second.1)
     });
     for block in step.sacks {
-        if block.0 >= block.1 || !end.has(block.0, block.1) {
+        if block.0 == block.1 {
+            found.add(step.of_receiver(context, NAME, "an empty SACK block"), || {
+                format!(
+                    "{} sent a SACK block that begins and ends at {} with ACK {ack}; a block is a range of data that was received (RFC 2018 section 3).",
+                    context.who(step.flow), block.0
+                )
+            });
+        } else if block.0 > block.1 || !end.has(block.0, block.1) {
             found.add(step.of_receiver(context, NAME, "a SACK block of data that did not arrive"), || {
                 format!(
                     "{} sent a SACK block {} to {} with ACK {ack}, but not all of these positions have arrived (RFC 2018 section 3).",

@@ -5,6 +5,8 @@
 # changed). cargo downloads it and compares it with the checksum in Cargo.lock. Nothing of Rust is compiled, so that empty packages
 # take the place of what the crate depends on.
 set -eu
+# `version.py` has put the sources of another version there.
+if [ ! -d vendor ]; then
 while read -r name version features; do
     mkdir -p "empty/$name"
     : > "empty/$name/lib.rs"
@@ -20,6 +22,7 @@ thiserror 2.0.19
 tokio 1.53.1 sync io-util net time rt rt-multi-thread
 LIST
 cargo vendor --locked --quiet vendor > vendor.toml
+fi
 src=vendor/lwip/src
 core=$src/core
 options="-std=gnu11 -O2 -g -Wall -I. -I$src/include"
