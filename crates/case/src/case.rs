@@ -174,6 +174,12 @@ impl Case {
         }
     }
 
+    /// Whether hosts stop and begin again (`app.reboot`).
+    pub fn reboots(&self) -> bool {
+        let stops = |spec: &WorkloadSpec| spec.reboot.is_some();
+        self.apps.iter().any(|(spec, _)| stops(spec) || spec.mix.iter().any(stops))
+    }
+
     /// The traffic of all applications of the network.
     pub fn plan(&self, seed: Seed) -> TrafficSchedule {
         let mut plan: Option<TrafficSchedule> = None;

@@ -10,8 +10,10 @@ use crate::params::{
     Substrate, table,
 };
 use crate::topology::{DirectedLink, Shape};
+use std::collections::BTreeSet;
 use tcpassay_tcp::{EcnMode, LossDetection, Recovery, Tlp};
 use tcpassay_units::Bytes;
+use tcpassay_workload::{BackgroundTraffic, Behaviour};
 
 pub(super) fn check(case: &Case, errors: &mut Vec<CaseError>) {
     for (i, host) in case.hosts.iter().enumerate() {
@@ -27,6 +29,51 @@ pub(super) fn check(case: &Case, errors: &mut Vec<CaseError>) {
     }
     switch(case, errors);
     opening(case, errors);
+    reboot(case, errors);
+}
+
+/// Checks that the hosts which stop can do so.
+fn reboot(case: &Case, errors: &mut Vec<CaseError>) {
+    if !case.reboots() {
+        return;
+    }
+    let (value, at) = case.given.whole().find("app.reboot");
+    let mut refuse = |other: (Setting, String), why: &str| {
+        errors.push(CaseError::between((&at, &value), (&other.1, &other.0), why));
+    };
+    if case.apps.iter().any(|(spec, _)| spec.both_open || spec.mix.iter().any(|member| member.both_open)) {
+        refuse(case.given.whole().find("app.open"), "a host that is back opens its connections alone");
+    }
+    if matches!(case.network.background, BackgroundTraffic::Udp(_)) {
+        refuse(case.given.whole().find("app.background"), "the datagrams would not stop with their host");
+    }
+    let ends = case.apps.iter().flat_map(|(spec, pairs)| {
+        let incast = spec.behaviour == Behaviour::Incast;
+        pairs.iter().map(move |pair| if incast { pair.receiver } else { pair.sender })
+    });
+    let clients: BTreeSet<usize> = ends.map(|host| host.0 as usize).collect();
+    for client in clients {
+        if case.hosts[client].implementation != Implementation::Model {
+            refuse(
+                case.host_setting(client, "stack.implementation"),
+                "another TCP cannot be stopped; it may be the server, to which a host comes back",
+            );
+        }
+        if case.hosts[client].blocking {
+            refuse(
+                case.host_setting(client, "app.blocking"),
+                "a write that blocks would not end with its host",
+            );
+        }
+    }
+    if case.given.whole().substrate() == Substrate::Remote {
+        let why = "the substrate `remote` tells connections apart by the ports of the clients, which are used again";
+        errors.push(CaseError::new(
+            &at,
+            Some(&crate::params::Value::Text(value.to_string())),
+            why.to_owned(),
+        ));
+    }
 }
 
 /// Checks that no end which opens a connection at the same time as its peer is to have a cookie for it.

@@ -169,6 +169,12 @@ fn constraints_are_refused_with_both_settings() {
         (&[("link.rate", "steps:0,0;1,0")], "the trace never permits a transmission"),
         (&[("topology", "file:missing.toml")], "cannot read `missing.toml`"),
         (&[("link.jitter", "1ms")], "before they are sent"),
+        (&[("app.reboot", "900ms:200ms")], "the host is not back within the 1s of app.duration"),
+        (&[("app.reboot", "100ms"), ("app.open", "both")], "a host that is back opens its connections alone"),
+        (
+            &[("app.reboot", "100ms"), ("stack.implementation", "smoltcp")],
+            "it may be the server, to which a host comes back",
+        ),
     ] {
         let error = error(rows);
         assert!(error.contains(message), "{rows:?}: {error}");

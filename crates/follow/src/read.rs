@@ -193,6 +193,8 @@ fn call(event: &EventRow) -> Option<Row> {
         AppCall::Read => Row::Read(bytes),
         AppCall::Shutdown => Row::Shutdown,
         AppCall::Close => Row::Close,
+        // The log ends here.
+        AppCall::Reboot => return None,
     })
 }
 

@@ -215,6 +215,7 @@ impl End {
                     self.logs_writes = true;
                     self.written += event.value.unwrap_or(0);
                 }
+                Some(AppCall::Reboot) => self.over = true,
                 Some(AppCall::Shutdown | AppCall::Close) | None => {}
             },
             _ => {}

@@ -270,6 +270,8 @@ named! {
         Shutdown,
         /// The application closed the connection.
         Close,
+        /// The host stopped, and the connection with it.
+        Reboot,
     }
 }
 
@@ -306,7 +308,7 @@ mod tests {
         let rules: Vec<_> = LossRule::VARIANTS.iter().map(|rule| rule.name()).collect();
         assert_eq!(rules, ["dupthresh", "rack", "rto", "newreno", "rescue", "path", "SYN data"]);
         let calls: Vec<_> = AppCall::VARIANTS.iter().map(|call| call.name()).collect();
-        assert_eq!(calls, ["read", "write", "shutdown", "close"]);
+        assert_eq!(calls, ["read", "write", "shutdown", "close", "reboot"]);
     }
 
     #[test]

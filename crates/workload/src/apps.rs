@@ -5,6 +5,7 @@ use crate::completion::AppCompletion;
 use crate::endpoint::AppEndpoint;
 use crate::schedule::{ConnKey, HostIndex, TrafficSchedule};
 use crate::sockets::{SocketId, Sockets};
+use crate::spec::Reboot;
 use crate::timer::AppTimer;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -56,12 +57,18 @@ impl Apps {
 
     /// Sets the timers of clients that start later. Opens no connection.
     pub fn start(&mut self, now: Time) {
+        let mut reboots = false;
         for at in 0..self.clients.len() {
             let spec = &self.schedule.parts()[usize::from(self.clients[at].part)].spec;
             let begin = now + spec.start;
             let stop = spec.duration.map(|d| begin.saturating_add(d));
+            // The members of a mix have one reboot: that of their host.
+            let reboot = spec.reboot.filter(|_| !std::mem::replace(&mut reboots, spec.reboot.is_some()));
             let at = u32::try_from(at).expect("few clients");
             self.at(begin, AppTimer::Begin(at));
+            if let Some(Reboot { after, down }) = reboot {
+                self.at(begin + after, AppTimer::Halt(down));
+            }
             if let Some(stop) = stop {
                 self.at(stop, AppTimer::Stop(at));
             }
@@ -81,6 +88,8 @@ impl Apps {
             }
             self.wakes.pop();
             match what {
+                AppTimer::Halt(down) => self.halt(now, down, sockets),
+                AppTimer::Boot => self.boot(now, sockets),
                 AppTimer::Begin(client) => self.begin(now, client, sockets),
                 AppTimer::Arrive(client, n) => self.arrive(now, client, n, sockets),
                 AppTimer::Stop(client) => self.stop(now, client, sockets),
@@ -178,7 +187,7 @@ impl Apps {
         SocketId(at)
     }
 
-    fn vacate(&mut self, slot: SocketId) {
+    pub(crate) fn vacate(&mut self, slot: SocketId) {
         let end = &mut self.ends[slot.0 as usize];
         assert!(end.live, "socket id {} is released twice", slot.0);
         end.live = false;

@@ -1,6 +1,6 @@
 //! The state of one client: its open connections, its barrier round, its random streams.
 
-use crate::schedule::{HostIndex, TrafficPart, TrafficSchedule};
+use crate::schedule::{ConnKey, HostIndex, TrafficPart, TrafficSchedule};
 use crate::sockets::SocketId;
 use tcpassay_units::{Bytes, Stream, Time};
 
@@ -15,6 +15,10 @@ pub(crate) struct Client {
     /// Index of the connection for the next request (round robin).
     pub turn: usize,
     pub stopped: bool,
+    /// Its host has stopped (`app.reboot`).
+    pub down: bool,
+    /// The connections that it opens when its host is back: their servers, and those that they replace.
+    pub lost: Vec<(HostIndex, Option<ConnKey>)>,
     pub round: Option<BarrierRound>,
     pub arrivals: Stream,
     pub choice: Stream,
@@ -43,6 +47,8 @@ impl Client {
             opened: 0,
             turn: 0,
             stopped: false,
+            down: false,
+            lost: Vec::new(),
             round: None,
             arrivals: stream("arrival"),
             choice: stream("server"),

@@ -12,7 +12,7 @@ use crate::timer::AppTimer;
 use tcpassay_units::{Bytes, Time};
 
 impl Apps {
-    fn client(&mut self, client: u32) -> (&mut Client, &WorkloadSpec) {
+    pub(crate) fn client(&mut self, client: u32) -> (&mut Client, &WorkloadSpec) {
         let client = &mut self.clients[client as usize];
         let part = usize::from(client.part);
         (client, &self.schedule.parts()[part].spec)
@@ -20,13 +20,28 @@ impl Apps {
 
     /// Opens a connection and starts it.
     fn open(&mut self, now: Time, client: u32, server: HostIndex, sockets: &mut impl Sockets) -> SocketId {
+        self.open_after(now, client, server, None, sockets)
+    }
+
+    /// Opens a connection and starts it, from the port of the connection `before`, if there was one.
+    pub(crate) fn open_after(
+        &mut self,
+        now: Time,
+        client: u32,
+        server: HostIndex,
+        before: Option<ConnKey>,
+        sockets: &mut impl Sockets,
+    ) -> SocketId {
         let state = &mut self.clients[client as usize];
         let key = ConnKey { client: self.host, server, part: state.part, index: state.opened };
         state.opened += 1;
         let end = AppEndpoint::client(&self.schedule, key, client, now);
         let slot = self.place(end);
         self.clients[client as usize].open.push(slot);
-        sockets.connect(slot, key);
+        match before {
+            Some(before) => sockets.connect_again(slot, key, before),
+            None => sockets.connect(slot, key),
+        }
         slot
     }
 
@@ -82,6 +97,9 @@ impl Apps {
             return;
         }
         self.next_arrival(now, client);
+        if self.clients[client as usize].down {
+            return;
+        }
         for _ in 0..n {
             let (state, spec) = self.client(client);
             if spec.behaviour == Behaviour::Bulk {
@@ -100,7 +118,7 @@ impl Apps {
     }
 
     /// Queues a request on a connection without writing it.
-    fn issue(&mut self, now: Time, slot: SocketId) {
+    pub(crate) fn issue(&mut self, now: Time, slot: SocketId) {
         let end = &mut self.ends[slot.0 as usize];
         let spec = &self.schedule.parts()[usize::from(end.key.part)].spec;
         end.request(now, spec);
@@ -126,7 +144,10 @@ impl Apps {
         server: HostIndex,
         sockets: &mut impl Sockets,
     ) {
-        if !self.clients[client as usize].stopped {
+        let state = &mut self.clients[client as usize];
+        if state.down {
+            state.lost.push((server, None));
+        } else if !state.stopped {
             let slot = self.open(now, client, server, sockets);
             if self.client(client).1.behaviour.is_closed_loop() {
                 self.issue(now, slot);
@@ -138,7 +159,7 @@ impl Apps {
     /// Sends a request to every server at the same time.
     pub(crate) fn round(&mut self, now: Time, client: u32, sockets: &mut impl Sockets) {
         let state = &mut self.clients[client as usize];
-        if state.stopped || state.open.is_empty() {
+        if state.stopped || state.open.is_empty() || state.round.is_some() {
             return;
         }
         let slots = state.open.clone();

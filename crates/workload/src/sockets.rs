@@ -13,6 +13,12 @@ pub trait Sockets {
     /// Opens a connection to `key.server` with the options and the congestion control of `key.part`.
     /// [`Apps::ready`](crate::Apps::ready) follows when it is established.
     fn connect(&mut self, slot: SocketId, key: ConnKey);
+    /// As [`Sockets::connect`], from the port of the connection `before`, which vanished when the host stopped.
+    fn connect_again(&mut self, slot: SocketId, key: ConnKey, before: ConnKey);
+    /// The host stops: its connections vanish without a segment, and what arrives is lost until [`Sockets::boot`]. All ids are free.
+    fn halt(&mut self);
+    /// The host begins again.
+    fn boot(&mut self);
     /// Writes `n` bytes. Returns the number of accepted bytes, which is zero before the connection is established.
     /// When it is less than `n`, [`Apps::ready`](crate::Apps::ready) follows when the socket accepts more.
     fn write(&mut self, slot: SocketId, n: Bytes) -> Bytes;

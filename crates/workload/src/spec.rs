@@ -73,6 +73,30 @@ impl fmt::Display for Behaviour {
     }
 }
 
+/// A host that stops without a segment and begins again (`app.reboot`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reboot {
+    /// Time from `app.start` at which the host stops.
+    pub after: Dur,
+    /// How long the host answers nothing.
+    pub down: Dur,
+}
+
+impl Reboot {
+    fn parse(text: &str) -> Result<Option<Reboot>, ValueError> {
+        const FORM: &str = "`off`, `<when>` or `<when>:<down>`, as in `2s:500ms`";
+        if text == "off" {
+            return Ok(None);
+        }
+        let (after, down) = text.split_once(':').unwrap_or((text, "0s"));
+        let reboot = Reboot { after: unit(after, FORM)?, down: unit(down, FORM)? };
+        if reboot.after.is_zero() {
+            return Err(ValueError::new("there is nothing yet that the host could lose", FORM));
+        }
+        Ok(Some(reboot))
+    }
+}
+
 /// The behaviour of an application and its parameters. The default is one endless bulk flow from the start.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WorkloadSpec {
@@ -103,6 +127,8 @@ pub struct WorkloadSpec {
     pub half_close: bool,
     /// `app.open` = `both`: the server opens each connection at the same time as the client (RFC 9293 section 3.5).
     pub both_open: bool,
+    /// `app.reboot`: the clients' hosts stop and begin again.
+    pub reboot: Option<Reboot>,
     /// `app.think`: time from a response to the next request, and from the end of a bulk flow to the next one.
     pub think: WaitTime,
     /// `app.rate`: rate of a paced source in application bytes.
@@ -137,6 +163,7 @@ impl Default for WorkloadSpec {
             reuse: true,
             half_close: false,
             both_open: false,
+            reboot: None,
             think: WaitTime::NONE,
             rate: None,
             burst: SizeDistribution::Fixed(Bytes::new(100_000)),
@@ -150,7 +177,7 @@ impl Default for WorkloadSpec {
 }
 
 /// The rows that [`WorkloadSpec::set`] accepts, without `app.`.
-const ROWS: &str = "workload, name, flows, flow_size, arrival, start, duration, request, response, concurrency, reuse, half_close, open, think, \
+const ROWS: &str = "workload, name, flows, flow_size, arrival, start, duration, request, response, concurrency, reuse, half_close, open, reboot, think, \
     rate, burst, gap, write_size, read_size, read_rate, mix";
 const COUNT: &str = "a number from 1 to 1000000";
 const DUR: &str = "a length of time, as in `10ms`";
@@ -220,6 +247,7 @@ impl WorkloadSpec {
             "reuse" => self.reuse = switch(value)?,
             "half_close" => self.half_close = switch(value)?,
             "open" => self.both_open = opener(value)?,
+            "reboot" => self.reboot = Reboot::parse(value)?,
             "think" => self.think = WaitTime::parse(value)?,
             "rate" => self.rate = optional(value, "none", RATE)?,
             "burst" => self.burst = SizeDistribution::parse(value, file)?,
@@ -253,7 +281,7 @@ impl WorkloadSpec {
                 let (row, value) = word
                     .split_once('=')
                     .ok_or_else(|| ValueError::new(format!("`{word}` is not `<row>=<value>`"), MIX))?;
-                if matches!(row, "workload" | "mix") {
+                if matches!(row, "workload" | "mix" | "reboot") {
                     return Err(ValueError::new(format!("`{row}` is not allowed in a member of a mix"), MIX));
                 }
                 member
@@ -273,6 +301,12 @@ impl WorkloadSpec {
         let wrong = |row: &str, value: String, why: &str, allowed: &'static str| {
             Err(ValueError::new(why, allowed).at(&format!("app.{row}"), &value))
         };
+        if let (Some(Reboot { after, down }), Some(duration)) = (self.reboot, self.duration)
+            && after.saturating_add(down) >= duration
+        {
+            let why = format!("the host is not back within the {duration} of app.duration");
+            return wrong("reboot", format!("{after}:{down}"), &why, "a shorter time");
+        }
         let open = self.arrival != ArrivalProcess::Closed;
         match self.behaviour {
             Behaviour::Mix => {

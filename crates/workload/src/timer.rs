@@ -1,10 +1,15 @@
 //! Timers of applications.
 
 use crate::schedule::HostIndex;
+use tcpassay_units::Dur;
 
 /// The purpose of a timer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum AppTimer {
+    /// The host stops, for this time.
+    Halt(Dur),
+    /// The host begins again.
+    Boot,
     /// A client starts.
     Begin(u32),
     /// The given number of flows or requests arrives at a client.

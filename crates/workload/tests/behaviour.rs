@@ -349,3 +349,25 @@ fn a_half_closed_connection_still_carries_the_response() {
     assert!(ran.done.len() > 1 && ran.idle, "{:?}", times(&ran.done));
     assert!(ran.done.iter().all(|done| done.ok && done.response == Bytes::new(500_000)));
 }
+
+#[test]
+fn a_host_that_reboots_loses_what_it_had_and_opens_its_connections_again_from_their_ports() {
+    let rows = [
+        ("app.workload", "rpc"),
+        ("app.flows", "2"),
+        ("app.concurrency", "3"),
+        ("app.request", "1KB"),
+        ("app.response", "1KB"),
+        ("app.reboot", "11ms:7ms"),
+        ("app.duration", "30ms"),
+    ];
+    let ran = pair(&rows, ms(1000));
+    let opened: Vec<(u64, u32)> =
+        ran.net.opened.iter().map(|(at, key)| (at.as_nanos() / 1_000_000, key.index)).collect();
+    assert_eq!(opened, [(0, 0), (0, 1), (18, 2), (18, 3)]);
+    assert_eq!(ran.net.replaced, [(2, 0), (3, 1)]);
+    // Six requests were outstanding; none failed later.
+    let lost: Vec<u64> = ran.done.iter().filter(|done| !done.ok).map(|done| done.end.as_nanos()).collect();
+    assert_eq!(lost, [11_000_000; 6]);
+    assert!(ran.done.iter().any(|done| done.ok && done.end > ms(18)));
+}

@@ -47,12 +47,20 @@ pub struct FlowTracker {
     local: Vec<bool>,
     directions: Vec<[Direction; 2]>,
     places: BTreeMap<(End, End), (usize, usize)>,
+    /// Of a connection from ports that another one had: that one and its server, whose end lives until it answers the new SYN.
+    replaced: BTreeMap<usize, (usize, u32)>,
 }
 
 impl FlowTracker {
     /// A tracker for a run that begins at `start` of the kernel's clock, in nanoseconds.
     pub fn new(start: u64) -> FlowTracker {
-        FlowTracker { start, local: Vec::new(), directions: Vec::new(), places: BTreeMap::new() }
+        FlowTracker {
+            start,
+            local: Vec::new(),
+            directions: Vec::new(),
+            places: BTreeMap::new(),
+            replaced: BTreeMap::new(),
+        }
     }
 
     /// Only these hosts are on this machine. The kernel may report events of others, whose agents record them.
@@ -84,14 +92,22 @@ impl FlowTracker {
         };
         let place = self.directions.len();
         self.directions.push(flows.map(direction));
-        self.places.insert((client, server), (place, 0));
+        if let Some((old, _)) = self.places.insert((client, server), (place, 0)) {
+            self.replaced.insert(place, (old, server.0));
+        }
         self.places.insert((server, client), (place, 1));
     }
 
     /// The flow of the data from `from` to `to`.
     pub fn flow(&self, from: End, to: End) -> Option<FlowId> {
         let (place, side) = *self.places.get(&(from, to))?;
+        let place = self.at(from.0, place);
         Some(self.directions[place][side].flow)
+    }
+
+    /// The connection that a host has at the ports of connection `place`.
+    fn at(&self, host: u32, place: usize) -> usize {
+        self.replaced.get(&place).filter(|(_, server)| *server == host).map_or(place, |(old, _)| *old)
     }
 
     /// The segment size of a flow in bytes, from the handshake.
@@ -113,6 +129,10 @@ impl FlowTracker {
         let (Some(from), Some(to)) = (host_of(e.from.ip()), host_of(e.to.ip())) else { return };
         let ends = ((from, e.from.port()), (to, e.to.port()));
         let Some(&(place, side)) = self.places.get(&ends) else { return };
+        if outgoing && segment.flags.has(Flags::SYN) && self.at(host, place) != place {
+            self.replaced.remove(&place);
+        }
+        let place = self.at(host, place);
         let Some(since) = seen.at.checked_sub(self.start) else { return };
         let at = Time::from_nanos(since);
         if collector.wants_packets() {
@@ -242,7 +262,11 @@ impl Direction {
         if !s.flags.has(Flags::ACK) {
             return;
         }
-        let Some(acked) = self.position(s.ack, self.acked).filter(|ack| *ack >= self.acked) else { return };
+        let Some(acked) =
+            self.position(s.ack, self.acked).filter(|ack| (self.acked..=self.sent_end).contains(ack))
+        else {
+            return;
+        };
         self.acked = acked;
         while self.sent.front().is_some_and(|sent| sent.end <= acked) {
             self.sent.pop_front();
@@ -426,6 +450,28 @@ pub mod tests {
                 block(0, 2001),
             ]
         );
+    }
+
+    #[test]
+    fn the_end_that_a_server_still_has_keeps_its_flow_until_the_server_answers_the_new_syn() {
+        let mut run = Run::new();
+        let again = connection(&mut run.collector, 1000);
+        run.tracker.open(CLIENT, SERVER, again);
+        let syn = |flags, seq, ack| Segment { flags, ..segment(seq, ack, 0) };
+        run.pass(100, 3, CLIENT, SERVER, syn(Flags::SYN, 70_000, 0));
+        run.pass(200, 4, SERVER, CLIENT, segment(901, 101, 0));
+        assert_eq!(run.tracker.flow(SERVER, CLIENT), Some(run.flows[1]));
+        run.pass(300, 5, CLIENT, SERVER, syn(Flags::RST, 101, 0));
+        run.pass(400, 6, CLIENT, SERVER, syn(Flags::SYN, 70_000, 0));
+        run.pass(500, 7, SERVER, CLIENT, syn(Flags::SYN | Flags::ACK, 8000, 70_001));
+        assert_eq!(run.tracker.flow(SERVER, CLIENT), Some(again[1]));
+        let log = run.collector.finish(Time::ZERO + Dur::from_millis(1)).events;
+        let rows = log.iter().skip_while(|e| e.at < Time::ZERO + Dur::from_micros(100));
+        let server: Vec<_> = rows.filter(|e| e.host == 1).map(|e| (e.kind, e.flow, e.ack)).collect();
+        let (old, new) = (Some(run.flows[1].0), Some(again[1].0));
+        assert_eq!(server[1], (EventKind::Out, old, Some(1)));
+        assert_eq!(server.last(), Some(&(EventKind::Out, new, Some(1))));
+        assert!(server[..4].iter().all(|row| row.1 == old), "{server:?}");
     }
 
     #[test]

@@ -154,7 +154,8 @@ fn traffic(
         engines.names.clone(),
     )?;
     runtime.traced = trace.counts_timeouts();
-    if !environment.is_host() {
+    // A thread has a descriptor of its own, so that a connection of a host that stops would not vanish.
+    if !environment.is_host() && !case.reboots() {
         runtime.use_io_threads();
     }
     if benchmark.is_some_and(|benchmark| benchmark.copy) {

@@ -50,9 +50,25 @@ impl AppCalls<'_, '_> {
 
 impl Sockets for AppCalls<'_, '_> {
     fn connect(&mut self, slot: SocketId, key: ConnKey) {
-        if let Err(why) = self.runtime.connect(self.host, slot, key) {
+        if let Err(why) = self.runtime.connect(self.host, slot, key, None) {
             self.fail(why);
         }
+    }
+
+    fn connect_again(&mut self, slot: SocketId, key: ConnKey, before: ConnKey) {
+        if let Err(why) = self.runtime.connect(self.host, slot, key, Some(before)) {
+            self.fail(why);
+        }
+    }
+
+    fn halt(&mut self) {
+        if let Err(why) = self.runtime.halt(self.host) {
+            self.fail(format!("a host that stops: {why}"));
+        }
+    }
+
+    fn boot(&mut self) {
+        self.runtime.boot(self.host);
     }
 
     fn write(&mut self, slot: SocketId, n: Bytes) -> Bytes {

@@ -58,6 +58,12 @@ impl Sockets for Opened {
         self.0.push(key);
     }
 
+    fn connect_again(&mut self, _: SocketId, _: ConnKey, _: ConnKey) {}
+
+    fn halt(&mut self) {}
+
+    fn boot(&mut self) {}
+
     fn write(&mut self, _: SocketId, _: Bytes) -> Bytes {
         Bytes::ZERO
     }

@@ -12,6 +12,7 @@ pub mod cc_engine;
 mod endpoint;
 mod epoll_token;
 pub mod first_connections;
+mod halted;
 mod io_threads;
 pub mod runtime;
 mod socket_options;

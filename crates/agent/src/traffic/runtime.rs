@@ -13,10 +13,12 @@ use crate::netns::build::NetnsSet;
 use crate::netns::topology::NetnsTopology;
 use crate::system::Failure;
 use crate::traffic::addresses::{PendingConnections, client_port, connect, part_and_index, server_address};
+use crate::traffic::app_row::app_row;
 use crate::traffic::cc_engine::KernelCcNames;
 use crate::traffic::endpoint::{Endpoint, IoMode, ReadMode, Readiness};
 use crate::traffic::epoll_token::EpollToken;
 use crate::traffic::first_connections::OpenedSockets;
+use crate::traffic::halted::HaltedHosts;
 use crate::traffic::io_threads::{self, BlockingWriters};
 use crate::traffic::socket_options;
 use std::cell::Cell;
@@ -27,6 +29,7 @@ use std::sync::{Arc, LazyLock};
 use tcpassay_case::{Case, CcName};
 use tcpassay_linux::sys;
 use tcpassay_measure::pcapng::host_of;
+use tcpassay_measure::reason::AppCall;
 use tcpassay_measure::{Collector, Flow, FlowCounters, FlowId, TcpSummary};
 use tcpassay_units::{Bytes, Time};
 use tcpassay_wire::Flags;
@@ -106,6 +109,7 @@ pub struct TrafficRuntime<'a> {
     local: Vec<bool>,
     /// The connections of which each flow is a direction, in the order of flows.
     connections: Vec<ConnKey>,
+    halted: HaltedHosts,
     /// [`TrafficRuntime::record_final_reads`] was called.
     final_reads_recorded: bool,
 }
@@ -146,6 +150,7 @@ impl<'a> TrafficRuntime<'a> {
             read_mode: ReadMode::Discard,
             local: topology.hosts_here(),
             connections: Vec::new(),
+            halted: HaltedHosts::default(),
             final_reads_recorded: false,
         };
         runtime.flow_tracker.set_local(runtime.local.clone());
@@ -340,9 +345,20 @@ impl<'a> TrafficRuntime<'a> {
         Ok(fd)
     }
 
-    /// Opens the connection `key` from a host.
-    pub fn connect(&mut self, host: usize, slot: SocketId, key: ConnKey) -> Result<(), Failure> {
-        let fd = if let Some(fd) = self.opened.take(host, key) {
+    /// Opens the connection `key` from a host, from the port of the connection `before`, if there was one.
+    pub fn connect(
+        &mut self,
+        host: usize,
+        slot: SocketId,
+        key: ConnKey,
+        before: Option<ConnKey>,
+    ) -> Result<(), Failure> {
+        let fd = if let Some(before) = before {
+            let fd = self.open(host, key.part)?;
+            self.halted.bind_again(fd.as_fd(), before)?;
+            connect(fd.as_fd(), key)?;
+            fd
+        } else if let Some(fd) = self.opened.take(host, key) {
             fd
         } else {
             let fd = self.open_client(host, key)?;
@@ -553,6 +569,33 @@ impl<'a> TrafficRuntime<'a> {
         for (flow, timeouts) in self.timeouts_of_tcp_info.drain(..) {
             self.collector.flow_mut(flow).tcp.timeouts = timeouts;
         }
+    }
+
+    /// A host stops (`app.reboot`): its connections vanish without a segment.
+    pub fn halt(&mut self, host: usize) -> Result<(), Failure> {
+        self.namespaces.enter(host)?;
+        for at in 0..self.endpoints.len() {
+            let Some(endpoint) = self.endpoints[at].as_ref().filter(|end| end.host == host) else { continue };
+            let key = self.connections[endpoint.outgoing.0 as usize / 2];
+            self.halted.stop(
+                host,
+                endpoint.fd.as_fd(),
+                Some(key).filter(|key| key.client.0 as usize == host),
+            )?;
+            if self.collector.wants_events() {
+                let number = u32::try_from(host).expect("hosts are numbered in 32 bits");
+                let about = (self.now, number, endpoint.outgoing);
+                self.collector.event(app_row(about, AppCall::Reboot, None, None));
+            }
+            self.close(at, true);
+            self.halted.keep_silent()?;
+        }
+        Ok(())
+    }
+
+    /// A host that stopped begins again.
+    pub fn boot(&mut self, host: usize) {
+        self.halted.boot(host);
     }
 
     /// Closes all endpoints at the end of the run.

@@ -138,7 +138,7 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
         ValueKind::Bool,
         "on",
         &["on", "off"],
-        M,
+        MKH,
         "Requests of workload rpc follow each other on a connection; off: each has a connection of its own",
     )
     .needs("app.workload = rpc"),
@@ -147,7 +147,7 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
         ValueKind::Bool,
         "off",
         &["off", "on"],
-        M,
+        MKH,
         "The client closes its direction after its request, and the response arrives in FIN-WAIT-2 (RFC 9293 section 3.6)",
     )
     .needs("app.workload = rpc, app.reuse = off"),
@@ -160,6 +160,16 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
         "Which end opens a connection; both: client and server at the same time, each from its own port, so that their SYNs cross (RFC 9293 section 3.5)",
     )
     .needs("both needs stack.fastopen = off"),
+    P::new(
+        "app.reboot",
+        row_of_spec!("app.reboot", "`off`, `<when>` or `<when>:<down>`"),
+        "off",
+        &["off", "500ms", "500ms:100ms"],
+        MKH,
+        "The hosts of the clients stop this time after app.start: their connections vanish without a segment; after the second time, in which they answer \
+         nothing, they open them again from the same ports (RFC 9293 section 3.5.1)",
+    )
+    .needs("the end before app.duration; app.open = client; stack.implementation = model at the clients; app.blocking = off; not on remote"),
     P::new(
         "app.think",
         row_of_spec!("app.think", "a length of time, or `exp:<mean>`"),

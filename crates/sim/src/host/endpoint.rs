@@ -107,6 +107,8 @@ pub(super) struct FlowEntry {
     pub ends: [u32; 2],
     /// The server accepted its SYN; a further SYN is a duplicate.
     pub accepted: bool,
+    /// The client's end vanished as its host stopped, and may be opened again from the same port: the entry is not used for others.
+    pub kept: bool,
     /// Both ends open it.
     pub both_open: bool,
     /// The flow that each endpoint sends, in the recording.

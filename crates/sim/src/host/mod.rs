@@ -22,6 +22,7 @@ mod real;
 mod real_begin;
 mod real_flows;
 mod real_places;
+mod reboot;
 mod recording;
 mod sockets;
 mod stacks;
@@ -280,6 +281,7 @@ impl Hosts for SimHosts {
                 let after = self.stacks.input(net, c, id);
                 self.follow(net, c, after);
             }
+            Err(_) if self.stacks.is_down(host) => {}
             Err(_) if self.real.get(usize::from(host.0)).is_some_and(Option::is_some) => {
                 let packet = packet.clone();
                 let host = usize::from(host.0);

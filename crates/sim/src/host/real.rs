@@ -22,7 +22,7 @@ use tcpassay_stack::{
 };
 use tcpassay_units::{Bytes, Dur, Seed, Time};
 use tcpassay_wire::codec::Envelope;
-use tcpassay_wire::{Ecn, Flags, whole};
+use tcpassay_wire::{Ecn, Flags, Segment, whole};
 use tcpassay_workload::{Apps, ConnKey, SocketId, Sockets};
 
 /// A host with its stack.
@@ -84,6 +84,8 @@ struct RealFlow {
     counts: SegmentCounts,
     /// Position up to which the peer has acknowledged what this end sent.
     acked: u64,
+    /// The last SYN of the peer that opens another connection from the same port.
+    opens_again: Option<Segment>,
 }
 
 /// Segments of an end, for the summary of its flow.
@@ -174,6 +176,9 @@ impl RealHost {
         let index = self.index;
         let flow = self.flow(stacks, place);
         let segment = &packet.segment;
+        if segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK) {
+            flow.opens_again = Some(*segment);
+        }
         let recorder = &mut stacks.recorder;
         if segment.len > 0 {
             let delivery = Delivery {
@@ -301,8 +306,11 @@ impl RealHost {
             foreign(&format!("from {} to {} there is no connection", envelope.from, envelope.to))
         })?;
         let now = net.now();
-        let flow = self.flow(stacks, place);
         let segment = read.headers.segment;
+        if segment.flags.has(Flags::SYN) {
+            self.replace(stacks, place);
+        }
+        let flow = self.flow(stacks, place);
         let seen = flow.log.segment(SentBy::Own, &segment);
         let wrong = match seen {
             _ if !read.ip_checksum_ok => Some("IP checksum"),
@@ -359,8 +367,20 @@ impl RealHost {
         self.logs.entry(place).or_insert_with(|| {
             let (route, out, into) = stacks.end_at(place, id);
             let log = SegmentLog::new(u32::try_from(index).expect("few hosts"), out.0);
-            RealFlow { log, route, out, into, counts: SegmentCounts::default(), acked: 0 }
+            RealFlow { log, route, out, into, counts: SegmentCounts::default(), acked: 0, opens_again: None }
         })
+    }
+
+    /// The stack answers the SYN of a connection that replaces the one of an entry, which had the same ports: what follows belongs to it.
+    fn replace(&mut self, stacks: &mut Stacks, place: usize) {
+        let (_, out, _) = stacks.end_at(place, self.id);
+        let Some(syn) = self.logs.get(&place).filter(|old| old.out != out).and_then(|old| old.opens_again)
+        else {
+            return;
+        };
+        let old = self.logs.remove(&place).expect("it was there");
+        old.summarise(stacks);
+        self.flow(stacks, place).log.segment(SentBy::Peer, &syn);
     }
 
     /// The stack has accepted a connection.
@@ -443,14 +463,21 @@ impl RealHost {
     /// Writes the counts of segments to the recording.
     pub fn summarise(&self, stacks: &mut Stacks) {
         for flow in self.logs.values() {
-            let counts = flow.counts;
-            let row = stacks.recorder.collector.flow_mut(flow.out);
-            row.tcp.retransmits = Some(counts.again);
-            row.tcp.segments_out = Some(counts.sent);
-            row.tcp.segments_in = Some(counts.received);
-            row.tcp.acks_out = Some(counts.acks);
-            row.tcp.ce_segments = Some(counts.ce);
+            flow.summarise(stacks);
         }
+    }
+}
+
+impl RealFlow {
+    /// Writes the counts of segments to the recording.
+    fn summarise(&self, stacks: &mut Stacks) {
+        let counts = self.counts;
+        let row = stacks.recorder.collector.flow_mut(self.out);
+        row.tcp.retransmits = Some(counts.again);
+        row.tcp.segments_out = Some(counts.sent);
+        row.tcp.segments_in = Some(counts.received);
+        row.tcp.acks_out = Some(counts.acks);
+        row.tcp.ce_segments = Some(counts.ce);
     }
 }
 
@@ -503,6 +530,16 @@ impl Sockets for RealSockets<'_> {
         let place = self.stacks.open_flow(self.net.now(), key);
         self.host.open(self.stacks, self.net.now(), slot, place);
     }
+
+    fn connect_again(&mut self, _: SocketId, _: ConnKey, _: ConnKey) {
+        unreachable!("refused with the case: the host of a real stack does not stop");
+    }
+
+    fn halt(&mut self) {
+        unreachable!("refused with the case: the host of a real stack does not stop");
+    }
+
+    fn boot(&mut self) {}
 
     fn write(&mut self, slot: SocketId, n: Bytes) -> Bytes {
         let now = self.net.now();

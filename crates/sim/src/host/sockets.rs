@@ -21,6 +21,20 @@ impl Sockets for HostSockets<'_> {
         self.stacks.mark_modified(c);
     }
 
+    fn connect_again(&mut self, slot: SocketId, key: ConnKey, before: ConnKey) {
+        let c = self.stacks.connect_again(self.net, key, before);
+        self.stacks.attach(c, slot);
+        self.stacks.mark_modified(c);
+    }
+
+    fn halt(&mut self) {
+        self.stacks.halt(self.net, self.host);
+    }
+
+    fn boot(&mut self) {
+        self.stacks.hosts[self.host].down = false;
+    }
+
     fn write(&mut self, slot: SocketId, n: Bytes) -> Bytes {
         let c = self.stacks.socket(self.host, slot);
         let now = self.net.now();

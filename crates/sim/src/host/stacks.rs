@@ -69,7 +69,7 @@ pub(crate) struct Stacks {
     /// Pairs (client, server) for which the client has a Fast Open cookie.
     pub(super) cookies: BTreeSet<(u32, u32)>,
     /// The path MTUs that hosts learned from ICMP, by host and peer.
-    path_mtus: BTreeMap<(usize, usize), Bytes>,
+    pub(super) path_mtus: BTreeMap<(usize, usize), Bytes>,
     pub recorder: HostRecorder,
     /// The connections of hosts whose TCP is not the model.
     pub(super) real: RealFlows,
@@ -87,6 +87,8 @@ pub(super) struct HostStack {
     slots: Vec<u32>,
     /// The initial sequence number of the next connection, if it is set.
     isn: Option<u32>,
+    /// It has stopped, and answers nothing.
+    pub down: bool,
 }
 
 impl Stacks {
@@ -110,7 +112,7 @@ impl Stacks {
                 .map(|(settings, id)| {
                     let config = Arc::new(settings.stack.clone());
                     let isn = settings.isn;
-                    HostStack { settings, config, id, slots: Vec::new(), isn }
+                    HostStack { settings, config, id, slots: Vec::new(), isn, down: false }
                 })
                 .collect(),
             conns: Vec::new(),
@@ -388,7 +390,8 @@ impl Stacks {
         let server = self.hosts[key.server.0 as usize].id;
         let both_open = self.plan.part(key).spec.both_open;
         let (ends, accepted) = ([NONE; 2], both_open);
-        let flow = FlowEntry { key, server, ends, accepted, both_open, out, generation: 0, count: 0 };
+        let flow =
+            FlowEntry { key, server, ends, accepted, both_open, out, kept: false, generation: 0, count: 0 };
         if place == self.recorder.flows.len() {
             self.recorder.flows.push(flow);
         } else {
@@ -524,7 +527,7 @@ impl Stacks {
                 *end = NONE;
             }
         }
-        if flow.ends == [NONE; 2] && self.real.is_empty() {
+        if flow.ends == [NONE; 2] && self.real.is_empty() && !flow.kept {
             self.free_flows.push(place);
         }
     }
@@ -565,7 +568,7 @@ impl Stacks {
         Some(c)
     }
 
-    fn add_record(&mut self, key: ConnKey, backwards: bool, now: Time) -> measure::FlowId {
+    pub(super) fn add_record(&mut self, key: ConnKey, backwards: bool, now: Time) -> measure::FlowId {
         let part = self.plan.part(key);
         let (mut from, mut to) = (key.client.0, key.server.0);
         if backwards {

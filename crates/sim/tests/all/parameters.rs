@@ -183,6 +183,7 @@ const FLIPS: &[Flip] = &[
     ("stack.max_rwnd", "100KB", &[("link.delay", "10ms")]),
     ("stack.fastopen", "on", ONE_EACH),
     ("app.reuse", "off", RPC),
+    ("app.reboot", "20ms", RPC),
     ("app.half_close", "on", ONE_EACH),
     ("stack.small_queues", "auto", &[("nic.tso", "on"), ("nic.rate", "500Mbit")]),
     ("stack.max_sndbuf", "64KB", &[("link.delay", "10ms")]),

@@ -1,7 +1,9 @@
 //! Paths with a small MTU and with middleboxes, as whole cases.
 
 use crate::{Rows, go_with};
+use std::collections::BTreeSet;
 use tcpassay_measure::{CollectOptions, Recording};
+use tcpassay_units::{Dur, Time};
 
 const LINUX: Rows =
     &[("stack.profile", "linux"), ("link.rate", "50Mbit"), ("link.delay", "10ms"), ("app.duration", "2s")];
@@ -64,4 +66,58 @@ fn a_removed_option_is_not_used_by_either_end() {
     // Windows of at most 65,535 bytes: fewer than 20 of them in 2 s with round trips of 100 ms.
     assert!(most("no-window-scale") < 20 * 65_535);
     assert!(most("none") > 2 * most("no-window-scale"));
+}
+
+/// Flags of the segments that leave both ends from `from` on.
+fn flags(recording: &Recording, from: Time, n: usize) -> Vec<String> {
+    let sent = recording.packets.iter().filter(|packet| packet.at >= from && packet.interface == packet.from);
+    sent.take(n).map(|packet| format!("{} {}", packet.from, packet.segment.expect("whole").flags)).collect()
+}
+
+const REBOOT: Rows = &[
+    ("link.rate", "50Mbit"),
+    ("link.delay", "10ms"),
+    ("app.workload", "rpc"),
+    ("app.think", "300ms"),
+    ("app.nodelay", "on"),
+    ("app.reboot", "250ms"),
+    ("app.duration", "3s"),
+];
+
+/// A case of which the client's host stops while the connection is quiet.
+fn reboot(more: Rows) -> Recording {
+    let rows: Vec<_> = REBOOT.iter().chain(more).copied().collect();
+    let collect = CollectOptions { events: true, packets: true, ..CollectOptions::default() };
+    go_with(&rows, collect).recording
+}
+
+#[test]
+fn a_host_that_is_back_resets_the_half_open_connection_of_its_peer_and_opens_another_one_from_its_port() {
+    let stopped = Time::ZERO + Dur::from_millis(250);
+    for server in ["model", "smoltcp"] {
+        let recording = reboot(&[("receiver/stack.implementation", server)]);
+        // RFC 9293 section 3.5.1, figure 9: the ACK of the old connection answers the SYN, and the client resets it.
+        let expected = ["0 S", "1 .", "0 R", "0 S", "1 S.", "0 ."];
+        assert_eq!(flags(&recording, stopped, 6), expected, "{server}");
+        let ports: BTreeSet<_> =
+            recording.packets.iter().filter(|p| p.from == 0).map(|p| p.from_port).collect();
+        assert_eq!((ports.len(), recording.flows.len()), (1, 4), "{server}");
+        // Each connection has its own flows; both carried requests.
+        assert!([0, 2].iter().all(|flow| recording.flows[*flow].counters.read_bytes >= 10_000), "{server}");
+        let reset = recording.events.iter().find(|row| row.host == 1 && row.why == "aborted: reset by peer");
+        assert_eq!(reset.is_some_and(|row| row.flow == Some(1)), server == "model");
+    }
+}
+
+#[test]
+fn a_host_that_is_down_answers_nothing() {
+    let recording = reboot(&[("link.rate", "10Mbit"), ("app.reboot", "330ms:1s"), ("app.response", "1MB")]);
+    let (stopped, back) = (Time::ZERO + Dur::from_millis(330), Time::ZERO + Dur::from_millis(1330));
+    let while_down =
+        recording.packets.iter().filter(|p| p.at > stopped && p.at < back && p.interface == p.from);
+    let mut senders: Vec<_> = while_down.map(|p| p.from).collect();
+    senders.dedup();
+    // The response was in flight: the server repeats it, and hears neither ACK nor RST.
+    assert_eq!(senders, [1]);
+    assert!(recording.flows[1].tcp.timeouts.unwrap() >= 1);
 }

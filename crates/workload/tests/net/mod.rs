@@ -47,6 +47,8 @@ pub struct Net {
     pub reads: Vec<(Time, ConnKey, u64)>,
     /// When each connection was opened.
     pub opened: Vec<(Time, ConnKey)>,
+    /// The numbers of the connections from ports that another one had, and of those.
+    pub replaced: Vec<(u32, u32)>,
 }
 
 struct View<'a> {
@@ -74,6 +76,31 @@ impl Sockets for View<'_> {
         let at = self.net.conns.len() - 1;
         self.net.bind(self.host, slot, at);
     }
+
+    fn connect_again(&mut self, slot: SocketId, key: ConnKey, before: ConnKey) {
+        self.net.replaced.push((key.index, before.index));
+        self.connect(slot, key);
+    }
+
+    /// The peers learn nothing: their ends stay open.
+    fn halt(&mut self) {
+        for (at, conn) in self.net.conns.iter_mut().enumerate() {
+            for (side, host) in [conn.key.client, conn.key.server].into_iter().enumerate() {
+                if host == self.host {
+                    conn.slots[side] = None;
+                }
+            }
+            self.net
+                .tables
+                .entry(self.host)
+                .or_default()
+                .iter_mut()
+                .filter(|slot| **slot == Some(at))
+                .for_each(|slot| *slot = None);
+        }
+    }
+
+    fn boot(&mut self) {}
 
     fn write(&mut self, slot: SocketId, n: Bytes) -> Bytes {
         let (at, side) = self.conn(slot);
@@ -199,6 +226,7 @@ pub fn run_breaking(
         writes: Vec::new(),
         reads: Vec::new(),
         opened: Vec::new(),
+        replaced: Vec::new(),
     };
     for app in &mut apps {
         app.start(Time::ZERO);
