@@ -32,6 +32,7 @@ pub(super) const RULES: Rules = Rules {
         timeout_keeps_flight: true,
         partial_undo_shows_reordering: true,
         detects_loss_after_undo: true,
+        rack_awaits_delivery: true,
         probe_shares_timer: true,
         waits_before_reneging: true,
         probe_without_sample: true,

@@ -29,6 +29,7 @@ pub(super) const RULES: Rules = Rules {
         timeout_keeps_flight: false,
         partial_undo_shows_reordering: false,
         detects_loss_after_undo: false,
+        rack_awaits_delivery: false,
         probe_shares_timer: false,
         waits_before_reneging: false,
         probe_without_sample: false,

@@ -90,6 +90,8 @@ pub(crate) struct SendRules {
     pub partial_undo_shows_reordering: bool,
     /// The ACK that undoes a timeout may show a loss by RACK (`tcp_fastretrans_alert`).
     pub detects_loss_after_undo: bool,
+    /// RACK looks for losses only after a delivery that it has measured (`tcp_rack_mark_lost`, `rack.advanced`), and when its timer fires.
+    pub rack_awaits_delivery: bool,
     /// The tail loss probe, the reordering timer and the retransmission timer are one timer (since 4.15).
     pub probe_shares_timer: bool,
     /// An ACK that ends at SACKed data, which the receiver seems to have discarded, retransmits nothing; the retransmission timer is

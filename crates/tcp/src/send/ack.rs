@@ -138,6 +138,11 @@ impl Sender {
         }
         // Without SACK the originals above a filled hole may have arrived before the timeout.
         d.original &= self.sack || !d.ambiguous;
+        d.dubious = self.state != CongestionState::Open
+            || !a.informs
+            || a.marked
+            || d.sacked > 0
+            || ack.dsack.is_some();
         let rtt = self.measure(&a, &d, ack, timed, log);
         let sample = self.deliveries.on_ack(&d, self.delivered_size(d.bytes, d.packets), self.rtt.min());
         self.note_delivery(&d, a.marked, ack.ack >= prior_una);
@@ -289,6 +294,9 @@ impl Sender {
         if self.uses_rack {
             self.rack.update_in_order(now, last.sent_at, last.end());
             self.timers.set_reorder(now, Time::MAX, log);
+            if self.state != CongestionState::Open {
+                self.rack.take_advanced();
+            }
         }
         self.timers.on_progress(now);
         self.on_answer(now, log);

@@ -303,6 +303,9 @@ impl Sender {
     /// Marks losses by the configured rule. Returns the bytes newly marked.
     fn detect(&mut self, now: Time, d: &Delivered, log: &mut Log) -> u64 {
         if self.uses_rack {
+            if self.rules.rack_awaits_delivery && d.dubious && !self.rack.take_advanced() {
+                return 0;
+            }
             let scan = self.detect_by_time(now, log);
             log_lost(now, scan.first..scan.last, scan.lost, LossRule::Rack, log);
             return scan.lost;
@@ -486,6 +489,7 @@ impl Sender {
             self.stats.undos += 1;
             self.scoreboard.unmark();
             self.undo.clear();
+            self.rack.look_again();
             self.force_retransmit = false;
             // RFC 5682 section 2.1 step 3b: later duplicate ACKs may begin a recovery at once, also below the old recovery point.
             self.recover = self.scoreboard.una() - 1;

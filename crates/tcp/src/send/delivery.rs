@@ -40,6 +40,8 @@ pub(super) struct Delivered {
     /// Only originals that end here or before count for [`Delivered::original`].
     pub recover: u64,
 
+    /// The ACK is one for which Linux reads the congestion state (`tcp_ack_is_dubious`): it does more than to acknowledge in order in Open.
+    pub dubious: bool,
     /// A part of a segment counts when the rest is acknowledged (Linux).
     pub needs_whole_segments: bool,
 

@@ -16,6 +16,10 @@ const RECOVERIES: u32 = 16;
 
 /// RACK's variables (RFC 8985 section 5.3).
 #[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "a setting and three facts that do not depend on each other"
+)]
 pub(in crate::send) struct Rack {
     /// The window grows with DSACKs (RFC 8985 section 6.2 step 4).
     dsack_adaptation: bool,
@@ -36,6 +40,8 @@ pub(in crate::send) struct Rack {
     dsack_round: Option<u64>,
     /// The present ACK widened the window.
     widened: bool,
+    /// Something was delivered since losses were looked for.
+    advanced: bool,
 }
 
 /// The inputs of the reordering window besides RACK's variables.
@@ -62,6 +68,7 @@ impl Rack {
             persist: RECOVERIES,
             dsack_round: None,
             widened: false,
+            advanced: false,
         }
     }
 
@@ -74,6 +81,7 @@ impl Rack {
     pub fn update(&mut self, d: &Delivered) {
         if let Some((xmit, end)) = d.rack {
             self.rtt = d.rack_rtt;
+            self.advanced = true;
             if (self.xmit, self.end) < (xmit, end) {
                 (self.xmit, self.end) = (xmit, end);
             }
@@ -92,9 +100,21 @@ impl Rack {
     #[inline]
     pub fn update_in_order(&mut self, now: Time, xmit: Time, end: u64) {
         self.rtt = now.since(xmit);
+        self.advanced = true;
         if (self.xmit, self.end) < (xmit, end) {
             (self.xmit, self.end) = (xmit, end);
         }
+    }
+
+    /// Losses are to be looked for again, as after a delivery.
+    pub fn look_again(&mut self) {
+        self.advanced = true;
+    }
+
+    /// Whether something was delivered since losses were looked for; they are looked for now.
+    #[inline]
+    pub fn take_advanced(&mut self) -> bool {
+        std::mem::take(&mut self.advanced)
     }
 
     /// Transmission time of the newest delivery, and the position after it.
@@ -236,6 +256,19 @@ mod tests {
             rack.on_dsack(5001 * round, 5001 * (round + 1));
             assert_eq!(rack.reo_wnd(&INPUT, &scoreboard), ms(window));
         }
+    }
+
+    #[test]
+    fn losses_are_looked_for_once_after_a_delivery() {
+        let mut rack = rack();
+        assert!(!rack.take_advanced());
+        rack.update_in_order(at(20), at(10), 1001);
+        assert!(rack.take_advanced());
+        assert!(!rack.take_advanced(), "a duplicate ACK delivers nothing");
+        rack.update(&Delivered { rack: Some((at(12), 2001)), rack_rtt: ms(10), ..Delivered::default() });
+        assert!(rack.take_advanced());
+        rack.look_again();
+        assert!(rack.take_advanced());
     }
 
     #[test]
