@@ -104,6 +104,8 @@ pub(crate) struct Half {
     pub copies: Copies,
     /// ACKs without data since the cumulative ACK has advanced.
     pub duplicate_acks: u32,
+    /// The identification of the last segment of the receiver: a copy of an ACK is no duplicate ACK.
+    answer_id: u16,
     /// The counters of accurate ECN of the receiver.
     pub counter: Counter,
     /// While the window is closed: what was acknowledged, when the first silence began, and their sum.
@@ -251,9 +253,14 @@ impl Half {
             let before = std::mem::replace(&mut self.una, ack);
             self.again.acknowledged(before, ack, seen.at, echo, path.receiver());
             self.answered(seen.at, path);
-        } else if ack == self.una && segment.len == 0 {
+        } else if ack == self.una
+            && segment.len == 0
+            && self.outstanding() > 0
+            && (seen.id == 0 || seen.id != self.answer_id)
+        {
             self.duplicate_acks = self.duplicate_acks.saturating_add(1);
         }
+        self.answer_id = seen.id;
         if !segment.options.sack.is_empty() {
             self.sacks(&segment.options.sack, ack, seen.at, path);
         }

@@ -131,6 +131,8 @@ pub(crate) struct Waits {
     acknowledged: u64,
     /// The payload of the last packet.
     last: u64,
+    /// The last wait that pacing ended, and the bytes of the packet before it.
+    pace: Option<(Dur, u64)>,
     /// Writes while data were outstanding that the window did not delay: at once after an ACK, and without one.
     writes: [u64; 2],
 }
@@ -185,6 +187,13 @@ impl Waits {
             let before = if self.is_repairing() { SendLimit::Recovery } else { SendLimit::CongestionWindow };
             self.charge(self.active, before);
         }
+        if matches!(limit, SendLimit::CongestionWindow | SendLimit::ReceiveWindow) {
+            // Whatever ended the wait, a paced sender would have waited for its timer at first.
+            self.charge(self.paced_until(sent.at), SendLimit::Pacing);
+        }
+        if let (SendLimit::Pacing, Some(since)) = (limit, self.since) {
+            self.pace = Some((sent.at.since(since), self.last));
+        }
         self.charge(sent.at, limit);
         if sent.outstanding > 0 {
             self.writes[0] += u64::from(limit == SendLimit::SendBuffer);
@@ -235,6 +244,17 @@ impl Waits {
         }
     }
 
+    /// When the pacing timer of the last packet would have fired, at most `at`, by the last wait that pacing ended. A sender that does not pace
+    /// has none.
+    fn paced_until(&self, at: Time) -> Time {
+        let (Some((wait, bytes)), Some(since)) = (self.pace.filter(|(_, bytes)| *bytes > 0), self.since)
+        else {
+            return Time::ZERO;
+        };
+        let nanos = u128::from(wait.as_nanos()) * u128::from(self.last) / u128::from(bytes);
+        since.saturating_add(Dur::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))).min(at)
+    }
+
     /// A paced sender spreads what is outstanding over the round trip.
     fn is_paced(&self, sent: Sent, idle: Dur) -> bool {
         let whole = |dur: Dur| u128::from(dur.as_nanos());
@@ -255,5 +275,77 @@ impl Waits {
             whole.times[to] += std::mem::take(&mut whole.times[from]);
         }
         TimeShares::of(&whole.times)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn us(n: u64) -> Time {
+        Time::from_nanos(n * 1000)
+    }
+
+    /// A sender of full segments with ten of them outstanding and a round trip of 20 ms.
+    struct Line {
+        waits: Waits,
+        nxt: u64,
+    }
+
+    impl Line {
+        fn new() -> Line {
+            let mut waits = Waits::default();
+            waits.begin(us(0));
+            Line { waits, nxt: 0 }
+        }
+
+        fn send(&mut self, at: u64) {
+            self.nxt += 1000;
+            self.waits.sent(Sent {
+                at: us(at),
+                len: 1000,
+                outstanding: 10_000,
+                is_whole: true,
+                again: false,
+                nxt: self.nxt,
+                segment: 1000,
+                largest: 1000,
+                room: None,
+                round_trip: Some(Dur::from_millis(20)),
+            });
+        }
+
+        fn ack(&mut self, at: u64, una: u64) {
+            self.waits.answered(Answer { at: us(at), una, permits: true, has_data: false, room: None });
+        }
+    }
+
+    #[test]
+    fn a_paced_sender_waits_for_its_timer_before_it_waits_for_an_ack() {
+        let mut line = Line::new();
+        line.send(0);
+        for n in 1..=10 {
+            // An ACK of two segments each millisecond; the second one leaves 400 us after the first one.
+            line.ack(n * 1000, n * 2000);
+            line.send(n * 1000);
+            line.send(n * 1000 + 400);
+        }
+        let shares = line.waits.shares(us(10_400)).expect("time has passed");
+        // In the first millisecond the pace is not known; each of the nine after the first pair has 800 us of it.
+        assert!((shares.time_pacing - 7.6 / 10.4).abs() < 0.001, "{shares:?}");
+        assert!((shares.time_congestion_window - (1.0 + 9.0 * 0.2) / 10.4).abs() < 0.001, "{shares:?}");
+    }
+
+    #[test]
+    fn a_sender_that_does_not_pace_waits_for_acks_only() {
+        let mut line = Line::new();
+        line.send(0);
+        for n in 1..=10 {
+            line.ack(n * 1000, n * 2000);
+            line.send(n * 1000);
+            line.send(n * 1000);
+        }
+        let shares = line.waits.shares(us(10_000)).expect("time has passed");
+        assert!((shares.time_congestion_window - 1.0).abs() < 0.001, "{shares:?}");
     }
 }

@@ -146,6 +146,18 @@ fn on_a_short_path_a_copy_of_a_mirror_port_may_come_after_a_round_trip() {
 }
 
 #[test]
+fn copies_of_an_ack_are_no_duplicate_acks() {
+    // A round trip of 300 us; the capture has the ACK and the data after it four times each.
+    let mut packets = handshake(300);
+    packets.push(by(true).seq(1001, 100).ack(5001).id(7).at_us(1_000));
+    packets.extend((0..4).map(|n| by(false).seq(5001, 0).ack(1101).id(70).at_us(1_300 + 5 * n)));
+    packets.extend((0..4).map(|n| by(true).seq(1101, 1000).ack(5001).id(8).at_us(5_000 + 1_000 * n)));
+    packets.push(by(false).seq(5001, 0).ack(2101).id(71).at_us(9_000));
+    let counters = only(&run(&packets)).counters;
+    assert_eq!((counters.duplicates, counters.retransmissions), (3, 0));
+}
+
+#[test]
 fn the_same_segment_in_another_vlan_passed_another_place() {
     // 60 ms later, on a path of 20 ms, without an identification.
     let counted = |vlan: u8| {
