@@ -89,12 +89,22 @@ struct TracedEvent {
 #[derive(Default)]
 struct Sender {
     state: usize,
+    /// Since when losses are repaired: the states `Recovery` and `Loss`.
+    repairs: Option<Time>,
     /// The last cwnd and ssthresh, in segments.
     window: (u64, u64),
     /// When the connection left `Recovery`, and its new state; `None` once a segment has arrived since.
     left_recovery: Option<(Time, usize)>,
     /// When the kernel retransmitted, and the reason.
     retransmits: Vec<(Time, &'static str)>,
+}
+
+impl Sender {
+    /// The congestion state changes; `repairs`: losses are repaired from now on. Returns the nanoseconds in which they were until now.
+    fn repairs_until(&mut self, now: Time, repairs: bool) -> u64 {
+        let since = std::mem::replace(&mut self.repairs, repairs.then_some(now));
+        since.map_or(0, |since| now.since(since).as_nanos())
+    }
 }
 
 /// The source of the events.
@@ -259,7 +269,9 @@ impl KernelTrace {
             (TraceEventKind::Congestion, &[state]) => {
                 let state = usize::try_from(state).expect("8 bits");
                 let before = std::mem::replace(&mut sender.state, state);
+                let repaired = sender.repairs_until(at, matches!(state, RECOVERY | LOSS));
                 let tcp = &mut collector.flow_mut(flow).tcp;
+                *tcp.limits.recovery.get_or_insert(0) += repaired;
                 *tcp.timeouts.get_or_insert(0) += u64::from(state == LOSS);
                 *tcp.recoveries.get_or_insert(0) += u64::from(state == RECOVERY && before != RECOVERY);
                 if !collector.wants_events() {
@@ -331,7 +343,7 @@ impl KernelTrace {
     /// many events it has counted.
     pub fn close(
         &mut self,
-        start: u64,
+        (start, end): (u64, Time),
         flow_tracker: &FlowTracker,
         collector: &mut Collector,
     ) -> io::Result<()> {
@@ -344,7 +356,9 @@ impl KernelTrace {
             self.leave_out(&unrecorded);
         }
         for (flow, sender) in &mut self.senders {
-            let host = collector.flow_mut(*flow).from;
+            let row = collector.flow_mut(*flow);
+            *row.tcp.limits.recovery.get_or_insert(0) += sender.repairs_until(end, false);
+            let host = row.from;
             sender.flush(*flow, host, collector);
         }
         let counts = self.counts_timeouts();

@@ -61,7 +61,11 @@ pub fn assemble(
     runtime.record_final_reads();
     collectors.read_packets_until(u64::MAX, &mut runtime);
     // The trace ends here: the connections that the agent closes below were not closed by an application.
-    let closed = collectors.trace.close(collectors.start, &runtime.flow_tracker, &mut runtime.collector);
+    let closed = collectors.trace.close(
+        (collectors.start, runtime.now()),
+        &runtime.flow_tracker,
+        &mut runtime.collector,
+    );
     closed.map_err(|e| format!("a trace event: {e}"))?;
     if !collectors.trace.counts_timeouts() {
         runtime.take_timeouts_of_tcp_info();

@@ -30,7 +30,7 @@ use tcpassay_case::{Case, CcName};
 use tcpassay_linux::sys;
 use tcpassay_measure::pcapng::host_of;
 use tcpassay_measure::reason::AppCall;
-use tcpassay_measure::{Collector, Flow, FlowCounters, FlowId, TcpSummary};
+use tcpassay_measure::{Collector, Flow, FlowCounters, FlowId, LimitTimes, TcpSummary};
 use tcpassay_units::{Bytes, Time};
 use tcpassay_wire::Flags;
 use tcpassay_wire::codec::Content;
@@ -554,7 +554,12 @@ impl<'a> TrafficRuntime<'a> {
             self.timeouts_of_tcp_info.push((endpoint.outgoing, summary.timeouts));
             let flow = self.collector.flow_mut(endpoint.outgoing);
             let timeouts = if traced { flow.tcp.timeouts } else { summary.timeouts };
-            flow.tcp = TcpSummary { timeouts, recoveries: flow.tcp.recoveries, ..summary };
+            // What the kernel counts as limited by nothing else contains the repair of losses.
+            let recovery = flow.tcp.limits.recovery.or(traced.then_some(0));
+            let rest =
+                summary.limits.congestion_window.map(|rest| rest.saturating_sub(recovery.unwrap_or(0)));
+            let limits = LimitTimes { recovery, congestion_window: rest, ..summary.limits };
+            flow.tcp = TcpSummary { timeouts, recoveries: flow.tcp.recoveries, limits, ..summary };
             if info.mss() > 0 {
                 flow.mss = Bytes::new(info.mss());
             }

@@ -129,7 +129,7 @@ fn log_of(
     trace.leave_out(&unrecorded);
     assert_eq!(trace.unrecorded(), unrecorded.iter().sum::<u64>());
     assert_eq!(trace.available().map(|(_, is)| is), unrecorded.map(|missing| missing == 0));
-    trace.close(0, &flow_tracker, &mut collector).expect("no source");
+    trace.close((0, Time::from_nanos(100)), &flow_tracker, &mut collector).expect("no source");
     let tcp = &collector.flow_mut(flows[0]).tcp;
     let counters = (tcp.timeouts, tcp.recoveries);
     let recording = collector.finish(Time::from_nanos(100));
@@ -264,4 +264,12 @@ fn only_of_a_host_that_merges_segments_each_arrival_with_data_has_a_row() {
     };
     let (with, without): (Vec<u64>, Vec<u64>) = (merged(true), merged(false));
     assert_eq!((with, without), (vec![1], vec![]));
+}
+
+#[test]
+fn losses_are_repaired_in_recovery_and_loss() {
+    let mut sender = Sender::default();
+    let changes = [(10, true), (20, true), (35, false), (50, false), (60, true), (100, false)];
+    let times = changes.map(|(at, repairs)| sender.repairs_until(Time::from_nanos(at), repairs));
+    assert_eq!(times, [0, 10, 15, 0, 0, 40]);
 }
