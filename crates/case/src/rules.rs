@@ -123,6 +123,9 @@ impl Rules<'_> {
                 "stale-hash sorts the batches of receive offload: nic.gro = on",
             );
         }
+        if host.nic.rx_buffer.is_some() && stack.recv_memory.is_none() {
+            self.refuse("nic.rx_buffer", "stack.profile", "only profile linux counts the memory of packets");
+        }
         if stack.rto.min > stack.rto.max {
             self.refuse("stack.min_rto", "stack.max_rto", "the smallest timeout is above the largest");
         } else if stack.rto.initial < stack.rto.min {

@@ -141,6 +141,7 @@ impl Facts {
             "link.pause",
             "link.mtu",
             "link.idle_timeout",
+            "link.offload",
         ]
         .iter()
         .any(|row| !matches!(self.said(row), "" | "0" | "off" | "0s" | "0%"))
@@ -196,6 +197,7 @@ impl Facts {
                 && link.policer.is_none()
                 && link.slot.is_none()
                 && link.pause.is_none()
+                && link.offload.is_none()
                 && has_fixed_rates(link)
                 && !link.queue.kind.is_shaper()
                 && link.queue.served_by == ServedBy::Link

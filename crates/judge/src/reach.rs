@@ -134,7 +134,37 @@ pub fn reached(recording: &Recording) -> BTreeMap<String, u64> {
             reached.insert(name, *count);
         }
     }
+    reached.extend(path(recording));
     let regimes = NAMES.iter().zip(regimes.0).filter(|(_, count)| *count > 0);
     reached.extend(regimes.map(|(name, count)| ((*name).to_owned(), count)));
     reached
 }
+
+/// What the path did to packets, by the counters of its elements.
+fn path(recording: &Recording) -> impl Iterator<Item = (String, u64)> {
+    let mut all = Vec::new();
+    for (element, counters) in &recording.counters {
+        let counter = |name: &str| counters.get(name).copied().unwrap_or(0);
+        let long = counter("drops.too-long");
+        all.push(("too long for a link".to_owned(), long));
+        all.push((
+            "too long for a link, not reported by ICMP".to_owned(),
+            long.saturating_sub(counter("icmp")),
+        ));
+        all.push(("forgotten by a middlebox".to_owned(), counter("drops.forgotten")));
+        if element.starts_with("middlebox.") {
+            let rules = recording.header.case.iter().find(|triple| triple.parameter == "link.rewrite");
+            let rules = rules.map_or("", |triple| triple.value.as_str());
+            all.push((format!("changed by a middlebox: {rules}"), counter("changed")));
+        }
+    }
+    for device in recording.devices.iter().filter(|device| device.name.strip_suffix(".back").is_some()) {
+        let could = device.rate.map(|rate| rate.bytes_in(recording.header.duration).get());
+        let full = could.is_some_and(|could| device.counters.bytes * 10 >= could * FULL);
+        all.push(("return path full".to_owned(), u64::from(full)));
+    }
+    all.into_iter().filter(|(_, count)| *count > 0)
+}
+
+/// Tenths of what a link could carry, from which it is full.
+const FULL: u64 = 9;

@@ -338,7 +338,10 @@ fn count_other_elements(built: &BuiltNetwork, recording: &mut Recording) {
         for why in DropReason::ALL {
             put(&format!("drops.{}", why.name()), c.dropped[why]);
         }
-        put("marks", c.marked);
+        put(if name.starts_with("middlebox.") { "changed" } else { "marks" }, c.marked);
+        if name.starts_with("mtu.") {
+            put("icmp", c.made);
+        }
     }
 }
 

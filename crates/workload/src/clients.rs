@@ -237,7 +237,7 @@ impl Apps {
                     self.finish_if_quiet(now, slot, sockets);
                 }
             }
-            Behaviour::Rpc | Behaviour::Echo | Behaviour::Exchange
+            Behaviour::Rpc | Behaviour::Echo | Behaviour::Exchange | Behaviour::Streams
                 if !over && !state.stopped && !spec.half_close =>
             {
                 let generation = self.ends[slot.0 as usize].generation;
@@ -246,7 +246,11 @@ impl Apps {
                     self.at(now.saturating_add(wait), AppTimer::Think(slot.0, generation));
                 }
             }
-            Behaviour::Rpc | Behaviour::RpcOpen | Behaviour::Echo | Behaviour::Exchange
+            Behaviour::Rpc
+            | Behaviour::RpcOpen
+            | Behaviour::Echo
+            | Behaviour::Exchange
+            | Behaviour::Streams
                 if !over && state.stopped =>
             {
                 self.finish_if_quiet(now, slot, sockets);

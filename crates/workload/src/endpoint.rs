@@ -2,8 +2,10 @@
 
 use crate::completion::{AppCompletion, AppCompletionKind};
 use crate::schedule::{ConnKey, TrafficSchedule};
+use crate::size::SizeDistribution;
 use crate::sockets::{SocketId, Sockets};
 use crate::spec::{Behaviour, WorkloadSpec};
+use crate::streams::{FRAME, Message, Streams};
 use std::collections::VecDeque;
 use tcpassay_units::{Bytes, Carry, Stream, Time};
 
@@ -42,6 +44,8 @@ enum Role {
     Source { started: Time, total: u64, feed: DataSource },
     /// Sends requests and expects responses in order.
     Requester { waiting: VecDeque<Request> },
+    /// Sends the frames of several messages, and expects an answer to each.
+    Streams(Streams),
     /// Expects requests and responds to each complete one.
     Responder { left: u64, response: u64 },
     /// Returns each byte that arrives.
@@ -119,6 +123,9 @@ impl AppEndpoint {
                     Role::Requester { waiting: VecDeque::new() },
                 );
             }
+            Behaviour::Streams => {
+                return AppEndpoint::new(schedule, key, Some(client), Role::Streams(Streams::default()));
+            }
             Behaviour::Mix => unreachable!("a mix is split into its members"),
         };
         let mut end =
@@ -141,6 +148,10 @@ impl AppEndpoint {
                 end
             }
             Behaviour::Echo => AppEndpoint::new(schedule, key, None, Role::Echo),
+            Behaviour::Streams => {
+                let response = answer(spec);
+                AppEndpoint::new(schedule, key, None, Role::Responder { left: FRAME, response })
+            }
             Behaviour::Exchange => {
                 let mut end = AppEndpoint::new(schedule, key, None, Role::Sink);
                 let (left, response) = end.draw_message(spec);
@@ -165,6 +176,10 @@ impl AppEndpoint {
     /// A request arrives; the next step writes it.
     pub fn request(&mut self, now: Time, spec: &WorkloadSpec) {
         let (request, response) = self.draw_message(spec);
+        if let Role::Streams(streams) = &mut self.role {
+            streams.begin(now, Bytes::new(request), Bytes::new(answer(spec)));
+            return;
+        }
         let response = if spec.behaviour == Behaviour::Echo { request } else { response };
         let Role::Requester { waiting } = &mut self.role else { panic!("only a requester has requests") };
         waiting.push_back(Request { start: now, asks: request, answer: response, left: response });
@@ -173,7 +188,11 @@ impl AppEndpoint {
 
     /// Number of requests without a complete response.
     pub fn outstanding(&self) -> usize {
-        if let Role::Requester { waiting } = &self.role { waiting.len() } else { 0 }
+        match &self.role {
+            Role::Requester { waiting } => waiting.len(),
+            Role::Streams(streams) => streams.outstanding(),
+            _ => 0,
+        }
     }
 
     /// Starts no further transfer and closes this direction after the pending data.
@@ -198,7 +217,7 @@ impl AppEndpoint {
         if spec.behaviour == Behaviour::Exchange && self.owed == 0 {
             next = next.min(self.read(now, slot, spec, sockets, done));
         }
-        if self.shut && self.owed == 0 && !self.was_shut {
+        if self.shut && self.owed == 0 && !self.was_shut && !self.has_frame() {
             self.was_shut = true;
             sockets.shutdown(slot);
         }
@@ -208,7 +227,7 @@ impl AppEndpoint {
             match self.role {
                 Role::Source { .. } if self.was_shut => done.push(self.flow_over(now, true)),
                 // The peer closed before this endpoint finished.
-                Role::Source { .. } | Role::Requester { .. } => self.fail(now, done),
+                Role::Source { .. } | Role::Requester { .. } | Role::Streams(_) => self.fail(now, done),
                 // Responses that the socket has not accepted have no reader any more.
                 Role::Responder { .. } | Role::Echo | Role::Exchanger { .. } | Role::Sink => {}
             }
@@ -283,6 +302,11 @@ impl AppEndpoint {
                     }
                 }
             }
+            Role::Streams(streams) => {
+                done.extend(
+                    streams.answered(n).into_iter().map(|message| message_over(self.key, message, now, true)),
+                );
+            }
             Role::Responder { .. } => {
                 while n > 0 {
                     let Role::Responder { left, response } = &mut self.role else { unreachable!() };
@@ -291,7 +315,10 @@ impl AppEndpoint {
                     n -= taken;
                     if *left == 0 {
                         self.owed += *response;
-                        let (left, response) = self.draw_message(spec);
+                        let (left, response) = match spec.behaviour {
+                            Behaviour::Streams => (FRAME, *response),
+                            _ => self.draw_message(spec),
+                        };
                         self.role = Role::Responder { left, response };
                     }
                 }
@@ -330,7 +357,7 @@ impl AppEndpoint {
                 }
             }
         }
-        while self.owed > 0 {
+        while self.owed > 0 || self.take_frame(spec) {
             let want = call.min(Bytes::new(self.owed));
             let taken = sockets.write(slot, want);
             self.owed -= taken.get();
@@ -353,12 +380,26 @@ impl AppEndpoint {
         next
     }
 
+    fn has_frame(&self) -> bool {
+        matches!(&self.role, Role::Streams(streams) if streams.has_frame())
+    }
+
+    /// Whether a frame of a stream is to be written next, as soon as the one before was taken.
+    fn take_frame(&mut self, spec: &WorkloadSpec) -> bool {
+        let Role::Streams(streams) = &mut self.role else { return false };
+        self.owed = streams.next_frame(spec.order, answer(spec)).unwrap_or(0);
+        self.owed > 0
+    }
+
     /// All transfers in progress have failed.
     pub fn fail(&mut self, now: Time, done: &mut Vec<AppCompletion>) {
         if let Role::Requester { waiting } = &mut self.role {
             for request in waiting.drain(..) {
                 done.push(completion(self.key, request, now, false));
             }
+        } else if let Role::Streams(streams) = &mut self.role {
+            let lost = streams.fail();
+            done.extend(lost.into_iter().map(|message| message_over(self.key, message, now, false)));
         } else if let Role::Source { .. } = self.role {
             done.push(self.flow_over(now, false));
         }
@@ -387,5 +428,18 @@ fn completion(key: ConnKey, request: Request, end: Time, ok: bool) -> AppComplet
         start: request.start,
         end,
         ok,
+    }
+}
+
+fn message_over(key: ConnKey, message: Message, end: Time, ok: bool) -> AppCompletion {
+    let Message { start, asks, answers, .. } = message;
+    completion(key, Request { start, asks, answer: answers, left: 0 }, end, ok)
+}
+
+/// Bytes of the answer to a frame.
+fn answer(spec: &WorkloadSpec) -> u64 {
+    match spec.response {
+        SizeDistribution::Fixed(bytes) => bytes.get().max(1),
+        _ => unreachable!("checked: answers to frames have one size"),
     }
 }

@@ -30,6 +30,7 @@ mod schedule;
 mod size;
 mod sockets;
 mod spec;
+mod streams;
 mod timer;
 
 pub use apps::Apps;
@@ -41,3 +42,4 @@ pub use schedule::{ConnKey, HostIndex, HostPair, TrafficPart, TrafficSchedule};
 pub use size::{EmpiricalCdf, SizeDistribution};
 pub use sockets::{SocketId, Sockets};
 pub use spec::{Behaviour, Reboot, WorkloadSpec};
+pub use streams::FrameOrder;

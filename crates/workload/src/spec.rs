@@ -3,6 +3,7 @@
 use crate::arrival::{ArrivalProcess, WaitTime};
 use crate::error::{SpecError, ValueError};
 use crate::size::SizeDistribution;
+use crate::streams::FrameOrder;
 use std::fmt;
 use tcpassay_units::{Bytes, Dur, Rate};
 
@@ -29,12 +30,14 @@ pub enum Behaviour {
     /// As [`Behaviour::Rpc`], but the server begins its response with the first byte of the request, and each end writes everything before it
     /// reads: if the messages are longer than the buffers of both ends hold, both wait for ever.
     Exchange,
+    /// As [`Behaviour::Rpc`], but the messages of a connection are cut into frames, and `app.order` decides whose frame is next.
+    Streams,
     /// Several behaviours at once (`app.mix`).
     Mix,
 }
 
 impl Behaviour {
-    const ALL: [(Behaviour, &'static str); 9] = [
+    const ALL: [(Behaviour, &'static str); 10] = [
         (Behaviour::Bulk, "bulk"),
         (Behaviour::Rpc, "rpc"),
         (Behaviour::RpcOpen, "rpc-open"),
@@ -43,6 +46,7 @@ impl Behaviour {
         (Behaviour::Incast, "incast"),
         (Behaviour::Echo, "echo"),
         (Behaviour::Exchange, "exchange"),
+        (Behaviour::Streams, "streams"),
         (Behaviour::Mix, "mix"),
     ];
 
@@ -53,7 +57,7 @@ impl Behaviour {
 
     /// Whether the next request follows the answer to the one before.
     pub fn is_closed_loop(self) -> bool {
-        matches!(self, Behaviour::Rpc | Behaviour::Echo | Behaviour::Exchange)
+        matches!(self, Behaviour::Rpc | Behaviour::Echo | Behaviour::Exchange | Behaviour::Streams)
     }
 
     fn parse(text: &str) -> Result<Behaviour, ValueError> {
@@ -61,7 +65,7 @@ impl Behaviour {
         found.map(|(b, _)| *b).ok_or_else(|| {
             ValueError::new(
                 "there is no such workload",
-                "bulk, rpc, rpc-open, onoff, paced, incast, echo, exchange, mix",
+                "bulk, rpc, rpc-open, onoff, paced, incast, echo, exchange, streams, mix",
             )
         })
     }
@@ -127,6 +131,8 @@ pub struct WorkloadSpec {
     pub half_close: bool,
     /// `app.open` = `both`: the server opens each connection at the same time as the client (RFC 9293 section 3.5).
     pub both_open: bool,
+    /// `app.order`: whose frame of [`Behaviour::Streams`] is next.
+    pub order: FrameOrder,
     /// `app.reboot`: the clients' hosts stop and begin again.
     pub reboot: Option<Reboot>,
     /// `app.think`: time from a response to the next request, and from the end of a bulk flow to the next one.
@@ -163,6 +169,7 @@ impl Default for WorkloadSpec {
             reuse: true,
             half_close: false,
             both_open: false,
+            order: FrameOrder::Fifo,
             reboot: None,
             think: WaitTime::NONE,
             rate: None,
@@ -177,7 +184,7 @@ impl Default for WorkloadSpec {
 }
 
 /// The rows that [`WorkloadSpec::set`] accepts, without `app.`.
-const ROWS: &str = "workload, name, flows, flow_size, arrival, start, duration, request, response, concurrency, reuse, half_close, open, reboot, think, \
+const ROWS: &str = "workload, name, flows, flow_size, arrival, start, duration, request, response, concurrency, reuse, half_close, open, order, reboot, think, \
     rate, burst, gap, write_size, read_size, read_rate, mix";
 const COUNT: &str = "a number from 1 to 1000000";
 const DUR: &str = "a length of time, as in `10ms`";
@@ -247,6 +254,7 @@ impl WorkloadSpec {
             "reuse" => self.reuse = switch(value)?,
             "half_close" => self.half_close = switch(value)?,
             "open" => self.both_open = opener(value)?,
+            "order" => self.order = FrameOrder::parse(value)?,
             "reboot" => self.reboot = Reboot::parse(value)?,
             "think" => self.think = WaitTime::parse(value)?,
             "rate" => self.rate = optional(value, "none", RATE)?,
@@ -329,6 +337,7 @@ impl WorkloadSpec {
             Behaviour::Rpc
             | Behaviour::Echo
             | Behaviour::Exchange
+            | Behaviour::Streams
             | Behaviour::Incast
             | Behaviour::OnOff
             | Behaviour::Paced
@@ -355,6 +364,10 @@ impl WorkloadSpec {
                 "off, or app.workload = rpc with app.reuse = off",
             );
         }
+        if self.behaviour == Behaviour::Streams && !matches!(self.response, SizeDistribution::Fixed(_)) {
+            let value = self.response.to_string();
+            return wrong("response", value, "the answers to frames have one size", "a number of bytes");
+        }
         if self.behaviour == Behaviour::Exchange && self.concurrency > 1 {
             let value = self.concurrency.to_string();
             return wrong(
@@ -378,7 +391,14 @@ impl WorkloadSpec {
         }
         match (self.behaviour, &self.flow_size) {
             (Behaviour::Echo, _) => format!("echo {}", self.request),
-            (Behaviour::Rpc | Behaviour::RpcOpen | Behaviour::Incast | Behaviour::Exchange, _) => {
+            (
+                Behaviour::Rpc
+                | Behaviour::RpcOpen
+                | Behaviour::Incast
+                | Behaviour::Exchange
+                | Behaviour::Streams,
+                _,
+            ) => {
                 format!("{} {}/{}", self.behaviour, self.request, self.response)
             }
             (Behaviour::Bulk, Some(size)) => format!("bulk {size}"),

@@ -371,3 +371,36 @@ fn a_host_that_reboots_loses_what_it_had_and_opens_its_connections_again_from_th
     assert_eq!(lost, [11_000_000; 6]);
     assert!(ran.done.iter().any(|done| done.ok && done.end > ms(18)));
 }
+
+#[test]
+fn a_short_message_passes_a_long_one_on_its_connection_only_while_the_buffer_has_not_taken_the_long_one() {
+    let shortest = |order: &str, buffer: u64| {
+        let rows = [
+            ("app.workload", "streams"),
+            ("app.concurrency", "2"),
+            ("app.request", "choice:16KB@1,2MB@1"),
+            ("app.response", "10B"),
+            ("app.order", order),
+            ("app.duration", "200ms"),
+        ];
+        let schedule = TrafficSchedule::new(&spec(&rows), &PAIR, Seed(1));
+        let ran = run(schedule, 2, buffer, ms(5000));
+        assert!(
+            ran.done.len() > 10 && ran.idle && ran.done.iter().all(|done| done.ok),
+            "{:?}",
+            times(&ran.done)
+        );
+        let short = ran.done.iter().filter(|done| done.request.get() == 16_384);
+        let worst =
+            short.map(|done| done.end.since(done.start).as_millis()).max().expect("there are short messages");
+        // Each frame is answered.
+        let frames = ran.done.iter().map(|done| done.request.get() / 16_384).sum::<u64>();
+        let [sent, answered] = ran.net.passed(ran.done[0].key).written;
+        assert_eq!((sent, answered), (frames * 16_384, frames * 10));
+        worst
+    };
+    let (first, priority) = (shortest("fifo", 100_000), shortest("shortest", 100_000));
+    assert!(priority < first, "{priority} {first}");
+    // What the buffer has taken cannot be passed.
+    assert_eq!(shortest("shortest", 100_000_000), shortest("fifo", 100_000_000));
+}

@@ -38,13 +38,13 @@ const CALL: ValueKind =
 pub(super) const WORKLOAD: &[ParamSpec] = &[
     P::new(
         "app.workload",
-        ValueKind::Choice(&["bulk", "rpc", "rpc-open", "onoff", "paced", "incast", "echo", "exchange", "mix"]),
+        ValueKind::Choice(&["bulk", "rpc", "rpc-open", "onoff", "paced", "incast", "echo", "exchange", "streams", "mix"]),
         "bulk",
-        &["bulk", "rpc", "rpc-open", "onoff", "paced", "incast", "echo", "exchange", "mix"],
+        &["bulk", "rpc", "rpc-open", "onoff", "paced", "incast", "echo", "exchange", "streams", "mix"],
         MKH,
         "Workload of the applications: continuous transfer, requests and responses (closed or open loop), transfers with \
          pauses, transfers at a rate, many responses at once, requests that the server returns as they arrive, requests and responses that both ends write \
-         before they read",
+         before they read, messages of several streams in frames of 16 KiB, each of which is answered",
     ),
     P::new(
         "app.mix",
@@ -160,6 +160,16 @@ pub(super) const WORKLOAD: &[ParamSpec] = &[
         "Which end opens a connection; both: client and server at the same time, each from its own port, so that their SYNs cross (RFC 9293 section 3.5)",
     )
     .needs("both needs stack.fastopen = off"),
+    P::new(
+        "app.order",
+        ValueKind::Choice(&["fifo", "round-robin", "shortest"]),
+        "fifo",
+        &["fifo", "round-robin", "shortest"],
+        MKH,
+        "Which of the `app.concurrency` messages of a connection has the next frame: the oldest, each in turn, or the one with the fewest frames left \
+         (priority of short messages)",
+    )
+    .needs("app.workload = streams"),
     P::new(
         "app.reboot",
         row_of_spec!("app.reboot", "`off`, `<when>` or `<when>:<down>`"),

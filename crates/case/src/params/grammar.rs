@@ -390,6 +390,32 @@ impl FromStr for IcmpReport {
     }
 }
 
+/// `link.offload`: how the router before a link merges the segments that it receives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ForwardingOffload {
+    /// Merged packets leave as they are, and are too long for the next link (LRO); otherwise they are segmented again (GRO).
+    pub lro: bool,
+    /// How long the first packet waits for its interrupt.
+    pub wait: Dur,
+}
+
+impl FromStr for ForwardingOffload {
+    type Err = String;
+    fn from_str(text: &str) -> Result<ForwardingOffload, String> {
+        let (kind, wait) = text.split_once(':').unwrap_or((text, "50us"));
+        let lro = match kind {
+            "lro" => true,
+            "gro" => false,
+            _ => return Err(String::new()),
+        };
+        let wait = wait.parse::<Dur>().map_err(|e| e.to_string())?;
+        if wait > Dur::from_millis(100) {
+            return Err(format!("{wait} is more than 100ms"));
+        }
+        Ok(ForwardingOffload { lro, wait })
+    }
+}
+
 /// `link.rewrite`: what a middlebox changes in the packets of both directions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "a set of rules")]

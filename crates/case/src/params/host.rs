@@ -159,7 +159,7 @@ impl HostSettings {
             ip: Bytes::new(20),
             gso: None,
             rules: MemoryRules::Half,
-            buffer: Some(BUFFER),
+            buffer: Some(self.nic.rx_buffer.unwrap_or(BUFFER)),
             pages: PacketPages::Sender,
         });
     }

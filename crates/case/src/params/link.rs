@@ -1,7 +1,8 @@
 //! Links: the settings of a link, and the parameters that set them.
 
 use super::grammar::{
-    BackRate, IcmpReport, LinkRate, LossModel, PauseText, PolicerText, ReorderRule, RewriteRules, Slot, check,
+    BackRate, ForwardingOffload, IcmpReport, LinkRate, LossModel, PauseText, PolicerText, ReorderRule,
+    RewriteRules, Slot, check,
 };
 use super::kind::ValueKind;
 use super::linux::{Knob, LinkDirection};
@@ -59,6 +60,8 @@ pub struct LinkSettings {
     pub mtu: Option<Bytes>,
     /// `link.icmp`: what the router before the link says about longer packets.
     pub icmp: IcmpReport,
+    /// `link.offload`: how the router before the link merges packets.
+    pub offload: Option<ForwardingOffload>,
     /// `link.rewrite`: what a middlebox changes in packets.
     pub rewrite: RewriteRules,
     /// `link.idle_timeout`: after this time without a packet a middlebox forgets a connection; `None`: never.
@@ -111,6 +114,7 @@ impl LinkSettings {
             pause: None,
             mtu: None,
             icmp: IcmpReport::Always,
+            offload: None,
             rewrite: RewriteRules::NONE,
             idle_timeout: None,
             queue: QueueSettings::plain(),
@@ -472,6 +476,19 @@ pub(super) const ROWS: &[P] = &[
         IcmpReport::Always | IcmpReport::Never => Ok(()),
     })])
     .needs("link.mtu"),
+    P::new(
+        "link.offload",
+        ValueKind::Or(
+            &["off"],
+            &ValueKind::Text { form: "`gro` or `lro`, with a time of at most 100ms as in `lro:50us`", check: check::<ForwardingOffload> },
+        ),
+        "off",
+        &["off", "gro", "lro", "lro:200us"],
+        Substrates::M,
+        "Receive offload of the router before the link, in both directions: segments that arrive within this time (50us) are merged up to 64 KiB; gro \
+         segments them again, lro forwards what it merged, so that packets are too long for the MTU of the link (link.mtu, or that of the hosts)",
+        |l, v| l.offload = v.parsed(),
+    ),
     P::new(
         "link.rewrite",
         ValueKind::Text {

@@ -58,6 +58,8 @@ pub struct NicSettings {
     pub mark_above: Option<Bytes>,
     /// `nic.ring` in packets; `None` is unlimited.
     pub ring: Option<u32>,
+    /// `nic.rx_buffer`; `None`: as of a virtual device of Linux.
+    pub rx_buffer: Option<Bytes>,
 }
 
 /// `nic.adaptive`: interrupt coalescing that follows the load.
@@ -94,6 +96,7 @@ impl NicSettings {
             queue: None,
             mark_above: None,
             ring: None,
+            rx_buffer: None,
         }
     }
 }
@@ -235,6 +238,17 @@ pub(super) const ROWS: &[P] = &[
         |n, v| put(&mut n.hidden_frames, v.int()),
 )
     .needs("nic.adaptive = hidden"),
+    P::new(
+        "nic.rx_buffer",
+        ValueKind::Or(&["auto"], &ValueKind::Bytes { min: Bytes::new(512), max: Bytes::new(65_536) }),
+        "auto",
+        &["auto", "2KB", "4KB"],
+        M,
+        "Memory that each arriving packet occupies in the receive buffer besides its bytes (`truesize`): drivers give it a part of a page or a whole one, \
+         so that small packets fill the buffer; auto: the 768 bytes of a virtual device",
+        |n, v| n.rx_buffer = v.bytes(),
+)
+    .needs("stack.profile = linux"),
     P::new(
         "nic.rate",
         ValueKind::Or(&["auto"], &ValueKind::Rate),

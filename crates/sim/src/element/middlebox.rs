@@ -33,7 +33,9 @@ impl Middlebox {
             ctx.drop(core, id, DropReason::Forgotten);
             return;
         }
-        self.rewrite(&mut core.packets[id]);
+        if self.rewrite(&mut core.packets[id]) {
+            ctx.changed();
+        }
         ctx.forward(core, id);
     }
 
@@ -54,7 +56,14 @@ impl Middlebox {
         known || opens
     }
 
-    fn rewrite(&self, packet: &mut Packet) {
+    /// Applies the rules. Returns whether something has changed.
+    fn rewrite(&self, packet: &mut Packet) -> bool {
+        let before = (packet.ecn, packet.segment);
+        self.apply(packet);
+        (packet.ecn, packet.segment) != before
+    }
+
+    fn apply(&self, packet: &mut Packet) {
         let MiddleboxSpec { rules, shifts: [own, other], .. } = self.0;
         let flags = packet.segment.flags;
         let segment = &mut packet.segment;
@@ -118,10 +127,13 @@ mod tests {
     }
 
     fn through(rules: &str, packet: Packet) -> Packet {
+        let before = (packet.ecn, packet.segment);
         let spec = MiddleboxSpec { rules: rules.parse().unwrap(), shifts: [1000, 7], forgets: None };
         let mut line = TestPath::new(spec);
         line.send(packet);
-        line.arrived[0].1.clone()
+        let after = line.arrived[0].1.clone();
+        assert_eq!(line.counters().marked, u64::from((after.ecn, after.segment) != before));
+        after
     }
 
     #[test]

@@ -10,6 +10,8 @@ use tcpassay_units::{Bytes, Dur, Seed, Time};
 pub struct MtuSpec {
     /// The largest IP packet of the next link.
     pub mtu: Bytes,
+    /// Packets that this router has merged leave as they are (LRO).
+    pub merged: bool,
     /// The packets that are reported.
     pub icmp: IcmpReport,
     /// Where messages enter the network: the switch of this router, or the receiving NIC of the host before it.
@@ -19,6 +21,7 @@ pub struct MtuSpec {
 #[derive(Clone, Debug)]
 pub(crate) struct Mtu {
     limit: u16,
+    merged: bool,
     icmp: IcmpReport,
     back: NodeId,
     /// The earliest time of the next message.
@@ -28,7 +31,7 @@ pub(crate) struct Mtu {
 impl MtuSpec {
     pub(super) fn make(self, _: &str, _: Seed) -> Mtu {
         let mtu = u16::try_from(self.mtu.get()).expect("an MTU fits 16 bits");
-        Mtu { limit: mtu, icmp: self.icmp, back: self.back, next: Time::ZERO }
+        Mtu { limit: mtu, merged: self.merged, icmp: self.icmp, back: self.back, next: Time::ZERO }
     }
 }
 
@@ -36,7 +39,11 @@ impl Mtu {
     pub fn receive(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         let packet = &core.packets[id];
         // The longest wire packet of a super-segment, which is segmented behind this router.
-        let wire = if packet.segs > 1 { packet.headers() + u32::from(packet.mss) } else { packet.size_u32() };
+        let wire = if packet.segs > 1 && !self.merged {
+            packet.headers() + u32::from(packet.mss)
+        } else {
+            packet.size_u32()
+        };
         if wire <= u32::from(self.limit) {
             ctx.forward(core, id);
             return;
@@ -75,7 +82,8 @@ mod tests {
     /// Sends packets of 540, 500 and 501 bytes, 1 ms apart, into a link with an MTU of 500. Returns the MTU of each message, and the line.
     fn line(icmp: IcmpReport) -> (Vec<u16>, TestPath) {
         // The path of the test has one element, behind which packets arrive: messages do so, too.
-        let mut line = TestPath::new(MtuSpec { mtu: Bytes::new(500), icmp, back: TestPath::END });
+        let mut line =
+            TestPath::new(MtuSpec { mtu: Bytes::new(500), merged: false, icmp, back: TestPath::END });
         for (seq, len) in [(7, 500), (8, 460), (9, 461)] {
             line.send(numbered(seq, len));
             line.run_until((u64::from(seq) - 6) * 1_000_000);

@@ -292,6 +292,11 @@ impl ElementContext {
         }
     }
 
+    /// Counts a packet whose header was changed, other than by a mark.
+    pub fn changed(&mut self) {
+        self.cold.counters.marked += 1;
+    }
+
     /// Forwards a packet to the next element.
     #[inline]
     pub fn forward(&mut self, core: &mut Core, id: PacketId) {

@@ -94,7 +94,7 @@ pub struct Counters {
     pub packets_out: u64,
     /// IP bytes of the packets that left.
     pub bytes_out: u64,
-    /// Packets on which this element set CE (or ECE, see [`AckEceMarker`](crate::element::AckEceMarker)).
+    /// Packets on which this element set CE (or ECE, see [`AckEceMarker`](crate::element::AckEceMarker)), or that it changed (a middlebox).
     pub marked: u64,
     /// Packets created here: copies, and the additional packets of segmentation.
     pub made: u64,

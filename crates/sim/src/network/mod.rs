@@ -29,7 +29,7 @@ use crate::element::{
 use crate::element::{limit, queue_spec};
 use crate::engine::{HostId, Network, NodeId, SharedBufferId};
 use tcpassay_case::draws;
-use tcpassay_case::params::grammar::{Buffers, LinkRate, ReorderRule};
+use tcpassay_case::params::grammar::{Buffers, ForwardingOffload, LinkRate, ReorderRule};
 use tcpassay_case::params::linux::LinkDirection;
 use tcpassay_case::topology::{DirectedLink, Net, Node, Shape};
 use tcpassay_case::{Adaptive, Case, HostSettings, Mark, QueueKind, QueueSettings, SmallQueues};
@@ -291,12 +291,23 @@ impl Builder<'_> {
         {
             path.push(self.net.add(&format!("police.{name}"), PolicerSpec { rate, burst }));
         }
-        if let Some(mtu) = link.mtu {
+        let offload = link.offload;
+        if let Some(ForwardingOffload { wait, .. }) = offload {
+            let coalesce = Coalesce::Fixed { usecs: wait, frames: 0 };
+            let spec = RxSpec { coalesce, gro_max: Some(Bytes::new(65_536)), ..RxSpec::PLAIN };
+            path.push(self.net.add(&format!("offload.{name}"), spec));
+        }
+        let merged = offload.is_some_and(|offload| offload.lro);
+        let own = case.hosts.iter().map(|host| host.mtu).max().filter(|_| merged);
+        if let Some(mtu) = link.mtu.or(own) {
             let back = match self.ends(port).from {
                 Node::Host(i) => self.host_entry[i],
                 Node::Switch(i) => self.switches[i],
             };
-            path.push(self.net.add(&format!("mtu.{name}"), MtuSpec { mtu, icmp: link.icmp, back }));
+            path.push(self.net.add(&format!("mtu.{name}"), MtuSpec { mtu, merged, icmp: link.icmp, back }));
+        }
+        if offload.is_some() && !merged {
+            path.push(self.net.add(&format!("split.{name}"), SplitSpec));
         }
         let wire = if at_sender { &plain } else { queue };
         let wire_name = if at_sender { format!("wire.{name}") } else { format!("queue.{name}") };
