@@ -112,3 +112,29 @@ def test_blocking_writes_wait_for_room_and_all_requests_are_answered(tmp_path: P
         done[blocking] = completions.height
     assert done["on"] >= 3
     assert abs(done["on"] - done["off"]) <= 1
+
+
+def test_a_host_that_reboots_opens_its_connection_again_from_the_same_port(tmp_path: Path) -> None:
+    rows = {"app.workload": "rpc", "app.concurrency": 3, "app.reboot": "150ms:50ms"}
+    metrics, index = go(tmp_path / "run", rows, events=True, packets=True)
+    # The peer knows of nothing: the ACK of its own connection answers the SYN, and is reset (RFC 9293 section 3.5.1).
+    log = pl.read_parquet(tmp_path / "run" / "events.parquet").sort("time_ns")
+    syns = log.filter((pl.col("host") == 0) & (pl.col("flags") == 2))
+    assert syns["flow"].unique().sort().to_list() == [0, 2]
+    assert syns.filter(pl.col("flow") == 2)["time_ns"].min() == pytest.approx(200e6, abs=5e6)
+    first = log.filter((pl.col("host") == 0) & (pl.col("flow") == 2) & pl.col("flags").is_not_null())
+    assert first["flags"].head(3).to_list() == [2, 16, 4]
+    quiet = log.filter((pl.col("host") == 0) & pl.col("flags").is_not_null() & (pl.col("kind") != "in"))
+    assert quiet.filter((pl.col("time_ns") > 150e6) & (pl.col("time_ns") < 195e6)).is_empty()
+    assert [flow["counters"]["read_bytes"] > 10_000 for flow in index["flows"][::2]] == [True, True]
+    assert metrics["failures"] == 3
+
+
+def test_the_response_to_a_half_closed_connection_arrives(tmp_path: Path) -> None:
+    rows = {"app.workload": "rpc", "app.reuse": "off", "app.half_close": "on", "app.response": "50KB"}
+    metrics, index = go(tmp_path / "run", rows, events=True)
+    log = pl.read_parquet(tmp_path / "run" / "events.parquet")
+    half = log.filter((pl.col("host") == 0) & (pl.col("why") == "Established->FinWait1"))
+    assert half.height > 3
+    assert metrics["failures"] == 0
+    assert sum(flow["counters"]["read_bytes"] for flow in index["flows"][1::2]) >= 3 * 50_000

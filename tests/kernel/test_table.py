@@ -29,6 +29,7 @@ CONTEXT: Final[dict[tuple[str, str | None], dict[str, Any]]] = {
     ("queue.rate", "none"): {},
     ("queue.ecn_mark", None): {"stack.ecn": "classic"},
     ("link.icmp", None): {"link.mtu": "1400B"},
+    ("app.half_close", None): {"app.workload": "rpc", "app.reuse": "off"},
 }
 
 

@@ -142,6 +142,30 @@ def test_throughput_and_latency_are_those_of_the_run(view: Open, report: Path) -
     ]
 
 
+def test_what_kept_senders_from_sending_is_divided_by_the_levels_of_a_factor(
+    view: Open, tmp_path: Path
+) -> None:
+    shares = {
+        ("aaaa000001", "reno"): {"time_application": 0.25, "time_congestion_window": 0.75, "time_nagle": 0.0},
+        ("aaaa000002", "reno"): {"time_application": 0.75, "time_congestion_window": 0.25, "time_nagle": 0.0},
+        # A kernel does not divide the rest.
+        ("bbbb000001", "cubic"): {"time_application": 0.5, "time_receive_window": 0.25},
+    }
+    made = tmp_path / "made"
+    runs = [
+        folders.run(case, 1, {"goodput": 1e6, **times}, stack__cc=cc) for (case, cc), times in shares.items()
+    ]
+    folders.folder(made, runs)
+    page = view(write_report(made).file).open("#by=stack.cc")
+    assert page.chart("limits", "o.yAxis[0].data") == ["reno", "cubic"]
+    assert page.chart("limits", "o.series.map((one) => [one.name, one.data])") == [
+        ["application", [50, 50]],
+        ["receive window", [0, 25]],
+        ["congestion window", [50, 0]],
+        ["not divided", [0, 25]],
+    ]
+
+
 def test_a_filter_changes_every_view_and_the_address(view: Open, report: Path) -> None:
     page = view(report).open("#metric=goodput&by=stack.cc")
     page.after(lambda: page.page.locator('.level[data-level="cubic"]').click())

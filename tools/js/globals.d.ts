@@ -132,6 +132,7 @@ interface Tcpassay {
   levels: { draw(shown: number[]): any; mean(values: number[]): any };
   distributions: { draw(shown: number[]): any; first(names: string[]): string };
   tradeoff: { draw(shown: number[]): any };
+  limits: { draw(shown: number[]): any };
   table_of_runs: { draw(shown: number[]): any };
   run_page: { draw(view: View, shown: number[]): any };
   timeline: { draw(element: any, curves: Curves, run: number): any; choice(curves: Curves): any; legend(curves: Curves): any; chosen(run: number): number };

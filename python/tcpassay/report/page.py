@@ -17,8 +17,8 @@ from markupsafe import Markup
 
 SCRIPTS: Final = (
     "base", "units", "stats", "pack", "data", "state", "charts", "filters", "summary", "findings", "checks", "coverage",
-    "reach", "kcov", "better", "search", "distributions", "levels", "tradeoff", "runs", "timeline", "sequence", "case",
-    "app",
+    "reach", "kcov", "better", "search", "distributions", "levels", "tradeoff", "limits", "runs", "timeline",
+    "sequence", "case", "app",
 )  # fmt: skip
 """The scripts of the page in the order of their dependencies."""
 

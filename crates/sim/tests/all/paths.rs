@@ -168,7 +168,7 @@ fn small_packets_fill_a_receive_buffer_that_counts_a_page_for_each() {
         let recording =
             go_with(&rows, CollectOptions { events: true, ..CollectOptions::default() }).recording;
         let sent = recording.events.iter().filter(|row| row.host == 1 && row.kind == EventKind::Out);
-        sent.filter_map(|row| row.window).last().expect("the receiver answers")
+        sent.filter_map(|row| row.window).next_back().expect("the receiver answers")
     };
     // In 2 s 1.25 MB arrive that are not read: 2500 packets.
     assert!(last("auto") > last("4KB"), "{} {}", last("auto"), last("4KB"));

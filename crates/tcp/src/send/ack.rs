@@ -294,7 +294,7 @@ impl Sender {
         if self.uses_rack {
             self.rack.update_in_order(now, last.sent_at, last.end());
             self.timers.set_reorder(now, Time::MAX, log);
-            if self.state != CongestionState::Open {
+            if self.rules.rack_awaits_delivery && self.state != CongestionState::Open {
                 self.rack.take_advanced();
             }
         }

@@ -20,6 +20,7 @@
     levels,
     distributions,
     tradeoff,
+    limits,
     table_of_runs,
     run_page,
   } = tcpassay;
@@ -38,6 +39,7 @@
     kcov.draw(),
     distributions.draw(shown),
     tradeoff.draw(shown),
+    limits.draw(shown),
     table_of_runs.draw(shown),
     summary.provenance(),
   ];
