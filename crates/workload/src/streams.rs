@@ -54,7 +54,7 @@ pub(crate) struct Streams {
     /// Messages so far.
     count: u64,
     /// The message of the last frame.
-    last: u64,
+    last: Option<u64>,
 }
 
 impl Streams {
@@ -88,11 +88,13 @@ impl Streams {
         let left = self.messages.iter_mut().filter(|message| message.unwritten > 0);
         let next = match order {
             FrameOrder::Fifo => left.min_by_key(|message| message.id),
-            FrameOrder::RoundRobin => left.min_by_key(|message| (message.id <= last, message.id)),
+            FrameOrder::RoundRobin => {
+                left.min_by_key(|message| (last.is_some_and(|last| message.id <= last), message.id))
+            }
             FrameOrder::Shortest => left.min_by_key(|message| (message.unwritten, message.id)),
         }?;
         next.unwritten -= 1;
-        self.last = next.id;
+        self.last = Some(next.id);
         self.frames.push_back((next.id, response));
         Some(FRAME)
     }

@@ -12,7 +12,7 @@ from tcpassay.plan.expand import Case, factors, show
 from tcpassay.plan.model import PlanFile
 
 _AQM: Final = ("codel", "fq_codel", "pie", "dualpi2")
-_REQUESTS: Final = ("rpc", "rpc-open", "incast", "mix")
+_REQUESTS: Final = ("rpc", "rpc-open", "incast", "echo", "exchange", "streams", "mix")
 NEEDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "app.mix": ("app.workload", ("mix",)),
     "app.flow_size": ("app.workload", ("bulk", "onoff", "paced", "mix")),
@@ -20,7 +20,8 @@ NEEDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "app.request": ("app.workload", _REQUESTS),
     "app.response": ("app.workload", _REQUESTS),
     "app.concurrency": ("app.workload", _REQUESTS),
-    "app.think": ("app.workload", ("rpc", "incast", "bulk", "mix")),
+    "app.order": ("app.workload", ("streams", "mix")),
+    "app.think": ("app.workload", ("rpc", "incast", "bulk", "echo", "exchange", "streams", "mix")),
     "app.rate": ("app.workload", ("paced", "mix")),
     "app.burst": ("app.workload", ("paced", "onoff", "mix")),
     "queue.ecn_threshold": ("queue.ecn_mark", ("data", "ack")),

@@ -303,8 +303,15 @@ impl Sender {
     /// Marks losses by the configured rule. Returns the bytes newly marked.
     fn detect(&mut self, now: Time, d: &Delivered, log: &mut Log) -> u64 {
         if self.uses_rack {
-            if self.rules.rack_awaits_delivery && d.dubious && !self.rack.take_advanced() {
-                return 0;
+            if self.rules.rack_awaits_delivery {
+                if !d.dubious {
+                    // An ACK in order in Open: Linux looks for nothing, and sets its one timer anew.
+                    self.timers.set_reorder(now, Time::MAX, log);
+                    return 0;
+                }
+                if !self.rack.take_advanced() {
+                    return 0;
+                }
             }
             let scan = self.detect_by_time(now, log);
             log_lost(now, scan.first..scan.last, scan.lost, LossRule::Rack, log);
