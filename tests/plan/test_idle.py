@@ -32,8 +32,10 @@ def notes(tmp_path: Path, text: str) -> list[str]:
         (
             '[fixed]\n"sender/app.request" = "1KB"',
             [
-                "`sender/app.request` has no effect in any case: it needs `app.workload` = "
-                + "rpc, rpc-open, incast, echo, exchange, streams or mix"
+                (
+                    "`sender/app.request` has no effect in any case: it needs `app.workload` = rpc, rpc-open, "
+                    "incast, echo, exchange, streams or mix"
+                )
             ],
         ),
         # With effect in one of the cases.
