@@ -25,6 +25,8 @@ struct Direction {
     flow: FlowId,
     /// The initial sequence number, which has position 0.
     first: Option<SeqNum>,
+    /// What a middlebox adds to the numbers of this direction, from the SYN that arrived: the log has those of the sender.
+    shift: u32,
     /// The position after the last byte sent.
     sent_end: u64,
     /// The position up to which the peer has acknowledged.
@@ -83,6 +85,7 @@ impl FlowTracker {
         let direction = |flow| Direction {
             flow,
             first: None,
+            shift: 0,
             sent_end: 0,
             acked: 0,
             sent: VecDeque::new(),
@@ -153,6 +156,7 @@ impl FlowTracker {
         let peer_is_local = self.is_local(if outgoing { to } else { from });
         let [a, b] = &mut self.directions[place];
         let (this, other) = if side == 0 { (a, b) } else { (b, a) };
+        let segment = &if outgoing { other.acknowledged(segment) } else { this.arrived(segment) };
         let kind = if outgoing && from == host {
             if !peer_is_local {
                 other.on_acknowledged_here(segment);
@@ -189,6 +193,26 @@ impl Direction {
     /// The position of a sequence number: the bytes since the initial sequence number. `near`: a position close to it.
     fn position(&self, seq: SeqNum, near: u64) -> Option<u64> {
         seq.unwrap_near(self.first?, near)
+    }
+
+    /// A segment that arrives, with the numbers that its sender gave it.
+    fn arrived(&mut self, s: &Segment) -> Segment {
+        // A SYN within a connection opens another one.
+        if let (true, Some(first), 0) = (s.flags.has(Flags::SYN), self.first, self.acked) {
+            self.shift = s.seq.get().wrapping_sub(first.get());
+        }
+        Segment { seq: s.seq - self.shift, ..*s }
+    }
+
+    /// A segment of the receiver, which reports the numbers that arrived.
+    fn acknowledged(&self, s: &Segment) -> Segment {
+        let mut sent = *s;
+        if self.shift != 0 {
+            let block = |b: &SackBlock| SackBlock { start: b.start - self.shift, end: b.end - self.shift };
+            sent.options.sack = s.options.sack.iter().map(block).collect();
+            sent.ack = s.ack - self.shift;
+        }
+        sent
     }
 
     /// Reads what a SYN tells about the segments that follow: the beginning of their numbers, and the options. The tap of the sender sees it
@@ -472,6 +496,36 @@ pub mod tests {
         assert_eq!(server[1], (EventKind::Out, old, Some(1)));
         assert_eq!(server.last(), Some(&(EventKind::Out, new, Some(1))));
         assert!(server[..4].iter().all(|row| row.1 == old), "{server:?}");
+    }
+
+    #[test]
+    fn positions_are_those_of_the_sender_behind_a_middlebox_that_changes_sequence_numbers() {
+        let mut run = Run::new();
+        let flows = connection(&mut run.collector, 1000);
+        let client = (0, 40_002);
+        run.tracker.open(client, SERVER, flows);
+        // The middlebox adds 5000 to the numbers of the client.
+        let segment_of = |flags, seq, ack, len| Segment { flags, ..segment(seq, ack, len) };
+        run.leave(100, 1, client, SERVER, segment_of(Flags::SYN, 100, 0, 0));
+        run.arrive(110, 1, client, SERVER, segment_of(Flags::SYN, 5100, 0, 0));
+        run.leave(120, 2, SERVER, client, segment_of(Flags::SYN | Flags::ACK, 900, 5101, 0));
+        run.arrive(130, 2, SERVER, client, segment_of(Flags::SYN | Flags::ACK, 900, 101, 0));
+        run.leave(140, 3, client, SERVER, segment(101, 901, 1000));
+        run.arrive(150, 3, client, SERVER, segment(5101, 901, 1000));
+        run.leave(160, 4, SERVER, client, segment(901, 6101, 0));
+        run.arrive(170, 4, SERVER, client, segment(901, 1101, 0));
+        let log = run.collector.finish(Time::ZERO + Dur::from_millis(1)).events;
+        let rows = log.iter().skip_while(|e| e.at < Time::ZERO + Dur::from_micros(140));
+        let told: Vec<_> = rows.map(|e| (e.kind, e.host, e.seq, e.ack)).collect();
+        assert_eq!(
+            told,
+            [
+                (EventKind::Out, 0, Some(1), Some(1)),
+                (EventKind::In, 1, Some(1), Some(1)),
+                (EventKind::Out, 1, Some(1), Some(1001)),
+                (EventKind::In, 0, Some(1), Some(1001)),
+            ]
+        );
     }
 
     #[test]
