@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tcpassay.kernel.source import Source
 
 UNAVAILABLE = 3
+_TABLE = 120
+"""The smallest width of a terminal on which kernels are a table."""
 
 app = typer.Typer(
     name="kernel",
@@ -239,11 +241,20 @@ def list_(json_: JsonOption = False) -> None:
     if not kernels:
         typer.echo("No kernel is built; `tcpassay kernel build` builds Debian's 6.1.")
         return
+    console = terminal.console()
     grid = terminal.grid("name", "release", "source", "patches and modules", "built")
     for kernel in kernels:
-        changes = [*kernel.series, *(f"module:{name}" for name in kernel.modules)]
-        grid.add_row(kernel.name, kernel.release, kernel.source, ", ".join(changes), kernel.built)
-    terminal.console().print(grid)
+        changes = ", ".join([*kernel.series, *(f"module:{name}" for name in kernel.modules)])
+        if console.width >= _TABLE:
+            grid.add_row(kernel.name, kernel.release, kernel.source, changes, kernel.built)
+            continue
+        with_ = f", with {changes}" if changes else ""
+        console.print(f"[bold]{kernel.name}[/]  Linux {kernel.release}", highlight=False)
+        console.print(
+            f"  {kernel.source}{with_}, built {kernel.built.partition('T')[0]}", highlight=False, markup=False
+        )
+    if console.width >= _TABLE:
+        console.print(grid)
 
 
 @app.command()
