@@ -7,6 +7,7 @@ sources of random numbers are seeded. Packets pass through a pair of sockets, wh
 import asyncio
 import importlib
 import importlib.metadata
+import math
 import os
 import random
 import secrets
@@ -30,6 +31,8 @@ LARGEST_PACKET: Final = 1 << 17
 DEVICE_BUFFER: Final = 8 << 20
 SEND_BUFFER: Final = 65_536
 """Bytes that the adapter lets wait in PyTCP's queue, which has no limit of its own."""
+RESOLUTION: Final = 1e-6
+"""Timers that are due within this many seconds fire."""
 ROUNDS: Final = 100_000
 QUIET: Final = 3
 """Rounds of the event loop without work after which PyTCP is quiet: a task may wake another one."""
@@ -71,19 +74,26 @@ class Loop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         super().__init__()
-        self._clock_resolution = 1e-6
+        self._clock_resolution = RESOLUTION
 
     def time(self) -> float:
         """The time of the run in seconds."""
         return _elapsed[0] / SECOND
 
+    def first(self) -> float:
+        """The time of its next timer in seconds."""
+        scheduled = cast("list[asyncio.TimerHandle]", vars(self)["_scheduled"])
+        # A heap, whose first handle is the next one unless it has been cancelled.
+        if scheduled and not scheduled[0].cancelled():
+            return scheduled[0].when()
+        return min((one.when() for one in scheduled if not one.cancelled()), default=math.inf)
+
     def due(self) -> int:
         """The time of its next timer in nanoseconds, on a whole millisecond."""
-        scheduled = cast("list[asyncio.TimerHandle]", vars(self)["_scheduled"])
-        times = [handle.when() for handle in scheduled if not handle.cancelled()]
-        if not times:
+        first = self.first()
+        if first == math.inf:
             return NEVER
-        microseconds = round(min(times) * 1e6)
+        microseconds = round(first * 1e6)
         return -(-microseconds * 1000 // MILLISECOND) * MILLISECOND
 
     def is_busy(self) -> bool:
@@ -174,6 +184,8 @@ class Host:
         self.wire.settimeout(0)
         for end in (self.wire, self.device):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, DEVICE_BUFFER)
+        self.arrivals = select.poll()
+        self.arrivals.register(self.device, select.POLLIN)
         self.library = importlib.import_module("pmd_pytcp.socket")
 
     async def start(self) -> None:
@@ -205,8 +217,7 @@ class Host:
         quiet = 0
         for _ in range(ROUNDS):
             await asyncio.sleep(0)
-            waiting = select.select([self.device.fileno()], [], [], 0)[0]
-            quiet = 0 if waiting or self.loop.is_busy() else quiet + 1
+            quiet = 0 if self.loop.is_busy() or self.arrivals.poll(0) else quiet + 1
             if quiet >= QUIET:
                 return
         message = "PyTCP does not become quiet"
@@ -308,7 +319,8 @@ class Host:
             _elapsed[0] = max(_elapsed[0], due)
             await self.settle()
         _elapsed[0] = now
-        await self.settle()
+        if self.loop.first() <= self.loop.time() + RESOLUTION:
+            await self.settle()
         result, items = await self.perform(kind, content[HEAD:])
         await self.settle()
         parts = [items]
