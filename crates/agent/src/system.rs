@@ -1,6 +1,8 @@
 //! The error type of the agent, the search path of programs, and writing to files of the kernel.
 
 use std::fs;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
 
 /// An error as a message for the user.
 pub type Failure = String;
@@ -22,8 +24,13 @@ pub fn boot() -> String {
 
 /// Writes a file of `/proc/sys` or `/sys` and reads it back. Fails if the kernel keeps another value.
 pub fn write_and_check(path: &str, value: &str) -> Result<(), Failure> {
-    fs::write(path, value).map_err(|e| format!("{path} = {value}: {e}"))?;
-    let got = fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))?;
+    let wrong = |e: std::io::Error| format!("{path} = {value}: {e}");
+    let mut file = fs::File::options().read(true).write(true).truncate(true).open(path).map_err(wrong)?;
+    file.write_all(value.as_bytes()).map_err(wrong)?;
+    // One read returns the whole value; each further system call stops a guest.
+    let mut bytes = [0; 4096];
+    let n = file.read_at(&mut bytes, 0).map_err(|e| format!("{path}: {e}"))?;
+    let got = String::from_utf8_lossy(&bytes[..n]);
     // The kernel separates numbers by tabs.
     if got.split_whitespace().eq(value.split_whitespace()) {
         Ok(())

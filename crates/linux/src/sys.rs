@@ -17,14 +17,14 @@ pub use events::{
     epoll, eventfd, eventfd_add, eventfd_reset, modify_watch, set_timer, timer, wait, wait_readable, watch,
 };
 pub use interface::{
-    attach_filter, bind_packet, bind_packet_to_send, ethtool, ethtool_words, ignore_outgoing,
+    DROP_ALL, attach_filter, bind_packet, bind_packet_to_send, ethtool, ethtool_words, ignore_outgoing,
     interface_index, offload,
 };
 pub use processors::Processors;
 pub use socket::{
     accept, bind, connect, discard, discard_all, get, get_bytes, listen, local_address, make_blocking,
-    readable, receive, receive_from, receive_two, send, send_again, send_to, set, set_bytes, shutdown_write,
-    socket,
+    readable, receive, receive_from, receive_two, send, send_again, send_datagrams, send_to, set, set_bytes,
+    shutdown_write, socket,
 };
 
 use call::count;

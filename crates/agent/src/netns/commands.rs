@@ -5,6 +5,7 @@
 //! each of its page faults stops it twice, more than half of the time of a short run.
 
 use crate::netns::topology::NETNS_FOLDER;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::Ipv4Addr;
 use std::str::SplitWhitespace;
@@ -17,7 +18,8 @@ use tcpassay_linux::sys;
 /// Executes the commands up to the first one that is not understood or fails. Returns how many were executed. Requests behind
 /// one that failed may have been executed, too.
 pub fn execute(tool: &str, lines: &[String]) -> usize {
-    let understood: Vec<Request> = lines.iter().map_while(|line| request(tool, line)).collect();
+    let mut devices = Devices::default();
+    let understood: Vec<Request> = lines.iter().map_while(|line| request(tool, line, &mut devices)).collect();
     if understood.is_empty() {
         return 0;
     }
@@ -25,15 +27,37 @@ pub fn execute(tool: &str, lines: &[String]) -> usize {
     made.map_or_else(|(failed, _)| failed, |()| understood.len())
 }
 
+/// The indices of the devices that commands have named, by name.
+#[derive(Default)]
+struct Devices(BTreeMap<String, i32>);
+
+impl Devices {
+    /// The index of a device; `None` if there is none of this name.
+    fn index(&mut self, name: &str) -> Option<i32> {
+        if let Some(index) = self.0.get(name) {
+            return Some(*index);
+        }
+        let index = sys::interface_index(name).ok()?;
+        self.0.insert(name.to_owned(), index);
+        Some(index)
+    }
+
+    /// Takes `dev NAME`. Returns the index of the device.
+    fn take(&mut self, words: &mut SplitWhitespace) -> Option<i32> {
+        keyword(words, "dev")?;
+        self.index(words.next()?)
+    }
+}
+
 /// The request of a command; `None` if it is not understood, or if an object that it names does not exist.
-fn request(tool: &str, line: &str) -> Option<Request> {
+fn request(tool: &str, line: &str, devices: &mut Devices) -> Option<Request> {
     let mut words = line.split_whitespace();
     match (tool, words.next()?, words.next()?) {
         ("ip", "link", "add") => veth(words),
-        ("ip", "link", "set") => link(words),
-        ("ip", "addr", "add") => address(words),
-        ("ip", "route", "add") => route(words),
-        ("tc", "qdisc", "add") => qdisc(words),
+        ("ip", "link", "set") => link(words, devices),
+        ("ip", "addr", "add") => address(words, devices),
+        ("ip", "route", "add") => route(words, devices),
+        ("tc", "qdisc", "add") => qdisc(words, devices),
         _ => None,
     }
 }
@@ -47,12 +71,6 @@ fn keyword(words: &mut SplitWhitespace, expected: &str) -> Option<()> {
 fn number(words: &mut SplitWhitespace, name: &str) -> Option<u32> {
     keyword(words, name)?;
     words.next()?.parse().ok()
-}
-
-/// Takes `dev NAME`. Returns the index of the device.
-fn device(words: &mut SplitWhitespace) -> Option<i32> {
-    keyword(words, "dev")?;
-    sys::interface_index(words.next()?).ok()
 }
 
 /// `name A mtu M address MAC netns N type veth peer name B mtu M address MAC netns N`
@@ -84,13 +102,13 @@ pub fn mac_address(text: &str) -> Option<[u8; 6]> {
 }
 
 /// `[dev] D`, and what changes.
-fn link(mut words: SplitWhitespace) -> Option<Request> {
+fn link(mut words: SplitWhitespace, devices: &mut Devices) -> Option<Request> {
     let name = match words.next()? {
         "dev" => words.next()?,
         name => name,
     };
     let changes = link_changes(words)?;
-    Some(Request::link(sys::interface_index(name).ok()?, &changes))
+    Some(Request::link(devices.index(name)?, &changes))
 }
 
 fn link_changes(mut words: SplitWhitespace) -> Option<LinkChanges> {
@@ -124,14 +142,14 @@ fn prefix(text: &str) -> Option<(Ipv4Addr, u8)> {
 }
 
 /// `A/P dev D`
-fn address(mut words: SplitWhitespace) -> Option<Request> {
+fn address(mut words: SplitWhitespace, devices: &mut Devices) -> Option<Request> {
     let (address, length) = prefix(words.next()?)?;
-    let interface = device(&mut words)?;
+    let interface = devices.take(&mut words)?;
     words.next().is_none().then(|| Request::address(interface, address, length))
 }
 
 /// `default|A/P [via G] dev D`, and metrics.
-fn route(mut words: SplitWhitespace) -> Option<Request> {
+fn route(mut words: SplitWhitespace, devices: &mut Devices) -> Option<Request> {
     let to = match words.next()? {
         "default" => (Ipv4Addr::UNSPECIFIED, 0),
         text => prefix(text)?,
@@ -141,7 +159,7 @@ fn route(mut words: SplitWhitespace) -> Option<Request> {
         words.next();
         gateway = Some(words.next()?.parse().ok()?);
     }
-    let interface = device(&mut words)?;
+    let interface = devices.take(&mut words)?;
     let mut metrics = Vec::new();
     while let Some(word) = words.next() {
         let metric = match word {
@@ -156,8 +174,8 @@ fn route(mut words: SplitWhitespace) -> Option<Request> {
 }
 
 /// `dev D root|parent P handle H [stab overhead B] KIND OPTIONS`
-fn qdisc(mut words: SplitWhitespace) -> Option<Request> {
-    let interface = device(&mut words)?;
+fn qdisc(mut words: SplitWhitespace, devices: &mut Devices) -> Option<Request> {
+    let interface = devices.take(&mut words)?;
     let (parent, handle, overhead, kind) = qdisc_words(words)?;
     Some(Request::qdisc(&NewQdisc { interface, parent, handle, overhead, kind }))
 }
@@ -286,9 +304,10 @@ mod tests {
             ("tc", "filter add dev lo egress matchall action drop"),
             ("ip", "qdisc add dev lo root handle 1: pfifo limit 1"),
         ] {
-            assert!(request(tool, line).is_none(), "{line}");
+            assert!(request(tool, line, &mut Devices::default()).is_none(), "{line}");
         }
-        assert!(request("ip", "route add default via 10.0.0.2 dev lo advmss 1400").is_some());
+        let line = "route add default via 10.0.0.2 dev lo advmss 1400";
+        assert!(request("ip", line, &mut Devices::default()).is_some());
     }
 
     #[test]

@@ -77,6 +77,8 @@ fn open<'a>(
         // ECT(0): where a step marks, it marks the probes.
         sys::set(fd.as_fd(), libc::IPPROTO_IP, libc::IP_TOS, 2).map_err(wrong)?;
         sys::set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 64_000_000).map_err(wrong)?;
+        // Probes are read at the taps.
+        sys::attach_filter(fd.as_fd(), &sys::DROP_ALL).map_err(wrong)?;
         Ok(fd)
     };
     let sockets = [one(s, r)?, one(r, s)?];
@@ -287,13 +289,13 @@ fn portion(mtu: u64, rate: Rate) -> u64 {
     (rate.bytes_in(Dur::from_micros(20)).get() / mtu).max(2)
 }
 
-/// Sends `n` packets of `mtu` bytes, each with a call.
+/// Sends `n` packets of `mtu` bytes, each as a datagram of its own.
 fn send_single(prober: &Prober, n: u64, mtu: u64) -> Result<(), Failure> {
-    // EMSGSIZE means that the path MTU is smaller. The measurement then fails because no packets arrive.
-    let sent = (0..n).map(|_| prober.send(0, mtu));
-    let wrong = |e: &std::io::Error| e.raw_os_error() != Some(libc::EMSGSIZE);
-    let failed = sent.filter_map(Result::err).find(wrong);
-    failed.map_or(Ok(()), |e| Err(format!("a probe of {mtu} bytes: {e}")))
+    match prober.send_many(n, mtu) {
+        // The path MTU is smaller. The measurement then fails because no packets arrive.
+        Err(e) if e.raw_os_error() == Some(libc::EMSGSIZE) => Ok(()),
+        sent => sent.map_err(|e| format!("a probe of {mtu} bytes: {e}")),
+    }
 }
 
 /// Sends `n` packets of `mtu` bytes as fast as possible.

@@ -101,8 +101,20 @@ impl Prober<'_> {
         sys::send_to(self.sockets[end].as_fd(), &payload, self.to[end])
     }
 
+    /// Sends `n` datagrams of `len` bytes of IP from the sender, as many as possible with each call.
+    pub(super) fn send_many(&self, n: u64, len: u64) -> std::io::Result<()> {
+        let payload = vec![0; usize::try_from(len - HEADERS).expect("a packet")];
+        let mut left = usize::try_from(n).expect("few packets");
+        while left > 0 {
+            left -= sys::send_datagrams(self.sockets[0].as_fd(), &payload, left)?;
+        }
+        Ok(())
+    }
+
     /// The probes that have passed the taps since the last call.
     pub(super) fn seen(&mut self) -> Vec<ProbePacket> {
+        // An ICMP message about a packet that was too long is an error of the next call, which this one takes instead of the next probe.
+        let _ = sys::get(self.sockets[0].as_fd(), libc::SOL_SOCKET, libc::SO_ERROR);
         let mut all = Vec::new();
         self.taps.drain(u64::MAX, |seen| {
             if matches!(seen.packet.content, Content::Udp { .. }) && seen.packet.envelope.to.port() == DISCARD
@@ -113,11 +125,6 @@ impl Prober<'_> {
                 all.push(ProbePacket { at: seen.at, tap: seen.tap, id: e.id, len, ce: e.ecn == Ecn::Ce });
             }
         });
-        // Empties the receive buffers of the sockets.
-        let mut waste = [0; 16_384];
-        for socket in &self.sockets {
-            while sys::receive(socket.as_fd(), &mut waste).is_ok() {}
-        }
         all
     }
 }

@@ -13,8 +13,6 @@ use tcpassay_workload::{BackgroundTraffic, UdpSource};
 
 /// The discard port (RFC 863).
 const DISCARD_PORT: u16 = 9;
-/// A classic BPF program that drops every packet: `BPF_RET | BPF_K` of 0 (`linux/filter.h`).
-const DROP_ALL: [(u16, u8, u8, u32); 1] = [(0x06, 0, 0, 0)];
 
 /// A sender of datagrams, and a receiver that discards them. On a testbed each is on the machine of its host.
 pub struct UdpBackground {
@@ -49,7 +47,7 @@ impl UdpBackground {
         let (socket, sink) = (open(sender)?, open(receiver)?);
         let to = SocketAddrV4::new(host_address(u32::try_from(receiver).expect("few hosts")), DISCARD_PORT);
         if let Some(sink) = &sink {
-            sys::attach_filter(sink.as_fd(), &DROP_ALL).map_err(wrong)?;
+            sys::attach_filter(sink.as_fd(), &sys::DROP_ALL).map_err(wrong)?;
             sys::bind(sink.as_fd(), to).map_err(wrong)?;
         }
         if let Some(socket) = &socket {

@@ -49,6 +49,9 @@ pub fn interface_index(name: &str) -> io::Result<i32> {
     if index == 0 { Err(io::Error::last_os_error()) } else { Ok(index.cast_signed()) }
 }
 
+/// A classic BPF program that drops every packet: `BPF_RET | BPF_K` of 0 (`linux/filter.h`).
+pub const DROP_ALL: [(u16, u8, u8, u32); 1] = [(0x06, 0, 0, 0)];
+
 /// Attaches a classic BPF program to a socket. An instruction is `(code, jt, jf, k)` (struct `sock_filter`).
 pub fn attach_filter(fd: BorrowedFd, program: &[(u16, u8, u8, u32)]) -> io::Result<()> {
     let mut code: Vec<libc::sock_filter> =

@@ -161,6 +161,22 @@ pub fn receive_from(fd: BorrowedFd, into: &mut [u8]) -> io::Result<(usize, Socke
     Ok((got, address_back(&peer)))
 }
 
+/// Sends the same datagram `times` times, at most 1024, from a connected socket in one call (sendmmsg(2)), with `MSG_DONTWAIT` and
+/// `MSG_NOSIGNAL`. Returns how many were sent; an error is that of the first one.
+pub fn send_datagrams(fd: BorrowedFd, bytes: &[u8], times: usize) -> io::Result<usize> {
+    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    // SAFETY: all zeroes are a valid mmsghdr: no address, no control data, nothing to send.
+    let mut header: libc::mmsghdr = unsafe { zeroed() };
+    header.msg_hdr.msg_iov = &raw mut part;
+    header.msg_hdr.msg_iovlen = 1;
+    let mut headers = vec![header; times.min(1024)];
+    let number = libc::c_uint::try_from(headers.len()).expect("at most 1024");
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: so many headers, each with one part, which is the slice; the kernel only reads it.
+    let sent = check(unsafe { libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), number, flags) })?;
+    Ok(sent.cast_unsigned() as usize)
+}
+
 /// Receives up to two messages in one call (recvmmsg(2)). Returns their lengths; 0 if there is no message.
 pub fn receive_two(fd: BorrowedFd, into: [&mut [u8]; 2]) -> io::Result<[usize; 2]> {
     let mut parts = into.map(|part| libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: part.len() });

@@ -84,13 +84,27 @@ fn two_datagrams_are_received_in_one_call() {
 }
 
 #[test]
+fn datagrams_with_the_same_bytes_are_sent_in_one_call() {
+    let udp = || socket(libc::AF_INET, libc::SOCK_DGRAM, 0).unwrap();
+    let (from, to) = (udp(), udp());
+    bind(to.as_fd(), SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+    connect(from.as_fd(), local_address(to.as_fd()).unwrap()).unwrap();
+    assert_eq!(send_datagrams(from.as_fd(), &[7; 3], 2).unwrap(), 2);
+    let (mut one, mut two) = ([0; 10], [0; 10]);
+    assert_eq!(receive_two(to.as_fd(), [&mut one, &mut two]).unwrap(), [3, 3]);
+    assert_eq!([&one[..3], &two[..3]], [[7; 3]; 2]);
+    let error = send_datagrams(from.as_fd(), &vec![0; 70_000], 2).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
+}
+
+#[test]
 fn a_filter_that_returns_zero_drops_every_datagram() {
     let udp = || socket(libc::AF_INET, libc::SOCK_DGRAM, 0).unwrap();
     let (from, to) = (udp(), udp());
     bind(to.as_fd(), SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = local_address(to.as_fd()).unwrap();
     // BPF_RET | BPF_K is 0x06 (linux/bpf_common.h).
-    attach_filter(to.as_fd(), &[(0x06, 0, 0, 0)]).unwrap();
+    attach_filter(to.as_fd(), &DROP_ALL).unwrap();
     send_to(from.as_fd(), &[0; 3], address).unwrap();
     assert_eq!(receive(to.as_fd(), &mut [0; 10]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
 }
