@@ -406,11 +406,13 @@ impl Segment {
     }
 
     /// Number of sequence numbers that the segment occupies: payload, SYN and FIN (RFC 9293 section 3.4, SEG.LEN).
+    #[inline]
     pub fn seq_len(&self) -> u32 {
         self.len + u32::from(self.flags.has(Flags::SYN)) + u32::from(self.flags.has(Flags::FIN))
     }
 
     /// The sequence number after the segment's last.
+    #[inline]
     pub fn end(&self) -> SeqNum {
         self.seq + self.seq_len()
     }

@@ -113,6 +113,7 @@ impl HostRecorder {
 
     /// An application made a call that took `taken` bytes, or has none (`shutdown`). `asked`: the bytes of the whole call, if these are
     /// fewer.
+    #[inline]
     pub(super) fn application(
         &mut self,
         conn: &HostEndpoint,
@@ -122,15 +123,23 @@ impl HostRecorder {
         asked: Option<Bytes>,
     ) {
         if self.logs {
-            let host = u32::try_from(conn.host).expect("few hosts");
-            let event = EventRow::new(now, host, Some(conn.out.0), EventKind::App);
-            self.collector.event(EventRow {
-                why: Reason::Borrowed(call.name()),
-                value: taken.map(Bytes::get),
-                asked,
-                ..event
-            });
+            self.log_application(conn, now, call, taken, asked);
         }
+    }
+
+    #[cold]
+    fn log_application(
+        &mut self,
+        conn: &HostEndpoint,
+        now: Time,
+        call: AppCall,
+        taken: Option<Bytes>,
+        asked: Option<Bytes>,
+    ) {
+        let host = u32::try_from(conn.host).expect("few hosts");
+        let event = EventRow::new(now, host, Some(conn.out.0), EventKind::App);
+        let (why, value) = (Reason::Borrowed(call.name()), taken.map(Bytes::get));
+        self.collector.event(EventRow { why, value, asked, ..event });
     }
 
     #[cold]

@@ -322,7 +322,7 @@ impl Connection {
     /// Whether the connection is only a TIME-WAIT socket of Linux in the state FIN-WAIT-2: that of an orphan whose FIN is acknowledged. It
     /// has no SACK blocks (`tcp_time_wait`).
     pub(super) fn is_time_wait_socket(&self) -> bool {
-        self.rules.time_wait == TimeWaitRules::Linux && self.orphan && self.state == State::FinWait2
+        self.state == State::FinWait2 && self.orphan && self.rules.time_wait == TimeWaitRules::Linux
     }
 
     /// Linux checks the ACK first: the timestamp of an ACK of data that were never sent is not stored, in any state (`tcp_ack`).

@@ -147,6 +147,7 @@ impl Connection {
     }
 
     /// Number of bytes that [`read`](Connection::read) would return.
+    #[inline]
     pub fn readable(&self) -> Bytes {
         Bytes::new(self.recv.readable())
     }

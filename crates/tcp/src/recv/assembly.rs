@@ -59,6 +59,9 @@ impl Assembly {
     /// Adds a range. Returns the first part of it that was received before (RFC 2883), if any.
     pub(crate) fn insert(&mut self, span: Span) -> Option<Span> {
         debug_assert!(span.start < span.end, "an empty range");
+        if self.extends_latest(&span) {
+            return None;
+        }
         // Ranges in [first, last) overlap or touch the new one.
         let first = self.ranges.partition_point(|r| r.end < span.start);
         let mut last = first;
@@ -91,6 +94,24 @@ impl Assembly {
         }
         self.recent.insert(0, block);
         duplicate
+    }
+
+    /// The usual case of [`Assembly::insert`], data behind a hole that arrive in order: `span` begins at the end of the highest range and
+    /// of the block that is reported first, and touches nothing else. Returns false, and changes nothing, in all other cases.
+    #[inline]
+    fn extends_latest(&mut self, span: &Span) -> bool {
+        let (Some(range), Some((block, others))) = (self.ranges.back_mut(), self.recent.split_first_mut())
+        else {
+            return false;
+        };
+        let follows = range.end == span.start && block.end == span.start;
+        // Linux reports blocks that may be parts of their ranges.
+        let alone = others.iter().all(|r| r.end < block.start || span.end < r.start);
+        if !follows || !alone || !self.linux && block.start != range.start {
+            return false;
+        }
+        (range.end, block.end) = (span.end, span.end);
+        true
     }
 
     /// `span` and the blocks that overlap or touch it, and those that then do.

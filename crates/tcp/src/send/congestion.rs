@@ -72,7 +72,8 @@ impl Sender {
 
     /// The data in flight in the unit of the window (`tcp_packets_in_flight`). The records are counted only
     /// if a short segment may be among them.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once for each packet")]
+    #[inline(always)]
     pub(super) fn in_flight(&self) -> u64 {
         if self.counts_packets() { self.packets_in_flight() } else { self.pipe() }
     }

@@ -266,7 +266,8 @@ impl SendBuffer {
 
     /// Whether a waiting writer should be woken: a third of the buffer is free (Linux
     /// `sk_stream_is_writeable`) and some of it may be written.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once for each packet")]
+    #[inline(always)]
     pub fn has_room(&self, progress: &Progress) -> bool {
         let queued = self.queued(progress);
         let free = self.size.saturating_sub(queued);
@@ -277,19 +278,22 @@ impl SendBuffer {
     }
 
     /// Bytes in the send buffer, with the overhead of its buffers (`sk_wmem_queued`).
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once for each packet")]
+    #[inline(always)]
     fn queued(&self, progress: &Progress) -> u64 {
         let bytes = self.end - progress.una;
         let Some(skbs) = self.skbs else { return bytes };
-        let records = &self.records;
         // Records that are sent are dropped at once, except the end of a record that was added after them.
-        let unsent = match records.front() {
-            Some(r) if r.end <= progress.nxt => {
-                records.len() - records.partition_point(|r| r.end <= progress.nxt)
-            }
-            _ => records.len(),
+        let unsent = match self.records.front() {
+            Some(r) if r.end <= progress.nxt => self.count_unsent(progress.nxt),
+            _ => self.records.len(),
         };
         bytes + skbs.overhead.get() * u64::try_from(progress.records + unsent).expect("memory holds it")
+    }
+
+    #[inline(never)]
+    fn count_unsent(&self, nxt: u64) -> usize {
+        self.records.len() - self.records.partition_point(|r| r.end <= nxt)
     }
 
     #[inline]
@@ -298,14 +302,20 @@ impl SendBuffer {
     }
 
     /// A writer found no room before, and there is room now. Then it is woken.
+    #[inline]
     pub fn wake_writer(&mut self, now: Time, progress: &Progress) -> bool {
         let woken = self.writer_waits && self.has_room(progress);
         if woken {
-            self.writer_waits = false;
-            self.woken = true;
-            self.starved.stop(now);
+            self.wake(now);
         }
         woken
+    }
+
+    #[inline(never)]
+    fn wake(&mut self, now: Time) {
+        self.writer_waits = false;
+        self.woken = true;
+        self.starved.stop(now);
     }
 
     /// Returns once whether the writer was woken.
