@@ -77,6 +77,21 @@ def test_an_original_that_arrives_after_its_retransmission_left_is_not_taken_for
     assert arrows(log) == [Arrow(0, 1, 1000), Arrow(2, 4, 1000), Arrow(3, 5, 1000)]
 
 
+def test_a_short_segment_arrives_although_all_longer_ones_take_more_time() -> None:
+    # A SYN takes 20 us, a full segment 50 us, one of 100 bytes 22 us.
+    syn = {"seq": 0, "len": 0, "flags": 2}
+    log = moments(
+        (0, SENDER, "out", "", syn),
+        (20, RECEIVER, "in", "", syn),
+        (100, SENDER, "out", "", data(1, 1000)),
+        (150, RECEIVER, "in", "", data(1, 1000)),
+        (200, SENDER, "out", "", data(1001, 100)),
+        (900, SENDER, "retransmit", "", data(1001, 100)),
+        (922, RECEIVER, "in", "", data(1001, 100)),
+    )
+    assert arrows(log)[2:] == [Arrow(4, None, 0), Arrow(5, 6, 100)]
+
+
 def test_pure_acks_arrive_in_order_and_a_lost_one_has_no_arrival() -> None:
     log = moments(
         (0, RECEIVER, "out", "", ack(1001)),
@@ -138,7 +153,14 @@ def test_a_closed_window_a_full_cwnd_and_an_idle_application_are_told_apart() ->
     assert "the receive window of 1000 bytes is full" in sender(
         sent, (1, SENDER, "in", "", ack(1, window_bytes=1000))
     )
-    assert sender(sent, (1, SENDER, "in", "", ack(1001))).startswith("nothing is outstanding")
+    idle = "nothing is outstanding: it waits for data from its application"
+    assert sender(sent, (1, SENDER, "in", "", ack(1001, window_bytes=1000))).startswith(f"{idle}; ")
+    assert sender(sent, (1, SENDER, "in", "", ack(1001, window_bytes=0))).startswith(
+        "nothing is outstanding: the receive window is closed"
+    )
+    assert sender(sent, (1, SENDER, "in", "", ack(1001, window_bytes=600))).startswith(
+        f"{idle}, or for more than the receive window of 600 bytes"
+    )
 
 
 def test_data_above_a_gap_make_the_receiver_wait_for_the_gap() -> None:

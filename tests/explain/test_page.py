@@ -63,6 +63,11 @@ def test_beside_it_are_a_script_of_the_end_and_the_packets(report: Path) -> None
     segments = [line for line in script if " < " in line or " > " in line]
     assert " < S 0:0(0) " in segments[0]
     assert " > S. 0:0(0) ack 1 " in segments[1]
+    # The options of the model's SYN in the run, without its timestamps.
+    assert segments[0].split(" win ")[1] == "65535 <mss 1460,nop,nop,sackOK,nop,wscale 9>"
+    own = [line for line in segments[2:] if " > " in line]
+    assert own
+    assert all(" win " in line for line in own)
     assert any("<sack " in line or "sack " in line for line in segments if " > " in line)
     # The block type of a section header of pcapng.
     assert (report / "packets.pcapng").read_bytes()[:4] == bytes.fromhex("0a0d0d0a")

@@ -4,9 +4,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner, Result
 
 from tcpassay.cli import app
+from tcpassay.errors import UserError
 
 # A stack around the example that is wrong in one way.
 AROUND = """
@@ -92,9 +94,17 @@ def test_a_process_that_answers_before_it_has_done_everything_is_found(
     assert any("it was not quiet: `advance` to the time of its last answer" in why for why in texts)
 
 
-def test_a_command_that_cannot_be_started_is_wrong_and_ends_the_check() -> None:
-    result = check("/no/such/program")
-    assert result.exit_code == 1
-    assert list(wrong(result).values()) == [
-        "outcome `stack`: sender: `/no/such/program` cannot be started: No such file or directory (os error 2)"
-    ]
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (
+            "/no/such/program",
+            "`/no/such/program`: there is no program `/no/such/program` that can be executed",
+        ),
+        ("", "give the command of the process, as in `./my-stack --option`"),
+    ],
+)
+def test_a_command_without_a_program_is_refused(command: str, said: str) -> None:
+    with pytest.raises(UserError) as refused:
+        check(command)
+    assert str(refused.value) == said

@@ -10,8 +10,10 @@ from typer.testing import CliRunner
 import plans
 from tcpassay.cli import app
 from tcpassay.errors import UserError
+from tcpassay.stacks.measure import peer
 from tcpassay.stacks.measure import segment as wire
 from tcpassay.stacks.measure.facts import FACTS, Measured, measure
+from tcpassay.stacks.measure.peer import PORT, SCALE_7
 from tcpassay.stacks.measure.segment import Flag, Segment
 from tcpassay.stacks.measure.table import BEGIN, END, markdown
 
@@ -40,6 +42,49 @@ def test_facts_of_smoltcp_are_those_of_its_source(smoltcp: list[Measured]) -> No
     assert values["duplicate ACKs before a retransmission"] == "3"
     assert values["SYN to a closed port"] == "RST"
     assert values["options of a SYN"] == "MSS 1460, window scale 0, SACK permitted"
+
+
+class Unscaled:
+    """A stack that answers a SYN, with or without the window scale option, and notes the windows that it gets."""
+
+    def __init__(self, options: list[tuple[int, bytes]]) -> None:
+        self.options = options
+        self.windows: list[int] = []
+        self.out: list[bytes] = []
+        self.accepted: list[tuple[int, int]] = []
+
+    def listen(self, _now: int, _port: int) -> None:
+        """Nothing to do."""
+
+    def input(self, _now: int, packet: bytes) -> None:
+        """A SYN gets its SYN-ACK."""
+        one = wire.decode(packet)
+        if one.has(Flag.SYN):
+            answer = Segment(
+                one.target, one.source, 7000, one.seq + 1, Flag.SYN | Flag.ACK, 5000, self.options
+            )
+            self.out.append(wire.encode("10.0.0.1", "10.0.0.2", answer))
+        else:
+            self.windows.append(one.window)
+            self.accepted.append((1, PORT))
+
+    def drain(self) -> tuple[list[bytes], list[tuple[int, int]], list[tuple[int, ...]]]:
+        """What it sent and accepted since the last call."""
+        done = (self.out, self.accepted, [])
+        self.out, self.accepted = [], []
+        return done
+
+
+@pytest.mark.parametrize(
+    ("options", "field"), [([SCALE_7], 2000), ([(wire.SCALE, bytes([0]))], 2000), ([], 65_535)]
+)
+def test_the_peer_scales_its_windows_only_if_both_syns_have_the_option(
+    options: list[tuple[int, bytes]], field: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack = Unscaled(options)
+    monkeypatch.setattr("tcpassay._native.StackHost", lambda *_: stack)
+    peer.Peer("smoltcp").open(peer.USUAL, window=256_000)
+    assert stack.windows == [field]
 
 
 def test_no_probe_of_smoltcp_fails(smoltcp: list[Measured]) -> None:

@@ -54,6 +54,13 @@ impl Recording {
     pub fn is_of_model(&self) -> bool {
         self.header.substrate == "model" && self.header.stacks.is_empty()
     }
+
+    /// Whether the TCP of a host (an index of [`Recording::hosts`]) is neither the model nor Linux, or that of a capture, so that only
+    /// what every TCP does is known of it.
+    #[must_use]
+    pub fn has_unknown_tcp(&self, host: u32) -> bool {
+        self.header.substrate == "capture" || self.header.stacks.iter().any(|stack| stack.host == host)
+    }
 }
 
 /// The case, the software versions, and how the run ended.

@@ -31,7 +31,9 @@ def arrows(connection: Connection) -> list[Arrow]:
     for end in End:
         sent = [n for n, one in enumerate(moments) if one.sent and one.end == end]
         come = [n for n, one in enumerate(moments) if one.segment and not one.sent and one.end != end]
-        found += _data(moments, [n for n in sent if moments[n].data], [n for n in come if moments[n].data])
+        shortest = _shortest(moments, sent, come)
+        data = [n for n in sent if moments[n].data], [n for n in come if moments[n].data]
+        found += _data(moments, *data, shortest)
         found += _bare(
             moments, [n for n in sent if not moments[n].data], [n for n in come if not moments[n].data]
         )
@@ -62,9 +64,8 @@ class _Sent:
         return taken
 
 
-def _data(moments: Sequence[Moment], sent: list[int], come: list[int]) -> list[Arrow]:
+def _data(moments: Sequence[Moment], sent: list[int], come: list[int], shortest: int) -> list[Arrow]:
     """Of several segments with the same bytes, the last one sent at least the shortest delay before the arrival."""
-    shortest = _shortest(moments, sent, come)
     waiting = [_Sent(place, moments[place]) for place in sent]
     times = [moments[place].time_ns for place in sent]
     found: list[Arrow] = []
@@ -97,18 +98,26 @@ def _without(piece: tuple[int, int], moment: Moment) -> list[tuple[int, int]]:
 
 
 def _shortest(moments: Sequence[Moment], sent: list[int], come: list[int]) -> int:
-    """The shortest delay of bytes that were sent once, in nanoseconds; 0 if it is unknown."""
-    left: dict[int, list[int]] = defaultdict(list)
+    """The shortest delay of segments that were sent once, with or without data, in nanoseconds; 0 if it is unknown.
+
+    A data segment may be shorter than all others of its flow, but not than one without data.
+    """
+    left: dict[object, list[int]] = defaultdict(list)
     for place in sent:
-        for edge in (moments[place].start, -moments[place].stop):
-            left[edge].append(moments[place].time_ns)
+        for key in _marks(moments[place]):
+            left[key].append(moments[place].time_ns)
     took = [
-        moments[place].time_ns - left[edge][0]
+        moments[place].time_ns - left[key][0]
         for place in come
-        for edge in (moments[place].start, -moments[place].stop)
-        if len(left.get(edge, ())) == 1
+        for key in _marks(moments[place])
+        if len(left.get(key, ())) == 1
     ]
     return max(min(took, default=0), 0)
+
+
+def _marks(moment: Moment) -> tuple[object, ...]:
+    """What distinguishes a segment: the first and the last position of data, which offloads may merge or divide."""
+    return (moment.start, -moment.stop) if moment.data else (_kind(moment),)
 
 
 def _bare(moments: Sequence[Moment], sent: list[int], come: list[int]) -> list[Arrow]:

@@ -2,7 +2,8 @@
 
 What arrives at the end is injected, what it sends is expected, and what its application does is called, at the times
 of the run. The settings of the stack become sysctls, attributes of routes and parameters of modules of Linux. The
-script leaves timestamps out (RFC 7323) and announces its own window scale. It expects no windows.
+script leaves timestamps out (RFC 7323). Where the SYNs of the run are known, it has their options and the windows of
+both ends; otherwise it announces its own window scale and expects no windows.
 """
 
 import textwrap
@@ -15,6 +16,7 @@ from typing_extensions import TypedDict
 
 from tcpassay import _native
 from tcpassay.explain.moments import ACK, FIN, RST, SYN, Connection, End, Moment
+from tcpassay.explain.opening import Opening, options
 from tcpassay.interface import EventKind
 from tcpassay.messages import Triples
 
@@ -24,6 +26,8 @@ TOLERANCE_US: Final = 4000
 """Tolerance of times, that of packetdrill."""
 _SCALE: Final = 10
 """Window scale that the script's own end announces (RFC 7323 section 2.2); its windows are rounded down to 1 KiB."""
+_ROOM: Final = 1 << 16
+"""The window of injected segments that the log does not have, in bytes."""
 _PREAMBLE_NS: Final = 10_000_000
 """Time of the handshake and the conversation before a span that begins in the middle."""
 _ENDLESS: Final = 1 << 40
@@ -53,6 +57,8 @@ class Side:
     mss_bytes: int
     """Largest segment that the other end takes."""
     changes: Sequence[Change]
+    opening: Opening | None = None
+    """The SYNs of the run, if the script is to have their options."""
     reads: bool = False
     """Whether the application reads data as soon as they are in order. The log of a kernel has no reads."""
 
@@ -167,6 +173,14 @@ class _Body:
         for one in sent:
             began = self._ect.setdefault((one.start, one.stop > one.start), [])
             began.append((one.time_ns, one.row in capable))
+        scales = side.opening is None or side.opening.scales
+        syns = None if side.opening is None else (side.opening.syn, side.opening.answer)
+        self._peer_syn = None if syns is None else syns[self._active]
+        own_syn = None if syns is None else syns[not self._active]
+        self._peer_scale = ((_SCALE if self._peer_syn is None else self._peer_syn.scale) or 0) * scales
+        self._room = f"win {min(_ROOM >> self._peer_scale, 65535)}"
+        self._own_scale = None if own_syn is None else (own_syn.scale or 0) * scales
+        """The scale of the windows that the end announces; `None` if it is not known."""
         self._peer_ect = any(one.row in capable and one.data for one in sent)
         self._closed = False
         self._established = False
@@ -202,7 +216,7 @@ class _Body:
         if self._span.until_ns - last > TOLERANCE_US * 1000:
             yield f"// Nothing is sent for {(self._span.until_ns - last) / 1e6:.3f} ms."
             yield "// An old segment elicits an ACK with the state of the end."
-            yield f"{self._time(self._span.until_ns)} < . 1:1(0) ack {self._our_next} win 64"
+            yield f"{self._time(self._span.until_ns)} < . 1:1(0) ack {self._our_next} {self._room}"
             yield f"+0 > . {self._our_next}:{self._our_next}(0) ack {self._their_next}"
 
     def _start(self, segments: int) -> int:
@@ -235,14 +249,14 @@ class _Body:
         syns = [(one, blocks) for one, blocks in self._own if one.segment and one.flags & SYN][:2]
         for one, blocks in syns:
             yield f"+0 {'>' if one.sent else '<'} {self._segment(one, blocks, window=not one.sent)}"
-        yield "+.001 < . 1:1(0) ack 1 win 64"
+        yield f"+.001 < . 1:1(0) ack 1 {self._room}"
         yield "+0 accept(3, ..., ...) = 4"
-        yield f"+0 < {ecn}P. 1:{1 + mss}({mss}) ack 1 win 64"
+        yield f"+0 < {ecn}P. 1:{1 + mss}({mss}) ack 1 {self._room}"
         yield f"+0 > . 1:1(0) ack {1 + mss}"
         yield f"+0 read(4, ..., {mss}) = {mss}"
         yield "+0 write(4, ..., 1) = 1"
         yield f"+0 > P. 1:2(1) ack {1 + mss}"
-        yield f"+.001 < . {1 + mss}:{1 + mss}(0) ack 2 win 64"
+        yield f"+.001 < . {1 + mss}:{1 + mss}(0) ack 2 {self._room}"
 
     def _time(self, time_ns: int) -> str:
         us = (time_ns - self._origin) // 1000
@@ -310,10 +324,12 @@ class _Body:
         if one.flags & SYN:
             if not window:
                 return f"{said} <...>"
-            options = f"mss {self._side.mss_bytes},nop,nop,sackOK,nop,wscale {_SCALE}"
-            return f"{said} win 65535 <{options}>"
-        if window:
-            said += f" win {min((one.number('window_bytes') or 0) >> _SCALE, 65535)}"
+            if self._peer_syn is not None:
+                return f"{said} win {self._peer_syn.window} <{options(self._peer_syn)}>"
+            return f"{said} win 65535 <mss {self._side.mss_bytes},nop,nop,sackOK,nop,wscale {_SCALE}>"
+        scale = self._peer_scale if window else self._own_scale
+        if scale is not None:
+            said += f" win {min((one.number('window_bytes') or 0) >> scale, 65535)}"
         if blocks:
             words = " ".join(f"{first + other}:{after + other}" for first, after in blocks)
             said += f" <nop,nop,sack {words}>"

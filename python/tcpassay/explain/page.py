@@ -16,6 +16,7 @@ from tcpassay import _native, output
 from tcpassay.explain import packetdrill
 from tcpassay.explain.explanation import Evidence, Explanation
 from tcpassay.explain.moments import End
+from tcpassay.explain.opening import opening
 from tcpassay.explain.packetdrill import Side, Span, UnwritableError
 from tcpassay.explain.show import diagram
 from tcpassay.explain.words import marks, neighbour_words
@@ -106,10 +107,17 @@ def _script(explanation: Explanation, evidence: Evidence) -> tuple[str | None, s
     after = [one.time_ns for one in here.moments if one.end == end and one.segment and one.time_ns > last]
     until = min([*after[:1], here.end_ns, last + _AFTER_NS])
     head = [f"{finding.title} ({finding.oracle}): {finding.text}", f"What {finding.host} received and sent."]
+    opened = None if evidence.capture is None else opening(evidence.capture, finding.host)
+    if opened is None:
+        head.append(
+            "The options of the SYNs are those of the script, not of the run, and windows are not expected."
+        )
+    elif opened.stamps:
+        head.append("The timestamps of the run are left out.")
     reason = ""
     for segments in _LENGTHS:
         try:
-            side = Side(end, evidence.mss_bytes, (), reads=True)
+            side = Side(end, evidence.mss_bytes, (), opened, reads=True)
             return packetdrill.written(here, side, Span(min(times), until, segments), head), ""
         except UnwritableError as why:
             reason = reason or str(why)

@@ -211,7 +211,7 @@ class _Maker:
 
         def written(changes: Sequence[Change]) -> str:
             return packetdrill.written(
-                case.here, Side(end, int(flow["mss_bytes"]), changes, reads), span, head
+                case.here, Side(end, int(flow["mss_bytes"]), changes, reads=reads), span, head
             )
 
         others = [

@@ -19,6 +19,8 @@ class State:
     """The position that it acknowledged to its peer."""
     received: int = 1
     """Up to where its peer's data arrived without a gap, as far as segments show."""
+    segment: int = 0
+    """The longest segment of data that it sent, in bytes."""
     cwnd: int | None = None
     window: int | None = None
     """The peer's receive window."""
@@ -54,6 +56,7 @@ class State:
     def _sent(self, one: Moment) -> None:
         if one.data:
             self.nxt = max(self.nxt, one.stop)
+            self.segment = max(self.segment, one.stop - one.start)
         if one.flags & ACK:
             self.acked = max(self.acked, one.number("ack") or 0)
             if self.acked >= self.received:
@@ -87,9 +90,12 @@ def sender_waits(state: State, base: int = 1, *, timers_known: bool) -> str:
     """The events that the sender of data waits for, in words."""
     flight = state.nxt - state.una
     if flight <= 0:
-        return "nothing is outstanding: it waits for data from its application" + _running(
-            state, timers_known=timers_known
-        )
+        said = "it waits for data from its application"
+        if state.window == 0:
+            said = "the receive window is closed"
+        elif state.window is not None and state.window < state.segment:
+            said = f"{said}, or for more than the receive window of {state.window} bytes"
+        return f"nothing is outstanding: {said}{_running(state, timers_known=timers_known)}"
     said = f"waits for an ACK of {flight} bytes from position {state.una - base + 1}"
     if state.cwnd is not None and flight >= state.cwnd:
         said += f"; cwnd of {state.cwnd} bytes is full"

@@ -1,5 +1,6 @@
 """The isolation of the findings of a result folder: their causes, each proven, and merged where they are the same."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +39,7 @@ from tcpassay.plan.model import PlanFile
 from tcpassay.results import Results, load
 from tcpassay.run.folder import own
 from tcpassay.run.inputs import base_of
+from tcpassay.run.pool import Limits
 from tcpassay.run.settings import limits_of
 from tcpassay.substrate import substrate_of
 
@@ -79,7 +81,7 @@ def isolate(
         work = folder / files.FOLDER / ".work"
         try:
             more = None if beyond is None else _shown(beyond.bound)
-            with Stop(), Runner(runs, work, jobs, limits_of(spec), options.budget, more) as runner:
+            with Stop(), Runner(runs, work, jobs, _limits(spec, results), options.budget, more) as runner:
                 runner.watch = lambda made: watch(f"{made} runs")
                 session = Session(results, spec, there, runner, options, isolation)
                 session.beyond = beyond
@@ -89,6 +91,17 @@ def isolate(
     finally:
         owner.release()
     return isolation
+
+
+def _limits(spec: PlanFile, results: Results) -> Limits:
+    """The limits of a run of an isolation.
+
+    Without the setting that ends its transfers, a run at the default rates may be thousands of times as expensive as
+    the plan's runs. It ends when it has taken longer than all of them by a wide margin.
+    """
+    limits = limits_of(spec)
+    longest = max((run.get("cpu_s") or 0.0 for run in results.runs), default=0.0)
+    return replace(limits, seconds=min(limits.seconds or math.inf, max(_PATIENCE_S, _FACTOR * longest)))
 
 
 def _beyond(finding: str | Question | None, results: Results, spec: PlanFile) -> Beyond | None:
@@ -129,6 +142,11 @@ def _symptoms(results: Results) -> list[Symptom]:
         message = f"none of its {len(ended)} runs completed ({outcomes}), so that there are no findings"
         raise UserError(message, Place(results.folder))
     return there
+
+
+_PATIENCE_S: Final = 30.0
+_FACTOR: Final = 100.0
+"""How many times as long as the most expensive run of the plan a run of an isolation may take."""
 
 
 class Session:

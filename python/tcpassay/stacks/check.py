@@ -1,13 +1,18 @@
 """Checks of a process that implements the protocol of docs/stacks.md: `tcpassay stack check`."""
 
 import json
+import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from tcpassay import _native
+from tcpassay.errors import UserError
 from tcpassay.messages import Collect, Triples
+from tcpassay.pcapng import packets
+from tcpassay.stacks import proxy
+from tcpassay.stacks.measure.segment import decode
 from tcpassay.substrate.model import held
 from tcpassay.trust import consent
 
@@ -69,7 +74,15 @@ def _run(scene: Triples, implementation: str) -> _native.Ran:
 
 
 def check(command: str) -> Iterator[Checked]:
-    """Checks each property of the process that `command` starts; ends at the first scene that cannot be run."""
+    """Checks each property of the process that `command` starts; ends at the first scene that cannot be run.
+
+    Raises `UserError` if there is no such program.
+    """
+    words = command.split()
+    if not words:
+        raise UserError("give the command of the process, as in `./my-stack --option`")
+    if shutil.which(words[0]) is None:
+        raise UserError(f"`{command}`: there is no program `{words[0]}` that can be executed")
     plain = f"exec:{command}"
     for what, scene in _SCENES.items():
         try:
@@ -83,27 +96,53 @@ def check(command: str) -> Iterator[Checked]:
             ("slow", "the same with delayed answers"),
             ("again", "it is quiet when it answers"),
         ):
-            proxy = f"exec:{sys.executable} -m tcpassay.stacks.proxy {mode} {command}"
-            yield Checked(f"{what}: {name}", _differs(first, scene, proxy))
+            between = f"exec:{sys.executable} -m tcpassay.stacks.proxy {mode} {command}"
+            yield Checked(f"{what}: {name}", _differs(first, scene, between))
     yield Checked("it asks to be called again while nothing is acknowledged", _silent(plain))
 
 
 def _unfinished(ran: _native.Ran) -> str:
+    damaged = [row for row in _rows(ran) if row["kind"] == "damaged"]
+    if damaged:
+        times = "once" if len(damaged) == 1 else f"{len(damaged)} times"
+        return f"it sent or delivered what nobody wrote, {times}; first: {_words(damaged[0])}"
     return "" if ran.metrics.get("goodput") else "no data were delivered within the time of the scene"
+
+
+def _rows(ran: _native.Ran) -> list[dict[str, object]]:
+    """The event log of a run."""
+    rows: list[dict[str, object]] = json.loads(ran.rows(list(range(len(ran)))))
+    return rows
 
 
 def _differs(first: _native.Ran, scene: Triples, implementation: str) -> str:
     try:
         second = _run(scene, implementation)
     except _FailedError as error:
-        return str(error)
+        # What the process between them says is about the stack, and no crash.
+        _, found, why = str(error).partition(f"(exit status: {proxy.FOUND})\n")
+        return why.strip() if found else str(error)
     if first.capture() == second.capture():
         return ""
-    times = [json.loads(ran.rows(list(range(len(ran))))) for ran in (first, second)]
+    times = [_rows(ran) for ran in (first, second)]
     pairs = zip(*times, strict=False)
     at = next((row for row, (a, b) in enumerate(pairs) if a != b), min(map(len, times)))
     shown = [rows[at] if at < len(rows) else None for rows in times]
+    if shown == [None, None]:
+        return f"the event logs are the same, but {_packets_differ(first.capture(), second.capture())}"
     return f"row {at} of the event log is {_words(shown[0])} in one run, and {_words(shown[1])} in the other"
+
+
+def _packets_differ(first: bytes, second: bytes) -> str:
+    """The first packet that differs between two captures of the same length, and its fields that do."""
+    for number, ((point, a), (_, b)) in enumerate(zip(packets(first), packets(second), strict=False), 1):
+        if a != b:
+            ours, theirs = asdict(decode(a)), asdict(decode(b))
+            fields = ", ".join(
+                f"{name} {ours[name]} and {theirs[name]}" for name in ours if ours[name] != theirs[name]
+            )
+            return f"packet {number} (at {point}) has {fields or 'other bytes'}"
+    return "the numbers of packets differ"
 
 
 def _words(row: dict[str, object] | None) -> str:

@@ -13,6 +13,8 @@ import time
 from typing import IO, Final
 
 ADVANCE: Final = 2
+FOUND: Final = 3
+"""Exit status when the stack did what it must not do; standard error says what."""
 _HEAD: Final = 12
 """Bytes of an answer without items: deadline and result."""
 _DELAY: Final = 0.001
@@ -56,7 +58,7 @@ def main(mode: str, command: list[str]) -> int:
                     return child.wait()
                 if why := _changed(request, answer, more):
                     sys.stderr.write(f"{why}\n")
-                    return 1
+                    return FOUND
             began = True
             _send(own_out, answer)
         child.stdin.close()

@@ -56,6 +56,8 @@ pub(crate) struct Half {
     pub closed: Option<Time>,
     pub aborted: bool,
     acked: u64,
+    /// [`Recording::has_unknown_tcp`].
+    unknown: bool,
 }
 
 /// Whether the timer of an event sends segments again when it fires: that of a SYN, which may have data (RFC 7413), or that of data.
@@ -153,7 +155,8 @@ impl Half {
             at: event.at,
             sent,
             again: event.kind == EventKind::Retransmit,
-            refused: !sent && step.refused,
+            // A receiver may drop what lies beyond its window (RFC 9293 section 3.10.7.4).
+            refused: !sent && (step.refused || self.unknown && end > start && end > step.before.offered),
             flags,
             start,
             end,
@@ -206,6 +209,9 @@ impl<'a> History<'a> {
         // Growing these lists row by row would copy most of a long log.
         for (half, segments) in halves.iter_mut().zip(segments_of(recording)) {
             half.segments.reserve_exact(segments);
+        }
+        for (half, flow) in halves.iter_mut().zip(&recording.flows) {
+            half.unknown = recording.has_unknown_tcp(flow.from);
         }
         History {
             recording,
@@ -289,6 +295,11 @@ impl<'a> History<'a> {
     /// Whether the log is that of a capture, which shows what passed its place and not what the end processed.
     pub fn of_capture(&self) -> bool {
         self.recording.header.substrate == "capture"
+    }
+
+    /// [`Recording::has_unknown_tcp`] for the host of a half.
+    pub fn is_unknown(&self, half: usize) -> bool {
+        self.halves[half].unknown
     }
 
     /// The value of a parameter that the case sets, if it does.

@@ -20,7 +20,8 @@ pub(super) const ORACLE: Oracle = Oracle {
                that acknowledged at last, if there was one.",
     wrong_when: "packets of a capture lie near multiples of a period (a host or a capture that works in batches): durations are known to \
                  this period only. In a run, the host could not send (a stopped process, a full device queue), or ran with a longer delayed-ACK time in one \
-                 part of the run than its timer shows in the rest.",
+                 part of the run than its timer shows in the rest. Of a stack that is neither Linux nor the model, and in captures, data \
+                 that arrived out of order or beyond the window are not judged until they are acknowledged: it may have dropped them.",
     needs: &[Need::BothDirections, Need::EveryPacket, Need::NoCopies, Need::AtEnd],
 };
 
@@ -47,11 +48,23 @@ fn of_half(history: &History<'_>, flow: usize, found: &mut Findings) {
     let end = half.closed.unwrap_or_else(|| history.end());
     let end = reset.map_or(end, |reset| half.segments[reset].at.min(end));
     let (mut next, mut arrived, mut judged) = (0, 0, None);
+    // What an unknown stack has for certain: it should keep what arrives out of order, and need not (RFC 9293 section 3.10.7.4, SHLD-31).
+    let mut certain = 1;
     for (place, segment) in segments.iter().enumerate() {
         if segment.sent || segment.refused || !segment.has_data() {
             continue;
         }
         let mut position = ledger.frontier(segment.at, &mut arrived);
+        if history.is_unknown(flow) {
+            certain = certain.max(segment.acked_out);
+            if segment.start <= certain {
+                certain = certain.max(segment.end);
+            }
+            if certain <= segment.acked_out {
+                continue;
+            }
+            position = position.min(certain);
+        }
         // Of arrivals at one time the later ones may wait for another ACK than this one.
         let others = segments[place + 1..].iter().take_while(|s| s.at == segment.at);
         if others.into_iter().any(|s| !s.sent && !s.refused && s.has_data() && s.end > segment.end) {
@@ -186,10 +199,31 @@ mod tests {
         found("late-ack", &log)
     }
 
+    /// A segment beyond a gap or beyond the window may be dropped: its second copy is acknowledged at once, 1.2 s after the first one arrived.
+    fn dropped_first(from: u32, window: u16) -> Vec<Vec<u64>> {
+        let mut log = opened();
+        log.extend([
+            (10_000, 0, data(1, 1000)),
+            (10_100, 1, crate::rfc::testing::window(window, ack(1001))),
+            (10_200, 0, data(from, 1000)),
+            (10_300, 1, crate::rfc::testing::window(window, ack(1001))),
+            (1_200_000, 0, data(1001, 1000)),
+            (1_210_000, 0, data(2001, 1000)),
+            (1_210_100, 1, ack(3001)),
+        ]);
+        found("late-ack", &log)
+    }
+
     #[test]
     fn an_ack_is_late_by_what_a_capture_in_batches_cannot_explain() {
         assert_eq!(in_batches(6001), Vec::<Vec<u64>>::new());
         assert_eq!(in_batches(7001), [vec![8, 9]]);
+    }
+
+    #[test]
+    fn a_receiver_need_not_keep_data_out_of_order_or_beyond_its_window() {
+        assert_eq!(dropped_first(2001, 60_000), Vec::<Vec<u64>>::new());
+        assert_eq!(dropped_first(1001, 500), Vec::<Vec<u64>>::new());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::ack_decisions::Decisions;
 use super::names::ACK_TIMING as NAME;
 use super::quick_ack::QuickAck;
 use crate::facts::Facts;
-use crate::finding::{Findings, Oracle};
+use crate::finding::{Findings, Level, Occurrence, Oracle};
 use crate::needs::Need;
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
@@ -50,10 +50,34 @@ const ROUNDING: Dur = Dur::from_micros(2);
 /// Number of segments out of order after which ACKs that all announce different windows are reported.
 const MANY: u32 = 6;
 
+/// Why data are acknowledged at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum AtOnce {
+    OutOfOrder,
+    Duplicate,
+    FillsGap,
+}
+
+impl AtOnce {
+    /// What arrived, and the section that asks for the ACK.
+    fn said(self) -> (&'static str, &'static str) {
+        match self {
+            AtOnce::OutOfOrder => ("data out of order", "RFC 5681 section 4.2, SHOULD"),
+            AtOnce::Duplicate => ("a duplicate", "RFC 9293 section 3.10.7.4"),
+            AtOnce::FillsGap => ("data that fill a gap", "RFC 5681 section 4.2, SHOULD"),
+        }
+    }
+
+    /// Linux and the model do what RFC 5681 only recommends.
+    fn level(self, known: bool) -> Level {
+        if known || self == AtOnce::Duplicate { Level::Error } else { Level::Warning }
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 struct Half {
     /// The first arrival since the last ACK that must be acknowledged at once: time, row, reason.
-    urgent: Option<(Time, usize, &'static str)>,
+    urgent: Option<(Time, usize, AtOnce)>,
     /// Time and row since which too many full segments have been unacknowledged.
     many: Option<(Time, usize)>,
 }
@@ -156,11 +180,11 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
         step.seq_end() <= step.before.acked_out
     };
     let why = if step.seq() > before {
-        Some("data out of order")
+        Some(AtOnce::OutOfOrder)
     } else if step.end.repeated.is_some() && step.seq_end() <= before && open {
-        Some("a duplicate")
+        Some(AtOnce::Duplicate)
     } else if now > before && now > step.seq_end() {
-        Some("data that fill a gap")
+        Some(AtOnce::FillsGap)
     } else {
         None
     };
@@ -185,16 +209,15 @@ fn waits(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
         && step.at().since(since) > patience
     {
         half.urgent = None;
-        found.add(
-            step.of_receiver(context, NAME, "an ACK that is due at once is missing").since(row, since),
-            || {
-                format!(
-                    "{} received {why} at {since} and had sent no ACK {} later (RFC 5681 section 4.2).",
-                    context.who(step.flow),
-                    step.at().since(since)
-                )
-            },
-        );
+        let one = step.of_receiver(context, NAME, "an ACK that is due at once is missing").since(row, since);
+        let known = !context.recording.has_unknown_tcp(context.recording.flows[step.flow].from);
+        found.add(Occurrence { level: why.level(known), ..one }, || {
+            let ((what, section), waited) = (why.said(), step.at().since(since));
+            format!(
+                "{} received {what} at {since} and had sent no ACK {waited} later ({section}).",
+                context.who(step.flow)
+            )
+        });
     }
     if let Some((since, row)) = half.many
         && step.at().since(since) > AT_ONCE

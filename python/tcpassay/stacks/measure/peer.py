@@ -17,6 +17,8 @@ OTHER_PORT: Final = 40_000
 MTU: Final = 1500
 ISS: Final = 1_000
 WINDOW: Final = 65_535
+"""Bytes of the window, where a probe says nothing else."""
+LARGEST_FIELD: Final = 65_535
 FULL: Final = 1_448
 """Data of a segment that fits with and without timestamps."""
 READ: Final = 1 << 16
@@ -27,7 +29,8 @@ STEPS: Final = 200_000
 Option = tuple[int, bytes]
 MSS_1460: Final[Option] = (wire.MSS, struct.pack("!H", 1460))
 SACK_PERMITTED: Final[Option] = (wire.SACK_PERMITTED, b"")
-SCALE_7: Final[Option] = (wire.SCALE, b"\7")
+SHIFT: Final = 7
+SCALE_7: Final[Option] = (wire.SCALE, bytes([SHIFT]))
 PLAIN: Final = [MSS_1460]
 USUAL: Final = [MSS_1460, SACK_PERMITTED, SCALE_7]
 
@@ -74,6 +77,13 @@ class Peer:
         self.own_port, self.port = OTHER_PORT, PORT
         self.irs = 0
         self.stamps = False
+        self.offers_scale = self.scales = False
+        """Whether the own SYN, and that of the stack, has the window scale option."""
+
+    @property
+    def shift(self) -> int:
+        """The scale of the own windows: that of the option if both SYNs have it (RFC 7323 section 2.2)."""
+        return SHIFT if self.offers_scale and self.scales else 0
 
     @property
     def seconds(self) -> float:
@@ -93,6 +103,7 @@ class Peer:
                 sent = wire.decode(packet)
                 if sent.has(Flag.SYN):
                     self.irs = sent.seq
+                    self.scales = sent.scale is not None
                 self.log.append(Sent(self.seconds, sent))
             for socket, *_ in accepted:
                 self.socket = socket
@@ -135,14 +146,17 @@ class Peer:
         options: list[Option] | None = None,
         ecn: int = 0,
     ) -> list[Sent]:
-        """Sends a segment with so many bytes of data: what the stack answers at once."""
+        """Sends a segment with so many bytes of data: what the stack answers at once. `window`: in bytes."""
         mark = len(self.log)
         options = list(options or [])
+        if flags & Flag.SYN:
+            self.offers_scale = any(kind == wire.SCALE for kind, _ in options)
+        field = window if flags & Flag.SYN else min(window >> self.shift, LARGEST_FIELD)
         if self.stamps and not any(kind == wire.TIMESTAMPS for kind, _ in options):
             echo = next((one.segment.stamps[0] for one in self.log[::-1] if one.segment.stamps), 0)
             options.append(stamps(self.now // 1_000_000 + 1, echo))
         number = self.irs + ack if flags & Flag.ACK else 0
-        made = Segment(self.own_port, self.port, ISS + seq, number, flags, window, options, b"x" * data, ecn)
+        made = Segment(self.own_port, self.port, ISS + seq, number, flags, field, options, b"x" * data, ecn)
         self.host.input(self.now, wire.encode(OWN, HOST, made))
         self.collect()
         return self.since(mark)
@@ -176,7 +190,7 @@ class Peer:
         return answers[-1].segment
 
     def open(self, options: list[Option], rtt: float = 0.02, window: int = WINDOW) -> Segment:
-        """Opens a connection to the stack completely. `window`: the number in the field, also of the last ACK."""
+        """Opens a connection to the stack completely. `window`: bytes that the last ACK announces."""
         answer = self.syn(options)
         self.stamps = answer.stamps is not None
         self.now += round(rtt * SECOND)

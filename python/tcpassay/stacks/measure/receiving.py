@@ -227,13 +227,13 @@ def window_update(make: Make) -> str:
             break
         at = acked
     peer.wait(1)
-    step, mark = 256, len(peer.log)
-    for count in range(1, 400):
+    step, mark = 64, len(peer.log)
+    for count in range(1, 1600):
         peer.host.read(peer.now, peer.socket, step)
         peer.collect()
         peer.wait(0.001)
         if any(one.segment.window for one in peer.since(mark)):
-            return f"{count * step}"
+            return f"{(count - 1) * step + 1} to {count * step}"
     return "none was sent"
 
 

@@ -9,8 +9,8 @@ from tcpassay.stacks.measure.words import Make, answer, data, span, spans
 
 _LONG = 7200.0
 _RTT = 0.1
-_ROOM = 2000
-"""A window field that permits 256,000 bytes with a scale of 7."""
+_ROOM = 256_000
+"""Bytes of a window that limits no probe; without the window scale option it becomes 65,535."""
 _MUCH = 60_000
 _ROUNDS = 4
 _DUPLICATES = 8
@@ -144,7 +144,7 @@ def nagle(make: Make) -> str:
 
 
 def _closed(make: Make) -> tuple[Peer, int]:
-    peer = _opened(make, USUAL, window=20)
+    peer = _opened(make, USUAL, window=2560)
     mark = len(peer.log)
     peer.write(20_000)
     peer.wait(0.05)
