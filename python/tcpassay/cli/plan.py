@@ -82,16 +82,20 @@ def _sizes(wanted: "Plan", size: "Sizes", console: "Console") -> None:
     allowed = f"; the constraints allow {size.allowed:,}" if size.allowed < size.product else ""
     then = " first, then others that depend on results" if spec.strategy.kind == "search" else ""
     scripts = sum(case.script is not None for case in wanted.cases)
-    if size.cases > scripts:
+    stated = len(spec.case) * len(spec.substrates)
+    own = size.cases - scripts - stated
+    if own > 0:
         console.print(
             (
                 f"{plural(size.factors, 'factor')} with {plural(size.product, 'combination')}{allowed}\n"
                 if size.factors
                 else ""
             )
-            + f"strategy {spec.strategy.kind}: {plural(size.cases - scripts, 'case')}{refused}{then}",
+            + f"strategy {spec.strategy.kind}: {plural(own, 'case')}{refused}{then}",
             highlight=False,
         )
+    if stated:
+        console.print(f"stated: {plural(stated, 'case')}", highlight=False)
     if scripts:
         console.print(f"packetdrill scripts: {plural(scripts, 'case')}", highlight=False)
     console.print(
