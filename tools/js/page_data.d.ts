@@ -205,7 +205,7 @@ interface OracleData {
   evidence: string;
   wrong_when: string;
   needs: ("in" | "out" | "retransmit" | "refused" | "timer_set" | "timer_cancel" | "timer_fire" | "state" | "congestion" | "window" | "rtt" | "lost" | "spurious" | "ack_now" | "ack_delay" | "ack_forget" | "clamp" | "drop" | "mark" | "app" | "sack" | "merged" | "damaged")[];
-  setting: "any" | "case" | "virtual-time" | "model" | "followed-kernel";
+  setting: "any" | "case" | "virtual-time" | "kernel" | "followed-kernel";
   completeness: string[];
 }
 

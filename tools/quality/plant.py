@@ -18,6 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "quality" / "model"
+FOLLOWS = ROOT / "tools" / "quality" / "follow.rs"
+"""What the copy's tests of following have in addition: `tools/quality/follow.py` runs it."""
 SWITCH = """
 /// Which planted fault is on; 0: none. At first that of the environment.
 static PLANTED: std::sync::LazyLock<std::sync::atomic::AtomicU32> = std::sync::LazyLock::new(|| {
@@ -94,6 +96,7 @@ def copy(folder: Path, edited: dict[str, str]) -> Path:
         texts[Path(name)] = (ROOT / name).read_bytes()
     units, judge = Path("crates/units/src/lib.rs"), Path("crates/python/src/judge.rs")
     texts[units] += SWITCH.encode()
+    texts[Path("crates/follow/tests/model.rs")] += FOLLOWS.read_bytes()
     texts[judge] += FUNCTION.encode()
     module = Path("crates/python/src/lib.rs")
     texts[module] = texts[module].replace(b"use crate::judge::{", b"use crate::judge::{plant, ", 1)

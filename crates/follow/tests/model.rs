@@ -1,23 +1,35 @@
 //! The model follows its own recordings exactly: same code, same inputs. A difference is a fault of the log, of the reader or of the follower.
 
 use std::collections::BTreeMap;
-use tcpassay_case::Case;
 use tcpassay_case::params::{Substrate, Value};
+use tcpassay_case::{Case, HostSettings};
 use tcpassay_follow::{End, Outcome, Tolerance, follow, read};
 use tcpassay_measure::{CollectOptions, Recording};
 use tcpassay_sim::{SimOptions, run};
+use tcpassay_tcp::{LossDetection, Persist};
 use tcpassay_units::{Dur, Seed, Stream, Time};
 use tcpassay_wire::Segment;
 
 type Triples = Vec<(&'static str, &'static str)>;
 
 fn recorded(triples: &[(&str, &str)], seed: u64) -> Option<Recording> {
+    recorded_with(triples, seed, |_| {})
+}
+
+/// The recording of hosts that differ from their case by `fault`.
+fn recorded_with(
+    triples: &[(&str, &str)],
+    seed: u64,
+    fault: impl Fn(&mut HostSettings),
+) -> Option<Recording> {
     let triples: BTreeMap<String, Value> =
         triples.iter().map(|(path, value)| ((*path).to_owned(), Value::Text((*value).to_owned()))).collect();
     let none = |name: &str| Err(std::io::Error::other(name.to_owned()));
     let case = Case::on(Substrate::Model, &triples, &none).ok()?;
     let collect = CollectOptions { events: true, packets: true, ..CollectOptions::default() };
-    let mut recording = run(&case, Seed(seed), &SimOptions { collect, ..SimOptions::default() }).recording;
+    let mut hosts = case.clone();
+    hosts.hosts.iter_mut().for_each(fault);
+    let mut recording = run(&hosts, Seed(seed), &SimOptions { collect, ..SimOptions::default() }).recording;
     "model".clone_into(&mut recording.header.substrate);
     recording.header.seed = seed;
     recording.header.case = case.recorded();
@@ -214,4 +226,89 @@ fn an_end_whose_log_has_no_syn_is_not_followed() {
     end.rows.retain(|(at, _)| *at > Time::ZERO + Dur::from_millis(200));
     let outcome = follow(&end, &exact());
     assert_eq!((outcome.followed, outcome.first), (0, None));
+}
+
+/// What a host does differently.
+type Fault = fn(&mut HostSettings);
+
+const SENT: &str = "that the model would not have sent";
+const OTHER: &str = "with another sequence number";
+const MISSING: &str = "of the model is missing";
+
+/// Settings of a case, what its hosts do differently, and how the first difference begins.
+type Planted = (&'static [(&'static str, &'static str)], Fault, &'static str, &'static str);
+
+const FAULTS: [Planted; 10] = [
+    (
+        &[("stack.min_rto", "200ms"), ("link.loss", "2%")],
+        |host| host.stack.rto.min = Dur::from_millis(1),
+        "a retransmission",
+        SENT,
+    ),
+    (&[("link.duplicate", "2%")], |host| host.stack.dsack = false, "an ACK", "with another SACK blocks"),
+    (&[("link.reorder", "1%:3")], |host| detects_at(host, 1), "new data", OTHER),
+    (&[("link.loss", "2%")], |host| detects_at(host, 40), "a retransmission", OTHER),
+    (
+        &[("link.loss", "2%"), ("stack.limited_transmit", "on")],
+        |host| host.stack.limited_transmit = false,
+        "new data",
+        MISSING,
+    ),
+    (
+        &[("app.workload", "paced"), ("app.rate", "2Mbit"), ("app.burst", "300B")],
+        |host| host.stack.nodelay = true,
+        "new data",
+        SENT,
+    ),
+    (&[], |host| host.stack.delayed_ack.every = 8, "an ACK", MISSING),
+    (&[], |host| host.stack.initial_window = 40, "new data", SENT),
+    (
+        &[
+            ("app.read_rate", "20Kbit"),
+            ("app.rcvbuf", "16KB"),
+            ("app.duration", "4s"),
+            ("stack.min_rto", "200ms"),
+        ],
+        |host| {
+            let constant = Dur::from_millis(200);
+            host.stack.persist = Some(Persist { min: constant, max: constant });
+        },
+        "new data",
+        SENT,
+    ),
+    (
+        &[
+            ("app.duration", "2s"),
+            ("stack.cc", "dctcp"),
+            ("stack.ecn", "dctcp"),
+            ("queue.ecn_mark", "data"),
+            ("queue.ecn_threshold", "30KB"),
+        ],
+        // Alpha stays near its first value, 1, although few packets are marked.
+        |host| _ = host.cc_values.insert("g".to_owned(), 0.001),
+        "new data",
+        MISSING,
+    ),
+];
+
+fn detects_at(host: &mut HostSettings, threshold: u32) {
+    host.stack.loss_detection = LossDetection::DupThresh { threshold, adaptive: false };
+}
+
+#[test]
+fn a_stack_that_deviates_from_its_settings_has_a_first_difference_of_this_kind() {
+    let mut wrong = Vec::new();
+    for (more, fault, what, how) in FAULTS {
+        let base = [("app.duration", "1s"), ("link.rate", "20Mbit"), ("link.delay", "2ms")];
+        let triples = [&base, more].concat();
+        let clean = recorded(&triples, 1).expect("a valid case");
+        let faulty = recorded_with(&triples, 1, fault).expect("a valid case");
+        assert!(ends(&clean).iter().all(|end| follow(end, &exact()).first.is_none()), "{more:?}");
+        let first = |end: &End| follow(end, &exact()).first.map(|first| (first.at, first.cause));
+        let cause = ends(&faulty).iter().filter_map(first).min().map_or(String::new(), |first| first.1);
+        if !cause.starts_with(&format!("{what} {how}")) {
+            wrong.push(format!("{more:?}: {cause:?} instead of {what} {how}"));
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
 }

@@ -159,27 +159,6 @@ impl End {
         self.out.range(self.out.partition_point(|s| s.start < start)..)
     }
 
-    /// The first range inside of one of `ranges` and below `limit` that was sent once and not SACKed.
-    pub fn first_sent_once(&self, ranges: &[(u64, u64)], limit: u64) -> Option<Sent> {
-        let within = |range: &(u64, u64)| {
-            let most = range.1.min(limit);
-            self.from(range.0).take_while(|s| s.end <= most).find(|s| !s.sacked && s.tries == 1).copied()
-        };
-        ranges.iter().filter(|range| range.0 < limit).filter_map(within).min_by_key(|s| s.start)
-    }
-
-    /// Bytes and number of the SACKed ranges above `start`. Counting ends with the range that reaches `enough` bytes.
-    pub fn sacked_above(&self, start: u64, enough: u64) -> (u64, u32) {
-        let (mut bytes, mut count) = (0, 0);
-        for sent in self.from(start + 1).filter(|s| s.sacked) {
-            (bytes, count) = (bytes + sent.end - sent.start, count + 1);
-            if bytes >= enough {
-                break;
-            }
-        }
-        (bytes, count)
-    }
-
     /// Updates the state with a row of the log.
     pub fn update(&mut self, event: &EventRow, sacks: &[(u64, u64)], refused: bool) {
         // Only arrivals set them.

@@ -164,14 +164,19 @@ impl Facts {
         self.case.links.iter().any(|link| is(link.queue.kind))
     }
 
-    /// Whether a queue of the path serves packets in another order than that of their arrival.
-    pub fn schedules(&self, from: u32, to: u32) -> bool {
-        let fifo = |link: &&LinkSettings| {
-            let kind = link.queue.kind;
-            link.queue.classes <= 1
-                && matches!(kind, QueueKind::Fifo | QueueKind::Red | QueueKind::CoDel | QueueKind::Pie)
+    /// A lower bound of the round-trip time between two hosts: propagation in both directions, minus the
+    /// largest reduction by jitter.
+    pub fn least_rtt(&self, from: u32, to: u32) -> Dur {
+        let Some(path) = self.case.routes.path(&self.case.net, from as usize, to as usize) else {
+            return Dur::ZERO;
         };
-        self.links(from, to).is_none_or(|links| !links.iter().all(fifo))
+        path.iter()
+            .map(|port| {
+                let link = &self.case.links[port.link];
+                let both = link.delay_of(LinkDirection::Forward) + link.delay_of(LinkDirection::Backward);
+                if link.jitter.size.is_zero() { both } else { Dur::ZERO }
+            })
+            .fold(Dur::ZERO, |sum, delay| sum + delay)
     }
 
     /// Whether the path may deliver a packet twice.
@@ -223,20 +228,5 @@ impl Facts {
         let merging = receiver.gro_timeout + tick;
         let held = sender.tx_delay + receiver.rx_delay + merging + receiver.rx_cost * 64;
         Some((propagation + packet + held + SLACK, rate, HEADERS))
-    }
-
-    /// A lower bound of the round-trip time between two hosts: propagation in both directions, minus the
-    /// largest reduction by jitter.
-    pub fn least_rtt(&self, from: u32, to: u32) -> Dur {
-        let Some(path) = self.case.routes.path(&self.case.net, from as usize, to as usize) else {
-            return Dur::ZERO;
-        };
-        path.iter()
-            .map(|port| {
-                let link = &self.case.links[port.link];
-                let both = link.delay_of(LinkDirection::Forward) + link.delay_of(LinkDirection::Backward);
-                if link.jitter.size.is_zero() { both } else { Dur::ZERO }
-            })
-            .fold(Dur::ZERO, |sum, delay| sum + delay)
     }
 }

@@ -30,7 +30,6 @@ pub(crate) struct Context<'a> {
 struct FlowFacts<'a> {
     mss: u64,
     settings: Option<&'a HostSettings>,
-    least_rtt: Dur,
     window_based: bool,
 }
 
@@ -45,7 +44,6 @@ impl<'a> Context<'a> {
         let flows = recording.flows.iter().map(|flow| FlowFacts {
             mss: flow.mss.get(),
             settings: facts.and_then(|facts| facts.host(flow.from)),
-            least_rtt: facts.map_or(Dur::ZERO, |facts| facts.least_rtt(flow.from, flow.to)),
             window_based: window_based.contains(&flow.cc.as_str()),
         });
         Context {
@@ -61,11 +59,6 @@ impl<'a> Context<'a> {
     /// Payload bytes of the largest segment of `flow`.
     pub fn mss(&self, flow: usize) -> u64 {
         self.flows[flow].mss
-    }
-
-    /// A lower bound of the round-trip time of `flow` ([`Facts::least_rtt`]); zero if the case is not known.
-    pub fn least_rtt(&self, flow: usize) -> Dur {
-        self.flows[flow].least_rtt
     }
 
     /// Whether the controller of `flow` leaves recovery to the data path, whose rules (RFC 6582, RFC 6675, PRR) then

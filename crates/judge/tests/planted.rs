@@ -9,12 +9,8 @@ use runs::{Rows, case, recording};
 use tcpassay_case::HostSettings;
 use tcpassay_cc::{HystartDetect, HystartMode};
 use tcpassay_judge::{Level, ORACLES, judge};
-use tcpassay_tcp::{LossDetection, Persist};
-use tcpassay_units::{Bytes, Dur};
 
 const BASE: &Rows = &[("app.duration", "400ms"), ("link.rate", "20Mbit"), ("link.delay", "2ms")];
-const LOSSY: &Rows = &[("link.loss", "2%")];
-const REORDERED: &Rows = &[("link.reorder", "1%:3")];
 
 /// Returns the titles of errors and warnings in a run of `rows` in which `fault` changed the settings of
 /// both hosts.
@@ -43,102 +39,6 @@ fn an_initial_window_of_forty_segments_is_found() {
 #[test]
 fn an_ack_for_every_eighth_segment_is_found() {
     finds("too many full segments are unacknowledged", &[], |host| host.stack.delayed_ack.every = 8);
-}
-
-#[test]
-fn a_minimum_of_the_rto_that_is_not_kept_is_found() {
-    let rows: &Rows = &[("stack.min_rto", "200ms")];
-    finds("the RTO ignores the deviation or its minimum", &[rows], |host| {
-        host.stack.rto.min = Dur::from_millis(1);
-    });
-}
-
-#[test]
-fn an_rto_that_no_sample_explains_is_found() {
-    finds("the RTO is longer than its samples explain", &[], |host| {
-        host.stack.rto.slop = Dur::from_secs(3);
-    });
-}
-
-#[test]
-fn duplicates_that_are_not_reported_are_found() {
-    let rows: &Rows = &[("link.duplicate", "2%")];
-    finds("a duplicate is not reported", &[rows], |host| host.stack.dsack = false);
-}
-
-#[test]
-fn a_loss_on_the_first_duplicate_is_found() {
-    finds("a loss below the duplicate threshold", &[REORDERED], |host| {
-        host.stack.loss_detection = LossDetection::DupThresh { threshold: 1, adaptive: false };
-    });
-}
-
-#[test]
-fn a_loss_that_waits_for_forty_duplicates_is_found() {
-    finds("no loss detection at the duplicate threshold", &[LOSSY], |host| {
-        host.stack.loss_detection = LossDetection::DupThresh { threshold: 40, adaptive: false };
-    });
-}
-
-#[test]
-fn duplicates_that_release_nothing_are_found() {
-    let rows: &Rows = &[("stack.limited_transmit", "on")];
-    finds("duplicate ACKs without limited transmit", &[LOSSY, rows], |host| {
-        host.stack.limited_transmit = false;
-    });
-}
-
-#[test]
-fn small_segments_in_spite_of_nagle_are_found() {
-    let rows: &Rows = &[("app.workload", "paced"), ("app.rate", "2Mbit"), ("app.burst", "300B")];
-    finds("a small segment that violates Nagle's algorithm", &[rows], |host| host.stack.nodelay = true);
-}
-
-#[test]
-fn probes_of_a_closed_window_without_back_off_are_found() {
-    let rows: &Rows = &[
-        ("app.read_rate", "20Kbit"),
-        ("app.rcvbuf", "16KB"),
-        ("app.duration", "4s"),
-        ("stack.min_rto", "200ms"),
-    ];
-    finds("probes of a closed window without back-off", &[rows], |host| {
-        let constant = Dur::from_millis(200);
-        host.stack.persist = Some(Persist { min: constant, max: constant });
-    });
-}
-
-#[test]
-fn an_interrupt_that_is_held_back_too_long_is_found() {
-    let rows: &Rows = &[("nic.rx_usecs", "50us")];
-    finds("a packet waits although it is alone", &[rows], |host| host.nic.rx_delay = Dur::from_millis(20));
-}
-
-#[test]
-fn a_merge_although_receive_offload_is_off_is_found() {
-    let rows: &Rows = &[("nic.rx_usecs", "2ms")];
-    finds("a merged segment although receive offload is off", &[rows], |host| host.nic.gro = true);
-}
-
-#[test]
-fn a_merge_above_its_largest_size_is_found() {
-    let rows: &Rows = &[("nic.rx_usecs", "10ms"), ("nic.gro", "on"), ("nic.gro_max", "4KB")];
-    finds("a merge above the largest size", &[rows], |host| host.nic.gro_max = Bytes::new(65_536));
-}
-
-#[test]
-fn an_alpha_that_does_not_follow_the_marks_is_found() {
-    let rows: &Rows = &[
-        ("app.duration", "4s"),
-        ("stack.cc", "dctcp"),
-        ("stack.ecn", "dctcp"),
-        ("queue.ecn_mark", "data"),
-        ("queue.ecn_threshold", "30KB"),
-    ];
-    finds("a mark does not reduce by half of alpha", &[rows], |host| {
-        // Alpha stays near its first value, 1, although few packets are marked.
-        host.cc_values.insert("g".to_owned(), 0.001);
-    });
 }
 
 #[test]

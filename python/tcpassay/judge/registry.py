@@ -13,7 +13,7 @@ from tcpassay.interface import EventKind
 from tcpassay.recording import Recording
 from tcpassay.recording_format import TripleRow
 
-Setting = Literal["any", "case", "virtual-time", "model", "followed-kernel"]
+Setting = Literal["any", "case", "virtual-time", "kernel", "followed-kernel"]
 
 
 class OracleData(TypedDict):
@@ -112,9 +112,7 @@ def _unfollowed(recording: Recording) -> str:
 
 _OF_PATH: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
-        "link.mtu": frozenset(
-            {"segment-contents", "window-growth", "window-reduction", "loss-detection", "sender"}
-        ),
+        "link.mtu": frozenset({"segment-contents", "window-growth", "window-reduction", "loss-detection"}),
         "stack.mtu_probing": frozenset(
             {
                 "window-growth",
@@ -123,7 +121,6 @@ _OF_PATH: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
                 "flow-control",
                 "loss-detection",
                 "ack-timing",
-                "sender",
             }
         ),
     }
@@ -131,10 +128,10 @@ _OF_PATH: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 """The oracles that suppose segments of one size, which a setting of the path changes."""
 _OF_REWRITE: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
-        "no-sack": frozenset({"segment-contents", "receiver", "sender", "retransmission-timer"}),
-        "no-timestamps": frozenset({"segment-contents", "receiver"}),
-        "no-window-scale": frozenset({"segment-contents", "receiver"}),
-        "window-scale": frozenset({"segment-contents", "receiver"}),
+        "no-sack": frozenset({"segment-contents", "retransmission-timer"}),
+        "no-timestamps": frozenset({"segment-contents"}),
+        "no-window-scale": frozenset({"segment-contents"}),
+        "window-scale": frozenset({"segment-contents"}),
         "mss": frozenset({"segment-contents"}),
         "no-ect": frozenset({"ecn"}),
     }
@@ -145,7 +142,7 @@ _OF_SETTING: Final[Mapping[Setting, frozenset[str]]] = MappingProxyType(
     {
         "case": _RUNS,
         "virtual-time": frozenset({"model", "kernel"}),
-        "model": frozenset({"model"}),
+        "kernel": frozenset({"kernel"}),
         # The model follows its own runs by construction, which a test of `crates/follow` verifies.
         "followed-kernel": frozenset({"model", "kernel"}),
     }
@@ -155,7 +152,7 @@ _NEEDS: Final[Mapping[Setting, str]] = MappingProxyType(
     {
         "case": "the settings of a run",
         "virtual-time": "a run in virtual time (`model` or `kernel`)",
-        "model": "a run of the model",
+        "kernel": "a run on `kernel`",
         "followed-kernel": "a run on `kernel` with packets, of whose kernel the model has a profile",
     }
 )
@@ -163,7 +160,7 @@ _LACKS: Final[Mapping[Setting, str]] = MappingProxyType(
     {
         "case": "a capture has no settings to compare with",
         "virtual-time": "only the times of a run in virtual time are those of the stack",
-        "model": "it computes the stack of the model anew, and only the log of the model has what it compares",
+        "kernel": "it judges kernels in virtual time",
         "followed-kernel": "the model follows kernels in virtual time",
     }
 )

@@ -8,6 +8,7 @@ mod bound;
 mod closing;
 mod ecn;
 mod opening;
+mod repair;
 mod restart;
 mod retransmission;
 mod sack;
@@ -25,6 +26,7 @@ use bound::Bound;
 /// All bounds, in the order of the documentation.
 pub(crate) const BOUNDS: &[Bound] = &[
     retransmission::SACKED_AGAIN,
+    repair::REPAIR,
     sack::TOUCH,
     sack::STALE,
     sack::ABOVE_ACK,

@@ -6,7 +6,7 @@ use crate::finding::{Findings, Oracle};
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::reason::{CongestionCause, WindowCause};
 use tcpassay_measure::{ECT, EventKind};
-use tcpassay_tcp::{CongestionState, EcnForm, EcnMode, StackFlavor};
+use tcpassay_tcp::{CongestionState, EcnMode, StackFlavor};
 use tcpassay_units::Time;
 use tcpassay_wire::Flags;
 
@@ -14,9 +14,8 @@ pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "ECN against RFC 3168, RFC 8257 and RFC 9768",
     asserts: "classic ECN: a receiver sets ECE on every segment from a CE mark until CWR, and on no other; DCTCP: ECE of an ACK equals the CE mark of the last data that it acknowledges, and data with another mark than the data before are acknowledged at once; accurate ECN: the ACE field is the count of CE packets, from 5 on, \
-              modulo 8. A sender reduces its window once per window of data with ECE or, with accurate ECN, with another ACE field, and sets CWR on the next new data. With classic ECN, new data are sent with ECT, pure ACKs and retransmissions without.",
-    why: "RFC 3168 sections 6.1.2 (one reduction a window, CWR), 6.1.3 (ECE until CWR), 6.1.4 and 6.1.5 (no ECT on pure ACKs and \
-          retransmissions); RFC 8257 section 3.2; RFC 9768 sections 3.2.1 and 3.2.2.",
+              modulo 8. A sender reduces its window once per window of data with ECE or, with accurate ECN, with another ACE field, and sets CWR on the next new data.",
+    why: "RFC 3168 sections 6.1.2 (one reduction a window, CWR) and 6.1.3 (ECE until CWR); RFC 8257 section 3.2; RFC 9768 sections 3.2.1 and 3.2.2.",
     evidence: "the mark or the ACK with ECE, and the segment that contradicts it.",
     wrong_when: "marks reached the host in a packet that is missing from the log. The oracle ignores an end that is closing.",
     needs: &[],
@@ -245,29 +244,8 @@ fn echo(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
 
 /// Checks the ECN codepoint and CWR of a segment that is sent.
 fn sent(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-    let Some(stack) = context.stack(step.flow) else { return };
-    let capable = step.event.why == ECT;
-    let again = step.event.kind == EventKind::Retransmit;
-    half.bare |= capable && step.len() == 0;
-    let plain = half.mode == Mode::Classic || half.mode == Mode::Accurate && stack.ecn_form == EcnForm::Rfc;
-    if context.exact() && plain && capable && (step.len() == 0 || again) {
-        let what = if again { "a retransmission" } else { "a segment without data" };
-        found.add(step.of_sender(context, NAME, "ECT where RFC 3168 forbids it"), || {
-            format!(
-                "{} sent {what} as ECN-capable (RFC 3168 sections 6.1.4 and 6.1.5).",
-                context.who(step.flow)
-            )
-        });
-    }
+    half.bare |= step.event.why == ECT && step.len() == 0;
     let new = step.len() > 1 && step.seq() >= step.before.nxt && step.event.kind == EventKind::Out;
-    if context.exact() && new && !capable && half.mode != Mode::Accurate {
-        found.add(step.of_sender(context, NAME, "new data are not ECN-capable"), || {
-            format!(
-                "{} agreed on ECN and sent new data without ECT (RFC 3168 section 6.1.2).",
-                context.who(step.flow)
-            )
-        });
-    }
     if half.mode == Mode::Accurate {
         return;
     }

@@ -1,28 +1,22 @@
 //! One module for each oracle or group of rules, the list of oracles, and the tables that say which rows each of them reads.
 
-mod ack_decisions;
 mod acknowledgment;
 mod additive_increase;
-mod alpha;
 mod bbr_drain;
 mod bounds;
 mod ce_change;
-mod closing;
 mod codel;
 mod cork;
 mod cubic_curve;
 mod delivery;
 mod ecn;
-mod estimator;
 mod fairness;
 mod flow_control;
-mod frto;
 mod give_up;
 mod growth;
 mod host_limit;
 mod hystart;
 mod joined_packets;
-mod keepalive;
 mod late_ack;
 mod latency;
 mod loss;
@@ -31,32 +25,19 @@ mod lost_silence;
 mod mutual_silence;
 mod names;
 mod needless_fast_retransmit;
-mod nic;
-mod offload;
-mod opening;
-mod pacing;
 mod probe;
-mod probe_repair;
-mod prr;
 mod quick_ack;
 mod quickack_mode;
-mod receive_window;
 mod receiver;
-mod receiving;
-mod recovery_window;
 mod reduction;
 mod retransmission_timer;
-mod sack_blocks;
-mod sender;
 mod small_window_after_recovery;
 mod timeout_without_loss;
-mod timer_restart;
 mod timestamp_clock;
 mod token_bucket;
 mod traced_probe;
 mod traced_recovery;
 mod traced_window;
-mod undo_due;
 mod utilisation;
 mod validated_window;
 
@@ -72,8 +53,8 @@ use crate::role::{Role, roles};
 use crate::step::{Context, Rule};
 use crate::walk::{Reader, Readers, peers, walk};
 use tcpassay_measure::EventKind::{
-    AckDelay, AckForget, AckNow, App, Congestion, In, Lost, Out, Refused, Retransmit, Rtt, State,
-    TimerCancel, TimerFire, TimerSet, Window,
+    AckDelay, AckForget, AckNow, App, Congestion, In, Lost, Out, Retransmit, Rtt, State, TimerCancel,
+    TimerFire, TimerSet, Window,
 };
 use tcpassay_measure::Recording;
 
@@ -105,12 +86,9 @@ const OF_RUNS: &[Oracle] = &[
     reduction::ORACLE,
     loss::ORACLE,
     probe::ORACLE,
-    sender::ORACLE,
     receiver::ORACLE,
-    receiving::ORACLE,
     acknowledgment::ORACLE,
     utilisation::ORACLE,
-    nic::ORACLE,
     codel::ORACLE,
     bounds::ORACLE,
     fairness::ORACLE,
@@ -192,16 +170,6 @@ const BY_ROW: &[ByRow] = &[
         new: |flows| Box::new(receiver::Receiver::new(flows)),
     },
     ByRow {
-        name: names::RECEIVER,
-        reads: Reads::all(
-            Kinds::SEGMENTS.and(&[Refused, AckDelay, AckForget, AckNow, App, Rtt, State, TimerFire]),
-        )
-        .sender_only(Kinds::SEGMENTS.and(&[State])),
-        of: Setting::Model,
-        applies: always,
-        new: |flows| Box::new(receiving::Receiving::new(flows)),
-    },
-    ByRow {
         name: names::SEGMENT_CONTENTS,
         reads: Reads::all(Kinds::SEGMENTS.and(&[State, TimerSet, TimerFire])),
         of: Setting::Any,
@@ -211,16 +179,9 @@ const BY_ROW: &[ByRow] = &[
     ByRow {
         name: names::TAIL_LOSS_PROBE,
         reads: Reads::of_sender(Kinds::SEGMENTS.and(&[Rtt, TimerSet, TimerFire, Congestion])),
-        of: Setting::VirtualTime,
+        of: Setting::Kernel,
         applies: always,
         new: |flows| Box::new(probe::Probe::new(flows)),
-    },
-    ByRow {
-        name: names::SENDER,
-        reads: Reads::of_sender(Kinds::SEGMENTS.and(&[App, Lost, Rtt, Window, Congestion]).or(TIMERS)),
-        of: Setting::Model,
-        applies: always,
-        new: |flows| Box::new(sender::Sender::new(flows)),
     },
     ByRow {
         name: names::BOUNDS,
@@ -265,13 +226,6 @@ const BY_ROW: &[ByRow] = &[
         new: |_| Box::new(codel::CoDel::new()),
     },
     ByRow {
-        name: names::NIC,
-        reads: Reads::all(Kinds::SEGMENTS),
-        of: Setting::Model,
-        applies: always,
-        new: |flows| Box::new(nic::Nic::new(flows)),
-    },
-    ByRow {
         name: utilisation::NAME,
         reads: Reads::of_sender(Kinds::SEGMENTS.and(&[App, State, Window, Congestion, Rtt])),
         of: Setting::VirtualTime,
@@ -289,8 +243,8 @@ pub enum Setting {
     Case,
     /// The times of a run in virtual time, which are those of the stack: of the model or of a guest.
     VirtualTime,
-    /// The log of the model.
-    Model,
+    /// The times of a run on a kernel in virtual time.
+    Kernel,
 }
 
 impl Setting {
@@ -300,7 +254,7 @@ impl Setting {
             Setting::Any => "any",
             Setting::Case => "case",
             Setting::VirtualTime => "virtual-time",
-            Setting::Model => "model",
+            Setting::Kernel => "kernel",
         }
     }
 
@@ -309,7 +263,7 @@ impl Setting {
             Setting::Any => true,
             Setting::Case => context.facts.is_some(),
             Setting::VirtualTime => context.in_virtual_time(),
-            Setting::Model => context.exact(),
+            Setting::Kernel => context.of_kernel(),
         }
     }
 }
@@ -436,30 +390,16 @@ mod tests {
     use tcpassay_case::{Case, HostSettings};
     use tcpassay_measure::CollectOptions;
     use tcpassay_sim::{SimOptions, run};
-    use tcpassay_tcp::{DctcpReceiver, LossDetection, Persist};
-    use tcpassay_units::{Dur, Seed};
+    use tcpassay_tcp::DctcpReceiver;
+    use tcpassay_units::Seed;
 
     type Fault = fn(&mut HostSettings);
 
     /// Settings of a case in addition to a rate, a delay and a duration, and what the hosts do differently.
-    const RUNS: [(&[(&str, &str)], Fault); 6] = [
+    const RUNS: [(&[(&str, &str)], Fault); 4] = [
         (&[("link.loss", "2%")], |_| {}),
         (&[], |host| host.stack.delayed_ack.every = 8),
-        (&[("link.loss", "2%")], few_losses),
-        (
-            &[
-                ("link.loss", "2%"),
-                ("stack.profile", "linux"),
-                ("link.delay", "10ms"),
-                ("queue.limit", "30KB"),
-                ("app.duration", "2s"),
-            ],
-            few_losses,
-        ),
-        (&[("app.read_rate", "20Kbit"), ("app.rcvbuf", "16KB"), ("app.duration", "4s")], |host| {
-            let constant = Dur::from_millis(200);
-            host.stack.persist = Some(Persist { min: constant, max: constant });
-        }),
+        (&[("app.read_rate", "20Kbit"), ("app.rcvbuf", "16KB"), ("app.duration", "4s")], |_| {}),
         (
             &[
                 ("stack.cc", "dctcp"),
@@ -472,10 +412,6 @@ mod tests {
             |host| host.stack.dctcp_receiver = DctcpReceiver::ClearTimer,
         ),
     ];
-
-    fn few_losses(host: &mut HostSettings) {
-        host.stack.loss_detection = LossDetection::DupThresh { threshold: 40, adaptive: false };
-    }
 
     fn recording(rows: &[(&str, &str)], fault: Fault) -> Recording {
         let base = [("app.duration", "400ms"), ("link.rate", "20Mbit"), ("link.delay", "2ms")];
@@ -501,12 +437,9 @@ mod tests {
             titles.extend(found.iter().map(|one| one.title.to_string()));
         }
         // These rules find something because a time has passed.
-        for title in [
-            "too many full segments are unacknowledged",
-            "no loss detection at the duplicate threshold",
-            "a loss later than the reordering window",
-            "a change of CE is not acknowledged at once",
-        ] {
+        for title in
+            ["too many full segments are unacknowledged", "a change of CE is not acknowledged at once"]
+        {
             assert!(titles.iter().any(|found| found == title), "{title}: {titles:?}");
         }
     }

@@ -14,15 +14,9 @@ pub(super) const WINDOW_REDUCTION: &str = "window-reduction";
 pub(super) const SEGMENT_CONTENTS: &str = "segment-contents";
 /// Name of the oracle in `receiver.rs`; `quick_ack.rs` has further rules of it.
 pub(super) const ACK_TIMING: &str = "ack-timing";
-/// Name of the oracle in `receiving`.
-pub(super) const RECEIVER: &str = "receiver";
 /// Name of the oracle in `flow_control.rs`; `cork.rs` has another rule of it.
 pub(super) const FLOW_CONTROL: &str = "flow-control";
 /// Name of the oracle in `loss.rs`; `frto.rs` has another rule of it.
 pub(super) const LOSS_DETECTION: &str = "loss-detection";
-/// Name of the oracle in `nic.rs`; `offload.rs` has further rules of it.
-pub(super) const NIC: &str = "nic";
 /// Name of the oracle in `bounds.rs`; `token_bucket.rs` has another rule of it.
 pub(super) const BOUNDS: &str = "bounds";
-/// Name of the oracle in `sender/mod.rs`, which other modules of that folder use.
-pub(super) const SENDER: &str = "sender";

@@ -1,27 +1,22 @@
 //! Times at which a receiver must send ACKs: RFC 9293, RFC 5681.
 
-use super::ack_decisions::Decisions;
 use super::names::ACK_TIMING as NAME;
 use super::quick_ack::QuickAck;
 use crate::facts::Facts;
 use crate::finding::{Findings, Level, Occurrence, Oracle};
 use crate::needs::Need;
 use crate::step::{Context, Rule, Step};
-use tcpassay_measure::EventKind;
-use tcpassay_measure::reason::Timer;
 use tcpassay_tcp::{CongestionState, Pacing};
 use tcpassay_units::{Dur, Time};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "times of ACKs against RFC 9293 and RFC 5681",
-    asserts: "of the model, an ACK is sent at once when the number of full segments after which the receiver acknowledges has arrived, an ACK at once has a reason that the arrivals show, and a delayed ACK has the configured delay; an ACK is sent before more than twice the allowed number of full segments are unacknowledged; later data do not postpone \
-              a delayed ACK; data out of order, \
+    asserts: "an ACK is sent before more than twice the allowed number of full segments are unacknowledged; data out of order, \
               data that fill a gap, and duplicates are acknowledged at once (ACK compression may delay duplicate ACKs by a \
               millisecond, except the first three after a gap); without SACK these ACKs announce the same window, so that they \
               count as duplicate ACKs; a connection does not wait for a delayed ACK while the sender has data and window for \
-              more, all sent data have arrived, and neither end sends; a probe below the window is answered; keepalive probes \
-              are sent only with the option, and then after the idle time of the option; Linux does not delay the ACK of data \
+              more, all sent data have arrived, and neither end sends; Linux does not delay the ACK of data \
               with CWR, of the first two segments from a mark on, of pushed data that the application of a host that only \
               receives has read, and of the first segments of a connection (16 quick ACKs, fewer with a small window) and after a pause \
               longer than the RTO, unless the host answers data within the delay of an ACK; each ACK of new data takes one quick ACK, \
@@ -45,8 +40,6 @@ const THRESHOLD: u32 = 3;
 const INSTANT: Dur = Dur::from_micros(50);
 /// The shortest delay of an ACK that Linux does not send at once (`TCP_DELACK_MIN`), less its tick.
 const DELAYED: Dur = Dur::from_millis(35);
-/// Tolerance for the rounding of a computed time.
-const ROUNDING: Dur = Dur::from_micros(2);
 /// Number of segments out of order after which ACKs that all announce different windows are reported.
 const MANY: u32 = 6;
 
@@ -125,10 +118,7 @@ pub(super) struct Receiver {
     halves: Vec<Half>,
     gaps: Vec<Gap>,
     delays: Vec<Delay>,
-    /// For each end: time at which its delayed ACK is due, and the row that set this time.
-    due: Vec<Option<(Time, usize)>>,
     quick: Vec<QuickAck>,
-    decisions: Vec<Decisions>,
 }
 
 impl Receiver {
@@ -137,9 +127,7 @@ impl Receiver {
             halves: vec![Half::default(); flows],
             gaps: vec![Gap::default(); flows],
             delays: vec![Delay::default(); flows],
-            due: vec![None; flows],
             quick: vec![QuickAck::default(); flows],
-            decisions: vec![Decisions::default(); flows],
         }
     }
 }
@@ -148,9 +136,7 @@ impl Rule for Receiver {
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let half = &mut self.halves[step.flow];
         waits(half, context, step, found);
-        postponed(&mut self.due[step.flow], context, step, found);
         gap(&mut self.gaps[step.flow], context, step, found);
-        self.decisions[step.flow].on(context, step, found);
         if context.of_kernel() {
             both_wait(&mut self.delays, context, step, found);
             self.quick[step.flow].on(context, step, found);
@@ -163,7 +149,6 @@ impl Rule for Receiver {
         } else if step.is_arrival() && step.is_stream() && step.len() > 0 && step.end.fin_in.is_none() {
             arrival(half, context, step);
         }
-        keepalive(context, step, found);
         step.deadline(half.urgent.map(|(since, ..)| since), AT_ONCE);
         step.deadline(half.many.map(|(since, _)| since), AT_ONCE);
     }
@@ -233,29 +218,6 @@ fn waits(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
                 )
             },
         );
-    }
-}
-
-/// RFC 9293 section 3.8.6.3: the delay of an ACK counts from the first segment that it acknowledges, so that further segments do not
-/// postpone it.
-fn postponed(due: &mut Option<(Time, usize)>, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-    if step.is_sent() || step.event.kind == EventKind::AckForget {
-        *due = None;
-    } else if step.event.kind == EventKind::AckDelay
-        && let Some(at) = step.event.value.map(Time::from_nanos)
-    {
-        let before = due.replace((at, step.row));
-        if let Some((earlier, row)) = before.filter(|(earlier, _)| at > *earlier + ROUNDING) {
-            found.add(
-                step.of_receiver(context, NAME, "a delayed ACK is postponed").since(row, step.at()),
-                || {
-                    format!(
-                        "{} delayed an ACK until {earlier}, sent none, and at the arrival of more data delayed it until {at} (RFC 9293 \
-                         section 3.8.6.3).", context.who(step.flow)
-                    )
-                },
-            );
-        }
     }
 }
 
@@ -377,20 +339,6 @@ fn both_wait(delays: &mut [Delay], context: &Context<'_>, step: &Step<'_>, found
             format!(
                 "All data that were sent had reached {} at {since}, it acknowledged them {waited} later, and its peer, which had more to \
                  send and room in the announced window, sent nothing meanwhile (RFC 1122 section 4.2.3.2).", context.who(step.flow)
-            )
-        });
-    }
-}
-
-fn keepalive(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-    let open = step.end.open && !step.end.over;
-    let fired = open && step.is_timer(EventKind::TimerFire, Timer::Keepalive);
-    let off = context.stack(step.flow).is_some_and(|stack| stack.keepalive.is_none());
-    if fired && off {
-        found.add(step.of_sender(context, NAME, "a keepalive probe although the option is off"), || {
-            format!(
-                "{} sends keepalive probes; the option is off (RFC 9293 section 3.8.4).",
-                context.who(step.flow)
             )
         });
     }

@@ -1,37 +1,26 @@
 //! Reductions of the congestion window and their undo: RFC 5681, RFC 9438, RFC 8257, RFC 3522, RFC 3708.
 
-use super::alpha::{Alpha, scale};
 use super::bbr_drain::BbrDrain;
 use super::names::WINDOW_REDUCTION as NAME;
-use super::prr::Prr;
-use super::recovery_window::RecoveryWindow;
 use crate::finding::{Findings, Oracle};
 use crate::needs::Need;
 use crate::step::{Context, Rule, Step};
-use crate::taken::Sent;
 use tcpassay_cc::Arithmetic;
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::{CongestionCause, WindowCause};
-use tcpassay_tcp::{CongestionState, Recovery, StackFlavor};
-use tcpassay_units::Dur;
+use tcpassay_tcp::CongestionState;
 use tcpassay_wire::Flags;
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: NAME,
     title: "reduction of the window against RFC 5681",
     asserts: "a loss sets ssthresh to the flight size (or the window) times the factor of the controller, and to at least two \
-              segments; a timeout sets the window to one segment (Linux adds what RACK does not take for lost), and a repeated timeout does not lower ssthresh further; \
-              losses and marks of one window reduce it once; a partial ACK of NewReno deflates the window by what it acknowledges; \
-              PRR keeps a window that has reached ssthresh at or below it, and permits as much as was delivered, reduced by the factor \
-              until it has; recovery ends with a window of at most ssthresh, unless \
-              the controller governs recovery (BBR); after marks \
-              DCTCP reduces by half of alpha, which the oracle computes from the marks that the ACKs report; an undo restores the window before the reduction; after its startup BBR \
+              segments; a repeated timeout does not lower ssthresh further; \
+              losses and marks of one window reduce it once; after marks DCTCP reduces by half at most; after its startup BBR \
               lets the flight fall to a bandwidth-delay product.",
-    why: "RFC 5681 section 3.1 (equation 4, and the loss window), RFC 6582 section 3.2, RFC 6675 section 5, RFC 9937 section 6.2, RFC 9438 section 4.6 \
-          (0.7), RFC 8257 section 3.3 (alpha/2 for marks, half for losses), RFC 3522 and RFC 4015 (undo).",
+    why: "RFC 5681 section 3.1 (equation 4), RFC 6582 section 3.2, RFC 9438 section 4.6 (0.7), RFC 8257 section 3.3, RFC 3168 section 6.1.2.",
     evidence: "the row of the reduction and, where it is compared with an earlier one, that row.",
-    wrong_when: "the oracle has no factor for the controller. The log of a kernel shows neither each window nor rounds: there \
-                 recovery and alpha are not checked.",
+    wrong_when: "the controller reduces by another factor than the one that its parameters say; the oracle has none for some controllers and does not judge them.",
     needs: &[Need::Event(EventKind::Congestion), Need::Event(EventKind::Window)],
 };
 
@@ -50,15 +39,10 @@ struct Half {
     marked: bool,
     /// True if the present timeout occurred in state CWR, Recovery or Loss.
     within: bool,
-    recovery: RecoveryWindow,
-    prr: Prr,
     drain: BbrDrain,
-    alpha: Alpha,
     /// Bytes outstanding at the latest ACK; then the bytes of them that were SACKed.
     flight: u64,
     sacked: u64,
-    /// The longest time from the last transmission of data, which may have been sent again, to their ACK (RACK.rtt of RFC 8985).
-    rack: Dur,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -98,18 +82,7 @@ impl Reduction {
 impl Rule for Reduction {
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let half = &mut self.halves[step.flow];
-        // Nothing is reduced before data were sent.
-        if context.exact()
-            && step.end.now.nxt == 1
-            && matches!(step.event.kind, EventKind::In | EventKind::Out)
-        {
-            return;
-        }
         half.drain.on(context, step, found);
-        if context.exact() {
-            half.recovery.on(context, step, found);
-            half.prr.on(context, step, found);
-        }
         match step.event.kind {
             EventKind::In if !step.flags().has(Flags::SYN) => {
                 half.flight = step.before.nxt - step.before.una;
@@ -117,10 +90,6 @@ impl Rule for Reduction {
                 if step.end.taken.acked > 0 {
                     half.timed_out = None;
                 }
-                if let Some((least, _)) = step.end.taken.span {
-                    half.rack = half.rack.max(least);
-                }
-                half.alpha.on_ack(context, step);
             }
             EventKind::TimerFire => {
                 half.flight = step.end.outstanding();
@@ -156,23 +125,8 @@ fn factors(context: &Context<'_>, step: &Step<'_>) -> Option<((f64, f64), (f64, 
     })
 }
 
-/// Bytes that Linux does not consider lost at a timeout: data whose last transmission is more recent than a round trip and RACK's
-/// reordering window, which is at most another round trip (`tcp_timeout_mark_lost`), and data that were sent again without being considered lost
-/// before, whatever became of them (`tcp_mark_skb_lost`, `tcp_sacktag_one`). Each segment counts as a full one.
-fn not_yet_lost(step: &Step<'_>, mss: u64, rack: Dur) -> u64 {
-    let longest = step.end.round_trips.map_or(step.end.handshake, |(_, longest)| longest).max(rack);
-    let open = step.end.out.iter().filter(|sent| sent.sacked || sent.start > step.end.now.una);
-    let copies = |sent: &Sent| {
-        let recent = !sent.sacked && sent.last + longest * 2 > step.at();
-        u64::from(recent) + u64::from(sent.tries > 1)
-    };
-    open.map(|sent| (sent.end - sent.start).next_multiple_of(mss) * copies(sent)).sum()
-}
-
 fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-    let mss = context.mss(step.flow);
     let (before, after) = (step.before, step.end.now);
-    let linux = context.stack(step.flow).is_some_and(|stack| stack.flavor == StackFlavor::Linux);
     let cause = step.event.window_cause();
     let timeout = cause == Some(WindowCause::Timeout);
     match cause {
@@ -192,19 +146,6 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
                 flight: half.flight,
                 sacked: half.sacked,
             });
-            if timeout && context.exact() {
-                // BBR keeps what is in flight and adds a segment, with each stack.
-                let kept =
-                    if linux || context.paces(step.flow) { not_yet_lost(step, mss, half.rack) } else { 0 };
-                if after.cwnd > mss + kept {
-                    found.add(step.of_sender(context, NAME, "a timeout leaves more than one segment"), || {
-                        format!(
-                            "After a retransmission timeout the window of {} is {} bytes, not one segment of {mss} (RFC 5681 section 3.1){}.",
-                            context.who(step.flow), after.cwnd, if kept > 0 { format!(" and {kept} bytes that may be in flight") } else { String::new() }
-                        )
-                    });
-                }
-            }
             if timeout {
                 // BBR changes ssthresh between timeouts.
                 if let Some((threshold, row)) = half.timed_out
@@ -233,7 +174,6 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
 fn state(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let (now, before) = (step.end.now.state, step.before.state);
     if step.is_undo() {
-        undone(half, context, step, found);
         half.prior = None;
         half.reduced = None;
         half.entered = None;
@@ -258,7 +198,7 @@ fn state(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
         return;
     }
     if reduces(before) {
-        left(half, context, step, found);
+        half.entered = None;
         // Linux immediately ends the reduction for a loss that a tail loss probe repaired. Another loss of
         // the same flight is then a new one (`tcp_process_tlp_ack`).
         if step.congestion_cause() == Some(CongestionCause::RepairedByProbe) {
@@ -333,9 +273,6 @@ fn judge(
             )
         });
     }
-    if marks {
-        half.alpha.judge(context, step, (entered.window, entered.ssthresh), found);
-    }
     if entered.ssthresh < floor && !marks {
         found.add(step.of_sender(context, NAME, "ssthresh below two segments"), || {
             format!(
@@ -346,48 +283,12 @@ fn judge(
     }
 }
 
-/// Checks the window at the end of a recovery that was not undone.
-fn left(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-    let mss = context.mss(step.flow);
-    let now = step.end.now;
-    let recovery = step.before.state == CongestionState::Recovery && context.window_based(step.flow);
-    // Linux ends only its own recovery, PRR, with ssthresh (`tcp_end_cwnd_reduction`).
-    let ends = context
-        .stack(step.flow)
-        .is_some_and(|stack| stack.flavor != StackFlavor::Linux || stack.recovery == Recovery::Prr);
-    if recovery && ends && context.exact() && now.cwnd > now.ssthresh.saturating_add(mss) {
-        found.add(step.of_sender(context, NAME, "recovery ends with a window above ssthresh"), || {
-            format!(
-                "{} left fast recovery with a window of {} bytes; ssthresh is {} (RFC 6675 section 5, RFC 6582 section 3.2).",
-                context.who(step.flow), now.cwnd, now.ssthresh
-            )
-        });
-    }
-    half.entered = None;
-}
-
-/// Checks the window after an undo of a reduction.
-fn undone(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-    let Some((cwnd, ssthresh)) = half.prior.filter(|_| context.exact() && !half.marked) else { return };
-    let now = step.end.now;
-    // A controller that governs recovery restores its window with the next ACK, up to its own target (Linux: `bbr_undo_cwnd`,
-    // `bbr_set_cwnd`).
-    if now.cwnd < cwnd && context.window_based(step.flow) {
-        found.add(step.of_sender(context, NAME, "an undo does not restore the window"), || {
-            format!(
-                "{} undid a reduction ({}) and has a window of {} bytes; before the reduction it was {cwnd} (RFC 4015 section 3.2).",
-                context.who(step.flow), step.event.why, now.cwnd
-            )
-        });
-    } else if now.ssthresh < ssthresh && context.window_based(step.flow) {
-        found.add(step.of_sender(context, NAME, "an undo does not restore ssthresh"), || {
-            format!(
-                "{} undid a reduction ({}) and has an ssthresh of {} bytes; before the reduction it was {}.",
-                context.who(step.flow),
-                step.event.why,
-                now.ssthresh,
-                if ssthresh == u64::MAX { "unlimited".to_owned() } else { ssthresh.to_string() }
-            )
-        });
-    }
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "windows are far below 2^53 and not negative"
+)]
+fn scale(bytes: u64, factor: f64) -> u64 {
+    (bytes as f64 * factor) as u64
 }
