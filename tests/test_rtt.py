@@ -1,5 +1,6 @@
 """`tcpassay rtt` and `tcpassay judge` on captures of runs of the model, whose recordings are the reference."""
 
+import csv
 import gzip
 import io
 import json
@@ -260,8 +261,10 @@ def test_nagle_and_a_delayed_ack_are_stalls_in_which_the_sender_waited_for_the_r
     delayed = made.events().filter((pl.col("kind") == "timer_fire") & (pl.col("why") == "DelayedAck"))
     summary, _ = analysed(made.files["sender"])
     stalls = {one.cause: one for flow in summary.flows for one in flow.stalls}
-    assert set(stalls) == {StallCause.DELAYED_ACK}
-    assert stalls[StallCause.DELAYED_ACK].count == len(delayed) == 4
+    # The first ACK comes before the clock of the receiver's timestamps is known.
+    assert set(stalls) == {StallCause.DELAYED_ACK, StallCause.POSSIBLE_DELAYED_ACK}
+    assert stalls[StallCause.POSSIBLE_DELAYED_ACK].count == 1
+    assert sum(one.count for one in stalls.values()) == len(delayed) == 4
     assert 195_000_000 < stalls[StallCause.DELAYED_ACK].longest_ns < 205_000_000
 
 
@@ -275,6 +278,33 @@ def test_the_command_prints_rounds_and_findings(losses: Run) -> None:
     assert counters["retransmitted_packets"] == 4
     assert f"4 of {counters['sent_packets']} data packets (5.8KB) retransmitted" in done.stdout
     assert "RTT 1." not in invoke("rtt", losses.files["sender"], "--summary").stdout
+
+
+def test_a_capture_may_come_from_a_pipe(losses: Run) -> None:
+    file = losses.files["sender"]
+    done = CliRunner().invoke(app, ["rtt", "-", "--summary"], input=file.read_bytes())
+    assert done.exit_code == 0, done.output
+    assert done.stdout == invoke("rtt", file, "--summary").stdout
+    done = CliRunner().invoke(app, ["rtt", "-"], input=b"nothing")
+    assert str(done.exception).startswith("-: it cannot be analysed: ")
+
+
+def test_flows_are_rows_of_a_table_for_scripts(losses: Run) -> None:
+    done = invoke("rtt", losses.files["sender"], "--csv")
+    assert done.exit_code == 0, done.output
+    [row] = csv.DictReader(io.StringIO(done.stdout))
+    flow = of(analysed(losses.files["sender"])[0])
+    assert (row["sender"], row["place"], row["ending_how"]) == (flow.sender, "sender", str(flow.ending.how))
+    assert int(row["retransmissions"]) == flow.counters.retransmissions == 4
+    assert flow.round_trips is not None
+    assert int(row["rtt_median_ns"]) == flow.round_trips.median_ns
+    assert {"time_recovery", "time_unknown", "stalls_late_ack_ns"} <= set(row)
+
+
+def test_the_answer_of_judge_is_in_its_first_line(losses: Run) -> None:
+    done = invoke("judge", losses.files["receiver"])
+    assert done.stdout.splitlines()[0] == "no findings; 1 capture judged"
+    assert "oracles that need events or settings, which no capture has (`--json`)" in done.stdout
 
 
 def test_the_output_fits_a_terminal_of_eighty_columns(losses: Run) -> None:

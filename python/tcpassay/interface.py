@@ -235,17 +235,44 @@ class StallCause(StrEnum):
     """The cause of a stall of a connection."""
 
     RETRANSMISSION_TIMER = "retransmission_timer"
-    """The sender waited for its retransmission timer: no ACK came for what was outstanding."""
+    """The sender waited for its retransmission timer: no ACK and no report of a loss came for what was outstanding."""
+    TAIL_LOSS_PROBE = "tail_loss_probe"
+    """The sender waited for the probe timer of the last segment, which is shorter than the retransmission timer (RFC 8985 section 7)."""
+    FAST_RETRANSMISSION = "fast_retransmission"
+    """The receiver had reported a loss (SACK, duplicate ACKs), and the lost data came again."""
     DELAYED_ACK = "delayed_ack"
-    """The sender waited for an ACK that the receiver delayed."""
-    ZERO_WINDOW = "zero_window"
-    """The sender waited for a window: the application of the receiver did not read."""
+    """The sender waited for an ACK that the receiver delayed: less than two segments were outstanding, and the ACK left late."""
+    POSSIBLE_DELAYED_ACK = "possible_delayed_ack"
+    """An ACK of less than two segments came late: the receiver delayed it, or the path did."""
+    LATE_ACK = "late_ack"
+    """An ACK came late, and has not the form of a delayed one: the receiver or the path."""
+    CLOSED_WINDOW = "closed_window"
+    """The receiver had announced that its window has no room for a segment: its application did not read."""
+    FULL_WINDOW = "full_window"
+    """What the receive window permits was outstanding, and an ACK that opened it came late."""
+    PATH = "path"
+    """The packet that ended the silence was on the path: its timestamp shows that it was sent before."""
     APPLICATION = "application"
     """The sender had nothing outstanding and sent nothing: its application had written nothing."""
+    NO_DATA = "no_data"
+    """Nothing was outstanding, and no data arrived at the capture: the application, the window of the sender, or the path."""
     SENDER_RESUMED = "sender_resumed"
     """The sender had data outstanding and sent new data without an ACK: its application wrote, or it paces, or it probes for a loss."""
     SYN_TIMER = "syn_timer"
     """The end that opens the connection waited for the timer of its SYN."""
+
+
+class EndingKind(StrEnum):
+    """How a connection ended."""
+
+    OPEN = "open"
+    """Neither a FIN nor a reset is in the capture."""
+    HALF_CLOSED = "half_closed"
+    """One end sent a FIN, the other one did not."""
+    CLOSED = "closed"
+    """Both ends sent a FIN."""
+    RESET = "reset"
+    """An end sent a reset before both had sent a FIN."""
 
 
 class Table(StrEnum):

@@ -177,7 +177,7 @@ impl Analysis {
     pub(crate) fn counters(&self) -> impl Iterator<Item = (HalfCounters, bool)> + '_ {
         self.table.entries().iter().flat_map(|entry| match &entry.state {
             Life::Open(connection) => {
-                connection.halves.iter().map(|half| (half.counters, half.number.is_some())).collect()
+                connection.halves.iter().map(|half| (half.counted(), half.number.is_some())).collect()
             }
             Life::Ended(ended) => {
                 let has_data =
@@ -439,7 +439,7 @@ fn facts(connection: &Connection) -> ConnectionFacts {
         has_handshake: connection.has_both_syns(),
         place: connection.place(0),
         mss: [connection.mss(0), connection.mss(1)],
-        counters: [connection.halves[0].counters, connection.halves[1].counters],
+        counters: [connection.halves[0].counted(), connection.halves[1].counted()],
         packets: connection.packets.iter().sum(),
         answers_in: [connection.answers[0].least(), connection.answers[1].least()],
     }

@@ -31,7 +31,10 @@ mod words;
 
 pub use analysis::{Analysis, AnalysisOptions, CapturedSegment, Placed};
 pub use counts::PacketCounts;
-pub use flow::{EcnFeedback, HalfCounters, Place, Round, Spurious, StallCause, Stalls, TimeShares};
+pub use flow::{
+    BlackHole, EcnFeedback, Ending, EndingKind, HalfCounters, Place, Round, Spurious, StallCause, Stalls,
+    TimeShares,
+};
 pub use histogram::{DurationHistogram, Modes};
 pub use life::ConnectionFacts;
 pub use reader::{CaptureRecord, Interface, LinkType, ReadError, Reader};

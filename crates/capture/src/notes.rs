@@ -55,6 +55,16 @@ pub(crate) fn notes(analysis: &Analysis, interfaces: &[Interface]) -> Vec<String
             bytes(unseen)
         ),
     );
+    let (flows, missing) = analysis.flows_of_missing_data();
+    notes.say(
+        flows,
+        format!(
+            "{} of which no data are in the capture although sequence numbers show that {} were sent: all data packets were lost before the \
+             capture (a path that drops packets above a length does this), or the capture missed them.",
+            many(flows, "flow"),
+            bytes(missing)
+        ),
+    );
     let points: Vec<&str> = interfaces.iter().take(MOST_POINTS).map(|one| one.name.as_str()).collect();
     let several = interfaces.len() > 1 && !analysis.is_of_one_point();
     let more = match interfaces.len().saturating_sub(MOST_POINTS) {

@@ -68,6 +68,13 @@ impl Analysis {
 }
 
 impl Analysis {
+    /// Directions without data in the capture whose sequence numbers show data: the number of them, and of these bytes.
+    pub(crate) fn flows_of_missing_data(&self) -> (u64, u64) {
+        let missing =
+            self.counters().filter(|(_, has_data)| !has_data).map(|(counters, _)| counters.missing_bytes);
+        missing.filter(|bytes| *bytes > 1).fold((0, 0), |(flows, sum), bytes| (flows + 1, sum + bytes))
+    }
+
     /// The number of flows whose data are not in the capture although they were acknowledged, and the number of these bytes. A FIN alone,
     /// which occupies one position, is no data.
     pub(crate) fn flows_of_acks_alone(&self) -> (u64, u64) {
@@ -97,12 +104,17 @@ fn flow(
         duration_ns: connection.last.since(connection.first).as_nanos(),
         largest_packet: half.largest,
         ecn_feedback: connection.ecn.feedback,
-        counters: half.counters,
+        counters: half.counted(),
         spurious: half.again.spurious,
         rounds: half.rounds,
         round_trips: half.round_trips.as_ref().and_then(|all| RoundTrips::of(all, clock_ns)),
         stalls: half.stalls.take(),
-        time_shares: half.waits.shares(connection.last).filter(|_| connection.place(from) == Place::Sender),
+        time_shares: half
+            .waits
+            .shares(connection.last, connection.finished[from])
+            .filter(|_| connection.place(from) == Place::Sender),
+        ending: connection.ending(from),
+        black_hole: half.lengths.found(),
         words: Vec::new(),
         unknown: Vec::new(),
     };
@@ -140,6 +152,19 @@ fn unknown(connection: &Connection, from: usize, half: &Half) -> Vec<String> {
             "{} were acknowledged but are not in the capture: the capture missed packets, or they took another path. Retransmissions and \
              reordering are counted among the captured packets only.",
             words::bytes(half.counters.unseen_bytes)
+        ));
+    }
+    let missing = half.counted().missing_bytes;
+    if missing > 1 {
+        say(format!(
+            "The sequence numbers of the sender show {} that never reached the capture: they were lost before it, or the capture missed them.",
+            words::bytes(missing)
+        ));
+    }
+    if half.counters.beyond_window > 0 {
+        say(format!(
+            "{} with a sequence number far beyond the receive window, which were left out.",
+            words::many(half.counters.beyond_window, "data packet")
         ));
     }
     if connection.first == Time::ZERO && connection.last == Time::ZERO {

@@ -1,7 +1,7 @@
 //! The result of an analysis, as data.
 
 use crate::counts::PacketCounts;
-use crate::flow::{EcnFeedback, HalfCounters, Place, Spurious, Stalls, TimeShares};
+use crate::flow::{BlackHole, EcnFeedback, Ending, HalfCounters, Place, Spurious, Stalls, TimeShares};
 use crate::histogram::DurationHistogram;
 use serde::Serialize;
 use tcpassay_units::Dur;
@@ -63,6 +63,10 @@ pub struct FlowSummary {
     pub stalls: Vec<Stalls>,
     /// What kept the sender from sending, if the capture was taken there.
     pub time_shares: Option<TimeShares>,
+    /// How the connection ended.
+    pub ending: Ending,
+    /// Data that never arrived because of the length of their packets, if there are some.
+    pub black_hole: Option<BlackHole>,
     /// Messages about the findings in the capture.
     pub words: Vec<String>,
     /// Messages about properties that cannot be determined from this capture.

@@ -1,6 +1,8 @@
 //! Findings as text.
 
-use crate::flow::{EcnFeedback, HalfCounters, Place, StallCause, Stalls, TimeShares};
+use crate::flow::{
+    BlackHole, EcnFeedback, Ending, EndingKind, HalfCounters, Place, StallCause, Stalls, TimeShares,
+};
 use crate::summary::{FlowSummary, RoundTrips};
 use tcpassay_units::Dur;
 
@@ -70,6 +72,7 @@ pub(crate) fn found(flow: &FlowSummary, to_sender: Option<Dur>, clock_ns: u64) -
     said.extend(flow.round_trips.as_ref().and_then(bimodal));
     said.extend(flow.time_shares.as_ref().and_then(time_shares));
     said.extend(flow.stalls.iter().map(|stalls| stall(flow, stalls)));
+    said.extend(flow.black_hole.as_ref().map(black_hole));
     let counters = &flow.counters;
     if counters.retransmissions > 0 {
         said.push(retransmissions(flow));
@@ -102,7 +105,52 @@ pub(crate) fn found(flow: &FlowSummary, to_sender: Option<Dur>, clock_ns: u64) -
     if counters.syn_retransmissions > 0 {
         said.push(format!("The SYN was sent again {}.", times(counters.syn_retransmissions)));
     }
+    said.push(ending(flow, &flow.ending));
     said
+}
+
+/// Data that never arrived because of the length of their packets.
+fn black_hole(hole: &BlackHole) -> String {
+    let shorter = match hole.passed {
+        0 => "packets without data pass".to_owned(),
+        passed => format!("packets with up to {passed}B pass"),
+    };
+    let over = if hole.over { "; the data arrived in shorter packets at last" } else { "" };
+    format!(
+        "No packet with {}B arrives (the first was sent {}), while {shorter}: a link with a smaller MTU drops them, and no ICMP message tells \
+         the sender (black hole){over}.",
+        hole.length,
+        times(u64::from(hole.transmissions))
+    )
+}
+
+fn ending(flow: &FlowSummary, ending: &Ending) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
+    let second = |ns: u64| format!("{:.6}", ns as f64 / 1e9);
+    let by = ending.by.as_deref().unwrap_or_default();
+    let at = ending.at_ns.map(second).unwrap_or_default();
+    let outstanding = match ending.outstanding {
+        0 => String::new(),
+        count => format!(", with {} of {} not acknowledged", bytes(count), flow.sender),
+    };
+    match ending.how {
+        EndingKind::Open => {
+            format!("Still open at the end: neither FIN nor RST is in the capture{outstanding}.")
+        }
+        EndingKind::HalfClosed => format!("{by} closed at {at} (FIN), the other end did not{outstanding}."),
+        EndingKind::Closed => {
+            let other = ending.other_at_ns.map(second).unwrap_or_default();
+            format!("Closed (FIN): {by} first, at {at}, the other end at {other}{outstanding}.")
+        }
+        EndingKind::Reset => {
+            let more = if ending.went_on {
+                " It went on sending, so that the reset was not its own, or had no effect."
+            } else {
+                ""
+            };
+            format!("Ended by a reset (RST) of {by} at {at}{outstanding}.{more}")
+        }
+    }
 }
 
 fn time_shares(shares: &TimeShares) -> Option<String> {
@@ -222,18 +270,48 @@ fn stall(flow: &FlowSummary, stalls: &Stalls) -> String {
                 "{from} waited for its retransmission timer (RTO): no ACK arrived for the outstanding data"
             )
         }
+        StallCause::TailLossProbe => {
+            format!("{from} waited for the timer of a tail loss probe")
+        }
+        StallCause::FastRetransmission => {
+            format!(
+                "{to} waited for lost data, which {from} sent again after reports of the loss (fast retransmission)"
+            )
+        }
         StallCause::DelayedAck => format!("{from} waited for an ACK that {to} delayed"),
-        StallCause::ZeroWindow => {
+        StallCause::PossibleDelayedAck => format!(
+            "{from} waited for an ACK of less than two segments, which came late: {to} delayed it, or the path did"
+        ),
+        // At the receiver an ACK is seen when it leaves.
+        StallCause::LateAck if flow.place == Place::Receiver => {
+            format!("{from} waited for an ACK that {to} sent late, and not as a delayed ACK")
+        }
+        StallCause::LateAck => {
+            format!("{from} waited for an ACK that came late: the receiver {to} or the path")
+        }
+        StallCause::ClosedWindow => {
             format!("{from} waited for a window: the application of {to} did not read")
         }
+        StallCause::FullWindow => {
+            format!(
+                "{from} waited for a window: the window of {to} was used up, and the ACK that opened it came late"
+            )
+        }
+        StallCause::Path => format!(
+            "the path between {from} and {to} (or a queue of a host) held packets: by their timestamps they had been sent before"
+        ),
         StallCause::Application => {
             format!(
                 "{to} waited for data: nothing was outstanding, and the application of {from} sent nothing"
             )
         }
+        StallCause::NoData => {
+            format!("no data of {from} arrived: its application, its window or the path")
+        }
         StallCause::SenderResumed => format!(
             "{from} paused with data outstanding and continued with new data before an ACK arrived: its application, its \
-             pacing or a probe"
+             pacing or a probe{}",
+            if flow.place == Place::Sender { "" } else { ", or the path" }
         ),
         StallCause::SynTimer => format!("{from} waited for the timer of its SYN"),
     };

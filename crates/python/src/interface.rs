@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use serde_json::{Value, json};
 use std::fmt::Debug;
 use strum::{EnumMessage, VariantArray};
-use tcpassay_capture::{EcnFeedback, Place, StallCause};
+use tcpassay_capture::{EcnFeedback, EndingKind, Place, StallCause};
 use tcpassay_measure::metrics::{Direction, TABLE};
 use tcpassay_measure::reason::{
     AckReason, CongestionChange, CongestionState, RunEnd, StateChange, TcpState, Timer, UNKNOWN,
@@ -49,6 +49,7 @@ pub fn interface_json() -> String {
             "The meaning of the congestion flags in the ACKs of a captured connection.",
         ),
         enumeration::<StallCause>("StallCause", "The cause of a stall of a connection."),
+        enumeration::<EndingKind>("EndingKind", "How a connection ended."),
     ];
     let tables: Vec<Value> = table_columns()
         .into_iter()

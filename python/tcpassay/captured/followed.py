@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +16,9 @@ from tcpassay.first_difference import FirstDifference
 
 _EXACT: Final = ConfigDict(extra="forbid")
 FEW: Final = 10
-"""An end that differs after fewer segments than this shows that the profile is the wrong one."""
+"""An end that differs after fewer judged segments than this hardly follows the profile."""
+SEVERAL: Final = 3
+"""So many such ends, and no other, show that the profile is the wrong one."""
 
 
 @dataclass(frozen=True, slots=True, config=_EXACT)
@@ -76,6 +79,11 @@ class End:
     arrivals: int
     """Segments with payload that arrived."""
     profiles: dict[str, Outcome]
+
+    def is_at(self, host: str) -> bool:
+        """Whether the end has this IP address."""
+        own = self.name.split(" > ", 1)[0].rsplit(":", 1)[0].strip("[]")
+        return ip_address(own) == ip_address(host)
 
 
 @dataclass(frozen=True, slots=True, config=_EXACT)
@@ -140,6 +148,10 @@ def follow_capture(file: Path, names: Sequence[str], where: Where, limits: Limit
     except OSError as error:
         raise unreadable(file, error) from None
     made = FOLLOWED.validate_json(text)
+    if where.host is not None and made.ends and not any(end.is_at(where.host) for end in made.ends):
+        raise UserError(
+            f"`--host {where.host}`: no TCP connection of the capture has this address", Place(file)
+        )
     if not made.ends:
         why = "".join(f": {note}" for note in made.notes(limits))
         raise UserError(f"the capture has no TCP connection to follow{why}", Place(file))

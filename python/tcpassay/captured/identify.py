@@ -1,5 +1,6 @@
 """Which profile follows a capture furthest: one, several that it cannot tell apart, none, or too little to say."""
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Final
@@ -9,7 +10,8 @@ from tcpassay.captured.followed import End, FollowedCapture
 STACKS: Final = ("linux-6.1", "linux-4.6", "freebsd", "freebsd-rack")
 """The profiles of real stacks."""
 LEAST: Final = 10
-"""ACKs without payload, and segments with payload that arrived, that a capture has to show before anything is said."""
+"""ACKs without payload, and segments with payload that arrived, that a capture has to show before anything is said. Of
+a profile that fits as many ACKs have to be judged."""
 ALLOWED: Final = 0.02
 """Share of the ends that a profile which fits may differ from."""
 
@@ -33,6 +35,8 @@ class Ranked:
     packets: int
     followed: int
     """Packets before the first differences and stops."""
+    acks: int
+    """ACKs without payload among them: what was judged."""
 
     @property
     def share(self) -> float:
@@ -64,7 +68,9 @@ class Identified:
 def identify(made: FollowedCapture) -> Identified:
     """Rank the profiles by how far they follow the ends at which the capture was taken."""
     ends = [end for end in made.ends if not _refused(end)]
-    ranked = sorted((_ranked(ends, name) for name in STACKS), key=lambda one: (one.differing, -one.share))
+    ranked = sorted(
+        (_ranked(ends, name) for name in STACKS), key=lambda one: (one.differing, -one.acks, -one.share)
+    )
     receiving = [end for end in ends if end.arrivals]
     acks, arrivals = sum(end.acks for end in receiving), sum(end.arrivals for end in receiving)
     if min(acks, arrivals) < LEAST:
@@ -75,11 +81,23 @@ def identify(made: FollowedCapture) -> Identified:
     if lacking := sorted({name for end in ends for name in end.lacks}):
         why = f"its SYN offers no {', no '.join(lacking)}, which every profile offers unless it is set otherwise"
         return Identified(Answer.NONE, [], why, ranked)
-    if fitting := [one.profile for one in ranked if one.fits]:
-        why = f"the {acks} ACKs without data are what {' and '.join(fitting)} would have sent"
+    if fitting := [one.profile for one in ranked if one.fits and one.acks >= LEAST]:
+        judged = max(one.acks for one in ranked if one.profile in fitting)
+        every = f"the {acks} ACKs" if judged >= acks else f"{judged} of {acks} ACKs"
+        why = f"{every} without data are what {' and '.join(fitting)} would have sent"
         return Identified(Answer.FITS, fitting, why, ranked)
+    if best.fits:
+        said = f"of {acks} ACKs without data only {best.acks} could be judged; {LEAST} are needed"
+        why = f"{said}{_stops(ends, best.profile)}"
+        return Identified(Answer.TOO_LITTLE, [], why, ranked)
     why = f"{best.profile} goes furthest and differs in {best.differing} of {best.ends} ends"
     return Identified(Answer.NONE, [], why, ranked)
+
+
+def _stops(ends: list[End], name: str) -> str:
+    """The most frequent reason for which ends were not followed any further."""
+    stops = Counter(stop.why for end in ends if (stop := end.profiles[name].stop) is not None)
+    return f": {stops.most_common(1)[0][0]}" if stops else ""
 
 
 def _refused(end: End) -> bool:
@@ -94,4 +112,5 @@ def _ranked(ends: list[End], name: str) -> Ranked:
         sum(outcome.first is not None for outcome in done),
         sum(outcome.packets for outcome in done),
         sum(outcome.followed for outcome in done),
+        sum(outcome.acks for outcome in done),
     )

@@ -8,7 +8,7 @@ from typing import Final
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from tcpassay.interface import EcnFeedback, Place, StallCause
+from tcpassay.interface import EcnFeedback, EndingKind, Place, StallCause
 
 _EXACT: Final = ConfigDict(extra="forbid")
 
@@ -70,6 +70,8 @@ class Counters:
     keepalives: int
     syn_retransmissions: int
     unseen_bytes: int
+    missing_bytes: int
+    beyond_window: int
     window_limited_rounds: int
 
 
@@ -128,6 +130,29 @@ class TimeShares:
     time_host_queue: float
     time_recovery: float
     time_timers: float
+    time_unknown: float
+
+
+@dataclass(frozen=True, slots=True, config=_EXACT)
+class Ending:
+    """How the connection of a flow ended; `Ending` of `crates/capture/src/flow/ending.rs` documents each field."""
+
+    how: EndingKind
+    by: str | None
+    at_ns: int | None
+    other_at_ns: int | None
+    outstanding: int
+    went_on: bool
+
+
+@dataclass(frozen=True, slots=True, config=_EXACT)
+class BlackHole:
+    """Data that never arrived because of the length of their packets (`crates/capture/src/flow/lengths.rs`)."""
+
+    length: int
+    passed: int
+    transmissions: int
+    over: bool
 
 
 @dataclass(frozen=True, slots=True, config=_EXACT)
@@ -151,6 +176,8 @@ class FlowSummary:
     round_trips: RoundTrips | None
     stalls: list[Stalls]
     time_shares: TimeShares | None
+    ending: Ending
+    black_hole: BlackHole | None
     words: list[str]
     unknown: list[str]
 

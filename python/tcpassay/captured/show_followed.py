@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from tcpassay.captured.analyse import Limits
-from tcpassay.captured.followed import FEW, End, First, FollowedCapture
+from tcpassay.captured.followed import FEW, SEVERAL, End, First, FollowedCapture
 from tcpassay.captured.identify import Answer, Identified
 from tcpassay.plural import plural
 
@@ -36,9 +36,17 @@ def show(made: FollowedCapture, name: str, limits: Limits, console: Console) -> 
         _followed(end, name, console)
     wrong = [end for end, first in differing if end.profiles[name].acks + end.profiles[name].carriers < FEW]
     if differing and len(wrong) == len(followed):
-        said = f"{name} follows nothing of this capture, so that it is the wrong profile"
+        ends = "end differs" if len(wrong) == 1 else "ends differ"
+        said = f"{name} follows little of this capture: {len(wrong)} {ends} after fewer than {FEW} judged segments"
+        tells = (
+            "it is the wrong profile"
+            if len(wrong) >= SEVERAL
+            else f"{SEVERAL} ends would show a wrong profile"
+        )
         console.print(
-            f"note: {escape(said)}: `tcpassay identify` ranks them", style="yellow", highlight=False
+            f"note: {escape(f'{said}; {tells}')}: `tcpassay identify` ranks them",
+            style="yellow",
+            highlight=False,
         )
     colour = "red" if differing else "green" if followed else "yellow"
     whole = sum(outcome.whole for _, outcome in followed)

@@ -13,7 +13,7 @@ from tcpassay.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tcpassay.captured.analyse import Limits
+    from tcpassay.captured.analyse import Limits, Wanted
     from tcpassay.captured.followed import FollowedCapture
 
 NONE = 1
@@ -93,7 +93,7 @@ def rtt(
     file: Annotated[
         Path,
         typer.Argument(
-            help="A capture (pcap, pcapng) or a log of siftr, plain or compressed with gzip or zstd.",
+            help="A capture (pcap, pcapng) or a log of siftr, plain or compressed (gzip, zstd); - is standard input.",
             metavar="FILE",
         ),
     ],
@@ -104,6 +104,9 @@ def rtt(
     most_expanded: ExpandedOption = EXPANDED,
     summary_only: Annotated[
         bool, typer.Option("--summary", help="Do not print the rounds.", show_default=False)
+    ] = False,
+    csv_: Annotated[
+        bool, typer.Option("--csv", help="Print one row of figures for each flow.", show_default=False)
     ] = False,
     json_: JsonOption = False,
 ) -> None:
@@ -116,19 +119,38 @@ def rtt(
 
     Example: `tcpassay rtt capture.pcap --summary`.
     """
-    from tcpassay.captured import show  # noqa: PLC0415 - pydantic takes half of the start-up time
-    from tcpassay.captured.analyse import Analysis, Limits, Wanted, siftr_log  # noqa: PLC0415 - start-up time
+    from tcpassay.captured.analyse import Limits, Wanted  # noqa: PLC0415 - pydantic takes half of the start-up time
+    from tcpassay.captured.piped import whole  # noqa: PLC0415 - start-up time
 
+    if csv_ and json_:
+        raise UserError("`--csv` and `--json` are two forms of the output: choose one")
     limits = Limits(connections=most_connections, expanded=round(most_expanded * 1e9))
-    if (log := siftr_log(file, limits)) is not None:
-        if flow is not None or point is not None or merge:
-            raise UserError(f"`{file}` is a log of siftr: `--flow`, `--point` and `--merge` are for captures")
+    with whole(file) as readable:
+        _rtt(readable, Wanted(flow, point, merge, limits), summary_only=summary_only, csv_=csv_, json_=json_)
+
+
+def _rtt(file: Path, wanted: "Wanted", *, summary_only: bool, csv_: bool, json_: bool) -> None:
+    from tcpassay.captured import csv_table, show  # noqa: PLC0415 - pydantic takes half of the start-up time
+    from tcpassay.captured.analyse import Analysis, siftr_log  # noqa: PLC0415 - start-up time
+
+    if (log := siftr_log(file, wanted.limits)) is not None:
+        if wanted.flow is not None or wanted.point is not None or wanted.merge or csv_:
+            raise UserError(
+                f"`{file}` is a log of siftr: `--flow`, `--point`, `--merge` and `--csv` are for captures"
+            )
         if json_:
             terminal.print_json(asdict(log))
         else:
             show.siftr(log, terminal.console())
         return
-    analysis = Analysis(file, Wanted(flow, point, merge, limits))
+    analysis = Analysis(file, wanted)
+    if csv_:
+        for _ in analysis.rounds(json=False):
+            pass
+        flows = (one for part in analysis.flows(analysis.without_flows()) for one in part)
+        for text in csv_table.lines(flows):
+            typer.echo(text, nl=False)
+        return
     if json_:
         for text in show.as_json(analysis, rounds=not summary_only):
             typer.echo(text, nl=False)

@@ -103,6 +103,11 @@ class Oracle:
         return _LACKS[self.setting]
 
 
+def of_no_capture(why: str) -> bool:
+    """Whether the reason for which an oracle does not judge a capture holds for every capture."""
+    return why.startswith("a capture has no events") or why in _LACKS.values()
+
+
 def _unfollowed(recording: Recording) -> str:
     """Why the model does not follow the run of a kernel; empty if it does."""
     if not recording.holds("packets.pcapng"):

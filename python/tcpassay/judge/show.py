@@ -6,7 +6,7 @@ from rich.table import Table
 
 from tcpassay.finding import Finding, Severity
 from tcpassay.judge.folders import Judged
-from tcpassay.judge.registry import ORACLES
+from tcpassay.judge.registry import ORACLES, of_no_capture
 from tcpassay.judge.words import ms
 from tcpassay.plural import plural
 
@@ -21,28 +21,38 @@ MOST = 20
 
 
 def show(judged: Judged, console: Console) -> None:
-    """Prints the findings, errors first, and the number of judged recordings."""
-    for problem in judged.problems:
-        console.print(f"damaged: {escape(problem)}", style="yellow", highlight=False)
-    for note in judged.notes:
-        console.print(f"note: {escape(note)}", style="yellow", highlight=False)
-    for why in dict.fromkeys(judged.unjudged.values()):
-        oracles = ", ".join(oracle for oracle, reason in judged.unjudged.items() if reason == why)
-        console.print(f"not judged: {oracles}: {escape(why)}", style="yellow", highlight=False)
-    _ends(judged, console)
+    """Prints the answer, the findings, errors first, and then what was not judged."""
     ordered = sorted(judged.findings, key=lambda one: one.severity.rank)
+    _answer(judged, len(ordered), console)
     for one in ordered[:MOST]:
         _finding(one, console)
     if len(ordered) > MOST:
         console.print(f"... and {len(ordered) - MOST} more\n", highlight=False)
     if ordered:
         console.print(_totals(ordered))
+    for problem in judged.problems:
+        console.print(f"damaged: {escape(problem)}", style="yellow", highlight=False)
+    for note in judged.notes:
+        console.print(f"note: {escape(note)}", style="yellow", highlight=False)
+    reasons = dict.fromkeys(judged.unjudged.values())
+    always = [why for why in reasons if judged.ends and of_no_capture(why)]
+    for why in reasons:
+        oracles = [oracle for oracle, reason in judged.unjudged.items() if reason == why]
+        if why not in always:
+            console.print(f"not judged: {', '.join(oracles)}: {escape(why)}", style="yellow", highlight=False)
+    if always:
+        count = sum(reason in always for reason in judged.unjudged.values())
+        said = f"not judged: {plural(count, 'oracle')} that need events or settings, which no capture has (`--json`)"
+        console.print(escape(said), style="yellow", highlight=False)
+    _ends(judged, console)
+
+
+def _answer(judged: Judged, count: int, console: Console) -> None:
+    """Prints the number of findings and of what was judged."""
     looked = f"{plural(judged.judged, 'capture' if judged.ends else 'recording')} judged"
     without = f", {judged.silent} without an event log ([collect] events = true)" if judged.silent else ""
-    number = (
-        plural(len(ordered), "finding") if ordered else "no findings" if judged.judged else "nothing to judge"
-    )
-    colour = "red" if ordered else "green" if judged.judged else "yellow"
+    number = plural(count, "finding") if count else "no findings" if judged.judged else "nothing to judge"
+    colour = "red" if count else "green" if judged.judged else "yellow"
     console.print(f"[{colour}]{number}[/]; {escape(looked + without)}", highlight=False)
 
 

@@ -2,13 +2,14 @@
 
 use super::copies::Print;
 use super::ecn::{EcnFeedback, Negotiation};
+use super::ending::{Ending, Ends};
 use super::half::Half;
 use super::kind::Kind;
 use super::path::{Path, Place};
 use super::response::Response;
 use super::round::Round;
 use super::seen::Seen;
-use super::stall::{self, StallCause};
+use super::stamp_clock::StampClock;
 use super::waits::{Answer, Sent};
 use std::net::SocketAddr;
 use tcpassay_units::{Dur, SeqNum, Time};
@@ -27,6 +28,8 @@ pub(crate) struct Connection {
     /// The response times of each end.
     pub answers: [Response; 2],
     scales: [Option<Scale>; 2],
+    /// The timestamp clock of each end.
+    pub clocks: [StampClock; 2],
     pub ecn: Negotiation,
     /// The MSS option of each end.
     mss: [Option<u16>; 2],
@@ -39,7 +42,7 @@ pub(crate) struct Connection {
     /// Times at which the SYN and the SYN-ACK passed, if each was sent once.
     handshake: [Option<Time>; 2],
     /// The last packet that is neither a keepalive probe nor its answer.
-    active: Time,
+    pub active: Time,
     /// The end that a keepalive probe asked.
     asked: Option<usize>,
     /// Last packet of each end.
@@ -49,6 +52,8 @@ pub(crate) struct Connection {
     /// FIN of each end, or RST.
     pub finished: [bool; 2],
     pub reset: bool,
+    /// The packets that end it.
+    closing: Ends,
     /// Connections that ended: a SYN begins another one.
     pub is_over: bool,
 }
@@ -70,6 +75,7 @@ impl Connection {
             halves: [Half::default(), Half::default()],
             answers: [Response::default(); 2],
             scales: [None; 2],
+            clocks: [StampClock::default(); 2],
             ecn: Negotiation::default(),
             mss: [None; 2],
             syns: [None; 2],
@@ -82,6 +88,7 @@ impl Connection {
             packets: [0; 2],
             finished: [false; 2],
             reset: false,
+            closing: Ends::default(),
             is_over: false,
         }
     }
@@ -106,14 +113,21 @@ impl Connection {
         let at = seen.at;
         self.close_rounds(at, rounds);
         let flags = seen.segment.flags;
+        if self.reset && !flags.has(Flags::RST) {
+            self.closing.other(from);
+        }
         if flags.has(Flags::RST) {
             self.reset = true;
+            self.closing.reset(from, at, [0, 1].map(|end| self.halves[end].outstanding()));
         } else if flags.has(Flags::SYN) {
             self.syn(from, seen);
         } else {
             self.segment(from, seen);
         }
-        self.finished[from] |= flags.has(Flags::FIN);
+        if flags.has(Flags::FIN) {
+            self.finished[from] = true;
+            self.closing.fin(from, at);
+        }
         self.is_over = self.reset || self.finished == [true; 2];
         self.packets[from] += 1;
         self.spoke[from] = Some(at);
@@ -127,12 +141,19 @@ impl Connection {
         let path = Path { answers: &self.answers, sender: from };
         let half = &mut self.halves[from];
         let start = half.sequence.position(seen.segment.seq);
+        let end = start.map(|start| start + u64::from(seen.segment.len));
+        if let (Some(start), Some(end)) = (start, end)
+            && start < end
+            && half.is_implausible(start, end)
+        {
+            return;
+        }
         let kind = start.map_or(Kind::Plain, |start| half.kind(start, seen, || path.round_trip()));
         if kind == Kind::Copy {
             return;
         }
-        self.silence(from, seen, kind, start);
-        self.touch(from, seen, kind);
+        let goes_on = self.silence(from, seen, kind, start);
+        self.touch(from, seen, kind, goes_on);
         // The ACK that ends the handshake.
         if from == 0
             && let [Some(_), Some(answer)] = self.handshake
@@ -169,19 +190,25 @@ impl Connection {
         let size = self.mss[1 - from].map(|_| self.mss(from));
         let half = &mut self.halves[from];
         let (outstanding, before) = (half.outstanding(), half.counters.retransmissions);
+        let reported = half.reports_loss();
         half.data(start, seen, round_trip);
         // The path may permit less than the MSS. Without PSH there is more.
         let (len, largest) = (u64::from(segment.len), u64::from(half.largest).max(1));
         let fills = len.is_multiple_of(largest) && !segment.flags.has(Flags::PSH);
+        let pushes = segment.flags.has(Flags::PSH);
         let is_whole = match size {
-            Some(size) => fills || len.is_multiple_of(size),
-            None => !segment.flags.has(Flags::PSH),
+            Some(size) => Some(fills || len.is_multiple_of(size)),
+            None if !pushes => Some(true),
+            // It may fill a segment and end a write.
+            None => (!len.is_multiple_of(largest)).then_some(false),
         };
         half.waits.sent(Sent {
             at: seen.at,
             len,
             outstanding,
             is_whole,
+            pushes,
+            reported,
             again: half.counters.retransmissions > before,
             nxt: half.sequence.nxt,
             segment: size.map_or(largest, |size| size.min(largest)),
@@ -191,8 +218,9 @@ impl Connection {
         });
     }
 
-    /// Keepalive probes and their answers do not end the time in which nothing was sent.
-    fn touch(&mut self, from: usize, seen: &Seen<'_>, kind: Kind) {
+    /// Keepalive probes and their answers do not end the time in which nothing was sent, and an ACK that leaves a full window full does not
+    /// end the wait for it (`goes_on`).
+    fn touch(&mut self, from: usize, seen: &Seen<'_>, kind: Kind, goes_on: bool) {
         if kind == Kind::Keepalive {
             self.asked = Some(1 - from);
             return;
@@ -202,12 +230,12 @@ impl Connection {
             && !seen.segment.flags.has(Flags::FIN)
             && self.halves[1 - from].outstanding() == 0;
         self.asked = None;
-        if !answers {
+        if !answers && !goes_on {
             self.active = seen.at;
         }
     }
 
-    fn path(&self, sender: usize) -> Path<'_> {
+    pub fn path(&self, sender: usize) -> Path<'_> {
         Path { answers: &self.answers, sender }
     }
 
@@ -232,7 +260,7 @@ impl Connection {
             return;
         }
         self.prints[from] = Some(print);
-        self.silence(from, seen, Kind::Plain, None);
+        let _ = self.silence(from, seen, Kind::Plain, None);
         self.active = seen.at;
         self.stamps(from, seen, Kind::Plain);
         self.ecn.syn(segment.flags);
@@ -281,6 +309,7 @@ impl Connection {
             let silence = self.spoke[from].map_or(Dur::MAX, |last| seen.at.since(last));
             self.answers[from].echoed(stamps.ecr, seen.at, silence);
         }
+        self.clocks[from].passed(stamps.val, seen.at);
         self.answers[1 - from].towards(stamps.val, seen.at, seen.segment.seq_len() > 0);
     }
 
@@ -311,7 +340,7 @@ impl Connection {
 
     /// The window in a segment of `from`; `None` when the scale is unknown. Zero is zero with every scale, and a SYN-ACK with a scale
     /// answers a SYN with one.
-    fn window(&self, from: usize, seen: &Seen<'_>) -> Option<u64> {
+    pub fn window(&self, from: usize, seen: &Seen<'_>) -> Option<u64> {
         let window = u64::from(seen.segment.window);
         if window == 0 || seen.segment.flags.has(Flags::SYN) {
             return Some(window);
@@ -345,79 +374,13 @@ impl Connection {
         (option.saturating_sub(stamps)).max(1)
     }
 
+    /// How the connection ended, for the data of `sender`.
+    pub fn ending(&self, sender: usize) -> Ending {
+        self.closing.ending(self.ends, self.first, sender, self.halves[sender].outstanding())
+    }
+
     /// The place at which the capture was taken, for data of end `sender`.
     pub fn place(&self, sender: usize) -> Place {
         self.path(sender).place()
-    }
-
-    /// The round trip that a silence is compared with; `None` before the response times of both ends are known.
-    fn usual(&self) -> Option<Dur> {
-        let shortest = self.path(0).round_trip()?;
-        let smoothed = self.halves.iter().filter_map(|half| half.smoothed).max();
-        Some(smoothed.map_or(shortest, |smoothed| smoothed.max(shortest)))
-    }
-
-    /// Attributes the silence that the segment ends.
-    fn silence(&mut self, from: usize, seen: &Seen<'_>, kind: Kind, start: Option<u64>) {
-        let length = seen.at.since(self.active);
-        if length <= stall::SHORTEST || self.reset {
-            return;
-        }
-        let Some((flow, cause)) = self.cause(from, seen, kind, start) else { return };
-        let receiver = || {
-            let half = &self.halves[flow];
-            [self.answers[1 - flow].least(), half.smoothed].into_iter().flatten().max()
-        };
-        if length <= stall::shortest(cause, self.usual(), receiver) {
-            return;
-        }
-        let since = self.active.since(self.first);
-        self.halves.iter_mut().for_each(Half::stalled);
-        self.halves[flow].add_stall(cause, since, length);
-    }
-
-    /// Returns the end whose direction was stalled, and the cause; `None` for segments that do not end a wait.
-    fn cause(
-        &self,
-        from: usize,
-        seen: &Seen<'_>,
-        kind: Kind,
-        start: Option<u64>,
-    ) -> Option<(usize, StallCause)> {
-        let to = 1 - from;
-        let (segment, flags) = (&seen.segment, seen.segment.flags);
-        if flags.has(Flags::SYN) {
-            return (self.syns[from] == Some(segment.seq)).then_some((from, StallCause::SynTimer));
-        }
-        match kind {
-            Kind::Plain => {}
-            Kind::WindowProbe => return Some((from, StallCause::ZeroWindow)),
-            Kind::Keepalive | Kind::Copy => return None,
-        }
-        let own = &self.halves[from];
-        let other = &self.halves[to];
-        if segment.len > 0 || flags.has(Flags::FIN) {
-            let start = start?;
-            // A probe with more than a byte, or one that fills what is left of a small window.
-            let end = start + u64::from(segment.len);
-            let fills = own.is_shut() && own.outstanding() == 0 && own.edge == Some(end);
-            let probes = own.edge.is_some_and(|edge| edge <= start) || fills;
-            return Some(match (start < own.sequence.nxt, own.outstanding() > 0) {
-                _ if probes => (from, StallCause::ZeroWindow),
-                (true, _) => (from, StallCause::RetransmissionTimer),
-                (false, false) => (from, StallCause::Application),
-                (false, true) => (from, StallCause::SenderResumed),
-            });
-        }
-        let ack = other.sequence.known_position(segment.ack)?;
-        if ack > other.una && other.outstanding() > 0 {
-            return Some((to, StallCause::DelayedAck));
-        }
-        // With an unknown scale the edge is known only while the window is closed.
-        let opens = match self.window(from, seen) {
-            Some(window) => other.edge.is_some_and(|edge| ack + window > edge),
-            None => other.edge.is_some(),
-        };
-        (other.is_shut() && opens).then_some((to, StallCause::ZeroWindow))
     }
 }

@@ -3,6 +3,7 @@
 use super::again::{Again, Known, is_late};
 use super::copies::{Copies, Print, Twice};
 use super::ecn::{Counter, EcnFeedback};
+use super::lengths::Lengths;
 use super::path::Path;
 use super::round::{Open, Round, round_trip};
 use super::sacked::Sacked;
@@ -66,9 +67,16 @@ pub struct HalfCounters {
     pub syn_retransmissions: u64,
     /// Bytes that were acknowledged, but are not in the capture.
     pub unseen_bytes: u64,
+    /// Bytes that sequence numbers of the sender show, and that are neither in the capture nor acknowledged: they were lost before it.
+    pub missing_bytes: u64,
+    /// Data packets with a sequence number far beyond the receive window, which are left out.
+    pub beyond_window: u64,
     /// Rounds that the receive window limited.
     pub window_limited_rounds: u64,
 }
+
+/// Data may be beyond the window as the capture knows it by this, because it missed ACKs.
+const FAR: u64 = 1 << 20;
 
 /// The time by which a capture records an ACK before data that were sent before it.
 const OFFLOAD: Dur = Dur::from_millis(1);
@@ -112,6 +120,14 @@ pub(crate) struct Half {
     pub closed: Option<(u64, Dur, Dur)>,
     /// What kept the sender from sending.
     pub waits: Waits,
+    /// The lengths of packets that arrive.
+    pub lengths: Lengths,
+    /// The highest sequence number of a segment without data.
+    claimed: u64,
+    /// The position behind the last data far beyond the window.
+    far: Option<u64>,
+    /// The last ACK far beyond all data.
+    far_ack: Option<u64>,
     open: Option<Open>,
 }
 
@@ -125,9 +141,45 @@ impl Half {
         }
     }
 
+    /// Whether the receiver reports a loss (RFC 5681, RFC 6675).
+    pub fn reports_loss(&self) -> bool {
+        !self.sacked.is_empty() || self.duplicate_acks >= 3
+    }
+
     /// The room in the receiver's window, if that is known.
     pub fn room(&self) -> Option<u64> {
         self.edge.map(|edge| edge.saturating_sub(self.sequence.nxt))
+    }
+
+    /// The counters up to now.
+    pub fn counted(&self) -> HalfCounters {
+        HalfCounters { missing_bytes: self.claimed.saturating_sub(self.sequence.nxt), ..self.counters }
+    }
+
+    /// Whether data from `start` to `end` are so far beyond the window that they do not belong to the stream. Data that continue them do.
+    #[inline]
+    pub fn is_implausible(&mut self, start: u64, end: u64) -> bool {
+        start > self.sequence.nxt && self.is_far(start, end)
+    }
+
+    #[cold]
+    fn is_far(&mut self, start: u64, end: u64) -> bool {
+        let most = match (self.edge, self.window) {
+            (Some(edge), Some(window)) => edge.saturating_add(window.saturating_mul(4).max(FAR)),
+            _ => self.sequence.nxt.saturating_add(FARTHEST / 4),
+        };
+        if start <= most || self.counters.packets == 0 || self.far == Some(start) {
+            return false;
+        }
+        self.far = Some(end);
+        self.counters.beyond_window += 1;
+        true
+    }
+
+    /// Whether an ACK far beyond all data is near the one before it that was, so that it is no accident.
+    #[cold]
+    fn continues(&mut self, ack: u64) -> bool {
+        self.far_ack.replace(ack).is_some_and(|far| ack.abs_diff(far) <= FAR)
     }
 
     /// Forgets the only data packet, which was a probe.
@@ -143,6 +195,7 @@ impl Half {
         let fin = u64::from(segment.flags.has(Flags::FIN));
         let end = start + u64::from(segment.len) + fin;
         if end == start {
+            self.claimed = self.claimed.max(start);
             return;
         }
         let stamp = segment.options.timestamps.map(|stamps| stamps.val);
@@ -159,6 +212,7 @@ impl Half {
             return;
         }
         self.copies.remember(Print::new(start, seen));
+        self.lengths.sent(start, start + u64::from(segment.len), self.una);
         let late = match range {
             Range::Fills(before) => is_late(behind, before, round_trip).then_some(before),
             _ => None,
@@ -223,6 +277,9 @@ impl Half {
     pub fn ack(&mut self, seen: &Seen<'_>, window: Option<u64>, feedback: EcnFeedback, path: Path<'_>) {
         let segment = &seen.segment;
         let Some(ack) = self.sequence.position(segment.ack) else { return };
+        if self.una > 0 && ack > self.sequence.nxt.saturating_add(FARTHEST / 4) && !self.continues(ack) {
+            return;
+        }
         self.counters.acks += 1;
         let is_syn = segment.flags.has(Flags::SYN);
         let ece = feedback != EcnFeedback::Accurate && segment.flags.has(Flags::ECE) && !is_syn;
@@ -240,6 +297,7 @@ impl Half {
                 self.marks(segment);
             }
         }
+        self.lengths.answer(ack, self.una);
         let echo = segment.options.timestamps.map(|stamps| stamps.ecr);
         if ack > self.una {
             self.duplicate_acks = 0;
@@ -333,7 +391,7 @@ impl Half {
 
     /// Adds a silence that began `start` after the first packet. Silences between the probes of a closed window are one stall.
     pub fn add_stall(&mut self, cause: StallCause, start: Dur, length: Dur) {
-        let before = self.closed.filter(|(una, ..)| cause == StallCause::ZeroWindow && *una == self.una);
+        let before = self.closed.filter(|(una, ..)| cause == StallCause::ClosedWindow && *una == self.una);
         let (begin, whole) =
             before.map_or((start, length), |(_, begin, sum)| (begin, sum.saturating_add(length)));
         if before.is_some() {
@@ -341,7 +399,7 @@ impl Half {
         } else {
             self.stalls.add(cause, start, length);
         }
-        self.closed = (cause == StallCause::ZeroWindow).then_some((self.una, begin, whole));
+        self.closed = (cause == StallCause::ClosedWindow).then_some((self.una, begin, whole));
     }
 
     /// The connection was silent for longer than its round trips explain.
@@ -383,6 +441,7 @@ impl Half {
             if let Some((start, end)) = self.range(*block).filter(|(start, _)| ack <= *start) {
                 self.again.sacked(start, end, at, path.receiver());
                 self.sacked.add(start, end);
+                self.lengths.arrived(start, end);
             }
         }
     }

@@ -4,21 +4,35 @@ use serde::Serialize;
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use tcpassay_units::Dur;
 
-/// The cause of a stall, derived from the packet that ended it.
+/// The cause of a stall, derived from the packet that ended it, from what was outstanding, and from timestamps.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, EnumMessage, IntoStaticStr, VariantArray,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum StallCause {
-    /// The sender waited for its retransmission timer: no ACK came for what was outstanding.
+    /// The sender waited for its retransmission timer: no ACK and no report of a loss came for what was outstanding.
     RetransmissionTimer,
-    /// The sender waited for an ACK that the receiver delayed.
+    /// The sender waited for the probe timer of the last segment, which is shorter than the retransmission timer (RFC 8985 section 7).
+    TailLossProbe,
+    /// The receiver had reported a loss (SACK, duplicate ACKs), and the lost data came again.
+    FastRetransmission,
+    /// The sender waited for an ACK that the receiver delayed: less than two segments were outstanding, and the ACK left late.
     DelayedAck,
-    /// The sender waited for a window: the application of the receiver did not read.
-    ZeroWindow,
+    /// An ACK of less than two segments came late: the receiver delayed it, or the path did.
+    PossibleDelayedAck,
+    /// An ACK came late, and has not the form of a delayed one: the receiver or the path.
+    LateAck,
+    /// The receiver had announced that its window has no room for a segment: its application did not read.
+    ClosedWindow,
+    /// What the receive window permits was outstanding, and an ACK that opened it came late.
+    FullWindow,
+    /// The packet that ended the silence was on the path: its timestamp shows that it was sent before.
+    Path,
     /// The sender had nothing outstanding and sent nothing: its application had written nothing.
     Application,
+    /// Nothing was outstanding, and no data arrived at the capture: the application, the window of the sender, or the path.
+    NoData,
     /// The sender had data outstanding and sent new data without an ACK: its application wrote, or it paces, or it probes for a loss.
     SenderResumed,
     /// The end that opens the connection waited for the timer of its SYN.
@@ -91,8 +105,13 @@ pub(crate) const SHORTEST: Dur = Dur::from_millis(10);
 
 /// No round trip is longer, if nothing is known of it.
 const LONGEST_TRIP: Dur = Dur::from_secs(3);
-/// No retransmission timer is shorter, if nothing is known of the round trip.
-const SHORTEST_TIMER: Dur = Dur::from_millis(200);
+/// No retransmission timer is shorter, if nothing is known of the round trip (Linux: `TCP_RTO_MIN`).
+pub(crate) const SHORTEST_TIMER: Dur = Dur::from_millis(200);
+
+/// Whether a silence is shorter than any retransmission timer: data that are sent again after a report of a loss needed none.
+pub(crate) fn is_short(silence: Dur, round_trip: Dur) -> bool {
+    silence < SHORTEST_TIMER.max(round_trip.saturating_mul(2))
+}
 
 /// The silence from which on there is a stall with this cause. `round_trip` is that of the connection, `receiver` the response time of the
 /// receiver of the direction that stalled.
@@ -108,10 +127,17 @@ pub(crate) fn shortest(
         return threshold(round_trip);
     }
     match cause {
-        StallCause::ZeroWindow => SHORTEST,
-        StallCause::RetransmissionTimer | StallCause::SynTimer => SHORTEST_TIMER,
-        StallCause::DelayedAck => receiver().map_or(LONGEST_TRIP, threshold),
-        StallCause::Application | StallCause::SenderResumed => LONGEST_TRIP,
+        StallCause::ClosedWindow => SHORTEST,
+        StallCause::RetransmissionTimer | StallCause::TailLossProbe | StallCause::SynTimer => SHORTEST_TIMER,
+        StallCause::DelayedAck
+        | StallCause::PossibleDelayedAck
+        | StallCause::LateAck
+        | StallCause::FullWindow => receiver().map_or(LONGEST_TRIP, threshold),
+        StallCause::FastRetransmission
+        | StallCause::Path
+        | StallCause::Application
+        | StallCause::NoData
+        | StallCause::SenderResumed => LONGEST_TRIP,
     }
 }
 

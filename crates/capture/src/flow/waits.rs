@@ -2,14 +2,21 @@
 //!
 //! The packet that ends a wait shows its cause. Data that leave at once after an ACK waited for it; data that leave without one waited for
 //! the application, or for pacing. Whether everything that was written had been sent shows in the last segment before the wait: a sender that
-//! has more fills its segments.
+//! has more fills its segments. What the packets do not show is unknown, and no time of the application.
 
+use super::stall::is_short;
 use serde::Serialize;
 use tcpassay_states::SendLimit;
 use tcpassay_units::{Dur, Time};
 
 /// A sender answers an ACK with the data that it permits within this time.
 const AT_ONCE: Dur = Dur::from_micros(50);
+/// A process that waited for the ACK is scheduled within this part of the round trip, and of the wait.
+const WOKEN: u64 = 8;
+const WOKEN_IN_WAIT: u64 = 4;
+/// The number of [`SendLimit`]s, and the place of time that none of them is known to explain.
+const LIMITS: usize = 9;
+const UNKNOWN: usize = LIMITS;
 /// A sender with a full congestion window sends nothing until as many packets as this are acknowledged only if it repairs losses.
 const WITHOUT_DATA: u64 = 4;
 
@@ -34,14 +41,17 @@ pub struct TimeShares {
     pub time_recovery: f64,
     /// The wait for a retransmission timeout or a tail loss probe.
     pub time_timers: f64,
+    /// What the packets do not show.
+    pub time_unknown: f64,
 }
 
 impl TimeShares {
-    /// `times` are in the order of [`SendLimit`].
-    pub(crate) fn of(times: &[u64; 9]) -> Option<TimeShares> {
+    /// `times` are in the order of [`SendLimit`], and the unknown.
+    pub(crate) fn of(times: &[u64; LIMITS + 1]) -> Option<TimeShares> {
         let whole: u64 = times.iter().sum();
         #[expect(clippy::cast_precision_loss, reason = "a share")]
-        let share = |limit: SendLimit| times[limit as usize] as f64 / whole as f64;
+        let of = |place: usize| times[place] as f64 / whole as f64;
+        let share = |limit: SendLimit| of(limit as usize);
         (whole > 0).then(|| TimeShares {
             time_application: share(SendLimit::Application),
             time_nagle: share(SendLimit::Nagle),
@@ -52,6 +62,7 @@ impl TimeShares {
             time_host_queue: share(SendLimit::HostQueue),
             time_recovery: share(SendLimit::Recovery),
             time_timers: share(SendLimit::Timers),
+            time_unknown: of(UNKNOWN),
         })
     }
 
@@ -67,6 +78,7 @@ impl TimeShares {
             ("host queue", self.time_host_queue),
             ("recovery", self.time_recovery),
             ("timers", self.time_timers),
+            ("unknown", self.time_unknown),
         ];
         all.retain(|(_, share)| *share >= 0.005);
         all.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -81,8 +93,12 @@ pub(crate) struct Sent {
     pub len: u64,
     /// Bytes that were outstanding before it.
     pub outstanding: u64,
-    /// Whether it fills segments, so that the sender may have more.
-    pub is_whole: bool,
+    /// Whether it fills segments, so that the sender may have more; `None` if the size of a segment is unknown.
+    pub is_whole: Option<bool>,
+    /// It has PSH: a write ends with it.
+    pub pushes: bool,
+    /// The receiver has reported a loss.
+    pub reported: bool,
     /// Its data had been sent before.
     pub again: bool,
     /// The highest position that was sent.
@@ -111,7 +127,7 @@ pub(crate) struct Answer {
 /// The time of one sender under each limit, and the wait that has not ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Waits {
-    times: [u64; 9],
+    times: [u64; LIMITS + 1],
     /// The beginning of the wait; `None` before the handshake is done.
     since: Option<Time>,
     /// The last answer in the wait that permits data, and whether it had data itself.
@@ -120,22 +136,33 @@ pub(crate) struct Waits {
     active: Time,
     /// The window had no room for a segment during the wait.
     shut: bool,
+    /// When it had room again.
+    opened: Option<Time>,
     /// The size of a segment; 0 before the first one.
     segment: u64,
-    /// The last segment before the wait filled its packet; `None` before the first one.
-    whole: Option<bool>,
+    /// The last segment before the wait filled its packet; `None` before the first one, and if that is unknown.
+    pub whole: Option<bool>,
+    /// It had PSH.
+    pushed: bool,
+    /// Something was sent.
+    begun: bool,
     /// Losses are being repaired until this position is acknowledged.
     repair: u64,
     una: u64,
+    nxt: u64,
     /// Bytes that were acknowledged in the wait before the last answer.
     acknowledged: u64,
     /// The payload of the last packet.
     last: u64,
     /// The last wait that pacing ended, and the bytes of the packet before it.
     pace: Option<(Dur, u64)>,
-    /// Writes while data were outstanding that the window did not delay: at once after an ACK, and without one.
+    /// Writes while data were outstanding that the window did not delay: after an ACK, and without one.
     writes: [u64; 2],
+    round_trip: Option<Dur>,
 }
+
+/// A limit; `None` if the packets show none.
+type Limit = Option<SendLimit>;
 
 impl Waits {
     /// The handshake is done: time counts from now on.
@@ -143,9 +170,10 @@ impl Waits {
         self.since = self.since.or(Some(at));
     }
 
-    fn charge(&mut self, until: Time, limit: SendLimit) {
+    fn charge(&mut self, until: Time, limit: Limit) {
         if let Some(since) = self.since.filter(|since| *since < until) {
-            self.times[limit as usize] += until.since(since).as_nanos();
+            let place = limit.map_or(UNKNOWN, |limit| limit as usize);
+            self.times[place] += until.since(since).as_nanos();
             self.since = Some(until);
         }
     }
@@ -161,7 +189,13 @@ impl Waits {
     /// The receiver answers.
     pub fn answered(&mut self, answer: Answer) {
         if self.is_repairing() {
-            self.charge(answer.at, SendLimit::Recovery);
+            let silent = answer.at.since(self.active);
+            if answer.una <= self.una && self.round_trip.is_some_and(|whole| silent >= whole * 2) {
+                // An answer to something else, while the retransmission timer runs.
+                self.charge(self.active, Some(SendLimit::Recovery));
+                self.charge(answer.at, Some(SendLimit::Timers));
+            }
+            self.charge(answer.at, Some(SendLimit::Recovery));
         }
         if answer.una > self.una {
             let before = self.answer.is_some() && self.una > 0;
@@ -169,7 +203,11 @@ impl Waits {
             self.una = answer.una;
             self.active = answer.at;
         }
-        self.shut |= self.has_no_room(answer.room);
+        if self.has_no_room(answer.room) {
+            (self.shut, self.opened) = (true, None);
+        } else if self.shut {
+            self.opened = self.opened.or(Some(answer.at));
+        }
         if answer.permits {
             self.answer = Some((answer.at, answer.has_data));
         }
@@ -177,70 +215,99 @@ impl Waits {
 
     /// The sender probes a closed window: it has data.
     pub fn probed(&mut self, at: Time) {
-        self.charge(at, SendLimit::ReceiveWindow);
+        self.charge(at, Some(SendLimit::ReceiveWindow));
     }
 
     /// The sender sends.
     pub fn sent(&mut self, sent: Sent) {
+        // The wait for the window ends when it opens.
+        if let Some(opened) = self.opened.filter(|_| self.shut && !self.is_repairing() && !sent.again)
+            && !self.is_soon(opened, sent)
+        {
+            self.charge(opened, Some(SendLimit::ReceiveWindow));
+            self.shut = false;
+        }
         let limit = self.limit(sent);
-        if limit == SendLimit::Timers {
-            let before = if self.is_repairing() { SendLimit::Recovery } else { SendLimit::CongestionWindow };
-            self.charge(self.active, before);
+        if limit == Some(SendLimit::Timers) {
+            self.charge(self.active, self.is_repairing().then_some(SendLimit::Recovery));
         }
-        if matches!(limit, SendLimit::CongestionWindow | SendLimit::ReceiveWindow) {
+        if matches!(limit, Some(SendLimit::CongestionWindow | SendLimit::ReceiveWindow)) {
             // Whatever ended the wait, a paced sender would have waited for its timer at first.
-            self.charge(self.paced_until(sent.at), SendLimit::Pacing);
+            self.charge(self.paced_until(sent.at), Some(SendLimit::Pacing));
         }
-        if let (SendLimit::Pacing, Some(since)) = (limit, self.since) {
+        if let (Some(SendLimit::Pacing), Some(since)) = (limit, self.since) {
             self.pace = Some((sent.at.since(since), self.last));
         }
         self.charge(sent.at, limit);
         if sent.outstanding > 0 {
-            self.writes[0] += u64::from(limit == SendLimit::SendBuffer);
-            self.writes[1] += u64::from(limit == SendLimit::Application);
+            self.writes[0] += u64::from(limit == Some(SendLimit::SendBuffer));
+            self.writes[1] += u64::from(limit == Some(SendLimit::Application));
         }
         self.active = sent.at;
-        (self.acknowledged, self.last) = (0, sent.len);
+        (self.acknowledged, self.last, self.begun) = (0, sent.len, true);
+        (self.nxt, self.round_trip) = (sent.nxt, sent.round_trip);
         if sent.again {
             self.repair = sent.nxt;
         } else {
-            self.whole = Some(sent.is_whole);
+            (self.whole, self.pushed) = (sent.is_whole, sent.pushes);
         }
         self.answer = self.answer.filter(|(at, _)| sent.at.since(*at) <= AT_ONCE);
         self.segment = sent.segment;
-        self.shut = self.has_no_room(sent.room);
+        (self.shut, self.opened) = (self.has_no_room(sent.room), None);
+    }
+
+    /// Whether a segment leaves so soon after an ACK that this let it go: a process that waited for it is scheduled first.
+    fn is_soon(&self, at: Time, sent: Sent) -> bool {
+        let passed = sent.at.since(at);
+        if passed <= AT_ONCE {
+            return true;
+        }
+        let wait = self.since.map_or(Dur::ZERO, |since| sent.at.since(since)) / WOKEN_IN_WAIT;
+        passed <= wait && sent.round_trip.is_some_and(|whole| passed <= whole / WOKEN)
     }
 
     /// The cause of the wait that a segment ends.
-    fn limit(&self, sent: Sent) -> SendLimit {
-        let Some(is_whole) = self.whole else { return SendLimit::Application };
+    fn limit(&self, sent: Sent) -> Limit {
+        if !self.begun {
+            return Some(SendLimit::Application);
+        }
         let idle = sent.at.since(self.active);
         let is_long = sent.round_trip.is_some_and(|whole| idle >= whole);
         let waits_for_ack = sent.outstanding > 0;
-        let answer = self.answer.filter(|(at, _)| sent.at.since(*at) <= AT_ONCE);
-        let Some((_, has_data)) = answer else {
-            return match (self.is_repairing() || sent.again, is_whole && waits_for_ack) {
-                (true, _) if sent.again && waits_for_ack && is_long => SendLimit::Timers,
-                (true, _) => SendLimit::Recovery,
-                (false, true) if is_long => SendLimit::Timers,
-                (false, true) if self.is_paced(sent, idle) => SendLimit::Pacing,
-                (false, _) => SendLimit::Application,
+        if self.is_repairing() || sent.again {
+            let trip = sent.round_trip.unwrap_or(Dur::ZERO);
+            let of_report = sent.reported && is_short(idle, trip);
+            let of_timer = sent.again && waits_for_ack && is_long && !of_report;
+            return Some(if of_timer { SendLimit::Timers } else { SendLimit::Recovery });
+        }
+        let Some((_, has_data)) = self.answer.filter(|(at, _)| self.is_soon(*at, sent)) else {
+            return match self.whole {
+                _ if self.shut => Some(SendLimit::ReceiveWindow),
+                _ if !waits_for_ack => Some(SendLimit::Application),
+                None => None,
+                Some(false) => Some(SendLimit::Application),
+                Some(true) if is_long && !self.pushed => Some(SendLimit::Timers),
+                Some(true) if !is_long && self.is_paced(sent, idle) => Some(SendLimit::Pacing),
+                // Without the end of a write more may have been written before; after a round trip a probe for a loss has new data.
+                Some(true) => (self.pushed && !is_long).then_some(SendLimit::Application),
             };
         };
-        if self.is_repairing() || sent.again {
-            SendLimit::Recovery
-        } else if self.shut {
-            SendLimit::ReceiveWindow
-        } else if has_data && !waits_for_ack {
+        if self.shut {
+            return Some(SendLimit::ReceiveWindow);
+        }
+        if has_data && !waits_for_ack {
             // A request is answered.
-            SendLimit::Application
-        } else if is_whole && self.acknowledged <= WITHOUT_DATA * sent.largest {
-            SendLimit::CongestionWindow
-        } else if !waits_for_ack && !sent.is_whole {
-            SendLimit::Nagle
-        } else {
+            return Some(SendLimit::Application);
+        }
+        match self.whole {
+            None => None,
+            // An unknown receive window may have been the limit.
+            Some(true) if self.acknowledged <= WITHOUT_DATA * sent.largest => {
+                sent.room.map(|_| SendLimit::CongestionWindow)
+            }
+            _ if !waits_for_ack && sent.is_whole == Some(false) => Some(SendLimit::Nagle),
             // Everything was sent, or earlier ACKs permitted more: the ACK let the application write.
-            SendLimit::SendBuffer
+            _ => Some(SendLimit::SendBuffer),
         }
     }
 
@@ -263,18 +330,32 @@ impl Waits {
         })
     }
 
-    /// The shares of the time up to `end`; `None` without any.
-    pub fn shares(&self, end: Time) -> Option<TimeShares> {
+    /// The shares of the time up to `end`; `None` without any. `has_finished`: the sender has sent a FIN.
+    pub fn shares(&self, end: Time, has_finished: bool) -> Option<TimeShares> {
         let mut whole = *self;
-        let rest = if self.is_repairing() { SendLimit::Recovery } else { SendLimit::Application };
-        whole.charge(end, rest);
+        whole.rest(end, has_finished);
         // An application that writes for reasons of its own meets an ACK by chance.
         let [after_ack, unprompted] = self.writes;
         if after_ack < 4 * unprompted {
-            let [to, from] = [SendLimit::Application, SendLimit::SendBuffer].map(|limit| limit as usize);
-            whole.times[to] += std::mem::take(&mut whole.times[from]);
+            whole.times[UNKNOWN] += std::mem::take(&mut whole.times[SendLimit::SendBuffer as usize]);
         }
         TimeShares::of(&whole.times)
+    }
+
+    /// The time after the last data. A sender with a FIN had no more. Without one it may have waited while data were outstanding.
+    fn rest(&mut self, end: Time, has_finished: bool) {
+        if self.is_repairing() {
+            if self.round_trip.is_some_and(|whole| end.since(self.active) >= whole) {
+                self.charge(self.active, Some(SendLimit::Recovery));
+                self.charge(end, Some(SendLimit::Timers));
+            }
+            self.charge(end, Some(SendLimit::Recovery));
+        } else if self.shut {
+            self.charge(self.opened.unwrap_or(end), Some(SendLimit::ReceiveWindow));
+        } else if self.begun && !has_finished && self.whole != Some(false) {
+            self.charge(if self.una < self.nxt { end } else { self.active }, None);
+        }
+        self.charge(end, Some(SendLimit::Application));
     }
 }
 
@@ -305,12 +386,14 @@ mod tests {
                 at: us(at),
                 len: 1000,
                 outstanding: 10_000,
-                is_whole: true,
+                is_whole: Some(true),
+                pushes: false,
+                reported: false,
                 again: false,
                 nxt: self.nxt,
                 segment: 1000,
                 largest: 1000,
-                room: None,
+                room: Some(1_000_000),
                 round_trip: Some(Dur::from_millis(20)),
             });
         }
@@ -330,7 +413,7 @@ mod tests {
             line.send(n * 1000);
             line.send(n * 1000 + 400);
         }
-        let shares = line.waits.shares(us(10_400)).expect("time has passed");
+        let shares = line.waits.shares(us(10_400), false).expect("time has passed");
         // In the first millisecond the pace is not known; each of the nine after the first pair has 800 us of it.
         assert!((shares.time_pacing - 7.6 / 10.4).abs() < 0.001, "{shares:?}");
         assert!((shares.time_congestion_window - (1.0 + 9.0 * 0.2) / 10.4).abs() < 0.001, "{shares:?}");
@@ -345,7 +428,7 @@ mod tests {
             line.send(n * 1000);
             line.send(n * 1000);
         }
-        let shares = line.waits.shares(us(10_000)).expect("time has passed");
+        let shares = line.waits.shares(us(10_000), false).expect("time has passed");
         assert!((shares.time_congestion_window - 1.0).abs() < 0.001, "{shares:?}");
     }
 }

@@ -238,7 +238,7 @@ fn a_stall_names_what_the_connection_waited_for() {
         stall(vec![out.clone(), data(2001, 1000).at_us(202_200), ack(3001).at_us(203_200)]),
         (StallCause::RetransmissionTimer, 200, 1)
     );
-    assert_eq!(stall(vec![out.clone(), ack(3001).at_us(43_200)]), (StallCause::DelayedAck, 41, 1));
+    assert_eq!(stall(vec![out.clone(), ack(3001).at_us(43_200)]), (StallCause::PossibleDelayedAck, 41, 1));
     assert_eq!(stall(vec![data(2001, 1000).at_us(502_100)]), (StallCause::Application, 500, 1));
     assert_eq!(
         stall(vec![out.clone(), data(3001, 1000).at_us(102_200)]),
@@ -248,17 +248,18 @@ fn a_stall_names_what_the_connection_waited_for() {
     let shut = ack(3001).window(0).at_us(3_200);
     assert_eq!(
         stall(vec![out.clone(), shut.clone(), ack(3001).at_us(303_200)]),
-        (StallCause::ZeroWindow, 300, 1)
+        (StallCause::ClosedWindow, 300, 1)
     );
     let probe = by(true).seq(3000, 0).ack(5001).at_us(203_200);
-    assert_eq!(stall(vec![out, shut, probe]), (StallCause::ZeroWindow, 200, 1));
+    assert_eq!(stall(vec![out, shut, probe]), (StallCause::ClosedWindow, 200, 1));
 }
 
 #[test]
-fn an_end_that_does_not_answer_a_request_is_waited_for_as_an_application() {
+fn an_end_that_does_not_answer_a_request_is_waited_for() {
     // The server sends its first data 250 ms after it acknowledged the request.
     let answer = by(false).seq(5001, 500).ack(2001).at_us(252_100);
-    assert_eq!(stall(vec![answer]), (StallCause::Application, 250, 2));
+    // Without timestamps it may be the path.
+    assert_eq!(stall(vec![answer]), (StallCause::NoData, 250, 2));
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod links;
 mod made;
 mod probes;
 mod siftr;
+mod silences;
 mod threads;
 mod tunnels;
 mod waits;

@@ -67,7 +67,7 @@ fn probes_of_a_closed_window_are_no_data_in_any_form() {
             assert_eq!((counters.retransmissions, counters.window_probes), (0, 6), "{name}, {stamps}");
             assert_eq!((counters.keepalives, counters.unseen_bytes), (0, 0), "{name}, {stamps}");
             // From 70 ms to 20.01 s, less 20 ms for each of the six probes.
-            assert_eq!(stall(flow), (StallCause::ZeroWindow, 1, 19_820, 19_820), "{name}, {stamps}");
+            assert_eq!(stall(flow), (StallCause::ClosedWindow, 1, 19_820, 19_820), "{name}, {stamps}");
             assert_eq!(flow.round_trips.expect("rounds").max_ns, 20_000_000, "{name}, {stamps}");
             assert_eq!(flow.place, Place::Sender, "{name}, {stamps}");
         }
@@ -101,7 +101,7 @@ fn a_window_of_zero_is_closed_without_the_handshake() {
     packets.extend([from(1401, 1000).at_us(4_820_000), reply(2401, 300).at_us(4_820_030)]);
     let summary = run(&packets);
     let flow = only(&summary);
-    assert_eq!(stall(flow), (StallCause::ZeroWindow, 1, 4_799, 4_799));
+    assert_eq!(stall(flow), (StallCause::ClosedWindow, 1, 4_799, 4_799));
     assert_eq!((flow.counters.window_probes, flow.counters.retransmissions), (4, 0));
     assert!(flow.unknown.join(" ").contains("only whether it is closed (0)"), "{:?}", flow.unknown);
 }
@@ -261,7 +261,7 @@ fn silences_before_the_first_round_trip_are_no_stalls() {
     assert_eq!(only(&run(&packets)).stalls, []);
     // No path takes 300 s.
     let packets = [from(1, 300).at_us(0), reply(301, 500).at_us(30), from(301, 2).at_us(300_000_000)];
-    assert_eq!(stall(only(&run(&packets))), (StallCause::Application, 1, 299_999, 299_999));
+    assert_eq!(stall(only(&run(&packets))), (StallCause::NoData, 1, 299_999, 299_999));
 }
 
 #[test]

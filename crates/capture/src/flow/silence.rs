@@ -1,0 +1,192 @@
+//! Silences of a connection, and what they waited for.
+//!
+//! What a capture proves depends on its place. Where an end is captured, what it sends is seen when it leaves; elsewhere only timestamps
+//! (RFC 7323) tell a packet that left late from one that the path held.
+
+use super::connection::Connection;
+use super::half::Half;
+use super::kind::Kind;
+use super::path::Place;
+use super::seen::Seen;
+use super::stall::{self, StallCause};
+use tcpassay_units::Dur;
+use tcpassay_wire::Flags;
+
+/// Delayed ACKs wait for at least 40 ms (Linux: `TCP_DELACK_MIN`; a tick of the capture or of the host less), and for at most 500 ms
+/// (RFC 9293 section 3.8.6.3).
+const LEAST_DELAY: Dur = Dur::from_millis(35);
+const MOST_DELAY: Dur = Dur::from_millis(510);
+
+/// What a silence waited for.
+enum Wait {
+    /// The direction that was stalled, and the cause.
+    For(usize, StallCause),
+    /// The packet does not end it.
+    GoesOn,
+    /// There was nothing to wait for.
+    Nothing,
+}
+
+/// When a packet left its sender.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Left {
+    /// At the end of the silence: the path did not hold it.
+    Late,
+    /// Before: it was on the path.
+    Early,
+    Unknown,
+}
+
+impl Connection {
+    /// The round trip that a silence is compared with; `None` before the response times of both ends are known.
+    fn usual(&self) -> Option<Dur> {
+        let shortest = self.path(0).round_trip()?;
+        let smoothed = self.halves.iter().filter_map(|half| half.smoothed).max();
+        Some(smoothed.map_or(shortest, |smoothed| smoothed.max(shortest)))
+    }
+
+    /// Attributes the silence that the segment ends. True if the segment does not end it.
+    pub fn silence(&mut self, from: usize, seen: &Seen<'_>, kind: Kind, start: Option<u64>) -> bool {
+        let length = seen.at.since(self.active);
+        if length <= stall::SHORTEST || self.reset {
+            return false;
+        }
+        let (flow, cause) = match self.wait(from, seen, kind, start, length) {
+            Wait::For(flow, cause) => (flow, cause),
+            Wait::GoesOn => return true,
+            Wait::Nothing => return false,
+        };
+        let receiver = || {
+            let half = &self.halves[flow];
+            [self.answers[1 - flow].least(), half.smoothed].into_iter().flatten().max()
+        };
+        if length > stall::shortest(cause, self.usual(), receiver) {
+            let since = self.active.since(self.first);
+            self.halves.iter_mut().for_each(Half::stalled);
+            self.halves[flow].add_stall(cause, since, length);
+        }
+        false
+    }
+
+    fn wait(&self, from: usize, seen: &Seen<'_>, kind: Kind, start: Option<u64>, length: Dur) -> Wait {
+        let (segment, flags) = (&seen.segment, seen.segment.flags);
+        if flags.has(Flags::SYN) {
+            let again = self.syns[from] == Some(segment.seq);
+            return if again { Wait::For(from, StallCause::SynTimer) } else { Wait::Nothing };
+        }
+        match kind {
+            Kind::Plain => {}
+            Kind::WindowProbe => return Wait::For(from, StallCause::ClosedWindow),
+            Kind::Keepalive | Kind::Copy => return Wait::Nothing,
+        }
+        if segment.len == 0 && !flags.has(Flags::FIN) {
+            return self.wait_for_ack(from, seen, length);
+        }
+        start.map_or(Wait::Nothing, |start| Wait::For(from, self.wait_of_sender(from, start, seen, length)))
+    }
+
+    /// When a packet left its sender, after a silence of this length.
+    fn left(&self, from: usize, seen: &Seen<'_>, length: Dur) -> Left {
+        if self.place(from) == Place::Sender {
+            return Left::Late;
+        }
+        let stamps = seen.segment.options.timestamps;
+        match stamps.and_then(|stamps| self.clocks[from].excess(stamps.val, seen.at, length)) {
+            Some(excess) if excess >= length / 2 => Left::Early,
+            Some(excess) if excess <= length / 4 => Left::Late,
+            _ => Left::Unknown,
+        }
+    }
+
+    /// The cause of a silence that data, or FIN, from position `start` on end.
+    fn wait_of_sender(&self, from: usize, start: u64, seen: &Seen<'_>, length: Dur) -> StallCause {
+        let own = &self.halves[from];
+        // A probe with more than a byte, or one that fills what is left of a small window.
+        let end = start + u64::from(seen.segment.len);
+        let fills = own.is_shut() && own.outstanding() == 0 && own.edge == Some(end);
+        if own.edge.is_some_and(|edge| edge <= start) || fills {
+            return StallCause::ClosedWindow;
+        }
+        if start < own.sequence.nxt {
+            return self.repair(from, start, end, length);
+        }
+        match self.left(from, seen, length) {
+            Left::Early => StallCause::Path,
+            _ if own.outstanding() > 0 => StallCause::SenderResumed,
+            Left::Late if self.place(from) == Place::Sender || self.has_sent_all(from) => {
+                StallCause::Application
+            }
+            _ => StallCause::NoData,
+        }
+    }
+
+    /// Whether the sender had no more to send before the silence: its last segment was not full, or the other end has sent data since, to
+    /// which the next data are the answer.
+    fn has_sent_all(&self, from: usize) -> bool {
+        let [own, other] = [&self.halves[from], &self.halves[1 - from]];
+        let is_short = own.waits.whole.map_or(own.first_data.is_none(), |whole| !whole);
+        is_short || own.last_data < other.last_data
+    }
+
+    /// What a sender waited for that sends data again. A retransmission timer is not shorter than [`stall::SHORTEST_TIMER`]; with a report
+    /// of a loss the sender needs none.
+    fn repair(&self, from: usize, start: u64, end: u64, length: Dur) -> StallCause {
+        let own = &self.halves[from];
+        let reported = own.reports_loss();
+        let is_short = stall::is_short(length, self.usual().unwrap_or(Dur::ZERO));
+        let again = own.again.covers(start, end);
+        let is_last = end >= own.sequence.nxt && start > own.una;
+        if reported && is_short {
+            StallCause::FastRetransmission
+        } else if !reported
+            && !again
+            && (is_last || length < stall::SHORTEST_TIMER && end >= own.sequence.nxt)
+        {
+            StallCause::TailLossProbe
+        } else {
+            StallCause::RetransmissionTimer
+        }
+    }
+
+    /// The cause of a silence that an ACK without data ends.
+    fn wait_for_ack(&self, from: usize, seen: &Seen<'_>, length: Dur) -> Wait {
+        let to = 1 - from;
+        let other = &self.halves[to];
+        let Some(ack) = other.sequence.known_position(seen.segment.ack) else { return Wait::Nothing };
+        let outstanding = other.outstanding();
+        // With an unknown scale the edge is known only while the window is closed.
+        let opens = match self.window(from, seen) {
+            Some(window) => other.edge.is_some_and(|edge| ack + window > edge),
+            None => other.edge.is_some(),
+        };
+        let acknowledges = ack > other.una && outstanding > 0;
+        // Packets before segmentation offload are larger than segments.
+        let segment = self.mss(to).min(u64::from(other.largest.max(1)));
+        if other.room().is_some_and(|room| room < segment) && (opens || acknowledges) {
+            if !opens {
+                return Wait::GoesOn;
+            }
+            let closed = other.window == Some(0) || outstanding == 0;
+            let cause = match self.left(from, seen, length) {
+                _ if closed => StallCause::ClosedWindow,
+                Left::Early => StallCause::Path,
+                _ => StallCause::FullWindow,
+            };
+            return Wait::For(to, cause);
+        }
+        if !acknowledges {
+            return Wait::Nothing;
+        }
+        let here = self.place(from) == Place::Sender;
+        let trip = if here { Dur::ZERO } else { self.path(to).round_trip().unwrap_or(Dur::ZERO) };
+        let waited = length.saturating_sub(trip);
+        let delayed = outstanding < 2 * segment && (LEAST_DELAY..=MOST_DELAY).contains(&waited);
+        let cause = match self.left(from, seen, length) {
+            Left::Early => StallCause::Path,
+            Left::Late if delayed => StallCause::DelayedAck,
+            Left::Unknown if delayed => StallCause::PossibleDelayedAck,
+            _ => StallCause::LateAck,
+        };
+        Wait::For(to, cause)
+    }
+}
