@@ -337,7 +337,11 @@ impl Sender {
     pub(super) fn detect_by_time(&mut self, now: Time, log: &mut Log) -> RackScan {
         let input = self.rack_input();
         let scan = self.rack.detect(now, &input, &mut self.scoreboard);
-        let wait = scan.wait.map_or(Time::MAX, |at| at.saturating_add(self.cfg.timer_floor));
+        let mut wait = scan.wait.map_or(Time::MAX, |at| at.saturating_add(self.cfg.timer_floor));
+        if scan.wait.is_some() && self.rules.probe_shares_timer {
+            // The one timer of Linux never waits for longer than a retransmission timeout (`inet_csk_reset_xmit_timer`).
+            wait = wait.min(now.saturating_add(self.rtt.rto()));
+        }
         self.timers.set_reorder(now, wait, log);
         scan
     }
