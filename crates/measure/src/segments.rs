@@ -47,6 +47,10 @@ impl SegmentLog {
     pub fn segment(&mut self, by: SentBy, segment: &Segment) -> Option<(u64, bool)> {
         let from = by as usize;
         if segment.flags.has(Flags::SYN) {
+            // The peer has rebooted and opens a connection from the same port: this end still has the old one (RFC 9293 section 3.5.1).
+            if self.established && self.first[from] != Some(segment.seq) {
+                return Some((0, false));
+            }
             self.first[from] = Some(segment.seq);
             self.scales[from] = segment.options.window_scale.map(|shift| shift.min(14));
         }
@@ -112,5 +116,33 @@ impl SegmentLog {
         let both = self.scales.iter().all(Option::is_some) && !segment.flags.has(Flags::SYN);
         let shift = if both { self.scales[by as usize].unwrap_or(0) } else { 0 };
         u64::from(segment.window) << shift
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(flags: Flags, seq: u32, ack: u32) -> Segment {
+        Segment { seq: SeqNum::new(seq), ack: SeqNum::new(ack), flags, ..Segment::default() }
+    }
+
+    #[test]
+    fn a_syn_of_another_connection_leaves_the_positions_of_an_established_one() {
+        let mut log = SegmentLog::new(1, 1);
+        let mut rows = Vec::new();
+        let mut see = |by, segment: &Segment| {
+            let seen = log.segment(by, segment).expect("a position");
+            log.rows(Time::ZERO, by, (segment, Ecn::NotEct), seen, |row| rows.push(row));
+            seen
+        };
+        see(SentBy::Peer, &segment(Flags::SYN, 5000, 0));
+        see(SentBy::Own, &segment(Flags::SYN | Flags::ACK, 100, 5001));
+        see(SentBy::Peer, &segment(Flags::ACK, 5001, 101));
+        assert_eq!(see(SentBy::Peer, &segment(Flags::SYN, 900_000, 0)), (0, false));
+        // The answer to it acknowledges what the old connection has received.
+        see(SentBy::Own, &segment(Flags::ACK, 101, 5001));
+        assert_eq!(rows.last().and_then(|row| row.ack), Some(1));
+        assert_eq!(log.position(SentBy::Peer, SeqNum::new(5001)), Some(1));
     }
 }
