@@ -78,6 +78,26 @@ def test_values_that_differ_both_ways_are_not_ranked(tmp_path: Path) -> None:
     assert {(one.value, one.than) for one in far.better} == {("bbr", "reno"), ("bbr", "cubic")}
 
 
+def test_of_values_with_different_seeds_the_medians_are_those_of_the_most_pairs_and_none_is_first_that_is_beaten(
+    tmp_path: Path,
+) -> None:
+    # Only the two seeds in which cubic is a little better than bbr have runs of reno, too.
+    values = {"reno": [50.0, 50.1], "cubic": [100.2, 100.3, *[90.0] * 6], "bbr": [100.0, 100.0, *[100.0] * 6]}
+    runs: list[dict[str, Any]] = [
+        run(cc, seed, {"goodput": rate}, stack__cc=cc)
+        for cc, rates in values.items()
+        for seed, rate in enumerate(rates, 1)
+    ]
+    options = Options(metrics=("goodput",))
+    (one,) = between(
+        Results(folder(tmp_path / "r", runs, ())), "stack.cc", None, options, simultaneous=False
+    ).rankings
+    assert [(better.value, better.than) for better in one.better] == [("bbr", "cubic")]
+    assert one.medians["bbr"] == 100.0
+    assert one.medians["cubic"] == 90.0
+    assert next(iter(one.medians)) == "bbr"
+
+
 def test_the_text_says_which_is_better_at_which_confidence(tmp_path: Path) -> None:
     options = Options(metrics=("goodput",))
     rankings = between(sample(tmp_path), "stack.cc", "link.delay", options, simultaneous=False)

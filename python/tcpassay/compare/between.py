@@ -56,7 +56,7 @@ class Ranking:
     """The level of the other parameter; of several as `queue.limit = 50KB, link.loss = 0`; empty for all runs."""
     metric: str
     medians: dict[str, float]
-    """By value; of the runs."""
+    """By value; of the runs. First those to which no other is significantly better, in each part the best first."""
     best: tuple[str, ...]
     """Values to which no other is significantly better, the best median first."""
     better: tuple[Better, ...]
@@ -258,22 +258,27 @@ def _ranking(
     level: str, metric: str, values: Sequence[str], compared: Sequence[tuple[str, str, Comparison]]
 ) -> Ranking:
     unit = interface.METRICS[metric].unit if metric in interface.METRICS else ""
+    # Values may have different seeds, as where `ask` ends early for some: their medians are those of the most pairs.
     medians: dict[str, float] = {}
+    counted: dict[str, int] = {}
     effects: dict[tuple[str, str], Effect] = {}
     for a, b, comparison in compared:
         effect = next((one for one in comparison.effects if one.metric == metric), None)
         if effect is None:
             continue
         for value, median in ((a, effect.median_a), (b, effect.median_b)):
-            if median is not None:
-                medians.setdefault(value, median)
+            if median is not None and effect.pairs > counted.get(value, 0):
+                medians[value], counted[value] = median, effect.pairs
         effects[a, b], effects[b, a] = effect, reversed_(effect)
     better = [
         _better(a, b, effect, unit) for (a, b), effect in effects.items() if effect.verdict is Verdict.BETTER
     ]
     beaten = {one.than for one in better}
     sign = -1 if direction(metric) is Direction.HIGHER else 1
-    there = sorted((value for value in values if value in medians), key=lambda value: sign * medians[value])
+    there = sorted(
+        (value for value in values if value in medians),
+        key=lambda value: (value in beaten, sign * medians[value]),
+    )
     return Ranking(
         level,
         metric,
