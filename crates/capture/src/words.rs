@@ -117,8 +117,8 @@ fn black_hole(hole: &BlackHole) -> String {
     };
     let over = if hole.over { "; the data arrived in shorter packets at last" } else { "" };
     format!(
-        "No packet with {}B arrives (the first was sent {}), while {shorter}: a link with a smaller MTU drops them, and no ICMP message tells \
-         the sender (black hole){over}.",
+        "No packet with {}B arrives (the first was sent {}), while {shorter}{over}. A link with a smaller MTU would do this (black hole); \
+         ICMP messages are not read.",
         hole.length,
         times(u64::from(hole.transmissions))
     )
