@@ -325,7 +325,7 @@ impl Connection {
             at: seen.at,
             una: half.una,
             permits,
-            has_data: seen.segment.len > 0,
+            has_data: seen.segment.seq_len() > 0,
             room: half.room(),
         });
         // The answer of the newest data, when it was sent once.

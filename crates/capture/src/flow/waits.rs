@@ -119,9 +119,21 @@ pub(crate) struct Answer {
     pub una: u64,
     /// It acknowledges data or permits more.
     pub permits: bool,
+    /// It has data, or a FIN.
     pub has_data: bool,
     /// The room in the receive window, if that is known.
     pub room: Option<u64>,
+}
+
+/// What came from the receiver during a wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Heard {
+    #[default]
+    Nothing,
+    /// An ACK of data.
+    Ack,
+    /// Data, or a FIN.
+    Data,
 }
 
 /// The time of one sender under each limit, and the wait that has not ended.
@@ -132,6 +144,7 @@ pub(crate) struct Waits {
     since: Option<Time>,
     /// The last answer in the wait that permits data, and whether it had data itself.
     answer: Option<(Time, bool)>,
+    heard: Heard,
     /// The last segment with data or its ACK: a timer runs since then.
     active: Time,
     /// The window had no room for a segment during the wait.
@@ -202,11 +215,16 @@ impl Waits {
             self.acknowledged += if before { answer.una - self.una } else { 0 };
             self.una = answer.una;
             self.active = answer.at;
-        }
         if self.has_no_room(answer.room) {
-            (self.shut, self.opened) = (true, None);
+            self.shuts(answer.at);
         } else if self.shut {
             self.opened = self.opened.or(Some(answer.at));
+        }
+        if answer.has_data {
+            self.heard = Heard::Data;
+        } else if answer.una > self.una && self.heard == Heard::Nothing {
+            self.heard = Heard::Ack;
+        }
         }
         if answer.permits {
             self.answer = Some((answer.at, answer.has_data));
@@ -216,6 +234,18 @@ impl Waits {
     /// The sender probes a closed window: it has data.
     pub fn probed(&mut self, at: Time) {
         self.charge(at, Some(SendLimit::ReceiveWindow));
+    }
+
+    /// The receiver announces at `at` that its window has no room. While it had, it was not the limit.
+    fn shuts(&mut self, at: Time) {
+        let opened = self.opened.take();
+        if let Some(opened) = opened {
+            self.charge(opened, Some(SendLimit::ReceiveWindow));
+        }
+        if opened.is_some() || !self.shut {
+            self.charge(at, (self.una >= self.nxt).then_some(SendLimit::Application));
+        }
+        self.shut = true;
     }
 
     /// The sender sends.
@@ -250,6 +280,7 @@ impl Waits {
             self.repair = sent.nxt;
         } else {
             (self.whole, self.pushed) = (sent.is_whole, sent.pushes);
+        self.heard = Heard::Nothing;
         }
         self.answer = self.answer.filter(|(at, _)| sent.at.since(*at) <= AT_ONCE);
         self.segment = sent.segment;
@@ -305,7 +336,13 @@ impl Waits {
             Some(true) if self.acknowledged <= WITHOUT_DATA * sent.largest => {
                 sent.room.map(|_| SendLimit::CongestionWindow)
             }
-            _ if !waits_for_ack && sent.is_whole == Some(false) => Some(SendLimit::Nagle),
+            // Nagle's algorithm holds data that were written before the ACK; data after those of the other end may answer them.
+            _ if !waits_for_ack && sent.is_whole == Some(false) && self.heard == Heard::Ack => {
+                Some(SendLimit::Nagle)
+            }
+            _ if !waits_for_ack && (self.heard == Heard::Data || sent.is_whole == Some(false)) => {
+                Some(SendLimit::Application)
+            }
             // Everything was sent, or earlier ACKs permitted more: the ACK let the application write.
             _ => Some(SendLimit::SendBuffer),
         }

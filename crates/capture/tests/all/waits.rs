@@ -108,7 +108,20 @@ fn a_window_without_room_limits_until_it_opens() {
         data(2401, 1400, true, 90),
         at(ack(3801, 500), 120),
     ]);
-    assert_eq!(percent(shares), "0 0 0 70 0 0 0 0 30");
+    // Before the ACK the window was open.
+    assert_eq!(percent(shares), "0 0 0 50 0 0 0 0 50");
+}
+
+#[test]
+fn a_window_limits_from_its_announcement_on() {
+    let fin = by(false).flags(Flags::FIN | Flags::ACK).seq(5001, 0).ack(1301).window(0);
+    let shares = shares(vec![
+        data(1001, 300, true, 20),
+        at(ack(1301, 500), 40),
+        at(fin, 100),
+        at(by(true).seq(1301, 0).ack(5002).window(500), 120),
+    ]);
+    assert_eq!(percent(shares), "80 0 0 20 0 0 0 0 0");
 }
 
 #[test]
@@ -129,6 +142,19 @@ fn a_response_that_leaves_with_the_ack_of_a_request_is_the_applications() {
         at(by(false).seq(5001, 100).ack(1301).window(500), 60),
         data(1301, 300, true, 60),
         at(ack(1601, 500), 120),
+    ]);
+    assert_eq!(percent(shares), "100 0 0 0 0 0 0 0 0");
+}
+
+#[test]
+fn a_response_to_data_that_follow_the_ack_is_the_applications() {
+    let request = by(false).seq(5001, 100).ack(1301).window(500);
+    let shares = shares(vec![
+        data(1001, 300, true, 20),
+        at(ack(1301, 500), 60),
+        request.at_us(60_020),
+        by(true).flags(Flags::ACK | PUSH).seq(1301, 200).ack(5101).window(500).at_us(60_040),
+        at(ack(1501, 500), 120),
     ]);
     assert_eq!(percent(shares), "100 0 0 0 0 0 0 0 0");
 }
