@@ -256,6 +256,8 @@ class StallCause(StrEnum):
     """The sender had nothing outstanding and sent nothing: its application had written nothing."""
     NO_DATA = "no_data"
     """Nothing was outstanding, and no data arrived at the capture: the application, the window of the sender, or the path."""
+    MISSING_DATA = "missing_data"
+    """Data that the sender had sent did not arrive at the receiver: the path lost or held them, and the timer of the sender had not sent them again."""
     SENDER_RESUMED = "sender_resumed"
     """The sender had data outstanding and sent new data without an ACK: its application wrote, or it paces, or it probes for a loss."""
     SYN_TIMER = "syn_timer"

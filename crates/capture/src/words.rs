@@ -308,6 +308,9 @@ fn stall(flow: &FlowSummary, stalls: &Stalls) -> String {
         StallCause::NoData => {
             format!("no data of {from} arrived: its application, its window or the path")
         }
+        StallCause::MissingData => format!(
+            "{to} waited for data that {from} had sent and that did not arrive: the path, or the retransmission timer of {from}"
+        ),
         StallCause::SenderResumed => format!(
             "{from} paused with data outstanding and continued with new data before an ACK arrived: its application, its \
              pacing or a probe{}",

@@ -151,9 +151,14 @@ impl Half {
         self.edge.map(|edge| edge.saturating_sub(self.sequence.nxt))
     }
 
+    /// Positions that the sender has sent, by its sequence numbers, and that were neither seen nor acknowledged.
+    pub fn missing(&self) -> u64 {
+        self.claimed.saturating_sub(self.sequence.nxt)
+    }
+
     /// The counters up to now.
     pub fn counted(&self) -> HalfCounters {
-        HalfCounters { missing_bytes: self.claimed.saturating_sub(self.sequence.nxt), ..self.counters }
+        HalfCounters { missing_bytes: self.missing(), ..self.counters }
     }
 
     /// Whether data from `start` to `end` are so far beyond the window that they do not belong to the stream. Data that continue them do.

@@ -82,7 +82,10 @@ impl Connection {
         if segment.len == 0 && !flags.has(Flags::FIN) {
             return self.wait_for_ack(from, seen, length);
         }
-        start.map_or(Wait::Nothing, |start| Wait::For(from, self.wait_of_sender(from, start, seen, length)))
+        start.map_or(Wait::Nothing, |start| {
+            let (flow, cause) = self.wait_of_sender(from, start, seen, length);
+            Wait::For(flow, cause)
+        })
     }
 
     /// When a packet left its sender, after a silence of this length.
@@ -98,34 +101,52 @@ impl Connection {
         }
     }
 
-    /// The cause of a silence that data, or FIN, from position `start` on end.
-    fn wait_of_sender(&self, from: usize, start: u64, seen: &Seen<'_>, length: Dur) -> StallCause {
+    /// The direction that was stalled, and the cause of a silence that data, or FIN, from position `start` on end.
+    fn wait_of_sender(&self, from: usize, start: u64, seen: &Seen<'_>, length: Dur) -> (usize, StallCause) {
         let own = &self.halves[from];
         // A probe with more than a byte, or one that fills what is left of a small window.
         let end = start + u64::from(seen.segment.len);
         let fills = own.is_shut() && own.outstanding() == 0 && own.edge == Some(end);
         if own.edge.is_some_and(|edge| edge <= start) || fills {
-            return StallCause::ClosedWindow;
+            return (from, StallCause::ClosedWindow);
         }
         if start < own.sequence.nxt {
-            return self.repair(from, start, end, length);
+            return (from, self.repair(from, start, end, length));
         }
         match self.left(from, seen, length) {
-            Left::Early => StallCause::Path,
-            _ if own.outstanding() > 0 => StallCause::SenderResumed,
-            Left::Late if self.place(from) == Place::Sender || self.has_sent_all(from) => {
-                StallCause::Application
+            Left::Early => (from, StallCause::Path),
+            _ if own.outstanding() > 0 => (from, StallCause::SenderResumed),
+            _ if own.missing() > 1 => (from, StallCause::MissingData),
+            _ if self.misses(from, seen) => (1 - from, StallCause::MissingData),
+            Left::Late if start == own.sequence.nxt && self.is_for_application(from) => {
+                (from, StallCause::Application)
             }
-            _ => StallCause::NoData,
+            _ => (from, StallCause::NoData),
         }
     }
 
-    /// Whether the sender had no more to send before the silence: its last segment was not full, or the other end has sent data since, to
-    /// which the next data are the answer.
-    fn has_sent_all(&self, from: usize) -> bool {
+    /// Whether data of the other end had not arrived at `from` when the segment left: it does not acknowledge all of them, or sequence numbers
+    /// show more of them. A FIN, which has a position, is no data.
+    fn misses(&self, from: usize, seen: &Seen<'_>) -> bool {
+        let to = 1 - from;
+        let other = &self.halves[to];
+        let fin = u64::from(self.finished[to]);
+        let is_behind = |ack: u64| other.outstanding() > 0 && ack + fin < other.sequence.nxt;
+        other.missing() > 1 || other.sequence.known_position(seen.segment.ack).is_some_and(is_behind)
+    }
+
+    /// Whether an end that sent late, with nothing outstanding, waited for its application. Elsewhere than at this end it must have had no more
+    /// to send before the silence: its last segment was not full, or the other end has sent data since, to which the next data are the
+    /// answer. When such a request arrived is known only by its ACK before the silence.
+    fn is_for_application(&self, from: usize) -> bool {
+        if self.place(from) == Place::Sender {
+            return true;
+        }
         let [own, other] = [&self.halves[from], &self.halves[1 - from]];
-        let is_short = own.waits.whole.map_or(own.first_data.is_none(), |whole| !whole);
-        is_short || own.last_data < other.last_data
+        if own.last_data < other.last_data {
+            return other.outstanding() == 0;
+        }
+        own.waits.whole.map_or(own.first_data.is_none(), |whole| !whole)
     }
 
     /// What a sender waited for that sends data again. A retransmission timer is not shorter than [`stall::SHORTEST_TIMER`]; with a report

@@ -33,6 +33,9 @@ pub enum StallCause {
     Application,
     /// Nothing was outstanding, and no data arrived at the capture: the application, the window of the sender, or the path.
     NoData,
+    /// Data that the sender had sent did not arrive at the receiver: the path lost or held them, and the timer of the sender had not sent them
+    /// again.
+    MissingData,
     /// The sender had data outstanding and sent new data without an ACK: its application wrote, or it paces, or it probes for a loss.
     SenderResumed,
     /// The end that opens the connection waited for the timer of its SYN.
@@ -137,6 +140,7 @@ pub(crate) fn shortest(
         | StallCause::Path
         | StallCause::Application
         | StallCause::NoData
+        | StallCause::MissingData
         | StallCause::SenderResumed => LONGEST_TRIP,
     }
 }

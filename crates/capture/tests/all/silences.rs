@@ -55,6 +55,22 @@ fn only(packets: &[Timed]) -> FlowSummary {
     made.flows[0].clone()
 }
 
+/// A response of the server.
+fn response(seq: u32, len: u32, ack: u32) -> Made {
+    by(false).seq(seq, len).ack(ack).window(500)
+}
+
+/// The stalls of both flows after what follows, with their milliseconds.
+fn stalls(at_client: bool, rest: Vec<(Made, When)>) -> [Vec<(StallCause, u64)>; 2] {
+    let mut packets = begun(at_client, true);
+    packets.extend(rest.into_iter().map(|(one, when)| made(one, when, true)));
+    let flows = summary(&packets).flows;
+    assert_eq!(flows.len(), 2);
+    [0, 1].map(|flow: usize| {
+        flows[flow].stalls.iter().map(|one| (one.cause, one.total_ns / 1_000_000)).collect()
+    })
+}
+
 /// The only stall of what follows, and its milliseconds.
 fn stall(at_client: bool, stamps: bool, rest: Vec<(Made, When)>) -> (StallCause, u64) {
     let mut packets = begun(at_client, stamps);
@@ -90,6 +106,52 @@ fn the_timestamp_of_data_tells_a_path_that_held_them_from_a_sender_that_sent_not
         (data(12_001, 1000, true), (400, 400)),
     ];
     assert_eq!(stall(true, false, sent), (StallCause::Application, 160));
+}
+
+#[test]
+fn an_end_whose_peers_data_are_missing_waits_for_them() {
+    // At the client: the server's sequence numbers show 4000 bytes that were lost before the capture.
+    let lost = vec![
+        (response(5001, 100, 11_001), (230, 220)),
+        (data(11_001, 0, false).ack(5101), (230, 230)),
+        (response(9101, 0, 11_001), (240, 230)),
+        (data(11_001, 100, true).ack(5101), (500, 500)),
+    ];
+    assert_eq!(stalls(true, lost.clone()), [vec![], vec![(StallCause::MissingData, 260)]]);
+    // The server sends them again.
+    let mut again = lost;
+    again[3] = (response(5101, 1000, 11_001), (500, 490));
+    assert_eq!(stalls(true, again), [vec![], vec![(StallCause::MissingData, 260)]]);
+    // At the server: what it sent is outstanding, and the client does not acknowledge it.
+    let outstanding = |ack: u32| {
+        vec![
+            (response(5001, 100, 11_001), (220, 220)),
+            (data(11_001, 0, false).ack(5101), (240, 230)),
+            (response(5101, 1000, 11_001), (240, 240)),
+            (data(11_001, 100, true).ack(ack), (500, 490)),
+        ]
+    };
+    assert_eq!(stalls(false, outstanding(5101)), [vec![], vec![(StallCause::MissingData, 260)]]);
+    // It acknowledges them, but when they arrived is unknown.
+    assert_eq!(stalls(false, outstanding(6101)), [vec![(StallCause::NoData, 260)], vec![]]);
+}
+
+#[test]
+fn a_late_response_is_the_applications_only_if_an_ack_of_the_request_was_early() {
+    let late = |acked: bool| {
+        let mut rest = vec![
+            (response(5001, 100, 11_001), (230, 220)),
+            (data(11_001, 500, true).ack(5101), (231, 231)),
+            (response(5101, 0, 11_501), (251, 241)),
+            (response(5101, 100, 11_501), (400, 390)),
+        ];
+        if !acked {
+            rest.remove(2);
+        }
+        stalls(true, rest)
+    };
+    assert_eq!(late(true), [vec![], vec![(StallCause::Application, 149)]]);
+    assert_eq!(late(false), [vec![], vec![(StallCause::NoData, 169)]]);
 }
 
 #[test]
