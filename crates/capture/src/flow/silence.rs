@@ -111,7 +111,7 @@ impl Connection {
             return (from, StallCause::ClosedWindow);
         }
         if start < own.sequence.nxt {
-            return (from, self.repair(from, start, end, length));
+            return (from, self.repair(from, start, end, seen, length));
         }
         match self.left(from, seen, length) {
             Left::Early => (from, StallCause::Path),
@@ -149,20 +149,20 @@ impl Connection {
         own.waits.whole.map_or(own.first_data.is_none(), |whole| !whole)
     }
 
-    /// What a sender waited for that sends data again. A retransmission timer is not shorter than [`stall::SHORTEST_TIMER`]; with a report
-    /// of a loss the sender needs none.
-    fn repair(&self, from: usize, start: u64, end: u64, length: Dur) -> StallCause {
+    /// What a sender waited for that sends data again. With a report of a loss the sender needs no timer. A retransmission timer sends the
+    /// first outstanding data, and is not shorter than [`stall::SHORTEST_TIMER`] since the last data, or the ACK of some: a probe for a loss
+    /// is what it does not explain.
+    fn repair(&self, from: usize, start: u64, end: u64, seen: &Seen<'_>, length: Dur) -> StallCause {
         let own = &self.halves[from];
         let reported = own.reports_loss();
         let is_short = stall::is_short(length, self.usual().unwrap_or(Dur::ZERO));
         let again = own.again.covers(start, end);
-        let is_last = end >= own.sequence.nxt && start > own.una;
+        let is_last = end >= own.sequence.nxt;
+        let is_behind = own.una > 0 && start > own.una;
+        let ran = own.waits.timer_since().map_or(length, |since| seen.at.since(since));
         if reported && is_short {
             StallCause::FastRetransmission
-        } else if !reported
-            && !again
-            && (is_last || length < stall::SHORTEST_TIMER && end >= own.sequence.nxt)
-        {
+        } else if !reported && !again && is_last && (is_behind || ran < stall::SHORTEST_TIMER) {
             StallCause::TailLossProbe
         } else {
             StallCause::RetransmissionTimer

@@ -191,6 +191,11 @@ impl Waits {
         }
     }
 
+    /// Since when a timer of the sender runs; `None` before the first data.
+    pub fn timer_since(&self) -> Option<Time> {
+        self.begun.then_some(self.active)
+    }
+
     fn has_no_room(&self, room: Option<u64>) -> bool {
         room.is_some_and(|room| room < self.segment)
     }
@@ -210,11 +215,6 @@ impl Waits {
             }
             self.charge(answer.at, Some(SendLimit::Recovery));
         }
-        if answer.una > self.una {
-            let before = self.answer.is_some() && self.una > 0;
-            self.acknowledged += if before { answer.una - self.una } else { 0 };
-            self.una = answer.una;
-            self.active = answer.at;
         if self.has_no_room(answer.room) {
             self.shuts(answer.at);
         } else if self.shut {
@@ -225,15 +225,15 @@ impl Waits {
         } else if answer.una > self.una && self.heard == Heard::Nothing {
             self.heard = Heard::Ack;
         }
+        if answer.una > self.una {
+            let before = self.answer.is_some() && self.una > 0;
+            self.acknowledged += if before { answer.una - self.una } else { 0 };
+            self.una = answer.una;
+            self.active = answer.at;
         }
         if answer.permits {
             self.answer = Some((answer.at, answer.has_data));
         }
-    }
-
-    /// The sender probes a closed window: it has data.
-    pub fn probed(&mut self, at: Time) {
-        self.charge(at, Some(SendLimit::ReceiveWindow));
     }
 
     /// The receiver announces at `at` that its window has no room. While it had, it was not the limit.
@@ -246,6 +246,11 @@ impl Waits {
             self.charge(at, (self.una >= self.nxt).then_some(SendLimit::Application));
         }
         self.shut = true;
+    }
+
+    /// The sender probes a closed window: it has data.
+    pub fn probed(&mut self, at: Time) {
+        self.charge(at, Some(SendLimit::ReceiveWindow));
     }
 
     /// The sender sends.
@@ -275,12 +280,12 @@ impl Waits {
         }
         self.active = sent.at;
         (self.acknowledged, self.last, self.begun) = (0, sent.len, true);
+        self.heard = Heard::Nothing;
         (self.nxt, self.round_trip) = (sent.nxt, sent.round_trip);
         if sent.again {
             self.repair = sent.nxt;
         } else {
             (self.whole, self.pushed) = (sent.is_whole, sent.pushes);
-        self.heard = Heard::Nothing;
         }
         self.answer = self.answer.filter(|(at, _)| sent.at.since(*at) <= AT_ONCE);
         self.segment = sent.segment;

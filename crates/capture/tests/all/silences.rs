@@ -200,6 +200,25 @@ fn only_a_long_wait_without_a_report_of_loss_is_the_retransmission_timer() {
     let mut timer = flight();
     timer.push((data(11_001, 1000, false), (440, 440)));
     assert_eq!(stall(true, true, timer), (StallCause::RetransmissionTimer, 220));
+    // The last of several outstanding segments is not what that timer sends.
+    let mut later = flight();
+    later.push((data(13_001, 1000, true), (440, 440)));
+    assert_eq!(stall(true, true, later), (StallCause::TailLossProbe, 220));
+    let mut one = vec![(data(11_001, 500, true), (220, 220)), (data(11_001, 500, true), (440, 440))];
+    assert_eq!(stall(true, true, one.clone()), (StallCause::RetransmissionTimer, 220));
+    one[1].1 = (400, 400);
+    assert_eq!(stall(true, true, one), (StallCause::TailLossProbe, 180));
+    // The timer runs since the data, whatever the other end sends.
+    let fed = vec![
+        (data(11_001, 500, true), (230, 220)),
+        (ack(11_501, 500), (230, 230)),
+        (response(5001, 100, 11_501), (290, 290)),
+        (data(11_001, 500, true), (440, 430)),
+    ];
+    assert_eq!(stalls(false, fed)[0], vec![(StallCause::RetransmissionTimer, 150)]);
+    // Without any ACK nothing is known to be acknowledged.
+    let alone = [data(11_001, 500, true).at_us(0), data(11_001, 500, true).at_us(206_000)];
+    assert_eq!(only(&alone).stalls[0].cause, StallCause::RetransmissionTimer);
     // At the receiver a retransmission comes a round trip after the report of the loss.
     let fast = vec![
         (data(12_001, 1000, false), (230, 220)),
