@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -301,6 +302,20 @@ def test_flows_are_rows_of_a_table_for_scripts(losses: Run) -> None:
     assert {"time_recovery", "time_unknown", "stalls_late_ack_ns"} <= set(row)
 
 
+def test_a_connection_without_an_answer_is_in_text_csv_and_json(tmp_path: Path) -> None:
+    ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 40, 0, 0, 64, 6, 0, bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2]))
+    syn = ip + struct.pack("!HHIIBBHHH", 40_000, 81, 1000, 0, 0x50, 0x02, 64_000, 0, 0)
+    packets = [struct.pack("<IIII", second, 0, 40, 40) + syn for second in (1000, 1001, 1003)]
+    file = tmp_path / "syns.pcap"
+    file.write_bytes(struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 65_535, 101) + b"".join(packets))
+    assert "10.0.0.1:40000 > 10.0.0.2:81: 3 SYNs in 3.00s, no answer" in invoke("rtt", file).stdout
+    made = json.loads(invoke("rtt", file, "--json").stdout)
+    assert (made["unopened_connections"], made["unopened"][0]["syns"], made["flows"]) == (1, 3, [])
+    [row] = csv.DictReader(io.StringIO(invoke("rtt", file, "--csv").stdout))
+    found = (row["flow"], row["receiver"], row["syn_retransmissions"], row["ending_how"])
+    assert found == ("", "10.0.0.2:81", "2", "no_answer")
+
+
 def test_the_answer_of_judge_is_in_its_first_line(losses: Run) -> None:
     done = invoke("judge", losses.files["receiver"])
     assert done.stdout.splitlines()[0] == "no findings; 1 capture judged"
@@ -324,6 +339,8 @@ def test_json_is_one_object_with_rounds_and_flows(losses: Run) -> None:
         "flows",
         "flows_with_data",
         "packets",
+        "unopened",
+        "unopened_connections",
         "notes",
         "connections",
         "interfaces",

@@ -38,5 +38,5 @@ pub use flow::{
 pub use histogram::{DurationHistogram, Modes};
 pub use life::ConnectionFacts;
 pub use reader::{CaptureRecord, Interface, LinkType, ReadError, Reader};
-pub use summary::{FlowSummary, RoundTrips, Summary};
+pub use summary::{FlowSummary, MOST_UNOPENED, RoundTrips, Summary, Unopened};
 pub use tunnel::{Around, DEEPEST, Tunnel, TunnelKind};

@@ -114,6 +114,11 @@ impl First {
         }
     }
 
+    /// It is a SYN, without data, of the end that opens the connection.
+    pub fn is_syn(&self) -> bool {
+        self.flags.has(Flags::SYN) && !self.flags.has(Flags::RST) && self.from == 0 && self.len == 0
+    }
+
     /// The state of the connection after this packet.
     pub fn connection(&self, point: usize, ends: [SocketAddr; 2]) -> Connection {
         let segment = self.segment();

@@ -5,7 +5,7 @@ use crate::flow::{Connection, EcnFeedback, Half, Place};
 use crate::life::Life;
 use crate::notes;
 use crate::reader::Interface;
-use crate::summary::{FlowSummary, RoundTrips, Summary};
+use crate::summary::{FlowSummary, MOST_UNOPENED, RoundTrips, Summary, Unopened};
 use crate::tunnel::Around;
 use crate::words;
 use tcpassay_units::Time;
@@ -19,7 +19,10 @@ impl Analysis {
 
     /// The results so far without those of the flows.
     pub fn summary_without_flows(&self, interfaces: &[Interface]) -> Summary {
+        let (unopened_connections, unopened) = self.unopened(interfaces);
         Summary {
+            unopened_connections,
+            unopened,
             clock_ns: self.clock_step_ns(),
             connections: self.table.len() as u64,
             flows_with_data: self.flows.len() as u64,
@@ -40,6 +43,33 @@ impl Analysis {
                 flows
             })
             .collect()
+    }
+
+    /// The connections in memory that were not opened: their number, and the first ones.
+    fn unopened(&self, interfaces: &[Interface]) -> (u64, Vec<Unopened>) {
+        let (mut count, mut first) = (0, Vec::new());
+        for (place, entry) in self.table.entries().iter().enumerate() {
+            let made;
+            let connection = match &entry.state {
+                Life::Open(connection) => &**connection,
+                // A scan has millions of them: their state is computed only if they are described.
+                Life::First(packet) if packet.is_syn() && first.len() >= MOST_UNOPENED => {
+                    count += 1;
+                    continue;
+                }
+                Life::First(packet) if packet.is_syn() => {
+                    made = packet.connection(self.point(entry), entry.ends());
+                    &made
+                }
+                Life::First(_) | Life::Ended(_) | Life::Forgotten => continue,
+            };
+            let Some(refused) = connection.is_refused() else { continue };
+            count += 1;
+            if first.len() < MOST_UNOPENED {
+                first.push(unopened(connection, place, refused, interfaces));
+            }
+        }
+        (count, first)
     }
 
     /// The flows of a connection.
@@ -84,6 +114,28 @@ impl Analysis {
     }
 }
 
+fn name(interfaces: &[Interface], index: usize) -> String {
+    interfaces.get(index).map(|one| one.name.clone()).unwrap_or_default()
+}
+
+fn unopened(connection: &Connection, place: usize, refused: bool, interfaces: &[Interface]) -> Unopened {
+    let [opener, other] = connection.ends.map(|end| end.to_string());
+    let syns = 1 + connection.halves[0].counters.syn_retransmissions;
+    let duration_ns = connection.last.since(connection.first).as_nanos();
+    let words = words::unopened([&opener, &other], syns, duration_ns, refused);
+    Unopened {
+        connection: u32::try_from(place + 1).unwrap_or(u32::MAX),
+        interface: name(interfaces, connection.interface),
+        opener,
+        other,
+        start_ns: connection.first.as_nanos(),
+        syns,
+        duration_ns,
+        refused,
+        words,
+    }
+}
+
 fn flow(
     connection: &Connection,
     from: usize,
@@ -95,7 +147,7 @@ fn flow(
     let mut made = FlowSummary {
         flow: half.number.unwrap_or(0),
         connection: 0,
-        interface: interfaces.get(connection.interface).map(|one| one.name.clone()).unwrap_or_default(),
+        interface: name(interfaces, connection.interface),
         tunnel: String::new(),
         sender: connection.ends[from].to_string(),
         receiver: connection.ends[1 - from].to_string(),

@@ -20,10 +20,40 @@ pub struct Summary {
     pub clock_ns: Option<u64>,
     /// Counters of the packets that were read.
     pub packets: PacketCounts,
+    /// Number of connections of which the capture has SYNs only, or SYNs and a reset as the answer.
+    pub unopened_connections: u64,
+    /// The first of them, at most [`MOST_UNOPENED`].
+    pub unopened: Vec<Unopened>,
     /// Messages about packets that could not be read, and the consequences.
     pub notes: Vec<String>,
     /// The directions that carried data, in the order of their first data packet.
     pub flows: Vec<FlowSummary>,
+}
+
+/// Number of connections that were not opened which are described.
+pub const MOST_UNOPENED: usize = 100;
+
+/// A connection whose SYN was not answered, or refused.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Unopened {
+    /// Number of the connection, from 1.
+    pub connection: u32,
+    /// Name of the capture point.
+    pub interface: String,
+    /// Address and port of the end that sent the SYN.
+    pub opener: String,
+    /// Address and port of the other end.
+    pub other: String,
+    /// The first SYN, in nanoseconds since 1970.
+    pub start_ns: u64,
+    /// SYNs, with retransmissions.
+    pub syns: u64,
+    /// From the first SYN to the last packet: a SYN, or the reset.
+    pub duration_ns: u64,
+    /// The other end answered by a reset (RFC 9293 section 3.5.2); otherwise no answer is in the capture.
+    pub refused: bool,
+    /// The same as text.
+    pub words: String,
 }
 
 /// One direction of a connection that carried data.

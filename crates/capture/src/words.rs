@@ -124,6 +124,17 @@ fn black_hole(hole: &BlackHole) -> String {
     )
 }
 
+/// A connection that was not opened.
+pub(crate) fn unopened([opener, other]: [&str; 2], syns: u64, duration_ns: u64, refused: bool) -> String {
+    let sent = many(syns, "SYN");
+    let passed = time(duration_ns);
+    match (refused, syns) {
+        (true, _) => format!("{opener} > {other}: {sent}, refused by a reset (RST) after {passed}"),
+        (false, 1) => format!("{opener} > {other}: {sent}, no answer"),
+        (false, _) => format!("{opener} > {other}: {sent} in {passed}, no answer"),
+    }
+}
+
 fn ending(flow: &FlowSummary, ending: &Ending) -> String {
     #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
     let second = |ns: u64| format!("{:.6}", ns as f64 / 1e9);

@@ -76,7 +76,7 @@ class Analysis:
         if flow is not None and flow > count:
             there = f"flows 1 to {count} carry data" if count else "no flow carries data"
             raise UserError(f"`--flow {flow}`: the capture has no such flow; {there}", Place(self._file))
-        return made
+        return made if flow is None else replace(made, unopened_connections=0, unopened=[])
 
     def flows(self, summary: Summary, most: int | None = None) -> Iterator[list[FlowSummary]]:
         """The wanted flows of `summary` in parts; at most `most`."""

@@ -1,12 +1,16 @@
-"""The flows of a capture as a table for scripts: one row for each flow, with all figures of the summary."""
+"""The flows of a capture as a table for scripts: one row for each flow, with all figures of the summary.
+
+Connections that were not opened have a row, too.
+"""
 
 import csv
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from io import StringIO
+from itertools import chain
 from typing import Final
 
-from tcpassay.captured.model import FlowSummary, TimeShares
+from tcpassay.captured.model import Counters, Ending, FlowSummary, TimeShares, Unopened
 from tcpassay.interface import StallCause
 
 _PLAIN: Final = (
@@ -35,12 +39,38 @@ def _row(one: FlowSummary) -> dict[str, object]:
     return made
 
 
-def lines(flows: Iterable[FlowSummary]) -> Iterator[str]:
-    """The header and the rows, each with its newline; nothing without flows."""
-    for number, one in enumerate(flows):
-        row = _row(one)
+_COLUMNS: Final = (
+    *_PLAIN,
+    *Counters.__dataclass_fields__,
+    "unnecessary_retransmissions",
+    *(f"rtt_{name}" for name in _TRIPS),
+    *TimeShares.__dataclass_fields__,
+    *(f"stalls_{cause}{unit}" for cause in StallCause for unit in ("", "_ns")),
+    *(f"ending_{name}" for name in Ending.__dataclass_fields__),
+    "black_hole_length",
+)
+
+
+def _unopened_row(one: Unopened) -> dict[str, object]:
+    """The row of a connection that was not opened: it has no flow."""
+    return {
+        "connection": one.connection,
+        "interface": one.interface,
+        "sender": one.opener,
+        "receiver": one.other,
+        "start_ns": one.start_ns,
+        "duration_ns": one.duration_ns,
+        "syn_retransmissions": one.syns - 1,
+        "ending_how": "refused" if one.refused else "no_answer",
+    }
+
+
+def lines(flows: Iterable[FlowSummary], unopened: Iterable[Unopened] = ()) -> Iterator[str]:
+    """The header and the rows, each with its newline; nothing without rows."""
+    rows = chain(map(_row, flows), map(_unopened_row, unopened))
+    for number, row in enumerate(rows):
         text = StringIO()
-        writer = csv.DictWriter(text, row, lineterminator="\n")
+        writer = csv.DictWriter(text, _COLUMNS, restval="", lineterminator="\n")
         if number == 0:
             writer.writeheader()
         writer.writerow(row)

@@ -183,6 +183,21 @@ class FlowSummary:
 
 
 @dataclass(frozen=True, slots=True, config=_EXACT)
+class Unopened:
+    """A connection whose SYN was not answered, or refused (`crates/capture/src/summary.rs` documents each field)."""
+
+    connection: int
+    interface: str
+    opener: str
+    other: str
+    start_ns: int
+    syns: int
+    duration_ns: int
+    refused: bool
+    words: str
+
+
+@dataclass(frozen=True, slots=True, config=_EXACT)
 class Summary:
     """The result of an analysis."""
 
@@ -191,6 +206,8 @@ class Summary:
     interfaces: list[str]
     clock_ns: int | None
     packets: PacketCounts
+    unopened_connections: int
+    unopened: list[Unopened]
     notes: list[str]
     flows: list[FlowSummary]
 

@@ -58,6 +58,14 @@ def show(summary: Summary, console: Console) -> None:
     if summary.flows_with_data > MOST and len(summary.flows) >= MOST:
         rest = summary.flows_with_data - MOST
         console.print(f"... and {rest} more flows: `--flow N` shows one, `--json` all.\n", highlight=False)
+    if summary.unopened:
+        console.print("[bold]Not opened[/]", highlight=False)
+        for failed in summary.unopened[:MOST]:
+            where = f" at {failed.interface}" if len(summary.interfaces) > 1 else ""
+            _line(console, f"{failed.words}{where}")
+        if (rest := summary.unopened_connections - MOST) > 0:
+            _line(console, f"... and {rest} more")
+        console.print()
     for note in summary.notes:
         console.print(f"note: {escape(note)}", style="yellow", highlight=False)
     counts = summary.packets

@@ -147,8 +147,9 @@ def _rtt(file: Path, wanted: "Wanted", *, summary_only: bool, csv_: bool, json_:
     if csv_:
         for _ in analysis.rounds(json=False):
             pass
-        flows = (one for part in analysis.flows(analysis.without_flows()) for one in part)
-        for text in csv_table.lines(flows):
+        summary = analysis.without_flows()
+        flows = (one for part in analysis.flows(summary) for one in part)
+        for text in csv_table.lines(flows, summary.unopened):
             typer.echo(text, nl=False)
         return
     if json_:

@@ -379,6 +379,16 @@ impl Connection {
         self.closing.ending(self.ends, self.first, sender, self.halves[sender].outstanding())
     }
 
+    /// Whether only SYNs came from the end that opened it, and nothing but a reset (`Some(true)`), or nothing (`Some(false)`), from the other.
+    pub fn is_refused(&self) -> Option<bool> {
+        let [opener, other] = &self.halves;
+        let is_alone =
+            matches!(self.syns, [Some(_), None]) && opener.counters.acks + other.counters.acks == 0;
+        let has_data = opener.counters.packets + other.counters.packets > 0;
+        let refused = self.packets[1] > 0;
+        (is_alone && !has_data && (self.reset || !refused)).then_some(refused)
+    }
+
     /// The place at which the capture was taken, for data of end `sender`.
     pub fn place(&self, sender: usize) -> Place {
         self.path(sender).place()

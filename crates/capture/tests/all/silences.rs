@@ -1,7 +1,7 @@
 //! What silences waited for, how connections ended, and what never arrived: as far as the place of the capture and timestamps prove it.
 
-use crate::made::{Made, Timed, analyse, by, handshake, pcap};
-use tcpassay_capture::{BlackHole, EndingKind, FlowSummary, StallCause, Summary};
+use crate::made::{Made, Timed, analyse, by, from_to, handshake, pcap};
+use tcpassay_capture::{BlackHole, EndingKind, FlowSummary, MOST_UNOPENED, StallCause, Summary};
 use tcpassay_wire::Flags;
 
 /// Milliseconds at which a packet passes the capture, and at which it was sent.
@@ -310,4 +310,29 @@ fn data_far_beyond_the_window_do_not_decide_about_later_data() {
     // Within reach of the window the capture may have missed data.
     let near = only(&packets(100_001)).counters;
     assert_eq!((near.packets, near.beyond_window), (16, 0));
+}
+
+#[test]
+fn connections_that_are_not_opened_are_told() {
+    let syn = |port: u16| {
+        let client = format!("192.0.2.1:{port}");
+        move |ms: u64| from_to(&client, "192.0.2.2:81").flags(Flags::SYN).seq(1000, 0).ack(0).at_us(1000 * ms)
+    };
+    let (lost, refused) = (syn(40_001), syn(40_002));
+    let reset = from_to("192.0.2.2:81", "192.0.2.1:40002").flags(Flags::RST | Flags::ACK).seq(0, 0).ack(1001);
+    let mut packets = vec![lost(0), refused(1), reset.at_us(31_000), lost(1030), lost(3100)];
+    // Of a connection of which one direction was captured more than SYNs is there.
+    packets.extend(begun(true, false).into_iter().filter(|(_, bytes)| bytes[15] == 1));
+    let made = summary(&packets);
+    let told: Vec<(&str, u64, bool)> =
+        made.unopened.iter().map(|one| (one.words.as_str(), one.syns, one.refused)).collect();
+    let expected = [
+        ("192.0.2.1:40001 > 192.0.2.2:81: 3 SYNs in 3.10s, no answer", 3, false),
+        ("192.0.2.1:40002 > 192.0.2.2:81: 1 SYN, refused by a reset (RST) after 30.0ms", 1, true),
+    ];
+    assert_eq!((told.as_slice(), made.unopened_connections), (expected.as_slice(), 2));
+    let scan: Vec<Timed> = (0..150).map(|n| syn(41_000 + n)(u64::from(n))).collect();
+    let many = summary(&scan);
+    assert_eq!((many.unopened.len(), many.unopened_connections), (MOST_UNOPENED, 150));
+    assert_eq!(many.unopened[0].words, "192.0.2.1:41000 > 192.0.2.2:81: 1 SYN, no answer");
 }
