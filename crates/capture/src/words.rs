@@ -129,7 +129,8 @@ pub(crate) fn unopened([opener, other]: [&str; 2], syns: u64, duration_ns: u64, 
     let sent = many(syns, "SYN");
     let passed = time(duration_ns);
     match (refused, syns) {
-        (true, _) => format!("{opener} > {other}: {sent}, refused by a reset (RST) after {passed}"),
+        (true, 1) => format!("{opener} > {other}: {sent}, refused by a reset (RST) after {passed}"),
+        (true, _) => format!("{opener} > {other}: {sent} in {passed}, refused by a reset (RST)"),
         (false, 1) => format!("{opener} > {other}: {sent}, no answer"),
         (false, _) => format!("{opener} > {other}: {sent} in {passed}, no answer"),
     }
@@ -320,7 +321,7 @@ fn stall(flow: &FlowSummary, stalls: &Stalls) -> String {
             format!("no data of {from} arrived: its application, its window or the path")
         }
         StallCause::MissingData => format!(
-            "{to} waited for data that {from} had sent and that did not arrive: the path, or the retransmission timer of {from}"
+            "data that {from} had sent had not arrived at {to}: the path, or the retransmission timer of {from}"
         ),
         StallCause::SenderResumed => format!(
             "{from} paused with data outstanding and continued with new data before an ACK arrived: its application, its \
