@@ -43,28 +43,62 @@ def test_a_metric_by_two_parameters_has_a_cell_for_each_pair_of_levels() -> None
 
 
 def test_values_that_the_plan_chose_for_another_parameter_are_no_spread() -> None:
-    # 1, 3 and 101, 103: the variance within each is 2, of the mean of both 2/2/4 + 2/2/4 = 0.5, with two degrees of
-    # freedom.
-    one = levels.stratified([(1.0, 3.0), (101.0, 103.0)])
-    assert (one.mean, one.count) == (52.0, 4)
-    assert one.half == pytest.approx(4.303 * 0.5**0.5, rel=1e-4)
+    # The means of the seeds are 51, 52 and 54: standard deviation 1.5275; t of two degrees of freedom: 4.303.
     runs = [
-        measured(cc + limit, cc, limit, base + seed, seed)
-        for cc, limit, base in (("reno", "10KB", 0.0), ("reno", "1MB", 100.0), ("cubic", "10KB", 5.0))
-        for seed in (1, 3)
+        measured(cc + limit, cc, limit, base + seed * step, seed)
+        for cc, limit, base, step in (
+            ("reno", "10KB", 0.0, 1),
+            ("reno", "1MB", 100.0, 1),
+            ("cubic", "10KB", 5.0, 1),
+        )
+        for seed in (1, 2, 4)
     ]
     grid = levels.grid(runs, "rtt_p99", "stack.cc")
     assert grid.over == ("queue.limit",)
-    assert (grid.cells["reno", ""].mean, grid.cells["reno", ""].half) == (
-        52.0,
-        pytest.approx(3.0427, rel=1e-4),
-    )
+    one = grid.cells["reno", ""]
+    assert (one.mean, one.count) == (pytest.approx(52.333, abs=1e-3), 3)
+    assert one.half == pytest.approx(4.303 * 1.5275 / 3**0.5, rel=1e-4)
     assert levels_show.of_grid(grid).title == (
         "rtt_p99 by stack.cc: mean and 95 % confidence interval, over all values of queue.limit"
     )
     # One run for each value tells nothing about the spread of runs.
     single = levels.grid([run for run in runs if run.seed == 1], "rtt_p99", "stack.cc")
     assert single.cells["reno", ""].half == pytest.approx(12.706 * 50, rel=1e-4)
+
+
+def test_cases_that_take_the_same_steps_have_the_interval_of_one_of_them() -> None:
+    # A queue that never fills: its limit changes nothing.
+    runs = [
+        replace(measured(limit, "reno", limit, value, seed), trace=f"t{seed}")
+        for limit in ("10KB", "1MB")
+        for seed, value in enumerate((1.0, 2.0, 3.0), 1)
+    ]
+    pooled = levels.grid(runs, "rtt_p99", "stack.cc").cells["reno", ""]
+    alone = levels.grid(runs, "rtt_p99", "queue.limit").cells["1MB", ""]
+    assert pooled == alone
+    assert (pooled.count, pooled.half) == (3, pytest.approx(2.4843, abs=1e-4))
+
+
+def test_hosts_of_one_run_are_no_independent_runs() -> None:
+    # The shares of two hosts on each side sum to 1, so that both sides have the same interval.
+    shares = {1: (0.1, 0.2, 0.3, 0.4), 2: (0.2, 0.2, 0.3, 0.3), 3: (0.15, 0.15, 0.2, 0.5)}
+    hosts = [
+        Measured(
+            f"a sender{place}",
+            seed,
+            {"host": f"sender{place}", "cc": "mine" if place < len(of) // 2 else "cubic"},
+            {"share": share},
+            f"t{seed}",
+            "a",
+        )
+        for seed, of in shares.items()
+        for place, share in enumerate(of)
+    ]
+    mine, cubic = (levels.grid(hosts, "share", "cc").cells[cc, ""] for cc in ("mine", "cubic"))
+    assert mine.count == cubic.count == 3
+    assert mine.half == pytest.approx(cubic.half)
+    one = levels.grid(hosts, "share", "seed", "cc").cells["1", "mine"]
+    assert (one.mean, one.half, one.count) == (pytest.approx(0.15), None, 1)
 
 
 def test_seeds_that_took_the_same_steps_are_no_more_evidence() -> None:

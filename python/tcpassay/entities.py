@@ -52,6 +52,7 @@ def measured(results: Results, per: Per) -> tuple[list[Measured], int]:
                 varied | _beside(named, varied, per),
                 values,
                 trace,
+                str(run["case"]),
             )
             for named, values in found
         ]

@@ -4,9 +4,10 @@ The mean over the runs of a level estimates the value for similar cases; its int
 computed from the variation between runs. Runs of one case that are identical for several seeds count once, because they
 are not independent.
 
-If a level has several cases, and each of them several distinct runs, the mean is that of the means of the cases, and
-the interval is computed from the variation within them (stratified, with Welch's degrees of freedom): the values that
-a plan gives to its other parameters were chosen, and are no random sample.
+If a level has several cases with the same seeds, the values of each seed are averaged first, and the interval is
+computed from the variation between seeds: the values that a plan gives to its other parameters were chosen and are no
+random sample, and runs of different cases with one seed see the same random numbers. The same holds for the hosts and
+flows of one run, which share its path.
 """
 
 import math
@@ -54,6 +55,8 @@ class Measured:
     varied: Mapping[str, str]
     metrics: Mapping[str, float | None]
     trace: str = ""
+    whole: str = ""
+    """The case of the run, for the values of one of its hosts or flows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +96,13 @@ class Values:
     """The levels of `across`; one empty text if there is none."""
     cells: Mapping[tuple[str, str], tuple[float, ...]]
     """The values of distinct runs, for each row and column that has any."""
-    strata: Mapping[tuple[str, str], tuple[tuple[float, ...], ...]]
-    """The same by the values of the other parameters."""
+    means: Mapping[tuple[str, str], Mean]
     over: tuple[str, ...]
     """The other parameters that have several values in a cell."""
 
     def mean(self, row: str, column: str) -> Mean | None:
         """The mean of a cell with its interval; `None` for an empty cell."""
-        parts = self.strata.get((row, column))
-        if not parts:
-            return None
-        if len(parts) > 1 and min(map(len, parts)) > 1:
-            return stratified(parts)
-        return mean([value for part in parts for value in part])
+        return self.means.get((row, column))
 
 
 def measured(runs: Iterable[RunRow]) -> list[Measured]:
@@ -186,17 +183,25 @@ def mean(values: Sequence[float]) -> Mean:
     return Mean(statistics.fmean(values), quantile * statistics.stdev(values) / math.sqrt(count), count)
 
 
-def stratified(parts: Sequence[Sequence[float]]) -> Mean:
-    """The mean of the means of parts of at least two values, with the interval of the variation within the parts."""
-    spreads = [statistics.variance(part) / len(part) for part in parts]
-    total = math.fsum(spreads)
-    middle = statistics.fmean(statistics.fmean(part) for part in parts)
-    count = sum(map(len, parts))
-    if total <= 0:
-        return Mean(middle, 0.0, count)
-    freedom = total**2 / math.fsum(s**2 / (len(part) - 1) for s, part in zip(spreads, parts, strict=True))
-    quantile = T95[int(freedom) - 1] if freedom < len(T95) + 1 else NORMAL
-    return Mean(middle, quantile * math.sqrt(total) / len(parts), count)
+def mean_of_runs(runs: Sequence[tuple[Measured, float]]) -> Mean:
+    """The mean of a value over runs, or over hosts or flows of runs, of one or more cases."""
+    cases: dict[str, dict[int, list[float]]] = {}
+    traces: dict[tuple[str, int], str] = {}
+    for run, value in runs:
+        case = run.whole or run.case
+        cases.setdefault(case, {}).setdefault(run.seed, []).append(value)
+        traces[case, run.seed] = run.trace or str(run.seed)
+    seeds = set.intersection(*(set(of) for of in cases.values()))
+    if len(cases) == 1 or len(seeds) > 1:
+        # Seeds in which every case took the same steps as in another one are no further evidence.
+        kept = {tuple(traces[case, seed] for case in cases): seed for seed in sorted(seeds, reverse=True)}
+        return mean(
+            [
+                statistics.fmean(statistics.fmean(of[seed]) for of in cases.values())
+                for seed in sorted(kept.values())
+            ]
+        )
+    return mean([statistics.fmean(values) for of in cases.values() for values in of.values()])
 
 
 def distinct(runs: Sequence[Measured]) -> list[Measured]:
@@ -218,21 +223,32 @@ def factors(runs: Sequence[Measured]) -> list[str]:
 
 def values(runs: Sequence[Measured], metric: str, down: str, across: str | None = None) -> Values:
     """A metric by the levels of one or two parameters. Runs without the metric or the parameter are ignored."""
-    cells: dict[tuple[str, str], dict[tuple[tuple[str, str], ...], list[float]]] = {}
+    cells: dict[tuple[str, str], list[tuple[Measured, float]]] = {}
     rows: dict[str, None] = {}
     columns: dict[str, None] = {}
-    for run in runs if SEED in {down, across} else distinct(runs):
+    for run in runs:
         value = run.metrics.get(metric)
         row, column = level(run, down), level(run, across) if across else ""
         if value is None or row is None or column is None:
             continue
         rows.setdefault(row)
         columns.setdefault(column)
-        rest = tuple((name, text) for name, text in run.varied.items() if name not in {down, across})
-        cells.setdefault((row, column), {}).setdefault(rest, []).append(value)
-    strata = {place: tuple(map(tuple, parts.values())) for place, parts in cells.items()}
-    found = {place: tuple(value for part in parts for value in part) for place, parts in strata.items()}
-    return Values(metric, down, across, ordered(rows), ordered(columns), found, strata, _over(cells.values()))
+        cells.setdefault((row, column), []).append((run, value))
+    found = {place: _distinct_values(of, every=SEED in {down, across}) for place, of in cells.items()}
+    means = {place: mean_of_runs(of) for place, of in cells.items()}
+    rest = [
+        dict.fromkeys(
+            tuple((name, text) for name, text in run.varied.items() if name not in {down, across})
+            for run, _ in of
+        )
+        for of in cells.values()
+    ]
+    return Values(metric, down, across, ordered(rows), ordered(columns), found, means, _over(rest))
+
+
+def _distinct_values(runs: Sequence[tuple[Measured, float]], *, every: bool) -> tuple[float, ...]:
+    kept = {id(run) for run in distinct([run for run, _ in runs])}
+    return tuple(value for run, value in runs if every or id(run) in kept)
 
 
 def _over(cells: Iterable[Iterable[tuple[tuple[str, str], ...]]]) -> tuple[str, ...]:
