@@ -38,6 +38,8 @@ older versions ignore them.
 * Freed memory of up to 32 MiB stays with the process, because the next run most likely needs the same amount."""
 _PR_SET_PDEATHSIG: Final = 1
 FOLLOW: Final = "follow"
+MOST_FOLLOWED: Final = 128_000_000
+"""Bytes of the event log of a run on a kernel that is followed, from above: a quarter of a guest's memory."""
 """The oracle that needs packets."""
 
 
@@ -89,9 +91,18 @@ def _done(request: CaseRequest) -> Answer:
 
 
 def _follows(request: CaseRequest) -> bool:
-    """Whether the model follows the run, for which it needs packets."""
-    on_kernel = request.substrate == "kernel" or request.substrate.startswith("kernel:")
-    return on_kernel and (request.oracles is None or FOLLOW in request.oracles)
+    """Whether the model follows the run, for which it needs packets.
+
+    A guest has them in its memory. Of a long run on a fast path they would take the room of the event log, so that they
+    are collected only if a plan names the oracle.
+    """
+    if not (request.substrate == "kernel" or request.substrate.startswith("kernel:")):
+        return False
+    if request.oracles is not None:
+        return FOLLOW in request.oracles
+    from tcpassay.plan.log_size import settings, size  # noqa: PLC0415 - start-up time
+
+    return size(*settings(request.triples)) <= MOST_FOLLOWED
 
 
 def _judged(request: CaseRequest, run: RunArtifacts, answer: Answer) -> Answer:
