@@ -175,9 +175,9 @@ def guests(folder: Path) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("processes", [1, 2, 3])
+@pytest.mark.parametrize("processes", [1, 2])
 def test_no_guest_outlives_a_runner_that_is_killed(tmp_path: Path, processes: int) -> None:
-    # The numbers are different moments of the start: a shell, the tests of the host's ptrace, the process of init.
+    # The numbers are different moments of the start: a shell, and the process of init beside the kernel.
     (tmp_path / "plan.toml").write_text(HANGS, encoding="utf-8")
     command = [sys.executable, "-m", "tcpassay", "run", "plan.toml", "--out", "out"]
     scratch = tmp_path / "scratch"

@@ -135,7 +135,8 @@ def test_each_value_occurs_and_those_of_the_changed_names_come_first(plan: Plan)
     first, *others = islice(beyond.draws(plan, plan.cases, words, (), Random(1)), 150)  # noqa: S311 - a test
     assert first[0]["stack.cc"] == "bbr"
     controllers = {made["stack.cc"] for made, _ in others if "stack.cc" in made}
-    assert {"htcp", "westwood", "dctcp", "highspeed"} <= controllers
+    # dctcp needs another setting, which may not be drawn beside it.
+    assert {"htcp", "westwood", "highspeed"} <= controllers
     assert all(case.substrate in {"kernel:a", "kernel:b"} for _, cases in others for case in cases)
 
 

@@ -58,6 +58,8 @@ pub(crate) struct Half {
     acked: u64,
     /// [`Recording::has_unknown_tcp`].
     unknown: bool,
+    /// Whether the peer may send beyond the window: an end of the run, or of the capture, is an unknown stack.
+    overrun: bool,
 }
 
 /// Whether the timer of an event sends segments again when it fires: that of a SYN, which may have data (RFC 7413), or that of data.
@@ -156,7 +158,7 @@ impl Half {
             sent,
             again: event.kind == EventKind::Retransmit,
             // A receiver may drop what lies beyond its window (RFC 9293 section 3.10.7.4).
-            refused: !sent && (step.refused || self.unknown && end > start && end > step.before.offered),
+            refused: !sent && (step.refused || self.overrun && end > start && end > step.before.offered),
             flags,
             start,
             end,
@@ -212,6 +214,7 @@ impl<'a> History<'a> {
         }
         for (half, flow) in halves.iter_mut().zip(&recording.flows) {
             half.unknown = recording.has_unknown_tcp(flow.from);
+            half.overrun = recording.has_unknown_tcp(flow.to);
         }
         History {
             recording,
