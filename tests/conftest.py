@@ -1,17 +1,24 @@
 """Settings and fixtures of all Python tests."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from patience import SAFETY_NET_S
 from tcpassay.errors import UserError
 from tcpassay.substrate.agent import agent_program
 from tcpassay.trust import consent
 from tcpassay.trust.consent import Consent
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 HOST = Path(__file__).parent / "host"
+HOW_CHROMIUM = "`make test` installs it as root; else: apt-get install chromium"
 
 LONGEST = (
     "test_plans.py", "site/test_pages.py", "testbed/test_remote.py", "kernel/test_kernel_run.py",
@@ -66,3 +73,22 @@ def agent() -> None:
         agent_program()
     except UserError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator["Browser"]:
+    """A real browser: Debian's Chromium, controlled by Playwright, which does not download another one.
+
+    It is one for all tests of a process: a second driver cannot run beside it.
+    """
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    found = shutil.which("chromium")
+    if found is None:
+        pytest.skip(f"there is no `chromium` to open the report with; {HOW_CHROMIUM}")
+    arguments = ["--no-sandbox", "--disable-background-networking", "--no-first-run"]
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=found, args=arguments, timeout=SAFETY_NET_S * 1000
+        )
+        yield browser
+        browser.close()

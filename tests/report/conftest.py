@@ -1,6 +1,5 @@
-"""A real browser: Debian's Chromium, controlled by Playwright, which does not download another one."""
+"""Pages of reports in a real browser."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,27 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from views import View
 
-from patience import SAFETY_NET_S
-
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-
-HOW = "`make test` installs it as root; else: apt-get install chromium"
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator["Browser"]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = shutil.which("chromium")
-    if found is None:
-        pytest.skip(f"there is no `chromium` to open the report with; {HOW}")
-    arguments = ["--no-sandbox", "--disable-background-networking", "--no-first-run"]
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=found, args=arguments, timeout=SAFETY_NET_S * 1000
-        )
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

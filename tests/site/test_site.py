@@ -1,20 +1,22 @@
 """The documentation as static pages: complete, all links valid, no network, searched from a folder."""
 
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 from plans import REPOSITORY
 from tcpassay import docs
 from tcpassay.errors import UserError
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 sys.path.insert(0, str(REPOSITORY / "tools" / "site"))
 import build
@@ -102,19 +104,15 @@ def test_links_to_files_that_the_site_lacks_are_text_or_links_to_the_given_repos
 
 
 @pytest.fixture
-def opened(site: Path) -> Iterator[tuple[object, list[str]]]:
+def opened(site: Path, chromium: "Browser") -> Iterator[tuple[object, list[str]]]:
     """A page of the folder in Chromium, and the addresses that it requested."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("Chromium is not installed")
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 390, "height": 844})
-        requested: list[str] = []
-        page.on("request", lambda request: requested.append(request.url))
-        page.goto((site / "search.html").as_uri() + "?q=delayed+acks")
-        yield page, requested
-        browser.close()
+    context = chromium.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
+    page.goto((site / "search.html").as_uri() + "?q=delayed+acks")
+    yield page, requested
+    context.close()
 
 
 def test_the_search_works_in_a_folder_without_a_server_and_without_a_network(

@@ -161,7 +161,10 @@ fn a_capture_that_contradicts_itself_is_followed_up_to_there_and_no_difference_i
     let mut cut = good.clone();
     cut.packets[half].cut = true;
     let stop = stopped(&cut);
-    assert_eq!(stop.why, "the captured bytes end inside of the options of the packet");
+    assert_eq!(
+        stop.why,
+        "the captured bytes end inside of the options of the packet, or the options are malformed"
+    );
     assert_eq!(stop.frame, Some(good.packets[half].frame));
     let mut reset = good.clone();
     reset.packets[half].segment.flags |= Flags::RST;
