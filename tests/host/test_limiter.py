@@ -43,7 +43,8 @@ def _space(bpf: None) -> Iterator[None]:  # noqa: ARG001 - it skips
 
 
 def apply(*more: str, fails: bool = False) -> Any:
-    given = ("--rate", "2Gbit", "--threshold", "30KB", "--mark", "data")
+    usual = {"--rate": "2Gbit", "--threshold": "30KB", "--mark": "data"}
+    given = [word for name, value in usual.items() if name not in more for word in (name, value)]
     return limiter("apply", "v0", *given, *more, fails=fails)
 
 
