@@ -58,7 +58,7 @@ pub(crate) struct Half {
     acked: u64,
     /// [`Recording::has_unknown_tcp`].
     unknown: bool,
-    /// Whether the peer may send beyond the window: an end of the run, or of the capture, is an unknown stack.
+    /// Whether the TCP of the peer is unknown, so that it may send beyond the window.
     overrun: bool,
 }
 
