@@ -37,6 +37,7 @@ def run_held(**case):
         case 16: raise RuntimeError("a bug of ours")
         case 17: hog = [bytearray(1 << 20) for _ in range(1 << 14)]
         case 18: raise OSError(13, "Permission denied")
+        case 19: os.write(2, b"memory allocation of 1048576 bytes failed"); os.abort()
     return real(**case)
 class Native:
     run_held = staticmethod(run_held)
@@ -81,7 +82,7 @@ def with_seeds(seeds: str, limits: str) -> str:
 
 @pytest.mark.usefixtures("planted")
 def test_each_way_to_break_off_is_its_own_outcome_and_the_others_go_on(tmp_path: Path) -> None:
-    text = with_seeds("[1, 11, 12, 13, 14, 15, 16, 17, 2]", 'case_time = "1h"\ncase_memory = "300MiB"')
+    text = with_seeds("[1, 11, 12, 13, 14, 15, 16, 17, 19, 2]", 'case_time = "1h"\ncase_memory = "300MiB"')
     result = run(tmp_path, text)
     assert {run.seed: run.outcome for run in result.runs} == {
         1: "done",
@@ -92,6 +93,7 @@ def test_each_way_to_break_off_is_its_own_outcome_and_the_others_go_on(tmp_path:
         15: "memory",
         16: "failed",
         17: "memory",
+        19: "memory",
         2: "done",
     }
     messages = {run.seed: run.message for run in result.runs}
@@ -100,6 +102,9 @@ def test_each_way_to_break_off_is_its_own_outcome_and_the_others_go_on(tmp_path:
     assert messages[13] == "it ran longer than 3600 s"
     assert "exit code 7" in messages[14]
     assert messages[16] == "RuntimeError: a bug of ours"
+    # An allocation that fails in the data plane aborts the process.
+    assert "SIGABRT" in messages[19]
+    assert "`limits.case_memory` = 300 MiB of the plan: raise it" in messages[19]
     assert not result.ok
     assert result.status == "complete"
     assert not (tmp_path / "out" / ".work").exists()

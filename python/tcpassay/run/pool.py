@@ -161,7 +161,8 @@ class Worker:
         if not chunk:
             self.ended = True
             if self.queue:
-                yield self._popped(), self._death()
+                answer = self._death()  # names the request, which is still in the queue
+                yield self._popped(), answer
             return
         self.received += chunk
         replies = list(message.take(self.received))
