@@ -20,9 +20,16 @@ def results(
 def cubic(
     rates: list[float], metric: str = "goodput", cc: str = "cubic", **more: float
 ) -> list[dict[str, Any]]:
-    """A run for each delay."""
+    """The runs of a case with a seed for each rate."""
     return [
-        run(f"{cc}{i}", 1, {metric: rate, **more}, stack__cc=cc, link__delay=f"{i}ms")
+        run(f"{cc}0", seed, {metric: rate, **more}, stack__cc=cc) for seed, rate in enumerate(rates, start=1)
+    ]
+
+
+def delays(cc: str, rates: list[float]) -> list[dict[str, Any]]:
+    """A case for each rate, all with one seed."""
+    return [
+        run(f"{cc}{i}", 1, {"goodput": rate}, stack__cc=cc, link__delay=f"{i}ms")
         for i, rate in enumerate(rates)
     ]
 

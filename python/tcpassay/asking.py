@@ -2,10 +2,10 @@
 
 Each candidate (a value of the factor, or a combination of several) runs in every environment of the plan (the other
 factors) with the seeds 1 to n. After each batch the candidates are compared in pairs by the signed-rank test of
-`compare --between`. Look k spends alpha / (k (k + 1)) of the error, divided by the number of pairs of candidates. These
-shares sum to alpha, so that all statements of all looks hold together with the confidence, whatever the number of looks
-and whenever the runs end (the union bound; an alpha-spending plan without assumptions about the metric, after Lan and
-DeMets, "Discrete Sequential Boundaries for Clinical Trials", 1983).
+`compare --between`, whose unit is the seed, averaged over the environments. Look k spends alpha / (k (k + 1)) of the
+error, divided by the number of pairs of candidates. These shares sum to alpha, so that all statements of all looks
+hold together with the confidence, whatever the number of looks and whenever the runs end (the union bound; an
+alpha-spending plan without assumptions about the metric, after Lan and DeMets, "Discrete Sequential Boundaries for Clinical Trials", 1983).
 
 A candidate to which another one is better at a look cannot be the best, and does not run with further seeds. The error
 of later looks is still divided by the number of all pairs: which candidates are left depends on the same runs that are
@@ -301,10 +301,7 @@ def first_look(plan: Plan, question: Question) -> int:
 def _least(plan: Plan, question: Question, look: int) -> int:
     count = candidates(plan, question)
     pairs = max(1, count * (count - 1) // 2)
-    environments = max(1, len(plan.cases) // max(1, count))
-    needed = fewest(share(question, look) / pairs)
-    # With few environments each run is a statistical unit, otherwise each environment, whatever the seeds.
-    return max(FIRST + 1, math.ceil(needed / environments))
+    return max(FIRST + 1, fewest(share(question, look) / pairs))
 
 
 def answered(

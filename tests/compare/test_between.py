@@ -102,7 +102,7 @@ def test_the_text_says_which_is_better_at_which_confidence(tmp_path: Path) -> No
     options = Options(metrics=("goodput",))
     rankings = between(sample(tmp_path), "stack.cc", "link.delay", options, simultaneous=False)
     text = printed(rankings)
-    assert "tests at 95 %, corrected for all metrics (holm)" in " ".join(text.split())
+    assert "tests at 95 %, corrected for 1 metric (holm)" in " ".join(text.split())
     assert "link.delay = 99ms" in text
     assert "goodput: best: bbr" in text
     assert "against bbr" in text
@@ -115,7 +115,7 @@ def printed(rankings: Rankings) -> str:
     return out.getvalue()
 
 
-def test_together_the_statements_about_all_pairs_and_levels_need_more_pairs_than_one(tmp_path: Path) -> None:
+def test_together_the_statements_about_all_pairs_and_levels_need_more_seeds_than_one(tmp_path: Path) -> None:
     rankings = between(sample(tmp_path), "stack.cc", "link.delay", Options(metrics=("goodput",)))
     assert (rankings.tests, rankings.undecided) == (6, True)
     near = rankings.rankings[0]
@@ -130,7 +130,7 @@ def test_together_the_statements_about_all_pairs_and_levels_need_more_pairs_than
     assert [one.partition(":")[0] for one in far.undecided] == ["reno and cubic"]
     # The best value is known, and the table has only differences from it.
     assert far.best == ("bbr",)
-    assert "undecided: reno and cubic: 8 pairs differ" in " ".join(printed(rankings).split())
+    assert "undecided: reno and cubic: 8 seeds differ" in " ".join(printed(rankings).split())
 
 
 def test_combinations_of_parameters_are_ranked_with_what_is_needed_to_decide(tmp_path: Path) -> None:
@@ -181,7 +181,10 @@ def test_values_are_compared_at_each_combination_of_several_parameters_or_at_one
     # What a statement does not distinguish is said.
     mixed = between(few, "cc", "loss", options)
     assert mixed.over == ("link.delay",)
-    assert "note: over all values of link.delay; `--by` or `--where` separates them" in printed(mixed)
+    note = "note: a seed counts once, with the mean over all values of link.delay; `--by` or `--where` separates them"
+    assert note in " ".join(printed(mixed).split())
+    # Two levels, one pair of values: 2 * 2 / 2^8 of the eight seeds, although 16 pairs of runs differ.
+    assert mixed.rankings[0].against[0].p == pytest.approx(4 / 2**8)
     for wrong, message in (
         ({"by": "cc"}, "`--by stack.cc`: it is in `--between`, too"),
         ({"by": "los"}, "`--by los`: no run has this parameter or group"),
@@ -191,7 +194,7 @@ def test_values_are_compared_at_each_combination_of_several_parameters_or_at_one
             between(few, "cc", options=options, **wrong)
 
 
-def test_a_ranking_that_the_runs_cannot_decide_says_how_many_pairs_would(tmp_path: Path) -> None:
+def test_a_ranking_that_the_runs_cannot_decide_says_how_many_seeds_would(tmp_path: Path) -> None:
     runs = [
         run(f"{cc}", seed, {"goodput": rate + seed}, stack__cc=cc)
         for cc, rate in (("reno", 100.0), ("cubic", 200.0))
@@ -202,10 +205,10 @@ def test_a_ranking_that_the_runs_cannot_decide_says_how_many_pairs_would(tmp_pat
     )
     (one,) = rankings.rankings
     assert one.against[0].needed == 6
-    assert one.undecided == ("reno and cubic: 5 pairs differ, about 6 are needed",)
+    assert one.undecided == ("reno and cubic: 5 seeds differ, about 6 are needed",)
     text = " ".join(printed(rankings).split())
     assert "goodput: the runs cannot decide which is best" in text
-    assert "undecided, about 6 pairs are needed" in text
+    assert "undecided, about 6 seeds are needed" in text
 
 
 def test_a_parameter_with_one_value_and_an_unknown_one_are_refused(tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 import json
 import tempfile
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compared import ALL, TEN, cubic, effect, of, printed, results, seeds
+from compared import ALL, TEN, cubic, delays, effect, of, printed, results, seeds
 from folders import run
 from tcpassay.compare import Effect, Options, Verdict, compare, describe, junit
 from tcpassay.compare.direction import direction
@@ -100,9 +101,9 @@ def test_five_pairs_that_all_halve_are_undecided_and_six_would_decide(tmp_path: 
     assert found.verdict is Verdict.UNDECIDED
     assert (found.estimate, found.p, found.needed) == (pytest.approx(0.5), pytest.approx(2 / 32), 6)
     assert comparison.regressions == []
-    assert comparison.undecided == ["goodput: 5 cases differ, about 6 are needed"]
+    assert comparison.undecided == ["goodput: 5 seeds differ, about 6 are needed"]
     assert not comparison.same
-    assert "these pairs cannot decide about:" in printed(comparison)
+    assert "these runs cannot decide about:" in printed(comparison)
     assert "goodput none, whatever its size" in printed(comparison)
 
 
@@ -121,10 +122,10 @@ def test_eleven_pairs_that_all_double_are_found_although_the_results_have_many_m
 ) -> None:
     names = [name for name in METRICS if direction(name) is Direction.LOWER][:70]
     rows = [dict.fromkeys(names, 1.0 + i / 100) | {"goodput": 100.0 + i} for i in range(11)]
-    a = [run(f"c{i}", 1, row, cc="x", i=i) for i, row in enumerate(rows)]
+    a = [run("c", i, row, cc="x") for i, row in enumerate(rows)]
     b = [
-        run(f"d{i}", 1, {name: (2 if name == "goodput" else 1.1 + i / 50) * value for name, value in row.items()},
-            cc="y", i=i)
+        run("d", i, {name: (2 if name == "goodput" else 1.1 + i / 50) * value for name, value in row.items()},
+            cc="y")
         for i, row in enumerate(rows)
     ]  # fmt: skip
     left, right = results(tmp_path / "a", a), results(tmp_path / "b", b)
@@ -152,7 +153,7 @@ def test_the_metrics_are_those_of_the_plan_its_checks_those_asked_for_or_the_usu
 def test_the_junit_file_has_a_test_for_each_metric_and_skips_what_is_undecided(tmp_path: Path) -> None:
     few = ET.fromstring(junit(of(tmp_path, TEN[:5], [0.5 * x for x in TEN[:5]])))  # noqa: S314 - our own output
     (skipped,) = few.findall("testsuite/testcase[@name='goodput']/skipped")
-    assert skipped.get("message") == "goodput: 5 cases differ, about 6 are needed"
+    assert skipped.get("message") == "goodput: 5 seeds differ, about 6 are needed"
     worse = ET.fromstring(junit(of(tmp_path / "2", TEN, [0.5 * x for x in TEN])))  # noqa: S314 - our own output
     (failure,) = worse.findall("testsuite/testcase[@name='goodput']/failure")
     assert failure.get("message") == "worse: x 0.5 (x 0.5 to x 0.5)"
@@ -188,7 +189,7 @@ def test_rounding_is_no_difference(tmp_path: Path) -> None:
     assert effect(of(tmp_path, [0.1 + 0.2] * 10, [0.3] * 10)).verdict is Verdict.IDENTICAL
 
 
-def test_a_case_at_a_megabit_counts_as_much_as_one_at_ten_gigabits(tmp_path: Path) -> None:
+def test_a_run_at_a_megabit_counts_as_much_as_one_at_ten_gigabits(tmp_path: Path) -> None:
     a = [1e6] * 6 + [1e10] * 6
     b = [1.2e6] * 6 + [1.2e10] * 6
     assert effect(of(tmp_path, a, b)).estimate == pytest.approx(1.2)
@@ -197,8 +198,8 @@ def test_a_case_at_a_megabit_counts_as_much_as_one_at_ten_gigabits(tmp_path: Pat
 def test_many_metrics_are_corrected_for_their_number(tmp_path: Path) -> None:
     names = [name for name in METRICS if direction(name) is Direction.LOWER][:40]
     assert len(names) == 40
-    a = [run(f"c{i}", 1, dict.fromkeys(names, 1.0), cc="x", i=i) for i in range(8)]
-    b = [run(f"d{i}", 1, dict.fromkeys(names, 1.0 + 0.1 * (i + 1)), cc="y", i=i) for i in range(8)]
+    a = [run("c", i, dict.fromkeys(names, 1.0), cc="x") for i in range(8)]
+    b = [run("d", i, dict.fromkeys(names, 1.0 + 0.1 * (i + 1)), cc="y") for i in range(8)]
     left, right = results(tmp_path / "a", a), results(tmp_path / "b", b)
     verdicts = {
         method: {e.verdict for e in compare(left, right, Options(correction=method, everything=True)).effects}  # type: ignore[arg-type]
@@ -207,37 +208,96 @@ def test_many_metrics_are_corrected_for_their_number(tmp_path: Path) -> None:
     assert verdicts == {"none": {Verdict.WORSE}, "holm": {Verdict.UNDECIDED}, "bh": {Verdict.WORSE}}
 
 
-def test_with_enough_cases_the_seeds_of_a_case_count_as_one_pair(tmp_path: Path) -> None:
-    a = results(tmp_path / "a", seeds("cubic", [[100.0] * 20] * 6))
-    b = results(tmp_path / "b", seeds("reno", [[90.0] * 20] * 3 + [[110.0] * 20] * 3))
-    found = effect(compare(a, b))
-    assert (found.unit, found.pairs, found.verdict) == ("case", 6, Verdict.UNDECIDED)
+def both(
+    tmp_path: Path, a: list[list[float]], b: list[list[float]], strategy: str = "full", **options: Any
+) -> Effect:
+    """The effect on goodput between two results, each with the rates of the seeds of each case."""
+    sides = []
+    for name, cc, rates in (("a", "cubic", a), ("b", "reno", b)):
+        sides.append(results(tmp_path / name, seeds(cc, rates)))
+        plan = f'name = "made"\n[strategy]\nkind = "{strategy}"\n'
+        (tmp_path / name / "plan.toml").write_text(plan, encoding="utf-8")
+    return effect(compare(*sides, Options(**options)))
 
 
-def test_the_seeds_of_a_case_are_averaged(tmp_path: Path) -> None:
-    a = results(tmp_path / "a", seeds("cubic", [[100.0, 100.0]] * 6))
-    b = results(tmp_path / "b", seeds("reno", [[100.0, 121.0]] * 6))
-    assert effect(compare(a, b)).estimate == pytest.approx(1.1)
+def test_several_cases_of_one_seed_are_one_unit_of_which_the_mean_counts(tmp_path: Path) -> None:
+    # The runs of three queues that never fill are the same: their copies are no evidence.
+    before, after = [100.0 + i for i in range(6)], [98.0 + i for i in range(5)] + [106.0]
+    one = both(tmp_path / "1", [before], [after])
+    three = both(tmp_path / "3", [before] * 3, [after] * 3)
+    assert (one.unit, one.pairs, one.cases) == ("seed", 6, 1)
+    assert (three.unit, three.pairs, three.cases) == ("seed", 6, 3)
+    assert (three.p, three.verdict) == (one.p, Verdict.UNDECIDED)
+    # Of the ranks 1 to 6 only the smallest one or two are in the other direction, in 2 + 2 of 64 signs.
+    assert one.p == pytest.approx(4 / 64)
+    # Opposite effects of two cases that cancel each other in every seed are none on the mean.
+    mixed = both(tmp_path / "2", [[100.0] * 9] * 2, [[80.0] * 9, [125.0] * 9])
+    assert (mixed.up, mixed.down, mixed.estimate) == (0, 0, None)
 
 
-def test_with_one_case_its_seeds_are_counted(tmp_path: Path) -> None:
-    a = results(tmp_path / "a", seeds("cubic", [[100.0 + i for i in range(20)]]))
-    b = results(tmp_path / "b", seeds("reno", [[90.0 + i for i in range(20)]]))
-    found = effect(compare(a, b))
-    assert (found.unit, found.pairs, found.verdict) == ("run", 20, Verdict.WORSE)
+def test_cases_that_are_equal_in_every_seed_have_no_part_in_the_effect(tmp_path: Path) -> None:
+    found = both(tmp_path, [[100.0] * 6, [50.0] * 6], [[100.0] * 6, [40.0] * 6])
+    assert (found.cases, found.same_cases, found.pairs) == (1, 1, 6)
+    assert (found.median_a, found.median_b, found.estimate) == (50.0, 40.0, pytest.approx(0.8))
+    assert found.verdict is Verdict.WORSE
+
+
+def test_the_value_of_a_seed_is_the_geometric_mean_over_its_cases(tmp_path: Path) -> None:
+    found = both(tmp_path, [[100.0] * 6, [1e10] * 6], [[121.0] * 6, [1e10 + 1] * 6])
+    assert (found.median_a, found.estimate) == (pytest.approx(1e6), pytest.approx(1.1))
+
+
+def test_seeds_that_lack_a_case_do_not_count_if_others_have_all(tmp_path: Path) -> None:
+    found = both(tmp_path / "1", [[100.0] * 8, [10.0] * 6], [[90.0] * 8, [5.0] * 6])
+    assert (found.cases, found.pairs) == (2, 6)
+    apart = both(tmp_path / "2", [[100.0] * 8, [10.0]], [[90.0] * 8, [5.0]])
+    assert (apart.cases, apart.pairs) == (2, 8)
+
+
+def test_one_seed_of_several_cases_is_a_fact_without_a_test(tmp_path: Path) -> None:
+    found = both(tmp_path, [[100.0]] * 12, [[80.0]] * 12)
+    assert (found.unit, found.pairs, found.verdict, found.p) == ("seed", 1, Verdict.DIFFERS, None)
+    assert found.regressed
+
+
+@pytest.mark.parametrize("strategy", ["t-way", "random"])
+def test_of_cases_that_are_a_sample_each_is_a_unit_with_the_mean_over_its_seeds(
+    tmp_path: Path, strategy: str
+) -> None:
+    found = both(tmp_path / "1", [[100.0, 100.0]] * 6, [[100.0, 121.0]] * 6, strategy)
+    assert (found.unit, found.pairs, found.verdict) == ("case", 6, Verdict.BETTER)
+    assert found.estimate == pytest.approx(1.1)
+    # Five cannot decide at 95 %, so that the seeds count.
+    few = both(tmp_path / "2", [[100.0] * 6] * 5, [[110.0] * 6] * 5, strategy)
+    assert (few.unit, few.pairs, few.verdict) == ("seed", 6, Verdict.BETTER)
+
+
+def test_sampled_cases_with_identical_runs_count_once(tmp_path: Path) -> None:
+    def runs(cc: str, rate: float) -> list[dict[str, Any]]:
+        made = seeds(cc, [[rate + i] for i in range(9)])
+        # Cases 6 to 8 take the same steps.
+        return [one | {"trace": f"{cc}{min(i, 6)}"} for i, one in enumerate(made)]
+
+    sides = [results(tmp_path / name, runs(cc, rate)) for name, cc, rate in (("a", "x", 100), ("b", "y", 90))]
+    for name in "ab":
+        (tmp_path / name / "plan.toml").write_text('[strategy]\nkind = "random"\n', encoding="utf-8")
+    found = effect(compare(*sides))
+    assert (found.unit, found.pairs) == ("case", 7)
 
 
 def test_a_metric_that_one_side_has_not_is_counted_as_missing(tmp_path: Path) -> None:
     a = results(tmp_path / "a", cubic(TEN))
-    b = results(tmp_path / "b", [run(f"r{i}", 1, {"goodput": None if i < 3 else 100.0 + i}, stack__cc="reno",
-                                     link__delay=f"{i}ms") for i in range(10)])  # fmt: skip
+    rates = [None if i < 3 else 100.0 + i for i in range(10)]
+    b = results(
+        tmp_path / "b", [run("r", i, {"goodput": rate}, stack__cc="reno") for i, rate in enumerate(rates, 1)]
+    )
     found = effect(compare(a, b))
     assert (found.missing, found.pairs, found.verdict) == (3, 7, Verdict.IDENTICAL)
 
 
 def test_a_new_finding_is_a_regression_and_a_finding_that_is_gone_is_not(tmp_path: Path) -> None:
-    a = results(tmp_path / "a", cubic(TEN), [("late-ack", "cubic1", 1), ("late-ack", "cubic2", 1)])
-    b = results(tmp_path / "b", cubic(TEN, cc="reno"), [("late-ack", "reno2", 1), ("delivery", "reno3", 1)])
+    a = results(tmp_path / "a", delays("cubic", TEN), [("late-ack", "cubic1", 1), ("late-ack", "cubic2", 1)])
+    b = results(tmp_path / "b", delays("reno", TEN), [("late-ack", "reno2", 1), ("delivery", "reno3", 1)])
     comparison = compare(a, b)
     changes = {change.oracle: (change.new, change.gone) for change in comparison.findings}
     assert changes == {"late-ack": ((), (("cubic1", 1),)), "delivery": ((("reno3", 1),), ())}
@@ -247,10 +307,10 @@ def test_a_new_finding_is_a_regression_and_a_finding_that_is_gone_is_not(tmp_pat
 
 def test_a_run_that_no_longer_ends_is_a_regression(tmp_path: Path) -> None:
     broken = cubic(TEN, cc="reno")
-    broken[4] = run("reno4", 1, {}, outcome="crashed", stack__cc="reno", link__delay="4ms")
+    broken[4] = run("reno0", 5, {}, outcome="crashed", stack__cc="reno")
     comparison = compare(results(tmp_path / "a", cubic(TEN)), results(tmp_path / "b", broken))
-    assert comparison.broken == (("reno4", 1, "crashed"),)
-    assert comparison.regressions == ["case reno4, seed 1: crashed"]
+    assert comparison.broken == (("reno0", 5, "crashed"),)
+    assert comparison.regressions == ["case reno0, seed 5: crashed"]
     assert effect(comparison).pairs == 9
 
 
@@ -265,7 +325,7 @@ def test_in_80_columns_no_name_of_a_metric_is_folded(tmp_path: Path) -> None:
     lines = printed(of(tmp_path, TEN, [0.9 * x for x in TEN]), width=80).splitlines()
     assert max(map(len, lines)) <= 80
     at = lines.index("goodput: worse, -10.00 % (-10.00 % to -10.00 %)")
-    assert lines[at + 1] == "  a 104 bit/s; b 93.6 bit/s; up 0, down 10 of 10 cases; p 0.002"
+    assert lines[at + 1] == "  a 104 bit/s; b 93.6 bit/s; up 0, down 10 of 10 seeds; p 0.002"
 
 
 def test_the_text_states_that_nothing_differs(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from compared import ALL, TEN, collecting, cubic, effect, kernels, of, printed, results, seeds
+from compared import ALL, TEN, collecting, cubic, delays, effect, kernels, of, printed, results, seeds
 from folders import folder, run
 from tcpassay.compare import Options, Sides, Verdict, compare
 from tcpassay.errors import UserError
@@ -16,7 +16,8 @@ from tcpassay.results import Results
 
 
 def test_runs_are_paired_by_what_does_not_differ_throughout(tmp_path: Path) -> None:
-    comparison = of(tmp_path, TEN, TEN[::-1])
+    a, b = results(tmp_path / "a", delays("cubic", TEN)), results(tmp_path / "b", delays("reno", TEN))
+    comparison = compare(a, b)
     assert comparison.pairing.compared == {"stack.cc": ("cubic", "reno")}
     assert [(p.a["case"], p.b["case"]) for p in comparison.pairing.pairs[:2]] == [
         ("cubic0", "reno0"),
@@ -31,7 +32,7 @@ def test_a_parameter_that_only_one_side_sets_tells_the_sides_apart(tmp_path: Pat
 
 
 def test_runs_without_a_partner_are_listed(tmp_path: Path) -> None:
-    a, b = results(tmp_path / "a", cubic(TEN)), results(tmp_path / "b", cubic(TEN[:8], cc="reno"))
+    a, b = results(tmp_path / "a", delays("cubic", TEN)), results(tmp_path / "b", delays("reno", TEN[:8]))
     assert [r["case"] for r in compare(a, b).pairing.only_a] == ["cubic8", "cubic9"]
 
 
@@ -53,7 +54,7 @@ def test_results_without_a_common_run_are_refused_and_say_what_to_do(tmp_path: P
 
 
 def test_ignoring_a_parameter_that_varies_within_a_side_is_refused(tmp_path: Path) -> None:
-    a, b = results(tmp_path / "a", cubic(TEN)), results(tmp_path / "b", cubic(TEN, cc="reno"))
+    a, b = results(tmp_path / "a", delays("cubic", TEN)), results(tmp_path / "b", delays("reno", TEN))
     with pytest.raises(UserError, match=r"`cubic0` and `cubic1` differ only in link.delay, stack.cc"):
         compare(a, b, sides=Sides(ignore=frozenset({"link.delay"})))
 
@@ -81,6 +82,19 @@ def test_a_damaged_file_is_named_and_the_rest_is_compared(tmp_path: Path) -> Non
     assert len(comparison.problems) == 1
     assert "b/metrics.parquet" in comparison.problems[0]
     assert effect(comparison).verdict is Verdict.IDENTICAL
+
+
+def test_a_case_without_random_events_beside_one_with_them_has_a_part_in_each_seed(tmp_path: Path) -> None:
+    def two(cc: str, rate: float) -> list[dict[str, Any]]:
+        return [
+            run(f"{cc}{loss[0]}", seed, {"goodput": rate}, stack__cc=cc, link__loss=loss)
+            | {"trace": f"{cc}{seed if loss == '1%' else 0}"}
+            for loss in ("0", "1%")
+            for seed in range(1, 9)
+        ]
+
+    found = compare(results(tmp_path / "a", two("cubic", 100.0)), results(tmp_path / "b", two("reno", 80.0)))
+    assert (found.repeated, effect(found).pairs, effect(found).cases) == (0, 8, 2)
 
 
 def test_seeds_that_gave_the_same_run_are_one_pair_and_no_more_evidence(tmp_path: Path) -> None:

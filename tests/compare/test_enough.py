@@ -22,14 +22,14 @@ metrics = {metrics}
         (
             [1, 2, 3, 4, 5],
             ["goodput"],
-            "at most 5 pairs of runs, and 95 % for 1 metric and 1 pair of values takes 6",
+            "there are 5 seeds, and 95 % for 1 metric and 1 pair of values takes 6; `--by` takes more",
         ),
         ([1, 2, 3, 4, 5, 6], ["goodput"], ""),
         # 0.05 / 3: 2 / 2^7 is below it, 2 / 2^6 is not.
         (
             [1, 2, 3, 4, 5, 6],
             ["goodput", "rtt_p99", "loss_rate"],
-            "at most 6 pairs of runs, and 95 % for 3 metrics",
+            "there are 6 seeds, and 95 % for 3 metrics",
         ),
         ([1], ["goodput"], ""),
     ],
@@ -48,7 +48,13 @@ def test_a_plan_whose_seeds_cannot_reach_the_level_says_so(
         assert notes == []
 
 
-def test_cases_that_differ_in_other_parameters_are_further_pairs(tmp_path: Path) -> None:
-    text = PLAN.format(seeds=[1, 2, 3], metrics='["goodput"]') + '"link.delay" = ["1ms", "2ms"]\n'
-    # Six pairs for each of the two factors.
-    assert too_few(read.read(text, tmp_path / "p.toml")) == []
+def test_cases_that_differ_in_other_parameters_are_further_evidence_only_if_they_are_a_sample(
+    tmp_path: Path,
+) -> None:
+    text = PLAN.format(seeds=[1, 2, 3], metrics='["goodput"]')
+    text += '"link.delay" = ["1ms", "2ms"]\n"link.rate" = ["1Mbit", "2Mbit", "3Mbit"]\n'
+    assert len(too_few(read.read(text, tmp_path / "p.toml"))) == 3
+    # All twelve combinations: six pairs of cases for each of two factors, and four for three rates.
+    sampled = f'{text}[strategy]\nkind = "t-way"\nstrength = 3\n'
+    (note,) = too_few(read.read(sampled, tmp_path / "p.toml"))
+    assert "--between link.rate" in note

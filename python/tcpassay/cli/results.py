@@ -219,12 +219,13 @@ def compare(
     """Compare two results. Runs with the same parameters and the same seed are compared as pairs.
 
     Runs on the model and on `kernel` are deterministic. The command first shows how many pairs are identical, which
-    pairs differ, and their common values. Then each metric has its effect with an interval and a corrected test.
+    pairs differ, and their common values. Then each metric has its effect with an interval and a corrected test, whose
+    unit is the seed: the differences of several cases with one seed are averaged.
     Metrics whose definition depends on `collect` are omitted if `collect` differs.
 
     Exit code 0: no regression. 1: regression: a metric is significantly worse, a finding is new, or a run did not
     complete. 2: the results cannot be compared: a damaged file, an unknown metric, runs without a counterpart (see
-    --allow-unpaired). 3: the pairs cannot decide about a metric; the output says how many would.
+    --allow-unpaired). 3: the seeds cannot decide about a metric; the output says how many would.
 
     With `--between PATH` (and `--by PATH`) the values of a parameter in one result are compared with each other; the
     exit code is 0, or 3 if the runs cannot decide about two of them.

@@ -1,9 +1,9 @@
 """Which value of a parameter is better for which metric, by the levels of another parameter.
 
 Several parameters are ranked by their combinations. Each two values are compared as the two sides of a comparison:
-paired by case and seed, tested by signed ranks. The statements hold together at the confidence of the options: the
-correction covers the metrics, the pairs of values and the levels. With `simultaneous=False` each two values are tested
-for themselves.
+paired by case and seed, tested by the signed ranks of the seeds. The statements hold together at the confidence of the
+options: the correction covers the metrics, the pairs of values and the levels. With `simultaneous=False` each two
+values are tested for themselves.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -45,7 +45,9 @@ class Against:
     p: float | None
     """After the correction; `None` if all pairs are equal, or without a test."""
     needed: int | None
-    """For an undecided difference about the number of pairs that decide."""
+    """For an undecided difference about the number of seeds that decide, or of cases."""
+    unit: str
+    """What was counted: `seed` or `case`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,9 @@ class Ranking:
     """The level of the other parameter; of several as `queue.limit = 50KB, link.loss = 0`; empty for all runs."""
     metric: str
     medians: dict[str, float]
-    """By value; of the runs. First those to which no other is significantly better, in each part the best first."""
+    """By value; of the seeds (`Effect.median_a`).
+
+    First those to which no other is significantly better, in each part the best first."""
     best: tuple[str, ...]
     """Values to which no other is significantly better, the best median first."""
     better: tuple[Better, ...]
@@ -258,7 +262,7 @@ def _ranking(
     level: str, metric: str, values: Sequence[str], compared: Sequence[tuple[str, str, Comparison]]
 ) -> Ranking:
     unit = interface.METRICS[metric].unit if metric in interface.METRICS else ""
-    # Values may have different seeds, as where `ask` ends early for some: their medians are those of the most pairs.
+    # Values may have different seeds, as where `ask` ends early for some: their medians are those of the most seeds.
     medians: dict[str, float] = {}
     counted: dict[str, int] = {}
     effects: dict[tuple[str, str], Effect] = {}
@@ -303,4 +307,6 @@ def _better(than: str, value: str, effect: Effect, unit: str) -> Better:
 
 
 def _against(value: str, effect: Effect, unit: str) -> Against:
-    return Against(value, effect.verdict, describe(effect, unit), effect.p_adjusted, effect.needed)
+    return Against(
+        value, effect.verdict, describe(effect, unit), effect.p_adjusted, effect.needed, effect.unit
+    )

@@ -23,7 +23,7 @@ from tcpassay import interface
 from tcpassay.compare.definitions import Skipped, skipped, versions
 from tcpassay.compare.effect import Effect, Options, Verdict, describe, effects, undecided
 from tcpassay.compare.exact import Exact, exact
-from tcpassay.compare.family import family
+from tcpassay.compare.family import family, sampled
 from tcpassay.compare.pairing import Pair, Pairing, Sides, pair
 from tcpassay.compare.signedrank import Reals
 from tcpassay.errors import Place, Problem, UserError
@@ -71,13 +71,13 @@ class Comparison:
     unfinished: int = 0
     """Number of pairs whose run on the first side has no metrics."""
     repeated: int = 0
-    """Number of pairs that repeat the runs of another seed because the case has no random events."""
+    """Number of pairs of seeds in which every run equals that of another seed, because no case has random events."""
     family: str = ""
     """Where the compared metrics come from, in words."""
 
     @property
     def undecided(self) -> list[str]:
-        """The metrics about which these pairs cannot decide, with the number of pairs that would; in words."""
+        """The metrics about which these runs cannot decide, with the number of seeds that would; in words."""
         return [undecided(effect) for effect in self.effects if effect.verdict is Verdict.UNDECIDED]
 
     @property
@@ -179,9 +179,10 @@ def compare(a: Results, b: Results, options: Options | None = None, sides: Sides
     skipped, names, why = _names(a, b, chosen)
     told = _distinct(done)
     certain = exact(pairing, _equal(a, b, done, _comparable(a, b)))
-    alone = len(told) == 1 and certain is not None
     left, right = _values(a, [two.a for two in told], names), _values(b, [two.b for two in told], names)
-    made = tuple(effects(left, right, told, chosen, alone=alone))
+    made = tuple(
+        effects(left, right, told, chosen, deterministic=certain is not None, sampled=sampled([a, b]))
+    )
     scripts = any(two.a.get("script") for two in pairing.pairs)
     if not any(effect.pairs for effect in made) and not broken and not scripts:
         lacks = "no run was done on both sides" if not done else "no metric has a value on both sides"
@@ -313,12 +314,17 @@ def _equal(a: Results, b: Results, pairs: list[Pair], names: list[str]) -> dict[
 
 
 def _distinct(pairs: list[Pair]) -> list[Pair]:
-    """The pairs of a case without those that repeat the runs of another seed."""
-    kept: dict[object, Pair] = {}
+    """The pairs without seeds in which every case repeats its runs of another seed."""
+    steps: dict[object, set[object]] = {}
     for two in pairs:
         traces = two.a.get("trace"), two.b.get("trace")
-        kept.setdefault((two.a["case"], two.b["case"], *(traces if all(traces) else (two.a["seed"],))), two)
-    return list(kept.values())
+        same = (two.a["case"], two.b["case"], *(traces if all(traces) else (two.a["seed"],)))
+        steps.setdefault(two.a["seed"], set()).add(same)
+    kept: dict[object, object] = {}
+    for seed, taken in steps.items():
+        kept.setdefault(frozenset(taken), seed)
+    seeds = set(kept.values())
+    return [two for two in pairs if two.a["seed"] in seeds]
 
 
 def _values(results: Results, runs: list[RunRow], names: list[str]) -> dict[str, Reals]:

@@ -1,7 +1,9 @@
 """The effect on a metric: the shift of its paired values, its interval, and a verdict that is corrected for all tests.
 
 A test that is not significant does not show that two sides are equal. "No relevant difference" is said only if the
-interval excludes a relevant one; otherwise the metric is undecided, with the number of pairs that would decide.
+interval excludes a relevant one; otherwise the metric is undecided, with the number of seeds that would decide.
+
+The statistical unit is the seed (`units.py`).
 """
 
 import math
@@ -17,8 +19,10 @@ from tcpassay.compare.direction import direction
 from tcpassay.compare.pairing import Pair
 from tcpassay.compare.power import deciding, detectable, deviation, together
 from tcpassay.compare.signedrank import Reals, Shift, shift
+from tcpassay.compare.units import Kind, Places, Units, places, units
 from tcpassay.interface import Direction
 from tcpassay.plan.enough import fewest
+from tcpassay.plural import plural
 from tcpassay.quantile import median
 from tcpassay.terminal import number
 
@@ -39,7 +43,7 @@ class Verdict(StrEnum):
     UNDECIDED = "undecided"
     """The pairs differ, and they neither show a direction nor exclude a relevant difference."""
     DIFFERS = "differs"
-    """One run on each side, whose difference is a fact and needs no test."""
+    """Deterministic runs of one seed, whose difference is a fact and needs no test."""
     BETTER = "better"
     WORSE = "worse"
     HIGHER = "higher"
@@ -93,19 +97,25 @@ class Effect:
     metric: str
     good: Direction
     verdict: Verdict
-    unit: Literal["case", "run"]
+    unit: Kind
     """The statistical unit."""
     pairs: int
+    """Number of units, of which each is a pair."""
+    cases: int
+    """Number of cases over which the value of each seed is the mean."""
+    same_cases: int
+    """Number of cases that are equal in every seed, and have no part in the effect."""
     up: int
     down: int
-    """Among the pairs; the others are equal."""
+    """Among the units; the others are equal."""
     missing: int
-    """Number of pairs of which one side has no value."""
+    """Number of pairs of runs of which one side has no value."""
     median_a: float | None
     median_b: float | None
+    """Over the units. A unit of several runs has their geometric mean, or the mean if a value is not positive."""
     scale: Literal["ratio", "difference"]
     estimate: float | None
-    """Over the pairs that differ: the ratio b / a, or the difference b - a."""
+    """Over the units that differ: the ratio b / a, or the difference b - a."""
     low: float | None
     high: float | None
     p: float | None
@@ -113,31 +123,38 @@ class Effect:
     detectable: float | None
     """The change that the test finds with a probability of 80 %: a ratio above 1, or a difference; `None` if none."""
     needed: int | None
-    """For an undecided metric about the number of pairs that decide; `None` if it cannot be stated."""
+    """For an undecided metric about the number of units that decide; `None` if it cannot be stated."""
     regressed: bool
     largest: tuple[Moved, ...]
     """Runs with the largest changes, in the bad direction first if there is one."""
 
 
-def effects(
-    left: Mapping[str, Reals], right: Mapping[str, Reals], pairs: list[Pair], options: Options, *, alone: bool
+def effects(  # noqa: PLR0913 - what is compared, and how
+    left: Mapping[str, Reals],
+    right: Mapping[str, Reals],
+    pairs: list[Pair],
+    options: Options,
+    *,
+    deterministic: bool,
+    sampled: bool,
 ) -> list[Effect]:
     """The effect of each metric, with verdicts that are corrected for the number of those that differ.
 
-    `left` and `right` have the values of the pairs, NaN where there is none; `alone` is one run on each side.
+    `left` and `right` have the values of the pairs, NaN where there is none. `deterministic` says that each run is the
+    same in each repetition, `sampled` that the cases are a sample (`units.py`).
     """
-    series = [_Series.of(name, left[name], right[name], pairs) for name in left]
+    where = places(pairs)
+    series = [_Series.of(name, left[name], right[name], pairs, where) for name in left]
     tests = max(1, options.beside * sum(bool(one.moved.any()) for one in series))
     level = options.alpha / (1 if options.correction == "none" else tests)
-    # With one run in each case, which is usual in a large plan, cases need not be averaged for each metric.
-    single = len({two.a["case"] for two in pairs}) == len(pairs)
-    tested = [one.tested(options, level, single=single) for one in series]
+    tested = [one.tested(options, level, sampled=sampled) for one in series]
     p_values = [one.p for one in tested if one.p is not None]
     # Of comparisons that are made together only these p values are known here: Bonferroni covers the others.
     factor = 1 if options.correction == "none" else options.beside
     adjusted = iter([min(1.0, factor * p) for p in adjust(p_values, options.correction)])
     return [
-        _judged(one, None if one.p is None else next(adjusted), options, level, alone=alone) for one in tested
+        _judged(one, None if one.p is None else next(adjusted), options, level, deterministic=deterministic)
+        for one in tested
     ]
 
 
@@ -149,33 +166,31 @@ class _Series:
     a: Reals
     b: Reals
     pairs: list[Pair]
+    places: Places
     moved: Reals
     """Differences, of logarithms if all values are positive."""
     positive: bool
     missing: int
 
     @classmethod
-    def of(cls, name: str, a: Reals, b: Reals, pairs: list[Pair]) -> Self:
+    def of(cls, name: str, a: Reals, b: Reals, pairs: list[Pair], where: Places) -> Self:
         both = np.isfinite(a) & np.isfinite(b)
         missing = int((np.isfinite(a) != np.isfinite(b)).sum())
         if not both.all():
             pairs = [pairs[n] for n in np.flatnonzero(both)]
-            a, b = a[both], b[both]
+            a, b, where = a[both], b[both], where.of(both)
         positive = bool((a > 0).all() and (b > 0).all())
         moved = np.log(b) - np.log(a) if positive else b - a
         moved[np.abs(b - a) <= _ROUNDING * np.maximum(np.abs(a), np.abs(b))] = 0.0
-        return cls(name, a, b, pairs, moved, positive, missing)
+        return cls(name, a, b, pairs, where, moved, positive, missing)
 
-    def tested(self, options: Options, level: float, *, single: bool) -> "_Tested":
-        """With the test of its statistical units; `single` says that each case has one run."""
-        unit: Literal["case", "run"]
-        unit, units = ("case", self.moved) if single else _units(self.moved, self.pairs, fewest(level))
-        changed = units[units != 0]
+    def tested(self, options: Options, level: float, *, sampled: bool) -> "_Tested":
+        """With the test of its statistical units."""
+        made = units(self.places, self.moved, fewest(level) if sampled else None)
+        changed = made.moved[made.moved != 0]
         if not len(changed):
-            return _Tested(self, unit, units, changed, None, None)
-        return _Tested(
-            self, unit, units, changed, shift(changed, options.confidence), shift(changed, 1 - level)
-        )
+            return _Tested(self, made, changed, None, None)
+        return _Tested(self, made, changed, shift(changed, options.confidence), shift(changed, 1 - level))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +198,7 @@ class _Tested:
     """A metric with the shift of its units."""
 
     series: _Series
-    unit: Literal["case", "run"]
-    units: Reals
+    units: Units
     changed: Reals
     """The units that differ."""
     shift: Shift | None
@@ -196,11 +210,17 @@ class _Tested:
         """Before the correction; `None` if all pairs are equal."""
         return None if self.shift is None else self.shift.p
 
+    def middle(self, values: Reals) -> float | None:
+        """The median over the units of the values of one side; `None` if there are none."""
+        if not len(values):
+            return None
+        return median(np.sort(self.units.means(values, positive=self.series.positive)).tolist())
+
     def relevance(self, share: float) -> float:
         """The smallest relevant shift, on the scale of the differences."""
         if self.series.positive:
             return math.log1p(share)
-        return share * abs(median(np.sort(self.series.a).tolist()))
+        return share * abs(self.middle(self.series.a) or 0.0)
 
     def alike(self, share: float) -> bool:
         """Whether a relevant difference is excluded: by the interval, or because no pair has one."""
@@ -213,16 +233,6 @@ class _Tested:
             and wide.high is not None
             and max(-wide.low, wide.high) <= least
         )
-
-
-def _units(moved: Reals, pairs: list[Pair], enough: int) -> tuple[Literal["case", "run"], Reals]:
-    """The statistical units: cases averaged over their seeds, or runs if there are too few cases."""
-    cases: dict[str, list[float]] = {}
-    for two, x in zip(pairs, moved, strict=True):
-        cases.setdefault(two.a["case"], []).append(float(x))
-    if len(cases) < enough:
-        return ("case" if len(cases) == len(moved) else "run"), moved
-    return "case", np.array([math.fsum(each) / len(each) for each in cases.values()])
 
 
 def _one_regressed(good: Direction, a: Reals, b: Reals, options: Options) -> bool:
@@ -258,9 +268,11 @@ def _largest(
     )
 
 
-def _judged(tested: _Tested, p: float | None, options: Options, level: float, *, alone: bool) -> Effect:
-    """The effect of a metric with its verdict; with `alone` there is one run on each side."""
-    series, found = tested.series, tested.shift
+def _judged(
+    tested: _Tested, p: float | None, options: Options, level: float, *, deterministic: bool
+) -> Effect:
+    """The effect of a metric with its verdict."""
+    series, found, made_of = tested.series, tested.shift, tested.units
     good = direction(series.name)
     spread = deviation(tested.changed)
     values: list[float | None] = [None, None, None]
@@ -273,13 +285,15 @@ def _judged(tested: _Tested, p: float | None, options: Options, level: float, *,
         series.name,
         good,
         Verdict.IDENTICAL,
-        tested.unit,
-        len(tested.units),
-        int((tested.units > 0).sum()),
-        int((tested.units < 0).sum()),
+        made_of.kind,
+        len(made_of.moved),
+        made_of.cases,
+        made_of.same,
+        int((made_of.moved > 0).sum()),
+        int((made_of.moved < 0).sum()),
         series.missing,
-        median(np.sort(series.a).tolist()) if len(series.a) else None,
-        median(np.sort(series.b).tolist()) if len(series.b) else None,
+        tested.middle(series.a),
+        tested.middle(series.b),
         "ratio" if series.positive else "difference",
         estimate,
         low,
@@ -295,12 +309,12 @@ def _judged(tested: _Tested, p: float | None, options: Options, level: float, *,
         return made
     worse = good is not Direction.NEITHER and (found.estimate > 0) == (good is Direction.LOWER)
     regressed = made.regressed or (worse and _beyond(made, options.threshold))
-    if alone:
+    if deterministic and made_of.kind == "seed" and len(made_of.moved) == 1:
         return replace(made, verdict=Verdict.DIFFERS, p=None, p_adjusted=None, regressed=regressed)
     verdict = _verdict(tested, p, options)
     if verdict is Verdict.UNDECIDED:
         size, least = abs(found.estimate), tested.relevance(options.relevant)
-        # For a smaller shift the pairs must exclude a relevant one, instead of finding the shift itself.
+        # For a smaller shift the seeds must exclude a relevant one, instead of finding the shift itself.
         agreeing = together(tested.changed) if size >= least else 0.5
         needed = deciding(len(tested.changed), spread, max(size, least), level, agreeing)
         made = replace(made, needed=needed)
@@ -354,11 +368,11 @@ def reversed_(effect: Effect) -> Effect:
 
 
 def undecided(effect: Effect) -> str:
-    """Why these pairs cannot decide about a metric, in words."""
+    """Why these runs cannot decide about a metric, in words."""
     differing = effect.up + effect.down
-    units = f"{effect.unit}s" if effect.unit == "case" else "pairs"
     needed = "more than can be stated" if effect.needed is None else f"about {effect.needed}"
-    return f"{effect.metric}: {differing} {units} differ, {needed} are needed"
+    differ = "differs" if differing == 1 else "differ"
+    return f"{effect.metric}: {plural(differing, effect.unit)} {differ}, {needed} are needed"
 
 
 def describe(effect: Effect, unit: str = "") -> str:

@@ -1,4 +1,6 @@
-"""The metrics that a comparison tests: the more there are, the more pairs it needs.
+"""What plans say about a comparison: the metrics that it tests, and whether their cases are a sample.
+
+The more metrics there are, the more seeds a comparison needs.
 
 Without a choice of the user these are the metrics that the plan names, in `metrics` and in its checks; without either a
 short list for throughput, queueing delay, loss, fairness and tails.
@@ -8,7 +10,7 @@ import tomllib
 from collections.abc import Sequence
 
 from tcpassay.interface import METRICS
-from tcpassay.plan.enough import USUAL
+from tcpassay.plan.enough import SAMPLING, USUAL
 from tcpassay.results import Results
 
 
@@ -20,11 +22,21 @@ def family(results: Sequence[Results]) -> tuple[tuple[str, ...], str]:
     return USUAL, "the usual ones, because the plan names none"
 
 
-def _of_plan(results: Results) -> list[str]:
+def sampled(results: Sequence[Results]) -> bool:
+    """Whether the cases of all results are a sample of the possible ones."""
+    strategies = [_read(one).get("strategy") for one in results]
+    return all(isinstance(one, dict) and one.get("kind") in SAMPLING for one in strategies)
+
+
+def _read(results: Results) -> dict[str, object]:
     try:
-        said = tomllib.loads(results.plan)
+        return tomllib.loads(results.plan)
     except (ValueError, RecursionError):
-        return []
+        return {}
+
+
+def _of_plan(results: Results) -> list[str]:
+    said = _read(results)
     metrics, checks = said.get("metrics", []), said.get("check", [])
     named = list(metrics) if isinstance(metrics, list) else []
     if isinstance(checks, list):

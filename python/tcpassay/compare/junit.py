@@ -8,7 +8,7 @@ from tcpassay.plural import plural
 
 
 def junit(comparison: Comparison) -> str:
-    """JUnit XML: regressions are failures; what the pairs cannot decide is skipped, with the reason."""
+    """JUnit XML: regressions are failures; what the runs cannot decide is skipped, with the reason."""
     root = ET.Element("testsuites", name="tcpassay compare")
     suite = ET.SubElement(root, "testsuite", name="metrics")
     for effect in comparison.effects:

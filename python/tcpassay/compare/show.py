@@ -36,7 +36,7 @@ def show(comparison: Comparison, console: Console, units: Mapping[str, str]) -> 
     if comparison.repeated:
         said = (
             f"the statistics leave out {plural(comparison.repeated, 'pair')} whose runs equal those of "
-            "another seed, because their cases have no random events"
+            "another seed, because no case has random events"
         )
         console.print(said, highlight=False, style="yellow")
     for one in comparison.skipped:
@@ -47,8 +47,11 @@ def show(comparison: Comparison, console: Console, units: Mapping[str, str]) -> 
         console.print(f"metrics: {comparison.family}; {_level(comparison)}", highlight=False)
         _effects(tested, units, console)
         if comparison.exact and any(e.verdict is Verdict.DIFFERS for e in tested):
-            said = "differs: one run on each side, which is the same in each repetition; there is nothing to test"
+            said = (
+                "differs: runs of one seed, which are the same in each repetition; there is nothing to test"
+            )
             console.print(f"   {said}", highlight=False)
+        _averaged(tested, console)
         _power(tested, units, console)
     for change in comparison.findings:
         console.print(
@@ -69,16 +72,31 @@ def _level(comparison: Comparison) -> str:
     )
 
 
+def _averaged(effects: list[Effect], console: Console) -> None:
+    """Prints over how many cases the value of a seed is the mean."""
+    several = [e for e in effects if e.unit == "seed" and e.cases > 1]
+    if several:
+        most = max(several, key=lambda e: e.cases)
+        said = f"a seed counts once, with the mean over its {most.cases} cases that differ"
+        if any(e.cases != most.cases for e in several):
+            said += f" in {most.metric} (fewer in other metrics)"
+        console.print(f"   {said}", highlight=False)
+
+
 def _power(effects: list[Effect], units: Mapping[str, str], console: Console) -> None:
     """Prints which changes the test finds, of the metrics that are undecided."""
     told = []
+    told_of = "seed"
     for e in effects:
         if e.verdict is Verdict.UNDECIDED:
+            told_of = e.unit
             size = "none, whatever its size" if e.detectable is None else _size(e, units)
             told.append(f"{e.metric} {size}")
     if told:
         more = f" and {len(told) - _MOST} more (--json)" if len(told) > _MOST else ""
-        said = f"with these pairs the test finds, with a probability of {100 * POWER:.0f} %, a change of: "
+        said = (
+            f"with these {told_of}s the test finds, with a probability of {100 * POWER:.0f} %, a change of: "
+        )
         console.print(f"   {said}{', '.join(told[:_MOST])}{more}", highlight=False)
 
 
@@ -108,7 +126,7 @@ def _verdict(comparison: Comparison, console: Console) -> None:
         for line in comparison.regressions:
             console.print(f"  {escape(line)}", highlight=False)
     if comparison.undecided:
-        console.print("[bold yellow]these pairs cannot decide about:[/]")
+        console.print("[bold yellow]these runs cannot decide about:[/]")
         for line in comparison.undecided:
             console.print(f"  {escape(line)}", highlight=False)
     if comparison.regressions or comparison.undecided:

@@ -22,8 +22,10 @@ def show_between(rankings: Rankings, console: Console, units: Mapping[str, str])
     """Prints for each level and metric the values, the best median first, each with its difference from the first."""
     corrected = ""
     if rankings.correction != "none":
+        metrics = len({one.metric for one in rankings.rankings})
         beside = f" and {plural(rankings.tests, 'pair')} of values" if rankings.tests > 1 else ""
-        corrected = f", corrected for all metrics{beside} ({rankings.correction})"
+        tests = f": {metrics * rankings.tests} tests" if metrics > 1 and rankings.tests > 1 else ""
+        corrected = f", corrected for {plural(metrics, 'metric')}{beside}{tests} ({rankings.correction})"
     console.print(
         f"{escape(rankings.between)} in {escape(rankings.folder)}; metrics: {rankings.metrics}; "
         f"tests at {100 * rankings.confidence:g} %{corrected}",
@@ -31,7 +33,8 @@ def show_between(rankings: Rankings, console: Console, units: Mapping[str, str])
     )
     if rankings.over:
         console.print(
-            f"[yellow]note:[/] over all values of {escape(few(rankings.over))}; `--by` or `--where` separates them",
+            f"[yellow]note:[/] a seed counts once, with the mean over all values of {escape(few(rankings.over))}; "
+            "`--by` or `--where` separates them",
             highlight=False,
         )
     level = None
@@ -55,7 +58,7 @@ def _ranking(ranking: Ranking, console: Console, unit: str) -> None:
     elif all(one.verdict in {Verdict.IDENTICAL, Verdict.ALIKE} for one in ranking.against):
         said = "no relevant difference"
     elif any(one.verdict is Verdict.DIFFERS for one in ranking.against):
-        said = f"best median: {escape(first)} (one run each, so that there is nothing to test)"
+        said = f"best median: {escape(first)} (one seed each, so that there is nothing to test)"
     else:
         said = f"none is better than {', '.join(map(escape, ranking.best))}"
     console.print(f"{ranking.metric}: {said}", highlight=False)
@@ -65,7 +68,7 @@ def _ranking(ranking: Ranking, console: Console, unit: str) -> None:
         grid.columns[column].no_wrap = True
     grid.add_row(f"  {escape(first)}", number(ranking.medians[first], unit), "", "", "")
     for one in ranking.against:
-        needed = f", about {one.needed} pairs are needed" if one.needed is not None else ""
+        needed = f", about {one.needed} {one.unit}s are needed" if one.needed is not None else ""
         p = "" if one.p is None else f"{one.p:.2g}"
         grid.add_row(
             f"  {escape(one.value)}",

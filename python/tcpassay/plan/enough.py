@@ -18,6 +18,8 @@ USUAL: Final = (
     "completion_p99",
 )
 """The metrics that a comparison tests if the plan names none: throughput, queueing delay, loss, fairness, tails."""
+SAMPLING: Final = ("t-way", "random")
+"""The strategies whose cases are a sample of the possible ones, so that many of them are evidence as seeds are."""
 
 
 def fewest(alpha: float) -> int:
@@ -26,10 +28,10 @@ def fewest(alpha: float) -> int:
 
 
 def too_few(plan: Plan) -> list[str]:
-    """A sentence for each factor whose values the pairs of runs cannot distinguish, whatever they are.
+    """A sentence for each factor whose values the runs cannot distinguish, whatever they are.
 
-    Only of plans with several seeds: with one seed, runs are compared as they are. A pair of runs has two values of the
-    factor and is equal otherwise.
+    Only of plans with several seeds: with one seed, runs are compared as they are. Of a plan whose cases are a sample,
+    many cases are as good as seeds.
     """
     seeds = len(plan.spec.seeds)
     if seeds == 1:
@@ -44,14 +46,13 @@ def too_few(plan: Plan) -> list[str]:
             others = tuple(sorted((key, str(value)) for key, value in case.varied.items() if key != name))
             rest.setdefault(others, set()).add(str(case.varied.get(name)))
         values = sorted({value for having in rest.values() for value in having})
-        pairs = [
-            sum({a, b} <= having for having in rest.values()) * seeds for a, b in combinations(values, 2)
-        ]
-        most, needed = max(pairs, default=0), fewest(LEVEL / (metrics * max(len(pairs), 1)))
-        if 0 < most < needed:
+        cases = [sum({a, b} <= having for having in rest.values()) for a, b in combinations(values, 2)]
+        shared, needed = max(cases, default=0), fewest(LEVEL / (metrics * max(len(cases), 1)))
+        most = max(seeds, shared) if plan.spec.strategy.kind in SAMPLING else seeds
+        if shared and most < needed:
             made.append(
-                f"`tcpassay compare --between {name}` cannot decide between two values: there are at most "
-                f"{plural(most, 'pair')} of runs, and 95 % for {plural(metrics, 'metric')} and "
-                f"{plural(len(pairs), 'pair')} of values takes {needed}"
+                f"`tcpassay compare --between {name}` cannot decide between two values: there are "
+                f"{plural(seeds, 'seed')}, and 95 % for {plural(metrics, 'metric')} and "
+                f"{plural(len(cases), 'pair')} of values takes {needed}; `--by` takes more"
             )
     return made
