@@ -5,7 +5,8 @@ factors) with the seeds 1 to n. After each batch the candidates are compared in 
 `compare --between`, whose unit is the seed, averaged over the environments. Look k spends alpha / (k (k + 1)) of the
 error, divided by the number of pairs of candidates. These shares sum to alpha, so that all statements of all looks
 hold together with the confidence, whatever the number of looks and whenever the runs end (the union bound; an
-alpha-spending plan without assumptions about the metric, after Lan and DeMets, "Discrete Sequential Boundaries for Clinical Trials", 1983).
+alpha-spending plan without assumptions about the metric, after Lan and DeMets, "Discrete Sequential Boundaries for
+Clinical Trials", 1983).
 
 A candidate to which another one is better at a look cannot be the best, and does not run with further seeds. The error
 of later looks is still divided by the number of all pairs: which candidates are left depends on the same runs that are
