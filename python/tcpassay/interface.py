@@ -277,6 +277,33 @@ class EndingKind(StrEnum):
     """An end sent a reset before both had sent a FIN."""
 
 
+class IcmpKind(StrEnum):
+    """An ICMP error about a segment."""
+
+    TOO_BIG = "too_big"
+    """packet too big (fragmentation needed)"""
+    NETWORK_UNREACHABLE = "network_unreachable"
+    """network unreachable"""
+    HOST_UNREACHABLE = "host_unreachable"
+    """host unreachable"""
+    PROTOCOL_UNREACHABLE = "protocol_unreachable"
+    """protocol unreachable"""
+    PORT_UNREACHABLE = "port_unreachable"
+    """port unreachable"""
+    PROHIBITED = "prohibited"
+    """prohibited by an administrator"""
+    UNREACHABLE = "unreachable"
+    """destination unreachable"""
+    TTL_EXCEEDED = "ttl_exceeded"
+    """TTL exceeded"""
+    FRAGMENTS_MISSING = "fragments_missing"
+    """fragments missing when their time was over"""
+    SOURCE_QUENCH = "source_quench"
+    """source quench"""
+    PARAMETER_PROBLEM = "parameter_problem"
+    """parameter problem"""
+
+
 class Table(StrEnum):
     """A table of a recording: the name of its file without `.parquet`."""
 

@@ -3,11 +3,13 @@
 use crate::clock::{Clocks, Told};
 use crate::counts::PacketCounts;
 use crate::flow::{self, Connection, HalfCounters, Place, Round, Seen};
+use crate::icmp::{IcmpError, Reported};
 use crate::life::{ConnectionFacts, Ended, First, Life, begun};
 use crate::link::{NetworkLayer, Undecoded, network};
 use crate::reader::{CaptureRecord, Interface, ReadError, Reader};
 use crate::table::{self, Table, Ways};
 use crate::tunnel::{Around, NoInner, innermost};
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::SocketAddr;
 use tcpassay_units::{Dur, Time};
@@ -50,6 +52,8 @@ pub struct CapturedSegment {
     pub interface: usize,
     /// The identifier of the outermost VLAN tag; 0 without one.
     pub vlan: u16,
+    /// The index of the network interface (Linux cooked capture v2); 0 where the packet has none.
+    pub device: u16,
     /// The tunnels around the packet.
     pub around: Option<Around>,
     /// Its headers.
@@ -112,6 +116,8 @@ pub struct Analysis {
     /// The error that ended the reading of the capture; `None` if it was read to its end.
     pub error: Option<ReadError>,
     rounds: Vec<Round>,
+    /// ICMP errors by connection, for at most as many connections as may be in memory.
+    pub(crate) icmp: BTreeMap<u32, Reported>,
     /// The first ends that sent malformed options.
     pub(crate) malformed_from: Vec<SocketAddr>,
 }
@@ -132,6 +138,7 @@ impl Analysis {
             counts: PacketCounts::default(),
             error: None,
             rounds: Vec::new(),
+            icmp: BTreeMap::new(),
             malformed_from: Vec::new(),
         }
     }
@@ -139,10 +146,15 @@ impl Analysis {
     /// Reads up to `most` packets. False at the end of the capture, whose error is in [`Analysis::error`].
     pub fn read<R: Read>(&mut self, reader: &mut Reader<R>, most: u64) -> bool {
         for _ in 0..most {
-            match reader.next_segment(&mut self.counts) {
-                Ok(Some(None)) => {}
-                Ok(Some(Some(segment))) => {
+            match reader.next_content(&mut self.counts) {
+                Ok(Some(Content::Other)) => {}
+                Ok(Some(Content::Segment(segment))) => {
                     self.segment(&segment, reader.interfaces());
+                }
+                Ok(Some(Content::Icmp(at_ns, interface, error))) => {
+                    if self.is_chosen(interface, reader.interfaces()) {
+                        self.icmp(at_ns, interface, error);
+                    }
                 }
                 Ok(None) => {
                     self.end(reader);
@@ -216,6 +228,7 @@ impl Analysis {
                 counters: [HalfCounters::default(); 2],
                 packets: 0,
                 answers_in: [None; 2],
+                routed: [None; 2],
             },
             Life::Open(connection) => facts(connection),
             Life::First(first) => facts(&first.connection(self.point(entry), entry.ends())),
@@ -234,17 +247,15 @@ impl Analysis {
 
     /// Takes in a segment; `None` when its interface was not chosen, or when there are too many tunnels or connections.
     pub fn segment(&mut self, captured: &CapturedSegment, interfaces: &[Interface]) -> Option<Placed> {
-        let CapturedSegment { at_ns, interface, vlan, ref around, ref headers } = *captured;
-        let chosen = self.options.interface.as_ref();
-        if chosen.is_some_and(|name| interfaces.get(interface).is_none_or(|one| one.name != *name)) {
-            self.counts.other_interfaces += 1;
+        let CapturedSegment { at_ns, interface, vlan, device, ref around, ref headers } = *captured;
+        if !self.is_chosen(interface, interfaces) {
             return None;
         }
         let at = self.clock(at_ns, interface);
         let point = if self.options.merge_interfaces { 0 } else { interface };
         let envelope = &headers.envelope;
-        let way =
-            flow::Way { ttl: envelope.ttl, vlan, interface: u16::try_from(interface).unwrap_or(u16::MAX) };
+        let interface = if device > 0 { device } else { u16::try_from(interface).unwrap_or(u16::MAX) };
+        let way = flow::Way { ttl: envelope.ttl, vlan, interface };
         let seen = Seen {
             at,
             ecn: envelope.ecn,
@@ -284,6 +295,40 @@ impl Analysis {
             *self.counts.tunnels.entry(tunnel.kind).or_default() += 1;
         }
         Some(Placed { at, connection: place as usize, from })
+    }
+
+    /// Whether the packets of an interface are to be analysed; otherwise the packet is counted.
+    #[inline]
+    fn is_chosen(&mut self, interface: usize, interfaces: &[Interface]) -> bool {
+        let chosen = self.options.interface.as_ref();
+        let is_other =
+            chosen.is_some_and(|name| interfaces.get(interface).is_none_or(|one| one.name != *name));
+        self.counts.other_interfaces += u64::from(is_other);
+        !is_other
+    }
+
+    /// An ICMP error about a segment: it belongs to the latest connection of its ends at this point that has sequence numbers near its own.
+    #[cold]
+    fn icmp(&mut self, at_ns: Option<u64>, interface: usize, error: IcmpError) {
+        let at = self.clock(at_ns, interface);
+        let point = if self.options.merge_interfaces { 0 } else { interface };
+        let (ways, seq) = (&self.ways, error.seq);
+        let found = self.table.newest(error.ends, |entry, from| {
+            ways.point(entry.way(from)) as usize == point
+                && match &entry.state {
+                    Life::Open(connection) => connection.halves[from].sequence.is_near(seq),
+                    Life::First(_) | Life::Ended(_) | Life::Forgotten => true,
+                }
+        });
+        self.counts.icmp_errors += 1;
+        let most = self.options.most_connections as usize;
+        let Some((place, from)) =
+            found.filter(|(place, _)| self.icmp.len() < most || self.icmp.contains_key(place))
+        else {
+            self.counts.icmp_of_others += 1;
+            return;
+        };
+        self.icmp.entry(place).or_default().add(error, from, at);
     }
 
     /// A packet of a connection that is in memory.
@@ -442,6 +487,7 @@ fn facts(connection: &Connection) -> ConnectionFacts {
         counters: [connection.halves[0].counted(), connection.halves[1].counted()],
         packets: connection.packets.iter().sum(),
         answers_in: [connection.answers[0].least(), connection.answers[1].least()],
+        routed: [0, 1].map(|end| connection.points.routed(end)),
     }
 }
 
@@ -455,28 +501,47 @@ impl<R: Read> Reader<R> {
         &mut self,
         counts: &mut PacketCounts,
     ) -> Result<Option<Option<CapturedSegment>>, ReadError> {
+        let content = self.next_content(counts)?;
+        Ok(content.map(|content| match content {
+            Content::Segment(segment) => Some(segment),
+            Content::Icmp(..) | Content::Other => None,
+        }))
+    }
+
+    /// What the next packet carries. `None` at the end.
+    #[inline]
+    fn next_content(&mut self, counts: &mut PacketCounts) -> Result<Option<Content>, ReadError> {
         let Some(packet) = self.next_packet()? else { return Ok(None) };
         counts.packets += 1;
-        Ok(Some(segment(&packet, counts)))
+        Ok(Some(content(&packet, counts)))
     }
 }
 
-/// The TCP segment of a packet.
+/// What a packet carries.
+enum Content {
+    Segment(CapturedSegment),
+    /// An ICMP error about a segment: its time, its interface.
+    Icmp(Option<u64>, usize, IcmpError),
+    /// It was counted.
+    Other,
+}
+
+/// What a packet carries; one without a segment or an error about one is counted.
 #[inline]
-fn segment(packet: &CaptureRecord<'_>, counts: &mut PacketCounts) -> Option<CapturedSegment> {
+fn content(packet: &CaptureRecord<'_>, counts: &mut PacketCounts) -> Content {
     let start = match network(packet.link, packet.data) {
         NetworkLayer::Ip(start) => start,
         NetworkLayer::Other => {
             counts.other += 1;
-            return None;
+            return Content::Other;
         }
         NetworkLayer::Unsupported => {
             *counts.unsupported_links.entry(packet.link.0).or_default() += 1;
-            return None;
+            return Content::Other;
         }
         NetworkLayer::Undecoded(what) => {
             *counts.undecoded.entry(what).or_default() += 1;
-            return None;
+            return Content::Other;
         }
     };
     let before = u32::try_from(start.at).unwrap_or(u32::MAX);
@@ -485,22 +550,27 @@ fn segment(packet: &CaptureRecord<'_>, counts: &mut PacketCounts) -> Option<Capt
         at_ns: packet.at_ns,
         interface: packet.interface,
         vlan: start.vlan,
+        device: start.device,
         around,
         headers,
     };
     let found = match ip(&packet.data[start.at..], extent) {
         Ok(ip) if ip.protocol == TCP => whole_tcp(&ip).map(|headers| made(headers, None)),
-        Ok(ip) => tunnelled(&ip, counts)?.map(|(headers, around)| made(headers, Some(around))),
+        Ok(ip) => match tunnelled(&ip, counts) {
+            Inner::Segment(found) => found.map(|(headers, around)| made(headers, Some(around))),
+            Inner::Icmp(error) => return Content::Icmp(packet.at_ns, packet.interface, error),
+            Inner::Counted => return Content::Other,
+        },
         Err(why) => Err(why),
     };
     match found {
-        Ok(segment) => return Some(segment),
+        Ok(segment) => return Content::Segment(segment),
         Err(NoHeaders::OtherProtocol) => counts.other += 1,
         Err(NoHeaders::Fragment) => counts.fragments += 1,
         Err(NoHeaders::Short) => counts.short += 1,
         Err(NoHeaders::Malformed) => counts.malformed += 1,
     }
-    None
+    Content::Other
 }
 
 #[inline]
@@ -508,28 +578,44 @@ fn whole_tcp(ip: &IpPacket<'_>) -> Result<Headers, NoHeaders> {
     if ip.fragment.is_some() { Err(NoHeaders::Fragment) } else { tcp(ip) }
 }
 
-/// The TCP segment in the tunnels of a packet; `None` when the packet was counted here.
+/// What an IP packet carries that is no segment.
+enum Inner {
+    /// A segment in tunnels, or why there is none.
+    Segment(Result<(Headers, Around), NoHeaders>),
+    Icmp(IcmpError),
+    /// The packet was counted.
+    Counted,
+}
+
+/// The TCP segment in the tunnels of a packet, or the error about one, which may be in tunnels, too.
 #[cold]
-fn tunnelled(
-    outer: &IpPacket<'_>,
-    counts: &mut PacketCounts,
-) -> Option<Result<(Headers, Around), NoHeaders>> {
-    match innermost(outer) {
-        Ok((ip, around)) if ip.protocol == TCP => Some(whole_tcp(&ip).map(|headers| (headers, around))),
-        Ok(_) | Err(NoInner::Other) => Some(Err(NoHeaders::OtherProtocol)),
+fn tunnelled(outer: &IpPacket<'_>, counts: &mut PacketCounts) -> Inner {
+    if let Some(error) = IcmpError::of(outer) {
+        return Inner::Icmp(error);
+    }
+    let why = match innermost(outer) {
+        Ok((ip, around)) if ip.protocol == TCP => {
+            return Inner::Segment(whole_tcp(&ip).map(|headers| (headers, around)));
+        }
+        Ok((ip, _)) => match IcmpError::of(&ip) {
+            Some(error) => return Inner::Icmp(error),
+            None => NoHeaders::OtherProtocol,
+        },
+        Err(NoInner::Other) => NoHeaders::OtherProtocol,
         Err(NoInner::NoTunnel) => {
             // A later fragment of a datagram has no port, but tunnels over UDP are there.
             let is_later = outer.fragment.is_some_and(|(offset, _)| offset > 0);
             if is_later && counts.tunnels.keys().any(|kind| kind.is_over_udp()) {
                 *counts.undecoded.entry(Undecoded::TunnelFragment).or_default() += 1;
-                return None;
+                return Inner::Counted;
             }
-            Some(Err(NoHeaders::OtherProtocol))
+            NoHeaders::OtherProtocol
         }
         Err(NoInner::Undecoded(what)) => {
             *counts.undecoded.entry(what).or_default() += 1;
-            None
+            return Inner::Counted;
         }
-        Err(NoInner::Headers(why)) => Some(Err(why)),
-    }
+        Err(NoInner::Headers(why)) => why,
+    };
+    Inner::Segment(Err(why))
 }

@@ -15,6 +15,10 @@ pub struct PacketCounts {
     pub segments: u64,
     /// Packets of other protocols.
     pub other: u64,
+    /// ICMP errors about TCP segments.
+    pub icmp_errors: u64,
+    /// Those among them about connections that are not in the capture, or beyond the number that may be in memory.
+    pub icmp_of_others: u64,
     /// Packets of link layers that are not supported, by number.
     pub unsupported_links: BTreeMap<u16, u64>,
     /// TCP segments in tunnels that were analysed, by the outermost tunnel.

@@ -16,6 +16,7 @@ mod clock;
 mod counts;
 mod flow;
 mod histogram;
+mod icmp;
 mod life;
 pub mod link;
 mod notes;
@@ -36,6 +37,7 @@ pub use flow::{
     TimeShares,
 };
 pub use histogram::{DurationHistogram, Modes};
+pub use icmp::{IcmpErrors, IcmpKind};
 pub use life::ConnectionFacts;
 pub use reader::{CaptureRecord, Interface, LinkType, ReadError, Reader};
 pub use summary::{FlowSummary, MOST_UNOPENED, RoundTrips, Summary, Unopened};

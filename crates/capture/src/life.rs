@@ -35,6 +35,8 @@ pub struct ConnectionFacts {
     pub packets: u64,
     /// The shortest time in which each end answered, as it passed the capture point; `None` if no answer was seen.
     pub answers_in: [Option<Dur>; 2],
+    /// The TTL of packets of each end that have passed routers before the capture point; `None` if it is one with which packets begin.
+    pub routed: [Option<u8>; 2],
 }
 
 /// The summary of a connection.

@@ -39,6 +39,8 @@ pub struct IpStart {
     pub most: u32,
     /// The identifier of the outermost VLAN tag; 0 without one.
     pub vlan: u16,
+    /// The index of the network interface (Linux cooked capture v2); 0 where the frame has none.
+    pub device: u16,
 }
 
 /// Kinds of packets that are not decoded although they may carry TCP.
@@ -97,7 +99,7 @@ pub fn network(link: LinkType, frame: &[u8]) -> NetworkLayer {
         109 => ip(frame, 12),
         // Linux cooked capture, versions 1 and 2.
         113 => typed(frame, 14, 16),
-        276 => typed(frame, 0, 20),
+        276 => typed(frame, 0, 20).map(|start| IpStart { device: half(frame, 6).unwrap_or(0), ..start }),
         // PFLOG: its first byte is the length of its header, which is padded.
         117 => frame
             .first()
@@ -157,7 +159,7 @@ fn ip(frame: &[u8], at: usize) -> Found {
 #[inline]
 fn bounded(frame: &[u8], at: usize, most: u32, vlan: u16) -> Found {
     match frame.get(at).map(|byte| byte >> 4) {
-        Some(4 | 6) => Ok(IpStart { at, most, vlan }),
+        Some(4 | 6) => Ok(IpStart { at, most, vlan, device: 0 }),
         _ => Err(Undecoded::OTHER),
     }
 }

@@ -42,6 +42,14 @@ pub(crate) fn notes(analysis: &Analysis, interfaces: &[Interface]) -> Vec<String
         u64::from(counts.packets > 0 && counts.segments == 0),
         "The capture has no TCP segments that can be analysed.".to_owned(),
     );
+    notes.say(
+        counts.icmp_of_others,
+        format!(
+            "{} about connections that are not in the capture, of {} about TCP segments.",
+            many(counts.icmp_of_others, "ICMP error"),
+            counts.icmp_errors
+        ),
+    );
     undecoded(&mut notes, counts);
     malformed_options(&mut notes, analysis);
     limits(&mut notes, counts);

@@ -2,6 +2,7 @@
 
 use crate::analysis::Analysis;
 use crate::flow::{Connection, EcnFeedback, Half, Place};
+use crate::icmp::{IcmpErrors, Reported};
 use crate::life::Life;
 use crate::notes;
 use crate::reader::Interface;
@@ -66,7 +67,8 @@ impl Analysis {
             let Some(refused) = connection.is_refused() else { continue };
             count += 1;
             if first.len() < MOST_UNOPENED {
-                first.push(unopened(connection, place, refused, interfaces));
+                let icmp = self.errors(place, [true; 2], connection.first);
+                first.push(unopened(connection, place, refused, interfaces, icmp));
             }
         }
         (count, first)
@@ -88,12 +90,23 @@ impl Analysis {
         let clock_ns = self.clock_step_ns();
         let with_data = (0..2).filter(|from| connection.halves[*from].number.is_some());
         with_data
-            .map(|from| FlowSummary {
-                connection: u32::try_from(place + 1).unwrap_or(u32::MAX),
-                tunnel: self.ways.around(entry.way(from)).map(Around::to_string).unwrap_or_default(),
-                ..flow(connection, from, interfaces, clock_ns)
+            .map(|from| {
+                let mut about = [true; 2];
+                about[1 - from] = connection.halves[1 - from].number.is_none();
+                let icmp = self.errors(place, about, connection.first);
+                FlowSummary {
+                    connection: u32::try_from(place + 1).unwrap_or(u32::MAX),
+                    tunnel: self.ways.around(entry.way(from)).map(Around::to_string).unwrap_or_default(),
+                    ..flow(connection, from, interfaces, clock_ns, icmp)
+                }
             })
             .collect()
+    }
+
+    /// The ICMP errors about segments of the ends of a connection that `about` names.
+    fn errors(&self, place: usize, about: [bool; 2], begin: Time) -> Vec<IcmpErrors> {
+        let place = u32::try_from(place).unwrap_or(u32::MAX);
+        self.icmp.get(&place).map(|all: &Reported| all.about(about, begin)).unwrap_or_default()
     }
 }
 
@@ -118,11 +131,19 @@ fn name(interfaces: &[Interface], index: usize) -> String {
     interfaces.get(index).map(|one| one.name.clone()).unwrap_or_default()
 }
 
-fn unopened(connection: &Connection, place: usize, refused: bool, interfaces: &[Interface]) -> Unopened {
+fn unopened(
+    connection: &Connection,
+    place: usize,
+    refused: bool,
+    interfaces: &[Interface],
+    icmp: Vec<IcmpErrors>,
+) -> Unopened {
     let [opener, other] = connection.ends.map(|end| end.to_string());
     let syns = 1 + connection.halves[0].counters.syn_retransmissions;
     let duration_ns = connection.last.since(connection.first).as_nanos();
-    let words = words::unopened([&opener, &other], syns, duration_ns, refused);
+    let told: Vec<String> = icmp.iter().map(words::icmp_error).collect();
+    let words = [words::unopened([&opener, &other], syns, duration_ns, refused)].into_iter().chain(told);
+    let words = words.collect::<Vec<_>>().join("; ");
     Unopened {
         connection: u32::try_from(place + 1).unwrap_or(u32::MAX),
         interface: name(interfaces, connection.interface),
@@ -132,6 +153,7 @@ fn unopened(connection: &Connection, place: usize, refused: bool, interfaces: &[
         syns,
         duration_ns,
         refused,
+        icmp,
         words,
     }
 }
@@ -141,6 +163,7 @@ fn flow(
     from: usize,
     interfaces: &[Interface],
     clock_ns: Option<u64>,
+    icmp: Vec<IcmpErrors>,
 ) -> FlowSummary {
     let clock_ns = clock_ns.unwrap_or(0);
     let half = &connection.halves[from];
@@ -167,12 +190,24 @@ fn flow(
             .filter(|_| connection.place(from) == Place::Sender),
         ending: connection.ending(from),
         black_hole: half.lengths.found(),
+        icmp,
         words: Vec::new(),
         unknown: Vec::new(),
     };
-    made.words = words::found(&made, connection.answers[from].least(), clock_ns);
+    let routers = near_end(connection, from).is_some_and(|(_, ttl)| ttl.is_some());
+    made.words = words::found(&made, connection.answers[from].least(), clock_ns, routers);
     made.unknown = unknown(connection, from, half);
     made
+}
+
+/// The end to which the capture point is near, for data of end `from`, and the TTL of its packets if they have passed routers.
+fn near_end(connection: &Connection, from: usize) -> Option<(usize, Option<u8>)> {
+    let end = match connection.place(from) {
+        Place::Sender => from,
+        Place::Receiver => 1 - from,
+        Place::Between | Place::Unknown => return None,
+    };
+    Some((end, connection.points.routed(end)))
 }
 
 /// Describes what the packets of a flow cannot show.
@@ -211,6 +246,21 @@ fn unknown(connection: &Connection, from: usize, half: &Half) -> Vec<String> {
         say(format!(
             "The sequence numbers of the sender show {} that never reached the capture: they were lost before it, or the capture missed them.",
             words::bytes(missing)
+        ));
+    }
+    if let Some((near, marks)) = connection.points.words() {
+        let left_out: u64 = connection.halves.iter().map(|half| half.counters.other_point).sum();
+        say(format!(
+            "The file mixes the packets of two capture points of this connection ({marks}): those of the point nearer to {} are used, {} \
+             of the other one left out.",
+            connection.ends[near],
+            words::many(left_out, "packet")
+        ));
+    }
+    if let Some((end, Some(ttl))) = near_end(connection, from) {
+        say(format!(
+            "The capture was not taken at {}: its packets have passed routers (TTL {ttl}).",
+            connection.ends[end]
         ));
     }
     if half.counters.beyond_window > 0 {

@@ -3,6 +3,7 @@
 use crate::counts::PacketCounts;
 use crate::flow::{BlackHole, EcnFeedback, Ending, HalfCounters, Place, Spurious, Stalls, TimeShares};
 use crate::histogram::DurationHistogram;
+use crate::icmp::IcmpErrors;
 use serde::Serialize;
 use tcpassay_units::Dur;
 
@@ -52,6 +53,8 @@ pub struct Unopened {
     pub duration_ns: u64,
     /// The other end answered by a reset (RFC 9293 section 3.5.2); otherwise no answer is in the capture.
     pub refused: bool,
+    /// ICMP errors about the segments of both ends.
+    pub icmp: Vec<IcmpErrors>,
     /// The same as text.
     pub words: String,
 }
@@ -97,6 +100,8 @@ pub struct FlowSummary {
     pub ending: Ending,
     /// Data that never arrived because of the length of their packets, if there are some.
     pub black_hole: Option<BlackHole>,
+    /// ICMP errors about the segments of the sender, and about those of the receiver if it sent no data.
+    pub icmp: Vec<IcmpErrors>,
     /// Messages about the findings in the capture.
     pub words: Vec<String>,
     /// Messages about properties that cannot be determined from this capture.

@@ -267,6 +267,25 @@ impl<T> Table<T> {
         }
     }
 
+    /// The latest connection of these ends that `fits`, and its end that is the first of `sockets`.
+    pub fn newest(
+        &self,
+        sockets: [SocketAddr; 2],
+        fits: impl Fn(&Entry<T>, usize) -> bool,
+    ) -> Option<(u32, usize)> {
+        let ends = Ends::of(sockets);
+        let is_head = |place: &u32| Self::from(&self.entries[*place as usize], &ends).is_some();
+        let mut place = *self.heads.find(Self::hash(&self.random, &ends), is_head)?;
+        while let Some(entry) = self.entries.get(place as usize) {
+            let from = Self::from(entry, &ends).expect("all entries of a list have the same ends");
+            if fits(entry, from) {
+                return Some((place, from));
+            }
+            place = entry.next;
+        }
+        None
+    }
+
     /// Adds a connection, whose first end is the first of `sockets`. It replaces that of the same ends on the same way.
     pub fn open(&mut self, sockets: [SocketAddr; 2], way: Way, state: T) -> u32 {
         let ends = Ends::of(sockets);

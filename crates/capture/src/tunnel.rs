@@ -197,7 +197,7 @@ fn open<'a>(packet: &IpPacket<'a>) -> Result<Opened<'a>, NoInner> {
 }
 
 fn at_start(at: usize) -> IpStart {
-    IpStart { at, most: u32::MAX, vlan: 0 }
+    IpStart { at, most: u32::MAX, vlan: 0, device: 0 }
 }
 
 fn half(bytes: &[u8], at: usize) -> Result<u16, NoInner> {

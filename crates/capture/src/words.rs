@@ -3,6 +3,7 @@
 use crate::flow::{
     BlackHole, EcnFeedback, Ending, EndingKind, HalfCounters, Place, StallCause, Stalls, TimeShares,
 };
+use crate::icmp::{IcmpErrors, IcmpKind};
 use crate::summary::{FlowSummary, RoundTrips};
 use tcpassay_units::Dur;
 
@@ -65,14 +66,16 @@ pub(crate) fn many(count: u64, one: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Describes a flow; `to_sender` is the time from the capture point to the sender and back, `clock_ns` the step of the capture's clock.
-pub(crate) fn found(flow: &FlowSummary, to_sender: Option<Dur>, clock_ns: u64) -> Vec<String> {
-    let mut said = vec![place(flow.place, to_sender, clock_ns)];
+/// Describes a flow; `to_sender` is the time from the capture point to the sender and back, `clock_ns` the step of the capture's clock;
+/// `routers`: the packets of the end at which the capture seems to have been taken have passed some.
+pub(crate) fn found(flow: &FlowSummary, to_sender: Option<Dur>, clock_ns: u64, routers: bool) -> Vec<String> {
+    let mut said = vec![place(flow.place, to_sender, clock_ns, if routers { "near" } else { "at" })];
     said.extend(flow.round_trips.as_ref().map(|trips| round_trips(flow, trips, clock_ns)));
     said.extend(flow.round_trips.as_ref().and_then(bimodal));
     said.extend(flow.time_shares.as_ref().and_then(time_shares));
     said.extend(flow.stalls.iter().map(|stalls| stall(flow, stalls)));
-    said.extend(flow.black_hole.as_ref().map(black_hole));
+    said.extend(flow.black_hole.as_ref().map(|hole| black_hole(hole, &flow.icmp)));
+    said.extend(flow.icmp.iter().map(|one| format!("{}.", icmp_error(one))));
     let counters = &flow.counters;
     if counters.retransmissions > 0 {
         said.push(retransmissions(flow));
@@ -110,17 +113,45 @@ pub(crate) fn found(flow: &FlowSummary, to_sender: Option<Dur>, clock_ns: u64) -
 }
 
 /// Data that never arrived because of the length of their packets.
-fn black_hole(hole: &BlackHole) -> String {
+fn black_hole(hole: &BlackHole, icmp: &[IcmpErrors]) -> String {
     let shorter = match hole.passed {
         0 => "packets without data pass".to_owned(),
         passed => format!("packets with up to {passed}B pass"),
     };
     let over = if hole.over { "; the data arrived in shorter packets at last" } else { "" };
+    let told = if icmp.iter().any(|one| one.kind == IcmpKind::TooBig) {
+        "ICMP told the sender"
+    } else {
+        "the capture has no ICMP error that tells the sender"
+    };
     format!(
         "No packet with {}B arrives (the first was sent {}), while {shorter}{over}. A link with a smaller MTU would do this (black hole); \
-         ICMP messages are not read.",
+         {told}.",
         hole.length,
         times(u64::from(hole.transmissions))
+    )
+}
+
+/// ICMP errors of one kind, without a full stop.
+pub(crate) fn icmp_error(one: &IcmpErrors) -> String {
+    let mtu = match (one.kind, one.mtu) {
+        (IcmpKind::TooBig, 0) => ", without the MTU of the next link".to_owned(),
+        (IcmpKind::TooBig, mtu) => format!(", the MTU of the next link is {mtu}"),
+        _ => String::new(),
+    };
+    #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
+    let second = one.first_ns as f64 / 1e9;
+    // Some routers cut the length field of what they quote.
+    let length = match (one.kind, one.mtu) {
+        (IcmpKind::TooBig, mtu) if one.length <= mtu => String::new(),
+        _ => format!(" (up to {}B)", one.length),
+    };
+    format!(
+        "ICMP of {} about packets of {}{length}: {}{mtu} ({}, first at {second:.6})",
+        one.router,
+        one.about,
+        one.kind.words(),
+        times(one.count)
     )
 }
 
@@ -226,12 +257,12 @@ pub(crate) fn times(count: u64) -> String {
     if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
-fn place(place: Place, to_sender: Option<Dur>, clock_ns: u64) -> String {
+fn place(place: Place, to_sender: Option<Dur>, clock_ns: u64, at: &str) -> String {
     let way = to_sender.map(|time| time_of(time.as_nanos(), clock_ns)).unwrap_or_default();
     match place {
-        Place::Sender => "Captured at the sender: rounds are round trips as the sender sees them.".to_owned(),
+        Place::Sender => format!("Captured {at} the sender: rounds are round trips as the sender sees them."),
         Place::Receiver => format!(
-            "Captured at the receiver: the time to the sender and back, which is {way} at least, is estimated by echoed timestamps or its \
+            "Captured {at} the receiver: the time to the sender and back, which is {way} at least, is estimated by echoed timestamps or its \
              smallest value, and part of each round."
         ),
         Place::Between => format!(

@@ -538,7 +538,8 @@ impl Logged {
                 "the capture has no ACKs without data of an end: it may be filtered".into(),
             ));
         }
-        let copies = self.copies + facts.counters.iter().map(|half| half.duplicates).sum::<u64>();
+        let copies =
+            self.copies + facts.counters.iter().map(|half| half.duplicates + half.other_point).sum::<u64>();
         if copies > 0 {
             lacks.push((Need::NoCopies, "the capture has packets more than once".into()));
         }
@@ -552,6 +553,9 @@ impl Logged {
             ));
         }
         if let Some(why) = elsewhere(end, facts).filter(|_| !local) {
+            lacks.push((Need::AtEnd, why.into()));
+        } else if let Some(ttl) = facts.routed[end] {
+            let why = format!("the packets of the end have passed routers before the capture (TTL {ttl})");
             lacks.push((Need::AtEnd, why.into()));
         } else if counts.backwards + counts.timeless + counts.contradictory_times > 0 {
             lacks.push((Need::AtEnd, "times of the capture are missing or go backwards".into()));

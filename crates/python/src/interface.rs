@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use serde_json::{Value, json};
 use std::fmt::Debug;
 use strum::{EnumMessage, VariantArray};
-use tcpassay_capture::{EcnFeedback, EndingKind, Place, StallCause};
+use tcpassay_capture::{EcnFeedback, EndingKind, IcmpKind, Place, StallCause};
 use tcpassay_measure::metrics::{Direction, TABLE};
 use tcpassay_measure::reason::{
     AckReason, CongestionChange, CongestionState, RunEnd, StateChange, TcpState, Timer, UNKNOWN,
@@ -50,6 +50,7 @@ pub fn interface_json() -> String {
         ),
         enumeration::<StallCause>("StallCause", "The cause of a stall of a connection."),
         enumeration::<EndingKind>("EndingKind", "How a connection ended."),
+        enumeration::<IcmpKind>("IcmpKind", "An ICMP error about a segment."),
     ];
     let tables: Vec<Value> = table_columns()
         .into_iter()

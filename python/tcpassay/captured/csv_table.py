@@ -4,13 +4,13 @@ Connections that were not opened have a row, too.
 """
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from io import StringIO
 from itertools import chain
 from typing import Final
 
-from tcpassay.captured.model import Counters, Ending, FlowSummary, TimeShares, Unopened
+from tcpassay.captured.model import Counters, Ending, FlowSummary, IcmpErrors, TimeShares, Unopened
 from tcpassay.interface import StallCause
 
 _PLAIN: Final = (
@@ -18,6 +18,16 @@ _PLAIN: Final = (
     "largest_packet", "rounds",
 )  # fmt: skip
 _TRIPS: Final = ("min_ns", "mean_ns", "median_ns", "p99_ns", "max_ns")
+
+
+def _icmp(errors: Sequence[IcmpErrors]) -> dict[str, object]:
+    """ICMP errors about the segments: their number, their kinds, and the smallest MTU that they state."""
+    mtus = [one.mtu for one in errors if one.mtu > 0]
+    return {
+        "icmp_errors": sum(one.count for one in errors),
+        "icmp_kinds": "+".join(sorted({one.kind for one in errors})),
+        "icmp_mtu": min(mtus, default=""),
+    }
 
 
 def _row(one: FlowSummary) -> dict[str, object]:
@@ -36,6 +46,7 @@ def _row(one: FlowSummary) -> dict[str, object]:
         }
     made |= {f"ending_{name}": "" if value is None else value for name, value in asdict(one.ending).items()}
     made["black_hole_length"] = one.black_hole.length if one.black_hole else ""
+    made |= _icmp(one.icmp)
     return made
 
 
@@ -48,6 +59,7 @@ _COLUMNS: Final = (
     *(f"stalls_{cause}{unit}" for cause in StallCause for unit in ("", "_ns")),
     *(f"ending_{name}" for name in Ending.__dataclass_fields__),
     "black_hole_length",
+    *_icmp(()),
 )
 
 
@@ -62,7 +74,7 @@ def _unopened_row(one: Unopened) -> dict[str, object]:
         "duration_ns": one.duration_ns,
         "syn_retransmissions": one.syns - 1,
         "ending_how": "refused" if one.refused else "no_answer",
-    }
+    } | _icmp(one.icmp)
 
 
 def lines(flows: Iterable[FlowSummary], unopened: Iterable[Unopened] = ()) -> Iterator[str]:

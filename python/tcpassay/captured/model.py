@@ -8,7 +8,7 @@ from typing import Final
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from tcpassay.interface import EcnFeedback, EndingKind, Place, StallCause
+from tcpassay.interface import EcnFeedback, EndingKind, IcmpKind, Place, StallCause
 
 _EXACT: Final = ConfigDict(extra="forbid")
 
@@ -20,6 +20,8 @@ class PacketCounts:
     packets: int
     segments: int
     other: int
+    icmp_errors: int
+    icmp_of_others: int
     unsupported_links: dict[int, int]
     tunnels: dict[str, int]
     undecoded: dict[str, int]
@@ -73,6 +75,7 @@ class Counters:
     missing_bytes: int
     beyond_window: int
     window_limited_rounds: int
+    other_point: int
 
 
 @dataclass(frozen=True, slots=True, config=_EXACT)
@@ -156,6 +159,20 @@ class BlackHole:
 
 
 @dataclass(frozen=True, slots=True, config=_EXACT)
+class IcmpErrors:
+    """ICMP errors of one kind, from one router, about the segments of one end (`crates/capture/src/icmp.rs`)."""
+
+    kind: IcmpKind
+    router: str
+    about: str
+    count: int
+    first_ns: int
+    last_ns: int
+    length: int
+    mtu: int
+
+
+@dataclass(frozen=True, slots=True, config=_EXACT)
 class FlowSummary:
     """One direction of a connection that carried data."""
 
@@ -178,6 +195,7 @@ class FlowSummary:
     time_shares: TimeShares | None
     ending: Ending
     black_hole: BlackHole | None
+    icmp: list[IcmpErrors]
     words: list[str]
     unknown: list[str]
 
@@ -194,6 +212,7 @@ class Unopened:
     syns: int
     duration_ns: int
     refused: bool
+    icmp: list[IcmpErrors]
     words: str
 
 

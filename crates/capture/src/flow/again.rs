@@ -1,6 +1,7 @@
 //! Classification of packets below the highest position as retransmitted, late, or duplicated by the
 //! network, and detection of unnecessary retransmissions.
 
+use super::ids::Ids;
 use super::response::Response;
 use super::sequence::Behind;
 use serde::Serialize;
@@ -10,6 +11,8 @@ use tcpassay_units::{Dur, Time};
 const MOST: usize = 256;
 /// Without a round-trip time: packets of one flight that arrive in another order are this close.
 const CLOSE: Dur = Dur::from_millis(3);
+/// Packets that come later than this, and than a round trip, did not overtake each other: a device may repeat one with its identification.
+const LATEST: Dur = Dur::from_millis(200);
 
 /// Numbers of unnecessary retransmissions, by evidence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -51,9 +54,21 @@ struct Sent {
     end: u64,
     at: Time,
     stamp: Option<u32>,
-    /// True if the packet needs no further evaluation: it arrived late, or it proved unnecessary.
-    settled: bool,
+    verdict: Verdict,
     acked: bool,
+}
+
+/// What is known of a packet below the highest position.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verdict {
+    /// A retransmission; nothing shows that it was unnecessary.
+    Open,
+    /// It arrived late.
+    Late,
+    /// A retransmission that proved unnecessary, and was counted.
+    Unnecessary,
+    /// The same, and a DSACK has reported it.
+    Reported,
 }
 
 /// The latest packets below the highest position.
@@ -66,9 +81,9 @@ pub(crate) struct Again {
 /// Whether a packet that fills a hole is late, rather than sent again; `round_trip` is the shortest one.
 ///
 /// A timestamp older than that of the packet before which it should have arrived shows that it was sent earlier, a newer one that it was
-/// sent later. Otherwise time decides: no sender can retransmit before a round trip has passed. Then the IP identification, which counts
-/// in many stacks.
-pub(crate) fn is_late(packet: Behind, behind: Behind, round_trip: Option<Dur>) -> bool {
+/// sent later. Otherwise the identifications do, if the host counts its packets (`ids`), then time: no sender can retransmit before a round trip
+/// has passed. Without one, identifications that are close to each other are believed, too.
+pub(crate) fn is_late(packet: Behind, behind: Behind, round_trip: Option<Dur>, ids: Ids) -> bool {
     if let (Some(own), Some(other)) = (packet.stamp, behind.stamp) {
         let ahead = own.wrapping_sub(other).cast_signed();
         if ahead != 0 {
@@ -76,6 +91,11 @@ pub(crate) fn is_late(packet: Behind, behind: Behind, round_trip: Option<Dur>) -
         }
     }
     let waited = packet.at.since(behind.at);
+    match ids.ahead(packet.id, behind.id) {
+        Some(ahead) if ahead > 0 => return false,
+        Some(_) if waited < round_trip.map_or(LATEST, |whole| whole.max(LATEST)) => return true,
+        _ => {}
+    }
     if let Some(round_trip) = round_trip {
         return waited < round_trip.mul_f64(0.9);
     }
@@ -89,15 +109,16 @@ pub(crate) fn is_late(packet: Behind, behind: Behind, round_trip: Option<Dur>) -
 impl Again {
     /// Positions arrived late and were not retransmitted.
     pub fn late(&mut self, start: u64, end: u64, at: Time) {
-        self.remember(Sent { start, end, at, stamp: None, settled: true, acked: false });
+        self.remember(Sent { start, end, at, stamp: None, verdict: Verdict::Late, acked: false });
     }
 
     /// Positions were sent again.
     pub fn retransmitted(&mut self, start: u64, end: u64, at: Time, stamp: Option<u32>, known: Known) {
         self.spurious.acknowledged_before += u64::from(known == Known::Acknowledged);
         self.spurious.sacked_before += u64::from(known == Known::Sacked);
-        let settled = known != Known::No;
-        self.remember(Sent { start, end, at, stamp, settled, acked: settled });
+        let is_known = known != Known::No;
+        let verdict = if is_known { Verdict::Unnecessary } else { Verdict::Open };
+        self.remember(Sent { start, end, at, stamp, verdict, acked: is_known });
     }
 
     /// The receiver reports positions by SACK: as for an ACK, but without an echo of their own timestamp.
@@ -105,9 +126,10 @@ impl Again {
         let inside = |sent: &&mut Sent| !sent.acked && start <= sent.start && sent.end <= end;
         for sent in self.sent.iter_mut().filter(inside) {
             sent.acked = true;
-            let early = !sent.settled && is_early(at, sent.at, receiver);
-            self.spurious.early_ack += u64::from(early);
-            sent.settled |= early;
+            if sent.verdict == Verdict::Open && is_early(at, sent.at, receiver) {
+                self.spurious.early_ack += 1;
+                sent.verdict = Verdict::Unnecessary;
+            }
         }
     }
 
@@ -127,7 +149,7 @@ impl Again {
         }
         for sent in self.sent.iter_mut().filter(|sent| !sent.acked && sent.end <= ack) {
             sent.acked = true;
-            if sent.settled {
+            if sent.verdict != Verdict::Open {
                 continue;
             }
             let older = match (echo, sent.stamp) {
@@ -137,24 +159,34 @@ impl Again {
             let early = is_early(at, sent.at, receiver);
             self.spurious.timestamp += u64::from(older);
             self.spurious.early_ack += u64::from(early && !older);
-            sent.settled = older || early;
+            if older || early {
+                sent.verdict = Verdict::Unnecessary;
+            }
         }
         // A DSACK comes with the ACK of the copy, at most a round trip after the ACK of the original.
         let last = self.sent.iter().map(|sent| sent.end).max().unwrap_or(0);
         if self.sent.len() > MOST / 2 || last + (64 << 20) < ack {
-            self.sent.retain(|sent| !sent.acked || !sent.settled && at.since(sent.at) < Dur::from_secs(5));
+            self.sent.retain(|sent| {
+                !sent.acked || sent.verdict == Verdict::Open && at.since(sent.at) < Dur::from_secs(5)
+            });
         }
     }
 
     /// The receiver reports positions as duplicate; false when no retransmission of them is known.
+    ///
+    /// One report is about one copy of each position: about one that has proved unnecessary already, otherwise about the latest one.
     pub fn duplicate(&mut self, start: u64, end: u64) -> bool {
-        let of = |sent: &&mut Sent| sent.start < end && start < sent.end;
-        let mut known = false;
-        for sent in self.sent.iter_mut().filter(of) {
-            known = true;
-            if !sent.settled {
-                sent.settled = true;
-                self.spurious.dsack += 1;
+        let of = |sent: &Sent| sent.start < end && start < sent.end;
+        let known = self.sent.iter().any(of);
+        let mut explained: Vec<(u64, u64)> = Vec::new();
+        for wanted in [Verdict::Unnecessary, Verdict::Open] {
+            for sent in self.sent.iter_mut().rev().filter(|sent| of(sent) && sent.verdict == wanted) {
+                if explained.iter().any(|(from, to)| sent.start < *to && *from < sent.end) {
+                    continue;
+                }
+                explained.push((sent.start, sent.end));
+                self.spurious.dsack += u64::from(wanted == Verdict::Open);
+                sent.verdict = Verdict::Reported;
             }
         }
         known

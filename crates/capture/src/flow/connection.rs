@@ -6,6 +6,7 @@ use super::ending::{Ending, Ends};
 use super::half::Half;
 use super::kind::Kind;
 use super::path::{Path, Place};
+use super::points::Points;
 use super::response::Response;
 use super::round::Round;
 use super::seen::Seen;
@@ -41,6 +42,8 @@ pub(crate) struct Connection {
     prints: [Option<Print>; 2],
     /// Times at which the SYN and the SYN-ACK passed, if each was sent once.
     handshake: [Option<Time>; 2],
+    /// The points at which the packets were captured.
+    pub points: Points,
     /// The last packet that is neither a keepalive probe nor its answer.
     pub active: Time,
     /// The end that a keepalive probe asked.
@@ -82,6 +85,7 @@ impl Connection {
             whole_syns: [false; 2],
             prints: [None; 2],
             handshake: [None; 2],
+            points: Points::default(),
             active: at,
             asked: None,
             spoke: [None; 2],
@@ -111,6 +115,13 @@ impl Connection {
         let later = (seen.at < self.last).then_some(Seen { at: self.last, ..*seen });
         let seen = later.as_ref().unwrap_or(seen);
         let at = seen.at;
+        if self.points.leaves_out(from, seen.way) {
+            self.halves[from].counters.other_point += 1;
+            return;
+        }
+        if self.points.splits(from, seen.way) {
+            self.split();
+        }
         self.close_rounds(at, rounds);
         let flags = seen.segment.flags;
         if self.reset && !flags.has(Flags::RST) {
@@ -150,8 +161,11 @@ impl Connection {
         }
         let kind = start.map_or(Kind::Plain, |start| half.kind(start, seen, || path.round_trip()));
         if kind == Kind::Copy {
+            let original = half.copies.original;
+            self.points.copied(from, original, seen.way);
             return;
         }
+        half.ids.passed(seen.id);
         let goes_on = self.silence(from, seen, kind, start);
         self.touch(from, seen, kind, goes_on);
         // The ACK that ends the handshake.
@@ -159,6 +173,7 @@ impl Connection {
             && let [Some(_), Some(answer)] = self.handshake
         {
             self.answers[0].sample(seen.at.since(answer));
+            self.points.opening.ack = Some(seen.at);
             self.handshake = [None; 2];
         }
         if self.ecn.feedback == EcnFeedback::Unknown && self.ecn.learn(from, seen.segment) {
@@ -218,6 +233,22 @@ impl Connection {
         });
     }
 
+    /// From this packet of end `from` on the packets of one capture point are used. Times up to now may lie between two points.
+    #[cold]
+    fn split(&mut self) {
+        self.answers = [Response::default(); 2];
+        let answers = self.points.opening.answers(self.points.near().unwrap_or(0));
+        for (response, time) in self.answers.iter_mut().zip(answers) {
+            if let Some(time) = time {
+                response.sample(time);
+            }
+        }
+        for half in &mut self.halves {
+            (half.smoothed, half.round_trips) = (None, None);
+            half.counters.other_point += std::mem::take(&mut half.counters.duplicates);
+        }
+    }
+
     /// Keepalive probes and their answers do not end the time in which nothing was sent, and an ACK that leaves a full window full does not
     /// end the wait for it (`goes_on`).
     fn touch(&mut self, from: usize, seen: &Seen<'_>, kind: Kind, goes_on: bool) {
@@ -256,7 +287,9 @@ impl Connection {
         let segment = &seen.segment;
         let print = Print::new(0, seen);
         let again = self.syns[from] == Some(segment.seq);
-        if again && self.prints[from].is_some_and(|earlier| print.is_copy_of_syn(&earlier)) {
+        if let Some(earlier) = self.prints[from].filter(|earlier| again && print.is_copy_of_syn(earlier)) {
+            self.points.copied(from, earlier.way(), seen.way);
+            self.points.opening.copies[from] = Some(seen.at);
             return;
         }
         self.prints[from] = Some(print);
@@ -270,6 +303,7 @@ impl Connection {
         } else {
             self.syns[from] = Some(segment.seq);
             self.handshake[from] = Some(seen.at);
+            self.points.opening.syns[from] = Some(seen.at);
             if from == 1
                 && let Some(asked) = self.handshake[0]
             {

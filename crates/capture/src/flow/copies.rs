@@ -43,6 +43,8 @@ pub(crate) struct Shown {
     pub round_trip: Option<Dur>,
     /// SACK blocks or three duplicate ACKs report a loss.
     pub loss: bool,
+    /// The sender counts its packets: an equal identification is that of the same packet.
+    pub counts: bool,
 }
 
 /// The answer of [`Copies::duplicate`] to a DSACK.
@@ -109,11 +111,17 @@ impl Print {
         }
         let quiet = match (shown.loss, same_id) {
             (true, _) => Dur::ZERO,
+            (false, true) if shown.counts => SHORTEST_TIMER,
             (false, true) => WITHOUT_REPORT_SAME_ID,
             (false, false) => WITHOUT_REPORT,
         };
         let unknown = if same_id && !shown.loss { SHORTEST_TIMER } else { CLOSE };
         gap < round_trip.map_or(unknown, |whole| whole.max(quiet).min(SHORTEST_TIMER))
+    }
+
+    /// The way on which it came.
+    pub fn way(&self) -> Way {
+        self.way
     }
 
     /// Whether a SYN is a copy of an earlier one: the timer of a SYN is never shorter than [`SHORTEST_TIMER`].
@@ -128,6 +136,8 @@ pub(crate) struct Copies {
     prints: Vec<Print>,
     /// The place of the oldest one, when there are as many as possible.
     oldest: usize,
+    /// The way of the packet of which the last copy was found.
+    pub original: Way,
 }
 
 impl Copies {
@@ -150,11 +160,12 @@ impl Copies {
         let found = self.prints.iter_mut().find(|earlier| print.is_copy_of(earlier, shown));
         let Some(earlier) = found else { return false };
         earlier.copied = print.at.since(earlier.at);
+        self.original = earlier.way;
         true
     }
 
     /// The receiver reports positions as duplicate of which no retransmission is known.
-    pub fn duplicate(&mut self, start: u64, end: u64, round_trip: Option<Dur>) -> Twice {
+    pub fn duplicate(&mut self, start: u64, end: u64, shown: Shown) -> Twice {
         let touches = |one: &&mut Print| one.start < end && start < one.start + u64::from(one.len);
         // Receivers report the byte of a keepalive probe by DSACK.
         if self.prints.iter().any(|one| one.is_probe && one.len == 1 && one.start == start) {
@@ -162,11 +173,11 @@ impl Copies {
         }
         let copied = |one: &mut Print| {
             let gap = std::mem::replace(&mut one.copied, Dur::MAX);
-            (gap < Dur::MAX).then_some((gap, one.len))
+            (gap < Dur::MAX).then_some((gap, one.len, shown.counts && one.id != 0))
         };
         match self.prints.iter_mut().filter(touches).find_map(copied) {
             None => Twice::Unknown,
-            Some((gap, len)) if round_trip.is_some_and(|whole| gap >= whole.mul_f64(0.9)) => {
+            Some((gap, len, false)) if shown.round_trip.is_some_and(|whole| gap >= whole.mul_f64(0.9)) => {
                 Twice::Retransmission(len)
             }
             Some(_) => Twice::Network,

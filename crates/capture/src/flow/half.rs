@@ -1,8 +1,9 @@
 //! One direction of a connection: the data that one end sends, and the ACKs of the other end for these data.
 
 use super::again::{Again, Known, is_late};
-use super::copies::{Copies, Print, Twice};
+use super::copies::{Copies, Print, Shown, Twice};
 use super::ecn::{Counter, EcnFeedback};
+use super::ids::Ids;
 use super::lengths::Lengths;
 use super::path::Path;
 use super::round::{Open, Round, round_trip};
@@ -73,6 +74,8 @@ pub struct HalfCounters {
     pub beyond_window: u64,
     /// Rounds that the receive window limited.
     pub window_limited_rounds: u64,
+    /// Packets of the sender that a second capture point in the file has seen. They are left out.
+    pub other_point: u64,
 }
 
 /// Data may be beyond the window as the capture knows it by this, because it missed ACKs.
@@ -108,6 +111,8 @@ pub(crate) struct Half {
     pub probed: u64,
     /// What the receiver has reported by SACK.
     pub sacked: Sacked,
+    /// The identifications of the sender's packets.
+    pub ids: Ids,
     /// The last data packets and probes.
     pub copies: Copies,
     /// ACKs without data since the cumulative ACK has advanced.
@@ -219,7 +224,7 @@ impl Half {
         self.copies.remember(Print::new(start, seen));
         self.lengths.sent(start, start + u64::from(segment.len), self.una);
         let late = match range {
-            Range::Fills(before) => is_late(behind, before, round_trip).then_some(before),
+            Range::Fills(before) => is_late(behind, before, round_trip, self.ids).then_some(before),
             _ => None,
         };
         let again = range != Range::New && late.is_none();
@@ -456,7 +461,8 @@ impl Half {
         if self.again.duplicate(start, end) {
             return;
         }
-        match self.copies.duplicate(start, end, path.round_trip()) {
+        let shown = Shown { round_trip: path.round_trip(), counts: self.ids.count(), loss: false };
+        match self.copies.duplicate(start, end, shown) {
             Twice::Unknown => self.counters.unexplained_dsacks += 1,
             Twice::Probe => {}
             Twice::Network => self.counters.network_duplicates += 1,

@@ -42,7 +42,7 @@ impl Half {
             return Kind::Plain;
         }
         let print = Print::new(start, seen);
-        let shown = Shown { round_trip: round_trip(), loss: self.reports_loss() };
+        let shown = Shown { round_trip: round_trip(), loss: self.reports_loss(), counts: self.ids.count() };
         if self.copies.is_copy(&print, shown) {
             self.counters.duplicates += u64::from(timer.is_none());
             return Kind::Copy;

@@ -1,5 +1,5 @@
 //! The lengths of packets that arrive, and of those that never do: a path drops packets above a length, and the sender does not learn it, or
-//! does not act on it (RFC 2923 section 2.1, RFC 4821). ICMP messages are not read.
+//! does not act on it (RFC 2923 section 2.1, RFC 4821).
 
 use serde::Serialize;
 

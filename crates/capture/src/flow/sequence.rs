@@ -69,6 +69,11 @@ impl Sequence {
         seq.unwrap_near(self.base?, self.nxt)
     }
 
+    /// Whether a number may belong to the connection. Without any number of this direction, every one may.
+    pub fn is_near(&self, seq: SeqNum) -> bool {
+        self.base.is_none() || self.known_position(seq).is_some_and(|at| at.abs_diff(self.nxt) <= FARTHEST)
+    }
+
     /// The number of the SYN, or of what was seen first.
     pub fn base(&self) -> Option<SeqNum> {
         self.base

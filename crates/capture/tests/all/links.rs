@@ -15,11 +15,11 @@ fn at(at: usize) -> NetworkLayer {
 
 /// An IP packet that the link layer says has so many bytes.
 fn within(at: usize, most: u32) -> NetworkLayer {
-    NetworkLayer::Ip(IpStart { at, most, vlan: 0 })
+    NetworkLayer::Ip(IpStart { at, most, vlan: 0, device: 0 })
 }
 
 fn tagged(at: usize, vlan: u16) -> NetworkLayer {
-    NetworkLayer::Ip(IpStart { at, most: u32::MAX, vlan })
+    NetworkLayer::Ip(IpStart { at, most: u32::MAX, vlan, device: 0 })
 }
 
 fn place(link: u16, parts: &[&[u8]]) -> NetworkLayer {
@@ -77,7 +77,7 @@ fn other_link_layers_that_captures_have_are_read() {
     let snap = [0xaa, 0xaa, 3, 0, 0, 0, 8, 0, V4];
     // IP as a service access point of IEEE 802.2, in Ethernet and behind a VLAN tag.
     assert_eq!(place(1, &[&MACS, &[0, 43, 6, 6, 3, V4]]), within(17, 40));
-    let tagged_length = NetworkLayer::Ip(IpStart { at: 26, most: 40, vlan: 7 });
+    let tagged_length = NetworkLayer::Ip(IpStart { at: 26, most: 40, vlan: 7, device: 0 });
     assert_eq!(place(1, &[&MACS, &[0x81, 0, 0, 7, 0, 48], &snap]), tagged_length);
     assert_eq!(place(1, &[&MACS, &[0x88, 0xe5, 0, 0, V4]]), NetworkLayer::Undecoded(Undecoded::Macsec));
     // Token Ring without and with a route of six bytes, FDDI.

@@ -281,7 +281,7 @@ fn packets_above_a_length_that_never_arrive_are_told_from_losses() {
     assert_eq!(flow.black_hole, Some(hole));
     let said = "No packet with 1400B arrives (the first was sent 4 times), while packets without data pass";
     let words = flow.words.iter().find(|words| words.starts_with(said)).expect("a black hole");
-    assert!(words.ends_with("ICMP messages are not read."), "{words}");
+    assert!(words.ends_with("the capture has no ICMP error that tells the sender."), "{words}");
     packets.push(ack(2401, 500).at_us(2_020_000));
     assert_eq!(only(&packets).black_hole, None);
 }

@@ -70,13 +70,17 @@ impl RecordingState {
             from_port,
             to_port,
             ecn,
-            id: self.captured,
+            id: self.captured.wrapping_mul(SCATTER),
             note: note.map(std::borrow::Cow::Borrowed),
             segment: segment.copied(),
             datagram_len: 0,
         });
     }
 }
+
+/// An odd factor: identifications of captured packets differ from each other, and do not count. A host that counts them would show the
+/// order in which it sent the packets, but they are numbered where they are captured.
+const SCATTER: u16 = 40_503;
 
 /// The port of the servers of the first part of the traffic; the next part has the next port.
 pub(super) const SERVER_PORT: u16 = 5001;
