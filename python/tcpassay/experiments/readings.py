@@ -319,6 +319,57 @@ def _wait_after_exit(recording: Recording, number: int | None) -> float | None:
     return longest
 
 
+# The start of a flow.
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """The first data of a flow, and what happened to them at their sender."""
+
+    acked_ns: int | None
+    """From the first data to the ACK of their first segment."""
+    again_ns: int | None
+    """From the first data to the first retransmission."""
+    again: int | None
+    """The number, from 1, of the segment that is retransmitted first."""
+
+
+def _start(recording: Recording, number: int | None) -> _Start | None:
+    for flow in _chosen(recording, number or 1):
+        rows = _recoveries(recording, flow).select(
+            EventsColumn.TIME_NS, EventsColumn.KIND, EventsColumn.SEQ, EventsColumn.LEN, EventsColumn.ACK
+        )
+        sent = rows.filter(pl.col(EventsColumn.KIND) == EventKind.OUT, pl.col(EventsColumn.LEN) > 0)
+        if sent.is_empty():
+            return None
+        began, _, first, length, _ = sent.row(0)
+        came = rows.filter(
+            pl.col(EventsColumn.KIND) == EventKind.IN, pl.col(EventsColumn.ACK) >= first + length
+        )
+        again = rows.filter(pl.col(EventsColumn.KIND) == EventKind.RETRANSMIT)
+        return _Start(
+            acked_ns=None if came.is_empty() else came.row(0)[0] - began,
+            again_ns=None if again.is_empty() else again.row(0)[0] - began,
+            again=None if again.is_empty() else (again.row(0)[2] - first) // length + 1,
+        )
+    return None
+
+
+def _first_ack(recording: Recording, number: int | None) -> float | None:
+    found = _start(recording, number)
+    return None if found is None or found.acked_ns is None else found.acked_ns * 1e-9
+
+
+def _first_again(recording: Recording, number: int | None) -> float | None:
+    found = _start(recording, number)
+    return None if found is None or found.again_ns is None else found.again_ns * 1e-9
+
+
+def _first_lost(recording: Recording, number: int | None) -> float | None:
+    found = _start(recording, number)
+    return None if found is None or found.again is None else float(found.again)
+
+
 READINGS: Final[dict[str, Reading]] = {
     AGREEMENT: Reading("1", "Share of the packetdrill scripts that end as they state", lambda _, __: None),
     "fastest_flow": Reading("bit/s", "Bytes read of the flow that is read fastest, over its life", _fastest),
@@ -383,6 +434,15 @@ READINGS: Final[dict[str, Reading]] = {
     ),
     "time_to_fill": Reading(
         "s", "End of the first second in which the path carries 95 % of its capacity", _filled
+    ),
+    "first_ack": Reading(
+        "s", "Time from the first data to the ACK of their first segment, at the sender", _first_ack
+    ),
+    "first_retransmission": Reading(
+        "s", "Time from the first data to the first retransmission, at the sender", _first_again
+    ),
+    "first_lost": Reading(
+        "1", "Number, from 1, of the segment with data that is retransmitted first", _first_lost
     ),
     "reversed_group": Reading(
         "1", "Segments of the first group that arrives in reverse order at the receiver's stack", _reversed

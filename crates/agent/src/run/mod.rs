@@ -43,10 +43,16 @@ use tcpassay_measure::{CapturePoint, CollectOptions, Collector, Recording, metri
 use tcpassay_units::Seed;
 use tcpassay_workload::{ConnKey, HostIndex};
 
-/// The start of the traffic by a guest's clock, in nanoseconds. The topology is built and probed before.
-const GUEST_START: u64 = BOOT + 100 * 1_000_000_000;
+/// The traffic of a guest starts a multiple of this after its boot, in nanoseconds of its clock. The topology is built and
+/// probed before, which takes longer than one of them on slow paths only.
+const GUEST_STEP: u64 = 100 * 1_000_000_000;
 /// The time between the end of the set-up and the start of the traffic in real time, in nanoseconds.
 const HOST_LEAD: u64 = 20_000_000;
+
+/// The start of the traffic in a guest whose set-up ended now.
+fn guest_start(now: u64) -> u64 {
+    BOOT + (now.saturating_sub(BOOT) / GUEST_STEP + 1) * GUEST_STEP
+}
 
 /// Runs a case and writes its recording.
 pub fn run(request: &Request, environment: &Environment) -> CaseAnswer {
@@ -181,7 +187,7 @@ fn traffic(
             start
         }
         None if environment.is_host() => sys::now() + HOST_LEAD,
-        None => GUEST_START,
+        None => guest_start(sys::now()),
     };
     runtime.start_at(start);
     let collectors = Collectors {
@@ -269,6 +275,14 @@ pub fn answer(
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
+
+    #[test]
+    fn the_traffic_of_a_guest_starts_after_its_set_up_however_long_that_takes() {
+        let second = 1_000_000_000;
+        assert_eq!(guest_start(BOOT + 3 * second), BOOT + 100 * second);
+        assert_eq!(guest_start(BOOT + 100 * second), BOOT + 200 * second);
+        assert_eq!(guest_start(BOOT + 250 * second), BOOT + 300 * second);
+    }
 
     fn recording(complete: bool, finished: u64) -> (Recording, u64) {
         let mut recording = Recording::default();
