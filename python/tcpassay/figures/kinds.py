@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from tcpassay import terminal
 from tcpassay.figures import style
 from tcpassay.figures.arrows import diagram
 from tcpassay.figures.data import Array, NoDataError, Pooled, Recording, seconds
@@ -294,7 +295,9 @@ def _scale(axes: Axes, kind: str) -> None:
     elif kind in {"throughput", "cwnd"} and peaks and max(peaks) > WIDE * min(peaks):
         # On a linear axis small curves would be invisible beside those of other cases or beside the capacity.
         log_axis(axes)
-        axes.set_ylim(min(peaks) / 10, high * 2)
+        # A start or a pause may be cut off, the course of a curve may not.
+        usual = [float(np.quantile(line[line > 0], 0.05)) for line in _curves(axes) if np.any(line > 0)]
+        axes.set_ylim(min(min(peaks) / 10, min(usual) / 2), high * 2)
         axes.yaxis.set_major_locator(LogLocator(10))
     else:
         axes.set_ylim(0, high * 1.12)
@@ -340,7 +343,10 @@ def _sequence(axes: Axes, label: str, recording: Recording, figure: model.Sequen
     start = seconds(figure.start) if figure.start else 0.0
     end = seconds(figure.end) if figure.end else math.inf
     inside = (time >= start) & (time <= end)
-    time, position, again = time[inside], position[inside] / 1e6, again[inside]
+    time, position, again = time[inside], position[inside], again[inside]
+    megabyte = 1e6
+    unit, prefix = (megabyte, "M") if np.max(position, initial=0.0) >= megabyte else (1e3, "K")
+    position = position / unit
     first = ~again
     axes.plot(
         time[first],
@@ -356,7 +362,7 @@ def _sequence(axes: Axes, label: str, recording: Recording, figure: model.Sequen
         axes.axvspan(a, b, color=style.ORANGE, alpha=0.22, linewidth=0)
         height = np.interp(a, time, position)
         axes.annotate(
-            f"{number((b - a) * 1e3)} ms",
+            terminal.number(float(f"{b - a:.3g}"), "s"),
             ((a + b) / 2, height),
             xytext=(0, 6),
             textcoords="offset points",
@@ -365,7 +371,7 @@ def _sequence(axes: Axes, label: str, recording: Recording, figure: model.Sequen
             color="#333333",
         )
     axes.plot(time[again], position[again], "x", color=style.RED, markersize=4, label="retransmitted")
-    axes.set_ylabel("Sequence number (MB)")
+    axes.set_ylabel(f"Sequence number ({prefix}B)")
     axes.margins(x=0.01)
     axes.set_ylim(bottom=0 if start == 0 else None)
     handles, labels = axes.get_legend_handles_labels()
