@@ -99,11 +99,21 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_list_has_exactly_the_plans_of_the_folder_and_there_are_25() -> None:
+def test_the_list_has_exactly_the_plans_of_the_folder_and_there_are_28() -> None:
     done = command("list", "--json")
     assert done.returncode == 0, done.stderr
     assert [row["name"] for row in json.loads(done.stdout)] == NAMES
-    assert len(NAMES) == 25  # 24 of the papers, and the sweep from which one of them takes a setting
+    # 24 of five papers, the sweep from which one of them takes a setting, and three further results.
+    assert len(NAMES) == 28
+
+
+def test_a_claim_about_an_unknown_metric_is_refused(tmp_path: Path) -> None:
+    text = SMALL.replace("PAPER", "90Mbit").replace('metric = "throughput"', 'metric = "throughputs"')
+    plans.write(tmp_path, text, "small.toml")
+    with pytest.raises(
+        UserError, match="`throughputs` is neither a metric nor a reading; did you mean `throughput"
+    ):
+        catalogue.experiment(tmp_path, "small")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from tcpassay.errors import Place, UserError
+from tcpassay.experiments.readings import READINGS
+from tcpassay.interface import METRICS
 from tcpassay.kernel import modules, series, store
 from tcpassay.plan import document, experiment_table, model, read, write
 from tcpassay.plan.read import Plan
@@ -114,9 +116,20 @@ def experiment(place: Path, name: str) -> Experiment:
 
 def _of(file: Path) -> Experiment:
     plan = read.read_file(file)
-    if plan.spec.experiment is None:
+    told = plan.spec.experiment
+    if told is None:
         raise UserError("the plan has no table [experiment]", Place(file))
-    return Experiment(plan, plan.spec.experiment)
+    columns = [column for table in told.table for column in table.column]
+    known = [*METRICS, *READINGS]
+    for one in (*told.claim, *told.quote, *columns):
+        if one.metric not in known:
+            hint = document.suggest(one.metric, known) or (
+                "; `tcpassay metrics` and `tcpassay experiments readings` list them"
+            )
+            raise UserError(
+                f"[experiment]: `{one.metric}` is neither a metric nor a reading{hint}", Place(file)
+            )
+    return Experiment(plan, told)
 
 
 def every(place: Path) -> list[Experiment]:
