@@ -13,6 +13,7 @@
 //! This crate depends on `units` and `wire` only: it knows no cases, no applications and no network.
 
 pub mod content;
+mod one_cpu;
 pub mod process;
 pub mod protocol;
 pub mod smoltcp;

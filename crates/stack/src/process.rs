@@ -3,6 +3,7 @@
 //! The process has one socket as its standard input and output, and its own process group, which is killed with everything that it
 //! started when the run ends. Its standard error is read; the last of it is part of the reason when the process fails.
 
+use crate::one_cpu::OneCpu;
 use crate::protocol::{self, Answer, LARGEST, NEVER, Request, VERSION};
 use crate::{Description, Drained, Settings, SocketId, Stack, StackError, StackErrorKind};
 use rustix::net::{RecvFlags, recv};
@@ -58,6 +59,7 @@ pub struct Process {
     read: Vec<u8>,
     deadline: u64,
     drained: Drained,
+    _cpu: OneCpu,
 }
 
 impl std::fmt::Debug for Process {
@@ -94,6 +96,7 @@ impl Process {
             .stderr(Stdio::piped());
         builder.process_group(0);
         bounded(&mut builder, limits.memory);
+        let cpu = OneCpu::hold();
         let mut child = builder
             .spawn()
             .map_err(|why| StackError::broken(format!("`{program}` cannot be started: {why}")))?;
@@ -116,6 +119,7 @@ impl Process {
             read: vec![0; 1 << 16],
             deadline: NEVER,
             drained: Drained::default(),
+            _cpu: cpu,
         };
         timeout.map_err(|why| made.failed(StackErrorKind::Broken, &why.to_string()))?;
         let about = made.tell(settings)?;

@@ -547,9 +547,16 @@ impl Sockets for RealSockets<'_> {
         let mut taken = 0;
         while taken < n.get() && self.host.failure.is_none() {
             let first = taken == 0;
+            // What the socket takes now is known after the last call.
+            self.host.collect();
             let end = &self.host.ends[&socket];
-            let ask = usize::try_from(n.get() - taken).unwrap_or(STEP).min(STEP);
-            let written = self.host.stack.write(now, socket, content::bytes(end.out.0, end.written, ask));
+            let most = STEP.min(end.status.writable);
+            let ask = usize::try_from(n.get() - taken).unwrap_or(STEP).min(most);
+            let written = if ask > 0 {
+                self.host.stack.write(now, socket, content::bytes(end.out.0, end.written, ask))
+            } else {
+                Ok(0)
+            };
             let written = self.host.note(written).unwrap_or(0);
             taken += written as u64;
             let end = self.host.ends.get_mut(&socket).expect("it was there");
@@ -559,7 +566,7 @@ impl Sockets for RealSockets<'_> {
                 let asked = Some(n).filter(|_| first && (written as u64) < n.get());
                 self.log(out, AppCall::Write, Some(written), asked);
             }
-            if written < ask {
+            if written < ask || ask == 0 {
                 break;
             }
         }
